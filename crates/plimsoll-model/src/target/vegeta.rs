@@ -473,7 +473,7 @@ mod tests {
                 &["POST http://a/|X: y|@/body", "POST http://b/|@body with spaces.txt"],
             ),
             ("GET http://a/\nHOST : b\nURL: http://c/", &["GET http://a/|HOST: b|URL: http://c/"]),
-            ("PURGE http://a/", &["PURGE http://a/"]),
+            ("PURGE http://a/münchen?é", &["PURGE http://a/m%C3%BCnchen?%C3%A9"]),
             ("M-SEARCH http://a/", &["M-SEARCH http://a/"]),
             (
                 "GET http://user:p%40ss@a:90/x@y",
@@ -491,7 +491,7 @@ mod tests {
     #[test]
     fn json_targets() {
         for (text, expected) in [
-            (r#"{"method":"GET","url":"http://a"}"#, &["GET http://a/"][..]),
+            (r#"{"method":"GET","url":"http://a/\u00fc"}"#, &["GET http://a/%C3%BC"][..]),
             (
                 "\n {\"url\":\"http://a\",\"method\":\"POST\",\"body\":\"Rk9P\",\
                  \"header\":{\"X\":[\"1\",\"2\"],\"B\":\"3\"}}\r\n\n\
@@ -519,9 +519,18 @@ mod tests {
             (Http, "X: y\nGET http://a/", "t:1: \"X:\" is not METHOD URL"),
             (Http, "POST http://a/\n@/body\nX: y", "t:3: \"X:\" is not METHOD URL"),
             (Http, "get http://a/", "t:1: \"get\" is not an HTTP method"),
-            (Http, "GET /x", "t:1: URL \"/x\" must start with http://"),
-            (Http, "GET http://a/ HTTP/1.1", "t:1: URL \"http://a/ HTTP/1.1\" is malformed"),
-            (Http, "GET http://a/\nGET ftp://b", "t:2: URL \"ftp://b\" must start"),
+            (Http, "GET /x", "t:1: URL \"/x\" has no scheme and no host; write"),
+            (
+                Http,
+                "GET http://a/ HTTP/1.1",
+                "t:1: URL \"http://a/ HTTP/1.1\" is malformed: it has a space",
+            ),
+            (Http, "GET http://a/\nGET http://é/", "t:2: URL \"http://é/\" is malformed: its host"),
+            (
+                Http,
+                "GET http://a/\nGET ftp://b",
+                "t:2: URL \"ftp://b\" has a scheme that is not spoken",
+            ),
             (Http, "GET http://a/\nno colon", "t:2: the header that begins with \"no\""),
             (Http, "GET http://a/\nToken:", "t:2: the header that begins with \"Token\""),
             (Http, "GET http://a/\n: x", "t:2: the header that begins with \"\""),
@@ -532,7 +541,11 @@ mod tests {
             (Json, r#"{"method":"GET"}"#, "t:1: not a JSON target: missing field `url`"),
             (Json, r#"{"method":"G T","url":"http://a"}"#, "t:1: \"G T\" is not an HTTP method"),
             (Json, r#"{"method":"","url":"http://a"}"#, "t:1: \"\" is not an HTTP method"),
-            (Json, r#"{"method":"GET","url":"a"}"#, "t:1: URL \"a\" must start with http://"),
+            (
+                Json,
+                r#"{"method":"GET","url":"a"}"#,
+                "t:1: URL \"a\" has no scheme; write http://a or https://a",
+            ),
             (Json, r#"{"method":"GET","url":"http://a","headers":{}}"#, {
                 "t:1: not a JSON target: unknown field `headers`"
             }),

@@ -18,17 +18,15 @@ pub enum BodyLength {
 
 /// One whole request, ready to be sent again and again.
 ///
-/// The target's headers go out as they are, with these exceptions: `Content-Length` is the true
-/// one whatever the target has; a target with `Transfer-Encoding: chunked` gets its body as
-/// one chunk; without `keepalive`, `Connection: close` is there.
+/// The target's headers go out as they are, with these exceptions: `Content-Length` is written once, with
+/// the length of the body; a target with `Transfer-Encoding: chunked` gets its body as one chunk; without
+/// `keepalive`, `Connection: close` is there.
 pub fn request(target: &Target, keepalive: bool) -> Vec<u8> {
     let given = |name: &str| target.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
     let chunked = given("transfer-encoding");
-    let says_close = target.headers.iter().any(|(name, value)| {
-        name.eq_ignore_ascii_case("connection")
-            && value.split(',').any(|token| token.trim().eq_ignore_ascii_case("close"))
-    });
-    let takes_body = matches!(target.method.as_str(), "POST" | "PUT" | "PATCH");
+    let has_length = matches!(target.method.as_str(), "POST" | "PUT" | "PATCH")
+        || !target.body.is_empty()
+        || given("content-length");
 
     let mut out = Vec::with_capacity(512 + target.body.len());
     out.extend_from_slice(target.method.as_bytes());
@@ -49,10 +47,10 @@ pub fn request(target: &Target, keepalive: bool) -> Vec<u8> {
     if !given("accept") {
         field(&mut out, "Accept", "*/*");
     }
-    if !keepalive && !says_close {
+    if !keepalive && !target.closes_connection() {
         field(&mut out, "Connection", "close");
     }
-    if !chunked && (takes_body || !target.body.is_empty()) {
+    if !chunked && has_length {
         field(&mut out, "Content-Length", &target.body.len().to_string());
     }
     out.extend_from_slice(b"\r\n");
@@ -161,6 +159,12 @@ mod tests {
             true,
             "DELETE /p?q=1 HTTP/1.1|host: h|user-AGENT: me|accept: x|Content-Length: 3",
             "abc",
+        );
+        assert_request(
+            &target("GET", &[("Content-Length", "0"), ("content-length", "0")], ""),
+            true,
+            "GET /p?q=1 HTTP/1.1|Host: [::1]:8080|AGENT|Accept: */*|Content-Length: 0",
+            "",
         );
         assert_request(
             &target("PUT", &[("Transfer-Encoding", "chunked"), ("Connection", "x, Close")], "abc"),

@@ -6,23 +6,13 @@ use super::hpack::write_field;
 
 /// Sent unless the target names another.
 const USER_AGENT: &str = concat!("plimsoll/", env!("CARGO_PKG_VERSION"));
-/// Of HTTP/1.1 alone (RFC 9113, 8.2.2), and what `:authority` and the length of the body replace.
-const LEFT_OUT: [&str; 8] = [
-    "connection",
-    "keep-alive",
-    "proxy-connection",
-    "transfer-encoding",
-    "upgrade",
-    "host",
-    "content-length",
-    "te",
-];
 /// Of gRPC, with or without the name of its encoding behind it.
 const GRPC: &str = "application/grpc";
 
 /// Appends the header block of the target's request.
 ///
-/// Headers go out as they are, names in lower case, without those that only HTTP/1.1 has.
+/// Headers go out as they are, names in lower case. `:authority` replaces `host`, and `content-length` is written
+/// once, with the length of the body.
 pub fn write_request_block(out: &mut Vec<u8>, target: &Target) {
     let given = |name: &str| {
         target.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, v)| v)
@@ -33,12 +23,12 @@ pub fn write_request_block(out: &mut Vec<u8>, target: &Target) {
     write_field(out, ":scheme", scheme);
     write_field(out, ":authority", given("host").unwrap_or(&authority));
     write_field(out, ":path", &target.url.path);
-    if is_grpc(target) {
+    if is_grpc(target) && given("te").is_none() {
         write_field(out, "te", "trailers");
     }
     for (name, value) in &target.headers {
         let name = name.to_ascii_lowercase();
-        if !LEFT_OUT.contains(&name.as_str()) {
+        if !matches!(name.as_str(), "host" | "content-length") {
             write_field(out, &name, value);
         }
     }
@@ -48,8 +38,10 @@ pub fn write_request_block(out: &mut Vec<u8>, target: &Target) {
     if given("accept").is_none() && !is_grpc(target) {
         write_field(out, "accept", "*/*");
     }
-    let takes_body = matches!(target.method.as_str(), "POST" | "PUT" | "PATCH");
-    if !is_grpc(target) && (takes_body || !target.body.is_empty()) {
+    let has_length = matches!(target.method.as_str(), "POST" | "PUT" | "PATCH")
+        || !target.body.is_empty()
+        || given("content-length").is_some();
+    if !is_grpc(target) && has_length {
         write_field(out, "content-length", &target.body.len().to_string());
     }
 }
@@ -109,11 +101,11 @@ mod tests {
         let start =
             |method| format!(":method: {method}|:scheme: https|:authority: h:8443|:path: /p?q=1");
         assert_eq!(
-            lines(&target("GET", &[("Sleep", "5"), ("Connection", "close")], "")),
-            format!("{}|sleep: 5|user-agent: AGENT|accept: */*", start("GET"))
+            lines(&target("GET", &[("Sleep", "5"), ("TE", "trailers")], "")),
+            format!("{}|sleep: 5|te: trailers|user-agent: AGENT|accept: */*", start("GET"))
         );
         assert_eq!(
-            lines(&target("PUT", &[("Accept", "x")], "abc")),
+            lines(&target("PUT", &[("Accept", "x"), ("Content-Length", "3")], "abc")),
             format!("{}|accept: x|user-agent: AGENT|content-length: 3", start("PUT"))
         );
         assert_eq!(
@@ -121,14 +113,16 @@ mod tests {
             ":method: GET|:scheme: https|:authority: other|:path: /p?q=1|user-agent: AGENT|\
              accept: */*"
         );
-        let call = target("POST", &[("Content-Type", "application/grpc")], "");
-        assert_eq!(
-            lines(&call),
-            format!(
-                "{}|te: trailers|content-type: application/grpc|user-agent: AGENT",
-                start("POST")
-            )
-        );
+        let grpc = ("Content-Type", "application/grpc");
+        for headers in [&[grpc][..], &[("te", "trailers"), grpc]] {
+            assert_eq!(
+                lines(&target("POST", headers, "")),
+                format!(
+                    "{}|te: trailers|content-type: application/grpc|user-agent: AGENT",
+                    start("POST")
+                )
+            );
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::pacing::pacing;
 use super::publish::PublishJob;
 use super::rows::RowJob;
 use super::{
-    Destination, Inputs, hosts, http2, mqtt, outputs, publish, rows, sources, targets, tls,
+    Destination, Inputs, headers, hosts, http2, mqtt, outputs, publish, rows, sources, targets, tls,
 };
 use crate::exit::Stop;
 use crate::flags::LoadFlags;
@@ -147,6 +147,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
     outputs::check(output)?;
     let tls = tls::options(to, parts.handshake, parts.resume)?;
     let targets = targets::targets(to, inputs)?;
+    let keepalive = headers::keepalive(&targets, &parts)?;
     let mqtt = mqtt::plan(&targets, &parts, workers.connections, inputs)?;
     let mut servers = targets::servers(&targets, to.server.trust.sni.as_deref(), inputs)?;
     let sources = sources::addresses(&client.source);
@@ -173,13 +174,13 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
             destinations: servers.destinations,
             pacing: parts.pacing,
             connections: workers.connections,
-            keepalive: !pool.no_keepalive,
+            keepalive,
             handshake_only: false,
             requests_per_connection: pool.requests_per_connection,
             staggered: false,
             session: None,
             // A pool that is opened during the run would add latency to its first second.
-            prewarm: !pool.no_keepalive,
+            prewarm: keepalive,
             deadline: parts.deadline,
             linger: parts.linger,
             connect_timeout: client.connect_timeout,

@@ -16,6 +16,7 @@ pub(crate) mod compare;
 pub(crate) mod connections;
 mod grpc;
 pub(crate) mod handshakes;
+mod headers;
 pub(crate) mod hold;
 pub(crate) mod host_goal;
 pub(crate) mod host_watch;

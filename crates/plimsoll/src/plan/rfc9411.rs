@@ -119,6 +119,12 @@ fn resolve(asked: &CaseInputs<'_>, inputs: &mut Inputs<'_>) -> Result<Rfc9411Job
         plans.push(ObjectPlan { object: *object, targets });
     }
     let first = plans.first().map(|plan| plan.targets.clone()).unwrap_or_default();
+    if first.iter().any(Target::closes_connection) {
+        return Err(Stop::usage(
+            "header Connection: close ends each connection after one request",
+            "drop it; --requests-per-connection says how many each carries",
+        ));
+    }
     let mut load = load(case, asked, target, &first, inputs)?;
     check_scheme(case, &first)?;
     let ports_allow = spread_over_ports(&mut load, case, target, transactions, inputs)?;

@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 
 use plimsoll_model::plan::{Destination as Server, ServerName};
-use plimsoll_model::target::{SCHEMES_TEXT, Target, TargetUrl, UrlError, is_method, vegeta};
+use plimsoll_model::target::{Target, TargetUrl, UrlError, is_method, vegeta};
 
 use super::inputs::{both_stdin, read_bounded};
-use super::{Destination, Inputs, http2, protocol};
+use super::{Destination, Inputs, headers, http2, protocol};
 use crate::exit::Stop;
 use crate::flags::shared::{RequestFlags, ServerFlags};
 use crate::flags::values::{InputFile, TargetFormat};
@@ -55,11 +55,9 @@ pub(super) fn targets(to: &Destination, inputs: &mut Inputs<'_>) -> Result<Vec<T
     let has_headers = |target: &&mut Target| target.url.protocol.has_headers();
     for (index, target) in targets.iter_mut().filter(has_headers).enumerate() {
         add_headers(target, &flags.header.headers);
-        check_framing(target).map_err(|why| match targets_name(server) {
-            None => Stop::usage(why, "drop the header"),
-            Some(name) => {
-                Stop::usage(format_args!("{name}, target {}: {why}", index + 1), "drop the header")
-            }
+        headers::check(target).map_err(|(what, fix)| match targets_name(server) {
+            None => Stop::usage(what, fix),
+            Some(name) => Stop::usage(format_args!("{name}, target {}: {what}", index + 1), fix),
         })?;
     }
     Ok(targets)
@@ -77,7 +75,7 @@ fn name_of(from: &InputFile) -> String {
 }
 
 fn single(text: &str, flags: &RequestFlags, inputs: &mut Inputs<'_>) -> Result<Target, Stop> {
-    let url = url(text)?;
+    let url = text.parse().map_err(|error: UrlError| Stop::Usage(error.to_string()))?;
     let body = body(flags, inputs)?;
     let method = match &flags.method {
         Some(method) if is_method(method) => method.clone(),
@@ -98,23 +96,6 @@ fn single(text: &str, flags: &RequestFlags, inputs: &mut Inputs<'_>) -> Result<T
         publish: None,
         script: None,
         websocket: None,
-    })
-}
-
-fn url(text: &str) -> Result<TargetUrl, Stop> {
-    text.parse().map_err(|error| match error {
-        UrlError::Scheme(text) if !text.contains("://") && !text.is_empty() => Stop::usage(
-            format_args!("URL {text:?} has no scheme"),
-            format_args!("write http://{text} or https://{text}"),
-        ),
-        UrlError::Scheme(text) => Stop::usage(
-            format_args!("URL {text:?} has a scheme that is not spoken"),
-            format_args!("write one that starts with {SCHEMES_TEXT}"),
-        ),
-        UrlError::Malformed { url, why } => Stop::usage(
-            format_args!("URL {url:?} is malformed: {why}"),
-            "write it like https://host:8443/path",
-        ),
     })
 }
 
@@ -163,24 +144,6 @@ fn add_headers(target: &mut Target, headers: &[(String, String)]) {
     }
 }
 
-/// The client frames the body itself; a second or wrong length would desynchronise the connection.
-/// A right one is dropped, since tools that write target files like to add it.
-fn check_framing(target: &mut Target) -> Result<(), String> {
-    let length = target.body.len().to_string();
-    target
-        .headers
-        .retain(|(name, value)| !(name.eq_ignore_ascii_case("content-length") && *value == length));
-    let framing = ["content-length", "transfer-encoding"];
-    let wrong = target
-        .headers
-        .iter()
-        .find(|(name, _)| framing.iter().any(|framing| name.eq_ignore_ascii_case(framing)));
-    match wrong {
-        Some((name, _)) => Err(format!("header {name} contradicts how the body is sent")),
-        None => Ok(()),
-    }
-}
-
 /// Resolves the servers of `targets`; `sni` replaces every name that TLS uses.
 pub(super) fn servers(
     targets: &[Target],
@@ -214,7 +177,7 @@ fn destination(url: &TargetUrl, sni: Option<&str>, inputs: &Inputs<'_>) -> Resul
     Ok(Server {
         name,
         addresses: inputs.addresses(host, *port)?,
-        tls: url.tls.then(|| ServerName(sni.unwrap_or(host).to_owned())),
+        tls: url.tls.then(|| ServerName(sni.unwrap_or(url.host_without_zone()).to_owned())),
     })
 }
 

@@ -1,0 +1,433 @@
+//! URLs: scheme, host, port, and the path and query as they are sent.
+//!
+//! A path is sent as its grammar has it (RFC 3986): bytes above 0x7F and characters that no URL may
+//! contain are percent-encoded, as browsers do. Whitespace and control characters are refused, because
+//! they are more often a mistake of quoting than a part of the URL. Hosts are ASCII.
+
+use std::fmt::{self, Write as _};
+use std::net::Ipv6Addr;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::Protocol;
+
+/// A scheme of URLs.
+struct Scheme {
+    name: &'static str,
+    protocol: Protocol,
+    tls: bool,
+    /// The port of a URL that names none; 0 if a URL must name it.
+    port: u16,
+}
+
+const SCHEMES: [Scheme; 8] = [
+    Scheme { name: "http", protocol: Protocol::Http1, tls: false, port: 80 },
+    Scheme { name: "https", protocol: Protocol::Http1, tls: true, port: 443 },
+    Scheme { name: "ws", protocol: Protocol::WebSocket, tls: false, port: 80 },
+    Scheme { name: "wss", protocol: Protocol::WebSocket, tls: true, port: 443 },
+    Scheme { name: "mqtt", protocol: Protocol::Mqtt, tls: false, port: 1883 },
+    Scheme { name: "mqtts", protocol: Protocol::Mqtt, tls: true, port: 8883 },
+    Scheme { name: "tcp", protocol: Protocol::Script, tls: false, port: 0 },
+    Scheme { name: "tls", protocol: Protocol::Script, tls: true, port: 0 },
+];
+
+/// The schemes, for an error.
+const SCHEMES_TEXT: &str = "http://, https://, ws://, wss://, mqtt://, mqtts://, tcp:// or tls://";
+/// The fix for a URL whose error has no more exact one.
+const EXAMPLE: &str = "write it like https://host:8443/path";
+
+/// An absolute URL of one of the schemes `http`, `https`, `ws`, `wss`, `mqtt`, `mqtts`, `tcp` and `tls`,
+/// parsed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TargetUrl {
+    /// What is spoken.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// Whether it is spoken over TLS.
+    pub tls: bool,
+    /// Host name or address, without brackets; an IPv6 address may have a zone, as in `fe80::1%eth0`.
+    pub host: String,
+    /// The port; the scheme's when the URL names none.
+    pub port: u16,
+    /// Path and query as sent; starts with `/`.
+    pub path: String,
+}
+
+/// Why a URL was refused, and the fix.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("URL {url:?} {what}; {fix}")]
+pub struct UrlError {
+    /// The URL as it was written.
+    url: String,
+    what: String,
+    fix: String,
+}
+
+impl Protocol {
+    /// The scheme of its URLs, with or without TLS.
+    pub fn scheme(self, tls: bool) -> &'static str {
+        scheme(self, tls).name
+    }
+}
+
+fn scheme(protocol: Protocol, tls: bool) -> &'static Scheme {
+    // Both versions of HTTP have the same schemes.
+    let protocol = if protocol == Protocol::Http2 { Protocol::Http1 } else { protocol };
+    let is_ours = |scheme: &&Scheme| (scheme.protocol, scheme.tls) == (protocol, tls);
+    SCHEMES.iter().find(is_ours).unwrap_or(&SCHEMES[0])
+}
+
+impl TargetUrl {
+    fn scheme(&self) -> &'static Scheme {
+        scheme(self.protocol, self.tls)
+    }
+
+    /// The host for `Host` headers and certificates. A zone has a meaning on this host alone and never
+    /// leaves it (RFC 6874, 4).
+    pub fn host_without_zone(&self) -> &str {
+        self.host.split('%').next().unwrap_or_default()
+    }
+
+    /// The value of a `Host` header: no default port, IPv6 in brackets.
+    pub fn authority(&self) -> String {
+        self.authority_of(self.host_without_zone())
+    }
+
+    fn authority_of(&self, host: &str) -> String {
+        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        if self.port == self.scheme().port { host } else { format!("{host}:{}", self.port) }
+    }
+}
+
+impl fmt::Display for TargetUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let host = self.host.replace('%', "%25");
+        write!(f, "{}://{}", self.scheme().name, self.authority_of(&host))?;
+        // A protocol without paths is written without one.
+        if self.protocol.has_headers() { f.write_str(&self.path) } else { Ok(()) }
+    }
+}
+
+/// A problem of one URL: what is wrong, and the fix.
+type Problem = (String, String);
+
+fn malformed(why: impl fmt::Display) -> Problem {
+    (format!("is malformed: {why}"), EXAMPLE.to_owned())
+}
+
+impl FromStr for TargetUrl {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        parse(text).map_err(|(what, fix)| UrlError { url: text.to_owned(), what, fix })
+    }
+}
+
+fn parse(text: &str) -> Result<TargetUrl, Problem> {
+    let split = text.split_once("://");
+    let named = split.and_then(|(name, rest)| Some((scheme_named(name)?, rest)));
+    let (scheme, rest) = named.ok_or_else(|| without_scheme(text))?;
+    let (authority, after) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    if authority.contains('@') {
+        return Err(malformed(match scheme.protocol {
+            Protocol::Mqtt | Protocol::Script => {
+                "it must not hold a user and a password, which archives keep"
+            }
+            Protocol::Http1 | Protocol::Http2 | Protocol::WebSocket => {
+                "user and password belong in --header 'Authorization: …'"
+            }
+        }));
+    }
+    let (host, port) = host_and_port(authority)?;
+    let port = match port {
+        "" if scheme.port == 0 => return Err(malformed("no port")),
+        "" => scheme.port,
+        digits => match digits.parse::<u16>() {
+            Ok(port) if port > 0 && digits.bytes().all(|byte| byte.is_ascii_digit()) => port,
+            _ => return Err(malformed("the port must be 1 to 65535")),
+        },
+    };
+    match scheme.protocol {
+        Protocol::Http1 | Protocol::Http2 | Protocol::WebSocket => {}
+        _ if matches!(after, "" | "/") => {}
+        Protocol::Mqtt => return Err(malformed("MQTT has no paths; give the topic with --topic")),
+        Protocol::Script => return Err(malformed("TCP has no paths")),
+    }
+    let path = encoded_path(after)?;
+    Ok(TargetUrl { protocol: scheme.protocol, tls: scheme.tls, host, port, path })
+}
+
+fn scheme_named(name: &str) -> Option<&'static Scheme> {
+    SCHEMES.iter().find(|scheme| scheme.name.eq_ignore_ascii_case(name))
+}
+
+/// Describes a text that does not begin with a scheme and `://`. What is advised to be written is a URL.
+fn without_scheme(text: &str) -> Problem {
+    let is_url = |text: &str| parse(text).is_ok() && !text.contains(char::is_control);
+    let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+    let lower = name.to_ascii_lowercase();
+    if lower == "unix" || lower.ends_with("+unix") || text.starts_with("unix@") {
+        return (
+            "names a UNIX socket, and plimsoll connects over TCP".to_owned(),
+            "let the server listen at a port, too, and write http://127.0.0.1:8080/".to_owned(),
+        );
+    }
+    if let Some(scheme) = scheme_named(name) {
+        let slashed = format!("{}://{}", scheme.name, rest.trim_start_matches(['/', '\\']));
+        if is_url(&slashed) {
+            return ("has no // behind its scheme".to_owned(), format!("write {slashed}"));
+        }
+    }
+    if text.contains("://") {
+        return (
+            "has a scheme that is not spoken".to_owned(),
+            format!("write one that starts with {SCHEMES_TEXT}"),
+        );
+    }
+    if text.starts_with('/') && is_url(&format!("http://host{text}")) {
+        let fix = format!("write it with its server, like http://127.0.0.1:8080{text}");
+        return ("has no scheme and no host".to_owned(), fix);
+    }
+    let host = match text.parse::<Ipv6Addr>() {
+        Ok(address) => format!("[{address}]"),
+        Err(_) => text.to_owned(),
+    };
+    let fix = match is_url(&format!("http://{host}")) {
+        true => format!("write http://{host} or https://{host}"),
+        false => EXAMPLE.to_owned(),
+    };
+    ("has no scheme".to_owned(), fix)
+}
+
+/// Splits an authority into a host without brackets and a port, which may be missing.
+fn host_and_port(authority: &str) -> Result<(String, &str), Problem> {
+    let Some(bracketed) = authority.strip_prefix('[') else {
+        if authority.parse::<Ipv6Addr>().is_ok() {
+            let what = "is malformed: an IPv6 address stands in brackets".to_owned();
+            return Err((what, format!("write [{authority}]")));
+        }
+        let (host, port) = authority.split_once(':').unwrap_or((authority, ""));
+        check_name(host)?;
+        return Ok((host.to_owned(), port));
+    };
+    let (inside, after) =
+        bracketed.split_once(']').ok_or_else(|| malformed("a bracket is not closed"))?;
+    let port = match after.strip_prefix(':') {
+        Some(port) => port,
+        None if after.is_empty() => "",
+        None => return Err(malformed("behind the brackets stands something else than a port")),
+    };
+    let (address, zone) = match inside.split_once('%') {
+        None => (inside, None),
+        // RFC 6874 writes the percent sign itself percent-encoded; people and other tools do not.
+        Some((address, zone)) => {
+            (address, Some(zone.strip_prefix("25").filter(|rest| !rest.is_empty()).unwrap_or(zone)))
+        }
+    };
+    if address.parse::<Ipv6Addr>().is_err() {
+        return Err(malformed(format_args!("[{inside}] is not an IPv6 address")));
+    }
+    let Some(zone) = zone else { return Ok((address.to_owned(), port)) };
+    let is_zone = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~@".contains(&byte);
+    if zone.is_empty() || !zone.bytes().all(is_zone) {
+        let what = format!("is malformed: {zone:?} is not the name of an interface");
+        return Err((what, "write it like http://[fe80::1%25eth0]:8080/".to_owned()));
+    }
+    Ok((format!("{address}%{zone}"), port))
+}
+
+/// Checks a host name or an IPv4 address.
+fn check_name(host: &str) -> Result<(), Problem> {
+    if host.is_empty() {
+        return Err(malformed("no host"));
+    }
+    let is_part = |c: &char| c.is_ascii_alphanumeric() || "-._~".contains(*c);
+    match host.chars().find(|c| !is_part(c)) {
+        None => Ok(()),
+        Some(c) if c.is_ascii() => Err(malformed(format_args!("its host has the character {c:?}"))),
+        Some(c) => Err((
+            format!("is malformed: its host has the character {c:?}"),
+            format!("write the ASCII form of the host, which begins with xn--: idn2 {host:?}"),
+        )),
+    }
+}
+
+/// Encodes the path and query as they are sent. A fragment is not (RFC 9110, 7.1).
+fn encoded_path(after: &str) -> Result<String, Problem> {
+    let sent = after.split('#').next().unwrap_or_default();
+    let mut path = String::with_capacity(sent.len() + 1);
+    if !sent.starts_with('/') {
+        path.push('/');
+    }
+    for (at, c) in sent.char_indices() {
+        match c {
+            ' ' => return Err(("is malformed: it has a space".to_owned(), "write %20".to_owned())),
+            c if c.is_ascii_control() => {
+                return Err((
+                    format!("is malformed: it has the control character {c:?}"),
+                    format!("write %{:02X}", u32::from(c)),
+                ));
+            }
+            '%' if !is_escape(sent.get(at + 1..).unwrap_or_default()) => {
+                return Err((
+                    "is malformed: it has a % that two hexadecimal digits do not follow".to_owned(),
+                    "write %25 for the % itself".to_owned(),
+                ));
+            }
+            '"' | '<' | '>' | '\\' | '^' | '`' | '{' | '|' | '}' => push_encoded(&mut path, c),
+            c if !c.is_ascii() => push_encoded(&mut path, c),
+            c => path.push(c),
+        }
+    }
+    Ok(path)
+}
+
+fn is_escape(after_percent: &str) -> bool {
+    after_percent
+        .as_bytes()
+        .first_chunk::<2>()
+        .is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit))
+}
+
+/// Appends the UTF-8 bytes of `c`, percent-encoded.
+fn push_encoded(path: &mut String, c: char) {
+    for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+        // Writing to a String cannot fail.
+        let _ = write!(path, "%{byte:02X}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        text.parse::<TargetUrl>().expect_err(text).to_string()
+    }
+
+    #[test]
+    fn urls() {
+        for (text, tls, host, port, path) in [
+            ("http://a", false, "a", 80, "/"),
+            ("https://a/x?y=1", true, "a", 443, "/x?y=1"),
+            ("https://a?y=1", true, "a", 443, "/?y=1"),
+            ("https://a:/#top", true, "a", 443, "/"),
+            ("https://[::1]:8443/", true, "::1", 8443, "/"),
+            ("http://[fe80::1%25eth0]/", false, "fe80::1%eth0", 80, "/"),
+            ("http://[fe80::1%eth0]:81", false, "fe80::1%eth0", 81, "/"),
+            ("http://[fe80::1%2]", false, "fe80::1%2", 80, "/"),
+            ("http://[fe80::1%25]", false, "fe80::1%25", 80, "/"),
+            ("HTTP://127.0.0.1:9/ping", false, "127.0.0.1", 9, "/ping"),
+        ] {
+            let protocol = Protocol::Http1;
+            let expected = TargetUrl { protocol, tls, host: host.into(), port, path: path.into() };
+            assert_eq!(text.parse(), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn refused_urls_have_a_fix() {
+        for (text, what) in [
+            ("", "has no scheme; write it like https://host:8443/path"),
+            ("a", "has no scheme; write http://a or https://a"),
+            ("a:80/x", "has no scheme; write http://a:80/x or https://a:80/x"),
+            ("::1", "has no scheme; write http://[::1] or https://[::1]"),
+            ("é", "has no scheme; write it like"),
+            (
+                "/x",
+                "has no scheme and no host; write it with its server, like http://127.0.0.1:8080/x",
+            ),
+            ("unix:/x", "names a UNIX socket, and plimsoll connects over TCP; let the server"),
+            ("unix:///x", "names a UNIX socket"),
+            ("http+unix://%2Fx/", "names a UNIX socket"),
+            ("http:/x", "has no // behind its scheme; write http://x"),
+            ("HTTPS:a:81/y", "has no // behind its scheme; write https://a:81/y"),
+            ("mqtt:/a", "has no // behind its scheme; write mqtt://a"),
+            ("ftp://a", "has a scheme that is not spoken; write one that starts with http://,"),
+            ("http://", "is malformed: no host"),
+            ("https:///x", "is malformed: no host"),
+            ("http://:80/", "is malformed: no host"),
+            ("http://a:0", "is malformed: the port must be 1 to 65535; write it like"),
+            ("http://a:99999", "is malformed: the port"),
+            ("http://a:+80", "is malformed: the port"),
+            ("http://u:p@a/", "is malformed: user and password belong in --header"),
+            ("http://a b/", "is malformed: its host has the character ' '"),
+            ("http://::1/", "is malformed: an IPv6 address stands in brackets; write [::1]"),
+            ("http://[::1", "is malformed: a bracket is not closed"),
+            ("http://[::1]80", "is malformed: behind the brackets"),
+            ("http://[a]/", "is malformed: [a] is not an IPv6 address"),
+            ("http://[fe80::1%]/", "is malformed: \"\" is not the name of an interface"),
+            (
+                "https://münchen.de/",
+                "is malformed: its host has the character 'ü'; write the ASCII \
+                                     form of the host, which begins with xn--: idn2 \"münchen.de\"",
+            ),
+            ("http://a/b c", "is malformed: it has a space; write %20"),
+            ("http://a/?b\tc", "is malformed: it has the control character '\\t'; write %09"),
+            (
+                "http://a/100%",
+                "is malformed: it has a % that two hexadecimal digits do not follow; \
+                               write %25",
+            ),
+            ("http://a/%é0", "is malformed: it has a %"),
+            ("mqtt://a/topic", "is malformed: MQTT has no paths"),
+            ("mqtt://a/#", "is malformed: MQTT has no paths"),
+            ("mqtt://user@a", "is malformed: it must not hold a user"),
+            ("tcp://a", "is malformed: no port"),
+            ("tls://a:1/path", "is malformed: TCP has no paths"),
+            ("tcp://user@a:1", "is malformed: it must not hold a user"),
+        ] {
+            let said = refused(text);
+            assert!(said.starts_with(&format!("URL {text:?} {what}")), "{said}");
+            // What is advised is accepted.
+            if let Some((_, advised)) = said.split_once("; write http://") {
+                let advised = format!("http://{}", advised.split(' ').next().unwrap_or_default());
+                assert!(advised.parse::<TargetUrl>().is_ok(), "{said}");
+            }
+        }
+    }
+
+    #[test]
+    fn paths_are_sent_in_the_grammar_of_urls() {
+        for (path, sent) in [
+            ("/münchen", "/m%C3%BCnchen"),
+            ("/?q=日本&x=é", "/?q=%E6%97%A5%E6%9C%AC&x=%C3%A9"),
+            ("?é", "/?%C3%A9"),
+            ("/\u{1F600}\u{80}", "/%F0%9F%98%80%C2%80"),
+            ("/m%C3%BCnchen/%2f", "/m%C3%BCnchen/%2f"),
+            ("/\"<>\\^`{|}", "/%22%3C%3E%5C%5E%60%7B%7C%7D"),
+            ("/a[]?b[]=~!$&'()*+,;=:@", "/a[]?b[]=~!$&'()*+,;=:@"),
+            ("/a/../b//c?d?e/#é f", "/a/../b//c?d?e/"),
+        ] {
+            let url = format!("ws://a{path}").parse::<TargetUrl>().expect(path);
+            assert_eq!(url.path, sent);
+        }
+    }
+
+    #[test]
+    fn a_zone_stays_on_this_host() {
+        let url: TargetUrl = "https://[fe80::1%25eth0]:8443/x".parse().expect("a URL");
+        assert_eq!(url.authority(), "[fe80::1]:8443");
+        assert_eq!(url.host_without_zone(), "fe80::1");
+        assert_eq!(url.to_string().parse(), Ok(url));
+    }
+
+    #[test]
+    fn authority_round_trips() {
+        for text in [
+            "http://a/",
+            "https://[::1]:8443/x",
+            "https://h:80/",
+            "ws://a/x",
+            "wss://a:80/",
+            "mqtts://a",
+            "tcp://a:80",
+            "tls://[::1]:443",
+            "http://[fe80::1%25eth0]:81/",
+        ] {
+            assert_eq!(text.parse::<TargetUrl>().map(|url| url.to_string()), Ok(text.to_owned()));
+        }
+    }
+}
