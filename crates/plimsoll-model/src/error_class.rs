@@ -120,6 +120,8 @@ error_classes! {
     PeerSpokeFirst = "peer-spoke-first", Peer;
     /// A published message was acknowledged, and not delivered.
     DeliveryLost = "delivery-lost", Peer;
+    /// The server sent an answer, or a part of one, that no request asked for.
+    UnrequestedAnswer = "unrequested-answer", Peer;
 }
 
 impl ErrorClass {

@@ -320,6 +320,18 @@ impl ConversationError {
     }
 }
 
+impl ConversationError {
+    /// The error of bytes in the place of a further answer of a connection. If they do not begin one, they are the
+    /// rest of the answer before.
+    #[must_use]
+    pub const fn behind_an_answer(self) -> Self {
+        match self {
+            Self::Http1(ResponseError::NotHttp { .. }) => Self::Http1(ResponseError::Unrequested),
+            other => other,
+        }
+    }
+}
+
 /// What every read of an answer returns, through memory where it is large.
 const _: () = assert!(size_of::<Result<(usize, Progress), ConversationError>>() <= 40);
 

@@ -24,6 +24,11 @@ const READS_PER_TURN: u32 = 4;
 /// Stands for a close frame without a code (RFC 6455 7.4.1).
 const NO_CLOSE_CODE: u16 = 1005;
 
+/// Whether `bytes` are line ends alone.
+fn is_blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n'))
+}
+
 /// How far a connection is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
@@ -367,13 +372,19 @@ impl Worker {
     pub(super) fn handle_part(&mut self, index: u32, bytes: &[u8], now: Nanos) -> usize {
         let is_http = self.protocol == Protocol::Http1;
         let is_streamed = self.streams.do_gather();
-        let hot = &mut self.conns[index];
-        if is_http && hot.state != State::Busy {
-            // No request is open, so this cannot be an answer.
-            self.end_idle(index, ErrorClass::HttpMalformed, now);
+        let hot = &self.conns[index];
+        let (is_busy, is_reused) = (hot.state == State::Busy, hot.reused);
+        let begins = is_busy && !hot.answer_begun && !is_streamed;
+        // Empty lines may stand between answers (RFC 9112, 9.2).
+        if is_http && (begins || !is_busy) && is_blank(bytes) {
             return bytes.len();
         }
-        let begins = hot.state == State::Busy && !hot.answer_begun && !is_streamed;
+        if is_http && !is_busy {
+            // No request is open, so this cannot be an answer.
+            self.tell_fault(&ResponseError::Unrequested);
+            self.end_idle(index, ErrorClass::UnrequestedAnswer, now);
+            return bytes.len();
+        }
         let read = self.conns.slab.parser(index).handle_bytes(bytes, &mut self.reply);
         if begins && !matches!(read, Ok((_, Progress::Pushed(_)))) {
             let hot = &mut self.conns[index];
@@ -389,7 +400,7 @@ impl Worker {
             return bytes.len();
         }
         match read {
-            Ok((consumed, progress)) => {
+            Ok((mut consumed, progress)) => {
                 match progress {
                     Progress::NeedMore if self.conns[index].state == State::Idle => {
                         self.conns.slab.return_idle_parser(index);
@@ -397,6 +408,9 @@ impl Worker {
                     Progress::NeedMore => {}
                     Progress::Greeted => self.handle_usable(index, now),
                     Progress::Complete(answer) => {
+                        if is_http && is_blank(bytes.get(consumed..).unwrap_or_default()) {
+                            consumed = bytes.len();
+                        }
                         // Others than these let a server send of its own accord.
                         let is_exact = consumed == bytes.len()
                             || !matches!(self.protocol, Protocol::Http1 | Protocol::Script);
@@ -415,6 +429,7 @@ impl Worker {
                     // It says why.
                     self.flush_connection(index, now);
                 }
+                let error = if begins && is_reused { error.behind_an_answer() } else { error };
                 self.tell_fault(&error);
                 self.part_from(index);
                 match self.conns[index].state {
@@ -637,10 +652,15 @@ impl Worker {
         if self.streams.is_lane(index) {
             return self.end_lane(index, now);
         }
+        if !exact && answer.keep_alive {
+            self.count_excess();
+        }
         if let Some(session) = self.plan.session.filter(|_| !self.demand.is_hold()) {
             return self.advance_session(index, session, answer, exact, now);
         }
-        let spent = self.plan.requests_per_connection.is_some_and(|most| ops_total >= most);
+        // We end it, whatever the server does.
+        let spent = self.requests.get(self.conns[index].target).closes
+            || self.plan.requests_per_connection.is_some_and(|most| ops_total >= most);
         if self.plan.keepalive
             && answer.keep_alive
             && exact
@@ -652,22 +672,35 @@ impl Worker {
                 rest => self.begin_rest(index, rest, now),
             }
         } else {
-            if self.plan.keepalive && !answer.keep_alive {
+            if self.plan.keepalive && !answer.keep_alive && !spent {
                 self.count_lifetime(index, Closer::PeerAnswer, now);
-            }
-            if !exact && self.protocol == Protocol::Script && answer.keep_alive {
-                self.meter.tally().connection_errors.count(ErrorClass::PeerSpokeFirst);
             }
             let destination = self.conns[index].destination;
             // The server ended it: it announced the close, or sent more than was asked for.
-            let loss = match (answer.keep_alive, exact, self.protocol) {
-                (false, _, _) => Some(ErrorClass::ClosedByPeer),
-                (true, false, Protocol::Script) => Some(ErrorClass::PeerSpokeFirst),
-                (true, false, _) => Some(ErrorClass::HttpMalformed),
-                (true, true, _) => None,
+            let loss = match (answer.keep_alive, exact) {
+                (false, _) => Some(ErrorClass::ClosedByPeer),
+                (true, false) => Some(self.excess()),
+                (true, true) => None,
             };
             self.close_and_refill(index, loss, now);
             self.keep_pool_full(destination, now);
+        }
+    }
+
+    /// The class of bytes behind a complete answer.
+    const fn excess(&self) -> ErrorClass {
+        match self.protocol {
+            Protocol::Script => ErrorClass::PeerSpokeFirst,
+            _ => ErrorClass::UnrequestedAnswer,
+        }
+    }
+
+    /// More than the answer has come, which ends the connection.
+    fn count_excess(&mut self) {
+        let class = self.excess();
+        self.meter.tally().connection_errors.count(class);
+        if class == ErrorClass::UnrequestedAnswer {
+            self.tell_fault(&ResponseError::Unrequested);
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{LoadPlan, MqttPlan, Pacing};
-use plimsoll_model::target::{Filling, STAMP_BYTES, Target, Template};
+use plimsoll_model::target::{Filling, Protocol, STAMP_BYTES, Target, Template};
 use plimsoll_proto::conversation::{self, Expected, Operation, Outgoing};
 
 use super::deliveries::{number_of, of_load};
@@ -18,6 +18,8 @@ pub(super) struct Request {
     pub(super) destination: u32,
     /// What answers it.
     pub(super) expected: Expected,
+    /// Whether its connection ends with its answer: `Connection: close`.
+    pub(super) closes: bool,
     /// The target, where its topic is each connection's own.
     with_own_topic: Option<Box<Target>>,
     /// So many bytes at the end begin with a stamp; 0 for none.
@@ -79,7 +81,17 @@ impl Requests {
                     Some(_) => target.body.len() as u32,
                     None => 0,
                 };
-                Request { bytes, template, destination, expected, with_own_topic, stamped_bytes }
+                let is_http1 = target.url.protocol == Protocol::Http1;
+                let closes = is_http1 && target.closes_connection();
+                Request {
+                    bytes,
+                    template,
+                    destination,
+                    expected,
+                    closes,
+                    with_own_topic,
+                    stamped_bytes,
+                }
             })
             .collect();
         let count = all.len().max(1) as u32;

@@ -27,7 +27,7 @@ impl Worker {
         self.conns.slab.return_parser(index);
         let hot = &self.conns[index];
         if !exact || !self.request_is_sent(index) {
-            let loss = (!exact).then_some(ErrorClass::HttpMalformed);
+            let loss = (!exact).then_some(ErrorClass::UnrequestedAnswer);
             self.close_and_refill(index, loss, now);
         } else if answer.keep_alive
             && hot.peer == Peer::Open

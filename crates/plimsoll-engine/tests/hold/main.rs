@@ -282,7 +282,8 @@ fn losses_are_counted_by_class() {
     let losses = [
         (ErrorClass::ClosedByPeer, 3 + 2),
         (ErrorClass::ResetByPeer, 2 + 1),
-        (ErrorClass::HttpMalformed, 2),
+        (ErrorClass::HttpMalformed, 1),
+        (ErrorClass::UnrequestedAnswer, 1),
         (ErrorClass::Timeout, 2),
     ];
     assert_eq!(classes(&whole.losses), losses.into());
@@ -308,7 +309,7 @@ fn unasked_bytes_end_a_held_connection() {
     server.send(1, b"HTTP/1.1 408 Too slow\r\n\r\n");
     driver.until(|so_far| so_far.losses.total() == 1);
     let whole = driver.end();
-    assert_eq!(classes(&whole.losses), [(ErrorClass::HttpMalformed, 1)].into());
+    assert_eq!(classes(&whole.losses), [(ErrorClass::UnrequestedAnswer, 1)].into());
     assert_eq!((whole.scheduled, whole.connections.held_end), (0, 1));
 }
 

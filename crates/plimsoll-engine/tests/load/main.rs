@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "the scripted peers are plain blocking sockets")]
 #![expect(clippy::unwrap_used, reason = "a failure to set a test up is a failed test")]
 
+mod answers;
 mod faults;
 mod http2;
 mod rate;

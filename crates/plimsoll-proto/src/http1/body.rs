@@ -4,9 +4,6 @@
 
 use super::{CHUNK_LINE_BYTES_MAX, TRAILER_BYTES_MAX};
 
-/// Most hexadecimal digits of a chunk size: as many as a u64 holds.
-const SIZE_DIGITS_MAX: u32 = 16;
-
 /// How the end of a body is determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
@@ -39,7 +36,10 @@ enum Step {
     Data,
     DataCr,
     DataLf,
+    /// Before the first trailer.
     TrailerStart,
+    /// Behind a trailer, which may be continued.
+    TrailerNext,
     TrailerName,
     TrailerValue,
     TrailerLf,
@@ -134,14 +134,17 @@ impl Body {
                 Ok(Step::Size)
             }
             (Step::DataCr | Step::DataLf, _) => Err(Malformed("a chunk longer than its size")),
-            (Step::TrailerStart, b'\r') => Ok(Step::LastLf),
-            (Step::TrailerStart | Step::TrailerName, byte) if is_token(byte) => {
+            (Step::TrailerStart | Step::TrailerNext, b'\r') => Ok(Step::LastLf),
+            (Step::TrailerStart | Step::TrailerNext | Step::TrailerName, byte)
+                if is_token(byte) =>
+            {
                 Ok(Step::TrailerName)
             }
+            (Step::TrailerNext, b' ' | b'\t') => Ok(Step::TrailerValue),
             (Step::TrailerName, b':') => Ok(Step::TrailerValue),
             (Step::TrailerValue, b'\r') => Ok(Step::TrailerLf),
             (Step::TrailerValue, byte) if is_text(byte) => Ok(Step::TrailerValue),
-            (Step::TrailerLf, b'\n') => Ok(Step::TrailerStart),
+            (Step::TrailerLf, b'\n') => Ok(Step::TrailerNext),
             (Step::Size | Step::SizeSpace | Step::Extension | Step::SizeLf, _) => {
                 Err(Malformed("a bad chunk size"))
             }
@@ -150,8 +153,8 @@ impl Body {
     }
 
     fn push_digit(&mut self, byte: u8) -> Result<Step, BodyError> {
-        if self.line_bytes > SIZE_DIGITS_MAX {
-            return Err(BodyError::Malformed("a chunk size over 16 digits"));
+        if self.left.leading_zeros() < 4 {
+            return Err(BodyError::Malformed("a chunk size over 64 bits"));
         }
         let digit = match byte {
             b'0'..=b'9' => byte - b'0',
@@ -166,7 +169,11 @@ impl Body {
         self.line_bytes = self.line_bytes.saturating_add(1);
         let in_trailers = matches!(
             self.step,
-            Step::TrailerStart | Step::TrailerName | Step::TrailerValue | Step::TrailerLf
+            Step::TrailerStart
+                | Step::TrailerNext
+                | Step::TrailerName
+                | Step::TrailerValue
+                | Step::TrailerLf
         );
         if in_trailers && self.line_bytes > TRAILER_BYTES_MAX {
             return Err(BodyError::TooLarge("trailers over 16 KiB"));
@@ -210,6 +217,8 @@ mod tests {
             ("A;name=\"v;w\"\r\n0123456789\r\n0;x\r\n\r\n", "", true, 10),
             ("3 \t;x\r\nabc\r\n0 \r\n\r\n", "", true, 3),
             ("0\r\nExpires: never\r\nX:\r\n\r\n", "+", true, 0),
+            ("0\r\nX: y\r\n z\r\n\t\r\nY: z\r\n\r\n", "+", true, 0),
+            ("00000000000000000003\r\nabc\r\n000000000000000000000\r\n\r\n", "", true, 3),
             ("3\r\nabc\r\n0\r\n\r", "", false, 3),
             ("ffffffffffffffff\r\nabc", "", false, 3),
             ("", "", false, 0),
@@ -236,7 +245,7 @@ mod tests {
             "3\r\nabc\n0",
             "3\r\nabc\rx",
             "10000000000000000\r\n",
-            "00000000000000003\r\n",
+            "00010000000000000000\r\n",
             "0\r\n x: y\r\n",
             "0\r\nx\r\n",
             "0\r\nx: \0\r\n",

@@ -62,12 +62,24 @@ pub struct Response {
 /// Why a response could not be read.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum ResponseError {
-    /// Not HTTP/1.1, or bytes that no request asked for.
-    #[error("the answer is not valid HTTP/1.1: {what}; check that the URL's scheme and port match")]
+    /// HTTP, and not as HTTP/1.1 has it.
+    #[error("the answer is not valid HTTP/1.1: {what}; correct the server, or the proxy before it")]
     Malformed {
         /// What is wrong.
         what: &'static str,
     },
+    /// Another protocol.
+    #[error("the answer does not begin with HTTP/{}", other_protocol(*.first))]
+    NotHttp {
+        /// The first byte.
+        first: u8,
+    },
+    /// Bytes for which no request is open. The answer before them is complete.
+    #[error(
+        "the server sent bytes that no request asked for: more behind an answer than its head announces (HEAD, \
+         204 and 304 have no body), or an answer of its own accord; correct the server"
+    )]
+    Unrequested,
     /// Larger than this client reads.
     #[error("the answer has {what}, more than plimsoll reads; make the server send less")]
     HeadTooLarge {
@@ -86,10 +98,20 @@ impl ResponseError {
     /// The class in which the operation ends.
     pub const fn class(&self) -> ErrorClass {
         match self {
-            Self::Malformed { .. } => ErrorClass::HttpMalformed,
+            Self::Malformed { .. } | Self::NotHttp { .. } => ErrorClass::HttpMalformed,
+            Self::Unrequested => ErrorClass::UnrequestedAnswer,
             Self::HeadTooLarge { .. } => ErrorClass::HttpTooLarge,
             Self::Truncated | Self::ClosedBeforeResponse => ErrorClass::ClosedByPeer,
         }
+    }
+}
+
+/// What a first byte says of the protocol, and what to do.
+const fn other_protocol(first: u8) -> &'static str {
+    match first {
+        // An alert or a handshake.
+        0x15 | 0x16 => ", and is TLS; write https:// in the URL",
+        _ => "; check the URL's port",
     }
 }
 
@@ -157,11 +179,14 @@ impl ResponseParser {
         let mut rest = input;
         loop {
             let (consumed, complete) = match &mut self.state {
-                State::Idle if rest.is_empty() => return Ok((0, Progress::NeedMore)),
-                State::Idle => {
-                    return Err(ResponseError::Malformed { what: "bytes without a request" });
+                State::Idle if head::skip_empty_lines(rest).is_empty() => {
+                    return Ok((input.len(), Progress::NeedMore));
                 }
+                State::Idle => return Err(ResponseError::Unrequested),
                 State::Head(partial) => {
+                    if partial.is_none() {
+                        rest = head::skip_empty_lines(rest);
+                    }
                     match head::feed(partial, rest, RESPONSE_HEAD_BYTES_MAX, parse_head)? {
                         Fed::Complete { consumed, head } => {
                             rest = rest.get(consumed..).unwrap_or_default();
@@ -232,31 +257,38 @@ struct Head {
 
 /// Parses a head from its first byte; `None` while its end is missing.
 fn parse_head(bytes: &[u8]) -> Result<Option<(usize, Head)>, ResponseError> {
-    // httparse would skip empty lines here; after a request they are already wrong.
-    if bytes.first() != Some(&b'H') {
-        return Err(ResponseError::Malformed { what: "it does not begin with HTTP/" });
+    if let Some(first) = bytes.first().copied().filter(|first| *first != b'H') {
+        return Err(ResponseError::NotHttp { first });
     }
-    let mut headers = head::room();
-    let mut response = httparse::Response::new(&mut []);
-    let length = match head::parse_response(bytes, &mut response, &mut headers) {
-        Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) => return Ok(None),
+    match head::read_response(bytes, read_head) {
+        Ok(Some(head)) => head.map(Some),
+        Ok(None) => Ok(None),
         Err(httparse::Error::TooManyHeaders) => {
-            return Err(ResponseError::HeadTooLarge { what: "over 128 headers" });
+            Err(ResponseError::HeadTooLarge { what: "over 128 header lines" })
         }
-        Err(error) => return Err(ResponseError::Malformed { what: head::describe(error) }),
-    };
+        Err(error) => Err(ResponseError::Malformed { what: head::describe(error) }),
+    }
+}
+
+fn read_head(
+    length: usize,
+    response: &httparse::Response<'_, '_>,
+) -> Result<(usize, Head), ResponseError> {
     let status = response.code.unwrap_or(0);
     if status < 100 {
         return Err(ResponseError::Malformed { what: "a status below 100" });
     }
-    let (framing, persistence) = read_fields(response.headers)?;
-    let keep_alive = persistence.keeps_alive(response.version == Some(1));
-    Ok(Some((length, Head { status, keep_alive, framing })))
+    let is_http11 = response.version == Some(1);
+    let (framing, persistence) = read_fields(response.headers, is_http11)?;
+    let keep_alive = persistence.keeps_alive(is_http11);
+    Ok((length, Head { status, keep_alive, framing }))
 }
 
 /// RFC 9112, 6.3: Transfer-Encoding wins over Content-Length, neither means until close.
-fn read_fields(headers: &[Header<'_>]) -> Result<(Framing, Persistence), ResponseError> {
+fn read_fields(
+    headers: &[Header<'_>],
+    is_http11: bool,
+) -> Result<(Framing, Persistence), ResponseError> {
     let mut length = None;
     let mut coding = Coding::Absent;
     let mut persistence = Persistence::default();
@@ -264,7 +296,8 @@ fn read_fields(headers: &[Header<'_>]) -> Result<(Framing, Persistence), Respons
         match Field::of(header.name) {
             Field::ContentLength => length = Some(content_length(header.value, length)?),
             // Obsolete but still sent; it means no coding.
-            Field::TransferEncoding if header.value.eq_ignore_ascii_case(b"identity") => {}
+            Field::TransferEncoding
+                if header.value.trim_ascii().eq_ignore_ascii_case(b"identity") => {}
             Field::TransferEncoding => coding.add(header.value),
             Field::Connection => persistence.add(header.value),
             Field::Expect | Field::Host | Field::Other => {}
@@ -278,6 +311,10 @@ fn read_fields(headers: &[Header<'_>]) -> Result<(Framing, Persistence), Respons
         (Coding::Absent, Some(bytes)) => Framing::Fixed(bytes),
         (Coding::Other, _) | (Coding::Absent, None) => Framing::UntilClose,
     };
+    // HTTP/1.0 has no codings: what wrote this head may not know where its body ends (RFC 9112, 6.1).
+    if !is_http11 && coding != Coding::Absent {
+        persistence.add(b"close");
+    }
     Ok((framing, persistence))
 }
 
@@ -358,6 +395,32 @@ mod tests {
                 "",
                 complete(204, true, 0),
             ),
+            ("HTTP/1.1 200 OK\r\nA: b\r\n folded\r\n\r\n", "", Progress::NeedMore),
+            (
+                "HTTP/1.1 200 OK\r\nA:\r\n\tb\r\n \r\nContent-Length:\r\n 2\r\nConnection: a,\r\n close\r\n\r\nok",
+                "",
+                complete(200, false, 2),
+            ),
+            (
+                "HTTP/1.1 200 OK\nTransfer-Encoding:\n gzip,\n  chunked\n\n0\r\nA: b\r\n c\r\n\r\n",
+                " ",
+                complete(200, true, 0),
+            ),
+            (
+                "HTTP/1.1 103 \r\nA: b\r\n c\r\n\r\nHTTP/1.1 200 \r\nContent-Length: 1\r\n\r\n ",
+                "",
+                complete(200, true, 1),
+            ),
+            ("HTTP/1.1 200 \r\nContent-Length : 1\r\nA\t: b\r\n\r\nx", "", complete(200, true, 1)),
+            ("\r\n\nHTTP/1.1 200 \r\nContent-Length: 0\r\n\r\n", "\r\n", complete(200, true, 0)),
+            (
+                "HTTP/1.0 200 \r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+                "",
+                complete(200, false, 0),
+            ),
+            ("HTTP/1.1 205 \r\nContent-Length: 0\r\n\r\n", "", complete(205, true, 0)),
+            ("HTTP/1.1 999 \r\nContent-Length:0\r\n\r\n", "", complete(999, true, 0)),
+            ("\r\n", "", Progress::NeedMore),
             ("HTTP/1.1 200 OK\r\n\r\nuntil close", "", Progress::NeedMore),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nzzz", "", Progress::NeedMore),
             ("HTTP/1.1 100 Continue\r\n\r\n", "", Progress::NeedMore),
@@ -372,7 +435,7 @@ mod tests {
     #[test]
     fn malformed() {
         for text in [
-            "\r\nHTTP/1.1 200 OK\r\n\r\n",
+            "\r\n HTTP/1.1 200 OK\r\n\r\n",
             "SSH-2.0-OpenSSH_9.2",
             "\u{15}\u{3}\u{3}\0\u{2}\u{2}\u{a}",
             "HTTP/2",
@@ -387,7 +450,11 @@ mod tests {
             "HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551616\r\n\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, gzip\r\n\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz",
-            "HTTP/1.1 200 OK\r\nA: b\r\n folded\r\n\r\n",
+            "HTTP/1.1 200 OK\r\n A: b\r\n\r\n",
+            "HTTP/1.1 200 OK\r\n : b\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nA b: c\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nA: b\r\n \0\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n 2\r\n\r\n",
             "HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
             "HTTP/1.1 200 OK\r\nA: \0\r\n\r\n",
         ] {
@@ -411,6 +478,11 @@ mod tests {
         assert!(class(headers(RESPONSE_HEADERS_MAX)).is_ok());
         assert_eq!(class(headers(RESPONSE_HEADERS_MAX + 1)), Err(ErrorClass::HttpTooLarge));
 
+        let folded =
+            |count: usize| format!("HTTP/1.1 204 OK\r\nA: b\r\n{}\r\n", " c\r\n".repeat(count));
+        assert!(class(folded(RESPONSE_HEADERS_MAX - 1)).is_ok());
+        assert_eq!(class(folded(RESPONSE_HEADERS_MAX)), Err(ErrorClass::HttpTooLarge));
+
         let interims = |count: u8| {
             format!("{}HTTP/1.1 204 \r\n\r\n", "HTTP/1.1 100 \r\n\r\n".repeat(count.into()))
         };
@@ -428,14 +500,27 @@ mod tests {
     }
 
     #[test]
-    fn unsolicited_bytes_are_malformed() {
+    fn unrequested_bytes_are_no_answer() {
         let mut parser = ResponseParser::new();
         assert_eq!(parser.handle_bytes(b""), Ok((0, Progress::NeedMore)));
-        assert!(parser.handle_bytes(b"H").is_err());
+        assert_eq!(parser.handle_bytes(b"H"), Err(ResponseError::Unrequested));
         parser.expect_response(false);
         assert!(parser.handle_bytes(b"HTTP/1.1 204 \r\n\r\n").is_ok());
+        assert_eq!(parser.handle_bytes(b"\r\n"), Ok((2, Progress::NeedMore)));
         let error = parser.handle_bytes(b"HTTP/1.1 408 \r\n\r\n").expect_err("idle again");
-        assert_eq!(error.class(), ErrorClass::HttpMalformed);
+        assert_eq!(error.class(), ErrorClass::UnrequestedAnswer);
+    }
+
+    #[test]
+    fn the_advice_fits_the_protocol() {
+        for (text, advice) in [
+            ("\u{15}\u{3}\u{3}", "is TLS; write https:// in the URL"),
+            ("SSH-2.0-OpenSSH_9.2", "check the URL's port"),
+            ("HTTP/1.1 200 OK\r\nno colon\r\n\r\n", "a bad header name; correct the server"),
+        ] {
+            let said = whole(text.as_bytes()).expect_err(text).to_string();
+            assert!(said.contains(advice), "{said}");
+        }
     }
 
     #[test]
@@ -444,6 +529,7 @@ mod tests {
         let closed = Response { status: 200, keep_alive: false, body_bytes: 3 };
         for (text, begun, verdict) in [
             ("", false, Err(ClosedBeforeResponse)),
+            ("\r\n", false, Err(ClosedBeforeResponse)),
             ("H", true, Err(Truncated)),
             ("HTTP/1.1 100 \r\n\r\n", true, Err(Truncated)),
             ("HTTP/1.1 200 \r\nContent-Length: 2\r\n\r\nx", true, Err(Truncated)),

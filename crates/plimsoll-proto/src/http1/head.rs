@@ -3,28 +3,81 @@
 
 use std::mem::MaybeUninit;
 
-use httparse::{Header, Response};
+use httparse::{Header, ParserConfig, Response, Status};
 
 use super::RESPONSE_HEADERS_MAX;
 
 /// Where the headers of a response go.
-pub(crate) type Room<'a> = [MaybeUninit<Header<'a>>; RESPONSE_HEADERS_MAX];
+type Room<'a> = [MaybeUninit<Header<'a>>; RESPONSE_HEADERS_MAX];
 
-/// Left uninitialized: 4 KiB to clear would cost more than to parse a short head.
+/// Parses the head of a response from its first byte and hands it with its length to `read`; `None` while its end is
+/// missing.
+///
+/// Folded lines (RFC 9112, 5.2) and white space before a colon are replaced or removed first. A head with
+/// neither is parsed where it lies.
 #[inline]
-pub(crate) const fn room<'a>() -> Room<'a> {
-    [MaybeUninit::uninit(); RESPONSE_HEADERS_MAX]
+pub(crate) fn read_response<T>(
+    bytes: &[u8],
+    read: impl FnOnce(usize, &Response<'_, '_>) -> T,
+) -> Result<Option<T>, httparse::Error> {
+    let config = ParserConfig::default();
+    // Left uninitialized: 4 KiB to clear would cost more than to parse a short head.
+    let mut room: Room<'_> = [MaybeUninit::uninit(); RESPONSE_HEADERS_MAX];
+    let mut response = Response::new(&mut []);
+    match config.parse_response_with_uninit_headers(&mut response, bytes, &mut room) {
+        Ok(Status::Complete(length)) => Ok(Some(read(length, &response))),
+        Ok(Status::Partial) => Ok(None),
+        Err(httparse::Error::HeaderName) => read_odd_response(bytes, read),
+        Err(error) => Err(error),
+    }
 }
 
-/// Parses the head of a response from its first byte; returns its length.
+#[cold]
+fn read_odd_response<T>(
+    bytes: &[u8],
+    read: impl FnOnce(usize, &Response<'_, '_>) -> T,
+) -> Result<Option<T>, httparse::Error> {
+    let mut unfolded = bytes.to_vec();
+    unfold(&mut unfolded)?;
+    let mut config = ParserConfig::default();
+    config.allow_spaces_after_header_name_in_responses(true);
+    let mut room: Room<'_> = [MaybeUninit::uninit(); RESPONSE_HEADERS_MAX];
+    let mut response = Response::new(&mut []);
+    match config.parse_response_with_uninit_headers(&mut response, &unfolded, &mut room)? {
+        Status::Complete(length) => Ok(Some(read(length, &response))),
+        Status::Partial => Ok(None),
+    }
+}
+
+/// Replaces each line end before a folded line with spaces, up to the end of the head. A folded line counts as a
+/// header line.
+fn unfold(head: &mut [u8]) -> Result<(), httparse::Error> {
+    let (mut start, mut lines) = (0, 0);
+    while let Some(length) = head.iter().skip(start).position(|byte| *byte == b'\n') {
+        let end = start + length;
+        let returns = usize::from(end > start && head[end - 1] == b'\r');
+        if length == returns {
+            return Ok(());
+        }
+        // The status line is not continued.
+        if lines > 0 && matches!(head.get(end + 1), Some(b' ' | b'\t')) {
+            head[end - returns..=end].fill(b' ');
+        }
+        lines += 1;
+        if lines > RESPONSE_HEADERS_MAX + 1 {
+            return Err(httparse::Error::TooManyHeaders);
+        }
+        start = end + 1;
+    }
+    Ok(())
+}
+
+/// Skips empty lines before a message. Some peers send one behind a body that their Content-Length does not
+/// cover (RFC 9112, 2.2 and 9.2).
 #[inline]
-pub(crate) fn parse_response<'h, 'a>(
-    bytes: &'a [u8],
-    response: &mut Response<'h, 'a>,
-    room: &'h mut Room<'a>,
-) -> httparse::Result<usize> {
-    let config = httparse::ParserConfig::default();
-    config.parse_response_with_uninit_headers(response, bytes, room)
+pub(crate) fn skip_empty_lines(input: &[u8]) -> &[u8] {
+    let empty = input.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+    input.get(empty..).unwrap_or_default()
 }
 
 /// The bytes of a head whose end has not come yet; exists only until it comes.
@@ -258,6 +311,23 @@ mod tests {
         let fed = feed(&mut slot, b"c\n\nrest", 9, parse);
         assert_eq!(fed, Ok(Fed::Complete { consumed: 3, head: () }));
         assert!(slot.is_none());
+    }
+
+    #[test]
+    fn folded_lines_become_one() {
+        for (head, unfolded) in [
+            ("S\r\nA: b\r\n c\r\n\r\n", "S\r\nA: b   c\r\n\r\n"),
+            ("S\nA:\n\tb\n \n\n", "S\nA: \tb  \n\n"),
+            ("S\r\n A: b\r\n\r\n", "S\r\n A: b\r\n\r\n"),
+            ("S\r\nA: b\r\n\r\n body\r\n x", "S\r\nA: b\r\n\r\n body\r\n x"),
+            ("S\nA: b\n\n body\n x", "S\nA: b\n\n body\n x"),
+            ("S\r\nA: b\r\n", "S\r\nA: b\r\n"),
+            ("", ""),
+        ] {
+            let mut bytes = head.as_bytes().to_vec();
+            assert_eq!(unfold(&mut bytes), Ok(()));
+            assert_eq!(String::from_utf8_lossy(&bytes), unfolded, "{head:?}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! HTTP/1.1 and HTTP/1.0 (RFC 9110, RFC 9112): what was answered, what was asked, what to write.
 //!
 //! Bodies are counted and dropped, never kept. Not here: HTTP/0.9, upgrades, CONNECT tunnels,
-//! line folding, decoding of content or of transfer codings other than `chunked`.
+//! decoding of content or of transfer codings other than `chunked`.
 
 pub mod client;
 pub mod encode;
@@ -16,7 +16,7 @@ pub use server::{Request, RequestError, RequestParser, RequestProgress};
 
 /// Longest response head, and so the most a client connection buffers.
 pub const RESPONSE_HEAD_BYTES_MAX: usize = 64 * 1024;
-/// Most header lines in a response head.
+/// Most header lines in a response head, folded ones included.
 pub const RESPONSE_HEADERS_MAX: usize = 128;
 /// Most 1xx responses before the final one.
 pub const INTERIM_RESPONSES_MAX: u8 = 32;

@@ -144,7 +144,7 @@ impl RequestParser {
     ) -> Result<(usize, RequestProgress), RequestError> {
         let mut rest = input;
         if self.is_idle() {
-            rest = skip_empty_lines(rest);
+            rest = head::skip_empty_lines(rest);
         }
         if let State::Head(partial) = &mut self.state {
             let parse = |bytes: &[u8]| parse_head(bytes, on_header);
@@ -175,12 +175,6 @@ impl RequestParser {
         };
         Ok((input.len() - left, progress))
     }
-}
-
-/// Some clients send an empty line after a body that their Content-Length does not cover.
-fn skip_empty_lines(input: &[u8]) -> &[u8] {
-    let empty = input.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
-    input.get(empty..).unwrap_or_default()
 }
 
 /// What matters of a complete head.

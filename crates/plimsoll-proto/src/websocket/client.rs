@@ -282,13 +282,17 @@ fn parse_answer(bytes: &[u8]) -> Result<Option<(usize, ())>, WebSocketError> {
     if bytes.first() != Some(&b'H') {
         return refused("it does not answer with HTTP");
     }
-    let mut headers = head::room();
-    let mut response = httparse::Response::new(&mut []);
-    let length = match head::parse_response(bytes, &mut response, &mut headers) {
-        Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) => return Ok(None),
-        Err(_) => return refused("its answer is not valid HTTP/1.1"),
-    };
+    match head::read_response(bytes, judge_answer) {
+        Ok(Some(judged)) => judged.map(Some),
+        Ok(None) => Ok(None),
+        Err(_) => refused("its answer is not valid HTTP/1.1"),
+    }
+}
+
+fn judge_answer(
+    length: usize,
+    response: &httparse::Response<'_, '_>,
+) -> Result<(usize, ()), WebSocketError> {
     match response.code {
         Some(101) => {}
         status => return Err(WebSocketError::Status { status: status.unwrap_or_default() }),
@@ -310,7 +314,7 @@ fn parse_answer(bytes: &[u8]) -> Result<Option<(usize, ())>, WebSocketError> {
     if value_of(b"sec-websocket-extensions").is_some() {
         return refused("it uses an extension that was not asked for");
     }
-    Ok(Some((length, ())))
+    Ok((length, ()))
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ pub(crate) const fn for_class(class: ErrorClass) -> &'static str {
              keep-alive timeout or limit is reached"
         }
         ErrorClass::HttpMalformed => {
-            "the answer is not HTTP/1.1: is it an https port, or another protocol?"
+            "the answer is not HTTP/1.1: a note says what is wrong with the first"
         }
         ErrorClass::HttpTooLarge => {
             "the answer's headers are larger than plimsoll reads: shorten them at the server"
@@ -115,6 +115,10 @@ pub(crate) const fn for_class(class: ErrorClass) -> &'static str {
         }
         ErrorClass::PeerSpokeFirst => {
             "the server sent more than the script expects: expect all of an answer, or a banner before loop"
+        }
+        ErrorClass::UnrequestedAnswer => {
+            "the server sent bytes that no request asked for, which ends a connection: more behind an answer than \
+             its head announces (HEAD, 204 and 304 have no body), or an answer of its own accord"
         }
         ErrorClass::DeliveryLost => {
             "acknowledged and not delivered: look for a full queue of a subscriber in the broker's log and limits"

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use plimsoll_model::ErrorClass;
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{
     DeliverySummary, FullQuantiles, LoadHostSummary, ShortQuantiles, Summary,
@@ -232,16 +233,21 @@ fn deliveries(page: &mut Page<'_>, counts: &DeliverySummary) -> io::Result<()> {
     Ok(())
 }
 
-/// Failed operations by class, then failed connection attempts and, of a hold, lost connections,
-/// each class with what to do.
+/// Failed operations by class, then failed connection attempts and lost connections, each class with what to
+/// do.
 pub(crate) fn errors(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     let attempts = summary.connections.opened + summary.connections.failed;
-    let none = BTreeMap::new();
-    let lost = summary.hold.as_ref().map_or(&none, |hold| &hold.loss_classes);
+    // It is no attempt that failed. A hold counts it among its losses, too.
+    let (unrequested, failed): (BTreeMap<_, _>, BTreeMap<_, _>) = (summary
+        .connection_error_classes)
+        .clone()
+        .into_iter()
+        .partition(|(name, _)| name == ErrorClass::UnrequestedAnswer.name());
+    let lost = summary.hold.as_ref().map_or(&unrequested, |hold| &hold.loss_classes);
     let mut explained: Vec<&str> = Vec::new();
     for (title, classes, total) in [
         ("Errors", &summary.error_classes, summary.scheduled),
-        ("Failed connects", &summary.connection_error_classes, attempts),
+        ("Failed connects", &failed, attempts),
         ("Lost connections", lost, summary.connections.opened),
     ] {
         if classes.is_empty() {
@@ -259,7 +265,7 @@ pub(crate) fn errors(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
             let is_loss_of_peer = std::ptr::eq(classes, lost) && !fault.starts_with("this");
             if let Some(class) = known
                 && !explained.contains(&name)
-                && !is_loss_of_peer
+                && (!is_loss_of_peer || class == ErrorClass::UnrequestedAnswer)
             {
                 page.quiet(4, hints::for_class(class))?;
                 explained.push(name);
