@@ -1,6 +1,7 @@
 //! Tests that mostly wait for timers, loads of seconds and processes to end: several at once do not
 //! disturb each other, so that `cargo xtask ci` runs them with more threads than CPUs.
 
+mod answers;
 mod bad_input;
 mod cliffs;
 mod closed_loop;

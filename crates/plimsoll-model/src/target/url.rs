@@ -226,10 +226,16 @@ fn host_and_port(authority: &str) -> Result<(String, &str), Problem> {
             (address, Some(zone.strip_prefix("25").filter(|rest| !rest.is_empty()).unwrap_or(zone)))
         }
     };
-    if address.parse::<Ipv6Addr>().is_err() {
-        return Err(malformed(format_args!("[{inside}] is not an IPv6 address")));
-    }
-    let Some(zone) = zone else { return Ok((address.to_owned(), port)) };
+    let parsed = address.parse::<Ipv6Addr>();
+    let parsed =
+        parsed.map_err(|_| malformed(format_args!("[{inside}] is not an IPv6 address")))?;
+    let Some(zone) = zone else {
+        if parsed.is_unicast_link_local() {
+            let what = format!("is malformed: [{address}] is link-local and needs an interface");
+            return Err((what, format!("write it like http://[{address}%25eth0]/")));
+        }
+        return Ok((address.to_owned(), port));
+    };
     let is_zone = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~@".contains(&byte);
     if zone.is_empty() || !zone.bytes().all(is_zone) {
         let what = format!("is malformed: {zone:?} is not the name of an interface");
@@ -358,6 +364,7 @@ mod tests {
             ("http://[::1", "is malformed: a bracket is not closed"),
             ("http://[::1]80", "is malformed: behind the brackets"),
             ("http://[a]/", "is malformed: [a] is not an IPv6 address"),
+            ("http://[fe80::1]/", "is malformed: [fe80::1] is link-local and needs an interface"),
             ("http://[fe80::1%]/", "is malformed: \"\" is not the name of an interface"),
             (
                 "https://münchen.de/",

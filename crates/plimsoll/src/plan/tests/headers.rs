@@ -173,8 +173,8 @@ fn a_header_that_cannot_be_obeyed_is_refused() {
         (
             &[
                 "compare",
-                "load http://127.0.0.1:9/",
-                "load http://127.0.0.1:9/ -H 'Upgrade: x'",
+                "load http://127.0.0.1:9/ --rate 9",
+                "load http://127.0.0.1:9/ --rate 9 -H 'Upgrade: x'",
                 "--",
             ],
             &["A: b"],
@@ -193,14 +193,14 @@ fn a_header_that_cannot_be_obeyed_is_refused() {
     ] {
         let headers = headers.iter().flat_map(|header| ["-H", *header]);
         let words: Vec<_> = command.iter().copied().chain(headers).collect();
-        let refused = line(&words);
-        assert!(refused.starts_with(said), "{words:?}: {refused}");
+        let line = line(&words);
+        assert!(line.starts_with(said), "{words:?}: {line}");
     }
     let list = b"GET http://127.0.0.1:9/\n\nGET http://127.0.0.1:9/\nExpect: 100-continue\n";
-    let (said, _) = super::refused(&["load", "--targets", "-"], list);
+    let (said, _) = refused(&["load", "--targets", "-"], list);
     assert!(said.starts_with("plimsoll: standard input, target 2: header Expect waits"), "{said}");
     let json = br#"{"method":"GET","url":"http://127.0.0.1:9/","header":{"Upgrade":["x"]}}"#;
-    let (said, _) = super::refused(&["load", "--targets", "-"], json);
+    let (said, _) = refused(&["load", "--targets", "-"], json);
     assert!(said.starts_with("plimsoll: standard input, target 1: header Upgrade asks"), "{said}");
 }
 
