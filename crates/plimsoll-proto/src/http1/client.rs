@@ -309,7 +309,7 @@ fn read_fields(
         }
         (Coding::Chunked | Coding::OtherThenChunked, _) => Framing::Chunked,
         (Coding::Absent, Some(bytes)) => Framing::Fixed(bytes),
-        (Coding::Other, _) | (Coding::Absent, None) => Framing::UntilClose,
+        (Coding::Other | Coding::ChunkedNotLast, _) | (Coding::Absent, None) => Framing::UntilClose,
     };
     // HTTP/1.0 has no codings: what wrote this head may not know where its body ends (RFC 9112, 6.1).
     if !is_http11 && coding != Coding::Absent {
@@ -423,6 +423,11 @@ mod tests {
             ("\r\n", "", Progress::NeedMore),
             ("HTTP/1.1 200 OK\r\n\r\nuntil close", "", Progress::NeedMore),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nzzz", "", Progress::NeedMore),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, gzip\r\n\r\n0",
+                "",
+                Progress::NeedMore,
+            ),
             ("HTTP/1.1 100 Continue\r\n\r\n", "", Progress::NeedMore),
             ("HTTP/1.1 2", "", Progress::NeedMore),
             ("", "", Progress::NeedMore),
@@ -448,7 +453,7 @@ mod tests {
             "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551616\r\n\r\n",
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, gzip\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked\r\n\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz",
             "HTTP/1.1 200 OK\r\n A: b\r\n\r\n",
             "HTTP/1.1 200 OK\r\n : b\r\n\r\n",

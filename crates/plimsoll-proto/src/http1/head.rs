@@ -238,7 +238,9 @@ pub(super) enum Coding {
     OtherThenChunked,
     /// Only codings other than `chunked`.
     Other,
-    /// `chunked` is not the last one, or stands there twice, or the field is empty.
+    /// `chunked`, and other codings after it.
+    ChunkedNotLast,
+    /// `chunked` is there twice, or the field is empty.
     Broken,
 }
 
@@ -250,7 +252,10 @@ impl Coding {
                 (Self::Absent, true) => Self::Chunked,
                 (Self::Absent | Self::Other, false) => Self::Other,
                 (Self::Other, true) => Self::OtherThenChunked,
-                (Self::Chunked | Self::OtherThenChunked | Self::Broken, _) => Self::Broken,
+                (Self::Chunked | Self::OtherThenChunked | Self::ChunkedNotLast, false) => {
+                    Self::ChunkedNotLast
+                }
+                _ => Self::Broken,
             };
         }
         if before == Self::Absent && *self == Self::Absent {
@@ -376,7 +381,9 @@ mod tests {
             (&["gzip"], Coding::Other),
             (&["identity"], Coding::Other),
             (&["xchunked"], Coding::Other),
-            (&["chunked, gzip"], Coding::Broken),
+            (&["chunked, gzip"], Coding::ChunkedNotLast),
+            (&["gzip, chunked", "br"], Coding::ChunkedNotLast),
+            (&["chunked, gzip, chunked"], Coding::Broken),
             (&["chunked", "chunked"], Coding::Broken),
             (&[""], Coding::Broken),
             (&[" , "], Coding::Broken),

@@ -300,7 +300,9 @@ impl Fields {
             (_, Some(_)) => Err(malformed("both Transfer-Encoding and Content-Length")),
             (_, None) if http10 => Err(malformed("Transfer-Encoding in HTTP/1.0")),
             (Coding::Chunked, None) => Ok(Framing::Chunked),
-            (Coding::Broken, None) => Err(malformed("a bad Transfer-Encoding")),
+            (Coding::Broken | Coding::ChunkedNotLast, None) => {
+                Err(malformed("a bad Transfer-Encoding"))
+            }
             (Coding::Other | Coding::OtherThenChunked, None) => {
                 Err(RequestError::UnsupportedTransferEncoding)
             }
