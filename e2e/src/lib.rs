@@ -5,6 +5,7 @@
 //! Nothing waits for a time to pass: [`wait::until`] waits for something to become true.
 #![forbid(unsafe_code)]
 
+pub mod answers;
 pub mod browser;
 pub mod capped;
 pub mod certificate;

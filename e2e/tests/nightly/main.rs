@@ -9,6 +9,7 @@ mod cliffs;
 mod collector;
 mod confirm;
 mod deliveries;
+mod differential;
 mod grpc;
 mod histograms;
 mod host_limits;

@@ -658,9 +658,10 @@ impl Worker {
         if let Some(session) = self.plan.session.filter(|_| !self.demand.is_hold()) {
             return self.advance_session(index, session, answer, exact, now);
         }
-        // We end it, whatever the server does.
-        let spent = self.requests.get(self.conns[index].target).closes
-            || self.plan.requests_per_connection.is_some_and(|most| ops_total >= most);
+        // Its request has asked for the close.
+        let closes = self.requests.get(self.conns[index].target).closes;
+        let spent =
+            closes || self.plan.requests_per_connection.is_some_and(|most| ops_total >= most);
         if self.plan.keepalive
             && answer.keep_alive
             && exact
@@ -672,15 +673,15 @@ impl Worker {
                 rest => self.begin_rest(index, rest, now),
             }
         } else {
-            if self.plan.keepalive && !answer.keep_alive && !spent {
+            if self.plan.keepalive && !answer.keep_alive && !closes {
                 self.count_lifetime(index, Closer::PeerAnswer, now);
             }
             let destination = self.conns[index].destination;
             // The server ended it: it announced the close, or sent more than was asked for.
             let loss = match (answer.keep_alive, exact) {
-                (false, _) => Some(ErrorClass::ClosedByPeer),
+                (false, _) if !closes => Some(ErrorClass::ClosedByPeer),
                 (true, false) => Some(self.excess()),
-                (true, true) => None,
+                _ => None,
             };
             self.close_and_refill(index, loss, now);
             self.keep_pool_full(destination, now);

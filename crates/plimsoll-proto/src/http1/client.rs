@@ -111,6 +111,8 @@ const fn other_protocol(first: u8) -> &'static str {
     match first {
         // An alert or a handshake.
         0x15 | 0x16 => ", and is TLS; write https:// in the URL",
+        // The length of a frame.
+        0x00 => ", and may be HTTP/2; try --http 2",
         _ => "; check the URL's port",
     }
 }
@@ -418,6 +420,7 @@ mod tests {
                 "",
                 complete(200, false, 0),
             ),
+            ("HTTP/1.1  200   OK\r\nContent-Length: 0\r\n\r\n", "", complete(200, true, 0)),
             ("HTTP/1.1 205 \r\nContent-Length: 0\r\n\r\n", "", complete(205, true, 0)),
             ("HTTP/1.1 999 \r\nContent-Length:0\r\n\r\n", "", complete(999, true, 0)),
             ("\r\n", "", Progress::NeedMore),
@@ -520,6 +523,7 @@ mod tests {
     fn the_advice_fits_the_protocol() {
         for (text, advice) in [
             ("\u{15}\u{3}\u{3}", "is TLS; write https:// in the URL"),
+            ("\0\0\u{12}\u{4}", "may be HTTP/2; try --http 2"),
             ("SSH-2.0-OpenSSH_9.2", "check the URL's port"),
             ("HTTP/1.1 200 OK\r\nno colon\r\n\r\n", "a bad header name; correct the server"),
         ] {

@@ -13,8 +13,8 @@ type Room<'a> = [MaybeUninit<Header<'a>>; RESPONSE_HEADERS_MAX];
 /// Parses the head of a response from its first byte and hands it with its length to `read`; `None` while its end is
 /// missing.
 ///
-/// Folded lines (RFC 9112, 5.2) and white space before a colon are replaced or removed first. A head with
-/// neither is parsed where it lies.
+/// Folded lines (RFC 9112, 5.2) are replaced first, and further white space before a colon or in the status line is
+/// accepted. A head without either is parsed where it lies.
 #[inline]
 pub(crate) fn read_response<T>(
     bytes: &[u8],
@@ -27,7 +27,9 @@ pub(crate) fn read_response<T>(
     match config.parse_response_with_uninit_headers(&mut response, bytes, &mut room) {
         Ok(Status::Complete(length)) => Ok(Some(read(length, &response))),
         Ok(Status::Partial) => Ok(None),
-        Err(httparse::Error::HeaderName) => read_odd_response(bytes, read),
+        Err(httparse::Error::HeaderName | httparse::Error::Status) => {
+            read_odd_response(bytes, read)
+        }
         Err(error) => Err(error),
     }
 }
@@ -41,6 +43,7 @@ fn read_odd_response<T>(
     unfold(&mut unfolded)?;
     let mut config = ParserConfig::default();
     config.allow_spaces_after_header_name_in_responses(true);
+    config.allow_multiple_spaces_in_response_status_delimiters(true);
     let mut room: Room<'_> = [MaybeUninit::uninit(); RESPONSE_HEADERS_MAX];
     let mut response = Response::new(&mut []);
     match config.parse_response_with_uninit_headers(&mut response, &unfolded, &mut room)? {
