@@ -1,5 +1,5 @@
 //! A corpus of answers, legal ones and others, and a server that sends them: `assets/answers/PROTOCOL.txt`. The first
-//! of these files says how they are written. The path of a request names the case whose bytes answer it.
+//! of these files, `http1.txt`, defines the format. The path of a request names the case whose bytes answer it.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -17,22 +17,22 @@ const REQUEST_BYTES_MAX: usize = 8 << 10;
 /// One answer.
 #[derive(Clone, Debug, Default)]
 pub struct Case {
-    /// Its name, and the path that asks for it.
+    /// Name of the case, and path of its URL.
     pub name: String,
-    /// It answers HEAD.
+    /// Whether the request is a HEAD.
     pub is_head: bool,
-    /// How often it is asked for on one connection.
+    /// Requests on one connection.
     pub times: u32,
-    /// What plimsoll says of it: `ok`, or the class of each operation.
+    /// Outcome in plimsoll: `ok`, or the class of each operation.
     pub plimsoll: String,
-    /// Why plimsoll alone says so.
+    /// Reason for an outcome that plimsoll alone has.
     pub argued: Option<String>,
-    /// Its parts, with a pause between them.
+    /// Parts of the answer, with a pause between them.
     parts: Vec<Vec<u8>>,
     end: End,
 }
 
-/// What the server does behind an answer.
+/// The server's action behind an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum End {
     /// Waits for the next request.
@@ -44,7 +44,7 @@ enum End {
     Reset,
 }
 
-/// The corpus's folder.
+/// Returns the folder of the corpus.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/answers")
 }
@@ -164,7 +164,7 @@ fn answer(mut stream: &TcpStream, cases: &[Case]) -> Option<End> {
     Some(case.end)
 }
 
-/// The head of the next request, left where it is.
+/// Returns the head of the next request, which stays in the socket.
 fn peek_request(stream: &TcpStream) -> Option<String> {
     let mut bytes = vec![0; REQUEST_BYTES_MAX];
     loop {

@@ -321,8 +321,8 @@ impl ConversationError {
 }
 
 impl ConversationError {
-    /// The error of bytes in the place of a further answer of a connection. If they do not begin one, they are the
-    /// rest of the answer before.
+    /// Returns the error of bytes that stand in the place of a connection's second or later answer. Bytes that do not
+    /// begin an answer are the rest of the one before.
     #[must_use]
     pub const fn behind_an_answer(self) -> Self {
         match self {

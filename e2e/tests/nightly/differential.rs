@@ -1,5 +1,5 @@
-//! The same answers, sent to plimsoll and to other clients. Where plimsoll alone says something else, the corpus has an
-//! argument for it; an argument for nothing is a failure, too.
+//! A corpus of answers, sent to plimsoll and to other clients. The corpus argues each outcome that plimsoll alone has; an
+//! argument for an outcome that others share is a failure, too.
 
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use e2e::plimsoll::Plimsoll;
 use e2e::program;
 use e2e::summary::Summary;
 
-/// What plimsoll says of the operations: `ok`, or their one class.
+/// Returns the outcome in plimsoll: `ok`, or the one class of the operations.
 fn plimsoll(case: &Case, server: SocketAddr) -> String {
     let url = format!("http://{server}/{}", case.name);
     let times = case.times.to_string();
@@ -25,7 +25,7 @@ fn plimsoll(case: &Case, server: SocketAddr) -> String {
     }
 }
 
-/// Whether the client took every answer for a complete one.
+/// Returns `true` if the client accepted every answer as complete.
 fn takes(command: &mut Command) -> bool {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().expect("an installed program can be run").success()

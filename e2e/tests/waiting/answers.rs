@@ -1,4 +1,4 @@
-//! What goes out and what comes back, as HTTP has it: `Connection: close`, paths, zones, and answers that are odd.
+//! HTTP/1.1 against real servers: `Connection: close`, paths, zones, and odd answers.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -24,7 +24,7 @@ const READS_PER_TURN: u32 = 4;
 /// Stands for a close frame without a code (RFC 6455 7.4.1).
 const NO_CLOSE_CODE: u16 = 1005;
 
-/// Whether `bytes` are line ends alone.
+/// Returns `true` if `bytes` are line ends only.
 fn is_blank(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n'))
 }
@@ -658,7 +658,7 @@ impl Worker {
         if let Some(session) = self.plan.session.filter(|_| !self.demand.is_hold()) {
             return self.advance_session(index, session, answer, exact, now);
         }
-        // Its request has asked for the close.
+        // The request asked for the close.
         let closes = self.requests.get(self.conns[index].target).closes;
         let spent =
             closes || self.plan.requests_per_connection.is_some_and(|most| ops_total >= most);
@@ -688,7 +688,7 @@ impl Worker {
         }
     }
 
-    /// The class of bytes behind a complete answer.
+    /// Returns the class of bytes behind a complete answer.
     const fn excess(&self) -> ErrorClass {
         match self.protocol {
             Protocol::Script => ErrorClass::PeerSpokeFirst,
@@ -696,7 +696,7 @@ impl Worker {
         }
     }
 
-    /// More than the answer has come, which ends the connection.
+    /// Counts bytes behind a complete answer, which end the connection.
     fn count_excess(&mut self) {
         let class = self.excess();
         self.meter.tally().connection_errors.count(class);

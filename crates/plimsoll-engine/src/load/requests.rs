@@ -18,7 +18,7 @@ pub(super) struct Request {
     pub(super) destination: u32,
     /// What answers it.
     pub(super) expected: Expected,
-    /// Whether its connection ends with its answer: `Connection: close`.
+    /// Whether the connection ends with the answer: `Connection: close`.
     pub(super) closes: bool,
     /// The target, where its topic is each connection's own.
     with_own_topic: Option<Box<Target>>,

@@ -1,4 +1,4 @@
-//! Answers and what they make of their connections: closes that were asked for, and bytes behind an answer.
+//! The end of a connection behind an answer: closes that the request asked for, and excess bytes.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
@@ -10,7 +10,7 @@ use plimsoll_model::target::Target;
 
 use crate::scripted::{OK, Scripted, closed, open, plan, read_request, run};
 
-/// Answers each request with `answer`, and tells how many requests each connection has brought.
+/// Answers each request with `answer`, and sends the number of requests of each connection that ends.
 fn counting(
     answer: &'static [u8],
     closes: bool,
@@ -85,14 +85,14 @@ fn bytes_behind_an_answer_fail_no_other_operation() {
         let tally = run(with_headers(server.address, &[&[]]));
         assert_eq!((tally.scheduled, tally.ok), (24, 24), "{name}");
         assert_eq!(tally.connection_errors.get(ErrorClass::UnrequestedAnswer), 24, "{name}");
-        // Each ended its connection.
+        // Each excess ended a connection.
         assert!(tally.connections.opened >= 24, "{name}");
     }
 }
 
 #[test]
 fn late_bytes_behind_an_answer_are_called_what_they_are() {
-    // They come once the next request is there: a connection's second operation meets them.
+    // The bytes follow the second request: a connection's second operation receives them.
     let server = Scripted::start(|mut stream| {
         read_request(&mut stream);
         stream.write_all(b"HTTP/1.1 204 No\r\n\r\n").unwrap();
@@ -112,7 +112,7 @@ fn empty_lines_behind_an_answer_are_nothing() {
     let server = Scripted::start(counting(answer, false, channel().0));
     let tally = run(with_headers(server.address, &[&[]]));
     assert_eq!((tally.ok, tally.connections.opened), (24, 2));
-    // They come once the next request is there.
+    // The lines follow the next request.
     let server = Scripted::start(|mut stream| {
         while read_request(&mut stream) {
             stream.write_all(b"\r\n").unwrap();

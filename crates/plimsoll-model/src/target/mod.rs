@@ -74,7 +74,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// The options of all `Connection` headers, as the user gave them.
+    /// Returns the options of all `Connection` headers, as the user wrote them.
     pub fn connection_options(&self) -> impl Iterator<Item = &str> {
         let named = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("connection");
         let values = self.headers.iter().filter(named).map(|(_, value)| value.as_str());

@@ -42,10 +42,10 @@ const EXAMPLE: &str = "write it like https://host:8443/path";
 /// parsed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TargetUrl {
-    /// What is spoken.
+    /// The protocol.
     #[serde(default)]
     pub protocol: Protocol,
-    /// Whether it is spoken over TLS.
+    /// Whether the protocol runs over TLS.
     pub tls: bool,
     /// Host name or address, without brackets; an IPv6 address may have a zone, as in `fe80::1%eth0`.
     pub host: String,
@@ -66,7 +66,7 @@ pub struct UrlError {
 }
 
 impl Protocol {
-    /// The scheme of its URLs, with or without TLS.
+    /// Returns the scheme of the protocol's URLs, with or without TLS.
     pub fn scheme(self, tls: bool) -> &'static str {
         scheme(self, tls).name
     }
@@ -84,13 +84,13 @@ impl TargetUrl {
         scheme(self.protocol, self.tls)
     }
 
-    /// The host for `Host` headers and certificates. A zone has a meaning on this host alone and never
-    /// leaves it (RFC 6874, 4).
+    /// Returns the host for `Host` headers and certificates. A zone has a meaning on this host alone and is
+    /// never sent (RFC 6874, 4).
     pub fn host_without_zone(&self) -> &str {
         self.host.split('%').next().unwrap_or_default()
     }
 
-    /// The value of a `Host` header: no default port, IPv6 in brackets.
+    /// Returns the value of a `Host` header: no default port, IPv6 in brackets.
     pub fn authority(&self) -> String {
         self.authority_of(self.host_without_zone())
     }
@@ -163,7 +163,7 @@ fn scheme_named(name: &str) -> Option<&'static Scheme> {
     SCHEMES.iter().find(|scheme| scheme.name.eq_ignore_ascii_case(name))
 }
 
-/// Describes a text that does not begin with a scheme and `://`. What is advised to be written is a URL.
+/// Describes a text that does not begin with a scheme and `://`. The fix names only URLs that are accepted.
 fn without_scheme(text: &str) -> Problem {
     let is_url = |text: &str| parse(text).is_ok() && !text.contains(char::is_control);
     let (name, rest) = text.split_once(':').unwrap_or((text, ""));
@@ -388,7 +388,7 @@ mod tests {
         ] {
             let said = refused(text);
             assert!(said.starts_with(&format!("URL {text:?} {what}")), "{said}");
-            // What is advised is accepted.
+            // The advised URL is accepted.
             if let Some((_, advised)) = said.split_once("; write http://") {
                 let advised = format!("http://{}", advised.split(' ').next().unwrap_or_default());
                 assert!(advised.parse::<TargetUrl>().is_ok(), "{said}");

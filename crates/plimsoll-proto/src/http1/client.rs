@@ -62,7 +62,7 @@ pub struct Response {
 /// Why a response could not be read.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum ResponseError {
-    /// HTTP, and not as HTTP/1.1 has it.
+    /// HTTP that breaks the rules of HTTP/1.1.
     #[error("the answer is not valid HTTP/1.1: {what}; correct the server, or the proxy before it")]
     Malformed {
         /// What is wrong.
@@ -106,7 +106,7 @@ impl ResponseError {
     }
 }
 
-/// What a first byte says of the protocol, and what to do.
+/// Names the protocol that a first byte belongs to, and the fix.
 const fn other_protocol(first: u8) -> &'static str {
     match first {
         // An alert or a handshake.
@@ -313,7 +313,7 @@ fn read_fields(
         (Coding::Absent, Some(bytes)) => Framing::Fixed(bytes),
         (Coding::Other | Coding::ChunkedNotLast, _) | (Coding::Absent, None) => Framing::UntilClose,
     };
-    // HTTP/1.0 has no codings: what wrote this head may not know where its body ends (RFC 9112, 6.1).
+    // HTTP/1.0 has no codings: the framing may be faulty (RFC 9112, 6.1).
     if !is_http11 && coding != Coding::Absent {
         persistence.add(b"close");
     }

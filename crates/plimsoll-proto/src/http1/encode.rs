@@ -20,7 +20,7 @@ pub enum BodyLength {
 ///
 /// The target's headers go out as they are, with these exceptions: `Content-Length` is written once, with
 /// the length of the body; a target with `Transfer-Encoding: chunked` gets its body as one chunk; without
-/// `keepalive`, `Connection: close` is there.
+/// `keepalive`, `Connection: close` is added.
 pub fn request(target: &Target, keepalive: bool) -> Vec<u8> {
     let given = |name: &str| target.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
     let chunked = given("transfer-encoding");

@@ -10,8 +10,8 @@ use super::RESPONSE_HEADERS_MAX;
 /// Where the headers of a response go.
 type Room<'a> = [MaybeUninit<Header<'a>>; RESPONSE_HEADERS_MAX];
 
-/// Parses the head of a response from its first byte and hands it with its length to `read`; `None` while its end is
-/// missing.
+/// Parses the head of a response from its first byte and passes the head and its length to `read`. Returns `None` while
+/// the end of the head is missing.
 ///
 /// Folded lines (RFC 9112, 5.2) are replaced first, and further white space before a colon or in the status line is
 /// accepted. A head without either is parsed where it lies.
@@ -243,7 +243,7 @@ pub(super) enum Coding {
     Other,
     /// `chunked`, and other codings after it.
     ChunkedNotLast,
-    /// `chunked` is there twice, or the field is empty.
+    /// `chunked` twice, or an empty field.
     Broken,
 }
 

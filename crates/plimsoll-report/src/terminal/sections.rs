@@ -237,7 +237,7 @@ fn deliveries(page: &mut Page<'_>, counts: &DeliverySummary) -> io::Result<()> {
 /// do.
 pub(crate) fn errors(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     let attempts = summary.connections.opened + summary.connections.failed;
-    // It is no attempt that failed. A hold counts it among its losses, too.
+    // An unrequested answer ends a usable connection. A hold counts it among its losses, too.
     let (unrequested, failed): (BTreeMap<_, _>, BTreeMap<_, _>) = (summary
         .connection_error_classes)
         .clone()

@@ -1,5 +1,5 @@
-//! Headers that say how a request is sent or what becomes of its connection: each is obeyed, or refused with
-//! what to write instead. All other headers are sent as given.
+//! Headers that control how a request is sent or how long its connection lives. Each is either obeyed or refused with
+//! the text to write instead. All other headers are sent as given.
 
 use plimsoll_model::plan::Pacing;
 use plimsoll_model::target::{Protocol, Target, is_method};
@@ -8,7 +8,7 @@ use plimsoll_proto::http2::request::is_grpc;
 use super::load::Parts;
 use crate::exit::Stop;
 
-/// What is wrong with a header, and the fix.
+/// A problem of a header, and the fix.
 pub(super) type Problem = (String, String);
 
 /// Checks the headers of one request, and its method. A right `Content-Length` that is repeated is sent once.
@@ -86,7 +86,7 @@ fn refuse_upgrade(name: &str) -> Result<(), Problem> {
     refuse(format_args!("header {name} asks for another protocol"), fix)
 }
 
-/// A host and a port, as a server requires (RFC 9112, 3.2).
+/// Checks that a value is a host with or without a port: a server must refuse any other (RFC 9112, 3.2).
 fn check_host(value: &str) -> Result<(), Problem> {
     let is_host = value.bytes().all(|b| b.is_ascii_graphic() && !b"/?#@,\\\"<>{}|^`".contains(&b));
     if value.is_empty() || !is_host {
@@ -96,7 +96,7 @@ fn check_host(value: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The body is framed here; a wrong length would desynchronise the connection.
+/// Checks a header that frames the body. A wrong length would desynchronise the connection.
 fn check_framing(target: &Target, name: &str, value: &str) -> Result<(), Problem> {
     let is_length = name.eq_ignore_ascii_case("content-length");
     match target.url.protocol {
@@ -141,7 +141,7 @@ fn has_codings(target: &Target) -> bool {
     codings(target).next().is_some()
 }
 
-/// Options of HTTP/1.1; `close` is obeyed.
+/// Checks the options of a `Connection` header of HTTP/1.1. `close` is obeyed.
 fn check_connection(name: &str, value: &str) -> Result<(), Problem> {
     let mut options = value.split(',').map(str::trim);
     if !options.clone().all(is_method) {

@@ -177,7 +177,7 @@ fn destination(url: &TargetUrl, sni: Option<&str>, inputs: &Inputs<'_>) -> Resul
     Ok(Server {
         name,
         addresses: inputs.addresses(host, *port)?,
-        tls: url.tls.then(|| ServerName(sni.unwrap_or(url.host_without_zone()).to_owned())),
+        tls: url.tls.then(|| ServerName(sni.unwrap_or_else(|| url.host_without_zone()).to_owned())),
     })
 }
 

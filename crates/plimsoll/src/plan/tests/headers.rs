@@ -1,10 +1,10 @@
-//! Headers that say how a request is sent, or what becomes of its connection.
+//! Headers that control how a request is sent or how long its connection lives.
 
 use super::*;
 
 const WS: &str = "ws://127.0.0.1:9/";
 
-/// The line that refuses `flags`, without the program's name.
+/// Returns the line that refuses `flags`, without the program's name.
 fn line(flags: &[&str]) -> String {
     let (said, code) = refused(flags, b"");
     assert_eq!(code, 2, "{said}");
