@@ -62,6 +62,9 @@ pub struct Summary {
     pub streams: StreamCounts,
     pub error_classes: BTreeMap<String, u64>,
     pub connection_error_classes: BTreeMap<String, u64>,
+    /// Description of the first answer, or message without a request, that broke a connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_fault: Option<String>,
     pub connections: ConnectionSummary,
     pub handshakes: HandshakeSummary,
     pub bytes: ByteSummary,
@@ -576,6 +579,7 @@ impl Summary {
             streams: tally.streams,
             error_classes: names(&tally.errors),
             connection_error_classes: names(&tally.connection_errors),
+            first_fault: None,
             connections: ConnectionSummary {
                 opened: tally.connections.opened,
                 failed: tally.connections.failed,

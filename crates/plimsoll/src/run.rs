@@ -75,6 +75,8 @@ pub(crate) struct Run {
     archive_error: Option<ReportError>,
     json: Option<OutputFile>,
     rows: Option<RowSink>,
+    /// Description of the first fault that broke a connection of any load.
+    first_fault: Option<String>,
     publisher: Publisher,
     /// Whether its ramps are to be paused, where they can be.
     pause: Option<bool>,
@@ -136,6 +138,7 @@ impl Run {
             archive,
             draws_page: head.always_archive,
             archive_error: None,
+            first_fault: None,
             json: job.json.clone(),
             rows: job.rows.clone().map(|rows| RowSink::new(rows, &job.plan, clock)),
             publisher: head.publisher,
@@ -237,6 +240,16 @@ impl Run {
     pub(crate) fn archive_dir(&self) -> Option<String> {
         let whole = self.archive_error.is_none();
         self.archive.as_ref().filter(|_| whole).map(|(_, dir)| dir.display().to_string())
+    }
+
+    /// Stores the first fault of a load, unless an earlier load had one.
+    pub(crate) fn note_fault(&mut self, fault: Option<&str>) {
+        self.first_fault = self.first_fault.take().or_else(|| fault.map(str::to_owned));
+    }
+
+    /// Returns the first fault that broke a connection.
+    pub(crate) fn first_fault(&self) -> Option<String> {
+        self.first_fault.clone()
     }
 
     /// How many single operations were recorded, where they were to be.

@@ -126,9 +126,13 @@ fn bytes_behind_an_answer_are_called_what_they_are() {
         summary.assert_all_ok(12);
         assert_eq!(summary.counts("connection_error_classes")["unrequested-answer"], 12);
         let report = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
-        for words in ["Lost connections", "unrequested-answer 12", "more behind an answer than"] {
+        for words in
+            ["Lost connections", "unrequested-answer 12", "First fault: the server sent bytes"]
+        {
             assert!(report.contains(words), "{report}");
         }
+        let fault = summary.text("first_fault");
+        assert!(fault.contains("more behind an answer than its head announces"), "{fault}");
         assert!(!report.contains("https") && !report.contains("Failed connects"), "{report}");
     }
 }

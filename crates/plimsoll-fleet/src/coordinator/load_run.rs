@@ -301,8 +301,8 @@ pub(super) struct LoadRun {
     opened: u64,
     open_failed: u64,
     open_error: Option<String>,
-    /// A peer did not keep to the protocol, and a note says how.
-    has_fault: bool,
+    /// Description of the first fault that broke a connection.
+    first_fault: Option<String>,
     draining_told: bool,
     aborted: bool,
     interrupted: bool,
@@ -337,7 +337,7 @@ impl LoadRun {
             opened: 0,
             open_failed: 0,
             open_error: None,
-            has_fault: false,
+            first_fault: None,
             draining_told: false,
             aborted: false,
             interrupted: false,
@@ -375,8 +375,9 @@ impl LoadRun {
             (FromAgent::Armed { .. }, _) => {}
             (FromAgent::Interval(interval), _) => self.handle_interval(index, interval, now),
             (FromAgent::Fault(what), _) => {
-                if !std::mem::replace(&mut self.has_fault, true) {
+                if self.first_fault.is_none() {
                     self.note(format!("what broke a connection first: {what}"));
+                    self.first_fault = Some(what);
                 }
             }
             (FromAgent::Note(line), _) => {
@@ -528,6 +529,7 @@ impl LoadRun {
             interrupted: self.interrupted,
             lost_agents,
             notes: self.notes,
+            first_fault: self.first_fault,
         })
     }
 

@@ -546,6 +546,9 @@ fn errors(summary: &Summary) -> Markup {
         .flat_map(|(classes, of)| classes.iter().map(move |(name, count)| (of, name, *count)))
         .collect();
     html! {
+        @if let Some(fault) = &summary.first_fault {
+            p { "First fault: " (fault) }
+        }
         @if !classes.is_empty() {
             div.scroll tabindex="0" role="region" aria-label="Errors" {
                 table.sortable.all {

@@ -53,7 +53,7 @@ pub(crate) const fn for_class(class: ErrorClass) -> &'static str {
              keep-alive timeout or limit is reached"
         }
         ErrorClass::HttpMalformed => {
-            "the answer is not HTTP/1.1: a note says what is wrong with the first"
+            "the answer is not HTTP/1.1: the first fault below names what is wrong with it"
         }
         ErrorClass::HttpTooLarge => {
             "the answer's headers are larger than plimsoll reads: shorten them at the server"

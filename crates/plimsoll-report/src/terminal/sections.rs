@@ -272,6 +272,10 @@ pub(crate) fn errors(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
             }
         }
     }
+    if let Some(fault) = summary.first_fault.as_deref().filter(|_| !explained.is_empty()) {
+        page.blank()?;
+        page.quiet(2, &format!("First fault: {}", clean(fault)))?;
+    }
     page.blank()
 }
 

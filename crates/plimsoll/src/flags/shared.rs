@@ -100,7 +100,7 @@ pub(crate) struct RequestFlags {
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Request")]
 pub(crate) struct HeaderFlags {
-    /// Request header, such as 'sleep: 20'; repeatable. 'Connection: close' ends each connection after its request
+    /// Request header, such as 'sleep: 20'; repeatable
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
     pub(crate) headers: Vec<(String, String)>,
 

@@ -319,6 +319,7 @@ fn summarise(
     let mut summary = Summary { rfc9411, compare, sizing, ..Summary::new(head, &tally) };
     summary.causes = outcome.causes;
     summary.rows = run.rows();
+    summary.first_fault = run.first_fault();
     match (run.archive_dir(), summary.find.as_ref()) {
         (Some(dir), Some(find)) => {
             let readings = causes::readings(dir.as_ref());
@@ -494,7 +495,10 @@ impl<'a> Session<'a> {
         let interrupted = || self.is_interrupted();
         let stops_at_loss = self.stops_at_loss;
         let control = LoadControl { trial, stops_at_loss, ..LoadControl::new(&interrupted) };
-        work(&mut self.agents.borrow_mut(), &control).map_err(|error| fleet_stop(&error))
+        let outcome =
+            work(&mut self.agents.borrow_mut(), &control).map_err(|error| fleet_stop(&error))?;
+        self.run.borrow_mut().note_fault(outcome.first_fault.as_deref());
+        Ok(outcome)
     }
 
     /// The limiting resources of a search that has ended.

@@ -232,8 +232,9 @@ fn the_first_answer_that_does_not_fit_is_noted_once() {
         run.handle_frame(index, FromAgent::Fault(format!("agent {index}")), NOW);
         run.handle_frame(index, ended(1000), NOW);
     }
-    let notes = run.into_outcome().unwrap().notes;
-    assert_eq!(notes, ["what broke a connection first: agent 1"]);
+    let outcome = run.into_outcome().unwrap();
+    assert_eq!(outcome.notes, ["what broke a connection first: agent 1"]);
+    assert_eq!(outcome.first_fault.as_deref(), Some("agent 1"));
 }
 
 #[test]
