@@ -35,6 +35,8 @@ const SCHEMES: [Scheme; 8] = [
 
 /// The schemes, for an error.
 const SCHEMES_TEXT: &str = "http://, https://, ws://, wss://, mqtt://, mqtts://, tcp:// or tls://";
+/// Longest host of DNS, and so the longest that is converted.
+const HOST_BYTES_MAX: usize = 255;
 /// The fix for a URL whose error has no more exact one.
 const EXAMPLE: &str = "write it like https://host:8443/path";
 
@@ -255,9 +257,76 @@ fn check_name(host: &str) -> Result<(), Problem> {
         Some(c) if c.is_ascii() => Err(malformed(format_args!("its host has the character {c:?}"))),
         Some(c) => Err((
             format!("is malformed: its host has the character {c:?}"),
-            format!("write the ASCII form of the host, which begins with xn--: idn2 {host:?}"),
+            match ascii_form(host) {
+                Some(ascii) => format!("write the host as {ascii}"),
+                None => "write the ASCII form of the host, which begins with xn--".to_owned(),
+            },
         )),
     }
+}
+
+/// Returns the ASCII form of a host, for advice. Letters are not normalised as IDNA asks; `None` if that could matter.
+fn ascii_form(host: &str) -> Option<String> {
+    let is_plain =
+        |c: char| !c.is_control() && !c.is_whitespace() && !('\u{300}'..='\u{36f}').contains(&c);
+    if host.len() > HOST_BYTES_MAX || !host.chars().all(is_plain) {
+        return None;
+    }
+    let labels: Vec<_> = host.to_lowercase().split('.').map(ascii_label).collect();
+    let ascii = labels.join(".");
+    check_name(&ascii).is_ok().then_some(ascii)
+}
+
+/// Encodes a label by Punycode (RFC 3492, 6.3) if it is not ASCII.
+fn ascii_label(label: &str) -> String {
+    if label.is_ascii() {
+        return label.to_owned();
+    }
+    let points: Vec<u64> = label.chars().map(u64::from).collect();
+    let basic: String = label.chars().filter(char::is_ascii).collect();
+    let mut out = format!("xn--{basic}{}", if basic.is_empty() { "" } else { "-" });
+    let (mut next, mut delta, mut bias, mut handled) = (0x80, 0, 72, basic.len() as u64);
+    while let Some(least) = points.iter().copied().filter(|point| *point >= next).min() {
+        delta += (least - next) * (handled + 1);
+        next = least;
+        for point in &points {
+            delta += u64::from(*point < next);
+            if *point == next {
+                push_delta(&mut out, delta, bias);
+                bias = adapted(delta, handled + 1, handled == basic.len() as u64);
+                (delta, handled) = (0, handled + 1);
+            }
+        }
+        (delta, next) = (delta + 1, next + 1);
+    }
+    out
+}
+
+/// Appends a number of variable length.
+fn push_delta(out: &mut String, delta: u64, bias: u64) {
+    let digit =
+        |value: u64| char::from(b"abcdefghijklmnopqrstuvwxyz0123456789"[value as usize % 36]);
+    let (mut rest, mut weight) = (delta, 36);
+    loop {
+        let threshold = weight.max(bias).saturating_sub(bias).clamp(1, 26);
+        if rest < threshold {
+            break out.push(digit(rest));
+        }
+        out.push(digit(threshold + (rest - threshold) % (36 - threshold)));
+        rest = (rest - threshold) / (36 - threshold);
+        weight += 36;
+    }
+}
+
+fn adapted(delta: u64, points: u64, is_first: bool) -> u64 {
+    let mut delta = delta / if is_first { 700 } else { 2 };
+    delta += delta / points;
+    let mut bias = 0;
+    while delta > 455 {
+        delta /= 35;
+        bias += 36;
+    }
+    bias + 36 * delta / (delta + 38)
 }
 
 /// Encodes the path and query as they are sent. A fragment is not (RFC 9110, 7.1).
@@ -368,8 +437,11 @@ mod tests {
             ("http://[fe80::1%]/", "is malformed: \"\" is not the name of an interface"),
             (
                 "https://münchen.de/",
-                "is malformed: its host has the character 'ü'; write the ASCII \
-                                     form of the host, which begins with xn--: idn2 \"münchen.de\"",
+                "is malformed: its host has the character 'ü'; write the host as xn--mnchen-3ya.de",
+            ),
+            (
+                "http://u\u{308}.de/",
+                "is malformed: its host has the character '\\u{308}'; write the ASCII form",
             ),
             ("http://a/b c", "is malformed: it has a space; write %20"),
             ("http://a/?b\tc", "is malformed: it has the control character '\\t'; write %09"),
@@ -394,6 +466,20 @@ mod tests {
                 assert!(advised.parse::<TargetUrl>().is_ok(), "{said}");
             }
         }
+    }
+
+    #[test]
+    fn hosts_have_an_ascii_form() {
+        for (host, ascii) in [
+            ("bücher.example", "xn--bcher-kva.example"),
+            ("MÜNCHEN-Ost.de", "xn--mnchen-ost-9db.de"),
+            ("他们为什么不说中文", "xn--ihqwcrb4cv8a8dqg056pqjye"),
+            ("почемужеонинеговорятпорусски", "xn--b1abfaaepdrnnbgefbadotcwatmq2g4l"),
+            ("a.παράδειγμα.δοκιμή", "a.xn--hxajbheg2az3al.xn--jxalpdlp"),
+        ] {
+            assert_eq!(ascii_form(host).as_deref(), Some(ascii));
+        }
+        assert_eq!(ascii_form(&"ü".repeat(200)), None);
     }
 
     #[test]
