@@ -405,9 +405,9 @@ pub fn outgoing(
     Outgoing { bytes, template, expected }
 }
 
-/// Returns the parts of a plan that a broker may not allow, for the connection with a number. `publishes` is `false` if
-/// nothing but pings is sent.
-pub fn needs(plan: &MqttPlan, targets: &[Target], publishes: bool, number: u64) -> mqtt::Needs {
+/// Returns the parts of a plan that a broker may not allow, for the connection with a number. `longest` is the target
+/// with the longest message, if messages are published.
+pub fn needs(plan: &MqttPlan, longest: Option<&Target>, number: u64) -> mqtt::Needs {
     let subscription = plan.subscribe.as_ref();
     let filter = subscription.map(|wanted| plan.filled(&wanted.filter, number)).unwrap_or_default();
     let mut needs = mqtt::Needs {
@@ -418,18 +418,19 @@ pub fn needs(plan: &MqttPlan, targets: &[Target], publishes: bool, number: u64) 
         resumes_session: plan.resumes_session,
         ..mqtt::Needs::NONE
     };
+    let mut packet_bytes = 0;
     if subscription.is_some() {
-        needs.packet_bytes = mqtt::subscribe_bytes(plan.version, &filter) as u32;
+        packet_bytes = mqtt::subscribe_bytes(plan.version, &filter);
     }
-    for target in targets.iter().filter(|_| publishes) {
-        let Some(publish) = &target.publish else { continue };
+    if let Some(target) = longest
+        && let Some(publish) = &target.publish
+    {
         let filled = Publish { topic: plan.filled(&publish.topic, number), ..publish.clone() };
         let bytes = mqtt::publish_bytes(plan.version, &filled, target.body.len());
-        needs.packet_bytes = needs.packet_bytes.max(bytes as u32);
-        needs.qos = needs.qos.max(publish.qos);
-        needs.retain |= publish.retain;
+        packet_bytes = packet_bytes.max(bytes);
+        (needs.qos, needs.retain) = (publish.qos, publish.retain);
     }
-    needs
+    mqtt::Needs { packet_bytes: u32::try_from(packet_bytes).unwrap_or(u32::MAX), ..needs }
 }
 
 /// Appends what makes a connection usable; nothing for HTTP. `filling` tells it from every other one that the

@@ -379,6 +379,7 @@ impl LoadRun {
                     self.note(format!("what broke a connection first: {what}"));
                 }
             }
+            (FromAgent::Refused(what), _) => self.fail(FleetError::Refused { what }, now),
             (FromAgent::Note(line), _) => {
                 let name = &part.member.name;
                 let line = format!("{name}: {line}");

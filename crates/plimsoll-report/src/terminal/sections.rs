@@ -8,7 +8,7 @@ use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{
     DeliverySummary, FullQuantiles, LoadHostSummary, ShortQuantiles, Summary,
 };
-use plimsoll_model::tally::StreamCounts;
+use plimsoll_model::tally::{PingCounts, StreamCounts};
 use plimsoll_model::trial::{Check, CheckId, Family, Level, TrialRecord};
 use plimsoll_model::units::grouped;
 
@@ -188,6 +188,17 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
     }
     if let Some(counts) = &summary.deliveries {
         deliveries(page, counts)?;
+    }
+    if !summary.pings.is_none() {
+        let PingCounts { sent, answered, server_keep_alive_s } = summary.pings;
+        let sent = format!("{} sent beside operations", grouped(sent));
+        let answered = format!("{} answered", grouped(answered));
+        let stated = format!("the broker states a keep-alive of {server_keep_alive_s} s");
+        let counts: Vec<_> = [Some(sent), Some(answered), (server_keep_alive_s > 0).then_some(stated)]
+            .into_iter()
+            .flatten()
+            .collect();
+        page.entry_counts("Pings", &counts)?;
     }
     let StreamCounts { goaways, resets_received, resets_sent, requeued, .. } = summary.streams;
     if summary.streams.has_ended() {
