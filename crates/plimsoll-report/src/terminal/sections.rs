@@ -189,16 +189,9 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
     if let Some(counts) = &summary.deliveries {
         deliveries(page, counts)?;
     }
-    if !summary.pings.is_none() {
-        let PingCounts { sent, answered, server_keep_alive_s } = summary.pings;
-        let sent = format!("{} sent beside operations", grouped(sent));
-        let answered = format!("{} answered", grouped(answered));
-        let stated = format!("the broker states a keep-alive of {server_keep_alive_s} s");
-        let counts: Vec<_> = [Some(sent), Some(answered), (server_keep_alive_s > 0).then_some(stated)]
-            .into_iter()
-            .flatten()
-            .collect();
-        page.entry_counts("Pings", &counts)?;
+    let pings = keep_alive(summary.pings);
+    if !pings.is_empty() {
+        page.entry_items("Pings", &pings)?;
     }
     let StreamCounts { goaways, resets_received, resets_sent, requeued, .. } = summary.streams;
     if summary.streams.has_ended() {
@@ -215,6 +208,20 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
         page.entry_counts("Streams", &counts)?;
     }
     Ok(())
+}
+
+/// Pings of MQTT beside operations.
+pub(super) fn keep_alive(pings: PingCounts) -> Vec<String> {
+    let PingCounts { sent, answered, server_keep_alive_s: stated_s } = pings;
+    let mut items = Vec::new();
+    if sent > 0 {
+        items.push(format!("{} to keep connections alive", grouped(sent)));
+        items.push(format!("{} of these answered", grouped(answered)));
+    }
+    if stated_s > 0 {
+        items.push(format!("the broker's keep-alive is {stated_s} s"));
+    }
+    items
 }
 
 /// What became of the messages that the load published and subscribed to.
