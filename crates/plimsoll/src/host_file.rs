@@ -12,6 +12,7 @@ use plimsoll_model::plan::LoadPlan;
 
 use crate::hosts::is_alone;
 use crate::plan::hosts::of_file;
+use crate::plan::inputs::read_bounded;
 use crate::plan::load::LoadJob;
 use crate::survey;
 
@@ -46,8 +47,8 @@ impl Newcomers for HostFile<'_> {
             return Ok(None);
         }
         let name = self.path.display();
-        let text = fs::read_to_string(self.path).map_err(|error| format!("{name}: {error}"))?;
-        let named = of_file(&text, &name.to_string()).map_err(|(why, _)| why)?;
+        let text = read_bounded(self.path).map_err(|error| format!("{name}: {error}"))?;
+        let named = of_file(&text).map_err(|why| format!("{name}{why}"))?;
         let mut hosts: Vec<_> =
             named.into_iter().filter(|host| !known.contains(&host.name)).collect();
         for host in &mut hosts {

@@ -46,6 +46,70 @@ fn load(answers: &[&[u8]], flags: &[&str]) -> Finished {
     finished
 }
 
+/// A CONNACK of version 5 with these properties.
+fn accepted_with(properties: &[u8]) -> Vec<u8> {
+    let length = properties.len() as u8;
+    [&[0x20, 3 + length, 0, 0, length], properties].concat()
+}
+
+#[test]
+fn a_plan_that_breaks_a_limit_of_the_broker_ends_with_its_figure() {
+    let long = "x".repeat(50);
+    for (connack, arguments, says) in [
+        (
+            accepted_with(b"\x24\x01"),
+            &["load", "--rate", "100", "-d", "1m", "--qos", "2", "--processes", "2"][..],
+            "plimsoll: the broker allows QoS 1 at most; write --qos 1",
+        ),
+        (
+            accepted_with(b"\x24\0"),
+            &["load", "--rate", "0", "-n", "9", "--no-keepalive"],
+            "plimsoll: the broker allows QoS 0 at most; write --qos 0",
+        ),
+        (
+            accepted_with(b"\x25\0"),
+            &["find", "rate", "--retain"],
+            "plimsoll: the broker does not retain messages; drop --retain",
+        ),
+        (
+            accepted_with(b"\x27\0\0\0\x28"),
+            &["load", "-d", "1m", "--inflight", "4", "--topic", "a/%i", "--data", &long],
+            "packets of 40 bytes at most, and the longest one has ",
+        ),
+        (
+            accepted_with(b"\x28\0"),
+            &["hold", "-c", "9", "--for", "1m", "--subscribe", "a/#"],
+            "plimsoll: the broker has no wildcard subscriptions; write a --subscribe without + and #",
+        ),
+        (
+            accepted_with(b"\x2A\0"),
+            &["find", "connections", "--max", "9", "--subscribe", "$share/g/a"],
+            "plimsoll: the broker has no shared subscriptions; write a --subscribe without $share/",
+        ),
+        (
+            accepted_with(b"\x11\0\0\0\x3C"),
+            &["load", "-d", "1m", "--no-clean-start", "--session-expiry", "61"],
+            "plimsoll: the broker keeps sessions for 60 s at most; write --session-expiry 60",
+        ),
+        (
+            [&accepted_with(b"")[..], b"\x90\x04\0\x01\0\x01"].concat(),
+            &["load", "-d", "1m", "--subscribe", "b", "--subscribe-qos", "2"],
+            "plimsoll: the broker grants the subscription QoS 1 at most; write --subscribe-qos 1",
+        ),
+        (
+            b"\x20\x02\0\x01".to_vec(),
+            &["load", "-d", "1m"],
+            "plimsoll: the broker speaks MQTT 3.1.1; write --mqtt 3.1.1",
+        ),
+    ] {
+        let url = format!("mqtt://{}", broker(vec![connack]));
+        let finished = Plimsoll::new([arguments, &[&url, "--no-ui"]].concat()).run();
+        assert_eq!(finished.code, Some(2), "{finished:?}");
+        assert_eq!(finished.stderr.matches(says).count(), 1, "{arguments:?}: {}", finished.stderr);
+        assert_eq!(finished.stdout, "", "{arguments:?}");
+    }
+}
+
 #[test]
 fn a_refused_connection_is_told_by_its_reason() {
     for (version, connack, reason) in [
@@ -99,7 +163,12 @@ fn what_a_broker_does_wrong_with_a_publish_is_counted() {
         (b"\x40\x02\0\x07", "mqtt-malformed", "an acknowledgement of a packet that was not sent"),
         (b"\x50\x02\0\x01", "mqtt-malformed", "a packet that nothing asked for"),
         (b"\x40\x01\0", "mqtt-malformed", "an acknowledgement without an identifier"),
-        (b"\xF0\0", "mqtt-malformed", "a byte that no packet of a broker begins with"),
+        (b"\xF0\0", "mqtt-malformed", "an AUTH, and the client has asked for no authentication"),
+        (b"\xA2\0", "mqtt-malformed", "a byte that no packet of a broker begins with"),
+        (b"\x40\x02\0\0", "mqtt-malformed", "a packet identifier of 0"),
+        (b"\x40\x03\0\x01\x01", "mqtt-malformed", "an acknowledgement with an unknown reason"),
+        (b"\x30\x07\0\x01a\x03\x23\0\x01", "mqtt-malformed", "a topic alias"),
+        (b"\xD0\0", "mqtt-malformed", "a packet that nothing asked for"),
         (b"\x40\x03\0\x01\x97", "mqtt-rejected", ""),
         (b"", "timeout", ""),
     ] {

@@ -73,7 +73,9 @@ pub fn connect(out: &mut Vec<u8>, version: MqttVersion, says: &Connect<'_>) {
         string(&mut content, &will.message);
     }
     if let Some(user) = says.user {
-        string(&mut content, user.name.as_bytes());
+        if !user.name.is_empty() {
+            string(&mut content, user.name.as_bytes());
+        }
         if let Some(password) = &user.password {
             string(&mut content, password.as_bytes());
         }
@@ -89,7 +91,9 @@ fn connect_flags(says: &Connect<'_>) -> u8 {
         flags |= if will.publish.retain { WILL_RETAIN } else { 0 };
     }
     if let Some(user) = says.user {
-        flags |= USER_NAME | if user.password.is_some() { PASSWORD } else { 0 };
+        // MQTT 5 lets a password stand alone.
+        flags |= if user.name.is_empty() { 0 } else { USER_NAME };
+        flags |= if user.password.is_some() { PASSWORD } else { 0 };
     }
     flags
 }
@@ -278,5 +282,9 @@ mod tests {
         let four = written(|out| connect(out, MqttVersion::V3_1_1, &says));
         let expected = b"\x10\x1D\0\x04MQTT\x04\xF4\0\x3C\0\x02ab\0\x01w\0\x03bye\0\x01u\0\x02pw";
         assert_eq!(four, expected);
+        let token = Credentials { name: String::new(), password: Some("t".to_owned()) };
+        let says = Connect { client_id: "ab", user: Some(&token), ..Connect::default() };
+        let five = written(|out| connect(out, MqttVersion::V5, &says));
+        assert_eq!(five, b"\x10\x12\0\x04MQTT\x05\x42\0\0\0\0\x02ab\0\x01t");
     }
 }
