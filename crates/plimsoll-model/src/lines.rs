@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn other_encodings_are_named_with_their_line() {
-        use LineProblem::{Nul, NotUtf8, OtherUnicode};
+        use LineProblem::{NotUtf8, Nul, OtherUnicode};
         for (text, line, problem) in [
             (&b"\xFF\xFEa\0"[..], 1, OtherUnicode),
             (b"\xFE\xFF\0a", 1, OtherUnicode),

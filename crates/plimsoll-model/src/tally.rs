@@ -148,7 +148,9 @@ impl PingCounts {
 
     /// A broker states its Server Keep Alive; 0 turns keep-alive off.
     pub const fn note_stated(&mut self, keep_alive_s: u16) {
-        if keep_alive_s > 0 && (self.server_keep_alive_s == 0 || keep_alive_s < self.server_keep_alive_s) {
+        if keep_alive_s > 0
+            && (self.server_keep_alive_s == 0 || keep_alive_s < self.server_keep_alive_s)
+        {
             self.server_keep_alive_s = keep_alive_s;
         }
     }

@@ -106,7 +106,7 @@ mod tests {
             poll(Some(("b\nc[1-2]\n", 1_000))),
             Ok(vec!["c1 None".to_owned(), "c2 None".to_owned()])
         );
-        assert!(poll(Some(("b\nc[1-\n", 2_000))).is_err_and(|why| why.contains("line 2 of ")));
+        assert!(poll(Some(("b\nc[1-\n", 2_000))).is_err_and(|why| why.contains(", line 2: ")));
         assert_eq!(poll(None), Ok(Vec::new()));
         assert_eq!(poll(Some(("d threads=2\n", 3_000))), Ok(vec!["d Some(2)".to_owned()]));
         assert!(

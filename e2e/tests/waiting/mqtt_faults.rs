@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc;
 use std::thread;
 
 use e2e::plimsoll::{Finished, Plimsoll};
@@ -180,4 +181,28 @@ fn what_a_broker_does_wrong_with_a_publish_is_counted() {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains(words), "no {words:?} in {text}");
     }
+}
+
+#[test]
+fn what_was_not_acknowledged_is_not_published_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let url = format!("mqtt://{}", listener.local_addr().expect("it is bound"));
+    let (tell, published) = mpsc::channel();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut input = [0; READ_BYTES];
+            // It keeps a session, and ends each connection behind the first publish.
+            let _ = stream.read(&mut input);
+            let _ = stream.write_all(b"\x20\x03\x01\0\0");
+            if let Ok(1..) = stream.read(&mut input) {
+                let _ = tell.send(input[0]);
+            }
+        }
+    });
+    let session = ["--no-clean-start", "--session-expiry", "60", "--client-id", "kept-"];
+    let pace = ["--rate", "0", "-n", "3", "-c", "1"];
+    let summary = Plimsoll::load(&url, &[&session[..], &pace].concat()).run().summary(99);
+    assert_eq!((summary.count("ok"), summary.count("errors")), (0, 3), "{summary:?}");
+    // At QoS 1, and none for the second time.
+    assert_eq!(published.try_iter().collect::<Vec<_>>(), [0x32; 3]);
 }

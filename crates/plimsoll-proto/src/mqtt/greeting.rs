@@ -3,6 +3,7 @@
 use plimsoll_model::target::{MqttVersion, Qos};
 use thiserror::Error;
 
+use super::PACKET_ID;
 use super::client::{FAILURE, MqttError, disconnected};
 use super::packet::{CONNACK, DISCONNECT, SUBACK, remaining_length};
 use super::properties::{
@@ -11,7 +12,6 @@ use super::properties::{
     SUBSCRIPTION_IDS_AVAILABLE, WILDCARDS_AVAILABLE, is_of_connack, is_of_suback,
 };
 use super::reader::{UNASKED, malformed};
-use super::PACKET_ID;
 
 /// A session that never expires.
 const NEVER: u32 = u32::MAX;
@@ -231,7 +231,11 @@ impl Greeting {
     }
 
     /// Handles the end of a packet that is no message; returns whether the connection is usable.
-    pub(super) fn end_packet(&mut self, first: u8, version: MqttVersion) -> Result<bool, MqttError> {
+    pub(super) fn end_packet(
+        &mut self,
+        first: u8,
+        version: MqttVersion,
+    ) -> Result<bool, MqttError> {
         let packet = std::mem::take(&mut self.packet);
         let behind = packet.get(1..).unwrap_or_default();
         let length_bytes = remaining_length(behind).ok().flatten().map_or(0, |(_, bytes)| bytes);
@@ -441,8 +445,7 @@ mod tests {
     #[test]
     fn a_suback_must_be_one() {
         let behind = |version, wanted, bytes: &[u8]| {
-            let accepted: &[u8] =
-                if version == V5 { b"\x20\x03\0\0\0" } else { b"\x20\x02\0\0" };
+            let accepted: &[u8] = if version == V5 { b"\x20\x03\0\0\0" } else { b"\x20\x02\0\0" };
             open(version, subscribing(wanted), &[accepted, bytes].concat())
         };
         let granted = Ok((None, Vec::new()));

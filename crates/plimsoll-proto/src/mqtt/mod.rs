@@ -20,8 +20,8 @@ pub use broker::{
 };
 pub use client::{Client, MqttError, Opening, Progress};
 pub use greeting::{Limit, Needs};
-pub(crate) use packet::{publish_bytes, subscribe_bytes};
 pub use packet::{Connect, connect, disconnect, pingreq, publish, subscribe};
+pub(crate) use packet::{publish_bytes, subscribe_bytes};
 pub use reason::reason_name;
 pub use subscriptions::Subscriptions;
 pub use window::{Window, WindowProgress};

@@ -99,7 +99,11 @@ fn connect_flags(says: &Connect<'_>) -> u8 {
 }
 
 /// Returns the length of a PUBLISH with a payload of `payload_bytes`.
-pub(crate) fn publish_bytes(version: MqttVersion, publish: &Publish, payload_bytes: usize) -> usize {
+pub(crate) fn publish_bytes(
+    version: MqttVersion,
+    publish: &Publish,
+    payload_bytes: usize,
+) -> usize {
     let id = if publish.qos == Qos::AtMostOnce { 0 } else { 2 };
     let properties = usize::from(version == MqttVersion::V5);
     packet_bytes(2 + publish.topic.len() + id + properties + payload_bytes)

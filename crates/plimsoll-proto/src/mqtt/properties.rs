@@ -77,9 +77,9 @@ impl<'a> Properties<'a> {
         is_allowed: fn(u8) -> bool,
     ) -> Result<(Self, &'a [u8]), MqttError> {
         let behind = match remaining_length(field) {
-            Ok(Some((length, bytes))) => field
-                .get(bytes..)
-                .and_then(|behind| behind.split_at_checked(length as usize)),
+            Ok(Some((length, bytes))) => {
+                field.get(bytes..).and_then(|behind| behind.split_at_checked(length as usize))
+            }
             Ok(None) | Err(LengthTooLong) => None,
         };
         match behind {
@@ -100,9 +100,9 @@ impl<'a> Properties<'a> {
         let bytes = match kind {
             Kind::Fixed(bytes) => Some(bytes.into()),
             Kind::Text => text_bytes(behind),
-            Kind::Pair => text_bytes(behind).and_then(|name| {
-                Some(name + text_bytes(behind.get(name..)?)?)
-            }),
+            Kind::Pair => {
+                text_bytes(behind).and_then(|name| Some(name + text_bytes(behind.get(name..)?)?))
+            }
             Kind::Number => match remaining_length(behind) {
                 Ok(Some((_, bytes))) => Some(bytes),
                 Ok(None) | Err(LengthTooLong) => None,

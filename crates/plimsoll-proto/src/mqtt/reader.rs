@@ -7,9 +7,7 @@ use super::packet::{
     AUTH, CONNACK, DISCONNECT, LengthTooLong, PINGRESP, PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL,
     SUBACK, UNSUBACK, acknowledgement, remaining_length,
 };
-use super::properties::{
-    CUT_PROPERTY, Kind, TOPIC_ALIAS, UNKNOWN_PROPERTY, is_of_publish, kind,
-};
+use super::properties::{CUT_PROPERTY, Kind, TOPIC_ALIAS, UNKNOWN_PROPERTY, is_of_publish, kind};
 
 /// A broker's answer to a publish, a ping or one subscription is far shorter. What it delivers may be
 /// longer: most of it is skipped.

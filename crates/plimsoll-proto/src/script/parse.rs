@@ -52,8 +52,10 @@ pub fn parse(
     if text.len() > SCRIPT_BYTES_MAX {
         return Err(whole("a script has 1 MiB at most".to_owned()));
     }
-    let lines = lines(text)
-        .map_err(|error| ScriptError { line: error.line as u32, what: error.problem.to_string() })?;
+    let lines = lines(text).map_err(|error| ScriptError {
+        line: error.line as u32,
+        what: error.problem.to_string(),
+    })?;
     let mut parser = Parser { read, blocks: vec![Block::new(1, 0)], script: None, steps: 0 };
     let mut line = 0;
     for words in lines {

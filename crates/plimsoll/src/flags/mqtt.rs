@@ -82,7 +82,8 @@ pub(crate) struct MqttFlags {
     #[arg(long, requires = "will_topic")]
     pub(crate) will_retain: bool,
 
-    /// Keep-alive in CONNECT, seconds; 0 is none [default: the heartbeat of a hold, else 0]
+    /// Keep-alive in CONNECT, seconds; 0 is none. A connection with nothing to send pings within it; the broker's
+    /// own (MQTT 5) replaces it [default: the heartbeat of a hold, else 0]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) keep_alive: Option<u16>,
 }

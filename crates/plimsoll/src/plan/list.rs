@@ -39,7 +39,11 @@ impl List {
     }
 
     /// The error of the list as a whole.
-    pub(super) fn refused(&self, what: impl std::fmt::Display, fix: impl std::fmt::Display) -> Stop {
+    pub(super) fn refused(
+        &self,
+        what: impl std::fmt::Display,
+        fix: impl std::fmt::Display,
+    ) -> Stop {
         Stop::usage(format_args!("{} {what}", self.name), fix)
     }
 

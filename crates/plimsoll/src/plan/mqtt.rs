@@ -102,7 +102,7 @@ pub(super) fn plan(
             Some(from) => users(from, version, inputs)?.into(),
             None => [].into(),
         },
-        keep_alive_s: keep_alive_s(flags, pacing)?,
+        keep_alive_s: keep_alive_s(flags, pacing),
         resumes_session: flags.no_clean_start,
         session_expiry_s: flags.session_expiry,
         in_flight: in_flight(flags, target)?,
@@ -205,22 +205,13 @@ fn in_flight(flags: &MqttFlags, target: &Target) -> Result<u16, Stop> {
     Ok(in_flight)
 }
 
-fn keep_alive_s(flags: &MqttFlags, pacing: &Pacing) -> Result<u16, Stop> {
+/// The keep-alive of CONNECT. Where heartbeats are further apart, connections ping between them.
+fn keep_alive_s(flags: &MqttFlags, pacing: &Pacing) -> u16 {
     let beat_s = match pacing {
         Pacing::Hold(hold) => hold.heartbeat.map_or(0, |beat| beat.0.div_ceil(NANOS_PER_S)),
         Pacing::Open { .. } | Pacing::Closed { .. } => 0,
     };
-    match flags.keep_alive {
-        Some(given) if given > 0 && u64::from(given) < beat_s => Err(Stop::usage(
-            format_args!("--keep-alive {given} ends before the heartbeat of {beat_s} s"),
-            "give a longer one, or a shorter --heartbeat",
-        )),
-        Some(given) => Ok(given),
-        None => u16::try_from(beat_s).map_err(|_| {
-            let what = "the heartbeat is longer than the longest keep-alive of MQTT, 65,535 s";
-            Stop::usage(what, "give a shorter --heartbeat, or --keep-alive 0")
-        }),
-    }
+    flags.keep_alive.unwrap_or(u16::try_from(beat_s).unwrap_or(u16::MAX))
 }
 
 fn client_ids(
@@ -286,7 +277,9 @@ fn users(
 
 fn check_text(list: &List, line: usize, text: &str) -> Result<(), Stop> {
     match text.len() > TEXT_BYTES_MAX {
-        true => Err(list.wrong(line, "too long for a packet of MQTT", "write 65,535 bytes at most")),
+        true => {
+            Err(list.wrong(line, "too long for a packet of MQTT", "write 65,535 bytes at most"))
+        }
         false => Ok(()),
     }
 }
