@@ -97,30 +97,42 @@ const CASES: &[Case] = &[
     connects("a reason with a text", V5, b"\x20\x07\0\x87\x04\x1F\0\x01r").is("mqtt-refused"),
     connects("a broker of 3.1.1 refuses 5", V5, b"\x20\x02\0\x01").is("refused"),
     connects("a broker of 3.1.1 accepts 5", V5, ACCEPTED_3).is("refused"),
-    connects("a session that nobody wanted", V5, b"\x20\x03\x01\0\0").is("mqtt-malformed"),
-    connects("reserved flags", V5, b"\x20\x03\x02\0\0").is("mqtt-malformed"),
+    connects("a session that nobody wanted", V5, b"\x20\x03\x01\0\0")
+        .is("mqtt-malformed")
+        .argued("MQTT-3.2.2-4: a client without a session must close"),
+    connects("reserved flags", V5, b"\x20\x03\x02\0\0")
+        .is("mqtt-malformed")
+        .argued("MQTT-3.2.2-1: they must be 0"),
     connects("an unknown property", V5, b"\x20\x05\0\0\x02\x7F\0").is("mqtt-malformed"),
     connects("properties behind the packet", V5, b"\x20\x03\0\0\x05").is("mqtt-malformed"),
     connects("the same property twice", V5, b"\x20\x07\0\0\x04\x24\x01\x24\x01")
         .is("mqtt-malformed"),
     connects("receive maximum 0", V5, b"\x20\x06\0\0\x03\x21\0\0").is("mqtt-malformed"),
     connects("receive maximum 1", V5, b"\x20\x06\0\0\x03\x21\0\x01"),
-    connects("maximum QoS 0", V5, b"\x20\x05\0\0\x02\x24\0").is("refused"),
+    connects("maximum QoS 0", V5, b"\x20\x05\0\0\x02\x24\0").is("refused").argued(
+        "MQTT-3.2.2-11: the others publish at another QoS than they were asked for, or break it",
+    ),
     connects("maximum QoS 1", V5, b"\x20\x05\0\0\x02\x24\x01"),
     connects("maximum QoS 2", V5, b"\x20\x05\0\0\x02\x24\x02").is("mqtt-malformed"),
-    connects("maximum packet size 10", V5, b"\x20\x08\0\0\x05\x27\0\0\0\x05").is("refused"),
+    connects("maximum packet size 5", V5, b"\x20\x08\0\0\x05\x27\0\0\0\x05")
+        .is("refused")
+        .argued("MQTT-3.2.2-15: a longer packet must not be sent"),
     connects("user properties", V5, b"\x20\x11\0\0\x0E\x26\0\x01k\0\x01v\x26\0\x01k\0\x01v"),
     connects("server keep-alive", V5, b"\x20\x06\0\0\x03\x13\0\x3C"),
-    connects("nothing", V5, b"").is("connect-timeout"),
+    connects("nothing", V5, b"").is("timeout"),
     connects("one byte of three", V5, b"\x20\x01\0").is("mqtt-malformed"),
     connects("a length of five bytes", V5, b"\x20\xFF\xFF\xFF\xFF\x01").is("mqtt-malformed"),
     connects("HTTP", V5, b"HTTP/1.1 400 Bad Request\r\n\r\n").is("mqtt-malformed"),
     connects("PINGRESP first", V5, b"\xD0\0\x20\x03\0\0\0").is("mqtt-malformed"),
-    connects("two of them", V5, b"\x20\x03\0\0\0\x20\x03\0\0\0").is("mqtt-malformed"),
+    connects("two of them", V5, b"\x20\x03\0\0\0\x20\x03\0\0\0")
+        .is("mqtt-malformed")
+        .argued("MQTT-3.2.0-2: there is one"),
     // ---- PUBACK
     answers("success with its reason", V5, Publish(1), b"\x40\x03\0\x01\0"),
     answers("nobody subscribes", V5, Publish(1), b"\x40\x03\0\x01\x10"),
-    answers("quota exceeded", V5, Publish(1), b"\x40\x03\0\x01\x97").is("mqtt-rejected"),
+    answers("quota exceeded", V5, Publish(1), b"\x40\x03\0\x01\x97")
+        .is("mqtt-rejected")
+        .argued("the broker has refused the message, and the others do not look at its reason"),
     answers("an unknown reason", V5, Publish(1), b"\x40\x03\0\x01\x01").is("mqtt-malformed"),
     answers("a text", V5, Publish(1), b"\x40\x08\0\x01\0\x04\x1F\0\x01r"),
     answers("properties too long", V5, Publish(1), b"\x40\x04\0\x01\0\x05").is("mqtt-malformed"),
@@ -128,17 +140,22 @@ const CASES: &[Case] = &[
     answers("another identifier", V5, Publish(1), b"\x40\x02\0\x09").is("mqtt-malformed"),
     answers("identifier 0", V5, Publish(1), b"\x40\x02\0\0").is("mqtt-malformed"),
     answers("half an identifier", V5, Publish(1), b"\x40\x01\0").is("mqtt-malformed"),
-    answers("reserved flags of PUBACK", V5, Publish(1), b"\x41\x02\0\x01").is("mqtt-malformed"),
+    answers("reserved flags of PUBACK", V5, Publish(1), b"\x41\x02\0\x01")
+        .is("mqtt-malformed")
+        .argued("MQTT-2.1.3-1: they must be 0"),
     answers("PUBREC at QoS 1", V5, Publish(1), b"\x50\x02\0\x01").is("mqtt-malformed"),
     answers("AUTH", V5, Publish(1), b"\xF0\0").is("mqtt-malformed"),
     answers("a topic alias", V5, Publish(1), b"\x30\x07\0\x01a\x03\x23\0\x01\x40\x02\0\x01")
-        .is("mqtt-malformed"),
+        .is("mqtt-malformed")
+        .argued("MQTT-3.1.2-27: the client has announced none"),
     answers("a message meanwhile", V5, Publish(1), b"\x30\x05\0\x01a\0x\x40\x02\0\x01"),
     answers("DISCONNECT", V5, Publish(1), b"\xE0\x01\x8B").is("mqtt-disconnected"),
     answers("no acknowledgement", V5, Publish(1), b"").is("timeout"),
     // ---- PUBREC and PUBCOMP
     answers("exactly once", V5, Publish(2), b"\x50\x02\0\x01"),
-    answers("PUBREC refuses", V5, Publish(2), b"\x50\x03\0\x01\x97").is("mqtt-rejected"),
+    answers("PUBREC refuses", V5, Publish(2), b"\x50\x03\0\x01\x97")
+        .is("mqtt-rejected")
+        .argued("the broker has refused the message, and the others do not look at its reason"),
     answers("PUBACK at QoS 2", V5, Publish(2), b"\x40\x02\0\x01").is("mqtt-malformed"),
     answers("PUBCOMP of another", V5, Publish(2), b"\x50\x02\0\x01")
         .ends(b"\x70\x02\0\x09")
@@ -147,10 +164,14 @@ const CASES: &[Case] = &[
     // ---- SUBACK
     answers("granted", V5, Subscribe(1), b"\x90\x04\0\x01\0\x01"),
     answers("granted, 3.1.1", V3, Subscribe(1), b"\x90\x03\0\x01\x01"),
-    answers("granted less", V5, Subscribe(1), b"\x90\x04\0\x01\0\0").is("refused"),
+    answers("granted less", V5, Subscribe(1), b"\x90\x04\0\x01\0\0")
+        .is("refused")
+        .argued("MQTT-3.8.4-8: messages would come at another QoS than that of the plan"),
     answers("denied, 5", V5, Subscribe(1), b"\x90\x04\0\x01\0\x87").is("mqtt-rejected"),
     answers("denied, 3.1.1", V3, Subscribe(1), b"\x90\x03\0\x01\x80").is("mqtt-rejected"),
-    answers("an unknown code", V3, Subscribe(1), b"\x90\x03\0\x01\x03").is("mqtt-malformed"),
+    answers("an unknown code", V3, Subscribe(1), b"\x90\x03\0\x01\x03")
+        .is("mqtt-malformed")
+        .argued("MQTT-3.9.3-2: 3.1.1 reserves it"),
     answers("no code", V5, Subscribe(1), b"\x90\x03\0\x01\0").is("mqtt-malformed"),
 ];
 
