@@ -43,7 +43,7 @@ pub struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Whether nothing is to be read in it: it is blank, or a comment.
+    /// Reports whether nothing is to be read in it: it is blank, or a comment.
     pub fn is_blank(&self) -> bool {
         let text = self.text.trim_start();
         text.is_empty() || text.starts_with('#')

@@ -84,7 +84,16 @@ fn a_plan_that_breaks_a_limit_of_the_broker_ends_with_its_figure() {
         ),
         (
             accepted_with(b"\x2A\0"),
-            &["find", "connections", "--max", "9", "--subscribe", "$share/g/a"],
+            &[
+                "find",
+                "connections",
+                "--max",
+                "9",
+                "--probe-timeouts",
+                "off",
+                "--subscribe",
+                "$share/g/a",
+            ],
             "plimsoll: the broker has no shared subscriptions; write a --subscribe without $share/",
         ),
         (

@@ -299,8 +299,8 @@ fn check_suback(content: &[u8], version: MqttVersion, wanted: Qos) -> Result<(),
         return malformed("a SUBACK of a subscription that was not asked for");
     }
     if version == MqttVersion::V5 {
-        let (properties, behind) = Properties::split(codes, is_of_suback)?;
-        properties.map(|one| one.map(drop)).collect::<Result<(), _>>()?;
+        let (mut properties, behind) = Properties::split(codes, is_of_suback)?;
+        properties.try_for_each(|one| one.map(drop))?;
         codes = behind;
     }
     let granted = match codes {

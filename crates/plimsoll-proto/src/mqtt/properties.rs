@@ -46,17 +46,17 @@ pub(super) const fn kind(id: u8) -> Option<Kind> {
     })
 }
 
-/// Whether a PUBLISH may have the property.
+/// Reports whether a PUBLISH may have the property.
 pub(super) const fn is_of_publish(id: u8) -> bool {
     matches!(id, 0x01..=0x03 | 0x08 | 0x09 | 0x0B | TOPIC_ALIAS | USER_PROPERTY)
 }
 
-/// Whether a CONNACK may have the property, if the client has asked for no authentication.
+/// Reports whether a CONNACK may have the property, if the client has asked for no authentication.
 pub(super) const fn is_of_connack(id: u8) -> bool {
     matches!(id, 0x11..=0x13 | 0x1A | 0x1C | 0x1F | 0x21 | 0x22 | 0x24..=0x2A)
 }
 
-/// Whether a SUBACK may have the property.
+/// Reports whether a SUBACK may have the property.
 pub(super) const fn is_of_suback(id: u8) -> bool {
     matches!(id, 0x1F | USER_PROPERTY)
 }
@@ -130,7 +130,7 @@ fn text_bytes(field: &[u8]) -> Option<usize> {
     Some(2 + usize::from(u16::from_be_bytes(*length)))
 }
 
-/// Whether a text behind its length is one (MQTT 5.0, 1.5.4), or there is none.
+/// Reports whether a text behind its length is one (MQTT 5.0, 1.5.4), or there is none.
 fn is_text(field: &[u8]) -> bool {
     let text = field.get(2..).unwrap_or_default();
     std::str::from_utf8(text).is_ok() && !text.contains(&0)

@@ -77,7 +77,7 @@ impl<const KEPT: usize> Reader<KEPT> {
         self.part == Part::First
     }
 
-    /// Whether the bytes that were read last belong to a message.
+    /// Reports whether the bytes that were read last belong to a message.
     pub(super) const fn is_in_delivery(&self) -> bool {
         is_delivery(self.first)
     }
@@ -216,7 +216,8 @@ impl<const KEPT: usize> Reader<KEPT> {
                     Some(Kind::Fixed(bytes)) => {
                         self.spend(bytes.into())?;
                         self.skip = bytes.into();
-                        return Ok(self.begin_property());
+                        self.begin_property();
+                        return Ok(());
                     }
                     Some(Kind::Text) => Part::PropertyText,
                     Some(Kind::Pair) => Part::PropertyName,
