@@ -72,7 +72,9 @@ fn client<'a>(
 }
 
 /// The same of a connection that is not usable yet, up to the packet that makes it so.
-fn opening<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Option<(u16, bool)>, Vec<u8>, Option<MqttError>) {
+fn opening<'a>(
+    pieces: impl Iterator<Item = &'a [u8]>,
+) -> (Option<(u16, bool)>, Vec<u8>, Option<MqttError>) {
     let (mut opening, mut reply) = (Opening::new(MqttVersion::V5), Vec::new());
     let needs = Needs { subscribes: Some(Qos::AtLeastOnce), packet_bytes: 1_000, ..Needs::NONE };
     opening.expect_connack(needs);

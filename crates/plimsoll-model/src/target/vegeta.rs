@@ -521,7 +521,11 @@ mod tests {
                 "GET http://a/ HTTP/1.1",
                 "t, line 1: URL \"http://a/ HTTP/1.1\" is malformed: it has a space",
             ),
-            (Http, "GET http://a/\nGET http://é/", "t, line 2: URL \"http://é/\" is malformed: its host"),
+            (
+                Http,
+                "GET http://a/\nGET http://é/",
+                "t, line 2: URL \"http://é/\" is malformed: its host",
+            ),
             (
                 Http,
                 "GET http://a/\nGET ftp://b",
