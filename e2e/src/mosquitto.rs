@@ -24,11 +24,20 @@ pub struct Mosquitto {
 impl Mosquitto {
     /// Starts one on 127.0.0.1 with a certificate for it; it lets everybody in.
     pub fn start(certificate: &Certificate) -> Self {
-        Self::start_for(&[], certificate)
+        Self::start_as(&[], "", certificate)
+    }
+
+    /// As [`Self::start`], with more lines of configuration.
+    pub fn start_with(options: &str, certificate: &Certificate) -> Self {
+        Self::start_as(&[], options, certificate)
     }
 
     /// Starts one that lets only these users with their passwords in, or everybody where there are none.
     pub fn start_for(users: &[(&str, &str)], certificate: &Certificate) -> Self {
+        Self::start_as(users, "", certificate)
+    }
+
+    fn start_as(users: &[(&str, &str)], options: &str, certificate: &Certificate) -> Self {
         let folder = tempfile::tempdir().expect("the temporary directory is writable");
         let (plain, tls) = (port::free(), port::free());
         let path = folder.path().display();
@@ -46,7 +55,7 @@ impl Mosquitto {
             }
         };
         let config = format!(
-            "user root\n{access}persistence false\nset_tcp_nodelay true\n\
+            "user root\n{access}{options}persistence false\nset_tcp_nodelay true\n\
              log_dest file {path}/log\nlog_type all\nconnection_messages true\n\
              listener {} 127.0.0.1\n\
              listener {} 127.0.0.1\ncertfile {}\nkeyfile {}\n",

@@ -3,10 +3,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use plimsoll_model::target::{Filling, MqttVersion};
+use plimsoll_model::target::{Filling, MqttVersion, Qos};
 use plimsoll_proto::mqtt::{
-    Broker, BrokerError, Client, Event, MqttError, Output, Progress, Subscriptions, Terms, Window,
-    WindowProgress,
+    Broker, BrokerError, Client, Event, MqttError, Needs, Opening, Output, Progress, Subscriptions,
+    Terms, Window, WindowProgress,
 };
 
 /// What an identifier that the broker gives begins with.
@@ -53,6 +53,7 @@ fn client<'a>(
 ) -> (Vec<Progress>, Vec<u8>, Option<MqttError>) {
     let (mut client, mut reply) = (Client::new(MqttVersion::V5), Vec::new());
     client.expect_acknowledgement(true);
+    client.ping(&mut reply);
     let mut events = Vec::new();
     for piece in pieces {
         let mut rest = piece;
@@ -70,11 +71,37 @@ fn client<'a>(
     (events, reply, None)
 }
 
+/// The same of a connection that is not usable yet, up to the packet that makes it so.
+fn opening<'a>(
+    pieces: impl Iterator<Item = &'a [u8]>,
+) -> (Option<(u16, bool)>, Vec<u8>, Option<MqttError>) {
+    let (mut opening, mut reply) = (Opening::new(MqttVersion::V5), Vec::new());
+    let needs = Needs { subscribes: Some(Qos::AtLeastOnce), packet_bytes: 1_000, ..Needs::NONE };
+    opening.expect_connack(needs);
+    for piece in pieces {
+        let mut rest = piece;
+        while !rest.is_empty() {
+            match opening.handle_bytes(rest, &mut reply) {
+                Ok((consumed, Progress::Connected)) => {
+                    assert!(consumed <= rest.len());
+                    let keep_alive_s = opening.finish().1;
+                    let usable = (keep_alive_s.unwrap_or_default(), keep_alive_s.is_some());
+                    return (Some(usable), reply, None);
+                }
+                Ok((consumed, _)) => rest = &rest[consumed..],
+                Err(error) => return (None, reply, Some(error)),
+            }
+        }
+    }
+    (None, reply, None)
+}
+
 /// The same of a client with a window: each connection publishes at QoS 1 and 2.
 fn window<'a>(
     pieces: impl Iterator<Item = &'a [u8]>,
 ) -> (Vec<WindowProgress>, Vec<Option<Filling>>, Vec<u8>, Option<MqttError>) {
     let mut window = Window::new(MqttVersion::V5);
+    window.expect_connack(Needs::NONE);
     let (mut events, mut stamps, mut sent) = (Vec::new(), Vec::new(), Vec::new());
     let mut error = None;
     'pieces: for piece in pieces {
@@ -89,6 +116,7 @@ fn window<'a>(
                         stamps.push(window.delivery());
                     }
                     if progress == WindowProgress::Connected {
+                        window.ping();
                         window.begin(1, b"\x32\x06\0\x01a\0\x01\0", false);
                         window.begin(2, b"\x34\x06\0\x01a\0\x01\0", true);
                     }
@@ -109,5 +137,6 @@ fuzz_target!(|bytes: &[u8]| {
     let size = usize::from(choice) + 1;
     assert_eq!(broker(std::iter::once(input)), broker(input.chunks(size)));
     assert_eq!(client(std::iter::once(input)), client(input.chunks(size)));
+    assert_eq!(opening(std::iter::once(input)), opening(input.chunks(size)));
     assert_eq!(window(std::iter::once(input)), window(input.chunks(size)));
 });

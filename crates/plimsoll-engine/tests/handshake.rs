@@ -54,6 +54,7 @@ fn run(plan: LoadPlan) -> Tally {
             LoadEvent::Rows(_)
             | LoadEvent::Steered { .. }
             | LoadEvent::Fault(_)
+            | LoadEvent::Refused(_)
             | LoadEvent::Draining { .. }
             | LoadEvent::Ended { .. } => {}
         }

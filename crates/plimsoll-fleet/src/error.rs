@@ -44,6 +44,12 @@ pub enum FleetError {
         /// This program's version.
         ours: String,
     },
+    /// The server allows less than the load asks for.
+    #[error("{what}")]
+    Refused {
+        /// What it allows, and what to ask for instead.
+        what: String,
+    },
     /// An agent could not carry out a command, and reported why.
     #[error("{agent}: {message}")]
     Failed {
@@ -115,7 +121,7 @@ impl FleetError {
     pub const fn fault(&self) -> AgentFault {
         match self {
             Self::Failed { fault, .. } => *fault,
-            Self::Version { .. } => AgentFault::Usage,
+            Self::Version { .. } | Self::Refused { .. } => AgentFault::Usage,
             Self::Unexpected { .. } => AgentFault::Bug,
             Self::Start { .. }
             | Self::DescriptorLimit { .. }

@@ -133,6 +133,8 @@ pub enum FromAgent {
     Interval(Box<Interval>),
     /// What broke the first connection whose peer does not keep to the protocol.
     Fault(String),
+    /// The server allows less than the load asks for: what, and what to ask for instead. Nothing can come of the load.
+    Refused(String),
     /// Single operations of the load, where the plan asks for them.
     Rows(RowBatch),
     /// A line for the reader.
@@ -202,6 +204,7 @@ impl FromAgent {
             Self::Armed { .. } => "armed",
             Self::Interval(_) => "interval",
             Self::Fault(_) => "fault",
+            Self::Refused(_) => "refused",
             Self::Rows(_) => "rows",
             Self::Note(_) => "note",
             Self::PartLost => "part-lost",

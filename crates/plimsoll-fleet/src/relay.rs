@@ -98,8 +98,10 @@ fn run(
             Ok(())
         });
         if let Err(error) = made {
-            let failed = FromAgent::Failed { fault: error.fault(), message: error.to_string() };
-            let _ = events.send(failed);
+            let _ = events.send(match error {
+                FleetError::Refused { what } => FromAgent::Refused(what),
+                error => FromAgent::Failed { fault: error.fault(), message: error.to_string() },
+            });
         }
     }
 }

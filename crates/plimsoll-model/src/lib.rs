@@ -17,6 +17,7 @@ pub mod gate;
 pub mod hist;
 pub mod hold;
 pub mod host;
+pub mod lines;
 pub mod observation;
 pub mod pace;
 pub mod plan;

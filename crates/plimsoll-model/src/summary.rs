@@ -14,7 +14,7 @@ use crate::repeat::RepeatSummary;
 use crate::rfc9411::Rfc9411Summary;
 use crate::search::{Axis, Mode};
 use crate::sizing::SizingSummary;
-use crate::tally::{AfterWindow, StreamCounts, Tally};
+use crate::tally::{AfterWindow, PingCounts, StreamCounts, Tally};
 use crate::trial::{Check, Confirmations, Outcome, Recovery, SloFound, TippingPoint, Verdict};
 use crate::{Histogram, Nanos, Rate};
 
@@ -58,6 +58,8 @@ pub struct Summary {
     pub pushed: Option<PushSummary>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deliveries: Option<DeliverySummary>,
+    #[serde(default, skip_serializing_if = "PingCounts::is_none")]
+    pub pings: PingCounts,
     #[serde(default, skip_serializing_if = "StreamCounts::is_none")]
     pub streams: StreamCounts,
     pub error_classes: BTreeMap<String, u64>,
@@ -576,6 +578,7 @@ impl Summary {
                     uncorrected: (&tally.spans.delivery_uncorrected).into(),
                 },
             }),
+            pings: tally.pings,
             streams: tally.streams,
             error_classes: names(&tally.errors),
             connection_error_classes: names(&tally.connection_errors),

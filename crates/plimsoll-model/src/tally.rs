@@ -128,6 +128,40 @@ impl PushCounts {
     }
 }
 
+/// Pings of MQTT that are no operations: they keep connections alive between operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PingCounts {
+    /// PINGREQ packets sent.
+    pub sent: u64,
+    /// PINGRESP packets received.
+    pub answered: u64,
+    /// The shortest Server Keep Alive that a broker of MQTT 5 states, s; 0 for none.
+    #[serde(default)]
+    pub server_keep_alive_s: u16,
+}
+
+impl PingCounts {
+    /// Whether nothing was counted.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// A broker states its Server Keep Alive; 0 turns keep-alive off.
+    pub const fn note_stated(&mut self, keep_alive_s: u16) {
+        if keep_alive_s > 0
+            && (self.server_keep_alive_s == 0 || keep_alive_s < self.server_keep_alive_s)
+        {
+            self.server_keep_alive_s = keep_alive_s;
+        }
+    }
+
+    const fn merge(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.answered += other.answered;
+        self.note_stated(other.server_keep_alive_s);
+    }
+}
+
 /// Messages of MQTT that the load itself published, as they were delivered to its own subscriptions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryCounts {
@@ -483,6 +517,9 @@ pub struct Tally {
     /// Deliveries of what was published.
     #[serde(default, skip_serializing_if = "DeliveryCounts::is_none")]
     pub deliveries: DeliveryCounts,
+    /// Pings beside operations.
+    #[serde(default, skip_serializing_if = "PingCounts::is_none")]
+    pub pings: PingCounts,
     /// What ended streams of HTTP/2 other than answers.
     #[serde(default, skip_serializing_if = "StreamCounts::is_none")]
     pub streams: StreamCounts,
@@ -631,6 +668,7 @@ impl Tally {
         self.pushed.messages += other.pushed.messages;
         self.pushed.bytes += other.pushed.bytes;
         self.deliveries.merge(&other.deliveries);
+        self.pings.merge(&other.pings);
         for (code, closes) in other.ws_close.iter() {
             self.ws_close.add(code, closes);
         }

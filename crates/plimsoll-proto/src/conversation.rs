@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use plimsoll_model::plan::MqttPlan;
-use plimsoll_model::target::{Filling, MqttVersion, Protocol, Qos, Subscription, Target, Template};
+use plimsoll_model::target::{
+    Filling, MqttVersion, Protocol, Publish, Qos, Subscription, Target, Template, shared_filter,
+};
 use plimsoll_model::{ErrorClass, Nanos};
 use thiserror::Error;
 
@@ -39,10 +41,7 @@ pub struct Outgoing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// What makes a connection usable: the switch to WebSocket, CONNACK.
-    Greeting {
-        /// SUBACK, too.
-        subscribes: bool,
-    },
+    Greeting(mqtt::Needs),
     /// An HTTP response, without a body where it answers HEAD.
     Response {
         /// It answers HEAD.
@@ -80,6 +79,8 @@ pub enum Conversation {
     Http2(Box<http2::Client>),
     /// WebSocket; boxed, so that HTTP does not pay for it.
     WebSocket(Box<websocket::Client>),
+    /// MQTT before the connection is usable.
+    MqttOpening(Box<mqtt::Opening>),
     /// MQTT.
     Mqtt(mqtt::Client),
     /// MQTT with several publishes at once.
@@ -106,6 +107,8 @@ pub enum Progress {
     Pushed(Push),
     /// The broker has delivered a message; see [`mqtt::Window::delivery`].
     Delivered,
+    /// A ping that is no operation is answered; see [`Conversation::ping_aside`].
+    Alive,
     /// Something about one of several operations on the connection, or about how many there may be.
     Stream(StreamProgress),
     /// Nothing is to be done for so long, which is part of no latency; see [`Conversation::sleep_until`].
@@ -308,6 +311,14 @@ pub enum ConversationError {
 }
 
 impl ConversationError {
+    /// The limit of a broker that the plan breaks.
+    pub const fn broken_limit(&self) -> Option<mqtt::Limit> {
+        match self {
+            Self::Mqtt(MqttError::Limit(limit)) => Some(*limit),
+            _ => None,
+        }
+    }
+
     /// The class in which the operation ends.
     pub const fn class(&self) -> ErrorClass {
         match self {
@@ -394,6 +405,34 @@ pub fn outgoing(
     Outgoing { bytes, template, expected }
 }
 
+/// Returns the parts of a plan that a broker may not allow, for the connection with a number. `longest` is the target
+/// with the longest message, if messages are published.
+pub fn needs(plan: &MqttPlan, longest: Option<&Target>, number: u64) -> mqtt::Needs {
+    let subscription = plan.subscribe.as_ref();
+    let filter = subscription.map(|wanted| plan.filled(&wanted.filter, number)).unwrap_or_default();
+    let mut needs = mqtt::Needs {
+        subscribes: subscription.map(|wanted| wanted.qos),
+        session_expiry_s: plan.session_expiry_s.unwrap_or_default(),
+        has_wildcard: filter.contains(['+', '#']),
+        is_shared: shared_filter(&filter).is_some(),
+        resumes_session: plan.resumes_session,
+        ..mqtt::Needs::NONE
+    };
+    let mut packet_bytes = 0;
+    if subscription.is_some() {
+        packet_bytes = mqtt::subscribe_bytes(plan.version, &filter);
+    }
+    if let Some(target) = longest
+        && let Some(publish) = &target.publish
+    {
+        let filled = Publish { topic: plan.filled(&publish.topic, number), ..publish.clone() };
+        let bytes = mqtt::publish_bytes(plan.version, &filled, target.body.len());
+        packet_bytes = packet_bytes.max(bytes);
+        (needs.qos, needs.retain) = (publish.qos, publish.retain);
+    }
+    mqtt::Needs { packet_bytes: u32::try_from(packet_bytes).unwrap_or(u32::MAX), ..needs }
+}
+
 /// Appends what makes a connection usable; nothing for HTTP. `filling` tells it from every other one that the
 /// load has at the same time.
 pub fn greeting(out: &mut Vec<u8>, target: &Target, mqtt: Option<&MqttPlan>, filling: &Filling) {
@@ -452,7 +491,8 @@ impl Conversation {
             // Where the connection is, is what it goes on from.
             Protocol::Http2 => Self::Http2(Box::default()),
             Protocol::WebSocket => Self::WebSocket(Box::new(websocket::Client::new(is_greeted))),
-            Protocol::Mqtt => Self::Mqtt(mqtt::Client::new(version)),
+            Protocol::Mqtt if is_greeted => Self::Mqtt(mqtt::Client::new(version)),
+            Protocol::Mqtt => Self::MqttOpening(Box::new(mqtt::Opening::new(version))),
         }
     }
 
@@ -483,22 +523,43 @@ impl Conversation {
             (Self::Http2(client), Expected::Pong) => client.ping(),
             (Self::WebSocket(client), Expected::Message) => client.expect_message(),
             (Self::WebSocket(client), Expected::Pong) => client.expect_pong(),
-            (Self::Mqtt(client), Expected::Greeting { subscribes }) => {
-                client.expect_connack(subscribes);
+            (Self::MqttOpening(opening), Expected::Greeting(needs)) => {
+                opening.expect_connack(needs);
             }
-            (Self::MqttWindow(window), Expected::Greeting { subscribes }) => {
-                window.expect_connack(subscribes);
-            }
+            (Self::MqttWindow(window), Expected::Greeting(needs)) => window.expect_connack(needs),
             (Self::Mqtt(client), Expected::Pong) => client.expect_pingresp(),
             (Self::Mqtt(client), Expected::Acknowledgement { exactly_once }) => {
                 client.expect_acknowledgement(exactly_once);
             }
-            (Self::Script(client), Expected::Greeting { .. }) => client.expect_opening(),
+            (Self::Script(client), Expected::Greeting(_)) => client.expect_opening(),
             (Self::Script(client), Expected::Steps) => client.expect_operation(),
             // A client of WebSocket begins with the switch.
-            (Self::WebSocket(_) | Self::Http2(_), Expected::Greeting { .. })
+            (Self::WebSocket(_) | Self::Http2(_), Expected::Greeting(_))
             | (_, Expected::Nothing) => {}
             (_, expected) => debug_assert!(false, "{expected:?} of another protocol"),
+        }
+    }
+
+    /// The connection has become usable; returns the seconds within which a broker of MQTT 5 wants to be sent
+    /// something, if it states that.
+    pub fn finish_greeting(&mut self) -> Option<u16> {
+        match self {
+            Self::MqttOpening(opening) => {
+                let (client, keep_alive_s) = opening.finish();
+                *self = Self::Mqtt(client);
+                keep_alive_s
+            }
+            Self::MqttWindow(window) => window.keep_alive_s(),
+            _ => None,
+        }
+    }
+
+    /// Appends a ping that is no operation, or lets it gather with the other output of a connection that is shared.
+    pub fn ping_aside(&mut self, out: &mut Vec<u8>) {
+        match self {
+            Self::Mqtt(client) => client.ping(out),
+            Self::MqttWindow(window) => window.ping(),
+            _ => debug_assert!(false, "no protocol but MQTT has them"),
         }
     }
 
@@ -511,7 +572,7 @@ impl Conversation {
             Self::WebSocket(client) => client.is_idle(),
             Self::Mqtt(client) => client.is_idle(),
             // It knows what the broker allows.
-            Self::MqttWindow(_) => false,
+            Self::MqttWindow(_) | Self::MqttOpening(_) => false,
             Self::Script(client) => client.is_idle(),
         }
     }
@@ -561,20 +622,13 @@ impl Conversation {
                     },
                 ))
             }
+            Self::MqttOpening(opening) => {
+                let (consumed, progress) = opening.handle_bytes(input, reply)?;
+                Ok((consumed, of_client(progress)))
+            }
             Self::Mqtt(client) => {
                 let (consumed, progress) = client.handle_bytes(input, reply)?;
-                let rejected = Some(ErrorClass::MqttRejected);
-                Ok((
-                    consumed,
-                    match progress {
-                        mqtt::Progress::NeedMore => Progress::NeedMore,
-                        mqtt::Progress::Connected => Progress::Greeted,
-                        mqtt::Progress::Complete => Progress::Complete(Answer::plain(0, None)),
-                        mqtt::Progress::Rejected(_) => {
-                            Progress::Complete(Answer::plain(0, rejected))
-                        }
-                    },
-                ))
+                Ok((consumed, of_client(progress)))
             }
             Self::MqttWindow(window) => {
                 let (consumed, progress) = window.handle_bytes(input)?;
@@ -632,9 +686,11 @@ impl Conversation {
     pub fn handle_eof(&mut self) -> Result<Answer, ResponseError> {
         match self {
             Self::Http1(parser) => parser.handle_eof().map(|response| Answer::of_http(&response)),
-            Self::Http2(_) | Self::WebSocket(_) | Self::Mqtt(_) | Self::MqttWindow(_) => {
-                Err(ResponseError::ClosedBeforeResponse)
-            }
+            Self::Http2(_)
+            | Self::WebSocket(_)
+            | Self::MqttOpening(_)
+            | Self::Mqtt(_)
+            | Self::MqttWindow(_) => Err(ResponseError::ClosedBeforeResponse),
             Self::Script(client) => match client.handle_eof() {
                 Some(bytes) => Ok(Answer { keep_alive: false, ..Answer::plain(bytes, None) }),
                 None if client.has_begun() => Err(ResponseError::Truncated),
@@ -653,11 +709,24 @@ impl Conversation {
     }
 }
 
+const fn of_client(progress: mqtt::Progress) -> Progress {
+    match progress {
+        mqtt::Progress::NeedMore => Progress::NeedMore,
+        mqtt::Progress::Connected => Progress::Greeted,
+        mqtt::Progress::Complete => Progress::Complete(Answer::plain(0, None)),
+        mqtt::Progress::Rejected(_) => {
+            Progress::Complete(Answer::plain(0, Some(ErrorClass::MqttRejected)))
+        }
+        mqtt::Progress::Alive => Progress::Alive,
+    }
+}
+
 const fn of_window(progress: WindowProgress) -> Progress {
     Progress::Stream(match progress {
         WindowProgress::NeedMore => return Progress::NeedMore,
         WindowProgress::Connected => return Progress::Greeted,
         WindowProgress::Delivered => return Progress::Delivered,
+        WindowProgress::Alive => return Progress::Alive,
         WindowProgress::Ended(key, None) => StreamProgress::Ended(key, Answer::plain(0, None)),
         WindowProgress::Ended(key, Some(_)) => {
             StreamProgress::Ended(key, Answer::plain(0, Some(ErrorClass::MqttRejected)))

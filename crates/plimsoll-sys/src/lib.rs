@@ -6,6 +6,7 @@ pub mod affinity;
 pub mod arrival;
 pub mod clock;
 pub mod file_lock;
+pub mod input_file;
 pub mod limits;
 pub mod listening;
 pub mod memory;

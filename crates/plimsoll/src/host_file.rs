@@ -12,6 +12,7 @@ use plimsoll_model::plan::LoadPlan;
 
 use crate::hosts::is_alone;
 use crate::plan::hosts::of_file;
+use crate::plan::inputs::read_bounded;
 use crate::plan::load::LoadJob;
 use crate::survey;
 
@@ -46,8 +47,8 @@ impl Newcomers for HostFile<'_> {
             return Ok(None);
         }
         let name = self.path.display();
-        let text = fs::read_to_string(self.path).map_err(|error| format!("{name}: {error}"))?;
-        let named = of_file(&text, &name.to_string()).map_err(|(why, _)| why)?;
+        let text = read_bounded(self.path).map_err(|error| format!("{name}: {error}"))?;
+        let named = of_file(&text).map_err(|why| format!("{name}{why}"))?;
         let mut hosts: Vec<_> =
             named.into_iter().filter(|host| !known.contains(&host.name)).collect();
         for host in &mut hosts {
@@ -105,7 +106,7 @@ mod tests {
             poll(Some(("b\nc[1-2]\n", 1_000))),
             Ok(vec!["c1 None".to_owned(), "c2 None".to_owned()])
         );
-        assert!(poll(Some(("b\nc[1-\n", 2_000))).is_err_and(|why| why.contains("line 2 of ")));
+        assert!(poll(Some(("b\nc[1-\n", 2_000))).is_err_and(|why| why.contains(", line 2: ")));
         assert_eq!(poll(None), Ok(Vec::new()));
         assert_eq!(poll(Some(("d threads=2\n", 3_000))), Ok(vec!["d Some(2)".to_owned()]));
         assert!(

@@ -10,6 +10,7 @@ mod collector;
 mod confirm;
 mod deliveries;
 mod differential;
+mod differential_mqtt;
 mod grpc;
 mod histograms;
 mod host_limits;

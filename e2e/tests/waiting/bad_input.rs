@@ -130,24 +130,32 @@ fn targets_that_are_malformed_are_named_by_line() {
         (
             "t.http",
             &b"GET http://127.0.0.1:9/\nX: 1\n\nFETCH-ME\n"[..],
-            &["t.http:4", "FETCH-ME"][..],
+            &["--targets t.http, line 4: ", "FETCH-ME"][..],
         ),
-        ("t.http", b"GET http://127.0.0.1:9/\nno header\n", &["t.http:2"]),
-        ("t.http", b"GET 127.0.0.1:9/\n", &["t.http:1", "127.0.0.1:9/"]),
-        ("t.http", b"POST http://127.0.0.1:9/\n@nothing\n", &["t.http:2", "nothing"]),
+        ("t.http", b"GET http://127.0.0.1:9/\nno header\n", &["--targets t.http, line 2: "]),
+        ("t.http", b"GET 127.0.0.1:9/\n", &["--targets t.http, line 1: ", "127.0.0.1:9/"]),
+        (
+            "t.http",
+            b"POST http://127.0.0.1:9/\n@nothing\n",
+            &["--targets t.http, line 2: ", "nothing"],
+        ),
         ("t.http", b"# nothing\n", &["t.http", "no targets"]),
         ("t.http", b"", &["t.http", "no targets"]),
-        ("t.http", b"GET http://127.0.0.1:9/\xff\n", &["t.http:1", "UTF-8"]),
+        ("t.http", b"GET http://127.0.0.1:9/\xff\n", &["--targets t.http, line 1: ", "UTF-8"]),
         (
             "t.json",
             b"{\"method\":\"GET\",\"url\":\"http://127.0.0.1:9/\"}\n{\"method\":\n",
-            &["t.json:2"],
+            &["--targets t.json, line 2: "],
         ),
-        ("t.json", b"{\"method\":\"GET\",\"uri\":\"http://127.0.0.1:9/\"}\n", &["t.json:1", "uri"]),
+        (
+            "t.json",
+            b"{\"method\":\"GET\",\"uri\":\"http://127.0.0.1:9/\"}\n",
+            &["--targets t.json, line 1: ", "uri"],
+        ),
         (
             "t.json",
             b"{\"method\":\"GET\",\"url\":\"http://127.0.0.1:9/\",\"body\":\"*\"}",
-            &["t.json:1", "base64"],
+            &["--targets t.json, line 1: ", "base64"],
         ),
     ] {
         let flags = ["load", "--targets", name];
@@ -155,9 +163,34 @@ fn targets_that_are_malformed_are_named_by_line() {
         assert_refused(&finished, &String::from_utf8_lossy(content), 2, words);
     }
     refused(&["load", "--targets", "/nonexistent/targets"], 2, &["/nonexistent/targets"]);
-    refused(&["load", "--targets", "/"], 2, &["--targets"]);
+    refused(&["load", "--targets", "/"], 2, &["--targets", "it is a directory"]);
     let empty = Plimsoll::new(["load", "--targets", "-"]).with_input("").run();
     assert_refused(&empty, "empty standard input", 2, &["standard input", "no targets"]);
+}
+
+#[test]
+fn every_list_is_read_alike() {
+    let (mqtt, http) = ("mqtt://127.0.0.1:9", "http://127.0.0.1:9/");
+    for flags in [
+        &["load", mqtt, "--users", "list"][..],
+        &["load", mqtt, "--client-ids", "list", "-c", "1"],
+        &["load", "--targets", "list"],
+        &["load", http, "--hosts", "@list"],
+        &["load", "tcp://127.0.0.1:9", "--script", "list"],
+    ] {
+        for (content, words) in [
+            (&b"# c\r\n# d\r# e\n\xC3("[..], "list, line 4: not UTF-8"),
+            (b"\xEF\xBB\xBF# c\r\n\r\n\xE9", "list, line 3: not UTF-8"),
+            (b"\xFF\xFEa\0\n\0", "list, line 1: the text is UTF-16"),
+            (b"\xFE\xFF\0a", "list, line 1: the text is UTF-16"),
+            (b"# c\na\0b", "list, line 2: a NUL byte"),
+            (b"", "list"),
+            (b"\xEF\xBB\xBF# c\r\r \t\n", "list"),
+        ] {
+            let finished = Plimsoll::new(flags).with_file("list", content).run();
+            assert_refused(&finished, &String::from_utf8_lossy(content), 2, &[words]);
+        }
+    }
 }
 
 #[test]

@@ -28,6 +28,7 @@ mod load;
 mod local_limits;
 mod mqtt;
 mod mqtt_faults;
+mod mqtt_keep_alive;
 mod page;
 mod page_checks;
 mod pool;

@@ -245,7 +245,4 @@ fn what_is_not_a_broker_is_told() {
         "is not a topic filter",
     );
     refused(&["load", "http://127.0.0.1:1", "--qos", "1"], "--qos is for MQTT");
-    let hold =
-        ["hold", "mqtt://127.0.0.1:1", "-c", "1", "--heartbeat", "60s", "--keep-alive", "30"];
-    refused(&hold, "ends before the heartbeat");
 }

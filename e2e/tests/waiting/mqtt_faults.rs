@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc;
 use std::thread;
 
 use e2e::plimsoll::{Finished, Plimsoll};
@@ -44,6 +45,79 @@ fn load(answers: &[&[u8]], flags: &[&str]) -> Finished {
     let finished = Plimsoll::load(&url, &[&pace[..], &waits, flags].concat()).run();
     assert_eq!(finished.code, Some(99), "{finished:?}");
     finished
+}
+
+/// A CONNACK of version 5 with these properties.
+fn accepted_with(properties: &[u8]) -> Vec<u8> {
+    let length = properties.len() as u8;
+    [&[0x20, 3 + length, 0, 0, length], properties].concat()
+}
+
+#[test]
+fn a_plan_that_breaks_a_limit_of_the_broker_ends_with_its_figure() {
+    let long = "x".repeat(50);
+    for (connack, arguments, says) in [
+        (
+            accepted_with(b"\x24\x01"),
+            &["load", "--rate", "100", "-d", "1m", "--qos", "2", "--processes", "2"][..],
+            "plimsoll: the broker allows QoS 1 at most; write --qos 1",
+        ),
+        (
+            accepted_with(b"\x24\0"),
+            &["load", "--rate", "0", "-n", "9", "--no-keepalive"],
+            "plimsoll: the broker allows QoS 0 at most; write --qos 0",
+        ),
+        (
+            accepted_with(b"\x25\0"),
+            &["find", "rate", "--retain"],
+            "plimsoll: the broker does not retain messages; drop --retain",
+        ),
+        (
+            accepted_with(b"\x27\0\0\0\x28"),
+            &["load", "-d", "1m", "--inflight", "4", "--topic", "a/%i", "--data", &long],
+            "packets of 40 bytes at most, and the longest one has ",
+        ),
+        (
+            accepted_with(b"\x28\0"),
+            &["hold", "-c", "9", "--for", "1m", "--subscribe", "a/#"],
+            "plimsoll: the broker has no wildcard subscriptions; write a --subscribe without + and #",
+        ),
+        (
+            accepted_with(b"\x2A\0"),
+            &[
+                "find",
+                "connections",
+                "--max",
+                "9",
+                "--probe-timeouts",
+                "off",
+                "--subscribe",
+                "$share/g/a",
+            ],
+            "plimsoll: the broker has no shared subscriptions; write a --subscribe without $share/",
+        ),
+        (
+            accepted_with(b"\x11\0\0\0\x3C"),
+            &["load", "-d", "1m", "--no-clean-start", "--session-expiry", "61"],
+            "plimsoll: the broker keeps sessions for 60 s at most; write --session-expiry 60",
+        ),
+        (
+            [&accepted_with(b"")[..], b"\x90\x04\0\x01\0\x01"].concat(),
+            &["load", "-d", "1m", "--subscribe", "b", "--subscribe-qos", "2"],
+            "plimsoll: the broker grants the subscription QoS 1 at most; write --subscribe-qos 1",
+        ),
+        (
+            b"\x20\x02\0\x01".to_vec(),
+            &["load", "-d", "1m"],
+            "plimsoll: the broker speaks MQTT 3.1.1; write --mqtt 3.1.1",
+        ),
+    ] {
+        let url = format!("mqtt://{}", broker(vec![connack]));
+        let finished = Plimsoll::new([arguments, &[&url, "--no-ui"]].concat()).run();
+        assert_eq!(finished.code, Some(2), "{finished:?}");
+        assert_eq!(finished.stderr.matches(says).count(), 1, "{arguments:?}: {}", finished.stderr);
+        assert_eq!(finished.stdout, "", "{arguments:?}");
+    }
 }
 
 #[test]
@@ -99,7 +173,12 @@ fn what_a_broker_does_wrong_with_a_publish_is_counted() {
         (b"\x40\x02\0\x07", "mqtt-malformed", "an acknowledgement of a packet that was not sent"),
         (b"\x50\x02\0\x01", "mqtt-malformed", "a packet that nothing asked for"),
         (b"\x40\x01\0", "mqtt-malformed", "an acknowledgement without an identifier"),
-        (b"\xF0\0", "mqtt-malformed", "a byte that no packet of a broker begins with"),
+        (b"\xF0\0", "mqtt-malformed", "an AUTH, and the client has asked for no authentication"),
+        (b"\xA2\0", "mqtt-malformed", "a byte that no packet of a broker begins with"),
+        (b"\x40\x02\0\0", "mqtt-malformed", "a packet identifier of 0"),
+        (b"\x40\x03\0\x01\x01", "mqtt-malformed", "an acknowledgement with an unknown reason"),
+        (b"\x30\x07\0\x01a\x03\x23\0\x01", "mqtt-malformed", "a topic alias"),
+        (b"\xD0\0", "mqtt-malformed", "a packet that nothing asked for"),
         (b"\x40\x03\0\x01\x97", "mqtt-rejected", ""),
         (b"", "timeout", ""),
     ] {
@@ -111,4 +190,28 @@ fn what_a_broker_does_wrong_with_a_publish_is_counted() {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains(words), "no {words:?} in {text}");
     }
+}
+
+#[test]
+fn what_was_not_acknowledged_is_not_published_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let url = format!("mqtt://{}", listener.local_addr().expect("it is bound"));
+    let (tell, published) = mpsc::channel();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut input = [0; READ_BYTES];
+            // It keeps a session, and ends each connection behind the first publish.
+            let _ = stream.read(&mut input);
+            let _ = stream.write_all(b"\x20\x03\x01\0\0");
+            if let Ok(1..) = stream.read(&mut input) {
+                let _ = tell.send(input[0]);
+            }
+        }
+    });
+    let session = ["--no-clean-start", "--session-expiry", "60", "--client-id", "kept-"];
+    let pace = ["--rate", "0", "-n", "3", "-c", "1"];
+    let summary = Plimsoll::load(&url, &[&session[..], &pace].concat()).run().summary(99);
+    assert_eq!((summary.count("ok"), summary.count("errors")), (0, 3), "{summary:?}");
+    // At QoS 1, and none for the second time.
+    assert_eq!(published.try_iter().collect::<Vec<_>>(), [0x32; 3]);
 }

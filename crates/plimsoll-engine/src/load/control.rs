@@ -23,6 +23,8 @@ pub(crate) enum WorkerEvent {
     },
     /// What broke the first connection whose peer does not keep to the protocol.
     Fault(String),
+    /// The server allows less than the plan asks for, and no connection was usable: nothing can come of the load.
+    Refused(String),
     /// Single operations.
     Rows(RowBatch),
     /// Done; what it did is in the seconds up to and including `second`.

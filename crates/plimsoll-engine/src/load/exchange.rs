@@ -117,10 +117,10 @@ impl Worker {
     /// Sends what makes the connection usable in its protocol.
     pub(super) fn begin_greeting(&mut self, index: u32, now: Nanos) {
         self.conns[index].state = State::Greeting;
-        let subscribes = self.plan.mqtt.as_ref().is_some_and(|mqtt| mqtt.subscribe.is_some());
+        let needs = self.requests.needs(index);
         let filling = self.requests.filling(index, 0, now, now);
         self.conns.slab.parser(index).fill_with(filling);
-        self.conns.slab.parser(index).expect(Expected::Greeting { subscribes });
+        self.conns.slab.parser(index).expect(Expected::Greeting(needs));
         let destination = self.conns[index].destination;
         let greeting = self.requests.greeting(&self.plan, destination, index, now);
         let generation = self.conns[index].generation;
@@ -180,6 +180,7 @@ impl Worker {
     /// Returns whether the kernel took all of it.
     pub(super) fn handle_sent(&mut self, index: u32, sent: Sent, now: Nanos) -> bool {
         self.meter.tally().bytes.sent += sent.bytes as u64;
+        self.keep_alive.note_sent(index, now);
         match sent.outcome {
             Outcome::All => return true,
             Outcome::Blocked => {}
@@ -386,7 +387,7 @@ impl Worker {
             return bytes.len();
         }
         let read = self.conns.slab.parser(index).handle_bytes(bytes, &mut self.reply);
-        if begins && !matches!(read, Ok((_, Progress::Pushed(_)))) {
+        if begins && !matches!(read, Ok((_, Progress::Pushed(_) | Progress::Alive))) {
             let hot = &mut self.conns[index];
             hot.answer_begun = true;
             let request_began = hot.since + Nanos(u64::from(hot.offset_us) * 1000);
@@ -406,7 +407,7 @@ impl Worker {
                         self.conns.slab.return_idle_parser(index);
                     }
                     Progress::NeedMore => {}
-                    Progress::Greeted => self.handle_usable(index, now),
+                    Progress::Greeted => self.handle_greeted(index, now),
                     Progress::Complete(answer) => {
                         if is_http && is_blank(bytes.get(consumed..).unwrap_or_default()) {
                             consumed = bytes.len();
@@ -418,6 +419,7 @@ impl Worker {
                     }
                     Progress::Pushed(push) => self.count_push(index, &push),
                     Progress::Delivered => self.count_delivery(index),
+                    Progress::Alive => self.count_pong(index, now),
                     Progress::Closed(code) => self.handle_close_frame(index, code, now),
                     Progress::Stream(progress) => self.handle_stream(index, progress, now),
                     Progress::Sleeps(time) => self.begin_sleep(index, time, now),
@@ -430,7 +432,10 @@ impl Worker {
                     self.flush_connection(index, now);
                 }
                 let error = if begins && is_reused { error.behind_an_answer() } else { error };
-                self.tell_fault(&error);
+                match error.broken_limit().filter(|_| !self.has_opened) {
+                    Some(limit) => self.owner.send(WorkerEvent::Refused(limit.to_string())),
+                    None => self.tell_fault(&error),
+                }
                 self.part_from(index);
                 match self.conns[index].state {
                     State::Idle => self.end_idle(index, error.class(), now),
@@ -438,6 +443,16 @@ impl Worker {
                 }
                 bytes.len()
             }
+        }
+    }
+
+    /// The server has accepted the connection in its protocol's words.
+    fn handle_greeted(&mut self, index: u32, now: Nanos) {
+        let generation = self.conns[index].generation;
+        let stated_s = self.conns.slab.parser(index).finish_greeting();
+        self.handle_usable(index, now);
+        if self.protocol == Protocol::Mqtt && self.conns[index].generation == generation {
+            self.begin_keep_alive(index, stated_s, now);
         }
     }
 

@@ -169,6 +169,8 @@ impl Worker {
         tally.unsent += beats - u64::from(is_free);
         if is_free {
             self.send_held(index, due, now);
+        } else {
+            self.ping_instead_of_beat(index, now);
         }
     }
 
@@ -180,7 +182,8 @@ impl Worker {
         let free_since = hot.since;
         // The timer may be armed for the next heartbeat, which is later than the answer's deadline.
         let beat_due = hot.beat_due;
-        self.conns.rearm(index, beat_due.min(now + self.answer_timeout()));
+        let next = beat_due.min(self.keep_alive.next(index));
+        self.conns.rearm(index, next.min(now + self.answer_timeout()));
         let op = Op { intended: due, target, is_recorded: false, again: 0 };
         self.send_op(index, op, free_since, now);
     }

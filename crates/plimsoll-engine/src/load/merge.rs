@@ -26,6 +26,9 @@ pub enum LoadEvent {
     Interval(Box<Interval>),
     /// What broke the first connection whose peer does not keep to the protocol; once at most.
     Fault(String),
+    /// The server allows less than the plan asks for: what, and what to ask for instead; once at most. The load goes on
+    /// until it is stopped, and nothing can come of it.
+    Refused(String),
     /// Single operations of a thread.
     Rows(RowBatch),
     /// A hold has carried out a steer, and every second in which it did so has been yielded.
@@ -58,6 +61,9 @@ pub(super) struct Merge {
     /// Not passed on yet.
     fault: Option<String>,
     has_fault: bool,
+    /// Not passed on yet.
+    refused: Option<String>,
+    has_refused: bool,
     seconds: Seconds,
     rows: VecDeque<RowBatch>,
     /// By number of the steer: how many workers have done it, the last second in which one did, and the connections
@@ -80,6 +86,8 @@ impl Merge {
             first_error: None,
             fault: None,
             has_fault: false,
+            refused: None,
+            has_refused: false,
             seconds: Seconds::new(workers),
             rows: VecDeque::new(),
             steered: BTreeMap::new(),
@@ -122,11 +130,19 @@ impl Merge {
                     self.fault = Some(what);
                 }
             }
+            WorkerEvent::Refused(what) => {
+                if !std::mem::replace(&mut self.has_refused, true) {
+                    self.refused = Some(what);
+                }
+            }
             WorkerEvent::Rows(batch) => self.rows.push_back(batch),
         }
     }
 
     pub(super) fn poll_event(&mut self) -> Option<LoadEvent> {
+        if let Some(what) = self.refused.take() {
+            return Some(LoadEvent::Refused(what));
+        }
         if self.ready == self.workers {
             self.ready = usize::MAX;
             let (opened, failed) = (self.opened, self.failed);

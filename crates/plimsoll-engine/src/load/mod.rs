@@ -28,6 +28,7 @@ mod exchange;
 mod handshake;
 mod hold;
 mod holding;
+mod keep_alive;
 mod merge;
 mod meter;
 mod open_loop;

@@ -190,6 +190,7 @@ impl Worker {
         self.conns.disarm(index);
         self.conns.slab.cold[index as usize].opened_ms = wrapping_ms(now);
         self.note_allowed(index);
+        self.has_opened = true;
         let hot = &mut self.conns[index];
         hot.state = State::Idle;
         let tally = self.meter.tally();
@@ -242,6 +243,7 @@ impl Worker {
         let is_held = matches!(hot.state, State::Idle | State::Busy | State::Closing);
         self.pools.close(hot.destination, is_held);
         self.streams.forget(index);
+        self.keep_alive.forget(index);
         if !reset && is_held && self.protocol != Protocol::Http1 {
             if hot.peer == Peer::Open && !hot.has_op {
                 self.take_leave(index);

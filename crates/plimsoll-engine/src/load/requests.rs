@@ -7,6 +7,7 @@ use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{LoadPlan, MqttPlan, Pacing};
 use plimsoll_model::target::{Filling, Protocol, STAMP_BYTES, Target, Template};
 use plimsoll_proto::conversation::{self, Expected, Operation, Outgoing};
+use plimsoll_proto::mqtt::Needs;
 
 use super::deliveries::{number_of, of_load};
 
@@ -48,6 +49,8 @@ pub(super) struct Requests {
     /// Tells the load from others.
     run: u32,
     mqtt: Option<MqttPlan>,
+    /// The target with the longest message of MQTT, if messages are published.
+    longest: Option<Box<Target>>,
     next: u32,
     step: u32,
     /// How long a connection rests behind each operation.
@@ -99,11 +102,15 @@ impl Requests {
             0 => 1,
             step => step,
         };
+        let publishes = operation == Operation::Exchange && !plan.handshake_only;
+        let longest = plan.targets.iter().filter(|_| publishes && plan.mqtt.is_some());
+        let longest = longest.max_by_key(|target| target.body.len()).cloned().map(Box::new);
         let rest = plan.script().map_or(Nanos::ZERO, |script| script.rest);
         let run = counts_deliveries.map_or(0, |deliveries| deliveries.run);
         let (mqtt, run) = (plan.mqtt.clone(), of_load(run, plan.seed));
         let numbers_from = plan.numbers_from;
-        Self { all, shard, numbers_from, run, mqtt, next: shard.index % count, step, rest }
+        let next = shard.index % count;
+        Self { all, shard, numbers_from, run, mqtt, longest, next, step, rest }
     }
 
     /// How long a connection rests behind each operation.
@@ -155,6 +162,13 @@ impl Requests {
     ) -> Filling {
         let connection = self.numbers_from.wrapping_add(number_of(index, self.shard));
         Filling { run: self.run, connection, operation, intended, began }
+    }
+
+    /// Returns the parts of the plan that a broker may not allow the connection in slot `index`.
+    pub(super) fn needs(&self, index: u32) -> Needs {
+        let number = self.filling(index, 0, Nanos::ZERO, Nanos::ZERO).connection.into();
+        let longest = self.longest.as_deref();
+        self.mqtt.as_ref().map_or(Needs::NONE, |plan| conversation::needs(plan, longest, number))
     }
 
     /// What makes the connection in slot `index` to `destination` usable; empty where the protocol has

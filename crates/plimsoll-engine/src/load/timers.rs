@@ -1,7 +1,7 @@
 //! What a connection's timer means when it fires.
 //!
-//! A connection has one timer, for whatever comes first: giving up what it waits for, or the next
-//! heartbeat of a hold. It is lazy: see [`super::conn::ConnHot::timer_armed`].
+//! A connection has one timer, for whatever comes first: giving up what it waits for, the next
+//! heartbeat of a hold, or the next ping of MQTT. It is lazy: see [`super::conn::ConnHot::timer_armed`].
 
 use plimsoll_model::target::Protocol;
 use plimsoll_model::{ErrorClass, Nanos};
@@ -13,7 +13,7 @@ use super::session::FIN_WAIT;
 use super::worker::Worker;
 
 /// What lies in a socket is at most so many turns of reading, 16 MiB: more is still coming.
-const TURNS_MAX: u32 = 64;
+pub(super) const TURNS_MAX: u32 = 64;
 
 impl Worker {
     /// How long an answer is waited for.
@@ -59,7 +59,10 @@ impl Worker {
         }
         // A beat that was sent has armed the timer, or has lost the connection.
         let Some(gave_up) = self.gives_up_at(index).filter(|at| *at <= now) else {
-            return self.arm_next(index);
+            if self.keep_connection_alive(index, now) {
+                self.arm_next(index);
+            }
+            return;
         };
         if self.look_before_giving_up(index, gave_up, now) {
             return;
@@ -115,11 +118,12 @@ impl Worker {
     }
 
     /// Arms the timer for whatever comes first.
-    fn arm_next(&mut self, index: u32) {
+    pub(super) fn arm_next(&mut self, index: u32) {
         let hot = &self.conns[index];
-        let beats = self.is_beating() && matches!(hot.state, State::Idle | State::Busy);
-        let beat_due = if beats { hot.beat_due } else { Nanos::MAX };
-        let next = self.gives_up_at(index).map_or(beat_due, |at| at.min(beat_due));
+        let is_usable = matches!(hot.state, State::Idle | State::Busy);
+        let beat_due = if self.is_beating() && is_usable { hot.beat_due } else { Nanos::MAX };
+        let ping_due = if is_usable { self.keep_alive.next(index) } else { Nanos::MAX };
+        let next = self.gives_up_at(index).unwrap_or(Nanos::MAX).min(beat_due).min(ping_due);
         if next < Nanos::MAX {
             self.conns.rearm(index, next);
         }

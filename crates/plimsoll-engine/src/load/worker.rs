@@ -16,6 +16,7 @@ use super::control::{Control, Owner, Stop, WorkerEvent};
 use super::deliveries::Deliveries;
 use super::demand::Demand;
 use super::hold::Hold;
+use super::keep_alive::KeepAlive;
 use super::meter::Meter;
 use super::origin;
 use super::phases::{Phase, Phases};
@@ -54,6 +55,9 @@ pub(super) struct Worker {
     pub(super) clock: u32,
     /// What broke the first connection has been told.
     pub(super) has_told_fault: bool,
+    /// Whether a connection was usable.
+    pub(super) has_opened: bool,
+    pub(super) keep_alive: KeepAlive,
     pub(super) rows: Rows,
     pub(super) conns: Conns,
     pub(super) proxy_headers: ProxyHeaders,
@@ -92,6 +96,8 @@ impl Worker {
             own_bytes: Vec::new(),
             clock: clock::monotonic_clock(),
             has_told_fault: false,
+            has_opened: false,
+            keep_alive: KeepAlive::new(&plan, now),
             rows: Rows::new(&plan, shard),
             conns: Conns::new(&plan, shard, tls, now)?,
             proxy_headers: ProxyHeaders::new(shard),

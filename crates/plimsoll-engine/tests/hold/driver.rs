@@ -153,6 +153,7 @@ impl Driver {
                 LoadEvent::Ready { .. }
                 | LoadEvent::Rows(_)
                 | LoadEvent::Fault(_)
+                | LoadEvent::Refused(_)
                 | LoadEvent::Draining { .. },
             ) => {}
         }

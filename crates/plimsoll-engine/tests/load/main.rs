@@ -274,6 +274,7 @@ fn stopping_accounts_for_everything() {
                 load.stop(Nanos::ZERO);
             }
             LoadEvent::Fault(_)
+            | LoadEvent::Refused(_)
             | LoadEvent::Rows(_)
             | LoadEvent::Steered { .. }
             | LoadEvent::Draining { .. } => {}

@@ -77,6 +77,7 @@ pub(crate) fn run(plan: LoadPlan) -> Tally {
             LoadEvent::Rows(_)
             | LoadEvent::Steered { .. }
             | LoadEvent::Fault(_)
+            | LoadEvent::Refused(_)
             | LoadEvent::Draining { .. }
             | LoadEvent::Ended { .. } => {}
         }

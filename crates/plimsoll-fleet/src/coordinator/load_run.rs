@@ -380,6 +380,7 @@ impl LoadRun {
                     self.first_fault = Some(what);
                 }
             }
+            (FromAgent::Refused(what), _) => self.fail(FleetError::Refused { what }, now),
             (FromAgent::Note(line), _) => {
                 let name = &part.member.name;
                 let line = format!("{name}: {line}");

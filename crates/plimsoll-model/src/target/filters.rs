@@ -24,8 +24,8 @@ pub fn filter_matches(filter: &str, topic: &str) -> bool {
     levels.next().is_none()
 }
 
-/// What the members of a group subscribe to, where `filter` has one.
-fn shared_filter(filter: &str) -> Option<&str> {
+/// Returns the filter of a group that shares its subscription; `None` if `filter` names no group.
+pub fn shared_filter(filter: &str) -> Option<&str> {
     let (group, filter) = filter.strip_prefix(SHARED)?.split_once('/')?;
     (!group.is_empty()).then_some(filter)
 }

@@ -9,7 +9,7 @@ mod template;
 mod url;
 pub mod vegeta;
 
-pub use filters::{Filters, filter_matches};
+pub use filters::{Filters, filter_matches, shared_filter};
 pub use mqtt::{
     Credentials, MqttVersion, Publish, Qos, REMAINING_LENGTH_MAX, Subscription, Will,
     foreign_placeholder, is_filter, is_topic,

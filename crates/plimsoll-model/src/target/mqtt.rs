@@ -55,7 +55,7 @@ impl FromStr for MqttVersion {
 }
 
 /// How often a message is delivered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Qos {
     /// QoS 0: not acknowledged.

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use super::{Target, TargetUrl, UrlError, is_method, parse_header};
+use crate::lines::{Line, LineProblem, lines};
 use crate::units::ParseError;
 
 /// Most targets in one source.
@@ -54,7 +55,7 @@ pub enum TargetsError {
         name: String,
     },
     /// One line is wrong.
-    #[error("{name}:{line}: {problem}")]
+    #[error("{name}, line {line}: {problem}")]
     Line {
         /// The source's name.
         name: String,
@@ -69,8 +70,8 @@ pub enum TargetsError {
 #[derive(Debug, Error)]
 pub enum Problem {
     /// Not text.
-    #[error("not UTF-8; save it as UTF-8 text")]
-    NotUtf8,
+    #[error(transparent)]
+    NotText(#[from] LineProblem),
     /// A line that should begin a target and does not.
     #[error("{0:?} is not METHOD URL; begin a target like GET http://host/path, then its headers")]
     NotRequestLine(String),
@@ -122,10 +123,11 @@ pub enum Problem {
     TooMany,
 }
 
-/// [`Format::Json`] when the first byte that is not blank is `{`, else [`Format::Http`].
+/// [`Format::Json`] if the first line that is not blank begins with `{`, else [`Format::Http`].
 pub fn detect(text: &[u8]) -> Format {
-    match without_mark(text).trim_ascii_start().first() {
-        Some(b'{') => Format::Json,
+    let first = lines(text).ok().and_then(|mut lines| lines.find(|line| !line.is_blank()));
+    match first {
+        Some(line) if line.text.trim_start().starts_with('{') => Format::Json,
         _ => Format::Http,
     }
 }
@@ -142,19 +144,15 @@ pub fn parse(
     let mut collected =
         Collected { targets: Vec::new(), targets_max: TARGETS_MAX, bodies_bytes: 0 };
     let mut reader = HttpReader { open: None, read_file };
+    let at_line = |line, problem| TargetsError::Line { name: source.to_owned(), line, problem };
     let mut last = 0;
-    for (index, line) in without_mark(text).split(|byte| *byte == b'\n').enumerate() {
-        last = index + 1;
-        read_line(format, line, &mut reader, &mut collected).map_err(|problem| {
-            TargetsError::Line { name: source.to_owned(), line: last, problem }
-        })?;
+    for line in lines(text).map_err(|error| at_line(error.line, error.problem.into()))? {
+        last = line.number;
+        read_line(format, line, &mut reader, &mut collected)
+            .map_err(|problem| at_line(last, problem))?;
     }
     if let Some(draft) = reader.open.take() {
-        collected.push(draft.finish()).map_err(|problem| TargetsError::Line {
-            name: source.to_owned(),
-            line: last,
-            problem,
-        })?;
+        collected.push(draft.finish()).map_err(|problem| at_line(last, problem))?;
     }
     if collected.targets.is_empty() {
         return Err(TargetsError::Empty { name: source.to_owned() });
@@ -163,11 +161,6 @@ pub fn parse(
         add_defaults(target, defaults);
     }
     Ok(collected.targets)
-}
-
-/// Without the byte order mark that some editors write.
-fn without_mark(text: &[u8]) -> &[u8] {
-    text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
 }
 
 fn add_defaults(target: &mut Target, defaults: &[(String, String)]) {
@@ -182,15 +175,14 @@ fn add_defaults(target: &mut Target, defaults: &[(String, String)]) {
 
 fn read_line(
     format: Format,
-    line: &[u8],
+    line: Line<'_>,
     reader: &mut HttpReader<'_>,
     collected: &mut Collected,
 ) -> Result<(), Problem> {
-    let line = std::str::from_utf8(line).map_err(|_| Problem::NotUtf8)?.trim();
     match format {
-        Format::Http => reader.handle_line(line, collected),
-        Format::Json if line.is_empty() => Ok(()),
-        Format::Json => collected.push(json_target(line)?),
+        Format::Http => reader.handle_line(line.text.trim(), collected),
+        Format::Json if line.is_blank() => Ok(()),
+        Format::Json => collected.push(json_target(line.text.trim())?),
     }
 }
 
@@ -474,6 +466,8 @@ mod tests {
             ),
             ("GET http://a/\nHOST : b\nURL: http://c/", &["GET http://a/|HOST: b|URL: http://c/"]),
             ("PURGE http://a/münchen?é", &["PURGE http://a/m%C3%BCnchen?%C3%A9"]),
+            ("PURGE http://a/", &["PURGE http://a/"]),
+            ("GET http://a/\rX: y\r\rGET http://b/", &["GET http://a/|X: y", "GET http://b/"]),
             ("M-SEARCH http://a/", &["M-SEARCH http://a/"]),
             (
                 "GET http://user:p%40ss@a:90/x@y",
@@ -492,6 +486,8 @@ mod tests {
     fn json_targets() {
         for (text, expected) in [
             (r#"{"method":"GET","url":"http://a/\u00fc"}"#, &["GET http://a/%C3%BC"][..]),
+            (r#"{"method":"GET","url":"http://a"}"#, &["GET http://a/"]),
+            ("# c\n{\"method\":\"GET\",\"url\":\"http://a\"}\n # c", &["GET http://a/"]),
             (
                 "\n {\"url\":\"http://a\",\"method\":\"POST\",\"body\":\"Rk9P\",\
                  \"header\":{\"X\":[\"1\",\"2\"],\"B\":\"3\"}}\r\n\n\
@@ -514,58 +510,71 @@ mod tests {
             (Http, "", "t: no targets"),
             (Http, "# only a comment\n\n", "t: no targets"),
             (Json, "\n \n", "t: no targets"),
-            (Http, "\nGET", "t:2: \"GET\" is not METHOD URL"),
-            (Http, "http://a/", "t:1: \"http://a/\" is not METHOD URL"),
-            (Http, "X: y\nGET http://a/", "t:1: \"X:\" is not METHOD URL"),
-            (Http, "POST http://a/\n@/body\nX: y", "t:3: \"X:\" is not METHOD URL"),
-            (Http, "get http://a/", "t:1: \"get\" is not an HTTP method"),
-            (Http, "GET /x", "t:1: URL \"/x\" has no scheme and no host; write"),
+            (Http, "\nGET", "t, line 2: \"GET\" is not METHOD URL"),
+            (Http, "http://a/", "t, line 1: \"http://a/\" is not METHOD URL"),
+            (Http, "X: y\nGET http://a/", "t, line 1: \"X:\" is not METHOD URL"),
+            (Http, "POST http://a/\n@/body\nX: y", "t, line 3: \"X:\" is not METHOD URL"),
+            (Http, "get http://a/", "t, line 1: \"get\" is not an HTTP method"),
+            (Http, "GET /x", "t, line 1: URL \"/x\" has no scheme and no host; write"),
             (
                 Http,
                 "GET http://a/ HTTP/1.1",
-                "t:1: URL \"http://a/ HTTP/1.1\" is malformed: it has a space",
+                "t, line 1: URL \"http://a/ HTTP/1.1\" is malformed: it has a space",
             ),
-            (Http, "GET http://a/\nGET http://é/", "t:2: URL \"http://é/\" is malformed: its host"),
+            (
+                Http,
+                "GET http://a/\nGET http://é/",
+                "t, line 2: URL \"http://é/\" is malformed: its host",
+            ),
             (
                 Http,
                 "GET http://a/\nGET ftp://b",
-                "t:2: URL \"ftp://b\" has a scheme that is not spoken",
+                "t, line 2: URL \"ftp://b\" has a scheme that is not spoken",
             ),
-            (Http, "GET http://a/\nno colon", "t:2: the header that begins with \"no\""),
-            (Http, "GET http://a/\nToken:", "t:2: the header that begins with \"Token\""),
-            (Http, "GET http://a/\n: x", "t:2: the header that begins with \"\""),
-            (Http, "GET http://a/\nA: \u{1}", "t:2: the header that begins with \"A\""),
-            (Http, "GET http://a/\n\n\nPUT http://a/\n@/none", "t:5: body file \"/none\": "),
-            (Json, "GET http://a/", "t:1: not a JSON target: expected value (column 1)"),
-            (Json, "{}", "t:1: not a JSON target: missing field `method` (column 2)"),
-            (Json, r#"{"method":"GET"}"#, "t:1: not a JSON target: missing field `url`"),
-            (Json, r#"{"method":"G T","url":"http://a"}"#, "t:1: \"G T\" is not an HTTP method"),
-            (Json, r#"{"method":"","url":"http://a"}"#, "t:1: \"\" is not an HTTP method"),
+            (Http, "GET http://a/\nno colon", "t, line 2: the header that begins with \"no\""),
+            (Http, "GET http://a/\nToken:", "t, line 2: the header that begins with \"Token\""),
+            (Http, "GET http://a/\n: x", "t, line 2: the header that begins with \"\""),
+            (Http, "GET http://a/\nA: \u{1}", "t, line 2: the header that begins with \"A\""),
+            (Http, "GET http://a/\n\n\nPUT http://a/\n@/none", "t, line 5: body file \"/none\": "),
+            (Json, "GET http://a/", "t, line 1: not a JSON target: expected value (column 1)"),
+            (Json, "{}", "t, line 1: not a JSON target: missing field `method` (column 2)"),
+            (Json, r#"{"method":"GET"}"#, "t, line 1: not a JSON target: missing field `url`"),
+            (
+                Json,
+                r#"{"method":"G T","url":"http://a"}"#,
+                "t, line 1: \"G T\" is not an HTTP method",
+            ),
+            (Json, r#"{"method":"","url":"http://a"}"#, "t, line 1: \"\" is not an HTTP method"),
             (
                 Json,
                 r#"{"method":"GET","url":"a"}"#,
-                "t:1: URL \"a\" has no scheme; write http://a or https://a",
+                "t, line 1: URL \"a\" has no scheme; write http://a or https://a",
             ),
             (Json, r#"{"method":"GET","url":"http://a","headers":{}}"#, {
-                "t:1: not a JSON target: unknown field `headers`"
+                "t, line 1: not a JSON target: unknown field `headers`"
             }),
             (Json, "\n{\"method\":\"GET\",\"url\":\"http://a\",\"body\":\"?\"}", {
-                "t:2: the body is not base64"
+                "t, line 2: the body is not base64"
             }),
             (Json, r#"{"method":"GET","url":"http://a","header":{"X":["a\nb: c"]}}"#, {
-                "t:1: the header that begins with \"X\""
+                "t, line 1: the header that begins with \"X\""
             }),
             (Json, r#"{"method":"GET","url":"http://a","header":{"a: b\r\nc":["d"]}}"#, {
-                "t:1: the header that begins with \"a: b\\r\\nc\""
+                "t, line 1: the header that begins with \"a: b\\r\\nc\""
             }),
         ] {
             let error = read(format, text).expect_err(text).to_string();
             assert!(error.starts_with(expected), "{text:?} gave {error}");
             assert!(!error.contains('\n'), "{error}");
         }
-        let error = parse(Http, "t", b"GET http://a/\n\xff", &[], &mut no_file);
-        let error = error.expect_err("not UTF-8").to_string();
-        assert!(error.starts_with("t:2: not UTF-8"), "{error}");
+        for (text, expected) in [
+            (&b"GET http://a/\n\xff"[..], "t, line 2: not UTF-8"),
+            (b"GET http://a/\rGET http://b/\0", "t, line 2: a NUL byte"),
+            (b"\xff\xfeG\0", "t, line 1: the text is UTF-16"),
+        ] {
+            let error = parse(Http, "t", text, &[], &mut no_file).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
     }
 
     #[test]
@@ -604,7 +613,7 @@ mod tests {
         };
         assert!(body(BODY_BYTES_MAX).is_ok());
         let error = body(BODY_BYTES_MAX + 1).expect_err("over the bound").to_string();
-        assert!(error.starts_with("t:2: the body has 67108865 bytes"), "{error}");
+        assert!(error.starts_with("t, line 2: the body has 67108865 bytes"), "{error}");
     }
 
     #[test]
@@ -619,6 +628,7 @@ mod tests {
     #[test]
     fn formats() {
         assert_eq!(detect(b"\xef\xbb\xbf\r\n\t {"), Format::Json);
+        assert_eq!(detect(b"# c\r{"), Format::Json);
         assert_eq!(detect(b"GET http://a/"), Format::Http);
         assert_eq!(detect(b""), Format::Http);
         for format in [Format::Http, Format::Json] {

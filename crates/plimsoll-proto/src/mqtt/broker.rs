@@ -10,8 +10,9 @@ use thiserror::Error;
 use super::Subscriptions;
 use super::packet::{
     self, CONNACK, CONNECT, DISCONNECT, LengthTooLong, PINGREQ, PINGRESP, PUBACK, PUBCOMP, PUBLISH,
-    PUBREC, PUBREL, RECEIVE_MAXIMUM, SUBACK, SUBSCRIBE, UNSUBACK, UNSUBSCRIBE, acknowledgement,
+    PUBREC, PUBREL, SUBACK, SUBSCRIBE, UNSUBACK, UNSUBSCRIBE, acknowledgement,
 };
+use super::properties::{ASSIGNED_CLIENT_ID, RECEIVE_MAXIMUM, SESSION_EXPIRY};
 
 /// Longest packet but a PUBLISH, whose payload may be as long as MQTT allows.
 pub const PACKET_BYTES_MAX: usize = 65_536;
@@ -32,10 +33,6 @@ const UNSUPPORTED_VERSION_5: u8 = 0x84;
 const MALFORMED_PACKET: u8 = 0x81;
 const RECEIVE_MAXIMUM_EXCEEDED: u8 = 0x93;
 const PACKET_TOO_LARGE: u8 = 0x95;
-
-/// Identifiers of properties.
-const SESSION_EXPIRY_INTERVAL: u8 = 0x11;
-const ASSIGNED_CLIENT_IDENTIFIER: u8 = 0x12;
 
 /// Clients of this process that got an identifier from here, and one.
 static IDENTIFIERS: AtomicU64 = AtomicU64::new(1);
@@ -482,11 +479,11 @@ fn connect(
 /// Accepts a client of version 5; one that does not name itself gets an identifier.
 fn accept_5(is_named: bool, receive_maximum: u16, reply: &mut Vec<u8>) {
     // No session outlives its connection.
-    let mut properties = vec![SESSION_EXPIRY_INTERVAL, 0, 0, 0, 0, RECEIVE_MAXIMUM];
+    let mut properties = vec![SESSION_EXPIRY, 0, 0, 0, 0, RECEIVE_MAXIMUM];
     properties.extend_from_slice(&receive_maximum.to_be_bytes());
     if !is_named {
         let id = format!("plimsoll-{}", IDENTIFIERS.fetch_add(1, Relaxed));
-        properties.push(ASSIGNED_CLIENT_IDENTIFIER);
+        properties.push(ASSIGNED_CLIENT_ID);
         properties.extend_from_slice(&(id.len() as u16).to_be_bytes());
         properties.extend_from_slice(id.as_bytes());
     }

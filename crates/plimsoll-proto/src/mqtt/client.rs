@@ -1,25 +1,32 @@
-//! The client half: what the broker's packets mean for the one packet that is open.
+//! The client half: the meaning of the broker's packets for the one packet that is open, and for pings beside it.
 
 use plimsoll_model::ErrorClass;
 use plimsoll_model::target::MqttVersion;
 use thiserror::Error;
 
+use super::greeting::{Greeting, Limit, Needs};
 use super::packet::{
-    CONNACK, DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBREC, PUBREL, SUBACK, pubrel,
+    DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBREC, PUBREL, pingreq, pubrel, remaining_length,
 };
-use super::reader::{Reader, is_delivery, malformed};
+use super::reader::{Reader, UNASKED, is_delivery, malformed};
 use super::{PACKET_ID, reason_name};
 
 /// A reason from here on says that something failed.
-const FAILURE: u8 = 0x80;
-/// Bytes of a packet's content that matter: flags and code, or identifier and reason.
-const KEPT_BYTES: usize = 3;
+pub(super) const FAILURE: u8 = 0x80;
+/// A publish was received, and nobody has subscribed to its topic.
+const NO_SUBSCRIBERS: u8 = 0x10;
+/// Bytes of a packet's content that matter: identifier, reason, and the length of properties.
+const KEPT_BYTES: usize = 6;
 
 /// Reads what the broker sends on one connection. After an error it is of no more use.
 #[derive(Clone, Copy, Debug)]
 pub struct Client {
     version: MqttVersion,
     awaited: Awaited,
+    /// Answers to [`Self::ping`] that come before what is awaited; if nothing is, all of them.
+    pings_before: u8,
+    /// Answers to [`Self::ping`] that come behind the awaited PINGRESP.
+    pings_behind: u8,
     reader: Reader<KEPT_BYTES>,
 }
 
@@ -30,17 +37,13 @@ const _: () = assert!(size_of::<Client>() <= 28);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Awaited {
     Nothing,
-    /// With `subscribes` SUBACK comes after it.
-    Connack {
-        subscribes: bool,
-    },
-    Suback,
     /// The acknowledgement of a publish at QoS 1.
     Puback,
     /// The first one at QoS 2.
     Pubrec,
     /// The last one at QoS 2.
     Pubcomp,
+    /// Of a ping that is an operation.
     Pingresp,
 }
 
@@ -55,6 +58,8 @@ pub enum Progress {
     Complete,
     /// The broker has refused the open publish, for this reason.
     Rejected(u8),
+    /// A ping that is no operation is answered.
+    Alive,
 }
 
 /// Why the connection is of no more use.
@@ -63,11 +68,14 @@ pub enum MqttError {
     /// The answer to CONNECT is a refusal.
     #[error("the broker refuses the connection: {}, reason {code:#04x}", reason_name(*.version, *.code))]
     Refused {
-        /// As the client spoke.
+        /// The version of the answer.
         version: MqttVersion,
         /// CONNACK's.
         code: u8,
     },
+    /// The plan breaks a limit that the broker states.
+    #[error("{0}")]
+    Limit(Limit),
     /// The answer to SUBSCRIBE is a refusal.
     #[error("the broker refuses the subscription: {}, reason {code:#04x}", reason_name(MqttVersion::V5, *.code))]
     NotSubscribed {
@@ -92,7 +100,7 @@ impl MqttError {
     /// The class in which the operation ends.
     pub const fn class(&self) -> ErrorClass {
         match self {
-            Self::Refused { .. } => ErrorClass::MqttRefused,
+            Self::Refused { .. } | Self::Limit(_) => ErrorClass::MqttRefused,
             Self::NotSubscribed { .. } => ErrorClass::MqttRejected,
             Self::Disconnected { .. } => ErrorClass::MqttDisconnected,
             Self::Malformed { .. } => ErrorClass::MqttMalformed,
@@ -100,15 +108,68 @@ impl MqttError {
     }
 }
 
-impl Client {
+/// A connection that is not usable yet.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    client: Client,
+    greeting: Greeting,
+}
+
+impl Opening {
     /// For a connection on which nothing was sent yet.
     pub const fn new(version: MqttVersion) -> Self {
-        Self { version, awaited: Awaited::Nothing, reader: Reader::new() }
+        Self { client: Client::new(version), greeting: Greeting::new(Needs::NONE) }
     }
 
-    /// A CONNECT is sent, with `subscribes` a SUBSCRIBE behind it.
-    pub const fn expect_connack(&mut self, subscribes: bool) {
-        self.awaited = Awaited::Connack { subscribes };
+    /// A CONNECT is sent, and a SUBSCRIBE behind it if there is a subscription.
+    pub fn expect_connack(&mut self, needs: Needs) {
+        self.greeting = Greeting::new(needs);
+    }
+
+    /// The client of a usable connection, and the seconds within which the broker wants to be sent something, if it
+    /// states that.
+    pub const fn finish(&self) -> (Client, Option<u16>) {
+        (self.client, self.greeting.keep_alive_s())
+    }
+
+    /// Handles bytes from the broker, up to the packet that makes the connection usable; returns how many were
+    /// consumed, and the result. What must be sent at once is appended to `reply`.
+    pub fn handle_bytes(
+        &mut self,
+        input: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Result<(usize, Progress), MqttError> {
+        let Self { client: Client { version, reader, .. }, greeting } = self;
+        let mut consumed = 0;
+        while let Some(rest) = input.get(consumed..).filter(|rest| !rest.is_empty()) {
+            let (read, ended) = reader.read(rest, *version)?;
+            if !reader.is_in_delivery() {
+                greeting.keep(rest.get(..read).unwrap_or(rest));
+            }
+            consumed += read;
+            let Some(first) = ended else { break };
+            if is_delivery(first) || first == PUBREL {
+                greeting.check_delivery()?;
+                answer_delivery(reader, first, *version, reply)?;
+                greeting.forget();
+            } else if greeting.end_packet(first, *version)? {
+                return Ok((consumed, Progress::Connected));
+            }
+        }
+        Ok((consumed, Progress::NeedMore))
+    }
+}
+
+impl Client {
+    /// For a connection that is usable.
+    pub const fn new(version: MqttVersion) -> Self {
+        Self {
+            version,
+            awaited: Awaited::Nothing,
+            pings_before: 0,
+            pings_behind: 0,
+            reader: Reader::new(),
+        }
     }
 
     /// A PUBLISH at QoS 1 or, with `exactly_once`, 2 is sent.
@@ -116,14 +177,24 @@ impl Client {
         self.awaited = if exactly_once { Awaited::Pubrec } else { Awaited::Puback };
     }
 
-    /// A PINGREQ is sent.
+    /// A PINGREQ is sent, as an operation.
     pub const fn expect_pingresp(&mut self) {
         self.awaited = Awaited::Pingresp;
     }
 
+    /// Appends a PINGREQ that is no operation.
+    pub fn ping(&mut self, out: &mut Vec<u8>) {
+        pingreq(out);
+        let pings = match self.awaited {
+            Awaited::Pingresp => &mut self.pings_behind,
+            _ => &mut self.pings_before,
+        };
+        *pings = pings.saturating_add(1);
+    }
+
     /// Whether it stands between packets, and nothing would be lost by dropping it.
     pub fn is_idle(&self) -> bool {
-        self.reader.is_idle() && self.awaited == Awaited::Nothing
+        self.reader.is_idle() && self.awaited == Awaited::Nothing && self.pings_before == 0
     }
 
     /// Handles bytes from the broker, up to the packet that ends something; returns how many were
@@ -146,34 +217,24 @@ impl Client {
         Ok((input.len(), Progress::NeedMore))
     }
 
-    /// A packet is complete: what it means.
+    /// A packet is complete: returns its meaning.
     fn end_packet(&mut self, first: u8, reply: &mut Vec<u8>) -> Result<Progress, MqttError> {
         if is_delivery(first) || first == PUBREL {
-            self.reader.answer_delivery(reply);
+            answer_delivery(&self.reader, first, self.version, reply)?;
             return Ok(Progress::NeedMore);
         }
+        if first == PINGRESP {
+            return self.end_ping();
+        }
         let awaited = std::mem::replace(&mut self.awaited, Awaited::Nothing);
-        let content = self.reader.content();
         match (first, awaited) {
-            (CONNACK, Awaited::Connack { subscribes }) => {
-                check_connack(content, self.version)?;
-                if !subscribes {
-                    return Ok(Progress::Connected);
-                }
-                self.awaited = Awaited::Suback;
-                Ok(Progress::NeedMore)
-            }
-            (SUBACK, Awaited::Suback) => {
-                check_suback(content, self.reader.last())?;
-                Ok(Progress::Connected)
-            }
             (PUBACK, Awaited::Puback) | (PUBCOMP, Awaited::Pubcomp) => {
-                Ok(match failure(content)? {
+                Ok(match self.failure(first)? {
                     Some(code) => Progress::Rejected(code),
                     None => Progress::Complete,
                 })
             }
-            (PUBREC, Awaited::Pubrec) => match failure(content)? {
+            (PUBREC, Awaited::Pubrec) => match self.failure(first)? {
                 Some(code) => Ok(Progress::Rejected(code)),
                 None => {
                     pubrel(reply, PACKET_ID);
@@ -181,63 +242,106 @@ impl Client {
                     Ok(Progress::NeedMore)
                 }
             },
-            (PINGRESP, Awaited::Pingresp) => Ok(Progress::Complete),
-            (DISCONNECT, _) => Err(disconnected(content, self.version)),
-            _ => malformed("a packet that nothing asked for"),
+            (DISCONNECT, _) => Err(disconnected(self.reader.content(), self.version)),
+            _ => malformed(UNASKED),
+        }
+    }
+
+    /// The next of the pings that are open is answered.
+    fn end_ping(&mut self) -> Result<Progress, MqttError> {
+        check_pingresp(&self.reader)?;
+        if self.pings_before > 0 {
+            self.pings_before -= 1;
+            return Ok(Progress::Alive);
+        }
+        if self.awaited != Awaited::Pingresp {
+            return malformed(UNASKED);
+        }
+        self.awaited = Awaited::Nothing;
+        self.pings_before = std::mem::take(&mut self.pings_behind);
+        Ok(Progress::Complete)
+    }
+
+    /// Returns the reason of the acknowledgement of the one open packet, if it is a failure.
+    fn failure(&self, first: u8) -> Result<Option<u8>, MqttError> {
+        match acknowledged(&self.reader, first, self.version)? {
+            (PACKET_ID, reason) => Ok(reason),
+            _ => malformed(NOT_SENT),
         }
     }
 }
 
-/// What a CONNACK says of the connection.
-pub(super) const fn check_connack(content: &[u8], version: MqttVersion) -> Result<(), MqttError> {
-    match content {
-        [_, 0, ..] => Ok(()),
-        [_, code, ..] => Err(MqttError::Refused { version, code: *code }),
-        _ => malformed("a CONNACK of less than two bytes"),
-    }
-}
-
-/// What a SUBACK says of the one filter that was asked for: its code is the `last` byte.
-pub(super) const fn check_suback(content: &[u8], last: u8) -> Result<(), MqttError> {
-    match last {
-        _ if content.len() < KEPT_BYTES => malformed("a SUBACK of less than three bytes"),
-        code if code >= FAILURE => Err(MqttError::NotSubscribed { code }),
-        _ => Ok(()),
-    }
-}
-
-/// What a DISCONNECT says, which only brokers of version 5 send.
+/// Returns the error of a DISCONNECT, which only brokers of version 5 send.
 pub(super) fn disconnected(content: &[u8], version: MqttVersion) -> MqttError {
     match version {
         MqttVersion::V5 => {
             MqttError::Disconnected { code: content.first().copied().unwrap_or_default() }
         }
-        MqttVersion::V3_1_1 => MqttError::Malformed { what: "a packet that nothing asked for" },
+        MqttVersion::V3_1_1 => MqttError::Malformed { what: UNASKED },
     }
 }
 
-/// The identifier of an acknowledgement, and its reason where that is a failure.
-pub(super) const fn acknowledged(content: &[u8]) -> Result<(u16, Option<u8>), MqttError> {
-    match content {
-        [high, low, code, ..] if *code >= FAILURE => {
-            Ok((u16::from_be_bytes([*high, *low]), Some(*code)))
-        }
-        [high, low, ..] => Ok((u16::from_be_bytes([*high, *low]), None)),
-        _ => malformed("an acknowledgement without an identifier"),
+/// Appends the answer to the packet that has ended, a message or the release of one.
+pub(super) fn answer_delivery<const KEPT: usize>(
+    reader: &Reader<KEPT>,
+    first: u8,
+    version: MqttVersion,
+    reply: &mut Vec<u8>,
+) -> Result<(), MqttError> {
+    if first == PUBREL {
+        // A message that the broker does not know any more is released all the same.
+        acknowledged(reader, first, version)?;
+    }
+    reader.answer_delivery(reply);
+    Ok(())
+}
+
+/// Checks a PINGRESP, which has no content.
+pub(super) const fn check_pingresp<const KEPT: usize>(
+    reader: &Reader<KEPT>,
+) -> Result<(), MqttError> {
+    match reader.length() {
+        0 => Ok(()),
+        _ => malformed("a PINGRESP with content"),
+    }
+}
+
+/// Returns the identifier of the acknowledgement that has ended, and its reason if that is a failure.
+pub(super) fn acknowledged<const KEPT: usize>(
+    reader: &Reader<KEPT>,
+    first: u8,
+    version: MqttVersion,
+) -> Result<(u16, Option<u8>), MqttError> {
+    let (length, content) = (reader.length(), reader.content());
+    let Some((id, behind)) = content.split_first_chunk::<2>() else {
+        return malformed("an acknowledgement without an identifier");
+    };
+    let id = u16::from_be_bytes(*id);
+    if id == 0 {
+        return malformed("a packet identifier of 0");
+    }
+    let Some((&reason, properties)) = behind.split_first() else { return Ok((id, None)) };
+    if version == MqttVersion::V3_1_1 {
+        return malformed("an acknowledgement of more than two bytes, as MQTT 5 has it");
+    }
+    let properties_end = match remaining_length(properties) {
+        Ok(Some((bytes, of_length))) => Some(3 + of_length as u32 + bytes),
+        _ if length == 3 => Some(3),
+        _ => None,
+    };
+    if properties_end != Some(length) {
+        return malformed("properties that do not end with their packet");
+    }
+    match reason {
+        FAILURE.. => Ok((id, Some(reason))),
+        0 => Ok((id, None)),
+        NO_SUBSCRIBERS if matches!(first, PUBACK | PUBREC) => Ok((id, None)),
+        _ => malformed("an acknowledgement with an unknown reason"),
     }
 }
 
 /// Of a packet that nothing is open for.
 pub(super) const NOT_SENT: &str = "an acknowledgement of a packet that was not sent";
-
-/// The reason of the acknowledgement of the one open packet, where it is a failure.
-const fn failure(content: &[u8]) -> Result<Option<u8>, MqttError> {
-    match acknowledged(content) {
-        Ok((PACKET_ID, reason)) => Ok(reason),
-        Ok(_) => malformed(NOT_SENT),
-        Err(error) => Err(error),
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -253,56 +357,91 @@ mod tests {
         client
     }
 
+    /// What comes of these bytes on a usable connection.
+    fn read(expect: fn(&mut Client), bytes: &[u8]) -> Result<(usize, Progress), MqttError> {
+        client(expect).handle_bytes(bytes, &mut Vec::new())
+    }
+
+    fn publishing(client: &mut Client) {
+        client.expect_acknowledgement(false);
+    }
+
     #[test]
     fn answers() {
-        let of = |expect: fn(&mut Client), bytes: &[u8]| {
-            client(expect).handle_bytes(bytes, &mut Vec::new())
-        };
-        let connack: fn(&mut Client) = |client| client.expect_connack(false);
-        let acknowledged: fn(&mut Client) = |client| client.expect_acknowledgement(false);
-        assert_eq!(of(connack, b"\x20\x03\0\0\0"), Ok((5, Progress::Connected)));
-        assert_eq!(of(acknowledged, b"\x40\x02\0\x01rest"), Ok((4, Progress::Complete)));
-        assert_eq!(of(acknowledged, b"\x40\x04\0\x01\x97\0"), Ok((6, Progress::Rejected(0x97))));
-        assert_eq!(of(Client::expect_pingresp, b"\xD0\0"), Ok((2, Progress::Complete)));
-        let refused = of(connack, b"\x20\x03\0\x87\0").unwrap_err();
-        assert_eq!(refused.class(), ErrorClass::MqttRefused);
-        let text = "the broker refuses the connection: not authorized, reason 0x87";
-        assert_eq!(refused.to_string(), text);
-        let ended = of(acknowledged, b"\xE0\x02\x8E\0").unwrap_err();
+        assert_eq!(read(publishing, b"\x40\x02\0\x01rest"), Ok((4, Progress::Complete)));
+        // No matching subscribers.
+        assert_eq!(read(publishing, b"\x40\x03\0\x01\x10"), Ok((5, Progress::Complete)));
+        let refused = Ok((6, Progress::Rejected(0x97)));
+        assert_eq!(read(publishing, b"\x40\x04\0\x01\x97\0"), refused);
+        assert_eq!(read(Client::expect_pingresp, b"\xD0\0"), Ok((2, Progress::Complete)));
+        let ended = read(publishing, b"\xE0\x02\x8E\0").unwrap_err();
         assert_eq!(ended.to_string(), "the broker disconnects: session taken over, reason 0x8e");
         for (bytes, what) in [
             (&b"HTTP/1.1 400 Bad Request"[..], "as HTTP does"),
             (b"\x40\x02\0\x02", "was not sent"),
+            (b"\x40\x02\0\0", "identifier of 0"),
+            (b"\x50\x02\0\x01", "nothing asked for"),
             (b"\x20\x03\0\0\0", "nothing asked for"),
+            (b"\xD0\0", "nothing asked for"),
+            (b"\xB0\x04\0\x01\0\0", "nothing asked for"),
+            (b"\xF0\x02\0\0", "an AUTH"),
             (b"\x40\xFF\xFF\xFF\xFF\x01", "more than four bytes"),
             (b"\x40\x80\x80\x08", "more than 64 KiB"),
             (b"\x40\x01\0", "without an identifier"),
+            (b"\x62\x01\0", "without an identifier"),
+            (b"\x62\x02\0\0", "identifier of 0"),
+            (b"\x40\x03\0\x01\x01", "unknown reason"),
+            (b"\x40\x04\0\x01\0\x01", "do not end with"),
+            (b"\x40\x05\0\x01\0\0\0", "do not end with"),
+            // Flags of the fixed header that MQTT reserves.
+            (b"\x41\x02\0\x01", "no packet of a broker"),
+            (b"\x60\x02\0\x01", "no packet of a broker"),
+            (b"\x36\x05\0\x01a\0\x01", "no packet of a broker"),
         ] {
-            let error = of(acknowledged, bytes).unwrap_err();
+            let error = read(publishing, bytes).unwrap_err();
             assert_eq!(error.class(), ErrorClass::MqttMalformed);
-            assert!(error.to_string().contains(what), "{error}");
+            assert!(error.to_string().contains(what), "{bytes:?}: {error}");
+        }
+        let error = read(Client::expect_pingresp, b"\xD0\x01\0").unwrap_err();
+        assert!(error.to_string().contains("a PINGRESP with content"), "{error}");
+        // MQTT 3.1.1 has neither reasons nor a DISCONNECT of the broker's.
+        for (bytes, what) in
+            [(&b"\x40\x03\0\x01\0"[..], "as MQTT 5 has it"), (b"\xE0\0", "nothing asked for")]
+        {
+            let mut client = Client::new(MqttVersion::V3_1_1);
+            client.expect_acknowledgement(false);
+            let error = client.handle_bytes(bytes, &mut Vec::new()).unwrap_err();
+            assert!(error.to_string().contains(what), "{bytes:?}: {error}");
         }
     }
 
     #[test]
-    fn usable_once_the_subscription_is_granted() {
-        let of = |bytes: &[u8]| {
-            client(|client| client.expect_connack(true)).handle_bytes(bytes, &mut Vec::new())
-        };
-        let granted = b"\x20\x03\0\0\0\x90\x04\0\x01\0\0";
-        assert_eq!(of(&granted[..5]), Ok((5, Progress::NeedMore)));
-        assert_eq!(of(granted), Ok((11, Progress::Connected)));
-        let refused = of(b"\x20\x03\0\0\0\x90\x04\0\x01\0\x8F").unwrap_err();
-        assert_eq!(refused.class(), ErrorClass::MqttRejected);
-        let text = "the broker refuses the subscription: topic filter invalid, reason 0x8f";
-        assert_eq!(refused.to_string(), text);
+    fn pings_beside_operations_are_answered_in_their_order() {
+        let mut client = client(|client| client.expect_acknowledgement(false));
+        let (mut out, mut reply) = (Vec::new(), Vec::new());
+        client.ping(&mut out);
+        assert_eq!(out, b"\xC0\0");
+        let read = client.handle_bytes(b"\xD0\0\x40\x02\0\x01", &mut reply);
+        assert_eq!((read, client.is_idle()), (Ok((2, Progress::Alive)), false));
+        let read = client.handle_bytes(b"\x40\x02\0\x01", &mut reply);
+        assert_eq!((read, client.is_idle()), (Ok((4, Progress::Complete)), true));
+        // One before the ping that is an operation, and one behind it.
+        client.ping(&mut out);
+        client.expect_pingresp();
+        client.ping(&mut out);
+        for ended in [Progress::Alive, Progress::Complete, Progress::Alive] {
+            assert!(!client.is_idle());
+            assert_eq!(client.handle_bytes(b"\xD0\0", &mut reply), Ok((2, ended)));
+        }
+        assert!(client.is_idle());
+        assert!(client.handle_bytes(b"\xD0\0", &mut reply).is_err());
     }
 
     #[test]
     fn deliveries_are_read_past_whatever_is_awaited() {
         let mut pinging = client(Client::expect_pingresp);
-        let mut bytes = b"\x31\x06\0\x01a\0hi\x30\xF0\xA2\x04".to_vec();
-        bytes.resize(bytes.len() + 70_000, b'x');
+        let mut bytes = b"\x31\x06\0\x01a\0hi\x30\xF0\xA2\x04\0\x01a\0".to_vec();
+        bytes.resize(bytes.len() + 70_000 - 4, b'x');
         bytes.extend_from_slice(b"\xD0\0");
         let read = pinging.handle_bytes(&bytes, &mut Vec::new());
         assert_eq!(read, Ok((bytes.len(), Progress::Complete)));
@@ -317,6 +456,21 @@ mod tests {
         let read = pinging.handle_bytes(bytes, &mut reply);
         assert_eq!(read, Ok((bytes.len(), Progress::Complete)));
         assert_eq!(reply, b"\x40\x02\0\x05\x50\x02\0\x06\x70\x02\0\x06");
+    }
+
+    #[test]
+    fn topic_aliases_are_not_taken() {
+        for (bytes, what) in [
+            (&b"\x30\x07\0\x01a\x03\x23\0\x01"[..], "a topic alias"),
+            (b"\x30\x06\0\0\x03\x23\0\x01", "without a topic"),
+            (b"\x30\x06\0\x01a\x02\x21\0", "of another packet"),
+            (b"\x30\x06\0\x01a\x02\x7F\0", "does not know"),
+            (b"\x30\x07\0\x01a\x02\x02\0\0", "ends behind"),
+            (b"\x32\x06\0\x01a\0\0\0", "identifier of 0"),
+        ] {
+            let error = read(publishing, bytes).unwrap_err().to_string();
+            assert!(error.contains(what), "{bytes:?}: {error}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 mod broker;
 mod client;
+mod greeting;
 mod packet;
 mod properties;
 mod reader;
@@ -17,8 +18,10 @@ mod window;
 pub use broker::{
     Broker, BrokerError, Event, FILTERS_MAX, Output, PACKET_BYTES_MAX, Terms, refuse_excess,
 };
-pub use client::{Client, MqttError, Progress};
+pub use client::{Client, MqttError, Opening, Progress};
+pub use greeting::{Limit, Needs};
 pub use packet::{Connect, connect, disconnect, pingreq, publish, subscribe};
+pub(crate) use packet::{publish_bytes, subscribe_bytes};
 pub use reason::reason_name;
 pub use subscriptions::Subscriptions;
 pub use window::{Window, WindowProgress};

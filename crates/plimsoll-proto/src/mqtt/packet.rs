@@ -5,6 +5,7 @@ use plimsoll_model::target::{
 };
 
 use super::PACKET_ID;
+use super::properties::SESSION_EXPIRY;
 
 pub(super) const CONNECT: u8 = 0x10;
 pub(super) const CONNACK: u8 = 0x20;
@@ -20,6 +21,7 @@ pub(super) const UNSUBACK: u8 = 0xB0;
 pub(super) const PINGREQ: u8 = 0xC0;
 pub(super) const PINGRESP: u8 = 0xD0;
 pub(super) const DISCONNECT: u8 = 0xE0;
+pub(super) const AUTH: u8 = 0xF0;
 
 /// Clean session (3.1.1) or clean start (5).
 const CLEAN: u8 = 0x02;
@@ -29,11 +31,6 @@ const WILL: u8 = 0x04;
 const WILL_RETAIN: u8 = 0x20;
 const PASSWORD: u8 = 0x40;
 const USER_NAME: u8 = 0x80;
-/// Properties of CONNECT (MQTT 5.0, 3.1.2.11).
-const SESSION_EXPIRY: u8 = 0x11;
-
-/// Of CONNECT and CONNACK: publishes above QoS 0 that the other side may leave open.
-pub(super) const RECEIVE_MAXIMUM: u8 = 0x21;
 
 /// What a CONNECT says. The caller has checked that each text is at most 65,535 bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,7 +73,9 @@ pub fn connect(out: &mut Vec<u8>, version: MqttVersion, says: &Connect<'_>) {
         string(&mut content, &will.message);
     }
     if let Some(user) = says.user {
-        string(&mut content, user.name.as_bytes());
+        if !user.name.is_empty() {
+            string(&mut content, user.name.as_bytes());
+        }
         if let Some(password) = &user.password {
             string(&mut content, password.as_bytes());
         }
@@ -92,9 +91,34 @@ fn connect_flags(says: &Connect<'_>) -> u8 {
         flags |= if will.publish.retain { WILL_RETAIN } else { 0 };
     }
     if let Some(user) = says.user {
-        flags |= USER_NAME | if user.password.is_some() { PASSWORD } else { 0 };
+        // MQTT 5 lets a password stand alone.
+        flags |= if user.name.is_empty() { 0 } else { USER_NAME };
+        flags |= if user.password.is_some() { PASSWORD } else { 0 };
     }
     flags
+}
+
+/// Returns the length of a PUBLISH with a payload of `payload_bytes`.
+pub(crate) fn publish_bytes(
+    version: MqttVersion,
+    publish: &Publish,
+    payload_bytes: usize,
+) -> usize {
+    let id = if publish.qos == Qos::AtMostOnce { 0 } else { 2 };
+    let properties = usize::from(version == MqttVersion::V5);
+    packet_bytes(2 + publish.topic.len() + id + properties + payload_bytes)
+}
+
+/// Returns the length of a SUBSCRIBE to `filter`.
+pub(crate) fn subscribe_bytes(version: MqttVersion, filter: &str) -> usize {
+    packet_bytes(2 + usize::from(version == MqttVersion::V5) + 2 + filter.len() + 1)
+}
+
+/// Returns the length of a packet whose content has `content_bytes`.
+fn packet_bytes(content_bytes: usize) -> usize {
+    let mut head = Vec::new();
+    begin(&mut head, 0, content_bytes);
+    head.len() + content_bytes
 }
 
 /// Appends a PUBLISH of `payload`. The caller has checked that all of it fits a packet.
@@ -262,5 +286,9 @@ mod tests {
         let four = written(|out| connect(out, MqttVersion::V3_1_1, &says));
         let expected = b"\x10\x1D\0\x04MQTT\x04\xF4\0\x3C\0\x02ab\0\x01w\0\x03bye\0\x01u\0\x02pw";
         assert_eq!(four, expected);
+        let token = Credentials { name: String::new(), password: Some("t".to_owned()) };
+        let says = Connect { client_id: "ab", user: Some(&token), ..Connect::default() };
+        let five = written(|out| connect(out, MqttVersion::V5, &says));
+        assert_eq!(five, b"\x10\x12\0\x04MQTT\x05\x42\0\0\0\0\x02ab\0\x01t");
     }
 }

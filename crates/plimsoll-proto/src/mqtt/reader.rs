@@ -4,17 +4,18 @@ use plimsoll_model::target::{MqttVersion, STAMP_BYTES};
 
 use super::client::MqttError;
 use super::packet::{
-    CONNACK, DISCONNECT, LengthTooLong, PINGRESP, PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, SUBACK,
-    acknowledgement, remaining_length,
+    AUTH, CONNACK, DISCONNECT, LengthTooLong, PINGRESP, PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL,
+    SUBACK, UNSUBACK, acknowledgement, remaining_length,
 };
+use super::properties::{CUT_PROPERTY, Kind, TOPIC_ALIAS, UNKNOWN_PROPERTY, is_of_publish, kind};
 
 /// A broker's answer to a publish, a ping or one subscription is far shorter. What it delivers may be
 /// longer: most of it is skipped.
 const ANSWER_BYTES_MAX: u32 = 65_536;
 /// Of a delivery: its identifier, or as many bytes without meaning, ...
-const ID_BYTES: u16 = 2;
+const ID_BYTES: u8 = 2;
 /// ... and what its payload begins with.
-const DELIVERY_BYTES: u16 = ID_BYTES + STAMP_BYTES as u16;
+pub(super) const DELIVERY_BYTES: u8 = ID_BYTES + STAMP_BYTES as u8;
 /// Bytes of a remaining length.
 const LENGTH_BYTES_MAX: u8 = 4;
 
@@ -22,53 +23,50 @@ const LENGTH_BYTES_MAX: u8 = 4;
 /// there is room for a stamp the first bytes of the payload.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader<const KEPT: usize> {
+    /// Bytes of the content that are still to come; while the remaining length is read, its value so far.
+    left: u32,
+    /// Of a delivery: bytes without meaning before `part`. Of another packet: the length of its content.
+    skip: u32,
+    /// Bytes of a delivery's properties that are still to come.
+    properties: u32,
     part: Part,
     /// First byte of the packet that is being read.
     first: u8,
-    /// Last byte of the content so far.
-    last: u8,
-    /// What of a delivery comes next, ...
-    field: Field,
-    /// ... behind so many bytes that do not matter.
-    skip: u32,
-    kept_bytes: u16,
+    /// Bytes in `kept`; while the remaining length is read, the bytes of that.
+    kept_bytes: u8,
     kept: [u8; KEPT],
 }
 
-/// A field of a delivery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Field {
-    TopicLength,
-    /// Above QoS 0.
-    Identifier,
-    /// Of version 5.
-    PropertiesLength,
-    Payload,
-}
-
-/// What of a packet comes next.
+/// The part of a packet that comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     First,
-    /// The remaining length, as far as it came.
-    Length {
-        value: u32,
-        bytes: u8,
-    },
-    /// So many bytes of the content.
-    Content {
-        left: u32,
-    },
+    Length,
+    /// Of anything but a delivery.
+    Content,
+    // The rest are those of a delivery.
+    TopicLength,
+    /// Above QoS 0.
+    Identifier,
+    /// Of version 5, and so are the properties.
+    PropertiesLength,
+    Property,
+    /// The first of two texts.
+    PropertyName,
+    PropertyText,
+    PropertyNumber,
+    Payload,
 }
 
 impl<const KEPT: usize> Reader<KEPT> {
     pub(super) const fn new() -> Self {
+        assert!(KEPT >= ID_BYTES as usize + LENGTH_BYTES_MAX as usize);
         Self {
+            left: 0,
+            skip: 0,
+            properties: 0,
             part: Part::First,
             first: 0,
-            last: 0,
-            field: Field::TopicLength,
-            skip: 0,
             kept_bytes: 0,
             kept: [0; KEPT],
         }
@@ -77,6 +75,11 @@ impl<const KEPT: usize> Reader<KEPT> {
     /// Whether it stands between packets.
     pub(super) fn is_idle(&self) -> bool {
         self.part == Part::First
+    }
+
+    /// Reports whether the bytes that were read last belong to a message.
+    pub(super) const fn is_in_delivery(&self) -> bool {
+        is_delivery(self.first)
     }
 
     /// Reads up to the end of a packet; returns how many bytes were consumed, and the first byte of the
@@ -90,41 +93,27 @@ impl<const KEPT: usize> Reader<KEPT> {
         while let Some((&byte, behind)) = rest.split_first() {
             match self.part {
                 Part::First => {
-                    self.first = check_first(byte)?;
-                    (self.field, self.skip, self.kept_bytes) = (Field::TopicLength, 0, 0);
-                    self.part = Part::Length { value: 0, bytes: 0 };
+                    *self = Self { first: check_first(byte)?, part: Part::Length, ..Self::new() };
                     rest = behind;
                 }
-                Part::Length { value, bytes } => {
-                    let value = value | u32::from(byte & 0x7F) << (7 * bytes);
-                    let bytes = bytes + 1;
-                    self.part = match byte & 0x80 {
-                        0 if value > ANSWER_BYTES_MAX && !is_delivery(self.first) => {
-                            return malformed("a packet of more than 64 KiB");
-                        }
-                        0 => Part::Content { left: value },
-                        _ if bytes == LENGTH_BYTES_MAX => {
-                            return malformed("a remaining length of more than four bytes");
-                        }
-                        _ => Part::Length { value, bytes },
-                    };
+                Part::Length => {
+                    self.read_length(byte)?;
                     rest = behind;
                 }
-                Part::Content { left } => {
-                    let taken = rest.len().min(left as usize);
+                part => {
+                    let taken = rest.len().min(self.left as usize);
                     let (content, behind) = rest.split_at(taken);
-                    match is_delivery(self.first) {
-                        true => self.keep_delivery(content, version)?,
-                        false => self.keep(content),
+                    match part {
+                        Part::Content => self.keep(content),
+                        _ => self.read_delivery(content, version)?,
                     }
-                    self.part = Part::Content { left: left - taken as u32 };
+                    self.left -= taken as u32;
                     rest = behind;
                 }
             }
-            if self.part == (Part::Content { left: 0 }) {
-                self.part = Part::First;
-                let is_whole = self.field == Field::Payload && self.skip == 0;
-                if is_delivery(self.first) && !is_whole {
+            if self.left == 0 && self.part != Part::Length {
+                let part = std::mem::replace(&mut self.part, Part::First);
+                if part != Part::Content && (part != Part::Payload || self.skip > 0) {
                     return malformed("a message that ends before its payload");
                 }
                 return Ok((input.len() - rest.len(), Some(self.first)));
@@ -133,23 +122,44 @@ impl<const KEPT: usize> Reader<KEPT> {
         Ok((input.len(), None))
     }
 
+    /// A byte of the remaining length.
+    fn read_length(&mut self, byte: u8) -> Result<(), MqttError> {
+        self.left |= u32::from(byte & 0x7F) << (7 * self.kept_bytes);
+        self.kept_bytes += 1;
+        if byte & 0x80 != 0 {
+            return match self.kept_bytes < LENGTH_BYTES_MAX {
+                true => Ok(()),
+                false => malformed("a remaining length of more than four bytes"),
+            };
+        }
+        self.kept_bytes = 0;
+        if is_delivery(self.first) {
+            self.part = Part::TopicLength;
+            return Ok(());
+        }
+        if self.left > ANSWER_BYTES_MAX {
+            return malformed("a packet of more than 64 KiB");
+        }
+        (self.part, self.skip) = (Part::Content, self.left);
+        Ok(())
+    }
+
     fn keep(&mut self, content: &[u8]) {
         let room = self.kept.iter_mut().skip(usize::from(self.kept_bytes));
         for (to, from) in room.zip(content) {
             *to = *from;
             self.kept_bytes += 1;
         }
-        self.last = content.last().copied().unwrap_or(self.last);
     }
 
     /// Reads a delivery, as far as it matters.
-    fn keep_delivery(&mut self, content: &[u8], version: MqttVersion) -> Result<(), MqttError> {
+    fn read_delivery(&mut self, content: &[u8], version: MqttVersion) -> Result<(), MqttError> {
         let mut rest = content;
         loop {
             let skipped = rest.len().min(self.skip as usize);
             self.skip -= skipped as u32;
             rest = rest.get(skipped..).unwrap_or_default();
-            if self.field == Field::Payload {
+            if self.part == Part::Payload {
                 let room = DELIVERY_BYTES.saturating_sub(self.kept_bytes);
                 self.keep(rest.get(..usize::from(room)).unwrap_or(rest));
                 return Ok(());
@@ -157,40 +167,103 @@ impl<const KEPT: usize> Reader<KEPT> {
             let Some((byte, behind)) = rest.split_first() else { return Ok(()) };
             self.keep(std::slice::from_ref(byte));
             rest = behind;
-            self.end_field(version)?;
+            self.end_byte(version)?;
         }
     }
 
-    /// A byte of a field is kept, perhaps its last one: what is next.
-    fn end_field(&mut self, version: MqttVersion) -> Result<(), MqttError> {
+    /// A byte of a field is kept, perhaps its last one: decides what comes next.
+    fn end_byte(&mut self, version: MqttVersion) -> Result<(), MqttError> {
         let behind_id = match version {
-            // Where no stamp is kept it does not matter where the payload begins.
-            MqttVersion::V5 if KEPT >= DELIVERY_BYTES as usize => Field::PropertiesLength,
-            MqttVersion::V5 | MqttVersion::V3_1_1 => Field::Payload,
+            MqttVersion::V5 => Part::PropertiesLength,
+            MqttVersion::V3_1_1 => Part::Payload,
         };
-        match self.field {
-            Field::TopicLength if self.kept_bytes == 2 => {
+        let field = self.content().get(usize::from(ID_BYTES)..).unwrap_or_default();
+        match (self.part, field) {
+            (Part::TopicLength, _) if self.kept_bytes == 2 => {
                 self.skip = u16::from_be_bytes([self.kept[0], self.kept[1]]).into();
-                (self.field, self.kept_bytes) = match qos(self.first) {
+                if self.skip == 0 {
+                    return malformed("a message without a topic");
+                }
+                (self.part, self.kept_bytes) = match qos(self.first) {
                     0 => (behind_id, ID_BYTES),
-                    _ => (Field::Identifier, 0),
+                    _ => (Part::Identifier, 0),
                 };
             }
-            Field::Identifier if self.kept_bytes == ID_BYTES => self.field = behind_id,
-            Field::PropertiesLength => {
-                let length = self.content().get(usize::from(ID_BYTES)..).unwrap_or_default();
-                match remaining_length(length) {
-                    Ok(Some((length, _))) => {
-                        (self.field, self.skip, self.kept_bytes) =
-                            (Field::Payload, length, ID_BYTES);
+            (Part::Identifier, _) if self.kept_bytes == ID_BYTES => {
+                if self.content() == [0, 0] {
+                    return malformed("a packet identifier of 0");
+                }
+                self.part = behind_id;
+            }
+            (Part::PropertiesLength, length) => match remaining_length(length) {
+                Ok(Some((length, _))) => {
+                    self.properties = length;
+                    self.begin_property();
+                }
+                Ok(None) => {}
+                Err(LengthTooLong) => return malformed("properties of too many bytes"),
+            },
+            (Part::Property, &[id, ..]) => {
+                self.spend(1)?;
+                self.part = match kind(id) {
+                    _ if id == TOPIC_ALIAS => {
+                        return malformed("a topic alias, and the client allows none");
                     }
-                    Ok(None) => {}
-                    Err(LengthTooLong) => return malformed("properties of too many bytes"),
+                    Some(_) if !is_of_publish(id) => {
+                        return malformed("a message with a property of another packet");
+                    }
+                    None => return malformed(UNKNOWN_PROPERTY),
+                    Some(Kind::Fixed(bytes)) => {
+                        self.spend(bytes.into())?;
+                        self.skip = bytes.into();
+                        self.begin_property();
+                        return Ok(());
+                    }
+                    Some(Kind::Text) => Part::PropertyText,
+                    Some(Kind::Pair) => Part::PropertyName,
+                    Some(Kind::Number) => Part::PropertyNumber,
+                };
+                self.kept_bytes = ID_BYTES;
+            }
+            (Part::PropertyName | Part::PropertyText, &[high, low]) => {
+                let bytes = u32::from(u16::from_be_bytes([high, low]));
+                self.spend(2 + bytes)?;
+                self.skip = bytes;
+                match self.part {
+                    Part::PropertyName => {
+                        (self.part, self.kept_bytes) = (Part::PropertyText, ID_BYTES);
+                    }
+                    _ => self.begin_property(),
                 }
             }
-            Field::TopicLength | Field::Identifier | Field::Payload => {}
+            (Part::PropertyNumber, number) => match remaining_length(number) {
+                Ok(Some((_, bytes))) => {
+                    self.spend(bytes as u32)?;
+                    self.begin_property();
+                }
+                Ok(None) => {}
+                Err(LengthTooLong) => return malformed("a property of too many bytes"),
+            },
+            _ => {}
         }
         Ok(())
+    }
+
+    /// The next property begins, or the payload behind the last one.
+    const fn begin_property(&mut self) {
+        self.part = if self.properties == 0 { Part::Payload } else { Part::Property };
+        self.kept_bytes = ID_BYTES;
+    }
+
+    /// Bytes of properties are read, or will be skipped.
+    fn spend(&mut self, bytes: u32) -> Result<(), MqttError> {
+        match self.properties.checked_sub(bytes) {
+            Some(left) => {
+                self.properties = left;
+                Ok(())
+            }
+            None => malformed(CUT_PROPERTY),
+        }
     }
 
     /// Of the delivery that has ended: what its payload begins with.
@@ -217,12 +290,14 @@ impl<const KEPT: usize> Reader<KEPT> {
         self.kept.get(..usize::from(self.kept_bytes)).unwrap_or_default()
     }
 
-    /// The last byte of that content, kept or not.
-    pub(super) const fn last(&self) -> u8 {
-        self.last
+    /// The length of the content of the packet that has ended, which is no delivery.
+    pub(super) const fn length(&self) -> u32 {
+        self.skip
     }
 }
 
+/// Of a packet that answers nothing.
+pub(super) const UNASKED: &str = "a packet that nothing asked for";
 /// Of a byte that begins nothing.
 const NO_FIRST: &str = "it begins with a byte that no packet of a broker begins with";
 
@@ -235,6 +310,8 @@ const fn check_first(byte: u8) -> Result<u8, MqttError> {
     match byte {
         CONNACK | PUBACK | PUBREC | PUBREL | PUBCOMP | SUBACK | PINGRESP | DISCONNECT => Ok(byte),
         _ if is_delivery(byte) => Ok(byte),
+        AUTH => malformed("an AUTH, and the client has asked for no authentication"),
+        UNSUBACK => malformed(UNASKED),
         b'H' => malformed("it begins with H, as HTTP does"),
         0x15 => malformed("it begins as a TLS alert does"),
         _ => malformed(NO_FIRST),
@@ -286,7 +363,7 @@ mod tests {
         let whole = read::<64>(&[&bytes], MqttVersion::V5);
         assert_eq!(whole, Ok((STAMP.to_vec(), b"\x50\x02\x01\x02".to_vec())));
         // Only the identifier.
-        let small = read::<3>(&[&bytes], MqttVersion::V5).unwrap();
+        let small = read::<6>(&[&bytes], MqttVersion::V5).unwrap();
         assert_eq!(small.1, b"\x50\x02\x01\x02");
     }
 

@@ -44,6 +44,9 @@ pub const fn reason_name(version: MqttVersion, code: u8) -> &'static str {
         (_, 0x9D) => "server moved",
         (_, 0x9E) => "shared subscriptions not supported",
         (_, 0x9F) => "connection rate exceeded",
+        (_, 0xA0) => "maximum connect time",
+        (_, 0xA1) => "subscription identifiers not supported",
+        (_, 0xA2) => "wildcard subscriptions not supported",
         _ => "a code that MQTT 5 does not know",
     }
 }

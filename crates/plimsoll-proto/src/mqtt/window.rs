@@ -6,16 +6,15 @@ use std::collections::VecDeque;
 
 use plimsoll_model::target::{Filling, MqttVersion};
 
-use super::client::{MqttError, NOT_SENT, acknowledged, check_connack, check_suback, disconnected};
-use super::packet::{
-    CONNACK, DISCONNECT, PUBACK, PUBCOMP, PUBREC, PUBREL, RECEIVE_MAXIMUM, SUBACK, pubrel,
-    set_identifier,
+use super::client::{
+    MqttError, NOT_SENT, acknowledged, answer_delivery, check_pingresp, disconnected,
 };
-use super::properties::Properties;
-use super::reader::{Reader, is_delivery, malformed};
+use super::greeting::{Greeting, Needs};
+use super::packet::{
+    DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBREC, PUBREL, pingreq, pubrel, set_identifier,
+};
+use super::reader::{DELIVERY_BYTES, Reader, UNASKED, is_delivery, malformed};
 
-/// Bytes of a packet's content that are kept: all of a CONNACK that brokers send.
-const KEPT_BYTES: usize = 512;
 /// Stands for an operation that was given up.
 const NO_KEY: u32 = u32::MAX;
 /// Of a publish at QoS 0, which has no identifier: it is open until it is sent.
@@ -25,8 +24,11 @@ const NO_ID: u16 = 0;
 #[derive(Clone, Debug)]
 pub struct Window {
     version: MqttVersion,
-    reader: Reader<KEPT_BYTES>,
-    greeting: Greeting,
+    reader: Reader<{ DELIVERY_BYTES as usize }>,
+    /// Until the connection is usable.
+    greeting: Option<Box<Greeting>>,
+    /// Seconds within which the broker wants to be sent something, if it states that.
+    keep_alive_s: Option<u16>,
     /// Publishes above QoS 0 that the broker lets be open.
     receive_maximum: u16,
     /// Identifier of the next publish, if it is free.
@@ -34,19 +36,10 @@ pub struct Window {
     /// In the order of their sending, which is most often that of their acknowledgements.
     flights: VecDeque<Flight>,
     given_up: usize,
+    /// Pings that are not answered.
+    pings: u32,
     is_draining: bool,
     out: Vec<u8>,
-}
-
-/// How far the connection is usable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Greeting {
-    /// With `subscribes` SUBACK comes after CONNACK.
-    Connack {
-        subscribes: bool,
-    },
-    Suback,
-    Done,
 }
 
 /// A publish that is not acknowledged, or at QoS 0 not sent.
@@ -74,6 +67,8 @@ pub enum WindowProgress {
     RoomChanged,
     /// A message was delivered: see [`Window::delivery`].
     Delivered,
+    /// A ping is answered.
+    Alive,
 }
 
 impl Window {
@@ -82,12 +77,14 @@ impl Window {
         Self {
             version,
             reader: Reader::new(),
-            greeting: Greeting::Connack { subscribes: false },
+            greeting: None,
+            keep_alive_s: None,
             // Of a broker that names none (MQTT 5.0, 3.2.2.3.3).
             receive_maximum: u16::MAX,
             next_id: 1,
             flights: VecDeque::new(),
             given_up: 0,
+            pings: 0,
             is_draining: false,
             out: Vec::new(),
         }
@@ -98,15 +95,26 @@ impl Window {
         *self = Self::new(self.version);
     }
 
-    /// A CONNECT is sent, with `subscribes` a SUBSCRIBE behind it.
-    pub const fn expect_connack(&mut self, subscribes: bool) {
-        self.greeting = Greeting::Connack { subscribes };
+    /// A CONNECT is sent, and a SUBSCRIBE behind it if there is a subscription.
+    pub fn expect_connack(&mut self, needs: Needs) {
+        self.greeting = Some(Box::new(Greeting::new(needs)));
+    }
+
+    /// Seconds within which the broker wants to be sent something, if it states that.
+    pub const fn keep_alive_s(&self) -> Option<u16> {
+        self.keep_alive_s
+    }
+
+    /// Sends a PINGREQ.
+    pub fn ping(&mut self) {
+        pingreq(&mut self.out);
+        self.pings += 1;
     }
 
     /// Whether another publish may be open where we want at most `wanted`.
     pub fn has_room(&self, wanted: u32) -> bool {
         let most = wanted.min(self.receive_maximum.into());
-        self.greeting == Greeting::Done && !self.is_draining() && self.flights.len() < most as usize
+        self.greeting.is_none() && !self.is_draining() && self.flights.len() < most as usize
     }
 
     /// Most publishes above QoS 0 at once that the broker allows.
@@ -209,53 +217,57 @@ impl Window {
     /// Handles bytes from the broker, up to what ends something; returns how many were consumed, and the result.
     pub fn handle_bytes(&mut self, input: &[u8]) -> Result<(usize, WindowProgress), MqttError> {
         let mut consumed = 0;
-        while let (read, Some(first)) =
-            self.reader.read(input.get(consumed..).unwrap_or_default(), self.version)?
-        {
+        while let Some(rest) = input.get(consumed..).filter(|rest| !rest.is_empty()) {
+            let (read, ended) = self.reader.read(rest, self.version)?;
+            if let Some(greeting) = &mut self.greeting
+                && !self.reader.is_in_delivery()
+            {
+                greeting.keep(rest.get(..read).unwrap_or(rest));
+            }
             consumed += read;
+            let Some(first) = ended else { break };
             let progress = self.end_packet(first)?;
             if progress != WindowProgress::NeedMore {
                 return Ok((consumed, progress));
             }
         }
-        Ok((input.len(), WindowProgress::NeedMore))
+        Ok((consumed, WindowProgress::NeedMore))
     }
 
-    /// A packet is complete: what it means.
+    /// A packet is complete: returns its meaning.
     fn end_packet(&mut self, first: u8) -> Result<WindowProgress, MqttError> {
-        let content = self.reader.content();
-        match (first, self.greeting) {
-            _ if is_delivery(first) => {
-                self.reader.answer_delivery(&mut self.out);
-                Ok(WindowProgress::Delivered)
+        if is_delivery(first) || first == PUBREL {
+            if let Some(greeting) = &mut self.greeting {
+                greeting.check_delivery()?;
+                greeting.forget();
             }
-            (PUBREL, _) => {
-                self.reader.answer_delivery(&mut self.out);
-                Ok(WindowProgress::NeedMore)
+            answer_delivery(&self.reader, first, self.version, &mut self.out)?;
+            return Ok(match first {
+                PUBREL => WindowProgress::NeedMore,
+                _ => WindowProgress::Delivered,
+            });
+        }
+        if let Some(greeting) = &mut self.greeting {
+            if !greeting.end_packet(first, self.version)? {
+                return Ok(WindowProgress::NeedMore);
             }
-            (CONNACK, Greeting::Connack { subscribes }) => {
-                check_connack(content, self.version)?;
-                if self.version == MqttVersion::V5 {
-                    self.receive_maximum = receive_maximum(content)?;
-                }
-                if subscribes {
-                    self.greeting = Greeting::Suback;
-                    return Ok(WindowProgress::NeedMore);
-                }
-                self.greeting = Greeting::Done;
-                Ok(WindowProgress::Connected)
-            }
-            (SUBACK, Greeting::Suback) => {
-                check_suback(content, self.reader.last())?;
-                self.greeting = Greeting::Done;
-                Ok(WindowProgress::Connected)
-            }
-            (PUBACK | PUBREC | PUBCOMP, Greeting::Done) => {
-                let (id, reason) = acknowledged(content)?;
+            self.receive_maximum = greeting.receive_maximum();
+            self.keep_alive_s = greeting.keep_alive_s();
+            self.greeting = None;
+            return Ok(WindowProgress::Connected);
+        }
+        match first {
+            PUBACK | PUBREC | PUBCOMP => {
+                let (id, reason) = acknowledged(&self.reader, first, self.version)?;
                 self.acknowledge(first, id, reason)
             }
-            (DISCONNECT, _) => Err(disconnected(content, self.version)),
-            _ => malformed("a packet that nothing asked for"),
+            PINGRESP if self.pings > 0 => {
+                check_pingresp(&self.reader)?;
+                self.pings -= 1;
+                Ok(WindowProgress::Alive)
+            }
+            DISCONNECT => Err(disconnected(self.reader.content(), self.version)),
+            _ => malformed(UNASKED),
         }
     }
 
@@ -291,18 +303,9 @@ impl Window {
     }
 }
 
-/// The Receive Maximum of a CONNACK of version 5.
-fn receive_maximum(content: &[u8]) -> Result<u16, MqttError> {
-    let properties = content.get(2..).unwrap_or_default();
-    match Properties::of(properties).find(|(id, _)| *id == RECEIVE_MAXIMUM) {
-        Some((_, [0, 0])) => malformed("a CONNACK whose Receive Maximum is 0"),
-        Some((_, &[high, low])) => Ok(u16::from_be_bytes([high, low])),
-        _ => Ok(u16::MAX),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::target::Qos;
     use proptest::prelude::*;
 
     use super::*;
@@ -312,7 +315,7 @@ mod tests {
 
     fn connected(connack: &[u8]) -> Window {
         let mut window = Window::new(MqttVersion::V5);
-        window.expect_connack(false);
+        window.expect_connack(Needs::NONE);
         let read = window.handle_bytes(connack);
         assert_eq!(read, Ok((connack.len(), WindowProgress::Connected)));
         window
@@ -340,8 +343,7 @@ mod tests {
 
     #[test]
     fn the_broker_bounds_the_window() {
-        let connack = b"\x20\x0C\0\0\x09\x11\0\0\0\0\x21\0\x02\x25";
-        let mut window = connected(&[&connack[..], b"\0"].concat()[..14]);
+        let mut window = connected(b"\x20\x0B\0\0\x08\x11\0\0\0\0\x21\0\x02");
         assert!(window.has_room(20));
         window.begin(1, QOS_1, false);
         window.begin(2, QOS_1, false);
@@ -421,7 +423,7 @@ mod tests {
     #[test]
     fn usable_once_the_subscription_is_granted() {
         let mut window = Window::new(MqttVersion::V3_1_1);
-        window.expect_connack(true);
+        window.expect_connack(Needs { subscribes: Some(Qos::AtMostOnce), ..Needs::NONE });
         let read = window.handle_bytes(b"\x20\x02\0\0\x90\x03\0\x01\0");
         assert_eq!(read, Ok((9, WindowProgress::Connected)));
         assert!(window.has_room(65_535));
@@ -443,6 +445,7 @@ mod tests {
             ],
         ) {
             let mut window = Window::new(MqttVersion::V5);
+            window.expect_connack(Needs::NONE);
             let mut rest = &bytes[..];
             while let Ok((consumed, progress)) = window.handle_bytes(rest) {
                 rest = &rest[consumed..];

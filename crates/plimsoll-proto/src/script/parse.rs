@@ -3,6 +3,7 @@
 use std::io::Result as IoResult;
 
 use plimsoll_model::Nanos;
+use plimsoll_model::lines::lines;
 use plimsoll_model::target::{Action, Script, Step, Template};
 use plimsoll_model::units::{grouped, parse_duration, parse_size};
 use thiserror::Error;
@@ -51,13 +52,16 @@ pub fn parse(
     if text.len() > SCRIPT_BYTES_MAX {
         return Err(whole("a script has 1 MiB at most".to_owned()));
     }
-    let text = str::from_utf8(text).map_err(|_| whole("a script is UTF-8 text".to_owned()))?;
+    let lines = lines(text).map_err(|error| ScriptError {
+        line: error.line as u32,
+        what: error.problem.to_string(),
+    })?;
     let mut parser = Parser { read, blocks: vec![Block::new(1, 0)], script: None, steps: 0 };
     let mut line = 0;
-    for words in text.lines() {
-        line += 1;
+    for words in lines {
+        line = words.number as u32;
         let at_line = |what| ScriptError { line, what };
-        let words = split(words).map_err(at_line)?;
+        let words = split(words.text).map_err(at_line)?;
         parser.statement(line, &words).map_err(at_line)?;
     }
     let end = line.max(1);

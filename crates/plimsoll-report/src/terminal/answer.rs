@@ -66,7 +66,7 @@ fn write_facts(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
         return timers::longest(page, summary);
     }
     match &summary.hold {
-        Some(held) => hold::facts(page, held, &summary.settings)?,
+        Some(held) => hold::facts(page, held, summary.pings, &summary.settings)?,
         None => sections::operations(page, summary)?,
     }
     sections::server_side(page, summary)?;

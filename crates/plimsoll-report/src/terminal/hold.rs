@@ -6,6 +6,7 @@ use std::io::Write;
 
 use plimsoll_model::hold::{Confidence, HoldEnd, HoldSummary, Plateau, PlateauSummary, Projection};
 use plimsoll_model::summary::Summary;
+use plimsoll_model::tally::PingCounts;
 use plimsoll_model::trial::{Unit, Verdict};
 use plimsoll_model::units::grouped;
 
@@ -29,7 +30,7 @@ pub fn render_hold(
     page.blank()?;
     sections::latency(&mut page, "Latency in ms", summary)?;
     page.blank()?;
-    facts(&mut page, hold, &summary.settings)?;
+    facts(&mut page, hold, summary.pings, &summary.settings)?;
     sections::errors(&mut page, summary)?;
     sections::server_side(&mut page, summary)?;
     tls_messages(&mut page, hold)?;
@@ -205,6 +206,7 @@ fn confidence(row: &Projection) -> String {
 pub(super) fn facts(
     page: &mut Page<'_>,
     hold: &HoldSummary,
+    pings: PingCounts,
     settings: &BTreeMap<String, String>,
 ) -> io::Result<()> {
     if hold.ramp_s > 0.0 {
@@ -224,6 +226,7 @@ pub(super) fn facts(
         Some(every) => format!("one per connection every {}", span(every)),
         None => "no heartbeats, sweeps only".to_owned(),
     });
+    items.extend(sections::keep_alive(pings));
     let are_pings = settings.get(keys::OPERATION).is_some_and(|what| what == keys::PING);
     page.entry_items(if are_pings { "Pings" } else { "Requests" }, &items)?;
     if hold.paused_s > 0.0 {

@@ -8,7 +8,7 @@ use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{
     DeliverySummary, FullQuantiles, LoadHostSummary, ShortQuantiles, Summary,
 };
-use plimsoll_model::tally::StreamCounts;
+use plimsoll_model::tally::{PingCounts, StreamCounts};
 use plimsoll_model::trial::{Check, CheckId, Family, Level, TrialRecord};
 use plimsoll_model::units::grouped;
 
@@ -189,6 +189,10 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
     if let Some(counts) = &summary.deliveries {
         deliveries(page, counts)?;
     }
+    let pings = keep_alive(summary.pings);
+    if !pings.is_empty() {
+        page.entry_items("Pings", &pings)?;
+    }
     let StreamCounts { goaways, resets_received, resets_sent, requeued, .. } = summary.streams;
     if summary.streams.has_ended() {
         let counts: Vec<_> = [
@@ -204,6 +208,20 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
         page.entry_counts("Streams", &counts)?;
     }
     Ok(())
+}
+
+/// Pings of MQTT beside operations.
+pub(super) fn keep_alive(pings: PingCounts) -> Vec<String> {
+    let PingCounts { sent, answered, server_keep_alive_s: stated_s } = pings;
+    let mut items = Vec::new();
+    if sent > 0 {
+        items.push(format!("{} to keep connections alive", grouped(sent)));
+        items.push(format!("{} of these answered", grouped(answered)));
+    }
+    if stated_s > 0 {
+        items.push(format!("the broker's keep-alive is {stated_s} s"));
+    }
+    items
 }
 
 /// What became of the messages that the load published and subscribed to.

@@ -246,6 +246,7 @@ impl EngineExecutor {
                     }
                     LoadEvent::Interval(interval) => FromAgent::Interval(interval),
                     LoadEvent::Fault(what) => FromAgent::Fault(what),
+                    LoadEvent::Refused(what) => FromAgent::Refused(what),
                     LoadEvent::Rows(batch) => FromAgent::Rows(batch),
                     LoadEvent::Steered { id, tried } => FromAgent::Steered { id, tried },
                     LoadEvent::Draining { in_flight } => FromAgent::Draining { in_flight },

@@ -47,11 +47,13 @@ pub(crate) struct MqttFlags {
     #[arg(long, value_name = "PREFIX")]
     pub(crate) client_id: Option<String>,
 
-    /// File of client identifiers, one a line, at least as many as connections; - reads standard input
+    /// File of client identifiers, one a line, at least as many as connections; a line that begins with # is a
+    /// comment; - reads standard input
     #[arg(long, value_name = "FILE|-", value_parser = input_file, conflicts_with = "client_id")]
     pub(crate) client_ids: Option<InputFile>,
 
-    /// File of users, one USER or USER:PASSWORD a line, taken in turn; - reads standard input
+    /// File of users, one USER or USER:PASSWORD a line, taken in turn; a line that begins with # is a comment; -
+    /// reads standard input
     #[arg(long, value_name = "FILE|-", value_parser = input_file)]
     pub(crate) users: Option<InputFile>,
 
@@ -80,7 +82,8 @@ pub(crate) struct MqttFlags {
     #[arg(long, requires = "will_topic")]
     pub(crate) will_retain: bool,
 
-    /// Keep-alive in CONNECT, seconds; 0 is none [default: the heartbeat of a hold, else 0]
+    /// Keep-alive in CONNECT, seconds; 0 is none. A connection with nothing to send pings within it; the broker's
+    /// own (MQTT 5) replaces it [default: the heartbeat of a hold, else 0]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) keep_alive: Option<u16>,
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use plimsoll_fleet::hosts::{HostName, Launcher, LoadHost, LoadHosts, fold, parse};
 use plimsoll_fleet::joined::{Listen, read_coordinator};
+use plimsoll_model::lines::{Line, lines};
 
 use super::{Inputs, slurm};
 use crate::exit::Stop;
@@ -178,33 +179,31 @@ fn from_file(
     flag: &'static str,
     inputs: &mut Inputs<'_>,
 ) -> Result<Vec<LoadHost>, Stop> {
-    let bytes = inputs.read(flag, &InputFile::File(PathBuf::from(path)))?;
-    of_file(&String::from_utf8_lossy(&bytes), path)
-        .map_err(|(why, advice)| Stop::usage(format_args!("{flag}: {why}"), advice))
+    let text = inputs.read(flag, &InputFile::File(PathBuf::from(path)))?;
+    of_file(&text).map_err(|why| Stop::Usage(format!("{flag} @{path}{why}")))
 }
 
-/// The hosts of a file's text; an error has what is wrong, and what to do.
-pub(crate) fn of_file(text: &str, path: &str) -> Result<Vec<LoadHost>, (String, &'static str)> {
+/// Returns the hosts of a file's text; an error follows the file's name.
+pub(crate) fn of_file(text: &[u8]) -> Result<Vec<LoadHost>, String> {
     let mut hosts: Vec<LoadHost> = Vec::new();
-    for (number, line) in text.lines().enumerate() {
-        let words: Vec<_> = line.split('#').next().unwrap_or("").split_whitespace().collect();
+    for Line { number, text } in lines(text).map_err(|error| format!(", {error}"))? {
+        let words: Vec<_> = text.split('#').next().unwrap_or("").split_whitespace().collect();
         let of_line = match words[..] {
             [] => continue,
             [list] => of_list(list, None),
             [list, option] => threads(option).and_then(|threads| of_list(list, Some(threads))),
             _ => Err("a line is a list and threads=N".to_owned()),
         };
-        let of_line =
-            of_line.map_err(|why| (format!("line {} of {path}: {why}", number + 1), EXAMPLE))?;
-        for host in of_line {
+        for host in of_line.map_err(|why| format!(", line {number}: {why}; {EXAMPLE}"))? {
             if hosts.iter().any(|other| other.name == host.name) {
-                return Err((format!("{path} names {} twice", host.name), "remove one of them"));
+                let name = host.name;
+                return Err(format!(", line {number}: {name} is named twice; remove one of them"));
             }
             hosts.push(host);
         }
     }
     if hosts.is_empty() {
-        return Err((format!("{path} names no host"), EXAMPLE));
+        return Err(format!(" names no host; {EXAMPLE}"));
     }
     Ok(hosts)
 }
@@ -254,14 +253,17 @@ mod tests {
             [("big1", Some(8)), ("big2", Some(8)), ("small", None)].map(|(n, t)| (n.to_owned(), t));
         assert_eq!(threads, expected);
         for (text, said) in [
-            ("a weight=3", "line 1"),
-            ("a\nb[", "line 2"),
-            ("a\na", "names a twice"),
-            ("# none", "names no host"),
+            (&b"a weight=3"[..], ", line 1: "),
+            (b"\xEF\xBB\xBFa\r\nb[", ", line 2: "),
+            (b"a\na", ", line 2: a is named twice"),
+            (b"a\r\xFF", ", line 2: not UTF-8"),
+            (b"\xFF\xFEa\0", ", line 1: the text is UTF-16"),
+            (b"# none", " names no host"),
         ] {
             std::fs::write(file.path(), text).expect("writable");
             let (line, code) = refused(&["load", URL, "--hosts", &path], b"");
-            assert!(code == 2 && line.contains(said), "{line}");
+            let said = format!("--hosts {path}{said}");
+            assert!(code == 2 && line.contains(&said), "{line}");
         }
     }
 

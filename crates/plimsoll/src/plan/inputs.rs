@@ -1,14 +1,13 @@
 //! What a plan reads from the system: files, standard input, names and the number of CPUs.
 
 use std::env;
-use std::fs::File;
 use std::io::{Error as IoError, ErrorKind, Read, Result as IoResult};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
 use plimsoll_sys::affinity::usable_cpus;
-use plimsoll_sys::{address, process};
+use plimsoll_sys::{address, input_file, process};
 
 use crate::exit::Stop;
 use crate::flags::values::InputFile;
@@ -22,6 +21,9 @@ pub(super) const THREADS_DEFAULT_MAX: usize = 16;
 
 /// Timeout of the test connection when a name has both IPv4 and IPv6 addresses.
 const FAMILY_CHECK: Duration = Duration::from_secs(1);
+
+/// How long a FIFO is waited for to which nothing writes.
+const FIFO_WAIT: Duration = Duration::from_secs(5);
 
 /// The system, as far as a plan reads it.
 pub(crate) struct Inputs<'a> {
@@ -175,7 +177,7 @@ pub(crate) fn both_stdin(first: &str, second: &str) -> Stop {
 
 /// The bytes of a file that is not larger than inputs may be.
 pub(crate) fn read_bounded(path: &Path) -> IoResult<Vec<u8>> {
-    bounded(File::open(path)?)
+    bounded(input_file::open(path, FIFO_WAIT)?)
 }
 
 fn read_file(flag: &'static str, path: &Path) -> Result<Vec<u8>, Stop> {

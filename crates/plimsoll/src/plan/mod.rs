@@ -24,6 +24,7 @@ pub(crate) mod hosts;
 mod http2;
 pub(crate) mod inputs;
 pub(crate) mod lab;
+mod list;
 pub(crate) mod live;
 pub(crate) mod load;
 mod mqtt;

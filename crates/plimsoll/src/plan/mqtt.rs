@@ -1,9 +1,10 @@
 //! What MQTT clients say: `--topic`, `--qos`, `--users`, `--will-topic` and the like.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::num::NonZeroU16;
 
 use plimsoll_model::Nanos;
+use plimsoll_model::lines::Line;
 use plimsoll_model::plan::{ClientIds, DeliveryPlan, LoadPlan, MqttPlan, Pacing};
 use plimsoll_model::target::{
     Credentials, MqttVersion, Protocol, Publish, Qos, REMAINING_LENGTH_MAX, STAMP_BYTES,
@@ -13,6 +14,7 @@ use plimsoll_model::units::grouped;
 use plimsoll_sys::clock;
 
 use super::Inputs;
+use super::list::List;
 use super::load::Parts;
 use crate::exit::Stop;
 use crate::flags::mqtt::MqttFlags;
@@ -100,7 +102,7 @@ pub(super) fn plan(
             Some(from) => users(from, version, inputs)?.into(),
             None => [].into(),
         },
-        keep_alive_s: keep_alive_s(flags, pacing)?,
+        keep_alive_s: keep_alive_s(flags, pacing),
         resumes_session: flags.no_clean_start,
         session_expiry_s: flags.session_expiry,
         in_flight: in_flight(flags, target)?,
@@ -203,22 +205,13 @@ fn in_flight(flags: &MqttFlags, target: &Target) -> Result<u16, Stop> {
     Ok(in_flight)
 }
 
-fn keep_alive_s(flags: &MqttFlags, pacing: &Pacing) -> Result<u16, Stop> {
+/// The keep-alive of CONNECT. Where heartbeats are further apart, connections ping between them.
+fn keep_alive_s(flags: &MqttFlags, pacing: &Pacing) -> u16 {
     let beat_s = match pacing {
         Pacing::Hold(hold) => hold.heartbeat.map_or(0, |beat| beat.0.div_ceil(NANOS_PER_S)),
         Pacing::Open { .. } | Pacing::Closed { .. } => 0,
     };
-    match flags.keep_alive {
-        Some(given) if given > 0 && u64::from(given) < beat_s => Err(Stop::usage(
-            format_args!("--keep-alive {given} ends before the heartbeat of {beat_s} s"),
-            "give a longer one, or a shorter --heartbeat",
-        )),
-        Some(given) => Ok(given),
-        None => u16::try_from(beat_s).map_err(|_| {
-            let what = "the heartbeat is longer than the longest keep-alive of MQTT, 65,535 s";
-            Stop::usage(what, "give a shorter --heartbeat, or --keep-alive 0")
-        }),
-    }
+    flags.keep_alive.unwrap_or(u16::try_from(beat_s).unwrap_or(u16::MAX))
 }
 
 fn client_ids(
@@ -234,25 +227,23 @@ fn client_ids(
         }
         return Ok(ClientIds::Prefix(prefix));
     };
-    let flag = "--client-ids";
-    let ids = lines(flag, from, inputs)?;
-    let mut known = HashSet::new();
-    for (number, id) in ids.iter().enumerate() {
-        check_text(flag, number, id)?;
-        if !known.insert(id.as_str()) {
-            return Err(Stop::usage(
-                format_args!("{flag}: line {} has {id:.80?} for the second time", number + 1),
+    let list = List::read("--client-ids", from, "a client identifier", inputs)?;
+    let (mut ids, mut known) = (Vec::new(), HashMap::new());
+    for Line { number, text: id } in list.entries() {
+        check_text(&list, number, id)?;
+        if let Some(first) = known.insert(id, number) {
+            return Err(list.wrong(
+                number,
+                format_args!("{id:.80?} is in line {first}, too"),
                 "name each client once: a broker ends the first of two sessions of one name",
             ));
         }
+        ids.push(id.to_owned());
     }
     if (ids.len() as u64) < connections {
-        return Err(Stop::usage(
-            format_args!(
-                "{flag} has {} lines for {} connections",
-                grouped(ids.len() as u64),
-                grouped(connections)
-            ),
+        let (named, wanted) = (grouped(ids.len() as u64), grouped(connections));
+        return Err(list.refused(
+            format_args!("has {named} entries for {wanted} connections"),
             "add lines, or give fewer --connections",
         ));
     }
@@ -264,53 +255,33 @@ fn users(
     version: MqttVersion,
     inputs: &mut Inputs<'_>,
 ) -> Result<Vec<Credentials>, Stop> {
-    let flag = "--users";
-    let lines = lines(flag, from, inputs)?;
-    let user = |(number, line): (usize, &String)| {
-        let (name, password) = match line.split_once(':') {
-            Some((name, password)) => (name, Some(password.to_owned())),
-            None => (line.as_str(), None),
+    let list = List::read("--users", from, "USER:PASSWORD or USER", inputs)?;
+    let user = |Line { number, text }: Line<'_>| {
+        let (name, password) = match text.split_once(':') {
+            Some((name, password)) => (name, Some(password)),
+            None => (text, None),
         };
-        // Of a password alone nobody says whose it is; MQTT 5 lets it stand for a token.
-        if name.is_empty() && version == MqttVersion::V3_1_1 {
-            return Err(Stop::usage(
-                format_args!("{flag}: line {} has no user", number + 1),
-                "write USER or USER:PASSWORD",
-            ));
+        // MQTT 5 lets a password stand alone, as a token.
+        let is_token = version == MqttVersion::V5 && password.is_some_and(|one| !one.is_empty());
+        if name.is_empty() && !is_token {
+            return Err(list.wrong(number, "no user name", "write USER:PASSWORD"));
         }
         // The line may be a password as a whole: it is not repeated.
-        for text in [Some(name), password.as_deref()].into_iter().flatten() {
-            check_text(flag, number, text)?;
+        for text in [Some(name), password].into_iter().flatten() {
+            check_text(&list, number, text)?;
         }
-        Ok(Credentials { name: name.to_owned(), password })
+        Ok(Credentials { name: name.to_owned(), password: password.map(str::to_owned) })
     };
-    lines.iter().enumerate().map(user).collect()
+    list.entries().map(user).collect()
 }
 
-/// The lines of a file, of which there is at least one.
-fn lines(
-    flag: &'static str,
-    from: &InputFile,
-    inputs: &mut Inputs<'_>,
-) -> Result<Vec<String>, Stop> {
-    let text = String::from_utf8(inputs.read(flag, from)?).map_err(|_| {
-        Stop::usage(format_args!("{flag} is not UTF-8"), "MQTT has no other encoding")
-    })?;
-    let lines: Vec<_> = text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
-    match lines.is_empty() {
-        true => Err(Stop::usage(format_args!("{flag} has no line"), "write one a line")),
-        false => Ok(lines),
+fn check_text(list: &List, line: usize, text: &str) -> Result<(), Stop> {
+    match text.len() > TEXT_BYTES_MAX {
+        true => {
+            Err(list.wrong(line, "too long for a packet of MQTT", "write 65,535 bytes at most"))
+        }
+        false => Ok(()),
     }
-}
-
-fn check_text(flag: &str, number: usize, text: &str) -> Result<(), Stop> {
-    if text.len() <= TEXT_BYTES_MAX && !text.contains('\0') {
-        return Ok(());
-    }
-    Err(Stop::usage(
-        format_args!("{flag}: line {} does not fit a packet of MQTT", number + 1),
-        "give 65,535 bytes at most, without a zero byte",
-    ))
 }
 
 fn will(flags: &MqttFlags) -> Result<Option<Will>, Stop> {

@@ -29,18 +29,15 @@ pub(super) fn script(
         }
     };
     let text = inputs.read("--script", from)?;
-    let (name, folder) = match from {
-        InputFile::Stdin => ("standard input".to_owned(), PathBuf::new()),
+    let folder = match from {
+        InputFile::Stdin => PathBuf::new(),
         // Files that a script names lie beside it.
-        InputFile::File(path) => {
-            let folder = path.parent().map(PathBuf::from).unwrap_or_default();
-            (path.display().to_string(), folder)
-        }
+        InputFile::File(path) => path.parent().map(PathBuf::from).unwrap_or_default(),
     };
     let script = script::parse(&text, &mut |path| read_bounded(&folder.join(path)));
     let checked = script.and_then(|script| Program::new(&script).map(|_| script));
     let checked = checked.map(Some);
-    checked.map_err(|error| Stop::Usage(format!("--script {name}, {error}")))
+    checked.map_err(|error| Stop::Usage(format!("--script {from}, {error}")))
 }
 
 fn echo(size: u64) -> Result<Script, Stop> {

@@ -68,10 +68,7 @@ fn targets_name(flags: &ServerFlags) -> Option<String> {
 }
 
 fn name_of(from: &InputFile) -> String {
-    match from {
-        InputFile::Stdin => "standard input".to_owned(),
-        InputFile::File(path) => path.display().to_string(),
-    }
+    format!("--targets {from}")
 }
 
 fn single(text: &str, flags: &RequestFlags, inputs: &mut Inputs<'_>) -> Result<Target, Stop> {

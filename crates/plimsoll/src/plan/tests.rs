@@ -288,7 +288,7 @@ fn targets_from_a_file_or_standard_input() {
     let json = br#"{"method":"GET","url":"http://127.0.0.1:9/"}"#;
     assert!(build(&["load", "--targets", "-"], json).is_ok());
     let (said, code) = refused(&["load", "--targets", "-", "--format", "http"], json);
-    assert!(said.starts_with("plimsoll: standard input:1: "), "{said}");
+    assert!(said.starts_with("plimsoll: --targets standard input, line 1: "), "{said}");
     assert_eq!(code, 2);
 
     let folder = tempfile::tempdir().unwrap();
@@ -296,13 +296,13 @@ fn targets_from_a_file_or_standard_input() {
     fs::write(&path, "GET http://127.0.0.1:9/\n\nnonsense\n").unwrap();
     let path = path.to_str().unwrap();
     let (said, code) = refused(&["load", "--targets", path], b"");
-    assert!(said.starts_with(&format!("plimsoll: {path}:3: ")), "{said}");
+    assert!(said.starts_with(&format!("plimsoll: --targets {path}, line 3: ")), "{said}");
     assert_eq!(code, 2);
     let framed = b"GET http://127.0.0.1:9/\n\nGET http://127.0.0.1:9/\nContent-Length: 7\n";
     let (said, _) = refused(&["load", "--targets", "-"], framed);
     assert_eq!(
         said,
-        "plimsoll: standard input, target 2: header Content-Length: 7, and the body has 0 \
+        "plimsoll: --targets standard input, target 2: header Content-Length: 7, and the body has 0 \
          bytes; drop it"
     );
 }

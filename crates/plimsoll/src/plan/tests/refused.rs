@@ -127,20 +127,43 @@ fn bad_sessions() {
         (
             &["--client-ids", "-", "-c", "3"],
             b"a\nb\n",
-            "--client-ids has 2 lines for 3 connections; add lines, or give fewer --connections",
+            "--client-ids standard input has 2 entries for 3 connections; add lines, or give fewer --connections",
         ),
         (
             &["--client-ids", "-", "-c", "1"],
-            b"a\nb\na\n",
-            "--client-ids: line 3 has \"a\" for the second time; name each client once: a broker ends the first of \
-             two sessions of one name",
+            b"# ids\na\nb\r\na\n",
+            "--client-ids standard input, line 4: \"a\" is in line 2, too; name each client once: a broker ends \
+             the first of two sessions of one name",
         ),
-        (&["--users", "-"], b"\n", "--users has no line; write one a line"),
-        (&["--users", "-"], b"\xff", "--users is not UTF-8; MQTT has no other encoding"),
+        (
+            &["--users", "-"],
+            b"\n # nobody\n",
+            "--users standard input has no entry; write USER:PASSWORD or USER, one a line",
+        ),
+        (
+            &["--users", "-"],
+            b"a:b\r\xff",
+            "--users standard input, line 2: not UTF-8; save the file as UTF-8 text",
+        ),
+        (
+            &["--users", "-"],
+            b"\xff\xfea\0",
+            "--users standard input, line 1: the text is UTF-16 or UTF-32; save it as UTF-8",
+        ),
+        (
+            &["--client-ids", "-"],
+            b"a\0b",
+            "--client-ids standard input, line 1: a NUL byte; save the file as UTF-8 text",
+        ),
+        (
+            &["--users", "-"],
+            b"a:b\n:\n",
+            "--users standard input, line 2: no user name; write USER:PASSWORD",
+        ),
         (
             &["--users", "-", "--mqtt", "3.1.1"],
             b"a:b\n:secret",
-            "--users: line 2 has no user; write USER or USER:PASSWORD",
+            "--users standard input, line 2: no user name; write USER:PASSWORD",
         ),
         (
             &["--users", "-", "--client-ids", "-", "-c", "1"],

@@ -1,0 +1,286 @@
+//! Keep-alive of MQTT: pings beside operations.
+//!
+//! A broker may end a connection on which nothing came for one and a half times the keep-alive: the one of CONNECT, or
+//! the one that the broker states instead (MQTT 5.0, 3.1.2.10 and 3.2.2.3.14). So a connection that has sent nothing
+//! for most of that time sends a PINGREQ, whatever it awaits, and one whose PINGREQ is not answered within the
+//! keep-alive is closed. Only sends are noted; the connection's timer does the rest.
+
+use plimsoll_model::plan::{LoadPlan, Pacing};
+use plimsoll_model::target::Protocol;
+use plimsoll_model::{ErrorClass, Nanos};
+
+use super::conn::{Peer, State};
+use super::exchange::Until;
+use super::timers::TURNS_MAX;
+use super::worker::Worker;
+
+/// One worker's part in it.
+pub(super) struct KeepAlive {
+    /// The keep-alive of CONNECT, s; 0 for none.
+    asked_s: u16,
+    /// Time between the heartbeats of a hold, which are pings themselves.
+    heartbeat: Option<Nanos>,
+    /// The zero of times in ms.
+    began: Nanos,
+    /// By slot; empty as long as no connection needs pings.
+    watched: Vec<Watched>,
+}
+
+/// A connection that may need pings.
+#[derive(Clone, Copy, Debug, Default)]
+struct Watched {
+    /// When something was sent last, ms.
+    sent_ms: u32,
+    /// When the oldest PINGREQ that is not answered was sent, ms.
+    pinged_ms: u32,
+    /// The keep-alive, s; 0 where the slot needs no pings.
+    period_s: u16,
+    /// Pings that are not answered.
+    pings: u16,
+}
+
+const _: () = assert!(size_of::<Watched>() == 12);
+
+impl Watched {
+    const fn period_ms(self) -> u64 {
+        self.period_s as u64 * 1_000
+    }
+}
+
+impl KeepAlive {
+    pub(super) fn new(plan: &LoadPlan, now: Nanos) -> Self {
+        let heartbeat = match &plan.pacing {
+            Pacing::Hold(hold) => hold.heartbeat.filter(|beat| *beat > Nanos::ZERO),
+            Pacing::Open { .. } | Pacing::Closed { .. } => None,
+        };
+        let asked_s = plan.mqtt.as_ref().map_or(0, |mqtt| mqtt.keep_alive_s);
+        Self { asked_s, heartbeat, began: now, watched: Vec::new() }
+    }
+
+    fn ms(&self, now: Nanos) -> u32 {
+        u32::try_from(now.since(self.began).0 / 1_000_000).unwrap_or(u32::MAX)
+    }
+
+    fn get(&self, index: u32) -> Option<Watched> {
+        self.watched.get(index as usize).copied().filter(|one| one.period_s > 0)
+    }
+
+    /// The connection in a slot is usable, and its broker states this keep-alive, if any.
+    fn begin(&mut self, index: u32, stated_s: Option<u16>, now: Nanos) -> bool {
+        let period_s = stated_s.unwrap_or(self.asked_s);
+        // Beats that are no further apart are enough.
+        let beats = self.heartbeat.is_some_and(|beat| beat <= Nanos::from_secs(period_s.into()));
+        if period_s == 0 || beats {
+            return false;
+        }
+        let sent_ms = self.ms(now);
+        let index = index as usize;
+        if self.watched.len() <= index {
+            self.watched.resize(index + 1, Watched::default());
+        }
+        self.watched[index] = Watched { sent_ms, period_s, ..Watched::default() };
+        true
+    }
+
+    /// The slot has no connection any more.
+    pub(super) fn forget(&mut self, index: u32) {
+        if let Some(one) = self.watched.get_mut(index as usize) {
+            *one = Watched::default();
+        }
+    }
+
+    /// Something was sent on the connection in a slot.
+    #[inline]
+    pub(super) fn note_sent(&mut self, index: u32, now: Nanos) {
+        if self.watched.is_empty() {
+            return;
+        }
+        let sent_ms = self.ms(now);
+        if let Some(one) = self.watched.get_mut(index as usize) {
+            one.sent_ms = sent_ms;
+        }
+    }
+
+    fn note_ping(&mut self, index: u32, now: Nanos) {
+        let now_ms = self.ms(now);
+        let Some(one) = self.watched.get_mut(index as usize) else { return };
+        if one.pings == 0 {
+            one.pinged_ms = now_ms;
+        }
+        (one.pings, one.sent_ms) = (one.pings.saturating_add(1), now_ms);
+    }
+
+    fn note_answer(&mut self, index: u32, now: Nanos) {
+        let now_ms = self.ms(now);
+        if let Some(one) = self.watched.get_mut(index as usize) {
+            one.pings = one.pings.saturating_sub(1);
+            one.pinged_ms = now_ms;
+        }
+    }
+
+    /// When the connection in a slot has been silent for so long that it must ping: well before the end of the
+    /// keep-alive, because the ping is under way for some time.
+    fn pings_at(&self, index: u32) -> Option<Nanos> {
+        let one = self.get(index)?;
+        Some(self.began + Nanos::from_millis(u64::from(one.sent_ms) + one.period_ms() / 8 * 7))
+    }
+
+    /// When a ping of the connection in a slot is given up.
+    fn gives_up_at(&self, index: u32) -> Option<Nanos> {
+        let one = self.get(index).filter(|one| one.pings > 0)?;
+        Some(self.began + Nanos::from_millis(u64::from(one.pinged_ms) + one.period_ms()))
+    }
+
+    /// When a timer must fire for the connection in a slot; [`Nanos::MAX`] for never.
+    pub(super) fn next(&self, index: u32) -> Nanos {
+        let both = self.pings_at(index).into_iter().chain(self.gives_up_at(index));
+        both.min().unwrap_or(Nanos::MAX)
+    }
+}
+
+impl Worker {
+    /// The connection has become usable, and its broker states this keep-alive, if any.
+    pub(super) fn begin_keep_alive(&mut self, index: u32, stated_s: Option<u16>, now: Nanos) {
+        if let Some(stated_s) = stated_s {
+            self.meter.tally().pings.note_stated(stated_s);
+        }
+        if self.keep_alive.begin(index, stated_s, now) {
+            self.arm_next(index);
+        }
+    }
+
+    /// The connection's timer has fired: pings if the connection was silent, or closes it if an earlier ping is not
+    /// answered. Returns whether the connection is still there.
+    pub(super) fn keep_connection_alive(&mut self, index: u32, now: Nanos) -> bool {
+        if self.keep_alive.next(index) > now {
+            return true;
+        }
+        let generation = self.conns[index].generation;
+        if self.is_ping_lost(index, now) {
+            // The answer may have come, and only we have not looked.
+            let mut turns_left = TURNS_MAX;
+            while turns_left > 0 && self.read_until(index, Until::Emptied, now) {
+                turns_left -= 1;
+            }
+            if self.conns[index].generation != generation {
+                return false;
+            }
+            if self.is_ping_lost(index, now) {
+                self.tell_fault(&"the broker did not answer a PINGREQ within the keep-alive");
+                if !self.conns[index].has_op {
+                    self.meter.tally().connection_errors.count(ErrorClass::Timeout);
+                }
+                self.fail_op_and_close(index, ErrorClass::Timeout, now);
+                return false;
+            }
+        }
+        if self.keep_alive.pings_at(index).is_some_and(|at| at <= now) {
+            self.ping(index, now);
+        }
+        self.conns[index].generation == generation
+    }
+
+    fn is_ping_lost(&self, index: u32, now: Nanos) -> bool {
+        self.keep_alive.gives_up_at(index).is_some_and(|at| at <= now)
+    }
+
+    /// Sends a PINGREQ that is no operation, unless bytes of another packet are still to be sent.
+    pub(super) fn ping(&mut self, index: u32, now: Nanos) {
+        let hot = &self.conns[index];
+        let is_usable = matches!(hot.state, State::Idle | State::Busy) && hot.peer == Peer::Open;
+        let is_sending = hot.state == State::Busy && !self.request_is_sent(index);
+        if !is_usable || is_sending || self.conns.has_unsent(index) {
+            return self.keep_alive.note_sent(index, now);
+        }
+        let mut bytes = std::mem::take(&mut self.reply);
+        self.conns.slab.parser(index).ping_aside(&mut bytes);
+        self.meter.tally().pings.sent += 1;
+        self.keep_alive.note_ping(index, now);
+        if bytes.is_empty() {
+            self.note_output(index);
+        } else {
+            let sent = self.conns.send_aside(index, &bytes);
+            bytes.clear();
+            self.handle_sent(index, sent, now);
+        }
+        self.reply = bytes;
+    }
+
+    /// A PINGREQ that is no operation is answered.
+    pub(super) fn count_pong(&mut self, index: u32, now: Nanos) {
+        self.meter.tally().pings.answered += 1;
+        self.keep_alive.note_answer(index, now);
+        if self.conns[index].state == State::Idle {
+            self.conns.slab.return_idle_parser(index);
+        }
+    }
+
+    /// A heartbeat of a hold is due, and the one before is not answered: the broker is to be sent something all the
+    /// same.
+    pub(super) fn ping_instead_of_beat(&mut self, index: u32, now: Nanos) {
+        if self.protocol == Protocol::Mqtt {
+            self.ping(index, now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_model::plan::HoldPlan;
+
+    use super::*;
+
+    fn keep_alive(asked_s: u16, heartbeat: Option<Nanos>) -> KeepAlive {
+        let hold = HoldPlan { connections_per_s: 1.0, opening_max: 1, heartbeat, replace: false };
+        let plan = LoadPlan::plain(&[], Pacing::Hold(hold));
+        let began = Nanos::from_secs(5);
+        KeepAlive { asked_s, ..KeepAlive::new(&plan, began) }
+    }
+
+    fn at(ms: u64) -> Nanos {
+        Nanos::from_millis(5_000 + ms)
+    }
+
+    #[test]
+    fn silence_is_broken_before_the_keep_alive_ends() {
+        let mut kept = keep_alive(8, None);
+        assert!(kept.begin(3, None, at(100)));
+        assert_eq!(kept.next(3), at(7_100));
+        kept.note_sent(3, at(2_000));
+        assert_eq!(kept.next(3), at(9_000));
+        kept.note_ping(3, at(9_000));
+        assert_eq!(kept.next(3), at(16_000));
+        assert_eq!(kept.gives_up_at(3), Some(at(17_000)));
+        kept.note_ping(3, at(16_000));
+        assert_eq!(kept.next(3), at(17_000));
+        kept.note_answer(3, at(16_500));
+        assert_eq!(kept.gives_up_at(3), Some(at(24_500)));
+        kept.note_answer(3, at(16_600));
+        assert_eq!((kept.gives_up_at(3), kept.next(3)), (None, at(23_000)));
+        kept.forget(3);
+        assert_eq!(kept.next(3), Nanos::MAX);
+        // Of a slot that was never one of a connection.
+        assert_eq!(kept.next(9), Nanos::MAX);
+    }
+
+    #[test]
+    fn the_keep_alive_of_the_broker_comes_before_that_of_the_client() {
+        let beat = |seconds| Some(Nanos::from_secs(seconds));
+        for (asked_s, heartbeat, stated_s, is_watched) in [
+            (0, None, None, false),
+            (0, None, Some(1), true),
+            (1, None, Some(0), false),
+            (10, beat(10), None, false),
+            (10, beat(10), Some(20), false),
+            (10, beat(10), Some(9), true),
+            (0, beat(10), None, false),
+        ] {
+            let mut kept = keep_alive(asked_s, heartbeat);
+            let begun = kept.begin(0, stated_s, at(0));
+            assert_eq!(begun, is_watched, "{asked_s} {heartbeat:?} {stated_s:?}");
+            let period_s = u64::from(stated_s.unwrap_or(asked_s));
+            let next = if is_watched { at(period_s * 875) } else { Nanos::MAX };
+            assert_eq!(kept.next(0), next);
+        }
+    }
+}

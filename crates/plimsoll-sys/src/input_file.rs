@@ -1,0 +1,90 @@
+//! Opening files that a user names to be read.
+
+use std::fs::File;
+use std::io::{Cursor, Error, ErrorKind, Read};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+/// Opens a file for reading.
+///
+/// A FIFO is opened without waiting for a writer; if none comes within `wait`, that is the error.
+///
+/// # Errors
+///
+/// As of [`File::open`], and for a directory.
+pub fn open(path: &Path, wait: Duration) -> Result<impl Read, Error> {
+    let mut file = File::options()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_dir() {
+        return Err(Error::new(ErrorKind::IsADirectory, "it is a directory"));
+    }
+    let first = if kind.is_fifo() { first_byte(&mut file, wait)? } else { Vec::new() };
+    let flags = fcntl_getfl(&file)?;
+    fcntl_setfl(&file, flags.difference(OFlags::NONBLOCK))?;
+    Ok(Cursor::new(first).chain(file))
+}
+
+/// Returns the first byte of a FIFO; none if its writer has written nothing so far, or nothing at all.
+fn first_byte(fifo: &mut File, wait: Duration) -> Result<Vec<u8>, Error> {
+    let wait = Timespec::try_from(wait).map_err(|_| ErrorKind::InvalidInput)?;
+    let is_ready = poll(&mut [PollFd::new(fifo, PollFlags::IN)], Some(&wait))? > 0;
+    let mut first = [0];
+    match fifo.read(&mut first) {
+        Ok(1..) => Ok(first.to_vec()),
+        Ok(0) if is_ready => Ok(Vec::new()),
+        Ok(0) => Err(Error::new(ErrorKind::TimedOut, "it is a FIFO, and nothing writes to it")),
+        // There is a writer.
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write;
+
+    use rustix::fs::{CWD, Mode, mkfifoat};
+
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(20);
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn text(path: &Path, wait: Duration) -> Result<String, Error> {
+        let mut text = String::new();
+        open(path, wait)?.read_to_string(&mut text)?;
+        Ok(text)
+    }
+
+    #[test]
+    fn files_and_fifos_are_read_and_nothing_else_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "a").unwrap();
+        assert_eq!(text(&file, SHORT).unwrap(), "a");
+        assert_eq!(text(folder.path(), SHORT).unwrap_err().kind(), ErrorKind::IsADirectory);
+        let fifo = folder.path().join("fifo");
+        mkfifoat(CWD, &fifo, Mode::RUSR | Mode::WUSR).unwrap();
+        assert_eq!(text(&fifo, SHORT).unwrap_err().kind(), ErrorKind::TimedOut);
+        let writer = {
+            let fifo = fifo.clone();
+            std::thread::spawn(move || {
+                File::options().write(true).open(fifo).unwrap().write_all(b"from a writer")
+            })
+        };
+        assert_eq!(text(&fifo, LONG).unwrap(), "from a writer");
+        writer.join().unwrap().unwrap();
+        // One that writes nothing for now: read_to_string would wait for it.
+        let reader = File::options().read(true).write(true).open(&fifo).unwrap();
+        assert!(open(&fifo, SHORT).is_ok());
+        drop(reader);
+    }
+}
