@@ -90,7 +90,7 @@ fn a_plan_that_breaks_a_limit_of_the_broker_ends_with_its_figure() {
                 "--max",
                 "9",
                 "--probe-timeouts",
-                "off",
+                "0",
                 "--subscribe",
                 "$share/g/a",
             ],

@@ -198,10 +198,16 @@ fn a_header_that_cannot_be_obeyed_is_refused() {
     }
     let list = b"GET http://127.0.0.1:9/\n\nGET http://127.0.0.1:9/\nExpect: 100-continue\n";
     let (said, _) = refused(&["load", "--targets", "-"], list);
-    assert!(said.starts_with("plimsoll: standard input, target 2: header Expect waits"), "{said}");
+    assert!(
+        said.starts_with("plimsoll: --targets standard input, target 2: header Expect waits"),
+        "{said}"
+    );
     let json = br#"{"method":"GET","url":"http://127.0.0.1:9/","header":{"Upgrade":["x"]}}"#;
     let (said, _) = refused(&["load", "--targets", "-"], json);
-    assert!(said.starts_with("plimsoll: standard input, target 1: header Upgrade asks"), "{said}");
+    assert!(
+        said.starts_with("plimsoll: --targets standard input, target 1: header Upgrade asks"),
+        "{said}"
+    );
 }
 
 #[test]
