@@ -211,7 +211,7 @@ fn keep_alive_s(flags: &MqttFlags, pacing: &Pacing) -> u16 {
         Pacing::Hold(hold) => hold.heartbeat.map_or(0, |beat| beat.0.div_ceil(NANOS_PER_S)),
         Pacing::Open { .. } | Pacing::Closed { .. } => 0,
     };
-    flags.keep_alive.unwrap_or(u16::try_from(beat_s).unwrap_or(u16::MAX))
+    flags.keep_alive.unwrap_or_else(|| u16::try_from(beat_s).unwrap_or(u16::MAX))
 }
 
 fn client_ids(
