@@ -112,11 +112,14 @@ impl AfterWindow {
     }
 }
 
-/// Messages of WebSocket that nothing of ours asked for.
+/// Messages of WebSocket that answer nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PushCounts {
     /// Messages.
     pub messages: u64,
+    /// Those of them that nothing distinguishes from answers: more messages came than were sent. In loads only.
+    #[serde(default)]
+    pub surplus: u64,
     /// Their payload.
     pub bytes: u64,
 }
@@ -629,6 +632,7 @@ impl Tally {
             self.grpc_status.add(status, answers);
         }
         self.pushed.messages += other.pushed.messages;
+        self.pushed.surplus += other.pushed.surplus;
         self.pushed.bytes += other.pushed.bytes;
         self.deliveries.merge(&other.deliveries);
         for (code, closes) in other.ws_close.iter() {

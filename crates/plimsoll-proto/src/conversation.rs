@@ -102,8 +102,11 @@ pub enum Progress {
     Complete(Answer),
     /// The server closes a WebSocket, with this code where it gives one.
     Closed(Option<u16>),
-    /// WebSocket: the server has sent a message of its own accord.
+    /// WebSocket: the server has sent a message that is no answer.
     Pushed(Push),
+    /// WebSocket: the server has sent a message, with so many bytes, that would have been an answer if one had been
+    /// awaited.
+    Surplus(u32),
     /// The broker has delivered a message; see [`mqtt::Window::delivery`].
     Delivered,
     /// Something about one of several operations on the connection, or about how many there may be.
@@ -350,7 +353,8 @@ pub fn outgoing(
         // The ping is written when it is expected.
         (Protocol::Http2, Operation::Beat) => Expected::Pong,
         (Protocol::WebSocket, Operation::Exchange) => {
-            websocket::message(&mut bytes, &target.body, target.websocket.unwrap_or_default());
+            let messages = target.websocket.clone().unwrap_or_default();
+            websocket::message(&mut bytes, &target.body, &messages);
             Expected::Message
         }
         (Protocol::WebSocket, Operation::Beat) => {
@@ -439,9 +443,14 @@ impl Conversation {
             Protocol::Http1 => Self::Http1(ResponseParser::new()),
             // Where the connection is, is what it goes on from.
             Protocol::Http2 => Self::Http2(Box::default()),
-            Protocol::WebSocket => Self::WebSocket(Box::new(websocket::Client::new(is_greeted))),
+            Protocol::WebSocket => Self::of_websocket(Arc::default(), is_greeted),
             Protocol::Mqtt => Self::Mqtt(mqtt::Client::new(version)),
         }
+    }
+
+    /// For a WebSocket, on which the opening is sent, or with `is_switched` answered.
+    pub fn of_websocket(answers: Arc<websocket::Answers>, is_switched: bool) -> Self {
+        Self::WebSocket(Box::new(websocket::Client::new(answers, is_switched)))
     }
 
     /// For a connection to a broker with several publishes at once, on which nothing was sent yet.
@@ -545,6 +554,7 @@ impl Conversation {
                             Progress::Complete(Answer::plain(bytes, None))
                         }
                         websocket::ClientProgress::Pushed(push) => Progress::Pushed(push),
+                        websocket::ClientProgress::Surplus(bytes) => Progress::Surplus(bytes),
                         websocket::ClientProgress::Closed(code) => Progress::Closed(code),
                     },
                 ))

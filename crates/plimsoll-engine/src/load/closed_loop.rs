@@ -23,7 +23,7 @@ impl Worker {
     /// Gives every idle connection an operation and opens the missing ones.
     pub(super) fn fill_closed_loop(&mut self, now: Nanos) {
         for destination in 0..self.plan.destinations.len() as u32 {
-            while let Some(index) = self.take_idle(destination) {
+            while let Some(index) = self.take_idle(destination, now) {
                 if !self.continue_closed_loop(index, now) {
                     return;
                 }

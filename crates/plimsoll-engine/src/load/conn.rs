@@ -8,6 +8,7 @@ use plimsoll_model::target::{MqttVersion, Protocol};
 use plimsoll_proto::conversation::{Conversation, Shared};
 use plimsoll_proto::http2::Rest;
 use plimsoll_proto::script::Program;
+use plimsoll_proto::websocket::Answers;
 use plimsoll_sys::ports::Lease;
 use plimsoll_sys::socket::Socket;
 
@@ -154,6 +155,8 @@ struct Parsers {
     are_shared: bool,
     /// Of a script.
     program: Option<Arc<Program>>,
+    /// Of WebSocket.
+    answers: Arc<Answers>,
     parsers: Vec<Conversation>,
     free: Vec<u32>,
     /// HTTP/2, by slot: where connections without a parser are.
@@ -182,6 +185,9 @@ impl Parsers {
             Some(program) => Conversation::of_script(Arc::clone(program)),
             None if self.protocol == Protocol::Mqtt && self.are_shared => {
                 Conversation::of_window(self.mqtt)
+            }
+            None if self.protocol == Protocol::WebSocket => {
+                Conversation::of_websocket(Arc::clone(&self.answers), is_greeted)
             }
             None => Conversation::new(self.protocol, self.mqtt, is_greeted),
         }
@@ -251,6 +257,10 @@ impl Slab {
                 // A script that cannot be compiled was refused when the plan was made.
                 program: (plan.script())
                     .map(|script| Arc::new(Program::new(script).unwrap_or_default())),
+                // As an expression.
+                answers: (plan.targets.first())
+                    .map(|target| Arc::new(Answers::new(target).unwrap_or_default()))
+                    .unwrap_or_default(),
                 parsers: Vec::new(),
                 free: Vec::new(),
                 rests: match plan.protocol() {

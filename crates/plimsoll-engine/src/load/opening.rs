@@ -240,7 +240,9 @@ impl Worker {
     pub(super) fn close(&mut self, index: u32, reset: bool) {
         let hot = &self.conns[index];
         let is_held = matches!(hot.state, State::Idle | State::Busy | State::Closing);
-        self.pools.close(hot.destination, is_held);
+        if !self.is_listener(index) {
+            self.pools.close(hot.destination, is_held);
+        }
         self.streams.forget(index);
         if !reset && is_held && self.protocol != Protocol::Http1 {
             if hot.peer == Peer::Open && !hot.has_op {

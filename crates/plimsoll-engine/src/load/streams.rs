@@ -395,7 +395,7 @@ impl Worker {
         self.release_lane(index);
         self.meter.tally().streams.requeued += 1;
         let op = Op { intended, target, is_recorded, again: again + 1 };
-        if let Some(other) = self.take_idle(destination) {
+        if let Some(other) = self.take_idle(destination, now) {
             self.send_op(other, op, now, now);
         } else {
             self.pools.push_waiting_first(destination, op);

@@ -183,7 +183,12 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
     }
     if let Some(pushed) = &summary.pushed {
         let (messages, payload) = (grouped(pushed.messages), bytes(pushed.bytes));
-        page.entry("Pushed", &format!("{messages} messages by the server, {payload} of payload"))?;
+        let surplus = match pushed.surplus {
+            0 => String::new(),
+            more => format!("; {} more came than were sent", grouped(more)),
+        };
+        let text = format!("{messages} unrequested messages, {payload} of payload{surplus}");
+        page.entry("Pushed", &text)?;
     }
     if let Some(counts) = &summary.deliveries {
         deliveries(page, counts)?;
@@ -519,7 +524,9 @@ fn passed_rows(page: &mut Page<'_>, title: &str, rows: Vec<(&CheckId, String)>) 
 /// Names the validity checks for which nothing was seen.
 fn not_made(page: &mut Page<'_>, is_made: impl Fn(&'static CheckId) -> bool) -> io::Result<()> {
     // These are only made when there is something to say.
-    let always = |id: &&CheckId| !matches!(id, CheckId::OwnTimers | CheckId::Pool);
+    let always = |id: &&CheckId| {
+        !matches!(id, CheckId::OwnTimers | CheckId::Pool | CheckId::Unrequested)
+    };
     let missing: Vec<_> = validity().filter(always).filter(|id| !is_made(id)).collect();
     if missing.is_empty() || missing.len() == validity().filter(always).count() {
         return Ok(());
