@@ -62,6 +62,8 @@ pub struct Summary {
     pub streams: StreamCounts,
     pub error_classes: BTreeMap<String, u64>,
     pub connection_error_classes: BTreeMap<String, u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_fault: Option<String>,
     pub connections: ConnectionSummary,
     pub handshakes: HandshakeSummary,
     pub bytes: ByteSummary,
@@ -577,6 +579,7 @@ impl Summary {
             }),
             streams: tally.streams,
             error_classes: names(&tally.errors),
+            first_fault: None,
             connection_error_classes: names(&tally.connection_errors),
             connections: ConnectionSummary {
                 opened: tally.connections.opened,

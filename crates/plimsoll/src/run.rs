@@ -78,6 +78,8 @@ pub(crate) struct Run {
     publisher: Publisher,
     /// Whether its ramps are to be paused, where they can be.
     pause: Option<bool>,
+    /// What was wrong with the first connection or answer that was no good.
+    first_fault: Option<String>,
 }
 
 impl Run {
@@ -140,7 +142,13 @@ impl Run {
             rows: job.rows.clone().map(|rows| RowSink::new(rows, &job.plan, clock)),
             publisher: head.publisher,
             pause: None,
+            first_fault: None,
         })
+    }
+
+    /// What was wrong with the first connection or answer that was no good.
+    pub(crate) fn first_fault(&self) -> Option<String> {
+        self.first_fault.clone()
     }
 
     /// From now on, a key can pause the ramps.
@@ -160,6 +168,9 @@ impl Run {
 
     /// Hands an event to every sink.
     pub(crate) fn handle_event(&mut self, event: &Event) {
+        if let Event::Fault(what) = event {
+            self.first_fault.get_or_insert_with(|| what.clone());
+        }
         self.show_event(event);
         self.publisher.handle_event(event);
         if let Some(rows) = &mut self.rows {

@@ -69,7 +69,8 @@ pub(crate) struct ConnHot {
     /// Actual send of the current operation. While idle: since when. While opening: the SYN.
     pub(crate) since: Nanos,
     /// Holds: when its next heartbeat is due; [`Nanos::MAX`] for never, 0 until it is usable. Scripts: when an
-    /// idle connection has rested; 0 where it does not rest.
+    /// idle connection has rested; 0 where it does not rest. HTTP/2, closed loops: when an idle connection on which the
+    /// server allows nothing is given up; 0 if it allows something.
     pub(crate) beat_due: Nanos,
     // ---- 24 bytes: progress
     /// Request bytes (before encryption) already handed to the kernel or to TLS.

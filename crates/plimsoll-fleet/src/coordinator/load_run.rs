@@ -376,7 +376,7 @@ impl LoadRun {
             (FromAgent::Interval(interval), _) => self.handle_interval(index, interval, now),
             (FromAgent::Fault(what), _) => {
                 if !std::mem::replace(&mut self.has_fault, true) {
-                    self.note(format!("what broke a connection first: {what}"));
+                    self.events.push_back(Event::Fault(what));
                 }
             }
             (FromAgent::Note(line), _) => {

@@ -134,6 +134,23 @@ const fn short(q: &ShortQuantiles) -> [Option<Option<f64>>; 5] {
     [Some(q.p50), Some(q.p90), Some(q.p99), None, Some(q.max)]
 }
 
+/// Why operations were not sent on connections that exist.
+fn unsent(summary: &Summary) -> String {
+    match summary.streams.allowed {
+        Some(0) => "unsent: due, and the server allowed no request on its connections, at least for a time \
+                    (HTTP/2: SETTINGS_MAX_CONCURRENT_STREAMS 0)"
+            .to_owned(),
+        Some(allowed) => format!(
+            "unsent: due, and no connection became free before the end; the server allows {} operations at once on \
+             each, and was too slow for these, or --connections is too small",
+            grouped(allowed.into())
+        ),
+        None => "unsent: due, and no connection became free before the end; the server was too \
+                 slow for the pool, or --connections is too small"
+            .to_owned(),
+    }
+}
+
 /// Where every scheduled operation ended.
 pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     page.entry(
@@ -162,11 +179,7 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
         )?;
     }
     if summary.unsent > 0 && summary.connections.opened > 0 {
-        page.quiet(
-            13,
-            "unsent: due, and no connection became free before the end; the server was too \
-             slow for the pool, or --connections is too small",
-        )?;
+        page.quiet(13, &unsent(summary))?;
     }
     for (title, statuses) in [
         ("Status", &summary.status),
@@ -193,12 +206,14 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
     if let Some(counts) = &summary.deliveries {
         deliveries(page, counts)?;
     }
-    let StreamCounts { goaways, resets_received, resets_sent, requeued, .. } = summary.streams;
+    let StreamCounts { goaways, resets_received, resets_sent, requeued, blocked, .. } =
+        summary.streams;
     if summary.streams.has_ended() {
         let counts: Vec<_> = [
             ("GOAWAY received", goaways),
             ("reset by the server", resets_received),
             ("given up", resets_sent),
+            ("given up waiting for the server's flow-control window", blocked),
             ("sent again", requeued),
         ]
         .into_iter()
@@ -244,6 +259,7 @@ pub(crate) fn errors(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     let none = BTreeMap::new();
     let lost = summary.hold.as_ref().map_or(&none, |hold| &hold.loss_classes);
     let mut explained: Vec<&str> = Vec::new();
+    let mut first_fault = summary.first_fault.as_deref();
     for (title, classes, total) in [
         ("Errors", &summary.error_classes, summary.scheduled),
         ("Failed connects", &summary.connection_error_classes, attempts),
@@ -269,6 +285,9 @@ pub(crate) fn errors(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
                 page.quiet(4, hints::for_class(class))?;
                 explained.push(name);
             }
+        }
+        if let Some(what) = first_fault.take() {
+            page.quiet(2, &clean(&crate::fault_line(what)))?;
         }
     }
     page.blank()

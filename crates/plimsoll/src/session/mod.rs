@@ -319,6 +319,7 @@ fn summarise(
     let mut summary = Summary { rfc9411, compare, sizing, ..Summary::new(head, &tally) };
     summary.causes = outcome.causes;
     summary.rows = run.rows();
+    summary.first_fault = run.first_fault();
     match (run.archive_dir(), summary.find.as_ref()) {
         (Some(dir), Some(find)) => {
             let readings = causes::readings(dir.as_ref());
