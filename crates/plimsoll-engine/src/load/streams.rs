@@ -398,6 +398,7 @@ impl Worker {
     pub(super) fn awaits_stream(&mut self, connection: u32) -> bool {
         let hot = &self.conns[connection];
         let is_call = hot.state == State::Busy
+            && !self.streams.are_shared()
             && matches!(self.requests.get(hot.target).expected, Expected::Stream { .. });
         is_call && self.client(connection).is_some_and(|client| client.open() == 0)
     }
@@ -409,6 +410,8 @@ impl Worker {
             && self.client(connection).is_some_and(|client| client.awaits_window(index))
         {
             self.meter.tally().streams.blocked += 1;
+            let what = "the server did not raise a flow-control window that the body of a request waited for";
+            self.tell_fault(&what);
         }
     }
 

@@ -177,9 +177,7 @@ pub enum StreamFault {
     #[error("the server reset a request with {}", .0.name())]
     Reset(Code),
     /// The server has not begun it, however often it was sent.
-    #[error(
-        "the server has refused a request again and again, with REFUSED_STREAM or with GOAWAY before it began it"
-    )]
+    #[error("the server did not begin a request that it was sent: REFUSED_STREAM, or GOAWAY before it")]
     Refused,
     /// The server allowed none.
     #[error("the server allows no request on a connection (SETTINGS_MAX_CONCURRENT_STREAMS 0)")]
