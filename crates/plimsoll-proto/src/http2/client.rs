@@ -182,6 +182,18 @@ pub enum StreamFault {
     /// The server allowed none.
     #[error("the server allows no request on a connection (SETTINGS_MAX_CONCURRENT_STREAMS 0)")]
     NoneAllowed,
+    /// A call of gRPC ended well, and without a whole message.
+    #[error("a call of gRPC ended with status 0 and without a whole message")]
+    NoMessage,
+    /// A call of gRPC was answered with more than one message.
+    #[error(
+        "a call of gRPC was answered with more than one message: the method streams its answers, and only unary \
+         methods are supported"
+    )]
+    Messages,
+    /// The message of an answer of gRPC is compressed.
+    #[error("a call of gRPC was answered with a compressed message, which was not asked for")]
+    Compressed,
     /// Its answer breaks the protocol.
     #[error("an answer is not HTTP/2: {0}")]
     Malformed(Malformation),
@@ -193,7 +205,16 @@ impl StreamFault {
         match self {
             Self::Reset(_) => ErrorClass::H2Reset,
             Self::Refused | Self::NoneAllowed => ErrorClass::H2Refused,
+            Self::NoMessage | Self::Messages | Self::Compressed => ErrorClass::GrpcStatus,
             Self::Malformed(_) => ErrorClass::H2Malformed,
+        }
+    }
+
+    /// The status that gRPC gives a call that ends so (gRPC, statuscodes.md).
+    pub const fn grpc_status(&self) -> Option<u8> {
+        match self {
+            Self::NoMessage | Self::Messages | Self::Compressed => Some(INTERNAL),
+            Self::Reset(_) | Self::Refused | Self::NoneAllowed | Self::Malformed(_) => None,
         }
     }
 }
@@ -248,6 +269,8 @@ const IS_GRPC: u8 = 1;
 /// Its final head is here.
 const HAS_HEAD: u8 = 1 << 1;
 const IS_HEAD: u8 = 1 << 2;
+/// Its message is compressed.
+const IS_COMPRESSED: u8 = 1 << 3;
 
 const ANY_LENGTH: u64 = u64::MAX;
 
@@ -735,6 +758,9 @@ impl Client {
             let fault = StreamFault::Malformed(Malformation::BodyLength);
             return ClientProgress::Ended(flight.key, StreamEnd::Fault(fault));
         }
+        if let Some(fault) = flight.fault_of_message() {
+            return ClientProgress::Ended(flight.key, StreamEnd::Fault(fault));
+        }
         let answer = StreamEnd::Answer {
             status: flight.status,
             body_bytes: flight.received,
@@ -777,19 +803,32 @@ impl Flight {
     /// Reads the five bytes before a message of gRPC.
     fn read_prefix(&mut self, bytes: &[u8]) {
         for byte in bytes.iter().take(5 - usize::from(self.prefix_bytes)) {
-            if self.prefix_bytes > 0 {
-                self.message_bytes = self.message_bytes << 8 | u32::from(*byte);
+            match (self.prefix_bytes, byte) {
+                (0, 0) => {}
+                (0, _) => self.flags |= IS_COMPRESSED,
+                _ => self.message_bytes = self.message_bytes << 8 | u32::from(*byte),
             }
             self.prefix_bytes += 1;
         }
     }
 
+    /// What is wrong with the answer to a call that ended with status 0: it has one message.
+    fn fault_of_message(&self) -> Option<StreamFault> {
+        if !self.has(IS_GRPC) || self.judged() != 0 {
+            return None;
+        }
+        let whole = 5 + u64::from(self.message_bytes);
+        match self.received {
+            _ if self.has(IS_COMPRESSED) => Some(StreamFault::Compressed),
+            received if self.prefix_bytes < 5 || received < whole => Some(StreamFault::NoMessage),
+            received if received > whole => Some(StreamFault::Messages),
+            _ => None,
+        }
+    }
+
     /// The status of a call (gRPC over HTTP/2, "Responses"; its http-grpc-status-mapping).
-    fn judged(&self) -> u8 {
-        let is_whole = self.prefix_bytes == 5 && self.received == 5 + u64::from(self.message_bytes);
+    const fn judged(&self) -> u8 {
         match (self.grpc_status, self.status) {
-            // A call of one message is answered with one message.
-            (0, 200) if !is_whole => INTERNAL,
             (NO_STATUS, 400) => INTERNAL,
             (NO_STATUS, 401) => 16,
             (NO_STATUS, 403) => 7,

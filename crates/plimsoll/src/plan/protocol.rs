@@ -83,6 +83,14 @@ fn apply_websocket(target: &mut Target, flags: &WebSocketFlags) -> Result<(), St
         skipped: flags.skip_messages.unwrap_or(0),
         expected: expected.transpose()?,
     });
+    let names = &flags.ws_protocol;
+    let is_repeated = |(at, name): &(usize, &String)| names[..*at].contains(name);
+    if let Some((_, name)) = names.iter().enumerate().find(is_repeated) {
+        return Err(Stop::usage(
+            format_args!("--ws-protocol names {name} twice"),
+            "name each subprotocol once",
+        ));
+    }
     if !flags.ws_protocol.is_empty() {
         let offer = format!("Sec-WebSocket-Protocol: {}", flags.ws_protocol.join(", "));
         let header =

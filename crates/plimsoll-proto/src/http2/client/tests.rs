@@ -95,13 +95,9 @@ fn calls_of_grpc_are_judged_by_their_status() {
         (vec![begins.clone(), message.clone(), trailers("0")], 0),
         (vec![begins.clone(), message.clone(), trailers("14")], 14),
         (vec![begins.clone(), message.clone(), trailers("99")], UNKNOWN),
-        // No message, half of one, two of them.
-        (vec![begins.clone(), trailers("0")], INTERNAL),
-        (vec![begins.clone(), data(1, &[0, 0, 0, 0, 2, 8], false), trailers("0")], INTERNAL),
-        (vec![begins.clone(), message.clone(), message, trailers("0")], INTERNAL),
         (vec![head(1, &[(":status", "200"), ("grpc-status", "8")], true)], 8),
         (vec![head(1, &[(":status", "503")], true)], 14),
-        (vec![begins, data(1, b"", true)], UNKNOWN),
+        (vec![begins.clone(), data(1, b"", true)], UNKNOWN),
     ] {
         let mut client = begun(&[1], b"", true);
         let all = events(&mut client, &bytes.concat()).expect("valid");
@@ -110,6 +106,18 @@ fn calls_of_grpc_are_judged_by_their_status() {
             panic!("{all:?}");
         };
         assert_eq!(*grpc_status, Some(status), "{bytes:?}");
+    }
+    let compressed = data(1, &[1, 0, 0, 0, 2, 8, 1], false);
+    for (bytes, fault) in [
+        (vec![begins.clone(), trailers("0")], StreamFault::NoMessage),
+        (vec![begins.clone(), data(1, &[0, 0, 0, 0, 2, 8], false), trailers("0")], StreamFault::NoMessage),
+        (vec![begins.clone(), message.clone(), message, trailers("0")], StreamFault::Messages),
+        (vec![begins, compressed, trailers("0")], StreamFault::Compressed),
+    ] {
+        let mut client = begun(&[1], b"", true);
+        let all = events(&mut client, &bytes.concat()).expect("valid");
+        assert_eq!(all.last(), Some(&ClientProgress::Ended(1, StreamEnd::Fault(fault))));
+        assert_eq!((fault.class(), fault.grpc_status()), (ErrorClass::GrpcStatus, Some(INTERNAL)));
     }
 }
 

@@ -152,6 +152,10 @@ fn bad_expectations_of_websocket() {
                 .to_owned(),
         ),
         (
+            [&load[..], &["--ws-protocol", "chat,mqtt,chat"]].concat(),
+            "--ws-protocol names chat twice; name each subprotocol once".to_owned(),
+        ),
+        (
             vec!["load", "http://127.0.0.1:9/", "--expect", "ok"],
             "--expect is for WebSocket; drop it, or give a URL that starts with ws:// or wss://".to_owned(),
         ),
