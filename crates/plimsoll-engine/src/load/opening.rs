@@ -218,6 +218,16 @@ impl Worker {
         now: Nanos,
     ) {
         self.count_failed_opening(index, class, now);
+        if matches!(
+            class,
+            ErrorClass::TlsUntrusted
+                | ErrorClass::TlsAlert
+                | ErrorClass::TlsHandshake
+                | ErrorClass::TlsClosed
+                | ErrorClass::AlpnMismatch
+        ) {
+            self.tell_fault(detail);
+        }
         let hot = &mut self.conns[index];
         let (destination, was_replacing) = (hot.destination, hot.replaces);
         let is_recorded = self.rows.records(index);

@@ -30,8 +30,8 @@ pub(crate) const fn for_class(class: ErrorClass) -> &'static str {
              certificate (--cert, --key), another name (--sni) or version (--tls)"
         }
         ErrorClass::TlsUntrusted => {
-            "the certificate is not trusted: name its issuer with --cacert, or skip the check \
-             with --insecure"
+            "the certificate is not trusted: see the first fault; name its issuer with --cacert, or \
+             skip the check with --insecure"
         }
         ErrorClass::TlsHandshake => {
             "no TLS version, group or cipher in common: is it a TLS port? else try --tls, --groups"
