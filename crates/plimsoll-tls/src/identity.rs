@@ -89,7 +89,10 @@ fn is_encrypted(key_pem: &str) -> bool {
     let is_key = |line: &&str| line.starts_with("-----BEGIN ") && line.contains("PRIVATE KEY");
     let mut lines = key_pem.lines().map(str::trim).skip_while(|line| !is_key(line));
     let begins = lines.next().is_some_and(|line| line.contains("ENCRYPTED"));
-    begins || lines.next().is_some_and(|line| line.starts_with("Proc-Type:") && line.contains("ENCRYPTED"))
+    begins
+        || lines
+            .next()
+            .is_some_and(|line| line.starts_with("Proc-Type:") && line.contains("ENCRYPTED"))
 }
 
 /// The certificates in `roots_pem` as trust anchors.
@@ -161,7 +164,8 @@ mod tests {
         };
         let damaged = good.chain_pem.replacen("MII", "!!!", 1);
         let not_der = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-        let pkcs8 = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
+        let pkcs8 =
+            "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
         let traditional = "-----BEGIN EC PARAMETERS-----\nAAAA\n-----END EC PARAMETERS-----\n\
                            -----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\
                            DEK-Info: AES-256-CBC,00\n\nAAAA\n-----END EC PRIVATE KEY-----\n";

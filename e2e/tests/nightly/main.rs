@@ -9,6 +9,8 @@ mod cliffs;
 mod collector;
 mod confirm;
 mod deliveries;
+mod differential_http2;
+mod differential_websocket;
 mod grpc;
 mod histograms;
 mod host_limits;

@@ -91,7 +91,8 @@ fn odd_peers_are_named() {
         (setting(4, 0), none, "timeout", "did not raise a flow-control window"),
     ] {
         let url = server(opening, answers);
-        let flags = ["--http", "2", "--rate", "0", "-n", "3", "-c", "1", "-m", "3", "--data", "body"];
+        let flags =
+            ["--http", "2", "--rate", "0", "-n", "3", "-c", "1", "-m", "3", "--data", "body"];
         let waits = ["--linger", "100ms", "--connect-timeout", "100ms"];
         let load = Plimsoll::load(&url, &[&flags[..], &waits].concat()).run();
         let summary = load.summary(99);

@@ -166,7 +166,9 @@ fn messages_that_answer_nothing_are_counted_and_end_no_operation() {
                 Plimsoll::load(&url, &flags).run()
             };
             let skipped = each.to_string();
-            for more in [["--expect", "pong"], ["--expect", "/^p.*g$/"], ["--skip-messages", &skipped]] {
+            for more in
+                [["--expect", "pong"], ["--expect", "/^p.*g$/"], ["--skip-messages", &skipped]]
+            {
                 let load = load(&more);
                 let summary = load.summary(0);
                 summary.assert_all_ok(20);

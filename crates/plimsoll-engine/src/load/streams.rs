@@ -183,7 +183,8 @@ impl Worker {
     fn note_starved(&mut self, connection: u32, now: Nanos) {
         let is_starved = self.demand.is_closed()
             && self.conns[connection].peer == Peer::Open
-            && (self.client(connection)).is_some_and(|client| client.allowed() == 0 && client.open() == 0);
+            && (self.client(connection))
+                .is_some_and(|client| client.allowed() == 0 && client.open() == 0);
         if is_starved {
             let at = now + self.answer_timeout();
             self.conns[connection].beat_due = at;
@@ -533,7 +534,8 @@ impl Worker {
             return false;
         }
         let hot = &self.conns[connection];
-        let (destination, by_peer, was_used) = (hot.destination, hot.peer != Peer::Open, hot.reused);
+        let (destination, by_peer, was_used) =
+            (hot.destination, hot.peer != Peer::Open, hot.reused);
         if by_peer {
             self.count_lifetime(connection, Closer::PeerAnswer, now);
         }

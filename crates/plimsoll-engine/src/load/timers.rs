@@ -70,7 +70,9 @@ impl Worker {
         }
         match self.conns[index].state {
             State::Free => {}
-            State::Idle if self.streams.are_shared() && self.conns[index].beat_due > Nanos::ZERO => {
+            State::Idle
+                if self.streams.are_shared() && self.conns[index].beat_due > Nanos::ZERO =>
+            {
                 self.give_up_starved(index, now);
             }
             State::Idle => self.handle_tickets(index, now),

@@ -313,7 +313,8 @@ fn setting(name: u8, value: u8) -> Vec<u8> {
 #[test]
 fn operations_wait_while_a_server_allows_no_stream() {
     let raised = [setting(3, 0), setting(3, 2)].concat();
-    let server = Scripted::start(move |stream| speak_after(raised.clone(), stream, |_| Does::Answers));
+    let server =
+        Scripted::start(move |stream| speak_after(raised.clone(), stream, |_| Does::Answers));
     let lowered = Scripted::start(|stream| {
         let answer = |id| [&setting(3, 1)[..], &frame(1, 5, id, &[0x88])].concat();
         speak(stream, move |_| Does::Sends(answer));
@@ -342,7 +343,8 @@ fn operations_wait_while_a_server_allows_no_stream() {
 #[test]
 fn a_server_that_ends_every_connection_at_once_is_not_flooded() {
     let away = [setting(3, 9), frame(7, 0, 0, &[0; 8])].concat();
-    let server = Scripted::start(move |stream| speak_after(away.clone(), stream, |_| Does::Nothing));
+    let server =
+        Scripted::start(move |stream| speak_after(away.clone(), stream, |_| Does::Nothing));
     for pacing in [open(500.0, 100), closed(20)] {
         let tally = run(http2(server.address, pacing));
         assert_eq!(tally.errors.get(ErrorClass::H2Refused), tally.scheduled, "{:?}", tally.errors);

@@ -103,10 +103,12 @@ pub(super) fn read_head(block: &[u8], scratch: &mut Vec<u8>) -> Result<AnswerHea
             head.malform(Malformation::Value);
         }
         match name {
-            ":status" => match plain(value, scratch).filter(|digits| digits.len() == 3).and_then(decimal) {
-                Some(status @ 100..) => head.status = Some(status as u16),
-                _ => head.malform(Malformation::Status),
-            },
+            ":status" => {
+                match plain(value, scratch).filter(|digits| digits.len() == 3).and_then(decimal) {
+                    Some(status @ 100..) => head.status = Some(status as u16),
+                    _ => head.malform(Malformation::Status),
+                }
+            }
             "content-length" => match (number(value, scratch), head.content_length) {
                 (Some(length), None) => head.content_length = Some(length),
                 (Some(length), Some(before)) if length == before => {}

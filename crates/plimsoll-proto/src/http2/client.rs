@@ -6,13 +6,13 @@
 use plimsoll_model::ErrorClass;
 use thiserror::Error;
 
+use super::answer::{Malformation, read_head};
 use super::frame::{
     self, ACK, Code, END_HEADERS, END_STREAM, FRAME_BYTES_MAX, Fault, FrameReader, Head, Item,
     Kind, MAX_31, OpenBlock, SETTING_ENABLE_PUSH, SETTING_HEADER_TABLE_SIZE,
     SETTING_INITIAL_WINDOW_SIZE, SETTING_MAX_CONCURRENT_STREAMS, SETTING_MAX_FRAME_SIZE,
     SETTING_MAX_HEADER_LIST_SIZE, fault,
 };
-use super::answer::{Malformation, read_head};
 use super::{BLOCK_BYTES_MAX, PREFACE, REPLIES_BYTES_MAX};
 
 /// What we let a server send on each stream and on the connection before it must wait: a load is never to
@@ -177,7 +177,9 @@ pub enum StreamFault {
     #[error("the server reset a request with {}", .0.name())]
     Reset(Code),
     /// The server has not begun it, however often it was sent.
-    #[error("the server did not begin a request that it was sent: REFUSED_STREAM, or GOAWAY before it")]
+    #[error(
+        "the server did not begin a request that it was sent: REFUSED_STREAM, or GOAWAY before it"
+    )]
     Refused,
     /// The server allowed none.
     #[error("the server allows no request on a connection (SETTINGS_MAX_CONCURRENT_STREAMS 0)")]

@@ -25,7 +25,8 @@ impl Answers {
     ///
     /// In one line, what is wrong with the expression that answers match.
     pub fn new(target: &Target) -> Result<Self, String> {
-        let offers = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("sec-websocket-protocol");
+        let offers =
+            |(name, _): &&(String, String)| name.eq_ignore_ascii_case("sec-websocket-protocol");
         let offered = target.headers.iter().filter(offers);
         let offered = offered.flat_map(|(_, value)| tokens(value.as_bytes())).map(<[u8]>::to_vec);
         let messages = target.websocket.as_ref();
@@ -73,9 +74,11 @@ pub fn expected(wanted: &str) -> Result<String, String> {
                 ));
             }
             Err(_) => {
-                return Err("it begins with a slash, as an expression does, and does not end with \
+                return Err(
+                    "it begins with a slash, as an expression does, and does not end with \
                             one; write a text that begins with a slash as /\\/text/"
-                    .to_owned());
+                        .to_owned(),
+                );
             }
         },
     };

@@ -341,8 +341,7 @@ impl Client {
         let stamp = if is_text { None } else { beginning.stamp() };
         let is_skipped = self.skips > 0;
         self.skips = self.skips.saturating_sub(1);
-        let is_answer =
-            self.answers.contain(self.search.take()) && stamp.is_none() && !is_skipped;
+        let is_answer = self.answers.contain(self.search.take()) && stamp.is_none() && !is_skipped;
         let is_early = std::mem::take(&mut self.began_early);
         if is_answer && self.awaited == Awaited::Message && !is_early {
             self.awaited = Awaited::Nothing;
@@ -433,7 +432,8 @@ mod tests {
     #[test]
     fn a_message_is_split_into_frames() {
         let mut out = Vec::new();
-        let frames = Messages { is_binary: true, payload_bytes_max: Some(2), ..Messages::default() };
+        let frames =
+            Messages { is_binary: true, payload_bytes_max: Some(2), ..Messages::default() };
         message(&mut out, b"abcde", &frames);
         // Heads: binary, continuation, and the last one; each masked.
         assert_eq!([out[0], out[8], out[16]], [0x02, 0x00, 0x80]);

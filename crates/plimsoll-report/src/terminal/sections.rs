@@ -543,9 +543,8 @@ fn passed_rows(page: &mut Page<'_>, title: &str, rows: Vec<(&CheckId, String)>) 
 /// Names the validity checks for which nothing was seen.
 fn not_made(page: &mut Page<'_>, is_made: impl Fn(&'static CheckId) -> bool) -> io::Result<()> {
     // These are only made when there is something to say.
-    let always = |id: &&CheckId| {
-        !matches!(id, CheckId::OwnTimers | CheckId::Pool | CheckId::Unrequested)
-    };
+    let always =
+        |id: &&CheckId| !matches!(id, CheckId::OwnTimers | CheckId::Pool | CheckId::Unrequested);
     let missing: Vec<_> = validity().filter(always).filter(|id| !is_made(id)).collect();
     if missing.is_empty() || missing.len() == validity().filter(always).count() {
         return Ok(());

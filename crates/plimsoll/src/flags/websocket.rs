@@ -31,8 +31,10 @@ pub(crate) struct WebSocketFlags {
 impl WebSocketFlags {
     /// The first flag about answers that was given, if any was.
     pub(crate) fn first_of_answers(&self) -> Option<&'static str> {
-        let given =
-            [(self.expect.is_some(), "--expect"), (self.skip_messages.is_some(), "--skip-messages")];
+        let given = [
+            (self.expect.is_some(), "--expect"),
+            (self.skip_messages.is_some(), "--skip-messages"),
+        ];
         given.into_iter().find_map(|(is_given, name)| is_given.then_some(name))
     }
 

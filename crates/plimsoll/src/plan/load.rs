@@ -316,9 +316,10 @@ fn check_answers(parts: &Parts<'_>) -> Result<(), Stop> {
         _ => return Ok(()),
     };
     match parts.to.request.websocket.first_of_answers() {
-        Some(flag) => {
-            Err(Stop::usage(format_args!("{flag} is about answers to messages"), format_args!("drop it: {why}")))
-        }
+        Some(flag) => Err(Stop::usage(
+            format_args!("{flag} is about answers to messages"),
+            format_args!("drop it: {why}"),
+        )),
         None => Ok(()),
     }
 }

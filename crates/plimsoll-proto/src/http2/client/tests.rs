@@ -37,7 +37,10 @@ fn begun(keys: &[u32], body: &[u8], is_grpc: bool) -> Client {
     assert_eq!(client.handle_bytes(&ready), Ok((ready.len(), ClientProgress::Ready)));
     for key in keys {
         assert!(client.has_room(9));
-        client.begin(*key, &Request { block: &[0x82], body, body_number: *key, is_grpc, is_head: false });
+        client.begin(
+            *key,
+            &Request { block: &[0x82], body, body_number: *key, is_grpc, is_head: false },
+        );
     }
     client
 }
@@ -110,7 +113,10 @@ fn calls_of_grpc_are_judged_by_their_status() {
     let compressed = data(1, &[1, 0, 0, 0, 2, 8, 1], false);
     for (bytes, fault) in [
         (vec![begins.clone(), trailers("0")], StreamFault::NoMessage),
-        (vec![begins.clone(), data(1, &[0, 0, 0, 0, 2, 8], false), trailers("0")], StreamFault::NoMessage),
+        (
+            vec![begins.clone(), data(1, &[0, 0, 0, 0, 2, 8], false), trailers("0")],
+            StreamFault::NoMessage,
+        ),
         (vec![begins.clone(), message.clone(), message, trailers("0")], StreamFault::Messages),
         (vec![begins, compressed, trailers("0")], StreamFault::Compressed),
     ] {
@@ -219,7 +225,10 @@ fn what_is_wrong_with_one_answer_is_named_and_the_others_go_on() {
     // The length of a body that is not sent says nothing.
     for (status, is_head) in [("200", true), ("304", false), ("204", false)] {
         let mut client = begun(&[], b"", false);
-        client.begin(9, &Request { block: &[0x82], body: b"", body_number: 0, is_grpc: false, is_head });
+        client.begin(
+            9,
+            &Request { block: &[0x82], body: b"", body_number: 0, is_grpc: false, is_head },
+        );
         let bytes = head(1, &[(":status", status), ("content-length", "7")], true);
         let all = events(&mut client, &bytes);
         let expected = answer(status.parse().expect("a number"), 0);
@@ -255,13 +264,18 @@ fn an_answer_before_the_end_of_its_request_counts_and_a_reset_behind_it_does_not
 fn a_smaller_header_table_is_confirmed_once() {
     let block_of = |client: &mut Client| {
         let mut out = Vec::new();
-        client.begin(0, &Request { block: &[0x82], body: b"", body_number: 0, is_grpc: false, is_head: false });
+        client.begin(
+            0,
+            &Request { block: &[0x82], body: b"", body_number: 0, is_grpc: false, is_head: false },
+        );
         client.take_output(&mut out);
         let at = out.len() - out.iter().rev().position(|byte| *byte == 0x82).expect("a block");
         // Behind the head of the frame, whose length is its third byte.
         out[at - 2 - usize::from(out[at - 2] == 0x20)..at].to_vec()
     };
-    for (size, first) in [(0, &[0x20, 0x82][..]), (4_095, &[0x20, 0x82]), (4_096, &[0x82]), (1 << 20, &[0x82])] {
+    for (size, first) in
+        [(0, &[0x20, 0x82][..]), (4_095, &[0x20, 0x82]), (4_096, &[0x82]), (1 << 20, &[0x82])]
+    {
         let mut client = Client::default();
         assert!(events(&mut client, &settings(&[(SETTING_HEADER_TABLE_SIZE, size)])).is_ok());
         assert!(block_of(&mut client).ends_with(first), "{size}");
@@ -278,11 +292,17 @@ fn streams_wait_while_none_is_allowed() {
     let mut client = Client::default();
     assert_eq!(events(&mut client, &allow(0)).as_deref(), Ok(&[ClientProgress::Ready][..]));
     assert!(!client.has_room(9) && client.allowed() == 0);
-    assert_eq!(events(&mut client, &allow(2)).as_deref(), Ok(&[ClientProgress::StreamsChanged][..]));
+    assert_eq!(
+        events(&mut client, &allow(2)).as_deref(),
+        Ok(&[ClientProgress::StreamsChanged][..])
+    );
     assert!(client.has_room(9));
     // Fewer than are open: they go on, and none begins.
     for key in [1, 2] {
-        client.begin(key, &Request { block: &[0x82], body: b"", body_number: 0, is_grpc: false, is_head: false });
+        client.begin(
+            key,
+            &Request { block: &[0x82], body: b"", body_number: 0, is_grpc: false, is_head: false },
+        );
     }
     assert!(events(&mut client, &allow(1)).is_ok());
     assert!(events(&mut client, &head(1, &[(":status", "200")], true)).is_ok());
