@@ -101,7 +101,9 @@ fn openings() -> Vec<Case> {
         opens("an acknowledgement first", frame(SETTINGS, ACK, 0, &[])).is("h2-malformed"),
         opens("HTTP/1.1", b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n".to_vec())
             .is("h2-malformed"),
-        opens("no streams", settings(&[(3, 0)])).is("h2-refused"),
+        opens("no streams", settings(&[(3, 0)])).is("h2-refused").argued(
+            "RFC 9113 5.1.2: none may begin; the others send theirs before they know of it",
+        ),
         opens("no streams at first", [settings(&[(3, 0)]), settings(&[(3, 1)])].concat()),
         opens("one stream", settings(&[(3, 1)])),
         opens("no header table", settings(&[(1, 0)])),
@@ -139,9 +141,7 @@ fn heads() -> Vec<Case> {
         answers("a path", |id| last_head(id, &[0x88, 0x84])).is("h2-malformed"),
         answers("a capital letter", |id| with(id, "Server", "x")).is("h2-malformed"),
         answers("a line feed", |id| with(id, "x", "a\nb: c")).is("h2-malformed"),
-        answers("white space before a value", |id| with(id, "x", " a"))
-            .is("h2-malformed")
-            .argued("RFC 9113 8.2.1: a value must not begin or end with white space"),
+        answers("white space before a value", |id| with(id, "x", " a")).is("h2-malformed"),
         answers("Connection", |id| with(id, "connection", "close")).is("h2-malformed"),
         answers("Transfer-Encoding", |id| with(id, "transfer-encoding", "chunked"))
             .is("h2-malformed"),
@@ -247,7 +247,7 @@ fn serve(case: &'static Case) -> SocketAddr {
 fn plimsoll(server: SocketAddr) -> String {
     let pace = ["--http", "2", "--rate", "0", "-n", "1", "-c", "1"];
     let waits = ["--connect-timeout", "1s", "--linger", "1s"];
-    let ran = Plimsoll::load(&format!("http://{server}/"), &[pace, waits].concat()).run();
+    let ran = Plimsoll::load(&format!("http://{server}/"), &[&pace[..], &waits].concat()).run();
     let summary = Summary::parse(&ran.stdout);
     let classes: Vec<_> = summary.counts("error_classes").into_keys().collect();
     if classes.is_empty() { "ok".to_owned() } else { classes.join(", ") }
