@@ -30,6 +30,7 @@ impl Worker {
             }
             self.reopen_closed_loop(destination, now);
         }
+        self.feed_starved(now);
     }
 
     /// The next operation of a connection whose last one has ended; false when there is none.

@@ -178,27 +178,51 @@ impl Worker {
         self.note_starved(connection, now);
     }
 
-    /// A closed loop has no operations but those on its connections. One that may begin none is given up when an answer
-    /// to it would be.
+    /// A closed loop has no operations but those on its connections: what they would carry waits while the server allows
+    /// nothing, and fails when an answer to it would be given up.
     fn note_starved(&mut self, connection: u32, now: Nanos) {
         let is_starved = self.demand.is_closed()
             && self.conns[connection].peer == Peer::Open
-            && (self.client(connection))
+            && self
+                .client(connection)
                 .is_some_and(|client| client.allowed() == 0 && client.open() == 0);
-        if is_starved {
+        if !is_starved {
+            return;
+        }
+        let (most, destination) =
+            (self.streams.most.unwrap_or(1), self.conns[connection].destination);
+        while self.pools.of(destination).waits_for_fewer_than(most)
+            && let Some(op) = self.take_closed_op(destination, now)
+        {
+            self.pools.push_waiting(destination, op);
+        }
+        if self.conns[connection].beat_due == Nanos::ZERO {
             let at = now + self.answer_timeout();
             self.conns[connection].beat_due = at;
             self.conns.rearm(connection, at);
         }
     }
 
-    /// The server has allowed nothing on a connection for as long as an answer is awaited: what would have been sent
-    /// has failed.
+    /// A closed loop begins: connections on which the server allows nothing have their operations wait.
+    pub(super) fn feed_starved(&mut self, now: Nanos) {
+        if !self.streams.are_shared() {
+            return;
+        }
+        for index in 0..self.conns.slab.len() as u32 {
+            let hot = &self.conns[index];
+            if hot.state == State::Idle && hot.beat_due > Nanos::ZERO {
+                self.note_starved(index, now);
+            }
+        }
+    }
+
+    /// The server has allowed nothing on a connection for as long as an answer is awaited.
     pub(super) fn give_up_starved(&mut self, connection: u32, now: Nanos) {
         let class = self.tell_stream_fault(StreamFault::NoneAllowed);
         let destination = self.conns[connection].destination;
+        self.pools.of(destination).note_futile(now);
         for _ in 0..self.streams.most.unwrap_or(1) {
-            let Some(op) = self.fail_closed_op(destination, None, now) else { break };
+            let Some(op) = self.pools.take_waiting(destination) else { break };
             self.meter.count_error(class);
             self.record_failed(op, class, now);
         }
