@@ -15,6 +15,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_engine::server::{self, Answer, Body, Service};
@@ -207,7 +208,7 @@ fn echo(address: SocketAddr, path: &str) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).unwrap();
     let mut out = Vec::new();
     opening(&mut out, &target);
-    let mut switch = Some(Client::new(false));
+    let mut switch = Some(Client::new(Arc::default(), false));
     let mut reader = MessageReader::new(Side::Client);
     let (mut payload, mut first) = (Vec::new(), None);
     let mut buffer = vec![0; 1 << 16];

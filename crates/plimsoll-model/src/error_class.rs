@@ -110,7 +110,7 @@ error_classes! {
     H2Reset = "h2-reset", Peer;
     /// The server ended the connection with GOAWAY and an error.
     H2Goaway = "h2-goaway", Peer;
-    /// The server has not begun the operation, however often it was sent.
+    /// The server has not begun the operation, however often it was sent, or allowed none.
     H2Refused = "h2-refused", Peer;
     /// A call of gRPC ended with another status than 0.
     GrpcStatus = "grpc-status", Peer;

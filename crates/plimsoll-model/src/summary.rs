@@ -177,6 +177,7 @@ pub struct StampSummary {
 #[expect(missing_docs, reason = "see Summary")]
 pub struct PushSummary {
     pub messages: u64,
+    pub surplus: u64,
     pub bytes: u64,
     /// Those of a server on the same clock.
     pub timed: u64,
@@ -559,6 +560,7 @@ impl Summary {
             ws_close: tally.ws_close.iter().map(|(code, n)| (code.to_string(), n)).collect(),
             pushed: (!tally.pushed.is_none()).then(|| PushSummary {
                 messages: tally.pushed.messages,
+                surplus: tally.pushed.surplus,
                 bytes: tally.pushed.bytes,
                 timed: tally.spans.pushed.count(),
                 delay_ms: (&tally.spans.pushed).into(),

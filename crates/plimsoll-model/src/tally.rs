@@ -112,11 +112,14 @@ impl AfterWindow {
     }
 }
 
-/// Messages of WebSocket that nothing of ours asked for.
+/// Messages of WebSocket that answer nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PushCounts {
     /// Messages.
     pub messages: u64,
+    /// Those of them that nothing distinguishes from answers: more messages came than were sent. In loads only.
+    #[serde(default)]
+    pub surplus: u64,
     /// Their payload.
     pub bytes: u64,
 }
@@ -218,9 +221,9 @@ pub struct StreamCounts {
     /// are not shared.
     #[serde(default)]
     pub each: u32,
-    /// The fewest that a server let a connection have, where that is less; 0 where it is not.
-    #[serde(default)]
-    pub allowed: u32,
+    /// The fewest that a server allowed on a connection, if that is less; it may be 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<u32>,
     /// GOAWAY frames received.
     pub goaways: u64,
     /// Streams that the server reset.
@@ -230,6 +233,9 @@ pub struct StreamCounts {
     /// Times that an operation was sent again which the server had not begun, by GOAWAY or
     /// REFUSED_STREAM. Its intended start stays.
     pub requeued: u64,
+    /// Those given up whose body waited for the server's flow-control windows.
+    #[serde(default)]
+    pub blocked: u64,
 }
 
 impl StreamCounts {
@@ -240,19 +246,20 @@ impl StreamCounts {
 
     /// Whether something other than an answer has ended one.
     pub const fn has_ended(&self) -> bool {
-        self.goaways + self.resets_received + self.resets_sent + self.requeued > 0
+        self.goaways + self.resets_received + self.resets_sent + self.requeued + self.blocked > 0
     }
 
     fn merge(&mut self, other: &Self) {
         self.each = self.each.max(other.each);
         self.allowed = match (self.allowed, other.allowed) {
-            (0, allowed) | (allowed, 0) => allowed,
-            (ours, theirs) => ours.min(theirs),
+            (None, allowed) | (allowed, None) => allowed,
+            (Some(ours), Some(theirs)) => Some(ours.min(theirs)),
         };
         self.goaways += other.goaways;
         self.resets_received += other.resets_received;
         self.resets_sent += other.resets_sent;
         self.requeued += other.requeued;
+        self.blocked += other.blocked;
     }
 }
 
@@ -596,7 +603,8 @@ impl Tally {
     /// streams.
     pub fn slots_max(&self) -> u64 {
         let StreamCounts { each, allowed, .. } = self.streams;
-        let most = if allowed > 0 { allowed.min(each) } else { each };
+        // A server that allows none at first may allow more later.
+        let most = allowed.filter(|allowed| *allowed > 0).map_or(each, |allowed| allowed.min(each));
         self.connections.held_max * u64::from(most.max(1))
     }
 
@@ -666,6 +674,7 @@ impl Tally {
             self.grpc_status.add(status, answers);
         }
         self.pushed.messages += other.pushed.messages;
+        self.pushed.surplus += other.pushed.surplus;
         self.pushed.bytes += other.pushed.bytes;
         self.deliveries.merge(&other.deliveries);
         self.pings.merge(&other.pings);
@@ -785,11 +794,12 @@ mod tests {
             (tally.streams.each, tally.streams.allowed) = (each, allowed);
             tally
         };
-        assert_eq!([of(0, 0), of(50, 0), of(50, 20)].map(|tally| tally.slots_max()), [3, 150, 60]);
-        let mut both = of(50, 0);
-        both.merge_following(&of(50, 20));
-        both.merge_following(&of(50, 30));
-        assert_eq!(both.streams.allowed, 20);
+        let slots = [of(0, None), of(50, None), of(50, Some(20)), of(50, Some(0))];
+        assert_eq!(slots.map(|tally| tally.slots_max()), [3, 150, 60, 150]);
+        let mut both = of(50, None);
+        both.merge_following(&of(50, Some(20)));
+        both.merge_following(&of(50, Some(30)));
+        assert_eq!(both.streams.allowed, Some(20));
     }
 
     fn one_end(now: u64) -> Tally {

@@ -11,7 +11,7 @@ use plimsoll_model::{ErrorClass, Nanos};
 use thiserror::Error;
 
 use crate::http1::{self, ResponseError, ResponseParser};
-use crate::http2::{self, ClientProgress, Http2Error, StreamEnd};
+use crate::http2::{self, ClientProgress, Http2Error, StreamEnd, StreamFault};
 use crate::mqtt::{self, MqttError, WindowProgress};
 use crate::script::{self, Program, ScriptFault};
 use crate::websocket::{self, Push, WebSocketError};
@@ -53,6 +53,8 @@ pub enum Expected {
         block_bytes: u32,
         /// It is a call of gRPC.
         is_grpc: bool,
+        /// It answers HEAD.
+        is_head: bool,
     },
     /// A message of WebSocket.
     Message,
@@ -103,8 +105,11 @@ pub enum Progress {
     Complete(Answer),
     /// The server closes a WebSocket, with this code where it gives one.
     Closed(Option<u16>),
-    /// WebSocket: the server has sent a message of its own accord.
+    /// WebSocket: the server has sent a message that is no answer.
     Pushed(Push),
+    /// WebSocket: the server has sent a message, with so many bytes, that would have been an answer if one had been
+    /// awaited.
+    Surplus(u32),
     /// The broker has delivered a message; see [`mqtt::Window::delivery`].
     Delivered,
     /// A ping that is no operation is answered; see [`Conversation::ping_aside`].
@@ -123,6 +128,8 @@ pub enum StreamProgress {
     Began(u32),
     /// It is over.
     Ended(u32, Answer),
+    /// It has failed, and others go on.
+    Failed(u32, StreamFault),
     /// The server has not begun it: it may be sent again.
     Untouched(u32),
     /// The server allows another number of them than before.
@@ -157,6 +164,14 @@ impl Shared<'_> {
         }
     }
 
+    /// Size of the header fields of a request that the server accepts, if it has said so.
+    pub const fn header_bytes_max(&self) -> Option<u32> {
+        match self {
+            Self::Http2(client) => client.header_bytes_max(),
+            Self::Mqtt(_) => None,
+        }
+    }
+
     /// Operations that are not over.
     pub fn open(&self) -> usize {
         match self {
@@ -186,6 +201,14 @@ impl Shared<'_> {
         match self {
             Self::Http2(client) => client.reset(key),
             Self::Mqtt(window) => window.give_up(key),
+        }
+    }
+
+    /// Whether the operation of `key` waits for the server to take the rest of its body.
+    pub fn awaits_window(&self, key: u32) -> bool {
+        match self {
+            Self::Http2(client) => client.awaits_window(key),
+            Self::Mqtt(_) => false,
         }
     }
 
@@ -265,23 +288,15 @@ impl Answer {
         Self { status, grpc_status: None, keep_alive, body_bytes, failed }
     }
 
-    /// Of a stream of HTTP/2 that ended in another way than untouched.
-    const fn of_stream(end: StreamEnd) -> Self {
-        match end {
-            StreamEnd::Answer { status, body_bytes, grpc_status: None } => {
-                Self::of_http(&http1::Response { status, keep_alive: true, body_bytes })
-            }
-            StreamEnd::Answer { status, body_bytes, grpc_status } => {
-                let failed = match grpc_status {
-                    Some(0) => None,
-                    _ => Some(ErrorClass::GrpcStatus),
-                };
-                Self { status, grpc_status, keep_alive: true, body_bytes, failed }
-            }
-            StreamEnd::Reset(_) => Self::plain(0, Some(ErrorClass::H2Reset)),
-            StreamEnd::Malformed => Self::plain(0, Some(ErrorClass::H2Malformed)),
-            StreamEnd::Untouched => Self::plain(0, Some(ErrorClass::H2Refused)),
-        }
+    /// Of a stream of HTTP/2.
+    const fn of_stream(status: u16, body_bytes: u64, grpc_status: Option<u8>) -> Self {
+        let response = http1::Response { status, keep_alive: true, body_bytes };
+        let failed = match grpc_status {
+            None => return Self::of_http(&response),
+            Some(0) => None,
+            Some(_) => Some(ErrorClass::GrpcStatus),
+        };
+        Self { status, grpc_status, keep_alive: true, body_bytes, failed }
     }
 
     /// Of a protocol that knows only success, or failure of this class.
@@ -368,12 +383,13 @@ pub fn outgoing(
                 true => bytes.extend_from_slice(&http2::request::grpc_message(&target.body)),
                 false => bytes.extend_from_slice(&target.body),
             }
-            Expected::Stream { block_bytes, is_grpc }
+            Expected::Stream { block_bytes, is_grpc, is_head: target.method == "HEAD" }
         }
         // The ping is written when it is expected.
         (Protocol::Http2, Operation::Beat) => Expected::Pong,
         (Protocol::WebSocket, Operation::Exchange) => {
-            websocket::message(&mut bytes, &target.body, target.websocket.unwrap_or_default());
+            let messages = target.websocket.clone().unwrap_or_default();
+            websocket::message(&mut bytes, &target.body, &messages);
             Expected::Message
         }
         (Protocol::WebSocket, Operation::Beat) => {
@@ -490,10 +506,15 @@ impl Conversation {
             Protocol::Http1 => Self::Http1(ResponseParser::new()),
             // Where the connection is, is what it goes on from.
             Protocol::Http2 => Self::Http2(Box::default()),
-            Protocol::WebSocket => Self::WebSocket(Box::new(websocket::Client::new(is_greeted))),
+            Protocol::WebSocket => Self::of_websocket(Arc::default(), is_greeted),
             Protocol::Mqtt if is_greeted => Self::Mqtt(mqtt::Client::new(version)),
             Protocol::Mqtt => Self::MqttOpening(Box::new(mqtt::Opening::new(version))),
         }
+    }
+
+    /// For a WebSocket, on which the opening is sent, or with `is_switched` answered.
+    pub fn of_websocket(answers: Arc<websocket::Answers>, is_switched: bool) -> Self {
+        Self::WebSocket(Box::new(websocket::Client::new(answers, is_switched)))
     }
 
     /// For a connection to a broker with several publishes at once, on which nothing was sent yet.
@@ -618,6 +639,7 @@ impl Conversation {
                             Progress::Complete(Answer::plain(bytes, None))
                         }
                         websocket::ClientProgress::Pushed(push) => Progress::Pushed(push),
+                        websocket::ClientProgress::Surplus(bytes) => Progress::Surplus(bytes),
                         websocket::ClientProgress::Closed(code) => Progress::Closed(code),
                     },
                 ))
@@ -746,7 +768,10 @@ fn of_streams(client: &http2::Client, progress: ClientProgress) -> Progress {
         ClientProgress::StreamsChanged => StreamProgress::RoomChanged,
         ClientProgress::Began(key) => StreamProgress::Began(key),
         ClientProgress::Ended(key, StreamEnd::Untouched) => StreamProgress::Untouched(key),
-        ClientProgress::Ended(key, end) => StreamProgress::Ended(key, Answer::of_stream(end)),
+        ClientProgress::Ended(key, StreamEnd::Fault(fault)) => StreamProgress::Failed(key, fault),
+        ClientProgress::Ended(key, StreamEnd::Answer { status, body_bytes, grpc_status }) => {
+            StreamProgress::Ended(key, Answer::of_stream(status, body_bytes, grpc_status))
+        }
         ClientProgress::Draining => StreamProgress::Draining,
     })
 }

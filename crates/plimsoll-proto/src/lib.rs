@@ -9,6 +9,7 @@ pub mod conversation;
 pub mod http1;
 pub mod http2;
 pub mod mqtt;
+mod pattern;
 pub mod proxy_header;
 pub mod script;
 pub mod websocket;

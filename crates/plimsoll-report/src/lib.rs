@@ -27,5 +27,10 @@ pub use progress::Progress;
 pub use terminal::{JobLog, Style, findings};
 pub use whole_file::WholeFile;
 
+/// The line for what was wrong with the first connection or answer that was no good.
+fn fault_line(what: &str) -> String {
+    format!("first fault: {what}")
+}
+
 #[cfg(test)]
 mod fixtures;

@@ -155,6 +155,7 @@ impl State {
             | Event::TimersProbed(_)
             | Event::SearchEnded(_)
             | Event::Rows(_) => None,
+            Event::Fault(what) => Some(clean(&crate::fault_line(what))),
             Event::Note(text) => Some(clean(text)),
         }
     }

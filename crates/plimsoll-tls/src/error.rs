@@ -17,6 +17,11 @@ pub enum ConfigError {
     /// A PEM text without a private key in it.
     #[error("no private key in the key's PEM; expected -----BEGIN PRIVATE KEY-----")]
     NoKey,
+    /// A private key that is encrypted.
+    #[error(
+        "the private key is encrypted, and no passphrase is asked for; decrypt it with `openssl pkey -in KEY -out PLAIN`"
+    )]
+    EncryptedKey,
     /// A PEM text that is damaged.
     #[error("the PEM of the {subject} is damaged: {reason}")]
     BadPem {
@@ -33,7 +38,7 @@ pub enum ConfigError {
         /// What is wrong with it.
         reason: String,
     },
-    /// A key that is not usable; encrypted keys end here too.
+    /// A key that is not usable.
     #[error(
         "the private key cannot be used: {reason}; give an unencrypted RSA, ECDSA or Ed25519 key"
     )]
@@ -180,9 +185,11 @@ fn why_untrusted(error: &CertificateError) -> String {
         #[expect(deprecated, reason = "rustls may still give it")]
         E::BadSignature
         | E::UnsupportedSignatureAlgorithm
-        | E::UnsupportedSignatureAlgorithmContext { .. }
         | E::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
             "the certificate trusted here under its issuer's name has not signed it".to_owned()
+        }
+        E::UnsupportedSignatureAlgorithmContext { signature_algorithm_id, .. } => {
+            format!("it, or one of its issuers, is signed with {}", weak(signature_algorithm_id))
         }
         E::Expired => "it has expired".to_owned(),
         E::NotValidYet => "it is not valid yet".to_owned(),
@@ -191,6 +198,21 @@ fn why_untrusted(error: &CertificateError) -> String {
                 .to_owned()
         }
         other => other.to_string(),
+    }
+}
+
+/// What a signature is made with that is not accepted, by the bytes of its object identifier.
+fn weak(id: &[u8]) -> &'static str {
+    const RSA_MD5: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x04];
+    const RSA_SHA1: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x05];
+    const ECDSA_SHA1: &[u8] = &[0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x04, 0x01];
+    let has = |oid: &[u8]| id.windows(oid.len()).any(|part| part == oid);
+    if has(RSA_SHA1) || has(ECDSA_SHA1) {
+        "SHA-1, which is not accepted any more"
+    } else if has(RSA_MD5) {
+        "MD5, which is not accepted any more"
+    } else {
+        "an algorithm that is not accepted"
     }
 }
 
@@ -246,12 +268,23 @@ mod tests {
         }
     }
 
+    fn weakly_signed(id: &[u8]) -> CertificateError {
+        CertificateError::UnsupportedSignatureAlgorithmContext {
+            signature_algorithm_id: id.to_vec(),
+            supported_algorithms: Vec::new(),
+        }
+    }
+
     #[test]
     fn common_faults_of_certificates_are_told_in_words() {
         for (error, part) in [
             (CertificateError::UnknownIssuer, "has issued it"),
             (CertificateError::Expired, "has expired"),
             (CertificateError::BadSignature, "has not signed it"),
+            (weakly_signed(&[6, 9, 0x2A, 0x86, 0x48, 0x86, 0xF7, 13, 1, 1, 5]), "with SHA-1"),
+            (weakly_signed(&[0x2A, 0x86, 0x48, 0xCE, 0x3D, 4, 1]), "with SHA-1"),
+            (weakly_signed(&[0x2A, 0x86, 0x48, 0x86, 0xF7, 13, 1, 1, 4]), "with MD5"),
+            (weakly_signed(&[0x2A]), "an algorithm that is not accepted"),
         ] {
             let error = rustls::Error::InvalidCertificate(error);
             let text = TlsError::from_rustls(&error, true).to_string();

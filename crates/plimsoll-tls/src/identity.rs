@@ -57,6 +57,9 @@ pub(crate) fn certified_key(
     provider: &CryptoProvider,
 ) -> Result<Arc<CertifiedKey>, ConfigError> {
     let chain = certificates(&identity.chain_pem, CHAIN)?;
+    if is_encrypted(&identity.key_pem) {
+        return Err(ConfigError::EncryptedKey);
+    }
     let key =
         PrivateKeyDer::from_pem_slice(identity.key_pem.as_bytes()).map_err(
             |error| match error {
@@ -79,6 +82,17 @@ pub(crate) fn certified_key(
             Err(ConfigError::BadCertificate { subject: CHAIN, reason: error.to_string() })
         }
     }
+}
+
+/// Whether the first key of a PEM text is encrypted: PKCS #8, or the traditional form of OpenSSL.
+fn is_encrypted(key_pem: &str) -> bool {
+    let is_key = |line: &&str| line.starts_with("-----BEGIN ") && line.contains("PRIVATE KEY");
+    let mut lines = key_pem.lines().map(str::trim).skip_while(|line| !is_key(line));
+    let begins = lines.next().is_some_and(|line| line.contains("ENCRYPTED"));
+    begins
+        || lines
+            .next()
+            .is_some_and(|line| line.starts_with("Proc-Type:") && line.contains("ENCRYPTED"))
 }
 
 /// The certificates in `roots_pem` as trust anchors.
@@ -150,6 +164,11 @@ mod tests {
         };
         let damaged = good.chain_pem.replacen("MII", "!!!", 1);
         let not_der = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        let pkcs8 =
+            "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
+        let traditional = "-----BEGIN EC PARAMETERS-----\nAAAA\n-----END EC PARAMETERS-----\n\
+                           -----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\
+                           DEK-Info: AES-256-CBC,00\n\nAAAA\n-----END EC PRIVATE KEY-----\n";
         let no_key = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
         for (chain, key, text) in [
             ("", good.key_pem.as_str(), "no certificate in the PEM"),
@@ -159,6 +178,8 @@ mod tests {
             (damaged.as_str(), good.key_pem.as_str(), "is damaged"),
             (not_der, good.key_pem.as_str(), "certificate chain cannot be used"),
             (good.chain_pem.as_str(), no_key, "private key cannot be used"),
+            (good.chain_pem.as_str(), pkcs8, "is encrypted"),
+            (good.chain_pem.as_str(), traditional, "is encrypted"),
         ] {
             let message = with(chain, key).unwrap_err().to_string();
             assert!(message.contains(text), "{text:?} not in {message:?}");

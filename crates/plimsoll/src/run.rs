@@ -163,6 +163,9 @@ impl Run {
 
     /// Hands an event to every sink.
     pub(crate) fn handle_event(&mut self, event: &Event) {
+        if let Event::Fault(what) = event {
+            self.first_fault.get_or_insert_with(|| what.clone());
+        }
         self.show_event(event);
         self.publisher.handle_event(event);
         if let Some(rows) = &mut self.rows {
@@ -240,11 +243,6 @@ impl Run {
     pub(crate) fn archive_dir(&self) -> Option<String> {
         let whole = self.archive_error.is_none();
         self.archive.as_ref().filter(|_| whole).map(|(_, dir)| dir.display().to_string())
-    }
-
-    /// Stores the first fault of a load, unless an earlier load had one.
-    pub(crate) fn note_fault(&mut self, fault: Option<&str>) {
-        self.first_fault = self.first_fault.take().or_else(|| fault.map(str::to_owned));
     }
 
     /// Returns the first fault that broke a connection.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use e2e::certificate::Certificate;
@@ -87,10 +88,18 @@ fn nghttpd_answers_what_our_client_asks() {
     };
     file("small", 4);
     file("large", 3_000_000);
+    // Without a header table, which the first block of each connection must confirm.
+    for table in ["4096", "0"] {
+        ask_nghttpd(folder.path(), table);
+    }
+}
+
+fn ask_nghttpd(folder: &Path, table: &str) {
     let certificate = Certificate::new();
     let address = port::free();
     let mut command = Command::new(program::installed("nghttpd"));
-    command.args(["-a", "127.0.0.1", "-d"]).arg(folder.path()).arg(address.port().to_string());
+    command.arg(format!("--header-table-size={table}"));
+    command.args(["-a", "127.0.0.1", "-d"]).arg(folder).arg(address.port().to_string());
     command.arg(certificate.key()).arg(certificate.chain());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let _nghttpd = Guarded::start(&mut command);

@@ -18,6 +18,7 @@ mod hold;
 mod host_watch;
 mod http2;
 mod http2_judges;
+mod http2_peers;
 mod isolation;
 mod joined;
 mod kubernetes;

@@ -104,6 +104,111 @@ fn load_and_hold_speak_websocket() {
     assert!(load.stderr.contains("status 200"), "{}", load.stderr);
 }
 
+/// Reads the opening of a client and switches, with `behind` in the same segment.
+fn switch(stream: &mut TcpStream, behind: &[u8]) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("a request");
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).expect("text");
+    let key = head.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: "));
+    let accept = derive_accept_key(key.expect("a key").as_bytes());
+    let switch = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade";
+    let answer = format!("{switch}\r\nSec-WebSocket-Accept: {accept}\r\n\r\n");
+    stream.write_all(&[answer.as_bytes(), behind].concat()).expect("it reads");
+}
+
+/// A server that sends `behind` with the switch, and `ahead` before its answer to the first message of each connection.
+/// Every message, of 4 bytes, is answered with `pong`, in two fragments with a ping between them.
+fn greeting(behind: &'static [u8], ahead: &'static [u8]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("ws://{}/", listener.local_addr().expect("it is bound"));
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                switch(&mut stream, behind);
+                let mut sent_ahead = ahead;
+                while let Ok([0x81, ..]) = next_frame(&mut stream) {
+                    let answers = [sent_ahead, b"\x01\x02po\x89\x00\x80\x02ng"];
+                    // The client may have ended the connection.
+                    let _ = answers.iter().try_for_each(|answer| stream.write_all(answer));
+                    sent_ahead = b"";
+                }
+            });
+        }
+    });
+    url
+}
+
+/// The next frame of a client that is no pong: head, mask and 4 bytes of payload.
+fn next_frame(stream: &mut TcpStream) -> std::io::Result<[u8; 10]> {
+    let mut frame = [0; 10];
+    loop {
+        stream.read_exact(&mut frame[..6])?;
+        if frame[0] != 0x8A {
+            stream.read_exact(&mut frame[6..])?;
+            return Ok(frame);
+        }
+    }
+}
+
+const HELLO: &[u8] = b"\x81\x05hello";
+
+#[test]
+fn messages_that_answer_nothing_are_counted_and_end_no_operation() {
+    for (behind, ahead, each) in [(HELLO, &b""[..], 1), (b"", HELLO, 1), (HELLO, HELLO, 2)] {
+        for (flags, connections) in [(&["--rate", "0"][..], 2), (&["--rate", "200"], 2)] {
+            let url = greeting(behind, ahead);
+            let load = |more: &[&str]| {
+                let flags = [flags, &["-n", "20", "-c", "2", "--data", "ping"], more].concat();
+                Plimsoll::load(&url, &flags).run()
+            };
+            let skipped = each.to_string();
+            for more in
+                [["--expect", "pong"], ["--expect", "/^p.*g$/"], ["--skip-messages", &skipped]]
+            {
+                let load = load(&more);
+                let summary = load.summary(0);
+                summary.assert_all_ok(20);
+                assert_eq!(summary.count("pushed.messages"), each * connections, "{summary:?}");
+                assert_eq!(summary.count("pushed.surplus"), 0, "{summary:?}");
+                assert!(!load.stderr.contains("unrequested:"), "{}", load.stderr);
+            }
+            // Nothing says what an answer is: the warning does.
+            let load = load(&[]);
+            let summary = load.summary(0);
+            summary.assert_all_ok(20);
+            assert!(summary.count("pushed.surplus") > 0, "{summary:?}");
+            assert!(load.stderr.contains("unrequested:"), "{}", load.stderr);
+            assert!(load.stderr.contains("--expect"), "{}", load.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_message_behind_the_answer_is_seen_without_keep_alive() {
+    // The greeting is the answer to the one message of each connection, and the answer comes after that.
+    let url = greeting(b"", HELLO);
+    let flags = ["--rate", "200", "-n", "20", "-c", "2", "--data", "ping", "--no-keepalive"];
+    let load = Plimsoll::load(&url, &flags).run();
+    let summary = load.summary(0);
+    summary.assert_all_ok(20);
+    assert!(summary.count("pushed.surplus") > 0, "{summary:?}");
+    assert!(load.stderr.contains("unrequested:"), "{}", load.stderr);
+    assert_eq!(summary.count("connections.opened"), 20, "{summary:?}");
+    let exact = [&flags[..], &["--expect", "pong"]].concat();
+    let summary = Plimsoll::load(&url, &exact).run().summary(0);
+    summary.assert_all_ok(20);
+    assert_eq!(summary.count("pushed.messages"), 20, "{summary:?}");
+    assert_eq!(summary.count("pushed.surplus"), 0, "{summary:?}");
+    // Nothing of what the server sends is an answer.
+    let never = ["--expect", "done", "--linger", "100ms", "-n", "4", "-c", "2", "--data", "ping"];
+    let summary = Plimsoll::load(&url, &[&["--rate", "0"], &never[..]].concat()).run().summary(99);
+    summary.assert_all_failed(4, "timeout");
+}
+
 /// A server that accepts `connections` WebSockets and answers each first message with `frame`; what came behind that
 /// message, once the client has ended its side.
 fn answering(frame: &[u8], connections: usize) -> (SocketAddr, JoinHandle<Vec<Vec<u8>>>) {
@@ -112,18 +217,7 @@ fn answering(frame: &[u8], connections: usize) -> (SocketAddr, JoinHandle<Vec<Ve
     let frame = frame.to_vec();
     let serve = move |stream: std::io::Result<TcpStream>| {
         let mut stream = stream.expect("a client");
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            stream.read_exact(&mut byte).expect("a request");
-            head.push(byte[0]);
-        }
-        let head = String::from_utf8(head).expect("text");
-        let key = head.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: "));
-        let accept = derive_accept_key(key.expect("a key").as_bytes());
-        let switch =
-            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade";
-        write!(stream, "{switch}\r\nSec-WebSocket-Accept: {accept}\r\n\r\n").expect("it reads");
+        switch(&mut stream, b"");
         // Head, mask and 4 bytes of payload.
         stream.read_exact(&mut [0; 10]).expect("a message");
         stream.write_all(&frame).expect("it reads");

@@ -309,6 +309,7 @@ const fn threads_may_help(check: &CheckId) -> bool {
             | CheckId::Pool
             | CheckId::PathLoss
             | CheckId::PeerCounters
+            | CheckId::Unrequested
             | CheckId::GeneratorNetwork
             | CheckId::GeneratorMemory
     )

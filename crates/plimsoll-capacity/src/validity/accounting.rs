@@ -97,6 +97,17 @@ pub(super) fn peer_counters(subject: &Subject<'_>) -> Option<Check> {
     Some(Check::new(CheckId::PeerCounters, Level::of(off > PEER_FAIL, off > PEER_WARN), measures))
 }
 
+/// No message came that would have been an answer if one had been awaited. During operations such messages cannot be
+/// distinguished from answers.
+pub(super) fn unrequested(subject: &Subject<'_>) -> Option<Check> {
+    let pushed = subject.tally.pushed;
+    let measures = [
+        Measure::count("messages more than were sent", pushed.surplus).at_most(0.0),
+        Measure::count("unrequested", pushed.messages),
+    ];
+    (pushed.surplus > 0).then(|| Check::new(CheckId::Unrequested, Level::Warn, measures))
+}
+
 /// Nothing failed because of this host.
 pub(super) fn local_errors(subject: &Subject<'_>) -> Check {
     local([&subject.tally.errors, &subject.tally.connection_errors])

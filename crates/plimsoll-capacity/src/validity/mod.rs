@@ -18,6 +18,7 @@
 //! | `reference` | `reference` | with a missed goal |
 //! | `generator-memory` | `memory` | with a missed goal and without stamps |
 //! | `stationarity` | `halves` | never: it does not speak against the generator; a confirmation is repeated, longer |
+//! | `unrequested` | | never: which of the messages were answers is not known |
 //! | `monitor` | `monitor_gap` | never: the evidence is thin, the load was right |
 //! | `co-location` | `shared_cpus` | never |
 //! | `pool` | `pool_grown_in_vain`, `connections_are_fixed` | with a missed goal |
@@ -56,6 +57,7 @@ pub(crate) fn checks(subject: &Subject<'_>) -> Vec<Check> {
         Some(accounting::accounting(subject)),
         open.then(|| accounting::littles_law(subject)).flatten(),
         accounting::peer_counters(subject),
+        accounting::unrequested(subject),
         Some(host::generator_cpu(subject)),
         host::host_cpu(subject),
         host::scheduling(subject),

@@ -165,7 +165,7 @@ pub(super) fn pool(subject: &Subject<'_>) -> Option<Check> {
     if tally.pool_exhausted == 0 {
         return None;
     }
-    let is_allowed = tally.streams.allowed == 0 || !subject.observations.connections_are_fixed;
+    let is_allowed = tally.streams.allowed.is_none() || !subject.observations.connections_are_fixed;
     let mut slow_from = None;
     let mut small = false;
     if let (Some(unloaded), Some(now)) = (subject.context.unloaded, server_time(tally)) {

@@ -558,7 +558,7 @@ fn a_closed_loop_and_a_load_without_goals() {
 fn a_larger_pool_that_carries_no_more_was_not_what_was_missing() {
     let judged = |pool_grown_in_vain| {
         let observations = Observations { pool_grown_in_vain, ..Observations::default() };
-        judged_with_a_full_pool(0, observations)
+        judged_with_a_full_pool(None, observations)
     };
     assert_eq!((judged(false), judged(true)), (Verdict::Invalid, Verdict::Bad));
 }
@@ -569,12 +569,13 @@ fn what_a_server_allows_on_so_many_connections_is_its_limit() {
         let observations = Observations { connections_are_fixed, ..Observations::default() };
         judged_with_a_full_pool(allowed, observations)
     };
-    assert_eq!((judged(0, true), judged(20, false)), (Verdict::Invalid, Verdict::Invalid));
-    assert_eq!(judged(20, true), Verdict::Bad);
+    assert_eq!(judged(None, true), Verdict::Invalid);
+    assert_eq!(judged(Some(20), false), Verdict::Invalid);
+    assert_eq!(judged(Some(20), true), Verdict::Bad);
 }
 
 /// All connections are busy while the server, which allows each so many operations, is as fast as ever.
-fn judged_with_a_full_pool(allowed: u32, observations: Observations) -> Verdict {
+fn judged_with_a_full_pool(allowed: Option<u32>, observations: Observations) -> Verdict {
     let mut measurement = measurement(500, observations);
     measurement.tally.pool_exhausted = 900;
     measurement.tally.streams.allowed = allowed;

@@ -23,13 +23,14 @@ impl Worker {
     /// Gives every idle connection an operation and opens the missing ones.
     pub(super) fn fill_closed_loop(&mut self, now: Nanos) {
         for destination in 0..self.plan.destinations.len() as u32 {
-            while let Some(index) = self.take_idle(destination) {
+            while let Some(index) = self.take_idle(destination, now) {
                 if !self.continue_closed_loop(index, now) {
                     return;
                 }
             }
             self.reopen_closed_loop(destination, now);
         }
+        self.feed_starved(now);
     }
 
     /// The next operation of a connection whose last one has ended; false when there is none.

@@ -8,6 +8,7 @@ use plimsoll_model::target::{MqttVersion, Protocol};
 use plimsoll_proto::conversation::{Conversation, Shared};
 use plimsoll_proto::http2::Rest;
 use plimsoll_proto::script::Program;
+use plimsoll_proto::websocket::Answers;
 use plimsoll_sys::ports::Lease;
 use plimsoll_sys::socket::Socket;
 
@@ -68,7 +69,8 @@ pub(crate) struct ConnHot {
     /// Actual send of the current operation. While idle: since when. While opening: the SYN.
     pub(crate) since: Nanos,
     /// Holds: when its next heartbeat is due; [`Nanos::MAX`] for never, 0 until it is usable. Scripts: when an
-    /// idle connection has rested; 0 where it does not rest.
+    /// idle connection has rested; 0 where it does not rest. HTTP/2, closed loops: when an idle connection on which the
+    /// server allows nothing is given up; 0 if it allows something.
     pub(crate) beat_due: Nanos,
     // ---- 24 bytes: progress
     /// Request bytes (before encryption) already handed to the kernel or to TLS.
@@ -154,6 +156,8 @@ struct Parsers {
     are_shared: bool,
     /// Of a script.
     program: Option<Arc<Program>>,
+    /// Of WebSocket.
+    answers: Arc<Answers>,
     parsers: Vec<Conversation>,
     free: Vec<u32>,
     /// HTTP/2, by slot: where connections without a parser are.
@@ -182,6 +186,9 @@ impl Parsers {
             Some(program) => Conversation::of_script(Arc::clone(program)),
             None if self.protocol == Protocol::Mqtt && self.are_shared => {
                 Conversation::of_window(self.mqtt)
+            }
+            None if self.protocol == Protocol::WebSocket => {
+                Conversation::of_websocket(Arc::clone(&self.answers), is_greeted)
             }
             None => Conversation::new(self.protocol, self.mqtt, is_greeted),
         }
@@ -251,6 +258,10 @@ impl Slab {
                 // A script that cannot be compiled was refused when the plan was made.
                 program: (plan.script())
                     .map(|script| Arc::new(Program::new(script).unwrap_or_default())),
+                // As an expression.
+                answers: (plan.targets.first())
+                    .map(|target| Arc::new(Answers::new(target).unwrap_or_default()))
+                    .unwrap_or_default(),
                 parsers: Vec::new(),
                 free: Vec::new(),
                 rests: match plan.protocol() {

@@ -6,9 +6,8 @@ use plimsoll_model::target::{Filling, Protocol};
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::conversation::{Answer, Expected, Progress};
 use plimsoll_proto::http1::ResponseError;
-use plimsoll_proto::websocket::{Push, WebSocketError};
+use plimsoll_proto::websocket::WebSocketError;
 use plimsoll_sys::Errno;
-use plimsoll_sys::clock::monotonic_ns;
 use plimsoll_sys::poll::Ready;
 
 use super::classify::{exchange_error, opening_error};
@@ -387,7 +386,12 @@ impl Worker {
             return bytes.len();
         }
         let read = self.conns.slab.parser(index).handle_bytes(bytes, &mut self.reply);
-        if begins && !matches!(read, Ok((_, Progress::Pushed(_) | Progress::Alive))) {
+        if begins
+            && !matches!(
+                read,
+                Ok((_, Progress::Pushed(_) | Progress::Surplus(_) | Progress::Alive))
+            )
+        {
             let hot = &mut self.conns[index];
             hot.answer_begun = true;
             let request_began = hot.since + Nanos(u64::from(hot.offset_us) * 1000);
@@ -418,6 +422,7 @@ impl Worker {
                         self.handle_answer(index, &answer, is_exact, now);
                     }
                     Progress::Pushed(push) => self.count_push(index, &push),
+                    Progress::Surplus(bytes) => self.count_surplus(index, bytes),
                     Progress::Delivered => self.count_delivery(index),
                     Progress::Alive => self.count_pong(index, now),
                     Progress::Closed(code) => self.handle_close_frame(index, code, now),
@@ -463,21 +468,6 @@ impl Worker {
         }
     }
 
-    /// A server's message that nothing awaits. Its delay is known where the server reads the clock of this host.
-    fn count_push(&mut self, index: u32, push: &Push) {
-        let clock = self.clock;
-        let tally = self.meter.tally();
-        tally.pushed.messages += 1;
-        tally.pushed.bytes += u64::from(push.bytes);
-        if push.clock != 0 && push.clock == clock {
-            let now = Nanos(monotonic_ns());
-            tally.spans.pushed.record(now.since(push.sent));
-        }
-        if self.conns[index].state == State::Idle {
-            self.conns.slab.return_idle_parser(index);
-        }
-    }
-
     /// Nothing more is to be said to this server on this connection.
     fn part_from(&mut self, index: u32) {
         let hot = &mut self.conns[index];
@@ -488,6 +478,9 @@ impl Worker {
 
     /// The server closes a WebSocket, and has been answered.
     fn handle_close_frame(&mut self, index: u32, code: Option<u16>, now: Nanos) {
+        if self.end_listening(index) {
+            return;
+        }
         self.meter.tally().ws_close.add(code.unwrap_or(NO_CLOSE_CODE), 1);
         self.part_from(index);
         if self.conns[index].state != State::Busy {
@@ -545,12 +538,18 @@ impl Worker {
 
     /// What the server sent on an idle connection ends it.
     fn end_idle(&mut self, index: u32, class: ErrorClass, now: Nanos) {
+        if self.end_listening(index) {
+            return;
+        }
         self.count_lifetime(index, Closer::PeerAnswer, now);
         self.meter.tally().connection_errors.count(class);
         self.close_and_refill(index, Some(class), now);
     }
 
     fn handle_end_of_stream(&mut self, index: u32, now: Nanos) {
+        if self.end_listening(index) {
+            return;
+        }
         if self.conns[index].state == State::Closing {
             // Our FIN was first: the port stays in TIME_WAIT here.
             self.meter.tally().connections.finished += 1;
@@ -605,6 +604,9 @@ impl Worker {
 
     /// A system call on the socket failed.
     fn handle_lost(&mut self, index: u32, errno: Errno, now: Nanos) {
+        if self.end_listening(index) {
+            return;
+        }
         self.conns[index].peer = Peer::Ended;
         match self.conns[index].state {
             State::Free => {}
@@ -658,6 +660,7 @@ impl Worker {
         } else {
             self.expect_deliveries(index);
             self.meter.count_ok(corrected, uncorrected, stamped, self.plan.deadline);
+            self.unrequested.note_answer(uncorrected);
             if self.plan.session.is_some() && !self.demand.is_hold() && ops_total == 1 {
                 self.meter.tally().spans.syn_to_last_byte.record(uncorrected);
             }
@@ -698,7 +701,9 @@ impl Worker {
                 (true, false) => Some(self.excess()),
                 _ => None,
             };
-            self.close_and_refill(index, loss, now);
+            if loss.is_some() || !self.listen(index, now) {
+                self.close_and_refill(index, loss, now);
+            }
             self.keep_pool_full(destination, now);
         }
     }

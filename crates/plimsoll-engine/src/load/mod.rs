@@ -51,6 +51,7 @@ mod sweep;
 mod sweeping;
 mod timers;
 mod trim;
+mod unrequested;
 mod worker;
 
 use control::{Control, WorkerEvent};

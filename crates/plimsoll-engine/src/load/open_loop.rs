@@ -45,7 +45,7 @@ impl Worker {
                 return;
             }
         } else if !pool.is_awaited()
-            && let Some(index) = self.take_idle(destination)
+            && let Some(index) = self.take_idle(destination, now)
         {
             let free_since = self.conns[index].since;
             self.send_op(index, op, free_since, now);
@@ -55,10 +55,11 @@ impl Worker {
     }
 
     /// The idle connection whose turn it is.
-    pub(super) fn take_idle(&mut self, destination: u32) -> Option<u32> {
+    pub(super) fn take_idle(&mut self, destination: u32, now: Nanos) -> Option<u32> {
         while let Some(token) = self.pools.of(destination).idle.pop_front() {
             if let Some(index) = self.conns.slab.index_of(token)
                 && self.leave_ring(index)
+                && self.read_unrequested(index, now)
             {
                 debug_assert_eq!(self.conns[index].state, State::Idle);
                 return Some(index);

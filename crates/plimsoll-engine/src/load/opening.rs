@@ -219,6 +219,16 @@ impl Worker {
         now: Nanos,
     ) {
         self.count_failed_opening(index, class, now);
+        if matches!(
+            class,
+            ErrorClass::TlsUntrusted
+                | ErrorClass::TlsAlert
+                | ErrorClass::TlsHandshake
+                | ErrorClass::TlsClosed
+                | ErrorClass::AlpnMismatch
+        ) {
+            self.tell_fault(detail);
+        }
         let hot = &mut self.conns[index];
         let (destination, was_replacing) = (hot.destination, hot.replaces);
         let is_recorded = self.rows.records(index);
@@ -241,7 +251,9 @@ impl Worker {
     pub(super) fn close(&mut self, index: u32, reset: bool) {
         let hot = &self.conns[index];
         let is_held = matches!(hot.state, State::Idle | State::Busy | State::Closing);
-        self.pools.close(hot.destination, is_held);
+        if !self.is_listener(index) {
+            self.pools.close(hot.destination, is_held);
+        }
         self.streams.forget(index);
         self.keep_alive.forget(index);
         if !reset && is_held && self.protocol != Protocol::Http1 {

@@ -7,6 +7,7 @@ use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{LoadPlan, MqttPlan, Pacing};
 use plimsoll_model::target::{Filling, Protocol, STAMP_BYTES, Target, Template};
 use plimsoll_proto::conversation::{self, Expected, Operation, Outgoing};
+use plimsoll_proto::http2;
 use plimsoll_proto::mqtt::Needs;
 
 use super::deliveries::{number_of, of_load};
@@ -28,6 +29,17 @@ pub(super) struct Request {
 }
 
 impl Request {
+    /// Size of the header fields of HTTP/2, as its settings count it.
+    fn header_bytes(&self) -> u64 {
+        match self.expected {
+            Expected::Stream { block_bytes, .. } => {
+                let block = self.bytes.get(..block_bytes as usize).unwrap_or_default();
+                http2::request::header_bytes(block)
+            }
+            _ => 0,
+        }
+    }
+
     /// The body, where it is sent apart from what is before it.
     pub(super) fn body(&self) -> &[u8] {
         match self.expected {
@@ -186,6 +198,11 @@ impl Requests {
             conversation::greeting(&mut bytes, target, plan.mqtt.as_ref(), &filling);
         }
         bytes
+    }
+
+    /// The largest size of the header fields of a request of HTTP/2, as its settings count it.
+    pub(super) fn header_bytes_max(&self) -> u64 {
+        self.all.iter().map(Request::header_bytes).max().unwrap_or(0)
     }
 
     /// The target whose turn it is.

@@ -13,7 +13,7 @@ use plimsoll_model::tally::Tally;
 use plimsoll_model::target::Protocol;
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::conversation::{Answer, Expected, Shared, StreamProgress};
-use plimsoll_proto::http2::{self, Http2Error};
+use plimsoll_proto::http2::{self, Http2Error, StreamFault};
 
 use super::conn::{ConnHot, Op, Peer, State};
 use super::worker::Worker;
@@ -45,6 +45,8 @@ pub(super) struct Streams {
     most: Option<u32>,
     /// The fewest that a server allows.
     allowed: u32,
+    /// Whether the size of requests' fields has been compared with what a server accepts.
+    has_compared_headers: bool,
     /// By slot; empty where connections are not shared.
     lanes: Vec<Lane>,
     /// Tokens of connections with something to send.
@@ -60,6 +62,7 @@ impl Streams {
             do_gather: is_shared || plan.protocol() == Protocol::Http2,
             most: is_shared.then(|| plan.streams()),
             allowed: u32::MAX,
+            has_compared_headers: false,
             lanes: Vec::new(),
             unflushed: Vec::new(),
             output: Vec::new(),
@@ -99,9 +102,11 @@ impl Streams {
 
     /// The second is over.
     pub(super) fn end_second(&self, tally: &mut Tally) {
-        let Some(most) = self.most else { return };
-        tally.streams.each = most;
-        tally.streams.allowed = if self.allowed < most { self.allowed } else { 0 };
+        let most = self.most.unwrap_or(1);
+        tally.streams.allowed = (self.allowed < most).then_some(self.allowed);
+        if self.are_shared() || tally.streams.allowed.is_some() {
+            tally.streams.each = most;
+        }
     }
 
     /// The slot has a new owner, or none.
@@ -115,13 +120,24 @@ impl Streams {
 impl Worker {
     // ---- room for streams
 
-    /// The server has said how many operations it allows on a connection.
+    /// The server has said how many operations it allows on a connection, and how large their heads may be.
     pub(super) fn note_allowed(&mut self, connection: u32) {
-        if self.streams.are_shared()
-            && let Some(client) = self.client(connection)
+        if !self.streams.do_gather() {
+            return;
+        }
+        let Some(client) = self.client(connection) else { return };
+        let (allowed, header_bytes_max) = (client.allowed(), client.header_bytes_max());
+        self.streams.allowed = allowed.min(self.streams.allowed);
+        if let Some(most) = header_bytes_max
+            && !std::mem::replace(&mut self.streams.has_compared_headers, true)
         {
-            let allowed = client.allowed();
-            self.streams.allowed = allowed.min(self.streams.allowed);
+            let bytes = self.requests.header_bytes_max();
+            if bytes > most.into() {
+                self.tell_fault(&format_args!(
+                    "the header fields of a request have {bytes} bytes as HTTP/2 counts them, and the server accepts \
+                     {most} (SETTINGS_MAX_HEADER_LIST_SIZE)"
+                ));
+            }
         }
     }
 
@@ -148,6 +164,7 @@ impl Worker {
     /// that stands in the ring.
     pub(super) fn offer_room(&mut self, connection: u32, now: Nanos) {
         let destination = self.conns[connection].destination;
+        self.conns[connection].beat_due = Nanos::ZERO;
         while self.has_room(connection) {
             if let Some(op) = self.pools.take_waiting(destination) {
                 self.send_op(connection, op, now, now);
@@ -158,6 +175,58 @@ impl Worker {
                 return self.join_ring(connection);
             }
         }
+        self.note_starved(connection, now);
+    }
+
+    /// A closed loop has no operations but those on its connections: what they would carry waits while the server allows
+    /// nothing, and fails when an answer to it would be given up.
+    fn note_starved(&mut self, connection: u32, now: Nanos) {
+        let is_starved = self.demand.is_closed()
+            && self.conns[connection].peer == Peer::Open
+            && self
+                .client(connection)
+                .is_some_and(|client| client.allowed() == 0 && client.open() == 0);
+        if !is_starved {
+            return;
+        }
+        let (most, destination) =
+            (self.streams.most.unwrap_or(1), self.conns[connection].destination);
+        while self.pools.of(destination).waits_for_fewer_than(most)
+            && let Some(op) = self.take_closed_op(destination, now)
+        {
+            self.pools.push_waiting(destination, op);
+        }
+        if self.conns[connection].beat_due == Nanos::ZERO {
+            let at = now + self.answer_timeout();
+            self.conns[connection].beat_due = at;
+            self.conns.rearm(connection, at);
+        }
+    }
+
+    /// A closed loop begins: connections on which the server allows nothing have their operations wait.
+    pub(super) fn feed_starved(&mut self, now: Nanos) {
+        if !self.streams.are_shared() {
+            return;
+        }
+        for index in 0..self.conns.slab.len() as u32 {
+            let hot = &self.conns[index];
+            if hot.state == State::Idle && hot.beat_due > Nanos::ZERO {
+                self.note_starved(index, now);
+            }
+        }
+    }
+
+    /// The server has allowed nothing on a connection for as long as an answer is awaited.
+    pub(super) fn give_up_starved(&mut self, connection: u32, now: Nanos) {
+        let class = self.tell_stream_fault(StreamFault::NoneAllowed);
+        let destination = self.conns[connection].destination;
+        self.pools.of(destination).note_futile(now);
+        for _ in 0..self.streams.most.unwrap_or(1) {
+            let Some(op) = self.pools.take_waiting(destination) else { break };
+            self.meter.count_error(class);
+            self.record_failed(op, class, now);
+        }
+        self.close_and_refill(connection, Some(class), now);
     }
 
     /// Puts a connection with room into the ring.
@@ -212,10 +281,13 @@ impl Worker {
         let packet = if has_own { &own[..] } else { &request.bytes[..] };
         let parser = self.conns.slab.parser(connection);
         match request.expected {
-            Expected::Stream { block_bytes, is_grpc } => {
+            Expected::Stream { block_bytes, is_grpc, is_head } => {
                 let (block, body) = request.bytes.split_at(block_bytes as usize);
-                let request = http2::Request { block, body, body_number: target, is_grpc };
-                if let Some(Shared::Http2(client)) = parser.shared() {
+                let request = http2::Request { block, body, body_number: target, is_grpc, is_head };
+                // On a connection of its own, it waits until the server allows a stream.
+                if let Some(Shared::Http2(client)) = parser.shared()
+                    && client.has_room(u32::MAX)
+                {
                     client.begin(index, &request);
                 }
             }
@@ -311,20 +383,61 @@ impl Worker {
             StreamProgress::Began(key) => self.note_first_byte(key, now),
             StreamProgress::Ended(key, answer) => {
                 self.note_first_byte(key, now);
-                if answer.failed == Some(ErrorClass::H2Reset) {
-                    self.meter.tally().streams.resets_received += 1;
-                }
                 let keep_alive =
                     !self.client(connection).is_some_and(|client| client.is_draining());
                 self.handle_answer(key, &Answer { keep_alive, ..answer }, true, now);
             }
+            StreamProgress::Failed(key, fault) => self.fail_stream(key, fault, now),
             StreamProgress::Untouched(key) => self.requeue(key, now),
-            StreamProgress::RoomChanged if self.streams.are_shared() => {
+            StreamProgress::RoomChanged => {
                 self.note_allowed(connection);
-                self.offer_room(connection, now);
+                if self.streams.are_shared() {
+                    self.offer_room(connection, now);
+                } else if self.awaits_stream(connection) {
+                    self.begin_stream(connection);
+                }
             }
-            StreamProgress::RoomChanged => {}
             StreamProgress::Draining => self.handle_draining(connection, now),
+        }
+    }
+
+    /// The operation of a slot has failed on a connection that goes on.
+    fn fail_stream(&mut self, index: u32, fault: StreamFault, now: Nanos) {
+        let class = self.tell_stream_fault(fault);
+        if matches!(fault, StreamFault::Reset(_)) {
+            self.meter.tally().streams.resets_received += 1;
+        }
+        let connection = self.streams.connection_of(index);
+        let keep_alive = !self.client(connection).is_some_and(|client| client.is_draining());
+        let grpc_status = fault.grpc_status();
+        let failed = Answer { keep_alive, grpc_status, ..Answer::plain(0, Some(class)) };
+        self.handle_answer(index, &failed, true, now);
+    }
+
+    /// Reports the fault if it is the first one; returns the class in which the operation ends.
+    pub(super) fn tell_stream_fault(&mut self, fault: StreamFault) -> ErrorClass {
+        self.tell_fault(&fault);
+        fault.class()
+    }
+
+    /// Whether the connection's operation, its only one, has no stream yet.
+    pub(super) fn awaits_stream(&mut self, connection: u32) -> bool {
+        let hot = &self.conns[connection];
+        let is_call = hot.state == State::Busy
+            && !self.streams.are_shared()
+            && matches!(self.requests.get(hot.target).expected, Expected::Stream { .. });
+        is_call && self.client(connection).is_some_and(|client| client.open() == 0)
+    }
+
+    /// Counts an operation that is given up while its body waits for the server's windows.
+    pub(super) fn note_blocked(&mut self, index: u32) {
+        let connection = self.streams.connection_of(index);
+        if self.protocol == Protocol::Http2
+            && self.client(connection).is_some_and(|client| client.awaits_window(index))
+        {
+            self.meter.tally().streams.blocked += 1;
+            let what = "the server did not raise a flow-control window that the body of a request waited for";
+            self.tell_fault(&what);
         }
     }
 
@@ -385,8 +498,7 @@ impl Worker {
         let destination = self.conns[index].destination;
         let is_refused = again >= AGAIN_MAX || self.pools.of(destination).pauses_longest();
         if !self.streams.is_lane(index) || is_refused {
-            let refused = Answer::plain(0, Some(ErrorClass::H2Refused));
-            return self.handle_answer(index, &refused, true, now);
+            return self.fail_stream(index, StreamFault::Refused, now);
         }
         let hot = &self.conns[index];
         let (intended, target) = (hot.intended, hot.target);
@@ -395,7 +507,7 @@ impl Worker {
         self.release_lane(index);
         self.meter.tally().streams.requeued += 1;
         let op = Op { intended, target, is_recorded, again: again + 1 };
-        if let Some(other) = self.take_idle(destination) {
+        if let Some(other) = self.take_idle(destination, now) {
             self.send_op(other, op, now, now);
         } else {
             self.pools.push_waiting_first(destination, op);
@@ -413,6 +525,11 @@ impl Worker {
         if hot.peer == Peer::Open {
             hot.peer = Peer::Announced;
         }
+        let error: Option<Http2Error> =
+            self.client(connection).and_then(|client| client.ended_by());
+        if let Some(error) = error {
+            self.tell_fault(&error);
+        }
         let token = self.conns.slab.token(connection);
         while self.conns.slab.index_of(token).is_some()
             && let Some(key) =
@@ -423,10 +540,7 @@ impl Worker {
         if self.conns.slab.index_of(token).is_none() {
             return;
         }
-        let error: Option<Http2Error> =
-            self.client(connection).and_then(|client| client.ended_by());
         if let Some(error) = error {
-            self.tell_fault(&error);
             self.count_lifetime(connection, Closer::PeerAnswer, now);
             return self.fail(connection, error.class(), &error, now);
         }
@@ -444,13 +558,17 @@ impl Worker {
             return false;
         }
         let hot = &self.conns[connection];
-        let (destination, by_peer) = (hot.destination, hot.peer != Peer::Open);
+        let (destination, by_peer, was_used) =
+            (hot.destination, hot.peer != Peer::Open, hot.reused);
         if by_peer {
             self.count_lifetime(connection, Closer::PeerAnswer, now);
         }
         let loss = by_peer.then_some(ErrorClass::ClosedByPeer);
         self.close_and_refill(connection, loss, now);
-        self.keep_pool_full(destination, now);
+        // A server that ends every connection at once is not asked again without need.
+        if was_used {
+            self.keep_pool_full(destination, now);
+        }
         true
     }
 

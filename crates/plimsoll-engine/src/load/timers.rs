@@ -5,6 +5,7 @@
 
 use plimsoll_model::target::Protocol;
 use plimsoll_model::{ErrorClass, Nanos};
+use plimsoll_proto::http2::StreamFault;
 
 use super::classify::opening_error;
 use super::conn::State;
@@ -29,6 +30,9 @@ impl Worker {
             State::Idle if self.protocol == Protocol::Script && hot.beat_due > Nanos::ZERO => {
                 // Of a hold it is the next heartbeat, which has a timer anyway.
                 Some(hot.beat_due).filter(|_| !self.demand.is_hold())
+            }
+            State::Idle if self.streams.are_shared() && hot.beat_due > Nanos::ZERO => {
+                Some(hot.beat_due)
             }
             State::Idle => self.tickets_due(index),
             State::Connecting | State::Handshaking | State::Greeting => {
@@ -69,12 +73,39 @@ impl Worker {
         }
         match self.conns[index].state {
             State::Free => {}
+            State::Idle
+                if self.streams.are_shared() && self.conns[index].beat_due > Nanos::ZERO =>
+            {
+                self.give_up_starved(index, now);
+            }
             State::Idle => self.handle_tickets(index, now),
-            State::Connecting | State::Handshaking | State::Greeting => {
+            State::Greeting => {
+                let refusal = match self.protocol {
+                    Protocol::Http2 => "the server sent no SETTINGS within --connect-timeout",
+                    Protocol::WebSocket => {
+                        "the server did not answer the request to switch to WebSocket within \
+                         --connect-timeout"
+                    }
+                    Protocol::Mqtt => "the broker sent no CONNACK within --connect-timeout",
+                    Protocol::Http1 | Protocol::Script => {
+                        "the opening of the script did not end within --connect-timeout"
+                    }
+                };
+                self.tell_fault(&refusal);
+                self.fail_opening(index, ErrorClass::Timeout, &refusal, now);
+            }
+            State::Connecting | State::Handshaking => {
                 let refusal = "not usable within --connect-timeout";
                 self.fail_opening(index, ErrorClass::Timeout, &refusal, now);
             }
-            State::Busy => self.fail_op_and_close(index, ErrorClass::Timeout, now),
+            State::Busy => {
+                self.note_blocked(index);
+                let class = match self.awaits_stream(index) {
+                    true => self.tell_stream_fault(StreamFault::NoneAllowed),
+                    false => ErrorClass::Timeout,
+                };
+                self.fail_op_and_close(index, class, now);
+            }
             State::Closing => self.end_session(index, now),
         }
     }

@@ -27,6 +27,7 @@ use super::requests::Requests;
 use super::rows::Rows;
 use super::stamps::Stamps;
 use super::streams::Streams;
+use super::unrequested::Unrequested;
 
 /// How often a worker with nothing to do looks for a start or a stop.
 const CONTROL_PERIOD: Nanos = Nanos::from_millis(50);
@@ -48,6 +49,7 @@ pub(super) struct Worker {
     /// Tokens of connections whose operation ends with its sending; ended at the next turn.
     pub(super) unanswered: Vec<u64>,
     pub(super) streams: Streams,
+    pub(super) unrequested: Unrequested,
     pub(super) deliveries: Option<Box<Deliveries>>,
     /// What an operation sends, where it has bytes of its own; empty between operations.
     pub(super) own_bytes: Vec<u8>,
@@ -92,6 +94,7 @@ impl Worker {
             reply: Vec::new(),
             unanswered: Vec::new(),
             streams: Streams::new(&plan),
+            unrequested: Unrequested::new(&plan),
             deliveries: Deliveries::new(&plan, shard),
             own_bytes: Vec::new(),
             clock: clock::monotonic_clock(),
@@ -201,7 +204,10 @@ impl Worker {
             self.hand_over_rows();
         }
         self.meter.advance(now, outstanding, self.pools.held());
-        !(self.phases.is(Phase::Draining) && outstanding == 0 && self.have_deliveries_settled(now))
+        !(self.phases.is(Phase::Draining)
+            && outstanding == 0
+            && self.have_deliveries_settled(now)
+            && self.have_messages_settled(now))
     }
 
     fn next_deadline(&self) -> Nanos {

@@ -24,9 +24,15 @@ enum Does {
 }
 
 /// Speaks HTTP/2 on `stream` and does what `script` says with the nth request, counted from 0.
-fn speak(mut stream: TcpStream, mut script: impl FnMut(u32) -> Does) {
-    let (mut server, mut out) = (Server::<()>::default(), Vec::new());
-    Server::<()>::write_opening(&mut out);
+fn speak(stream: TcpStream, script: impl FnMut(u32) -> Does) {
+    let mut opening = Vec::new();
+    Server::<()>::write_opening(&mut opening);
+    speak_after(opening, stream, script);
+}
+
+/// As [`speak`], but for what it sends first.
+fn speak_after(opening: Vec<u8>, mut stream: TcpStream, mut script: impl FnMut(u32) -> Does) {
+    let (mut server, mut out) = (Server::<()>::default(), opening);
     let (mut buffer, mut nth) = ([0; 4096], 0);
     loop {
         if stream.write_all(&out).is_err() {
@@ -296,4 +302,62 @@ fn a_window_that_a_setting_closes_is_given_up() {
     plan.linger = Nanos::from_millis(200);
     let tally = run(plan);
     assert_eq!(tally.errors.get(ErrorClass::Timeout), 8, "{:?}", tally.errors);
+    assert_eq!(tally.streams.blocked, 8, "{:?}", tally.streams);
+}
+
+/// SETTINGS with one setting.
+fn setting(name: u8, value: u8) -> Vec<u8> {
+    frame(4, 0, 0, &[0, name, 0, 0, 0, value])
+}
+
+#[test]
+fn operations_wait_while_a_server_allows_no_stream() {
+    let raised = [setting(3, 0), setting(3, 2)].concat();
+    let server =
+        Scripted::start(move |stream| speak_after(raised.clone(), stream, |_| Does::Answers));
+    let lowered = Scripted::start(|stream| {
+        let answer = |id| [&setting(3, 1)[..], &frame(1, 5, id, &[0x88])].concat();
+        speak(stream, move |_| Does::Sends(answer));
+    });
+    for address in [server.address, lowered.address] {
+        for pacing in [open(500.0, 100), closed(40)] {
+            for keepalive in [true, false] {
+                let tally = run(LoadPlan { keepalive, ..http2(address, pacing.clone()) });
+                assert_eq!((tally.ok, tally.unsent), (tally.scheduled, 0), "{:?}", tally.errors);
+            }
+        }
+    }
+    // For ever: a closed loop ends, and nothing is sent.
+    let never = Scripted::start(|stream| speak_after(setting(3, 0), stream, |_| Does::Answers));
+    let for_a_while = Pacing::Closed { duration: Some(Nanos::from_millis(50)), ops_total: None };
+    for (pacing, keepalive, is_refused) in [
+        (closed(20), true, true),
+        (closed(4), false, true),
+        (open(500.0, 100), true, false),
+        (for_a_while, true, false),
+    ] {
+        let linger = if is_refused { Nanos::from_millis(100) } else { Nanos::from_secs(9) };
+        let tally = run(LoadPlan { keepalive, linger, ..http2(never.address, pacing) });
+        let refused = tally.errors.get(ErrorClass::H2Refused);
+        assert_eq!(refused + tally.unsent, tally.scheduled, "{:?}", tally.errors);
+        assert_eq!((tally.ok, refused > 0), (0, is_refused), "{:?}", tally.errors);
+        assert!(tally.scheduled > 0);
+        assert_eq!(tally.streams.allowed, Some(0));
+    }
+}
+
+#[test]
+fn a_server_that_ends_every_connection_at_once_is_not_flooded() {
+    let away = [setting(3, 9), frame(7, 0, 0, &[0; 8])].concat();
+    let server =
+        Scripted::start(move |stream| speak_after(away.clone(), stream, |_| Does::Nothing));
+    for pacing in [open(500.0, 100), closed(20)] {
+        let tally = run(http2(server.address, pacing));
+        // Between futile attempts there are pauses.
+        let refused = tally.errors.get(ErrorClass::H2Refused);
+        assert_eq!(refused + tally.unsent, tally.scheduled, "{:?}", tally.errors);
+        assert!(refused > 0, "{:?}", tally.errors);
+        // An operation is sent nine times, and there were two connections before the first one.
+        assert!(tally.connections.opened <= 9 * tally.scheduled + 2, "{:?}", tally.connections);
+    }
 }

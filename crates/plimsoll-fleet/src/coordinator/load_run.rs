@@ -301,8 +301,8 @@ pub(super) struct LoadRun {
     opened: u64,
     open_failed: u64,
     open_error: Option<String>,
-    /// Description of the first fault that broke a connection.
-    first_fault: Option<String>,
+    /// Whether a fault that broke a connection was reported.
+    has_fault: bool,
     draining_told: bool,
     aborted: bool,
     interrupted: bool,
@@ -337,7 +337,7 @@ impl LoadRun {
             opened: 0,
             open_failed: 0,
             open_error: None,
-            first_fault: None,
+            has_fault: false,
             draining_told: false,
             aborted: false,
             interrupted: false,
@@ -375,9 +375,8 @@ impl LoadRun {
             (FromAgent::Armed { .. }, _) => {}
             (FromAgent::Interval(interval), _) => self.handle_interval(index, interval, now),
             (FromAgent::Fault(what), _) => {
-                if self.first_fault.is_none() {
-                    self.note(format!("what broke a connection first: {what}"));
-                    self.first_fault = Some(what);
+                if !std::mem::replace(&mut self.has_fault, true) {
+                    self.events.push_back(Event::Fault(what));
                 }
             }
             (FromAgent::Refused(what), _) => self.fail(FleetError::Refused { what }, now),
@@ -530,7 +529,6 @@ impl LoadRun {
             interrupted: self.interrupted,
             lost_agents,
             notes: self.notes,
-            first_fault: self.first_fault,
         })
     }
 

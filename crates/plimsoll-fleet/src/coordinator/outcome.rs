@@ -58,8 +58,6 @@ pub struct LoadOutcome {
     pub lost_agents: u32,
     /// Lines for the reader; each was an event, too.
     pub notes: Vec<String>,
-    /// Description of the first fault that broke a connection.
-    pub first_fault: Option<String>,
 }
 
 impl LoadOutcome {

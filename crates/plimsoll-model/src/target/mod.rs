@@ -1,5 +1,7 @@
 //! What is sent: method, URL, headers, body.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 mod filters;
@@ -68,9 +70,10 @@ pub struct Target {
     /// What is said; for raw TCP and TLS alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<Script>,
-    /// How the body is sent as a message; for WebSocket alone. `None`: text where it is UTF-8, in one frame.
+    /// How the body is sent as a message, and what answers it; for WebSocket alone. `None`: text if it is UTF-8, in
+    /// one frame, answered by any message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub websocket: Option<MessageFrames>,
+    pub websocket: Option<Messages>,
 }
 
 impl Target {
@@ -87,13 +90,17 @@ impl Target {
     }
 }
 
-/// The frames of a message of WebSocket.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MessageFrames {
-    /// Binary, also where the payload is text.
+/// The messages of a WebSocket.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Messages {
+    /// Whether each is sent as binary, even if the payload is text.
     pub is_binary: bool,
-    /// Most payload bytes of one frame, at least 1; `None`: all of them are in one.
+    /// Most payload bytes of one frame sent, at least 1; `None`: all of them are in one.
     pub payload_bytes_max: Option<u32>,
+    /// Messages of the server after the switch that answer nothing.
+    pub skipped: u32,
+    /// Regular expression, of bytes, that matches a part of each answer; `None`: any message is one.
+    pub expected: Option<Arc<str>>,
 }
 
 /// Bytes as one base64 text: a list of numbers would be four times their size.

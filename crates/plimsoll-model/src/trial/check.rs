@@ -134,6 +134,9 @@ checks! {
         GeneratorMemory = "generator-memory": "this host was short of memory: use fewer --connections";
         Stationarity = "stationarity":
             "the second half differed from the first: a longer trial shows more";
+        Unrequested = "unrequested":
+            "more messages came than were sent: some of the answers may be messages that the server sent on its \
+             own; say with --expect what an answer is, or skip a greeting with --skip-messages";
         Monitor = "monitor": "the server was sampled too rarely to say what limits it";
         CoLocation = "co-location": "generator and server share CPUs and slow each other down";
         Pool = "pool":

@@ -194,7 +194,7 @@ pub(crate) fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// A non-negative decimal number of digits only; `None` when it is anything else or over u64.
-pub(super) fn decimal(text: &[u8]) -> Option<u64> {
+pub(crate) fn decimal(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
     }

@@ -6,14 +6,14 @@
 use plimsoll_model::ErrorClass;
 use thiserror::Error;
 
+use super::answer::{Malformation, read_head};
 use super::frame::{
     self, ACK, Code, END_HEADERS, END_STREAM, FRAME_BYTES_MAX, Fault, FrameReader, Head, Item,
     Kind, MAX_31, OpenBlock, SETTING_ENABLE_PUSH, SETTING_HEADER_TABLE_SIZE,
     SETTING_INITIAL_WINDOW_SIZE, SETTING_MAX_CONCURRENT_STREAMS, SETTING_MAX_FRAME_SIZE,
     SETTING_MAX_HEADER_LIST_SIZE, fault,
 };
-use super::hpack::{self, Field, Text};
-use super::{BLOCK_BYTES_MAX, PREFACE, REPLIES_BYTES_MAX, huffman};
+use super::{BLOCK_BYTES_MAX, PREFACE, REPLIES_BYTES_MAX};
 
 /// What we let a server send on each stream and on the connection before it must wait: a load is never to
 /// wait for us.
@@ -26,10 +26,12 @@ const WINDOW_DEFAULT: u32 = 65_535;
 const BODY_BYTES_AHEAD: usize = 64 * 1024;
 /// Most 1xx answers before the final one.
 const INTERIM_MAX: u8 = 32;
+/// The header table of either side before SETTINGS (RFC 9113, 6.5.2).
+const HEADER_TABLE_DEFAULT: u32 = 4_096;
+/// At the start of a header block, that its table has no size from now on (RFC 7541, 6.3).
+const NO_HEADER_TABLE: &[u8] = &[0x20];
 /// What a ping of ours contains.
 const PING: &[u8; 8] = b"plimsoll";
-/// In the Huffman code, which is one for each text.
-const GRPC_STATUS_HUFFMAN: &[u8] = &[0x9a, 0xca, 0xc8, 0xb2, 0x12, 0x34, 0xda, 0x8f];
 
 /// Appends what a client opens a connection with.
 pub fn write_opening(out: &mut Vec<u8>) {
@@ -102,6 +104,19 @@ pub struct Rest {
     is_greeted: bool,
     /// No stream may begin any more.
     is_draining: bool,
+    table: HeaderTable,
+}
+
+/// The header table that the server decodes our blocks with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum HeaderTable {
+    /// As large as it is without a setting.
+    #[default]
+    Default,
+    /// The server has made it smaller, which the next block must confirm (RFC 7541, 4.2).
+    Lowered,
+    /// Its size is 0.
+    None,
 }
 
 const _: () = assert!(size_of::<Rest>() == 24);
@@ -117,6 +132,7 @@ impl Default for Rest {
             streams_max: MAX_31,
             is_greeted: false,
             is_draining: false,
+            table: HeaderTable::Default,
         }
     }
 }
@@ -130,8 +146,10 @@ pub struct Request<'a> {
     pub body: &'a [u8],
     /// Which body it is, for [`Client::send_bodies`].
     pub body_number: u32,
-    /// It is a call of gRPC.
+    /// Whether it is a call of gRPC.
     pub is_grpc: bool,
+    /// Whether its method is HEAD, whose answers have no body.
+    pub is_head: bool,
 }
 
 /// How a stream ended.
@@ -146,12 +164,61 @@ pub enum StreamEnd {
         /// Of a call of gRPC, what `grpc-status` says, or what follows where it is missing.
         grpc_status: Option<u8>,
     },
-    /// By the server, before its answer was complete.
-    Reset(Code),
+    /// By what is wrong with the answer.
+    Fault(StreamFault),
     /// The server has not begun it: it may be sent again.
     Untouched,
+}
+
+/// Why a stream failed, on a connection that goes on.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum StreamFault {
+    /// The server ended it before its answer was complete.
+    #[error("the server reset a request with {}", .0.name())]
+    Reset(Code),
+    /// The server has not begun it, however often it was sent.
+    #[error(
+        "the server did not begin a request that it was sent: REFUSED_STREAM, or GOAWAY before it"
+    )]
+    Refused,
+    /// The server allowed none.
+    #[error("the server allows no request on a connection (SETTINGS_MAX_CONCURRENT_STREAMS 0)")]
+    NoneAllowed,
+    /// A call of gRPC ended well, and without a whole message.
+    #[error("a call of gRPC ended with status 0 and without a whole message")]
+    NoMessage,
+    /// A call of gRPC was answered with more than one message.
+    #[error(
+        "a call of gRPC was answered with more than one message: the method streams its answers, and only unary \
+         methods are supported"
+    )]
+    Messages,
+    /// The message of an answer of gRPC is compressed.
+    #[error("a call of gRPC was answered with a compressed message, which was not asked for")]
+    Compressed,
     /// Its answer breaks the protocol.
-    Malformed,
+    #[error("an answer is not HTTP/2: {0}")]
+    Malformed(Malformation),
+}
+
+impl StreamFault {
+    /// The class in which the operation ends.
+    pub const fn class(&self) -> ErrorClass {
+        match self {
+            Self::Reset(_) => ErrorClass::H2Reset,
+            Self::Refused | Self::NoneAllowed => ErrorClass::H2Refused,
+            Self::NoMessage | Self::Messages | Self::Compressed => ErrorClass::GrpcStatus,
+            Self::Malformed(_) => ErrorClass::H2Malformed,
+        }
+    }
+
+    /// The status that gRPC gives a call that ends so (gRPC, statuscodes.md).
+    pub const fn grpc_status(&self) -> Option<u8> {
+        match self {
+            Self::NoMessage | Self::Messages | Self::Compressed => Some(INTERNAL),
+            Self::Reset(_) | Self::Refused | Self::NoneAllowed | Self::Malformed(_) => None,
+        }
+    }
 }
 
 /// The result of handling bytes from the server.
@@ -187,6 +254,8 @@ struct Flight {
     /// Received and not given back.
     uncredited: u32,
     received: u64,
+    /// Bytes that the body must have; [`ANY_LENGTH`] if it may have any number.
+    length: u64,
     /// Of the message of a gRPC answer, its bytes once five are here.
     message_bytes: u32,
     status: u16,
@@ -196,11 +265,16 @@ struct Flight {
     grpc_status: u8,
 }
 
-const _: () = assert!(size_of::<Flight>() == 48);
+const _: () = assert!(size_of::<Flight>() == 56);
 
 const IS_GRPC: u8 = 1;
 /// Its final head is here.
 const HAS_HEAD: u8 = 1 << 1;
+const IS_HEAD: u8 = 1 << 2;
+/// Its message is compressed.
+const IS_COMPRESSED: u8 = 1 << 3;
+
+const ANY_LENGTH: u64 = u64::MAX;
 
 /// No `grpc-status`.
 const NO_STATUS: u8 = u8::MAX;
@@ -222,6 +296,10 @@ pub struct Client {
     /// The highest stream that the server will answer, once it has said so.
     last_stream: Option<u32>,
     ended_by: Option<Code>,
+    /// Size of the header fields that the server accepts, once it has said so.
+    header_bytes_max: Option<u32>,
+    /// For decoding texts; empty between calls, or not.
+    scratch: Vec<u8>,
 }
 
 impl Client {
@@ -249,6 +327,7 @@ impl Client {
         self.is_pong_awaited = false;
         self.last_stream = None;
         self.ended_by = None;
+        self.header_bytes_max = None;
     }
 
     /// Whether [`Self::rest`] is all that there is.
@@ -274,6 +353,19 @@ impl Client {
         self.rest.streams_max
     }
 
+    /// Size of the header fields of a request, as RFC 9113, 6.5.2 counts it, that the server has said to accept.
+    pub const fn header_bytes_max(&self) -> Option<u32> {
+        self.header_bytes_max
+    }
+
+    /// Whether the body of the stream of `key` waits for the server's flow-control windows.
+    pub fn awaits_window(&self, key: u32) -> bool {
+        let flight = self.flights.iter().find(|flight| flight.key == key);
+        flight.is_some_and(|flight| {
+            !flight.is_sent() && (flight.send_window <= 0 || self.rest.send_window <= 0)
+        })
+    }
+
     /// Streams that are not over.
     pub const fn open_streams(&self) -> usize {
         self.flights.len()
@@ -296,7 +388,14 @@ impl Client {
         if self.rest.next_stream > MAX_31 {
             self.rest.is_draining = true;
         }
-        frame::write_block(&mut self.out, stream, request.block, request.body.is_empty());
+        let is_end = request.body.is_empty();
+        if self.rest.table == HeaderTable::Lowered {
+            self.rest.table = HeaderTable::None;
+            let block = [NO_HEADER_TABLE, request.block].concat();
+            frame::write_block(&mut self.out, stream, &block, is_end);
+        } else {
+            frame::write_block(&mut self.out, stream, request.block, is_end);
+        }
         let mut flight = Flight {
             stream,
             key,
@@ -306,9 +405,11 @@ impl Client {
             body: request.body.len() as u32,
             uncredited: 0,
             received: 0,
+            length: ANY_LENGTH,
             message_bytes: 0,
             status: 0,
-            flags: if request.is_grpc { IS_GRPC } else { 0 },
+            flags: if request.is_grpc { IS_GRPC } else { 0 }
+                | if request.is_head { IS_HEAD } else { 0 },
             prefix_bytes: 0,
             interim: 0,
             grpc_status: NO_STATUS,
@@ -478,6 +579,12 @@ impl Client {
         for (name, value) in frame::settings(payload) {
             match name {
                 SETTING_MAX_CONCURRENT_STREAMS => self.rest.streams_max = value,
+                SETTING_HEADER_TABLE_SIZE
+                    if value < HEADER_TABLE_DEFAULT && self.rest.table == HeaderTable::Default =>
+                {
+                    self.rest.table = HeaderTable::Lowered;
+                }
+                SETTING_MAX_HEADER_LIST_SIZE => self.header_bytes_max = Some(value),
                 SETTING_INITIAL_WINDOW_SIZE => self.move_windows(value)?,
                 SETTING_ENABLE_PUSH if value != 0 => {
                     return fault(Code::PROTOCOL_ERROR, "a server may not allow itself to push");
@@ -515,7 +622,7 @@ impl Client {
         let key = self.end(place).key;
         let end = match code {
             Code::REFUSED_STREAM => StreamEnd::Untouched,
-            code => StreamEnd::Reset(code),
+            code => StreamEnd::Fault(StreamFault::Reset(code)),
         };
         Ok(ClientProgress::Ended(key, end))
     }
@@ -549,7 +656,7 @@ impl Client {
             Some(_) => Code::PROTOCOL_ERROR,
             None => Code::FLOW_CONTROL_ERROR,
         };
-        Ok(self.fail_stream(place, code))
+        Ok(self.fail_stream(place, code, Malformation::Window))
     }
 
     fn handle_data(
@@ -573,12 +680,15 @@ impl Client {
         let Some(place) = self.place_of(stream)? else { return Ok(ClientProgress::NeedMore) };
         let flight = &mut self.flights[place];
         if !flight.has(HAS_HEAD) {
-            return Ok(self.fail_stream(place, Code::PROTOCOL_ERROR));
+            return Ok(self.malformed(place, Malformation::BodyFirst));
         }
         if flight.has(IS_GRPC) {
             flight.read_prefix(bytes);
         }
         flight.received += bytes.len() as u64;
+        if flight.received > flight.length {
+            return Ok(self.malformed(place, Malformation::BodyLength));
+        }
         flight.uncredited += flow;
         if flight.uncredited >= CREDIT_BYTES {
             frame::write_window_update(&mut self.out, stream, flight.uncredited);
@@ -593,30 +703,40 @@ impl Client {
         is_end: bool,
         block: &[u8],
     ) -> Result<ClientProgress, Fault> {
-        let head = read_head(block)?;
+        let head = read_head(block, &mut self.scratch)?;
         let Some(place) = self.place_of(stream)? else { return Ok(ClientProgress::NeedMore) };
+        if let Some(malformation) = head.malformed {
+            return Ok(self.malformed(place, malformation));
+        }
         let flight = &mut self.flights[place];
         flight.grpc_status = head.grpc_status.unwrap_or(flight.grpc_status);
         if flight.has(HAS_HEAD) {
-            // Trailers.
-            let is_right = is_end && head.status.is_none();
-            return Ok(match is_right {
-                true => self.complete(place),
-                false => self.fail_stream(place, Code::PROTOCOL_ERROR),
+            return Ok(match (is_end, head.status) {
+                (true, None) => self.complete(place),
+                (false, None) => self.malformed(place, Malformation::Trailers),
+                (_, Some(_)) => self.malformed(place, Malformation::PseudoField),
             });
         }
         match head.status {
-            Some(100..200) if !is_end && flight.interim < INTERIM_MAX => {
+            Some(100..200) if is_end => Ok(self.malformed(place, Malformation::EndsWithInterim)),
+            // HTTP/2 switches to no other protocol (RFC 9113, 8.6).
+            Some(101) => Ok(self.malformed(place, Malformation::Interim)),
+            Some(100..200) if flight.interim < INTERIM_MAX => {
                 flight.interim += 1;
                 Ok(ClientProgress::NeedMore)
             }
-            Some(status @ 200..1000) => {
+            Some(100..200) => Ok(self.malformed(place, Malformation::Interim)),
+            Some(status) => {
                 flight.status = status;
                 flight.flags |= HAS_HEAD;
+                flight.length = match (flight.has(IS_HEAD), status) {
+                    (true, _) | (_, 204 | 304) => 0,
+                    _ => head.content_length.unwrap_or(ANY_LENGTH),
+                };
                 let key = flight.key;
                 Ok(if is_end { self.complete(place) } else { ClientProgress::Began(key) })
             }
-            _ => Ok(self.fail_stream(place, Code::PROTOCOL_ERROR)),
+            None => Ok(self.malformed(place, Malformation::Status)),
         }
     }
 
@@ -636,6 +756,13 @@ impl Client {
             frame::write_rst(&mut self.out, flight.stream, Code::CANCEL);
         }
         self.end(place);
+        if flight.length != ANY_LENGTH && flight.received != flight.length {
+            let fault = StreamFault::Malformed(Malformation::BodyLength);
+            return ClientProgress::Ended(flight.key, StreamEnd::Fault(fault));
+        }
+        if let Some(fault) = flight.fault_of_message() {
+            return ClientProgress::Ended(flight.key, StreamEnd::Fault(fault));
+        }
         let answer = StreamEnd::Answer {
             status: flight.status,
             body_bytes: flight.received,
@@ -644,9 +771,19 @@ impl Client {
         ClientProgress::Ended(flight.key, answer)
     }
 
-    fn fail_stream(&mut self, place: usize, code: Code) -> ClientProgress {
+    fn malformed(&mut self, place: usize, malformation: Malformation) -> ClientProgress {
+        self.fail_stream(place, Code::PROTOCOL_ERROR, malformation)
+    }
+
+    fn fail_stream(
+        &mut self,
+        place: usize,
+        code: Code,
+        malformation: Malformation,
+    ) -> ClientProgress {
         frame::write_rst(&mut self.out, self.flights[place].stream, code);
-        ClientProgress::Ended(self.end(place).key, StreamEnd::Malformed)
+        let end = StreamEnd::Fault(StreamFault::Malformed(malformation));
+        ClientProgress::Ended(self.end(place).key, end)
     }
 
     fn end(&mut self, place: usize) -> Flight {
@@ -668,19 +805,32 @@ impl Flight {
     /// Reads the five bytes before a message of gRPC.
     fn read_prefix(&mut self, bytes: &[u8]) {
         for byte in bytes.iter().take(5 - usize::from(self.prefix_bytes)) {
-            if self.prefix_bytes > 0 {
-                self.message_bytes = self.message_bytes << 8 | u32::from(*byte);
+            match (self.prefix_bytes, byte) {
+                (0, 0) => {}
+                (0, _) => self.flags |= IS_COMPRESSED,
+                _ => self.message_bytes = self.message_bytes << 8 | u32::from(*byte),
             }
             self.prefix_bytes += 1;
         }
     }
 
+    /// What is wrong with the answer to a call that ended with status 0: it has one message.
+    fn fault_of_message(&self) -> Option<StreamFault> {
+        if !self.has(IS_GRPC) || self.judged() != 0 {
+            return None;
+        }
+        let whole = 5 + u64::from(self.message_bytes);
+        match self.received {
+            _ if self.has(IS_COMPRESSED) => Some(StreamFault::Compressed),
+            received if self.prefix_bytes < 5 || received < whole => Some(StreamFault::NoMessage),
+            received if received > whole => Some(StreamFault::Messages),
+            _ => None,
+        }
+    }
+
     /// The status of a call (gRPC over HTTP/2, "Responses"; its http-grpc-status-mapping).
-    fn judged(&self) -> u8 {
-        let is_whole = self.prefix_bytes == 5 && self.received == 5 + u64::from(self.message_bytes);
+    const fn judged(&self) -> u8 {
         match (self.grpc_status, self.status) {
-            // A call of one message is answered with one message.
-            (0, 200) if !is_whole => INTERNAL,
             (NO_STATUS, 400) => INTERNAL,
             (NO_STATUS, 401) => 16,
             (NO_STATUS, 403) => 7,
@@ -708,68 +858,6 @@ fn send_body(out: &mut Vec<u8>, window: &mut i32, flight: &mut Flight, body: &[u
         flight.send_window -= count as i32;
         *window -= count as i32;
     }
-}
-
-/// What is read of a header block.
-#[derive(Default)]
-struct AnswerHead {
-    status: Option<u16>,
-    grpc_status: Option<u8>,
-}
-
-/// Walks a block: the table has no size, so an entry beyond the static one cannot be named.
-fn read_head(block: &[u8]) -> Result<AnswerHead, Fault> {
-    let malformed = Fault { code: Code::COMPRESSION_ERROR, why: "a header block is malformed" };
-    let mut head = AnswerHead::default();
-    let mut fields = hpack::fields(block);
-    while let Some(field) = fields.read().map_err(|_| malformed)? {
-        let (name, value) = match field {
-            Field::TableSize(0) => continue,
-            Field::TableSize(_) => return Err(malformed),
-            Field::Indexed(index) => {
-                let (name, value) = hpack::static_entry(index).ok_or(malformed)?;
-                if name == ":status" {
-                    head.status = Some(value.parse().map_err(|_| malformed)?);
-                }
-                continue;
-            }
-            Field::Literal { name_of: 0, name, value, .. } => (known(name), value),
-            Field::Literal { name_of, value, .. } => {
-                (hpack::static_entry(name_of).ok_or(malformed)?.0, value)
-            }
-        };
-        match name {
-            ":status" => head.status = Some(number(value).ok_or(malformed)?),
-            "grpc-status" => {
-                let status = number(value).and_then(|status| u8::try_from(status).ok());
-                head.grpc_status = Some(status.filter(|status| *status <= 16).unwrap_or(UNKNOWN));
-            }
-            _ => {}
-        }
-    }
-    Ok(head)
-}
-
-/// The name, where it is one that is looked for.
-fn known(name: Text<'_>) -> &'static str {
-    match (name.is_huffman, name.bytes) {
-        (false, b":status") => ":status",
-        (false, b"grpc-status") => "grpc-status",
-        (true, GRPC_STATUS_HUFFMAN) => "grpc-status",
-        _ => "",
-    }
-}
-
-/// A number of up to three digits.
-fn number(value: Text<'_>) -> Option<u16> {
-    let mut decoded = Vec::new();
-    let digits = match value.is_huffman {
-        false => value.bytes,
-        true if value.bytes.len() <= 3 && huffman::decode(value.bytes, &mut decoded) => &decoded,
-        true => return None,
-    };
-    let is_number = (1..=3).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
-    is_number.then(|| digits.iter().fold(0, |sum, digit| sum * 10 + u16::from(digit - b'0')))
 }
 
 #[cfg(test)]

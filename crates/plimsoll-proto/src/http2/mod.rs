@@ -9,10 +9,12 @@ pub mod hpack;
 pub mod request;
 pub mod server;
 
+mod answer;
 mod frame;
 mod huffman;
 
-pub use client::{Client, ClientProgress, Http2Error, Request, Rest, StreamEnd};
+pub use answer::Malformation;
+pub use client::{Client, ClientProgress, Http2Error, Request, Rest, StreamEnd, StreamFault};
 pub use frame::{Code, FRAME_BYTES_MAX, PREFACE};
 pub use server::{Incoming, Server, ServerRest, Stream};
 

@@ -2,7 +2,7 @@
 
 use plimsoll_model::target::Target;
 
-use super::hpack::write_field;
+use super::hpack::{Decoder, write_field};
 
 /// Sent unless the target names another.
 const USER_AGENT: &str = concat!("plimsoll/", env!("CARGO_PKG_VERSION"));
@@ -46,6 +46,15 @@ pub fn write_request_block(out: &mut Vec<u8>, target: &Target) {
     }
 }
 
+/// Returns the size of the fields in a block of ours, as SETTINGS_MAX_HEADER_LIST_SIZE counts it (RFC 9113, 6.5.2).
+pub fn header_bytes(block: &[u8]) -> u64 {
+    let mut bytes = 0;
+    let mut add = |name: &[u8], value: &[u8]| bytes += (name.len() + value.len() + 32) as u64;
+    // Ours is valid.
+    let _ = Decoder::default().decode(block, &mut Vec::new(), &mut add);
+    bytes
+}
+
 /// Whether the target is a call of gRPC, by its content type: its answer is judged by `grpc-status`.
 pub fn is_grpc(target: &Target) -> bool {
     target.headers.iter().any(|(name, value)| {
@@ -68,7 +77,6 @@ pub fn grpc_message(message: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::hpack::Decoder;
     use super::*;
 
     fn lines(target: &Target) -> String {
@@ -123,6 +131,14 @@ mod tests {
                 )
             );
         }
+    }
+
+    #[test]
+    fn fields_are_counted_as_the_setting_counts_them() {
+        let mut block = Vec::new();
+        write_field(&mut block, ":method", "GET");
+        write_field(&mut block, "x-id", "12345");
+        assert_eq!(header_bytes(&block), (7 + 3 + 32) + (4 + 5 + 32));
     }
 
     #[test]

@@ -8,7 +8,8 @@ use plimsoll_model::{ErrorClass, Nanos};
 use regex_automata::util::primitives::StateID;
 use thiserror::Error;
 
-use super::program::{Do, Found, Instruction, Program};
+use super::program::{Do, Instruction, Program};
+use crate::pattern::Found;
 
 /// Most bytes that may come while the script sleeps.
 pub const EARLY_BYTES_MAX: usize = 64 << 10;

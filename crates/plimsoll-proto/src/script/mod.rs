@@ -5,14 +5,15 @@
 mod client;
 mod parse;
 mod program;
-mod words;
+pub(crate) mod words;
 
+pub use crate::pattern::PATTERN_MEMORY_MAX;
 pub use client::{Client, EARLY_BYTES_MAX, Progress, ScriptFault, Seen};
 pub use parse::{
     EXPECT_BYTES_MAX, SCRIPT_BYTES_MAX, SEARCH_BYTES_MAX, SEND_BYTES_MAX, SLEEP_MAX, STEPS_MAX,
     ScriptError, parse,
 };
-pub use program::{PATTERN_MEMORY_MAX, Program};
+pub use program::Program;
 
 use plimsoll_model::target::{Action, Step, Template};
 

@@ -92,7 +92,7 @@ fn escaped(chars: &mut std::str::CharIndices<'_>) -> Result<u8, String> {
 }
 
 /// The expression up to the closing slash, and what follows.
-fn pattern(text: &str) -> Result<(String, &str), String> {
+pub(crate) fn pattern(text: &str) -> Result<(String, &str), String> {
     let mut pattern = String::new();
     let mut chars = text.char_indices();
     while let Some((at, char)) = chars.next() {

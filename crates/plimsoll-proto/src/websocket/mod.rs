@@ -4,12 +4,14 @@
 //! spoken, so that reserved bits and opcodes are errors. Payload is handed on as it comes and never kept, but
 //! for that of control frames, of which there are at most [`CONTROL_PAYLOAD_BYTES_MAX`].
 
+mod answers;
 mod client;
 mod frame;
 mod opening;
 mod reader;
 mod utf8;
 
+pub use answers::{Answers, expected};
 pub use client::{
     Client, Progress as ClientProgress, Push, WebSocketError, close, message, opening, ping,
 };

@@ -115,6 +115,12 @@ impl MessageReader {
         self.head_bytes == 0 && self.message.is_none() && self.frame.is_none()
     }
 
+    /// Whether the first byte of a message is here, and its last one is not.
+    pub const fn is_in_message(&self) -> bool {
+        let opens = matches!(self.head[0] & 0x0F, 1 | 2);
+        self.message.is_some() || (self.head_bytes > 0 && opens)
+    }
+
     /// Whether a message is open whose first bytes were handed on earlier.
     pub fn has_begun(&self) -> bool {
         self.message.is_some_and(|message| message.bytes > 0)

@@ -139,6 +139,7 @@ impl ArchiveWriter {
             | Event::SearchEnded(_)
             | Event::Memory(_)
             | Event::PlateauEnded(_)
+            | Event::Fault(_)
             | Event::Note(_) => self.events.push(event),
         }
     }

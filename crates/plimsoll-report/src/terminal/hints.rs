@@ -30,8 +30,8 @@ pub(crate) const fn for_class(class: ErrorClass) -> &'static str {
              certificate (--cert, --key), another name (--sni) or version (--tls)"
         }
         ErrorClass::TlsUntrusted => {
-            "the certificate is not trusted: name its issuer with --cacert, or skip the check \
-             with --insecure"
+            "the certificate is not trusted: see the first fault; name its issuer with --cacert, or \
+             skip the check with --insecure"
         }
         ErrorClass::TlsHandshake => {
             "no TLS version, group or cipher in common: is it a TLS port? else try --tls, --groups"
@@ -81,7 +81,7 @@ pub(crate) const fn for_class(class: ErrorClass) -> &'static str {
             "the server did not switch to WebSocket: check the path, and the proxy's rules for it"
         }
         ErrorClass::WsMalformed => {
-            "what came after the switch is not WebSocket: a note says what is wrong with it"
+            "what came after the switch is not WebSocket: the first fault says what is wrong with it"
         }
         ErrorClass::WsClosed => {
             "the server closed WebSockets before it answered: its code is counted above"
@@ -98,20 +98,21 @@ pub(crate) const fn for_class(class: ErrorClass) -> &'static str {
             "the server does not offer HTTP/2 by ALPN: enable it there, or use --http 1.1"
         }
         ErrorClass::H2Malformed => {
-            "the answer is not HTTP/2: does the server speak it on this port? try --http 1.1"
+            "the answer breaks HTTP/2, see the first fault; if the server does not speak it here, use --http 1.1"
         }
-        ErrorClass::H2Reset => "the server gave up single requests: see its log",
+        ErrorClass::H2Reset => "the server reset single requests: see the first fault, and its log",
         ErrorClass::H2Goaway => {
             "the server ended connections for an error: see its log and its limits per connection"
         }
         ErrorClass::H2Refused => {
-            "the server refused requests again and again: lower --streams, or raise its limit"
+            "the server began none of these, however often they were sent: see the first fault; lower \
+             --streams, or raise its limit"
         }
         ErrorClass::GrpcStatus => {
             "calls ended with a status other than 0: see grpc_status in --json"
         }
         ErrorClass::ScriptMismatch => {
-            "the answer is not what the script expects: a note says what came first, and at which line"
+            "the answer is not what the script expects: the first fault says what came, and at which line"
         }
         ErrorClass::PeerSpokeFirst => {
             "the server sent more than the script expects: expect all of an answer, or a banner before loop"

@@ -135,6 +135,23 @@ const fn short(q: &ShortQuantiles) -> [Option<Option<f64>>; 5] {
     [Some(q.p50), Some(q.p90), Some(q.p99), None, Some(q.max)]
 }
 
+/// Why operations were not sent on connections that exist.
+fn unsent(summary: &Summary) -> String {
+    match summary.streams.allowed {
+        Some(0) => "unsent: due, and the server allowed no request on its connections, at least for a time \
+                    (HTTP/2: SETTINGS_MAX_CONCURRENT_STREAMS 0)"
+            .to_owned(),
+        Some(allowed) => format!(
+            "unsent: due, and no connection became free before the end; the server allows {} operations at once on \
+             each, and was too slow for these, or --connections is too small",
+            grouped(allowed.into())
+        ),
+        None => "unsent: due, and no connection became free before the end; the server was too \
+                 slow for the pool, or --connections is too small"
+            .to_owned(),
+    }
+}
+
 /// Where every scheduled operation ended.
 pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     page.entry(
@@ -163,11 +180,7 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
         )?;
     }
     if summary.unsent > 0 && summary.connections.opened > 0 {
-        page.quiet(
-            13,
-            "unsent: due, and no connection became free before the end; the server was too \
-             slow for the pool, or --connections is too small",
-        )?;
+        page.quiet(13, &unsent(summary))?;
     }
     for (title, statuses) in [
         ("Status", &summary.status),
@@ -184,7 +197,12 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
     }
     if let Some(pushed) = &summary.pushed {
         let (messages, payload) = (grouped(pushed.messages), bytes(pushed.bytes));
-        page.entry("Pushed", &format!("{messages} messages by the server, {payload} of payload"))?;
+        let surplus = match pushed.surplus {
+            0 => String::new(),
+            more => format!("; {} more came than were sent", grouped(more)),
+        };
+        let text = format!("{messages} unrequested messages, {payload} of payload{surplus}");
+        page.entry("Pushed", &text)?;
     }
     if let Some(counts) = &summary.deliveries {
         deliveries(page, counts)?;
@@ -193,12 +211,14 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
     if !pings.is_empty() {
         page.entry_items("Pings", &pings)?;
     }
-    let StreamCounts { goaways, resets_received, resets_sent, requeued, .. } = summary.streams;
+    let StreamCounts { goaways, resets_received, resets_sent, requeued, blocked, .. } =
+        summary.streams;
     if summary.streams.has_ended() {
         let counts: Vec<_> = [
             ("GOAWAY received", goaways),
             ("reset by the server", resets_received),
             ("given up", resets_sent),
+            ("given up waiting for the server's flow-control window", blocked),
             ("sent again", requeued),
         ]
         .into_iter()
@@ -263,6 +283,7 @@ pub(crate) fn errors(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
         .partition(|(name, _)| name == ErrorClass::UnrequestedAnswer.name());
     let lost = summary.hold.as_ref().map_or(&unrequested, |hold| &hold.loss_classes);
     let mut explained: Vec<&str> = Vec::new();
+    let mut first_fault = summary.first_fault.as_deref();
     for (title, classes, total) in [
         ("Errors", &summary.error_classes, summary.scheduled),
         ("Failed connects", &failed, attempts),
@@ -289,10 +310,9 @@ pub(crate) fn errors(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
                 explained.push(name);
             }
         }
-    }
-    if let Some(fault) = summary.first_fault.as_deref().filter(|_| !explained.is_empty()) {
-        page.blank()?;
-        page.quiet(2, &format!("First fault: {}", clean(fault)))?;
+        if let Some(what) = first_fault.take() {
+            page.quiet(2, &clean(&crate::fault_line(what)))?;
+        }
     }
     page.blank()
 }
@@ -547,7 +567,8 @@ fn passed_rows(page: &mut Page<'_>, title: &str, rows: Vec<(&CheckId, String)>) 
 /// Names the validity checks for which nothing was seen.
 fn not_made(page: &mut Page<'_>, is_made: impl Fn(&'static CheckId) -> bool) -> io::Result<()> {
     // These are only made when there is something to say.
-    let always = |id: &&CheckId| !matches!(id, CheckId::OwnTimers | CheckId::Pool);
+    let always =
+        |id: &&CheckId| !matches!(id, CheckId::OwnTimers | CheckId::Pool | CheckId::Unrequested);
     let missing: Vec<_> = validity().filter(always).filter(|id| !is_made(id)).collect();
     if missing.is_empty() || missing.len() == validity().filter(always).count() {
         return Ok(());

@@ -219,6 +219,7 @@ impl Tracker {
             }
             Event::TrialEnded(record) => self.handle_trial(record),
             Event::BlockStarted(block) => self.state.block = Some(*block),
+            Event::Fault(what) => push(&mut self.state.notes, clean(&crate::fault_line(what))),
             Event::Note(text) => push(&mut self.state.notes, clean(text)),
             Event::TimersProbed(_) | Event::SearchEnded(_) | Event::Rows(_) => {}
         }

@@ -130,6 +130,7 @@ impl ViewBuilder {
             Event::TrialEnded(record) => return self.handle_trial(record),
             Event::PlateauEnded(plateau) => self.plateaus.push(**plateau),
             Event::HoldStep(step) => self.asked = step.aim().or(self.asked),
+            Event::Fault(what) => patches.push(self.note(&crate::fault_line(what))),
             Event::Note(text) => patches.push(self.note(text)),
             Event::SearchEnded(_)
             | Event::Draining { .. }

@@ -81,9 +81,11 @@ impl Pool {
             let mean = measurement.tally.spans.uncorrected.mean();
             mean.into_iter().for_each(|mean| self.note_served(measurement.request.rate, mean));
         }
-        let allowed = measurement.tally.streams.allowed;
-        let is_bounded = self.is_fixed && allowed > 0 && measurement.tally.pool_exhausted > 0;
-        if is_bounded && !std::mem::replace(&mut self.is_told, true) {
+        if let Some(allowed) = measurement.tally.streams.allowed
+            && self.is_fixed
+            && measurement.tally.pool_exhausted > 0
+            && !std::mem::replace(&mut self.is_told, true)
+        {
             return Some(format!(
                 "the server lets each connection have {allowed} operations at once, and --connections fixes their number at \
                  {}: what is found is the limit of so many",

@@ -18,9 +18,26 @@ pub(crate) struct WebSocketFlags {
     /// Subprotocols to offer, in order of preference
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) ws_protocol: Vec<String>,
+
+    /// What an answer contains: TEXT, or a match of /REGEX/. Other messages end no operation
+    #[arg(long, value_name = "TEXT|/REGEX/")]
+    pub(crate) expect: Option<String>,
+
+    /// Messages after the upgrade that answer nothing, such as a greeting
+    #[arg(long, value_name = "N")]
+    pub(crate) skip_messages: Option<u32>,
 }
 
 impl WebSocketFlags {
+    /// The first flag about answers that was given, if any was.
+    pub(crate) fn first_of_answers(&self) -> Option<&'static str> {
+        let given = [
+            (self.expect.is_some(), "--expect"),
+            (self.skip_messages.is_some(), "--skip-messages"),
+        ];
+        given.into_iter().find_map(|(is_given, name)| is_given.then_some(name))
+    }
+
     /// The first flag that was given, if any was.
     pub(crate) fn first_given(&self) -> Option<&'static str> {
         let given = [
@@ -28,6 +45,7 @@ impl WebSocketFlags {
             (self.ws_fragment.is_some(), "--ws-fragment"),
             (!self.ws_protocol.is_empty(), "--ws-protocol"),
         ];
-        given.into_iter().find_map(|(is_given, name)| is_given.then_some(name))
+        let given = given.into_iter().find_map(|(is_given, name)| is_given.then_some(name));
+        given.or_else(|| self.first_of_answers())
     }
 }

@@ -48,9 +48,15 @@ fn input_of(descriptors: &[u8], method: &str) -> Result<MessageDescriptor, Stop>
             format_args!("it has {there}"),
         ));
     };
-    if method.is_client_streaming() || method.is_server_streaming() {
+    let streams = match (method.is_client_streaming(), method.is_server_streaming()) {
+        (true, true) => Some("its requests and its answers"),
+        (true, false) => Some("its requests"),
+        (false, true) => Some("its answers"),
+        (false, false) => None,
+    };
+    if let Some(what) = streams {
         return Err(Stop::usage(
-            format_args!("{} is a streaming method", method.full_name()),
+            format_args!("{} streams {what}: only unary methods are supported", method.full_name()),
             "name a method that takes one message and returns one",
         ));
     }
@@ -86,7 +92,7 @@ mod tests {
         }
     }
 
-    /// `a.Greeter`, with one method that takes one message, and one that streams.
+    /// `a.Greeter`, with one method that takes one message, and three that stream.
     fn set() -> Vec<u8> {
         let message = DescriptorProto {
             name: Some("Hello".to_owned()),
@@ -96,16 +102,22 @@ mod tests {
             ],
             ..Default::default()
         };
-        let method = |name: &str, streams: bool| MethodDescriptorProto {
+        let method = |name: &str, takes: bool, returns: bool| MethodDescriptorProto {
             name: Some(name.to_owned()),
             input_type: Some(".a.Hello".to_owned()),
             output_type: Some(".a.Hello".to_owned()),
-            server_streaming: Some(streams),
+            client_streaming: Some(takes),
+            server_streaming: Some(returns),
             ..Default::default()
         };
         let service = ServiceDescriptorProto {
             name: Some("Greeter".to_owned()),
-            method: vec![method("Greet", false), method("Watch", true)],
+            method: vec![
+                method("Greet", false, false),
+                method("Watch", false, true),
+                method("Upload", true, false),
+                method("Chat", true, true),
+            ],
             ..Default::default()
         };
         let file = FileDescriptorProto {
@@ -132,8 +144,10 @@ mod tests {
         for (descriptors, method, json, what) in [
             (&b"not one"[..], "a.Greeter/Greet", "", "not a complete set of descriptors"),
             (&set(), "b.Greeter/Greet", "", "no service b.Greeter; it has a.Greeter"),
-            (&set(), "a.Greeter/Leave", "", "no method Leave; it has Greet, Watch"),
-            (&set(), "a.Greeter/Watch", "", "a.Greeter.Watch is a streaming method"),
+            (&set(), "a.Greeter/Leave", "", "no method Leave; it has Greet, Watch, Upload, Chat"),
+            (&set(), "a.Greeter/Watch", "", "a.Greeter.Watch streams its answers: only unary"),
+            (&set(), "a.Greeter/Upload", "", "a.Greeter.Upload streams its requests: only unary"),
+            (&set(), "a.Greeter/Chat", "", "a.Greeter.Chat streams its requests and its answers"),
             (&set(), "a.Greeter/Greet", "{\"nmae\": 1}", "not the message a.Hello in JSON"),
             (&set(), "a.Greeter/Greet", "{} {}", "not the message a.Hello in JSON"),
             (&set(), "a.Greeter/Greet", "hello", "not the message a.Hello in JSON"),

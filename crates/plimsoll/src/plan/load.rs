@@ -140,6 +140,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
     let Parts { to, pool, client, output, .. } = parts;
     check_waits(parts.deadline, parts.linger)?;
     check_request_source(to)?;
+    check_answers(&parts)?;
     let workers = Workers::new(&parts, inputs)?;
     let named = if to.is_far { "--clients" } else { "--hosts" };
     let hosts = hosts::hosts(&to.server.hosts, named, client, inputs)?;
@@ -306,6 +307,22 @@ fn check_request_source(to: &Destination) -> Result<(), Stop> {
         ));
     }
     Ok(())
+}
+
+/// Without messages of ours, none of the server's is an answer.
+fn check_answers(parts: &Parts<'_>) -> Result<(), Stop> {
+    let why = match parts.pacing {
+        _ if parts.to.only_connects => "--handshake-only sends no messages",
+        Pacing::Hold(_) => "the heartbeats of held WebSockets are pings, which pongs answer",
+        _ => return Ok(()),
+    };
+    match parts.to.request.websocket.first_of_answers() {
+        Some(flag) => Err(Stop::usage(
+            format_args!("{flag} is about answers to messages"),
+            format_args!("drop it: {why}"),
+        )),
+        None => Ok(()),
+    }
 }
 
 /// --handshake-only sends no request, so it conflicts with every flag that describes one.

@@ -1,6 +1,7 @@
 //! Which flags and targets fit the protocol that the URL names.
 
-use plimsoll_model::target::{MessageFrames, Protocol, Target, is_method, parse_header};
+use plimsoll_model::target::{Messages, Protocol, Target, is_method, parse_header};
+use plimsoll_proto::websocket;
 
 use super::{Destination, Inputs, mqtt, script};
 use crate::exit::Stop;
@@ -69,7 +70,27 @@ fn apply_websocket(target: &mut Target, flags: &WebSocketFlags) -> Result<(), St
         Some(0) => return Err(Stop::usage("--ws-fragment 0 sends nothing", "give 1 or more")),
         Some(size) => Some(u32::try_from(size).unwrap_or(u32::MAX)),
     };
-    target.websocket = Some(MessageFrames { is_binary: flags.ws_binary, payload_bytes_max });
+    let expected = flags.expect.as_deref().map(|wanted| {
+        let expected = websocket::expected(wanted).map_err(|what| {
+            let fix = "write a text that answers contain, or a regular expression as /^ok [0-9]+$/";
+            Stop::usage(format_args!("--expect {wanted:.80}: {what}"), fix)
+        });
+        expected.map(Into::into)
+    });
+    target.websocket = Some(Messages {
+        is_binary: flags.ws_binary,
+        payload_bytes_max,
+        skipped: flags.skip_messages.unwrap_or(0),
+        expected: expected.transpose()?,
+    });
+    let names = &flags.ws_protocol;
+    let is_repeated = |(at, name): &(usize, &String)| names[..*at].contains(name);
+    if let Some((_, name)) = names.iter().enumerate().find(is_repeated) {
+        return Err(Stop::usage(
+            format_args!("--ws-protocol names {name} twice"),
+            "name each subprotocol once",
+        ));
+    }
     if !flags.ws_protocol.is_empty() {
         let offer = format!("Sec-WebSocket-Protocol: {}", flags.ws_protocol.join(", "));
         let header =
@@ -106,7 +127,9 @@ fn not_spoken(flag: &str, protocol: Protocol) -> Stop {
     let (name, flags) = match protocol {
         Protocol::Http1 | Protocol::Http2 => ("HTTP", "--method, --header, --body, --data"),
         Protocol::WebSocket => {
-            ("WebSocket", "--header, --body, --data, --ws-binary, --ws-fragment, --ws-protocol")
+            let flags = "--header, --body, --data, --ws-binary, --ws-fragment, --ws-protocol, --expect, \
+                         --skip-messages";
+            ("WebSocket", flags)
         }
         Protocol::Mqtt => {
             let flags = "--topic, --qos, --retain, --inflight, --subscribe, --subscribe-qos, --mqtt, \

@@ -495,10 +495,7 @@ impl<'a> Session<'a> {
         let interrupted = || self.is_interrupted();
         let stops_at_loss = self.stops_at_loss;
         let control = LoadControl { trial, stops_at_loss, ..LoadControl::new(&interrupted) };
-        let outcome =
-            work(&mut self.agents.borrow_mut(), &control).map_err(|error| fleet_stop(&error))?;
-        self.run.borrow_mut().note_fault(outcome.first_fault.as_deref());
-        Ok(outcome)
+        work(&mut self.agents.borrow_mut(), &control).map_err(|error| fleet_stop(&error))
     }
 
     /// The limiting resources of a search that has ended.

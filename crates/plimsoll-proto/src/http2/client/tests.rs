@@ -37,7 +37,10 @@ fn begun(keys: &[u32], body: &[u8], is_grpc: bool) -> Client {
     assert_eq!(client.handle_bytes(&ready), Ok((ready.len(), ClientProgress::Ready)));
     for key in keys {
         assert!(client.has_room(9));
-        client.begin(*key, &Request { block: &[0x82], body, body_number: *key, is_grpc });
+        client.begin(
+            *key,
+            &Request { block: &[0x82], body, body_number: *key, is_grpc, is_head: false },
+        );
     }
     client
 }
@@ -95,13 +98,9 @@ fn calls_of_grpc_are_judged_by_their_status() {
         (vec![begins.clone(), message.clone(), trailers("0")], 0),
         (vec![begins.clone(), message.clone(), trailers("14")], 14),
         (vec![begins.clone(), message.clone(), trailers("99")], UNKNOWN),
-        // No message, half of one, two of them.
-        (vec![begins.clone(), trailers("0")], INTERNAL),
-        (vec![begins.clone(), data(1, &[0, 0, 0, 0, 2, 8], false), trailers("0")], INTERNAL),
-        (vec![begins.clone(), message.clone(), message, trailers("0")], INTERNAL),
         (vec![head(1, &[(":status", "200"), ("grpc-status", "8")], true)], 8),
         (vec![head(1, &[(":status", "503")], true)], 14),
-        (vec![begins, data(1, b"", true)], UNKNOWN),
+        (vec![begins.clone(), data(1, b"", true)], UNKNOWN),
     ] {
         let mut client = begun(&[1], b"", true);
         let all = events(&mut client, &bytes.concat()).expect("valid");
@@ -111,18 +110,21 @@ fn calls_of_grpc_are_judged_by_their_status() {
         };
         assert_eq!(*grpc_status, Some(status), "{bytes:?}");
     }
-}
-
-#[test]
-fn names_in_the_huffman_code_are_known() {
-    let block = [&[0x00, 0x88][..], GRPC_STATUS_HUFFMAN, &[1, b'5']].concat();
-    assert_eq!(read_head(&block).map(|head| head.grpc_status), Ok(Some(5)));
-    let mut text = Vec::new();
-    assert!(huffman::decode(GRPC_STATUS_HUFFMAN, &mut text));
-    assert_eq!(text, b"grpc-status");
-    // `:status: 302`, the value in the Huffman code.
-    let head = read_head(&[0x48, 0x82, 0x64, 0x02]).map(|head| head.status);
-    assert_eq!(head, Ok(Some(302)));
+    let compressed = data(1, &[1, 0, 0, 0, 2, 8, 1], false);
+    for (bytes, fault) in [
+        (vec![begins.clone(), trailers("0")], StreamFault::NoMessage),
+        (
+            vec![begins.clone(), data(1, &[0, 0, 0, 0, 2, 8], false), trailers("0")],
+            StreamFault::NoMessage,
+        ),
+        (vec![begins.clone(), message.clone(), message, trailers("0")], StreamFault::Messages),
+        (vec![begins, compressed, trailers("0")], StreamFault::Compressed),
+    ] {
+        let mut client = begun(&[1], b"", true);
+        let all = events(&mut client, &bytes.concat()).expect("valid");
+        assert_eq!(all.last(), Some(&ClientProgress::Ended(1, StreamEnd::Fault(fault))));
+        assert_eq!((fault.class(), fault.grpc_status()), (ErrorClass::GrpcStatus, Some(INTERNAL)));
+    }
 }
 
 #[test]
@@ -135,7 +137,7 @@ fn streams_that_the_server_has_not_begun_are_untouched() {
         events(&mut client, &bytes).as_deref(),
         Ok(&[
             ClientProgress::Ended(1, StreamEnd::Untouched),
-            ClientProgress::Ended(2, StreamEnd::Reset(Code(2))),
+            ClientProgress::Ended(2, StreamEnd::Fault(StreamFault::Reset(Code(2)))),
         ][..])
     );
     bytes.clear();
@@ -190,6 +192,126 @@ fn what_breaks_the_protocol_ends_the_connection() {
 }
 
 #[test]
+fn what_is_wrong_with_one_answer_is_named_and_the_others_go_on() {
+    let with = |fields: &[(&str, &str)]| head(1, &[&[(":status", "200")], fields].concat(), false);
+    let end = data(1, b"pong", true);
+    for (bytes, malformation) in [
+        (head(1, &[("server", "x")], true), Malformation::Status),
+        (head(1, &[(":status", "99")], true), Malformation::Status),
+        (head(1, &[(":status", "200"), (":status", "200")], true), Malformation::PseudoField),
+        (head(1, &[(":status", "101")], false), Malformation::Interim),
+        (head(1, &[(":status", "103")], true), Malformation::EndsWithInterim),
+        (head(1, &[(":status", "103")], false).repeat(33), Malformation::Interim),
+        (end.clone(), Malformation::BodyFirst),
+        ([with(&[]), head(1, &[("x", "y")], false)].concat(), Malformation::Trailers),
+        ([with(&[]), head(1, &[(":status", "200")], true)].concat(), Malformation::PseudoField),
+        (with(&[("Server", "x")]), Malformation::Name),
+        (with(&[("x", "a\0")]), Malformation::Value),
+        (with(&[("connection", "close")]), Malformation::ConnectionField),
+        (with(&[("content-length", "one")]), Malformation::Length),
+        ([with(&[("content-length", "5")]), end.clone()].concat(), Malformation::BodyLength),
+        ([with(&[("content-length", "3")]), end.clone()].concat(), Malformation::BodyLength),
+        (head(1, &[(":status", "200"), ("content-length", "1")], true), Malformation::BodyLength),
+        ([head(1, &[(":status", "204")], false), end.clone()].concat(), Malformation::BodyLength),
+    ] {
+        let mut client = begun(&[70, 71], b"", false);
+        let all = events(&mut client, &bytes).expect("the connection goes on");
+        let fault = StreamFault::Malformed(malformation);
+        assert_eq!(all.last(), Some(&ClientProgress::Ended(70, StreamEnd::Fault(fault))));
+        assert_eq!(fault.class(), ErrorClass::H2Malformed);
+        let all = events(&mut client, &head(3, &[(":status", "200")], true));
+        assert_eq!(all.as_deref(), Ok(&[ClientProgress::Ended(71, answer(200, 0))][..]));
+    }
+    // The length of a body that is not sent says nothing.
+    for (status, is_head) in [("200", true), ("304", false), ("204", false)] {
+        let mut client = begun(&[], b"", false);
+        client.begin(
+            9,
+            &Request { block: &[0x82], body: b"", body_number: 0, is_grpc: false, is_head },
+        );
+        let bytes = head(1, &[(":status", status), ("content-length", "7")], true);
+        let all = events(&mut client, &bytes);
+        let expected = answer(status.parse().expect("a number"), 0);
+        assert_eq!(all.as_deref(), Ok(&[ClientProgress::Ended(9, expected)][..]), "{status}");
+    }
+    let mut client = begun(&[70], b"", false);
+    let bytes = [with(&[("content-length", "4")]), end].concat();
+    let all = events(&mut client, &bytes);
+    let expected = [ClientProgress::Began(70), ClientProgress::Ended(70, answer(200, 4))];
+    assert_eq!(all.as_deref(), Ok(&expected[..]));
+}
+
+#[test]
+fn an_answer_before_the_end_of_its_request_counts_and_a_reset_behind_it_does_not() {
+    let body = vec![b'b'; 200_000];
+    let mut client = begun(&[7], &body, false);
+    let mut reset = Vec::new();
+    frame::write_rst(&mut reset, 1, Code::NO_ERROR);
+    let bytes = [head(1, &[(":status", "413")], true), reset.clone()].concat();
+    let ended = ClientProgress::Ended(7, answer(413, 0));
+    assert_eq!(events(&mut client, &bytes).as_deref(), Ok(&[ended][..]));
+    assert!(!client.has_bodies());
+    // Before the end of the answer it is one.
+    let mut client = begun(&[7], b"", false);
+    let bytes = [head(1, &[(":status", "200")], false), reset].concat();
+    let all = events(&mut client, &bytes).expect("it goes on");
+    let fault = StreamFault::Reset(Code::NO_ERROR);
+    assert_eq!(all.last(), Some(&ClientProgress::Ended(7, StreamEnd::Fault(fault))));
+    assert!(fault.to_string().contains("NO_ERROR"), "{fault}");
+}
+
+#[test]
+fn a_smaller_header_table_is_confirmed_once() {
+    let block_of = |client: &mut Client| {
+        let mut out = Vec::new();
+        client.begin(
+            0,
+            &Request { block: &[0x82], body: b"", body_number: 0, is_grpc: false, is_head: false },
+        );
+        client.take_output(&mut out);
+        let at = out.len() - out.iter().rev().position(|byte| *byte == 0x82).expect("a block");
+        // Behind the head of the frame, whose length is its third byte.
+        out[at - 2 - usize::from(out[at - 2] == 0x20)..at].to_vec()
+    };
+    for (size, first) in
+        [(0, &[0x20, 0x82][..]), (4_095, &[0x20, 0x82]), (4_096, &[0x82]), (1 << 20, &[0x82])]
+    {
+        let mut client = Client::default();
+        assert!(events(&mut client, &settings(&[(SETTING_HEADER_TABLE_SIZE, size)])).is_ok());
+        assert!(block_of(&mut client).ends_with(first), "{size}");
+        assert_eq!(block_of(&mut client).ends_with(&[0x20, 0x82]), false, "{size}");
+        assert!(events(&mut client, &settings(&[(SETTING_HEADER_TABLE_SIZE, 7)])).is_ok());
+        let again = block_of(&mut client).ends_with(&[0x20, 0x82]);
+        assert_eq!(again, size >= 4_096, "{size}");
+    }
+}
+
+#[test]
+fn streams_wait_while_none_is_allowed() {
+    let allow = |most| settings(&[(SETTING_MAX_CONCURRENT_STREAMS, most)]);
+    let mut client = Client::default();
+    assert_eq!(events(&mut client, &allow(0)).as_deref(), Ok(&[ClientProgress::Ready][..]));
+    assert!(!client.has_room(9) && client.allowed() == 0);
+    assert_eq!(
+        events(&mut client, &allow(2)).as_deref(),
+        Ok(&[ClientProgress::StreamsChanged][..])
+    );
+    assert!(client.has_room(9));
+    // Fewer than are open: they go on, and none begins.
+    for key in [1, 2] {
+        client.begin(
+            key,
+            &Request { block: &[0x82], body: b"", body_number: 0, is_grpc: false, is_head: false },
+        );
+    }
+    assert!(events(&mut client, &allow(1)).is_ok());
+    assert!(events(&mut client, &head(1, &[(":status", "200")], true)).is_ok());
+    assert!(!client.has_room(9));
+    assert!(events(&mut client, &head(3, &[(":status", "200")], true)).is_ok());
+    assert!(client.has_room(9));
+}
+
+#[test]
 fn bodies_wait_for_both_windows() {
     let body = vec![b'b'; 200_000];
     let mut client = begun(&[7], &body, false);
@@ -213,6 +335,7 @@ fn bodies_wait_for_both_windows() {
     frame::write_window_update(&mut update, 1, 1_000_000);
     assert!(events(&mut client, &update).is_ok());
     assert_eq!(take(&mut client), 65_535, "the connection's window is used up");
+    assert!(client.awaits_window(7) && !client.awaits_window(8));
     update.clear();
     frame::write_window_update(&mut update, 0, 30_000);
     assert!(events(&mut client, &update).is_ok());
@@ -332,7 +455,7 @@ proptest! {
             if client.rest().is_greeted && !begun {
                 begun = true;
                 for (key, body) in (0..).zip(&texts) {
-                    client.begin(key, &Request { block: &block, body, body_number: key, is_grpc: false });
+                    client.begin(key, &Request { block: &block, body, body_number: key, is_grpc: false, is_head: false });
                 }
             }
             client.send_bodies(|key| &texts[key as usize]);

@@ -302,6 +302,7 @@ impl<'a> Merge<'a> {
         for part in &self.parts {
             let run = part.run();
             notes.extend(part.archive.events().iter().filter_map(|event| match event {
+                Event::Fault(what) => Some(format!("{run}: {}", crate::fault_line(what))),
                 Event::Note(note) => Some(format!("{run}: {note}")),
                 _ => None,
             }));

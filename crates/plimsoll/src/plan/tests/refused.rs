@@ -110,6 +110,55 @@ fn bad_loads() {
 }
 
 #[test]
+fn bad_expectations_of_websocket() {
+    let load = ["load", "ws://127.0.0.1:9/"];
+    let hold = ["hold", "ws://127.0.0.1:9/", "-c", "1"];
+    let fix = "write a text that answers contain, or a regular expression as /^ok [0-9]+$/";
+    for (words, line) in [
+        (
+            [&load[..], &["--expect", "/ok"]].concat(),
+            format!(
+                "--expect /ok: it begins with a slash, as an expression does, and does not end with one; write a \
+                 text that begins with a slash as /\\/text/; {fix}"
+            ),
+        ),
+        (
+            [&load[..], &["--expect", "/ok/i"]].concat(),
+            format!(
+                "--expect /ok/i: \"i\" follows the closing slash; a slash within the expression is \\/; {fix}"
+            ),
+        ),
+        (
+            [&load[..], &["--expect", ""]].concat(),
+            format!(
+                "--expect : the expression matches nothing at all, and so every answer; {fix}"
+            ),
+        ),
+        (
+            [&load[..], &["--handshake-only", "--expect", "ok"]].concat(),
+            "--expect is about answers to messages; drop it: --handshake-only sends no messages".to_owned(),
+        ),
+        (
+            [&hold[..], &["--skip-messages", "1"]].concat(),
+            "--skip-messages is about answers to messages; drop it: the heartbeats of held WebSockets are pings, \
+             which pongs answer"
+                .to_owned(),
+        ),
+        (
+            [&load[..], &["--ws-protocol", "chat,mqtt,chat"]].concat(),
+            "--ws-protocol names chat twice; name each subprotocol once".to_owned(),
+        ),
+        (
+            vec!["load", "http://127.0.0.1:9/", "--expect", "ok"],
+            "--expect is for WebSocket; drop it, or give a URL that starts with ws:// or wss://".to_owned(),
+        ),
+    ] {
+        let (said, code) = refused(&words, b"");
+        assert_eq!((said, code), (format!("plimsoll: {line}"), 2), "{words:?}");
+    }
+}
+
+#[test]
 fn bad_sessions() {
     let mqtt = ["load", "mqtt://127.0.0.1:9"];
     for (flags, stdin, line) in [
