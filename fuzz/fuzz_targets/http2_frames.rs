@@ -37,7 +37,7 @@ fn client<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<ClientProgress>, b
     let (mut client, mut all) = (Client::default(), Vec::new());
     client.handle_bytes(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).unwrap();
     for key in 0..3 {
-        let request = Request { block: &[0x82], body: b"body", body_number: 0, is_grpc: key == 2 };
+        let request = Request { block: &[0x82], body: [b"bo", b"dy"], body_number: 0, is_grpc: key == 2 };
         client.begin(key, &request);
     }
     for piece in pieces {

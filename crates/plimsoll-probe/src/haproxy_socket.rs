@@ -15,12 +15,12 @@ use plimsoll_model::units::ParseError;
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// HAProxy fills the name of an abstract socket up to this length with zeros.
 const ABSTRACT_NAME_BYTES: usize = 107;
-/// How a command of the master process reaches its worker.
+/// The prefix that passes a command of the master process to its worker.
 const TO_WORKER: &str = "@1 ";
-/// How HAProxy answers a command that a socket does not have: the master's has none of the statistics.
+/// The start of HAProxy's answer to a command that a socket does not have: the master's has no statistics.
 const UNKNOWN: &str = "Unknown command";
 
-/// Where HAProxy answers commands: `/path`, `unix@/path`, `abns@name`, `host:port`, `:port`, and `ipv4@` or
+/// A socket at which HAProxy answers commands: `/path`, `unix@/path`, `abns@name`, `host:port`, `:port`, and `ipv4@` or
 /// `ipv6@` before an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HaproxySocket(Address);

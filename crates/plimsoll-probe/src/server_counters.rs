@@ -82,7 +82,7 @@ impl CounterSource {
         socket.ask(question, ANSWER_BYTES_MAX)
     }
 
-    /// What is to be known about the source, if anything.
+    /// Returns a line about the source if it is the socket of a master process.
     pub fn note(&self) -> Option<String> {
         let Self::Haproxy(socket) = self else { return None };
         socket.is_master().unwrap_or(false).then(|| {

@@ -11,4 +11,5 @@ pub mod http2;
 pub mod mqtt;
 pub mod proxy_header;
 pub mod script;
+pub mod streamed;
 pub mod websocket;

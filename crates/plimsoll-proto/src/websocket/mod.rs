@@ -6,6 +6,7 @@
 
 mod client;
 mod frame;
+mod large;
 mod opening;
 mod reader;
 mod utf8;
@@ -14,6 +15,7 @@ pub use client::{
     Client, Progress as ClientProgress, Push, WebSocketError, close, message, opening, ping,
 };
 pub use frame::{FRAME_HEAD_BYTES_MAX, Opcode, apply_mask, write_frame};
+pub use large::{message_bytes, write_message_from};
 pub use opening::{KEY_BYTES, Opening, Refusal, accept_for};
 pub use reader::{FrameError, MessageReader, Progress, Side};
 

@@ -59,7 +59,7 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    /// What became of the addresses of a name, where some of them did not accept a connection.
+    /// Returns a line that names the addresses that did not accept a connection, if any.
     pub(crate) fn note(&self) -> Option<String> {
         let listed = |all: &[SocketAddr]| {
             let all: Vec<_> = all.iter().map(ToString::to_string).collect();

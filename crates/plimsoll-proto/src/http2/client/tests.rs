@@ -37,7 +37,10 @@ fn begun(keys: &[u32], body: &[u8], is_grpc: bool) -> Client {
     assert_eq!(client.handle_bytes(&ready), Ok((ready.len(), ClientProgress::Ready)));
     for key in keys {
         assert!(client.has_room(9));
-        client.begin(*key, &Request { block: &[0x82], body, body_number: *key, is_grpc });
+        client.begin(
+            *key,
+            &Request { block: &[0x82], body: [body, b""], body_number: *key, is_grpc },
+        );
     }
     client
 }
@@ -195,7 +198,7 @@ fn bodies_wait_for_both_windows() {
     let mut client = begun(&[7], &body, false);
     let mut sent = 0;
     let mut take = |client: &mut Client| {
-        client.send_bodies(|key| if key == 7 { &body } else { &[] });
+        client.send_bodies(|key| if key == 7 { [&body, b""] } else { [&[]; 2] });
         let mut out = Vec::new();
         client.take_output(&mut out);
         let (mut reader, mut rest) = (FrameReader::default(), &out[..]);
@@ -332,10 +335,10 @@ proptest! {
             if client.rest().is_greeted && !begun {
                 begun = true;
                 for (key, body) in (0..).zip(&texts) {
-                    client.begin(key, &Request { block: &block, body, body_number: key, is_grpc: false });
+                    client.begin(key, &Request { block: &block, body: [body, b""], body_number: key, is_grpc: false });
                 }
             }
-            client.send_bodies(|key| &texts[key as usize]);
+            client.send_bodies(|key| [&texts[key as usize], b""]);
             let mut out = Vec::new();
             client.take_output(&mut out);
             up.append(&mut out);
