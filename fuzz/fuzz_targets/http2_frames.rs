@@ -39,7 +39,7 @@ fn client<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<ClientProgress>, b
     for key in 0..3 {
         let request = Request {
             block: &[0x82],
-            body: b"body",
+            body: [b"bo", b"dy"],
             body_number: 0,
             is_grpc: key == 2,
             is_head: false,

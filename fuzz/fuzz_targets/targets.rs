@@ -9,7 +9,7 @@ use plimsoll_proto::http1::{RequestParser, RequestProgress, encode};
 
 fuzz_target!(|text: &[u8]| {
     let defaults = [("User-Agent".to_owned(), "fuzz".to_owned())];
-    let mut read_file = |path: &str| Ok(path.as_bytes().to_vec());
+    let mut read_file = |path: &str| Ok(path.into());
     let _ = vegeta::detect(text);
     for format in [Format::Http, Format::Json] {
         let targets = match vegeta::parse(format, "fuzz", text, &defaults, &mut read_file) {

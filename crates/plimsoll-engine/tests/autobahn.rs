@@ -200,7 +200,7 @@ fn echo(address: SocketAddr, path: &str) -> Vec<u8> {
         method: "GET".to_owned(),
         url,
         headers: Vec::new(),
-        body: Vec::new(),
+        body: Vec::new().into(),
         publish: None,
         script: None,
         websocket: None,

@@ -13,10 +13,13 @@ use std::time::Duration;
 use std::{process, thread};
 
 use plimsoll_model::Nanos;
+use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::target::BodyStore;
 use plimsoll_sys::{clock, limits};
 
+use crate::bodies::ReceivedBodies;
 use crate::error::FleetError;
-use crate::frame::FrameError;
+use crate::frame::{Content, FrameError};
 use crate::message::{AgentFault, FromAgent, Machine, SupervisorPlan, ToAgent, VERSION};
 use crate::programs::Programs;
 use crate::{frame, programs};
@@ -50,7 +53,7 @@ const LEASE_CHECKS: Duration = Duration::from_millis(200);
 ///   number, after the intervals in which it was carried out.
 /// - `Serve` is answered by `Listening` or `Failed`, `Count` by `ServeCounters` while it serves.
 /// - `StartSut` is answered by `SutStarted` or `Failed`, `CountSut` by `SutStatus` once it runs.
-/// - `Supervise`, `Ping`, `Go` and `Exit` never arrive here.
+/// - `Bodies`, `Supervise`, `Ping`, `Go` and `Exit` never arrive here: the bodies are in the plan.
 pub trait Executor: Send + 'static {
     /// Begins to carry out `command` and returns at once: the work belongs on other threads, which
     /// report through clones of `events`.
@@ -64,6 +67,8 @@ pub trait Executor: Send + 'static {
 /// What the agent's loop waits for.
 enum Input {
     Command(ToAgent),
+    /// The large bodies of the next plan, or why they are not here.
+    Bodies(io::Result<Arc<dyn BodyStore>>),
     Closed(Option<FrameError>),
     /// Nothing was heard for so long.
     Silent(Duration),
@@ -123,8 +128,15 @@ pub fn run(
     let is_supervising = supervises.clone();
     start("agent", move || {
         let is_remote = lease.is_some();
-        let worker =
-            Worker { executor, events, programs: None, is_supervising, is_remote, armed: None };
+        let worker = Worker {
+            executor,
+            events,
+            programs: None,
+            is_supervising,
+            is_remote,
+            armed: None,
+            bodies: None,
+        };
         let result = worker.run(&inbox);
         let _ = end.send(result);
         let _ = closing.send(());
@@ -187,17 +199,33 @@ fn read_commands(
     heard_at_ns: &AtomicU64,
 ) {
     let mut stdin = Heard { stdin, at_ns: heard_at_ns };
+    let mut bodies = ReceivedBodies::default();
     loop {
-        let read = frame::read(&mut stdin);
+        let read = frame::read_any(&mut stdin);
         let arrived = Nanos(clock::monotonic_ns());
+        let read = match read {
+            Ok(Some(Content::Raw(part))) => match bodies.add(&part).transpose() {
+                Some(bodies) => Ok(Some(Input::Bodies(bodies))),
+                None => continue,
+            },
+            Ok(Some(Content::Message(ToAgent::Bodies { number, bytes, from }))) => {
+                match bodies.open(number, bytes, from).transpose() {
+                    Some(bodies) => Ok(Some(Input::Bodies(bodies))),
+                    None => continue,
+                }
+            }
+            Ok(Some(Content::Message(command))) => Ok(Some(Input::Command(command))),
+            Ok(None) => Ok(None),
+            Err(error) => Err(error),
+        };
         let input = match read {
             // Answered here: what the agent is busy with must not look like a slow path.
-            Ok(Some(ToAgent::Ping { sent })) => {
+            Ok(Some(Input::Command(ToAgent::Ping { sent }))) => {
                 let answered = Nanos(clock::monotonic_ns());
                 let _ = events.send(FromAgent::Pong { sent, arrived, answered });
                 continue;
             }
-            Ok(Some(command)) => Input::Command(command),
+            Ok(Some(input)) => input,
             Ok(None) => Input::Closed(None),
             Err(error) => Input::Closed(Some(error)),
         };
@@ -219,6 +247,8 @@ struct Worker<E> {
     is_remote: bool,
     /// When the load begins, once the coordinator says that all know it.
     armed: Option<Nanos>,
+    /// The large bodies of the last plan that has some, or why they are not here.
+    bodies: Option<io::Result<Arc<dyn BodyStore>>>,
 }
 
 impl<E: Executor> Worker<E> {
@@ -227,6 +257,7 @@ impl<E: Executor> Worker<E> {
             match inbox.recv() {
                 Ok(Input::Command(ToAgent::Exit) | Input::Closed(None)) | Err(_) => break Ok(()),
                 Ok(Input::Closed(Some(error))) => break Err(error.into()),
+                Ok(Input::Bodies(bodies)) => self.bodies = Some(bodies),
                 Ok(Input::Silent(lease)) => break Err(FleetError::Silence { lease }),
                 Ok(Input::Command(ToAgent::Supervise(plan))) => self.handle_programs(*plan),
                 Ok(Input::Command(command)) => self.handle_command(command),
@@ -239,8 +270,26 @@ impl<E: Executor> Worker<E> {
         result
     }
 
-    fn handle_command(&mut self, command: ToAgent) {
+    /// Gives the plan its large bodies; an error says why they are not here.
+    fn attach_bodies(&self, plan: &mut LoadPlan) -> Result<(), String> {
+        let cannot =
+            |why: &dyn std::fmt::Display| format!("cannot store the request bodies: {why}");
+        match &self.bodies {
+            Some(Ok(store)) if plan.attach_bodies(Some(store)) => Ok(()),
+            None if plan.attach_bodies(None) => Ok(()),
+            Some(Err(error)) => Err(cannot(error)),
+            Some(Ok(_)) | None => Err(cannot(&"they were not sent")),
+        }
+    }
+
+    fn handle_command(&mut self, mut command: ToAgent) {
         let now = Nanos(clock::monotonic_ns());
+        if let ToAgent::Prepare(plan) = &mut command
+            && let Err(message) = self.attach_bodies(plan)
+        {
+            let _ = self.events.send(FromAgent::Failed { fault: AgentFault::Host, message });
+            return;
+        }
         match command {
             ToAgent::Start { epoch_monotonic } if self.is_remote => {
                 self.armed = Some(epoch_monotonic);

@@ -1,4 +1,5 @@
-//! Messages on a byte stream: a length of four bytes, little-endian, then JSON.
+//! Messages on a byte stream: a length of four bytes, little-endian, then JSON. A length with its highest bit set
+//! is that of raw bytes: a part of the bodies of a plan.
 //!
 //! The messages are in [`crate::message`].
 
@@ -11,6 +12,12 @@ use thiserror::Error;
 
 /// The largest payload. Plans with many large targets come close; nothing else does.
 pub const FRAME_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The bit of a length that marks raw bytes.
+const RAW: u32 = 1 << 31;
+
+/// Most raw bytes in a frame: pings pass between two.
+pub(crate) const RAW_BYTES_MAX: usize = 256 * 1024;
 
 /// A buffer starts at most this large, whatever length a frame announces.
 const FIRST_ALLOCATION_BYTES_MAX: usize = 64 * 1024;
@@ -61,6 +68,31 @@ pub fn encode<M: Serialize>(message: &M) -> Result<Vec<u8>, FrameError> {
     }
 }
 
+/// Writes a frame of raw bytes, at most [`RAW_BYTES_MAX`], and flushes.
+pub(crate) fn write_raw(mut stream: impl Write, bytes: &[u8]) -> io::Result<()> {
+    stream.write_all(&(RAW | bytes.len() as u32).to_le_bytes())?;
+    stream.write_all(bytes)?;
+    stream.flush()
+}
+
+/// The content of a frame.
+pub(crate) enum Content<M> {
+    Message(M),
+    Raw(Vec<u8>),
+}
+
+/// Reads one frame where raw bytes may come; `None` when the stream ended between two.
+pub(crate) fn read_any<M: DeserializeOwned>(
+    mut stream: impl Read,
+) -> Result<Option<Content<M>>, FrameError> {
+    let Some(announced) = read_length(&mut stream)? else { return Ok(None) };
+    if announced & RAW == 0 {
+        let payload = read_bytes(stream, announced, FRAME_BYTES_MAX)?;
+        return decode(&payload).map(|message| Some(Content::Message(message)));
+    }
+    read_bytes(stream, announced & !RAW, RAW_BYTES_MAX).map(|raw| Some(Content::Raw(raw)))
+}
+
 /// Writes one frame and flushes.
 pub fn write<M: Serialize>(mut stream: impl Write, message: &M) -> Result<(), FrameError> {
     stream.write_all(&encode(message)?)?;
@@ -79,15 +111,25 @@ pub(crate) fn decode<M: DeserializeOwned>(payload: &[u8]) -> Result<M, FrameErro
 
 /// Reads one frame without its length; `None` when the stream ended between two.
 pub(crate) fn read_payload(mut stream: impl Read) -> Result<Option<Vec<u8>>, FrameError> {
+    match read_length(&mut stream)? {
+        Some(announced) => read_bytes(stream, announced, FRAME_BYTES_MAX).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn read_length(stream: &mut impl Read) -> Result<Option<u32>, FrameError> {
     let mut header = Vec::with_capacity(4);
     stream.by_ref().take(4).read_to_end(&mut header)?;
     if header.is_empty() {
         return Ok(None);
     }
     let header: [u8; 4] = header.try_into().map_err(|_| FrameError::Truncated)?;
-    let announced = u32::from_le_bytes(header);
+    Ok(Some(u32::from_le_bytes(header)))
+}
+
+fn read_bytes(stream: impl Read, announced: u32, most: usize) -> Result<Vec<u8>, FrameError> {
     let bytes = announced as usize;
-    if bytes > FRAME_BYTES_MAX {
+    if bytes > most {
         return Err(FrameError::NotFrames { bytes: u64::from(announced) });
     }
     let mut payload = Vec::with_capacity(bytes.min(FIRST_ALLOCATION_BYTES_MAX));
@@ -95,7 +137,7 @@ pub(crate) fn read_payload(mut stream: impl Read) -> Result<Option<Vec<u8>>, Fra
     if payload.len() < bytes {
         return Err(FrameError::Truncated);
     }
-    Ok(Some(payload))
+    Ok(payload)
 }
 
 #[cfg(test)]
@@ -151,6 +193,24 @@ mod tests {
         let large = "x".repeat(FRAME_BYTES_MAX - 1);
         let bytes = FRAME_BYTES_MAX + 1;
         assert!(matches!(encode(&large), Err(FrameError::TooLarge { bytes: b }) if b == bytes));
+    }
+
+    #[test]
+    fn raw_bytes_pass_between_messages() {
+        let mut stream = Vec::new();
+        write(&mut stream, &ToAgent::Go).unwrap();
+        write_raw(&mut stream, b"raw").unwrap();
+        write(&mut stream, &ToAgent::Go).unwrap();
+        let mut rest = stream.as_slice();
+        let mut next = || read_any::<ToAgent>(&mut rest).unwrap();
+        assert!(matches!(next(), Some(Content::Message(ToAgent::Go))));
+        assert!(matches!(next(), Some(Content::Raw(raw)) if raw == b"raw"));
+        assert!(matches!(next(), Some(Content::Message(ToAgent::Go))));
+        assert!(next().is_none());
+        let too_many = (RAW | (RAW_BYTES_MAX as u32 + 1)).to_le_bytes();
+        assert!(read_any::<ToAgent>(&too_many[..]).is_err());
+        // Nobody else expects them.
+        assert!(read::<ToAgent>(&stream[stream.len() - 18..]).is_err());
     }
 
     proptest! {

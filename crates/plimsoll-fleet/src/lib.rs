@@ -9,6 +9,7 @@
 
 pub mod agent;
 mod agent_set;
+pub mod bodies;
 pub mod coordinator;
 pub mod error;
 pub mod frame;

@@ -18,16 +18,18 @@ use std::{env, fmt, fs, io, thread};
 
 use plimsoll_model::Nanos;
 use plimsoll_model::host::Reading;
+use plimsoll_model::target::BodyStore;
 use plimsoll_sys::process::{Group, Signal, Ties};
 use plimsoll_sys::{clock, process};
 
+use crate::bodies::SentBodies;
 use crate::error::FleetError;
 use crate::frame;
 use crate::frame::FrameError;
 use crate::hosts::clock::{HostClock, SAMPLES_NEEDED, Sample};
 use crate::hosts::{HostName, Launcher, Preamble, Program, Word, explained, is_dropped, script};
 use crate::joined::{Gate, Wire};
-use crate::message::{ExitReason, FromAgent, ToAgent};
+use crate::message::{BodiesFrom, ExitReason, FromAgent, ToAgent};
 use crate::tail::Tail;
 
 /// How often a process is polled, whether it has ended.
@@ -223,6 +225,13 @@ impl FarSide {
     }
 }
 
+/// Something that is written to an agent.
+enum Outgoing {
+    Frame(Vec<u8>),
+    /// As raw frames.
+    Bodies(Arc<dyn BodyStore>),
+}
+
 /// One agent. Dropping it kills the process; ask it to exit first.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -234,7 +243,8 @@ pub(crate) struct Link {
     child: Option<Child>,
     is_session_leader: bool,
     /// `None` once nothing more will be sent.
-    frames: Option<Sender<Vec<u8>>>,
+    frames: Option<Sender<Outgoing>>,
+    sent_bodies: Mutex<SentBodies>,
     stderr: Option<Tail>,
     /// When its last frame was received, in nanoseconds of CLOCK_MONOTONIC.
     last_frame_ns: Arc<AtomicU64>,
@@ -321,6 +331,7 @@ impl Link {
             child,
             is_session_leader,
             frames,
+            sent_bodies: Mutex::default(),
             stderr,
             last_frame_ns,
             far,
@@ -370,6 +381,7 @@ impl Link {
             child: None,
             is_session_leader: false,
             frames: Some(frames),
+            sent_bodies: Mutex::default(),
             stderr: None,
             last_frame_ns,
             far: Some(far),
@@ -414,16 +426,42 @@ impl Link {
     /// Sends `command` to the agent; never waits for it. The end of an agent is reported as
     /// [`LinkEvent::Closed`], not here.
     pub(crate) fn send(&self, command: &ToAgent) -> Result<(), FleetError> {
+        if let ToAgent::Prepare(plan) = command
+            && let Some(store) = plan.bodies()
+        {
+            self.send_bodies(store)?;
+        }
         let frame = match (command, self.clock()) {
             (ToAgent::Start { epoch_monotonic }, Some(clock)) => {
                 frame::encode(&ToAgent::Start { epoch_monotonic: clock.there(*epoch_monotonic) })?
             }
             _ => frame::encode(command)?,
         };
-        if let Some(frames) = &self.frames {
-            let _ = frames.send(frame);
+        self.write(Outgoing::Frame(frame));
+        Ok(())
+    }
+
+    /// Sends the large bodies of the next plan, or where they are.
+    fn send_bodies(&self, store: &Arc<dyn BodyStore>) -> Result<(), FleetError> {
+        let mut sent = self.sent_bodies.lock().unwrap_or_else(PoisonError::into_inner);
+        let (number, is_sent) = sent.number(store);
+        let from = match &self.far {
+            _ if is_sent => BodiesFrom::Earlier,
+            None => BodiesFrom::Path(store.path()),
+            Some(_) => BodiesFrom::Parts,
+        };
+        let (bytes, in_parts) = (store.bytes().len() as u64, from == BodiesFrom::Parts);
+        self.write(Outgoing::Frame(frame::encode(&ToAgent::Bodies { number, bytes, from })?));
+        if in_parts {
+            self.write(Outgoing::Bodies(Arc::clone(store)));
         }
         Ok(())
+    }
+
+    fn write(&self, outgoing: Outgoing) {
+        if let Some(frames) = &self.frames {
+            let _ = frames.send(outgoing);
+        }
     }
 
     /// Asks the agent to end, without waiting.
@@ -533,9 +571,15 @@ fn run(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
 }
 
-fn write_frames(outbox: Receiver<Vec<u8>>, mut stdin: impl Write) {
-    for frame in outbox {
-        if stdin.write_all(&frame).and_then(|()| stdin.flush()).is_err() {
+fn write_frames(outbox: Receiver<Outgoing>, mut stdin: impl Write) {
+    for outgoing in outbox {
+        let written = match outgoing {
+            Outgoing::Frame(frame) => stdin.write_all(&frame).and_then(|()| stdin.flush()),
+            Outgoing::Bodies(store) => {
+                parts(&*store).try_for_each(|part| frame::write_raw(&mut stdin, part))
+            }
+        };
+        if written.is_err() {
             // The agent has ended; the end of its output reports that.
             return;
         }
@@ -552,7 +596,7 @@ enum Step {
 fn write_opening(
     script: String,
     steps: &Receiver<Step>,
-    outbox: Receiver<Vec<u8>>,
+    outbox: Receiver<Outgoing>,
     mut stdin: impl Write,
 ) {
     if stdin.write_all(script.as_bytes()).and_then(|()| stdin.flush()).is_err() {
@@ -570,26 +614,46 @@ fn write_opening(
     }
 }
 
-fn write_frames_and_pings(outbox: &Receiver<Vec<u8>>, mut stdin: impl Write) {
-    let (mut pings, mut next_ping) = (0u32, Instant::now());
+fn parts(store: &dyn BodyStore) -> impl Iterator<Item = &[u8]> {
+    store.bytes().chunks(frame::RAW_BYTES_MAX)
+}
+
+fn write_frames_and_pings(outbox: &Receiver<Outgoing>, mut stdin: impl Write) {
+    let mut pings = Pings { sent: 0, next: Instant::now() };
     loop {
-        let frame = match outbox.recv_timeout(next_ping.saturating_duration_since(Instant::now())) {
-            Ok(frame) => frame,
+        let wait = pings.next.saturating_duration_since(Instant::now());
+        let written = match outbox.recv_timeout(wait) {
+            Ok(Outgoing::Frame(frame)) => stdin.write_all(&frame).and_then(|()| stdin.flush()),
+            Ok(Outgoing::Bodies(store)) => parts(&*store).try_for_each(|part| {
+                pings.write_if_due(&mut stdin)?;
+                frame::write_raw(&mut stdin, part)
+            }),
             Err(RecvTimeoutError::Disconnected) => return,
-            Err(RecvTimeoutError::Timeout) => {
-                pings = pings.saturating_add(1);
-                let is_early = pings <= SAMPLES_NEEDED;
-                next_ping = Instant::now() + if is_early { FIRST_PINGS_EVERY } else { PING_EVERY };
-                let Ok(ping) = frame::encode(&ToAgent::Ping { sent: Nanos(clock::monotonic_ns()) })
-                else {
-                    return;
-                };
-                ping
-            }
+            Err(RecvTimeoutError::Timeout) => pings.write_if_due(&mut stdin),
         };
-        if stdin.write_all(&frame).and_then(|()| stdin.flush()).is_err() {
+        if written.is_err() {
             return;
         }
+    }
+}
+
+/// The pings to an agent on another host.
+struct Pings {
+    sent: u32,
+    next: Instant,
+}
+
+impl Pings {
+    fn write_if_due(&mut self, mut stdin: impl Write) -> io::Result<()> {
+        if Instant::now() < self.next {
+            return Ok(());
+        }
+        self.sent = self.sent.saturating_add(1);
+        let is_early = self.sent <= SAMPLES_NEEDED;
+        self.next = Instant::now() + if is_early { FIRST_PINGS_EVERY } else { PING_EVERY };
+        let ping = frame::encode(&ToAgent::Ping { sent: Nanos(clock::monotonic_ns()) });
+        stdin.write_all(&ping.map_err(io::Error::other)?)?;
+        stdin.flush()
     }
 }
 

@@ -42,6 +42,15 @@ pub enum ToAgent {
     Survey(Box<HostPart>),
     /// Read this host once a second from now on: [`FromAgent::Reading`].
     Watch,
+    /// The next plan has large bodies, which are here. Handled by the fleet itself.
+    Bodies {
+        /// Which ones.
+        number: u32,
+        /// Their length, all together.
+        bytes: u64,
+        /// Their source.
+        from: BodiesFrom,
+    },
     /// Get ready to make this load: open the pool where the plan says so, then answer
     /// [`FromAgent::Ready`].
     Prepare(Box<LoadPlan>),
@@ -83,6 +92,18 @@ pub enum ToAgent {
     },
     /// Stop everything and end.
     Exit,
+}
+
+/// The source of the large bodies of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BodiesFrom {
+    /// An earlier plan has them.
+    Earlier,
+    /// A sealed memory file of a process of this host.
+    Path(String),
+    /// The raw frames that follow.
+    Parts,
 }
 
 /// From an agent.

@@ -3,8 +3,8 @@
 
 use std::fs;
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
 
+use plimsoll_probe::haproxy_socket::HaproxySocket;
 use plimsoll_probe::server_counters::command_haproxy;
 use plimsoll_sys::listening::Listening;
 use plimsoll_sys::namespace::Namespace;
@@ -32,7 +32,7 @@ enum Acts {
 /// Commands at HAProxy's statistics socket.
 #[derive(Debug)]
 struct HaproxyLever {
-    socket: PathBuf,
+    socket: HaproxySocket,
     change: Vec<String>,
     restore: Vec<String>,
 }
@@ -57,8 +57,8 @@ impl Lever {
     }
 
     /// Gives HAProxy the commands `change`, and takes them back with `restore`.
-    pub fn haproxy(socket: &Path, change: Vec<String>, restore: Vec<String>) -> Self {
-        Self(Acts::Haproxy(HaproxyLever { socket: socket.to_owned(), change, restore }))
+    pub fn haproxy(socket: &HaproxySocket, change: Vec<String>, restore: Vec<String>) -> Self {
+        Self(Acts::Haproxy(HaproxyLever { socket: socket.clone(), change, restore }))
     }
 
     /// Leaves the host of `network` the share `keep` of the ports that it connects from; returns how many
@@ -182,7 +182,7 @@ mod tests {
         let commands = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         let change = commands(&["set maxconn server b/b1 3", "set maxconn server b/b2 3"]);
         let restore = commands(&["set maxconn server b/b1 4", "set maxconn server b/b2 4"]);
-        let mut lever = Lever::haproxy(&socket, change, restore);
+        let mut lever = Lever::haproxy(&socket.as_path().into(), change, restore);
         let refused = lever.set(true).expect_err("b2 is not there").to_string();
         assert!(refused.ends_with("set maxconn server b/b2 3: No such server."), "{refused}");
         drop(lever);

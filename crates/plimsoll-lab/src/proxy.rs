@@ -87,7 +87,8 @@ pub(crate) fn prepare_haproxy(
         notes,
         timers: haproxy::timers(plan),
         // Each of several processes counts only its own connections.
-        statistics: (processes == 1).then(|| CounterSource::Haproxy(plan.stats_socket.clone())),
+        statistics: (processes == 1)
+            .then(|| CounterSource::Haproxy(plan.stats_socket.as_path().into())),
     })
 }
 

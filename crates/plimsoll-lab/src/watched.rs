@@ -196,6 +196,7 @@ mod tests {
     use plimsoll_sys::thread;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixListener;
+    use std::path::Path;
     use std::process::Command;
 
     use super::*;
@@ -249,7 +250,7 @@ mod tests {
 
     #[test]
     fn statistics_that_cannot_be_read_are_refused_by_name() {
-        let source = CounterSource::Haproxy("/nowhere/haproxy.sock".into());
+        let source = CounterSource::Haproxy(Path::new("/nowhere/haproxy.sock").into());
         let refused = NamedServer::new(Vec::new(), Some(source)).unwrap_err().to_string();
         assert!(refused.starts_with("--watch haproxy:/nowhere/haproxy.sock: "), "{refused}");
     }

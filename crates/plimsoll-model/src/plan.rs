@@ -11,7 +11,8 @@ use crate::Nanos;
 use crate::pace::{Arrivals, Profile, Shard};
 use crate::row::RowPlan;
 use crate::target::{
-    Credentials, Filters, MqttVersion, Protocol, Script, Subscription, Target, TargetUrl, Will,
+    Body, BodyStore, Credentials, Filters, MqttVersion, Protocol, Script, Subscription, Target,
+    TargetUrl, Will,
 };
 use crate::units::ParseError;
 
@@ -533,6 +534,16 @@ impl LoadPlan {
         streams.or(in_flight).unwrap_or(1).max(1)
     }
 
+    /// Returns the store of the large bodies of its targets; all of them are in one.
+    pub fn bodies(&self) -> Option<&Arc<dyn BodyStore>> {
+        self.targets.iter().find_map(|target| target.body.store())
+    }
+
+    /// Takes the large bodies from `store`; `false` if one is not there.
+    pub fn attach_bodies(&mut self, store: Option<&Arc<dyn BodyStore>>) -> bool {
+        self.targets.iter_mut().all(|target| target.body.attach(store))
+    }
+
     /// What is said on each connection, where that is a script.
     pub fn script(&self) -> Option<&Script> {
         self.targets.first().and_then(|target| target.script.as_ref())
@@ -566,7 +577,7 @@ impl LoadPlan {
                     path: "/ping".to_owned(),
                 },
                 headers: Vec::new(),
-                body: Vec::new(),
+                body: Body::default(),
                 publish: None,
                 script: None,
                 websocket: None,

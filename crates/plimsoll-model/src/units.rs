@@ -119,6 +119,10 @@ pub fn parse_rate(text: &str) -> Result<Rate, ParseError> {
         "h" | "1h" => 3600.0,
         _ => return Err(error(text, EXPECTED)),
     };
+    if number.ends_with('m') {
+        // Both could be meant: minutes in a duration, and the million that some programs write so.
+        return Err(error(text, "1M/s for a million per second, 1/m for one per minute"));
+    }
     let value = parse_scaled(number.trim()).ok_or_else(|| error(text, EXPECTED))?;
     // Ten million a second is beyond any single-host target; it also bounds a schedule's size.
     match Rate::per_second(value / seconds) {
@@ -147,7 +151,11 @@ pub fn parse_size(text: &str) -> Result<u64, ParseError> {
 /// A count such as `100`, `20k`, `2M`.
 pub fn parse_count(text: &str) -> Result<u64, ParseError> {
     const EXPECTED: &str = "a whole number such as 100, 20k or 2M";
-    parse_scaled(text.trim()).and_then(whole).ok_or_else(|| error(text, EXPECTED))
+    let expected = match text.trim_end().ends_with('m') {
+        true => "a whole number, where two million are 2M",
+        false => EXPECTED,
+    };
+    parse_scaled(text.trim()).and_then(whole).ok_or_else(|| error(text, expected))
 }
 
 fn parse_scaled(text: &str) -> Option<f64> {
@@ -155,7 +163,8 @@ fn parse_scaled(text: &str) -> Option<f64> {
     match unit {
         "" => Some(value),
         "k" | "K" => Some(value * 1e3),
-        "M" | "m" => Some(value * 1e6),
+        "M" => Some(value * 1e6),
+        "G" => Some(value * 1e9),
         _ => None,
     }
 }
@@ -192,7 +201,9 @@ mod tests {
         for (text, per_s) in [("500/s", 500.0), ("30/m", 0.5), ("500", 500.0), ("2k/s", 2000.0)] {
             assert_eq!(parse_rate(text).map(Rate::get), Ok(per_s), "{text}");
         }
-        for text in ["", "-5", "5/fortnight", "NaN", "inf", "11M", "5/"] {
+        for text in
+            ["", "-5", "5/fortnight", "NaN", "inf", "11M", "5/", "1m", "1m/s", "1 m", "1M/x"]
+        {
             assert!(parse_rate(text).is_err(), "{text}");
         }
     }
@@ -204,7 +215,11 @@ mod tests {
         assert!(parse_size("1.5").is_err());
         assert_eq!(parse_count("20k"), Ok(20_000));
         assert_eq!(parse_count("2M"), Ok(2_000_000));
-        assert!(parse_count("1.5").is_err());
+        for text in ["1.5", "2m", "k", "2kk", "2MB"] {
+            assert!(parse_count(text).is_err(), "{text}");
+        }
+        // Neither is a unit of bytes.
+        assert!(parse_size("1m").is_err() && parse_size("1mb").is_err());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 #[cfg(test)]
 mod fixture;
+pub mod haproxy_socket;
 pub mod host;
 pub mod limits;
 mod lines;

@@ -11,6 +11,8 @@ use std::{fmt, io};
 
 use plimsoll_model::target::TargetUrl;
 
+use crate::haproxy_socket::HaproxySocket;
+
 /// The timeout of each step of an answer.
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// The largest answer that is read: HAProxy's has a line for each server behind it.
@@ -22,7 +24,7 @@ const COMMAND_ANSWER_BYTES_MAX: u64 = 64 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CounterSource {
     /// HAProxy's statistics socket.
-    Haproxy(PathBuf),
+    Haproxy(HaproxySocket),
     /// nginx's stub_status, over plain HTTP.
     Nginx(TargetUrl),
     /// nginx's stub_status at the root of a Unix socket.
@@ -68,7 +70,7 @@ impl CounterSource {
     pub fn read(&self) -> Result<ServerCounters, CounterError> {
         match self {
             Self::Haproxy(socket) => {
-                let answer = Self::ask_haproxy(socket, "show stat\n")?;
+                let answer = Self::ask_haproxy(socket, "show stat")?;
                 haproxy(&answer).ok_or(CounterError::Unexpected("HAProxy's statistics"))
             }
             Self::Nginx(_) | Self::NginxSocket(_) => Ok(nginx(&nginx_status(self)?)),
@@ -76,8 +78,16 @@ impl CounterSource {
     }
 
     /// HAProxy's answer at its statistics socket.
-    pub(crate) fn ask_haproxy(socket: &Path, question: &str) -> io::Result<String> {
-        ask(unix(socket)?, question)
+    pub(crate) fn ask_haproxy(socket: &HaproxySocket, question: &str) -> io::Result<String> {
+        socket.ask(question, ANSWER_BYTES_MAX)
+    }
+
+    /// Returns a line about the source if it is the socket of a master process.
+    pub fn note(&self) -> Option<String> {
+        let Self::Haproxy(socket) = self else { return None };
+        socket.is_master().unwrap_or(false).then(|| {
+            format!("{self} is the socket of HAProxy's master process: the statistics of its worker @1 are read")
+        })
     }
 
     /// Whether reading the counters is itself counted, as one request and one connection.
@@ -90,7 +100,7 @@ impl CounterSource {
 impl fmt::Display for CounterSource {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Haproxy(socket) => write!(formatter, "haproxy:{}", socket.display()),
+            Self::Haproxy(socket) => write!(formatter, "haproxy:{socket}"),
             Self::NginxSocket(socket) => write!(formatter, "nginx:{}", socket.display()),
             Self::Nginx(url) => write!(formatter, "nginx:{url}"),
         }
@@ -120,18 +130,14 @@ fn tcp(url: &TargetUrl) -> io::Result<TcpStream> {
 }
 
 /// Gives HAProxy one command at its statistics socket; the first 64 KiB of its answer.
-pub fn command_haproxy(socket: &Path, command: &str) -> io::Result<String> {
-    ask_up_to(unix(socket)?, &format!("{command}\n"), COMMAND_ANSWER_BYTES_MAX)
+pub fn command_haproxy(socket: &HaproxySocket, command: &str) -> io::Result<String> {
+    socket.ask(command, COMMAND_ANSWER_BYTES_MAX)
 }
 
-fn ask(stream: impl Read + Write, question: &str) -> io::Result<String> {
-    ask_up_to(stream, question, ANSWER_BYTES_MAX)
-}
-
-fn ask_up_to(mut stream: impl Read + Write, question: &str, most: u64) -> io::Result<String> {
+fn ask(mut stream: impl Read + Write, question: &str) -> io::Result<String> {
     stream.write_all(question.as_bytes())?;
     let mut answer = String::new();
-    stream.take(most).read_to_string(&mut answer)?;
+    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
     Ok(answer)
 }
 
@@ -279,8 +285,8 @@ Reading: 0 Writing: 1 Waiting: 1 \n";
     #[test]
     fn a_socket_without_a_server_is_an_error() {
         let nowhere = Path::new("/nowhere/haproxy.sock").to_owned();
-        for source in [CounterSource::Haproxy(nowhere.clone()), CounterSource::NginxSocket(nowhere)]
-        {
+        let haproxy = CounterSource::Haproxy(nowhere.as_path().into());
+        for source in [haproxy, CounterSource::NginxSocket(nowhere)] {
             assert!(matches!(source.read(), Err(CounterError::Io(_))), "{source:?}");
         }
     }

@@ -1,8 +1,7 @@
 //! Limits of a server's own configuration, and how much of each is in use: HAProxy's `maxconn`, of
 //! the process and of each frontend.
 
-use std::path::Path;
-
+use crate::haproxy_socket::HaproxySocket;
 use crate::server_counters::{CounterSource, frontends, table};
 
 /// A limit of a server's own configuration.
@@ -20,7 +19,7 @@ pub struct ServerLimit {
 pub fn read(source: &CounterSource) -> Vec<ServerLimit> {
     let CounterSource::Haproxy(socket) = source else { return Vec::new() };
     let ask = |question| CounterSource::ask_haproxy(socket, question).unwrap_or_default();
-    of_haproxy(&ask("show info\n"), &ask("show stat\n"))
+    of_haproxy(&ask("show info"), &ask("show stat"))
 }
 
 /// What bounds a rate at a server, as far as it reports that: HAProxy's limits of rates, and its `maxconn` of
@@ -28,12 +27,12 @@ pub fn read(source: &CounterSource) -> Vec<ServerLimit> {
 pub fn read_rates(source: &CounterSource) -> Vec<ServerLimit> {
     let CounterSource::Haproxy(socket) = source else { return Vec::new() };
     let ask = |question| CounterSource::ask_haproxy(socket, question).unwrap_or_default();
-    of_rates(&ask("show info\n"), &ask("show stat\n"), None)
+    of_rates(&ask("show info"), &ask("show stat"), None)
 }
 
 /// The servers behind HAProxy that it sends requests to, as `backend/server`.
-pub fn haproxy_servers(socket: &Path) -> Vec<String> {
-    let stat = CounterSource::ask_haproxy(socket, "show stat\n").unwrap_or_default();
+pub fn haproxy_servers(socket: &HaproxySocket) -> Vec<String> {
+    let stat = CounterSource::ask_haproxy(socket, "show stat").unwrap_or_default();
     servers_in_use(&stat)
 }
 
@@ -47,8 +46,8 @@ fn servers_in_use(stat: &str) -> Vec<String> {
 }
 
 /// The processes of the HAProxy behind `socket`, by its own word; none where it does not answer.
-pub fn haproxy_processes(socket: &Path) -> Vec<u32> {
-    let info = CounterSource::ask_haproxy(socket, "show info\n").unwrap_or_default();
+pub fn haproxy_processes(socket: &HaproxySocket) -> Vec<u32> {
+    let info = CounterSource::ask_haproxy(socket, "show info").unwrap_or_default();
     info.lines().filter_map(|line| line.strip_prefix("Pid: ")?.trim().parse().ok()).collect()
 }
 
@@ -150,6 +149,8 @@ fn of_servers(stat: &str, ports: Option<u64>) -> impl Iterator<Item = ServerLimi
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn allowance(name: &str, used: u64, limit: u64) -> ServerLimit {
@@ -199,9 +200,6 @@ mod tests {
             assert_eq!(of_process(broken), []);
             assert_eq!(of_frontends(broken), []);
         }
-        assert_eq!(
-            read(&CounterSource::Haproxy(Path::new("/nowhere/haproxy.sock").to_owned())),
-            []
-        );
+        assert_eq!(read(&CounterSource::Haproxy(Path::new("/nowhere/haproxy.sock").into())), []);
     }
 }

@@ -14,6 +14,7 @@ use crate::http1::{self, ResponseError, ResponseParser};
 use crate::http2::{self, ClientProgress, Http2Error, StreamEnd, StreamFault};
 use crate::mqtt::{self, MqttError, WindowProgress};
 use crate::script::{self, Program, ScriptFault};
+use crate::streamed::Streamed;
 use crate::websocket::{self, Push, WebSocketError};
 
 /// What an operation is.
@@ -29,8 +30,10 @@ pub enum Operation {
 /// What an operation sends, and what its sending means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {
-    /// The bytes, where they are the same for each operation.
+    /// The bytes, where they are the same for each operation; with `streamed`, those before it.
     pub bytes: Vec<u8>,
+    /// The part behind them, where the body is large.
+    pub streamed: Option<Streamed>,
     /// What is sent instead, where they are not.
     pub template: Option<Template>,
     /// What answers it.
@@ -237,6 +240,18 @@ impl Shared<'_> {
         }
     }
 
+    /// Goes on with bodies that wait for room, of which `body_of` gives the one of a number, in two parts.
+    #[inline]
+    pub fn send_bodies<'b>(&mut self, body_of: impl Fn(u32) -> [&'b [u8]; 2]) {
+        match self {
+            Self::Http2(client) if client.has_bodies() => client.send_bodies(body_of),
+            Self::Mqtt(window) if window.has_bodies() => {
+                window.send_bodies(|number| body_of(number)[1]);
+            }
+            Self::Http2(_) | Self::Mqtt(_) => {}
+        }
+    }
+
     /// Whether there is something to send.
     pub fn has_output(&self) -> bool {
         match self {
@@ -369,18 +384,27 @@ pub fn outgoing(
     keepalive: bool,
     version: MqttVersion,
 ) -> Outgoing {
-    let (mut bytes, mut template) = (Vec::new(), None);
+    let (mut bytes, mut template, mut streamed) = (Vec::new(), None, None);
+    let is_large = target.body.is_large();
     let expected = match (target.url.protocol, operation) {
         (Protocol::Http1, _) => {
-            bytes = http1::encode::request(target, keepalive);
+            if is_large {
+                let (head, tail) = http1::encode::request_frame(target, keepalive);
+                (bytes, streamed) = (head, Some(Streamed::plain(target.body.clone(), tail)));
+            } else {
+                bytes = http1::encode::request(target, keepalive);
+            }
             Expected::Response { head_method: target.method == "HEAD" }
         }
         (Protocol::Http2, Operation::Exchange) => {
             http2::request::write_request_block(&mut bytes, target);
             let block_bytes = bytes.len() as u32;
             let is_grpc = http2::request::is_grpc(target);
-            match is_grpc {
-                true => bytes.extend_from_slice(&http2::request::grpc_message(&target.body)),
+            if is_grpc {
+                bytes.extend_from_slice(&http2::request::grpc_prefix(target.body.len()));
+            }
+            match is_large {
+                true => streamed = Some(Streamed::plain(target.body.clone(), b"")),
                 false => bytes.extend_from_slice(&target.body),
             }
             Expected::Stream { block_bytes, is_grpc, is_head: target.method == "HEAD" }
@@ -389,7 +413,10 @@ pub fn outgoing(
         (Protocol::Http2, Operation::Beat) => Expected::Pong,
         (Protocol::WebSocket, Operation::Exchange) => {
             let messages = target.websocket.clone().unwrap_or_default();
-            websocket::message(&mut bytes, &target.body, &messages);
+            match is_large {
+                true => streamed = Some(Streamed::message(target.body.clone(), &messages)),
+                false => websocket::message(&mut bytes, &target.body, &messages),
+            }
             Expected::Message
         }
         (Protocol::WebSocket, Operation::Beat) => {
@@ -402,7 +429,11 @@ pub fn outgoing(
         }
         (Protocol::Mqtt, Operation::Exchange) => {
             let publish = target.publish.clone().unwrap_or_default();
-            mqtt::publish(&mut bytes, version, &publish, &target.body);
+            mqtt::publish_head(&mut bytes, version, &publish, target.body.len());
+            match is_large {
+                true => streamed = Some(Streamed::plain(target.body.clone(), b"")),
+                false => bytes.extend_from_slice(&target.body),
+            }
             match publish.qos {
                 Qos::AtMostOnce => Expected::Nothing,
                 qos => Expected::Acknowledgement { exactly_once: qos == Qos::ExactlyOnce },
@@ -415,10 +446,13 @@ pub fn outgoing(
                 Some(literal) => bytes = literal,
                 None => template = Some(leading),
             }
+            if script::sends_body(steps) {
+                streamed = Some(Streamed::plain(target.body.clone(), b""));
+            }
             if script::only_sends(steps) { Expected::Nothing } else { Expected::Steps }
         }
     };
-    Outgoing { bytes, template, expected }
+    Outgoing { bytes, template, expected, streamed }
 }
 
 /// Returns the parts of a plan that a broker may not allow, for the connection with a number. `longest` is the target

@@ -12,4 +12,5 @@ pub mod mqtt;
 mod pattern;
 pub mod proxy_header;
 pub mod script;
+pub mod streamed;
 pub mod websocket;

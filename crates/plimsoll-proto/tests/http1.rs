@@ -162,7 +162,7 @@ fn target() -> impl Strategy<Value = Target> {
                 method: method.into(),
                 url,
                 headers,
-                body,
+                body: body.into(),
                 publish: None,
                 script: None,
                 websocket: None,

@@ -10,7 +10,7 @@ use plimsoll_proto::script::{
 };
 use proptest::prelude::*;
 
-fn no_files(_: &str) -> IoResult<Vec<u8>> {
+fn no_files(_: &str) -> IoResult<Option<Vec<u8>>> {
     Err(Error::from(ErrorKind::NotFound))
 }
 
@@ -83,7 +83,7 @@ fn steps_are_what_the_lines_say() {
 
 #[test]
 fn files_are_sent() {
-    let mut read = |path: &str| Ok(path.as_bytes().repeat(2));
+    let mut read = |path: &str| Ok(Some(path.as_bytes().repeat(2)));
     let script = parse(b"loop\nsend @a/b \"c\"\nend", &mut read).unwrap();
     assert_eq!(sent(&script.operation), b"a/ba/bc");
 }
@@ -274,8 +274,32 @@ fn a_bad_script_is_refused_with_its_line() {
 }
 
 #[test]
+fn a_large_file_is_the_body_of_the_target() {
+    let mut read = |path: &str| Ok((path != "big").then(|| path.as_bytes().to_vec()));
+    let mut what = |text: &str| {
+        let script = parse(text.as_bytes(), &mut read).map_err(|error| error.what)?;
+        let actions = script.operation.iter().map(|step| step.action == Action::SendBody);
+        Ok::<_, String>((sent(&script.operation), actions.collect::<Vec<_>>()))
+    };
+    assert_eq!(
+        what("loop\nsend \"a\"\nsend @b @big\nexpect any\nsend \"c\"\nend"),
+        Ok((b"ab".to_vec(), vec![false, false, true, false, false]))
+    );
+    assert_eq!(what("loop\nsend @big\nend"), Ok((b"".to_vec(), vec![true])));
+    for text in [
+        "send @big\nloop\nsend \"a\"\nend",
+        "loop\nsend \"a\"\nexpect any\nsend @big\nend",
+        "loop\nsend @big\nsend \"a\"\nend",
+        "loop\nsend @big \"a\"\nend",
+        "loop\nsend @big\nsend @big\nend",
+    ] {
+        assert!(what(text).unwrap_err().contains("16 MiB"), "{text}");
+    }
+}
+
+#[test]
 fn what_is_sent_is_bounded() {
-    let mut read = |_: &str| Ok(vec![0; 9 << 20]);
+    let mut read = |_: &str| Ok(Some(vec![0; 9 << 20]));
     let error = parse(b"loop\nsend @a\nsend @a\nend", &mut read).unwrap_err();
     assert_eq!(error.what, "more than 16 MiB are sent");
     let long = vec![b'#'; 2 << 20];

@@ -126,7 +126,7 @@ pub(crate) fn plan() -> LoadPlan {
                 ("X-API-Key".to_owned(), SECRET.to_owned()),
                 ("sleep".to_owned(), "20".to_owned()),
             ],
-            body: SECRET.as_bytes().to_vec(),
+            body: SECRET.into(),
             publish: None,
             script: None,
             websocket: None,

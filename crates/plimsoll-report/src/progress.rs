@@ -237,7 +237,13 @@ impl State {
     fn place(&self, into_load: Nanos) -> String {
         let seconds = into_load.as_secs_f64().floor();
         match self.planned {
-            Some(planned) => format!("{seconds} s of {} s", planned.as_secs_f64().ceil()),
+            Some(planned) => {
+                let planned = planned.as_secs_f64().ceil();
+                match seconds > planned {
+                    true => format!("{planned} s of {planned} s, answers awaited"),
+                    false => format!("{seconds} s of {planned} s"),
+                }
+            }
             None => format!("{seconds} s"),
         }
     }
@@ -299,6 +305,15 @@ mod tests {
         20 s of 25 s: 1,000/s, 100 % ok, p99 34.0 ms, 100 connections
         sending finished, waiting for 1 answer
         ");
+    }
+
+    #[test]
+    fn no_second_is_beyond_the_planned_ones() {
+        let lines = lines_of(10, &load_events(40));
+        let places: Vec<_> = lines.lines().filter_map(|line| line.split_once(':')).collect();
+        let places: Vec<_> = places.into_iter().map(|(place, _)| place).collect();
+        let awaited = "25 s of 25 s, answers awaited";
+        assert_eq!(places, ["10 s of 25 s", "20 s of 25 s", awaited, awaited]);
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub const SESSION: &str = "MQTT connect";
 pub const OPENING: &str = "script opening";
 /// The same when a held connection asks whether its server is there.
 pub const PING: &str = "ping";
+/// The key that is there when an address of the target's name did not accept a connection.
+pub const ADDRESSES: &str = "addresses";
 /// The key of the pool's size.
 pub const CONNECTIONS: &str = "connections";
 /// The key that is there when single operations are recorded.

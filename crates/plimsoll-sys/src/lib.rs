@@ -17,6 +17,7 @@ pub mod poll;
 pub mod ports;
 pub mod process;
 pub mod qdisc;
+pub mod shared_memory;
 pub mod signal;
 pub mod sock_diag;
 pub mod socket;

@@ -40,8 +40,9 @@ pub struct Ties {
     /// The kernel kills it (SIGKILL) when this process dies, however it dies. Lost when the child
     /// changes its user.
     pub dies_with_parent: bool,
-    /// SIGINT and SIGTERM are ignored from the first instruction on, for a child that is asked to
-    /// stop in another way; otherwise they have their default effect.
+    /// SIGINT, SIGTERM and SIGHUP are ignored from the first instruction on, for a child that is asked to
+    /// stop in another way; otherwise the first two have their default effect, and SIGHUP unless this
+    /// process ignores it.
     pub ignores_stop_signals: bool,
     /// CPUs it may run on; empty leaves it this process's.
     pub cpus: Vec<u32>,
@@ -107,6 +108,10 @@ fn apply(ties: &Ties, parent: Pid) -> io::Result<()> {
     for signal in [libc::SIGINT, libc::SIGTERM] {
         // SAFETY: both actions are constants that signal() accepts; no handler is involved.
         unsafe { libc::signal(signal, action) };
+    }
+    if ties.ignores_stop_signals {
+        // SAFETY: as above. A terminal that hangs up signals all processes in its foreground.
+        unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
     }
     if !ties.cpus.is_empty() {
         affinity::pin_thread(&ties.cpus)?;
@@ -301,7 +306,8 @@ mod tests {
         };
         assert_eq!(field("Cpus_allowed_list"), cpu.to_string());
         let ignored = u64::from_str_radix(&field("SigIgn"), 16).unwrap();
-        let stop_signals = 1 << (libc::SIGINT - 1) | 1 << (libc::SIGTERM - 1);
+        let stop_signals =
+            1 << (libc::SIGINT - 1) | 1 << (libc::SIGTERM - 1) | 1 << (libc::SIGHUP - 1);
         assert_eq!(ignored & stop_signals, stop_signals);
         assert_eq!(session_members(pid).unwrap(), [pid]);
         assert!(descendants().unwrap().contains(&pid));

@@ -26,6 +26,8 @@ mod screen;
 mod session;
 mod survey;
 
+use plimsoll_sys::process;
+
 use exit::Stop;
 use flags::{Command, LabCommand};
 
@@ -46,7 +48,15 @@ fn main() -> ExitCode {
 }
 
 fn dispatch() -> Result<(), Stop> {
-    match flags::parse()? {
+    let command = flags::parse()?;
+    if !matches!(command, Command::Report(_)) && !process::own_executable().exists() {
+        return Err(Stop::CannotRun(
+            "/proc is not mounted: plimsoll starts its processes through it, and reads this host and its limits \
+             there; mount it with mount -t proc proc /proc"
+                .to_owned(),
+        ));
+    }
+    match command {
         Command::Lab(LabCommand::Experiment(experiment)) => commands::lab::run(&experiment),
         Command::Lab(LabCommand::Sweep(flags)) => commands::sweep::run(&flags),
         Command::Find(experiment) => commands::find::run(&experiment),

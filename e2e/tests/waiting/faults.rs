@@ -26,7 +26,13 @@ fn an_interrupted_load_reports_what_it_has_seen() {
     let recorder = Recorder::start();
     let url = recorder.url();
     // To the coordinator alone, as a supervisor sends it, and to all, as a terminal does.
-    for (signal, to_all, code) in [("INT", false, 130), ("INT", true, 130), ("TERM", false, 143)] {
+    for (signal, to_all, code) in [
+        ("INT", false, 130),
+        ("INT", true, 130),
+        ("TERM", false, 143),
+        // The terminal is gone.
+        ("HUP", true, 143),
+    ] {
         let flags = ["load", &url, "--rate", "200", "-d", "10m", "--json", "out.json"];
         let running = Plimsoll::new([&flags[..], &["--processes", "2"]].concat()).start();
         agents(&running, 2);
@@ -44,6 +50,21 @@ fn an_interrupted_load_reports_what_it_has_seen() {
         let classes = summary.counts("error_classes");
         assert!(classes.keys().all(|class| class == "interrupted"), "{classes:?}");
     }
+}
+
+#[test]
+fn a_hangup_that_was_ignored_at_the_start_stays_ignored() {
+    let recorder = Recorder::start();
+    let url = recorder.url();
+    let flags = ["load", &url, "--rate", "0", "-n", "2000", "-c", "1", "--slo", "errors<1%"];
+    // As nohup does.
+    let run = Plimsoll::after("trap '' HUP", &[&flags[..], &["--json", "out.json"]].concat());
+    let running = run.start();
+    agents(&running, 1);
+    recorder.wait_for(1);
+    running.signal_group("HUP");
+    let finished = running.finish();
+    finished.written(0).assert_all_ok(2000);
 }
 
 #[test]

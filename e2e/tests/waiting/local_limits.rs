@@ -96,3 +96,21 @@ fn a_search_adds_source_addresses_where_ports_run_out() {
     let summary = run(&fixed).summary(98);
     assert_eq!(summary.text("find.outcome.generator-limited.why"), "local-errors, local-ports");
 }
+
+#[test]
+fn a_host_without_proc_is_named_in_one_line() {
+    let script = "mount -t tmpfs none /proc && exec \"$0\" \"$@\"";
+    let url = "http://127.0.0.1:9/";
+    for arguments in [
+        &["load", url, "-n", "1"][..],
+        &["find", "rate", url],
+        &["serve", "--http", "127.0.0.1:0"],
+        &["watch"],
+        &["doctor", "--connections", "10"],
+    ] {
+        let finished = Plimsoll::unshared("-m", script, arguments).run();
+        assert_eq!(finished.code, Some(1), "{arguments:?}: {}", finished.stderr);
+        assert!(finished.stderr.contains("/proc is not mounted"), "{}", finished.stderr);
+        assert_eq!((finished.stderr.lines().count(), &*finished.stdout), (1, ""), "{arguments:?}");
+    }
+}

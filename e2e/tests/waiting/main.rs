@@ -3,6 +3,7 @@
 
 mod answers;
 mod bad_input;
+mod bodies;
 mod cliffs;
 mod closed_loop;
 mod compare;
@@ -14,6 +15,7 @@ mod faults;
 mod faulty_suts;
 mod foreign_servers;
 mod handshakes;
+mod haproxy_sockets;
 mod hold;
 mod host_watch;
 mod http2;

@@ -57,6 +57,8 @@ impl Worker {
                 self.open(destination, None, now);
             } else {
                 let Some(op) = self.take_closed_op(destination, now) else { return };
+                // It was due when there was room for it.
+                self.meter.tally().spans.send_lag.record(Nanos::ZERO);
                 self.open(destination, Some((op, now)), now);
             }
         }

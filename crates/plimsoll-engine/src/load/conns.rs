@@ -184,17 +184,16 @@ impl Conns {
 
     // ---- bytes
 
-    /// Sends as much of the current request, and of what is queued before it, as the kernel
-    /// accepts. Over TLS one piece at a time.
-    pub(super) fn send_request(&mut self, index: u32, request: &[u8]) -> Sent {
+    /// Sends as much of what is queued, or of `piece` of the current request, as the kernel accepts; over TLS
+    /// no more than is encrypted at a time. With `is_last` no more of the request follows.
+    pub(super) fn send_request(&mut self, index: u32, piece: &[u8], is_last: bool) -> Sent {
         let has_unsent = self.has_unsent(index);
         let hot = &mut self.slab.hot[index as usize];
-        let mut rest = request.get(hot.request_sent_bytes as usize..).unwrap_or_default();
         if !self.slab.tls.has(index) {
             let Some(socket) = &hot.socket else { return Sent::NOTHING };
             if has_unsent {
                 let unsent = std::mem::take(&mut self.slab.cold[index as usize].unsent);
-                let sent = match rest.is_empty() {
+                let sent = match piece.is_empty() {
                     true => send_plain(socket, unsent.bytes()),
                     false => send_plain_before_more(socket, unsent.bytes()),
                 };
@@ -202,14 +201,17 @@ impl Conns {
                 self.slab.cold[index as usize].unsent = Unsent::new(left);
                 return sent;
             }
-            let sent = send_plain(socket, rest);
+            let sent = match is_last {
+                true => send_plain(socket, piece),
+                false => send_plain_before_more(socket, piece),
+            };
             hot.request_sent_bytes += sent.bytes as u32;
             return sent;
         }
-        if hot.state != State::Busy || has_unsent {
-            rest = &[];
-        }
-        let piece = &rest[..rest.len().min(ENCRYPT_AT_ONCE_BYTES)];
+        let piece = match hot.state == State::Busy && !has_unsent {
+            true => &piece[..piece.len().min(ENCRYPT_AT_ONCE_BYTES)],
+            false => &[],
+        };
         hot.request_sent_bytes += piece.len() as u32;
         match self.slab.link(index) {
             Some(link) => self.pump.send(link, piece),

@@ -88,8 +88,13 @@ impl Worker {
         let own = self.take_own_bytes(index, now);
         let sent = self.conns.send_aside(index, &own);
         self.own_bytes = own;
+        let request = self.requests.get(target);
+        self.conns[index].request_sent_bytes = (request.len() - request.streamed_bytes()) as u32;
         if self.handle_sent(index, sent, now) {
-            self.note_sent(index);
+            match self.request_is_sent(index) {
+                true => self.note_sent(index),
+                false => self.push(index, now),
+            }
         }
     }
 
@@ -131,23 +136,9 @@ impl Worker {
         }
     }
 
-    /// Sends as much of what is unsent, and of the request, as the kernel accepts.
-    fn push(&mut self, index: u32, now: Nanos) {
-        loop {
-            let request = self.requests.get(self.conns[index].target);
-            let sent = self.conns.send_request(index, &request.bytes);
-            if !self.handle_sent(index, sent, now) {
-                return;
-            }
-            if !self.has_more_to_send(index) {
-                return self.note_sent(index);
-            }
-        }
-    }
-
     /// All of it is sent. Where nothing answers it the operation ends, but not within the call that
     /// began it: the next one would begin within that one.
-    fn note_sent(&mut self, index: u32) {
+    pub(super) fn note_sent(&mut self, index: u32) {
         let hot = &self.conns[index];
         let is_unanswered =
             hot.state == State::Busy && self.requests.get(hot.target).expected == Expected::Nothing;
@@ -222,7 +213,7 @@ impl Worker {
         }
     }
 
-    fn has_more_to_send(&self, index: u32) -> bool {
+    pub(super) fn has_more_to_send(&self, index: u32) -> bool {
         let hot = &self.conns[index];
         let is_begun = self.conns.has_unsent(index)
             || (hot.state == State::Busy && !self.request_is_sent(index));
@@ -231,7 +222,7 @@ impl Worker {
 
     pub(super) fn request_is_sent(&self, index: u32) -> bool {
         let hot = &self.conns[index];
-        hot.request_sent_bytes as usize >= self.requests.get(hot.target).bytes.len()
+        hot.request_sent_bytes as usize >= self.requests.get(hot.target).len()
     }
 
     /// Reads what has arrived, up to the read budget.
@@ -501,22 +492,6 @@ impl Worker {
         self.reply = reply;
         self.reply.clear();
         self.conns[index].generation == generation
-    }
-
-    /// Sends what follows the request, which may not be sent as a whole.
-    fn send_behind_request(&mut self, index: u32, bytes: &[u8], now: Nanos) {
-        if self.conns[index].state != State::Busy || self.request_is_sent(index) {
-            let sent = self.conns.send_aside(index, bytes);
-            self.handle_sent(index, sent, now);
-            return;
-        }
-        let hot = &mut self.conns[index];
-        let request = &self.requests.get(hot.target).bytes;
-        let unsent = request.get(hot.request_sent_bytes as usize..).unwrap_or_default();
-        let all = [unsent, bytes].concat();
-        hot.request_sent_bytes = request.len() as u32;
-        let sent = self.conns.send_aside(index, &all);
-        self.handle_sent(index, sent, now);
     }
 
     /// The connection cannot go on, for `class`.

@@ -42,6 +42,7 @@ mod proxy_headers;
 mod requests;
 mod retrying;
 mod rows;
+mod sending;
 mod session;
 mod sleeping;
 mod stamps;

@@ -9,12 +9,16 @@ use plimsoll_model::target::{Filling, Protocol, STAMP_BYTES, Target, Template};
 use plimsoll_proto::conversation::{self, Expected, Operation, Outgoing};
 use plimsoll_proto::http2;
 use plimsoll_proto::mqtt::Needs;
+use plimsoll_proto::streamed::Streamed;
 
 use super::deliveries::{number_of, of_load};
 
 /// What a target needs to be sent.
 pub(super) struct Request {
-    pub(super) bytes: Arc<[u8]>,
+    /// All of it, or with `streamed` what is before that.
+    bytes: Arc<[u8]>,
+    /// The part behind `bytes` where the body is large.
+    streamed: Option<Box<Streamed>>,
     /// What is sent instead of `bytes`, where it differs from one operation to the next.
     template: Option<Template>,
     pub(super) destination: u32,
@@ -24,7 +28,7 @@ pub(super) struct Request {
     pub(super) closes: bool,
     /// The target, where its topic is each connection's own.
     with_own_topic: Option<Box<Target>>,
-    /// So many bytes at the end begin with a stamp; 0 for none.
+    /// Bytes at the end of `bytes` that begin with a stamp; 0 for none.
     stamped_bytes: u32,
 }
 
@@ -40,14 +44,43 @@ impl Request {
         }
     }
 
-    /// The body, where it is sent apart from what is before it.
-    pub(super) fn body(&self) -> &[u8] {
-        match self.expected {
-            Expected::Stream { block_bytes, .. } => {
-                self.bytes.get(block_bytes as usize..).unwrap_or_default()
-            }
-            _ => &[],
+    /// The number of bytes that are sent.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len() + self.streamed.as_ref().map_or(0, |streamed| streamed.len() as usize)
+    }
+
+    /// Some of the bytes from `from` on, and whether they are the last ones. `scratch` is where they lie if
+    /// they are made for this call.
+    pub(super) fn piece<'a>(&'a self, from: usize, scratch: &'a mut Vec<u8>) -> (&'a [u8], bool) {
+        match (from.checked_sub(self.bytes.len()), &self.streamed) {
+            (Some(from), Some(streamed)) => streamed.piece(from, scratch),
+            (_, streamed) => (self.bytes.get(from..).unwrap_or_default(), streamed.is_none()),
         }
+    }
+
+    /// Returns the part before the body, and the body in two parts, if it is sent apart from that.
+    pub(super) fn parts(&self) -> (&[u8], [&[u8]; 2]) {
+        let body: &[u8] = self.streamed.as_ref().map_or(&[], |streamed| streamed.body());
+        let head_bytes = match self.expected {
+            Expected::Stream { block_bytes, .. } => block_bytes as usize,
+            _ => self.bytes.len(),
+        };
+        let (head, first) = self.bytes.split_at_checked(head_bytes).unwrap_or_default();
+        (head, [first, body])
+    }
+
+    /// Returns the number of bytes of a large body that are sent with the part before it.
+    pub(super) fn sent_with_head(&self) -> usize {
+        match &self.streamed {
+            Some(_) => self.stamped_bytes as usize,
+            None => 0,
+        }
+    }
+
+    /// The bytes of a large body that follow what is sent before it; 0 where there is none.
+    pub(super) fn streamed_bytes(&self) -> usize {
+        let all = self.streamed.as_ref().map_or(0, |streamed| streamed.len() as usize);
+        all.saturating_sub(self.sent_with_head())
     }
 }
 
@@ -85,21 +118,26 @@ impl Requests {
         let all: Vec<_> = targets
             .map(|(target, destination)| {
                 let outgoing = conversation::outgoing(target, operation, keepalive, version);
-                let Outgoing { bytes, template, expected } = outgoing;
+                let Outgoing { mut bytes, template, expected, streamed } = outgoing;
                 let has_own_topic = operation == Operation::Exchange
                     && target.publish.as_ref().is_some_and(|publish| publish.topic.contains('%'));
                 let with_own_topic = has_own_topic.then(|| Box::new(target.clone()));
-                // None is left to send once its own are.
-                let bytes = if has_own_topic { [].into() } else { bytes.into() };
                 let destination = *destination;
-                let stamped_bytes = match counts_deliveries {
-                    Some(_) => target.body.len() as u32,
-                    None => 0,
+                let stamped_bytes = match (counts_deliveries, &streamed) {
+                    (None, _) => 0,
+                    (Some(_), None) => target.body.len() as u32,
+                    (Some(_), Some(_)) => STAMP_BYTES as u32,
                 };
+                if has_own_topic {
+                    // None is left to send once its own are.
+                    bytes.clear();
+                }
+                let (bytes, streamed) = (bytes.into(), streamed.map(Box::new));
                 let is_http1 = target.url.protocol == Protocol::Http1;
                 let closes = is_http1 && target.closes_connection();
                 Request {
                     bytes,
+                    streamed,
                     template,
                     destination,
                     expected,
@@ -134,7 +172,8 @@ impl Requests {
         &self.all[target as usize]
     }
 
-    /// Appends what an operation sends instead of its target's bytes, where it has some of its own.
+    /// Appends what an operation sends instead of its target's bytes, where it has some of its own. A large
+    /// body follows them, see [`Request::sent_with_head`].
     pub(super) fn write_own_bytes(&self, target: u32, filling: &Filling, out: &mut Vec<u8>) {
         let request = self.get(target);
         if let Some(template) = &request.template {
@@ -152,13 +191,15 @@ impl Requests {
             }
             None => out.extend_from_slice(&request.bytes),
         }
+        let with_head = request.sent_with_head();
+        out.resize(out.len() + with_head, 0);
         let stamped = out.len().saturating_sub(request.stamped_bytes as usize);
         if let Some(place) = out.get_mut(stamped..stamped + STAMP_BYTES) {
             place.copy_from_slice(&filling.stamp());
         }
     }
 
-    /// Whether operations of a target have bytes of their own.
+    /// Whether operations of a target have bytes of their own; those of a large body they share.
     pub(super) fn has_own_bytes(&self, target: u32) -> bool {
         let request = self.get(target);
         request.template.is_some() || request.with_own_topic.is_some() || request.stamped_bytes > 0

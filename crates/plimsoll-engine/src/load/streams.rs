@@ -14,8 +14,10 @@ use plimsoll_model::target::Protocol;
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::conversation::{Answer, Expected, Shared, StreamProgress};
 use plimsoll_proto::http2::{self, Http2Error, StreamFault};
+use plimsoll_proto::mqtt;
 
 use super::conn::{ConnHot, Op, Peer, State};
+use super::sending::SENDS_PER_TURN;
 use super::worker::Worker;
 
 /// What is known of a slot beside its record.
@@ -278,12 +280,18 @@ impl Worker {
             false => Vec::new(),
         };
         let request = self.requests.get(target);
-        let packet = if has_own { &own[..] } else { &request.bytes[..] };
+        let (head, body) = request.parts();
+        let packet = if has_own { &own[..] } else { head };
+        let large = mqtt::LargeBody {
+            number: target,
+            from: request.sent_with_head(),
+            bytes: request.streamed_bytes(),
+        };
         let parser = self.conns.slab.parser(connection);
         match request.expected {
-            Expected::Stream { block_bytes, is_grpc, is_head } => {
-                let (block, body) = request.bytes.split_at(block_bytes as usize);
-                let request = http2::Request { block, body, body_number: target, is_grpc, is_head };
+            Expected::Stream { is_grpc, is_head, .. } => {
+                let request =
+                    http2::Request { block: head, body, body_number: target, is_grpc, is_head };
                 // On a connection of its own, it waits until the server allows a stream.
                 if let Some(Shared::Http2(client)) = parser.shared()
                     && client.has_room(u32::MAX)
@@ -293,17 +301,17 @@ impl Worker {
             }
             Expected::Acknowledgement { exactly_once } => {
                 if let Some(Shared::Mqtt(window)) = parser.shared() {
-                    window.begin(index, packet, exactly_once);
+                    window.begin(index, packet, large, exactly_once);
                 }
             }
             Expected::Nothing => {
                 if let Some(Shared::Mqtt(window)) = parser.shared() {
-                    window.begin_unanswered(index, packet);
+                    window.begin_unanswered(index, packet, large);
                 }
             }
             expected => parser.expect(expected),
         }
-        self.conns[index].request_sent_bytes = request.bytes.len() as u32;
+        self.conns[index].request_sent_bytes = request.len() as u32;
         if has_own {
             self.own_bytes = own;
         }
@@ -338,18 +346,19 @@ impl Worker {
         if self.conns[index].socket.is_none() || self.conns[index].peer == Peer::Reset {
             return;
         }
+        let mut sends_left = SENDS_PER_TURN;
         // What the kernel does not take now goes on when there is room.
         while !self.conns.has_unsent(index) {
             let Some(mut client) = self.conns.slab.parser(index).shared() else { return };
-            if let Shared::Http2(client) = &mut client
-                && client.has_bodies()
-            {
-                let requests = &self.requests;
-                client.send_bodies(|target| requests.get(target).body());
-            }
+            let requests = &self.requests;
+            client.send_bodies(|target| requests.get(target).parts().1);
             if !client.has_output() {
                 break;
             }
+            if sends_left == 0 {
+                return self.unpushed.push(self.conns.slab.token(index));
+            }
+            sends_left -= 1;
             let mut output = std::mem::take(&mut self.streams.output);
             client.take_output(&mut output);
             let sent = self.conns.send_aside(index, &output);

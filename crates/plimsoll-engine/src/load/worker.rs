@@ -53,6 +53,12 @@ pub(super) struct Worker {
     pub(super) deliveries: Option<Box<Deliveries>>,
     /// What an operation sends, where it has bytes of its own; empty between operations.
     pub(super) own_bytes: Vec<u8>,
+    /// Scratch memory for pieces of large messages.
+    pub(super) scratch: Vec<u8>,
+    /// Tokens of connections on which more could be sent than one turn allows.
+    pub(super) unpushed: Vec<u64>,
+    /// Answers to servers that wait for the end of a request, by the token of the connection.
+    pub(super) postponed: Vec<(u64, Vec<u8>)>,
     /// Which CLOCK_MONOTONIC this process reads.
     pub(super) clock: u32,
     /// What broke the first connection has been told.
@@ -97,6 +103,9 @@ impl Worker {
             unrequested: Unrequested::new(&plan),
             deliveries: Deliveries::new(&plan, shard),
             own_bytes: Vec::new(),
+            scratch: Vec::new(),
+            unpushed: Vec::new(),
+            postponed: Vec::new(),
             clock: clock::monotonic_clock(),
             has_told_fault: false,
             has_opened: false,
@@ -171,6 +180,7 @@ impl Worker {
         while let Some(index) = self.conns.next_expired(now) {
             self.handle_timer(index, now);
         }
+        self.push_on(now);
         self.end_unanswered(now);
         self.renew_timers(now);
         match self.phases.phase() {
@@ -212,7 +222,7 @@ impl Worker {
 
     fn next_deadline(&self) -> Nanos {
         let now = Nanos(clock::monotonic_ns());
-        if !self.unanswered.is_empty() {
+        if !self.unanswered.is_empty() || !self.unpushed.is_empty() {
             return now;
         }
         let control = match self.phases.phase() {

@@ -95,7 +95,7 @@ impl Script {
 /// The bytes that `kind` sends.
 fn request(kind: ProbeKind, target: &Target, slow_ms: u64) -> Vec<u8> {
     let mut target = target.clone();
-    target.body.truncate(BODY_BYTES_MAX);
+    target.body = target.body.truncated(BODY_BYTES_MAX);
     match kind {
         ProbeKind::Connected | ProbeKind::TlsDone => Vec::new(),
         ProbeKind::HalfHead => {
@@ -107,7 +107,7 @@ fn request(kind: ProbeKind, target: &Target, slow_ms: u64) -> Vec<u8> {
         }
         ProbeKind::HalfBody => {
             if target.body.is_empty() {
-                target.body = b"xx".to_vec();
+                target.body = "xx".into();
             }
             let mut whole = encode::request(&target, true);
             whole.truncate(whole.len() - target.body.len().div_ceil(2));
@@ -146,7 +146,7 @@ mod tests {
             method: method.into(),
             url,
             headers: vec![],
-            body: body.to_vec(),
+            body: body.to_vec().into(),
             publish: None,
             script: None,
             websocket: None,

@@ -84,7 +84,7 @@ fn answer_and_reset(status: u16) -> Scripted {
 fn an_answer_is_read_before_the_reset_behind_it() {
     let server = answer_and_reset(413);
     let mut plan = LoadPlan { keepalive: false, ..plan(server.address, open(200.0, 200)) };
-    plan.targets[0].body = vec![b'x'; 8 << 20];
+    plan.targets[0].body = vec![b'x'; 8 << 20].into();
     let tally = run(plan);
     assert_eq!(tally.errors.get(ErrorClass::Status4xx), 40, "{:?}", tally.errors);
 }

@@ -166,7 +166,7 @@ fn a_window_that_never_opens_is_given_up() {
     let server = Scripted::start(|stream| speak(stream, |_| Does::Answers));
     let mut plan = http2(server.address, closed(6));
     // More than a server's window, which it opens as it reads; then one that reads nothing.
-    plan.targets[0].body = vec![b'b'; 3_000_000];
+    plan.targets[0].body = vec![b'b'; 3_000_000].into();
     plan.targets[0].method = "POST".to_owned();
     assert_eq!(run(plan.clone()).ok, 6);
     let deaf = Scripted::start(|mut stream| {
@@ -297,7 +297,7 @@ fn a_window_that_a_setting_closes_is_given_up() {
         }
     });
     let mut plan = http2(server.address, closed(8));
-    plan.targets[0].body = vec![b'b'; 100];
+    plan.targets[0].body = vec![b'b'; 100].into();
     plan.targets[0].method = "POST".to_owned();
     plan.linger = Nanos::from_millis(200);
     let tally = run(plan);

@@ -52,6 +52,7 @@ fn without_keepalive_each_operation_has_its_own_connection() {
         let plan = LoadPlan { keepalive: false, ..plan(server.address, pacing) };
         let tally = run(plan);
         assert_eq!((tally.scheduled, tally.ok, tally.connections.opened), (200, 200, 200));
+        assert_eq!(tally.spans.send_lag.count(), 200);
     }
 }
 

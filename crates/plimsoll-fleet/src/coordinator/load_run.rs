@@ -47,6 +47,8 @@ const STARTS_MAX: u32 = 4;
 const SILENCE_MAX: Nanos = Nanos::from_secs(120);
 /// Timeout of preparing, besides opening connections.
 const PREPARE_WAIT: Nanos = Nanos::from_secs(30);
+/// Bytes of request bodies that reach another host per second, at least; one that is silent meanwhile is lost.
+const BODY_BYTES_PER_S_MIN: u64 = 100_000;
 /// Connections per second and agent that are opened in advance, at least.
 const PREWARM_PER_S_MIN: u64 = 200;
 /// Held connections that are closed per second, at least: a reset takes about 20 us of the
@@ -116,6 +118,11 @@ impl Terms {
             Pacing::Closed { duration, .. } => *duration,
             Pacing::Hold(_) => None,
         };
+        // On this host they are shared.
+        let sending = match plan.bodies().filter(|_| start == StartOf::There) {
+            Some(store) => Nanos::from_secs(store.bytes().len() as u64 / BODY_BYTES_PER_S_MIN),
+            None => Nanos::ZERO,
+        };
         let prewarm = if plan.prewarm { plan.connections / agents.max(1) as u64 } else { 0 };
         let deadline = plan.deadline.unwrap_or_default();
         let counts_deliveries = plan.mqtt.as_ref().is_some_and(|mqtt| mqtt.deliveries.is_some());
@@ -131,6 +138,7 @@ impl Terms {
             planned,
             answer_wait: answer_wait + control.overrun,
             prepare_wait: PREPARE_WAIT
+                + sending
                 + plan.connect_timeout
                 + Nanos::from_secs(prewarm / PREWARM_PER_S_MIN),
             stop_grace: control.stop_grace,

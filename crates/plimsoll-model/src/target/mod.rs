@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+mod body;
 mod filters;
 mod mqtt;
 mod script;
@@ -11,6 +12,7 @@ mod template;
 mod url;
 pub mod vegeta;
 
+pub use body::{BODY_BYTES_MAX, Body, BodyStore, SMALL_BODY_BYTES_MAX};
 pub use filters::{Filters, filter_matches, shared_filter};
 pub use mqtt::{
     Credentials, MqttVersion, Publish, Qos, REMAINING_LENGTH_MAX, Subscription, Will,
@@ -62,8 +64,7 @@ pub struct Target {
     /// Names and values in order, without `Host` unless the user set it.
     pub headers: Vec<(String, String)>,
     /// The body, message or payload; an empty body is not sent.
-    #[serde(with = "base64_text")]
-    pub body: Vec<u8>,
+    pub body: Body,
     /// How the body is published; for MQTT alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publish: Option<Publish>,

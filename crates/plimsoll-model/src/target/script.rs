@@ -12,7 +12,7 @@ use crate::Nanos;
 pub struct Script {
     /// Once per connection, before it counts as usable.
     pub opening: Vec<Step>,
-    /// One operation; it begins with [`Action::Send`].
+    /// One operation; it begins with [`Action::Send`] or [`Action::SendBody`].
     pub operation: Vec<Step>,
     /// How long a connection rests once its operation has ended.
     pub rest: Nanos,
@@ -33,6 +33,8 @@ pub struct Step {
 pub enum Action {
     /// Sends these bytes.
     Send(Template),
+    /// Sends the target's body; the last that an operation sends before it awaits something, once.
+    SendBody,
     /// Awaits exactly these bytes.
     Expect(Template),
     /// Awaits the shortest run of bytes that the regular expression matches a part of.

@@ -13,16 +13,12 @@ use base64::Engine;
 use serde::Deserialize;
 use thiserror::Error;
 
-use super::{Target, TargetUrl, UrlError, is_method, parse_header};
+use super::{BODY_BYTES_MAX, Body, Target, TargetUrl, UrlError, is_method, parse_header};
 use crate::lines::{Line, LineProblem, lines};
 use crate::units::ParseError;
 
 /// Most targets in one source.
 pub const TARGETS_MAX: usize = 1_000_000;
-/// Largest body of one target, bytes.
-pub const BODY_BYTES_MAX: usize = 64 << 20;
-/// Most bytes of all bodies of one source together; a file counts once for each target it is in.
-pub const BODIES_BYTES_MAX: usize = 1 << 30;
 
 /// How targets are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,11 +94,8 @@ pub enum Problem {
     /// The body is not base64.
     #[error("the body is not base64 ({0}); encode it like jq's @base64 does")]
     Base64(base64::DecodeError),
-    /// A body passes a bound.
-    #[error(
-        "the body has {bytes} bytes; keep each within {BODY_BYTES_MAX} and all together \
-             within {BODIES_BYTES_MAX}"
-    )]
+    /// A body passes the bound.
+    #[error("the body has {bytes} bytes; at most {BODY_BYTES_MAX} (1 GiB) can be sent")]
     BodyTooLarge {
         /// The size of this body.
         bytes: usize,
@@ -139,10 +132,9 @@ pub fn parse(
     source: &str,
     text: &[u8],
     defaults: &[(String, String)],
-    read_file: &mut dyn FnMut(&str) -> io::Result<Vec<u8>>,
+    read_file: &mut dyn FnMut(&str) -> io::Result<Body>,
 ) -> Result<Vec<Target>, TargetsError> {
-    let mut collected =
-        Collected { targets: Vec::new(), targets_max: TARGETS_MAX, bodies_bytes: 0 };
+    let mut collected = Collected { targets: Vec::new(), targets_max: TARGETS_MAX };
     let mut reader = HttpReader { open: None, read_file };
     let at_line = |line, problem| TargetsError::Line { name: source.to_owned(), line, problem };
     let mut last = 0;
@@ -191,8 +183,6 @@ struct Collected {
     /// targets.len() <= targets_max
     targets: Vec<Target>,
     targets_max: usize,
-    /// bodies_bytes <= BODIES_BYTES_MAX
-    bodies_bytes: usize,
 }
 
 impl Collected {
@@ -201,8 +191,7 @@ impl Collected {
             return Err(Problem::TooMany);
         }
         let bytes = target.body.len();
-        self.bodies_bytes = self.bodies_bytes.saturating_add(bytes);
-        if bytes > BODY_BYTES_MAX || self.bodies_bytes > BODIES_BYTES_MAX {
+        if bytes > BODY_BYTES_MAX {
             return Err(Problem::BodyTooLarge { bytes });
         }
         self.targets.push(target);
@@ -214,7 +203,7 @@ impl Collected {
 struct HttpReader<'a> {
     /// The target whose headers are being read.
     open: Option<Draft>,
-    read_file: &'a mut dyn FnMut(&str) -> io::Result<Vec<u8>>,
+    read_file: &'a mut dyn FnMut(&str) -> io::Result<Body>,
 }
 
 impl HttpReader<'_> {
@@ -296,7 +285,7 @@ impl Draft {
             method,
             url,
             headers: Vec::new(),
-            body: Vec::new(),
+            body: Body::default(),
             publish: None,
             script: None,
             websocket: None,
@@ -394,7 +383,7 @@ fn json_target(line: &str) -> Result<Target, Problem> {
     }
     let body = json.body.unwrap_or_default();
     draft.target.body =
-        base64::engine::general_purpose::STANDARD.decode(body).map_err(Problem::Base64)?;
+        base64::engine::general_purpose::STANDARD.decode(body).map_err(Problem::Base64)?.into();
     Ok(draft.finish())
 }
 
@@ -421,13 +410,13 @@ mod tests {
 
     use proptest::prelude::*;
 
-    fn no_file(_: &str) -> io::Result<Vec<u8>> {
+    fn no_file(_: &str) -> io::Result<Body> {
         Err(io::Error::from(io::ErrorKind::NotFound))
     }
 
     fn read(format: Format, text: &str) -> Result<Vec<Target>, TargetsError> {
         let mut file = |path: &str| match path {
-            "/body" | "body with spaces.txt" => Ok(path.as_bytes().to_vec()),
+            "/body" | "body with spaces.txt" => Ok(path.into()),
             _ => no_file(path),
         };
         parse(format, "t", text.as_bytes(), &[], &mut file)
@@ -608,17 +597,17 @@ mod tests {
     #[test]
     fn bodies_are_bounded() {
         let body = |bytes: usize| {
-            let mut file = |_: &str| Ok(vec![0; bytes]);
+            let mut file = |_: &str| Ok(Body::elsewhere(0, bytes));
             parse(Format::Http, "t", b"PUT http://a/\n@f", &[], &mut file)
         };
         assert!(body(BODY_BYTES_MAX).is_ok());
         let error = body(BODY_BYTES_MAX + 1).expect_err("over the bound").to_string();
-        assert!(error.starts_with("t, line 2: the body has 67108865 bytes"), "{error}");
+        assert!(error.starts_with("t, line 2: the body has 1073741825 bytes"), "{error}");
     }
 
     #[test]
     fn targets_are_bounded() {
-        let mut collected = Collected { targets: Vec::new(), targets_max: 2, bodies_bytes: 0 };
+        let mut collected = Collected { targets: Vec::new(), targets_max: 2 };
         let mut push =
             || collected.push(Draft::new("GET", "http://a/").expect("a target").finish());
         assert!(push().is_ok() && push().is_ok());

@@ -33,11 +33,11 @@ pub(super) fn read(source: &CounterSource, index: usize, reading: &mut Reading) 
     let failed = match source {
         CounterSource::Haproxy(socket) => {
             let ask = |question| CounterSource::ask_haproxy(socket, question);
-            match ask("show info\n").and_then(|info| Ok((info, ask("show stat\n")?))) {
+            match ask("show info").and_then(|info| Ok((info, ask("show stat")?))) {
                 Ok((info, stat)) if add_info(&info, &name, reading) => {
                     add_proxies(&stat, &name, reading);
                     // Only operators may ask; whoever may not sees no tables.
-                    add_tables(&ask("show table\n").unwrap_or_default(), &name, reading);
+                    add_tables(&ask("show table").unwrap_or_default(), &name, reading);
                     let limits = server_limits::of_haproxy(&info, &stat);
                     let range = port_range(Path::new("/proc/sys/net/ipv4/ip_local_port_range"));
                     let ports =

@@ -22,13 +22,21 @@ pub enum BodyLength {
 /// the length of the body; a target with `Transfer-Encoding: chunked` gets its body as one chunk; without
 /// `keepalive`, `Connection: close` is added.
 pub fn request(target: &Target, keepalive: bool) -> Vec<u8> {
+    let (mut out, tail) = request_frame(target, keepalive);
+    out.extend_from_slice(&target.body);
+    out.extend_from_slice(tail);
+    out
+}
+
+/// Returns the bytes of [`request`] before the target's body, and those behind it.
+pub fn request_frame(target: &Target, keepalive: bool) -> (Vec<u8>, &'static [u8]) {
     let given = |name: &str| target.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
     let chunked = given("transfer-encoding");
     let has_length = matches!(target.method.as_str(), "POST" | "PUT" | "PATCH")
         || !target.body.is_empty()
         || given("content-length");
 
-    let mut out = Vec::with_capacity(512 + target.body.len());
+    let mut out = Vec::with_capacity(512);
     out.extend_from_slice(target.method.as_bytes());
     out.push(b' ');
     out.extend_from_slice(target.url.path.as_bytes());
@@ -54,13 +62,14 @@ pub fn request(target: &Target, keepalive: bool) -> Vec<u8> {
         field(&mut out, "Content-Length", &target.body.len().to_string());
     }
     out.extend_from_slice(b"\r\n");
-    if chunked {
-        chunk(&mut out, &target.body);
-        last_chunk(&mut out);
-    } else {
-        out.extend_from_slice(&target.body);
+    match (chunked, target.body.len()) {
+        (false, _) => (out, b""),
+        (true, 0) => (out, LAST_CHUNK),
+        (true, bytes) => {
+            append(&mut out, format_args!("{bytes:x}\r\n"));
+            (out, b"\r\n0\r\n\r\n")
+        }
     }
-    out
 }
 
 /// Appends a response's head. 1xx, 204 and 304 get no length, since they have no body.
@@ -95,9 +104,12 @@ pub fn chunk(out: &mut Vec<u8>, payload: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
+/// The end of a chunked body.
+const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
 /// Appends the end of a chunked body.
 pub fn last_chunk(out: &mut Vec<u8>) {
-    out.extend_from_slice(b"0\r\n\r\n");
+    out.extend_from_slice(LAST_CHUNK);
 }
 
 /// Appends the interim response that lets a client send its body.

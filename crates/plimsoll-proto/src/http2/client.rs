@@ -142,8 +142,8 @@ impl Default for Rest {
 pub struct Request<'a> {
     /// The header block.
     pub block: &'a [u8],
-    /// The body; an empty one is not sent.
-    pub body: &'a [u8],
+    /// The body, in two parts; an empty one is not sent.
+    pub body: [&'a [u8]; 2],
     /// Which body it is, for [`Client::send_bodies`].
     pub body_number: u32,
     /// Whether it is a call of gRPC.
@@ -388,7 +388,8 @@ impl Client {
         if self.rest.next_stream > MAX_31 {
             self.rest.is_draining = true;
         }
-        let is_end = request.body.is_empty();
+        let body_bytes = request.body[0].len() + request.body[1].len();
+        let is_end = body_bytes == 0;
         if self.rest.table == HeaderTable::Lowered {
             self.rest.table = HeaderTable::None;
             let block = [NO_HEADER_TABLE, request.block].concat();
@@ -402,7 +403,7 @@ impl Client {
             send_window: self.rest.initial_window as i32,
             body_number: request.body_number,
             sent: 0,
-            body: request.body.len() as u32,
+            body: body_bytes as u32,
             uncredited: 0,
             received: 0,
             length: ANY_LENGTH,
@@ -414,7 +415,7 @@ impl Client {
             interim: 0,
             grpc_status: NO_STATUS,
         };
-        if !request.body.is_empty() {
+        if body_bytes > 0 {
             send_body(&mut self.out, &mut self.rest.send_window, &mut flight, request.body);
             self.blocked += u32::from(!flight.is_sent());
         }
@@ -427,7 +428,7 @@ impl Client {
     }
 
     /// Goes on with the bodies that waited, of which `body_of` gives the one of a number.
-    pub fn send_bodies<'a>(&mut self, body_of: impl Fn(u32) -> &'a [u8]) {
+    pub fn send_bodies<'a>(&mut self, body_of: impl Fn(u32) -> [&'a [u8]; 2]) {
         for flight in self.flights.iter_mut().filter(|flight| !flight.is_sent()) {
             if self.out.len() >= BODY_BYTES_AHEAD || self.rest.send_window <= 0 {
                 return;
@@ -843,18 +844,23 @@ impl Flight {
 }
 
 /// Appends as much of the body as the windows allow and as may wait here.
-fn send_body(out: &mut Vec<u8>, window: &mut i32, flight: &mut Flight, body: &[u8]) {
+fn send_body(out: &mut Vec<u8>, window: &mut i32, flight: &mut Flight, body: [&[u8]; 2]) {
+    let [first, second] = body;
     while !flight.is_sent() && out.len() < BODY_BYTES_AHEAD {
-        let rest = body.get(flight.sent as usize..).unwrap_or_default();
+        let sent = flight.sent as usize;
+        let rest = match sent.checked_sub(first.len()) {
+            Some(sent) => second.get(sent..).unwrap_or_default(),
+            None => &first[sent..],
+        };
         let room = (*window).min(flight.send_window).max(0) as usize;
         let count = rest.len().min(room).min(FRAME_BYTES_MAX);
         if count == 0 {
             return;
         }
-        let flags = if count == rest.len() { END_STREAM } else { 0 };
+        flight.sent += count as u32;
+        let flags = if flight.is_sent() { END_STREAM } else { 0 };
         frame::write_head(out, count, Kind::Data, flags, flight.stream);
         out.extend_from_slice(&rest[..count]);
-        flight.sent += count as u32;
         flight.send_window -= count as i32;
         *window -= count as i32;
     }

@@ -69,10 +69,10 @@ pub fn is_grpc_type(content_type: &[u8]) -> bool {
         .is_some_and(|rest| rest.first().is_none_or(|next| matches!(next, b'+' | b';')))
 }
 
-/// A message as gRPC frames it: not compressed, its length, its bytes.
-pub fn grpc_message(message: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
-    [&[0][..], &length.to_be_bytes(), message].concat()
+/// Returns the prefix that gRPC has before a message: that it is not compressed, and its length.
+pub fn grpc_prefix(message_bytes: usize) -> [u8; 5] {
+    let [a, b, c, d] = u32::try_from(message_bytes).unwrap_or(u32::MAX).to_be_bytes();
+    [0, a, b, c, d]
 }
 
 #[cfg(test)]
@@ -152,6 +152,6 @@ mod tests {
         ] {
             assert_eq!(is_grpc_type(value.as_bytes()), is, "{value}");
         }
-        assert_eq!(grpc_message(b"ab"), [0, 0, 0, 0, 2, b'a', b'b']);
+        assert_eq!(grpc_prefix(0x102), [0, 0, 0, 1, 2]);
     }
 }

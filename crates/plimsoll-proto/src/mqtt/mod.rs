@@ -20,11 +20,11 @@ pub use broker::{
 };
 pub use client::{Client, MqttError, Opening, Progress};
 pub use greeting::{Limit, Needs};
-pub use packet::{Connect, connect, disconnect, pingreq, publish, subscribe};
+pub use packet::{Connect, connect, disconnect, pingreq, publish, publish_head, subscribe};
 pub(crate) use packet::{publish_bytes, subscribe_bytes};
 pub use reason::reason_name;
 pub use subscriptions::Subscriptions;
-pub use window::{Window, WindowProgress};
+pub use window::{LargeBody, Window, WindowProgress};
 
 /// Identifier of every publish above QoS 0 that is the only one.
 pub const PACKET_ID: u16 = 1;

@@ -123,16 +123,26 @@ fn packet_bytes(content_bytes: usize) -> usize {
 
 /// Appends a PUBLISH of `payload`. The caller has checked that all of it fits a packet.
 pub fn publish(out: &mut Vec<u8>, version: MqttVersion, publish: &Publish, payload: &[u8]) {
+    publish_head(out, version, publish, payload.len());
+    out.extend_from_slice(payload);
+}
+
+/// Appends what a PUBLISH has before so many bytes of payload.
+pub fn publish_head(
+    out: &mut Vec<u8>,
+    version: MqttVersion,
+    publish: &Publish,
+    payload_bytes: usize,
+) {
     let id: &[u8] = if publish.qos == Qos::AtMostOnce { &[] } else { &PACKET_ID.to_be_bytes() };
     let properties: &[u8] = if version == MqttVersion::V5 { &[0] } else { &[] };
     let retain = if publish.retain { RETAIN } else { 0 };
     let topic = publish.topic.as_bytes();
-    let length = 2 + topic.len() + id.len() + properties.len() + payload.len();
+    let length = 2 + topic.len() + id.len() + properties.len() + payload_bytes;
     begin(out, PUBLISH | (publish.qos as u8) << 1 | retain, length);
     string(out, topic);
     out.extend_from_slice(id);
     out.extend_from_slice(properties);
-    out.extend_from_slice(payload);
 }
 
 /// Appends a SUBSCRIBE. Only before the first publish: it has the identifier of one. The caller has checked that

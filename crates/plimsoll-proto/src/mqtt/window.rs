@@ -15,6 +15,8 @@ use super::packet::{
 };
 use super::reader::{DELIVERY_BYTES, Reader, UNASKED, is_delivery, malformed};
 
+/// Bytes of large bodies that wait here for the kernel; more is written when these are gone.
+const BODY_BYTES_AHEAD: usize = 64 * 1024;
 /// Stands for an operation that was given up.
 const NO_KEY: u32 = u32::MAX;
 /// Of a publish at QoS 0, which has no identifier: it is open until it is sent.
@@ -40,6 +42,19 @@ pub struct Window {
     pings: u32,
     is_draining: bool,
     out: Vec<u8>,
+    /// Large bodies behind `out`, in turn, each with the bytes that follow it.
+    behind: VecDeque<(LargeBody, Vec<u8>)>,
+}
+
+/// The part of a large body that follows a packet; empty where the packet is all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LargeBody {
+    /// Which body it is, for [`Window::send_bodies`].
+    pub number: u32,
+    /// The offset at which the part begins.
+    pub from: usize,
+    /// The length of the part.
+    pub bytes: usize,
 }
 
 /// A publish that is not acknowledged, or at QoS 0 not sent.
@@ -87,6 +102,7 @@ impl Window {
             pings: 0,
             is_draining: false,
             out: Vec::new(),
+            behind: VecDeque::new(),
         }
     }
 
@@ -107,7 +123,7 @@ impl Window {
 
     /// Sends a PINGREQ.
     pub fn ping(&mut self) {
-        pingreq(&mut self.out);
+        pingreq(self.last_out());
         self.pings += 1;
     }
 
@@ -137,19 +153,22 @@ impl Window {
         self.is_draining = true;
     }
 
-    /// Publishes `packet`, which is above QoS 0 and gets an identifier; events name it by `key`. Call it only
-    /// where [`Self::has_room`].
-    pub fn begin(&mut self, key: u32, packet: &[u8], is_exactly_once: bool) {
+    /// Publishes `packet` with `body` behind it, which is above QoS 0 and gets an identifier; events name it by
+    /// `key`. Call it only where [`Self::has_room`].
+    pub fn begin(&mut self, key: u32, packet: &[u8], body: LargeBody, is_exactly_once: bool) {
         let id = self.free_id();
-        let begins = self.out.len();
-        self.out.extend_from_slice(packet);
-        set_identifier(&mut self.out[begins..], id);
+        let out = self.last_out();
+        let begins = out.len();
+        out.extend_from_slice(packet);
+        set_identifier(&mut out[begins..], id);
+        self.put_behind(body);
         self.flights.push_back(Flight { key, id, is_exactly_once, is_received: false });
     }
 
-    /// Publishes `packet`, which is at QoS 0. Call it only where [`Self::has_room`].
-    pub fn begin_unanswered(&mut self, key: u32, packet: &[u8]) {
-        self.out.extend_from_slice(packet);
+    /// Publishes `packet` with `body` behind it, which is at QoS 0. Call it only where [`Self::has_room`].
+    pub fn begin_unanswered(&mut self, key: u32, packet: &[u8], body: LargeBody) {
+        self.last_out().extend_from_slice(packet);
+        self.put_behind(body);
         let flight = Flight { key, id: NO_ID, is_exactly_once: false, is_received: false };
         self.flights.push_back(flight);
     }
@@ -204,6 +223,39 @@ impl Window {
         None
     }
 
+    /// Returns the buffer to which the next output is appended.
+    fn last_out(&mut self) -> &mut Vec<u8> {
+        self.behind.back_mut().map_or(&mut self.out, |(_, out)| out)
+    }
+
+    fn put_behind(&mut self, body: LargeBody) {
+        if body.bytes > 0 {
+            self.behind.push_back((body, Vec::new()));
+        }
+    }
+
+    /// Whether large bodies wait: call [`Self::send_bodies`].
+    pub fn has_bodies(&self) -> bool {
+        !self.behind.is_empty()
+    }
+
+    /// Goes on with the large bodies, of which `body_of` gives the one of a number.
+    pub fn send_bodies<'a>(&mut self, body_of: impl Fn(u32) -> &'a [u8]) {
+        while self.out.len() < BODY_BYTES_AHEAD
+            && let Some((body, _)) = self.behind.front_mut()
+        {
+            let rest = body_of(body.number).get(body.from..).unwrap_or_default();
+            let count = body.bytes.min(BODY_BYTES_AHEAD - self.out.len());
+            self.out.extend_from_slice(rest.get(..count).unwrap_or(rest));
+            (body.from, body.bytes) = (body.from + count, body.bytes - count);
+            if body.bytes == 0
+                && let Some((_, after)) = self.behind.pop_front()
+            {
+                self.out.extend_from_slice(&after);
+            }
+        }
+    }
+
     /// Whether there is something to send.
     pub fn has_output(&self) -> bool {
         !self.out.is_empty()
@@ -241,7 +293,8 @@ impl Window {
                 greeting.check_delivery()?;
                 greeting.forget();
             }
-            answer_delivery(&self.reader, first, self.version, &mut self.out)?;
+            let out = self.behind.back_mut().map_or(&mut self.out, |(_, out)| out);
+            answer_delivery(&self.reader, first, self.version, out)?;
             return Ok(match first {
                 PUBREL => WindowProgress::NeedMore,
                 _ => WindowProgress::Delivered,
@@ -290,7 +343,7 @@ impl Window {
         }
         if first == PUBREC && reason.is_none() {
             flight.is_received = true;
-            pubrel(&mut self.out, id);
+            pubrel(self.behind.back_mut().map_or(&mut self.out, |(_, out)| out), id);
             return Ok(WindowProgress::NeedMore);
         }
         let key = flight.key;
@@ -313,6 +366,8 @@ mod tests {
     const QOS_1: &[u8] = b"\x32\x07\0\x01a\0\x01\0x";
     const QOS_2: &[u8] = b"\x34\x07\0\x01a\0\x01\0x";
 
+    const NO_BODY: LargeBody = LargeBody { number: 0, from: 0, bytes: 0 };
+
     fn connected(connack: &[u8]) -> Window {
         let mut window = Window::new(MqttVersion::V5);
         window.expect_connack(Needs::NONE);
@@ -328,10 +383,39 @@ mod tests {
     }
 
     #[test]
+    fn large_bodies_are_sent_in_turn_between_packets() {
+        let mut window = connected(b"\x20\x03\0\0\0");
+        let large: Vec<u8> = (0..200_000u32).map(|at| at as u8).collect();
+        let body = |from, bytes| LargeBody { number: 9, from, bytes };
+        window.begin(1, QOS_1, body(0, 200_000), false);
+        window.begin(2, QOS_1, body(199_990, 10), false);
+        window.begin(3, QOS_1, NO_BODY, false);
+        // It does not break the body before it.
+        window.ping();
+        let mut all = Vec::new();
+        while window.has_bodies() || window.has_output() {
+            window.send_bodies(|number| if number == 9 { &large } else { b"" });
+            let piece = sent(&mut window);
+            assert!(!piece.is_empty() && piece.len() <= BODY_BYTES_AHEAD + 100);
+            all.extend(piece);
+        }
+        let numbered = |id: u8| [&QOS_1[..6], &[id], &QOS_1[7..]].concat();
+        let expected = [
+            numbered(1),
+            large.clone(),
+            numbered(2),
+            large[199_990..].to_vec(),
+            numbered(3),
+            b"\xC0\0".to_vec(),
+        ];
+        assert!(all == expected.concat());
+    }
+
+    #[test]
     fn publishes_are_told_apart_by_their_identifiers() {
         let mut window = connected(b"\x20\x03\0\0\0");
-        window.begin(70, QOS_1, false);
-        window.begin(80, QOS_1, false);
+        window.begin(70, QOS_1, NO_BODY, false);
+        window.begin(80, QOS_1, NO_BODY, false);
         assert_eq!(sent(&mut window), b"\x32\x07\0\x01a\0\x01\0x\x32\x07\0\x01a\0\x02\0x");
         let read = window.handle_bytes(b"\x40\x02\0\x02\x40\x03\0\x01\x97");
         assert_eq!(read, Ok((4, WindowProgress::Ended(80, None))));
@@ -345,8 +429,8 @@ mod tests {
     fn the_broker_bounds_the_window() {
         let mut window = connected(b"\x20\x0B\0\0\x08\x11\0\0\0\0\x21\0\x02");
         assert!(window.has_room(20));
-        window.begin(1, QOS_1, false);
-        window.begin(2, QOS_1, false);
+        window.begin(1, QOS_1, NO_BODY, false);
+        window.begin(2, QOS_1, NO_BODY, false);
         assert!(!window.has_room(20));
         // What is given up keeps its place until the broker is done with it.
         window.give_up(2);
@@ -355,7 +439,7 @@ mod tests {
         assert_eq!(read, Ok((4, WindowProgress::RoomChanged)));
         assert!(window.has_room(20) && !window.has_room(1));
         // A broker that acknowledges nothing any more.
-        window.begin(3, QOS_1, false);
+        window.begin(3, QOS_1, NO_BODY, false);
         window.give_up(1);
         assert!(!window.is_draining());
         window.give_up(3);
@@ -366,7 +450,7 @@ mod tests {
     #[test]
     fn exactly_once_takes_two_round_trips() {
         let mut window = connected(b"\x20\x03\0\0\0");
-        window.begin(7, QOS_2, true);
+        window.begin(7, QOS_2, NO_BODY, true);
         sent(&mut window);
         let early = window.clone().handle_bytes(b"\x70\x02\0\x01").unwrap_err();
         assert!(early.to_string().contains("does not await"), "{early}");
@@ -382,10 +466,10 @@ mod tests {
         let mut window = connected(b"\x20\x03\0\0\0");
         window.next_id = u16::MAX;
         for key in 0..2 {
-            window.begin(key, QOS_1, false);
+            window.begin(key, QOS_1, NO_BODY, false);
         }
         window.next_id = u16::MAX;
-        window.begin(2, QOS_1, false);
+        window.begin(2, QOS_1, NO_BODY, false);
         let ids: Vec<_> = window.flights.iter().map(|flight| flight.id).collect();
         assert_eq!(ids, [u16::MAX, 1, 2]);
     }
@@ -409,8 +493,8 @@ mod tests {
     #[test]
     fn without_an_acknowledgement_sent_is_over() {
         let mut window = connected(b"\x20\x03\0\0\0");
-        window.begin_unanswered(7, b"\x30\x04\0\x01a\0");
-        window.begin_unanswered(8, b"\x30\x04\0\x01a\0");
+        window.begin_unanswered(7, b"\x30\x04\0\x01a\0", NO_BODY);
+        window.begin_unanswered(8, b"\x30\x04\0\x01a\0", NO_BODY);
         assert!(!window.has_room(2) && window.open() == 2);
         // No acknowledgement is one of theirs.
         assert!(window.clone().handle_bytes(b"\x40\x02\0\0").is_err());
@@ -450,8 +534,8 @@ mod tests {
             while let Ok((consumed, progress)) = window.handle_bytes(rest) {
                 rest = &rest[consumed..];
                 if progress == WindowProgress::Connected {
-                    window.begin(1, QOS_1, false);
-                    window.begin(2, QOS_2, true);
+                    window.begin(1, QOS_1, NO_BODY, false);
+                    window.begin(2, QOS_2, NO_BODY, true);
                 }
                 prop_assert!(window.open() <= 2);
                 if rest.is_empty() {

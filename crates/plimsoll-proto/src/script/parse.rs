@@ -29,6 +29,10 @@ const MARKER_BYTES_MAX: usize = 1024;
 const DEPTH_MAX: usize = 8;
 
 const STATEMENTS: &str = "there are send, expect, sleep, repeat, loop and end";
+const BODY_PLACE: &str =
+    "a file of more than 16 MiB is sent once, before the loop expects anything";
+const BEHIND_BODY: &str =
+    "nothing is sent behind a file of more than 16 MiB before something is expected";
 const SENDS: &str = "send is followed by \"bytes\", @file or stamp";
 const EXPECTATIONS: &str = "expect is followed by \"bytes\", /expression/, until \"marker\", line, a \
                             number of bytes, any or close";
@@ -43,10 +47,11 @@ pub struct ScriptError {
     pub what: String,
 }
 
-/// Reads a script. `read` returns the contents of the files that it names.
+/// Reads a script. `read` returns the contents of the files that it names, or `None` for one that is larger than
+/// [`SEND_BYTES_MAX`], which becomes the target's body.
 pub fn parse(
     text: &[u8],
-    read: &mut dyn FnMut(&str) -> IoResult<Vec<u8>>,
+    read: &mut dyn FnMut(&str) -> IoResult<Option<Vec<u8>>>,
 ) -> Result<Script, ScriptError> {
     let whole = |what: String| ScriptError { line: 1, what };
     if text.len() > SCRIPT_BYTES_MAX {
@@ -89,7 +94,7 @@ impl Block {
 }
 
 struct Parser<'a> {
-    read: &'a mut dyn FnMut(&str) -> IoResult<Vec<u8>>,
+    read: &'a mut dyn FnMut(&str) -> IoResult<Option<Vec<u8>>>,
     /// The opening, then the blocks that are not closed.
     blocks: Vec<Block>,
     /// Once the operation is complete.
@@ -122,10 +127,20 @@ impl Parser<'_> {
             ("end", []) => return self.end_block(),
             ("send", [_, ..]) => {
                 let mut all = Template::default();
+                let mut is_body_sent = false;
                 for argument in arguments {
-                    all.extend(&self.sent(argument)?);
+                    match self.sent(argument)? {
+                        _ if is_body_sent => return Err(BEHIND_BODY.to_owned()),
+                        Some(sent) => all.extend(&sent),
+                        None => is_body_sent = true,
+                    }
                 }
-                self.push(line, Action::Send(all))?;
+                if all != Template::default() || !is_body_sent {
+                    self.push(line, Action::Send(all))?;
+                }
+                if is_body_sent {
+                    self.push(line, Action::SendBody)?;
+                }
             }
             ("expect", [_, ..]) => self.push(line, expectation(arguments)?)?,
             ("sleep", [Word::Bare(time)]) => {
@@ -145,14 +160,15 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn sent(&mut self, word: &Word) -> Result<Template, String> {
+    /// Returns the bytes that an argument of `send` sends; `None` for the target's body.
+    fn sent(&mut self, word: &Word) -> Result<Option<Template>, String> {
         match word {
-            Word::Text(text) => Template::parse(text),
+            Word::Text(text) => Template::parse(text).map(Some),
             Word::File(path) => match (self.read)(path) {
-                Ok(contents) => Ok(Template::literal(contents)),
+                Ok(contents) => Ok(contents.map(Template::literal)),
                 Err(error) => Err(format!("cannot read {path:?}: {error}")),
             },
-            Word::Bare(word) if word == "stamp" => Ok(Template::stamp()),
+            Word::Bare(word) if word == "stamp" => Ok(Some(Template::stamp())),
             _ => Err(SENDS.to_owned()),
         }
     }
@@ -251,8 +267,19 @@ fn complete(opening: Vec<Step>, mut operation: Vec<Step>) -> Result<Script, Stri
     let at = |step: &Step, what: &str| Err(format!("{what} (line {})", step.line));
     match operation.first() {
         None => return Err("the loop is empty".to_owned()),
-        Some(Step { action: Action::Send(_), .. }) => {}
+        Some(Step { action: Action::Send(_) | Action::SendBody, .. }) => {}
         Some(_) => return Err("the loop must send before anything else".to_owned()),
+    }
+    let is_body = |step: &&Step| step.action == Action::SendBody;
+    let leads = operation.iter().take_while(|step| matches!(step.action, Action::Send(_))).count();
+    let behind = operation.get(leads + 1..).unwrap_or_default();
+    if let Some(step) = opening.iter().chain(behind).find(is_body) {
+        return at(step, BODY_PLACE);
+    }
+    if operation.iter().any(|step| is_body(&step))
+        && let Some(step) = behind.first().filter(|step| matches!(step.action, Action::Send(_)))
+    {
+        return at(step, BEHIND_BODY);
     }
     if let Some(step) = opening.iter().find(|step| matches!(step.action, Action::Sleep(_))) {
         return at(step, "a sleep belongs into the loop");
@@ -264,7 +291,7 @@ fn complete(opening: Vec<Step>, mut operation: Vec<Step>) -> Result<Script, Stri
     }
     for pair in operation.windows(2) {
         if let [before, Step { action: Action::Sleep(_), line }] = pair
-            && matches!(before.action, Action::Send(_))
+            && matches!(before.action, Action::Send(_) | Action::SendBody)
         {
             return Err(format!("a sleep follows an expect, or stands before end (line {line})"));
         }

@@ -55,6 +55,8 @@ fn instruction(
 ) -> Result<Instruction, ScriptError> {
     let action = match &step.action {
         Action::Send(template) => Do::Send(template.clone()),
+        // It is sent with what the operation begins with.
+        Action::SendBody => Do::Send(Template::default()),
         Action::Expect(template) => match template.as_literal() {
             Some(bytes) => Do::Expect(bytes.into()),
             None => Do::ExpectFilled(template.clone()),

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use plimsoll_model::target::{Filling, Messages, STAMP_BYTES, Target};
+use plimsoll_model::target::{Body, Filling, Messages, STAMP_BYTES, Target};
 use plimsoll_model::{ErrorClass, Nanos};
 use regex_automata::util::primitives::StateID;
 use thiserror::Error;
@@ -20,7 +20,7 @@ const KEY: &[u8; KEY_BYTES] = b"cGxpbXNvbGwtbG9hZC1saQ==";
 static ACCEPT: LazyLock<String> = LazyLock::new(|| accept_for(KEY));
 /// The masking key of every frame: what is sent is our own, so that nobody could choose bytes for an
 /// intermediary to see.
-const MASK: [u8; 4] = [0x9E, 0x37, 0x79, 0xB9];
+pub(super) const MASK: [u8; 4] = [0x9E, 0x37, 0x79, 0xB9];
 /// RFC 6455 7.4.1.
 const NORMAL_CLOSURE: u16 = 1000;
 /// The payload of a ping.
@@ -167,7 +167,7 @@ fn closing_words(code: Option<u16>) -> String {
 /// Appends the request that asks `target`'s server to switch.
 pub fn opening(out: &mut Vec<u8>, target: &Target) {
     let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let mut target = Target { body: Vec::new(), ..target.clone() };
+    let mut target = Target { body: Body::default(), ..target.clone() };
     target.headers.extend([
         header("Upgrade", "websocket"),
         header("Connection", "Upgrade"),
@@ -427,7 +427,7 @@ mod tests {
             method: "GET".to_owned(),
             url: "ws://h/chat".parse().unwrap(),
             headers: Vec::new(),
-            body: b"not sent".to_vec(),
+            body: b"not sent".to_vec().into(),
             publish: None,
             script: None,
             websocket: None,

@@ -111,28 +111,37 @@ pub fn write_frame(
     payload: &[u8],
     mask: Option<[u8; 4]>,
 ) {
-    out.push(opcode.number() | if is_last { FIN } else { 0 });
-    let masked = if mask.is_some() { MASKED } else { 0 };
-    match payload.len() {
-        short if short < usize::from(LENGTH_16) => out.push(masked | short as u8),
-        long => match u16::try_from(long) {
-            Ok(long) => {
-                out.push(masked | LENGTH_16);
-                out.extend_from_slice(&long.to_be_bytes());
-            }
-            Err(_) => {
-                out.push(masked | LENGTH_64);
-                out.extend_from_slice(&(long as u64).to_be_bytes());
-            }
-        },
-    }
-    if let Some(mask) = mask {
-        out.extend_from_slice(&mask);
-    }
+    write_frame_head(out, is_last, opcode, payload.len() as u64, mask);
     let from = out.len();
     out.extend_from_slice(payload);
     if let (Some(mask), Some(payload)) = (mask, out.get_mut(from..)) {
         apply_mask(payload, mask, 0);
+    }
+}
+
+/// Appends the head of a frame with so many bytes of payload.
+pub(super) fn write_frame_head(
+    out: &mut Vec<u8>,
+    is_last: bool,
+    opcode: Opcode,
+    payload_bytes: u64,
+    mask: Option<[u8; 4]>,
+) {
+    out.push(opcode.number() | if is_last { FIN } else { 0 });
+    let masked = if mask.is_some() { MASKED } else { 0 };
+    match (u8::try_from(payload_bytes), u16::try_from(payload_bytes)) {
+        (Ok(short), _) if short < LENGTH_16 => out.push(masked | short),
+        (_, Ok(long)) => {
+            out.push(masked | LENGTH_16);
+            out.extend_from_slice(&long.to_be_bytes());
+        }
+        _ => {
+            out.push(masked | LENGTH_64);
+            out.extend_from_slice(&payload_bytes.to_be_bytes());
+        }
+    }
+    if let Some(mask) = mask {
+        out.extend_from_slice(&mask);
     }
 }
 

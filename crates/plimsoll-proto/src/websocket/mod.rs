@@ -7,6 +7,7 @@
 mod answers;
 mod client;
 mod frame;
+mod large;
 mod opening;
 mod reader;
 mod utf8;
@@ -16,6 +17,7 @@ pub use client::{
     Client, Progress as ClientProgress, Push, WebSocketError, close, message, opening, ping,
 };
 pub use frame::{FRAME_HEAD_BYTES_MAX, Opcode, apply_mask, write_frame};
+pub use large::{message_bytes, write_message_from};
 pub use opening::{KEY_BYTES, Opening, Refusal, accept_for};
 pub use reader::{FrameError, MessageReader, Progress, Side};
 

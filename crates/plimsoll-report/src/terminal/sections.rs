@@ -358,15 +358,15 @@ pub(crate) fn server_side(page: &mut Page<'_>, summary: &Summary) -> io::Result<
 /// What making the load cost, and how late plimsoll itself was.
 pub(crate) fn generator(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     let lag = &summary.send_lag_ms;
-    let lag_text = if lag.max.is_some() {
-        format!(
+    let lag_text = match lag.max {
+        Some(_) => format!(
             "send lag, plimsoll's own delay: p50 {}, p99 {}, max {}",
             ms(lag.p50),
             ms(lag.p99),
             ms_text(lag.max)
-        )
-    } else {
-        "nothing was sent".to_owned()
+        ),
+        None if summary.bytes.sent > 0 => "send lag was not measured".to_owned(),
+        None => "nothing was sent".to_owned(),
     };
     page.entry("Generator", &lag_text)?;
     let lag = &summary.receive_lag_ms;

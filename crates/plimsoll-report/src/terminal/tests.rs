@@ -36,6 +36,16 @@ fn load_pages() {
 }
 
 #[test]
+fn nothing_was_sent_is_only_said_where_that_is_so() {
+    let mut summary = fixtures::load_good();
+    summary.send_lag_ms = Default::default();
+    let text = page(&summary, &[], false);
+    assert!(text.contains("send lag was not measured"), "{text}");
+    summary.bytes.sent = 0;
+    assert!(page(&summary, &[], false).contains("nothing was sent"));
+}
+
+#[test]
 fn deliveries_that_are_lost_or_come_again_are_in_the_first_sentence() {
     let counted = |lost, duplicated| {
         let expected = 20_000;

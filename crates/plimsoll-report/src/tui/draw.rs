@@ -99,11 +99,11 @@ fn place(state: &State, elapsed: Nanos) -> String {
         (_, None, _) if state.trials_ended > 0 => "between trials".to_owned(),
         (_, None, _) => format!("opening connections, {} s", into(Nanos::ZERO)),
         (_, Some(from), Some(planned)) => {
-            format!(
-                "{} s of {} s",
-                into(from).min(planned.as_secs_f64()),
-                planned.as_secs_f64().ceil()
-            )
+            let planned = planned.as_secs_f64().ceil();
+            match into(from) {
+                seconds if seconds > planned => "waiting for answers".to_owned(),
+                seconds => format!("{seconds} s of {planned} s"),
+            }
         }
         (_, Some(from), None) => format!("{} s", into(from)),
     });

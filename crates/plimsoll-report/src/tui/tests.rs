@@ -89,6 +89,16 @@ fn search_within(budget: Option<Budget>) -> Tracker {
     tracker
 }
 
+#[test]
+fn no_second_is_beyond_the_planned_ones() {
+    let mut tracker = Tracker::new(head("load"));
+    let started = Event::LoadStarted { trial: None, planned: Some(at(3)), epoch: None };
+    tracker.handle_event(&started, at(49));
+    // Of 53 s four are the load's.
+    let text = drawn(&tracker, &look(), 80, 24);
+    assert!(text.contains("waiting for answers") && !text.contains("s of 3 s"), "{text}");
+}
+
 fn drawn(tracker: &Tracker, look: &Look, columns: u16, rows: u16) -> String {
     drawn_scene(tracker.state(), look, columns, rows)
 }

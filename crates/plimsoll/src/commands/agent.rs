@@ -169,7 +169,11 @@ impl Executor for EngineExecutor {
                 None
             }
             // The fleet handles these itself.
-            ToAgent::Go | ToAgent::Supervise(_) | ToAgent::Ping { .. } | ToAgent::Exit => None,
+            ToAgent::Go
+            | ToAgent::Bodies { .. }
+            | ToAgent::Supervise(_)
+            | ToAgent::Ping { .. }
+            | ToAgent::Exit => None,
         };
         if let Some((fault, message)) = failed {
             let _ = events.send(FromAgent::Failed { fault, message });

@@ -70,15 +70,17 @@ pub(crate) struct RequestFlags {
     #[command(flatten)]
     pub(crate) header: HeaderFlags,
 
-    /// Request body, read from a file; - reads standard input
+    /// Request body, message or payload, read from a file of up to 1 GiB (MQTT: 256 MB); - reads standard
+    /// input
     #[arg(long, value_name = "FILE|-", value_parser = input_file, conflicts_with = "data")]
     pub(crate) body: Option<InputFile>,
 
-    /// Request body, given on the command line
+    /// Request body, given on the command line and sent as it is
     #[arg(long, value_name = "TEXT")]
     pub(crate) data: Option<String>,
 
-    /// Call this method of gRPC, package.Service/Method, over HTTP/2; the body is its message, encoded
+    /// Call this method of gRPC, package.Service/Method, over HTTP/2; the body is its message, encoded. Many
+    /// servers take messages of up to 4 MiB
     #[arg(long, value_name = "METHOD")]
     pub(crate) grpc: Option<String>,
 
@@ -232,7 +234,7 @@ pub(crate) struct OutputFlags {
 pub(crate) struct WatchFlags {
     /// Observe the server: pid:N (a process of it on this host), backend:N (one behind it),
     /// haproxy:SOCKET or nginx:URL (its own request counters and connection limits, from the
-    /// statistics socket or stub_status); repeatable
+    /// statistics socket, written as in HAProxy's configuration, or stub_status); repeatable
     #[arg(long, value_name = "WHAT", value_parser = watch)]
     pub(crate) watch: Vec<Watch>,
 }

@@ -364,6 +364,7 @@ pub(crate) fn stage(text: &str) -> Result<RampTo, ParseError> {
     let (duration, rate) = text.split_once(':').ok_or_else(|| refuse(text, EXPECTED))?;
     match (parse_duration(duration), parse_rate(rate)) {
         (Ok(duration), Ok(rate)) => Ok(RampTo { duration, rate }),
+        (Ok(_), Err(error)) if rate.ends_with('m') => Err(error),
         _ => Err(refuse(text, EXPECTED)),
     }
 }
@@ -495,7 +496,7 @@ pub(crate) fn watch(text: &str) -> Result<Watch, ParseError> {
         Some(("pid", digits)) => process(digits).map(Watch::Pid),
         Some(("backend", digits)) => process(digits).map(Watch::Backend),
         Some(("haproxy", socket)) if !socket.is_empty() => {
-            Ok(Watch::Counts(CounterSource::Haproxy(socket.into())))
+            socket.parse().map(|socket| Watch::Counts(CounterSource::Haproxy(socket)))
         }
         Some(("nginx", url)) if !url.is_empty() => status_url(url)
             .map(|url| Watch::Counts(CounterSource::Nginx(url)))
@@ -603,7 +604,7 @@ mod tests {
         assert_eq!(watch("pid:12"), Ok(Watch::Pid(12)));
         assert_eq!(watch("backend:12"), Ok(Watch::Backend(12)));
         assert_eq!(watch("host:web1"), Ok(Watch::Later("host:web1".into())));
-        let socket = CounterSource::Haproxy("/run/haproxy.sock".into());
+        let socket = CounterSource::Haproxy("/run/haproxy.sock".parse().unwrap());
         assert_eq!(watch("haproxy:/run/haproxy.sock"), Ok(Watch::Counts(socket)));
         let status = "http://web1:8081/status".parse().expect("a URL");
         let nginx = CounterSource::Nginx(status);

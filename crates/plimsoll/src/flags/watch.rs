@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use plimsoll_model::Nanos;
 use plimsoll_model::target::TargetUrl;
+use plimsoll_probe::haproxy_socket::HaproxySocket;
 
 use super::publish::PublishFlags;
 use super::values::{
@@ -38,9 +39,10 @@ pub(crate) struct WatchFlags {
     #[arg(long, value_name = "N", value_parser = process_id)]
     pub(crate) pid: Vec<u32>,
 
-    /// Read HAProxy's statistics socket, and watch its processes; repeatable
+    /// Read HAProxy's statistics socket, and watch its processes: a path, or HOST:PORT, unix@PATH, abns@NAME,
+    /// ipv4@HOST:PORT, ipv6@HOST:PORT as its configuration has it; repeatable
     #[arg(long, value_name = "SOCKET")]
-    pub(crate) haproxy: Vec<PathBuf>,
+    pub(crate) haproxy: Vec<HaproxySocket>,
 
     /// Read nginx's stub_status page; repeatable
     #[arg(long, value_name = "URL", value_parser = status_url)]

@@ -84,7 +84,7 @@ fn call(
     target.url.path = format!("/{path}");
     if let Some(from) = &flags.grpc_descriptor {
         let descriptors = inputs.read("--grpc-descriptor", from)?;
-        target.body = grpc::message(&descriptors, path, &target.body)?;
+        target.body = grpc::message(&descriptors, path, &target.body)?.into();
     }
     let is_typed = |(name, _): &(String, String)| name.eq_ignore_ascii_case("content-type");
     if !flags.header.headers.iter().any(is_typed) {

@@ -12,14 +12,16 @@ use plimsoll_sys::{address, input_file, process};
 use crate::exit::Stop;
 use crate::flags::values::InputFile;
 
-/// Largest file or standard input that is read. A plan travels to every agent as a whole.
+/// Largest file or standard input that is read, bodies apart. A plan travels to every agent as a whole.
 const INPUT_BYTES_MAX: u64 = 64 << 20;
 
 /// Most threads per process without --threads: beyond this, memory bandwidth limits a process before
 /// its CPUs do.
 pub(super) const THREADS_DEFAULT_MAX: usize = 16;
 
-/// Timeout of the test connection when a name has both IPv4 and IPv6 addresses.
+/// Most addresses of a name that are tried.
+const TRIED_MAX: usize = 8;
+/// Timeout of the test connection when a name has several addresses.
 const FAMILY_CHECK: Duration = Duration::from_secs(1);
 
 /// How long a FIFO is waited for to which nothing writes.
@@ -45,6 +47,34 @@ pub(crate) struct Inputs<'a> {
     pub(crate) cpus: usize,
     /// Ports that the kernel gives to outgoing connections of one address.
     pub(crate) source_ports: u64,
+}
+
+/// The addresses of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Addresses {
+    /// Those that a load goes to; at least one.
+    pub(crate) kept: Vec<SocketAddr>,
+    /// Those that did not accept a connection; they are among `kept` if none did.
+    pub(crate) refused: Vec<SocketAddr>,
+}
+
+impl Addresses {
+    /// Returns a line that names the addresses that did not accept a connection, if any.
+    pub(crate) fn note(&self) -> Option<String> {
+        let listed = |all: &[SocketAddr]| {
+            let all: Vec<_> = all.iter().map(ToString::to_string).collect();
+            all.join(", ")
+        };
+        match (&self.refused[..], &self.kept[..]) {
+            ([], _) => None,
+            (refused, kept) if refused == kept => {
+                Some(format!("none accepted a connection: {}", listed(refused)))
+            }
+            (refused, kept) => {
+                Some(format!("{}; no connection accepted by {}", listed(kept), listed(refused)))
+            }
+        }
+    }
 }
 
 impl<'a> Inputs<'a> {
@@ -73,35 +103,41 @@ impl<'a> Inputs<'a> {
     pub(crate) fn read(&mut self, flag: &'static str, from: &InputFile) -> Result<Vec<u8>, Stop> {
         match from {
             InputFile::File(path) => read_file(flag, path),
-            InputFile::Stdin => {
-                if let Some(first) = self.stdin_reader.replace(flag) {
-                    return Err(both_stdin(first, flag));
-                }
-                bounded(&mut *self.stdin).map_err(|error| {
-                    Stop::usage(
-                        format_args!("{flag} cannot read standard input: {error}"),
-                        "name a file",
-                    )
-                })
-            }
+            InputFile::Stdin => bounded(self.stdin_for(flag)?).map_err(|error| {
+                Stop::usage(
+                    format_args!("{flag} cannot read standard input: {error}"),
+                    "name a file",
+                )
+            }),
+        }
+    }
+
+    /// Standard input, which only one flag can read.
+    pub(super) fn stdin_for(&mut self, flag: &'static str) -> Result<&mut dyn Read, Stop> {
+        match self.stdin_reader.replace(flag) {
+            Some(first) => Err(both_stdin(first, flag)),
+            None => Ok(&mut *self.stdin),
         }
     }
 
     /// The addresses of `host` that a load goes to.
     ///
     /// A name such as `localhost` often has an IPv6 and an IPv4 address while the server listens
-    /// on one of them. Half of all connections would then be refused, so where both families
-    /// exist, only those that accept are kept; if none does, all are, and the run counts the errors.
-    pub(crate) fn addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, Stop> {
-        let mut found = self.lookup(host, port)?;
-        let first = |v4: bool| found.iter().find(|address| address.is_ipv4() == v4).copied();
-        if let (Some(v4), Some(v6)) = (first(true), first(false)) {
-            let (keep_v4, keep_v6) = ((self.accepts)(v4), (self.accepts)(v6));
-            if keep_v4 != keep_v6 {
-                found.retain(|address| address.is_ipv4() == keep_v4);
-            }
+    /// on one of them. A part of all connections would then be refused, so where a name has several
+    /// addresses, only those that accept are kept; if none does, all are, and the run counts the errors.
+    pub(crate) fn addresses(&self, host: &str, port: u16) -> Result<Addresses, Stop> {
+        let found = self.lookup(host, port)?;
+        if found.len() < 2 {
+            return Ok(Addresses { kept: found, refused: Vec::new() });
         }
-        Ok(found)
+        let (tried, others) = found.split_at(found.len().min(TRIED_MAX));
+        let (mut kept, refused): (Vec<_>, Vec<_>) =
+            tried.iter().partition(|address| (self.accepts)(**address));
+        if kept.is_empty() {
+            return Ok(Addresses { kept: found, refused });
+        }
+        kept.extend_from_slice(others);
+        Ok(Addresses { kept, refused })
     }
 
     /// The one address of `host` to listen on or to send to: IPv4 where there is one.
@@ -224,13 +260,18 @@ mod tests {
     }
 
     #[test]
-    fn the_family_that_accepts_is_kept() {
+    fn the_addresses_that_accept_are_kept_and_the_others_named() {
         inputs(&mut &[][..], |inputs| {
             let at = |port| inputs.addresses("both", port).unwrap();
-            assert_eq!(at(80), ["127.0.0.1:80".parse().unwrap()]);
-            // Neither family accepts: the run counts the refusals of both.
-            assert_eq!(at(81), ["[::1]:81".parse().unwrap(), "127.0.0.1:81".parse().unwrap()]);
-            assert_eq!(inputs.addresses("::1", 9), Ok(vec!["[::1]:9".parse().unwrap()]));
+            assert_eq!(at(80).kept, ["127.0.0.1:80".parse().unwrap()]);
+            let note = "127.0.0.1:80; no connection accepted by [::1]:80";
+            assert_eq!(at(80).note().as_deref(), Some(note));
+            // Neither accepts: the run counts the refusals of both.
+            assert_eq!(at(81).kept, ["[::1]:81".parse().unwrap(), "127.0.0.1:81".parse().unwrap()]);
+            let note = "none accepted a connection: [::1]:81, 127.0.0.1:81";
+            assert_eq!(at(81).note().as_deref(), Some(note));
+            let only = inputs.addresses("::1", 9).unwrap();
+            assert_eq!((only.note(), only.kept), (None, vec!["[::1]:9".parse().unwrap()]));
             assert_eq!(inputs.addresses("nowhere", 80).unwrap_err().code(), 1);
             assert_eq!(inputs.addresses("empty", 80).unwrap_err().code(), 1);
         });

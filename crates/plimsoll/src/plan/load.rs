@@ -9,6 +9,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{LoadPlan, Pacing, ProxyPlan};
 use plimsoll_model::slo::Slo;
+use plimsoll_report::settings::ADDRESSES;
 
 use super::pacing::pacing;
 use super::publish::PublishJob;
@@ -163,6 +164,9 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
     let is_loopback = is_ours && addresses().all(|a| a.is_ipv4() && a.ip().is_loopback());
     let mut settings = address_settings(client, &to.server.proxy, sources.len());
     settings.extend(hosts.iter().map(|hosts| ("hosts".to_owned(), hosts::name(hosts))));
+    if !servers.notes.is_empty() {
+        settings.insert(ADDRESSES.to_owned(), servers.notes.join("; "));
+    }
     let free_sources = to.sources.or_else(|| is_loopback.then_some(Ipv4Addr::LOCALHOST));
     Ok(LoadJob {
         target_name: targets::name(&targets),

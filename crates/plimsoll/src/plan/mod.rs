@@ -12,6 +12,7 @@ use crate::flags::hosts::LoadHostFlags;
 use crate::flags::shared::{HeaderFlags, RequestFlags, ServerFlags};
 use crate::flags::{FindExperiment, LabExperiment};
 
+mod bodies;
 pub(crate) mod compare;
 pub(crate) mod connections;
 mod grpc;

@@ -3,6 +3,7 @@
 use plimsoll_model::target::{Messages, Protocol, Target, is_method, parse_header};
 use plimsoll_proto::websocket;
 
+use super::bodies::Bodies;
 use super::{Destination, Inputs, mqtt, script};
 use crate::exit::Stop;
 use crate::flags::shared::RequestFlags;
@@ -14,6 +15,7 @@ const MESSAGE_DEFAULT: [u8; 64] = [b'x'; 64];
 pub(super) fn complete(
     targets: &mut [Target],
     to: &Destination,
+    bodies: &mut Bodies,
     inputs: &mut Inputs<'_>,
 ) -> Result<(), Stop> {
     let flags = &to.request;
@@ -47,12 +49,12 @@ pub(super) fn complete(
     }
     "GET".clone_into(&mut target.method);
     if protocol == Protocol::Script {
-        target.body.clear();
-        target.script = script::script(&flags.script, to.only_connects, inputs)?;
+        (target.script, target.body) =
+            script::script(&flags.script, to.only_connects, bodies, inputs)?;
         return Ok(());
     }
     if target.body.is_empty() && flags.body.is_none() && flags.data.is_none() {
-        target.body = MESSAGE_DEFAULT.to_vec();
+        target.body = MESSAGE_DEFAULT.to_vec().into();
     }
     if protocol == Protocol::WebSocket {
         apply_websocket(target, &flags.websocket)?;

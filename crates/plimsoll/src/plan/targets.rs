@@ -4,9 +4,10 @@
 use std::collections::HashMap;
 
 use plimsoll_model::plan::{Destination as Server, ServerName};
-use plimsoll_model::target::{Target, TargetUrl, UrlError, is_method, vegeta};
+use plimsoll_model::target::{Body, Target, TargetUrl, UrlError, is_method, vegeta};
 
-use super::inputs::{both_stdin, read_bounded};
+use super::bodies::Bodies;
+use super::inputs::both_stdin;
 use super::{Destination, Inputs, headers, http2, protocol};
 use crate::exit::Stop;
 use crate::flags::shared::{RequestFlags, ServerFlags};
@@ -21,6 +22,8 @@ pub(super) struct Servers {
     pub(super) destinations: Vec<Server>,
     /// For each target its server, as an index into `destinations`.
     pub(super) target_destination: Vec<u32>,
+    /// Lines that name addresses that did not accept a connection.
+    pub(super) notes: Vec<String>,
 }
 
 /// Every request of the load, in turn.
@@ -29,6 +32,7 @@ pub(super) fn targets(to: &Destination, inputs: &mut Inputs<'_>) -> Result<Vec<T
     if server.targets == Some(InputFile::Stdin) && flags.body == Some(InputFile::Stdin) {
         return Err(both_stdin("--targets", "--body"));
     }
+    let mut bodies = Bodies::default();
     let mut targets = match (&server.url, &server.targets) {
         (Some(_), Some(_)) => {
             return Err(Stop::usage("a URL and --targets exclude each other", "drop one of them"));
@@ -46,12 +50,12 @@ pub(super) fn targets(to: &Destination, inputs: &mut Inputs<'_>) -> Result<Vec<T
                     "drop it",
                 ));
             }
-            vec![single(text, flags, inputs)?]
+            vec![single(text, flags, &mut bodies, inputs)?]
         }
-        (None, Some(from)) => listed(from, server.format, flags, inputs)?,
+        (None, Some(from)) => listed(from, server.format, flags, &mut bodies, inputs)?,
     };
     http2::apply(&mut targets, flags, inputs)?;
-    protocol::complete(&mut targets, to, inputs)?;
+    protocol::complete(&mut targets, to, &mut bodies, inputs)?;
     let has_headers = |target: &&mut Target| target.url.protocol.has_headers();
     for (index, target) in targets.iter_mut().filter(has_headers).enumerate() {
         add_headers(target, &flags.header.headers);
@@ -60,6 +64,7 @@ pub(super) fn targets(to: &Destination, inputs: &mut Inputs<'_>) -> Result<Vec<T
             Some(name) => Stop::usage(format_args!("{name}, target {}: {what}", index + 1), fix),
         })?;
     }
+    bodies.settle(&mut targets)?;
     Ok(targets)
 }
 
@@ -71,9 +76,14 @@ fn name_of(from: &InputFile) -> String {
     format!("--targets {from}")
 }
 
-fn single(text: &str, flags: &RequestFlags, inputs: &mut Inputs<'_>) -> Result<Target, Stop> {
+fn single(
+    text: &str,
+    flags: &RequestFlags,
+    bodies: &mut Bodies,
+    inputs: &mut Inputs<'_>,
+) -> Result<Target, Stop> {
     let url = text.parse().map_err(|error: UrlError| Stop::Usage(error.to_string()))?;
-    let body = body(flags, inputs)?;
+    let body = body(flags, bodies, inputs)?;
     let method = match &flags.method {
         Some(method) if is_method(method) => method.clone(),
         Some(method) => {
@@ -97,11 +107,33 @@ fn single(text: &str, flags: &RequestFlags, inputs: &mut Inputs<'_>) -> Result<T
 }
 
 /// The body that flags give to every request; `None` when none of them was used.
-fn body(flags: &RequestFlags, inputs: &mut Inputs<'_>) -> Result<Option<Vec<u8>>, Stop> {
+fn body(
+    flags: &RequestFlags,
+    bodies: &mut Bodies,
+    inputs: &mut Inputs<'_>,
+) -> Result<Option<Body>, Stop> {
     match (&flags.body, &flags.data) {
-        (Some(from), _) => inputs.read("--body", from).map(Some),
-        (None, Some(text)) => Ok(Some(text.clone().into_bytes())),
+        // It is translated as a whole.
+        (Some(from), _) if flags.grpc_descriptor.is_some() => {
+            inputs.read("--body", from).map(|json| Some(json.into()))
+        }
+        (Some(from), _) => bodies.named("--body", from, inputs).map(Some),
+        (None, Some(text)) => data(text).map(Some),
         (None, None) => Ok(None),
+    }
+}
+
+/// The text of `--data`. Other programs read a file where it begins with @.
+fn data(text: &str) -> Result<Body, Stop> {
+    match text.strip_prefix('@') {
+        Some(file) if !file.is_empty() => Err(Stop::usage(
+            "--data sends its text as it is, and this text begins with @",
+            format_args!(
+                "to send the content of the file write --body {file}; to send such a text give it \
+                 as standard input with --body -"
+            ),
+        )),
+        _ => Ok(text.into()),
     }
 }
 
@@ -110,6 +142,7 @@ fn listed(
     from: &InputFile,
     format: Option<TargetFormat>,
     flags: &RequestFlags,
+    bodies: &mut Bodies,
     inputs: &mut Inputs<'_>,
 ) -> Result<Vec<Target>, Stop> {
     let text = inputs.read("--targets", from)?;
@@ -120,9 +153,9 @@ fn listed(
     };
     let name = name_of(from);
     let mut targets =
-        vegeta::parse(format, &name, &text, &[], &mut |path| read_bounded(path.as_ref()))
+        vegeta::parse(format, &name, &text, &[], &mut |path| bodies.file(path.as_ref()))
             .map_err(|error| Stop::Usage(error.to_string()))?;
-    if let Some(body) = body(flags, inputs)? {
+    if let Some(body) = body(flags, bodies, inputs)? {
         for target in targets.iter_mut().filter(|target| target.body.is_empty()) {
             target.body.clone_from(&body);
         }
@@ -148,7 +181,7 @@ pub(super) fn servers(
     inputs: &Inputs<'_>,
 ) -> Result<Servers, Stop> {
     let mut known: HashMap<(bool, &str, u16), u32> = HashMap::new();
-    let mut destinations = Vec::new();
+    let (mut destinations, mut notes) = (Vec::new(), Vec::new());
     let mut target_destination = Vec::with_capacity(targets.len());
     for Target { url, .. } in targets {
         let key = (url.tls, url.host.as_str(), url.port);
@@ -157,23 +190,30 @@ pub(super) fn servers(
             None => {
                 let index = u32::try_from(destinations.len())
                     .map_err(|_| Stop::usage("too many servers", "give fewer targets"))?;
-                destinations.push(destination(url, sni, inputs)?);
+                destinations.push(destination(url, sni, &mut notes, inputs)?);
                 known.insert(key, index);
                 index
             }
         };
         target_destination.push(index);
     }
-    Ok(Servers { destinations, target_destination })
+    Ok(Servers { destinations, target_destination, notes })
 }
 
-fn destination(url: &TargetUrl, sni: Option<&str>, inputs: &Inputs<'_>) -> Result<Server, Stop> {
+fn destination(
+    url: &TargetUrl,
+    sni: Option<&str>,
+    notes: &mut Vec<String>,
+    inputs: &Inputs<'_>,
+) -> Result<Server, Stop> {
     let TargetUrl { host, port, .. } = url;
     let name =
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+    let addresses = inputs.addresses(host, *port)?;
+    notes.extend(addresses.note().map(|note| format!("{host}: {note}")));
     Ok(Server {
         name,
-        addresses: inputs.addresses(host, *port)?,
+        addresses: addresses.kept,
         tls: url.tls.then(|| ServerName(sni.unwrap_or_else(|| url.host_without_zone()).to_owned())),
     })
 }

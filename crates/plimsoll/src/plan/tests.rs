@@ -265,7 +265,7 @@ fn bodies_and_headers() {
         panic!("a body from standard input is refused")
     };
     assert_eq!(piped.plan.targets[0].method, "PUT");
-    assert_eq!(piped.plan.targets[0].body, b"x");
+    assert_eq!(*piped.plan.targets[0].body, *b"x");
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn targets_from_a_file_or_standard_input() {
     // A target's own header wins; the flags' body is for those without one.
     let accept = |index: usize| &job.plan.targets[index].headers[0].1[..];
     assert_eq!((accept(0), accept(1)), ("x", "y"));
-    assert!(job.plan.targets.iter().all(|target| target.body == b"d"));
+    assert!(job.plan.targets.iter().all(|target| *target.body == *b"d"));
     assert_eq!(job.target_name, "http://127.0.0.1:9/a and 2 more");
 
     let json = br#"{"method":"GET","url":"http://127.0.0.1:9/"}"#;

@@ -26,6 +26,7 @@ use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{self, Check, CheckId, TrialRecord, TrialRequest, Verdict};
 use plimsoll_model::{Nanos, compare, units};
 use plimsoll_report::archive::SearchHead;
+use plimsoll_report::settings::ADDRESSES;
 use plimsoll_report::tui::Budget;
 use plimsoll_sys::clock;
 use plimsoll_sys::signal::Interrupts;
@@ -190,9 +191,16 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     let SetUp { command, server, publisher, interrupts, mut notes } = set_up;
     let search = experiment.search_head();
     let always_archive = experiment.always_archives() || server.backend_is_ours();
+    let watched = server.statistics().and_then(|source| source.note());
+    notes.extend(watched.clone());
+    let with_watched = |mut settings: BTreeMap<String, String>| {
+        settings.extend(watched.clone().map(|note| ("watch".to_owned(), note)));
+        settings
+    };
     let args = experiment.command_line();
     let least = experiment.least_connections();
     let job = experiment.load();
+    notes.extend(job.settings.get(ADDRESSES).map(|addresses| format!("addresses of {addresses}")));
     let network = server.isolated().map(|hosts| hosts.clients);
     let agents = match &job.hosts {
         None => start_load_agents(&mut job.plan, job.processes, network)?,
@@ -205,7 +213,7 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
             agents
         }
     };
-    let settings = experiment.settings();
+    let settings = with_watched(experiment.settings());
     let budget = experiment.budget();
     let job = experiment.load();
     let publisher = publisher.clone();
@@ -258,7 +266,7 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     }
     let Outcome { verdict, unmeasured, .. } = &outcome;
     let (verdict, unmeasured) = (*verdict, unmeasured.clone());
-    let settings = experiment.settings();
+    let settings = with_watched(experiment.settings());
     let target = experiment.load().target_name.clone();
     let (mut summary, trials) = summarise(command, target, settings, outcome, &run);
     summary.load_hosts = load_hosts;

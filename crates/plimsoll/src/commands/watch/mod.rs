@@ -10,6 +10,7 @@ use std::time::Duration;
 use plimsoll_model::Nanos;
 use plimsoll_model::host::Reading;
 use plimsoll_probe::sampler::Sampler;
+use plimsoll_probe::server_counters::CounterSource;
 use plimsoll_report::archive::HostWriter;
 use plimsoll_report::tui::Watched;
 use plimsoll_report::watch::{History, json_line, line, page};
@@ -144,6 +145,9 @@ impl<'a> Watch<'a> {
         let mut shown = Shown::start(job, &host, began, interrupts);
         if let Some(receiver) = &receiver {
             shown.note(&format!("receiving StatsD on {}", receiver.address()));
+        }
+        for note in job.scope.servers.iter().filter_map(CounterSource::note) {
+            shown.note(&note);
         }
         Ok(Self {
             host,

@@ -1,12 +1,13 @@
 //! Which lever an intervention is on the server under test, how far it is moved, and what that does to the
 //! capacity if the cause is the limit.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use plimsoll_capacity::diagnose::confirm::{DOSE, lowered};
 use plimsoll_lab::{LabError, Lever, WatchedServer};
 use plimsoll_model::cause::{Cause, Finding};
 use plimsoll_model::confirmation::Intervention;
+use plimsoll_probe::haproxy_socket::HaproxySocket;
 use plimsoll_probe::host::cpus_allowed;
 use plimsoll_probe::server_counters::CounterSource;
 use plimsoll_probe::server_limits;
@@ -249,15 +250,15 @@ fn fewer(limit: u64) -> Result<u64, LabError> {
     }
 }
 
-fn socket(server: &dyn WatchedServer) -> Result<PathBuf, LabError> {
+fn socket(server: &dyn WatchedServer) -> Result<HaproxySocket, LabError> {
     match server.statistics() {
         Some(CounterSource::Haproxy(socket)) => Ok(socket),
         _ => Err(not("the server is no HAProxy with one process, whose settings can be changed")),
     }
 }
 
-fn rates(socket: &Path) -> Vec<ServerLimit> {
-    server_limits::read_rates(&CounterSource::Haproxy(socket.to_owned()))
+fn rates(socket: &HaproxySocket) -> Vec<ServerLimit> {
+    server_limits::read_rates(&CounterSource::Haproxy(socket.clone()))
 }
 
 fn not(why: &str) -> LabError {

@@ -289,11 +289,14 @@ fn longer_bodies(plan: &LoadPlan) -> Option<LoadPlan> {
         let is_grpc = |(name, value): &(String, String)| {
             name.eq_ignore_ascii_case("content-type") && value.starts_with(GRPC)
         };
-        if !target.url.protocol.is_http() || target.headers.iter().any(is_grpc) {
+        let is_http = target.url.protocol.is_http();
+        // A large one is shared, and stays as it is.
+        if !is_http || target.headers.iter().any(is_grpc) || !target.body.is_own() {
             return None;
         }
-        let bytes = target.body.len() * 5 / 4;
-        target.body.resize(bytes, b' ');
+        let mut body = target.body.to_vec();
+        body.resize(body.len() * 5 / 4, b' ');
+        target.body = body.into();
     }
     Some(longer)
 }

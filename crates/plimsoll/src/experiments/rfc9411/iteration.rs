@@ -11,7 +11,7 @@ use plimsoll_model::plan::{
     Destination, HoldPlan, LoadPlan, Pacing, ServerName, Session as Sessions, Steer, Trust,
 };
 use plimsoll_model::tally::{Interval, Tally};
-use plimsoll_model::target::{Protocol, Target, TargetUrl};
+use plimsoll_model::target::{Body, Protocol, Target, TargetUrl};
 use plimsoll_model::trial::TrialRequest;
 use plimsoll_model::{Nanos, Rate};
 
@@ -233,7 +233,7 @@ impl Traffic {
             method: "GET".to_owned(),
             url,
             headers: vec![("size".to_owned(), bytes.to_string())],
-            body: Vec::new(),
+            body: Body::default(),
             publish: None,
             script: None,
             websocket: None,
