@@ -5,8 +5,8 @@
 use libfuzzer_sys::fuzz_target;
 use plimsoll_model::target::{Filling, MqttVersion, Qos};
 use plimsoll_proto::mqtt::{
-    Broker, BrokerError, Client, Event, MqttError, Needs, Opening, Output, Progress, Subscriptions,
-    Terms, Window, WindowProgress,
+    Broker, BrokerError, Client, Event, LargeBody, MqttError, Needs, Opening, Output, Progress,
+    Subscriptions, Terms, Window, WindowProgress,
 };
 
 /// What an identifier that the broker gives begins with.
@@ -97,6 +97,9 @@ fn opening<'a>(
 }
 
 /// The same of a client with a window: each connection publishes at QoS 1 and 2.
+/// No part of a large body.
+const NO_BODY: LargeBody = LargeBody { number: 0, from: 0, bytes: 0 };
+
 fn window<'a>(
     pieces: impl Iterator<Item = &'a [u8]>,
 ) -> (Vec<WindowProgress>, Vec<Option<Filling>>, Vec<u8>, Option<MqttError>) {
@@ -117,8 +120,8 @@ fn window<'a>(
                     }
                     if progress == WindowProgress::Connected {
                         window.ping();
-                        window.begin(1, b"\x32\x06\0\x01a\0\x01\0", false);
-                        window.begin(2, b"\x34\x06\0\x01a\0\x01\0", true);
+                        window.begin(1, b"\x32\x06\0\x01a\0\x01\0", NO_BODY, false);
+                        window.begin(2, b"\x34\x06\0\x01a\0\x01\0", NO_BODY, true);
                     }
                 }
                 Err(wrong) => {

@@ -11,10 +11,7 @@ use plimsoll_proto::websocket::{
 type Events = Vec<(usize, Progress, usize)>;
 
 /// All events up to the first error, and that error.
-fn read<'a>(
-    side: Side,
-    pieces: impl Iterator<Item = &'a [u8]>,
-) -> (Events, Option<FrameError>) {
+fn read<'a>(side: Side, pieces: impl Iterator<Item = &'a [u8]>) -> (Events, Option<FrameError>) {
     let mut reader = MessageReader::new(side);
     let mut events = Events::new();
     let (mut total, mut payload_bytes) = (0, 0);

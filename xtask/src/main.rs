@@ -11,6 +11,7 @@ mod licences;
 mod metadata;
 mod packages;
 mod simulate;
+mod specifications;
 mod tidy;
 
 use std::env;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::metadata;
 use crate::metadata::Depth;
+use crate::{metadata, specifications};
 
 /// Names that attract everything, for modules and types.
 const BANNED_NAMES: &[&str] =
@@ -27,7 +27,9 @@ const MACHINE_PATHS: &[&str] =
     &[concat!("/ho", "me/"), concat!("/Use", "rs/"), concat!("/ro", "ot/"), concat!("/wo", "rk/")];
 
 /// Folders that hold no source of ours.
-const SKIPPED_FOLDERS: &[&str] = &["artifacts", "corpus", "plimsoll-runs", "snapshots", "target"];
+const SKIPPED_FOLDERS: &[&str] = &["artifacts", "corpus", "plimsoll-runs", "snapshots"];
+/// What cargo puts into a folder of its own output; `src/target` is source.
+const CACHE_TAG: &str = "CACHEDIR.TAG";
 
 /// Checks every source file of the tree.
 pub(crate) fn run() -> Result<()> {
@@ -35,11 +37,18 @@ pub(crate) fn run() -> Result<()> {
     let mut files = Vec::new();
     collect_files(&root, &mut files)?;
     files.sort();
-    let mut offences = Vec::new();
+    let (mut offences, mut functions, mut tables) = (Vec::new(), BTreeSet::new(), Vec::new());
     for file in &files {
         let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
         let name = file.strip_prefix(&root).unwrap_or(file);
         check_file(name, &text, &mut offences);
+        match name.extension().is_some_and(|extension| extension == "rs") {
+            true => functions.extend(specifications::functions(&text).map(str::to_owned)),
+            false => tables.push((name, text)),
+        }
+    }
+    for (name, text) in &tables {
+        specifications::check(name, text, &functions, &mut offences);
     }
     check_reach(&root, &files, &mut offences)?;
     crate::verdict("untidy places", &offences)
@@ -54,7 +63,8 @@ fn collect_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
         if entry.file_type()?.is_dir() {
             let is_hidden =
                 name.starts_with('.') && ![".cargo", ".ci", ".github"].contains(&&*name);
-            if !is_hidden && !SKIPPED_FOLDERS.contains(&&*name) {
+            let is_output = path.join(CACHE_TAG).exists();
+            if !is_hidden && !is_output && !SKIPPED_FOLDERS.contains(&&*name) {
                 collect_files(&path, files)?;
             }
         } else if is_source(&path) {

@@ -127,7 +127,7 @@ fn bytes_behind_an_answer_are_called_what_they_are() {
         assert_eq!(summary.counts("connection_error_classes")["unrequested-answer"], 12);
         let report = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
         for words in
-            ["Lost connections", "unrequested-answer 12", "First fault: the server sent bytes"]
+            ["Lost connections", "unrequested-answer 12", "first fault: the server sent bytes"]
         {
             assert!(report.contains(words), "{report}");
         }

@@ -34,7 +34,10 @@ fn an_interrupted_load_reports_what_it_has_seen() {
         ("HUP", true, 143),
     ] {
         let flags = ["load", &url, "--rate", "200", "-d", "10m", "--json", "out.json"];
-        let running = Plimsoll::new([&flags[..], &["--processes", "2"]].concat()).start();
+        // Whoever runs the tests may have SIGHUP ignored, and children inherit that.
+        let with_signals = "exec env --default-signal=HUP \"$0\" \"$@\"";
+        let flags = [&flags[..], &["--processes", "2"]].concat();
+        let running = Plimsoll::after(with_signals, &flags).start();
         agents(&running, 2);
         recorder.wait_for(recorder.requests().len() + 50);
         match to_all {

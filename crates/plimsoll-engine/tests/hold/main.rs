@@ -362,7 +362,10 @@ fn over_tls_all_of_it_works_until_the_server_dies() {
     let whole = driver.end();
     assert!(whole.ok >= 60 && whole.connections.held_end == 0, "{whole:?}");
     for class in classes(&whole.losses).keys() {
-        assert!(matches!(class, ErrorClass::ClosedByPeer | ErrorClass::ResetByPeer), "{class:?}");
+        // A heartbeat may be on its way when the server ends.
+        let by_peer =
+            [ErrorClass::ClosedByPeer, ErrorClass::ResetByPeer, ErrorClass::KeepaliveRace];
+        assert!(by_peer.contains(class), "{class:?}");
     }
 }
 
