@@ -28,7 +28,7 @@ const MACHINE_PATHS: &[&str] =
 
 /// Folders that hold no source of ours.
 const SKIPPED_FOLDERS: &[&str] = &["artifacts", "corpus", "plimsoll-runs", "snapshots"];
-/// What cargo puts into a folder of its own output; `src/target` is source.
+/// File that cargo puts into a folder of its own output; `src/target` is source.
 const CACHE_TAG: &str = "CACHEDIR.TAG";
 
 /// Checks every source file of the tree.

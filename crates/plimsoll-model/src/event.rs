@@ -49,7 +49,7 @@ pub enum Event {
     Memory(Box<MemoryReading>),
     /// A level of a hold was measured, and swept unless the hold ended before that.
     PlateauEnded(Box<Plateau>),
-    /// What was wrong with the first connection or answer of the current load that was no good.
+    /// Description of the first fault of the current load.
     Fault(String),
     /// A line for the reader: what was started, what was not as expected.
     Note(String),

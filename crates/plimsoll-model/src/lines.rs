@@ -19,7 +19,7 @@ pub struct LineError {
     pub problem: LineProblem,
 }
 
-/// What is wrong with the bytes of a line.
+/// A fault in the bytes of a line.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum LineProblem {
     /// It is text in another encoding.

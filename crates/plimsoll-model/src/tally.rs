@@ -144,7 +144,7 @@ pub struct PingCounts {
 }
 
 impl PingCounts {
-    /// Whether nothing was counted.
+    /// Reports whether nothing was counted.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }

@@ -57,7 +57,7 @@ impl HaproxySocket {
         Ok(if of_worker.starts_with(UNKNOWN) { answer } else { of_worker })
     }
 
-    /// Whether it is the socket of a master process, whose statistics are those of a worker.
+    /// Reports whether it is the socket of a master process, whose statistics are those of a worker.
     pub fn is_master(&self) -> io::Result<bool> {
         let knows =
             |command| Ok::<_, io::Error>(!self.ask_directly(command, 64)?.starts_with(UNKNOWN));

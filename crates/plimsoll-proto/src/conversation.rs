@@ -110,7 +110,7 @@ pub enum Progress {
     Closed(Option<u16>),
     /// WebSocket: the server has sent a message that is no answer.
     Pushed(Push),
-    /// WebSocket: the server has sent a message, with so many bytes, that would have been an answer if one had been
+    /// WebSocket: the server has sent a message, of this number of bytes, that would have been an answer if one had been
     /// awaited.
     Surplus(u32),
     /// The broker has delivered a message; see [`mqtt::Window::delivery`].
@@ -207,7 +207,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Whether the operation of `key` waits for the server to take the rest of its body.
+    /// Reports whether the operation of `key` waits for the server to take the rest of its body.
     pub fn awaits_window(&self, key: u32) -> bool {
         match self {
             Self::Http2(client) => client.awaits_window(key),

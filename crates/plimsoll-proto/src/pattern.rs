@@ -17,7 +17,7 @@ pub(crate) struct Pattern {
     start: StateID,
 }
 
-/// What one more byte means for a search.
+/// Effect of one more byte on a search.
 pub(crate) enum Found {
     /// Nothing yet.
     Not(StateID),
@@ -83,7 +83,7 @@ impl Pattern {
         state
     }
 
-    /// Whether the expression matches a part of the bytes that led to `state`, if no more follow.
+    /// Reports whether the expression matches a part of the bytes that led to `state`, if no more follow.
     pub(crate) fn matches(&self, state: StateID) -> bool {
         self.automaton.is_match_state(state)
             || self.automaton.is_match_state(self.automaton.next_eoi_state(state))

@@ -49,7 +49,7 @@ impl Streamed {
         }
     }
 
-    /// Whether nothing is sent.
+    /// Reports whether nothing is sent.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

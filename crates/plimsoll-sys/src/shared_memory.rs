@@ -39,7 +39,7 @@ impl Writer {
         self.bytes
     }
 
-    /// Whether nothing was written so far.
+    /// Reports whether nothing was written so far.
     pub const fn is_empty(&self) -> bool {
         self.bytes == 0
     }

@@ -84,7 +84,7 @@ pub(crate) fn certified_key(
     }
 }
 
-/// Whether the first key of a PEM text is encrypted: PKCS #8, or the traditional form of OpenSSL.
+/// Reports whether the first key of a PEM text is encrypted: PKCS #8, or the traditional form of OpenSSL.
 fn is_encrypted(key_pem: &str) -> bool {
     let is_key = |line: &&str| line.starts_with("-----BEGIN ") && line.contains("PRIVATE KEY");
     let mut lines = key_pem.lines().map(str::trim).skip_while(|line| !is_key(line));

@@ -1,4 +1,4 @@
-//! The same odd servers of HTTP/2, met by plimsoll, nghttp and curl. Where plimsoll alone says something else, the
+//! Odd servers of HTTP/2, met by plimsoll, nghttp and curl. Where plimsoll alone says something else, the
 //! corpus has an argument for it; an argument for nothing is a failure, too.
 
 use std::io::{Read, Write};
@@ -33,7 +33,7 @@ struct Case {
     opening: Vec<u8>,
     /// What it sends for the first request, on that stream.
     answer: fn(u32) -> Vec<u8>,
-    /// What plimsoll says: `ok`, or the class of its error.
+    /// Outcome in plimsoll: `ok`, or the class of its error.
     plimsoll: &'static str,
     /// Why plimsoll alone says so.
     argued: Option<&'static str>,
@@ -241,7 +241,7 @@ fn serve(case: &'static Case) -> SocketAddr {
     address
 }
 
-/// What plimsoll says of one request.
+/// Returns plimsoll's outcome of one request.
 fn plimsoll(server: SocketAddr) -> String {
     let pace = ["--http", "2", "--rate", "0", "-n", "1", "-c", "1"];
     let waits = ["--connect-timeout", "1s", "--linger", "1s"];
@@ -251,7 +251,7 @@ fn plimsoll(server: SocketAddr) -> String {
     if classes.is_empty() { "ok".to_owned() } else { classes.join(", ") }
 }
 
-/// Whether the program ends well within three seconds, and says nothing of requests that were not answered.
+/// Reports whether the program ends well within three seconds, and says nothing of requests that were not answered.
 fn takes(name: &str, arguments: &[&str]) -> bool {
     let mut command = Command::new(program::installed("timeout"));
     command.arg("3").arg(program::installed(name)).args(arguments).stdin(Stdio::null());

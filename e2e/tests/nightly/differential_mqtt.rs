@@ -1,4 +1,4 @@
-//! The same odd brokers, met by plimsoll, mosquitto's clients and paho. Where plimsoll alone says something else, the
+//! Odd brokers, met by plimsoll, mosquitto's clients and paho. Where plimsoll alone says something else, the
 //! corpus has an argument for it; an argument for nothing is a failure, too.
 
 use std::io::{Read, Write};
@@ -33,7 +33,7 @@ struct Case {
     answer: &'static [u8],
     /// ... and PUBREL.
     pubcomp: &'static [u8],
-    /// What plimsoll says: `ok`, the class of its error, or `refused` for a plan that breaks a limit.
+    /// Outcome in plimsoll: `ok`, the class of its error, or `refused` for a plan that breaks a limit.
     plimsoll: &'static str,
     /// Why plimsoll alone says so.
     argued: Option<&'static str>,
@@ -45,7 +45,7 @@ enum Version {
     V5,
 }
 
-/// What a client asks for behind CONNECT.
+/// The requests of a client behind CONNECT.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asks {
     Publish(u8),
@@ -221,7 +221,7 @@ fn read_packet(stream: &mut TcpStream) -> Option<u8> {
     Some(first)
 }
 
-/// What plimsoll says of one publish.
+/// Returns plimsoll's outcome of one publish.
 fn plimsoll(case: &Case, broker: SocketAddr) -> String {
     let url = format!("mqtt://{broker}");
     let version = if case.version == V3 { "3.1.1" } else { "5" };

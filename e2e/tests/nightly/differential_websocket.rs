@@ -1,4 +1,4 @@
-//! The same odd servers of WebSocket, met by plimsoll and the library websockets of Python. Where they disagree, the
+//! Odd servers of WebSocket, met by plimsoll and the library websockets of Python. Where they disagree, the
 //! corpus has an argument for it; an argument for nothing is a failure, too.
 
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ struct Case {
     behind: &'static [u8],
     /// ... and what answers the first message.
     answer: &'static [u8],
-    /// What plimsoll says: `ok`, or the class of its error.
+    /// Outcome in plimsoll: `ok`, or the class of its error.
     plimsoll: &'static str,
     /// Why they disagree.
     argued: Option<&'static str>,
@@ -158,7 +158,7 @@ fn serve(case: &'static Case) -> SocketAddr {
     address
 }
 
-/// What plimsoll says of one message.
+/// Returns plimsoll's outcome of one message.
 fn plimsoll(server: SocketAddr) -> String {
     let pace = ["--rate", "0", "-n", "1", "-c", "1", "--data", "ping", "--no-keepalive"];
     let waits = ["--connect-timeout", "1s", "--linger", "1s"];

@@ -83,7 +83,7 @@ impl Pool {
         std::mem::take(&mut self.pause) > Nanos::ZERO
     }
 
-    /// Whether fewer operations wait than the connections would carry at `each`.
+    /// Reports whether fewer operations wait than the connections would carry at `each`.
     pub(super) fn waits_for_fewer_than(&self, each: u32) -> bool {
         (self.waiting.len() as u64) < u64::from(self.open) * u64::from(each)
     }

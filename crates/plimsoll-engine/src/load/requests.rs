@@ -199,7 +199,7 @@ impl Requests {
         }
     }
 
-    /// Whether operations of a target have bytes of their own; those of a large body they share.
+    /// Reports whether operations of a target have bytes of their own; those of a large body they share.
     pub(super) fn has_own_bytes(&self, target: u32) -> bool {
         let request = self.get(target);
         request.template.is_some() || request.with_own_topic.is_some() || request.stamped_bytes > 0

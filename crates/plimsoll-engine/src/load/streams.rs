@@ -429,7 +429,7 @@ impl Worker {
         fault.class()
     }
 
-    /// Whether the connection's operation, its only one, has no stream yet.
+    /// Reports whether the connection's operation, its only one, has no stream yet.
     pub(super) fn awaits_stream(&mut self, connection: u32) -> bool {
         let hot = &self.conns[connection];
         let is_call = hot.state == State::Busy

@@ -17,7 +17,7 @@ use super::control::Stop;
 use super::exchange::Until;
 use super::worker::Worker;
 
-/// How long a load listens after its last answer: twice the longest time that an answer took, since a message that was
+/// Bounds of the time for which a load listens after its last answer: twice the longest time that an answer took, since a message that was
 /// taken for an answer halves the time of one at most; within these bounds.
 const LISTEN_MIN: Nanos = Nanos::from_millis(100);
 const LISTEN_MAX: Nanos = Nanos::from_secs(1);
@@ -114,7 +114,7 @@ impl Worker {
         true
     }
 
-    /// Whether the connection only listens.
+    /// Reports whether the connection only listens.
     pub(super) fn is_listener(&self, index: u32) -> bool {
         self.unrequested.listener == Some(self.conns.slab.token(index))
     }

@@ -12,7 +12,7 @@ use plimsoll_sys::clock;
 
 use crate::scripted::{OK, Scripted, plan, read_request};
 
-/// How far ahead of the start a load is told of it; agents on other hosts are told a second ahead.
+/// Time from the order to start until the start; for agents on other hosts it is a second.
 const AHEAD: Nanos = Nanos::from_millis(200);
 
 fn now() -> Nanos {

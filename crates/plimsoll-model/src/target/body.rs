@@ -57,17 +57,17 @@ impl Body {
         }
     }
 
-    /// Whether there is none.
+    /// Reports whether there is none.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether it is sent out of its store, piece by piece.
+    /// Reports whether it is sent out of its store, piece by piece.
     pub const fn is_large(&self) -> bool {
         self.len() > SMALL_BODY_BYTES_MAX
     }
 
-    /// Whether it lies in the plan.
+    /// Reports whether it lies in the plan.
     pub const fn is_own(&self) -> bool {
         matches!(self.0, Place::Own(_))
     }

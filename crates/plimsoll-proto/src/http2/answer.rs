@@ -60,7 +60,7 @@ impl fmt::Display for Malformation {
     }
 }
 
-/// What is read of a header block.
+/// The fields of a header block that are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct AnswerHead {
     pub(super) status: Option<u16>,

@@ -271,7 +271,7 @@ const IS_GRPC: u8 = 1;
 /// Its final head is here.
 const HAS_HEAD: u8 = 1 << 1;
 const IS_HEAD: u8 = 1 << 2;
-/// Its message is compressed.
+/// Whether its message is compressed.
 const IS_COMPRESSED: u8 = 1 << 3;
 
 const ANY_LENGTH: u64 = u64::MAX;
@@ -358,7 +358,7 @@ impl Client {
         self.header_bytes_max
     }
 
-    /// Whether the body of the stream of `key` waits for the server's flow-control windows.
+    /// Reports whether the body of the stream of `key` waits for the server's flow-control windows.
     pub fn awaits_window(&self, key: u32) -> bool {
         let flight = self.flights.iter().find(|flight| flight.key == key);
         flight.is_some_and(|flight| {
@@ -815,7 +815,7 @@ impl Flight {
         }
     }
 
-    /// What is wrong with the answer to a call that ended with status 0: it has one message.
+    /// The fault of an answer to a call that ended with status 0: it has one message.
     fn fault_of_message(&self) -> Option<StreamFault> {
         if !self.has(IS_GRPC) || self.judged() != 0 {
             return None;

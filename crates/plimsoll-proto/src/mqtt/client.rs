@@ -357,7 +357,7 @@ mod tests {
         client
     }
 
-    /// What comes of these bytes on a usable connection.
+    /// Returns the progress that these bytes make on a usable connection.
     fn read(expect: fn(&mut Client), bytes: &[u8]) -> Result<(usize, Progress), MqttError> {
         client(expect).handle_bytes(bytes, &mut Vec::new())
     }

@@ -127,7 +127,7 @@ pub fn publish(out: &mut Vec<u8>, version: MqttVersion, publish: &Publish, paylo
     out.extend_from_slice(payload);
 }
 
-/// Appends what a PUBLISH has before so many bytes of payload.
+/// Appends what a PUBLISH has before a payload of this number of bytes.
 pub fn publish_head(
     out: &mut Vec<u8>,
     version: MqttVersion,

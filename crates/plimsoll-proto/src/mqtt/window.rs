@@ -234,7 +234,7 @@ impl Window {
         }
     }
 
-    /// Whether large bodies wait: call [`Self::send_bodies`].
+    /// Reports whether large bodies wait: call [`Self::send_bodies`].
     pub fn has_bodies(&self) -> bool {
         !self.behind.is_empty()
     }

@@ -32,7 +32,7 @@ pub fn only_sends(steps: &[Step]) -> bool {
     steps.iter().all(|step| matches!(step.action, Action::Send(_) | Action::SendBody))
 }
 
-/// Whether `steps` send the target's body, behind what they begin with sending.
+/// Reports whether `steps` send the target's body, behind what they begin with sending.
 pub fn sends_body(steps: &[Step]) -> bool {
     steps.iter().any(|step| step.action == Action::SendBody)
 }

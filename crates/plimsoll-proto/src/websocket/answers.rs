@@ -7,7 +7,7 @@ use crate::http1::head::tokens;
 use crate::pattern::Pattern;
 use crate::script::words;
 
-/// What is known beforehand of the messages on the connections to one target.
+/// The expected messages on the connections to one target.
 #[derive(Debug, Default)]
 pub struct Answers {
     /// Messages after the switch that answer nothing.
@@ -38,7 +38,7 @@ impl Answers {
         })
     }
 
-    /// Whether the opening offers the subprotocol `name`.
+    /// Reports whether the opening offers the subprotocol `name`.
     pub(super) fn offers(&self, name: &[u8]) -> bool {
         self.offered.iter().any(|offered| offered == name)
     }
@@ -50,7 +50,7 @@ impl Answers {
         }
     }
 
-    /// Whether a message is an answer, by the state of the search at its end.
+    /// Reports whether a message is an answer, by the state of the search at its end.
     pub(super) fn contain(&self, state: Option<StateID>) -> bool {
         (self.pattern.as_ref())
             .is_none_or(|pattern| pattern.matches(state.unwrap_or_else(|| pattern.start())))

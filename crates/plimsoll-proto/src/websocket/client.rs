@@ -86,7 +86,7 @@ pub enum Progress {
     Complete(u64),
     /// The server has sent a message that is no answer.
     Pushed(Push),
-    /// It has sent a message, with so many bytes, that would have been an answer if one had been awaited: more come
+    /// It has sent a message, of this number of bytes, that would have been an answer if one had been awaited: more come
     /// than were sent.
     Surplus(u32),
     /// The server closes, with this code where it gives one.
@@ -335,7 +335,7 @@ impl Client {
         Ok((consumed, progress))
     }
 
-    /// A message is complete, with so many bytes.
+    /// A message of this number of bytes is complete.
     fn handle_message(&mut self, is_text: bool, bytes: u64) -> Progress {
         let beginning = std::mem::take(&mut self.beginning);
         let stamp = if is_text { None } else { beginning.stamp() };

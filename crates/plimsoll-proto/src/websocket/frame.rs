@@ -119,7 +119,7 @@ pub fn write_frame(
     }
 }
 
-/// Appends the head of a frame with so many bytes of payload.
+/// Appends the head of a frame with a payload of this number of bytes.
 pub(super) fn write_frame_head(
     out: &mut Vec<u8>,
     is_last: bool,

@@ -115,7 +115,7 @@ impl MessageReader {
         self.head_bytes == 0 && self.message.is_none() && self.frame.is_none()
     }
 
-    /// Whether the first byte of a message is here, and its last one is not.
+    /// Reports whether the first byte of a message is here, and its last one is not.
     pub const fn is_in_message(&self) -> bool {
         let opens = matches!(self.head[0] & 0x0F, 1 | 2);
         self.message.is_some() || (self.head_bytes > 0 && opens)

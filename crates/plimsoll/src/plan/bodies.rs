@@ -107,7 +107,7 @@ impl Bodies {
     }
 }
 
-/// A file of so many bytes is copied into memory.
+/// A file up to this number of bytes is copied into memory.
 fn check_memory(bytes: u64, available: Option<u64>) -> IoResult<()> {
     match available.filter(|available| bytes > *available && bytes <= BODY_BYTES_MAX as u64) {
         None => Ok(()),

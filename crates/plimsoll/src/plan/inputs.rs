@@ -24,7 +24,7 @@ const TRIED_MAX: usize = 8;
 /// Timeout of the test connection when a name has several addresses.
 const FAMILY_CHECK: Duration = Duration::from_secs(1);
 
-/// How long a FIFO is waited for to which nothing writes.
+/// Longest wait for a FIFO to which nothing writes.
 const FIFO_WAIT: Duration = Duration::from_secs(5);
 
 /// The system, as far as a plan reads it.
