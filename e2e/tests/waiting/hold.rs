@@ -125,7 +125,9 @@ fn heartbeats_come_once_per_period_and_connection() {
     let beats = summary.count("scheduled") - 2 * 200;
     let most = 200 * (summary.number("seconds").ceil() as u64 + 1);
     assert!((400..=most).contains(&beats), "{beats} of at most {most}");
-    assert_eq!(serve.stop(), (summary.count("scheduled"), 200));
+    // A beat that came due while the one before was open is not sent.
+    let sent = summary.count("scheduled") - summary.count("unsent");
+    assert_eq!(serve.stop(), (sent, 200));
 }
 
 #[test]

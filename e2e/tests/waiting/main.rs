@@ -5,7 +5,6 @@ mod answers;
 mod bad_input;
 mod bodies;
 mod cliffs;
-mod closed_loop;
 mod compare;
 mod connections;
 mod deliveries;
