@@ -14,7 +14,7 @@ use crate::repeat::RepeatSummary;
 use crate::rfc9411::Rfc9411Summary;
 use crate::search::{Axis, Mode};
 use crate::sizing::SizingSummary;
-use crate::tally::{AfterWindow, PingCounts, StreamCounts, Tally};
+use crate::tally::{PingCounts, StreamCounts, Tally};
 use crate::trial::{Check, Confirmations, Outcome, Recovery, SloFound, TippingPoint, Verdict};
 use crate::{Histogram, Nanos, Rate};
 
@@ -518,8 +518,6 @@ impl Summary {
     pub fn new(head: SummaryHead, tally: &Tally) -> Self {
         let seconds = head.window.as_secs_f64();
         let per_s = |ops: f64| if seconds > 0.0 { ops / seconds } else { 0.0 };
-        let AfterWindow { ok_ppm, failed_ppm } = tally.after_window;
-        let scheduled = tally.scheduled as f64 - (ok_ppm + failed_ppm) as f64 / 1e6;
         let names = |errors: &crate::tally::ErrorCounts| {
             errors.iter().map(|(class, ops)| (class.name().to_owned(), ops)).collect()
         };
@@ -536,7 +534,7 @@ impl Summary {
             late: tally.late,
             unsent: tally.unsent,
             rate: RateSummary {
-                offered_per_s: per_s(scheduled.max(0.0)),
+                offered_per_s: per_s(tally.scheduled_in_window()),
                 achieved_per_s: per_s(tally.sent_in_window()),
             },
             latency_ms: LatencySummary {

@@ -587,9 +587,17 @@ impl Tally {
 
     /// Operations that were sent, as far as they lie in the load's window.
     pub fn sent_in_window(&self) -> f64 {
+        self.in_window(self.scheduled.saturating_sub(self.unsent))
+    }
+
+    /// Operations that came due or were started, as far as they lie in the load's window.
+    pub fn scheduled_in_window(&self) -> f64 {
+        self.in_window(self.scheduled)
+    }
+
+    fn in_window(&self, operations: u64) -> f64 {
         let AfterWindow { ok_ppm, failed_ppm } = self.after_window;
-        let sent = self.scheduled.saturating_sub(self.unsent);
-        (sent as f64 - (ok_ppm + failed_ppm) as f64 / 1e6).max(0.0)
+        (operations as f64 - (ok_ppm + failed_ppm) as f64 / 1e6).max(0.0)
     }
 
     /// Forgets everything, keeps the memory of the histograms.
