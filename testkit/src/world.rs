@@ -84,6 +84,7 @@ impl World {
         tally.generator.processes = 1;
         tally.generator.threads = 1;
         TrialMeasurement {
+            seconds: Vec::new(),
             request,
             window,
             aborted: cut.is_some(),

@@ -41,6 +41,8 @@ pub enum Event {
     TrialEnded(Box<TrialRecord>),
     /// The timeout probe is over.
     TimersProbed(Vec<ProbedTimer>),
+    /// The best answer that the trials so far allow, after each of them.
+    Answer(Box<TippingPoint>),
     /// The search is over.
     SearchEnded(Box<TippingPoint>),
     /// A hold begins its next step.

@@ -100,6 +100,9 @@ pub struct Scheduling {
 pub struct SutCpu {
     /// On a CPU.
     pub ran: Nanos,
+    /// The part of it in system calls and interrupts, as far as the kernel tells them apart.
+    #[serde(default)]
+    pub system: Nanos,
     /// Ready, and not on a CPU: others had it.
     pub waited: Nanos,
 }

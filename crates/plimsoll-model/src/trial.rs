@@ -7,8 +7,12 @@ use crate::tally::Tally;
 use crate::{ErrorClass, Fault, Nanos, Rate};
 
 mod check;
+mod second;
+mod unsettled;
 
 pub use check::{Check, CheckId, CheckText, Family, Level, Measure, Unit};
+pub use second::TrialSecond;
+pub use unsettled::{Contrast, LevelChange, Unsettled, Witness};
 
 /// Why the search asked for a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,6 +111,9 @@ pub struct TrialMeasurement {
     /// What was observed beside the tally.
     #[serde(default, rename = "witnesses")]
     pub observations: Observations,
+    /// Every whole second of the window, in order; empty where nobody counted them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seconds: Vec<TrialSecond>,
 }
 
 impl TrialMeasurement {
@@ -230,6 +237,12 @@ pub struct TrialRecord {
 pub enum Outcome {
     /// An interval was found, and its lower end confirmed.
     Regular,
+    /// No interval is claimed, but a load met the SLO in every stretch of a longer trial: the bounds
+    /// are what was observed, without a confidence.
+    Bounds {
+        /// What an interval lacks.
+        why: Unsettled,
+    },
     /// No load up to the cap was BAD: at least `lower`.
     NotReached {
         /// What set the cap.
@@ -257,12 +270,12 @@ pub enum Outcome {
     /// interval is claimed.
     Unstable {
         /// What was seen, and when.
-        why: String,
+        why: Unsettled,
     },
     /// The time budget ended before an interval was found and confirmed: none is claimed.
     Undecided {
         /// What is missing.
-        why: String,
+        why: Unsettled,
     },
     /// Stopped before the bounds were close enough.
     Unfinished {
@@ -305,7 +318,42 @@ impl std::fmt::Display for Recovery {
     }
 }
 
-/// The tipping point: the answer of a search.
+/// How long a load met the SLO.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Met {
+    /// Trials at the load, all of which met it.
+    pub trials: u32,
+    /// The longest of them.
+    pub longest: Nanos,
+}
+
+/// A speed at which the server, or its host, stayed for stretches of the search.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Regime {
+    /// Share of the observed seconds, 0 to 1.
+    pub share: f64,
+    /// Capacity relative to that of the regime with the greatest share.
+    pub speed: f64,
+    /// Ends of the interval that holds the capacity in this regime with the answer's confidence;
+    /// requests per second.
+    pub lower: Option<Rate>,
+    /// Its upper end.
+    pub upper: Option<Rate>,
+}
+
+/// What more time would buy, while a search runs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outlook {
+    /// What is left of the budget of trial and rest time.
+    pub left: Nanos,
+    /// Relative width that the interval is expected to have after [`Self::further`]; `None` as long as
+    /// there is no interval.
+    pub width: Option<f64>,
+    /// At most what is left.
+    pub further: Nanos,
+}
+
+/// The tipping point: the answer of a search, at its end or while it runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TippingPoint {
     /// How the search ended.
@@ -322,6 +370,16 @@ pub struct TippingPoint {
     /// random arrivals.
     #[serde(default)]
     pub safe: Option<Rate>,
+    /// How long `lower` met the SLO, where trials were made at it.
+    #[serde(default)]
+    pub met: Option<Met>,
+    /// The speeds that the server was seen at, the slowest first; empty where there was one. The interval
+    /// is that of the slowest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub regimes: Vec<Regime>,
+    /// What more time would buy; `None` once the search is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outlook: Option<Outlook>,
     /// How much the capacity differs from trial to trial, relative: a standard deviation.
     #[serde(default)]
     pub spread: Option<f64>,

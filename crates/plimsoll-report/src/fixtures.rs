@@ -473,6 +473,7 @@ pub(crate) fn trial(
             loss_ratio: tally.bad() as f64 / tally.scheduled as f64,
         },
         measurement: TrialMeasurement {
+            seconds: Vec::new(),
             request,
             window: Nanos::from_secs(seconds),
             aborted: false,
@@ -504,6 +505,9 @@ pub(crate) fn trials() -> Vec<TrialRecord> {
 
 pub(crate) fn tipping_point() -> TippingPoint {
     TippingPoint {
+        met: None,
+        regimes: Vec::new(),
+        outlook: None,
         outcome: Outcome::Regular,
         lower: Some(rate(18_200.0)),
         upper: Some(rate(18_900.0)),
@@ -604,6 +608,9 @@ pub(crate) fn find_generator_limited() -> (Summary, Vec<TrialRecord>) {
         trial(4, Phase::Expand, 32_000, 5, Verdict::Invalid),
     ];
     let tip = TippingPoint {
+        met: None,
+        regimes: Vec::new(),
+        outlook: None,
         outcome: Outcome::GeneratorLimited { why: "send-lag, generator-cpu".to_owned() },
         lower: Some(rate(16_000.0)),
         upper: None,
@@ -634,6 +641,9 @@ pub(crate) fn find_fails_at_minimum() -> (Summary, Vec<TrialRecord>) {
     first.judgement.loss_ratio = tally.bad() as f64 / tally.scheduled as f64;
     let trials = vec![first];
     let tip = TippingPoint {
+        met: None,
+        regimes: Vec::new(),
+        outlook: None,
         outcome: Outcome::FailsAtMinimum,
         lower: None,
         upper: Some(rate(100.0)),
@@ -672,6 +682,9 @@ pub(crate) fn find_refused() -> (Summary, Vec<TrialRecord>) {
 pub(crate) fn find_unfinished() -> (Summary, Vec<TrialRecord>) {
     let trials: Vec<_> = trials().into_iter().take(4).collect();
     let tip = TippingPoint {
+        met: None,
+        regimes: Vec::new(),
+        outlook: None,
         outcome: Outcome::Unfinished { why: "interrupted".to_owned() },
         lower: Some(rate(16_000.0)),
         upper: Some(rate(32_000.0)),

@@ -138,6 +138,7 @@ impl Fluid {
         let busiest = (flow.busy_s / trial.rates.window_s).min(1.0);
         let bad = BySecond::of(&counting, seconds(window));
         TrialMeasurement {
+            seconds: Vec::new(),
             request,
             window,
             aborted: cut.is_some(),
@@ -347,7 +348,11 @@ impl Fluid {
         let ran = answered / trial.rates.capacity;
         let wanted = flow.busy_s.min(window_s);
         let waited = if self.anomalies.rival.is_some() { (wanted - ran).max(0.0) } else { 0.0 };
-        SutCpu { ran: Nanos::from_secs_f64(ran), waited: Nanos::from_secs_f64(waited) }
+        SutCpu {
+            ran: Nanos::from_secs_f64(ran),
+            system: Nanos::ZERO,
+            waited: Nanos::from_secs_f64(waited),
+        }
     }
 
     /// Takes the trial's end over as the state of the next one.

@@ -103,6 +103,7 @@ impl Level {
 
     pub(super) fn measurement(&self, now: Nanos) -> TrialMeasurement {
         TrialMeasurement {
+            seconds: Vec::new(),
             request: self.request,
             window: now.since(self.began),
             aborted: false,

@@ -176,6 +176,9 @@ impl ConnectionSearch {
         let rate = |connections: Option<u64>| Rate::per_second(connections? as f64);
         let unfinished = Outcome::Unfinished { why: "interrupted".to_owned() };
         TippingPoint {
+            met: None,
+            regimes: Vec::new(),
+            outlook: None,
             outcome: self.outcome.clone().unwrap_or(unfinished),
             lower: rate(self.bounds.good()),
             upper: rate(self.bounds.bad()),

@@ -185,6 +185,9 @@ fn load_summary() -> Summary {
 
 fn search(outcome: Outcome, lower: f64, upper: f64, safe: Option<f64>) -> Summary {
     let tip = TippingPoint {
+        met: None,
+        regimes: Vec::new(),
+        outlook: None,
         outcome,
         lower: Rate::per_second(lower),
         upper: Rate::per_second(upper),

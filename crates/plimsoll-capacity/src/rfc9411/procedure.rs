@@ -337,6 +337,7 @@ fn rate_search(lowest: f64, target: f64) -> RateSearch {
 
 fn measurement(request: TrialRequest, sustain: &Tally, window: Nanos) -> TrialMeasurement {
     TrialMeasurement {
+        seconds: Vec::new(),
         request,
         window,
         aborted: false,

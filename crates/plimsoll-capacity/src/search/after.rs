@@ -265,6 +265,9 @@ impl RateSearch {
         let told = fit.as_ref().filter(|_| is_interval);
         let spread = fit.as_ref().map(|fit| fit.posterior.spread());
         let tipping = TippingPoint {
+            met: None,
+            regimes: Vec::new(),
+            outlook: None,
             lower,
             upper,
             safe: told.and_then(|fit| self.safe_load(fit)),

@@ -18,6 +18,7 @@ fn rate(per_s: f64) -> Rate {
 /// A measurement of a whole trial, of which nothing is known but `tally`.
 pub(super) fn measured(request: TrialRequest, tally: Tally) -> TrialMeasurement {
     TrialMeasurement {
+        seconds: Vec::new(),
         request,
         window: request.duration,
         aborted: false,

@@ -28,6 +28,7 @@ fn measurement(late: u64, observations: Observations) -> TrialMeasurement {
     tally.spans.send_lag.record_n(Nanos(20_000), OPS);
     tally.outstanding = vec![2; 50];
     TrialMeasurement {
+        seconds: Vec::new(),
         request: TrialRequest {
             number: 1,
             phase: Phase::Narrow,

@@ -17,6 +17,7 @@ fn measurement() -> TrialMeasurement {
     tally.generator.busiest_thread = 0.4;
     tally.outstanding = vec![2; 50];
     TrialMeasurement {
+        seconds: Vec::new(),
         request: TrialRequest {
             number: 1,
             phase: Phase::Narrow,

@@ -315,6 +315,9 @@ fn bounds_so_far(trials: &[TrialRecord]) -> TippingPoint {
         .max_by(|a, b| a.get().total_cmp(&b.get()));
     let count = |verdict| u32::try_from(rates(verdict).count()).unwrap_or(u32::MAX);
     TippingPoint {
+        met: None,
+        regimes: Vec::new(),
+        outlook: None,
         outcome: Outcome::Unfinished { why: "killed before the search ended".to_owned() },
         lower,
         upper,

@@ -139,6 +139,7 @@ mod tests {
         TrialRecord {
             further: Vec::new(),
             measurement: TrialMeasurement {
+                seconds: Vec::new(),
                 request: TrialRequest {
                     number: 1,
                     phase: Phase::Expand,

@@ -299,6 +299,7 @@ fn find(
         observations.reference = alone.and_then(|alone| times(alone, split));
         observations.loss_unloaded = path.loss(&outcome.tally, &observations);
         let mut measurement = TrialMeasurement {
+            seconds: Vec::new(),
             request,
             window: outcome.window,
             aborted: outcome.aborted,
@@ -459,6 +460,7 @@ fn measure_usage(
             break;
         }
         let measurement = TrialMeasurement {
+            seconds: Vec::new(),
             request,
             window: observed.outcome.window,
             aborted: observed.outcome.aborted,

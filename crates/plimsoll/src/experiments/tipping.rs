@@ -77,6 +77,9 @@ mod tests {
 
     fn tipping(outcome: Outcome, lower: Option<f64>) -> TippingPoint {
         TippingPoint {
+            met: None,
+            regimes: Vec::new(),
+            outlook: None,
             outcome,
             lower: lower.and_then(Rate::per_second),
             upper: None,

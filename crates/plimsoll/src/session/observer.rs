@@ -258,7 +258,11 @@ impl<'a> Observer<'a> {
             failed_by_second: Some(self.bad.failed).filter(|seen| seen.seconds > 0),
             late_or_lost_by_second: Some(self.bad.late_or_lost).filter(|seen| seen.seconds > 0),
             monitor_gap: (self.looks.longest_gap > Nanos::ZERO).then_some(self.looks.longest_gap),
-            sut_cpu: sut_cpu.map(|cpu| SutCpu { ran: cpu.ran, waited: cpu.waited }),
+            sut_cpu: sut_cpu.map(|cpu| SutCpu {
+                ran: cpu.ran,
+                system: Nanos::ZERO,
+                waited: cpu.waited,
+            }),
             shared_cpus: self.scene.shared_cpus(&self.sut),
             ..Observations::default()
         };

@@ -350,6 +350,7 @@ impl Scene<'_, '_> {
         let record = TrialRecord {
             further: Vec::new(),
             measurement: TrialMeasurement {
+                seconds: Vec::new(),
                 request,
                 window: outcome.window,
                 aborted: outcome.aborted,

@@ -1,0 +1,23 @@
+//! The seconds of a trial: a host's speed changes within one.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Nanos;
+use crate::observation::SutCpu;
+
+/// What one whole second of a trial's window showed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TrialSecond {
+    /// Operations that were sent in it.
+    pub sent: u64,
+    /// Operations that ended well in it, late ones included.
+    pub ok: u64,
+    /// Operations that were late at the strictest deadline, failed or unsent in it.
+    pub bad: u64,
+    /// CPU time of the SUT's threads in it, where its processes are known and on this host.
+    pub sut_cpu: Option<SutCpu>,
+    /// CPU time that the yardstick's fixed piece of work took on the SUT's CPUs: the mean of its
+    /// samples in this second.
+    pub yardstick: Option<Nanos>,
+}

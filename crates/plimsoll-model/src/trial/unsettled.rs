@@ -1,0 +1,158 @@
+//! Why a search claims no interval: typed where it is known; the text is made in `report`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::slo::Goal;
+use crate::{Nanos, Rate};
+
+/// What an interval lacks, or what speaks against one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "reason")]
+pub enum Unsettled {
+    /// The budget of trial and rest time ended.
+    Time {
+        /// The budget.
+        budget: Nanos,
+    },
+    /// The search made as many trials as it may.
+    Trials {
+        /// So many.
+        most: u32,
+    },
+    /// No trial missed the SLO, or none met it: one bound is missing.
+    OneBound,
+    /// An end of the interval lies near a load that this search may not offer.
+    NotOffered {
+        /// That load.
+        near: Rate,
+    },
+    /// Longer trials at the lower bound did not meet the SLO often enough.
+    NotConfirmed {
+        /// Longer trials that met it.
+        good: u32,
+        /// Longer trials that did not.
+        bad: u32,
+    },
+    /// Too few operations to tell whether a goal is met.
+    GoalOpen {
+        /// The goal.
+        goal: Goal,
+        /// Operations that missed it.
+        bad: u64,
+        /// All operations up to the load.
+        all: u64,
+        /// How many of the bad ones come at a time, 1 where each by itself.
+        together: f64,
+        /// Where the operations were had.
+        load: Rate,
+        /// About how much more time at that load would tell; `None` where none would.
+        further: Option<Nanos>,
+        /// Whether it is the highest load that may be offered, rather than all loads up to it.
+        is_cap: bool,
+    },
+    /// A goal was missed below the bounds: fields as in [`Self::GoalOpen`].
+    #[expect(missing_docs, reason = "see GoalOpen")]
+    GoalMissed { goal: Goal, bad: u64, all: u64, together: f64, load: Rate, is_cap: bool },
+    /// The capacity went from one level to another.
+    Levels {
+        /// Each change, in order.
+        changes: Vec<LevelChange>,
+        /// What differed beside it.
+        beside: Vec<Contrast>,
+    },
+    /// Overloads at one load were carried unlike each other.
+    Overloads {
+        /// The least that the server carried in one, operations per second.
+        least: Rate,
+        /// The most.
+        greatest: Rate,
+        /// The median.
+        usual: Rate,
+        /// How many there were.
+        count: u32,
+        /// How many were unlike the median.
+        unlike: u32,
+        /// What differed beside it.
+        beside: Vec<Contrast>,
+    },
+    /// The server carried far more in the first overload than in any since.
+    Fell {
+        /// In the first.
+        before: Rate,
+        /// At most since.
+        after: Rate,
+        /// What differed beside it.
+        beside: Vec<Contrast>,
+    },
+    /// Loads far below the interval missed the SLO.
+    MissedBelow {
+        /// Trials that did.
+        bad: u32,
+        /// All trials at such loads.
+        all: u32,
+    },
+    /// The server carried far less in some trials than in others at the same load.
+    BrokeDown {
+        /// How many trials.
+        trials: u32,
+        /// The most that it carried in one of them.
+        most: Rate,
+    },
+    /// The capacity differs too much from trial to trial.
+    Spread {
+        /// Standard deviation, relative.
+        sd: f64,
+    },
+    /// The verdicts are less likely than any one capacity with its spread makes them.
+    Contradiction {
+        /// By so many standard deviations.
+        sds: f64,
+    },
+    /// The interval is too wide to say anything.
+    Wide {
+        /// Relative.
+        width: f64,
+    },
+}
+
+/// A change of the capacity, seen in overload.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LevelChange {
+    /// It lies between this instant of trial and rest time,
+    pub after: Nanos,
+    /// and this one.
+    pub before: Nanos,
+    /// What the server carried in overload before; `None` where it was not overloaded.
+    pub from: Option<Rate>,
+    /// What it carries since.
+    pub to: Option<Rate>,
+}
+
+/// What was seen beside the trials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Witness {
+    /// CPU time that the hypervisor took, share.
+    Steal,
+    /// The server's waits for a CPU, share of the time in which it wanted one.
+    Starved,
+    /// The client's waits for a CPU, share of the time.
+    RunDelay,
+    /// Busy share of this host's CPUs.
+    HostCpu,
+    /// CPU time of the server per answer, microseconds.
+    CostUs,
+    /// CPU time of the yardstick's piece of work, microseconds.
+    YardstickUs,
+}
+
+/// A figure that was another one where the server carried less.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Contrast {
+    /// Which.
+    pub witness: Witness,
+    /// Where the server carried most.
+    pub then: f64,
+    /// Where it carried less.
+    pub now: f64,
+}
