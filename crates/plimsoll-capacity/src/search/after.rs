@@ -1,7 +1,7 @@
 //! After the search proper: the SUT is overloaded on purpose to see whether it comes back, and the
 //! answer is put together.
 
-use plimsoll_model::trial::{Outcome, Phase, Recovery, TippingPoint, TrialMeasurement};
+use plimsoll_model::trial::{Outcome, Phase, Recovery, TippingPoint, TrialMeasurement, Unsettled};
 use plimsoll_model::{Nanos, Rate};
 
 use crate::median::median_of;
@@ -56,11 +56,15 @@ impl Recovering {
     }
 }
 
+fn rate(per_s: f64) -> Rate {
+    Rate::per_second(per_s).unwrap_or_default()
+}
+
 impl RateSearch {
     /// The bounds stand and are confirmed.
     pub(super) fn overload(&mut self, fit: &Fit, confirmed: f64) -> Want {
         let (Some(low), Some(high)) = (fit.lower, fit.upper) else {
-            return Want::Finish(Outcome::Undecided { why: "no bounds".to_owned() });
+            return Want::Finish(Outcome::Undecided { why: Unsettled::OneBound });
         };
         let load = self.anchor(fit).unwrap_or_else(|| (OVERLOAD * high).min(self.overload_max()));
         self.state = State::Overload(Answer { low, high, confirmed, recovery: None }, load);
@@ -129,48 +133,33 @@ impl RateSearch {
         }
     }
 
+    /// A capacity that does not stay at one level.
+    pub(super) fn unsteady(&self) -> Option<Unsettled> {
+        let changes = self.levels.unsteady(&self.trials)?;
+        Some(Unsettled::Levels { changes, beside: differed(self.trials.all()) })
+    }
+
     /// What speaks against an interval that was found.
-    fn contradiction(&self, fit: &Fit) -> Option<String> {
-        if let Some(why) = self.levels.unsteady(&self.trials) {
-            return Some(why);
-        }
-        let rate = |per_s: f64| Rate::per_second(per_s).unwrap_or_default();
-        if let Some(why) = self.differing_sentinels(fit) {
+    fn contradiction(&self, fit: &Fit) -> Option<Unsettled> {
+        if let Some(why) = self.unsteady().or_else(|| self.differing_sentinels(fit)) {
             return Some(why);
         }
         if let Some((before, after)) = self.trials.fell() {
-            return Some(format!(
-                "the server carried {} in the first overload and at most {} since",
-                rate(before),
-                rate(after)
-            ));
+            let beside = differed(self.trials.all());
+            return Some(Unsettled::Fell { before: rate(before), after: rate(after), beside });
         }
         if let Some(missed) = fit.lower.and_then(|lower| self.missed_far_below(lower)) {
-            return Some(format!(
-                "{} of {} trials at loads far below the interval missed the objective",
-                missed.bad, missed.all
-            ));
+            let (bad, all) = (missed.bad as u32, missed.all as u32);
+            return Some(Unsettled::MissedBelow { bad, all });
         }
         if let Some((times, most)) = breakdowns(&self.levels.current(&self.trials)) {
-            return Some(format!(
-                "in {times} trials the server carried at most {}, far less than in others",
-                rate(most)
-            ));
+            return Some(Unsettled::BrokeDown { trials: times as u32, most: rate(most) });
         }
-        let spread = fit.posterior.spread();
-        if spread > SPREAD_MAX {
-            return Some(format!(
-                "the capacity differs by {:.0} % from trial to trial (standard deviation)",
-                spread * 100.0
-            ));
+        let sd = fit.posterior.spread();
+        if sd > SPREAD_MAX {
+            return Some(Unsettled::Spread { sd });
         }
-        (fit.surprise > SURPRISE_MAX).then(|| {
-            format!(
-                "the verdicts contradict each other: {:.1} standard deviations less likely than \
-                 any one capacity with its spread makes them",
-                fit.surprise
-            )
-        })
+        (fit.surprise > SURPRISE_MAX).then_some(Unsettled::Contradiction { sds: fit.surprise })
     }
 
     /// What the server carried in the sentinels at the anchor: logarithms.
@@ -180,35 +169,25 @@ impl RateSearch {
         at_anchor.filter_map(reading).map(|r| r.y).collect()
     }
 
-    /// Sentinels in which the server carried something else than in most, in words; `None` where they
-    /// agree.
-    fn differing_sentinels(&self, fit: &Fit) -> Option<String> {
+    /// Sentinels in which the server carried something else than in most; `None` where they agree.
+    fn differing_sentinels(&self, fit: &Fit) -> Option<Unsettled> {
         let readings = self.anchored();
         let usual = median_of(readings.iter().copied())?;
         let most = LEVELS_APART.max(SPREADS_APART * fit.posterior.spread());
-        let differ = readings.iter().filter(|y| (*y - usual).abs() > most).count();
-        if differ == 0 || (differ == 1 && readings.len() > SENTINELS_PER_LAPSE) {
+        let unlike = readings.iter().filter(|y| (*y - usual).abs() > most).count();
+        if unlike == 0 || (unlike == 1 && readings.len() > SENTINELS_PER_LAPSE) {
             return None;
         }
-        let rate = |y: f64| Rate::per_second(y.exp()).unwrap_or_default();
         let least = readings.iter().copied().fold(f64::INFINITY, f64::min);
         let greatest = readings.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        Some(format!(
-            "the server carried {} to {} in {} overloads at the same load, in {differ} of them over \
-             {:.0} % more or less than the median, {}",
-            rate(least),
-            rate(greatest),
-            readings.len(),
-            100.0 * LEVELS_APART,
-            rate(usual)
-        ))
-    }
-
-    fn with_what_differed(&self, why: String) -> String {
-        match differed(self.trials.all()) {
-            Some(more) => format!("{why}; {more}"),
-            None => why,
-        }
+        Some(Unsettled::Overloads {
+            least: rate(least.exp()),
+            greatest: rate(greatest.exp()),
+            usual: rate(usual.exp()),
+            count: readings.len() as u32,
+            unlike: unlike as u32,
+            beside: differed(self.trials.all()),
+        })
     }
 
     pub(super) fn finish(&mut self, outcome: Outcome) -> TippingPoint {
@@ -222,12 +201,11 @@ impl RateSearch {
             Some(lower) if has_ends => {
                 self.goals_untold(lower.max(answer.map_or(0.0, |answer| answer.confirmed)))
             }
-            _ => Some(Outcome::Undecided { why: "not both bounds were found".to_owned() }),
+            _ => Some(Outcome::Undecided { why: Unsettled::OneBound }),
         };
         let untold = untold.or_else(|| {
             let width = fit.as_ref().map(|fit| fit.width()).filter(|width| *width > WIDTH_MAX)?;
-            let why = format!("the trials leave an interval that is {:.0} % wide", 100.0 * width);
-            Some(Outcome::Undecided { why })
+            Some(Outcome::Undecided { why: Unsettled::Wide { width } })
         });
         let outcome = match outcome {
             Outcome::Regular if contradiction.is_none() => untold.unwrap_or(Outcome::Regular),
@@ -236,14 +214,11 @@ impl RateSearch {
         let changed = match &outcome {
             Outcome::Regular => contradiction,
             // A server that changed is why the time was too short.
-            Outcome::Undecided { .. } => {
-                contradiction.or_else(|| self.levels.unsteady(&self.trials))
-            }
-            Outcome::Unstable { why } => Some(why.clone()),
+            Outcome::Undecided { .. } => contradiction.or_else(|| self.unsteady()),
             _ => None,
         };
         let outcome = match changed {
-            Some(why) => Outcome::Unstable { why: self.with_what_differed(why) },
+            Some(why) => Outcome::Unstable { why },
             None => outcome,
         };
         let (lower, upper) = match (&outcome, &fit) {

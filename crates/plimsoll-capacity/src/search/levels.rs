@@ -2,7 +2,8 @@
 //! level it is at now. Trials from before a change are not averaged with those after it; a level
 //! that the server returned to is one level with what it was before.
 
-use plimsoll_model::Rate;
+use plimsoll_model::trial::LevelChange;
+use plimsoll_model::{Nanos, Rate};
 
 use crate::median::median_of;
 
@@ -85,10 +86,11 @@ impl Levels {
         trials.all().filter(is_current).copied().collect()
     }
 
-    /// What to say of a capacity that is at another level than at first, or was at many.
-    pub(crate) fn unsteady(&self, trials: &Trials) -> Option<String> {
+    /// The changes of a capacity that is at another level than at first, or was at many; `None` if it is
+    /// steady.
+    pub(crate) fn unsteady(&self, trials: &Trials) -> Option<Vec<LevelChange>> {
         let settled = self.0.len() == 1 || (self.0.len() <= 3 && self.is_same(self.0[0], trials));
-        if settled || self.rose(trials) { None } else { self.told(trials) }
+        (!settled && !self.rose(trials)).then(|| self.changes(trials))
     }
 
     /// The capacity only rose, and has stayed since: the server had to warm up, or somebody left.
@@ -102,34 +104,35 @@ impl Levels {
         self.0.windows(2).all(is_rise) && at_level.filter_map(reading).count() >= STAYED
     }
 
+    /// Every change, in the order of time.
+    fn changes(&self, trials: &Trials) -> Vec<LevelChange> {
+        let instant = |s: f64| Nanos::from_secs_f64(s.max(0.0));
+        let rate = |level| Self::carries(level, trials).and_then(|y| Rate::per_second(y.exp()));
+        let change = |pair: &[Level]| LevelChange {
+            after: instant(pair[0].to_s),
+            before: instant(pair[1].from_s),
+            from: rate(pair[0]),
+            to: rate(pair[1]),
+        };
+        self.0.windows(2).map(change).collect()
+    }
+
     /// Every change, in words; `None` where there was none.
     pub(crate) fn told(&self, trials: &Trials) -> Option<String> {
-        let changes: Vec<String> = self
-            .0
-            .windows(2)
-            .map(|pair| {
-                let [before, after] = [0, 1].map(|i| Self::carries(pair[i], trials));
-                let minutes = |s: f64| format!("{:.1}", s / 60.0);
-                let when = format!(
-                    "between minute {} and {}",
-                    minutes(pair[0].to_s),
-                    minutes(pair[1].from_s)
-                );
-                match (before, after) {
-                    (Some(before), Some(after)) => {
-                        let rate = |y: f64| Rate::per_second(y.exp()).unwrap_or_default();
-                        let word = if after < before { "fell" } else { "rose" };
-                        format!(
-                            "{word} {:.0} % {when} ({} to {} in overload)",
-                            ((after - before).exp() - 1.0).abs() * 100.0,
-                            rate(before),
-                            rate(after)
-                        )
-                    }
-                    _ => format!("rose {when}"),
+        let words = |change: &LevelChange| {
+            let minutes = |at: Nanos| format!("{:.1}", at.as_secs_f64() / 60.0);
+            let when =
+                format!("between minute {} and {}", minutes(change.after), minutes(change.before));
+            match (change.from, change.to) {
+                (Some(from), Some(to)) => {
+                    let word = if to < from { "fell" } else { "rose" };
+                    let percent = (to.get() / from.get() - 1.0).abs() * 100.0;
+                    format!("{word} {percent:.0} % {when} ({from} to {to} in overload)")
                 }
-            })
-            .collect();
+                _ => format!("rose {when}"),
+            }
+        };
+        let changes: Vec<String> = self.changes(trials).iter().map(words).collect();
         (!changes.is_empty()).then(|| format!("capacity {}", changes.join(", then ")))
     }
 }
@@ -148,7 +151,7 @@ mod tests {
     const ANCHOR: f64 = 2_000.0;
 
     /// Overloads at one load, a minute apart, that carried so much; the levels that they show.
-    fn levels(carried: &[f64]) -> (Levels, Trials) {
+    fn levels_of(carried: &[f64]) -> (Levels, Trials) {
         let (mut levels, mut trials) = (Levels::default(), Trials::default());
         for (index, carried) in carried.iter().enumerate() {
             trials.add(Trial {
@@ -169,19 +172,24 @@ mod tests {
         (levels, trials)
     }
 
-    fn unsteady(carried: &[f64]) -> Option<String> {
-        let (levels, trials) = levels(carried);
+    fn unsteady(carried: &[f64]) -> Option<Vec<LevelChange>> {
+        let (levels, trials) = levels_of(carried);
         levels.unsteady(&trials)
     }
 
     #[test]
     fn a_capacity_that_rose_and_stayed_is_the_servers_and_one_that_fell_is_not() {
         assert_eq!(unsteady(&[1_000.0, 1_001.0, 999.0]), None);
-        let rose = unsteady(&[700.0, 701.0, 1_000.0, 1_001.0]).expect("not for long enough");
-        assert!(rose.contains("rose 43 % between minute 1.0 and 2.0"), "{rose}");
+        let (levels, trials) = levels_of(&[700.0, 701.0, 1_000.0, 1_001.0]);
+        let rose = levels.unsteady(&trials).expect("not for long enough");
+        assert_eq!(rose.len(), 1);
+        assert_eq!(rose[0].before, Nanos::from_secs(120));
+        assert!(rose[0].from < rose[0].to, "{rose:?}");
+        let text = levels.told(&trials).expect("a change");
+        assert!(text.contains("rose 43 % between minute 1.0 and 2.0"), "{text}");
         let warm = [700.0, 701.0, 1_000.0, 1_001.0, 1_000.0];
         assert_eq!(unsteady(&warm), None);
-        let (levels, trials) = levels(&warm);
+        let (levels, trials) = levels_of(&warm);
         let current: Vec<f64> = levels.current(&trials).iter().map(|trial| trial.at_s).collect();
         assert_eq!(current, [120.0, 180.0, 240.0], "those before are measured again");
         assert!(unsteady(&[1_000.0, 1_001.0, 700.0, 701.0, 700.0]).is_some());

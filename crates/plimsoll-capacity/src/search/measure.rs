@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use plimsoll_model::trial::{Confirmations, Outcome, Phase, TrialMeasurement};
+use plimsoll_model::trial::{Confirmations, Outcome, Phase, TrialMeasurement, Unsettled};
 use plimsoll_model::{Nanos, Rate};
 
 use crate::stability::GROWTH_OPS_MIN;
@@ -353,14 +353,14 @@ impl RateSearch {
     }
 
     /// Why the search ends without both bounds.
-    fn why_unbounded(&self, fit: &Fit) -> String {
+    fn why_unbounded(&self, fit: &Fit) -> Unsettled {
         let length = self.limits.final_trial;
-        if let Some(what) = self.exhausted(length + self.reserve(fit)) {
-            return format!("{what} leaves no time to find both bounds");
+        if let Some(spent) = self.exhausted(length + self.reserve(fit)) {
+            return spent.into();
         }
         let (low, high) = fit.ends;
         let end = if fit.lower.is_none() { low } else { high };
-        format!("the interval ends near {end:.0}/s, a load that this search may not offer")
+        Unsettled::NotOffered { near: Rate::per_second(end).unwrap_or_default() }
     }
 
     /// The interval is as narrow as it gets: is the load below it met for longer?
@@ -368,7 +368,7 @@ impl RateSearch {
         let (Some(lower), Some(_)) = (fit.lower, fit.upper) else {
             return Want::Finish(Outcome::Undecided { why: self.why_unbounded(fit) });
         };
-        if let Some(why) = self.levels.unsteady(&self.trials) {
+        if let Some(why) = self.unsteady() {
             // Whatever is measured now holds for one level only; perhaps the other one returns.
             let length = self.limits.sentinel_trial;
             return match self.anchor(fit).filter(|_| self.affords(length)) {
@@ -398,13 +398,8 @@ impl RateSearch {
         match self.exhausted(usual) {
             None => Want::Trial(Phase::Confirm, target, usual),
             Some(_) if is_confirmed => self.overload(fit, target),
-            Some(why) => Want::Finish(Outcome::Undecided {
-                why: format!(
-                    "{why} ended before the lower bound was confirmed ({} of {} longer trials met \
-                     the objective)",
-                    seen.good,
-                    seen.good + seen.bad
-                ),
+            Some(_) => Want::Finish(Outcome::Undecided {
+                why: Unsettled::NotConfirmed { good: seen.good, bad: seen.bad },
             }),
         }
     }

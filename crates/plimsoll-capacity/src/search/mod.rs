@@ -34,7 +34,8 @@ use std::rc::Rc;
 use plimsoll_model::slo::{Goal, Slo};
 use plimsoll_model::tally::OUTSTANDING_SAMPLE;
 use plimsoll_model::trial::{
-    Judgement, Outcome, Phase, TippingPoint, TrialMeasurement, TrialRecord, TrialRequest, Verdict,
+    Judgement, Outcome, Phase, TippingPoint, TrialMeasurement, TrialRecord, TrialRequest,
+    Unsettled, Verdict,
 };
 use plimsoll_model::{Nanos, Rate};
 
@@ -105,6 +106,31 @@ enum State {
 enum Want {
     Trial(Phase, f64, Nanos),
     Finish(Outcome),
+}
+
+/// What a search has used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Exhausted {
+    Trials(u32),
+    Time(Nanos),
+}
+
+impl From<Exhausted> for Unsettled {
+    fn from(spent: Exhausted) -> Self {
+        match spent {
+            Exhausted::Trials(most) => Self::Trials { most },
+            Exhausted::Time(budget) => Self::Time { budget },
+        }
+    }
+}
+
+impl std::fmt::Display for Exhausted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Trials(most) => write!(f, "the limit of {most} trials"),
+            Self::Time(budget) => write!(f, "the time budget of {budget}"),
+        }
+    }
 }
 
 /// A search for the highest rate that meets an objective.
@@ -218,10 +244,7 @@ impl RateSearch {
             Want::Trial(phase, rate, duration) => match self.exhausted(duration) {
                 // The answer stands; what would only describe it is left out.
                 Some(_) if !phase.moves_bounds() => Step::Done(self.finish(Outcome::Regular)),
-                Some(why) => {
-                    let why = format!("{why} ended before both bounds were found");
-                    Step::Done(self.finish(Outcome::Undecided { why }))
-                }
+                Some(spent) => Step::Done(self.finish(Outcome::Undecided { why: spent.into() })),
                 None => {
                     self.number += 1;
                     let rate = Rate::per_second(rate).unwrap_or_default();
@@ -342,12 +365,13 @@ impl RateSearch {
     }
 
     /// Why no trial of `duration` may be started any more.
-    fn exhausted(&self, duration: Nanos) -> Option<String> {
-        if self.number >= self.settings.trials_max {
-            return Some(format!("the limit of {} trials", self.settings.trials_max));
+    fn exhausted(&self, duration: Nanos) -> Option<Exhausted> {
+        let most = self.settings.trials_max;
+        if self.number >= most {
+            return Some(Exhausted::Trials(most));
         }
-        (self.spent + self.rest + duration > self.settings.budget)
-            .then(|| format!("the time budget of {}", self.settings.budget))
+        let budget = self.settings.budget;
+        (self.spent + self.rest + duration > budget).then_some(Exhausted::Time(budget))
     }
 
     fn plan(&mut self) -> Want {

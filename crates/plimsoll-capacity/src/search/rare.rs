@@ -5,7 +5,9 @@
 
 use plimsoll_model::observation::SecondCounts;
 use plimsoll_model::slo::{Goal, Slo};
-use plimsoll_model::trial::{CheckId, Judgement, Level, Outcome, Phase, TrialMeasurement, Verdict};
+use plimsoll_model::trial::{
+    CheckId, Judgement, Level, Outcome, Phase, TrialMeasurement, Unsettled, Verdict,
+};
 use plimsoll_model::{Nanos, Rate};
 
 use crate::losses::Losses;
@@ -143,32 +145,20 @@ impl Open {
         (self.said == Pooled::Missed, self.missing().unwrap_or(u64::MAX))
     }
 
-    /// What it says against an answer: `place` is where the operations were had, `load` where more can
-    /// be.
-    fn outcome(&self, place: &str, load: f64) -> Outcome {
-        let Self { goal, bad, together, all, said } = self;
-        let share = *bad as f64 / (*all).max(1) as f64;
-        let (share, most) =
-            (format!("{:.3} %", share * 100.0), format!("{:.3} %", goal.bad_ratio_max() * 100.0));
-        let what = match goal {
-            Goal::Errors { .. } => "failed",
-            Goal::Latency { .. } => "were late, failed or unsent",
-        };
-        let groups = if *together >= GROUPS {
-            format!(", about {together:.0} at a time")
-        } else {
-            String::new()
-        };
-        let seen = format!("{goal}: {bad} of {all} operations {what} {place} ({share}{groups})");
-        if *said == Pooled::Missed {
-            return Outcome::Unstable { why: format!("{seen}, over {most}") };
+    /// What it says against an answer for the loads up to `load`, or for that load alone, which is then
+    /// the highest that may be offered.
+    fn outcome(&self, load: f64, is_cap: bool) -> Outcome {
+        let Self { goal, bad, together, all, said } = *self;
+        let together = if together >= GROUPS { together } else { 1.0 };
+        let rate = Rate::per_second(load).unwrap_or_default();
+        if said == Pooled::Missed {
+            let why = Unsettled::GoalMissed { goal, bad, all, together, load: rate, is_cap };
+            return Outcome::Unstable { why };
         }
-        let at = Rate::per_second(load).unwrap_or_default();
-        let more = self.missing().map_or_else(String::new, |missing| {
-            let span = Nanos::from_secs_f64(missing as f64 / load.max(1e-3));
-            format!("; about {span} more at {at} would tell")
-        });
-        Outcome::Undecided { why: format!("{seen}, too few to tell that from {most}{more}") }
+        let span = |missing: u64| Nanos::from_secs_f64(missing as f64 / load.max(1e-3));
+        let further = self.missing().map(span);
+        let why = Unsettled::GoalOpen { goal, bad, all, together, load: rate, further, is_cap };
+        Outcome::Undecided { why }
     }
 }
 
@@ -290,7 +280,7 @@ impl RateSearch {
             Some(length) if open.said == Pooled::Untold && self.affords(length) => {
                 Want::Trial(Phase::Expand, load, length)
             }
-            _ => Want::Finish(open.outcome("at the highest load", load)),
+            _ => Want::Finish(open.outcome(load, true)),
         }
     }
 
@@ -309,7 +299,7 @@ impl RateSearch {
 
     /// What the bad operations of all trials up to `lower` say against an interval.
     pub(super) fn goals_untold(&self, lower: f64) -> Option<Outcome> {
-        Some(self.open_goal(lower)?.outcome("below the bounds", lower))
+        Some(self.open_goal(lower)?.outcome(lower, false))
     }
 }
 

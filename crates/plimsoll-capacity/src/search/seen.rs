@@ -1,7 +1,7 @@
 //! What else was unlike before while the server carried less: the machine, or the server itself?
 
 use plimsoll_model::Nanos;
-use plimsoll_model::trial::TrialMeasurement;
+use plimsoll_model::trial::{Contrast, TrialMeasurement, Witness};
 
 use crate::median::median_of;
 
@@ -66,8 +66,8 @@ fn typical(trials: &[&Trial], figure: fn(&Seen) -> Option<f64>) -> Option<f64> {
 }
 
 /// What differed between the overloads in which the server carried most and those in which it
-/// carried less, in words; `None` where nothing did, or was seen.
-pub(crate) fn differed<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<String> {
+/// carried less; empty if nothing did, or nobody looked.
+pub(crate) fn differed<'a>(trials: impl Iterator<Item = &'a Trial>) -> Vec<Contrast> {
     let saturated: Vec<(&Trial, f64)> =
         trials.filter_map(|trial| Some((trial, trial.saturated()?))).collect();
     let most = saturated.iter().map(|(_, carried)| *carried).fold(0.0, f64::max);
@@ -78,27 +78,24 @@ pub(crate) fn differed<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<St
     };
     let (fast, slow) = (trials(fast), trials(slow));
     let both = |figure| Some((typical(&fast, figure)?, typical(&slow, figure)?));
-    let share = |name: &str, figure| {
+    let share = |witness, figure| {
         // Less trouble explains nothing.
         let (then, now) = both(figure).filter(|(then, now)| now - then > SHARE_APART)?;
-        Some(format!("{name} {:.0} % instead of {:.0} %", 100.0 * now, 100.0 * then))
+        Some(Contrast { witness, then, now })
     };
     let cost = both(|seen| seen.cost_us)
         .filter(|(then, now)| (now / then - 1.0).abs() > COST_APART)
-        .map(|(then, now)| {
-            format!("CPU time of the server {now:.1} us per answer instead of {then:.1} us")
-        });
-    let told: Vec<String> = [
-        share("steal", |seen| seen.steal),
-        share("waits of the server for a CPU", |seen| seen.starved),
-        share("run delay of the client", |seen| seen.run_delay),
-        share("CPU of this host", |seen| seen.host_cpu),
+        .map(|(then, now)| Contrast { witness: Witness::CostUs, then, now });
+    [
+        share(Witness::Steal, |seen| seen.steal),
+        share(Witness::Starved, |seen| seen.starved),
+        share(Witness::RunDelay, |seen| seen.run_delay),
+        share(Witness::HostCpu, |seen| seen.host_cpu),
         cost,
     ]
     .into_iter()
     .flatten()
-    .collect();
-    (!told.is_empty()).then(|| format!("where it carried less: {}", told.join(", ")))
+    .collect()
 }
 
 /// That this host's CPUs were full while `trials` missed the objective, in words; `None` where they were
@@ -141,10 +138,10 @@ mod tests {
     fn what_was_worse_while_less_was_carried_is_named() {
         let told = |trials: &[Trial]| differed(trials.iter());
         let stolen = [overload(1_000.0, 0.01), overload(990.0, 0.01), overload(600.0, 0.3)];
-        let text = "where it carried less: steal 30 % instead of 1 %";
-        assert_eq!(told(&stolen).as_deref(), Some(text));
-        assert_eq!(told(&[overload(1_000.0, 0.3), overload(600.0, 0.01)]), None);
-        assert_eq!(told(&[overload(1_000.0, 0.01)]), None);
+        let steal = Contrast { witness: Witness::Steal, then: 0.01, now: 0.3 };
+        assert_eq!(told(&stolen), [steal]);
+        assert_eq!(told(&[overload(1_000.0, 0.3), overload(600.0, 0.01)]), []);
+        assert_eq!(told(&[overload(1_000.0, 0.01)]), []);
     }
 
     #[test]
