@@ -17,7 +17,8 @@ pub mod sut;
 pub mod world;
 
 pub use anomalies::{
-    Anomalies, Bimodal, HiddenTimer, Jitter, Leak, Metastable, Pauses, Rival, WarmUp,
+    Anomalies, Bimodal, Course, HiddenTimer, HostSpeed, Jitter, Leak, Metastable, Pauses, Rival,
+    WarmUp,
 };
 pub use fluid::Fluid;
 pub use generator::Generator;

@@ -276,7 +276,7 @@ impl Kind {
                 + usual.as_secs_f64() * (0.15 + 0.4 * Rng::with_seed(seed ^ 0x51A1).f64());
             let to = from + usual.as_secs_f64() / 3.0;
             let at = Nanos::from_secs_f64;
-            world.anomalies.rival = Some(Rival { from: at(from), to: at(to), left });
+            world.anomalies.rival = Some(Rival { from: at(from), to: at(to), every: Nanos::MAX, left });
         }
         Simulated::Fluid(Box::new(world))
     }
