@@ -13,6 +13,7 @@ pub mod anomalies;
 pub mod fluid;
 pub mod generator;
 pub mod holding;
+pub mod recorded;
 pub mod sut;
 pub mod world;
 

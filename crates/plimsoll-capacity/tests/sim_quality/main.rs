@@ -5,6 +5,7 @@ mod faults;
 mod kinds;
 mod methods;
 mod score;
+mod speeds;
 mod table;
 mod trace;
 
@@ -137,7 +138,7 @@ fn assert_few_alarms(kind: &Kind, score: &Score) {
 #[test]
 fn fewer_than_one_trial_of_a_server_far_away_in_a_hundred_is_a_false_alarm() {
     let far = Kind {
-        name: "hard cap, 20 ms away",
+        name: "hard cap, 20 ms away".to_owned(),
         sut: testkit::Sut {
             base: Nanos::from_millis(20),
             ..testkit::Sut::with_capacity(CAPACITY_PER_S)
@@ -184,13 +185,22 @@ fn tables() {
         |name, usual| asked(name).map_or(usual, |text| text.parse().expect("a whole number"));
     let first = number("SIMULATE_FIRST", 0);
     let seeds = first..first + number("SIMULATE_SEEDS", 1_000);
+    let budgets = first..first + number("SIMULATE_BUDGET_SEEDS", 1_000);
     let standard = first..first + number("SIMULATE_STANDARD_SEEDS", 1_000);
     let only = asked("SIMULATE_ONLY").unwrap_or_default();
-    let kinds: Vec<Kind> =
-        kinds::servers().into_iter().filter(|kind| kind.name.contains(&only)).collect();
+    let named = |kinds: Vec<Kind>| -> Vec<Kind> {
+        kinds.into_iter().filter(|kind| kind.name.contains(&only)).collect()
+    };
+    let (kinds, hosts) = (named(kinds::servers()), named(speeds::hosts()));
     let mut alarms = Alarms::default();
     if !seeds.is_empty() {
         println!("<!-- quick -->\n{}<!-- end -->", table::quick(&kinds, &seeds, &mut alarms));
+        println!("<!-- hosts -->\n{}<!-- end -->", table::quick(&hosts, &seeds, &mut alarms));
+    }
+    if !budgets.is_empty() {
+        let all = [&kinds[..], &hosts[..]].concat();
+        let text = table::budgets(&all, &budgets, &mut alarms);
+        println!("<!-- budgets -->\n{text}<!-- end -->");
     }
     if !standard.is_empty() {
         let text = table::standard(&kinds, &standard, &mut alarms);
