@@ -16,7 +16,7 @@ use plimsoll_model::trial::{Phase, Recovery, TrialRequest, Verdict};
 use testkit::Generator;
 
 use faults::fault_score;
-use kinds::{CAPACITY_PER_S, Kind};
+use kinds::{CAPACITY_PER_S, Kind, Truth};
 use methods::{Method, Sut, plimsoll, usual};
 use score::{Score, quantile, score};
 use table::Alarms;
@@ -90,6 +90,16 @@ fn a_safe_load_is_met_by_nine_loads_of_ten_in_random_arrivals() {
                 .count();
         }
         assert!(stated >= 10 && met >= 9 * stated, "{name}: {met} of 10 * {stated}");
+    }
+}
+
+#[test]
+fn on_a_host_that_is_often_slow_half_of_the_runs_meet_little_more_than_its_slow_capacity() {
+    for kind in speeds::hosts().into_iter().filter(|kind| !kind.is_observed) {
+        let Truth::Slow(share) = kind.truth else { continue };
+        let of_runs = Kind { truth: Truth::HalfOfRuns, ..kind.clone() }.long_run_per_s(Mode::Quick);
+        let over = of_runs / (share * CAPACITY_PER_S) - 1.0;
+        assert!((0.0..0.03).contains(&over), "{}: {over}", kind.name);
     }
 }
 

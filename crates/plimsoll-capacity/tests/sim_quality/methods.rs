@@ -70,6 +70,11 @@ impl Found {
         self.lower.zip(self.upper).filter(|_| is_sure)
     }
 
+    /// The safe load; only ours states one.
+    pub(crate) fn safe(&self) -> Option<Rate> {
+        self.tipping.as_ref().and_then(|tipping| tipping.safe)
+    }
+
     /// Whether the search says that the server, and nothing else, set the upper bound.
     pub(crate) fn blames_the_server(&self) -> bool {
         match &self.tipping {
