@@ -17,6 +17,9 @@ pub struct Anomalies {
     pub rival: Option<Rival>,
     /// The speed of its host changes.
     pub speed: Option<HostSpeed>,
+    /// How much more CPU time a request takes where the server has little to do, relative: it wakes up
+    /// for each request by itself. In its CPU time only, since an idle server has enough of it.
+    pub idle_cost: f64,
     /// It has two speeds.
     pub bimodal: Option<Bimodal>,
     /// It is slow at first, as a runtime that compiles what it runs.

@@ -3,9 +3,8 @@
 //!
 //! `--seeds N` searches of every row in quick mode, `--budget-seeds N` with other budgets,
 //! `--standard-seeds N` in the longer modes and of the faults of generators (0 leaves their tables
-//! alone), the seeds from `--first N` on; `--only WORD`
-//! prints the rows of the servers and generators with that word in their names, and leaves the page
-//! alone.
+//! alone), the seeds from `--first N` on; `--only 'WORD|WORD'` prints the rows of the servers and
+//! generators with one of these in their names, and leaves the page alone.
 
 use std::fs;
 use std::process::Command;

@@ -177,6 +177,19 @@ fn a_neighbour_that_comes_and_goes_makes_the_server_wait() {
 }
 
 #[test]
+fn a_request_may_cost_more_where_there_is_little_to_do() {
+    let mut world = Fluid::new(Sut::with_capacity(1_000.0), 1);
+    (world.anomalies.idle_cost, world.observed) = (0.4, true);
+    for (per_s, us) in [(100.0, 1_360.0), (990.0, 1_004.0)] {
+        let trial = world.run(request(per_s), None);
+        assert_eq!(trial.tally.late, 0);
+        let cpu = trial.observations.sut_cpu.expect("observed");
+        let cost_us = 1e6 * cpu.ran.as_secs_f64() / trial.tally.ok as f64;
+        assert_near("cost", cost_us, us, 0.01, 0.0);
+    }
+}
+
+#[test]
 fn random_arrivals_and_a_slow_host_compose() {
     let mut world = Fluid::new(Sut::with_capacity(1_000.0), 3);
     let step = Course::Step { at: Nanos::from_secs(5), to: 0.5 };

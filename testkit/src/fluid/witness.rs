@@ -87,6 +87,7 @@ struct Work<'a> {
     cursor: Cursor<'a>,
     last: Point,
     speed: Option<HostSpeed>,
+    idle_cost: f64,
     /// Whether another program uses the server's CPU at times.
     is_shared: bool,
 }
@@ -98,6 +99,7 @@ impl<'a> Work<'a> {
             cursor: Cursor::new(flow),
             last: Point::default(),
             speed: fluid.anomalies.speed,
+            idle_cost: fluid.anomalies.idle_cost,
             is_shared: fluid.anomalies.rival.is_some(),
         }
     }
@@ -110,7 +112,10 @@ impl<'a> Work<'a> {
         while self.last.t < to_s {
             let (end_s, share) = self.slice(to_s);
             let next = self.cursor.at(end_s);
-            ran_s += (next.answered - self.last.answered) / (self.trial.rates.capacity * share);
+            let loaded_s =
+                (next.answered - self.last.answered) / (self.trial.rates.capacity * share);
+            let idle = (1.0 - loaded_s / (end_s - self.last.t)).clamp(0.0, 1.0);
+            ran_s += loaded_s * (1.0 + self.idle_cost * idle);
             self.last = next;
         }
         let wanted_s = self.last.busy_s - begin.busy_s;

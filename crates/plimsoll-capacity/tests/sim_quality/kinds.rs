@@ -310,19 +310,23 @@ impl Kind {
         }
     }
 
-    /// The capacity at each speed that the host had for [`RUN`] since `begin`.
+    /// The capacity at each speed that the host had for [`RUN`] since `begin`; in a search too short for
+    /// that, at each speed.
     fn regimes(&self, begin: Nanos, after: &Fluid) -> Vec<f64> {
         let Some(speed) = self.anomalies.speed else { return vec![self.capacity_per_s] };
         let stretches = after.host_speeds(begin, after.age());
         let mut speeds: Vec<f64> = stretches.iter().map(|(speed, _)| *speed).collect();
         speeds.sort_by(f64::total_cmp);
         speeds.dedup();
-        let lasted = |of: f64| {
+        let lasted_s = |of: f64| {
             let each = stretches.iter().filter(|(speed, _)| *speed == of);
-            each.map(|(_, span)| span.as_secs_f64()).sum::<f64>() >= RUN.as_secs_f64()
+            each.map(|(_, span)| span.as_secs_f64()).sum::<f64>()
         };
-        let often = speeds.into_iter().filter(|speed| lasted(*speed));
-        often.map(|host| self.capacity_per_s * speed.capacity_share(host)).collect()
+        let is_long = |of: &f64| lasted_s(*of) >= RUN.as_secs_f64();
+        if speeds.iter().any(is_long) {
+            speeds.retain(is_long);
+        }
+        speeds.into_iter().map(|host| self.capacity_per_s * speed.capacity_share(host)).collect()
     }
 
     /// See [`Truth`]; the capacity where the truth is not found by bisection.

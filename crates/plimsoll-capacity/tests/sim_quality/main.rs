@@ -198,8 +198,9 @@ fn tables() {
     let budgets = first..first + number("SIMULATE_BUDGET_SEEDS", 1_000);
     let standard = first..first + number("SIMULATE_STANDARD_SEEDS", 1_000);
     let only = asked("SIMULATE_ONLY").unwrap_or_default();
+    let is_asked = |name: &str| only.split('|').any(|word| name.contains(word));
     let named = |kinds: Vec<Kind>| -> Vec<Kind> {
-        kinds.into_iter().filter(|kind| kind.name.contains(&only)).collect()
+        kinds.into_iter().filter(|kind| is_asked(&kind.name)).collect()
     };
     let (kinds, hosts) = (named(kinds::servers()), named(speeds::hosts()));
     let mut alarms = Alarms::default();
@@ -225,7 +226,7 @@ fn tables() {
         return;
     }
     let mut scores = Vec::new();
-    for fault in kinds::generators().into_iter().filter(|fault| fault.name.contains(&only)) {
+    for fault in kinds::generators().into_iter().filter(|fault| is_asked(fault.name)) {
         for method in [STANDARD, Method::Bisection(Mode::Standard)] {
             scores.push(fault_score(&fault, method, standard.clone()));
         }

@@ -70,11 +70,14 @@ pub(crate) fn hosts() -> Vec<Kind> {
         name: "two speeds, 30 % slower for 8 s of 16, half of it felt".to_owned(),
         ..two_speeds(0.7, 0.5, (8, 8))
     };
+    let mut costly = two_speeds(0.84, 1.0, (8, 8));
+    costly.name += ", answers cost 40 % more when idle";
+    costly.anomalies.idle_cost = 0.4;
     let mut all = Vec::new();
     for kind in kinds {
         all.extend([kind.clone(), witnessed(kind)]);
     }
     // Without witnesses these are like other kinds.
-    all.extend([witnessed(drift), witnessed(half_felt)]);
+    all.extend([drift, half_felt, costly].map(witnessed));
     all
 }
