@@ -123,6 +123,7 @@ fn an_answer_can_be_asked_for_after_every_trial() {
     assert_eq!(narrowed.map(|(_, so_far)| &so_far.outcome), Some(&lacking));
     let confirmed = answers.iter().find(|(phase, _)| *phase == Phase::Confirm).expect("confirmed");
     assert_eq!(confirmed.1.outcome, Outcome::Regular);
+    assert!(confirmed.1.confirmed.is_some() && confirmed.1.confirmations.good == 1);
     assert_eq!(answers.last().map(|(_, so_far)| so_far), Some(&found));
     assert_eq!(search.answer(), found);
 }
