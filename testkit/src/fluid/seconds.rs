@@ -8,11 +8,14 @@ use super::count::{Counting, Whole};
 use super::flow::Cursor;
 use super::stretch::{Stretch, above, walk};
 
+/// A last second that was cut shorter than this shows nothing.
+const PART_MIN_S: f64 = 0.2;
+
 /// Operations of a trial by the second in which they were sent or ended.
 pub(super) struct BySecond {
     pub(super) failed: SecondCounts,
     pub(super) late_or_lost: SecondCounts,
-    /// Whole seconds of the window, without witnesses.
+    /// Seconds of the window, the last one perhaps cut short, without witnesses.
     pub(super) seconds: Vec<TrialSecond>,
 }
 
@@ -42,7 +45,7 @@ impl BySecond {
         });
         late.ops.iter_mut().zip(&failed.ops).for_each(|(late, failed)| *late += failed);
         let (mut whole_sent, mut whole_ok) = (Whole::default(), Whole::default());
-        let seconds = (0..(window_s + 1e-9) as usize).map(|second| TrialSecond {
+        let seconds = (0..(window_s + 1.0 - PART_MIN_S) as usize).map(|second| TrialSecond {
             sent: whole_sent.take(sent.ops[second]),
             ok: whole_ok.take(ok.ops[second]),
             bad: late.ops[second].round() as u64,
