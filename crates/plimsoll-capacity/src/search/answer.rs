@@ -121,7 +121,7 @@ impl Known<'_> {
             let (bad, all) = (missed.bad as u32, missed.all as u32);
             return Some(Unsettled::MissedBelow { bad, all });
         }
-        if let Some((times, most)) = breakdowns(self.counted()) {
+        if let Some((times, most)) = breakdowns(self.counted(), fit.speeds.slow()) {
             return Some(Unsettled::BrokeDown { trials: times as u32, most: rate(most) });
         }
         let sd = fit.posterior.spread();

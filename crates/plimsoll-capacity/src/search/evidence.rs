@@ -120,8 +120,11 @@ impl Evidence {
         let from_s = seconds(self.spent) - seconds(measurement.window);
         let each = measurement.seconds.iter().enumerate();
         let request = &measurement.request;
-        self.seconds
-            .extend(each.map(|(index, seen)| Second::of(request, from_s + index as f64, seen)));
+        let window_s = seconds(measurement.window);
+        self.seconds.extend(each.map(|(index, seen)| {
+            let at_s = index as f64;
+            Second::of(request, from_s + at_s, window_s - at_s, seen)
+        }));
     }
 
     /// The seconds of all trials, in the order of time.

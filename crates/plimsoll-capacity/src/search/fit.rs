@@ -20,6 +20,9 @@ use super::variation::Allowed;
 /// A trial of a few seconds meets the objective up to so much above the capacity: its queue has no
 /// time to grow, and nobody sees that it does.
 const TOLERATED: f64 = 0.003;
+/// By so much of how far runs lie below the median second the ends of the interval may be off: few seconds
+/// say how slow the slow stretches are, and how long.
+const UNSURE: f64 = 0.15;
 /// The 95th percentile of a normal variable: ends of an interval of 90 %.
 const NORMAL_90: f64 = 1.645;
 
@@ -30,6 +33,8 @@ pub(super) struct Fit {
     /// The trials that count, each as if it had been made at the slowest level.
     pub(super) trials: Vec<Trial>,
     pub(super) speeds: Speeds,
+    /// By the strictest quantile goal; `None` if there is none.
+    pub(super) allowed: Option<Allowed>,
     pub(super) paces: Paces,
     pub(super) drift: Drift,
     /// How far the capacity goes within half of a longer trial, logarithmic.
@@ -103,9 +108,9 @@ pub(super) fn fit(evidence: &Evidence, levels: &Levels, task: &Task, grid: &Grid
     let counted = levels.counted(evidence);
     let paces = levels.paces(evidence);
     let level = |at_s: f64| paces.over_slowest(at_s);
-    let lengths = counted.iter().map(|trial| trial.planned);
     let run = task.limits.confirm_trial;
-    let speeds = Speeds::of(evidence.seconds(), level, lengths, Allowed::of(&task.slo), run);
+    let allowed = Allowed::of(&task.slo);
+    let speeds = Speeds::of(evidence.seconds(), &counted, level, allowed, run);
     let at_slowest = |trial: &Trial| match level(trial.at_s) {
         0.0 => *trial,
         over => trial.scaled((-over).exp()),
@@ -132,9 +137,21 @@ pub(super) fn fit(evidence: &Evidence, levels: &Levels, task: &Task, grid: &Grid
     let blur = if drift.is_seen { drift.per_min.abs() / 60.0 } else { 0.0 };
     let blur = blur * 0.5 * seconds(task.limits.confirm_trial);
     let (lower, upper, ends) = (None, None, (0.0, 0.0));
-    let mut fit =
-        Fit { posterior, trials, speeds, paces, drift, blur, surprise, lower, upper, ends };
-    find_ends(&mut fit, task, grid);
+    let mut fit = Fit {
+        posterior,
+        trials,
+        speeds,
+        allowed,
+        paces,
+        drift,
+        blur,
+        surprise,
+        lower,
+        upper,
+        ends,
+    };
+    let offered: Vec<f64> = counted.iter().filter(|t| t.is_verdict()).map(|t| t.load).collect();
+    find_ends(&mut fit, &offered, task, grid);
     Some(fit)
 }
 
@@ -143,10 +160,7 @@ pub(super) fn fit(evidence: &Evidence, levels: &Levels, task: &Task, grid: &Grid
 fn readings(trials: &[Trial], speeds: &Speeds, length: Nanos) -> Vec<Reading> {
     let of = |trial: &Trial| {
         let reading = reading(trial)?;
-        Some(Reading {
-            y: reading.y - speeds.reading_offset(trial.number, trial.planned),
-            ..reading
-        })
+        Some(Reading { y: reading.y - speeds.reading_offset(trial.planned), ..reading })
     };
     let mut readings: Vec<Reading> =
         trials.iter().filter(|trial| trial.saturated().is_some()).filter_map(of).collect();
@@ -160,13 +174,14 @@ fn readings(trials: &[Trial], speeds: &Speeds, length: Nanos) -> Vec<Reading> {
 }
 
 /// The interval: its ends are loads of the grid that were measured, if such are near.
-fn find_ends(fit: &mut Fit, task: &Task, grid: &Grid) {
+fn find_ends(fit: &mut Fit, offered: &[f64], task: &Task, grid: &Grid) {
     let trials = &fit.trials[..];
     let tail = 0.5 * (1.0 - task.settings.confidence);
-    let loads = || trials.iter().filter(|t| t.is_verdict()).map(|t| t.load);
+    let loads = || offered.iter().copied();
     // What the drift is off by moves what was measured in the middle of the trials.
     let half_s = trials.last().map_or(0.0, |t| t.at_s) - trials.first().map_or(0.0, |t| t.at_s);
     let unsure = NORMAL_90 * fit.drift.sd / 60.0 * 0.5 * half_s;
+    let unsure = unsure.hypot(UNSURE * fit.speeds.below_median());
     let middle = fit.posterior.quantile(0.5);
     let low = middle - unsure.hypot(middle - fit.posterior.quantile(tail)) - fit.blur;
     let high = middle + unsure.hypot(fit.posterior.quantile(1.0 - tail) - middle) + fit.blur;

@@ -137,6 +137,17 @@ impl Point {
     }
 }
 
+/// How far a capacity may lie below another one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Gap {
+    /// Logarithmic.
+    pub(crate) size: f64,
+    /// Its standard deviation from trial to trial.
+    pub(crate) sd: f64,
+    /// How likely it is beforehand, over the likeliest.
+    pub(crate) weight: f64,
+}
+
 /// What is known of the capacity.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Posterior {
@@ -439,14 +450,13 @@ impl Posterior {
         points.last().map_or(0.0, |(sd, _)| *sd)
     }
 
-    /// The same of a capacity that lies below this one by one of `gaps`, which are as likely before any
-    /// of `trials` (logarithms of loads, and verdicts) and have a standard deviation each.
-    pub(crate) fn below(&self, gaps: &[(f64, f64)], trials: &[(f64, Mixture, bool)]) -> Self {
+    /// The same of a capacity that lies below this one by one of `gaps`, by what each is worth before any
+    /// of `trials` (logarithms of loads, speeds they may have met, and verdicts).
+    pub(crate) fn below(&self, gaps: &[Gap], trials: &[(f64, Mixture, bool)]) -> Self {
         let mut points = Vec::with_capacity(self.points.len() * gaps.len());
-        for (p, (gap, gap_sd)) in
-            self.points.iter().flat_map(|p| gaps.iter().map(move |gap| (p, gap)))
-        {
-            let mut point = Point { mu: p.mu - gap, sd: p.sd.hypot(*gap_sd), ..*p };
+        for (p, gap) in self.points.iter().flat_map(|p| gaps.iter().map(move |gap| (p, gap))) {
+            let weights = p.weights.map(|weight| weight * gap.weight);
+            let mut point = Point { mu: p.mu - gap.size, sd: p.sd.hypot(gap.sd), weights, ..*p };
             for (x, mixture, good) in trials {
                 let share = point.above(*x, mixture);
                 for (weight, (lapse, _)) in point.weights.iter_mut().zip(LAPSES) {

@@ -34,6 +34,7 @@ mod speeds;
 mod task;
 mod trials;
 mod variation;
+mod witness;
 
 use plimsoll_model::slo::Slo;
 use plimsoll_model::trial::{
@@ -86,7 +87,7 @@ impl RateSearch {
     pub fn new(settings: SearchSettings, slo: Slo) -> Self {
         let task = Task::new(settings, slo);
         Self {
-            guards: Guards::new(task.limits),
+            guards: Guards::new(&task.limits),
             policy: Policy::new(&task),
             task,
             evidence: Evidence::default(),
@@ -109,28 +110,39 @@ impl RateSearch {
         if let Some(request) = self.pending {
             return Step::Trial(request);
         }
-        match self.with_policy(Policy::plan) {
-            Want::Finish(outcome) => Step::Done(self.finish(outcome)),
-            Want::Trial(phase, rate, duration) => {
-                match self.policy.exhausted(&self.known(), duration) {
-                    // The answer stands; what would only describe it is left out.
-                    Some(_) if !phase.moves_bounds() => Step::Done(self.finish(Outcome::Regular)),
-                    Some(spent) => {
-                        Step::Done(self.finish(Outcome::Undecided { why: spent.into() }))
-                    }
-                    None => {
-                        let request = TrialRequest {
-                            number: self.evidence.made + 1,
-                            phase,
-                            rate: Rate::per_second(rate).unwrap_or_default(),
-                            duration,
-                            split: self.policy.split_wanted(),
-                        };
-                        self.pending = Some(request);
-                        Step::Trial(request)
-                    }
+        loop {
+            let want = self.with_policy(Policy::plan);
+            let outcome = match self.admit(want) {
+                Ok(request) => {
+                    self.pending = Some(request);
+                    return Step::Trial(request);
                 }
+                Err(outcome) => outcome,
+            };
+            let is_open = matches!(outcome, Outcome::Undecided { .. } | Outcome::Unstable { .. });
+            if !is_open || !self.with_policy(Policy::extend) {
+                return Step::Done(self.finish(outcome));
             }
+        }
+    }
+
+    /// The trial that is wanted if there is time for it; otherwise how the search ends.
+    fn admit(&self, want: Want) -> Result<TrialRequest, Outcome> {
+        let (phase, rate, duration) = match want {
+            Want::Finish(outcome) => return Err(outcome),
+            Want::Trial(phase, rate, duration) => (phase, rate, duration),
+        };
+        match self.policy.exhausted(&self.known(), duration) {
+            // The answer stands; what would only describe it is left out.
+            Some(_) if !phase.moves_bounds() => Err(Outcome::Regular),
+            Some(spent) => Err(Outcome::Undecided { why: spent.into() }),
+            None => Ok(TrialRequest {
+                number: self.evidence.made + 1,
+                phase,
+                rate: Rate::per_second(rate).unwrap_or_default(),
+                duration,
+                split: self.policy.split_wanted(),
+            }),
         }
     }
 
@@ -250,6 +262,23 @@ impl RateSearch {
                 self.finish(outcome);
             }
             self.with_policy(|policy, known| policy.rest_after(known, judgement.verdict));
+        }
+        if std::env::var("DEBUG").is_ok() {
+            if let Some(fit) =
+                fit(&self.evidence, &self.guards.levels, &self.task, self.policy.grid())
+            {
+                std::println!(
+                    "   fit {:?} {:?} ends {:.0?} spread {:.3} below {:.3} paces {:?} mix5 {:.2?} {:?}",
+                    fit.lower.map(|x| x as u32),
+                    fit.upper.map(|x| x as u32),
+                    fit.ends,
+                    fit.posterior.spread(),
+                    fit.speeds.below_median(),
+                    fit.paces.regimes(&fit.trials),
+                    fit.speeds.mixture(None, self.task.limits.final_trial),
+                    fit.trials.last().map(|t| fit.speeds.mixture(Some(t.number), t.planned))
+                );
+            }
         }
         self.evidence.len() > known
     }

@@ -111,6 +111,8 @@ pub(super) struct Policy {
     expanded_s: f64,
     /// The lowest load at which only INVALID trials were had while expanding, and why.
     ceiling: Option<(f64, String)>,
+    /// What was added to the budget.
+    extended: Nanos,
     /// Before the next trial.
     rest: Nanos,
     notes: Vec<String>,
@@ -130,6 +132,7 @@ impl Policy {
             first_bad: HIGHEST_PER_S,
             expanded_s: 0.0,
             ceiling: None,
+            extended: Nanos::ZERO,
             rest: Nanos::ZERO,
             notes: Vec::new(),
         }
@@ -212,9 +215,21 @@ impl Policy {
         if known.evidence.made >= settings.trials_max {
             return Some(Exhausted::Trials(settings.trials_max));
         }
-        let budget = settings.budget;
+        let budget = settings.budget + self.extended;
         let is_over = known.evidence.spent() + self.rest + duration > budget;
         is_over.then_some(Exhausted::Time(budget))
+    }
+
+    /// Adds to the budget what may be added, once; whether it was.
+    pub(super) fn extend(&mut self, known: &Known<'_>) -> bool {
+        let extension = known.task.settings.extension;
+        let is_worth = matches!(self.state, State::Measure) && self.extended < extension;
+        if is_worth {
+            self.extended = extension;
+            let budget = known.task.settings.budget;
+            self.notes.push(format!("{budget} left the answer open: up to {extension} were added"));
+        }
+        is_worth
     }
 
     fn affords(&self, known: &Known<'_>, span: Nanos) -> bool {
@@ -226,7 +241,7 @@ impl Policy {
     /// Only final trials are stretched all the way for a long deadline: what shorter ones miss of a
     /// slowly growing queue, the backlog check sees.
     pub(super) fn trial_length(&self, known: &Known<'_>, rate: f64, shortest: Nanos) -> Nanos {
-        let (limits, slo) = (known.task.limits, &known.task.slo);
+        let (limits, slo) = (&known.task.limits, &known.task.slo);
         let tail = slo.goals.iter().filter_map(|goal| match goal {
             Goal::Latency { quantile, .. } => Some(limits.tail_ops / (1.0 - quantile)),
             Goal::Errors { .. } => None,
@@ -255,7 +270,7 @@ impl Policy {
 
     /// How long the SUT is left alone before the next trial.
     pub(super) fn rest_after(&mut self, known: &Known<'_>, verdict: Verdict) {
-        let limits = known.task.limits;
+        let limits = &known.task.limits;
         let silence = &known.guards.silence;
         if silence.is_suspected() {
             self.rest = silence.rest(limits.rest, limits.rest_max);

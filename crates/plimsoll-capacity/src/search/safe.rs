@@ -10,7 +10,7 @@
 use plimsoll_model::{Nanos, Rate};
 
 use super::fit::Fit;
-use super::likelihood::{Mixture, Posterior};
+use super::likelihood::{Gap, Mixture, Posterior};
 use super::trials::{Role, Trial};
 
 /// Gaps looked at: so many from this one up, logarithmic, each so many times the one before.
@@ -23,13 +23,27 @@ const GAP_SPREAD: f64 = 0.3;
 const SHARE: f64 = 0.9;
 const CONFIDENCE: f64 = 0.9;
 
+/// Before anything is measured a gap is as likely as the next one up to so many times what a queue of random
+/// arrivals takes before a server of even speed; beyond it is less likely, by this power.
+const USUAL: f64 = 8.0;
+const BEYOND: i32 = 2;
+
 /// What the capacity is with random arrivals, by the trials that had them.
-fn with_random_arrivals(even: &Posterior, trials: &[(f64, Mixture, bool)]) -> Posterior {
-    let gaps: Vec<(f64, f64)> = (0..GAPS)
+fn with_random_arrivals(fit: &Fit) -> Posterior {
+    // The wait before one server with even service times (M/D/1) is longer than the deadline for the share
+    // `late` where exp(-2 (1 - load / capacity) capacity deadline) is.
+    let capacity = fit.posterior.quantile(0.5).exp();
+    let queue = fit.allowed.map_or(GAP_LEAST, |allowed| {
+        (1.0 / allowed.late.max(1e-6)).ln() / (2.0 * capacity * allowed.deadline_s)
+    });
+    let gaps: Vec<Gap> = (0..GAPS)
         .map(|step| GAP_LEAST * GAP_STEP.powi(step))
-        .map(|gap| (gap, GAP_SPREAD * gap))
+        .map(|size| {
+            let weight = (USUAL * queue / size).min(1.0).powi(BEYOND);
+            Gap { size, sd: GAP_SPREAD * size, weight }
+        })
         .collect();
-    even.below(&gaps, trials)
+    fit.posterior.below(&gaps, &random_trials(fit))
 }
 
 /// Trials with random arrivals: logarithms of loads, what each may have met more than a run, and verdicts.
@@ -42,7 +56,7 @@ fn random_trials(fit: &Fit) -> Vec<(f64, Mixture, bool)> {
 /// The load at which the next trial with random arrivals, of the length `run`, says most, operations per
 /// second.
 pub(super) fn next_load(fit: &Fit, run: Nanos) -> Option<f64> {
-    let random = with_random_arrivals(&fit.posterior, &random_trials(fit));
+    let random = with_random_arrivals(fit);
     Some(random.safe(SHARE, 0.5, &fit.speeds.mixture(None, run))?.exp())
 }
 
@@ -51,7 +65,11 @@ pub(super) fn next_load(fit: &Fit, run: Nanos) -> Option<f64> {
 pub(super) fn safe_load(fit: &Fit, run: Nanos) -> Option<Rate> {
     let trials = random_trials(fit);
     // Without a trial that met it, it would be a guess.
-    trials.iter().find(|(_, _, good)| *good)?;
-    let random = with_random_arrivals(&fit.posterior, &trials);
-    Rate::per_second(random.safe(SHARE, CONFIDENCE, &fit.speeds.mixture(None, run))?.exp())
+    let missed = trials.iter().filter(|(_, _, good)| !*good).map(|(x, _, _)| *x);
+    let lowest_missed = missed.fold(f64::INFINITY, f64::min);
+    let met = trials.iter().filter(|(x, _, good)| *good && *x < lowest_missed).map(|(x, _, _)| *x);
+    let highest_met = met.reduce(f64::max)?;
+    let told = with_random_arrivals(fit).safe(SHARE, CONFIDENCE, &fit.speeds.mixture(None, run));
+    // Where accidents alone may be more than the share allows, what was met is all that can be said.
+    Rate::per_second(told.unwrap_or(highest_met).exp())
 }

@@ -2,6 +2,11 @@
 
 use plimsoll_model::trial::{Phase, TrialRequest, TrialSecond};
 
+use super::trials::SATURATED;
+
+/// A trial ends within its last second: one of which so much is missing is no whole one.
+const PART_MIN: f64 = 0.95;
+
 /// A second of a valid trial; the last one of a trial may be cut short.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Second {
@@ -9,6 +14,8 @@ pub(crate) struct Second {
     pub(crate) trial: u32,
     /// On the search's clock, its middle.
     pub(crate) at_s: f64,
+    /// How much of it lies in the trial: less than 1 if it was cut short.
+    pub(crate) part: f64,
     /// Operations that were sent in it.
     pub(crate) sent: f64,
     /// Answers in it, late ones included.
@@ -20,15 +27,26 @@ pub(crate) struct Second {
 }
 
 impl Second {
-    /// A second that began at `from_s` on the search's clock.
-    pub(crate) fn of(request: &TrialRequest, from_s: f64, seen: &TrialSecond) -> Self {
+    /// A second that began at `from_s` on the search's clock, in a trial that ended `left_s` later.
+    pub(crate) fn of(request: &TrialRequest, from_s: f64, left_s: f64, seen: &TrialSecond) -> Self {
         Self {
             trial: request.number,
             at_s: from_s + 0.5,
+            part: left_s.min(1.0),
             sent: seen.sent as f64,
             ok: seen.ok as f64,
             is_overload: matches!(request.phase, Phase::Sentinel | Phase::Overload),
             yardstick_us: seen.yardstick.map(|work| 1e3 * work.as_millis_f64()),
         }
+    }
+
+    /// Whether all of it shows what an overloaded server carries.
+    pub(crate) fn is_reading(&self) -> bool {
+        self.is_overload && self.ok > 0.0 && self.part > PART_MIN
+    }
+
+    /// Whether the server carried less than was sent: then what it carried is its capacity.
+    pub(crate) fn is_full(&self) -> bool {
+        self.ok < SATURATED * self.sent
     }
 }

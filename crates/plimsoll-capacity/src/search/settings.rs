@@ -130,6 +130,10 @@ impl Mode {
     }
 }
 
+/// A quick search may take so much more: a host that changes its speed late in it leaves no time to measure
+/// the other one.
+const QUICK_EXTENSION: Nanos = Nanos::from_secs(60);
+
 /// The shortest budget of a search.
 pub(crate) const BUDGET_MIN: Nanos = Nanos::from_secs(30);
 /// Figures of a search with [`BUDGET_MIN`]: a bracket, and a load that met the SLO. One with a budget between
@@ -233,6 +237,9 @@ pub struct SearchSettings {
     pub reference: Option<Rate>,
     /// Trial and rest time of the whole search; starting and draining trials come on top.
     pub budget: Nanos,
+    /// How much more a search may take that would otherwise end without an interval or a safe load.
+    #[serde(default)]
+    pub extension: Nanos,
     /// Trials of the whole search, INVALID ones included.
     pub trials_max: u32,
     /// How sure the interval is to hold the capacity, 0.5 to 1.
@@ -270,6 +277,7 @@ impl SearchSettings {
             cap_reason: "--max".to_owned(),
             reference: None,
             budget: limits.budget,
+            extension: if mode == Mode::Quick { QUICK_EXTENSION } else { Nanos::ZERO },
             trials_max: limits.trials_max,
             confidence: CONFIDENCE,
         }

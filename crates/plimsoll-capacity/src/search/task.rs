@@ -18,13 +18,13 @@ const ABORT_MARGIN_OPS: f64 = 10.0;
 #[derive(Clone, Debug)]
 pub(super) struct Task {
     pub(super) settings: SearchSettings,
-    pub(super) limits: &'static Limits,
+    pub(super) limits: Limits,
     pub(super) slo: Slo,
 }
 
 impl Task {
-    pub(super) const fn new(settings: SearchSettings, slo: Slo) -> Self {
-        Self { limits: settings.mode.limits(), settings, slo }
+    pub(super) fn new(settings: SearchSettings, slo: Slo) -> Self {
+        Self { limits: Limits::within(settings.budget), settings, slo }
     }
 
     /// The first load, operations per second.

@@ -163,7 +163,9 @@ impl MissedBelow {
 /// Trials in which the server carried far less than it was offered, though it met that load in
 /// others or carries more in a deeper overload, and the most that it carried in one of them; `None`
 /// where there are no more than accidents explain.
-pub(crate) fn breakdowns(trials: &[Trial]) -> Option<(usize, f64)> {
+///
+/// `slow` is the share of the usual capacity that is left in the slow stretches that are known of.
+pub(crate) fn breakdowns(trials: &[Trial], slow: f64) -> Option<(usize, f64)> {
     let verdicts = || trials.iter().filter(|t| t.is_verdict());
     let met = verdicts().filter(|t| t.good).map(|t| t.load).fold(0.0, f64::max);
     let sentinels = trials.iter().filter(|t| t.role == Role::Sentinel);
@@ -171,7 +173,7 @@ pub(crate) fn breakdowns(trials: &[Trial]) -> Option<(usize, f64)> {
     let broke = || {
         verdicts().filter_map(|t| {
             let able = if t.load <= met { deep.max(t.load) } else { deep };
-            t.saturated().filter(|carried| *carried < BROKE_DOWN * able)
+            t.saturated().filter(|carried| *carried < BROKE_DOWN * slow * able)
         })
     };
     let times = broke().count();
@@ -222,7 +224,7 @@ mod tests {
         let usual = [verdict(400.0, 400.0), verdict(800.0, 800.0), verdict(980.0, 980.0)];
         let of = |odd: &[Trial], repeats: usize| {
             let all: Vec<Trial> = odd.iter().copied().chain(usual.repeat(repeats)).collect();
-            (MissedBelow::of(&all, 1_000.0), breakdowns(&all))
+            (MissedBelow::of(&all, 1_000.0), breakdowns(&all, 1.0))
         };
         let below = [verdict(700.0, 690.0), verdict(600.0, 590.0)];
         let (missed, broke) = of(&below, 3);

@@ -19,6 +19,10 @@ const CONFIRMED_SHARE: f64 = 0.9;
 const LONGER: u64 = 2;
 /// Trials that ask whether what missed the objective far below the interval were accidents.
 const BELOW_AGAIN_MAX: u32 = 8;
+/// Trials with random arrivals before one of them has met the objective, and how far each goes down from the
+/// lowest load that was missed.
+const SAFE_TRIALS_MAX: u32 = 6;
+const STEPS_DOWN: [f64; 3] = [0.95, 0.9, 0.8];
 /// For so many trials after the overload time is kept: most servers are back in the first.
 const RECOVERIES_KEPT: u32 = 2;
 
@@ -35,7 +39,7 @@ pub(super) enum Longer {
 
 impl Policy {
     pub(super) fn plan_confirm(&mut self, known: &Known<'_>, fit: &Fit) -> Want {
-        let limits = known.task.limits;
+        let limits = &known.task.limits;
         let (Some(lower), Some(_)) = (fit.lower, fit.upper) else {
             return Want::Finish(Outcome::Undecided { why: self.why_unbounded(known, fit) });
         };
@@ -84,7 +88,7 @@ impl Policy {
     /// It may have been accidents: some more trials there tell.
     fn plan_far_below(&mut self, known: &Known<'_>, lower: f64) -> Option<Want> {
         let load = known.missed_far_below(lower)?.highest;
-        let limits = known.task.limits;
+        let limits = &known.task.limits;
         let length = self.trial_length(known, load, limits.final_trial);
         // The safe load may go without a trial for an interval.
         let confirmations = limits.confirm_trial.0 * u64::from(limits.confirmations);
@@ -133,14 +137,25 @@ impl Policy {
         if let Some(sentinel) = self.plan_sentinel(known, fit) {
             return Some(sentinel);
         }
-        let limits = known.task.limits;
+        let limits = &known.task.limits;
         let length = limits.confirm_trial;
         let reserve = self.reserve_after(known, RECOVERIES_KEPT);
-        if known.evidence.safe_made >= limits.safe_trials || !self.affords(known, length + reserve)
+        // Without one that met the objective there is no safe load: for that the server is not overloaded.
+        let (is_met, missed) = met_and_missed(fit);
+        let made = known.evidence.safe_made;
+        let most =
+            if is_met { limits.safe_trials } else { SAFE_TRIALS_MAX.max(limits.safe_trials) };
+        let reserve = if is_met { reserve } else { Nanos::ZERO };
+        if made >= most || !self.affords(known, length + reserve) && (is_met || !self.extend(known))
         {
             return None;
         }
-        let load = next_load(fit, length)?;
+        let down = missed.map_or(f64::INFINITY, |missed| {
+            missed * STEPS_DOWN[(made as usize).saturating_sub(1).min(STEPS_DOWN.len() - 1)]
+        });
+        let load = next_load(fit, length).unwrap_or(f64::INFINITY);
+        let load = if is_met { load } else { load.min(down) };
+        let load = if load.is_finite() { load } else { fit.lower? };
         let load = self.grid.step(load, 0).max(self.lowest());
         Some(Want::Trial(Phase::Safe, load, length))
     }
@@ -202,6 +217,13 @@ impl Policy {
             .reduce(f64::max)
             .unwrap_or(load)
     }
+}
+
+/// Whether a trial with random arrivals met the objective, and the lowest load of those that missed it.
+fn met_and_missed(fit: &Fit) -> (bool, Option<f64>) {
+    let random = || fit.trials.iter().filter(|trial| trial.role == Role::Safe);
+    let missed = random().filter(|trial| !trial.good).map(|trial| trial.load).reduce(f64::min);
+    (random().any(|trial| trial.good), missed)
 }
 
 const fn is_confirmed(seen: &Confirmations) -> bool {

@@ -130,7 +130,7 @@ impl Policy {
     }
 
     pub(super) fn plan_qualify(&self, known: &Known<'_>) -> Want {
-        let (rate, limits) = (self.lowest(), known.task.limits);
+        let (rate, limits) = (self.lowest(), &known.task.limits);
         // It decides no bound unless all else fails: a coarse sample is enough.
         let coarse = self.trial_length(known, rate, limits.initial_trial);
         Want::Trial(Phase::Qualify, rate, coarse.max(limits.final_trial))
@@ -141,7 +141,7 @@ impl Policy {
         let Some(open) = open_goal_at(known.evidence, &known.task.slo, load) else {
             return Want::Finish(known.task.met_at_cap());
         };
-        let limits = known.task.limits;
+        let limits = &known.task.limits;
         let usual = self.trial_length(known, load, limits.initial_trial);
         let longest = usual.max(Nanos(limits.confirm_trial.0 * LONGEST));
         let wanted = open.missing().map(|missing| Nanos::from_secs_f64(missing as f64 / load));

@@ -73,7 +73,7 @@ impl Policy {
     }
 
     pub(super) fn plan_measure(&mut self, known: &Known<'_>) -> Want {
-        let limits = known.task.limits;
+        let limits = &known.task.limits;
         let narrow = |policy: &Self, load| {
             let length = policy.trial_length(known, load, limits.final_trial);
             (length, Want::Trial(Phase::Narrow, load, length))
@@ -230,7 +230,7 @@ impl Policy {
     /// What is left to do once the interval stands. As long as it does not, only its confirmation
     /// counts: what would describe it has nothing to describe.
     fn reserve(&self, known: &Known<'_>, fit: &Fit) -> Nanos {
-        let limits = known.task.limits;
+        let limits = &known.task.limits;
         if fit.lower.is_none() || fit.upper.is_none() {
             return Nanos(limits.confirm_trial.0 * u64::from(limits.confirmations));
         }
@@ -241,7 +241,7 @@ impl Policy {
 
     /// The overload, and so many trials that ask whether the server came back.
     pub(super) fn reserve_after(&self, known: &Known<'_>, recoveries: u32) -> Nanos {
-        let limits = known.task.limits;
+        let limits = &known.task.limits;
         let overload = Nanos(limits.confirm_trial.0 / 2);
         // Each rest is twice as long as the one before it.
         let rests = (2 << recoveries) - 1;
