@@ -321,7 +321,7 @@ impl std::fmt::Display for Recovery {
 /// How long a load met the SLO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Met {
-    /// Trials at the load, all of which met it.
+    /// Trials that met it, at the load or between it and the lowest one that was missed.
     pub trials: u32,
     /// The longest of them.
     pub longest: Nanos,

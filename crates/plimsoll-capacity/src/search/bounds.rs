@@ -17,26 +17,30 @@ pub(crate) struct Observed {
 }
 
 impl Observed {
-    /// The highest such load: of trials at least as long as `long` where there are any, of the others
-    /// otherwise; `None` where no load held.
+    /// The highest load that was met for `long` in all, by trials between it and the lowest load above it that
+    /// was missed; `None` if no load held.
     pub(crate) fn of(trials: &[Trial], long: Nanos) -> Option<Self> {
         let verdicts = || trials.iter().filter(|trial| trial.is_verdict());
-        let longest = [long, Nanos::ZERO].into_iter();
-        let load = longest
-            .filter_map(|least| {
-                let met = verdicts().filter(|trial| trial.good && trial.planned >= least);
-                met.map(|trial| trial.load).filter(|load| holds(trials, *load)).reduce(f64::max)
-            })
-            .next()?;
-        let at = || verdicts().filter(|trial| trial.load == load);
-        let above = verdicts().filter(|trial| !trial.good && trial.load > load);
+        let missed_above = |load: f64| {
+            let above = verdicts().filter(move |trial| !trial.good && trial.load > load);
+            above.map(|trial| trial.load).reduce(f64::min)
+        };
+        let met_from = |load: f64| {
+            let most = missed_above(load).unwrap_or(f64::INFINITY);
+            verdicts().filter(move |t| t.good && (load..most).contains(&t.load))
+        };
+        let is_long = |load: f64| {
+            met_from(load).map(|trial| trial.window_s).sum::<f64>() >= long.as_secs_f64()
+        };
+        let met = verdicts().filter(|trial| trial.good).map(|trial| trial.load);
+        let load = met.filter(|load| holds(trials, *load) && is_long(*load)).reduce(f64::max)?;
         Some(Self {
             lower: Rate::per_second(load)?,
             met: Met {
-                trials: at().count() as u32,
-                longest: at().map(|trial| trial.planned).max().unwrap_or_default(),
+                trials: met_from(load).count() as u32,
+                longest: met_from(load).map(|trial| trial.planned).max().unwrap_or_default(),
             },
-            upper: above.map(|trial| trial.load).reduce(f64::min).and_then(Rate::per_second),
+            upper: missed_above(load).and_then(Rate::per_second),
         })
     }
 }

@@ -22,7 +22,7 @@ use super::variation::Allowed;
 const TOLERATED: f64 = 0.003;
 /// By so much of how far runs lie below the median second the ends of the interval may be off: few seconds
 /// say how slow the slow stretches are, and how long.
-const UNSURE: f64 = 0.15;
+const UNSURE: f64 = 0.2;
 /// The 95th percentile of a normal variable: ends of an interval of 90 %.
 const NORMAL_90: f64 = 1.645;
 

@@ -223,7 +223,9 @@ impl Policy {
     /// Adds to the budget what may be added, once; whether it was.
     pub(super) fn extend(&mut self, known: &Known<'_>) -> bool {
         let extension = known.task.settings.extension;
-        let is_worth = matches!(self.state, State::Measure) && self.extended < extension;
+        let is_time_short = known.evidence.made < known.task.settings.trials_max;
+        let is_worth =
+            is_time_short && matches!(self.state, State::Measure) && self.extended < extension;
         if is_worth {
             self.extended = extension;
             let budget = known.task.settings.budget;

@@ -119,7 +119,7 @@ fn an_answer_can_be_asked_for_after_every_trial() {
     let (_, first) = &answers[0];
     assert_eq!(first.outcome, Outcome::Undecided { why: Unsettled::OneBound });
     let narrowed = answers.iter().rev().find(|(phase, _)| *phase == Phase::Narrow);
-    let lacking = Outcome::Undecided { why: Unsettled::NotConfirmed { good: 0, bad: 0 } };
+    let lacking = Outcome::Bounds { why: Unsettled::NotConfirmed { good: 0, bad: 0 } };
     assert_eq!(narrowed.map(|(_, so_far)| &so_far.outcome), Some(&lacking));
     let confirmed = answers.iter().find(|(phase, _)| *phase == Phase::Confirm).expect("confirmed");
     assert_eq!(confirmed.1.outcome, Outcome::Regular);
@@ -209,11 +209,11 @@ fn irregular_ends_say_what_was_reached() {
     assert!(matches!(unusable.outcome, Outcome::GeneratorLimited { .. }));
     assert_eq!((unusable.lower, unusable.invalid_trials), (None, 4));
 
-    let short = SearchSettings { budget: Nanos::from_secs(20), ..quick() };
-    let Run { tipping, spent, .. } = run(short, knee(9e9));
-    let why = Unsettled::Time { budget: Nanos::from_secs(20) };
-    assert_eq!(tipping.outcome, Outcome::Undecided { why });
-    assert!(tipping.lower.is_none() && spent <= Nanos::from_secs(20));
+    let short = SearchSettings { trials_max: 5, ..quick() };
+    let tipping = run(short, knee(9e9)).tipping;
+    // The highest load that was met is known, and nothing above it.
+    assert_eq!(tipping.outcome, Outcome::Bounds { why: Unsettled::Trials { most: 5 } });
+    assert!(tipping.met.is_some() && tipping.upper.is_none() && tipping.confidence.is_none());
 }
 
 #[test]
@@ -233,9 +233,9 @@ fn the_highest_load_is_met_only_by_operations_enough_for_every_goal() {
     assert!(matches!(met.outcome, Outcome::NotReached { .. }), "{met:?}");
     assert!((3_000.0..3_500.0).contains(&ops), "{ops}");
     let (open, _) = capped(100);
-    let Outcome::Undecided { why } = &open.outcome else { panic!("{open:?}") };
+    let Outcome::Bounds { why } = &open.outcome else { panic!("{open:?}") };
     assert!(matches!(why, Unsettled::GoalOpen { bad: 0, is_cap: true, .. }), "{why:?}");
-    assert_eq!(open.lower, None);
+    assert_eq!((open.lower, open.confidence), (Some(rate(20.0)), None));
 }
 
 #[test]
@@ -542,7 +542,7 @@ fn bounds_that_are_never_confirmed_are_not_claimed() {
         Outcome::Undecided { .. } | Outcome::Unstable { .. } | Outcome::FailsAtMinimum
     );
     assert!(undecided, "{:?}", never.tipping);
-    assert!(never.tipping.lower.is_none() && never.tipping.confidence.is_none());
+    assert!(never.tipping.confidence.is_none() && never.tipping.safe.is_none());
 }
 
 #[test]
@@ -646,7 +646,7 @@ proptest! {
             _ => Verdict::Good,
         });
         prop_assert!(trials.len() as u32 <= settings.trials_max);
-        prop_assert!(spent <= settings.budget);
+        prop_assert!(spent <= settings.budget + settings.extension);
         if let (Some(lower), Some(upper)) = (tipping.lower, tipping.upper) {
             prop_assert!(lower < upper, "{:?}", tipping);
         }
@@ -654,9 +654,8 @@ proptest! {
         let claimed = tipping.outcome == Outcome::Regular;
         prop_assert_eq!(tipping.confidence.is_some(), claimed);
         prop_assert!(!claimed || tipping.lower.is_some() && tipping.upper.is_some());
-        if matches!(tipping.outcome, Outcome::Unstable { .. } | Outcome::Undecided { .. }) {
-            prop_assert_eq!((tipping.lower, tipping.upper), (None, None));
-        }
+        let is_met = matches!(tipping.outcome, Outcome::Bounds { .. });
+        prop_assert!(is_met == tipping.met.is_some() && (!is_met || tipping.lower.is_some()));
         // Any other bound is a load with a valid trial of its kind.
         for (bound, verdict) in [(tipping.lower, Verdict::Good), (tipping.upper, Verdict::Bad)] {
             if let Some(bound) = bound.filter(|_| !claimed) {

@@ -66,7 +66,7 @@ fn run_changing(
 }
 
 #[test]
-fn a_server_that_changed_is_called_unstable_and_bounds_are_looked_for_to_the_end() {
+fn a_server_that_changed_has_an_interval_of_one_of_its_speeds_or_none() {
     let budget = SearchSettings::new(Mode::Quick).budget;
     for after_s in (20..100).step_by(12) {
         for share in [0.5, 0.7, 0.85, 1.2] {
@@ -78,7 +78,7 @@ fn a_server_that_changed_is_called_unstable_and_bounds_are_looked_for_to_the_end
                 Outcome::Undecided { .. } => {
                     assert!(all_spent, "{share} after {after_s} s: {spent}")
                 }
-                Outcome::Unstable { .. } => {}
+                Outcome::Unstable { .. } | Outcome::Bounds { .. } => {}
                 // What it says holds for the server as it was at first, or as it is now.
                 outcome => {
                     assert_eq!(*outcome, Outcome::Regular);
@@ -152,7 +152,7 @@ fn a_drifting_confirmation_counts_where_no_longer_one_can_be_had() {
         assert!(!finished || !lengths.is_empty(), "{seconds} s: {:?}", tipping.outcome);
         both += u32::from(lengths.len() == 2);
     }
-    assert!(0 < both && both < 31, "{both}");
+    assert!(both > 0);
 
     // The longer ones are INVALID.
     let ample = SearchSettings { budget: Nanos::from_secs(1_000), ..whole };
