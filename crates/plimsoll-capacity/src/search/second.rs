@@ -2,8 +2,6 @@
 
 use plimsoll_model::trial::{Phase, TrialRequest, TrialSecond};
 
-use super::trials::SATURATED;
-
 /// A trial ends within its last second: one of which so much is missing is no whole one.
 const PART_MIN: f64 = 0.95;
 
@@ -20,7 +18,7 @@ pub(crate) struct Second {
     pub(crate) sent: f64,
     /// Answers in it, late ones included.
     pub(crate) ok: f64,
-    /// Whether the server was overloaded on purpose.
+    /// Whether the server was overloaded on purpose for a short time: some carry less the longer they are.
     pub(crate) is_overload: bool,
     /// CPU time of the yardstick's piece of work, microseconds.
     pub(crate) yardstick_us: Option<f64>,
@@ -35,7 +33,7 @@ impl Second {
             part: left_s.min(1.0),
             sent: seen.sent as f64,
             ok: seen.ok as f64,
-            is_overload: matches!(request.phase, Phase::Sentinel | Phase::Overload),
+            is_overload: request.phase == Phase::Sentinel,
             yardstick_us: seen.yardstick.map(|work| 1e3 * work.as_millis_f64()),
         }
     }
@@ -43,10 +41,5 @@ impl Second {
     /// Whether all of it shows what an overloaded server carries.
     pub(crate) fn is_reading(&self) -> bool {
         self.is_overload && self.ok > 0.0 && self.part > PART_MIN
-    }
-
-    /// Whether the server carried less than was sent: then what it carried is its capacity.
-    pub(crate) fn is_full(&self) -> bool {
-        self.ok < SATURATED * self.sent
     }
 }

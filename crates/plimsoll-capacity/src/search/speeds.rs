@@ -15,6 +15,8 @@ use super::trials::Trial;
 use super::variation::{Allowed, Stretches, Variation, met_by};
 use super::witness::Witness;
 
+/// A second with a smaller share of the usual answers is a pause, and no speed.
+const PAUSE: f64 = 0.4;
 /// Differences that are smaller are none.
 const MIXED_MIN: f64 = 0.01;
 /// A trial that may meet so much more than a run says little, logarithmic.
@@ -49,9 +51,12 @@ impl Speeds {
         let readings: Vec<(u32, f64)> =
             readings.map(|second| (second.trial, carried(second))).collect();
         let median = median_of(readings.iter().map(|(_, ok)| *ok));
+        let pause = PAUSE * median.unwrap_or_default();
+        let readings: Vec<(u32, f64)> =
+            readings.into_iter().filter(|(_, ok)| *ok > pause).collect();
         let witness = median
             .zip(allowed)
-            .and_then(|(median, allowed)| Witness::of(seconds, &level, median, allowed));
+            .and_then(|(median, allowed)| Witness::of(seconds, &level, median, PAUSE, allowed));
         let variation = Variation::of(&readings, allowed);
         let mut speeds = Self { variation, witness, allowed, ..Self::default() };
         speeds.run = speeds.meets(run);

@@ -26,8 +26,6 @@ const ROUNDS: usize = 2;
 /// A slow stretch begins and ends within seconds, which show it less deep than it is. So the queue that is let
 /// pass is so many times shorter than the deadline allows: by simulated stretches of 2 to 8 s.
 const BLURRED: f64 = 3.0;
-/// A second with a smaller share of the usual answers is a pause, and no speed.
-const SPEED_LEAST: f64 = 0.05;
 
 /// What the strictest quantile goal allows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -98,8 +96,7 @@ impl Variation {
         if answers.len() < SECONDS_MIN {
             return Self::default();
         }
-        let seconds: Vec<f64> =
-            answers.iter().map(|(_, ok)| (ok / median).max(SPEED_LEAST)).collect();
+        let seconds: Vec<f64> = answers.iter().map(|(_, ok)| ok / median).collect();
         let is_end = |index: &usize| {
             answers.get(index + 1).is_none_or(|(trial, _)| *trial != answers[*index].0)
         };

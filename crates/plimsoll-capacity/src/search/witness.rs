@@ -29,12 +29,13 @@ pub(crate) struct Witness {
 }
 
 impl Witness {
-    /// `level` is the logarithm of what an overload carries at an instant, and `median` what the median
-    /// overload second carries. `None` if nobody looked, or the server does not feel what was seen.
+    /// `level` is the logarithm of what an overload carries at an instant, `median` what the median
+    /// overload second carries, and `pause` the share of that below which a second is a pause. `None` if nobody looked, or the server does not feel what was seen.
     pub(crate) fn of(
         seconds: &[Second],
         level: impl Fn(f64) -> f64,
         median: f64,
+        pause: f64,
         allowed: Allowed,
     ) -> Option<Self> {
         let mut sorted: Vec<f64> =
@@ -52,7 +53,9 @@ impl Witness {
             let is_slow = yardstick_us > border_us;
             seen.push((second.trial, is_slow));
             if second.is_reading() {
-                carries[usize::from(is_slow)].push(second.ok / level(second.at_s).exp() / median);
+                let carried = second.ok / level(second.at_s).exp() / median;
+                carries[usize::from(is_slow)]
+                    .extend(Some(carried).filter(|carried| *carried > pause));
             }
         }
         let mean = |of: &[f64]| of.iter().map(|ok| ok.ln()).sum::<f64>() / of.len() as f64;
