@@ -240,6 +240,7 @@ impl RateSearch {
         let told = fit.as_ref().filter(|_| is_interval);
         let spread = fit.as_ref().map(|fit| fit.posterior.spread());
         let tipping = TippingPoint {
+            safe_missing: None,
             met: None,
             regimes: Vec::new(),
             outlook: None,
