@@ -5,8 +5,9 @@ use proptest::prelude::*;
 use plimsoll_model::ErrorClass;
 use plimsoll_model::observation::{HalfWindow, Observations};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Confirmations, Recovery};
+use plimsoll_model::trial::{Confirmations, Recovery, Unsettled};
 
+use super::policy::OVERSHOOT_MAX;
 use super::*;
 
 mod changing;
@@ -571,8 +572,14 @@ fn abort_counts_leave_a_margin_and_need_the_strictest_limit() {
 
 #[test]
 fn trials_are_as_long_as_the_objective_needs() {
+    struct Lengths(RateSearch);
+    impl Lengths {
+        fn trial_length(&self, rate: f64, shortest: Nanos) -> Nanos {
+            self.0.policy.trial_length(&self.0.known(), rate, shortest)
+        }
+    }
     let search = |slo: &str, mode| {
-        RateSearch::new(SearchSettings::new(mode), slo.parse().expect("an objective"))
+        Lengths(RateSearch::new(SearchSettings::new(mode), slo.parse().expect("an objective")))
     };
     let (initial, last) = (Nanos::from_secs(3), Nanos::from_secs(5));
     let quick = search("p99<50ms", Mode::Quick);
