@@ -38,7 +38,7 @@ use plimsoll_model::{Nanos, Rate};
 
 use crate::verdict::judge;
 
-use answer::{Known, answer};
+use answer::{Known, Landmarks, answer};
 use evidence::{Evidence, Why};
 use fit::{Fit, Fitted, fit};
 use guards::Guards;
@@ -195,19 +195,22 @@ impl RateSearch {
     }
 
     /// The answer for what `reached` says of all that is known.
-    fn answer_with(&self, reached: impl FnOnce(&Known<'_>) -> Outcome) -> TippingPoint {
+    fn answer_with(
+        &self,
+        reached: impl FnOnce(&Known<'_>) -> (Outcome, Landmarks),
+    ) -> TippingPoint {
         let mut known = self.known();
         let made: Option<Fit>;
         if known.fit.is_none() {
             made = fit(&self.evidence, &self.guards.levels, &self.task, self.policy.grid());
             known.fit = made.as_ref();
         }
-        let reached = reached(&known);
-        answer(&known, &self.policy.landmarks(), reached, self.policy.notes())
+        let (reached, plan) = reached(&known);
+        answer(&known, &plan, reached, self.policy.notes())
     }
 
     fn finish(&mut self, outcome: Outcome) -> TippingPoint {
-        let tipping = self.answer_with(|_| outcome);
+        let tipping = self.answer_with(|_| (outcome, self.policy.landmarks()));
         self.pending = None;
         self.policy.end();
         self.finished = Some(Box::new(tipping.clone()));

@@ -4,7 +4,7 @@
 use plimsoll_model::trial::{Confirmations, Outcome, Phase, TrialMeasurement, Unsettled};
 use plimsoll_model::{Nanos, Rate};
 
-use super::super::answer::Known;
+use super::super::answer::{Known, Landmarks, Stated};
 use super::super::fit::Fit;
 use super::super::likelihood::Posterior;
 use super::super::open::open_goal;
@@ -73,16 +73,22 @@ impl Policy {
     }
 
     /// How far the search has come, for an answer before its end.
-    pub(in super::super) fn reached(&self, known: &Known<'_>) -> Outcome {
-        if self.landmarks().stated.is_some() {
-            return Outcome::Regular;
+    pub(in super::super) fn reached(&self, known: &Known<'_>) -> (Outcome, Landmarks) {
+        let plan = self.landmarks();
+        if plan.stated.is_some() {
+            return (Outcome::Regular, plan);
         }
         let bounds = known.fit.and_then(|fit| Some((fit, fit.lower?, fit.upper?)));
         let Some((fit, lower, _)) = bounds else {
-            return Outcome::Undecided { why: Unsettled::OneBound };
+            return (Outcome::Undecided { why: Unsettled::OneBound }, plan);
         };
-        let seen = known.confirmations_at(self.confirmed_load(known, &fit.posterior, lower));
-        if is_confirmed(&seen) { Outcome::Regular } else { not_confirmed(&seen) }
+        let confirmed = self.confirmed_load(known, &fit.posterior, lower);
+        let seen = known.confirmations_at(confirmed);
+        if !is_confirmed(&seen) {
+            return (not_confirmed(&seen), plan);
+        }
+        let stated = Some(Stated { low: lower, confirmed, recovery: None });
+        (Outcome::Regular, Landmarks { stated, ..plan })
     }
 
     /// It may have been accidents: some more trials there tell.
