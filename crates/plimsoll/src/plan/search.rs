@@ -63,7 +63,7 @@ pub(crate) struct SearchJob {
 impl SearchJob {
     /// Trial and rest time of a search for a rate.
     pub(crate) fn budget(&self) -> Nanos {
-        self.budget.unwrap_or(self.mode.limits().budget)
+        self.budget.unwrap_or_else(|| self.mode.limits().budget)
     }
 
     /// The first load.
@@ -204,7 +204,7 @@ pub(super) fn search(
 ) -> Result<SearchJob, Stop> {
     let default = if to.is_laboratory() { Mode::Quick } else { Mode::Standard };
     let named = flags.mode.map(mode);
-    let mode = named.or(flags.budget.map(mode_within)).unwrap_or(default);
+    let mode = named.or_else(|| flags.budget.map(mode_within)).unwrap_or(default);
     let further = flags.slo.get(1..).unwrap_or_default().to_vec();
     let slo = objective(flags)?;
     several(axis, &slo, &further)?;
