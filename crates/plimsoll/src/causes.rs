@@ -35,6 +35,7 @@ pub(crate) fn of(
         Outcome::Regular | Outcome::Unconfirmed { .. } | Outcome::Undecided { .. } => {
             (Some((find.lower?, find.upper?)), false)
         }
+        Outcome::Bounds { .. } => (find.lower.zip(find.upper), false),
         // Without an interval nothing is predicted, but what was seen can be named.
         Outcome::FailsAtMinimum | Outcome::Unstable { .. } | Outcome::NetworkLimited { .. } => {
             (None, false)

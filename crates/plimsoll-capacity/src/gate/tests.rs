@@ -185,6 +185,7 @@ fn load_summary() -> Summary {
 
 fn search(outcome: Outcome, lower: f64, upper: f64, safe: Option<f64>) -> Summary {
     let tip = TippingPoint {
+        safe_missing: None,
         met: None,
         regimes: Vec::new(),
         outlook: None,

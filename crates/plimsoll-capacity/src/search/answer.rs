@@ -206,6 +206,7 @@ pub(super) fn answer(
     });
     let spread = fit.map(|fit| fit.posterior.spread());
     TippingPoint {
+        safe_missing: None,
         met: observed.map(|observed| observed.met),
         regimes: fit.filter(|_| is_interval).map(regimes).unwrap_or_default(),
         outlook: None,

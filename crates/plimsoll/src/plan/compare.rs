@@ -29,10 +29,11 @@ const LOAD_ROUNDS_DEFAULT: u32 = 12;
 /// What the rounds' bound is in the flags, too.
 const ROUNDS_MAX: usize = 200;
 /// Flags of a search that a comparison has no use for.
-const OF_SEARCHES: [&str; 8] = [
+const OF_SEARCHES: [&str; 9] = [
     "--slo",
     "--deadline",
     "--mode",
+    "--budget",
     "--probe-timeouts",
     "--min",
     "--max",

@@ -9,21 +9,22 @@ use plimsoll_model::{Nanos, Rate};
 
 use crate::terminal::findings;
 use crate::terminal::layout::{Page, Tone, clean, counted, span};
+use crate::time_text::rounded;
 
 /// What stands before the interval.
 pub(super) const LEAD: &str = "Tipping point:";
 
-/// Whether it was cut short, and the answer.
+/// The answer, and whether the search was cut short.
 pub(super) fn top(
     page: &mut Page<'_>,
     summary: &Summary,
     (tone, lead, text): (Tone, &str, String),
 ) -> io::Result<()> {
+    page.hanging(tone, lead, &text)?;
     if summary.partial {
         let text = "The search was cut short; all figures cover the time until then.";
         page.hanging(Tone::Warn, "PARTIAL", text)?;
     }
-    page.hanging(tone, lead, &text)?;
     page.blank()
 }
 
@@ -43,7 +44,10 @@ pub(super) fn search_entry(page: &mut Page<'_>, find: &FindSummary, unit: &str) 
     };
     let mut items = vec![
         format!("axis {}", find.axis.name()),
-        format!("mode {}", find.mode.name()),
+        match find.budget_s.map(Nanos::from_secs_f64) {
+            Some(budget) => format!("budget {} (mode {})", rounded(budget), find.mode.name()),
+            None => format!("mode {}", find.mode.name()),
+        },
         format!("{} judged{invalid}", counted(find.trials.into(), unit)),
     ];
     let longer = if is_confirmed(find) { "confirmed" } else { "longer trials" };
