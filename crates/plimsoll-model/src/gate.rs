@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::trial::Unsettled;
 use crate::units::ParseError;
 
 /// A figure that two runs can be compared by.
@@ -196,7 +197,7 @@ pub enum Side {
 }
 
 /// Why two runs cannot be compared.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Incomparable {
     /// A setting without which the figures are not of the same thing.
     Differs {
@@ -225,8 +226,8 @@ pub enum Incomparable {
     Unsettled {
         /// Which one.
         side: Side,
-        /// What was seen.
-        why: String,
+        /// What the interval lacks.
+        why: Unsettled,
     },
 }
 

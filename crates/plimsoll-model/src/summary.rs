@@ -15,7 +15,10 @@ use crate::rfc9411::Rfc9411Summary;
 use crate::search::{Axis, Mode};
 use crate::sizing::SizingSummary;
 use crate::tally::{PingCounts, StreamCounts, Tally};
-use crate::trial::{Check, Confirmations, Outcome, Recovery, SloFound, TippingPoint, Verdict};
+use crate::trial::{
+    Check, Confirmations, Met, Outcome, Recovery, Regime, SafeMissing, SloFound, TippingPoint,
+    Verdict,
+};
 use crate::{Histogram, Nanos, Rate};
 
 /// The value of `schema`.
@@ -366,6 +369,15 @@ pub struct FindSummary {
     /// The load of which it is 90 % sure that 9 of 10 loads with random arrivals meet the SLO.
     #[serde(default)]
     pub safe: Option<f64>,
+    /// Why there is no safe load, where one was looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub safe_missing: Option<SafeMissing>,
+    /// How long `lower` met the SLO.
+    #[serde(default)]
+    pub met: Option<MetSummary>,
+    /// The speeds at which the server ran, the slowest first; empty where there was one.
+    #[serde(default)]
+    pub regimes: Vec<Regime>,
     /// How much the capacity differs from trial to trial, relative.
     #[serde(default)]
     pub spread: Option<f64>,
@@ -388,6 +400,22 @@ pub struct FindSummary {
     /// Only on the axis `connections`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<ConnectionsFound>,
+}
+
+/// How long the lower bound met the SLO.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Summary")]
+pub struct MetSummary {
+    /// Trials at the load, all of which met it.
+    pub trials: u32,
+    /// The longest of them.
+    pub longest_s: f64,
+}
+
+impl From<Met> for MetSummary {
+    fn from(met: Met) -> Self {
+        Self { trials: met.trials, longest_s: met.longest.as_secs_f64() }
+    }
 }
 
 /// Whether the SUT recovered after an overload; the duration is beside it.
@@ -447,6 +475,9 @@ impl FindSummary {
             noise: tipping.noise,
             confidence: tipping.confidence,
             safe: tipping.safe.map(Rate::get),
+            safe_missing: tipping.safe_missing.clone(),
+            met: tipping.met.map(MetSummary::from),
+            regimes: tipping.regimes.clone(),
             spread: tipping.spread,
             drift_per_min: tipping.drift_per_min,
             recovers,

@@ -341,6 +341,26 @@ pub struct Regime {
     pub upper: Option<Rate>,
 }
 
+/// Why no safe load is stated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "reason")]
+pub enum SafeMissing {
+    /// The budget left no time for trials with random arrivals.
+    NoTime,
+    /// No trial with random arrivals met the SLO.
+    NoneMet {
+        /// The number of these trials.
+        trials: u32,
+        /// The lowest load of them.
+        lowest: Rate,
+    },
+    /// Trials with random arrivals met the SLO, but they do not count.
+    SetAside {
+        /// What speaks against them.
+        why: Unsettled,
+    },
+}
+
 /// What more time would buy, while a search runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outlook {
@@ -370,6 +390,9 @@ pub struct TippingPoint {
     /// random arrivals.
     #[serde(default)]
     pub safe: Option<Rate>,
+    /// Why `safe` is `None`; `None` if there is a safe load, or if the search did not look for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub safe_missing: Option<SafeMissing>,
     /// How long `lower` met the SLO, where trials were made at it.
     #[serde(default)]
     pub met: Option<Met>,
@@ -424,6 +447,12 @@ pub struct SloFound {
     pub upper: Option<Rate>,
     pub confidence: Option<f64>,
     pub safe: Option<Rate>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub safe_missing: Option<SafeMissing>,
+    #[serde(default)]
+    pub met: Option<Met>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub regimes: Vec<Regime>,
     pub confirmed: Option<Rate>,
     pub confirmations: Confirmations,
 }
@@ -438,6 +467,9 @@ impl SloFound {
             upper: found.upper,
             confidence: found.confidence,
             safe: found.safe,
+            safe_missing: found.safe_missing.clone(),
+            met: found.met,
+            regimes: found.regimes.clone(),
             confirmed: found.confirmed,
             confirmations: found.confirmations,
         }

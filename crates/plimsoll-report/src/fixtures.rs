@@ -505,6 +505,7 @@ pub(crate) fn trials() -> Vec<TrialRecord> {
 
 pub(crate) fn tipping_point() -> TippingPoint {
     TippingPoint {
+        safe_missing: None,
         met: None,
         regimes: Vec::new(),
         outlook: None,
@@ -608,6 +609,7 @@ pub(crate) fn find_generator_limited() -> (Summary, Vec<TrialRecord>) {
         trial(4, Phase::Expand, 32_000, 5, Verdict::Invalid),
     ];
     let tip = TippingPoint {
+        safe_missing: None,
         met: None,
         regimes: Vec::new(),
         outlook: None,
@@ -641,6 +643,7 @@ pub(crate) fn find_fails_at_minimum() -> (Summary, Vec<TrialRecord>) {
     first.judgement.loss_ratio = tally.bad() as f64 / tally.scheduled as f64;
     let trials = vec![first];
     let tip = TippingPoint {
+        safe_missing: None,
         met: None,
         regimes: Vec::new(),
         outlook: None,
@@ -682,6 +685,7 @@ pub(crate) fn find_refused() -> (Summary, Vec<TrialRecord>) {
 pub(crate) fn find_unfinished() -> (Summary, Vec<TrialRecord>) {
     let trials: Vec<_> = trials().into_iter().take(4).collect();
     let tip = TippingPoint {
+        safe_missing: None,
         met: None,
         regimes: Vec::new(),
         outlook: None,

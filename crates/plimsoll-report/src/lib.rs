@@ -17,6 +17,7 @@ pub mod settings;
 pub mod terminal;
 pub mod time_text;
 pub mod tui;
+mod unsettled;
 pub mod view;
 pub mod watch;
 mod whole_file;

@@ -12,7 +12,7 @@ use plimsoll_model::units::grouped;
 use plimsoll_model::{Histogram, Nanos, Rate};
 
 use crate::terminal::layout::{clean, ms_text, percent};
-use crate::terminal::{level_line, plateau_line, render_trial_line};
+use crate::terminal::{level_line, plateau_line, render_answer_line, render_trial_line};
 
 pub(crate) mod holding;
 
@@ -147,6 +147,7 @@ impl State {
                 self.started_at = None;
                 Some(render_trial_line(record))
             }
+            Event::Answer(answer) => Some(render_answer_line(answer)),
             Event::BlockStarted(block) => {
                 self.block = Some(*block);
                 None

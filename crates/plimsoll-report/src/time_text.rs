@@ -2,6 +2,8 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use plimsoll_model::Nanos;
+
 /// 9999-12-31T23:59:59Z, the last instant that RFC 3339 can name.
 const LAST_S: u64 = 253_402_300_799;
 
@@ -27,6 +29,22 @@ pub fn unix_seconds(text: &str) -> Option<u64> {
     Some(instant.duration_since(UNIX_EPOCH).ok()?.as_secs())
 }
 
+/// A span to the second, or to the minute from an hour on: `45 s`, `3 m 30 s`, `1 h 30 m`. Below ten
+/// seconds as [`Nanos`] shows it.
+pub fn rounded(span: Nanos) -> String {
+    let seconds = span.as_secs_f64().round() as u64;
+    let two = |most: u64, large: &str, least: u64, small: &str| match least {
+        0 => format!("{most} {large}"),
+        least => format!("{most} {large} {least} {small}"),
+    };
+    match seconds {
+        0..10 => span.to_string(),
+        10..=60 => format!("{seconds} s"),
+        61..3_600 => two(seconds / 60, "m", seconds % 60, "s"),
+        _ => two(seconds / 3_600, "h", seconds % 3_600 / 60, "m"),
+    }
+}
+
 /// For directory names, sorts by time: `20261121T021530Z`.
 pub fn compact(unix_s: u64) -> String {
     rfc3339(unix_s).replace(['-', ':'], "")
@@ -35,6 +53,21 @@ pub fn compact(unix_s: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spans_have_at_most_two_units() {
+        for (seconds, text) in [
+            (0.5, "500 ms"),
+            (15.0, "15 s"),
+            (60.0, "60 s"),
+            (70.0, "1 m 10 s"),
+            (210.0, "3 m 30 s"),
+            (5_400.0, "1 h 30 m"),
+            (86_400.0, "24 h"),
+        ] {
+            assert_eq!(rounded(Nanos::from_secs_f64(seconds)), text);
+        }
+    }
 
     #[test]
     fn known_instants() {

@@ -176,6 +176,7 @@ impl ConnectionSearch {
         let rate = |connections: Option<u64>| Rate::per_second(connections? as f64);
         let unfinished = Outcome::Unfinished { why: "interrupted".to_owned() };
         TippingPoint {
+            safe_missing: None,
             met: None,
             regimes: Vec::new(),
             outlook: None,

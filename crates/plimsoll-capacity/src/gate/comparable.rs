@@ -103,7 +103,7 @@ fn is_measured(side: Side, metric: GateMetric, summary: &Summary) -> Result<(), 
         return Err(Incomparable::NoInterval { side, metric, why: "it was cut short" });
     }
     match summary.find.as_ref().map(|find| &find.outcome) {
-        Some(Outcome::Unstable { why } | Outcome::Undecided { why }) => {
+        Some(Outcome::Unstable { why } | Outcome::Undecided { why } | Outcome::Bounds { why }) => {
             Err(Incomparable::Unsettled { side, why: why.clone() })
         }
         Some(Outcome::NotReached { .. }) => {

@@ -8,7 +8,7 @@ use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary, MemoryReading, Platea
 use plimsoll_model::search::{Axis, Mode};
 use plimsoll_model::summary::{FindHead, FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Confirmations, Outcome, TippingPoint, Verdict};
+use plimsoll_model::trial::{Confirmations, Outcome, TippingPoint, Unsettled, Verdict};
 use plimsoll_model::{ErrorClass, Nanos, Rate};
 
 use super::{GateRun, SecondRecord, Seconds, judge};
@@ -185,6 +185,7 @@ fn load_summary() -> Summary {
 
 fn search(outcome: Outcome, lower: f64, upper: f64, safe: Option<f64>) -> Summary {
     let tip = TippingPoint {
+        safe_missing: None,
         met: None,
         regimes: Vec::new(),
         outlook: None,
@@ -263,13 +264,13 @@ fn a_server_that_fails_at_the_lowest_load_fails_the_gate() {
 #[test]
 fn searches_without_an_interval_are_refused() {
     let before = regular(1_000.0, 1_050.0, 950.0);
-    let why = || "contradiction".to_owned();
+    let why = || Unsettled::Contradiction { sds: 5.0 };
     let invalid =
         |outcome| Summary { verdict: Verdict::Invalid, ..search(outcome, 1.0, 2.0, None) };
     let unsettled = invalid(Outcome::Unstable { why: why() });
     let refused = of_runs("tipping-point<-5%", &before, &unsettled);
     assert_eq!(refused, Err(Incomparable::Unsettled { side: Side::Run, why: why() }));
-    let limited = invalid(Outcome::GeneratorLimited { why: why() });
+    let limited = invalid(Outcome::GeneratorLimited { why: "send-lag".to_owned() });
     let refused = of_runs("tipping-point<-5%", &limited, &before);
     assert_eq!(refused, Err(Incomparable::Invalid { side: Side::Baseline }));
     let mut unsure = before.clone();

@@ -25,8 +25,8 @@ fn times(further: usize) -> f64 {
 #[derive(Clone, Debug)]
 pub struct GoalSearch {
     searches: Vec<RateSearch>,
-    /// What those that have ended found.
-    found: Vec<TippingPoint>,
+    /// How many of them have ended.
+    ended: usize,
     /// Trials judged GOOD or BAD by the first objective, and INVALID ones.
     judged: u32,
     invalid: u32,
@@ -45,7 +45,7 @@ impl GoalSearch {
             RateSearch::new(settings, slo)
         };
         let slos = std::iter::once(slo).chain(further).enumerate();
-        Self { searches: slos.map(with_budget).collect(), found: Vec::new(), judged: 0, invalid: 0 }
+        Self { searches: slos.map(with_budget).collect(), ended: 0, judged: 0, invalid: 0 }
     }
 
     /// The most time of all trials, and of the rests between them, with so many further objectives.
@@ -55,17 +55,17 @@ impl GoalSearch {
 
     /// The one that asks for trials; the last one when all have ended.
     fn active(&self) -> &RateSearch {
-        let index = self.found.len().min(self.searches.len() - 1);
+        let index = self.ended.min(self.searches.len() - 1);
         &self.searches[index]
     }
 
     /// What to do next; the same answer until a result or a stop is handled.
     pub fn next_step(&mut self) -> Step {
-        while let Some(search) = self.searches.get_mut(self.found.len()) {
+        while let Some(search) = self.searches.get_mut(self.ended) {
             match search.next_step() {
-                Step::Done(found) => {
-                    self.found.push(found);
-                    if let Some(next) = self.searches.get_mut(self.found.len()) {
+                Step::Done(_) => {
+                    self.ended += 1;
+                    if let Some(next) = self.searches.get_mut(self.ended) {
                         next.begin_from_evidence();
                     }
                 }
@@ -78,7 +78,7 @@ impl GoalSearch {
     /// Judges the trial that was asked for, and learns from it. The record has the verdict by the first
     /// objective, and the verdicts by the others.
     pub fn handle_result(&mut self, measurement: TrialMeasurement) -> TrialRecord {
-        let active = self.found.len();
+        let active = self.ended;
         let judgements: Vec<_> =
             self.searches.iter().map(|search| search.judge(&measurement)).collect();
         let further = judgements.iter().skip(1).map(|judgement| judgement.verdict).collect();
@@ -101,9 +101,9 @@ impl GoalSearch {
 
     /// Ends the search with what was reached.
     pub fn handle_stop(&mut self, why: &str) -> TippingPoint {
-        while let Some(search) = self.searches.get_mut(self.found.len()) {
-            let found = search.handle_stop(why.to_owned());
-            self.found.push(found);
+        while let Some(search) = self.searches.get_mut(self.ended) {
+            search.handle_stop(why.to_owned());
+            self.ended += 1;
         }
         self.answer()
     }
@@ -126,19 +126,21 @@ impl GoalSearch {
         }
     }
 
-    /// What was found for the first objective, with all of them beside it.
-    fn answer(&self) -> TippingPoint {
-        let each = self.searches.iter().zip(&self.found);
-        let goals = match self.found.len() {
-            0 | 1 => Vec::new(),
-            _ => each.map(|(of, found)| SloFound::new(of.slo().to_string(), found)).collect(),
+    /// The best answer for the first objective by the evidence so far, with all of them beside it.
+    pub fn answer(&self) -> TippingPoint {
+        let mut found: Vec<TippingPoint> = self.searches.iter().map(RateSearch::answer).collect();
+        let each = || self.searches.iter().map(RateSearch::slo).zip(&found);
+        let goals = match found.len() {
+            1 => Vec::new(),
+            _ => each().map(|(slo, found)| SloFound::new(slo.to_string(), found)).collect(),
         };
-        let mut answer = self.found[0].clone();
+        let notes: Vec<String> = each()
+            .skip(1)
+            .flat_map(|(slo, found)| found.notes.iter().map(move |note| format!("{slo}: {note}")))
+            .collect();
+        let mut answer = found.swap_remove(0);
         (answer.trials, answer.invalid_trials) = (self.judged, self.invalid);
-        for (of, found) in self.searches.iter().zip(&self.found).skip(1) {
-            let slo = of.slo();
-            answer.notes.extend(found.notes.iter().map(|note| format!("{slo}: {note}")));
-        }
+        answer.notes.extend(notes);
         TippingPoint { goals, ..answer }
     }
 }

@@ -19,6 +19,16 @@ impl Grid {
         Self { lowest, cells_per_doubling: (2f64.ln() / (1.0 + width_max).ln()).ceil() }
     }
 
+    /// The same cells from another lowest load on.
+    pub(crate) const fn from(&self, lowest: f64) -> Self {
+        Self { lowest, ..*self }
+    }
+
+    /// The load that the grid starts at, operations per second.
+    pub(crate) const fn lowest(&self) -> f64 {
+        self.lowest
+    }
+
     fn position(&self, rate: f64) -> f64 {
         (rate / self.lowest).log2() * self.cells_per_doubling
     }

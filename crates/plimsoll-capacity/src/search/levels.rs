@@ -2,12 +2,14 @@
 //! level it is at now. Trials from before a change are not averaged with those after it; a level
 //! that the server returned to is one level with what it was before.
 
-use plimsoll_model::Rate;
+use plimsoll_model::trial::LevelChange;
+use plimsoll_model::{Nanos, Rate};
 
 use crate::median::median_of;
 
 use super::change::{Change, Reading, change};
-use super::trials::{Role, Trial, Trials};
+use super::evidence::Evidence;
+use super::trials::{Role, Trial};
 
 /// Levels that differ by less are one, logarithmic.
 const SAME: f64 = 0.04;
@@ -39,9 +41,14 @@ impl Levels {
     }
 
     /// Looks at the readings at `anchor` since the last change; whether one more is needed at once.
-    pub(crate) fn observe(&mut self, trials: &Trials, anchor: f64, spreads: &[(f64, f64)]) -> bool {
+    pub(crate) fn observe(
+        &mut self,
+        evidence: &Evidence,
+        anchor: f64,
+        spreads: &[(f64, f64)],
+    ) -> bool {
         let last = self.last();
-        let readings: Vec<Reading> = trials
+        let readings: Vec<Reading> = evidence
             .all()
             .filter(|t| t.load == anchor && (last.from_s..last.to_s).contains(&t.at_s))
             .filter_map(reading)
@@ -61,75 +68,77 @@ impl Levels {
     }
 
     /// What a level carries in overload.
-    fn carries(level: Level, trials: &Trials) -> Option<f64> {
+    fn carries(level: Level, evidence: &Evidence) -> Option<f64> {
         let at_level = |t: &&Trial| (level.from_s..level.to_s).contains(&t.at_s);
-        let saturated = trials.all().filter(at_level).filter(|t| t.saturated().is_some());
+        let saturated = evidence.all().filter(at_level).filter(|t| t.saturated().is_some());
         median_of(saturated.filter_map(reading).map(|reading| reading.y))
     }
 
-    fn is_same(&self, level: Level, trials: &Trials) -> bool {
+    fn is_same(&self, level: Level, evidence: &Evidence) -> bool {
         if level == self.last() {
             return true;
         }
-        match (Self::carries(level, trials), Self::carries(self.last(), trials)) {
+        match (Self::carries(level, evidence), Self::carries(self.last(), evidence)) {
             (Some(then), Some(now)) => (then - now).abs() < SAME,
             _ => false,
         }
     }
 
     /// The trials at the level where the server is now.
-    pub(crate) fn current(&self, trials: &Trials) -> Vec<Trial> {
+    pub(crate) fn current(&self, evidence: &Evidence) -> Vec<Trial> {
         let same: Vec<Level> =
-            self.0.iter().copied().filter(|level| self.is_same(*level, trials)).collect();
+            self.0.iter().copied().filter(|level| self.is_same(*level, evidence)).collect();
         let is_current = |t: &&Trial| same.iter().any(|l| (l.from_s..l.to_s).contains(&t.at_s));
-        trials.all().filter(is_current).copied().collect()
+        evidence.all().filter(is_current).copied().collect()
     }
 
-    /// What to say of a capacity that is at another level than at first, or was at many.
-    pub(crate) fn unsteady(&self, trials: &Trials) -> Option<String> {
-        let settled = self.0.len() == 1 || (self.0.len() <= 3 && self.is_same(self.0[0], trials));
-        if settled || self.rose(trials) { None } else { self.told(trials) }
+    /// The changes of a capacity that is at another level than at first, or was at many; `None` if it is
+    /// steady.
+    pub(crate) fn unsteady(&self, evidence: &Evidence) -> Option<Vec<LevelChange>> {
+        let settled = self.0.len() == 1 || (self.0.len() <= 3 && self.is_same(self.0[0], evidence));
+        (!settled && !self.rose(evidence)).then(|| self.changes(evidence))
     }
 
     /// The capacity only rose, and has stayed since: the server had to warm up, or somebody left.
-    fn rose(&self, trials: &Trials) -> bool {
-        let carries = |level: &Level| Self::carries(*level, trials);
+    fn rose(&self, evidence: &Evidence) -> bool {
+        let carries = |level: &Level| Self::carries(*level, evidence);
         let is_rise = |pair: &[Level]| {
             carries(&pair[0]).zip(carries(&pair[1])).is_some_and(|(before, after)| before < after)
         };
         let last = self.last();
-        let at_level = trials.all().filter(|t| (last.from_s..last.to_s).contains(&t.at_s));
+        let at_level = evidence.all().filter(|t| (last.from_s..last.to_s).contains(&t.at_s));
         self.0.windows(2).all(is_rise) && at_level.filter_map(reading).count() >= STAYED
     }
 
+    /// Every change, in the order of time.
+    fn changes(&self, evidence: &Evidence) -> Vec<LevelChange> {
+        let instant = |s: f64| Nanos::from_secs_f64(s.max(0.0));
+        let rate = |level| Self::carries(level, evidence).and_then(|y| Rate::per_second(y.exp()));
+        let change = |pair: &[Level]| LevelChange {
+            after: instant(pair[0].to_s),
+            before: instant(pair[1].from_s),
+            from: rate(pair[0]),
+            to: rate(pair[1]),
+        };
+        self.0.windows(2).map(change).collect()
+    }
+
     /// Every change, in words; `None` where there was none.
-    pub(crate) fn told(&self, trials: &Trials) -> Option<String> {
-        let changes: Vec<String> = self
-            .0
-            .windows(2)
-            .map(|pair| {
-                let [before, after] = [0, 1].map(|i| Self::carries(pair[i], trials));
-                let minutes = |s: f64| format!("{:.1}", s / 60.0);
-                let when = format!(
-                    "between minute {} and {}",
-                    minutes(pair[0].to_s),
-                    minutes(pair[1].from_s)
-                );
-                match (before, after) {
-                    (Some(before), Some(after)) => {
-                        let rate = |y: f64| Rate::per_second(y.exp()).unwrap_or_default();
-                        let word = if after < before { "fell" } else { "rose" };
-                        format!(
-                            "{word} {:.0} % {when} ({} to {} in overload)",
-                            ((after - before).exp() - 1.0).abs() * 100.0,
-                            rate(before),
-                            rate(after)
-                        )
-                    }
-                    _ => format!("rose {when}"),
+    pub(crate) fn told(&self, evidence: &Evidence) -> Option<String> {
+        let words = |change: &LevelChange| {
+            let minutes = |at: Nanos| format!("{:.1}", at.as_secs_f64() / 60.0);
+            let when =
+                format!("between minute {} and {}", minutes(change.after), minutes(change.before));
+            match (change.from, change.to) {
+                (Some(from), Some(to)) => {
+                    let word = if to < from { "fell" } else { "rose" };
+                    let percent = (to.get() / from.get() - 1.0).abs() * 100.0;
+                    format!("{word} {percent:.0} % {when} ({from} to {to} in overload)")
                 }
-            })
-            .collect();
+                _ => format!("rose {when}"),
+            }
+        };
+        let changes: Vec<String> = self.changes(evidence).iter().map(words).collect();
         (!changes.is_empty()).then(|| format!("capacity {}", changes.join(", then ")))
     }
 }
@@ -148,10 +157,10 @@ mod tests {
     const ANCHOR: f64 = 2_000.0;
 
     /// Overloads at one load, a minute apart, that carried so much; the levels that they show.
-    fn levels(carried: &[f64]) -> (Levels, Trials) {
-        let (mut levels, mut trials) = (Levels::default(), Trials::default());
+    fn levels_of(carried: &[f64]) -> (Levels, Evidence) {
+        let (mut levels, mut evidence) = (Levels::default(), Evidence::default());
         for (index, carried) in carried.iter().enumerate() {
-            trials.add(Trial {
+            evidence.append(Trial {
                 load: ANCHOR,
                 good: false,
                 at_s: 60.0 * index as f64,
@@ -164,25 +173,30 @@ mod tests {
                 role: Role::Sentinel,
                 seen: Seen::default(),
             });
-            levels.observe(&trials, ANCHOR, &[(0.002, 0.5), (0.01, 0.5)]);
+            levels.observe(&evidence, ANCHOR, &[(0.002, 0.5), (0.01, 0.5)]);
         }
-        (levels, trials)
+        (levels, evidence)
     }
 
-    fn unsteady(carried: &[f64]) -> Option<String> {
-        let (levels, trials) = levels(carried);
-        levels.unsteady(&trials)
+    fn unsteady(carried: &[f64]) -> Option<Vec<LevelChange>> {
+        let (levels, evidence) = levels_of(carried);
+        levels.unsteady(&evidence)
     }
 
     #[test]
     fn a_capacity_that_rose_and_stayed_is_the_servers_and_one_that_fell_is_not() {
         assert_eq!(unsteady(&[1_000.0, 1_001.0, 999.0]), None);
-        let rose = unsteady(&[700.0, 701.0, 1_000.0, 1_001.0]).expect("not for long enough");
-        assert!(rose.contains("rose 43 % between minute 1.0 and 2.0"), "{rose}");
+        let (levels, evidence) = levels_of(&[700.0, 701.0, 1_000.0, 1_001.0]);
+        let rose = levels.unsteady(&evidence).expect("not for long enough");
+        assert_eq!(rose.len(), 1);
+        assert_eq!(rose[0].before, Nanos::from_secs(120));
+        assert!(rose[0].from < rose[0].to, "{rose:?}");
+        let text = levels.told(&evidence).expect("a change");
+        assert!(text.contains("rose 43 % between minute 1.0 and 2.0"), "{text}");
         let warm = [700.0, 701.0, 1_000.0, 1_001.0, 1_000.0];
         assert_eq!(unsteady(&warm), None);
-        let (levels, trials) = levels(&warm);
-        let current: Vec<f64> = levels.current(&trials).iter().map(|trial| trial.at_s).collect();
+        let (levels, evidence) = levels_of(&warm);
+        let current: Vec<f64> = levels.current(&evidence).iter().map(|trial| trial.at_s).collect();
         assert_eq!(current, [120.0, 180.0, 240.0], "those before are measured again");
         assert!(unsteady(&[1_000.0, 1_001.0, 700.0, 701.0, 700.0]).is_some());
         let back = [1_000.0, 1_001.0, 700.0, 701.0, 1_000.0, 1_001.0];

@@ -60,16 +60,16 @@ struct VerdictAt {
     bad: u32,
 }
 
-/// All that is known, as seen from one instant.
+/// The verdicts and readings that a posterior is made of, as seen from one instant.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Evidence {
+pub(crate) struct Sample {
     verdicts: Vec<VerdictAt>,
     /// Logarithms of the goodput under deep overload, and what each may be off by itself.
     pub(crate) readings: Vec<f64>,
     pub(crate) reading_sd: f64,
 }
 
-impl Evidence {
+impl Sample {
     /// One more trial, at the logarithm `x` of its load.
     pub(crate) fn add(&mut self, x: f64, good: bool) {
         let index = self.verdicts.iter().position(|at| (at.x - x).abs() < 1e-9);
@@ -202,12 +202,12 @@ struct Row {
 }
 
 impl Row {
-    fn new(evidence: &Evidence, index: usize, step: f64, middle: f64) -> Self {
+    fn new(sample: &Sample, index: usize, step: f64, middle: f64) -> Self {
         // A spread below the grid's spacing cannot be told from none.
         let sd = sd_at(index).hypot(0.3 * step);
         let slope = LOGISTIC / sd;
         let far = |at: &VerdictAt| (slope * (at.x - middle)).clamp(-FAR, FAR).exp();
-        let loads = evidence.verdicts.iter().map(far).collect();
+        let loads = sample.verdicts.iter().map(far).collect();
         Self { index, sd, slope, priors: LAPSES.map(|(_, prior)| log_prior(index, prior)), loads }
     }
 
@@ -243,7 +243,7 @@ impl Row {
 /// Every point of a grid of centres, with its logarithmic weights; a coarse one looks at one share of
 /// lapses and at every other spread.
 fn lay_out(
-    evidence: &Evidence,
+    sample: &Sample,
     readings: &Readings,
     from: f64,
     step: f64,
@@ -252,9 +252,9 @@ fn lay_out(
     let middle = from + 0.5 * CENTERS as f64 * step;
     let rows: Vec<Row> = (0..SDS)
         .step_by(if is_coarse { 2 } else { 1 })
-        .map(|index| Row::new(evidence, index, step, middle))
+        .map(|index| Row::new(sample, index, step, middle))
         .collect();
-    let verdicts = &evidence.verdicts[..];
+    let verdicts = &sample.verdicts[..];
     let mut points = Vec::with_capacity(CENTERS * rows.len());
     for center in 0..CENTERS {
         let mu = from + (center as f64 + 0.5) * step;
@@ -277,15 +277,15 @@ fn lay_out(
 }
 
 impl Posterior {
-    /// Of the evidence, which holds at least one verdict.
-    pub(crate) fn of(evidence: &Evidence) -> Option<Self> {
-        let loads = || evidence.verdicts.iter().map(|at| at.x);
+    /// The posterior of a sample; `None` without a verdict in it.
+    pub(crate) fn of(sample: &Sample) -> Option<Self> {
+        let loads = || sample.verdicts.iter().map(|at| at.x);
         let mut from = loads().reduce(f64::min)? - BEYOND;
         let mut to = loads().reduce(f64::max)? + BEYOND;
-        let readings = Readings::of(&evidence.readings, evidence.reading_sd);
+        let readings = Readings::of(&sample.readings, sample.reading_sd);
         for _ in 0..PASSES_MAX {
             let step = (to - from) / CENTERS as f64;
-            let coarse = lay_out(evidence, &readings, from, step, true);
+            let coarse = lay_out(sample, &readings, from, step, true);
             let (low, high) = Self::normalised(coarse, from, step).hull()?;
             let (low, high) = (from + (low - 1.0) * step, from + (high + 2.0) * step);
             if high - low > 0.6 * (to - from) {
@@ -294,7 +294,7 @@ impl Posterior {
             (from, to) = (low, high);
         }
         let step = (to - from) / CENTERS as f64;
-        Some(Self::normalised(lay_out(evidence, &readings, from, step, false), from, step))
+        Some(Self::normalised(lay_out(sample, &readings, from, step, false), from, step))
     }
 
     fn normalised(mut points: Vec<Point>, from: f64, step: f64) -> Self {
@@ -363,9 +363,9 @@ impl Posterior {
 
     /// By how many standard deviations the verdicts are less likely than this posterior expects of
     /// verdicts at the same loads.
-    pub(crate) fn surprise(&self, evidence: &Evidence) -> f64 {
+    pub(crate) fn surprise(&self, sample: &Sample) -> f64 {
         let (mut off, mut variance) = (0.0, 0.0);
-        for at in &evidence.verdicts {
+        for at in &sample.verdicts {
             let p = self.predicts_good(at.x).clamp(1e-6, 1.0 - 1e-6);
             let n = f64::from(at.good + at.bad);
             let told = f64::from(at.good) * p.ln() + f64::from(at.bad) * (1.0 - p).ln();
@@ -456,15 +456,15 @@ mod tests {
 
     #[test]
     fn factors_and_products_give_the_likelihood_of_the_model() {
-        let mut evidence = Evidence::default();
+        let mut sample = Sample::default();
         // Also far beyond the grid, and more verdicts than a product has digits for.
         for (x, good, bad) in
             [(0.0, 20, 300), (6.9, 3, 1), (7.0, 1, 1), (7.1, 0, 4), (12.0, 200, 9)]
         {
-            (0..good).for_each(|_| evidence.add(x, true));
-            (0..bad).for_each(|_| evidence.add(x, false));
+            (0..good).for_each(|_| sample.add(x, true));
+            (0..bad).for_each(|_| sample.add(x, false));
         }
-        let points = lay_out(&evidence, &Readings::of(&[], 0.0), 6.5, 0.02, false);
+        let points = lay_out(&sample, &Readings::of(&[], 0.0), 6.5, 0.02, false);
         assert_eq!(points.len(), CENTERS * SDS);
         for point in points {
             for ((lapse, prior), weight) in LAPSES.into_iter().zip(point.weights) {
@@ -472,7 +472,7 @@ mod tests {
                     let p = good_share(normal_share((point.mu - at.x) / point.sd), lapse);
                     f64::from(at.good) * p.ln() + f64::from(at.bad) * (1.0 - p).ln()
                 };
-                let all: f64 = evidence.verdicts.iter().map(verdict).sum();
+                let all: f64 = sample.verdicts.iter().map(verdict).sum();
                 let direct = log_prior(point.index, prior) + all;
                 assert!((weight - direct).abs() < 1e-9 * direct.abs(), "{weight} {direct}");
             }

@@ -1,79 +1,58 @@
 //! The rate search: which load to offer next, and what the answers add up to.
 //!
-//! ```text
-//! qualify -> expand (x2 from below) -> measure, confirm -> overload -> recover -> done
-//!                                        ^---- GOOD, or unlike before ----'
-//! ```
-//!
-//! What the trials add up to is one likelihood (`likelihood`) over those that were made at the
-//! level where the server is now (`levels`).
+//! Trials become [`Evidence`], which is only appended to. The fit (`fit`) and the answer (`answer`) are pure
+//! functions of it; the guards (`guards`) say which of it may be void, and the policy (`policy`) names the
+//! next trial. What the trials add up to is one likelihood (`likelihood`) over those that were made at
+//! the level where the server is now (`levels`).
 //!
 //! A state machine without clock or I/O. It does not run trials and does not retry a failed agent;
 //! it only sees measurements. INVALID trials are repeated, over twice the threads where those can be
 //! had and may help, and never enter a bound.
 
-mod after;
-mod aside;
+mod answer;
 mod change;
+mod contrast;
+mod evidence;
+mod fit;
 mod goals;
 mod grid;
-mod learn;
+mod guards;
 mod levels;
 mod likelihood;
-mod measure;
+mod open;
+mod policy;
 mod rare;
 mod safe;
 mod seen;
 mod settings;
+mod shadow;
 mod silence;
+mod task;
 mod trials;
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
-use plimsoll_model::slo::{Goal, Slo};
-use plimsoll_model::tally::OUTSTANDING_SAMPLE;
+use plimsoll_model::slo::Slo;
 use plimsoll_model::trial::{
     Judgement, Outcome, Phase, TippingPoint, TrialMeasurement, TrialRecord, TrialRequest, Verdict,
 };
 use plimsoll_model::{Nanos, Rate};
 
-use crate::losses::Context;
-use crate::validity::REFERENCE_FAIL;
 use crate::verdict::judge;
 
-use after::{Answer, Recovering};
-use aside::Aside;
-use grid::Grid;
-use learn::CARRIED_WINDOW_MIN;
-use levels::Levels;
-use measure::{Fit, Longer, Sentinel};
-use silence::Silence;
-use trials::Trials;
+use answer::{Known, answer};
+use evidence::{Evidence, Why};
+use fit::{Fit, Fitted, fit};
+use guards::Guards;
+use open::pool;
+use policy::{Policy, Want};
+use rare::Pooled;
+use shadow::Shade;
+use silence::Heard;
+use task::Task;
+use trials::{Role, Trial};
 
 pub use goals::GoalSearch;
 pub use rare::operations_needed;
 pub use settings::{CONFIDENCE, LOWEST_PER_S, Limits, Mode, SearchSettings};
-
-/// BAD trials at one load while expanding that settle it.
-const BAD_MAX: usize = 2;
-/// Loads above this multiple of the first BAD one are never offered: overload can do harm.
-const OVERSHOOT_MAX: f64 = 2.0;
-/// The overload on purpose, relative to the upper bound.
-const OVERLOAD: f64 = 1.2;
-/// How near to a load that the generator cannot make the search looks for a BAD one.
-const CEILING_CELLS: u32 = 2;
-/// Cells of the grid within the narrowest interval of a mode.
-const CELLS_PER_WIDTH: f64 = 4.0;
-/// Growth per step while expanding.
-const GROWTH: f64 = 2.0;
-/// Growth while the SUT's busiest thread uses less than a tenth of its core.
-const GROWTH_FAR: f64 = 4.0;
-const BUSY_FAR: f64 = 0.1;
-/// A trial is ended early only when the goal is missed by so much: what is late is counted by the
-/// agents at their clocks, and the verdict is computed from histograms.
-const ABORT_MARGIN: f64 = 1.25;
-const ABORT_MARGIN_OPS: f64 = 10.0;
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,153 +64,68 @@ pub enum Step {
     Done(TippingPoint),
 }
 
-#[derive(Clone, Debug)]
-enum State {
-    Qualify,
-    Expand {
-        rate: f64,
-    },
-    /// This load was met, and no higher one may be offered.
-    Capped(f64),
-    /// Closing in, and confirming what was found.
-    Measure,
-    /// With the load of the overload.
-    Overload(Answer, f64),
-    Recover(Answer, Recovering),
-    Done(Box<TippingPoint>),
-}
-
-/// What a state wants: a load, why and for how long; or the end.
-enum Want {
-    Trial(Phase, f64, Nanos),
-    Finish(Outcome),
-}
-
 /// A search for the highest rate that meets an objective.
 #[derive(Clone, Debug)]
 pub struct RateSearch {
-    settings: SearchSettings,
-    limits: &'static Limits,
-    slo: Slo,
-    grid: Grid,
-    trials: Trials,
-    levels: Levels,
-    sentinel: Sentinel,
-    longer: Longer,
-    /// The fit to so many trials, so that it is made once for each.
-    known: RefCell<(usize, Option<Rc<Fit>>)>,
-    context: Context,
-    state: State,
+    task: Task,
+    evidence: Evidence,
+    guards: Guards,
+    policy: Policy,
+    fitted: Fitted,
     pending: Option<TrialRequest>,
-    /// Trials asked for.
-    number: u32,
-    judged: u32,
-    invalid: u32,
-    invalid_in_a_row: u32,
-    /// Whether the last INVALID trial may have lacked threads.
-    may_need_threads: bool,
-    /// Over how many times the usual threads the load is spread; more once that was seen to help.
-    split: u32,
-    /// Trials with random arrivals that were asked for and made.
-    safe_made: u32,
-    /// Confirmations that were INVALID.
-    confirmations_invalid: u32,
-    /// Trials far below the interval that were asked for because others had missed the objective there.
-    below_again: u32,
-    /// Whether that load was measured again, because the server carried less ever since.
-    is_retested: bool,
-    /// Share of the operations that were well in the best trial at the lowest load before this one.
-    met_share: Option<f64>,
-    /// The load at which expansion ended.
-    first_bad: f64,
-    /// The lowest load at which only INVALID trials were had while expanding, and why.
-    ceiling: Option<(f64, String)>,
-    aside: Aside,
-    silence: Silence,
-    spent: Nanos,
-    rest: Nanos,
-    notes: Vec<String>,
+    finished: Option<Box<TippingPoint>>,
 }
 
 impl RateSearch {
     /// A search that has not measured anything yet.
     pub fn new(settings: SearchSettings, slo: Slo) -> Self {
-        let limits = settings.mode.limits();
-        let lowest = settings.lowest.get().clamp(1e-3, settings::HIGHEST_PER_S);
-        let lowest = settings.cap.map_or(lowest, |cap| lowest.min(cap.get().max(1e-3)));
-        let mut search = Self {
-            grid: Grid::new(lowest, limits.width_max / CELLS_PER_WIDTH),
-            settings,
-            limits,
-            slo,
-            trials: Trials::default(),
-            levels: Levels::default(),
-            sentinel: Sentinel::default(),
-            longer: Longer::No,
-            known: RefCell::default(),
-            context: Context::default(),
-            state: State::Qualify,
+        let task = Task::new(settings, slo);
+        Self {
+            guards: Guards::new(task.limits),
+            policy: Policy::new(&task),
+            task,
+            evidence: Evidence::default(),
+            fitted: Fitted::default(),
             pending: None,
-            number: 0,
-            judged: 0,
-            invalid: 0,
-            invalid_in_a_row: 0,
-            may_need_threads: false,
-            safe_made: 0,
-            confirmations_invalid: 0,
-            below_again: 0,
-            is_retested: false,
-            met_share: None,
-            first_bad: settings::HIGHEST_PER_S,
-            ceiling: None,
-            split: 1,
-            aside: Aside::new(limits.rest, limits.rest_max),
-            silence: Silence::default(),
-            spent: Nanos::ZERO,
-            rest: Nanos::ZERO,
-            notes: Vec::new(),
-        };
-        search.set_lowest(lowest);
-        search
-    }
-
-    fn set_lowest(&mut self, lowest: f64) {
-        self.settings.lowest = Rate::per_second(lowest).unwrap_or_default();
-        self.grid = Grid::new(lowest, self.limits.width_max / CELLS_PER_WIDTH);
+            finished: None,
+        }
     }
 
     /// The objective that is searched for.
     pub fn slo(&self) -> &Slo {
-        &self.slo
+        &self.task.slo
     }
 
     /// What to do next; the same answer until a result or a stop is handled.
     pub fn next_step(&mut self) -> Step {
-        if let State::Done(tipping) = &self.state {
+        if let Some(tipping) = &self.finished {
             return Step::Done((**tipping).clone());
         }
         if let Some(request) = self.pending {
             return Step::Trial(request);
         }
-        match self.plan() {
+        match self.with_policy(Policy::plan) {
             Want::Finish(outcome) => Step::Done(self.finish(outcome)),
-            Want::Trial(phase, rate, duration) => match self.exhausted(duration) {
-                // The answer stands; what would only describe it is left out.
-                Some(_) if !phase.moves_bounds() => Step::Done(self.finish(Outcome::Regular)),
-                Some(why) => {
-                    let why = format!("{why} ended before both bounds were found");
-                    Step::Done(self.finish(Outcome::Undecided { why }))
+            Want::Trial(phase, rate, duration) => {
+                match self.policy.exhausted(&self.known(), duration) {
+                    // The answer stands; what would only describe it is left out.
+                    Some(_) if !phase.moves_bounds() => Step::Done(self.finish(Outcome::Regular)),
+                    Some(spent) => {
+                        Step::Done(self.finish(Outcome::Undecided { why: spent.into() }))
+                    }
+                    None => {
+                        let request = TrialRequest {
+                            number: self.evidence.made + 1,
+                            phase,
+                            rate: Rate::per_second(rate).unwrap_or_default(),
+                            duration,
+                            split: self.policy.split_wanted(),
+                        };
+                        self.pending = Some(request);
+                        Step::Trial(request)
+                    }
                 }
-                None => {
-                    self.number += 1;
-                    let rate = Rate::per_second(rate).unwrap_or_default();
-                    let split = self.split_wanted();
-                    let request =
-                        TrialRequest { number: self.number, phase, rate, duration, split };
-                    self.pending = Some(request);
-                    Step::Trial(request)
-                }
-            },
+            }
         }
     }
 
@@ -243,7 +137,7 @@ impl RateSearch {
 
     /// The verdict by this search's objective.
     fn judge(&self, measurement: &TrialMeasurement) -> Judgement {
-        judge(measurement, &self.slo, &self.context)
+        judge(measurement, &self.task.slo, self.evidence.context())
     }
 
     /// Learns from the trial that was asked for, which somebody else has judged by other goals.
@@ -256,149 +150,222 @@ impl RateSearch {
         TrialRecord { measurement, judgement, further: Vec::new() }
     }
 
-    /// Learns from the trial that was asked for; whether it is evidence by now.
-    fn learn_result(&mut self, measurement: &TrialMeasurement, judgement: &Judgement) -> bool {
-        let known = self.trials.count();
-        // Only a trial that was asked for teaches: its rate and length are the request's.
-        if let Some(request) = self.pending.take() {
-            // An aborted trial costs what it ran, any other what was planned or a little more.
-            self.spent = self.spent + self.rest + measurement.window;
-            self.safe_made += u32::from(request.phase == Phase::Safe);
-            match judgement.verdict {
-                Verdict::Invalid => self.learn_invalid(&request, judgement),
-                Verdict::Good | Verdict::Bad => self.learn(&request, measurement, judgement),
-            }
-            self.rest = self.rest_after(judgement.verdict);
-        }
-        self.trials.count() > known
-    }
-
     /// Ends the search with the bounds reached, because of an interrupt or a SUT that died.
     pub fn handle_stop(&mut self, why: String) -> TippingPoint {
-        if let State::Done(tipping) = &self.state {
-            return (**tipping).clone();
+        match &self.finished {
+            Some(tipping) => (**tipping).clone(),
+            None => self.finish(Outcome::Unfinished { why }),
         }
-        self.finish(Outcome::Unfinished { why })
+    }
+
+    /// The best answer by the evidence so far; the answer of the search once it has ended.
+    pub fn answer(&self) -> TippingPoint {
+        match &self.finished {
+            Some(tipping) => (**tipping).clone(),
+            None => self.answer_with(|known| self.policy.reached(known)),
+        }
     }
 
     /// How long to rest before the next trial, so that one overload is not felt by the next.
     pub fn rest(&self) -> Nanos {
-        self.rest
+        self.policy.rest()
     }
 
     /// The count of bad operations (late at the strictest deadline, failed or unsent) above which
     /// `request` can only be BAD; `u64::MAX` when no such count exists.
     pub fn abort_bad_ops(&self, request: &TrialRequest) -> u64 {
-        if !request.phase.moves_bounds() {
-            // They are there to be overloaded, and to be looked at until the end.
-            return u64::MAX;
+        self.task.abort_bad_ops(request)
+    }
+
+    /// Whether the server stopped answering and did not come back.
+    pub fn is_sut_gone(&self) -> bool {
+        self.guards.silence.is_over()
+    }
+
+    /// What is known, with the fit if it was made.
+    fn known(&self) -> Known<'_> {
+        let fit = self.fitted.get(&self.evidence);
+        Known { task: &self.task, evidence: &self.evidence, guards: &self.guards, fit }
+    }
+
+    /// Makes the fit to the evidence, unless it is there already.
+    fn update_fit(&mut self) {
+        let levels = &self.guards.levels;
+        self.fitted.update(&self.evidence, levels, &self.task, self.policy.grid());
+    }
+
+    /// The answer for what `reached` says of all that is known.
+    fn answer_with(&self, reached: impl FnOnce(&Known<'_>) -> Outcome) -> TippingPoint {
+        let mut known = self.known();
+        let made: Option<Fit>;
+        if known.fit.is_none() {
+            made = fit(&self.evidence, &self.guards.levels, &self.task, self.policy.grid());
+            known.fit = made.as_ref();
         }
-        let ops = request.rate.get() * request.duration.as_secs_f64();
-        let deadline = self.slo.deadline();
-        // Goals with a longer limit, or on errors alone, cannot be told from that count.
-        let ratio = self
-            .slo
-            .goals
-            .iter()
-            .filter(|goal| matches!(goal, Goal::Latency { limit, .. } if Some(*limit) == deadline))
-            .map(Goal::bad_ratio_max)
-            .min_by(f64::total_cmp);
-        // And what is carried in too short a time says nothing of the capacity.
-        let least = request.rate.get() * CARRIED_WINDOW_MIN.as_secs_f64();
-        let most = |ratio: f64| (ops * ratio * ABORT_MARGIN + ABORT_MARGIN_OPS).max(least) as u64;
-        ratio.map_or(u64::MAX, most)
+        let reached = reached(&known);
+        answer(&known, &self.policy.landmarks(), reached, self.policy.notes())
     }
 
-    fn cap(&self) -> f64 {
-        self.asked_cap().min(self.generator_cap())
+    fn finish(&mut self, outcome: Outcome) -> TippingPoint {
+        let tipping = self.answer_with(|_| outcome);
+        self.pending = None;
+        self.policy.end();
+        self.finished = Some(Box::new(tipping.clone()));
+        tipping
     }
 
-    fn asked_cap(&self) -> f64 {
-        self.settings.cap.map_or(settings::HIGHEST_PER_S, Rate::get)
+    /// Calls the policy with what is known, the fit included if it needs that.
+    fn with_policy<T>(&mut self, call: impl FnOnce(&mut Policy, &Known<'_>) -> T) -> T {
+        if self.policy.needs_fit() {
+            self.update_fit();
+        }
+        let Self { task, evidence, guards, policy, fitted, .. } = self;
+        let fit = fitted.get(evidence);
+        call(policy, &Known { task, evidence, guards, fit })
     }
 
-    /// Above it a missed goal would not speak against the server.
-    fn generator_cap(&self) -> f64 {
-        self.settings.reference.map_or(f64::INFINITY, |alone| alone.get() * REFERENCE_FAIL)
-    }
-
-    /// The SLO is met up to the cap.
-    fn met_at_cap(&self) -> Outcome {
-        if self.generator_cap() < self.asked_cap()
-            && let Some(alone) = self.settings.reference
-        {
-            let share = REFERENCE_FAIL * 100.0;
-            return Outcome::GeneratorLimited {
-                why: format!(
-                    "reference: {share:.0} % of the {alone} that the generator reaches alone"
-                ),
+    /// Learns from the trial that was asked for; returns whether it is evidence by now.
+    fn learn_result(&mut self, measurement: &TrialMeasurement, judgement: &Judgement) -> bool {
+        let known = self.evidence.len();
+        // Only a trial that was asked for teaches: its rate and length are the request's.
+        if let Some(request) = self.pending.take() {
+            self.evidence.count(&request, measurement, self.policy.rest(), judgement.verdict);
+            let end = match judgement.verdict {
+                Verdict::Invalid => self
+                    .with_policy(|policy, known| policy.learn_invalid(known, &request, judgement)),
+                Verdict::Good | Verdict::Bad => {
+                    self.policy.learn_split(&request, measurement);
+                    self.learn_valid(measurement, judgement)
+                }
             };
-        }
-        let cap = match self.settings.cap {
-            Some(cap) => format!("{} ({cap})", self.settings.cap_reason),
-            None => "the highest rate plimsoll offers".to_owned(),
-        };
-        Outcome::NotReached { cap }
-    }
-
-    /// Why no trial of `duration` may be started any more.
-    fn exhausted(&self, duration: Nanos) -> Option<String> {
-        if self.number >= self.settings.trials_max {
-            return Some(format!("the limit of {} trials", self.settings.trials_max));
-        }
-        (self.spent + self.rest + duration > self.settings.budget)
-            .then(|| format!("the time budget of {}", self.settings.budget))
-    }
-
-    fn plan(&mut self) -> Want {
-        if self.silence.is_suspected() {
-            return self.plan_qualify();
-        }
-        match self.state {
-            State::Qualify => self.plan_qualify(),
-            State::Expand { rate } => {
-                let length = self.trial_length(rate, self.limits.initial_trial);
-                Want::Trial(Phase::Expand, rate, length)
+            if let Some(outcome) = end {
+                self.finish(outcome);
             }
-            State::Capped(load) => self.plan_capped(load),
-            State::Measure => self.plan_measure(),
-            State::Overload(_, load) => self.plan_overload(load),
-            State::Recover(answer, _) => self.plan_recover(answer),
-            // next_step answers for a finished search.
-            State::Done(ref tipping) => Want::Finish(tipping.outcome.clone()),
+            self.with_policy(|policy, known| policy.rest_after(known, judgement.verdict));
+        }
+        self.evidence.len() > known
+    }
+
+    /// Learns from a valid trial; the outcome if it ends the search.
+    fn learn_valid(
+        &mut self,
+        measurement: &TrialMeasurement,
+        judgement: &Judgement,
+    ) -> Option<Outcome> {
+        let was_there = self.policy.has_qualified();
+        match self.guards.silence.see(measurement, judgement, was_there) {
+            Heard::Usual => {
+                let end = self.learn_verdict(measurement, judgement);
+                if judgement.verdict == Verdict::Good {
+                    self.guards.silence.remember(self.evidence.leaning_bounds());
+                }
+                end
+            }
+            Heard::Nothing => {
+                self.evidence.set_aside(measurement.request.rate.get(), Why::Silence);
+                None
+            }
+            Heard::Back(first) => self.learn_verdict(&first.0, &first.1),
+            Heard::Gone(why) => Some(Outcome::Unfinished { why }),
         }
     }
 
-    fn plan_qualify(&self) -> Want {
-        let rate = self.settings.lowest.get();
-        // It decides no bound unless all else fails: a coarse sample is enough.
-        let coarse = self.trial_length(rate, self.limits.initial_trial);
-        Want::Trial(Phase::Qualify, rate, coarse.max(self.limits.final_trial))
+    /// Learns what the trial says of its load; the outcome if it ends the search.
+    fn learn_verdict(
+        &mut self,
+        measurement: &TrialMeasurement,
+        judgement: &Judgement,
+    ) -> Option<Outcome> {
+        let request = &measurement.request;
+        let good = judgement.verdict == Verdict::Good;
+        if good {
+            self.evidence.learn_unloaded(&measurement.tally);
+        }
+        if request.phase.moves_bounds() && self.is_shaded(measurement, good) {
+            self.evidence.set_aside(request.rate.get(), Why::Shadow);
+            return None;
+        }
+        self.guards.shadow.handle_verdict(good);
+        let pooled = pool(&self.evidence, &self.task.slo, measurement, judgement);
+        if request.phase != Phase::Recover {
+            self.append(measurement, judgement, pooled);
+        }
+        let good = pooled != Pooled::Missed;
+        self.with_policy(|policy, known| policy.learn(known, measurement, good))
     }
 
-    /// The length of a trial at `rate` that would be `shortest` if nothing asked for more.
-    ///
-    /// Only final trials are stretched all the way for a long deadline: what shorter ones miss of a
-    /// slowly growing queue, the backlog check sees.
-    fn trial_length(&self, rate: f64, shortest: Nanos) -> Nanos {
-        let limits = self.limits;
-        let tail = self.slo.goals.iter().filter_map(|goal| match goal {
-            Goal::Latency { quantile, .. } => Some(limits.tail_ops / (1.0 - quantile)),
-            Goal::Errors { .. } => None,
-        });
-        let tail_span = Nanos::from_secs_f64(tail.fold(0.0, f64::max) / rate);
-        let deadline_s = self.slo.deadline().unwrap_or_default().as_secs_f64();
-        let coarse = shortest < limits.final_trial;
-        let times = if coarse { 5.0 } else { (1.0 / limits.width_max).max(20.0) };
-        let deadline_span = Nanos::from_secs_f64(deadline_s * times);
-        // Coarse trials decide nothing for good: a tenth of the sample is enough.
-        let tail_span = if coarse { Nanos(tail_span.0 / 10) } else { tail_span };
-        let length = shortest
-            .max(tail_span.min(limits.tail_span_max))
-            .max(deadline_span.min(limits.deadline_span_max));
-        let length = self.lengthened(rate, length);
-        // Whole tenths of a second, the spacing of the backlog's samples.
-        Nanos(length.0.div_ceil(OUTSTANDING_SAMPLE.0) * OUTSTANDING_SAMPLE.0)
+    /// Whether the trial is set aside, to be repeated after a longer rest.
+    fn is_shaded(&mut self, measurement: &TrialMeasurement, good: bool) -> bool {
+        let expected = self.expected(measurement.request.rate.get(), false);
+        match self.guards.shadow.see(&self.evidence, measurement, good, expected) {
+            Shade::None => false,
+            Shade::Shaded => true,
+            Shade::Left(rest) => {
+                self.policy.note(format!(
+                    "the server was slow after an overload and well after {rest} of rest; it was \
+                     left alone for so long from then on"
+                ));
+                false
+            }
+        }
+    }
+
+    /// How likely this verdict was, by all trials before it; `None` unless an interval is closed in on.
+    fn expected(&mut self, load: f64, good: bool) -> Option<f64> {
+        if !self.policy.is_measuring() {
+            return None;
+        }
+        self.update_fit();
+        Some(self.fitted.get(&self.evidence)?.expects(load, good))
+    }
+
+    /// Appends the trial to the evidence, and lets the guards look at it.
+    fn append(&mut self, measurement: &TrialMeasurement, judgement: &Judgement, pooled: Pooled) {
+        let at_s = self.evidence.middle_s(measurement.window);
+        let trial = Trial::of(measurement, judgement, &self.task.slo, pooled, at_s);
+        let expected = self.expected(trial.load, trial.good);
+        self.policy.learn_expected(&trial, expected);
+        if self.evidence.append(trial) {
+            self.guards.forget_levels();
+        }
+        if trial.role == Role::Sentinel {
+            let is_wanted = self.guards.see_overload(&self.evidence, self.policy.anchor());
+            self.policy.learn_sentinel(is_wanted);
+        }
+    }
+
+    /// Learns from a trial that the search for another objective has asked for, after `rest`; it may be
+    /// no evidence for reasons that have nothing to do with the objective.
+    fn learn_of_another(
+        &mut self,
+        measurement: &TrialMeasurement,
+        judgement: &Judgement,
+        rest: Nanos,
+        is_evidence: bool,
+    ) {
+        let request = &measurement.request;
+        self.evidence.pass(request.number, rest, measurement.window);
+        self.policy.learn_of_another(measurement, judgement.verdict, self.task.limits.rest);
+        let is_judged =
+            is_evidence && !measurement.aborted && judgement.verdict != Verdict::Invalid;
+        if !is_judged || request.phase == Phase::Recover {
+            return;
+        }
+        if request.phase == Phase::Sentinel {
+            self.policy.set_anchor(request.rate.get());
+        }
+        if judgement.verdict == Verdict::Good {
+            self.evidence.learn_unloaded(&measurement.tally);
+        }
+        let pooled = pool(&self.evidence, &self.task.slo, measurement, judgement);
+        self.append(measurement, judgement, pooled);
+    }
+
+    /// Begins where the trials leave it that other searches have asked for.
+    fn begin_from_evidence(&mut self) {
+        if let Some(outcome) = self.with_policy(Policy::begin_from_evidence) {
+            self.finish(outcome);
+        }
     }
 }
 

@@ -1,32 +1,19 @@
-//! Goals on few operations: errors and high quantiles. Some bad ones among some hundreds say little of
-//! a goal of one in a thousand. A trial that misses such a goal by what may be chance is no verdict;
-//! the trials of its load are pooled until they tell, and those up to the lower bound have to show
-//! that the goal is met.
+//! Counts of bad operations for goals on few of them (errors and high quantiles), and what a count says
+//! of a goal: some bad operations among some hundreds say little of a goal of one in a thousand.
 
 use plimsoll_model::observation::SecondCounts;
 use plimsoll_model::slo::{Goal, Slo};
-use plimsoll_model::trial::{CheckId, Judgement, Level, Outcome, Phase, TrialMeasurement, Verdict};
-use plimsoll_model::{Nanos, Rate};
+use plimsoll_model::trial::{CheckId, Judgement, Level, TrialMeasurement};
 
 use crate::losses::Losses;
-
-use super::measure::Fit;
-use super::trials::FAR_BELOW;
-use super::{RateSearch, Want};
 
 /// A count that is as likely as this, or more, may be chance.
 const CHANCE: f64 = 0.05;
 /// So many bad operations are expected where the goal is just missed, before none of them shows by
 /// [`CHANCE`] that it is met.
-const EXPECTED_MIN: f64 = 3.0;
-/// The same quantile of a normal variable.
-const CHANCE_SDS: f64 = 1.645;
+pub(super) const EXPECTED_MIN: f64 = 3.0;
 /// Quantiles from here on leave few operations above them.
 const HIGH_QUANTILE: f64 = 0.995;
-/// From so many at a time on, it is said that operations are bad together.
-const GROUPS: f64 = 3.0;
-/// A trial that is lengthened has at most so many times the length of a confirmation.
-const LONGEST: u64 = 4;
 
 /// Bad operations by goal, in the order of the objective.
 pub(super) type Bad = [BadOps; Slo::GOALS_MAX];
@@ -59,12 +46,12 @@ impl BadOps {
 
     /// How many are bad together: the variance of the seconds over their mean (index of dispersion),
     /// which is 1 where each is bad by itself, and m where they come m at a time.
-    fn together(&self) -> f64 {
+    pub(super) fn together(&self) -> f64 {
         if self.squares_alone > 0.0 { (self.squares / self.squares_alone).max(1.0) } else { 1.0 }
     }
 }
 
-fn is_rare(goal: &Goal) -> bool {
+pub(super) fn is_rare(goal: &Goal) -> bool {
     match goal {
         Goal::Errors { .. } => true,
         Goal::Latency { quantile, .. } => *quantile >= HIGH_QUANTILE,
@@ -102,7 +89,7 @@ fn at_most(count: u64, mean: f64) -> f64 {
 
 /// What `bad` of `all` operations say where the share `most` may be bad, and `together` of them are bad
 /// at a time: then so many times fewer events are counted, and expected.
-fn pooled(bad: u64, together: f64, all: u64, most: f64) -> Pooled {
+pub(super) fn pooled(bad: u64, together: f64, all: u64, most: f64) -> Pooled {
     let mean = all as f64 * most / together;
     let events = bad as f64 / together;
     let (at_least, at_most_seen) = (events.floor() as u64, events.ceil() as u64);
@@ -117,200 +104,25 @@ fn pooled(bad: u64, together: f64, all: u64, most: f64) -> Pooled {
     }
 }
 
-/// A goal that the pool does not settle.
-struct Open {
-    goal: Goal,
-    bad: u64,
-    /// How many of them at a time.
-    together: f64,
-    all: u64,
-    said: Pooled,
-}
-
-impl Open {
-    /// Further operations like these that would show the goal to be met, where any number would.
-    fn missing(&self) -> Option<u64> {
-        let most = self.goal.bad_ratio_max();
-        let share = self.bad as f64 / self.all.max(1) as f64;
-        let apart = Some(most - share).filter(|apart| *apart > 0.02 * most)?;
-        let events = (CHANCE_SDS.powi(2) * share / apart.powi(2)).max(EXPECTED_MIN / most);
-        let needed = self.together * events;
-        Some((needed.ceil() as u64).saturating_sub(self.all).max(1))
-    }
-
-    /// What is missed before what is not known, and then what needs most operations.
-    fn by_urgency(&self) -> (bool, u64) {
-        (self.said == Pooled::Missed, self.missing().unwrap_or(u64::MAX))
-    }
-
-    /// What it says against an answer: `place` is where the operations were had, `load` where more can
-    /// be.
-    fn outcome(&self, place: &str, load: f64) -> Outcome {
-        let Self { goal, bad, together, all, said } = self;
-        let share = *bad as f64 / (*all).max(1) as f64;
-        let (share, most) =
-            (format!("{:.3} %", share * 100.0), format!("{:.3} %", goal.bad_ratio_max() * 100.0));
-        let what = match goal {
-            Goal::Errors { .. } => "failed",
-            Goal::Latency { .. } => "were late, failed or unsent",
-        };
-        let groups = if *together >= GROUPS {
-            format!(", about {together:.0} at a time")
-        } else {
-            String::new()
-        };
-        let seen = format!("{goal}: {bad} of {all} operations {what} {place} ({share}{groups})");
-        if *said == Pooled::Missed {
-            return Outcome::Unstable { why: format!("{seen}, over {most}") };
-        }
-        let at = Rate::per_second(load).unwrap_or_default();
-        let more = self.missing().map_or_else(String::new, |missing| {
-            let span = Nanos::from_secs_f64(missing as f64 / load.max(1e-3));
-            format!("; about {span} more at {at} would tell")
-        });
-        Outcome::Undecided { why: format!("{seen}, too few to tell that from {most}{more}") }
-    }
-}
-
 /// Whether a trial missed goals on few operations, and nothing else.
 pub(super) fn misses_rare_goals_alone(judgement: &Judgement) -> bool {
     let mut fails = judgement.reasons.iter().filter(|check| check.level == Level::Fail);
     fails.all(|check| matches!(&check.id, CheckId::Goal(goal) if is_rare(goal)))
 }
 
-impl RateSearch {
-    /// The rare goals with their places in the objective.
-    fn rare_goals(&self) -> impl Iterator<Item = (usize, &Goal)> {
-        let goals = self.slo.goals.iter().enumerate().take(Slo::GOALS_MAX);
-        goals.filter(|(_, goal)| is_rare(goal))
+/// Bad operations of a trial by every goal of `slo`.
+pub(super) fn bad_of(slo: &Slo, measurement: &TrialMeasurement) -> Bad {
+    let losses = Losses::of(&measurement.tally, measurement.aborted);
+    let mut bad = Bad::default();
+    for (bad, goal) in bad.iter_mut().zip(&slo.goals) {
+        let seen = &measurement.observations;
+        let seconds = match goal {
+            Goal::Errors { .. } => seen.failed_by_second,
+            Goal::Latency { .. } => seen.late_or_lost_by_second,
+        };
+        *bad = BadOps::new(losses.bad_ops(goal), seconds);
     }
-
-    /// Bad operations of a trial.
-    pub(super) fn bad_of(&self, measurement: &TrialMeasurement) -> Bad {
-        let losses = Losses::of(&measurement.tally, measurement.aborted);
-        let mut bad = Bad::default();
-        for (bad, goal) in bad.iter_mut().zip(&self.slo.goals) {
-            let seen = &measurement.observations;
-            let seconds = match goal {
-                Goal::Errors { .. } => seen.failed_by_second,
-                Goal::Latency { .. } => seen.late_or_lost_by_second,
-            };
-            *bad = BadOps::new(losses.bad_ops(goal), seconds);
-        }
-        bad
-    }
-
-    /// How many operations miss a goal at a time in the trials up to `load`, and in one that is not among
-    /// them yet. Those of higher loads do not tell: an overload is a long group.
-    fn together(&self, goal: usize, load: f64, own: Option<&BadOps>) -> f64 {
-        let (mut bad, _) = self.trials.bad_up_to(load, goal);
-        own.into_iter().for_each(|own| bad.add(own));
-        bad.together()
-    }
-
-    /// What a trial says of its load: its own verdict, but with the others of that load where it missed
-    /// rare goals alone.
-    pub(super) fn with_others(
-        &self,
-        measurement: &TrialMeasurement,
-        judgement: &Judgement,
-    ) -> Pooled {
-        if judgement.verdict == Verdict::Good {
-            return Pooled::Met;
-        }
-        if !measurement.request.phase.moves_bounds() {
-            return Pooled::Missed;
-        }
-        if !misses_rare_goals_alone(judgement) {
-            return Pooled::Missed;
-        }
-        let own = self.bad_of(measurement);
-        let (bad, all) = self.trials.rarely_bad(measurement.request.rate.get());
-        let all = all + measurement.tally.scheduled;
-        let said: Vec<Pooled> = self
-            .rare_goals()
-            .filter(|(index, goal)| {
-                own[*index].ops as f64 > goal.bad_ratio_max() * measurement.tally.scheduled as f64
-            })
-            .map(|(index, goal)| {
-                let load = measurement.request.rate.get();
-                let together = self.together(index, load, Some(&own[index]));
-                pooled(bad[index].ops + own[index].ops, together, all, goal.bad_ratio_max())
-            })
-            .collect();
-        match said.contains(&Pooled::Missed) {
-            true => Pooled::Missed,
-            false if said.iter().all(|said| *said == Pooled::Met) => Pooled::Met,
-            false => Pooled::Untold,
-        }
-    }
-
-    /// The trial at `rate` is longer where those before it told nothing.
-    pub(super) fn lengthened(&self, rate: f64, length: Nanos) -> Nanos {
-        let most = Nanos(self.limits.confirm_trial.0 * LONGEST);
-        let longer = Nanos(length.0 << self.trials.untold_at(rate).min(4)).min(most);
-        if self.affords(longer) { longer.max(length) } else { length }
-    }
-
-    /// The goal that the trials up to `lower` settle least.
-    fn open_goal(&self, lower: f64) -> Option<Open> {
-        let open = self.rare_goals().filter_map(|(index, goal)| {
-            let together = self.together(index, lower, None);
-            let up_to = |load: f64| {
-                let (bad, all) = self.trials.bad_up_to(load, index);
-                (pooled(bad.ops, together, all, goal.bad_ratio_max()), bad.ops, all)
-            };
-            // Near the bound a server fails as much as the goal allows: that is what a bound is.
-            let (said, bad, all) = up_to(lower);
-            let is_met = said == Pooled::Met || up_to(FAR_BELOW * lower).0 == Pooled::Met;
-            (!is_met).then_some(Open { goal: *goal, bad, together, all, said })
-        });
-        open.max_by_key(Open::by_urgency)
-    }
-
-    /// The goal that the trials at `load` settle least: whatever its quantile, some operations have to
-    /// show that it is met.
-    fn open_goal_at(&self, load: f64) -> Option<Open> {
-        let (bad, all) = self.trials.rarely_bad(load);
-        let each = self.slo.goals.iter().zip(bad).enumerate().map(|(index, (goal, bad))| {
-            let together = self.together(index, load, None);
-            let said = pooled(bad.ops, together, all, goal.bad_ratio_max());
-            Open { goal: *goal, bad: bad.ops, together, all, said }
-        });
-        each.filter(|open| open.said != Pooled::Met).max_by_key(Open::by_urgency)
-    }
-
-    /// The highest load that may be offered was met: by operations enough?
-    pub(super) fn plan_capped(&self, load: f64) -> Want {
-        let Some(open) = self.open_goal_at(load) else { return Want::Finish(self.met_at_cap()) };
-        let usual = self.trial_length(load, self.limits.initial_trial);
-        let longest = usual.max(Nanos(self.limits.confirm_trial.0 * LONGEST));
-        let wanted = open.missing().map(|missing| Nanos::from_secs_f64(missing as f64 / load));
-        match wanted.map(|wanted| wanted.clamp(usual, longest)) {
-            Some(length) if open.said == Pooled::Untold && self.affords(length) => {
-                Want::Trial(Phase::Expand, load, length)
-            }
-            _ => Want::Finish(open.outcome("at the highest load", load)),
-        }
-    }
-
-    /// One more trial at the confirmed load, where the goals need more operations.
-    pub(super) fn plan_more_operations(&self, fit: &Fit, target: f64) -> Option<Want> {
-        let open =
-            self.open_goal(fit.lower?.max(target)).filter(|open| open.said == Pooled::Untold)?;
-        let usual = self.limits.confirm_trial;
-        let wanted = Nanos::from_secs_f64(open.missing()? as f64 / target);
-        let length = wanted.max(usual).min(Nanos(usual.0 * LONGEST));
-        let rest = self.reserve_after(1);
-        let shorter = [length, Nanos(usual.0.max(length.0 / 2)), usual];
-        let fits = shorter.into_iter().find(|length| self.affords(*length + rest))?;
-        Some(Want::Trial(Phase::Confirm, target, fits))
-    }
-
-    /// What the bad operations of all trials up to `lower` say against an interval.
-    pub(super) fn goals_untold(&self, lower: f64) -> Option<Outcome> {
-        Some(self.open_goal(lower)?.outcome("below the bounds", lower))
-    }
+    bad
 }
 
 #[cfg(test)]

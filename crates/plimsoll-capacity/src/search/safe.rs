@@ -8,12 +8,9 @@
 //! weight lies above it.
 
 use plimsoll_model::Rate;
-use plimsoll_model::trial::Phase;
 
 use super::likelihood::Posterior;
-use super::measure::Fit;
-use super::trials::Role;
-use super::{RateSearch, Want};
+use super::trials::{Role, Trial};
 
 /// Gaps looked at: so many from this one up, logarithmic, each so many times the one before.
 const GAP_LEAST: f64 = 0.002;
@@ -24,8 +21,6 @@ const GAP_SPREAD: f64 = 0.3;
 /// The safe load is met by so many trials, and it is so sure.
 const SHARE: f64 = 0.9;
 const CONFIDENCE: f64 = 0.9;
-/// For so many trials after the overload time is kept: most servers are back in the first.
-const RECOVERIES_KEPT: u32 = 2;
 
 /// What the capacity is with random arrivals, by the trials that had them.
 fn with_random_arrivals(even: &Posterior, trials: &[(f64, bool)]) -> Posterior {
@@ -36,39 +31,24 @@ fn with_random_arrivals(even: &Posterior, trials: &[(f64, bool)]) -> Posterior {
     even.below(&gaps, trials)
 }
 
-impl RateSearch {
-    /// Trials with random arrivals at the current level: logarithms of loads, and verdicts.
-    fn random_trials(&self) -> Vec<(f64, bool)> {
-        let current = self.levels.current(&self.trials);
-        let random = current.iter().filter(|trial| trial.role == Role::Safe);
-        random.map(|trial| (trial.load.ln(), trial.good)).collect()
-    }
+/// Trials with random arrivals among those at the current level: logarithms of loads, and verdicts.
+fn random_trials(current: &[Trial]) -> Vec<(f64, bool)> {
+    let random = current.iter().filter(|trial| trial.role == Role::Safe);
+    random.map(|trial| (trial.load.ln(), trial.good)).collect()
+}
 
-    /// The next trial with random arrivals; `None` when there were enough of them, or no time is left.
-    pub(super) fn plan_safe(&mut self, fit: &Fit) -> Option<Want> {
-        // The capacity that is stated is that of the end.
-        if let Some(sentinel) = self.plan_sentinel(fit) {
-            return Some(sentinel);
-        }
-        let trials = self.random_trials();
-        let length = self.limits.confirm_trial;
-        if self.safe_made >= self.limits.safe_trials
-            || !self.affords(length + self.reserve_after(RECOVERIES_KEPT))
-        {
-            return None;
-        }
-        let middle = with_random_arrivals(&fit.posterior, &trials).safe(SHARE, 0.5)?;
-        let load = self.grid.step(middle.exp(), 0).max(self.settings.lowest.get());
-        Some(Want::Trial(Phase::Safe, load, length))
-    }
+/// The load at which the next trial with random arrivals says most, operations per second.
+pub(super) fn next_load(current: &[Trial], even: &Posterior) -> Option<f64> {
+    let middle = with_random_arrivals(even, &random_trials(current)).safe(SHARE, 0.5)?;
+    Some(middle.exp())
+}
 
-    /// The load of which it is [`CONFIDENCE`] sure that [`SHARE`] of the loads of a confirmation's length
-    /// meet the objective with random arrivals.
-    pub(super) fn safe_load(&self, fit: &Fit) -> Option<Rate> {
-        let trials = self.random_trials();
-        // Without a trial that met it, it would be a guess.
-        trials.iter().find(|(_, good)| *good)?;
-        let load = with_random_arrivals(&fit.posterior, &trials).safe(SHARE, CONFIDENCE)?;
-        Rate::per_second(load.exp()).filter(|load| *load >= self.settings.lowest)
-    }
+/// The load of which it is [`CONFIDENCE`] sure that [`SHARE`] of the loads of a confirmation's length
+/// meet the objective with random arrivals.
+pub(super) fn safe_load(current: &[Trial], even: &Posterior) -> Option<Rate> {
+    let trials = random_trials(current);
+    // Without a trial that met it, it would be a guess.
+    trials.iter().find(|(_, good)| *good)?;
+    let load = with_random_arrivals(even, &trials).safe(SHARE, CONFIDENCE)?;
+    Rate::per_second(load.exp())
 }

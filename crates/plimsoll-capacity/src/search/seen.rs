@@ -1,34 +1,19 @@
-//! What else was unlike before while the server carried less: the machine, or the server itself?
+//! The machine and the server as they were observed in one trial.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::trial::TrialMeasurement;
 
-use crate::median::median_of;
-
-use super::trials::Trial;
-
-/// A server that carries this share of its best, or more, is as it was.
-const AS_BEFORE: f64 = 0.9;
-/// Shares of CPU time that differ by less are alike.
-const SHARE_APART: f64 = 0.05;
-/// The same of CPU time per answer, relative.
-const COST_APART: f64 = 0.15;
-/// A host whose CPUs are busy for this share of the time has none to spare.
-const FULL: f64 = 0.95;
-/// Who waits for a CPU in this share of the time in which it wants one, waits for others.
-const WAITED: f64 = 0.5;
-
 /// What was seen of the machine and of the server in one trial, where it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Seen {
-    steal: Option<f64>,
-    run_delay: Option<f64>,
-    host_cpu: Option<f64>,
+    pub(super) steal: Option<f64>,
+    pub(super) run_delay: Option<f64>,
+    pub(super) host_cpu: Option<f64>,
     /// Share of the time in which the server's threads wanted a CPU, and others had it.
     pub(super) starved: Option<f64>,
     /// CPU time of the server for each answer, microseconds; of its busiest thread where no more is
     /// known.
-    cost_us: Option<f64>,
+    pub(super) cost_us: Option<f64>,
 }
 
 impl Seen {
@@ -58,107 +43,5 @@ impl Seen {
     /// Nothing but how much of the time the server waited for a CPU.
     pub(super) fn starved(share: f64) -> Self {
         Self { starved: Some(share), ..Self::default() }
-    }
-}
-
-fn typical(trials: &[&Trial], figure: fn(&Seen) -> Option<f64>) -> Option<f64> {
-    median_of(trials.iter().filter_map(|trial| figure(&trial.seen)))
-}
-
-/// What differed between the overloads in which the server carried most and those in which it
-/// carried less, in words; `None` where nothing did, or was seen.
-pub(crate) fn differed<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<String> {
-    let saturated: Vec<(&Trial, f64)> =
-        trials.filter_map(|trial| Some((trial, trial.saturated()?))).collect();
-    let most = saturated.iter().map(|(_, carried)| *carried).fold(0.0, f64::max);
-    let (fast, slow): (Vec<_>, Vec<_>) =
-        saturated.iter().partition(|(_, carried)| *carried >= AS_BEFORE * most);
-    let trials = |of: Vec<&(&'a Trial, f64)>| -> Vec<&'a Trial> {
-        of.into_iter().map(|(trial, _)| *trial).collect()
-    };
-    let (fast, slow) = (trials(fast), trials(slow));
-    let both = |figure| Some((typical(&fast, figure)?, typical(&slow, figure)?));
-    let share = |name: &str, figure| {
-        // Less trouble explains nothing.
-        let (then, now) = both(figure).filter(|(then, now)| now - then > SHARE_APART)?;
-        Some(format!("{name} {:.0} % instead of {:.0} %", 100.0 * now, 100.0 * then))
-    };
-    let cost = both(|seen| seen.cost_us)
-        .filter(|(then, now)| (now / then - 1.0).abs() > COST_APART)
-        .map(|(then, now)| {
-            format!("CPU time of the server {now:.1} us per answer instead of {then:.1} us")
-        });
-    let told: Vec<String> = [
-        share("steal", |seen| seen.steal),
-        share("waits of the server for a CPU", |seen| seen.starved),
-        share("run delay of the client", |seen| seen.run_delay),
-        share("CPU of this host", |seen| seen.host_cpu),
-        cost,
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    (!told.is_empty()).then(|| format!("where it carried less: {}", told.join(", ")))
-}
-
-/// That this host's CPUs were full while `trials` missed the objective, in words; `None` where they were
-/// not, or where nobody looked. A server on the same host waits for them, too.
-pub(crate) fn full_host<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<String> {
-    let missed: Vec<&Trial> = trials.filter(|trial| !trial.good).collect();
-    let cpu = typical(&missed, |seen| seen.host_cpu).filter(|share| *share >= FULL)?;
-    let waited = typical(&missed, |seen| seen.run_delay).filter(|share| *share >= WAITED)?;
-    Some(format!(
-        "the CPUs of this host were {:.0} % busy while the objective was missed, and the client waited for one in {:.0} % of \
-         the time in which it wanted one: a server on this host waited as well. Where other programs used them, search \
-         again without these",
-        100.0 * cpu,
-        100.0 * waited
-    ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::trials::Role;
-    use super::*;
-
-    fn overload(carried: f64, steal: f64) -> Trial {
-        Trial {
-            load: 2_000.0,
-            good: false,
-            at_s: 0.0,
-            window_s: 3.0,
-            loss_ratio: 0.5,
-            carried: Some(carried),
-            bad: Default::default(),
-            scheduled: 6_000,
-            rarely_missed: false,
-            role: Role::Sentinel,
-            seen: Seen { steal: Some(steal), ..Seen::default() },
-        }
-    }
-
-    #[test]
-    fn what_was_worse_while_less_was_carried_is_named() {
-        let told = |trials: &[Trial]| differed(trials.iter());
-        let stolen = [overload(1_000.0, 0.01), overload(990.0, 0.01), overload(600.0, 0.3)];
-        let text = "where it carried less: steal 30 % instead of 1 %";
-        assert_eq!(told(&stolen).as_deref(), Some(text));
-        assert_eq!(told(&[overload(1_000.0, 0.3), overload(600.0, 0.01)]), None);
-        assert_eq!(told(&[overload(1_000.0, 0.01)]), None);
-    }
-
-    #[test]
-    fn a_full_host_is_named() {
-        let trial = |host_cpu, run_delay| {
-            let seen =
-                Seen { host_cpu: Some(host_cpu), run_delay: Some(run_delay), ..Seen::default() };
-            Trial { seen, ..overload(20.0, 0.0) }
-        };
-        let told = full_host([trial(1.0, 0.98), trial(0.99, 0.9)].iter()).expect("it was full");
-        assert!(told.starts_with("the CPUs of this host were 100 % busy"), "{told}");
-        assert_eq!(full_host([trial(1.0, 0.1)].iter()), None, "the client alone was quick");
-        assert_eq!(full_host([trial(0.5, 0.9)].iter()), None);
-        let met = Trial { good: true, ..trial(1.0, 1.0) };
-        assert_eq!(full_host([met].iter()), None);
     }
 }

@@ -1,22 +1,23 @@
-//! A server that is gone. A trial in which not one operation was answered is put aside, and the
+//! A server that is gone. A trial in which not one operation was answered is set aside, and the
 //! lowest load is offered instead: whoever answers that was only overloaded, and the trial counts
 //! as BAD. Whoever does not answer again and again is gone, and then the bounds are those of the
 //! time when it last met the objective.
 
-use plimsoll_model::trial::{Judgement, Outcome, TippingPoint, TrialMeasurement};
+use plimsoll_model::trial::{Judgement, TrialMeasurement};
 use plimsoll_model::{Nanos, Rate};
-
-use super::{RateSearch, State};
 
 /// Trials at the lowest load before the server is said to be gone. In the rests between them a
 /// supervisor has started most servers again.
 const CHECKS_MAX: u32 = 4;
 
-/// What is known of a server that may be gone.
+/// A trial with its verdict.
+pub(super) type Judged = (TrialMeasurement, Judgement);
+
+/// The guard against a server that is gone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Silence {
-    /// The first trial without an answer, put aside.
-    aside: Option<Box<(TrialMeasurement, Judgement)>>,
+pub(super) struct Silence {
+    /// The first trial without an answer, set aside.
+    aside: Option<Box<Judged>>,
     /// Trials without an answer after that one.
     checks: u32,
     /// Bounds when the objective was last met.
@@ -24,10 +25,28 @@ pub(crate) struct Silence {
     is_over: bool,
 }
 
+/// What the guard says of a trial.
+#[derive(Clone, Debug)]
+pub(super) enum Heard {
+    /// The trial is one like any other.
+    Usual,
+    /// Nothing was answered in this trial, which is set aside, or in a check after it.
+    Nothing,
+    /// The server is there: the trial that was set aside was an overload, and counts.
+    Back(Box<Judged>),
+    /// The server is gone, in words.
+    Gone(String),
+}
+
 impl Silence {
     /// Whether the next trial asks if the server is still there.
     pub(super) const fn is_suspected(&self) -> bool {
         self.aside.is_some()
+    }
+
+    /// Whether the server stopped answering and did not come back.
+    pub(super) const fn is_over(&self) -> bool {
+        self.is_over
     }
 
     /// The rest before that trial, twice as long each time.
@@ -39,74 +58,52 @@ impl Silence {
     pub(super) fn known(&self) -> Option<(Option<Rate>, Option<Rate>)> {
         self.is_over.then_some(self.known)
     }
-}
 
-impl RateSearch {
-    /// Whether the server stopped answering and did not come back.
-    pub fn is_sut_gone(&self) -> bool {
-        self.silence.is_over
+    /// Remembers the bounds as they are while the server is surely there.
+    pub(super) const fn remember(&mut self, bounds: (Option<Rate>, Option<Rate>)) {
+        self.known = bounds;
     }
 
-    /// Whether the trial was put aside, or was one that asked for a sign of life.
-    pub(super) fn is_about_silence(
+    /// Looks at a valid trial. `was_there`: the server has answered before.
+    pub(super) fn see(
         &mut self,
         measurement: &TrialMeasurement,
         judgement: &Judgement,
-    ) -> bool {
-        if let Some(first) = self.silence.aside.take() {
-            self.learn_check(first, measurement);
-            return true;
+        was_there: bool,
+    ) -> Heard {
+        if let Some(first) = self.aside.take() {
+            return self.check(first, measurement);
         }
         // Before the first answer there is no server to miss, and after an overload on purpose
         // its silence is what was asked for.
         let expected = measurement.request.phase.moves_bounds();
-        let was_there = !matches!(self.state, State::Qualify);
         if expected && was_there && is_unanswered(measurement) {
-            self.silence.checks = 0;
-            self.silence.aside = Some(Box::new((measurement.clone(), judgement.clone())));
-            return true;
+            self.checks = 0;
+            self.aside = Some(Box::new((measurement.clone(), judgement.clone())));
+            return Heard::Nothing;
         }
-        false
+        Heard::Usual
     }
 
-    fn learn_check(
-        &mut self,
-        first: Box<(TrialMeasurement, Judgement)>,
-        measurement: &TrialMeasurement,
-    ) {
+    fn check(&mut self, first: Box<Judged>, measurement: &TrialMeasurement) -> Heard {
         if !is_unanswered(measurement) {
-            // It is there: the trial that was put aside was an overload.
-            let (missed, judgement) = *first;
-            self.learn_verdict(&missed, &judgement);
-            return;
+            return Heard::Back(first);
         }
-        self.silence.checks += 1;
-        if self.silence.checks < CHECKS_MAX {
-            self.silence.aside = Some(first);
-            return;
+        self.checks += 1;
+        if self.checks < CHECKS_MAX {
+            self.aside = Some(first);
+            return Heard::Nothing;
         }
-        self.silence.is_over = true;
+        self.is_over = true;
         let request = &first.0.request;
-        let why = format!(
+        Heard::Gone(format!(
             "the server stopped answering: not one operation was answered in trial {} at {} ({}), \
              nor in {CHECKS_MAX} trials at {} after it",
             request.number,
             request.rate,
             what_came(measurement),
-            self.settings.lowest
-        );
-        self.finish(Outcome::Unfinished { why });
-    }
-
-    /// Remembers the bounds as they are while the server is surely there.
-    pub(super) fn remember_bounds(&mut self) {
-        self.silence.known = match &self.state {
-            State::Done(tipping) => {
-                let TippingPoint { lower, upper, .. } = **tipping;
-                (lower, upper)
-            }
-            _ => self.trials.leaning_bounds(),
-        };
+            measurement.request.rate
+        ))
     }
 }
 

@@ -1,11 +1,12 @@
-//! Every valid trial of a search in the order of time, and what they say at first sight.
+//! A valid trial as evidence, and what some of them say at first sight.
 
-use plimsoll_model::trial::Phase;
-use plimsoll_model::{Nanos, Rate};
+use plimsoll_model::Nanos;
+use plimsoll_model::slo::Slo;
+use plimsoll_model::trial::{Judgement, Phase, TrialMeasurement};
 
 use crate::median::median_of;
 
-use super::rare::{Bad, BadOps};
+use super::rare::{Bad, Pooled, bad_of, misses_rare_goals_alone};
 use super::seen::Seen;
 
 /// A server that carries more than this share of the load may be able to carry all of it, too late.
@@ -19,13 +20,9 @@ const MISSED_MIN: usize = 2;
 const MISSED: f64 = 0.2;
 /// A server that carries less than this share of a load that it met before has broken down.
 const BROKE_DOWN: f64 = 0.8;
-/// The same of what it carried in the first overloads.
-const FELL: f64 = 0.75;
-/// Others took the server's CPU where it waited for one in this much more of the time in which it
-/// wanted one than it usually does under overload.
-const STARVED: f64 = 0.15;
-/// CPU times of a shorter trial are chance, seconds.
-const STARVED_WINDOW_MIN_S: f64 = 0.5;
+
+/// What a trial carried in less time than this is chance.
+pub(super) const CARRIED_WINDOW_MIN: Nanos = Nanos::from_millis(250);
 
 /// What a trial is evidence of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +79,34 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
+    /// A valid trial that was `pooled` with the others at its load, with its middle at `at_s`.
+    pub(super) fn of(
+        measurement: &TrialMeasurement,
+        judgement: &Judgement,
+        slo: &Slo,
+        pooled: Pooled,
+        at_s: f64,
+    ) -> Self {
+        let carried = measurement.carried_per_s();
+        let is_long = measurement.window >= CARRIED_WINDOW_MIN;
+        Self {
+            load: measurement.request.rate.get(),
+            good: pooled == Pooled::Met,
+            at_s,
+            window_s: seconds(measurement.window),
+            loss_ratio: judgement.loss_ratio,
+            carried: Some(carried).filter(|carried| is_long && *carried > 0.0),
+            bad: bad_of(slo, measurement),
+            scheduled: measurement.tally.scheduled,
+            rarely_missed: misses_rare_goals_alone(judgement),
+            role: match pooled {
+                Pooled::Untold => Role::Untold,
+                Pooled::Met | Pooled::Missed => Role::of(measurement.request.phase),
+            },
+            seen: Seen::of(measurement, carried),
+        }
+    }
+
     /// What the server carried when it could not carry all.
     pub(crate) fn saturated(&self) -> Option<f64> {
         self.carried.filter(|carried| !self.good && *carried < SATURATED * self.load)
@@ -137,178 +162,6 @@ pub(crate) fn breakdowns(trials: &[Trial]) -> Option<(usize, f64)> {
     is_more.then(|| (times, broke().fold(0.0, f64::max)))
 }
 
-/// Trials in the order of time, and how many of them expansion took.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Trials {
-    /// Those that are evidence.
-    evidence: Vec<Trial>,
-    /// Those that were not GOOD while others took the server's CPU.
-    disturbed: Vec<Trial>,
-    /// When expansion ended, on the clock of [`Trial::at_s`].
-    expanded_s: f64,
-}
-
-impl Trials {
-    /// Takes one more in; whether other trials than before are disturbed by what is known now.
-    pub(crate) fn add(&mut self, trial: Trial) -> bool {
-        self.evidence.push(trial);
-        let before = self.disturbed.len();
-        let most = self.usually_starved().map_or(f64::INFINITY, |usual| usual + STARVED);
-        let all = self.evidence.drain(..).chain(self.disturbed.drain(..));
-        let is_disturbed = |t: &Trial| !t.good && t.seen.starved.is_some_and(|share| share > most);
-        (self.disturbed, self.evidence) = all.partition(is_disturbed);
-        self.evidence.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
-        self.disturbed.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
-        let is_new = self.disturbed.last().is_some_and(|last| last.at_s == trial.at_s);
-        self.disturbed.len() != before + usize::from(is_new)
-    }
-
-    /// Share of the time in which an overloaded server waits for a CPU: the lower quartile. A
-    /// disturbance that lasts for most of the search is how the machine is.
-    fn usually_starved(&self) -> Option<f64> {
-        let told = |t: &&Trial| t.saturated().is_some() && t.window_s >= STARVED_WINDOW_MIN_S;
-        let all = self.evidence.iter().chain(&self.disturbed).filter(told);
-        let mut shares: Vec<f64> = all.filter_map(|t| t.seen.starved).collect();
-        shares.sort_by(f64::total_cmp);
-        shares.get(shares.len() / 4).copied()
-    }
-
-    /// How many trials were disturbed, and how long the server waited for a CPU in them and usually,
-    /// in words; `None` where none was.
-    pub(crate) fn disturbance(&self) -> Option<String> {
-        let shares = self.disturbed.iter().filter_map(|t| t.seen.starved);
-        let worst = shares.reduce(f64::max)?;
-        let usual = self.usually_starved()?;
-        Some(format!(
-            "others took the server's CPU in {} trials, which count for nothing: it waited for one in \
-             up to {:.0} % of the time in which it wanted one, usually in {:.0} %",
-            self.disturbed.len(),
-            100.0 * worst,
-            100.0 * usual
-        ))
-    }
-
-    /// Expansion has ended.
-    pub(crate) fn end_expansion(&mut self) {
-        let all = self.evidence.iter().chain(&self.disturbed);
-        self.expanded_s = all.map(|trial| trial.at_s).fold(0.0, f64::max);
-    }
-
-    /// How many there are, disturbed ones included.
-    pub(crate) fn count(&self) -> usize {
-        self.evidence.len() + self.disturbed.len()
-    }
-
-    /// Those that were not disturbed.
-    pub(crate) fn all(&self) -> impl DoubleEndedIterator<Item = &Trial> + Clone {
-        self.evidence.iter()
-    }
-
-    /// Those that tell whether a load meets the objective.
-    pub(crate) fn verdicts(&self) -> impl DoubleEndedIterator<Item = &Trial> + Clone {
-        self.all().filter(|trial| trial.is_verdict())
-    }
-
-    pub(crate) fn at(&self, load: f64) -> impl Iterator<Item = &Trial> {
-        self.verdicts().filter(move |trial| trial.load == load)
-    }
-
-    /// The loads with a verdict, ascending, with the balance of GOOD over BAD trials.
-    fn balances(&self) -> Vec<(f64, i32)> {
-        let mut loads: Vec<(f64, i32)> =
-            self.verdicts().map(|t| (t.load, if t.good { 1 } else { -1 })).collect();
-        loads.sort_by(|a, b| a.0.total_cmp(&b.0));
-        loads.dedup_by(|next, first| {
-            let same = next.0 == first.0;
-            first.1 += if same { next.1 } else { 0 };
-            same
-        });
-        loads
-    }
-
-    /// The highest load at which no more trials were BAD than GOOD.
-    pub(crate) fn highest_good(&self) -> Option<f64> {
-        self.balances().into_iter().rev().find(|(_, balance)| *balance >= 0).map(|(load, _)| load)
-    }
-
-    /// The highest load at which a trial met the objective, also one that was to overload the server.
-    pub(crate) fn highest_met(&self) -> Option<f64> {
-        let even = self.evidence.iter().filter(|trial| trial.is_verdict() || trial.is_overload());
-        even.filter(|trial| trial.good).map(|trial| trial.load).reduce(f64::max)
-    }
-
-    /// The loads above `load` of trials that missed it.
-    pub(crate) fn missed_above(&self, load: f64) -> impl Iterator<Item = f64> {
-        let even = self.evidence.iter().filter(|trial| trial.is_verdict() || trial.is_overload());
-        even.filter(move |trial| !trial.good && trial.load > load).map(|trial| trial.load)
-    }
-
-    /// The bounds for a search that ended early: the lowest load with more BAD trials, and the
-    /// highest with no more of them below it.
-    pub(crate) fn leaning_bounds(&self) -> (Option<Rate>, Option<Rate>) {
-        let balances = self.balances();
-        let upper = balances.iter().find(|(_, balance)| *balance < 0).map(|(load, _)| *load);
-        let below = |load: f64| upper.is_none_or(|upper| load < upper);
-        let lower = balances.iter().rev().find(|(load, balance)| *balance >= 0 && below(*load));
-        (lower.and_then(|(load, _)| Rate::per_second(*load)), upper.and_then(Rate::per_second))
-    }
-
-    /// What the server carried in the first overloads, and the most that it carried in any trial
-    /// after them, where that is far less.
-    pub(crate) fn fell(&self) -> Option<(f64, f64)> {
-        let then = || self.all().filter(|t| t.at_s <= self.expanded_s);
-        let since = || self.all().filter(|t| t.at_s > self.expanded_s);
-        let before = then().filter_map(Trial::saturated).reduce(f64::max)?;
-        let carried = |t: &Trial| if t.good { Some(t.load) } else { t.carried };
-        let after = since().filter_map(carried).reduce(f64::max)?;
-        let is_saturated = since().any(|t| t.role == Role::Sentinel && t.saturated().is_some());
-        (is_saturated && after < FELL * before).then_some((before, after))
-    }
-
-    /// Trials that served their load, but for few operations, as far as they tell: overloads aside.
-    fn served(&self) -> impl Iterator<Item = &Trial> {
-        let is_served = |trial: &&Trial| match trial.role {
-            Role::Untold => true,
-            _ => trial.is_verdict() && (trial.good || trial.rarely_missed),
-        };
-        self.all().filter(is_served)
-    }
-
-    /// Bad operations by one goal and all operations of the trials up to `load`.
-    pub(crate) fn bad_up_to(&self, load: f64, goal: usize) -> (BadOps, u64) {
-        let mut sum = (BadOps::default(), 0);
-        for trial in self.served().filter(|trial| trial.load <= load) {
-            sum.0.add(&trial.bad[goal]);
-            sum.1 += trial.scheduled;
-        }
-        sum
-    }
-
-    /// The same by every goal of those at `load`.
-    pub(crate) fn rarely_bad(&self, load: f64) -> (Bad, u64) {
-        let mut sum = (Bad::default(), 0);
-        for trial in self.served().filter(|trial| trial.load == load) {
-            sum.0.iter_mut().zip(&trial.bad).for_each(|(sum, bad)| sum.add(bad));
-            sum.1 += trial.scheduled;
-        }
-        sum
-    }
-
-    /// Trials at `load` that told nothing.
-    pub(crate) fn untold_at(&self, load: f64) -> usize {
-        self.all().filter(|trial| trial.role == Role::Untold && trial.load == load).count()
-    }
-
-    /// The typical rate of good answers at `load` (the Conditional Throughput of RFC 9971 for a
-    /// goal that half of the trials have to meet).
-    pub(crate) fn conditional_throughput(&self, load: Rate) -> Option<Rate> {
-        let mut losses: Vec<f64> = self.at(load.get()).map(|trial| trial.loss_ratio).collect();
-        losses.sort_by(f64::total_cmp);
-        let typical = losses.get(losses.len().checked_sub(1)? / 2)?;
-        Rate::per_second(load.get() * (1.0 - typical))
-    }
-}
-
 /// Seconds on the search's clock.
 pub(crate) fn seconds(span: Nanos) -> f64 {
     span.as_secs_f64()
@@ -332,28 +185,6 @@ mod tests {
             role: Role::Sentinel,
             seen: Seen::starved(starved),
         }
-    }
-
-    #[test]
-    fn a_trial_in_which_others_took_the_cpu_is_no_evidence() {
-        let mut trials = Trials::default();
-        // What is usual is not known yet, and the others were there from the first trial on.
-        assert!(!trials.add(overload(1.0, false, 0.5)));
-        assert_eq!((trials.all().count(), trials.disturbance()), (1, None));
-        assert!(trials.add(overload(2.0, false, 0.1)), "the first one was disturbed");
-        assert!(!trials.add(overload(3.0, false, 0.2)));
-        assert!(!trials.add(overload(4.0, false, 0.6)));
-        assert!(!trials.add(overload(5.0, true, 0.6)), "met all the same");
-        let left: Vec<f64> = trials.all().map(|trial| trial.at_s).collect();
-        assert_eq!((left, trials.count()), (vec![2.0, 3.0, 5.0], 5));
-        let text = trials.disturbance().expect("two");
-        assert!(text.contains("in 2 trials") && text.contains("up to 60 %"), "{text}");
-        // What lasts is how the machine is.
-        let mut always = Trials::default();
-        for at_s in 0..9 {
-            always.add(overload(f64::from(at_s), false, 0.5));
-        }
-        assert_eq!(always.all().count(), 9);
     }
 
     fn verdict(load: f64, carried: f64) -> Trial {

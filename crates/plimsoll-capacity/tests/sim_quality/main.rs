@@ -6,6 +6,7 @@ mod kinds;
 mod methods;
 mod score;
 mod table;
+mod trace;
 
 use plimsoll_capacity::{Context, Mode, judge};
 use plimsoll_model::Nanos;
@@ -210,4 +211,20 @@ fn tables() {
         }
     }
     println!("<!-- generators -->\n{}<!-- end -->", table::generators(&scores));
+}
+
+/// Prints a hash of all decisions for each kind of search: first without the reasons of the outcome,
+/// then with them. `TRACE_DIR` names a directory for the traces themselves.
+#[test]
+#[ignore = "prints hashes to compare two versions of the search by"]
+#[expect(clippy::disallowed_macros, reason = "its output is what it is for")]
+fn decisions() {
+    let directory = asked("TRACE_DIR");
+    trace::traces(&asked("SIMULATE_ONLY").unwrap_or_default(), &mut |line, whole| {
+        println!("{line}");
+        if let Some(directory) = &directory {
+            let name = line[42..].replace(['/', ' '], "_");
+            std::fs::write(format!("{directory}/{name}"), whole).expect("a writable directory");
+        }
+    });
 }

@@ -29,13 +29,13 @@ impl Sut {
         }
     }
 
-    fn idle(&mut self, span: Nanos) {
+    pub(crate) fn idle(&mut self, span: Nanos) {
         if let Self::Fluid(fluid) = self {
             fluid.idle(span);
         }
     }
 
-    fn recycle(&mut self, tally: Tally) {
+    pub(crate) fn recycle(&mut self, tally: Tally) {
         if let Self::Fluid(fluid) = self {
             fluid.recycle(tally);
         }
@@ -78,7 +78,7 @@ pub(crate) enum Method {
 }
 
 /// Another grid for every seed, so that no truth sits well on it by chance.
-fn lowest_of(seed: u64) -> f64 {
+pub(crate) fn lowest_of(seed: u64) -> f64 {
     let scrambled = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
     100.0 * (1.0 + scrambled as f64 / (1u64 << 24) as f64)
 }

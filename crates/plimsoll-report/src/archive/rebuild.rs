@@ -315,6 +315,7 @@ fn bounds_so_far(trials: &[TrialRecord]) -> TippingPoint {
         .max_by(|a, b| a.get().total_cmp(&b.get()));
     let count = |verdict| u32::try_from(rates(verdict).count()).unwrap_or(u32::MAX);
     TippingPoint {
+        safe_missing: None,
         met: None,
         regimes: Vec::new(),
         outlook: None,

@@ -134,6 +134,8 @@ impl ArchiveWriter {
                 self.asked = step.aim().or(self.asked);
                 self.events.push(event)
             }
+            // The last one is the answer at the end.
+            Event::Answer(_) => Ok(()),
             Event::Draining { .. }
             | Event::TimersProbed(_)
             | Event::SearchEnded(_)

@@ -90,7 +90,7 @@ fn element(case: &Case, summary: &Summary) -> Element {
 /// Whether an answer was found.
 fn of_search(find: &FindSummary, run: &ExportedRun<'_>) -> Case {
     let ending = match &find.outcome {
-        Outcome::Regular | Outcome::NotReached { .. } => Ending::Passed,
+        Outcome::Regular | Outcome::Bounds { .. } | Outcome::NotReached { .. } => Ending::Passed,
         Outcome::FailsAtMinimum => Ending::Failed("slo"),
         Outcome::Unstable { .. } | Outcome::Undecided { .. } | Outcome::Unfinished { .. } => {
             Ending::Error("undecided")

@@ -6,14 +6,14 @@ use std::io::Write;
 
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::Summary;
-use plimsoll_model::trial::{Level, TrialRecord, Verdict};
+use plimsoll_model::trial::{Level, Outcome, TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
 use plimsoll_model::{Histogram, Rate};
 
 use super::ExportedRun;
 use crate::error::ReportError;
 use crate::terminal::layout::{ms, per_s};
-use crate::terminal::{GateReport, findings, headline, render_trial_line};
+use crate::terminal::{GateReport, findings, headline, regime_lines, render_trial_line};
 
 /// A step summary of more than 1 MiB is dropped as a whole, a comment has 65,536 characters.
 const BYTES_MAX: usize = 60_000;
@@ -62,10 +62,18 @@ fn figures(summary: &Summary) -> String {
         let load =
             |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| load(find.axis, v));
         let interval = format!("{} to {}", load(find.lower), load(find.upper));
-        rows.push(("tipping point", interval));
+        let name = match find.outcome {
+            Outcome::Bounds { .. } | Outcome::Unstable { .. } | Outcome::Undecided { .. } => {
+                "bounds without a confidence"
+            }
+            _ => "tipping point",
+        };
+        rows.push((name, interval));
         if find.safe.is_some() {
             rows.push(("safe load", load(find.safe)));
         }
+        let regimes = regime_lines(find.axis, &find.regimes);
+        rows.extend(regimes.into_iter().map(|line| ("speed", line)));
     }
     if let Some(hold) = &summary.hold {
         rows.push(("held", format!("{} of {}", grouped(hold.held), grouped(hold.asked))));

@@ -12,7 +12,9 @@ use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::row::{Row, RowBatch, RowEnd, RowPlan};
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::{Interval, Tally};
-use plimsoll_model::trial::{Check, CheckId, Level, Measure, Outcome, TrialRecord, Unit, Verdict};
+use plimsoll_model::trial::{
+    Check, CheckId, Level, Measure, Outcome, TrialRecord, Unit, Unsettled, Verdict,
+};
 use plimsoll_model::{ErrorClass, Nanos};
 use serde_json::Value;
 
@@ -387,9 +389,10 @@ fn a_search_is_a_case_of_its_own() {
     let why = || "seen".to_owned();
     for (outcome, element, kind) in [
         (Outcome::Regular, "system-out", ""),
+        (Outcome::Bounds { why: Unsettled::OneBound }, "system-out", ""),
         (Outcome::FailsAtMinimum, "failure", "slo"),
-        (Outcome::Unstable { why: why() }, "error", "undecided"),
-        (Outcome::Undecided { why: why() }, "error", "undecided"),
+        (Outcome::Unstable { why: Unsettled::OneBound }, "error", "undecided"),
+        (Outcome::Undecided { why: Unsettled::OneBound }, "error", "undecided"),
         (Outcome::GeneratorLimited { why: why() }, "error", "generator"),
     ] {
         assert_eq!(ending(outcome), (element.to_owned(), kind.to_owned()));

@@ -28,6 +28,7 @@ pub(crate) struct RunMetrics {
     judged: [u64; 3],
     good_max: Option<Rate>,
     bad_min: Option<Rate>,
+    safe: Option<Rate>,
     is_finished: bool,
 }
 
@@ -51,6 +52,7 @@ impl RunMetrics {
             judged,
             good_max: None,
             bad_min: None,
+            safe: None,
             is_finished: false,
         }
     }
@@ -62,7 +64,7 @@ impl RunMetrics {
             }
             Event::Interval(interval) => self.add(interval),
             Event::TrialEnded(record) => self.end_trial(record),
-            Event::SearchEnded(found) => self.end_search(found),
+            Event::Answer(found) | Event::SearchEnded(found) => self.answer(found),
             _ => {}
         }
     }
@@ -96,8 +98,8 @@ impl RunMetrics {
         }
     }
 
-    fn end_search(&mut self, found: &TippingPoint) {
-        (self.good_max, self.bad_min) = (found.lower, found.upper);
+    fn answer(&mut self, found: &TippingPoint) {
+        (self.good_max, self.bad_min, self.safe) = (found.lower, found.upper, found.safe);
     }
 
     /// Every family, those without a value left out.
@@ -118,7 +120,8 @@ impl RunMetrics {
         let judged = verdicts.map(|verdict| {
             (label("verdict", verdict.name()), self.judged[verdict as usize] as f64)
         });
-        let bounds = [("lower", self.good_max), ("upper", self.bad_min)].into_iter();
+        let bounds = [("lower", self.good_max), ("upper", self.bad_min), ("safe", self.safe)];
+        let bounds = bounds.into_iter();
         let bounds = bounds.filter_map(|(end, rate)| Some((label("bound", end), rate?.get())));
         vec![
             gauge(
@@ -140,7 +143,7 @@ impl RunMetrics {
             counter("trials_total", "Trials judged, by verdict", judged),
             gauge(
                 "bound",
-                "Highest load that met the SLO and lowest that missed it; at the end of a search its interval",
+                "What a search knows so far: the ends of its interval, or the highest load that met the SLO and the lowest that missed it; and the safe load",
                 bounds,
             ),
         ]

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::table::{Column, Rows, Table, Thin, Unit};
 use crate::terminal::answer::{self, Answer};
 use crate::terminal::layout::{Entry, bytes, cpu_percent, ms_text, per_s, percent, span};
-use crate::terminal::{findings, hints};
+use crate::terminal::{findings, hints, regime_lines};
 use crate::view::View;
 
 /// What stands in the badge: a word with a shape, and its class.
@@ -179,7 +179,7 @@ fn keys_of_search(summary: &Summary, find: &FindSummary) -> Vec<Key> {
         .map_or_else(String::new, |sure| format!("{:.0} % confidence", sure * 100.0));
     let (name, note) = match &find.outcome {
         Outcome::Regular => ("Tipping point", sure),
-        _ => ("Bounds seen", "no interval is claimed".to_owned()),
+        _ => ("Bounds seen", "without a confidence".to_owned()),
     };
     keys.push((name, bounds, note));
     if let Some(safe) = find.safe {
@@ -188,6 +188,11 @@ fn keys_of_search(summary: &Summary, find: &FindSummary) -> Vec<Key> {
     if let Some(good) = find.conditional_throughput {
         keys.push(("Throughput", load(good), "good answers at the lower bound".to_owned()));
     }
+    keys.extend(
+        regime_lines(find.axis, &find.regimes)
+            .into_iter()
+            .map(|line| ("Speed", line, String::new())),
+    );
     // With spaces, so that it breaks between goals.
     keys.push(("SLO", find.slo.replace(',', ", "), String::new()));
     if let Some(cause) = summary.causes.as_ref().and_then(|causes| causes.first()) {

@@ -3,24 +3,14 @@
 use plimsoll_model::Nanos;
 use plimsoll_model::hold::{Confidence, HoldEnd, HoldSummary, Projection};
 use plimsoll_model::host::HostSummary;
-use plimsoll_model::search::Axis;
 use plimsoll_model::slo::{Goal, Slo};
 use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::{Family, Level, Outcome};
 use plimsoll_model::units::grouped;
 
-use crate::terminal::answer;
 use crate::terminal::layout::{bytes, clean, counted, cpu_percent, ms_text, per_s, span, whole};
-
-/// `33,779/s`, `731 connections`.
-fn load(axis: Axis, value: f64) -> String {
-    match axis {
-        Axis::Connections => whole(&counted(value as u64, "connection")),
-        Axis::Handshakes => whole(&format!("{} handshakes/s", grouped(value.round() as u64))),
-        Axis::Deliveries => whole(&format!("{} deliveries/s", grouped(value.round() as u64))),
-        _ => per_s(value),
-    }
-}
+use crate::terminal::{answer, load_text as load};
+use crate::unsettled::reason;
 
 /// The first goal about latency, in words: `p99` and `50 ms`.
 pub(super) fn latency_goal(slo: &str) -> Option<(String, Nanos)> {
@@ -75,8 +65,16 @@ pub(super) fn tipping(find: &FindSummary) -> String {
             "No longer trial confirmed that {} are served: the generator was the limit",
             or_nothing(&lower)
         ),
-        Outcome::Unstable { why } | Outcome::Undecided { why } => {
-            format!("No interval is claimed: {}", clean(why))
+        Outcome::Bounds { why } | Outcome::Unstable { why } | Outcome::Undecided { why } => {
+            match (&lower, &upper) {
+                (None, None) => format!("No interval is claimed: {}", reason(why)),
+                _ => format!(
+                    "{} met the SLO and {} missed it, without a confidence: {}",
+                    or_nothing(&lower),
+                    or_nothing(&upper),
+                    reason(why)
+                ),
+            }
         }
         Outcome::Unfinished { why } => format!("The search stopped early: {}", clean(why)),
     }

@@ -7,6 +7,7 @@ use plimsoll_model::confirmation::{
 use plimsoll_model::trial::Outcome;
 
 use super::layout::{bytes, clean, per_s, span, whole};
+use crate::unsettled::reason;
 
 /// What is changed.
 const fn subject(intervention: Intervention) -> &'static str {
@@ -118,10 +119,12 @@ pub(super) fn remedied(remedied: &Remedied) -> String {
             )
         }
         (
+            Some(Outcome::Bounds { why } | Outcome::Unstable { why } | Outcome::Undecided { why }),
+            _,
+        ) => format!("no tipping point: {}", reason(why)),
+        (
             Some(
-                Outcome::Unstable { why }
-                | Outcome::Undecided { why }
-                | Outcome::Unconfirmed { why }
+                Outcome::Unconfirmed { why }
                 | Outcome::GeneratorLimited { why }
                 | Outcome::NetworkLimited { why }
                 | Outcome::Unfinished { why },
@@ -190,6 +193,7 @@ pub(super) fn sentence(confirmation: &Confirmation) -> String {
 #[cfg(test)]
 mod tests {
     use plimsoll_model::confirmation::ConfirmationPair;
+    use plimsoll_model::trial::Unsettled;
 
     use super::*;
 
@@ -280,7 +284,7 @@ mod tests {
             said(&raised),
             format!("{begin}measured +99.0 %: between 790/s and 806/s; 148 s")
         );
-        raised.outcome = Some(Outcome::Undecided { why: "time".to_owned() });
+        raised.outcome = Some(Outcome::Undecided { why: Unsettled::OneBound });
         assert_eq!(said(&raised), format!("{begin}no tipping point: time; 148 s"));
         raised.why = Some("HAProxy: value out of range".to_owned());
         assert_eq!(said(&raised), "not while the server runs: HAProxy: value out of range");

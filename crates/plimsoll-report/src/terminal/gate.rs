@@ -10,6 +10,7 @@ use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
 
 use super::layout::{Page, Style, Tone, clean};
+use crate::unsettled::reason;
 
 /// One gate and what became of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -164,7 +165,7 @@ fn refusal(why: &Incomparable) -> String {
             format!("{} is INVALID: the generator, not the server, shaped it", whose(side))
         }
         Incomparable::Unsettled { side, why } => {
-            format!("{} claims no interval: {}", whose(side), clean(why))
+            format!("{} claims no interval: {}", whose(side), reason(why))
         }
     }
 }

@@ -3,8 +3,10 @@
 use plimsoll_model::Nanos;
 use plimsoll_model::hold::{ConnectionsFound, FailedAt, Side};
 use plimsoll_model::search::Axis;
-use plimsoll_model::summary::{DeliverySummary, LoadHostSummary, Recovers, Summary};
-use plimsoll_model::trial::{CheckId, Confirmations, Outcome, Phase, TrialRecord, Verdict};
+use plimsoll_model::summary::{DeliverySummary, LoadHostSummary, MetSummary, Recovers, Summary};
+use plimsoll_model::trial::{
+    CheckId, Confirmations, Outcome, Phase, SafeMissing, TrialRecord, Unsettled, Verdict,
+};
 
 use super::*;
 use crate::fixtures;
@@ -267,9 +269,14 @@ fn confirmations_noise_and_recovery_are_told() {
 #[test]
 fn a_safe_load_that_was_not_found_is_said_to_be_missing() {
     let (mut summary, trials) = fixtures::find_regular();
-    summary.find.as_mut().expect("a search").safe = None;
+    let find = summary.find.as_mut().expect("a search");
+    (find.safe, find.safe_missing) = (None, Some(SafeMissing::NoTime));
     let text = page(&summary, &trials, false);
-    assert!(text.starts_with("Safe load: not known: "), "{text}");
+    assert!(text.starts_with("Safe load: none: the time budget left no time"), "{text}");
+    let find = summary.find.as_mut().expect("a search");
+    find.safe_missing = None;
+    let text = page(&summary, &trials, false);
+    assert!(!text.contains("Safe load:"), "{text}");
 }
 
 #[test]
@@ -279,11 +286,10 @@ fn what_is_not_settled_claims_no_interval() {
     let find = summary.find.as_mut().expect("a search");
     (find.lower, find.upper, find.width) = (None, None, None);
     (find.safe, find.confidence) = (None, None);
-    let why = "capacity fell 30 % between minute 0.5 and 0.9".to_owned();
+    let why = Unsettled::Spread { sd: 0.3 };
     find.outcome = Outcome::Unstable { why };
     let text = page(&summary, &trials, false);
-    let first = "No tipping point, the server is not steady: capacity fell 30 % between minute\n";
-    assert!(text.starts_with(first), "{text}");
+    assert!(text.starts_with("Unstable: no interval: the capacity differs by 30 %"), "{text}");
     assert!(!text.contains("Safe load"), "{text}");
     let find = summary.find.as_mut().expect("a search");
     find.confirmations = Confirmations { good: 1, bad: 1, invalid: 0 };
@@ -292,9 +298,21 @@ fn what_is_not_settled_claims_no_interval() {
     assert!(!text.to_lowercase().contains("confirmed"), "{text}");
     assert!(text.contains("Long trials  700/s: 1 of 2 longer trials GOOD"), "{text}");
     let find = summary.find.as_mut().expect("a search");
-    find.outcome = Outcome::Undecided { why: "the time budget of 215 s ended".to_owned() };
-    let text = page(&summary, &trials, false);
-    assert!(text.starts_with("No tipping point, not enough time: the time budget"), "{text}");
+    let budget = Nanos::from_secs(210);
+    find.outcome = Outcome::Undecided { why: Unsettled::Time { budget } };
+    (find.lower, find.upper) = (Some(700.0), Some(900.0));
+    find.met = Some(MetSummary { trials: 1, longest_s: 3.0 });
+    let text = page(&summary, &trials, false).replace("\n  ", " ");
+    let first = "Undecided: between 700/s, which met the SLO for 3.00 s in 1 trial, and 900/s, which \
+                 missed it; no interval: the time budget of 3 m 30 s ended.";
+    assert!(text.starts_with(first), "{text}");
+    let find = summary.find.as_mut().expect("a search");
+    find.outcome = Outcome::Bounds { why: Unsettled::Time { budget } };
+    find.met = Some(MetSummary { trials: 4, longest_s: 15.0 });
+    let text = page(&summary, &trials, false).replace("\n  ", " ");
+    let first = "Tipping point: between 700/s, which met the SLO for 15 s in 4 trials, and 900/s, \
+                 which missed it; no confidence: the time budget of 3 m 30 s ended.";
+    assert!(text.starts_with(first), "{text}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use plimsoll_model::{ErrorClass, Histogram, Nanos, Rate};
 
 use crate::progress::holding::Holding;
 use crate::terminal::layout::clean;
-use crate::terminal::{level_line, plateau_line, render_trial_line};
+use crate::terminal::{level_line, plateau_line, render_answer_line, render_trial_line};
 use crate::watch::{Traffic, traffic};
 
 /// Seconds that the chart shows at most.
@@ -72,6 +72,8 @@ pub struct State {
     pub(super) first_load: Option<Nanos>,
     pub(super) good_max: Option<Rate>,
     pub(super) bad_min: Option<Rate>,
+    /// The answer of a search after its last trial.
+    pub(super) answer: Option<String>,
     pub(super) holding: Option<Holding>,
     /// Of trials, levels and rounds, the oldest first.
     pub(super) lines: VecDeque<String>,
@@ -218,6 +220,7 @@ impl Tracker {
                 self.state.is_search = true;
             }
             Event::TrialEnded(record) => self.handle_trial(record),
+            Event::Answer(answer) => self.state.answer = Some(render_answer_line(answer)),
             Event::BlockStarted(block) => self.state.block = Some(*block),
             Event::Fault(what) => push(&mut self.state.notes, clean(&crate::fault_line(what))),
             Event::Note(text) => push(&mut self.state.notes, clean(text)),

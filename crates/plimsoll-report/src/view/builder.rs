@@ -132,7 +132,8 @@ impl ViewBuilder {
             Event::HoldStep(step) => self.asked = step.aim().or(self.asked),
             Event::Fault(what) => patches.push(self.note(&crate::fault_line(what))),
             Event::Note(text) => patches.push(self.note(text)),
-            Event::SearchEnded(_)
+            Event::Answer(_)
+            | Event::SearchEnded(_)
             | Event::Draining { .. }
             | Event::Rows(_)
             | Event::BlockStarted(_)

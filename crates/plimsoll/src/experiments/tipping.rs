@@ -35,7 +35,7 @@ pub(super) fn all_trials(trials: &[TrialRecord]) -> (Tally, Nanos) {
 /// The verdict on a search: GOOD once a load was found that meets the SLO; of several SLOs the worst.
 pub(super) fn verdict(tipping: &TippingPoint, is_server_to_blame: bool) -> Verdict {
     let one = |outcome: &Outcome, lower: Option<Rate>| match outcome {
-        Outcome::Regular | Outcome::NotReached { .. } => Verdict::Good,
+        Outcome::Regular | Outcome::Bounds { .. } | Outcome::NotReached { .. } => Verdict::Good,
         Outcome::FailsAtMinimum => Verdict::Bad,
         Outcome::GeneratorLimited { .. }
         | Outcome::NetworkLimited { .. }
@@ -71,12 +71,13 @@ pub(super) fn reasons(
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::trial::{Confirmations, SloFound};
+    use plimsoll_model::trial::{Confirmations, SloFound, Unsettled};
 
     use super::*;
 
     fn tipping(outcome: Outcome, lower: Option<f64>) -> TippingPoint {
         TippingPoint {
+            safe_missing: None,
             met: None,
             regimes: Vec::new(),
             outlook: None,
@@ -110,8 +111,9 @@ mod tests {
             // Bounds that no valid trial confirmed are not an answer.
             (Outcome::Unconfirmed { why: why() }, Some(10.0), false, Verdict::Invalid),
             // No interval is claimed, which the exit code tells from a limit of the generator.
-            (Outcome::Unstable { why: why() }, None, false, Verdict::Invalid),
-            (Outcome::Undecided { why: why() }, None, false, Verdict::Invalid),
+            (Outcome::Unstable { why: Unsettled::OneBound }, None, false, Verdict::Invalid),
+            (Outcome::Bounds { why: Unsettled::OneBound }, Some(10.0), false, Verdict::Good),
+            (Outcome::Undecided { why: Unsettled::OneBound }, None, false, Verdict::Invalid),
             (Outcome::Unfinished { why: why() }, Some(10.0), false, Verdict::Good),
             (Outcome::Unfinished { why: why() }, None, false, Verdict::Invalid),
             (Outcome::Unfinished { why: why() }, Some(10.0), true, Verdict::Bad),
@@ -123,7 +125,7 @@ mod tests {
 
     #[test]
     fn of_several_objectives_the_worst_decides() {
-        let undecided = || Outcome::Undecided { why: "time".to_owned() };
+        let undecided = || Outcome::Undecided { why: Unsettled::OneBound };
         let found = |outcome: Outcome| {
             let one = tipping(outcome, Some(10.0));
             SloFound::new("p99<1s".to_owned(), &one)

@@ -16,6 +16,7 @@ use super::page::{
 };
 use crate::terminal::layout::{Page, Style, Tone, clean, ms, span, whole};
 use crate::terminal::{causes, hold, sections, timers};
+use crate::unsettled::reason;
 
 /// Writes the report of `find connections` and `lab --find connections`.
 pub(super) fn render(
@@ -107,11 +108,14 @@ pub(super) fn headline(summary: &Summary, find: &FindSummary) -> (Tone, &'static
                 clean(why)
             ),
         ),
-        Outcome::Unfinished { why } | Outcome::Unstable { why } | Outcome::Undecided { why } => (
+        Outcome::Unfinished { why } => (
             Tone::Warn,
             "Tipping point not found:",
             format!("{between} so far; the search ended early ({}).", clean(why)),
         ),
+        Outcome::Bounds { why } | Outcome::Unstable { why } | Outcome::Undecided { why } => {
+            (Tone::Warn, "Tipping point not found:", format!("{between} so far; {}.", reason(why)))
+        }
     }
 }
 

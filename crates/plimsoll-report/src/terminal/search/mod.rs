@@ -10,11 +10,14 @@ use plimsoll_model::trial::TrialRecord;
 use super::answer::Answer;
 use super::layout::{Page, Style};
 
+mod bounds;
 mod connections;
 mod page;
 mod rate;
 mod repeat;
 
+pub use bounds::render_answer_line;
+pub(crate) use bounds::{load_text, regime_lines};
 pub(crate) use connections::level_line;
 pub use page::{TrialsAtLoad, trial_at_lower_bound};
 pub use rate::render_trial_line;

@@ -13,17 +13,17 @@ use crate::terminal::layout::{Page, Tone, clean, counted, span};
 /// What stands before the interval.
 pub(super) const LEAD: &str = "Tipping point:";
 
-/// Whether it was cut short, and the answer.
+/// The answer, and whether the search was cut short.
 pub(super) fn top(
     page: &mut Page<'_>,
     summary: &Summary,
     (tone, lead, text): (Tone, &str, String),
 ) -> io::Result<()> {
+    page.hanging(tone, lead, &text)?;
     if summary.partial {
         let text = "The search was cut short; all figures cover the time until then.";
         page.hanging(Tone::Warn, "PARTIAL", text)?;
     }
-    page.hanging(tone, lead, &text)?;
     page.blank()
 }
 

@@ -11,6 +11,7 @@ use plimsoll_model::summary::{FindSummary, Recovers, Summary};
 use plimsoll_model::trial::{Outcome, SloFound, TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
 
+use super::bounds::{Bounds, load_text, regime_lines, sure};
 use super::page::{
     LEAD, TrialsAtLoad, explanation, is_confirmed, notes, phase_word, search_entry, top,
     verdict_word, view, why,
@@ -21,6 +22,7 @@ use crate::terminal::layout::{
     Page, Style, Tone, clean, counted, cpu_percent, ms, per_s, percent, ratio_percent, span, whole,
 };
 use crate::terminal::{causes, findings, hints, sections, timers};
+use crate::unsettled::{reason, safe_missing};
 
 /// Writes the report; a summary without `find` gets nothing but its trials.
 pub(super) fn render(
@@ -70,13 +72,7 @@ fn lowest_bad(trials: &[TrialRecord]) -> Option<&TrialRecord> {
 
 /// A load on the axis: `12,400/s` of requests, `1,240 handshakes/s`.
 fn load(summary: &Summary, value: f64) -> String {
-    let text = per_s(value);
-    let what = match summary.find.as_ref().map(|find| find.axis) {
-        Some(Axis::Deliveries) => "deliveries",
-        _ if sections::is_handshakes(summary) => "handshakes",
-        _ => return text,
-    };
-    whole(&format!("{} {what}/s", text.trim_end_matches("/s")))
+    load_text(summary.find.as_ref().map_or(Axis::Rate, |find| find.axis), value)
 }
 
 /// The answer; `is_silent` where no operation of any trial was answered.
@@ -93,6 +89,9 @@ fn headline(
         (None, None) => "unknown".to_owned(),
     };
     let at_least = lower.map_or_else(|| "no figure".to_owned(), |l| format!("at least {l}"));
+    let known = Bounds::from(find);
+    let (bounds, so_far) = (known.text(), known.with_safe());
+    let observed = if known.is_empty() { String::new() } else { format!("{so_far}; ") };
     match &find.outcome {
         Outcome::Regular => (Tone::Good, LEAD, format!("{between}{}", how_sure(find))),
         Outcome::NotReached { cap } => (
@@ -146,21 +145,22 @@ fn headline(
                 hints::remedy(why)
             ),
         ),
-        Outcome::Unstable { why } => {
-            (Tone::Warn, "No tipping point, the server is not steady:", format!("{}.", clean(why)))
+        Outcome::Bounds { why } => {
+            (Tone::Good, LEAD, format!("{bounds}; no confidence: {}.", reason(why)))
         }
-        Outcome::Undecided { why } => (
-            Tone::Warn,
-            "No tipping point, not enough time:",
-            format!("{}. Give it another --mode.", clean(why)),
-        ),
+        Outcome::Unstable { why } => {
+            (Tone::Warn, "Unstable:", format!("{observed}no interval: {}.", reason(why)))
+        }
+        Outcome::Undecided { why } => {
+            (Tone::Warn, "Undecided:", format!("{observed}no interval: {}.", reason(why)))
+        }
         Outcome::Unfinished { why } if summary.verdict == Verdict::Bad => {
-            (Tone::Bad, "Server lost:", format!("{}. Until then: {between}.", clean(why)))
+            (Tone::Bad, "Server lost:", format!("{}. Until then: {so_far}.", clean(why)))
         }
         Outcome::Unfinished { why } => (
             Tone::Warn,
-            "Tipping point not found:",
-            format!("{between} so far; the search stopped early ({}).", clean(why)),
+            "Stopped:",
+            format!("{so_far}; the search stopped early ({}).", clean(why)),
         ),
     }
 }
@@ -173,6 +173,9 @@ fn of_goal(find: &FindSummary, goal: &SloFound) -> FindSummary {
         upper: goal.upper.map(Rate::get),
         confidence: goal.confidence,
         safe: goal.safe.map(Rate::get),
+        safe_missing: goal.safe_missing.clone(),
+        met: goal.met.map(Into::into),
+        regimes: goal.regimes.clone(),
         ..find.clone()
     }
 }
@@ -221,24 +224,25 @@ fn how_sure(find: &FindSummary) -> String {
     };
     format!(
         " ({} confidence): the most that the server takes in even arrivals and meets the SLO",
-        whole(&format!("{} %", (confidence * 1000.0).round() / 10.0))
+        sure(confidence)
     )
 }
 
 /// The load that can be offered: before the tipping point, because it is what a reader wants.
 fn safe_load(summary: &Summary, find: &FindSummary) -> Option<(Tone, &'static str, String)> {
-    // Reports of old archives have neither.
-    let confidence = find.confidence?;
+    // What was stopped has all in one line.
+    if matches!(find.outcome, Outcome::Unfinished { .. }) {
+        return None;
+    }
     let Some(safe) = find.safe else {
-        let none = "not known: within the time budget, no trial in random arrivals met the SLO";
-        let is_due = find.outcome == Outcome::Regular;
-        return is_due.then(|| (Tone::Warn, "Safe load:", none.to_owned()));
+        let why = find.safe_missing.as_ref()?;
+        return Some((Tone::Warn, "Safe load:", format!("none: {}", safe_missing(why))));
     };
     let text = format!(
         "{} ({} confidence): 9 of 10 loads as long as a confirmation meet the SLO in random \
          arrivals",
         load(summary, safe),
-        whole(&format!("{} %", (confidence * 1000.0).round() / 10.0))
+        sure(find.confidence?)
     );
     Some((Tone::Good, "Safe load:", text))
 }
@@ -321,6 +325,9 @@ fn after_search(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> i
             spread * 100.0
         );
         page.entry("Spread", &text)?;
+    }
+    for line in regime_lines(find.axis, &find.regimes) {
+        page.entry("Speed", &line)?;
     }
     if let Some(drift) = find.drift_per_min.filter(|drift| *drift != 0.0) {
         let word = if drift < 0.0 { "fell" } else { "rose" };

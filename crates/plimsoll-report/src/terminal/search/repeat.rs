@@ -12,6 +12,7 @@ use plimsoll_model::units::grouped;
 use super::page::{LEAD, top};
 use crate::terminal::layout::{Page, Style, Tone, clean, counted, per_s, span, whole};
 use crate::terminal::sections;
+use crate::unsettled::reason;
 
 /// With so many searches the interval has the usual confidence.
 const SEARCHES_FOR_95: u32 = 6;
@@ -173,8 +174,9 @@ fn outcome(search: &RepeatedSearch) -> String {
             format!("not counted: the path was the limit ({})", clean(why))
         }
         Outcome::Unconfirmed { why } => format!("not counted: not confirmed ({})", clean(why)),
-        Outcome::Unstable { why } => format!("not counted: unstable ({})", clean(why)),
-        Outcome::Undecided { why } => format!("not counted: undecided ({})", clean(why)),
+        Outcome::Bounds { why } => format!("not counted: no interval ({})", reason(why)),
+        Outcome::Unstable { why } => format!("not counted: unstable ({})", reason(why)),
+        Outcome::Undecided { why } => format!("not counted: undecided ({})", reason(why)),
         Outcome::Unfinished { why } => format!("not counted: stopped early ({})", clean(why)),
     }
 }

@@ -1,0 +1,256 @@
+//! The answer: what the evidence so far adds up to. A pure function, which can be asked after every trial.
+
+use plimsoll_model::Rate;
+use plimsoll_model::trial::{Confirmations, Outcome, Recovery, TippingPoint, Unsettled};
+
+use crate::median::median_of;
+
+use super::contrast::{differed, full_host};
+use super::evidence::Evidence;
+use super::fit::Fit;
+use super::guards::Guards;
+use super::levels::reading;
+use super::open::open_goal;
+use super::safe::safe_load;
+use super::task::Task;
+use super::trials::{MissedBelow, Role, Trial, breakdowns};
+
+/// A capacity that differs more than this from trial to trial (a standard deviation) is no number.
+const SPREAD_MAX: f64 = 0.15;
+/// Goodput of two like overloads that differs by more is that of two servers, logarithmic; and if the
+/// capacity is noisy, by so many of its standard deviations.
+const LEVELS_APART: f64 = 0.1;
+const SPREADS_APART: f64 = 4.0;
+/// One sentinel in more than so many may be unlike the others by accident.
+const SENTINELS_PER_LAPSE: usize = 4;
+/// A wider interval says nothing.
+const WIDTH_MAX: f64 = 0.4;
+/// Standard deviations by which the verdicts may be less likely than the model predicts.
+const SURPRISE_MAX: f64 = 4.0;
+
+/// Everything that is known after the trials so far.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known<'a> {
+    pub(super) task: &'a Task,
+    pub(super) evidence: &'a Evidence,
+    pub(super) guards: &'a Guards,
+    /// `None` if there is none, or if it was not asked for.
+    pub(super) fit: Option<&'a Fit>,
+}
+
+/// What the plan adds to what is known: which loads and instants of the evidence mean what.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Landmarks {
+    /// The lowest load that may be offered, operations per second.
+    pub(super) lowest: f64,
+    /// The load of the sentinels.
+    pub(super) anchor: Option<f64>,
+    /// When expansion ended, on the clock of [`Trial::at_s`].
+    pub(super) expanded_s: f64,
+    /// Bounds that stand, once they are only described.
+    pub(super) stated: Option<Stated>,
+}
+
+/// Bounds that stand.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Stated {
+    pub(super) low: f64,
+    pub(super) confirmed: f64,
+    pub(super) recovery: Option<Recovery>,
+}
+
+fn rate(per_s: f64) -> Rate {
+    Rate::per_second(per_s).unwrap_or_default()
+}
+
+impl Known<'_> {
+    /// The trials at the level where the server is now.
+    pub(super) fn current(&self) -> Vec<Trial> {
+        self.guards.levels.current(self.evidence)
+    }
+
+    /// A capacity that does not stay at one level.
+    pub(super) fn unsteady(&self) -> Option<Unsettled> {
+        let changes = self.guards.levels.unsteady(self.evidence)?;
+        Some(Unsettled::Levels { changes, beside: differed(self.evidence.all()) })
+    }
+
+    /// What missed the objective far below the interval, at the level where the server is now.
+    pub(super) fn missed_far_below(&self, lower: f64) -> Option<MissedBelow> {
+        MissedBelow::of(&self.current(), lower)
+    }
+
+    /// Longer trials for and against `load`: one that met the objective confirms every lower load, one
+    /// that missed it speaks against every higher one.
+    pub(super) fn confirmations_at(&self, load: f64) -> Confirmations {
+        let invalid = self.evidence.invalid_confirmations;
+        let mut seen = Confirmations { invalid, ..Default::default() };
+        for trial in self.current() {
+            if trial.role == Role::Confirmation {
+                seen.good += u32::from(trial.good && trial.load >= load * (1.0 - 1e-9));
+                seen.bad += u32::from(!trial.good && trial.load <= load * (1.0 + 1e-9));
+            }
+        }
+        seen
+    }
+
+    /// What the server carried in the sentinels at `anchor`: logarithms.
+    fn anchored(&self, anchor: Option<f64>) -> Vec<f64> {
+        let current = self.current();
+        let at_anchor = current.iter().filter(|trial| Some(trial.load) == anchor);
+        at_anchor.filter_map(reading).map(|r| r.y).collect()
+    }
+
+    /// Whether the server carried more in the overload that just ended than in the sentinels. Less is
+    /// no news: some servers carry less the longer they are overloaded.
+    pub(super) fn carries_more(&self, anchor: Option<f64>) -> bool {
+        let Some(fit) = self.fit else { return false };
+        let last = self.evidence.all().next_back();
+        let usual = median_of(self.anchored(anchor));
+        match (usual, last.and_then(|trial| trial.carried)) {
+            (Some(usual), Some(carried)) => carried.ln() - usual > 0.5 * levels_apart(fit),
+            _ => false,
+        }
+    }
+
+    /// Sentinels in which the server carried something else than in most; `None` if they agree.
+    fn differing_sentinels(&self, fit: &Fit, anchor: Option<f64>) -> Option<Unsettled> {
+        let readings = self.anchored(anchor);
+        let usual = median_of(readings.iter().copied())?;
+        let unlike = readings.iter().filter(|y| (*y - usual).abs() > levels_apart(fit)).count();
+        if unlike == 0 || (unlike == 1 && readings.len() > SENTINELS_PER_LAPSE) {
+            return None;
+        }
+        let least = readings.iter().copied().fold(f64::INFINITY, f64::min);
+        let greatest = readings.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        Some(Unsettled::Overloads {
+            least: rate(least.exp()),
+            greatest: rate(greatest.exp()),
+            usual: rate(usual.exp()),
+            count: readings.len() as u32,
+            unlike: unlike as u32,
+            beside: differed(self.evidence.all()),
+        })
+    }
+
+    /// What speaks against an interval that was found.
+    fn contradiction(&self, fit: &Fit, plan: &Landmarks) -> Option<Unsettled> {
+        let unlike = || self.differing_sentinels(fit, plan.anchor);
+        if let Some(why) = self.unsteady().or_else(unlike) {
+            return Some(why);
+        }
+        if let Some((before, after)) = self.evidence.fell(plan.expanded_s) {
+            let beside = differed(self.evidence.all());
+            return Some(Unsettled::Fell { before: rate(before), after: rate(after), beside });
+        }
+        if let Some(missed) = fit.lower.and_then(|lower| self.missed_far_below(lower)) {
+            let (bad, all) = (missed.bad as u32, missed.all as u32);
+            return Some(Unsettled::MissedBelow { bad, all });
+        }
+        if let Some((times, most)) = breakdowns(&self.current()) {
+            return Some(Unsettled::BrokeDown { trials: times as u32, most: rate(most) });
+        }
+        let sd = fit.posterior.spread();
+        if sd > SPREAD_MAX {
+            return Some(Unsettled::Spread { sd });
+        }
+        (fit.surprise > SURPRISE_MAX).then_some(Unsettled::Contradiction { sds: fit.surprise })
+    }
+
+    /// What an interval lacks that nothing contradicts.
+    fn lacking(&self, plan: &Landmarks) -> Option<Outcome> {
+        let one_bound = Some(Outcome::Undecided { why: Unsettled::OneBound });
+        let Some(fit) = self.fit.filter(|fit| fit.width().is_finite()) else { return one_bound };
+        let Some(lower) = fit.lower else { return one_bound };
+        // The interval may have moved a little since a load was confirmed.
+        let lower = lower.max(plan.stated.map_or(0.0, |stated| stated.confirmed));
+        let open = open_goal(self.evidence, &self.task.slo, lower);
+        let wide = || {
+            let width = Some(fit.width()).filter(|width| *width > WIDTH_MAX)?;
+            Some(Outcome::Undecided { why: Unsettled::Wide { width } })
+        };
+        open.map(|open| open.outcome(lower, false)).or_else(wide)
+    }
+
+    /// The outcome that the evidence allows: `reached` is how far the plan came.
+    fn outcome(&self, plan: &Landmarks, reached: Outcome) -> Outcome {
+        let contradiction = || self.fit.and_then(|fit| self.contradiction(fit, plan));
+        let unstable = |why| Outcome::Unstable { why };
+        match reached {
+            Outcome::Regular => match contradiction() {
+                Some(why) => unstable(why),
+                None => match self.lacking(plan) {
+                    // A server that changed is why the time was too short.
+                    Some(Outcome::Undecided { why }) => {
+                        self.unsteady().map_or(Outcome::Undecided { why }, unstable)
+                    }
+                    lacking => lacking.unwrap_or(Outcome::Regular),
+                },
+            },
+            Outcome::Undecided { why } => contradiction()
+                .or_else(|| self.unsteady())
+                .map_or(Outcome::Undecided { why }, unstable),
+            reached => reached,
+        }
+    }
+}
+
+/// Readings that differ by more are those of two levels, logarithmic.
+fn levels_apart(fit: &Fit) -> f64 {
+    LEVELS_APART.max(SPREADS_APART * fit.posterior.spread())
+}
+
+/// The answer by all that is known. `reached` is how far the plan came, and `notes` what it found worth a
+/// line.
+pub(super) fn answer(
+    known: &Known<'_>,
+    plan: &Landmarks,
+    reached: Outcome,
+    notes: &[String],
+) -> TippingPoint {
+    let Known { task, evidence, guards, fit } = *known;
+    let outcome = known.outcome(plan, reached);
+    let (lower, upper) = match (&outcome, fit) {
+        (Outcome::Regular, Some(fit)) => {
+            (fit.lower.and_then(Rate::per_second), fit.upper.and_then(Rate::per_second))
+        }
+        (Outcome::Unstable { .. } | Outcome::Undecided { .. }, _) => (None, None),
+        _ => guards.silence.known().unwrap_or_else(|| evidence.leaning_bounds()),
+    };
+    let mut notes = notes.to_vec();
+    if !matches!(outcome, Outcome::Unstable { .. }) {
+        notes.extend(guards.levels.told(evidence));
+        notes.extend(evidence.disturbance());
+    }
+    if outcome == Outcome::FailsAtMinimum {
+        notes.extend(full_host(evidence.verdicts()));
+    }
+    let is_interval = outcome == Outcome::Regular;
+    let safe = fit.filter(|_| is_interval).and_then(|fit| {
+        let load = safe_load(&known.current(), &fit.posterior)?;
+        Some(load).filter(|load| load.get() >= plan.lowest)
+    });
+    let spread = fit.map(|fit| fit.posterior.spread());
+    TippingPoint {
+        met: None,
+        safe_missing: None,
+        regimes: Vec::new(),
+        outlook: None,
+        lower,
+        upper,
+        safe,
+        confidence: is_interval.then_some(task.settings.confidence),
+        spread,
+        drift_per_min: fit.map(|fit| if fit.drift.is_seen { fit.drift.per_min } else { 0.0 }),
+        conditional_throughput: lower.and_then(|lower| evidence.conditional_throughput(lower)),
+        trials: evidence.judged,
+        invalid_trials: evidence.invalid,
+        confirmed: plan.stated.and_then(|stated| Rate::per_second(stated.confirmed)),
+        confirmations: known.confirmations_at(plan.stated.map_or(0.0, |stated| stated.confirmed)),
+        noise: spread.filter(|spread| is_interval && *spread > task.limits.width_max / 2.0),
+        recovery: plan.stated.and_then(|stated| stated.recovery),
+        notes,
+        goals: Vec::new(),
+        outcome,
+    }
+}

@@ -1,0 +1,119 @@
+//! The difference between the trials in which the server carried less and the others: the machine, or
+//! the server itself?
+
+use plimsoll_model::trial::{Contrast, Witness};
+
+use crate::median::median_of;
+
+use super::seen::Seen;
+use super::trials::Trial;
+
+/// A server that carries this share of its best, or more, is as it was.
+const AS_BEFORE: f64 = 0.9;
+/// Shares of CPU time that differ by less are alike.
+const SHARE_APART: f64 = 0.05;
+/// Costs in CPU time per answer that differ by less are alike, relative.
+const COST_APART: f64 = 0.15;
+/// A host whose CPUs are busy for this share of the time has none to spare.
+const FULL: f64 = 0.95;
+/// Who waits for a CPU in this share of the time in which it wants one, waits for others.
+const WAITED: f64 = 0.5;
+
+fn typical(trials: &[&Trial], figure: fn(&Seen) -> Option<f64>) -> Option<f64> {
+    median_of(trials.iter().filter_map(|trial| figure(&trial.seen)))
+}
+
+/// What differed between the overloads in which the server carried most and those in which it
+/// carried less; empty if nothing did, or nobody looked.
+pub(crate) fn differed<'a>(trials: impl Iterator<Item = &'a Trial>) -> Vec<Contrast> {
+    let saturated: Vec<(&Trial, f64)> =
+        trials.filter_map(|trial| Some((trial, trial.saturated()?))).collect();
+    let most = saturated.iter().map(|(_, carried)| *carried).fold(0.0, f64::max);
+    let (fast, slow): (Vec<_>, Vec<_>) =
+        saturated.iter().partition(|(_, carried)| *carried >= AS_BEFORE * most);
+    let trials = |of: Vec<&(&'a Trial, f64)>| -> Vec<&'a Trial> {
+        of.into_iter().map(|(trial, _)| *trial).collect()
+    };
+    let (fast, slow) = (trials(fast), trials(slow));
+    let both = |figure| Some((typical(&fast, figure)?, typical(&slow, figure)?));
+    let share = |witness, figure| {
+        // Less trouble explains nothing.
+        let (then, now) = both(figure).filter(|(then, now)| now - then > SHARE_APART)?;
+        Some(Contrast { witness, then, now })
+    };
+    let cost = both(|seen| seen.cost_us)
+        .filter(|(then, now)| (now / then - 1.0).abs() > COST_APART)
+        .map(|(then, now)| Contrast { witness: Witness::CostUs, then, now });
+    [
+        share(Witness::Steal, |seen| seen.steal),
+        share(Witness::Starved, |seen| seen.starved),
+        share(Witness::RunDelay, |seen| seen.run_delay),
+        share(Witness::HostCpu, |seen| seen.host_cpu),
+        cost,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// That this host's CPUs were full while `trials` missed the objective, in words; `None` where they were
+/// not, or where nobody looked. A server on the same host waits for them, too.
+pub(crate) fn full_host<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<String> {
+    let missed: Vec<&Trial> = trials.filter(|trial| !trial.good).collect();
+    let cpu = typical(&missed, |seen| seen.host_cpu).filter(|share| *share >= FULL)?;
+    let waited = typical(&missed, |seen| seen.run_delay).filter(|share| *share >= WAITED)?;
+    Some(format!(
+        "the CPUs of this host were {:.0} % busy while the objective was missed, and the client waited for one in {:.0} % of \
+         the time in which it wanted one: a server on this host waited as well. Where other programs used them, search \
+         again without these",
+        100.0 * cpu,
+        100.0 * waited
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trials::Role;
+    use super::*;
+
+    fn overload(carried: f64, steal: f64) -> Trial {
+        Trial {
+            load: 2_000.0,
+            good: false,
+            at_s: 0.0,
+            window_s: 3.0,
+            loss_ratio: 0.5,
+            carried: Some(carried),
+            bad: Default::default(),
+            scheduled: 6_000,
+            rarely_missed: false,
+            role: Role::Sentinel,
+            seen: Seen { steal: Some(steal), ..Seen::default() },
+        }
+    }
+
+    #[test]
+    fn what_was_worse_while_less_was_carried_is_named() {
+        let told = |trials: &[Trial]| differed(trials.iter());
+        let stolen = [overload(1_000.0, 0.01), overload(990.0, 0.01), overload(600.0, 0.3)];
+        let steal = Contrast { witness: Witness::Steal, then: 0.01, now: 0.3 };
+        assert_eq!(told(&stolen), [steal]);
+        assert_eq!(told(&[overload(1_000.0, 0.3), overload(600.0, 0.01)]), []);
+        assert_eq!(told(&[overload(1_000.0, 0.01)]), []);
+    }
+
+    #[test]
+    fn a_full_host_is_named() {
+        let trial = |host_cpu, run_delay| {
+            let seen =
+                Seen { host_cpu: Some(host_cpu), run_delay: Some(run_delay), ..Seen::default() };
+            Trial { seen, ..overload(20.0, 0.0) }
+        };
+        let told = full_host([trial(1.0, 0.98), trial(0.99, 0.9)].iter()).expect("it was full");
+        assert!(told.starts_with("the CPUs of this host were 100 % busy"), "{told}");
+        assert_eq!(full_host([trial(1.0, 0.1)].iter()), None, "the client alone was quick");
+        assert_eq!(full_host([trial(0.5, 0.9)].iter()), None);
+        let met = Trial { good: true, ..trial(1.0, 1.0) };
+        assert_eq!(full_host([met].iter()), None);
+    }
+}

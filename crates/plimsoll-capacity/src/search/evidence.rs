@@ -1,0 +1,342 @@
+//! Everything a search has measured so far, in the order of time. Evidence is only appended to: which
+//! trials are disturbed is derived from all of them.
+
+use plimsoll_model::tally::Tally;
+use plimsoll_model::trial::{Phase, TrialMeasurement, TrialRequest, Verdict};
+use plimsoll_model::{Nanos, Rate};
+
+use crate::losses::{Context, Unloaded};
+
+use super::rare::{Bad, BadOps};
+use super::trials::{Role, Trial, seconds};
+
+/// A server that carries less than this share of what it carried in the first overloads has fallen.
+const FELL: f64 = 0.75;
+/// Others took the server's CPU if it waited for one in this much more of the time in which it
+/// wanted one than it usually does under overload.
+const STARVED: f64 = 0.15;
+/// CPU times of a shorter trial are chance, seconds.
+const STARVED_WINDOW_MIN_S: f64 = 0.5;
+
+/// Why a trial was set aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// It may still have felt the overload before it: it is repeated.
+    Shadow,
+    /// The server did not answer: the trial counts once the server answers again.
+    Silence,
+}
+
+/// A valid trial that was set aside instead of being appended at once.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct SetAside {
+    /// Operations per second.
+    pub(crate) load: f64,
+    pub(crate) why: Why,
+}
+
+/// All trials of a search, the clock, and the counts.
+#[derive(Clone, Debug)]
+pub(crate) struct Evidence {
+    /// Valid trials in the order of time, disturbed ones included.
+    trials: Vec<Trial>,
+    set_aside: Vec<SetAside>,
+    /// Trial and rest time.
+    spent: Nanos,
+    context: Context,
+    /// The share of its time without a CPU above which a server that missed the objective was disturbed:
+    /// derived from `trials`, infinite as long as it is unknown.
+    starved_most: f64,
+    /// Trials that were made.
+    pub(crate) made: u32,
+    pub(crate) judged: u32,
+    pub(crate) invalid: u32,
+    pub(crate) invalid_confirmations: u32,
+    pub(crate) invalid_sentinels: u32,
+    /// Trials with random arrivals, invalid ones included.
+    pub(crate) safe_made: u32,
+}
+
+impl Default for Evidence {
+    fn default() -> Self {
+        Self {
+            trials: Vec::new(),
+            set_aside: Vec::new(),
+            spent: Nanos::ZERO,
+            context: Context::default(),
+            starved_most: f64::INFINITY,
+            made: 0,
+            judged: 0,
+            invalid: 0,
+            invalid_confirmations: 0,
+            invalid_sentinels: 0,
+            safe_made: 0,
+        }
+    }
+}
+
+impl Evidence {
+    /// Counts a trial of this search, and the time that it and the `rest` before it took.
+    pub(crate) fn count(
+        &mut self,
+        request: &TrialRequest,
+        measurement: &TrialMeasurement,
+        rest: Nanos,
+        verdict: Verdict,
+    ) {
+        self.pass(request.number, rest, measurement.window);
+        self.safe_made += u32::from(request.phase == Phase::Safe);
+        match verdict {
+            Verdict::Invalid => {
+                self.invalid += 1;
+                self.invalid_confirmations += u32::from(request.phase == Phase::Confirm);
+                self.invalid_sentinels += u32::from(request.phase == Phase::Sentinel);
+            }
+            Verdict::Good | Verdict::Bad => self.judged += 1,
+        }
+    }
+
+    /// Advances the clock by the trial `number`. An aborted trial costs what it ran, any other one what was
+    /// planned or a little more.
+    pub(crate) fn pass(&mut self, number: u32, rest: Nanos, window: Nanos) {
+        self.made = number;
+        self.spent = self.spent + rest + window;
+    }
+
+    /// Appends a trial; returns whether that changed which of the others are disturbed.
+    pub(crate) fn append(&mut self, trial: Trial) -> bool {
+        let before = self.disturbed().count();
+        self.trials.push(trial);
+        self.starved_most = self.usually_starved().map_or(f64::INFINITY, |usual| usual + STARVED);
+        self.disturbed().count() != before + usize::from(self.is_disturbed(&trial))
+    }
+
+    pub(crate) fn set_aside(&mut self, load: f64, why: Why) {
+        self.set_aside.push(SetAside { load, why });
+    }
+
+    /// The loads of the trials that were set aside for this reason, in the order of time.
+    pub(crate) fn loads_set_aside(&self, why: Why) -> impl DoubleEndedIterator<Item = f64> {
+        self.set_aside.iter().filter(move |aside| aside.why == why).map(|aside| aside.load)
+    }
+
+    /// The server's own time is the shortest that was seen: the first trials may have met a server
+    /// that was warming up.
+    pub(crate) fn learn_unloaded(&mut self, tally: &Tally) {
+        let known = self.context.unloaded;
+        let seen = Unloaded::of(tally);
+        let is_shorter = |seen: &Unloaded| known.is_none_or(|known| seen.mean < known.mean);
+        self.context.unloaded = seen.filter(is_shorter).or(known);
+    }
+
+    /// The server's time without load, as far as it is known.
+    pub(crate) const fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Trial and rest time so far.
+    pub(crate) const fn spent(&self) -> Nanos {
+        self.spent
+    }
+
+    /// The middle of a trial that ends now, on the search's clock, seconds.
+    pub(crate) fn middle_s(&self, window: Nanos) -> f64 {
+        seconds(self.spent) - 0.5 * seconds(window)
+    }
+
+    /// The middle of the last trial on the search's clock, seconds.
+    pub(crate) fn last_s(&self) -> f64 {
+        self.trials.iter().map(|trial| trial.at_s).fold(0.0, f64::max)
+    }
+
+    fn is_disturbed(&self, trial: &Trial) -> bool {
+        !trial.good && trial.seen.starved.is_some_and(|share| share > self.starved_most)
+    }
+
+    /// Trials that were not GOOD while others took the server's CPU.
+    fn disturbed(&self) -> impl Iterator<Item = &Trial> {
+        self.trials.iter().filter(|trial| self.is_disturbed(trial))
+    }
+
+    /// Share of the time in which an overloaded server waits for a CPU: the lower quartile. A
+    /// disturbance that lasts for most of the search is how the machine is.
+    fn usually_starved(&self) -> Option<f64> {
+        let told = |t: &&Trial| t.saturated().is_some() && t.window_s >= STARVED_WINDOW_MIN_S;
+        let all = self.trials.iter().filter(told);
+        let mut shares: Vec<f64> = all.filter_map(|t| t.seen.starved).collect();
+        shares.sort_by(f64::total_cmp);
+        shares.get(shares.len() / 4).copied()
+    }
+
+    /// How many trials were disturbed, and how long the server waited for a CPU in them and usually,
+    /// in words; `None` if none was.
+    pub(crate) fn disturbance(&self) -> Option<String> {
+        let worst = self.disturbed().filter_map(|t| t.seen.starved).reduce(f64::max)?;
+        let usual = self.usually_starved()?;
+        Some(format!(
+            "others took the server's CPU in {} trials, which count for nothing: it waited for one in \
+             up to {:.0} % of the time in which it wanted one, usually in {:.0} %",
+            self.disturbed().count(),
+            100.0 * worst,
+            100.0 * usual
+        ))
+    }
+
+    /// The number of trials, disturbed ones included.
+    pub(crate) fn len(&self) -> usize {
+        self.trials.len()
+    }
+
+    /// The trials that were not disturbed.
+    pub(crate) fn all(&self) -> impl DoubleEndedIterator<Item = &Trial> + Clone {
+        self.trials.iter().filter(|trial| !self.is_disturbed(trial))
+    }
+
+    /// Those that tell whether a load meets the objective.
+    pub(crate) fn verdicts(&self) -> impl DoubleEndedIterator<Item = &Trial> + Clone {
+        self.all().filter(|trial| trial.is_verdict())
+    }
+
+    pub(crate) fn at(&self, load: f64) -> impl Iterator<Item = &Trial> {
+        self.verdicts().filter(move |trial| trial.load == load)
+    }
+
+    /// The loads with a verdict, ascending, with the balance of GOOD over BAD trials.
+    fn balances(&self) -> Vec<(f64, i32)> {
+        let mut loads: Vec<(f64, i32)> =
+            self.verdicts().map(|t| (t.load, if t.good { 1 } else { -1 })).collect();
+        loads.sort_by(|a, b| a.0.total_cmp(&b.0));
+        loads.dedup_by(|next, first| {
+            let same = next.0 == first.0;
+            first.1 += if same { next.1 } else { 0 };
+            same
+        });
+        loads
+    }
+
+    /// The highest load at which no more trials were BAD than GOOD.
+    pub(crate) fn highest_good(&self) -> Option<f64> {
+        self.balances().into_iter().rev().find(|(_, balance)| *balance >= 0).map(|(load, _)| load)
+    }
+
+    /// The highest load at which a trial met the objective, also one that was to overload the server.
+    pub(crate) fn highest_met(&self) -> Option<f64> {
+        let even = self.all().filter(|trial| trial.is_verdict() || trial.is_overload());
+        even.filter(|trial| trial.good).map(|trial| trial.load).reduce(f64::max)
+    }
+
+    /// The loads above `load` of trials that missed it.
+    pub(crate) fn missed_above(&self, load: f64) -> impl Iterator<Item = f64> {
+        let even = self.all().filter(|trial| trial.is_verdict() || trial.is_overload());
+        even.filter(move |trial| !trial.good && trial.load > load).map(|trial| trial.load)
+    }
+
+    /// The bounds for a search that ended early: the lowest load with more BAD trials, and the
+    /// highest with no more of them below it.
+    pub(crate) fn leaning_bounds(&self) -> (Option<Rate>, Option<Rate>) {
+        let balances = self.balances();
+        let upper = balances.iter().find(|(_, balance)| *balance < 0).map(|(load, _)| *load);
+        let below = |load: f64| upper.is_none_or(|upper| load < upper);
+        let lower = balances.iter().rev().find(|(load, balance)| *balance >= 0 && below(*load));
+        (lower.and_then(|(load, _)| Rate::per_second(*load)), upper.and_then(Rate::per_second))
+    }
+
+    /// The most that the server carried in the overloads up to `expanded_s`, and the most that it carried
+    /// in any trial after them, if that is far less.
+    pub(crate) fn fell(&self, expanded_s: f64) -> Option<(f64, f64)> {
+        let then = || self.all().filter(|t| t.at_s <= expanded_s);
+        let since = || self.all().filter(|t| t.at_s > expanded_s);
+        let before = then().filter_map(Trial::saturated).reduce(f64::max)?;
+        let carried = |t: &Trial| if t.good { Some(t.load) } else { t.carried };
+        let after = since().filter_map(carried).reduce(f64::max)?;
+        let is_saturated = since().any(|t| t.role == Role::Sentinel && t.saturated().is_some());
+        (is_saturated && after < FELL * before).then_some((before, after))
+    }
+
+    /// Trials that served their load, but for few operations, as far as they tell: overloads aside.
+    fn served(&self) -> impl Iterator<Item = &Trial> {
+        let is_served = |trial: &&Trial| match trial.role {
+            Role::Untold => true,
+            _ => trial.is_verdict() && (trial.good || trial.rarely_missed),
+        };
+        self.all().filter(is_served)
+    }
+
+    /// Bad operations by one goal and all operations of the trials up to `load`.
+    pub(crate) fn bad_up_to(&self, load: f64, goal: usize) -> (BadOps, u64) {
+        let mut sum = (BadOps::default(), 0);
+        for trial in self.served().filter(|trial| trial.load <= load) {
+            sum.0.add(&trial.bad[goal]);
+            sum.1 += trial.scheduled;
+        }
+        sum
+    }
+
+    /// Bad operations by every goal and all operations of the trials at `load`.
+    pub(crate) fn rarely_bad(&self, load: f64) -> (Bad, u64) {
+        let mut sum = (Bad::default(), 0);
+        for trial in self.served().filter(|trial| trial.load == load) {
+            sum.0.iter_mut().zip(&trial.bad).for_each(|(sum, bad)| sum.add(bad));
+            sum.1 += trial.scheduled;
+        }
+        sum
+    }
+
+    /// Trials at `load` that told nothing.
+    pub(crate) fn untold_at(&self, load: f64) -> usize {
+        self.all().filter(|trial| trial.role == Role::Untold && trial.load == load).count()
+    }
+
+    /// The typical rate of good answers at `load` (the Conditional Throughput of RFC 9971 for a
+    /// goal that half of the trials have to meet).
+    pub(crate) fn conditional_throughput(&self, load: Rate) -> Option<Rate> {
+        let mut losses: Vec<f64> = self.at(load.get()).map(|trial| trial.loss_ratio).collect();
+        losses.sort_by(f64::total_cmp);
+        let typical = losses.get(losses.len().checked_sub(1)? / 2)?;
+        Rate::per_second(load.get() * (1.0 - typical))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::seen::Seen;
+    use super::*;
+
+    fn overload(at_s: f64, good: bool, starved: f64) -> Trial {
+        Trial {
+            load: 2_000.0,
+            good,
+            at_s,
+            window_s: 3.0,
+            loss_ratio: 0.5,
+            carried: Some(1_000.0),
+            bad: Bad::default(),
+            rarely_missed: false,
+            scheduled: 6_000,
+            role: Role::Sentinel,
+            seen: Seen::starved(starved),
+        }
+    }
+
+    #[test]
+    fn a_trial_in_which_others_took_the_cpu_is_no_evidence() {
+        let mut evidence = Evidence::default();
+        // What is usual is not known yet, and the others were there from the first trial on.
+        assert!(!evidence.append(overload(1.0, false, 0.5)));
+        assert_eq!((evidence.all().count(), evidence.disturbance()), (1, None));
+        assert!(evidence.append(overload(2.0, false, 0.1)), "the first one was disturbed");
+        assert!(!evidence.append(overload(3.0, false, 0.2)));
+        assert!(!evidence.append(overload(4.0, false, 0.6)));
+        assert!(!evidence.append(overload(5.0, true, 0.6)), "met all the same");
+        let left: Vec<f64> = evidence.all().map(|trial| trial.at_s).collect();
+        assert_eq!((left, evidence.len()), (vec![2.0, 3.0, 5.0], 5));
+        let text = evidence.disturbance().expect("two");
+        assert!(text.contains("in 2 trials") && text.contains("up to 60 %"), "{text}");
+        // What lasts is how the machine is.
+        let mut always = Evidence::default();
+        for at_s in 0..9 {
+            always.append(overload(f64::from(at_s), false, 0.5));
+        }
+        assert_eq!(always.all().count(), 9);
+    }
+}

@@ -1,0 +1,157 @@
+//! The fit: what all trials at the server's current level say of its capacity. A pure function of the
+//! evidence.
+
+use crate::stability::GROWTH_OPS_MIN;
+
+use super::change::{Drift, drift, reading_sd};
+use super::evidence::Evidence;
+use super::grid::Grid;
+use super::levels::{Levels, reading};
+use super::likelihood::{Posterior, Sample};
+use super::task::Task;
+use super::trials::{FAR_BELOW, Trial, seconds};
+
+/// A trial of a few seconds meets the objective up to so much above the capacity: its queue has no
+/// time to grow, and nobody sees that it does.
+const TOLERATED: f64 = 0.003;
+/// The 95th percentile of a normal variable: ends of an interval of 90 %.
+const NORMAL_90: f64 = 1.645;
+
+/// What all trials at the current level say together.
+#[derive(Clone, Debug)]
+pub(super) struct Fit {
+    pub(super) posterior: Posterior,
+    pub(super) drift: Drift,
+    /// How far the capacity goes within half of a longer trial, logarithmic.
+    pub(super) blur: f64,
+    /// See [`Posterior::surprise`].
+    pub(super) surprise: f64,
+    /// Ends of the interval, operations per second: loads that were measured, unless the server
+    /// drifted.
+    pub(super) lower: Option<f64>,
+    pub(super) upper: Option<f64>,
+    /// Where the ends would be, whatever was measured.
+    pub(super) ends: (f64, f64),
+}
+
+impl Fit {
+    /// Relative; infinite without both ends.
+    pub(super) fn width(&self) -> f64 {
+        match (self.lower, self.upper) {
+            (Some(lower), Some(upper)) => upper / lower - 1.0,
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// How likely a trial at `load` has this verdict.
+    pub(super) fn expects(&self, load: f64, good: bool) -> f64 {
+        let predicted = self.posterior.predicts_good(load.ln());
+        if good { predicted } else { 1.0 - predicted }
+    }
+}
+
+/// The last fit that was made, so that each is made once.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fitted {
+    /// The number of trials it is of.
+    of: usize,
+    fit: Option<Fit>,
+}
+
+impl Fitted {
+    /// Makes the fit to the evidence, unless it is there already.
+    pub(super) fn update(
+        &mut self,
+        evidence: &Evidence,
+        levels: &Levels,
+        task: &Task,
+        grid: &Grid,
+    ) {
+        if self.of != evidence.len() {
+            *self = Self { of: evidence.len(), fit: fit(evidence, levels, task, grid) };
+        }
+    }
+
+    /// The fit to the evidence; `None` if it was not made, or there is none.
+    pub(super) fn get(&self, evidence: &Evidence) -> Option<&Fit> {
+        self.fit.as_ref().filter(|_| self.of == evidence.len())
+    }
+}
+
+/// The spreads from trial to trial by the verdicts alone, with their weights.
+pub(super) fn spreads(evidence: &Evidence) -> Vec<(f64, f64)> {
+    let mut sample = Sample::default();
+    for trial in evidence.verdicts() {
+        sample.add(trial.load.ln(), trial.good);
+    }
+    Posterior::of(&sample).map(|posterior| posterior.spreads()).unwrap_or_default()
+}
+
+/// Fits the trials at the current level; `None` if there is no verdict among them.
+pub(super) fn fit(evidence: &Evidence, levels: &Levels, task: &Task, grid: &Grid) -> Option<Fit> {
+    let trials = levels.current(evidence);
+    // What is left when the last of them ends.
+    let now_s = trials.last().map(|trial| trial.at_s + 0.5 * trial.window_s)?;
+    let readings: Vec<_> =
+        trials.iter().filter(|t| t.saturated().is_some()).filter_map(reading).collect();
+    let drift = match readings.len() {
+        0 => Drift::default(),
+        _ => drift(&readings, &spreads(evidence)),
+    };
+    let since = |at_s: f64| drift.per_min / 60.0 * (at_s - now_s);
+    let mut sample = Sample::default();
+    sample.reading_sd = reading_sd(&readings);
+    sample.readings = readings.iter().map(|r| r.y - since(r.at_s)).collect();
+    // An overload that was met is a verdict; any other was BAD on purpose.
+    for trial in trials.iter().filter(|t| t.is_verdict() || t.good && t.is_overload()) {
+        sample.add(trial.load.ln() - since(trial.at_s), trial.good);
+    }
+    let posterior = Posterior::of(&sample)?;
+    let surprise = posterior.surprise(&sample);
+    let blur = if drift.is_seen { drift.per_min.abs() / 60.0 } else { 0.0 };
+    let blur = blur * 0.5 * seconds(task.limits.confirm_trial);
+    let mut fit =
+        Fit { posterior, drift, blur, surprise, lower: None, upper: None, ends: (0.0, 0.0) };
+    find_ends(&mut fit, &trials, task, grid);
+    Some(fit)
+}
+
+/// The interval: its ends are loads of the grid that were measured, if such are near.
+fn find_ends(fit: &mut Fit, trials: &[Trial], task: &Task, grid: &Grid) {
+    let tail = 0.5 * (1.0 - task.settings.confidence);
+    let loads = || trials.iter().filter(|t| t.is_verdict()).map(|t| t.load);
+    // What the drift is off by moves what was measured in the middle of the trials.
+    let half_s = trials.last().map_or(0.0, |t| t.at_s) - trials.first().map_or(0.0, |t| t.at_s);
+    let unsure = NORMAL_90 * fit.drift.sd / 60.0 * 0.5 * half_s;
+    let middle = fit.posterior.quantile(0.5);
+    let low = middle - unsure.hypot(middle - fit.posterior.quantile(tail)) - fit.blur;
+    let high = middle + unsure.hypot(fit.posterior.quantile(1.0 - tail) - middle) + fit.blur;
+    let (low, high) = (low.exp() / (1.0 + tolerated(low.exp(), trials, task)), high.exp());
+    fit.ends = (low, high);
+    let (least, most) = (
+        loads().reduce(f64::min).unwrap_or_default(),
+        loads().reduce(f64::max).unwrap_or_default(),
+    );
+    if low >= least {
+        let on_grid = grid.step(low, 0);
+        let measured = loads().filter(|load| *load <= low).reduce(f64::max);
+        let near = |load: &f64| *load > grid.step(on_grid, -2);
+        fit.lower = Some(measured.filter(near).unwrap_or(on_grid));
+    }
+    if high <= most {
+        let on_grid = grid.ceil(high);
+        let measured = loads().filter(|load| *load >= high).reduce(f64::min);
+        let near = |load: &f64| *load < grid.step(on_grid, 2);
+        fit.upper = Some(measured.filter(near).unwrap_or(on_grid));
+    }
+}
+
+/// How far above the capacity the trials at `load` and higher may have met the objective: with few
+/// operations per second, the queue that nobody notices takes long to grow.
+fn tolerated(load: f64, trials: &[Trial], task: &Task) -> f64 {
+    let met = trials.iter().filter(|t| t.is_verdict() && t.good && t.load >= FAR_BELOW * load);
+    let Some(longest_s) = met.map(|t| t.window_s).reduce(f64::max) else { return TOLERATED };
+    let deadline_s = task.slo.deadline().map_or(f64::INFINITY, seconds);
+    let unnoticed_ops = GROWTH_OPS_MIN.min(deadline_s * load);
+    TOLERATED.max(unnoticed_ops / (load * longest_s))
+}

@@ -1,0 +1,136 @@
+//! Goals on few operations that the trials do not settle. A trial that misses such a goal by what may be
+//! chance is no verdict: the trials of its load are pooled until they tell, and those up to the lower
+//! bound have to show that the goal is met.
+
+use plimsoll_model::slo::{Goal, Slo};
+use plimsoll_model::trial::{Judgement, Outcome, TrialMeasurement, Unsettled, Verdict};
+use plimsoll_model::{Nanos, Rate};
+
+use super::evidence::Evidence;
+use super::rare::{BadOps, EXPECTED_MIN, Pooled, bad_of, is_rare, misses_rare_goals_alone, pooled};
+use super::trials::FAR_BELOW;
+
+/// The quantile of a normal variable that leaves 5 % above it: see `CHANCE` in `rare`.
+const CHANCE_SDS: f64 = 1.645;
+/// From so many at a time on, it is said that operations are bad together.
+const GROUPS: f64 = 3.0;
+
+/// A goal that the pool does not settle.
+pub(super) struct Open {
+    goal: Goal,
+    bad: u64,
+    /// How many of them at a time.
+    together: f64,
+    all: u64,
+    pub(super) said: Pooled,
+}
+
+impl Open {
+    /// Further operations like these that would show the goal to be met, where any number would.
+    pub(super) fn missing(&self) -> Option<u64> {
+        let most = self.goal.bad_ratio_max();
+        let share = self.bad as f64 / self.all.max(1) as f64;
+        let apart = Some(most - share).filter(|apart| *apart > 0.02 * most)?;
+        let events = (CHANCE_SDS.powi(2) * share / apart.powi(2)).max(EXPECTED_MIN / most);
+        let needed = self.together * events;
+        Some((needed.ceil() as u64).saturating_sub(self.all).max(1))
+    }
+
+    /// What is missed before what is not known, and then what needs most operations.
+    fn by_urgency(&self) -> (bool, u64) {
+        (self.said == Pooled::Missed, self.missing().unwrap_or(u64::MAX))
+    }
+
+    /// What it says against an answer for the loads up to `load`, or for that load alone, which is then
+    /// the highest that may be offered.
+    pub(super) fn outcome(&self, load: f64, is_cap: bool) -> Outcome {
+        let Self { goal, bad, together, all, said } = *self;
+        let together = if together >= GROUPS { together } else { 1.0 };
+        let rate = Rate::per_second(load).unwrap_or_default();
+        if said == Pooled::Missed {
+            let why = Unsettled::GoalMissed { goal, bad, all, together, load: rate, is_cap };
+            return Outcome::Unstable { why };
+        }
+        let span = |missing: u64| Nanos::from_secs_f64(missing as f64 / load.max(1e-3));
+        let further = self.missing().map(span);
+        let why = Unsettled::GoalOpen { goal, bad, all, together, load: rate, further, is_cap };
+        Outcome::Undecided { why }
+    }
+}
+
+/// The rare goals with their places in the objective.
+fn rare_goals(slo: &Slo) -> impl Iterator<Item = (usize, &Goal)> {
+    slo.goals.iter().enumerate().take(Slo::GOALS_MAX).filter(|(_, goal)| is_rare(goal))
+}
+
+/// How many operations miss a goal at a time in the trials up to `load`, and in one that is not among
+/// them yet. Trials at higher loads do not tell: an overload is a long group.
+fn together(evidence: &Evidence, goal: usize, load: f64, own: Option<&BadOps>) -> f64 {
+    let (mut bad, _) = evidence.bad_up_to(load, goal);
+    own.into_iter().for_each(|own| bad.add(own));
+    bad.together()
+}
+
+/// What a trial says of its load: its own verdict, but pooled with the others of that load if it missed
+/// rare goals alone.
+pub(super) fn pool(
+    evidence: &Evidence,
+    slo: &Slo,
+    measurement: &TrialMeasurement,
+    judgement: &Judgement,
+) -> Pooled {
+    let request = &measurement.request;
+    if judgement.verdict == Verdict::Good {
+        return Pooled::Met;
+    }
+    if !request.phase.moves_bounds() || !misses_rare_goals_alone(judgement) {
+        return Pooled::Missed;
+    }
+    let (load, scheduled) = (request.rate.get(), measurement.tally.scheduled);
+    let own = bad_of(slo, measurement);
+    let (bad, all) = evidence.rarely_bad(load);
+    let all = all + scheduled;
+    let missed = |(index, goal): &(usize, &Goal)| {
+        own[*index].ops as f64 > goal.bad_ratio_max() * scheduled as f64
+    };
+    let said: Vec<Pooled> = rare_goals(slo)
+        .filter(missed)
+        .map(|(index, goal)| {
+            let together = together(evidence, index, load, Some(&own[index]));
+            pooled(bad[index].ops + own[index].ops, together, all, goal.bad_ratio_max())
+        })
+        .collect();
+    match said.contains(&Pooled::Missed) {
+        true => Pooled::Missed,
+        false if said.iter().all(|said| *said == Pooled::Met) => Pooled::Met,
+        false => Pooled::Untold,
+    }
+}
+
+/// The goal that the trials up to `lower` settle least; `None` if they show every goal to be met.
+pub(super) fn open_goal(evidence: &Evidence, slo: &Slo, lower: f64) -> Option<Open> {
+    let open = rare_goals(slo).filter_map(|(index, goal)| {
+        let together = together(evidence, index, lower, None);
+        let up_to = |load: f64| {
+            let (bad, all) = evidence.bad_up_to(load, index);
+            (pooled(bad.ops, together, all, goal.bad_ratio_max()), bad.ops, all)
+        };
+        // Near the bound a server fails as much as the goal allows: that is what a bound is.
+        let (said, bad, all) = up_to(lower);
+        let is_met = said == Pooled::Met || up_to(FAR_BELOW * lower).0 == Pooled::Met;
+        (!is_met).then_some(Open { goal: *goal, bad, together, all, said })
+    });
+    open.max_by_key(Open::by_urgency)
+}
+
+/// The goal that the trials at `load` settle least: whatever its quantile, some operations have to show
+/// that it is met.
+pub(super) fn open_goal_at(evidence: &Evidence, slo: &Slo, load: f64) -> Option<Open> {
+    let (bad, all) = evidence.rarely_bad(load);
+    let each = slo.goals.iter().zip(bad).enumerate().map(|(index, (goal, bad))| {
+        let together = together(evidence, index, load, None);
+        let said = pooled(bad.ops, together, all, goal.bad_ratio_max());
+        Open { goal: *goal, bad: bad.ops, together, all, said }
+    });
+    each.filter(|open| open.said != Pooled::Met).max_by_key(Open::by_urgency)
+}

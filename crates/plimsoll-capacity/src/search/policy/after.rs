@@ -1,0 +1,88 @@
+//! The bounds stand: the SUT is overloaded on purpose to see whether it comes back.
+
+use plimsoll_model::Nanos;
+use plimsoll_model::trial::{Outcome, Phase, Recovery, TrialMeasurement, Unsettled};
+
+use super::super::answer::{Known, Stated};
+use super::super::fit::Fit;
+use super::{OVERLOAD, Policy, State, Want};
+
+/// The load at which a SUT is asked whether it came back, relative to the lower bound.
+const RECOVERY: f64 = 0.5;
+/// Trials at that load before it is said not to come back.
+const RECOVERY_TRIALS: u32 = 4;
+
+/// Trials after the overload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Recovering {
+    trials: u32,
+    /// Since the end of the overload.
+    passed: Nanos,
+}
+
+impl Recovering {
+    /// None at first, then longer and longer.
+    pub(super) fn rest(&self, rest: Nanos) -> Nanos {
+        match self.trials {
+            0 => Nanos::ZERO,
+            trials => Nanos(rest.0.saturating_mul(1 << trials.min(8))),
+        }
+    }
+}
+
+impl Policy {
+    /// The bounds stand and are confirmed.
+    pub(super) fn overload(&mut self, known: &Known<'_>, fit: &Fit, confirmed: f64) -> Want {
+        let (Some(low), Some(high)) = (fit.lower, fit.upper) else {
+            return Want::Finish(Outcome::Undecided { why: Unsettled::OneBound });
+        };
+        let most = (OVERLOAD * high).min(self.overload_max(known));
+        let load = self.place_anchor(known, fit).unwrap_or(most);
+        self.state = State::Overload(Stated { low, confirmed, recovery: None }, load);
+        self.plan(known)
+    }
+
+    /// The overload is evidence like any other: one that is met reopens the search.
+    pub(super) fn learn_overload(&mut self, known: &Known<'_>, stated: Stated, good: bool) {
+        let reopens = if good {
+            Some("an overload on purpose met the objective: searched on")
+        } else if known.carries_more(self.sentinel.anchor) {
+            Some("the server carried more in the last overload than in those before: searched on")
+        } else {
+            None
+        };
+        if let Some(note) = reopens {
+            self.notes.push(note.to_owned());
+            self.sentinel.is_wanted = true;
+            self.state = State::Measure;
+        } else {
+            self.state = State::Recover(stated, Recovering::default());
+        }
+    }
+
+    pub(super) fn plan_recover(&self, known: &Known<'_>, stated: Stated) -> Want {
+        let rate = (RECOVERY * stated.low).max(self.lowest());
+        let length = self.trial_length(known, rate, known.task.limits.initial_trial);
+        Want::Trial(Phase::Recover, rate, length)
+    }
+
+    pub(super) fn learn_recover(
+        &mut self,
+        mut stated: Stated,
+        mut recovering: Recovering,
+        good: bool,
+        measurement: &TrialMeasurement,
+    ) -> Option<Outcome> {
+        let began = recovering.passed + self.rest;
+        recovering.passed = began + measurement.window;
+        recovering.trials += 1;
+        stated.recovery = Some(match (good, recovering.trials) {
+            (true, 1) => Recovery::Yes,
+            (true, _) => Recovery::After(began),
+            // Not so far: there may be no time for another trial.
+            (false, _) => Recovery::No(recovering.passed),
+        });
+        self.state = State::Recover(stated, recovering);
+        (good || recovering.trials >= RECOVERY_TRIALS).then_some(Outcome::Regular)
+    }
+}

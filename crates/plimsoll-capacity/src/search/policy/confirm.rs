@@ -1,0 +1,216 @@
+//! The interval is as narrow as it gets: is the load below it met for longer, by operations enough, and in
+//! random arrivals?
+
+use plimsoll_model::trial::{Confirmations, Outcome, Phase, TrialMeasurement, Unsettled};
+use plimsoll_model::{Nanos, Rate};
+
+use super::super::answer::Known;
+use super::super::fit::Fit;
+use super::super::likelihood::Posterior;
+use super::super::open::open_goal;
+use super::super::rare::Pooled;
+use super::super::safe::next_load;
+use super::super::trials::Role;
+use super::{LONGEST, Policy, Want};
+use crate::validity::is_drifting;
+
+/// The load that is confirmed is met by so many of the trials, as far as is known.
+const CONFIRMED_SHARE: f64 = 0.9;
+/// A confirmation that drifts is followed by one of so many times its length.
+const LONGER: u64 = 2;
+/// Trials that ask whether what missed the objective far below the interval were accidents.
+const BELOW_AGAIN_MAX: u32 = 8;
+/// For so many trials after the overload time is kept: most servers are back in the first.
+const RECOVERIES_KEPT: u32 = 2;
+
+/// A confirmation whose halves differ is repeated over more time, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Longer {
+    /// Nothing asked for it.
+    No,
+    /// The next one is longer.
+    Wanted,
+    /// It was, or could not be had, and is not again.
+    Had,
+}
+
+impl Policy {
+    pub(super) fn plan_confirm(&mut self, known: &Known<'_>, fit: &Fit) -> Want {
+        let limits = known.task.limits;
+        let (Some(lower), Some(_)) = (fit.lower, fit.upper) else {
+            return Want::Finish(Outcome::Undecided { why: self.why_unbounded(known, fit) });
+        };
+        if let Some(why) = known.unsteady() {
+            // Whatever is measured now holds for one level only; perhaps the other one returns.
+            let length = limits.sentinel_trial;
+            let anchor = self.place_anchor(known, fit);
+            return match anchor.filter(|_| self.affords(known, length)) {
+                Some(anchor) => Want::Trial(Phase::Sentinel, anchor, length),
+                None => Want::Finish(Outcome::Unstable { why }),
+            };
+        }
+        if known.evidence.fell(self.expanded_s).is_some() && !self.is_retested {
+            // A burst that the server grants once, or a server that has become slower?
+            self.is_retested = true;
+            let length = limits.initial_trial;
+            if self.affords(known, length) {
+                return Want::Trial(Phase::Narrow, self.first_bad, length);
+            }
+        }
+        if let Some(want) = self.plan_far_below(known, lower) {
+            return want;
+        }
+        let target = self.confirmed_load(known, &fit.posterior, lower);
+        let seen = known.confirmations_at(target);
+        if is_confirmed(&seen) && seen.good >= limits.confirmations {
+            return self.plan_longer(known, fit, target);
+        }
+        match self.exhausted(known, limits.confirm_trial) {
+            None => Want::Trial(Phase::Confirm, target, limits.confirm_trial),
+            Some(_) if is_confirmed(&seen) => self.overload(known, fit, target),
+            Some(_) => Want::Finish(not_confirmed(&seen)),
+        }
+    }
+
+    /// How far the search has come, for an answer before its end.
+    pub(in super::super) fn reached(&self, known: &Known<'_>) -> Outcome {
+        if self.landmarks().stated.is_some() {
+            return Outcome::Regular;
+        }
+        let bounds = known.fit.and_then(|fit| Some((fit, fit.lower?, fit.upper?)));
+        let Some((fit, lower, _)) = bounds else {
+            return Outcome::Undecided { why: Unsettled::OneBound };
+        };
+        let seen = known.confirmations_at(self.confirmed_load(known, &fit.posterior, lower));
+        if is_confirmed(&seen) { Outcome::Regular } else { not_confirmed(&seen) }
+    }
+
+    /// It may have been accidents: some more trials there tell.
+    fn plan_far_below(&mut self, known: &Known<'_>, lower: f64) -> Option<Want> {
+        let load = known.missed_far_below(lower)?.highest;
+        let limits = known.task.limits;
+        let length = self.trial_length(known, load, limits.final_trial);
+        // The safe load may go without a trial for an interval.
+        let confirmations = limits.confirm_trial.0 * u64::from(limits.confirmations);
+        let reserve = Nanos(confirmations) + self.reserve_after(known, 1);
+        if self.below_again >= BELOW_AGAIN_MAX || !self.affords(known, length + reserve) {
+            return None;
+        }
+        self.below_again += 1;
+        Some(Want::Trial(Phase::Narrow, load, length))
+    }
+
+    /// GOOD on average, and perhaps not for long: a confirmation whose halves differ is followed by
+    /// one over twice the time.
+    fn plan_longer(&mut self, known: &Known<'_>, fit: &Fit, target: f64) -> Want {
+        if self.longer == Longer::Wanted {
+            let length = Nanos(known.task.limits.confirm_trial.0 * LONGER);
+            match self.exhausted(known, length) {
+                None => return Want::Trial(Phase::Confirm, target, length),
+                Some(spent) => {
+                    self.note_drift(target, &format!("and {spent} left no room for a longer trial"))
+                }
+            }
+            self.longer = Longer::Had;
+        }
+        let more = self.plan_more_operations(known, fit, target);
+        let more = more.or_else(|| self.plan_safe(known, fit));
+        more.unwrap_or_else(|| self.overload(known, fit, target))
+    }
+
+    /// One more trial at the confirmed load, if the goals need more operations.
+    fn plan_more_operations(&self, known: &Known<'_>, fit: &Fit, target: f64) -> Option<Want> {
+        let open = open_goal(known.evidence, &known.task.slo, fit.lower?.max(target))
+            .filter(|open| open.said == Pooled::Untold)?;
+        let usual = known.task.limits.confirm_trial;
+        let wanted = Nanos::from_secs_f64(open.missing()? as f64 / target);
+        let length = wanted.max(usual).min(Nanos(usual.0 * LONGEST));
+        let rest = self.reserve_after(known, 1);
+        let shorter = [length, Nanos(usual.0.max(length.0 / 2)), usual];
+        let fits = shorter.into_iter().find(|length| self.affords(known, *length + rest))?;
+        Some(Want::Trial(Phase::Confirm, target, fits))
+    }
+
+    /// The next trial with random arrivals; `None` if there were enough of them, or no time is left.
+    fn plan_safe(&mut self, known: &Known<'_>, fit: &Fit) -> Option<Want> {
+        // The capacity that is stated is that of the end.
+        if let Some(sentinel) = self.plan_sentinel(known, fit) {
+            return Some(sentinel);
+        }
+        let limits = known.task.limits;
+        let length = limits.confirm_trial;
+        let reserve = self.reserve_after(known, RECOVERIES_KEPT);
+        if known.evidence.safe_made >= limits.safe_trials || !self.affords(known, length + reserve)
+        {
+            return None;
+        }
+        let load = next_load(&known.current(), &fit.posterior)?;
+        let load = self.grid.step(load, 0).max(self.lowest());
+        Some(Want::Trial(Phase::Safe, load, length))
+    }
+
+    pub(super) fn learn_confirm(&mut self, good: bool, measurement: &TrialMeasurement) {
+        let drifts = good && is_drifting(measurement);
+        self.longer = match self.longer {
+            Longer::No if drifts => Longer::Wanted,
+            Longer::Wanted => {
+                if drifts {
+                    let load = measurement.request.rate.get();
+                    self.note_drift(load, "also over twice the time");
+                }
+                Longer::Had
+            }
+            state => state,
+        };
+    }
+
+    fn note_drift(&mut self, load: f64, further: &str) {
+        let rate = Rate::per_second(load).unwrap_or_default();
+        self.notes.push(format!(
+            "at {rate} the second half was unlike the first, {further}: the server is not steady \
+             there"
+        ));
+    }
+
+    /// No further confirmation is valid: what the valid ones say, if there were any.
+    pub(super) fn confirm_no_more(&mut self, known: &Known<'_>, load: f64, why: String) -> Outcome {
+        let seen = known.confirmations_at(load);
+        if seen.good <= seen.bad {
+            return Outcome::Unconfirmed { why };
+        }
+        if self.longer == Longer::Wanted {
+            self.note_drift(load, "and no longer trial was valid");
+        }
+        self.notes.push(format!(
+            "confirmed by {} of {} trials only; the others were INVALID ({why})",
+            seen.good, known.task.limits.confirmations
+        ));
+        Outcome::Regular
+    }
+
+    /// The highest load of the grid that most trials meet, at most `lower`.
+    fn confirmed_load(&self, known: &Known<'_>, posterior: &Posterior, lower: f64) -> f64 {
+        let lowest = self.lowest();
+        let mut load = lower;
+        while load > lowest && posterior.exceeds(load.ln()) < CONFIRMED_SHARE {
+            load = self.grid.step(load, -1).max(lowest);
+        }
+        // A load just below that was confirmed already does as well.
+        let near = load / (1.0 + known.task.limits.width_max)..load;
+        let verdicts = known.evidence.verdicts();
+        let confirmed = verdicts.filter(|t| t.role == Role::Confirmation && t.good);
+        confirmed
+            .map(|t| t.load)
+            .filter(|known| near.contains(known))
+            .reduce(f64::max)
+            .unwrap_or(load)
+    }
+}
+
+const fn is_confirmed(seen: &Confirmations) -> bool {
+    seen.good >= 2 * seen.bad && seen.good > 0
+}
+
+const fn not_confirmed(seen: &Confirmations) -> Outcome {
+    Outcome::Undecided { why: Unsettled::NotConfirmed { good: seen.good, bad: seen.bad } }
+}

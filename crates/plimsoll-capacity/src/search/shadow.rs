@@ -1,0 +1,93 @@
+//! Trials in the shadow of an overload: a server that needs longer than the rest to come back is
+//! BAD at loads that it can well serve.
+//!
+//! A trial that follows one that was not GOOD is set aside if it is BAD against all that is known, or if
+//! the server carried far less than it did before. It is repeated after a rest twice as long, and
+//! whatever the repeat says counts.
+
+use plimsoll_model::Nanos;
+use plimsoll_model::trial::TrialMeasurement;
+
+use super::evidence::{Evidence, Why};
+
+/// Share of a load that was GOOD below which a server carries "far less": noise of 10 % does not
+/// reach it.
+const COLLAPSED: f64 = 0.75;
+/// A BAD verdict that was so unlikely.
+const UNEXPECTED: f64 = 0.03;
+/// Trials set aside in one search.
+const ASIDE_MAX: usize = 6;
+
+/// The guard against the shadow of an overload.
+#[derive(Clone, Debug)]
+pub(super) struct Shadow {
+    /// Whether the last verdict was BAD.
+    after_bad: bool,
+    /// Whether the trial that was set aside last is still to be repeated.
+    is_repeat_due: bool,
+    /// Rest after a BAD trial.
+    rest: Nanos,
+    rest_max: Nanos,
+}
+
+/// What the guard says of a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shade {
+    /// The trial counts.
+    None,
+    /// The trial is the repeat, which met the objective after this much rest.
+    Left(Nanos),
+    /// The trial is to be set aside, and repeated after a longer rest.
+    Shaded,
+}
+
+impl Shadow {
+    pub(super) const fn new(rest: Nanos, rest_max: Nanos) -> Self {
+        Self { after_bad: false, is_repeat_due: false, rest, rest_max }
+    }
+
+    pub(super) const fn handle_verdict(&mut self, good: bool) {
+        self.after_bad = !good;
+    }
+
+    /// Rest after a BAD trial.
+    pub(super) const fn rest(&self) -> Nanos {
+        self.rest
+    }
+
+    /// The load that is to be measured again.
+    pub(super) fn repeats(&self, evidence: &Evidence) -> Option<f64> {
+        let mut loads = evidence.loads_set_aside(Why::Shadow);
+        loads.next_back().filter(|_| self.is_repeat_due)
+    }
+
+    /// Looks at a trial that moves bounds; `expected` is how likely its being BAD was, if that is known.
+    pub(super) fn see(
+        &mut self,
+        evidence: &Evidence,
+        measurement: &TrialMeasurement,
+        good: bool,
+        expected: Option<f64>,
+    ) -> Shade {
+        let rate = measurement.request.rate.get();
+        let repeated = self.repeats(evidence) == Some(rate);
+        self.is_repeat_due = false;
+        if good {
+            return if repeated { Shade::Left(self.rest) } else { Shade::None };
+        }
+        let can_rest = self.rest < self.rest_max;
+        let aside = evidence.loads_set_aside(Why::Shadow).count();
+        if !self.after_bad || aside >= ASIDE_MAX || (repeated && !can_rest) {
+            return Shade::None;
+        }
+        let best = evidence.highest_good();
+        let collapsed =
+            best.is_some_and(|best| measurement.carried_per_s() < COLLAPSED * best.min(rate));
+        if !collapsed && expected.is_none_or(|p| p >= UNEXPECTED) {
+            return Shade::None;
+        }
+        self.rest = Nanos((2 * self.rest.0).min(self.rest_max.0));
+        self.is_repeat_due = true;
+        Shade::Shaded
+    }
+}

@@ -1,0 +1,91 @@
+//! The task of a search: its settings and its objective.
+
+use plimsoll_model::Rate;
+use plimsoll_model::slo::{Goal, Slo};
+use plimsoll_model::trial::{Outcome, TrialRequest};
+
+use crate::validity::REFERENCE_FAIL;
+
+use super::settings::{HIGHEST_PER_S, Limits, SearchSettings};
+use super::trials::CARRIED_WINDOW_MIN;
+
+/// A trial is ended early only when the goal is missed by so much: what is late is counted by the
+/// agents at their clocks, and the verdict is computed from histograms.
+const ABORT_MARGIN: f64 = 1.25;
+const ABORT_MARGIN_OPS: f64 = 10.0;
+
+/// What a search was asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Task {
+    pub(super) settings: SearchSettings,
+    pub(super) limits: &'static Limits,
+    pub(super) slo: Slo,
+}
+
+impl Task {
+    pub(super) const fn new(settings: SearchSettings, slo: Slo) -> Self {
+        Self { limits: settings.mode.limits(), settings, slo }
+    }
+
+    /// The first load, operations per second.
+    pub(super) fn first(&self) -> f64 {
+        let first = self.settings.lowest.get().clamp(1e-3, HIGHEST_PER_S);
+        self.settings.cap.map_or(first, |cap| first.min(cap.get().max(1e-3)))
+    }
+
+    /// The highest load that may be offered, operations per second.
+    pub(super) fn cap(&self) -> f64 {
+        self.asked_cap().min(self.generator_cap())
+    }
+
+    fn asked_cap(&self) -> f64 {
+        self.settings.cap.map_or(HIGHEST_PER_S, Rate::get)
+    }
+
+    /// Above it a missed goal would not speak against the server.
+    fn generator_cap(&self) -> f64 {
+        self.settings.reference.map_or(f64::INFINITY, |alone| alone.get() * REFERENCE_FAIL)
+    }
+
+    /// The SLO is met up to the cap.
+    pub(super) fn met_at_cap(&self) -> Outcome {
+        if self.generator_cap() < self.asked_cap()
+            && let Some(alone) = self.settings.reference
+        {
+            let share = REFERENCE_FAIL * 100.0;
+            return Outcome::GeneratorLimited {
+                why: format!(
+                    "reference: {share:.0} % of the {alone} that the generator reaches alone"
+                ),
+            };
+        }
+        let cap = match self.settings.cap {
+            Some(cap) => format!("{} ({cap})", self.settings.cap_reason),
+            None => "the highest rate plimsoll offers".to_owned(),
+        };
+        Outcome::NotReached { cap }
+    }
+
+    /// The count of bad operations (late at the strictest deadline, failed or unsent) above which
+    /// `request` can only be BAD; `u64::MAX` if no such count exists.
+    pub(super) fn abort_bad_ops(&self, request: &TrialRequest) -> u64 {
+        if !request.phase.moves_bounds() {
+            // They are there to be overloaded, and to be looked at until the end.
+            return u64::MAX;
+        }
+        let ops = request.rate.get() * request.duration.as_secs_f64();
+        let deadline = self.slo.deadline();
+        // Goals with a longer limit, or on errors alone, cannot be told from that count.
+        let ratio = self
+            .slo
+            .goals
+            .iter()
+            .filter(|goal| matches!(goal, Goal::Latency { limit, .. } if Some(*limit) == deadline))
+            .map(Goal::bad_ratio_max)
+            .min_by(f64::total_cmp);
+        // And what is carried in too short a time says nothing of the capacity.
+        let least = request.rate.get() * CARRIED_WINDOW_MIN.as_secs_f64();
+        let most = |ratio: f64| (ops * ratio * ABORT_MARGIN + ABORT_MARGIN_OPS).max(least) as u64;
+        ratio.map_or(u64::MAX, most)
+    }
+}

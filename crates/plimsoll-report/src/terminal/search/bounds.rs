@@ -1,0 +1,192 @@
+//! The words for what a search knows: an interval with its confidence, or what was observed. They are
+//! the same while a search runs and at its end.
+
+use plimsoll_model::search::Axis;
+use plimsoll_model::summary::FindSummary;
+use plimsoll_model::trial::{Outlook, Regime, TippingPoint};
+use plimsoll_model::units::grouped;
+use plimsoll_model::{Nanos, Rate};
+
+use crate::terminal::layout::{counted, per_s, whole};
+use crate::time_text::rounded;
+
+/// A load on an axis: `12,400/s` of requests, `1,240 handshakes/s`, `731 connections`.
+pub(crate) fn load_text(axis: Axis, value: f64) -> String {
+    match axis {
+        Axis::Connections => whole(&counted(value as u64, "connection")),
+        Axis::Handshakes => whole(&format!("{} handshakes/s", grouped(value.round() as u64))),
+        Axis::Deliveries => whole(&format!("{} deliveries/s", grouped(value.round() as u64))),
+        Axis::Rate | Axis::ConnectionsPerS | Axis::TransactionsPerS => per_s(value),
+    }
+}
+
+/// `90 %`, in one piece.
+pub(super) fn sure(confidence: f64) -> String {
+    whole(&format!("{} %", (confidence * 1000.0).round() / 10.0))
+}
+
+/// What a search knows.
+pub(crate) struct Bounds {
+    axis: Axis,
+    lower: Option<f64>,
+    upper: Option<f64>,
+    confidence: Option<f64>,
+    safe: Option<f64>,
+    /// Trials that met the SLO at `lower`, and the longest of them.
+    met: Option<(u32, Nanos)>,
+}
+
+impl From<&FindSummary> for Bounds {
+    fn from(find: &FindSummary) -> Self {
+        let met = find.met.map(|met| (met.trials, Nanos::from_secs_f64(met.longest_s)));
+        let FindSummary { axis, lower, upper, confidence, safe, .. } = *find;
+        Self { axis, lower, upper, confidence, safe, met }
+    }
+}
+
+impl From<&TippingPoint> for Bounds {
+    fn from(answer: &TippingPoint) -> Self {
+        Self {
+            axis: Axis::Rate,
+            lower: answer.lower.map(Rate::get),
+            upper: answer.upper.map(Rate::get),
+            confidence: answer.confidence,
+            safe: answer.safe.map(Rate::get),
+            met: answer.met.map(|met| (met.trials, met.longest)),
+        }
+    }
+}
+
+impl Bounds {
+    pub(super) const fn is_empty(&self) -> bool {
+        self.lower.is_none() && self.upper.is_none()
+    }
+
+    /// `between 32,791/s and 40,974/s (90 % confidence)`, or the loads that met the SLO and missed it.
+    pub(super) fn text(&self) -> String {
+        let load = |value: Option<f64>| value.map(|value| load_text(self.axis, value));
+        let (lower, upper) = (load(self.lower), load(self.upper));
+        if let (Some(lower), Some(upper), Some(confidence)) = (&lower, &upper, self.confidence) {
+            return format!("between {lower} and {upper} ({} confidence)", sure(confidence));
+        }
+        let met = match self.met {
+            Some((1, longest)) => format!("met the SLO for {} in 1 trial", rounded(longest)),
+            Some((trials, longest)) => {
+                format!("met the SLO for {} in {trials} trials", rounded(longest))
+            }
+            None => "met the SLO".to_owned(),
+        };
+        match (lower, upper) {
+            (Some(lower), Some(upper)) => {
+                format!("between {lower}, which {met}, and {upper}, which missed it")
+            }
+            (Some(lower), None) => format!("at least {lower}, which {met}"),
+            (None, Some(upper)) => format!("below {upper}, which missed the SLO"),
+            (None, None) => "no load has met the SLO or missed it".to_owned(),
+        }
+    }
+
+    /// [`Self::text`] with the safe load, if there is one.
+    pub(super) fn with_safe(&self) -> String {
+        match self.safe {
+            Some(safe) => format!("{}; safe load {}", self.text(), load_text(self.axis, safe)),
+            None => self.text(),
+        }
+    }
+}
+
+/// `1 m 10 s left; 60 s more: about 6 % wide`.
+fn outlook_text(outlook: &Outlook) -> String {
+    let left = format!("{} left", rounded(outlook.left));
+    match outlook.width {
+        Some(width) if outlook.further > Nanos::ZERO => format!(
+            "{left}; {} more: about {:.0} % wide",
+            rounded(outlook.further),
+            (width * 100.0).max(1.0)
+        ),
+        _ => left,
+    }
+}
+
+/// One line for the answer of a search for a rate that runs, without colours and without a newline. Its
+/// loads are written as those of trials, whatever the operation.
+pub fn render_answer_line(answer: &TippingPoint) -> String {
+    let mut line = format!("so far: {}", Bounds::from(answer).with_safe());
+    if let Some(outlook) = &answer.outlook {
+        line.push_str(&format!("; {}", outlook_text(outlook)));
+    }
+    line.replace('\u{a0}', " ")
+}
+
+/// `at the median speed (62 % of the time) it carries 55,800/s to 60,100/s`, of each speed at which the
+/// server ran.
+pub(crate) fn regime_lines(axis: Axis, regimes: &[Regime]) -> Vec<String> {
+    let usual = |regime: &Regime| (regime.speed - 1.0).abs() < 0.005;
+    let line = |regime: &Regime| {
+        let speed = match usual(regime) {
+            true => "the usual speed".to_owned(),
+            false => format!("{:.0} % of the usual speed", regime.speed * 100.0),
+        };
+        let bound = |bound: Option<Rate>| bound.map(|bound| load_text(axis, bound.get()));
+        let carried = match (bound(regime.lower), bound(regime.upper)) {
+            (Some(lower), Some(upper)) => format!("between {lower} and {upper}"),
+            (Some(lower), None) => format!("at least {lower}"),
+            (None, Some(upper)) => format!("less than {upper}"),
+            (None, None) => return None,
+        };
+        let share = regime.share * 100.0;
+        Some(format!("at {speed} ({share:.0} % of the time) the server carries {carried}"))
+    };
+    regimes.iter().filter_map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_model::trial::Met;
+
+    use super::*;
+    use crate::fixtures;
+
+    fn answer() -> TippingPoint {
+        let further = Nanos::from_secs(60);
+        let outlook = Outlook { left: Nanos::from_secs(70), width: Some(0.061), further };
+        TippingPoint { outlook: Some(outlook), ..fixtures::tipping_point() }
+    }
+
+    #[test]
+    fn a_running_search_states_its_answer_and_what_more_time_buys() {
+        let line = render_answer_line(&answer());
+        let expected = "so far: between 18,200/s and 18,900/s (90 % confidence); safe load 17,300/s; \
+                        1 m 10 s left; 60 s more: about 6 % wide";
+        assert_eq!(line, expected);
+    }
+
+    #[test]
+    fn bounds_without_a_confidence_state_what_was_observed() {
+        let met = Some(Met { trials: 4, longest: Nanos::from_secs(15) });
+        let unsure = TippingPoint { confidence: None, safe: None, met, outlook: None, ..answer() };
+        let expected = "so far: between 18,200/s, which met the SLO for 15 s in 4 trials, and 18,900/s, \
+                        which missed it";
+        assert_eq!(render_answer_line(&unsure), expected);
+        let low = TippingPoint { upper: None, ..unsure.clone() };
+        assert!(render_answer_line(&low).contains("at least 18,200/s, which met"));
+        let none = TippingPoint { lower: None, upper: None, ..unsure };
+        let expected = "so far: no load has met the SLO or missed it";
+        assert_eq!(render_answer_line(&none), expected);
+    }
+
+    #[test]
+    fn every_speed_has_its_share_and_its_load() {
+        let rate = Rate::per_second;
+        let regime = |share, speed, lower| Regime { share, speed, lower, upper: rate(60_000.0) };
+        let regimes = [regime(0.38, 0.84, None), regime(0.62, 1.0, rate(55_800.0))];
+        let lines = regime_lines(Axis::Rate, &regimes);
+        assert_eq!(
+            lines,
+            [
+                "at 84 % of the usual speed (38 % of the time) the server carries less than 60,000/s",
+                "at the usual speed (62 % of the time) the server carries between 55,800/s and 60,000/s"
+            ]
+        );
+    }
+}

@@ -1,0 +1,232 @@
+//! The words for why a search claims no interval or no safe load.
+
+use plimsoll_model::slo::Goal;
+use plimsoll_model::trial::{Contrast, LevelChange, SafeMissing, Unsettled, Witness};
+use plimsoll_model::units::grouped;
+use plimsoll_model::{Nanos, Rate};
+
+use crate::terminal::counted;
+use crate::time_text::rounded;
+
+/// The reason as a clause, without a full stop.
+pub(crate) fn reason(why: &Unsettled) -> String {
+    match why {
+        Unsettled::Time { budget } => format!("the time budget of {} ended", rounded(*budget)),
+        Unsettled::Trials { most } => format!("the limit of {most} trials was reached"),
+        Unsettled::OneBound => {
+            "one bound is missing: either no trial met the SLO or none missed it".to_owned()
+        }
+        Unsettled::NotOffered { near } => {
+            format!("the interval ends near {near}, a load that this search may not offer")
+        }
+        Unsettled::NotConfirmed { good, bad } => format!(
+            "only {good} of {} at the lower bound met the SLO",
+            counted((good + bad).into(), "longer trial")
+        ),
+        Unsettled::GoalOpen { goal, bad, all, together, load, further, is_cap } => {
+            let observed = Operations { goal, bad: *bad, all: *all, together: *together };
+            let observed = observed.text(*load, *is_cap);
+            let more = further.map_or_else(String::new, |further| {
+                format!("; about {} more at {load} would tell", rounded(further))
+            });
+            format!("{observed}, too few to tell that from {}{more}", allowed(goal))
+        }
+        Unsettled::GoalMissed { goal, bad, all, together, load, is_cap } => {
+            let observed = Operations { goal, bad: *bad, all: *all, together: *together };
+            format!("{}, over {}", observed.text(*load, *is_cap), allowed(goal))
+        }
+        Unsettled::Levels { changes, beside } => with(levels(changes), beside),
+        Unsettled::Overloads { least, greatest, usual, count, unlike, beside } => with(
+            format!(
+                "the server carried {least} to {greatest} in {} at the same load, and {unlike} of them \
+                 were unlike the median, {usual}",
+                counted((*count).into(), "overload")
+            ),
+            beside,
+        ),
+        Unsettled::Fell { before, after, beside } => with(
+            format!(
+                "the server carried {before} in the first overload and at most {after} in later ones"
+            ),
+            beside,
+        ),
+        Unsettled::MissedBelow { bad, all } => {
+            format!("{bad} of {all} trials at loads far below the interval missed the SLO")
+        }
+        Unsettled::BrokeDown { trials, most } => format!(
+            "in {} the server carried at most {most}, far less than in others",
+            counted((*trials).into(), "trial")
+        ),
+        Unsettled::Spread { sd } => format!(
+            "the capacity differs by {:.0} % from trial to trial (standard deviation)",
+            sd * 100.0
+        ),
+        Unsettled::Contradiction { sds } => format!(
+            "the verdicts contradict each other: they are {sds:.1} standard deviations from what any \
+             one capacity explains"
+        ),
+        Unsettled::Wide { width } => {
+            format!("the trials leave an interval that is {:.0} % wide", width * 100.0)
+        }
+    }
+}
+
+/// Why there is no safe load, as a clause.
+pub(crate) fn safe_missing(why: &SafeMissing) -> String {
+    match why {
+        SafeMissing::NoTime => {
+            "the time budget left no time for trials with random arrivals".to_owned()
+        }
+        SafeMissing::NoneMet { trials, lowest } => format!(
+            "none of {} with random arrivals met the SLO, down to {lowest}",
+            counted((*trials).into(), "trial")
+        ),
+        SafeMissing::SetAside { why } => {
+            format!("the trials with random arrivals do not count, because {}", reason(why))
+        }
+    }
+}
+
+/// Operations that were counted for a goal.
+struct Operations<'a> {
+    goal: &'a Goal,
+    bad: u64,
+    all: u64,
+    /// How many of the bad ones come at a time.
+    together: f64,
+}
+
+impl Operations<'_> {
+    fn text(&self, load: Rate, is_cap: bool) -> String {
+        let Self { goal, bad, all, together } = self;
+        let what = match goal {
+            Goal::Errors { .. } => "failed",
+            Goal::Latency { .. } => "were late, failed or unsent",
+        };
+        let place = match is_cap {
+            true => format!("at {load}, the highest load that may be offered"),
+            false => format!("at loads up to {load}"),
+        };
+        let share = *bad as f64 / (*all).max(1) as f64 * 100.0;
+        let groups = match *together > 1.0 {
+            true => format!(", about {together:.0} at a time"),
+            false => String::new(),
+        };
+        let (bad, all) = (grouped(*bad), grouped(*all));
+        format!("{goal}: {bad} of {all} operations {what} {place} ({share:.3} %{groups})")
+    }
+}
+
+fn allowed(goal: &Goal) -> String {
+    format!("the {:.3} % that the goal allows", goal.bad_ratio_max() * 100.0)
+}
+
+/// `the capacity fell 30 % between minute 0.5 and 0.9 (1,000/s to 700/s in overload), then rose …`.
+fn levels(changes: &[LevelChange]) -> String {
+    let minute = |at: Nanos| at.as_secs_f64() / 60.0;
+    let one = |change: &LevelChange| {
+        let when =
+            format!("between minute {:.1} and {:.1}", minute(change.after), minute(change.before));
+        let Some((from, to)) = change.from.zip(change.to).filter(|(from, _)| from.get() > 0.0)
+        else {
+            return format!("rose {when}");
+        };
+        let ratio = to.get() / from.get();
+        let word = if ratio < 1.0 { "fell" } else { "rose" };
+        let percent = (ratio - 1.0).abs() * 100.0;
+        format!("{word} {percent:.0} % {when} ({from} to {to} in overload)")
+    };
+    let changes: Vec<String> = changes.iter().map(one).collect();
+    match changes.is_empty() {
+        true => "the capacity changed".to_owned(),
+        false => format!("the capacity {}", changes.join(", then ")),
+    }
+}
+
+/// `text` with what was observed beside the trials.
+fn with(text: String, beside: &[Contrast]) -> String {
+    if beside.is_empty() {
+        return text;
+    }
+    let one = |contrast: &Contrast| {
+        let Contrast { witness, then, now } = *contrast;
+        let share =
+            |what: &str| format!("{what} {:.0} % instead of {:.0} %", now * 100.0, then * 100.0);
+        match witness {
+            Witness::Steal => share("steal"),
+            Witness::Starved => share("the server's waits for a CPU"),
+            Witness::RunDelay => share("the client's waits for a CPU"),
+            Witness::HostCpu => share("CPU of this host"),
+            Witness::CostUs => {
+                format!("CPU time of the server {now:.1} us per answer instead of {then:.1} us")
+            }
+            Witness::YardstickUs => format!(
+                "a fixed piece of work took {now:.0} us of this host's CPU instead of {then:.0} us"
+            ),
+        }
+    };
+    let beside: Vec<String> = beside.iter().map(one).collect();
+    format!("{text}; where it carried less: {}", beside.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rate(per_s: f64) -> Rate {
+        Rate::per_second(per_s).unwrap()
+    }
+
+    #[test]
+    fn reasons_state_their_figures() {
+        let change = LevelChange {
+            after: Nanos::from_secs(30),
+            before: Nanos::from_secs(54),
+            from: Some(rate(1_000.0)),
+            to: Some(rate(700.0)),
+        };
+        let cost = Contrast { witness: Witness::CostUs, then: 14.8, now: 17.7 };
+        let steal = Contrast { witness: Witness::Steal, then: 0.0, now: 0.12 };
+        let goal: Goal = "errors<0.1%".parse().unwrap();
+        let (bad, all, load, is_cap) = (3, 1_000, rate(5.0), false);
+        let further = Some(Nanos::from_secs(430));
+        for (why, text) in [
+            (
+                Unsettled::Time { budget: Nanos::from_secs(210) },
+                "the time budget of 3 m 30 s ended",
+            ),
+            (
+                Unsettled::Levels { changes: vec![change], beside: vec![steal, cost] },
+                "the capacity fell 30 % between minute 0.5 and 0.9 (1,000/s to 700/s in overload); \
+                 where it carried less: steal 12 % instead of 0 %, CPU time of the server 17.7 us per \
+                 answer instead of 14.8 us",
+            ),
+            (
+                Unsettled::GoalOpen { goal, bad, all, together: 1.0, load, further, is_cap },
+                "errors<0.1%: 3 of 1,000 operations failed at loads up to 5.0/s (0.300 %), too few to \
+                 tell that from the 0.100 % that the goal allows; about 7 m 10 s more at 5.0/s would \
+                 tell",
+            ),
+            (
+                Unsettled::GoalMissed { goal, bad, all, together: 3.0, load, is_cap: true },
+                "errors<0.1%: 3 of 1,000 operations failed at 5.0/s, the highest load that may be \
+                 offered (0.300 %, about 3 at a time), over the 0.100 % that the goal allows",
+            ),
+            (
+                Unsettled::NotConfirmed { good: 0, bad: 1 },
+                "only 0 of 1 longer trial at the lower bound met the SLO",
+            ),
+        ] {
+            assert_eq!(reason(&why), text);
+        }
+    }
+
+    #[test]
+    fn a_missing_safe_load_has_its_reason() {
+        let why = SafeMissing::NoneMet { trials: 3, lowest: rate(2_100.0) };
+        let text = "none of 3 trials with random arrivals met the SLO, down to 2,100/s";
+        assert_eq!(safe_missing(&why), text);
+        let why = SafeMissing::SetAside { why: Unsettled::Spread { sd: 0.2 } };
+        assert!(safe_missing(&why).contains("because the capacity differs by 20 %"));
+    }
+}
