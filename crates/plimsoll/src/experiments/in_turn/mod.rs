@@ -265,7 +265,7 @@ pub(super) fn run_load(session: &Session<'_>, plan: &LoadPlan) -> Result<Load, S
         Watch::of(plan, (server.pids(), server.backend_pids()))
     };
     let of = Measurement { plan, trial: None, is_steady: false, is_alone: false, deliveries: None };
-    let Observed { outcome, sut_busiest_thread, observations } =
+    let Observed { outcome, sut_busiest_thread, observations, .. } =
         session.run_load(&of, &mut |event| watch.handle_event(event))?;
     Ok(watch.finish(outcome, &observations, sut_busiest_thread))
 }
