@@ -96,6 +96,82 @@ fn a_server_seldom_differs_from_itself() {
     }
 }
 
+/// A comparison on a host whose speed has two levels: the server is 16 % slower in stretches of 2 to 8 s, blocks last
+/// 5 s. With a witness, a yardstick that feels more of it than the server (`felt` is the server's part) and is off by 2 %.
+fn simulate_stretches(
+    seed: u64,
+    rounds: usize,
+    ratio: f64,
+    felt: f64,
+    witness: bool,
+) -> Comparison {
+    const BLOCK_S: usize = 5;
+    let mut rng = Rng::with_seed(seed);
+    let mut seconds = Vec::new();
+    while seconds.len() < 2 * rounds * BLOCK_S {
+        let speed = if rng.bool() { 0.84f64 } else { 1.0 };
+        seconds.extend(std::iter::repeat_n(speed, rng.usize(2..=8)));
+    }
+    seconds.truncate(2 * rounds * BLOCK_S);
+    let blocks: Vec<(f64, f64)> = seconds
+        .chunks(BLOCK_S)
+        .map(|block| {
+            let mean = |of: &dyn Fn(f64) -> f64| {
+                block.iter().map(|speed| of(*speed)).sum::<f64>() / block.len() as f64
+            };
+            let goodput = mean(&|speed| speed) * (0.01 * normal(&mut rng)).exp();
+            let piece = mean(&|speed| speed.powf(-1.0 / felt)) * (0.02 * normal(&mut rng)).exp();
+            (10_000.0 * goodput, 1.0 / piece)
+        })
+        .collect();
+    let round = |(order, blocks): (_, &[(f64, f64)])| {
+        let (a, b) =
+            if order == Order::Ab { (blocks[0], blocks[1]) } else { (blocks[1], blocks[0]) };
+        let pair = Pair::new(a.0, ratio * b.0).expect("both are positive");
+        if witness { pair.expecting(a.1, b.1) } else { pair }
+    };
+    let pairs: Vec<Pair> =
+        orders(rounds, seed).into_iter().zip(blocks.chunks(2)).map(round).collect();
+    compare(&pairs, 0.0).expect("eight rounds or more")
+}
+
+#[test]
+fn at_like_speed_smaller_differences_are_seen_and_no_more_are_made_up() {
+    for felt in [0.4, 1.0] {
+        let share = |rounds, ratio, witness, is: &dyn Fn(&Comparison) -> bool| {
+            let found =
+                (0..COMPARISONS).map(|seed| simulate_stretches(seed, rounds, ratio, felt, witness));
+            found.filter(is).count() as f64 / COMPARISONS as f64
+        };
+        for rounds in [8, 12, 24] {
+            let differ = |found: &Comparison| found.finding != Finding::NoDifference;
+            let (without, with) =
+                (share(rounds, 1.0, false, &differ), share(rounds, 1.0, true, &differ));
+            // Stretches that last as long as a round make rounds depend on each other.
+            let most = FALSE_MAX.max(without) + 0.01;
+            assert!(with <= most, "felt {felt}, {rounds} rounds: {with}, {without} without");
+        }
+        let held = share(12, 1.04, true, &|found| (found.low..=found.high).contains(&1.04));
+        assert!(held >= COVERAGE_MIN - 0.01, "felt {felt}: {held}");
+        let lower = |found: &Comparison| found.finding == Finding::Lower;
+        let (without, with) = (share(24, 0.97, false, &lower), share(24, 0.97, true, &lower));
+        assert!(with >= 0.8 && with >= without + 0.2, "felt {felt}: {with}, {without} without");
+    }
+}
+
+#[test]
+fn the_noise_floor_is_the_interval_of_a_against_itself() {
+    let middle = |of: &dyn Fn(&Comparison) -> f64| {
+        let mut all: Vec<f64> =
+            (0..201).map(|seed| of(&simulate(seed, HOSTS[0], 24, 1.0))).collect();
+        all.sort_by(f64::total_cmp);
+        all[100]
+    };
+    let floor = middle(&|found| found.floor.expect("enough rounds"));
+    let half_width = middle(&|found| found.half_width);
+    assert!((0.8..1.25).contains(&(floor / half_width)), "{floor} {half_width}");
+}
+
 #[test]
 fn three_percent_less_are_seen_in_five_minutes() {
     for host in HOSTS {

@@ -133,6 +133,9 @@ pub struct CompareSummary {
     pub ratio: Option<f64>,
     pub ratio_low: Option<f64>,
     pub ratio_high: Option<f64>,
+    /// B/A as measured, where `ratio` is the one at like speed of the host; otherwise `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio_observed: Option<f64>,
     /// Share of comparisons whose interval holds the truth, from the rank of its ends.
     pub confidence: Option<f64>,
     pub p: Option<f64>,
@@ -165,8 +168,11 @@ pub struct CompareSummary {
 #[expect(missing_docs, reason = "see CompareSummary")]
 pub struct NoiseSummary {
     pub cv: f64,
-    /// Half of the interval that a comparison of A with A would have.
+    /// Half of the interval.
     pub half_width: f64,
+    /// Half of the interval that A has against itself, from its figures in neighbouring rounds.
+    #[serde(default)]
+    pub floor: Option<f64>,
     pub detectable: f64,
 }
 
@@ -236,6 +242,9 @@ pub struct BlockSummary {
     pub p99_ms: Option<f64>,
     pub server_cpu_us: Option<f64>,
     pub client_cpu_us: Option<f64>,
+    /// CPU time of the yardstick's piece of work on the CPUs of the server, where it ran there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub yardstick_us: Option<f64>,
     /// Of the time in which threads of the server were ready to run, that in which they did not; 0
     /// to 1.
     pub sut_waited: Option<f64>,

@@ -59,12 +59,12 @@ error_classes! {
     TlsClosed = "tls-closed", Peer;
     /// A TLS record failed after the handshake (bad MAC, alert).
     TlsRecord = "tls-record", Peer;
-    /// Reset after the request was sent.
+    /// Reset after the request was sent, on a new connection or within the answer.
     ResetByPeer = "reset-by-peer", Peer;
     /// Closed before the answer was complete.
     ClosedByPeer = "closed-by-peer", Peer;
-    /// Closed before any byte of the answer to a request on a connection that had carried others:
-    /// the server ended the idle connection while the request was on its way.
+    /// Closed or reset before any byte of the answer to a request on a connection that had carried
+    /// others: the server ended the idle connection while the request was on its way.
     KeepaliveRace = "keepalive-race", Peer;
     /// The answer is not HTTP/1.1.
     HttpMalformed = "http-malformed", Peer;

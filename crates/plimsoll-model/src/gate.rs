@@ -249,6 +249,25 @@ pub enum GateResult {
     Fail,
 }
 
+/// What the speed of the server's host did to the change of a figure that depends on it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum HostEffect {
+    /// It was measured in both runs, and the change is the one at like speed.
+    Measured {
+        /// The speed in the run over the speed in the baseline.
+        speed: f64,
+        /// Whether the two speeds differ by more than they vary within the runs.
+        is_distinct: bool,
+        /// The change of the figures as they are.
+        observed: f64,
+    },
+    /// It was not measured in both runs.
+    Unmeasured {
+        /// By how much each end of the interval was moved, relative.
+        widened: f64,
+    },
+}
+
 /// What was found for a gate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GateFinding {
@@ -262,6 +281,8 @@ pub struct GateFinding {
     pub change: Estimate,
     /// Where its interval comes from.
     pub method: GateMethod,
+    /// What the speed of the server's host did to the change; `None` if the figure does not depend on it.
+    pub host: Option<HostEffect>,
     /// How it ended.
     pub result: GateResult,
     /// The smallest change in the gate's direction, from none, that this pair could have shown; `None` where none is
@@ -282,7 +303,13 @@ impl GateFinding {
         };
         let (baseline, run) = figures;
         let smallest = smallest(&gate, &change);
-        Self { gate, baseline, run, change, method, result, smallest }
+        Self { gate, baseline, run, change, method, host: None, result, smallest }
+    }
+
+    /// The finding on the same figures that follows from another change.
+    #[must_use]
+    pub fn with_change(&self, change: Estimate) -> Self {
+        Self::new(self.gate, (self.baseline, self.run), change, self.method)
     }
 }
 

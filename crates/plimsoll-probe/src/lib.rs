@@ -15,3 +15,4 @@ pub mod server_counters;
 pub mod server_limits;
 pub mod statsd;
 pub mod threads;
+pub mod yardstick;

@@ -12,9 +12,16 @@ use plimsoll_model::Nanos;
 /// Length of a clock tick in `/proc`: USER_HZ is 100 on every Linux that Rust supports.
 const TICK: Nanos = Nanos::from_millis(10);
 
-/// CPU time (user and system) of each thread of some processes.
+/// CPU time of each thread of some processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ThreadTimes(BTreeMap<(u32, u32), Nanos>);
+pub struct ThreadTimes(BTreeMap<(u32, u32), CpuTime>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct CpuTime {
+    total: Nanos,
+    /// The part of it in the kernel.
+    system: Nanos,
+}
 
 impl ThreadTimes {
     /// Reads the threads of `pids` below `proc_root` (`/proc`). A process that has ended is
@@ -38,8 +45,8 @@ impl ThreadTimes {
     /// The thread that used most since `earlier`, `wall` ago: its process, its number, and what fraction of
     /// one core it used.
     pub fn busiest_thread_since(&self, earlier: &Self, wall: Nanos) -> Option<(u32, u32, f64)> {
-        let spent = |(key, time): (&(u32, u32), &Nanos)| {
-            earlier.0.get(key).map(|before| (*key, time.since(*before)))
+        let spent = |(key, time): (&(u32, u32), &CpuTime)| {
+            earlier.0.get(key).map(|before| (*key, time.total.since(before.total)))
         };
         let ((pid, thread), most) =
             self.0.iter().filter_map(spent).max_by_key(|(_, spent)| *spent)?;
@@ -51,6 +58,15 @@ impl ThreadTimes {
     pub fn busiest_since(&self, earlier: &Self, wall: Nanos) -> Option<f64> {
         let (_, _, busiest) = self.busiest_thread_since(earlier, wall)?;
         Some(busiest.min(1.0))
+    }
+
+    /// Time in the kernel since `earlier`, of the threads in both readings. Counted in ticks of 10 ms, which
+    /// most kernels scale to the exact sum.
+    pub fn system_since(&self, earlier: &Self) -> Nanos {
+        let spent = self.0.iter().filter_map(|(key, time)| {
+            earlier.0.get(key).map(|before| time.system.since(before.system).0)
+        });
+        Nanos(spent.sum())
     }
 }
 
@@ -89,14 +105,15 @@ impl RunTimes {
     }
 }
 
-/// utime + stime of a `stat` line. The name in parentheses may hold spaces and parentheses.
-fn cpu_time(stat: &str) -> Option<Nanos> {
+/// utime + stime, and stime, of a `stat` line. The name in parentheses may hold spaces and parentheses.
+fn cpu_time(stat: &str) -> Option<CpuTime> {
     let (_, after_name) = stat.rsplit_once(')')?;
     // Fields 14 and 15 of proc(5); the first one after the name is field 3.
     let mut fields = after_name.split_ascii_whitespace().skip(11);
     let user = fields.next()?.parse::<u64>().ok()?;
     let system = fields.next()?.parse::<u64>().ok()?;
-    Some(Nanos(user.checked_add(system)?.checked_mul(TICK.0)?))
+    let time = |ticks: u64| ticks.checked_mul(TICK.0).map(Nanos);
+    Some(CpuTime { total: time(user.checked_add(system)?)?, system: time(system)? })
 }
 
 #[cfg(test)]
@@ -124,6 +141,7 @@ mod tests {
         assert!((share - 0.3).abs() < 1e-9, "{share}");
         let busiest = after.busiest_thread_since(&before, Nanos::from_secs(1)).unwrap();
         assert_eq!((busiest.0, busiest.1), (7, 8));
+        assert_eq!(after.system_since(&before), Nanos::from_millis(100));
     }
 
     #[test]

@@ -5,13 +5,18 @@
 //! B A A B, so that what changes evenly favours neither. The round is the unit of replication, never
 //! the request: what happens within a block is not independent. Rounds are compared by the logarithm
 //! of B/A, so that "twice" and "half" are equally far from "the same".
+//!
+//! Neighbours slow a host for seconds, so that one block of a round may be slower than the other. Where a
+//! yardstick timed the host in every block, rounds are compared at like speed (`like_speed.rs`).
 
 mod blocks;
+mod like_speed;
 mod rank;
 mod rounds;
 
 use plimsoll_model::compare::Finding;
 
+use like_speed::LikeSpeed;
 use rank::Estimate;
 
 use crate::median::median;
@@ -39,13 +44,23 @@ pub struct Pair {
     pub a: f64,
     /// B's, in the same unit.
     pub b: f64,
+    /// Logarithms of what the figures of A and B are in proportion to if they follow the speed of the host as a whole.
+    expected: Option<[f64; 2]>,
 }
 
 impl Pair {
     /// A usable pair; `None` when either value has no logarithm.
     pub fn new(a: f64, b: f64) -> Option<Self> {
         let usable = |value: f64| value.is_finite() && value > 0.0;
-        (usable(a) && usable(b)).then_some(Self { a, b })
+        (usable(a) && usable(b)).then_some(Self { a, b, expected: None })
+    }
+
+    /// The pair with what the speed of the host let both figures expect, in any unit: the CPU time of a fixed piece of
+    /// work for a cost or a latency, its reciprocal for a rate. Without effect if either value has no logarithm.
+    #[must_use]
+    pub fn expecting(self, a: f64, b: f64) -> Self {
+        let expected = Self::new(a, b).map(|usable| [usable.a.ln(), usable.b.ln()]);
+        Self { expected, ..self }
     }
 
     fn log_ratio(self) -> f64 {
@@ -76,6 +91,10 @@ pub struct Comparison {
     pub half_width: f64,
     /// How much one side varies from round to round, drift left out: relative standard deviation.
     pub variation: f64,
+    /// Half the interval, relative, that A has against itself in as many rounds: from its figures in neighbouring rounds.
+    pub floor: Option<f64>,
+    /// B/A as measured; `None` if `ratio` is not one at like speed.
+    pub observed: Option<f64>,
     /// Median of A's figures.
     pub a: f64,
     /// Median of B's figures.
@@ -110,8 +129,10 @@ fn compare_within(rounds: &[Pair], threshold: f64, error: f64) -> Option<Compari
     if rounds.len() < ROUNDS_MIN {
         return None;
     }
-    let logs: Vec<f64> = rounds.iter().map(|pair| pair.log_ratio()).collect();
+    let raw: Vec<f64> = rounds.iter().map(|pair| pair.log_ratio()).collect();
+    let LikeSpeed { logs, floor, is_corrected } = LikeSpeed::of(rounds, error);
     let Estimate { middle, low, high, confidence, p } = estimate(&logs, error)?;
+    let observed = estimate(&raw, error).filter(|_| is_corrected);
     let matters = middle.abs() > threshold.ln_1p();
     let finding = if matters && low > 0.0 {
         Finding::Higher
@@ -132,6 +153,8 @@ fn compare_within(rounds: &[Pair], threshold: f64, error: f64) -> Option<Compari
         detectable: relative(DETECTABLE * half).max(threshold),
         half_width: relative(half),
         variation: relative(deviation(&logs) / std::f64::consts::SQRT_2),
+        floor: floor.map(relative),
+        observed: observed.map(|observed| observed.middle.exp()),
         a: middle_of(rounds, |pair| pair.a)?,
         b: middle_of(rounds, |pair| pair.b)?,
     })

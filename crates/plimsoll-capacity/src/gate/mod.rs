@@ -1,8 +1,8 @@
 //! Whether a run is worse than a baseline by more than is allowed, of two runs that were not interleaved.
 //!
 //! A change is a finding only where the whole interval of the difference is beyond the limit. The interval
-//! covers what varied within each run; what differs between two runs an hour apart (the machine, its neighbours) is in
-//! none of them, and a comparison by rounds is the better test where there can be one.
+//! covers what varied within each run, and the speed of the server's host in both (`host.rs`). What else differs between
+//! two runs an hour apart is in none of them, and a comparison by rounds is the better test where there can be one.
 
 use plimsoll_model::gate::{
     Estimate, Gate, GateFinding, GateMethod, GateMetric, GateResult, Incomparable, Side,
@@ -12,11 +12,13 @@ use plimsoll_model::trial::Outcome;
 
 mod comparable;
 mod held;
+mod host;
 mod seconds;
 #[cfg(test)]
 mod tests;
 
 use comparable::comparable;
+pub use host::RunSpeed;
 pub use seconds::{SecondRecord, Seconds};
 
 /// What a gate is judged from.
@@ -26,6 +28,9 @@ pub struct GateRun<'a> {
     pub summary: &'a Summary,
     /// The seconds of a load; empty for other runs.
     pub seconds: &'a Seconds,
+    /// How fast the server's host was, if it was measured. Only speeds of one host compare: `None` in both runs if
+    /// they were made on different ones.
+    pub speed: Option<RunSpeed>,
 }
 
 /// What the gate says of `run` against `baseline`, which are comparable by it.
@@ -35,14 +40,16 @@ pub fn judge(
     run: GateRun<'_>,
 ) -> Result<GateFinding, Incomparable> {
     comparable(gate.metric, baseline.summary, run.summary)?;
-    match gate.metric {
+    let found = match gate.metric {
         GateMetric::Safe | GateMetric::TippingPoint => of_searches(gate, baseline, run),
         GateMetric::MachineBytes
         | GateMetric::SutBytes
         | GateMetric::KernelBytes
         | GateMetric::UserBytes => held::compare(gate, baseline.summary, run.summary),
         _ => seconds::compare(gate, baseline.seconds, run.seconds),
-    }
+    };
+    let summaries = [baseline.summary, run.summary];
+    found.map(|found| host::at_like_speed(found, summaries, [baseline.speed, run.speed]))
 }
 
 /// Searches state an interval of their own.

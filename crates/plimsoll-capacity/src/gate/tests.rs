@@ -11,14 +11,14 @@ use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Confirmations, Outcome, TippingPoint, Unsettled, Verdict};
 use plimsoll_model::{ErrorClass, Nanos, Rate};
 
-use super::{GateRun, SecondRecord, Seconds, judge};
+use super::{GateRun, RunSpeed, SecondRecord, Seconds, judge};
 
 fn gate(text: &str) -> Gate {
     text.parse().expect("a gate")
 }
 
 /// A standard normal number.
-fn normal(rng: &mut Rng) -> f64 {
+pub(super) fn normal(rng: &mut Rng) -> f64 {
     (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0
 }
 
@@ -57,10 +57,15 @@ fn load(of: Load) -> Seconds {
     Seconds::new((0..of.seconds).map(second).collect(), of.seconds as f64)
 }
 
+/// A host of one speed.
+fn steady() -> RunSpeed {
+    RunSpeed::of(&[Nanos::from_millis(1); 60]).expect("enough seconds")
+}
+
 fn of_loads(text: &str, baseline: Load, run: Load) -> Result<GateFinding, Incomparable> {
     let (a, b) = (load(baseline), load(run));
     let summary = load_summary();
-    let of = |seconds| GateRun { summary: &summary, seconds };
+    let of = |seconds| GateRun { summary: &summary, seconds, speed: Some(steady()) };
     judge(gate(text), of(&a), of(&b))
 }
 
@@ -163,7 +168,7 @@ fn long_loads_are_resampled_in_larger_steps() {
     assert_eq!((late.steps.len(), late.steps[6].scheduled), (7, 3));
 }
 
-fn head(command: &str) -> SummaryHead {
+pub(super) fn head(command: &str) -> SummaryHead {
     SummaryHead {
         command: command.to_owned(),
         target: "http://127.0.0.1/".to_owned(),
@@ -219,7 +224,7 @@ fn regular(lower: f64, upper: f64, safe: f64) -> Summary {
 
 fn of_runs(text: &str, baseline: &Summary, run: &Summary) -> Result<GateFinding, Incomparable> {
     let none = Seconds::default();
-    let of = |summary| GateRun { summary, seconds: &none };
+    let of = |summary| GateRun { summary, seconds: &none, speed: Some(steady()) };
     judge(gate(text), of(baseline), of(run))
 }
 

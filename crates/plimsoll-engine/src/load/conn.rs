@@ -128,7 +128,7 @@ pub(crate) enum Peer {
     /// Its FIN or its RST is here, perhaps behind bytes that are yet to be read. No request may
     /// follow, and no TIME_WAIT remains here.
     Ended,
-    /// As `Ended`: a send was refused with a reset, which no later call reports.
+    /// As `Ended`, by a reset. A send that was refused with it is the only call that reports it.
     Reset,
 }
 

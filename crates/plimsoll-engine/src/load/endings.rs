@@ -4,7 +4,7 @@
 use plimsoll_model::ending::{Closer, Stretch};
 use plimsoll_model::{ErrorClass, Nanos};
 
-use super::conn::State;
+use super::conn::{Peer, State};
 use super::worker::Worker;
 
 /// CLOCK_MONOTONIC in ms, wrapping after 49 days.
@@ -15,7 +15,14 @@ pub(super) const fn wrapping_ms(now: Nanos) -> u32 {
 impl Worker {
     /// The current operation, sent at `since`, fails in `class`.
     pub(super) fn count_failed_operation(&mut self, index: u32, class: ErrorClass, now: Nanos) {
-        if let Some(closer) = Closer::of_class(class) {
+        let connection = self.streams.connection_of(index);
+        let is_reset = self.conns[connection].peer == Peer::Reset;
+        let closer = match class {
+            // The class does not say how the connection ended, which a hidden timer is known by.
+            ErrorClass::KeepaliveRace if is_reset => Some(Closer::PeerReset),
+            class => Closer::of_class(class),
+        };
+        if let Some(closer) = closer {
             self.count_ending(index, Stretch::Operation, closer, now);
         }
     }

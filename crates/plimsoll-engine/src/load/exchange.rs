@@ -365,7 +365,8 @@ impl Worker {
         let is_streamed = self.streams.do_gather();
         let hot = &self.conns[index];
         let (is_busy, is_reused) = (hot.state == State::Busy, hot.reused);
-        let begins = is_busy && !hot.answer_begun && !is_streamed;
+        // The end of a script's pause brings no bytes.
+        let begins = is_busy && !hot.answer_begun && !is_streamed && !bytes.is_empty();
         // Empty lines may stand between answers (RFC 9112, 9.2).
         if is_http && (begins || !is_busy) && is_blank(bytes) {
             return bytes.len();
@@ -561,14 +562,12 @@ impl Worker {
                 // A body that runs until the end may have been cut off (RFC 8446 6.1).
                 let is_whole =
                     self.conns.slab.tls.get(index).is_none_or(|session| session.has_peer_closed());
-                let is_race =
-                    self.conns[index].reused && outcome == Err(ResponseError::ClosedBeforeResponse);
                 let class = match outcome {
                     Ok(response) if is_whole => {
                         return self.handle_answer(index, &response, false, now);
                     }
                     Ok(_) => ErrorClass::ClosedByPeer,
-                    Err(_) if is_race => ErrorClass::KeepaliveRace,
+                    Err(_) if self.is_keepalive_race(index) => ErrorClass::KeepaliveRace,
                     Err(error) => error.class(),
                 };
                 self.count_lifetime(index, Closer::PeerFin, now);
@@ -582,27 +581,39 @@ impl Worker {
         if self.end_listening(index) {
             return;
         }
-        self.conns[index].peer = Peer::Ended;
+        let is_reset = exchange_error(errno) == ErrorClass::ResetByPeer;
+        self.conns[index].peer = if is_reset { Peer::Reset } else { Peer::Ended };
         match self.conns[index].state {
             State::Free => {}
             State::Connecting | State::Handshaking | State::Greeting => {
                 self.fail_opening(index, opening_error(errno), &errno, now);
             }
             State::Closing => {
-                if exchange_error(errno) == ErrorClass::ResetByPeer {
+                if is_reset {
                     self.meter.tally().connections.reset_by_peer += 1;
                 }
                 self.end_session(index, now);
             }
             State::Idle | State::Busy => {
-                let class = exchange_error(errno);
-                if class == ErrorClass::ResetByPeer {
+                if is_reset {
                     self.count_lifetime(index, Closer::PeerReset, now);
                     self.meter.tally().connections.reset_by_peer += 1;
                 }
+                let class = match is_reset && self.is_keepalive_race(index) {
+                    true => ErrorClass::KeepaliveRace,
+                    false => exchange_error(errno),
+                };
                 self.fail_op_and_close(index, class, now);
             }
         }
+    }
+
+    /// Whether the peer ends the connection while the request of a reused connection awaits the first
+    /// byte of its answer. A FIN that crosses the request and the RST that answers it are the same
+    /// event: which one is read first depends on the scheduler.
+    fn is_keepalive_race(&self, index: u32) -> bool {
+        let hot = &self.conns[index];
+        hot.state == State::Busy && hot.reused && !hot.answer_begun
     }
 
     // ---- operations end

@@ -586,7 +586,8 @@ impl Worker {
         if !self.streams.are_shared() {
             return;
         }
-        let is_race = class == ErrorClass::ClosedByPeer && self.conns[connection].reused;
+        let is_race = matches!(class, ErrorClass::ClosedByPeer | ErrorClass::ResetByPeer)
+            && self.conns[connection].reused;
         while let Some((index, has_begun)) =
             self.client(connection).and_then(|mut client| client.take_lost())
         {

@@ -4,11 +4,11 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use plimsoll_engine::timeouts::{Probe, ProbePlan};
 use plimsoll_model::cliff::ProbeKind;
-use plimsoll_model::ending::Closer;
+use plimsoll_model::ending::{Closer, Stretch};
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::socket::Socket;
@@ -69,6 +69,79 @@ fn a_connection_that_ends_before_its_next_answer_is_no_crash() {
     let tally = run(plan);
     assert_eq!((tally.ok, tally.errors.get(ErrorClass::KeepaliveRace)), (50, 50));
     assert_eq!(tally.errors_total(), 50);
+}
+
+/// Resets the connection.
+fn reset(stream: TcpStream) {
+    Socket::from(OwnedFd::from(stream)).reset_on_close().unwrap();
+}
+
+#[test]
+fn a_connection_that_is_reset_before_its_next_answer_is_the_same_class() {
+    let server = Scripted::start(|mut stream| {
+        if read_request(&mut stream) {
+            stream.write_all(OK).unwrap();
+            if read_request(&mut stream) {
+                reset(stream);
+            }
+        }
+    });
+    let plan = LoadPlan { connections: 1, threads: 1, ..plan(server.address, closed(100)) };
+    let tally = run(plan);
+    assert_eq!((tally.ok, tally.errors.get(ErrorClass::KeepaliveRace)), (50, 50));
+    assert_eq!(tally.errors_total(), 50);
+    assert_eq!(tally.connections.reset_by_peer, 50);
+    // The cause of a hidden timer is how the connection ended, not the class.
+    assert!(tally.endings.get(Stretch::Operation, Closer::PeerReset).is_some());
+    assert!(tally.endings.get(Stretch::Operation, Closer::PeerFin).is_none());
+}
+
+#[test]
+fn every_request_that_a_closing_server_has_not_answered_is_a_race() {
+    // The next request meets a FIN, or the RST of a socket that is closed with unread bytes.
+    let answered = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&answered);
+    let server = Scripted::start(move |mut stream| {
+        if read_request(&mut stream) {
+            count.fetch_add(1, Ordering::Relaxed);
+            stream.write_all(OK).unwrap();
+        }
+    });
+    let tally = run(plan(server.address, closed(3_000)));
+    assert_eq!(tally.ok, answered.load(Ordering::Relaxed));
+    assert_eq!(tally.errors.get(ErrorClass::KeepaliveRace), 3_000 - tally.ok, "{:?}", tally.errors);
+}
+
+#[test]
+fn a_reset_is_no_race_on_a_new_connection_nor_within_an_answer() {
+    let first = Scripted::start(|mut stream| {
+        if read_request(&mut stream) {
+            reset(stream);
+        }
+    });
+    let plan_of = |server: &Scripted| LoadPlan {
+        connections: 1,
+        threads: 1,
+        ..plan(server.address, closed(20))
+    };
+    let tally = run(plan_of(&first));
+    assert_eq!((tally.ok, tally.errors.get(ErrorClass::ResetByPeer)), (0, 20));
+    let within = Scripted::start(|mut stream| {
+        if read_request(&mut stream) {
+            stream.write_all(OK).unwrap();
+            if read_request(&mut stream) {
+                stream.write_all(&OK[..20]).unwrap();
+                reset(stream);
+            }
+        }
+    });
+    let tally = run(plan_of(&within));
+    assert_eq!(
+        (tally.ok, tally.errors.get(ErrorClass::ResetByPeer)),
+        (10, 10),
+        "{:?}",
+        tally.errors
+    );
 }
 
 /// Answers `status` without reading what has come, so that closing resets.

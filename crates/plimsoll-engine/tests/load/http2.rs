@@ -2,11 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 
 use plimsoll_model::plan::{Http2Plan, LoadPlan, Pacing};
 use plimsoll_model::target::Protocol;
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::http2::{Incoming, Server};
+use plimsoll_sys::socket::Socket;
 
 use super::scripted::{Scripted, closed, open, plan, run};
 
@@ -19,6 +21,8 @@ enum Does {
     Resets,
     Nothing,
     Closes,
+    /// Ends the connection with a RST.
+    Breaks,
     /// What the function makes for this stream.
     Sends(fn(u32) -> Vec<u8>),
 }
@@ -65,6 +69,10 @@ fn speak_after(opening: Vec<u8>, mut stream: TcpStream, mut script: impl FnMut(u
                 Does::Resets => out.extend(end(3, id, 2)),
                 Does::Nothing => {}
                 Does::Closes => return,
+                Does::Breaks => {
+                    let _ = Socket::from(OwnedFd::from(stream)).reset_on_close();
+                    return;
+                }
                 Does::Sends(bytes) => out.extend(bytes(id)),
             }
             nth += 1;
@@ -149,6 +157,24 @@ fn a_connection_that_ends_takes_its_streams_with_it() {
     let tally = run(LoadPlan { connections: 1, ..http2(server.address, closed(40)) });
     assert_eq!(tally.errors.get(ErrorClass::ClosedByPeer), 40, "{:?}", tally.errors);
     assert_eq!(tally.connections.closed_by_peer, 10);
+}
+
+#[test]
+fn streams_without_a_byte_of_their_answer_are_lost_in_a_race_on_a_reused_connection_only() {
+    for (answered, class) in [(0, ErrorClass::ResetByPeer), (4, ErrorClass::KeepaliveRace)] {
+        let server = Scripted::start(move |stream| {
+            speak(stream, |nth| match nth {
+                nth if nth < answered => Does::Answers,
+                nth if nth < answered + 3 => Does::Nothing,
+                _ => Does::Breaks,
+            });
+        });
+        let plan = LoadPlan { connections: 1, ..http2(server.address, closed(40)) };
+        let tally = run(plan);
+        let lost = 40 - tally.ok;
+        assert_eq!((tally.errors.get(class), tally.errors_total()), (lost, lost), "{class:?}");
+        assert_eq!(tally.ok % u64::from(answered.max(1)), 0);
+    }
 }
 
 #[test]

@@ -3,11 +3,13 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 
 use plimsoll_engine::load::{Load, LoadEvent};
 use plimsoll_model::plan::{LoadPlan, ServerName, TlsOptions, TlsState, Trust};
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::clock;
+use plimsoll_sys::socket::Socket;
 use plimsoll_tls::{KeyKind, ServerContext, ThreadContext, self_signed};
 
 use super::scripted::{OK, closed, plan, run};
@@ -19,7 +21,7 @@ fn plan_tls(address: SocketAddr, tls: TlsOptions) -> LoadPlan {
 }
 
 /// Answers each request over TLS with `answer`, one read at a time, until `end` says how the
-/// connection ends behind the first one.
+/// connection ends.
 fn serve_tls(
     mut stream: TcpStream,
     context: &ServerContext,
@@ -35,6 +37,10 @@ fn serve_tls(
         session.handle_ciphertext(&mut thread, &buffer[..count], &mut plaintext).ok()?;
         if plaintext.ends_with(b"\r\n\r\n") {
             plaintext.clear();
+            if is_answered && end == End::Reset {
+                let _ = Socket::from(OwnedFd::from(stream)).reset_on_close();
+                return Some(());
+            }
             session.write_plaintext(&mut thread, answer, &mut wire).ok()?;
             if end == End::CloseNotify {
                 session.queue_close_notify();
@@ -44,20 +50,22 @@ fn serve_tls(
         session.poll_transmit(&mut thread, &mut wire);
         stream.write_all(&wire).ok()?;
         wire.clear();
-        if is_answered && end != End::Never {
+        if is_answered && matches!(end, End::CloseNotify | End::CutOff) {
             return Some(());
         }
     }
 }
 
-/// How a server ends a connection after its answer.
+/// How a server ends a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Never,
-    /// With the TCP stream, as TLS asks for.
+    /// After the first answer, with close_notify, as TLS asks for.
     CloseNotify,
-    /// The TCP stream ends without close_notify.
+    /// After the first answer, without close_notify.
     CutOff,
+    /// With a RST, which is the answer to the second request.
+    Reset,
 }
 
 /// Serves until the process ends: the test is short.
@@ -117,6 +125,20 @@ fn a_body_that_runs_until_the_end_needs_a_close_notify() {
             let errors = tally.errors.get(ErrorClass::ClosedByPeer);
             assert_eq!((tally.ok, errors, tally.errors_total()), (ok, cut_off, cut_off));
         }
+    }
+}
+
+#[test]
+fn a_reset_before_the_next_answer_is_a_keepalive_race() {
+    let identity = self_signed(&["localhost".to_owned()], KeyKind::EcdsaP256).unwrap();
+    let context = ServerContext::new(&identity, TlsState::Compact).unwrap();
+    let address = start_server(context, OK, End::Reset);
+    for state in [TlsState::Compact, TlsState::Rustls] {
+        let tls = TlsOptions { trust: Trust::Insecure, state, ..TlsOptions::default() };
+        let plan = LoadPlan { connections: 1, threads: 1, ..plan_tls(address, tls) };
+        let tally = run(LoadPlan { pacing: closed(20), ..plan });
+        let races = tally.errors.get(ErrorClass::KeepaliveRace);
+        assert_eq!((tally.ok, races, tally.errors_total()), (10, 10, 10), "{:?}", tally.errors);
     }
 }
 

@@ -124,6 +124,9 @@ metrics! {
         WatchCostSeconds = "watch_cost_seconds_total": "CPU time that reading these values has used";
         WatchMissed = "watch_samples_missed_total": "Readings that began more than one interval late";
         CpuSeconds = "cpu_seconds_total": "CPU time by mode: /proc/stat";
+        YardstickSeconds = "yardstick_seconds_total":
+            "CPU time of a fixed piece of work, repeated twice a second, by CPU: over the pieces, how slow it is";
+        YardstickPieces = "yardstick_pieces_total": "Pieces of that work, by CPU";
         ContextSwitches = "context_switches_total": "Context switches: /proc/stat ctxt";
         PressureSeconds = "pressure_stalled_seconds_total":
             "Time in which some or all tasks waited for a resource: /proc/pressure";
@@ -216,6 +219,7 @@ metrics! {
     Gauge {
         HostInfo = "host_info": "CPUs that this host has";
         ProcessInfo = "process_info": "1 for each process that is read, with its role in the run";
+        CpuFrequency = "cpu_frequency_hertz": "Clock frequency by CPU: cpufreq scaling_cur_freq";
         RunnableTasks = "runnable_tasks": "Tasks that run or are ready to: /proc/stat procs_running";
         MemoryTotalBytes = "memory_total_bytes": "MemTotal";
         MemoryAvailableBytes = "memory_available_bytes":

@@ -16,8 +16,13 @@ pub struct TrialSecond {
     /// Operations that were late at the strictest deadline, failed or unsent in it.
     pub bad: u64,
     /// CPU time of the SUT's threads in it, where its processes are known and on this host.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sut_cpu: Option<SutCpu>,
     /// CPU time that the yardstick's fixed piece of work took on the SUT's CPUs: the mean of its
-    /// samples in this second.
+    /// samples in this second; `None` where its processes are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub yardstick: Option<Nanos>,
+    /// The same on the CPUs of the clients, where they are on this host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_yardstick: Option<Nanos>,
 }

@@ -1,5 +1,6 @@
 //! CPU, pressure, memory, files and tasks of the whole host.
 
+use std::fs;
 use std::path::Path;
 
 use plimsoll_model::host::{Label, Metric, Reading};
@@ -65,6 +66,13 @@ fn add_stat(stat: &str, wanted: &[u32], reading: &mut Reading) {
         }
     }
     reading.add(Metric::HostInfo, &[], f64::from(cpus));
+}
+
+/// Clock frequency of a CPU, hertz; `None` where the kernel does not tell, as in most virtual machines.
+pub(super) fn frequency(root: &Path, cpu: &str) -> Option<f64> {
+    let path = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
+    let khz: f64 = fs::read_to_string(root.join(path)).ok()?.trim().parse().ok()?;
+    Some(1e3 * khz)
 }
 
 /// `some avg10=0.00 avg60=0.20 avg300=1.03 total=8995482`, in microseconds.

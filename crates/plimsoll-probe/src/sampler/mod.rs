@@ -12,6 +12,7 @@ use plimsoll_sys::clock;
 
 use crate::memory::FileCaches;
 use crate::server_counters::CounterSource;
+use crate::yardstick::Totals;
 use cgroup::GroupsRead;
 use network::HostWide;
 
@@ -100,6 +101,7 @@ pub struct Sampler {
     root: PathBuf,
     scope: Scope,
     host_wide: HostWide,
+    yardstick: Totals,
     /// Of the last slow reading.
     caches: FileCaches,
     readings: u64,
@@ -113,11 +115,16 @@ impl Sampler {
         Self::below(Path::new("/"), scope)
     }
 
+    /// The same, with the sums of a yardstick in each reading.
+    pub fn with_yardstick(self, yardstick: Totals) -> Self {
+        Self { yardstick, ..self }
+    }
+
     fn below(root: &Path, scope: Scope) -> Self {
         let host_wide = HostWide::read(root);
-        let caches = FileCaches::default();
+        let (caches, yardstick) = (FileCaches::default(), Totals::default());
         let (root, cost) = (root.to_owned(), Nanos::ZERO);
-        Self { root, scope, host_wide, caches, readings: 0, cost, missed: 0 }
+        Self { root, scope, host_wide, yardstick, caches, readings: 0, cost, missed: 0 }
     }
 
     /// Reads what `scope` names from now on.
@@ -142,6 +149,13 @@ impl Sampler {
             self.caches = FileCaches::read(&self.root.join("proc"));
         }
         kernel::read(&self.root, &self.scope.cpus, self.caches, reading);
+        for (cpu, pieces) in self.yardstick.read(&self.scope.cpus) {
+            let cpu = cpu.to_string();
+            let labels = [(Label::Cpu, cpu.as_str())];
+            reading.add(Metric::YardstickSeconds, &labels, pieces.took.as_secs_f64());
+            reading.add(Metric::YardstickPieces, &labels, pieces.count as f64);
+            reading.add_some(Metric::CpuFrequency, &labels, kernel::frequency(&self.root, &cpu));
+        }
         let process = self.scope.processes.first().filter(|_| !self.scope.own_network);
         let pid = process.map(|process| process.pid);
         network::read(&self.root, pid, self.host_wide, reading);

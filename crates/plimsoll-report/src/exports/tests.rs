@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use plimsoll_model::event::Event;
-use plimsoll_model::gate::{Estimate, GateFinding, GateMethod, Incomparable, Side};
+use plimsoll_model::gate::{Estimate, GateFinding, GateMethod, HostEffect, Incomparable, Side};
 use plimsoll_model::host::{Label, Metric, Reading};
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::row::{Row, RowBatch, RowEnd, RowPlan};
@@ -264,13 +264,20 @@ fn gates() -> GateReport {
     let gate = "p99>10%".parse().unwrap();
     let change = Estimate { value: 0.305, low: 0.12, high: 0.52 };
     let method = GateMethod::Stretches { count: 6 };
-    let found = GateFinding::new(gate, (0.0101, 0.013_2), change, method);
+    let slower = HostEffect::Measured { speed: 0.88, is_distinct: true, observed: 0.48 };
+    let found = GateFinding {
+        host: Some(slower),
+        ..GateFinding::new(gate, (0.0101, 0.013_2), change, method)
+    };
     let errors = "errors>0.1pp".parse().unwrap();
     let change = Estimate { value: 0.002, low: -0.000_1, high: 0.004 };
     let warned = GateFinding::new(errors, (0.0, 0.002), change, method);
     let slower = "p99.9<-5%".parse().unwrap();
     let change = Estimate { value: f64::INFINITY, low: 3.0, high: f64::INFINITY };
-    let infinite = GateFinding::new(slower, (0.02, f64::INFINITY), change, method);
+    let infinite = GateFinding {
+        host: Some(HostEffect::Unmeasured { widened: 0.145 }),
+        ..GateFinding::new(slower, (0.02, f64::INFINITY), change, method)
+    };
     let safe = "safe<-5%".parse().unwrap();
     let why = Incomparable::Differs {
         what: "SLO".to_owned(),

@@ -234,6 +234,10 @@ fn keys_of_comparison(summary: &Summary, compare: &CompareSummary) -> Vec<Key> {
     if let Some(noise) = &compare.noise {
         let text = format!("{:.1} %", noise.detectable * 100.0);
         keys.push(("Smallest difference", text, "that could have been seen".to_owned()));
+        if let Some(floor) = noise.floor {
+            let text = format!("±{:.1} %", floor * 100.0);
+            keys.push(("A against A", text, "the noise floor".to_owned()));
+        }
     }
     keys.push(("Length", span(summary.seconds), String::new()));
     keys

@@ -154,6 +154,7 @@ pub(super) fn facts(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result
     }
     if let Some(noise) = &compare.noise {
         items.push(format!("one side varies by {} (CV)", percent(noise.cv)));
+        items.extend(noise.floor.map(|floor| format!("A against A: ±{}", percent(floor))));
     }
     if compare.threshold > 0.0 {
         items.push(format!("up to {} ignored as asked", percent(compare.threshold)));
@@ -169,6 +170,13 @@ pub(super) fn facts(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result
             format!("{:.1} s at {}", load.equal_s, per_s(load.equal_per_s)),
         ];
         page.entry_items("Each block", &items)?;
+    }
+    if let Some(observed) = compare.ratio_observed {
+        let text = format!(
+            "B/A {observed:.3} as measured; the figures compared are those at like speed of the host, which a \
+             fixed piece of work timed in every block"
+        );
+        page.entry("Host speed", &text)?;
     }
     if compare.duet {
         let text = "both at the same time, each in one half of the CPUs; the halves are exchanged ten times a second, \

@@ -4,7 +4,7 @@ use std::io;
 use std::io::Write;
 
 use plimsoll_model::gate::{
-    Gate, GateFinding, GateMethod, GateMetric, GateResult, Incomparable, Side,
+    Gate, GateFinding, GateMethod, GateMetric, GateResult, HostEffect, Incomparable, Side,
 };
 use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
@@ -88,6 +88,10 @@ fn sentence(found: &GateFinding) -> String {
         change(found.change.value),
         method(found.method)
     );
+    if let Some(host) = found.host.and_then(|host| of_host(metric, host)) {
+        text.push_str("; ");
+        text.push_str(&host);
+    }
     if found.result == GateResult::Warn {
         text.push_str("; the interval does not rule out that it is chance");
     }
@@ -97,6 +101,28 @@ fn sentence(found: &GateFinding) -> String {
         None => format!("no {direction}"),
     };
     format!("{text}; this pair could have shown {smallest}")
+}
+
+/// What the host's speed has to do with the change; `None` if the speed was the same.
+fn of_host(metric: GateMetric, host: HostEffect) -> Option<String> {
+    match host {
+        HostEffect::Measured { is_distinct: false, .. } => None,
+        HostEffect::Measured { speed, observed, .. } => {
+            let (percent, word) = match speed < 1.0 {
+                true => ((1.0 - speed) * 100.0, "slower"),
+                false => ((speed - 1.0) * 100.0, "faster"),
+            };
+            let observed = signed(metric, observed);
+            Some(format!(
+                "the host was {} % {word} in this run: the change is the one at like speed, {observed} as measured",
+                trimmed(percent, 1)
+            ))
+        }
+        HostEffect::Unmeasured { widened } => Some(format!(
+            "the speed of the server's host was not measured in both runs: the interval is wider by {} % at each end",
+            trimmed(widened * 100.0, 1)
+        )),
+    }
 }
 
 fn method(method: GateMethod) -> String {

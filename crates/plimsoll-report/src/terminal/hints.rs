@@ -49,8 +49,8 @@ pub(crate) const fn for_class(class: ErrorClass) -> &'static str {
             "closed before the answer was complete: a crash, a restart or a timeout at the server"
         }
         ErrorClass::KeepaliveRace => {
-            "the server closed an idle connection as a request was on its way: normal where its \
-             keep-alive timeout or limit is reached"
+            "the server ended a kept connection before it answered the next request: raise its keep-alive \
+             timeout or limit of requests, or stay below it with --requests-per-connection N or --no-keepalive"
         }
         ErrorClass::HttpMalformed => {
             "the answer is not HTTP/1.1: the first fault below names what is wrong with it"

@@ -288,7 +288,7 @@ fn find(
         let asked = TrialRequest { split, ..request };
         let trial = Trial { plan: &plan, request: &asked, abort, pass };
         let observed = run_trial(job, &trial, session, &mut |event| timers.handle_event(event))?;
-        let Observed { outcome, sut_busiest_thread, mut observations } = observed;
+        let Observed { outcome, sut_busiest_thread, mut observations, seconds } = observed;
         if outcome.interrupted {
             break search.handle_stop("interrupted");
         }
@@ -299,7 +299,7 @@ fn find(
         observations.reference = alone.and_then(|alone| times(alone, split));
         observations.loss_unloaded = path.loss(&outcome.tally, &observations);
         let mut measurement = TrialMeasurement {
-            seconds: Vec::new(),
+            seconds,
             request,
             window: outcome.window,
             aborted: outcome.aborted,
@@ -475,7 +475,7 @@ fn measure_usage(
             break;
         }
         let measurement = TrialMeasurement {
-            seconds: Vec::new(),
+            seconds: observed.seconds,
             request,
             window: observed.outcome.window,
             aborted: observed.outcome.aborted,

@@ -23,8 +23,11 @@ use plimsoll_model::rfc9411::Rfc9411Summary;
 use plimsoll_model::sizing::SizingSummary;
 use plimsoll_model::summary::{FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{self, Check, CheckId, TrialRecord, TrialRequest, Verdict};
+use plimsoll_model::trial::{
+    self, Check, CheckId, TrialRecord, TrialRequest, TrialSecond, Verdict,
+};
 use plimsoll_model::{Nanos, compare, units};
+use plimsoll_probe::yardstick::Yardstick;
 use plimsoll_report::archive::SearchHead;
 use plimsoll_report::settings::ADDRESSES;
 use plimsoll_report::tui::Budget;
@@ -45,7 +48,7 @@ pub(crate) mod recorder;
 mod warnings;
 
 use observer::{FarReadings, Observer, Scene, peer_counts};
-use recorder::{Clients, Recorders, record};
+use recorder::{Clients, Recorders, cpus_of_run, record};
 use warnings::Warnings;
 
 /// How often a pause checks for an interrupt.
@@ -231,12 +234,14 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     let archive_dir = run.archive_dir();
     // What other hosts do, their load is judged by.
     let is_read = archive_dir.is_some() || run.wants_readings() || job.hosts.is_some();
+    let clients = || match job.hosts {
+        None => Clients::Here(agents.pids()),
+        Some(_) => Clients::There(&agents),
+    };
+    let yardstick = Yardstick::start(&cpus_of_run(server, &clients()));
     let recorders = is_read.then(|| {
-        let clients = match job.hosts {
-            None => Clients::Here(agents.pids()),
-            Some(_) => Clients::There(&agents),
-        };
-        record(archive_dir.as_deref().map(Path::new), server, clients)
+        let dir = archive_dir.as_deref().map(Path::new);
+        record(dir, server, clients(), &yardstick.totals())
     });
     let session = Session {
         scene: Scene::of(job),
@@ -244,6 +249,7 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
         run: RefCell::new(run),
         server: RefCell::new(server),
         server_end: RefCell::new(None),
+        yardstick,
         recorders: RefCell::new(recorders),
         far: RefCell::default(),
         stops_at_loss: job.stops_at_loss,
@@ -352,6 +358,8 @@ pub(crate) struct Session<'a> {
     server: RefCell<&'a mut dyn WatchedServer>,
     /// How the server ended, once that was seen.
     server_end: RefCell<Option<ServerEnd>>,
+    /// Measures the CPUs of this host that the run uses.
+    yardstick: Yardstick,
     /// Where hosts are read.
     recorders: RefCell<Option<Recorders>>,
     /// What other hosts have done in the load.
@@ -391,6 +399,8 @@ pub(crate) struct Observed {
     /// CPU of the server's busiest thread, 0 to 1, where it could be seen.
     pub(crate) sut_busiest_thread: Option<f64>,
     pub(crate) observations: Observations,
+    /// The whole seconds of the window.
+    pub(crate) seconds: Vec<TrialSecond>,
 }
 
 impl<'a> Session<'a> {
@@ -427,7 +437,9 @@ impl<'a> Session<'a> {
             &mut dyn FnMut(Event),
         ) -> Result<LoadOutcome, FleetError>,
     ) -> Result<Observed, Stop> {
-        let mut observer = Observer::new(&self.scene, of.is_steady, &**self.server.borrow());
+        let totals = self.yardstick.totals();
+        let mut observer =
+            Observer::new(&self.scene, of.is_steady, &**self.server.borrow(), totals);
         let mut warnings = Warnings::of(of.plan);
         let mut counted = None;
         let mut handle = |mut event: Event| {
@@ -459,7 +471,7 @@ impl<'a> Session<'a> {
             outcome.tally.end_deliveries();
         }
         let sut_busiest_thread = observer.sut_busiest_thread();
-        let mut observations = observer.finish(&outcome, &self.far.borrow());
+        let (mut observations, seconds) = observer.finish(&outcome, &self.far.borrow());
         // What an aborted trial has left in flight may be counted at any time.
         if let Some(before) = counted.filter(|_| !outcome.aborted)
             && let Some(after) = self.server.borrow_mut().counters()
@@ -467,7 +479,7 @@ impl<'a> Session<'a> {
             let received = after.since(&before);
             observations.peer = received.and_then(|sum| peer_counts(of.plan, &outcome.tally, sum));
         }
-        Ok(Observed { outcome, sut_busiest_thread, observations })
+        Ok(Observed { outcome, sut_busiest_thread, observations, seconds })
     }
 
     /// Runs a load that is not part of the record: only `listen` gets its events.

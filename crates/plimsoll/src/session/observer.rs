@@ -1,6 +1,6 @@
 //! Sees what happens beside a load: on this host, on the SUT's processes, and from one second to
-//! the next. Reads `/proc` when a load begins, once a second, and when its last operation has been
-//! started; agents and their threads do nothing for it.
+//! the next. Reads `/proc` and the sums of the yardstick when a load begins, once a second, and when its last
+//! operation has been started; agents and their threads do nothing for it.
 
 use std::path::Path;
 
@@ -8,24 +8,27 @@ use plimsoll_fleet::coordinator::LoadOutcome;
 use plimsoll_lab::{Isolated, WatchedServer};
 use plimsoll_model::event::Event;
 use plimsoll_model::observation::{
-    HalfWindow, MemoryUse, Observations, PeerCounts, Scheduling, SecondCounts, SutCpu,
+    HalfWindow, MemoryUse, Observations, PeerCounts, Scheduling, SecondCounts,
 };
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::tally::{Interval, Tally};
+use plimsoll_model::trial::TrialSecond;
 use plimsoll_model::{ErrorClass, Histogram, Nanos, Rate};
 use plimsoll_probe::host;
 use plimsoll_probe::limits::CgroupLimits;
 use plimsoll_probe::memory::HostMemory;
 use plimsoll_probe::server_counters::ServerCounters;
-use plimsoll_probe::threads::{RunTimes, ThreadTimes};
+use plimsoll_probe::yardstick::Totals;
 use plimsoll_sys::affinity::usable_cpus;
 use plimsoll_sys::clock;
 
 use self::host_use::{HostReading, HostUse};
+use self::seconds::{Look, Seconds, View};
 use crate::plan::load::LoadJob;
 
 mod far;
 mod host_use;
+mod seconds;
 
 pub(super) use far::FarReadings;
 
@@ -67,28 +70,28 @@ impl Scene {
     }
 }
 
-/// Looks at the SUT's threads.
+/// Looks at the SUT's threads and the yardstick.
 #[derive(Debug, Default)]
-struct SutLooks {
-    first: Option<(Nanos, ThreadTimes)>,
-    last: Option<(Nanos, ThreadTimes)>,
+struct Looks {
+    first: Option<Look>,
+    /// The last two. No second has been counted between them yet.
+    between: Option<Look>,
+    last: Option<Look>,
     longest_gap: Nanos,
 }
 
-impl SutLooks {
-    fn add(&mut self, at: Nanos, times: ThreadTimes) {
-        if let Some((before, _)) = &self.last {
-            self.longest_gap = self.longest_gap.max(at.since(*before));
+impl Looks {
+    fn add(&mut self, look: Look) {
+        if let Some(before) = &self.last {
+            self.longest_gap = self.longest_gap.max(look.at.since(before.at));
         }
-        if self.first.is_none() {
-            self.first = Some((at, times.clone()));
-        }
-        self.last = Some((at, times));
+        self.first.get_or_insert_with(|| look.clone());
+        self.between = self.last.replace(look);
     }
 
     fn busiest_thread(&self) -> Option<f64> {
-        let ((from, before), (to, after)) = (self.first.as_ref()?, self.last.as_ref()?);
-        after.busiest_since(before, to.since(*from))
+        let (first, last) = (self.first.as_ref()?, self.last.as_ref()?);
+        last.threads.busiest_since(&first.threads, last.at.since(first.at))
     }
 }
 
@@ -163,35 +166,43 @@ pub(super) struct Observer<'a> {
     is_steady: bool,
     /// The SUT's processes on this host, with all behind it.
     sut: Vec<u32>,
-    /// The ones among them whose threads are looked at.
-    watched: Vec<u32>,
+    /// What is looked at once a second.
+    view: View,
+    /// The server's processes are known.
+    is_watched: bool,
     began: Option<Nanos>,
     /// The hosts of the laboratory, where they have networks of their own.
     isolated: Option<Isolated>,
     first: Option<HostReading>,
     last: Option<HostReading>,
-    looks: SutLooks,
-    /// CPU time of the watched processes when the load began, and when it ended.
-    sut_cpu: [Option<RunTimes>; 2],
+    looks: Looks,
+    seconds: Seconds,
     halves: Option<Halves>,
     bad: BadSeconds,
 }
 
 impl<'a> Observer<'a> {
-    /// Watches `server`, as far as it is known.
-    pub(super) fn new(scene: &'a Scene, is_steady: bool, server: &dyn WatchedServer) -> Self {
+    /// Watches `server`, as far as it is known, and this host by `yardstick`.
+    pub(super) fn new(
+        scene: &'a Scene,
+        is_steady: bool,
+        server: &dyn WatchedServer,
+        yardstick: Totals,
+    ) -> Self {
         let watched = server.pids();
+        let clients = if scene.is_elsewhere { Vec::new() } else { scene.cpus.clone() };
         Self {
             scene,
             is_steady,
-            sut: watched.iter().copied().chain(server.backend_pids()).collect(),
-            watched,
+            view: View::of(&watched, clients, yardstick),
+            is_watched: !watched.is_empty(),
+            sut: watched.into_iter().chain(server.backend_pids()).collect(),
             began: None,
             isolated: server.isolated(),
             first: None,
             last: None,
-            looks: SutLooks::default(),
-            sut_cpu: [None; 2],
+            looks: Looks::default(),
+            seconds: Seconds::default(),
             halves: None,
             bad: BadSeconds::default(),
         }
@@ -204,8 +215,7 @@ impl<'a> Observer<'a> {
                 self.began = Some(now());
                 let isolated = self.isolated.as_ref();
                 self.first = (!self.scene.is_elsewhere).then(|| HostReading::now(isolated));
-                self.sut_cpu[0] = self.sut_cpu_now();
-                self.look_at_sut();
+                self.looks.add(self.view.look());
                 self.halves = planned.filter(|_| self.is_steady).and_then(Halves::of);
             }
             Event::Interval(interval) => {
@@ -213,27 +223,18 @@ impl<'a> Observer<'a> {
                     halves.add(interval);
                 }
                 self.bad.add(&interval.tally, self.last.is_some());
-                // What comes later is of the wait for the last answers.
+                // What comes later is of the wait for the last answers, or a second that ended with the window.
                 if self.last.is_none() {
-                    self.look_at_sut();
+                    self.looks.add(self.view.look());
                 }
+                let before = self.looks.between.take();
+                self.seconds.add(interval, before.as_ref().zip(self.looks.last.as_ref()));
             }
             Event::Draining { .. } => {
                 self.last = Some(HostReading::now(self.isolated.as_ref()));
-                self.sut_cpu[1] = self.sut_cpu_now();
-                self.look_at_sut();
+                self.looks.add(self.view.look());
             }
             _ => {}
-        }
-    }
-
-    fn sut_cpu_now(&self) -> Option<RunTimes> {
-        RunTimes::read(Path::new(PROC), &self.watched)
-    }
-
-    fn look_at_sut(&mut self) {
-        if !self.watched.is_empty() {
-            self.looks.add(now(), ThreadTimes::read(Path::new(PROC), &self.watched));
         }
     }
 
@@ -242,14 +243,20 @@ impl<'a> Observer<'a> {
         self.looks.busiest_thread()
     }
 
-    /// Everything that was seen, here and on other hosts. Others know what the SUT has counted, and what the generator does
-    /// alone.
-    pub(super) fn finish(mut self, outcome: &LoadOutcome, far: &FarReadings) -> Observations {
+    /// Everything that was seen, here and on other hosts, and the seconds of the window. Others know what the SUT has
+    /// counted, and what the generator does alone.
+    pub(super) fn finish(
+        mut self,
+        outcome: &LoadOutcome,
+        far: &FarReadings,
+    ) -> (Observations, Vec<TrialSecond>) {
         // A load that ends with its last operation does not drain.
+        if self.last.is_none() {
+            self.looks.add(self.view.look());
+        }
         let isolated = self.isolated.as_ref();
         let last = self.last.take().unwrap_or_else(|| HostReading::now(isolated));
-        let sut_cpu = self.sut_cpu[1].or_else(|| self.sut_cpu_now()).zip(self.sut_cpu[0]);
-        let sut_cpu = sut_cpu.map(|(after, before)| after.since(&before));
+        let looks = self.looks.last.as_ref().zip(self.looks.first.as_ref());
         let halves = self.halves.as_ref().filter(|_| !outcome.aborted && !outcome.interrupted);
         let mut observations = Observations {
             began: self.began,
@@ -257,12 +264,9 @@ impl<'a> Observer<'a> {
             halves: halves.and_then(Halves::observed),
             failed_by_second: Some(self.bad.failed).filter(|seen| seen.seconds > 0),
             late_or_lost_by_second: Some(self.bad.late_or_lost).filter(|seen| seen.seconds > 0),
-            monitor_gap: (self.looks.longest_gap > Nanos::ZERO).then_some(self.looks.longest_gap),
-            sut_cpu: sut_cpu.map(|cpu| SutCpu {
-                ran: cpu.ran,
-                system: Nanos::ZERO,
-                waited: cpu.waited,
-            }),
+            monitor_gap: Some(self.looks.longest_gap)
+                .filter(|gap| self.is_watched && *gap > Nanos::ZERO),
+            sut_cpu: looks.and_then(|(last, first)| last.sut_cpu_since(first)),
             shared_cpus: self.scene.shared_cpus(&self.sut),
             ..Observations::default()
         };
@@ -282,7 +286,7 @@ impl<'a> Observer<'a> {
         }
         far.observe(&mut observations, &mut scheduling);
         observations.scheduling = Some(scheduling).filter(|seen| *seen != Scheduling::default());
-        observations
+        (observations, self.seconds.within(outcome.window))
     }
 }
 
@@ -373,16 +377,6 @@ mod tests {
         }
         assert_eq!(bad.failed, SecondCounts { seconds: 3, sum: 51, squares: 2_501 });
         assert_eq!(bad.late_or_lost, SecondCounts { seconds: 3, sum: 54, squares: 53 * 53 + 1 });
-    }
-
-    #[test]
-    fn gaps_between_looks_are_kept() {
-        let mut looks = SutLooks::default();
-        for at in [1, 4, 5] {
-            looks.add(Nanos(at), ThreadTimes::default());
-        }
-        assert_eq!(looks.longest_gap, Nanos(3));
-        assert_eq!(looks.busiest_thread(), None);
     }
 
     #[test]

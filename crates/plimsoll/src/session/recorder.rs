@@ -17,6 +17,7 @@ use plimsoll_model::host::Reading;
 use plimsoll_probe::host::cpus_allowed;
 use plimsoll_probe::sampler::{Role, Sampler, Scope};
 use plimsoll_probe::server_counters::CounterSource;
+use plimsoll_probe::yardstick::Totals;
 use plimsoll_report::archive::HostWriter;
 use plimsoll_sys::clock;
 use plimsoll_sys::namespace::Namespace;
@@ -51,12 +52,23 @@ pub(super) enum Clients<'a> {
     There(&'a LoadAgents),
 }
 
+/// CPUs of this host that the run uses: those of the processes of `server`, of its backends and of `clients`.
+pub(super) fn cpus_of_run(server: &dyn WatchedServer, clients: &Clients<'_>) -> Vec<u32> {
+    let mut pids = server.pids();
+    pids.extend(server.backend_pids());
+    if let Clients::Here(agents) = clients {
+        pids.extend(agents);
+    }
+    cpus_allowed(Path::new("/proc"), &pids).into_iter().collect()
+}
+
 /// Reads the hosts of `server` and of the load's clients: this one, those of a laboratory, or others. Readings go to the
-/// archive at `dir`, and to [`Recorders::next`]. A host that cannot be read is no reason not to measure.
+/// archive at `dir`, and to [`Recorders::next`]. Those of this machine have the sums of `yardstick`. A host that cannot be read is no reason not to measure.
 pub(super) fn record(
     dir: Option<&Path>,
     server: &dyn WatchedServer,
     clients: Clients<'_>,
+    yardstick: &Totals,
 ) -> Recorders {
     let writer = dir.and_then(|dir| HostWriter::create(dir).ok());
     let hosts = match &clients {
@@ -89,7 +101,8 @@ pub(super) fn record(
             let backends = server.backend_pids().into_iter().map(with(Role::Backend));
             let processes = server.pids().into_iter().map(with(Role::Server)).chain(backends);
             let scope = scope(processes.chain(clients), server.statistics());
-            start_one(host_name(), None, scope, sink).into_iter().collect()
+            let sampler = Sampler::new(scope).with_yardstick(yardstick.clone());
+            start_one(host_name(), None, sampler, sink).into_iter().collect()
         }
         Some(isolated) => {
             let start = |host: HostView| {
@@ -97,7 +110,8 @@ pub(super) fn record(
                 let pids: Vec<u32> = host.processes.iter().map(|(pid, _)| *pid).collect();
                 let cpus = cpus_allowed(Path::new("/proc"), &pids).into_iter().collect();
                 let scope = Scope { own_network: true, cpus, ..scope(host.processes, statistics) };
-                start_one(host.name, Some(host.network), scope, sink.clone())
+                let sampler = Sampler::new(scope).with_yardstick(yardstick.clone());
+                start_one(host.name, Some(host.network), sampler, sink.clone())
             };
             let network = isolated.clients;
             let processes = clients.collect();
@@ -112,10 +126,10 @@ pub(super) fn record(
 fn start_one(
     name: String,
     network: Option<Namespace>,
-    scope: Scope,
+    sampler: Sampler,
     sink: Sink,
 ) -> Option<Recorder> {
-    Recorder::start(network, Sampler::new(scope), |_| {}, move |reading| sink.push(&name, reading))
+    Recorder::start(network, sampler, |_| {}, move |reading| sink.push(&name, reading))
 }
 
 impl Recorders {
@@ -258,7 +272,7 @@ mod tests {
     #[test]
     fn this_host_is_read_without_an_archive() {
         let server = plimsoll_lab::NamedServer::default();
-        let mut recorders = record(None, &server, Clients::Here(Vec::new()));
+        let mut recorders = record(None, &server, Clients::Here(Vec::new()), &Totals::default());
         recorders.stop();
         let (host, reading) = recorders.next().unwrap();
         assert_eq!(host, host_name());

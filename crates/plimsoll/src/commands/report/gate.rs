@@ -2,12 +2,15 @@
 
 use std::path::Path;
 
-use plimsoll_capacity::gate::{GateRun, SecondRecord, Seconds, judge};
+use plimsoll_capacity::gate::{GateRun, RunSpeed, SecondRecord, Seconds, judge};
+use plimsoll_model::Nanos;
 use plimsoll_model::gate::{Gate, GateResult, Incomparable};
+use plimsoll_model::host::{Change, Label, Metric, Reading};
 use plimsoll_model::summary::Summary;
 use plimsoll_report::terminal::{GateLine, GateReport};
 use plimsoll_report::{Archive, ReportError};
 
+use crate::causes;
 use crate::exit::Stop;
 
 /// What the gates say, and how the command ends for it.
@@ -37,8 +40,12 @@ pub(super) fn gate(
         seconds(&baseline, baseline_summary).map_err(refuse)?,
         seconds(archive, summary).map_err(refuse)?,
     ];
-    let before = GateRun { summary: baseline_summary, seconds: &seconds[0] };
-    let now = GateRun { summary, seconds: &seconds[1] };
+    // A piece of work takes another time on another host or kernel, whatever slows them.
+    let is_one_host = baseline.manifest().host == archive.manifest().host;
+    let speed = |archive| speed(archive).filter(|_| is_one_host);
+    let before =
+        GateRun { summary: baseline_summary, seconds: &seconds[0], speed: speed(&baseline) };
+    let now = GateRun { summary, seconds: &seconds[1], speed: speed(archive) };
     let found: Vec<_> = gates.iter().map(|gate| (gate, judge(*gate, before, now))).collect();
     let lines = found.iter().map(|(gate, found)| match found {
         Ok(finding) => GateLine::of(finding),
@@ -66,10 +73,26 @@ fn seconds(archive: &Archive, summary: &Summary) -> Result<Seconds, ReportError>
     records.map(|records| Seconds::new(records, summary.seconds))
 }
 
+/// How fast the host of the run's server was; `None` if the yardstick did not run there.
+fn speed(archive: &Archive) -> Option<RunSpeed> {
+    let hosts = causes::readings(archive.dir());
+    let is_server = [(Label::Role, "server")];
+    let has_server =
+        |reading: &Reading| reading.of(Metric::ProcessInfo, &is_server).next().is_some();
+    let readings = hosts.values().find(|readings| readings.iter().any(has_server))?;
+    let piece = |pair: &[Reading]| {
+        let change = Change::new(&pair[0], &pair[1]);
+        let pieces = change.grown(Metric::YardstickPieces, &[]).filter(|pieces| *pieces > 0.0)?;
+        Some(Nanos::from_secs_f64(change.grown(Metric::YardstickSeconds, &[])? / pieces))
+    };
+    let pieces: Vec<Nanos> = readings.windows(2).filter_map(piece).collect();
+    RunSpeed::of(&pieces)
+}
+
 fn notes(baseline: &Archive, run: &Archive) -> Vec<String> {
     let mut notes = vec![
-        "The two runs were not interleaved: a difference may be the machine's, and no interval covers what \
-         differs between two runs. `plimsoll compare` measures both in turns."
+        "The two runs were not interleaved: beside the host's speed, no interval covers what differs between \
+         two runs. `plimsoll compare` measures both in turns."
             .to_owned(),
     ];
     let (before, now) = (&baseline.manifest().host, &run.manifest().host);

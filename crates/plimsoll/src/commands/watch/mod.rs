@@ -11,6 +11,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::host::Reading;
 use plimsoll_probe::sampler::Sampler;
 use plimsoll_probe::server_counters::CounterSource;
+use plimsoll_probe::yardstick::Yardstick;
 use plimsoll_report::archive::HostWriter;
 use plimsoll_report::tui::Watched;
 use plimsoll_report::watch::{History, json_line, line, page};
@@ -53,6 +54,8 @@ pub(crate) fn run(flags: &WatchFlags) -> Result<(), Stop> {
 struct Watch<'a> {
     host: String,
     sampler: Sampler,
+    /// Measures the CPUs until the end.
+    _yardstick: Yardstick,
     history: History,
     archive: Option<HostWriter>,
     json: Option<Json>,
@@ -149,9 +152,11 @@ impl<'a> Watch<'a> {
         for note in job.scope.servers.iter().filter_map(CounterSource::note) {
             shown.note(&note);
         }
+        let yardstick = Yardstick::start(&affinity::usable_cpus());
         Ok(Self {
             host,
-            sampler: Sampler::new(job.scope.clone()),
+            sampler: Sampler::new(job.scope.clone()).with_yardstick(yardstick.totals()),
+            _yardstick: yardstick,
             history: History::default(),
             archive,
             json,

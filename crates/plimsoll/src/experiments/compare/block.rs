@@ -40,6 +40,7 @@ pub(super) fn begun(start: BlockStart, at: Nanos) -> BlockSummary {
         p99_ms: None,
         server_cpu_us: None,
         client_cpu_us: None,
+        yardstick_us: None,
         sut_waited: None,
         sut_busiest_thread: None,
         generator_busiest_thread: 0.0,
@@ -72,6 +73,20 @@ fn add_server(block: &mut BlockSummary, loads: &[&Load]) {
     let (ran, waited) = (sum(|one| one.ran), sum(|one| one.waited));
     block.server_cpu_us = Some(ran * 1e6 / ok as f64);
     block.sut_waited = (ran > 0.0).then(|| waited / (ran + waited));
+}
+
+/// Adds how fast the host was in loads that ran alone, by their lengths.
+pub(super) fn add_host_speed(block: &mut BlockSummary, loads: &[&Load]) {
+    let weigh = |load: &&Load| {
+        let window = load.window.as_secs_f64();
+        Some((load.yardstick?.as_secs_f64() * window, window))
+    };
+    let weighed: Option<Vec<(f64, f64)>> = loads.iter().map(weigh).collect();
+    block.yardstick_us = weighed.and_then(|weighed| {
+        let window: f64 = weighed.iter().map(|(_, window)| window).sum();
+        let sum: f64 = weighed.iter().map(|(sum, _)| sum).sum();
+        (window > 0.0).then(|| sum / window * 1e6)
+    });
 }
 
 /// Adds what any load says.

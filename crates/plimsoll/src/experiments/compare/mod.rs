@@ -287,12 +287,14 @@ impl CompareExperiment {
             let open = !matches!(plan.pacing, Pacing::Closed { .. });
             let own = self.runs.run(session, arm.name(), &plan)?;
             block::add_own_load(&mut block, &own, open);
+            block::add_host_speed(&mut block, &[&own]);
             return Ok(block);
         };
         // First what the other one has not heated up.
         let below = self.runs.run(session, arm.name(), &block::equal(&plan, &load))?;
         let full = self.runs.run(session, arm.name(), &block::full(&plan, &load))?;
         block::add_loads(&mut block, &below, &full);
+        block::add_host_speed(&mut block, &[&below, &full]);
         Ok(block)
     }
 
@@ -372,6 +374,7 @@ impl CompareExperiment {
             ratio: found.map(|found| found.ratio),
             ratio_low: found.map(|found| found.low),
             ratio_high: found.map(|found| found.high),
+            ratio_observed: found.and_then(|found| found.observed),
             confidence: found.map(|found| found.confidence),
             p: found.map(|found| found.p),
             difference_max: found.map(|found| found.difference_max),
@@ -379,6 +382,7 @@ impl CompareExperiment {
             noise: found.map(|found| NoiseSummary {
                 cv: found.variation,
                 half_width: found.half_width,
+                floor: found.floor,
                 detectable: found.detectable,
             }),
             rounds_planned: job.rounds,
@@ -477,9 +481,28 @@ fn pair(a: Option<f64>, b: Option<f64>) -> Option<Pair> {
     Pair::new(a?, b?)
 }
 
-/// The finished rounds that have a figure on both sides.
+/// The finished rounds that have a figure on both sides, with the speed of the host where the yardstick ran.
 fn pairs(metric: Metric, seen: &Seen) -> Vec<Pair> {
     let of = |round, arm| figure_of_round(metric, &seen.blocks, round, arm);
+    let expected = |round, arm| {
+        BlockSummary::figure_of_round(&seen.blocks, round, arm, |block| expected(metric, block))
+    };
     let finished = seen.rounds.iter().map(|round| round.number);
-    finished.filter_map(|round| pair(of(round, Arm::A), of(round, Arm::B))).collect()
+    let pair = |round| {
+        let pair = pair(of(round, Arm::A), of(round, Arm::B))?;
+        let both = expected(round, Arm::A).zip(expected(round, Arm::B));
+        Some(both.map_or(pair, |(a, b)| pair.expecting(a, b)))
+    };
+    finished.filter_map(pair).collect()
+}
+
+/// What the figure of a block is in proportion to if it follows the speed of the server's host as a whole.
+fn expected(metric: Metric, block: &BlockSummary) -> Option<f64> {
+    let piece = block.yardstick_us?;
+    match metric {
+        // That of the clients' host.
+        Metric::ClientCpu => None,
+        metric if metric.more_is_better() => Some(1.0 / piece),
+        _ => Some(piece),
+    }
 }

@@ -15,7 +15,7 @@ use plimsoll_model::event::Event;
 use plimsoll_model::observation::Observations;
 use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Check, CheckId, Level, Measure, Verdict};
+use plimsoll_model::trial::{Check, CheckId, Level, Measure, TrialSecond, Verdict};
 use plimsoll_probe::threads::{RunTimes, ThreadTimes};
 use plimsoll_report::findings;
 
@@ -65,6 +65,8 @@ pub(super) struct Load {
     pub(super) backends: Option<CpuUse>,
     /// The server's busiest thread: its process, its number, and what part of a CPU it used.
     pub(super) busiest: Option<(u32, u32, f64)>,
+    /// CPU time of the yardstick's piece of work on the CPUs of the server: the mean of the seconds.
+    pub(super) yardstick: Option<Nanos>,
     /// What spoilt it, where something did that is not the same for all servers.
     pub(super) invalid: Option<String>,
 }
@@ -265,9 +267,16 @@ pub(super) fn run_load(session: &Session<'_>, plan: &LoadPlan) -> Result<Load, S
         Watch::of(plan, (server.pids(), server.backend_pids()))
     };
     let of = Measurement { plan, trial: None, is_steady: false, is_alone: false, deliveries: None };
-    let Observed { outcome, sut_busiest_thread, observations } =
+    let Observed { outcome, sut_busiest_thread, observations, seconds } =
         session.run_load(&of, &mut |event| watch.handle_event(event))?;
-    Ok(watch.finish(outcome, &observations, sut_busiest_thread))
+    let load = watch.finish(outcome, &observations, sut_busiest_thread);
+    Ok(Load { yardstick: mean_yardstick(&seconds), ..load })
+}
+
+/// `None` if the yardstick did not run on the server's CPUs.
+fn mean_yardstick(seconds: &[TrialSecond]) -> Option<Nanos> {
+    let pieces = || seconds.iter().filter_map(|second| second.yardstick);
+    pieces().map(|piece| piece.0).sum::<u64>().checked_div(pieces().count() as u64).map(Nanos)
 }
 
 /// Runs `plan` by agents that are not the session's, which sees nothing of it.
@@ -340,6 +349,7 @@ impl Watch {
         let busiest = before
             .and_then(|before| after.threads.busiest_thread_since(&before.threads, outcome.window));
         Load {
+            yardstick: None,
             server: since(|looked| looked.server),
             backends: since(|looked| looked.backends)
                 .and_then(|times| CpuUse::of(times, outcome.window)),
@@ -404,6 +414,7 @@ mod tests {
         let mut tally = Tally { scheduled: ok + refused + unsent, ok, unsent, ..Tally::default() };
         tally.errors.add(ErrorClass::ConnectRefused, refused);
         Load {
+            yardstick: None,
             tally,
             window: Nanos::from_secs(1),
             interrupted: false,

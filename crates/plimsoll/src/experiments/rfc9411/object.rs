@@ -329,7 +329,7 @@ impl Scene<'_, '_> {
             _ => sessions(self.session, &subject.traffic, request)?,
         };
         iterated.observed.observations.reference = target.generator.and_then(Rate::per_second);
-        let Observed { outcome, sut_busiest_thread, observations } = &iterated.observed;
+        let Observed { outcome, sut_busiest_thread, observations, seconds } = &iterated.observed;
         let judged = judge(&IterationRecord {
             case: self.job.case,
             step: planned.step,
@@ -350,7 +350,7 @@ impl Scene<'_, '_> {
         let record = TrialRecord {
             further: Vec::new(),
             measurement: TrialMeasurement {
-                seconds: Vec::new(),
+                seconds: seconds.clone(),
                 request,
                 window: outcome.window,
                 aborted: outcome.aborted,
