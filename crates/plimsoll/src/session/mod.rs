@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use plimsoll_capacity::speed;
 use plimsoll_fleet::coordinator::{HoldController, LoadControl, LoadOutcome, Newcomers};
 use plimsoll_fleet::{FleetError, LoadAgents};
 use plimsoll_lab::{ServerEnd, WatchedServer};
@@ -334,6 +335,7 @@ fn summarise(
     summary.causes = outcome.causes;
     summary.rows = run.rows();
     summary.first_fault = run.first_fault();
+    summary.slow = speed::slow_trials(&trials);
     match (run.archive_dir(), summary.find.as_ref()) {
         (Some(dir), Some(find)) => {
             let readings = causes::readings(dir.as_ref());
