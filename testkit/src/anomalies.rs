@@ -15,6 +15,11 @@ pub struct Anomalies {
     pub timer: Option<HiddenTimer>,
     /// Somebody else takes a part of its capacity for a while.
     pub rival: Option<Rival>,
+    /// The speed of its host changes.
+    pub speed: Option<HostSpeed>,
+    /// How much more CPU time a request takes where the server has little to do, relative: it wakes up
+    /// for each request by itself. In its CPU time only, since an idle server has enough of it.
+    pub idle_cost: f64,
     /// It has two speeds.
     pub bimodal: Option<Bimodal>,
     /// It is slow at first, as a runtime that compiles what it runs.
@@ -27,15 +32,67 @@ pub struct Anomalies {
     pub errors_together: u32,
 }
 
-/// A stretch of the server's life in which it has less capacity.
+/// A stretch of the server's life in which another program uses its CPU: the server waits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rival {
     /// Age of the server at its begin.
     pub from: Nanos,
     /// Age of the server at its end.
     pub to: Nanos,
+    /// From one such stretch to the next; [`Nanos::MAX`] where there is one.
+    pub every: Nanos,
     /// Share of the capacity that is left meanwhile.
     pub left: f64,
+}
+
+impl Rival {
+    /// Whether the other program runs at this age of the server, seconds.
+    pub(crate) fn is_there(&self, age_s: f64) -> bool {
+        let since_s = age_s - self.from.as_secs_f64();
+        let length_s = self.to.as_secs_f64() - self.from.as_secs_f64();
+        since_s >= 0.0 && since_s % self.every.as_secs_f64() < length_s
+    }
+}
+
+/// A host whose speed changes by its own clock, under load or not. All work on it takes longer by the
+/// CPU clock, too, as beside neighbours on a shared cache.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HostSpeed {
+    /// How the speed goes, relative to the usual one.
+    pub course: Course,
+    /// How much of it the server feels, 0 to 1: its capacity goes with this power of the speed.
+    pub felt: f64,
+}
+
+/// The speed of a host over time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Course {
+    /// Speed 1 and a lower one, in stretches of exponentially distributed length.
+    TwoSpeeds {
+        /// The lower speed.
+        slow: f64,
+        /// Mean length of a slow stretch.
+        slow_mean: Nanos,
+        /// Mean length of a stretch of speed 1.
+        fast_mean: Nanos,
+    },
+    /// Speed 1, then another one for ever.
+    Step {
+        /// Age of the server at the change.
+        at: Nanos,
+        /// The speed from then on.
+        to: f64,
+    },
+    /// Time that a fixed piece of work took in each second, relative to the median; played from a drawn
+    /// second on, again and again.
+    Recorded(&'static [f64]),
+}
+
+impl HostSpeed {
+    /// Share of the capacity that the server has at a speed of the host.
+    pub fn capacity_share(&self, speed: f64) -> f64 {
+        speed.powf(self.felt)
+    }
 }
 
 /// A server that becomes fast under load.

@@ -13,11 +13,13 @@ pub mod anomalies;
 pub mod fluid;
 pub mod generator;
 pub mod holding;
+pub mod recorded;
 pub mod sut;
 pub mod world;
 
 pub use anomalies::{
-    Anomalies, Bimodal, HiddenTimer, Jitter, Leak, Metastable, Pauses, Rival, WarmUp,
+    Anomalies, Bimodal, Course, HiddenTimer, HostSpeed, Jitter, Leak, Metastable, Pauses, Rival,
+    WarmUp,
 };
 pub use fluid::Fluid;
 pub use generator::Generator;

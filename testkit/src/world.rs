@@ -7,7 +7,7 @@ use fastrand::Rng;
 use plimsoll_model::observation::Observations;
 use plimsoll_model::pace::{Arrivals, Profile, Schedule, Shard};
 use plimsoll_model::tally::{OUTSTANDING_SAMPLE, Tally};
-use plimsoll_model::trial::{TrialMeasurement, TrialRequest};
+use plimsoll_model::trial::{TrialMeasurement, TrialRequest, TrialSecond};
 use plimsoll_model::{ErrorClass, Nanos};
 
 use crate::generator::{Generator, Sending};
@@ -84,7 +84,7 @@ impl World {
         tally.generator.processes = 1;
         tally.generator.threads = 1;
         TrialMeasurement {
-            seconds: Vec::new(),
+            seconds: by_second(&ops, window, self.deadline),
             request,
             window,
             aborted: cut.is_some(),
@@ -156,6 +156,23 @@ fn count(tally: &mut Tally, op: &Op, cut: u64, deadline: Nanos) {
             tally.spans.uncorrected.record(Nanos(op.end - at));
         }
     }
+}
+
+/// The operations sent and ended in each whole second of the window.
+fn by_second(ops: &[Op], window: Nanos, deadline: Nanos) -> Vec<TrialSecond> {
+    let mut seconds = vec![TrialSecond::default(); (window.0 / 1_000_000_000) as usize];
+    for op in ops {
+        if let Some((_, at)) = op.sent
+            && let Some(second) = seconds.get_mut((at / 1_000_000_000) as usize)
+        {
+            second.sent += 1;
+        }
+        if let Some(second) = seconds.get_mut((op.end / 1_000_000_000) as usize) {
+            second.ok += u64::from(op.sent.is_some() && op.fate == Fate::Answered);
+            second.bad += u64::from(op.is_bad(deadline));
+        }
+    }
+    seconds
 }
 
 /// Due and not finished, every 100 ms of the window.

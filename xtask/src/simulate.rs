@@ -1,10 +1,10 @@
 //! `cargo xtask simulate`: runs the simulated searches and writes their tables into
 //! docs/search-quality.md, between markers.
 //!
-//! `--seeds N` searches of every row in quick mode, `--standard-seeds N` in the longer ones and of the
-//! faults of generators (0 leaves their tables alone), the seeds from `--first N` on; `--only WORD`
-//! prints the rows of the servers and generators with that word in their names, and leaves the page
-//! alone.
+//! `--seeds N` searches of every row in quick mode, `--budget-seeds N` with other budgets,
+//! `--standard-seeds N` in the longer modes and of the faults of generators (0 leaves their tables
+//! alone), the seeds from `--first N` on; `--only 'WORD|WORD'` prints the rows of the servers and
+//! generators with one of these in their names, and leaves the page alone.
 
 use std::fs;
 use std::process::Command;
@@ -14,12 +14,19 @@ use anyhow::{Context, Result, bail};
 const PAGE: &str = "docs/search-quality.md";
 const END: &str = "<!-- end -->";
 /// What is between these and the next end is replaced, where it was asked for.
-const SECTIONS: [&str; 4] =
-    ["<!-- quick -->", "<!-- standard -->", "<!-- generators -->", "<!-- alarms -->"];
+const SECTIONS: [&str; 6] = [
+    "<!-- quick -->",
+    "<!-- hosts -->",
+    "<!-- budgets -->",
+    "<!-- standard -->",
+    "<!-- generators -->",
+    "<!-- alarms -->",
+];
 
 /// Flags, and the variables by which the test that makes the tables is told.
-const FLAGS: [(&str, &str); 4] = [
+const FLAGS: [(&str, &str); 5] = [
     ("--seeds", "SIMULATE_SEEDS"),
+    ("--budget-seeds", "SIMULATE_BUDGET_SEEDS"),
     ("--standard-seeds", "SIMULATE_STANDARD_SEEDS"),
     ("--first", "SIMULATE_FIRST"),
     (ONLY, "SIMULATE_ONLY"),

@@ -113,7 +113,7 @@ pub struct TrialMeasurement {
     /// What was observed beside the tally.
     #[serde(default, rename = "witnesses")]
     pub observations: Observations,
-    /// Every whole second of the window, in order; empty where nobody counted them.
+    /// The seconds of the window, in order; empty where nobody counted them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seconds: Vec<TrialSecond>,
 }

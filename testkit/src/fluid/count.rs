@@ -8,8 +8,8 @@ use plimsoll_model::{ErrorClass, Histogram, Nanos};
 use crate::anomalies::HiddenTimer;
 
 use super::Trial;
-use super::flow::{Cursor, Flow, seconds};
-use super::stretch::{Stretch, crossing, walk};
+use super::flow::{Cursor, Flow, Point, seconds};
+use super::stretch::{Stretch, above, crossing, walk};
 
 /// Steps in which a ramp of latencies is recorded, at most.
 const STEPS_MAX: f64 = 64.0;
@@ -36,13 +36,13 @@ pub(super) struct Counting<'a> {
 
 /// Turns fractions of operations into whole ones; the sum is kept.
 #[derive(Default)]
-struct Whole {
+pub(super) struct Whole {
     sum: f64,
     given: u64,
 }
 
 impl Whole {
-    fn take(&mut self, ops: f64) -> u64 {
+    pub(super) fn take(&mut self, ops: f64) -> u64 {
         self.sum += ops.max(0.0);
         let upto = (self.sum + 1e-6) as u64;
         let ops = upto.saturating_sub(self.given);
@@ -74,6 +74,12 @@ fn record_ramp(into: &mut Histogram, (a, b): (f64, f64), ops: u64) {
 }
 
 impl Counting<'_> {
+    /// Operations that found a free connection up to a point.
+    pub(super) fn sent_by_pool(&self, point: &Point) -> f64 {
+        let free_again = point.answered + (point.sent - point.accepted);
+        point.sent.min(free_again + self.pool)
+    }
+
     /// When the count of bad operations passes `most`, if that is within the window.
     pub(super) fn cut(&self, most: f64) -> Option<f64> {
         let rates = &self.trial.rates;
@@ -83,12 +89,7 @@ impl Counting<'_> {
                 return;
             }
             let latency = stretch.corrected(self.trial.base_s);
-            let (from, to) = match crossing(latency, self.deadline_s) {
-                Some(share) if latency.1 > latency.0 => (share, 1.0),
-                Some(share) => (0.0, share),
-                None if latency.0 > self.deadline_s => (0.0, 1.0),
-                None => return,
-            };
+            let Some((from, to)) = above(latency, self.deadline_s) else { return };
             let here = stretch.ops * (to - from);
             if bad + here > most {
                 let share = from + (to - from) * (most - bad) / here;
@@ -150,13 +151,7 @@ impl Counting<'_> {
         self.count_lag(tally, now.sent, rng);
     }
 
-    fn count_refused(
-        &self,
-        tally: &mut Tally,
-        whole: &mut Whole,
-        ends: f64,
-        before: &super::flow::Point,
-    ) {
+    fn count_refused(&self, tally: &mut Tally, whole: &mut Whole, ends: f64, before: &Point) {
         let rates = &self.trial.rates;
         let refused = if self.drops {
             Cursor::new(self.flow).at((ends - rates.patience_s).clamp(0.0, 1e9)).refused

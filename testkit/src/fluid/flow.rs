@@ -13,6 +13,8 @@ use plimsoll_model::Nanos;
 
 use crate::anomalies::Metastable;
 
+use super::slices::Slices;
+
 /// Operations below this are none: rounding.
 const NONE: f64 = 1e-9;
 
@@ -29,9 +31,8 @@ pub(crate) struct Rates {
     pub(crate) accepted: f64,
     /// Of the server, in this trial.
     pub(crate) capacity: f64,
-    /// Factors of the capacity, one per slice; the last one holds on.
-    pub(crate) slices: Vec<f64>,
-    pub(crate) slice_s: f64,
+    /// Factors of the capacity.
+    pub(crate) slices: Slices,
     /// In the order of time.
     pub(crate) stalls: Vec<(f64, f64)>,
     /// What the pool's connections can carry.
@@ -53,6 +54,8 @@ pub(crate) struct Point {
     pub(crate) accepted: f64,
     pub(crate) answered: f64,
     pub(crate) refused: f64,
+    /// Time that the server worked within the window, seconds.
+    pub(crate) busy_s: f64,
 }
 
 /// Rates, operations per second.
@@ -62,10 +65,10 @@ struct Pace {
     accepted: f64,
     answered: f64,
     refused: f64,
-    /// Of the server alone, whatever the pool lets through.
-    capacity: f64,
     /// The server refuses what it has no place for.
     full: bool,
+    /// Share of the time in which the server works; 0 after the window.
+    busy: f64,
 }
 
 impl Point {
@@ -90,6 +93,7 @@ impl Point {
             accepted,
             answered: (self.answered + pace.answered * dt).min(accepted),
             refused: self.refused + pace.refused * dt,
+            busy_s: self.busy_s + pace.busy * dt,
         }
     }
 
@@ -103,6 +107,7 @@ impl Point {
             accepted: mix(self.accepted, next.accepted),
             answered: mix(self.answered, next.answered),
             refused: mix(self.refused, next.refused),
+            busy_s: mix(self.busy_s, next.busy_s),
         }
     }
 }
@@ -114,18 +119,18 @@ pub(crate) struct Flow {
     pub(crate) points: Vec<Point>,
     /// When the server collapsed in this trial.
     pub(crate) collapsed_at: Option<f64>,
-    /// Time the server worked within the window, seconds.
-    pub(crate) busy_s: f64,
+}
+
+impl Flow {
+    /// Time that the server worked within the window, seconds.
+    pub(crate) fn busy_s(&self) -> f64 {
+        self.points.last().map_or(0.0, |point| point.busy_s)
+    }
 }
 
 impl Rates {
     fn is_in(span: Option<(f64, f64)>, t: f64) -> bool {
         span.is_some_and(|(from, to)| (from..to).contains(&t))
-    }
-
-    fn slice(&self, t: f64) -> f64 {
-        let index = (t / self.slice_s + 1e-9) as usize;
-        self.slices.get(index).or_else(|| self.slices.last()).copied().unwrap_or(1.0)
     }
 
     /// The next instant after `t` at which a rate changes.
@@ -139,9 +144,7 @@ impl Rates {
         if self.healed_s > t {
             edge = edge.min(self.healed_s);
         }
-        let next = ((t / self.slice_s + 1e-9).floor() + 1.0) * self.slice_s;
-        let last = self.slices.len() as f64 * self.slice_s;
-        if self.slices.len() > 1 && next < last + 1e-9 { edge.min(next) } else { edge }
+        edge.min(self.slices.edge(t).unwrap_or(f64::INFINITY))
     }
 
     /// Runs the trial.
@@ -158,9 +161,6 @@ impl Rates {
             }
             let pace = self.pace(&now, collapsed);
             let (dt, tips) = self.step(&now, &pace, end, collapsed);
-            if now.t < self.window_s && pace.capacity > 0.0 {
-                flow.busy_s += dt * (pace.answered / pace.capacity).min(1.0);
-            }
             now = now.after(&pace, dt);
             flow.points.push(now);
             if tips {
@@ -175,7 +175,7 @@ impl Rates {
     fn pace(&self, now: &Point, collapsed: bool) -> Pace {
         let slow = self.metastable.filter(|_| collapsed).map_or(1.0, |m| m.slow);
         let stalled = self.stalls.iter().any(|span| Self::is_in(Some(*span), now.t));
-        let capacity = if stalled { 0.0 } else { self.capacity * self.slice(now.t) * slow };
+        let capacity = if stalled { 0.0 } else { self.capacity * self.slices.at(now.t) * slow };
         let server = capacity.min(self.pool);
         let generator = if Self::is_in(self.pause, now.t) { 0.0 } else { self.generator };
         let due = if now.t < self.window_s { self.offered } else { 0.0 };
@@ -185,7 +185,9 @@ impl Rates {
         let full = self.queue_max.is_some_and(|max| inside >= max - NONE) && wanted > server;
         let accepted = if full { server } else { wanted };
         let answered = if inside > NONE { server } else { accepted.min(server) };
-        Pace { due, sent, accepted, answered, refused: wanted - accepted, capacity, full }
+        let works = now.t < self.window_s && capacity > 0.0;
+        let busy = if works { (answered / capacity).min(1.0) } else { 0.0 };
+        Pace { due, sent, accepted, answered, refused: wanted - accepted, full, busy }
     }
 
     /// How long those rates hold, and whether the server collapses then.
@@ -202,7 +204,7 @@ impl Rates {
         if let Some(max) = self.queue_max.filter(|max| !pace.full && grows > 0.0 && inside < *max) {
             dt = dt.min((max - inside) / grows);
         }
-        let healthy = self.capacity * self.slice(now.t);
+        let healthy = self.capacity * self.slices.at(now.t);
         let tips = self.metastable.filter(|_| !collapsed && grows > 0.0);
         let tips = tips.map(|m| (seconds(m.queue) * healthy - inside).max(0.0) / grows);
         (dt.min(tips.unwrap_or(f64::INFINITY)).max(1e-9), tips.is_some_and(|after| after <= dt))

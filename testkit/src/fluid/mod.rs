@@ -10,23 +10,28 @@
 
 mod count;
 mod flow;
+mod host;
 mod seconds;
+mod slices;
 mod stretch;
+mod witness;
 
 use fastrand::Rng;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::observation::{Observations, Scheduling, SutCpu};
+use plimsoll_model::observation::Observations;
 use plimsoll_model::tally::{OUTSTANDING_SAMPLE, Tally};
 use plimsoll_model::trial::{Phase, TrialMeasurement, TrialRequest};
 
-use crate::anomalies::Anomalies;
+use crate::anomalies::{Anomalies, WarmUp};
 use crate::generator::Generator;
 use crate::sut::{Overload, Sut, factor, normal};
 
 use count::Counting;
 use flow::{Cursor, Flow, Rates, seconds};
+use host::History;
 use seconds::BySecond;
+use slices::Slices;
 
 /// A server, a generator and a seed. State carries over from trial to trial, and through idle time.
 #[derive(Clone, Debug)]
@@ -41,7 +46,8 @@ pub struct Fluid {
     pub deadline: Nanos,
     /// How long an operation is waited for past its deadline.
     pub linger: Nanos,
-    /// Whether the measurements tell how busy the server was.
+    /// Whether the measurements have witnesses: the server's CPU time, as a whole and by second, and the
+    /// yardstick of its host.
     pub observed: bool,
     rng: Rng,
     /// Age of the server, seconds.
@@ -54,6 +60,9 @@ pub struct Fluid {
     calm_s: f64,
     /// Histograms that are used again: allocating them costs more than filling them.
     spare: Option<Tally>,
+    history: History,
+    /// Errors of the witnesses; apart from the chance of the world, which is the same without them.
+    witness_rng: Rng,
 }
 
 /// What was drawn for one trial, and the state it starts from.
@@ -65,7 +74,12 @@ struct Trial {
     /// Share of the requests that fail by chance, and how many in each second.
     failing: f64,
     failing_by_second: Vec<u64>,
+    /// The host's speed in each [`SLICE_S`]; empty where it is constant.
+    host: Vec<f64>,
 }
+
+/// Length of the slices in which a capacity varies, seconds: those of the samples of the backlog.
+const SLICE_S: f64 = OUTSTANDING_SAMPLE.0 as f64 / 1e9;
 
 impl Fluid {
     /// A world with a generator that is no limit and a deadline of 50 ms.
@@ -84,6 +98,8 @@ impl Fluid {
             collapsed: false,
             calm_s: 0.0,
             spare: None,
+            history: History::new(seed),
+            witness_rng: Rng::with_seed(seed ^ 0x0817_7E55),
         }
     }
 
@@ -99,9 +115,24 @@ impl Fluid {
         Nanos::from_secs_f64(self.age_s)
     }
 
+    /// The stretches of constant speed of its host between two ages, up to now: the speed, and for
+    /// how long.
+    pub fn host_speeds(&self, from: Nanos, to: Nanos) -> Vec<(f64, Nanos)> {
+        let stretches = self.history.between(seconds(from), seconds(to).min(self.age_s));
+        stretches.into_iter().map(|(speed, s)| (speed, Nanos::from_secs_f64(s))).collect()
+    }
+
+    /// Lets the server grow older.
+    fn grow(&mut self, span_s: f64) {
+        self.age_s += span_s;
+        if let Some(speed) = self.anomalies.speed {
+            self.history.extend(&speed.course, self.age_s);
+        }
+    }
+
     /// Time without load.
     pub fn idle(&mut self, span: Nanos) {
-        self.age_s += seconds(span);
+        self.grow(seconds(span));
         self.calm_s += seconds(span);
         let heals = self.anomalies.metastable.is_some_and(|m| self.calm_s >= seconds(m.calm_for));
         self.collapsed &= !heals;
@@ -135,22 +166,25 @@ impl Fluid {
         tally.connections.opened = self.generator.connections as u64;
         self.generator_use(&mut tally, &trial, window, split);
         self.pass(&trial, &flow, window);
-        let busiest = (flow.busy_s / trial.rates.window_s).min(1.0);
-        let bad = BySecond::of(&counting, seconds(window));
+        let busiest = (flow.busy_s() / trial.rates.window_s).min(1.0);
+        let mut by_second = BySecond::of(&counting, seconds(window));
+        if self.observed {
+            self.witness(&trial, &flow, &mut by_second.seconds);
+        }
         TrialMeasurement {
-            seconds: Vec::new(),
             request,
             window,
             aborted: cut.is_some(),
             observations: Observations {
                 sut_cpu: self.observed.then(|| self.sut_cpu(&trial, &flow, window)),
-                failed_by_second: Some(bad.failed),
-                late_or_lost_by_second: Some(bad.late_or_lost),
+                failed_by_second: Some(by_second.failed),
+                late_or_lost_by_second: Some(by_second.late_or_lost),
                 ..self.observations(&trial, &tally, window)
             },
             tally,
             sut_busiest_thread: self.observed.then_some(busiest),
             split,
+            seconds: by_second.seconds,
         }
     }
 
@@ -181,44 +215,11 @@ impl Fluid {
         }
         let failing_by_second = self.failing(offered, window_s);
         let failing = failing_by_second.iter().sum::<u64>() as f64;
-        let (mut slices, mut slice_s) = match self.anomalies.jitter {
-            Some(jitter) => {
-                let slice_s = seconds(jitter.slice);
-                let count = ((window_s / slice_s).ceil() as usize).max(1);
-                let rng = &mut self.rng;
-                let draw = |_| (1.0 + jitter.sd * normal(rng).clamp(-3.0, 3.0)).max(0.05);
-                ((0..count).map(draw).collect(), slice_s)
-            }
-            None => (Vec::new(), f64::MAX),
-        };
-        if request.phase == Phase::Safe {
-            // Random arrivals, as far as a queue feels them: the counts of short slices are random.
-            let fine_s = seconds(OUTSTANDING_SAMPLE).min(slice_s);
-            let sd = 1.0 / (offered * fine_s).sqrt();
-            slices = (0..(window_s / fine_s).ceil() as usize)
-                .map(|slice| (slice as f64 * fine_s / slice_s) as usize)
-                .map(|index| slices.get(index).copied().unwrap_or(1.0))
-                .map(|factor| factor * (1.0 + sd * normal(&mut self.rng)).max(0.05))
-                .collect();
-            slice_s = fine_s;
-        }
-        if let Some(rival) = self.anomalies.rival {
-            // In slices as fine as the samples of the backlog.
-            slice_s = seconds(OUTSTANDING_SAMPLE);
-            let is_there = |s: f64| (seconds(rival.from)..seconds(rival.to)).contains(&s);
-            slices = (0..(window_s / slice_s).ceil() as usize)
-                .map(|slice| is_there(self.age_s + slice as f64 * slice_s))
-                .map(|there| if there { rival.left } else { 1.0 })
-                .collect();
-        }
+        let host = self.host_speeds_of(window_s);
+        let slices = self.slices(request, offered, window_s, &host);
         let mut base_s = seconds(sut.base) + 1.0 / self.sut.capacity_per_s;
         if let Some(warm_up) = self.anomalies.warm_up {
-            slice_s = seconds(OUTSTANDING_SAMPLE);
-            let missing = |s: f64| (-(self.loaded_s + s) / seconds(warm_up.within)).exp();
-            slices = (0..(window_s / slice_s).ceil() as usize)
-                .map(|slice| 1.0 - (1.0 - warm_up.cold) * missing(slice as f64 * slice_s))
-                .collect();
-            base_s += seconds(warm_up.extra) * missing(0.5 * window_s);
+            base_s += seconds(warm_up.extra) * self.cold(&warm_up, 0.5 * window_s);
         }
         let healed_s = match self.anomalies.metastable {
             Some(m) if self.collapsed && offered < m.calm * self.capacity_now() => {
@@ -238,7 +239,6 @@ impl Fluid {
                 * (1.0 - self.local_share(offered)),
             capacity,
             slices,
-            slice_s,
             stalls,
             pool: generator.connections.max(1) as f64 / base_s,
             queue_max: match sut.overload {
@@ -250,7 +250,69 @@ impl Fluid {
             healed_s,
         };
         let failing = failing / (offered * window_s);
-        Trial { rates, duration: request.duration, base_s, patience_s, failing, failing_by_second }
+        Trial {
+            rates,
+            duration: request.duration,
+            base_s,
+            patience_s,
+            failing,
+            failing_by_second,
+            host,
+        }
+    }
+
+    /// The host's speed in each [`SLICE_S`] of a trial that begins now; empty where it is constant.
+    fn host_speeds_of(&mut self, window_s: f64) -> Vec<f64> {
+        let Some(speed) = self.anomalies.speed else { return Vec::new() };
+        let slices = 0..(window_s / SLICE_S).ceil() as usize;
+        let middle = |slice: usize| self.age_s + (slice as f64 + 0.5) * SLICE_S;
+        slices.map(|slice| self.history.at(&speed.course, middle(slice))).collect()
+    }
+
+    /// How the capacity varies within a trial that begins now.
+    fn slices(
+        &mut self,
+        request: &TrialRequest,
+        offered: f64,
+        window_s: f64,
+        host: &[f64],
+    ) -> Slices {
+        let mut slices = Slices::STEADY;
+        if let Some(jitter) = self.anomalies.jitter {
+            let rng = &mut self.rng;
+            slices.multiply(window_s, seconds(jitter.slice), |_, _| {
+                (1.0 + jitter.sd * normal(rng).clamp(-3.0, 3.0)).max(0.05)
+            });
+        }
+        if request.phase == Phase::Safe {
+            // Random arrivals, as far as a queue feels them: the counts of short slices are random.
+            slices.multiply(window_s, SLICE_S, |_, length_s| {
+                (1.0 + normal(&mut self.rng) / (offered * length_s).sqrt()).max(0.05)
+            });
+        }
+        if let Some(rival) = self.anomalies.rival {
+            slices.multiply(window_s, SLICE_S, |start_s, _| {
+                if rival.is_there(self.age_s + start_s) { rival.left } else { 1.0 }
+            });
+        }
+        if let Some(warm_up) = self.anomalies.warm_up {
+            slices.multiply(window_s, SLICE_S, |start_s, _| {
+                1.0 - (1.0 - warm_up.cold) * self.cold(&warm_up, start_s)
+            });
+        }
+        if let Some(speed) = self.anomalies.speed {
+            slices.multiply(window_s, SLICE_S, |start_s, _| {
+                let slice = (start_s / SLICE_S + 1e-9) as usize;
+                host.get(slice).map_or(1.0, |host| speed.capacity_share(*host))
+            });
+        }
+        slices
+    }
+
+    /// The share of its warm-up that the server still lacks, `after_s` seconds into a trial that begins
+    /// now.
+    fn cold(&self, warm_up: &WarmUp, after_s: f64) -> f64 {
+        (-(self.loaded_s + after_s) / seconds(warm_up.within)).exp()
     }
 
     /// Operations of each second of a trial that fail by chance.
@@ -321,44 +383,10 @@ impl Fluid {
         tally.generator.threads = split;
     }
 
-    fn observations(&mut self, trial: &Trial, tally: &Tally, window: Nanos) -> Observations {
-        let sent_per_s = tally.scheduled as f64 / seconds(window).max(1e-9);
-        let wants = (sent_per_s / self.generator.capacity_per_s).min(1.0);
-        // The thread waits while another process has its core.
-        let waits =
-            self.generator.rival * (wants / (1.0 - self.generator.rival).max(0.01)).min(1.0);
-        let paused = trial.rates.pause.map_or(0.0, |(from, to)| (to - from) / trial.rates.window_s);
-        let quiet = 0.004 * self.rng.f64();
-        Observations {
-            scheduling: Some(Scheduling {
-                run_delay: Some((waits + paused + quiet).min(1.0)),
-                // Another process gets the core in slices of milliseconds.
-                wait_mean: None,
-                steal: Some(0.002 * self.rng.f64()),
-                throttled_periods: Some(0),
-            }),
-            ..Observations::default()
-        }
-    }
-
-    /// One thread that works for every request, at the speed that the server has when it is alone.
-    fn sut_cpu(&self, trial: &Trial, flow: &Flow, window: Nanos) -> SutCpu {
-        let window_s = seconds(window);
-        let answered = Cursor::new(flow).at(window_s).answered;
-        let ran = answered / trial.rates.capacity;
-        let wanted = flow.busy_s.min(window_s);
-        let waited = if self.anomalies.rival.is_some() { (wanted - ran).max(0.0) } else { 0.0 };
-        SutCpu {
-            ran: Nanos::from_secs_f64(ran),
-            system: Nanos::ZERO,
-            waited: Nanos::from_secs_f64(waited),
-        }
-    }
-
     /// Takes the trial's end over as the state of the next one.
     fn pass(&mut self, trial: &Trial, flow: &Flow, window: Nanos) {
         let window_s = seconds(window);
-        self.age_s += window_s;
+        self.grow(window_s);
         self.loaded_s += window_s;
         self.served += Cursor::new(flow).at(window_s).answered;
         let Some(metastable) = self.anomalies.metastable else { return };

@@ -1,15 +1,22 @@
-//! In which seconds operations ended badly, as an observer of the load counts them.
+//! In which seconds operations were sent and ended, as an observer of the load counts them.
 
 use plimsoll_model::observation::SecondCounts;
+use plimsoll_model::trial::TrialSecond;
 
-use super::count::Counting;
+use super::Trial;
+use super::count::{Counting, Whole};
 use super::flow::Cursor;
-use super::stretch::{crossing, walk};
+use super::stretch::{Stretch, above, walk};
 
-/// Operations of a trial that ended badly.
+/// A last second that was cut shorter than this shows nothing.
+const PART_MIN_S: f64 = 0.2;
+
+/// Operations of a trial by the second in which they were sent or ended.
 pub(super) struct BySecond {
     pub(super) failed: SecondCounts,
     pub(super) late_or_lost: SecondCounts,
+    /// Seconds of the window, the last one perhaps cut short, without witnesses.
+    pub(super) seconds: Vec<TrialSecond>,
 }
 
 impl BySecond {
@@ -17,39 +24,38 @@ impl BySecond {
     pub(super) fn of(counting: &Counting<'_>, window_s: f64) -> Self {
         let trial = counting.trial;
         let within = (window_s.ceil() as usize).max(1);
-        let mut failed = Seconds::new(within);
+        let (mut sent, mut failed) = (Seconds::new(within), Seconds::new(within));
         for (second, ops) in trial.failing_by_second.iter().take(within).enumerate() {
             failed.ops[second] += *ops as f64;
         }
         let mut before = Cursor::new(counting.flow);
-        let mut last = before.at(0.0);
+        let (mut last, mut sent_before) = (before.at(0.0), 0.0);
         for second in 0..within {
             let next = before.at((second as f64 + 1.0).min(window_s));
             let hanging = counting.timer.map_or(0.0, |timer| timer.share);
             failed.ops[second] += next.refused - last.refused + hanging * (next.sent - last.sent);
-            last = next;
+            let upto = (1.0 - counting.local_share) * counting.sent_by_pool(&next);
+            sent.ops[second] = upto - sent_before;
+            (last, sent_before) = (next, upto);
         }
-        let mut late = Seconds::new(within);
-        let rates = &trial.rates;
-        walk(counting.flow, rates.offered, f64::INFINITY, |stretch| {
-            let latency = stretch.corrected(trial.base_s);
-            let (from, to) = match crossing(latency, counting.deadline_s) {
-                Some(share) if latency.1 > latency.0 => (share, 1.0),
-                Some(share) => (0.0, share),
-                None if latency.0 > counting.deadline_s => (0.0, 1.0),
-                None => return,
-            };
-            let at = if stretch.answered.1.is_finite() {
-                stretch.answered
-            } else {
-                let (first, last) = stretch.intended;
-                (first + rates.patience_s, last + rates.patience_s)
-            };
-            let along = |share: f64| at.0 + (at.1 - at.0) * share;
-            late.spread(along(from), along(to), stretch.ops * (to - from));
+        let (mut ok, mut late) = (Seconds::new(within), Seconds::new(within));
+        walk(counting.flow, trial.rates.offered, f64::INFINITY, |stretch| {
+            ok.spread_ok(stretch, trial);
+            late.spread_late(stretch, trial, counting.deadline_s);
         });
         late.ops.iter_mut().zip(&failed.ops).for_each(|(late, failed)| *late += failed);
-        Self { failed: failed.counts(within), late_or_lost: late.counts(within) }
+        let (mut whole_sent, mut whole_ok) = (Whole::default(), Whole::default());
+        let seconds = (0..(window_s + 1.0 - PART_MIN_S) as usize).map(|second| TrialSecond {
+            sent: whole_sent.take(sent.ops[second]),
+            ok: whole_ok.take(ok.ops[second]),
+            bad: late.ops[second].round() as u64,
+            ..TrialSecond::default()
+        });
+        Self {
+            seconds: seconds.collect(),
+            failed: failed.counts(within),
+            late_or_lost: late.counts(within),
+        }
     }
 }
 
@@ -77,6 +83,33 @@ impl Seconds {
             self.ops[second] += ops * (end - at) / length;
             at = end;
         }
+    }
+
+    /// The operations of a stretch that the server answers within the client's patience, where their
+    /// answers arrive.
+    fn spread_ok(&mut self, stretch: &Stretch, trial: &Trial) {
+        let latency = stretch.corrected(trial.base_s);
+        let (from, to) = above(latency, trial.rates.patience_s).unwrap_or((1.0, 1.0));
+        let (first, last) = stretch.answered;
+        let arrives = |share: f64| first + (last - first) * share + trial.base_s;
+        for (from, to) in [(0.0, from), (to, 1.0)] {
+            if to > from {
+                self.spread(arrives(from), arrives(to), stretch.ops * (to - from));
+            }
+        }
+    }
+
+    /// The operations of a stretch that are late at the deadline or never answered.
+    fn spread_late(&mut self, stretch: &Stretch, trial: &Trial, deadline_s: f64) {
+        let Some((from, to)) = above(stretch.corrected(trial.base_s), deadline_s) else { return };
+        let at = if stretch.answered.1.is_finite() {
+            stretch.answered
+        } else {
+            let (first, last) = stretch.intended;
+            (first + trial.rates.patience_s, last + trial.rates.patience_s)
+        };
+        let along = |share: f64| at.0 + (at.1 - at.0) * share;
+        self.spread(along(from), along(to), stretch.ops * (to - from));
     }
 
     fn counts(&self, within: usize) -> SecondCounts {

@@ -31,6 +31,16 @@ impl Stretch {
     }
 }
 
+/// The part of a straight line from `a` to `b` that lies above `limit`: where it begins and ends, as
+/// shares of the line; `None` when no part does.
+pub(crate) fn above(line: (f64, f64), limit: f64) -> Option<(f64, f64)> {
+    match crossing(line, limit) {
+        Some(share) if line.1 > line.0 => Some((share, 1.0)),
+        Some(share) => Some((0.0, share)),
+        None => (line.0 > limit).then_some((0.0, 1.0)),
+    }
+}
+
 /// The share of a straight line from `a` to `b` at which it passes `limit`; `None` when it does
 /// not.
 pub(crate) fn crossing((a, b): (f64, f64), limit: f64) -> Option<f64> {

@@ -4,7 +4,7 @@ use plimsoll_model::trial::Phase;
 use plimsoll_model::{ErrorClass, Rate};
 
 use super::*;
-use crate::anomalies::{HiddenTimer, Jitter, Leak, Metastable};
+use crate::anomalies::{Course, HiddenTimer, HostSpeed, Jitter, Leak, Metastable, Rival};
 use crate::sut::Stalls;
 use crate::world::World;
 
@@ -76,6 +76,128 @@ fn curves_and_single_operations_give_the_same_figures() {
         let last = |t: &Tally| f64::from(*t.outstanding.last().expect("samples"));
         assert_near(name, last(&fluid), last(&world), 0.03, 8.0);
     }
+}
+
+#[test]
+fn seconds_add_up_to_the_tally_and_agree_with_single_operations() {
+    for per_s in [500.0, 1_006.0, 1_090.0] {
+        let mut fluid = Fluid::new(Sut::with_capacity(1_000.0), 1);
+        let curves = fluid.run(request(per_s), None);
+        let mut world = World::new(Sut::with_capacity(1_000.0), 1);
+        world.arrivals = plimsoll_model::pace::Arrivals::Uniform;
+        let single = world.run(request(per_s), None);
+        assert_eq!((curves.seconds.len(), single.seconds.len()), (10, 10));
+        for (a, b) in curves.seconds.iter().zip(&single.seconds) {
+            assert_near("sent", a.sent as f64, b.sent as f64, 0.0, 2.0);
+            assert_near("ok", a.ok as f64, b.ok as f64, 0.0, 2.0);
+            assert_near("bad", a.bad as f64, b.bad as f64, 0.01, 12.0);
+        }
+        let sent: u64 = curves.seconds.iter().map(|second| second.sent).sum();
+        assert!(sent.abs_diff(curves.tally.scheduled) <= 1);
+        assert!(curves.seconds.iter().all(|second| second.sut_cpu.is_none()));
+    }
+}
+
+#[test]
+fn an_aborted_trial_has_the_whole_seconds_before_its_cut() {
+    let mut world = Fluid::new(Sut::with_capacity(1_000.0), 2);
+    let measurement = world.run(request(1_050.0), Some(2_000));
+    assert!(measurement.aborted);
+    let whole = measurement.window.as_secs_f64() as usize;
+    assert!((2..10).contains(&whole) && measurement.seconds.len() == whole);
+    assert!(measurement.seconds.iter().all(|second| second.sent == 1_050));
+}
+
+/// A server of 1,000/s on a host with two speeds.
+fn two_speeds(seed: u64, felt: f64) -> Fluid {
+    let mut world = Fluid::new(Sut::with_capacity(1_000.0), seed);
+    let (slow_mean, fast_mean) = (Nanos::from_secs(6), Nanos::from_secs(12));
+    let course = Course::TwoSpeeds { slow: 0.8, slow_mean, fast_mean };
+    world.anomalies.speed = Some(HostSpeed { course, felt });
+    // What is answered is ok, however late.
+    world.linger = Nanos::from_secs(20);
+    world.observed = true;
+    world
+}
+
+#[test]
+fn a_host_is_slow_for_its_share_of_the_time_whatever_the_load() {
+    let mut world = two_speeds(3, 1.0);
+    for _ in 0..500 {
+        world.idle(Nanos::from_secs(10));
+        run(&mut world, 400.0);
+    }
+    let stretches = world.host_speeds(Nanos::ZERO, world.age());
+    let total = |speeds: &[(f64, Nanos)]| speeds.iter().map(|s| s.1.as_secs_f64()).sum::<f64>();
+    assert_near("all", total(&stretches), 10_000.0, 1e-6, 0.0);
+    let slow: Vec<_> = stretches.into_iter().filter(|(speed, _)| *speed == 0.8).collect();
+    assert_near("slow", total(&slow), 10_000.0 / 3.0, 0.08, 0.0);
+    assert_near("mean", total(&slow) / slow.len() as f64, 6.0, 0.1, 0.0);
+}
+
+#[test]
+fn the_witnesses_of_a_slow_second_show_it_and_disturb_nothing() {
+    for felt in [1.0, 0.5] {
+        let (mut world, mut unobserved) = (two_speeds(5, felt), two_speeds(5, felt));
+        unobserved.observed = false;
+        for _ in 0..20 {
+            let begin = world.age();
+            let trial = world.run(request(1_100.0), None);
+            assert_eq!(unobserved.run(request(1_100.0), None).tally, trial.tally);
+            for (index, second) in trial.seconds.iter().enumerate() {
+                let from = begin + Nanos::from_secs(index as u64);
+                let speeds = world.host_speeds(from, from + Nanos::from_secs(1));
+                let [(speed, _)] = speeds[..] else { continue };
+                let cpu = second.sut_cpu.expect("observed");
+                let cost_us = cpu.ran.as_secs_f64() * 1e6 / second.ok as f64;
+                assert_near("cost", cost_us, 1_000.0 / speed.powf(felt), 0.06, 0.0);
+                assert_near("ok", second.ok as f64, 1_000.0 * speed.powf(felt), 0.03, 0.0);
+                let yardstick = second.yardstick.expect("observed");
+                assert_near("yardstick", yardstick.as_millis_f64(), 2.0 / speed, 0.08, 0.0);
+                assert_eq!(cpu.waited, Nanos::ZERO);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_neighbour_that_comes_and_goes_makes_the_server_wait() {
+    let mut world = Fluid::new(Sut::with_capacity(1_000.0), 1);
+    let s = Nanos::from_secs;
+    world.anomalies.rival = Some(Rival { from: s(2), to: s(5), every: s(7), left: 0.5 });
+    world.observed = true;
+    let seconds = world.run(request(900.0), None).seconds;
+    let waits = |second: &plimsoll_model::trial::TrialSecond| {
+        second.sut_cpu.is_some_and(|cpu| cpu.waited.as_millis_f64() > 300.0)
+    };
+    let there: Vec<bool> = seconds.iter().map(waits).collect();
+    assert_eq!(there[..5], [false, false, true, true, true]);
+    assert!(there[9], "it is back");
+    assert!(seconds[2].yardstick < Some(Nanos::from_millis(3)), "the CPU itself is as fast");
+}
+
+#[test]
+fn a_request_may_cost_more_where_there_is_little_to_do() {
+    let mut world = Fluid::new(Sut::with_capacity(1_000.0), 1);
+    (world.anomalies.idle_cost, world.observed) = (0.4, true);
+    for (per_s, us) in [(100.0, 1_360.0), (990.0, 1_004.0)] {
+        let trial = world.run(request(per_s), None);
+        assert_eq!(trial.tally.late, 0);
+        let cpu = trial.observations.sut_cpu.expect("observed");
+        let cost_us = 1e6 * cpu.ran.as_secs_f64() / trial.tally.ok as f64;
+        assert_near("cost", cost_us, us, 0.01, 0.0);
+    }
+}
+
+#[test]
+fn random_arrivals_and_a_slow_host_compose() {
+    let mut world = Fluid::new(Sut::with_capacity(1_000.0), 3);
+    let step = Course::Step { at: Nanos::from_secs(5), to: 0.5 };
+    world.anomalies.speed = Some(HostSpeed { course: step, felt: 1.0 });
+    let seconds = world.run(TrialRequest { phase: Phase::Safe, ..request(900.0) }, None).seconds;
+    assert_near("fast", seconds[3].ok as f64, 900.0, 0.1, 0.0);
+    assert_near("slow", seconds[8].ok as f64, 500.0, 0.1, 0.0);
+    assert_ne!(seconds[7].ok, seconds[8].ok);
 }
 
 #[test]

@@ -5,12 +5,14 @@ use plimsoll_model::trial::{Confirmations, Outcome, Recovery, TippingPoint, Unse
 
 use crate::median::median_of;
 
+use super::bounds::Observed;
 use super::contrast::{differed, full_host};
 use super::evidence::Evidence;
 use super::fit::Fit;
 use super::guards::Guards;
 use super::levels::reading;
 use super::open::open_goal;
+use super::regimes::regimes;
 use super::safe::safe_load;
 use super::task::Task;
 use super::trials::{MissedBelow, Role, Trial, breakdowns};
@@ -21,8 +23,6 @@ const SPREAD_MAX: f64 = 0.15;
 /// capacity is noisy, by so many of its standard deviations.
 const LEVELS_APART: f64 = 0.1;
 const SPREADS_APART: f64 = 4.0;
-/// One sentinel in more than so many may be unlike the others by accident.
-const SENTINELS_PER_LAPSE: usize = 4;
 /// A wider interval says nothing.
 const WIDTH_MAX: f64 = 0.4;
 /// Standard deviations by which the verdicts may be less likely than the model predicts.
@@ -43,8 +43,6 @@ pub(super) struct Known<'a> {
 pub(super) struct Landmarks {
     /// The lowest load that may be offered, operations per second.
     pub(super) lowest: f64,
-    /// The load of the sentinels.
-    pub(super) anchor: Option<f64>,
     /// When expansion ended, on the clock of [`Trial::at_s`].
     pub(super) expanded_s: f64,
     /// Bounds that stand, once they are only described.
@@ -64,20 +62,20 @@ fn rate(per_s: f64) -> Rate {
 }
 
 impl Known<'_> {
-    /// The trials at the level where the server is now.
-    pub(super) fn current(&self) -> Vec<Trial> {
-        self.guards.levels.current(self.evidence)
+    /// The trials that count, each as if it had been made at the slowest level.
+    pub(super) fn counted(&self) -> &[Trial] {
+        self.fit.map_or(&[], |fit| &fit.trials)
     }
 
-    /// A capacity that does not stay at one level.
-    pub(super) fn unsteady(&self) -> Option<Unsettled> {
-        let changes = self.guards.levels.unsteady(self.evidence)?;
-        Some(Unsettled::Levels { changes, beside: differed(self.evidence.all()) })
+    /// The load that held, if the trials do not add up to an interval.
+    fn observed(&self) -> Option<Observed> {
+        let counted = self.guards.levels.counted(self.evidence);
+        Observed::of(&counted, self.task.limits.confirm_trial)
     }
 
-    /// What missed the objective far below the interval, at the level where the server is now.
+    /// What missed the objective far below the interval.
     pub(super) fn missed_far_below(&self, lower: f64) -> Option<MissedBelow> {
-        MissedBelow::of(&self.current(), lower)
+        MissedBelow::of(self.counted(), lower)
     }
 
     /// Longer trials for and against `load`: one that met the objective confirms every lower load, one
@@ -85,7 +83,7 @@ impl Known<'_> {
     pub(super) fn confirmations_at(&self, load: f64) -> Confirmations {
         let invalid = self.evidence.invalid_confirmations;
         let mut seen = Confirmations { invalid, ..Default::default() };
-        for trial in self.current() {
+        for trial in self.counted() {
             if trial.role == Role::Confirmation {
                 seen.good += u32::from(trial.good && trial.load >= load * (1.0 - 1e-9));
                 seen.bad += u32::from(!trial.good && trial.load <= load * (1.0 + 1e-9));
@@ -96,8 +94,8 @@ impl Known<'_> {
 
     /// What the server carried in the sentinels at `anchor`: logarithms.
     fn anchored(&self, anchor: Option<f64>) -> Vec<f64> {
-        let current = self.current();
-        let at_anchor = current.iter().filter(|trial| Some(trial.load) == anchor);
+        let counted = self.guards.levels.counted(self.evidence);
+        let at_anchor = counted.iter().filter(|trial| Some(trial.load) == anchor);
         at_anchor.filter_map(reading).map(|r| r.y).collect()
     }
 
@@ -113,32 +111,8 @@ impl Known<'_> {
         }
     }
 
-    /// Sentinels in which the server carried something else than in most; `None` if they agree.
-    fn differing_sentinels(&self, fit: &Fit, anchor: Option<f64>) -> Option<Unsettled> {
-        let readings = self.anchored(anchor);
-        let usual = median_of(readings.iter().copied())?;
-        let unlike = readings.iter().filter(|y| (*y - usual).abs() > levels_apart(fit)).count();
-        if unlike == 0 || (unlike == 1 && readings.len() > SENTINELS_PER_LAPSE) {
-            return None;
-        }
-        let least = readings.iter().copied().fold(f64::INFINITY, f64::min);
-        let greatest = readings.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        Some(Unsettled::Overloads {
-            least: rate(least.exp()),
-            greatest: rate(greatest.exp()),
-            usual: rate(usual.exp()),
-            count: readings.len() as u32,
-            unlike: unlike as u32,
-            beside: differed(self.evidence.all()),
-        })
-    }
-
     /// What speaks against an interval that was found.
     fn contradiction(&self, fit: &Fit, plan: &Landmarks) -> Option<Unsettled> {
-        let unlike = || self.differing_sentinels(fit, plan.anchor);
-        if let Some(why) = self.unsteady().or_else(unlike) {
-            return Some(why);
-        }
         if let Some((before, after)) = self.evidence.fell(plan.expanded_s) {
             let beside = differed(self.evidence.all());
             return Some(Unsettled::Fell { before: rate(before), after: rate(after), beside });
@@ -147,7 +121,7 @@ impl Known<'_> {
             let (bad, all) = (missed.bad as u32, missed.all as u32);
             return Some(Unsettled::MissedBelow { bad, all });
         }
-        if let Some((times, most)) = breakdowns(&self.current()) {
+        if let Some((times, most)) = breakdowns(self.counted()) {
             return Some(Unsettled::BrokeDown { trials: times as u32, most: rate(most) });
         }
         let sd = fit.posterior.spread();
@@ -179,17 +153,12 @@ impl Known<'_> {
         match reached {
             Outcome::Regular => match contradiction() {
                 Some(why) => unstable(why),
-                None => match self.lacking(plan) {
-                    // A server that changed is why the time was too short.
-                    Some(Outcome::Undecided { why }) => {
-                        self.unsteady().map_or(Outcome::Undecided { why }, unstable)
-                    }
-                    lacking => lacking.unwrap_or(Outcome::Regular),
-                },
+                None => self.lacking(plan).unwrap_or(Outcome::Regular),
             },
-            Outcome::Undecided { why } => contradiction()
-                .or_else(|| self.unsteady())
-                .map_or(Outcome::Undecided { why }, unstable),
+            // A server that changed is why the time was too short.
+            Outcome::Undecided { why } => {
+                contradiction().map_or(Outcome::Undecided { why }, unstable)
+            }
             reached => reached,
         }
     }
@@ -209,12 +178,17 @@ pub(super) fn answer(
     notes: &[String],
 ) -> TippingPoint {
     let Known { task, evidence, guards, fit } = *known;
-    let outcome = known.outcome(plan, reached);
-    let (lower, upper) = match (&outcome, fit) {
-        (Outcome::Regular, Some(fit)) => {
+    let (outcome, observed) = match known.outcome(plan, reached) {
+        Outcome::Unstable { why } | Outcome::Undecided { why } if known.observed().is_some() => {
+            (Outcome::Bounds { why }, known.observed())
+        }
+        outcome => (outcome, None),
+    };
+    let (lower, upper) = match (&outcome, fit, observed) {
+        (_, _, Some(observed)) => (Some(observed.lower), observed.upper),
+        (Outcome::Regular, Some(fit), _) => {
             (fit.lower.and_then(Rate::per_second), fit.upper.and_then(Rate::per_second))
         }
-        (Outcome::Unstable { .. } | Outcome::Undecided { .. }, _) => (None, None),
         _ => guards.silence.known().unwrap_or_else(|| evidence.leaning_bounds()),
     };
     let mut notes = notes.to_vec();
@@ -227,14 +201,14 @@ pub(super) fn answer(
     }
     let is_interval = outcome == Outcome::Regular;
     let safe = fit.filter(|_| is_interval).and_then(|fit| {
-        let load = safe_load(&known.current(), &fit.posterior)?;
+        let load = safe_load(fit, task.limits.confirm_trial)?;
         Some(load).filter(|load| load.get() >= plan.lowest)
     });
     let spread = fit.map(|fit| fit.posterior.spread());
     TippingPoint {
-        met: None,
         safe_missing: None,
-        regimes: Vec::new(),
+            met: observed.map(|observed| observed.met),
+            regimes: fit.filter(|_| is_interval).map(regimes).unwrap_or_default(),
         outlook: None,
         lower,
         upper,

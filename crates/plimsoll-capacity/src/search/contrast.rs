@@ -73,6 +73,8 @@ pub(crate) fn full_host<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<S
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::Nanos;
+
     use super::super::trials::Role;
     use super::*;
 
@@ -82,6 +84,8 @@ mod tests {
             good: false,
             at_s: 0.0,
             window_s: 3.0,
+            number: 1,
+            planned: Nanos::from_secs(3),
             loss_ratio: 0.5,
             carried: Some(carried),
             bad: Default::default(),

@@ -8,6 +8,7 @@ use plimsoll_model::{Nanos, Rate};
 use crate::losses::{Context, Unloaded};
 
 use super::rare::{Bad, BadOps};
+use super::second::Second;
 use super::trials::{Role, Trial, seconds};
 
 /// A server that carries less than this share of what it carried in the first overloads has fallen.
@@ -41,6 +42,8 @@ pub(crate) struct Evidence {
     /// Valid trials in the order of time, disturbed ones included.
     trials: Vec<Trial>,
     set_aside: Vec<SetAside>,
+    /// Of the trials, the whole seconds.
+    seconds: Vec<Second>,
     /// Trial and rest time.
     spent: Nanos,
     context: Context,
@@ -62,6 +65,7 @@ impl Default for Evidence {
         Self {
             trials: Vec::new(),
             set_aside: Vec::new(),
+            seconds: Vec::new(),
             spent: Nanos::ZERO,
             context: Context::default(),
             starved_most: f64::INFINITY,
@@ -109,6 +113,20 @@ impl Evidence {
         self.trials.push(trial);
         self.starved_most = self.usually_starved().map_or(f64::INFINITY, |usual| usual + STARVED);
         self.disturbed().count() != before + usize::from(self.is_disturbed(&trial))
+    }
+
+    /// Appends the seconds of a trial that ends now.
+    pub(crate) fn append_seconds(&mut self, measurement: &TrialMeasurement) {
+        let from_s = seconds(self.spent) - seconds(measurement.window);
+        let each = measurement.seconds.iter().enumerate();
+        let request = &measurement.request;
+        self.seconds
+            .extend(each.map(|(index, seen)| Second::of(request, from_s + index as f64, seen)));
+    }
+
+    /// The seconds of all trials, in the order of time.
+    pub(crate) fn seconds(&self) -> &[Second] {
+        &self.seconds
     }
 
     pub(crate) fn set_aside(&mut self, load: f64, why: Why) {
@@ -308,6 +326,8 @@ mod tests {
             good,
             at_s,
             window_s: 3.0,
+            number: 1,
+            planned: Nanos::from_secs(3),
             loss_ratio: 0.5,
             carried: Some(1_000.0),
             bad: Bad::default(),

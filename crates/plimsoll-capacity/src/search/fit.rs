@@ -3,13 +3,19 @@
 
 use crate::stability::GROWTH_OPS_MIN;
 
-use super::change::{Drift, drift, reading_sd};
+use plimsoll_model::Nanos;
+
+use crate::median::median_of;
+
+use super::change::{Drift, Reading, drift, reading_sd};
 use super::evidence::Evidence;
 use super::grid::Grid;
-use super::levels::{Levels, reading};
-use super::likelihood::{Posterior, Sample};
+use super::levels::{Levels, Paces, reading};
+use super::likelihood::{Mixture, Posterior, Sample};
+use super::speeds::Speeds;
 use super::task::Task;
 use super::trials::{FAR_BELOW, Trial, seconds};
+use super::variation::Allowed;
 
 /// A trial of a few seconds meets the objective up to so much above the capacity: its queue has no
 /// time to grow, and nobody sees that it does.
@@ -21,6 +27,10 @@ const NORMAL_90: f64 = 1.645;
 #[derive(Clone, Debug)]
 pub(super) struct Fit {
     pub(super) posterior: Posterior,
+    /// The trials that count, each as if it had been made at the slowest level.
+    pub(super) trials: Vec<Trial>,
+    pub(super) speeds: Speeds,
+    pub(super) paces: Paces,
     pub(super) drift: Drift,
     /// How far the capacity goes within half of a longer trial, logarithmic.
     pub(super) blur: f64,
@@ -43,9 +53,10 @@ impl Fit {
         }
     }
 
-    /// How likely a trial at `load` has this verdict.
-    pub(super) fn expects(&self, load: f64, good: bool) -> f64 {
-        let predicted = self.posterior.predicts_good(load.ln());
+    /// How likely a trial of `length` at `load` has this verdict.
+    pub(super) fn expects(&self, load: f64, length: Nanos, good: bool) -> f64 {
+        let mixture = self.speeds.mixture(None, length);
+        let predicted = self.posterior.predicts_good(load.ln(), &mixture);
         if good { predicted } else { 1.0 - predicted }
     }
 }
@@ -82,18 +93,27 @@ impl Fitted {
 pub(super) fn spreads(evidence: &Evidence) -> Vec<(f64, f64)> {
     let mut sample = Sample::default();
     for trial in evidence.verdicts() {
-        sample.add(trial.load.ln(), trial.good);
+        sample.add(trial.load.ln(), Mixture::default(), trial.good);
     }
     Posterior::of(&sample).map(|posterior| posterior.spreads()).unwrap_or_default()
 }
 
-/// Fits the trials at the current level; `None` if there is no verdict among them.
+/// Fits the trials that count; `None` if there is no verdict among them.
 pub(super) fn fit(evidence: &Evidence, levels: &Levels, task: &Task, grid: &Grid) -> Option<Fit> {
-    let trials = levels.current(evidence);
+    let counted = levels.counted(evidence);
+    let paces = levels.paces(evidence);
+    let level = |at_s: f64| paces.over_slowest(at_s);
+    let lengths = counted.iter().map(|trial| trial.planned);
+    let run = task.limits.confirm_trial;
+    let speeds = Speeds::of(evidence.seconds(), level, lengths, Allowed::of(&task.slo), run);
+    let at_slowest = |trial: &Trial| match level(trial.at_s) {
+        0.0 => *trial,
+        over => trial.scaled((-over).exp()),
+    };
+    let trials: Vec<Trial> = counted.iter().map(at_slowest).collect();
     // What is left when the last of them ends.
     let now_s = trials.last().map(|trial| trial.at_s + 0.5 * trial.window_s)?;
-    let readings: Vec<_> =
-        trials.iter().filter(|t| t.saturated().is_some()).filter_map(reading).collect();
+    let readings = readings(&trials, &speeds, task.limits.sentinel_trial);
     let drift = match readings.len() {
         0 => Drift::default(),
         _ => drift(&readings, &spreads(evidence)),
@@ -104,20 +124,44 @@ pub(super) fn fit(evidence: &Evidence, levels: &Levels, task: &Task, grid: &Grid
     sample.readings = readings.iter().map(|r| r.y - since(r.at_s)).collect();
     // An overload that was met is a verdict; any other was BAD on purpose.
     for trial in trials.iter().filter(|t| t.is_verdict() || t.good && t.is_overload()) {
-        sample.add(trial.load.ln() - since(trial.at_s), trial.good);
+        let mixture = speeds.mixture(Some(trial.number), trial.planned);
+        sample.add(trial.load.ln() - since(trial.at_s), mixture, trial.good);
     }
     let posterior = Posterior::of(&sample)?;
     let surprise = posterior.surprise(&sample);
     let blur = if drift.is_seen { drift.per_min.abs() / 60.0 } else { 0.0 };
     let blur = blur * 0.5 * seconds(task.limits.confirm_trial);
+    let (lower, upper, ends) = (None, None, (0.0, 0.0));
     let mut fit =
-        Fit { posterior, drift, blur, surprise, lower: None, upper: None, ends: (0.0, 0.0) };
-    find_ends(&mut fit, &trials, task, grid);
+        Fit { posterior, trials, speeds, paces, drift, blur, surprise, lower, upper, ends };
+    find_ends(&mut fit, task, grid);
     Some(fit)
 }
 
+/// What the overloads of `length` read, as if each had been made at the speed that runs of the stated length
+/// meet, and differed from the others by as much as such runs do.
+fn readings(trials: &[Trial], speeds: &Speeds, length: Nanos) -> Vec<Reading> {
+    let of = |trial: &Trial| {
+        let reading = reading(trial)?;
+        Some(Reading {
+            y: reading.y - speeds.reading_offset(trial.number, trial.planned),
+            ..reading
+        })
+    };
+    let mut readings: Vec<Reading> =
+        trials.iter().filter(|trial| trial.saturated().is_some()).filter_map(of).collect();
+    let ratio = speeds.spread_ratio(length);
+    if ratio != 1.0
+        && let Some(middle) = median_of(readings.iter().map(|reading| reading.y))
+    {
+        readings.iter_mut().for_each(|reading| reading.y = middle + ratio * (reading.y - middle));
+    }
+    readings
+}
+
 /// The interval: its ends are loads of the grid that were measured, if such are near.
-fn find_ends(fit: &mut Fit, trials: &[Trial], task: &Task, grid: &Grid) {
+fn find_ends(fit: &mut Fit, task: &Task, grid: &Grid) {
+    let trials = &fit.trials[..];
     let tail = 0.5 * (1.0 - task.settings.confidence);
     let loads = || trials.iter().filter(|t| t.is_verdict()).map(|t| t.load);
     // What the drift is off by moves what was measured in the middle of the trials.

@@ -25,6 +25,43 @@ struct Level {
     to_s: f64,
 }
 
+/// What the server carries at each level.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Paces {
+    each: Vec<(Level, f64)>,
+    slowest: Option<f64>,
+}
+
+impl Paces {
+    /// How much more the server carries at an instant than at its slowest level: a logarithm.
+    pub(crate) fn over_slowest(&self, at_s: f64) -> f64 {
+        let level = self.each.iter().find(|(level, _)| (level.from_s..level.to_s).contains(&at_s));
+        level.zip(self.slowest).map_or(
+            0.0,
+            |((_, y), slowest)| {
+                if y - slowest < SAME { 0.0 } else { y - slowest }
+            },
+        )
+    }
+
+    /// Distances of the levels that differ from the slowest one, ascending, each with the time spent there
+    /// among `trials`, seconds.
+    pub(crate) fn regimes(&self, trials: &[Trial]) -> Vec<(f64, f64)> {
+        let mut regimes: Vec<(f64, f64)> = Vec::new();
+        for (level, y) in &self.each {
+            let over = y - self.slowest.unwrap_or(*y);
+            let spent = |t: &&Trial| (level.from_s..level.to_s).contains(&t.at_s);
+            let spent_s: f64 = trials.iter().filter(spent).map(|t| t.window_s).sum();
+            match regimes.iter_mut().find(|(known, _)| (known - over).abs() < SAME) {
+                Some((_, all_s)) => *all_s += spent_s,
+                None => regimes.push((over, spent_s)),
+            }
+        }
+        regimes.sort_by(|a, b| a.0.total_cmp(&b.0));
+        regimes
+    }
+}
+
 /// All of them, the last one open.
 #[derive(Clone, Debug)]
 pub(crate) struct Levels(Vec<Level>);
@@ -74,29 +111,25 @@ impl Levels {
         median_of(saturated.filter_map(reading).map(|reading| reading.y))
     }
 
-    fn is_same(&self, level: Level, evidence: &Evidence) -> bool {
-        if level == self.last() {
-            return true;
-        }
-        match (Self::carries(level, evidence), Self::carries(self.last(), evidence)) {
-            (Some(then), Some(now)) => (then - now).abs() < SAME,
-            _ => false,
-        }
+    /// The trials that count: not those between two levels, which may have seen either, and of a server that
+    /// has only warmed up those since.
+    pub(crate) fn counted(&self, evidence: &Evidence) -> Vec<Trial> {
+        let last = [self.last()];
+        let levels = if self.rose(evidence) { &last[..] } else { &self.0[..] };
+        let is_at_one = |t: &&Trial| levels.iter().any(|l| (l.from_s..l.to_s).contains(&t.at_s));
+        evidence.all().filter(is_at_one).copied().collect()
     }
 
-    /// The trials at the level where the server is now.
-    pub(crate) fn current(&self, evidence: &Evidence) -> Vec<Trial> {
-        let same: Vec<Level> =
-            self.0.iter().copied().filter(|level| self.is_same(*level, evidence)).collect();
-        let is_current = |t: &&Trial| same.iter().any(|l| (l.from_s..l.to_s).contains(&t.at_s));
-        evidence.all().filter(is_current).copied().collect()
-    }
-
-    /// The changes of a capacity that is at another level than at first, or was at many; `None` if it is
-    /// steady.
-    pub(crate) fn unsteady(&self, evidence: &Evidence) -> Option<Vec<LevelChange>> {
-        let settled = self.0.len() == 1 || (self.0.len() <= 3 && self.is_same(self.0[0], evidence));
-        (!settled && !self.rose(evidence)).then(|| self.changes(evidence))
+    /// What the server carries in overload at the level of each instant: logarithms. The slowest of them is
+    /// what the capacity is of.
+    pub(crate) fn paces(&self, evidence: &Evidence) -> Paces {
+        let last = self.last();
+        let is_warm = self.rose(evidence);
+        let counted = self.0.iter().filter(|level| !is_warm || **level == last);
+        let each: Vec<(Level, f64)> =
+            counted.filter_map(|level| Some((*level, Self::carries(*level, evidence)?))).collect();
+        let slowest = each.iter().map(|(_, y)| *y).reduce(f64::min);
+        Paces { each, slowest }
     }
 
     /// The capacity only rose, and has stayed since: the server had to warm up, or somebody left.
@@ -165,6 +198,8 @@ mod tests {
                 good: false,
                 at_s: 60.0 * index as f64,
                 window_s: 3.0,
+                number: 1,
+                planned: Nanos::from_secs(3),
                 loss_ratio: 0.5,
                 carried: Some(*carried),
                 bad: Default::default(),
@@ -178,28 +213,29 @@ mod tests {
         (levels, evidence)
     }
 
-    fn unsteady(carried: &[f64]) -> Option<Vec<LevelChange>> {
+    /// How much more the server carried in each overload than at its slowest level, whole percent; nothing
+    /// for those that do not count.
+    fn over_slowest(carried: &[f64]) -> Vec<Option<i64>> {
         let (levels, evidence) = levels_of(carried);
-        levels.unsteady(&evidence)
+        let (paces, counted) = (levels.paces(&evidence), levels.counted(&evidence));
+        let over = |at_s: f64| (100.0 * (paces.over_slowest(at_s).exp() - 1.0)).round() as i64;
+        let counts = |at_s: f64| counted.iter().any(|trial| trial.at_s == at_s);
+        let each = (0..carried.len()).map(|index| 60.0 * index as f64);
+        each.map(|at_s| counts(at_s).then(|| over(at_s))).collect()
     }
 
     #[test]
-    fn a_capacity_that_rose_and_stayed_is_the_servers_and_one_that_fell_is_not() {
-        assert_eq!(unsteady(&[1_000.0, 1_001.0, 999.0]), None);
-        let (levels, evidence) = levels_of(&[700.0, 701.0, 1_000.0, 1_001.0]);
-        let rose = levels.unsteady(&evidence).expect("not for long enough");
-        assert_eq!(rose.len(), 1);
-        assert_eq!(rose[0].before, Nanos::from_secs(120));
-        assert!(rose[0].from < rose[0].to, "{rose:?}");
+    fn trials_at_every_level_count_but_those_of_a_server_that_was_warming_up() {
+        let of = over_slowest;
+        assert_eq!(of(&[1_000.0, 1_001.0, 999.0]), [Some(0); 3]);
+        let (slow, fast, none) = (Some(0), Some(43), None);
+        let rose = [700.0, 701.0, 1_000.0, 1_001.0];
+        assert_eq!(of(&rose), [slow, slow, fast, fast], "not for long enough");
+        let (levels, evidence) = levels_of(&rose);
         let text = levels.told(&evidence).expect("a change");
         assert!(text.contains("rose 43 % between minute 1.0 and 2.0"), "{text}");
         let warm = [700.0, 701.0, 1_000.0, 1_001.0, 1_000.0];
-        assert_eq!(unsteady(&warm), None);
-        let (levels, evidence) = levels_of(&warm);
-        let current: Vec<f64> = levels.current(&evidence).iter().map(|trial| trial.at_s).collect();
-        assert_eq!(current, [120.0, 180.0, 240.0], "those before are measured again");
-        assert!(unsteady(&[1_000.0, 1_001.0, 700.0, 701.0, 700.0]).is_some());
-        let back = [1_000.0, 1_001.0, 700.0, 701.0, 1_000.0, 1_001.0];
-        assert_eq!(unsteady(&back), None, "as at first");
+        assert_eq!(of(&warm), [none, none, slow, slow, slow], "those before are measured again");
+        assert_eq!(of(&[1_000.0, 1_001.0, 700.0, 701.0, 700.0]), [fast, fast, slow, slow, slow]);
     }
 }

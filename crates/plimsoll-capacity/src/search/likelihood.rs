@@ -48,16 +48,35 @@ const PASSES_MAX: usize = 5;
 const NEGLIGIBLE: f64 = 1e-5;
 /// Exponents beyond this make no difference to a share, and their product with another one is finite.
 const FAR: f64 = 300.0;
+/// Halvings of the range in which a load is looked for.
+const HALVINGS: u32 = 20;
 /// A product of probabilities below this is carried on as its logarithm.
 const TINY: f64 = 1e-200;
+
+/// How many speeds stand for those that a trial may have met.
+pub(crate) const MIXED: usize = 5;
+/// How much more than the capacity a trial may have met, as likely each: logarithms, all of them 0 for a
+/// server of one speed.
+pub(crate) type Mixture = [f64; MIXED];
 
 /// Verdicts at one load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct VerdictAt {
     /// Logarithm of the load.
     x: f64,
+    mixture: Mixture,
     good: u32,
     bad: u32,
+}
+
+impl VerdictAt {
+    fn is_mixed(&self) -> bool {
+        is_mixed(&self.mixture)
+    }
+}
+
+fn is_mixed(mixture: &Mixture) -> bool {
+    mixture.iter().any(|more| *more != mixture[0])
 }
 
 /// The verdicts and readings that a posterior is made of, as seen from one instant.
@@ -71,10 +90,11 @@ pub(crate) struct Sample {
 
 impl Sample {
     /// One more trial, at the logarithm `x` of its load.
-    pub(crate) fn add(&mut self, x: f64, good: bool) {
-        let index = self.verdicts.iter().position(|at| (at.x - x).abs() < 1e-9);
+    pub(crate) fn add(&mut self, x: f64, mixture: Mixture, good: bool) {
+        let is_alike = |at: &VerdictAt| (at.x - x).abs() < 1e-9 && at.mixture == mixture;
+        let index = self.verdicts.iter().position(is_alike);
         let index = index.unwrap_or_else(|| {
-            self.verdicts.push(VerdictAt { x, good: 0, bad: 0 });
+            self.verdicts.push(VerdictAt { x, mixture, good: 0, bad: 0 });
             self.verdicts.len() - 1
         });
         self.verdicts[index].good += u32::from(good);
@@ -100,9 +120,18 @@ impl Point {
         self.weights.iter().sum()
     }
 
+    /// Share of the trials whose capacity lies above the load `x`.
+    fn above(&self, x: f64, mixture: &Mixture) -> f64 {
+        if !is_mixed(mixture) {
+            return normal_share((self.mu + mixture[0] - x) / self.sd);
+        }
+        let each = mixture.iter().map(|more| normal_share((self.mu + more - x) / self.sd));
+        each.sum::<f64>() / MIXED as f64
+    }
+
     /// Weight of the trials at the load `x` that are GOOD.
-    fn good(&self, x: f64) -> f64 {
-        let share = normal_share((self.mu - x) / self.sd);
+    fn good(&self, x: f64, mixture: &Mixture) -> f64 {
+        let share = self.above(x, mixture);
         let each = self.weights.iter().zip(LAPSES);
         each.map(|(weight, (lapse, _))| weight * good_share(share, lapse)).sum()
     }
@@ -197,8 +226,9 @@ struct Row {
     slope: f64,
     /// Logarithms, for each share of lapses.
     priors: [f64; LAPSES.len()],
-    /// For each load with verdicts the exponential of how far it lies from the grid's middle.
-    loads: Vec<f64>,
+    /// For each load with verdicts the exponentials of how far it lies from the grid's middle: one where
+    /// the trials at it met one speed.
+    loads: Vec<(Mixture, usize)>,
 }
 
 impl Row {
@@ -206,7 +236,11 @@ impl Row {
         // A spread below the grid's spacing cannot be told from none.
         let sd = sd_at(index).hypot(0.3 * step);
         let slope = LOGISTIC / sd;
-        let far = |at: &VerdictAt| (slope * (at.x - middle)).clamp(-FAR, FAR).exp();
+        let far = |at: &VerdictAt| {
+            let each =
+                at.mixture.map(|more| (slope * (at.x - more - middle)).clamp(-FAR, FAR).exp());
+            (each, if at.is_mixed() { MIXED } else { 1 })
+        };
         let loads = sample.verdicts.iter().map(far).collect();
         Self { index, sd, slope, priors: LAPSES.map(|(_, prior)| log_prior(index, prior)), loads }
     }
@@ -220,9 +254,10 @@ impl Row {
         lapses: [f64; N],
     ) -> [f64; N] {
         let (mut logs, mut likely) = ([0.0; N], [1.0; N]);
-        for (at, load) in verdicts.iter().zip(&self.loads) {
+        for (at, (loads, count)) in verdicts.iter().zip(&self.loads) {
             // An exponential for each load and centre would be most of the cost of a search.
-            let share = 1.0 / (1.0 + load * center);
+            let each = loads[..*count].iter().map(|load| 1.0 / (1.0 + load * center));
+            let share = each.sum::<f64>() / *count as f64;
             for ((log, likely), lapse) in logs.iter_mut().zip(&mut likely).zip(lapses) {
                 let p = good_share(share, lapse);
                 for (count, p) in [(at.good, p), (at.bad, 1.0 - p)] {
@@ -336,20 +371,20 @@ impl Posterior {
     }
 
     /// How likely the next trial at the load `x` is GOOD.
-    pub(crate) fn predicts_good(&self, x: f64) -> f64 {
-        self.points.iter().map(|point| point.good(x)).sum()
+    pub(crate) fn predicts_good(&self, x: f64, mixture: &Mixture) -> f64 {
+        self.points.iter().map(|point| point.good(x, mixture)).sum()
     }
 
     /// How likely the next trial's capacity lies above `x`, lapses aside.
-    pub(crate) fn exceeds(&self, x: f64) -> f64 {
-        self.points.iter().map(|p| p.weight() * normal_share((p.mu - x) / p.sd)).sum()
+    pub(crate) fn exceeds(&self, x: f64, mixture: &Mixture) -> f64 {
+        self.points.iter().map(|p| p.weight() * p.above(x, mixture)).sum()
     }
 
     /// What a verdict at `x` would say of the capacity, bits.
-    pub(crate) fn information(&self, x: f64) -> f64 {
+    pub(crate) fn information(&self, x: f64, mixture: &Mixture) -> f64 {
         let mut by_center = vec![0.0; self.centers.len()];
         for p in &self.points {
-            by_center[p.center] += p.good(x);
+            by_center[p.center] += p.good(x, mixture);
         }
         let all: f64 = by_center.iter().sum();
         let known: f64 = by_center
@@ -366,7 +401,7 @@ impl Posterior {
     pub(crate) fn surprise(&self, sample: &Sample) -> f64 {
         let (mut off, mut variance) = (0.0, 0.0);
         for at in &sample.verdicts {
-            let p = self.predicts_good(at.x).clamp(1e-6, 1.0 - 1e-6);
+            let p = self.predicts_good(at.x, &at.mixture).clamp(1e-6, 1.0 - 1e-6);
             let n = f64::from(at.good + at.bad);
             let told = f64::from(at.good) * p.ln() + f64::from(at.bad) * (1.0 - p).ln();
             off += n * (p * p.ln() + (1.0 - p) * (1.0 - p).ln()) - told;
@@ -406,14 +441,14 @@ impl Posterior {
 
     /// The same of a capacity that lies below this one by one of `gaps`, which are as likely before any
     /// of `trials` (logarithms of loads, and verdicts) and have a standard deviation each.
-    pub(crate) fn below(&self, gaps: &[(f64, f64)], trials: &[(f64, bool)]) -> Self {
+    pub(crate) fn below(&self, gaps: &[(f64, f64)], trials: &[(f64, Mixture, bool)]) -> Self {
         let mut points = Vec::with_capacity(self.points.len() * gaps.len());
         for (p, (gap, gap_sd)) in
             self.points.iter().flat_map(|p| gaps.iter().map(move |gap| (p, gap)))
         {
             let mut point = Point { mu: p.mu - gap, sd: p.sd.hypot(*gap_sd), ..*p };
-            for (x, good) in trials {
-                let share = normal_share((point.mu - x) / point.sd);
+            for (x, mixture, good) in trials {
+                let share = point.above(*x, mixture);
                 for (weight, (lapse, _)) in point.weights.iter_mut().zip(LAPSES) {
                     let p = good_share(share, lapse);
                     *weight *= if *good { p } else { 1.0 - p };
@@ -427,16 +462,18 @@ impl Posterior {
     }
 
     /// The load that `share` of the trials meet, with the given confidence: its logarithm.
-    pub(crate) fn safe(&self, share: f64, confidence: f64) -> Option<f64> {
-        let distances = LAPSES.map(|(lapse, _)| {
-            let wanted = (share - GOOD_LAPSES) / (1.0 - GOOD_LAPSES - lapse);
-            // More lapses than the share allows: no load is met so often.
-            if wanted < 1.0 { (wanted / (1.0 - wanted)).ln() / LOGISTIC } else { f64::INFINITY }
-        });
+    pub(crate) fn safe(&self, share: f64, confidence: f64, mixture: &Mixture) -> Option<f64> {
+        let wanted = LAPSES.map(|(lapse, _)| (share - GOOD_LAPSES) / (1.0 - GOOD_LAPSES - lapse));
+        // Points have few different spreads, and the way from a capacity to its load depends on nothing else.
+        let mut known: Vec<(f64, [f64; LAPSES.len()])> = Vec::new();
         let mut loads: Vec<(f64, f64)> = Vec::with_capacity(self.points.len() * LAPSES.len());
         for p in &self.points {
-            let each = distances.iter().zip(p.weights).filter(|(_, weight)| *weight > 0.0);
-            loads.extend(each.map(|(z, weight)| (p.mu - z * p.sd, weight)));
+            let index = known.iter().position(|(sd, _)| *sd == p.sd).unwrap_or_else(|| {
+                known.push((p.sd, wanted.map(|wanted| below_capacity(wanted, p.sd, mixture))));
+                known.len() - 1
+            });
+            let each = known[index].1.iter().zip(p.weights).filter(|(_, weight)| *weight > 0.0);
+            loads.extend(each.map(|(below, weight)| (p.mu - below, weight)));
         }
         loads.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         let mut below = 0.0;
@@ -450,6 +487,28 @@ impl Posterior {
     }
 }
 
+/// How far below the capacity the load lies that the share `wanted` of the trials meet; infinite where no
+/// load is met so often.
+fn below_capacity(wanted: f64, sd: f64, mixture: &Mixture) -> f64 {
+    if wanted >= 1.0 {
+        return f64::INFINITY;
+    }
+    let below = sd * (wanted / (1.0 - wanted)).ln() / LOGISTIC;
+    if !is_mixed(mixture) {
+        return below - mixture[0];
+    }
+    let most = mixture.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let least = mixture.iter().copied().fold(f64::INFINITY, f64::min);
+    // By the slowest speed alone it lies furthest below, by the fastest alone least.
+    let (mut far, mut near) = (below - least, below - most);
+    let point = Point { center: 0, index: 0, mu: 0.0, sd, weights: [0.0; LAPSES.len()] };
+    for _ in 0..HALVINGS {
+        let middle = 0.5 * (far + near);
+        if point.above(-middle, mixture) >= wanted { far = middle } else { near = middle }
+    }
+    far
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -461,8 +520,8 @@ mod tests {
         for (x, good, bad) in
             [(0.0, 20, 300), (6.9, 3, 1), (7.0, 1, 1), (7.1, 0, 4), (12.0, 200, 9)]
         {
-            (0..good).for_each(|_| sample.add(x, true));
-            (0..bad).for_each(|_| sample.add(x, false));
+            (0..good).for_each(|_| sample.add(x, Mixture::default(), true));
+            (0..bad).for_each(|_| sample.add(x, Mixture::default(), false));
         }
         let points = lay_out(&sample, &Readings::of(&[], 0.0), 6.5, 0.02, false);
         assert_eq!(points.len(), CENTERS * SDS);

@@ -10,6 +10,7 @@
 //! had and may help, and never enter a bound.
 
 mod answer;
+mod bounds;
 mod change;
 mod contrast;
 mod evidence;
@@ -22,13 +23,17 @@ mod likelihood;
 mod open;
 mod policy;
 mod rare;
+mod regimes;
 mod safe;
+mod second;
 mod seen;
 mod settings;
 mod shadow;
 mod silence;
+mod speeds;
 mod task;
 mod trials;
+mod variation;
 
 use plimsoll_model::slo::Slo;
 use plimsoll_model::trial::{
@@ -38,7 +43,7 @@ use plimsoll_model::{Nanos, Rate};
 
 use crate::verdict::judge;
 
-use answer::{Known, answer};
+use answer::{Known, Landmarks, answer};
 use evidence::{Evidence, Why};
 use fit::{Fit, Fitted, fit};
 use guards::Guards;
@@ -195,19 +200,22 @@ impl RateSearch {
     }
 
     /// The answer for what `reached` says of all that is known.
-    fn answer_with(&self, reached: impl FnOnce(&Known<'_>) -> Outcome) -> TippingPoint {
+    fn answer_with(
+        &self,
+        reached: impl FnOnce(&Known<'_>) -> (Outcome, Landmarks),
+    ) -> TippingPoint {
         let mut known = self.known();
         let made: Option<Fit>;
         if known.fit.is_none() {
             made = fit(&self.evidence, &self.guards.levels, &self.task, self.policy.grid());
             known.fit = made.as_ref();
         }
-        let reached = reached(&known);
-        answer(&known, &self.policy.landmarks(), reached, self.policy.notes())
+        let (reached, plan) = reached(&known);
+        answer(&known, &plan, reached, self.policy.notes())
     }
 
     fn finish(&mut self, outcome: Outcome) -> TippingPoint {
-        let tipping = self.answer_with(|_| outcome);
+        let tipping = self.answer_with(|_| (outcome, self.policy.landmarks()));
         self.pending = None;
         self.policy.end();
         self.finished = Some(Box::new(tipping.clone()));
@@ -296,7 +304,8 @@ impl RateSearch {
 
     /// Whether the trial is set aside, to be repeated after a longer rest.
     fn is_shaded(&mut self, measurement: &TrialMeasurement, good: bool) -> bool {
-        let expected = self.expected(measurement.request.rate.get(), false);
+        let request = &measurement.request;
+        let expected = self.expected(request.rate.get(), request.duration, false);
         match self.guards.shadow.see(&self.evidence, measurement, good, expected) {
             Shade::None => false,
             Shade::Shaded => true,
@@ -311,19 +320,21 @@ impl RateSearch {
     }
 
     /// How likely this verdict was, by all trials before it; `None` unless an interval is closed in on.
-    fn expected(&mut self, load: f64, good: bool) -> Option<f64> {
+    fn expected(&mut self, load: f64, length: Nanos, good: bool) -> Option<f64> {
         if !self.policy.is_measuring() {
             return None;
         }
         self.update_fit();
-        Some(self.fitted.get(&self.evidence)?.expects(load, good))
+        Some(self.fitted.get(&self.evidence)?.expects(load, length, good))
     }
 
     /// Appends the trial to the evidence, and lets the guards look at it.
     fn append(&mut self, measurement: &TrialMeasurement, judgement: &Judgement, pooled: Pooled) {
         let at_s = self.evidence.middle_s(measurement.window);
-        let trial = Trial::of(measurement, judgement, &self.task.slo, pooled, at_s);
-        let expected = self.expected(trial.load, trial.good);
+        let long = self.task.limits.confirm_trial;
+        let trial = Trial::of(measurement, judgement, &self.task.slo, pooled, at_s, long);
+        let expected = self.expected(trial.load, trial.planned, trial.good);
+        self.evidence.append_seconds(measurement);
         self.policy.learn_expected(&trial, expected);
         if self.evidence.append(trial) {
             self.guards.forget_levels();

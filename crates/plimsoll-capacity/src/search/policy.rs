@@ -172,12 +172,7 @@ impl Policy {
             State::Overload(stated, _) | State::Recover(stated, _) => Some(*stated),
             _ => None,
         };
-        Landmarks {
-            lowest: self.lowest(),
-            anchor: self.sentinel.anchor,
-            expanded_s: self.expanded_s,
-            stated,
-        }
+        Landmarks { lowest: self.lowest(), expanded_s: self.expanded_s, stated }
     }
 
     /// The search has ended.

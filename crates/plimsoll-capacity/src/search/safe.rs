@@ -7,9 +7,10 @@
 //! say which gap it is. Each is made at the load that is the safe one as far as is known: half of the
 //! weight lies above it.
 
-use plimsoll_model::Rate;
+use plimsoll_model::{Nanos, Rate};
 
-use super::likelihood::Posterior;
+use super::fit::Fit;
+use super::likelihood::{Mixture, Posterior};
 use super::trials::{Role, Trial};
 
 /// Gaps looked at: so many from this one up, logarithmic, each so many times the one before.
@@ -23,7 +24,7 @@ const SHARE: f64 = 0.9;
 const CONFIDENCE: f64 = 0.9;
 
 /// What the capacity is with random arrivals, by the trials that had them.
-fn with_random_arrivals(even: &Posterior, trials: &[(f64, bool)]) -> Posterior {
+fn with_random_arrivals(even: &Posterior, trials: &[(f64, Mixture, bool)]) -> Posterior {
     let gaps: Vec<(f64, f64)> = (0..GAPS)
         .map(|step| GAP_LEAST * GAP_STEP.powi(step))
         .map(|gap| (gap, GAP_SPREAD * gap))
@@ -31,24 +32,26 @@ fn with_random_arrivals(even: &Posterior, trials: &[(f64, bool)]) -> Posterior {
     even.below(&gaps, trials)
 }
 
-/// Trials with random arrivals among those at the current level: logarithms of loads, and verdicts.
-fn random_trials(current: &[Trial]) -> Vec<(f64, bool)> {
-    let random = current.iter().filter(|trial| trial.role == Role::Safe);
-    random.map(|trial| (trial.load.ln(), trial.good)).collect()
+/// Trials with random arrivals: logarithms of loads, what each may have met more than a run, and verdicts.
+fn random_trials(fit: &Fit) -> Vec<(f64, Mixture, bool)> {
+    let random = fit.trials.iter().filter(|trial| trial.role == Role::Safe);
+    let mixture = |trial: &Trial| fit.speeds.mixture(Some(trial.number), trial.planned);
+    random.map(|trial| (trial.load.ln(), mixture(trial), trial.good)).collect()
 }
 
-/// The load at which the next trial with random arrivals says most, operations per second.
-pub(super) fn next_load(current: &[Trial], even: &Posterior) -> Option<f64> {
-    let middle = with_random_arrivals(even, &random_trials(current)).safe(SHARE, 0.5)?;
-    Some(middle.exp())
+/// The load at which the next trial with random arrivals, of the length `run`, says most, operations per
+/// second.
+pub(super) fn next_load(fit: &Fit, run: Nanos) -> Option<f64> {
+    let random = with_random_arrivals(&fit.posterior, &random_trials(fit));
+    Some(random.safe(SHARE, 0.5, &fit.speeds.mixture(None, run))?.exp())
 }
 
-/// The load of which it is [`CONFIDENCE`] sure that [`SHARE`] of the loads of a confirmation's length
+/// The load of which it is [`CONFIDENCE`] sure that [`SHARE`] of the loads of a confirmation's length, `run`,
 /// meet the objective with random arrivals.
-pub(super) fn safe_load(current: &[Trial], even: &Posterior) -> Option<Rate> {
-    let trials = random_trials(current);
+pub(super) fn safe_load(fit: &Fit, run: Nanos) -> Option<Rate> {
+    let trials = random_trials(fit);
     // Without a trial that met it, it would be a guess.
-    trials.iter().find(|(_, good)| *good)?;
-    let load = with_random_arrivals(even, &trials).safe(SHARE, CONFIDENCE)?;
-    Rate::per_second(load.exp())
+    trials.iter().find(|(_, _, good)| *good)?;
+    let random = with_random_arrivals(&fit.posterior, &trials);
+    Rate::per_second(random.safe(SHARE, CONFIDENCE, &fit.speeds.mixture(None, run))?.exp())
 }

@@ -130,6 +130,63 @@ impl Mode {
     }
 }
 
+/// The shortest budget of a search.
+pub(crate) const BUDGET_MIN: Nanos = Nanos::from_secs(30);
+/// Figures of a search with [`BUDGET_MIN`]: a bracket, and a load that met the SLO. One with a budget between
+/// this and quick mode's has figures in between.
+const SHORTEST: Limits = Limits {
+    initial_trial: Nanos::from_secs(1),
+    final_trial: Nanos::from_millis(1_500),
+    width_max: 0.15,
+    sentinel_trial: Nanos::from_secs(1),
+    confirm_trial: Nanos::from_secs(3),
+    confirmations: 1,
+    safe_trials: 1,
+    rest: Nanos::from_millis(300),
+    rest_max: Nanos::from_secs(1),
+    budget: BUDGET_MIN,
+    trials_max: 60,
+    tail_ops: 1.0,
+    tail_span_max: Nanos::from_secs(2),
+    deadline_span_max: Nanos::from_secs(2),
+};
+
+impl Limits {
+    /// The figures of a search that takes `budget` of trial and rest time: those of the most thorough mode
+    /// that it suffices for.
+    pub fn within(budget: Nanos) -> Self {
+        let modes = Mode::ALL.iter().rev().map(|mode| mode.limits());
+        if let Some(limits) = modes.into_iter().find(|limits| limits.budget <= budget) {
+            return Self { budget, ..*limits };
+        }
+        // Between the shortest search and a quick one.
+        let share = |least: Nanos, most: Nanos, at: Nanos| {
+            (at.since(least).as_secs_f64() / most.since(least).as_secs_f64()).clamp(0.0, 1.0)
+        };
+        let at = share(SHORTEST.budget, QUICK.budget, budget);
+        let between = |less: f64, more: f64| less + at * (more - less);
+        let tenths = |less: Nanos, more: Nanos| {
+            let span_s = between(less.as_secs_f64(), more.as_secs_f64());
+            Nanos::from_secs_f64((span_s * 10.0).round() / 10.0)
+        };
+        Self {
+            initial_trial: tenths(SHORTEST.initial_trial, QUICK.initial_trial),
+            final_trial: tenths(SHORTEST.final_trial, QUICK.final_trial),
+            width_max: between(SHORTEST.width_max, QUICK.width_max),
+            sentinel_trial: tenths(SHORTEST.sentinel_trial, QUICK.sentinel_trial),
+            confirm_trial: tenths(SHORTEST.confirm_trial, QUICK.confirm_trial),
+            safe_trials: between(1.0, QUICK.safe_trials.into()).round() as u32,
+            rest: tenths(SHORTEST.rest, QUICK.rest),
+            rest_max: tenths(SHORTEST.rest_max, QUICK.rest_max),
+            budget,
+            tail_ops: between(SHORTEST.tail_ops, QUICK.tail_ops),
+            tail_span_max: tenths(SHORTEST.tail_span_max, QUICK.tail_span_max),
+            deadline_span_max: tenths(SHORTEST.deadline_span_max, QUICK.deadline_span_max),
+            ..QUICK
+        }
+    }
+}
+
 impl From<Mode> for search::Mode {
     fn from(mode: Mode) -> Self {
         match mode {
@@ -222,6 +279,17 @@ impl SearchSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_budget_has_the_figures_of_the_mode_that_it_suffices_for() {
+        let of = |seconds| Limits::within(Nanos::from_secs(seconds));
+        assert_eq!(of(215), QUICK);
+        assert_eq!(of(300), Limits { budget: Nanos::from_secs(300), ..QUICK });
+        assert_eq!(of(1_500), STANDARD);
+        assert_eq!(of(30), SHORTEST);
+        let minute = of(60);
+        assert!(minute.confirm_trial > SHORTEST.confirm_trial && minute.width_max < 0.15);
+    }
 
     #[test]
     fn modes_round_trip_and_unknown_ones_are_refused() {

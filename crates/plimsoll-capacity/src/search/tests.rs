@@ -101,6 +101,34 @@ fn a_sharp_knee_is_found_in_every_mode() {
 }
 
 #[test]
+fn an_answer_can_be_asked_for_after_every_trial() {
+    let mut search = RateSearch::new(SearchSettings::new(Mode::Quick), Slo::default());
+    let mut world = knee(700.0);
+    let mut answers = Vec::new();
+    let found = loop {
+        match search.next_step() {
+            Step::Done(tipping) => break tipping,
+            Step::Trial(request) => {
+                search.handle_result(answer(request, world(&request)));
+                let so_far = search.answer();
+                assert_eq!(so_far.trials, request.number);
+                answers.push((request.phase, so_far));
+            }
+        }
+    };
+    let (_, first) = &answers[0];
+    assert_eq!(first.outcome, Outcome::Undecided { why: Unsettled::OneBound });
+    let narrowed = answers.iter().rev().find(|(phase, _)| *phase == Phase::Narrow);
+    let lacking = Outcome::Undecided { why: Unsettled::NotConfirmed { good: 0, bad: 0 } };
+    assert_eq!(narrowed.map(|(_, so_far)| &so_far.outcome), Some(&lacking));
+    let confirmed = answers.iter().find(|(phase, _)| *phase == Phase::Confirm).expect("confirmed");
+    assert_eq!(confirmed.1.outcome, Outcome::Regular);
+    assert!(confirmed.1.confirmed.is_some() && confirmed.1.confirmations.good == 1);
+    assert_eq!(answers.last().map(|(_, so_far)| so_far), Some(&found));
+    assert_eq!(search.answer(), found);
+}
+
+#[test]
 fn two_searches_use_the_same_loads() {
     let loads = |at| {
         let trials = run(SearchSettings::new(Mode::Quick), knee(at)).trials;

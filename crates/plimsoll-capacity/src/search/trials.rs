@@ -10,7 +10,7 @@ use super::rare::{Bad, Pooled, bad_of, misses_rare_goals_alone};
 use super::seen::Seen;
 
 /// A server that carries more than this share of the load may be able to carry all of it, too late.
-const SATURATED: f64 = 0.98;
+pub(super) const SATURATED: f64 = 0.98;
 
 /// Loads below this share of a bound are far below it: what is missed there does not depend on the load.
 pub(super) const FAR_BELOW: f64 = 0.9;
@@ -65,6 +65,9 @@ pub(crate) struct Trial {
     pub(crate) at_s: f64,
     /// How long it took, seconds.
     pub(crate) window_s: f64,
+    /// Its number, and how long it was to take.
+    pub(crate) number: u32,
+    pub(crate) planned: Nanos,
     /// Late, failed and unsent over scheduled operations, 0 to 1.
     pub(crate) loss_ratio: f64,
     /// Good answers, operations per second, where the trial was long enough to tell.
@@ -79,13 +82,15 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
-    /// A valid trial that was `pooled` with the others at its load, with its middle at `at_s`.
+    /// A valid trial that was `pooled` with the others at its load, with its middle at `at_s`. Each verdict of
+    /// one as `long` as a confirmation is one.
     pub(super) fn of(
         measurement: &TrialMeasurement,
         judgement: &Judgement,
         slo: &Slo,
         pooled: Pooled,
         at_s: f64,
+        long: Nanos,
     ) -> Self {
         let carried = measurement.carried_per_s();
         let is_long = measurement.window >= CARRIED_WINDOW_MIN;
@@ -94,6 +99,8 @@ impl Trial {
             good: pooled == Pooled::Met,
             at_s,
             window_s: seconds(measurement.window),
+            number: measurement.request.number,
+            planned: measurement.request.duration,
             loss_ratio: judgement.loss_ratio,
             carried: Some(carried).filter(|carried| is_long && *carried > 0.0),
             bad: bad_of(slo, measurement),
@@ -101,10 +108,20 @@ impl Trial {
             rarely_missed: misses_rare_goals_alone(judgement),
             role: match pooled {
                 Pooled::Untold => Role::Untold,
-                Pooled::Met | Pooled::Missed => Role::of(measurement.request.phase),
+                Pooled::Met | Pooled::Missed => {
+                    let role = Role::of(measurement.request.phase);
+                    let is_long = role == Role::Verdict && measurement.request.duration >= long;
+                    if is_long { Role::Confirmation } else { role }
+                }
             },
             seen: Seen::of(measurement, carried),
         }
+    }
+
+    /// The same trial at `times` the load.
+    pub(crate) fn scaled(&self, times: f64) -> Self {
+        let carried = self.carried.map(|carried| carried * times);
+        Self { load: self.load * times, carried, ..*self }
     }
 
     /// What the server carried when it could not carry all.
@@ -177,6 +194,8 @@ mod tests {
             good,
             at_s,
             window_s: 3.0,
+            number: 1,
+            planned: Nanos::from_secs(3),
             loss_ratio: 0.5,
             carried: Some(1_000.0),
             bad: Bad::default(),

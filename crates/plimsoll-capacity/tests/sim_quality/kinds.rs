@@ -8,8 +8,8 @@ use plimsoll_model::{Nanos, Rate};
 use plimsoll_capacity::{Context, Mode, judge};
 use plimsoll_model::slo::{Goal, Slo};
 use testkit::{
-    Anomalies, Bimodal, Fluid, Generator, HiddenTimer, Jitter, Leak, Metastable, Overload, Pauses,
-    Rival, Service, Stalls, Sut, WarmUp, World,
+    Anomalies, Bimodal, Course, Fluid, Generator, HiddenTimer, HostSpeed, Jitter, Leak, Metastable,
+    Overload, Pauses, Rival, Service, Stalls, Sut, WarmUp, World,
 };
 
 use crate::methods::Sut as Simulated;
@@ -20,7 +20,7 @@ pub(crate) const CAPACITY_PER_S: f64 = 5_000.0;
 /// A server with what is true of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Kind {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) sut: Sut,
     pub(crate) anomalies: Anomalies,
     pub(crate) truth: Truth,
@@ -51,15 +51,24 @@ pub(crate) enum Truth {
     /// What half of the trials of a search meet, found by bisection: its trials are longer than
     /// those that close in and shorter than the confirmations.
     HalfOfTrials,
+    /// What half of the runs of [`RUN`] meet, found by bisection.
+    HalfOfRuns,
+    /// This share of the capacity: that of a regime which most runs of [`RUN`] meet with.
+    Slow(f64),
+    /// The capacity at any speed of the host that occurred for [`RUN`] of the search.
+    AnyRegime,
 }
 
-fn plain() -> Sut {
+/// As long as a load that a user makes: a confirmation of quick mode.
+pub(crate) const RUN: Nanos = Nanos::from_secs(15);
+
+pub(crate) fn plain() -> Sut {
     Sut::with_capacity(CAPACITY_PER_S)
 }
 
-fn kind(name: &'static str, sut: Sut) -> Kind {
+pub(crate) fn kind(name: impl Into<String>, sut: Sut) -> Kind {
     Kind {
-        name,
+        name: name.into(),
         sut,
         anomalies: Anomalies::default(),
         truth: Truth::Capacity,
@@ -269,25 +278,55 @@ impl Kind {
         world.deadline = self.deadline;
         world.observed = self.is_observed;
         // Its clock does not begin with the search.
-        world.idle(Nanos::from_millis(seed % 60_000));
+        let begin = Nanos::from_millis(seed % 60_000);
+        // In the first half.
+        let share = 0.15 + 0.4 * Rng::with_seed(seed ^ 0x51A1).f64();
+        let at_s = begin.as_secs_f64() + usual.as_secs_f64() * share;
         if let Some(left) = self.rival {
-            // It comes in the first half and stays for a third.
-            let from = world.age().as_secs_f64()
-                + usual.as_secs_f64() * (0.15 + 0.4 * Rng::with_seed(seed ^ 0x51A1).f64());
-            let to = from + usual.as_secs_f64() / 3.0;
-            let at = Nanos::from_secs_f64;
-            world.anomalies.rival = Some(Rival { from: at(from), to: at(to), left });
+            // It comes then and stays for a third.
+            let to_s = at_s + usual.as_secs_f64() / 3.0;
+            let (from, to) = (Nanos::from_secs_f64(at_s), Nanos::from_secs_f64(to_s));
+            world.anomalies.rival = Some(Rival { from, to, every: Nanos::MAX, left });
         }
+        if let Some(HostSpeed { course: Course::Step { at, .. }, .. }) = &mut world.anomalies.speed
+        {
+            *at = Nanos::from_secs_f64(at_s + 0.15 * usual.as_secs_f64());
+        }
+        world.idle(begin);
         Simulated::Fluid(Box::new(world))
     }
 
-    /// The true capacity, requests per second; `after` is the world when the search was over.
-    pub(crate) fn true_per_s(&self, after: &Simulated, long_run: f64) -> f64 {
+    /// The true capacities, requests per second, of which an interval has to hold one; `begin` is the
+    /// age of the server when the search began, `after` the world when it was over.
+    pub(crate) fn true_per_s(&self, begin: Nanos, after: &Simulated, long_run: f64) -> Vec<f64> {
         match (self.truth, after) {
-            (Truth::CapacityAtEnd, Simulated::Fluid(fluid)) => fluid.capacity_now(),
-            (Truth::LongTrial | Truth::HalfOfTrials, _) => long_run,
-            (Truth::Capacity | Truth::CapacityAtEnd, _) => self.capacity_per_s,
+            (Truth::CapacityAtEnd, Simulated::Fluid(fluid)) => vec![fluid.capacity_now()],
+            (Truth::AnyRegime, Simulated::Fluid(fluid)) => self.regimes(begin, fluid),
+            (Truth::LongTrial | Truth::HalfOfTrials | Truth::HalfOfRuns, _) => vec![long_run],
+            (Truth::Slow(share), _) => vec![share * self.capacity_per_s],
+            (Truth::Capacity | Truth::CapacityAtEnd | Truth::AnyRegime, _) => {
+                vec![self.capacity_per_s]
+            }
         }
+    }
+
+    /// The capacity at each speed that the host had for [`RUN`] since `begin`; in a search too short for
+    /// that, at each speed.
+    fn regimes(&self, begin: Nanos, after: &Fluid) -> Vec<f64> {
+        let Some(speed) = self.anomalies.speed else { return vec![self.capacity_per_s] };
+        let stretches = after.host_speeds(begin, after.age());
+        let mut speeds: Vec<f64> = stretches.iter().map(|(speed, _)| *speed).collect();
+        speeds.sort_by(f64::total_cmp);
+        speeds.dedup();
+        let lasted_s = |of: f64| {
+            let each = stretches.iter().filter(|(speed, _)| *speed == of);
+            each.map(|(_, span)| span.as_secs_f64()).sum::<f64>()
+        };
+        let is_long = |of: &f64| lasted_s(*of) >= RUN.as_secs_f64();
+        if speeds.iter().any(is_long) {
+            speeds.retain(is_long);
+        }
+        speeds.into_iter().map(|host| self.capacity_per_s * speed.capacity_share(host)).collect()
     }
 
     /// See [`Truth`]; the capacity where the truth is not found by bisection.
@@ -298,7 +337,10 @@ impl Kind {
         let (trials, seconds) = match self.truth {
             Truth::LongTrial => (1, 5_000),
             Truth::HalfOfTrials => (41, usual_s as u64),
-            Truth::Capacity | Truth::CapacityAtEnd => return self.capacity_per_s,
+            Truth::HalfOfRuns => (401, RUN.as_secs_f64() as u64),
+            Truth::Capacity | Truth::CapacityAtEnd | Truth::Slow(_) | Truth::AnyRegime => {
+                return self.capacity_per_s;
+            }
         };
         let quiet = Self { sut: self.sut.noise(0.0), ..self.clone() };
         let meets = |per_s: f64| {

@@ -5,6 +5,7 @@ mod faults;
 mod kinds;
 mod methods;
 mod score;
+mod speeds;
 mod table;
 mod trace;
 
@@ -15,7 +16,7 @@ use plimsoll_model::trial::{Phase, Recovery, TrialRequest, Verdict};
 use testkit::Generator;
 
 use faults::fault_score;
-use kinds::{CAPACITY_PER_S, Kind};
+use kinds::{CAPACITY_PER_S, Kind, Truth};
 use methods::{Method, Sut, plimsoll, usual};
 use score::{Score, quantile, score};
 use table::Alarms;
@@ -93,6 +94,16 @@ fn a_safe_load_is_met_by_nine_loads_of_ten_in_random_arrivals() {
 }
 
 #[test]
+fn on_a_host_that_is_often_slow_half_of_the_runs_meet_little_more_than_its_slow_capacity() {
+    for kind in speeds::hosts().into_iter().filter(|kind| !kind.is_observed) {
+        let Truth::Slow(share) = kind.truth else { continue };
+        let of_runs = Kind { truth: Truth::HalfOfRuns, ..kind.clone() }.long_run_per_s(Mode::Quick);
+        let over = of_runs / (share * CAPACITY_PER_S) - 1.0;
+        assert!((0.0..0.03).contains(&over), "{}: {over}", kind.name);
+    }
+}
+
+#[test]
 fn a_generator_that_is_the_limit_is_never_taken_for_the_server() {
     for fault in kinds::generators() {
         let score = fault_score(&fault, STANDARD, 0..SEEDS);
@@ -137,7 +148,7 @@ fn assert_few_alarms(kind: &Kind, score: &Score) {
 #[test]
 fn fewer_than_one_trial_of_a_server_far_away_in_a_hundred_is_a_false_alarm() {
     let far = Kind {
-        name: "hard cap, 20 ms away",
+        name: "hard cap, 20 ms away".to_owned(),
         sut: testkit::Sut {
             base: Nanos::from_millis(20),
             ..testkit::Sut::with_capacity(CAPACITY_PER_S)
@@ -184,13 +195,23 @@ fn tables() {
         |name, usual| asked(name).map_or(usual, |text| text.parse().expect("a whole number"));
     let first = number("SIMULATE_FIRST", 0);
     let seeds = first..first + number("SIMULATE_SEEDS", 1_000);
+    let budgets = first..first + number("SIMULATE_BUDGET_SEEDS", 1_000);
     let standard = first..first + number("SIMULATE_STANDARD_SEEDS", 1_000);
     let only = asked("SIMULATE_ONLY").unwrap_or_default();
-    let kinds: Vec<Kind> =
-        kinds::servers().into_iter().filter(|kind| kind.name.contains(&only)).collect();
+    let is_asked = |name: &str| only.split('|').any(|word| name.contains(word));
+    let named = |kinds: Vec<Kind>| -> Vec<Kind> {
+        kinds.into_iter().filter(|kind| is_asked(&kind.name)).collect()
+    };
+    let (kinds, hosts) = (named(kinds::servers()), named(speeds::hosts()));
     let mut alarms = Alarms::default();
     if !seeds.is_empty() {
         println!("<!-- quick -->\n{}<!-- end -->", table::quick(&kinds, &seeds, &mut alarms));
+        println!("<!-- hosts -->\n{}<!-- end -->", table::quick(&hosts, &seeds, &mut alarms));
+    }
+    if !budgets.is_empty() {
+        let all = [&kinds[..], &hosts[..]].concat();
+        let text = table::budgets(&all, &budgets, &mut alarms);
+        println!("<!-- budgets -->\n{text}<!-- end -->");
     }
     if !standard.is_empty() {
         let text = table::standard(&kinds, &standard, &mut alarms);
@@ -205,7 +226,7 @@ fn tables() {
         return;
     }
     let mut scores = Vec::new();
-    for fault in kinds::generators().into_iter().filter(|fault| fault.name.contains(&only)) {
+    for fault in kinds::generators().into_iter().filter(|fault| is_asked(fault.name)) {
         for method in [STANDARD, Method::Bisection(Mode::Standard)] {
             scores.push(fault_score(&fault, method, standard.clone()));
         }

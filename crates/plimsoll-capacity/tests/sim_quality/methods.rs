@@ -29,6 +29,14 @@ impl Sut {
         }
     }
 
+    /// How long the server has lived; a server that is followed operation by operation does not age.
+    pub(crate) fn age(&self) -> Nanos {
+        match self {
+            Self::Fluid(fluid) => fluid.age(),
+            Self::World(_) => Nanos::ZERO,
+        }
+    }
+
     pub(crate) fn idle(&mut self, span: Nanos) {
         if let Self::Fluid(fluid) = self {
             fluid.idle(span);
@@ -55,6 +63,18 @@ pub(crate) struct Found {
 }
 
 impl Found {
+    /// Lower and upper end, where an interval is stated with a confidence: a method without verdicts
+    /// states every interval so.
+    pub(crate) fn interval(&self) -> Option<(f64, f64)> {
+        let is_sure = self.tipping.as_ref().is_none_or(|tipping| tipping.confidence.is_some());
+        self.lower.zip(self.upper).filter(|_| is_sure)
+    }
+
+    /// The safe load; only ours states one.
+    pub(crate) fn safe(&self) -> Option<Rate> {
+        self.tipping.as_ref().and_then(|tipping| tipping.safe)
+    }
+
     /// Whether the search says that the server, and nothing else, set the upper bound.
     pub(crate) fn blames_the_server(&self) -> bool {
         match &self.tipping {
@@ -70,6 +90,8 @@ impl Found {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
     Plimsoll(Mode),
+    /// Ours in quick mode, with another budget of trial and rest time.
+    Within(Nanos),
     /// Doubling until the first miss, then halving to the mode's width; each load once.
     Bisection(Mode),
     /// Doubling until the first miss, then equal steps from the last load that passed, until one
@@ -96,12 +118,13 @@ impl Method {
     pub(crate) fn mode(self) -> Mode {
         match self {
             Self::Plimsoll(mode) | Self::Bisection(mode) | Self::Staircase(mode, _) => mode,
+            Self::Within(_) => Mode::Quick,
         }
     }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Plimsoll(_) => "plimsoll",
+            Self::Plimsoll(_) | Self::Within(_) => "plimsoll",
             Self::Bisection(_) => "bisection",
             Self::Staircase(..) => "staircase",
         }
@@ -110,6 +133,10 @@ impl Method {
     pub(crate) fn search(self, world: &mut Sut, seed: u64, slo: &Slo) -> Found {
         match self {
             Self::Plimsoll(mode) => plimsoll(world, mode, seed, slo, &mut |_| ()),
+            Self::Within(budget) => {
+                let settings = SearchSettings { budget, ..SearchSettings::new(Mode::Quick) };
+                searched(world, settings, seed, slo, &mut |_| ())
+            }
             Self::Bisection(mode) => by_hand(world, mode, seed, slo, None),
             Self::Staircase(mode, trials) => by_hand(world, mode, seed, slo, Some(trials)),
         }
@@ -124,8 +151,18 @@ pub(crate) fn plimsoll(
     slo: &Slo,
     see: &mut dyn FnMut(&TrialRecord),
 ) -> Found {
+    searched(world, SearchSettings::new(mode), seed, slo, see)
+}
+
+fn searched(
+    world: &mut Sut,
+    settings: SearchSettings,
+    seed: u64,
+    slo: &Slo,
+    see: &mut dyn FnMut(&TrialRecord),
+) -> Found {
     let lowest = Rate::per_second(lowest_of(seed)).expect("finite");
-    let settings = SearchSettings { lowest, ..SearchSettings::new(mode) };
+    let settings = SearchSettings { lowest, ..settings };
     let mut search = RateSearch::new(settings, slo.clone());
     let (mut trials, mut spent) = (0, Nanos::ZERO);
     loop {

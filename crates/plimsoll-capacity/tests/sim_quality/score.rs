@@ -6,11 +6,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::available_parallelism;
 
-use plimsoll_model::Nanos;
-use plimsoll_model::trial::Outcome;
+use fastrand::Rng;
 
-use crate::kinds::Kind;
-use crate::methods::{Found, Method, usual};
+use plimsoll_capacity::{Context, judge};
+use plimsoll_model::slo::Slo;
+use plimsoll_model::trial::{Outcome, Phase, TrialRequest, Verdict};
+use plimsoll_model::{Nanos, Rate};
+
+use crate::kinds::{Kind, RUN};
+use crate::methods::{Found, Method, Sut, usual};
 
 /// The figures of a table's row.
 #[derive(Clone, Debug, Default)]
@@ -33,10 +37,27 @@ pub(crate) struct Score {
     pub(crate) widths: Vec<f64>,
     /// How far a lower bound lay above the truth at most, relative.
     pub(crate) over_max: f64,
+    /// A load that met the SLO is stated, with a confidence or without.
+    pub(crate) bounded: usize,
+    /// Both bounds are stated, with a confidence or without, and differ by a factor of
+    /// [`BRACKET`] at most.
+    pub(crate) bracketed: usize,
+    /// A safe load is stated.
+    pub(crate) safe: usize,
+    /// For each safe load where further runs were made: the share of them that meet the SLO. Sorted.
+    pub(crate) safe_met: Vec<f64>,
 }
 
+/// What 30 s of a search have to reach.
+const BRACKET: f64 = 1.5;
+/// Further runs at a safe load, within [`FURTHER`] of the server's life.
+const FURTHER_RUNS: u32 = 20;
+const FURTHER: Nanos = Nanos::from_secs(600);
+/// A safe load that fewer runs meet promises too much: it stands for nine runs of ten.
+const SAFE_MET_MIN: f64 = 0.8;
+
 impl Score {
-    pub(crate) fn add(&mut self, found: &Found, truth: f64) {
+    pub(crate) fn add(&mut self, found: &Found, truths: &[f64], safe_met: Option<f64>) {
         self.searches += 1;
         self.trials.push(found.trials);
         self.spent.push(found.spent);
@@ -45,13 +66,26 @@ impl Score {
             self.unstable += usize::from(matches!(tipping.outcome, Outcome::Unstable { .. }));
             self.undecided += usize::from(matches!(tipping.outcome, Outcome::Undecided { .. }));
         }
-        let (Some(lower), Some(upper)) = (found.lower, found.upper) else { return };
+        self.bounded += usize::from(found.lower.is_some());
+        let bracket = found.lower.zip(found.upper);
+        self.bracketed += usize::from(bracket.is_some_and(|(a, b)| b / a <= BRACKET));
+        self.safe += usize::from(found.safe().is_some());
+        self.safe_met.extend(safe_met);
+        let Some((lower, upper)) = found.interval() else { return };
         self.stated += 1;
         let width = upper / lower;
-        self.wrong += usize::from(!(lower / width..=upper * width).contains(&truth));
+        let holds = |factor: f64| {
+            let ends = lower / factor..=upper * factor;
+            truths.iter().any(|truth| ends.contains(truth))
+        };
+        self.wrong += usize::from(!holds(width));
+        self.contained += usize::from(holds(1.0));
+        let middle = (lower * upper).sqrt();
+        let off = |truth: &f64| (middle / truth - 1.0).abs();
+        let nearest = truths.iter().copied().min_by(|a, b| off(a).total_cmp(&off(b)));
+        let truth = nearest.unwrap_or(f64::NAN);
         self.over_max = self.over_max.max(lower / truth - 1.0);
-        self.contained += usize::from((lower..=upper).contains(&truth));
-        self.errors.push(((lower * upper).sqrt() / truth - 1.0).abs());
+        self.errors.push(off(&truth));
         self.widths.push(width - 1.0);
     }
 
@@ -60,11 +94,21 @@ impl Score {
         self.spent.sort_unstable();
         self.errors.sort_by(f64::total_cmp);
         self.widths.sort_by(f64::total_cmp);
+        self.safe_met.sort_by(f64::total_cmp);
     }
 
     /// Of the intervals that were stated.
     pub(crate) fn contained_percent(&self) -> f64 {
         100.0 * self.contained as f64 / self.stated.max(1) as f64
+    }
+
+    /// Of the safe loads that were stated: the mean share of further runs that meet the SLO, and how
+    /// many loads too few of them meet, in percent.
+    pub(crate) fn safe_percent(&self) -> Option<(f64, f64)> {
+        let count = self.safe_met.len() as f64;
+        let too_few = self.safe_met.iter().filter(|share| **share < SAFE_MET_MIN).count() as f64;
+        let mean = self.safe_met.iter().sum::<f64>() / count;
+        (count > 0.0).then(|| (100.0 * mean, 100.0 * too_few / count))
     }
 
     /// Of all searches.
@@ -110,13 +154,33 @@ pub(crate) fn score(kind: &Kind, method: Method, seeds: Range<u64>) -> Score {
     let found = each_seed(seeds, |seed| {
         let seeded = seed.wrapping_mul(0x2545_F491_4F6C_DD1D) ^ 0x51A1;
         let mut world = kind.world(seeded, usual(method.mode()));
+        let begin = world.age();
         let found = method.search(&mut world, seed, &kind.slo());
-        let truth = kind.true_per_s(&world, long_run);
-        (found, truth)
+        let truths = kind.true_per_s(begin, &world, long_run);
+        // To follow further runs operation by operation would take longer than the searches.
+        let safe = found.safe().filter(|_| !kind.is_random);
+        let safe_met = safe.map(|rate| share_met(&mut world, rate, &kind.slo(), seed));
+        (found, truths, safe_met)
     });
-    for (found, truth) in &found {
-        score.add(found, *truth);
+    for (found, truths, safe_met) in &found {
+        score.add(found, truths, *safe_met);
     }
     score.sort();
     score
+}
+
+/// The share of runs at `rate`, with random arrivals and at random instants of the server's further life,
+/// that meet `slo`.
+fn share_met(world: &mut Sut, rate: Rate, slo: &Slo, seed: u64) -> f64 {
+    let mut rng = Rng::with_seed(seed ^ 0x5AFE);
+    let pause_s = FURTHER.as_secs_f64() / f64::from(FURTHER_RUNS) - RUN.as_secs_f64();
+    let good = (0..FURTHER_RUNS).filter(|_| {
+        world.idle(Nanos::from_secs_f64(2.0 * pause_s * rng.f64()));
+        let request = TrialRequest { number: 1, phase: Phase::Safe, rate, duration: RUN, split: 1 };
+        let trial = world.run(request, None);
+        let verdict = judge(&trial, slo, &Context::default()).verdict;
+        world.recycle(trial.tally);
+        verdict == Verdict::Good
+    });
+    good.count() as f64 / f64::from(FURTHER_RUNS)
 }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use plimsoll_capacity::Mode;
+use plimsoll_model::Nanos;
 
 use crate::faults::FaultScore;
 use crate::kinds::Kind;
@@ -14,18 +15,28 @@ fn row(text: &mut String, kind: &str, method: &str, score: &Score) {
     let percent = |value: f64| format!("{:.1} %", 100.0 * value);
     let _ = writeln!(
         text,
-        "| {kind} | {method} | {} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {} | {:.0} s | {} | {} |",
+        "| {kind} | {method} | {} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {} | {:.0} s | {} | {} | {:.1} | {} |",
         score.searches,
         score.percent(score.stated),
         score.contained_percent(),
         score.percent(score.wrong),
         score.percent(score.unstable),
         score.percent(score.undecided),
+        score.percent(score.bounded),
         quantile(&score.trials, 0.5),
         quantile(&score.spent, 0.5).as_secs_f64(),
         percent(quantile(&score.errors, 0.5)),
         percent(quantile(&score.widths, 0.5)),
+        score.percent(score.safe),
+        safe_runs(score),
     );
+}
+
+/// How the further runs at safe loads went, in two cells.
+fn safe_runs(score: &Score) -> String {
+    score
+        .safe_percent()
+        .map_or_else(|| "– | –".to_owned(), |(met, too_few)| format!("{met:.1} | {too_few:.1}"))
 }
 
 /// How often a generator without faults was blamed.
@@ -43,15 +54,51 @@ impl Alarms {
 }
 
 const HEAD: &str = "| server | search | searches | states an interval % | of those, holds the truth % | wrong % \
-                    | unstable % | undecided % | median trials | median time | median error | median width |\n\
-                    |---|---|---|---|---|---|---|---|---|---|---|---|\n";
+                    | unstable % | undecided % | a load that met the SLO % | median trials | median time | median error \
+                    | median width | safe load % | runs at it that meet the SLO % | safe loads that fewer than 80 % meet % |\n\
+                    |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+
+/// Budgets of trial and rest time, seconds.
+const BUDGETS_S: [u64; 3] = [30, 60, 210];
+
+/// Every kind of server by our search with small and usual budgets.
+pub(crate) fn budgets(kinds: &[Kind], seeds: &Range<u64>, alarms: &mut Alarms) -> String {
+    let mut text = String::from(
+        "| server | budget | searches | states an interval % | of those, holds the truth % | wrong % \
+         | bounds within a factor of 1.5 % | a load that met the SLO % | safe load % \
+         | runs at it that meet the SLO % | safe loads that fewer than 80 % meet % | median width |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for kind in kinds {
+        for (index, budget_s) in BUDGETS_S.into_iter().enumerate() {
+            let method = Method::Within(Nanos::from_secs(budget_s));
+            let score = score(kind, method, seeds.clone());
+            alarms.add(&score);
+            let _ = writeln!(
+                text,
+                "| {} | {budget_s} s | {} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {} | {:.1} % |",
+                if index == 0 { &*kind.name } else { "" },
+                score.searches,
+                score.percent(score.stated),
+                score.contained_percent(),
+                score.percent(score.wrong),
+                score.percent(score.bracketed),
+                score.percent(score.bounded),
+                score.percent(score.safe),
+                safe_runs(&score),
+                100.0 * quantile(&score.widths, 0.5),
+            );
+        }
+    }
+    text
+}
 
 /// Every kind of server by our search in quick mode.
 pub(crate) fn quick(kinds: &[Kind], seeds: &Range<u64>, alarms: &mut Alarms) -> String {
     let mut text = String::from(HEAD);
     for kind in kinds {
         let score = score(kind, Method::Plimsoll(Mode::Quick), seeds.clone());
-        row(&mut text, kind.name, "quick", &score);
+        row(&mut text, &kind.name, "quick", &score);
         alarms.add(&score);
     }
     text
@@ -63,7 +110,7 @@ pub(crate) fn standard(kinds: &[Kind], seeds: &Range<u64>, alarms: &mut Alarms) 
     let mut text = String::from(HEAD);
     for kind in kinds {
         let ours = score(kind, Method::Plimsoll(Mode::Standard), seeds.clone());
-        row(&mut text, kind.name, "standard", &ours);
+        row(&mut text, &kind.name, "standard", &ours);
         alarms.add(&ours);
         let staircase = Method::Staircase(Mode::Standard, quantile(&ours.trials, 0.5));
         for method in [Method::Bisection(Mode::Standard), staircase] {

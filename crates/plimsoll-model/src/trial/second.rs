@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::Nanos;
 use crate::observation::SutCpu;
 
-/// What one whole second of a trial's window showed.
+/// What one second of a trial's window showed; the last one may be cut short by its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TrialSecond {

@@ -4,9 +4,8 @@
 use plimsoll_model::trial::{Confirmations, Outcome, Phase, TrialMeasurement, Unsettled};
 use plimsoll_model::{Nanos, Rate};
 
-use super::super::answer::Known;
+use super::super::answer::{Known, Landmarks, Stated};
 use super::super::fit::Fit;
-use super::super::likelihood::Posterior;
 use super::super::open::open_goal;
 use super::super::rare::Pooled;
 use super::super::safe::next_load;
@@ -40,15 +39,6 @@ impl Policy {
         let (Some(lower), Some(_)) = (fit.lower, fit.upper) else {
             return Want::Finish(Outcome::Undecided { why: self.why_unbounded(known, fit) });
         };
-        if let Some(why) = known.unsteady() {
-            // Whatever is measured now holds for one level only; perhaps the other one returns.
-            let length = limits.sentinel_trial;
-            let anchor = self.place_anchor(known, fit);
-            return match anchor.filter(|_| self.affords(known, length)) {
-                Some(anchor) => Want::Trial(Phase::Sentinel, anchor, length),
-                None => Want::Finish(Outcome::Unstable { why }),
-            };
-        }
         if known.evidence.fell(self.expanded_s).is_some() && !self.is_retested {
             // A burst that the server grants once, or a server that has become slower?
             self.is_retested = true;
@@ -60,7 +50,7 @@ impl Policy {
         if let Some(want) = self.plan_far_below(known, lower) {
             return want;
         }
-        let target = self.confirmed_load(known, &fit.posterior, lower);
+        let target = self.confirmed_load(known, fit, lower);
         let seen = known.confirmations_at(target);
         if is_confirmed(&seen) && seen.good >= limits.confirmations {
             return self.plan_longer(known, fit, target);
@@ -73,16 +63,22 @@ impl Policy {
     }
 
     /// How far the search has come, for an answer before its end.
-    pub(in super::super) fn reached(&self, known: &Known<'_>) -> Outcome {
-        if self.landmarks().stated.is_some() {
-            return Outcome::Regular;
+    pub(in super::super) fn reached(&self, known: &Known<'_>) -> (Outcome, Landmarks) {
+        let plan = self.landmarks();
+        if plan.stated.is_some() {
+            return (Outcome::Regular, plan);
         }
         let bounds = known.fit.and_then(|fit| Some((fit, fit.lower?, fit.upper?)));
         let Some((fit, lower, _)) = bounds else {
-            return Outcome::Undecided { why: Unsettled::OneBound };
+            return (Outcome::Undecided { why: Unsettled::OneBound }, plan);
         };
-        let seen = known.confirmations_at(self.confirmed_load(known, &fit.posterior, lower));
-        if is_confirmed(&seen) { Outcome::Regular } else { not_confirmed(&seen) }
+        let confirmed = self.confirmed_load(known, fit, lower);
+        let seen = known.confirmations_at(confirmed);
+        if !is_confirmed(&seen) {
+            return (not_confirmed(&seen), plan);
+        }
+        let stated = Some(Stated { low: lower, confirmed, recovery: None });
+        (Outcome::Regular, Landmarks { stated, ..plan })
     }
 
     /// It may have been accidents: some more trials there tell.
@@ -144,7 +140,7 @@ impl Policy {
         {
             return None;
         }
-        let load = next_load(&known.current(), &fit.posterior)?;
+        let load = next_load(fit, length)?;
         let load = self.grid.step(load, 0).max(self.lowest());
         Some(Want::Trial(Phase::Safe, load, length))
     }
@@ -189,10 +185,11 @@ impl Policy {
     }
 
     /// The highest load of the grid that most trials meet, at most `lower`.
-    fn confirmed_load(&self, known: &Known<'_>, posterior: &Posterior, lower: f64) -> f64 {
+    fn confirmed_load(&self, known: &Known<'_>, fit: &Fit, lower: f64) -> f64 {
         let lowest = self.lowest();
+        let runs = fit.speeds.mixture(None, known.task.limits.confirm_trial);
         let mut load = lower;
-        while load > lowest && posterior.exceeds(load.ln()) < CONFIRMED_SHARE {
+        while load > lowest && fit.posterior.exceeds(load.ln(), &runs) < CONFIRMED_SHARE {
             load = self.grid.step(load, -1).max(lowest);
         }
         // A load just below that was confirmed already does as well.

@@ -10,7 +10,6 @@ use plimsoll_model::{Nanos, Rate};
 use super::super::answer::Known;
 use super::super::fit::Fit;
 use super::super::levels::reading;
-use super::super::likelihood::Posterior;
 use super::super::settings::HIGHEST_PER_S;
 use super::{CEILING_CELLS, OVERLOAD, OVERSHOOT_MAX, Policy, Unsettled, Want};
 
@@ -95,12 +94,17 @@ impl Policy {
         }
         let goal = limits.width_max.max(WIDTH_SPREADS * fit.posterior.spread());
         let goal = goal + 2.0 * fit.blur;
-        let (information, next) = self.most_telling(known, &fit.posterior);
+        let (information, next) = self.most_telling(known, fit);
         let is_narrow = fit.width() <= goal + 1e-9 || information < INFORMATION_MIN;
         let next = if is_narrow { self.unmeasured_end(known, fit) } else { Some(next) };
         let Some(next) = next else { return self.plan_confirm(known, fit) };
         let (length, want) = narrow(self, next);
-        if !self.affords(known, length + self.reserve(known, fit)) {
+        let reserve = self.reserve(known, fit);
+        let long = length.max(limits.confirm_trial);
+        if fit.speeds.misses(length) && self.affords(known, long + reserve) {
+            return Want::Trial(Phase::Narrow, next, long);
+        }
+        if !self.affords(known, length + reserve) {
             return self.plan_confirm(known, fit);
         }
         want
@@ -175,7 +179,9 @@ impl Policy {
     }
 
     /// What a verdict at the load that tells most would say, bits, and that load.
-    fn most_telling(&self, known: &Known<'_>, posterior: &Posterior) -> (f64, f64) {
+    fn most_telling(&self, known: &Known<'_>, fit: &Fit) -> (f64, f64) {
+        let posterior = &fit.posterior;
+        let mixture = fit.speeds.mixture(None, known.task.limits.final_trial);
         let (lowest, highest) = (self.lowest(), self.highest(known));
         let mut best = (f64::NEG_INFINITY, lowest);
         let mut last = 0.0;
@@ -185,7 +191,7 @@ impl Policy {
                 continue;
             }
             last = load;
-            let told = posterior.information(load.ln());
+            let told = posterior.information(load.ln(), &mixture);
             if told > best.0 {
                 best = (told, load);
             }
@@ -209,9 +215,10 @@ impl Policy {
     /// The load of the next overload: the one of those before if it still is one.
     pub(super) fn place_anchor(&mut self, known: &Known<'_>, fit: &Fit) -> Option<f64> {
         let upper = fit.upper.unwrap_or_else(|| self.grid.ceil(fit.posterior.quantile(0.95).exp()));
-        let fits =
-            |anchor: &f64| ANCHOR_OVER.contains(&(anchor / upper)) || self.sentinel.is_wanted;
-        let anchor = self.sentinel.anchor.filter(fits).unwrap_or(OVERLOAD * upper);
+        // An overload also where the server is fast.
+        let most = upper * (-fit.speeds.below_median()).exp();
+        let fits = |anchor: &f64| ANCHOR_OVER.contains(&(anchor / most)) || self.sentinel.is_wanted;
+        let anchor = self.sentinel.anchor.filter(fits).unwrap_or(OVERLOAD * most);
         let ceiling = self.ceiling.as_ref().map_or(f64::INFINITY, |(ceiling, _)| *ceiling);
         if anchor > self.overload_max(known).min(ceiling) {
             return None;

@@ -1,0 +1,83 @@
+//! The simulated servers on hosts whose speed changes, each with and without witnesses.
+
+use plimsoll_model::Nanos;
+
+use testkit::{Anomalies, Course, HostSpeed, Leak, Rival, recorded};
+
+use crate::kinds::{Kind, Truth, kind, plain};
+
+/// Mean seconds of the slow stretches and of the others.
+const DWELLS: [(u64, u64); 6] = [(2, 2), (2, 8), (8, 8), (30, 30), (120, 120), (300, 300)];
+/// Where the other stretches are no longer than this in the mean, most runs of 15 s meet with a slow one.
+const OFTEN_S: u64 = 8;
+
+fn on_host(name: &str, course: Course, felt: f64, truth: Truth) -> Kind {
+    let anomalies = Anomalies { speed: Some(HostSpeed { course, felt }), ..Anomalies::default() };
+    Kind { anomalies, truth, is_steady: false, ..kind(name, plain()) }
+}
+
+fn two_speeds(slow: f64, felt: f64, (slow_s, fast_s): (u64, u64)) -> Kind {
+    let course = Course::TwoSpeeds {
+        slow,
+        slow_mean: Nanos::from_secs(slow_s),
+        fast_mean: Nanos::from_secs(fast_s),
+    };
+    let truth = if fast_s <= OFTEN_S { Truth::Slow(slow.powf(felt)) } else { Truth::AnyRegime };
+    let slower = 100.0 * (1.0 - slow);
+    let name = format!("two speeds, {slower:.0} % slower for {slow_s} s of {}", slow_s + fast_s);
+    on_host(&name, course, felt, truth)
+}
+
+fn witnessed(kind: Kind) -> Kind {
+    Kind { name: format!("{}, witness", kind.name), is_observed: true, ..kind }
+}
+
+/// Every kind of host.
+pub(crate) fn hosts() -> Vec<Kind> {
+    let mut kinds = Vec::new();
+    for slow in [0.84, 0.7] {
+        kinds.extend(DWELLS.map(|dwell| two_speeds(slow, 1.0, dwell)));
+    }
+    for (name, series) in [("calm", recorded::CALM), ("rough", recorded::ROUGH)] {
+        let name = format!("recorded speed, {name}");
+        kinds.push(on_host(&name, Course::Recorded(series), 1.0, Truth::HalfOfRuns));
+    }
+    for (name, to) in [("20 % slower", 0.8), ("20 % faster", 1.2)] {
+        // When is drawn for each search.
+        let course = Course::Step { at: Nanos::ZERO, to };
+        kinds.push(on_host(&format!("once {name} for good"), course, 1.0, Truth::AnyRegime));
+    }
+    let rival = Some(Rival {
+        from: Nanos::ZERO,
+        to: Nanos::from_secs(10),
+        every: Nanos::from_secs(30),
+        left: 0.5,
+    });
+    kinds.push(Kind {
+        anomalies: Anomalies { rival, ..Anomalies::default() },
+        truth: Truth::Slow(0.5),
+        is_steady: false,
+        ..kind("a neighbour takes half for 10 s of 30", plain())
+    });
+    let leak = Some(Leak { per_minute: 0.01, per_million: 0.0 });
+    let drift = Kind {
+        anomalies: Anomalies { leak, ..Anomalies::default() },
+        truth: Truth::CapacityAtEnd,
+        is_steady: false,
+        ..kind("drift of -1 % a minute", plain())
+    };
+    let half_felt = Kind {
+        name: "two speeds, 30 % slower for 8 s of 16, half of it felt".to_owned(),
+        ..two_speeds(0.7, 0.5, (8, 8))
+    };
+    let mut costly = two_speeds(0.84, 1.0, (8, 8));
+    costly.name += ", answers cost 40 % more when idle";
+    costly.anomalies.idle_cost = 0.4;
+    let mut all = Vec::new();
+    for kind in kinds {
+        all.extend([kind.clone(), witnessed(kind)]);
+    }
+    // Without witnesses these are like other kinds.
+    all.extend([drift, half_felt, costly].map(witnessed));
+    all
+}
