@@ -407,7 +407,6 @@ pub struct FindSummary {
 
 /// How long the lower bound met the SLO.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "see Summary")]
 pub struct MetSummary {
     /// Trials at the load, all of which met it.
     pub trials: u32,

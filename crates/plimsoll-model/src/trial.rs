@@ -479,6 +479,11 @@ impl SloFound {
 }
 
 impl TippingPoint {
+    /// `true` if a load is known to meet the SLO or to miss it.
+    pub const fn has_bounds(&self) -> bool {
+        self.lower.is_some() || self.upper.is_some()
+    }
+
     /// Relative width `upper / lower - 1`.
     pub fn width(&self) -> Option<f64> {
         match (self.lower, self.upper) {

@@ -22,7 +22,9 @@ function startLiveControls() {
 function showLiveState(text) {
   const node = document.getElementById('live-state');
   const behind = live.waiting.filter((patch) => patch.kind === 'second').length;
-  node.textContent = text ?? (live.isPaused ? `paused, ${behind} s behind` : 'running');
+  const answer = state.views[0]?.answer;
+  const running = answer ? `running; ${answer}` : 'running';
+  node.textContent = text ?? (live.isPaused ? `paused, ${behind} s behind` : running);
 }
 
 async function fetchView() {
@@ -52,7 +54,7 @@ async function startLive() {
   live.timer = setInterval(redrawLive, isCalm ? 5000 : 1000);
 }
 
-const PATCHES = ['second', 'host', 'trial', 'step', 'note', 'end'];
+const PATCHES = ['second', 'host', 'trial', 'step', 'note', 'answer', 'end'];
 
 function listen() {
   const source = new EventSource(`events?after=${state.views[0].seq ?? 0}`);
@@ -75,6 +77,7 @@ function onPatch(event) {
   for (const waiting of live.waiting.splice(0)) applyPatch(state.views[0], waiting);
   applyPatch(state.views[0], patch);
   live.isDirty = true;
+  if (patch.kind === 'answer') showLiveState();
   if (patch.kind === 'trial') sayTrial(patch.trial ?? patch);
   if (patch.kind === 'end') finishLive();
 }

@@ -147,7 +147,7 @@ impl State {
                 self.started_at = None;
                 Some(render_trial_line(record))
             }
-            Event::Answer(answer) => Some(render_answer_line(answer)),
+            Event::Answer(answer) => answer.has_bounds().then(|| render_answer_line(answer)),
             Event::BlockStarted(block) => {
                 self.block = Some(*block);
                 None

@@ -19,6 +19,9 @@ pub(crate) fn reason(why: &Unsettled) -> String {
         Unsettled::NotOffered { near } => {
             format!("the interval ends near {near}, a load that this search may not offer")
         }
+        Unsettled::NotConfirmed { good: 0, bad: 0 } => {
+            "no longer trial was made at the lower bound".to_owned()
+        }
         Unsettled::NotConfirmed { good, bad } => format!(
             "only {good} of {} at the lower bound met the SLO",
             counted((good + bad).into(), "longer trial")

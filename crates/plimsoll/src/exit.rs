@@ -10,7 +10,7 @@ pub(crate) const DONE: u8 = 0;
 pub(crate) const CANNOT_RUN: u8 = 1;
 /// Bad usage: a flag, target file or combination of them. Nothing was started.
 pub(crate) const USAGE: u8 = 2;
-/// Unstable or undecided: the search claims no interval.
+/// Unstable or undecided: the search claims no interval, and found no load that met the SLO throughout.
 pub(crate) const UNSETTLED: u8 = 97;
 /// INVALID: the generator, not the SUT, was the limit.
 pub(crate) const INVALID: u8 = 98;

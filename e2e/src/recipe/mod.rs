@@ -272,7 +272,8 @@ impl Recipe {
         let first = text(0, "/cause");
         let is_named = !["", "unknown"].contains(&first);
         if !is_named {
-            let is_open = ["unstable", "undecided"].iter().any(|end| seen.outcome.starts_with(end));
+            let is_open =
+                ["unstable", "undecided", "bounds"].iter().any(|end| seen.outcome.starts_with(end));
             return match self.expected {
                 _ if is_open => Answer::NoInterval,
                 Expected::Unknown => Answer::Right,

@@ -119,7 +119,7 @@ fn searches_of_one_laboratory_agree_or_say_that_it_is_not_steady() {
         let summary = finished.summary(if is_unstable { 97 } else { 0 });
         assert!(summary.number("seconds") < SECONDS_MAX, "{summary:?}");
         if is_unstable {
-            assert_ne!(summary.text("find.outcome.unstable.why"), "");
+            assert_ne!(summary.text("find.outcome.unstable.why.reason"), "");
             return None;
         }
         Some(bounds(&summary))

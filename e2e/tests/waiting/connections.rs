@@ -178,7 +178,8 @@ fn an_interrupted_search_reports_its_levels() {
     let summary = summary_of(&finished, 130);
     assert_eq!(summary.at("partial"), &Value::Bool(true));
     assert!(summary.number("find.lower") >= 100.0, "{summary:?}");
-    assert!(finished.stdout.starts_with("PARTIAL"), "{}", finished.stdout);
+    assert!(finished.stdout.starts_with("Stopped: "), "{}", finished.stdout);
+    assert!(finished.stdout.contains("\nPARTIAL"), "{}", finished.stdout);
 }
 
 #[test]

@@ -273,7 +273,8 @@ fn gates_end_with_their_exit_codes() {
     let main = made("main", json!("regular"), 1_000.0, 950.0);
     let alike = made("alike", json!("regular"), 1_010.0, 960.0);
     let worse = made("worse", json!("regular"), 700.0, 650.0);
-    let unsettled = made("unsettled", json!({"unstable": {"why": "it drifts"}}), 700.0, 650.0);
+    let unsettled =
+        made("unsettled", json!({"unstable": {"why": {"reason": "one-bound"}}}), 700.0, 650.0);
     let baseline = ["--baseline", main.to_str().expect("text")];
     let gate = |run: &Path, fail_if: &[&str]| report(run, &[&baseline[..], fail_if].concat());
     let both = ["--fail-if", "safe<-5%,tipping-point<-3%"];

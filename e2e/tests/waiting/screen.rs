@@ -114,6 +114,26 @@ fn a_hold_shows_its_connections_and_where_its_page_is() {
 }
 
 #[test]
+fn s_ends_a_search_with_the_answer_so_far() {
+    let serve = Serve::plain();
+    let terminal = Terminal::start();
+    let url = serve.url();
+    terminal.enter(&format!(
+        "stty -g > before; $PLIMSOLL find rate {url} --budget 5m --out run > report; echo \"ended $?\"; \
+         stty -g > after; head -1 report; touch over"
+    ));
+    terminal.wait_for("s stop with the answer so far");
+    terminal.wait_for("good at 100/s");
+    terminal.press("s");
+    assert_restored(&terminal, 130);
+    assert!(
+        terminal.file("report").starts_with("Stopped: at least "),
+        "{}",
+        terminal.file("report")
+    );
+}
+
+#[test]
 fn a_signal_leaves_the_screen() {
     let serve = Serve::plain();
     for (signal, code) in [("TERM", 143), ("INT", 130), ("HUP", 143)] {

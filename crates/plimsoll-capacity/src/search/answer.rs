@@ -207,8 +207,8 @@ pub(super) fn answer(
     let spread = fit.map(|fit| fit.posterior.spread());
     TippingPoint {
         safe_missing: None,
-            met: observed.map(|observed| observed.met),
-            regimes: fit.filter(|_| is_interval).map(regimes).unwrap_or_default(),
+        met: observed.map(|observed| observed.met),
+        regimes: fit.filter(|_| is_interval).map(regimes).unwrap_or_default(),
         outlook: None,
         lower,
         upper,

@@ -64,7 +64,8 @@ impl RunMetrics {
             }
             Event::Interval(interval) => self.add(interval),
             Event::TrialEnded(record) => self.end_trial(record),
-            Event::Answer(found) | Event::SearchEnded(found) => self.answer(found),
+            Event::Answer(answer) if !answer.has_bounds() => {}
+            Event::Answer(answer) | Event::SearchEnded(answer) => self.answer(answer),
             _ => {}
         }
     }

@@ -284,8 +284,11 @@ mod tests {
             said(&raised),
             format!("{begin}measured +99.0 %: between 790/s and 806/s; 148 s")
         );
-        raised.outcome = Some(Outcome::Undecided { why: Unsettled::OneBound });
-        assert_eq!(said(&raised), format!("{begin}no tipping point: time; 148 s"));
+        raised.outcome = Some(Outcome::Undecided { why: Unsettled::Trials { most: 60 } });
+        assert_eq!(
+            said(&raised),
+            format!("{begin}no tipping point: the limit of 60 trials was reached; 148 s")
+        );
         raised.why = Some("HAProxy: value out of range".to_owned());
         assert_eq!(said(&raised), "not while the server runs: HAProxy: value out of range");
     }

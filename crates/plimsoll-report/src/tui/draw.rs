@@ -13,7 +13,7 @@ use super::chart;
 use super::look::{Look, Panel};
 use super::scene::{Scene, around, beside, bold, dim, draw_help, draw_small, is_small, titled};
 use super::state::{Host, Quantiles, Second, State};
-use crate::terminal::layout::{bars, bytes, clean, cpu_percent, ms};
+use crate::terminal::layout::{bars, bytes, clean, cpu_percent, ms, wrap};
 
 /// From so many columns last second and whole load stand side by side.
 const WIDE_TABLE_FROM: u16 = 76;
@@ -22,12 +22,15 @@ const WHOLE_TABLE_FROM: u16 = 24;
 /// Rows of the panel at least, its title included.
 const PANEL_ROWS_MIN: u16 = 4;
 
+/// Rows of the answer so far, at most.
+const ANSWER_ROWS_MAX: usize = 3;
+
 /// How long the answer to a key stands in the place of the keys.
 const SAID_FOR: Nanos = Nanos::from_secs(4);
 
 /// What the keys do.
 const HELP: &[&str] = &[
-    "q, Ctrl-C   stop sending, wait for open answers, report; once more ends at once",
+    "q, s, Ctrl-C stop sending, wait for open answers, report; once more ends at once",
     "Q           end at once, without a report",
     "p           hold: pause the opening of connections; once more goes on",
     "Tab, arrows next panel: connections, trials, latency, errors, hosts, notes",
@@ -135,7 +138,13 @@ fn top(state: &State, look: &Look, elapsed: Nanos, area: Rect) -> Vec<Line<'stat
     if let Some(holding) = &state.holding {
         lines.push(Line::from(holding.line(elapsed)));
     }
-    if state.is_search {
+    if let Some(answer) = &state.answer {
+        let answer = wrap(answer, area.width.into()).into_iter().take(ANSWER_ROWS_MAX);
+        lines.extend(answer.map(|line| Line::from(bold(line))));
+        let now = state.trial.as_ref().map(|trial| format!("now at {}", trial.rate));
+        let rest: Vec<String> = now.into_iter().chain(left(state, elapsed)).collect();
+        lines.push(Line::from(rest.join("  ")));
+    } else if state.is_search {
         lines.push(search(state, elapsed, area.width));
     } else {
         lines.extend(left(state, elapsed).map(Line::from));
@@ -280,6 +289,11 @@ fn keys(state: &State, elapsed: Nanos) -> Line<'static> {
     }
     if state.stopping {
         return Line::from(bold("stopping: open operations end first; q again ends at once"));
+    }
+    if state.is_search && state.holding.is_none() {
+        return Line::from(dim(
+            "s stop with the answer so far  Q end now  Tab panel  u/l chart  ? keys",
+        ));
     }
     Line::from(dim("q stop and report  Q end now  Tab panel  u/l chart  ? keys"))
 }

@@ -65,7 +65,7 @@ impl Look {
             }
             let had_help = std::mem::take(&mut self.help);
             match key {
-                b'q' => wishes.push(Wish::Stop),
+                b'q' | b's' => wishes.push(Wish::Stop),
                 b'Q' => wishes.push(Wish::StopNow),
                 b'p' => wishes.push(Wish::Pause),
                 b'\t' => self.panel = self.panel.wrapping_add(1),

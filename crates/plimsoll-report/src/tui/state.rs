@@ -220,7 +220,9 @@ impl Tracker {
                 self.state.is_search = true;
             }
             Event::TrialEnded(record) => self.handle_trial(record),
-            Event::Answer(answer) => self.state.answer = Some(render_answer_line(answer)),
+            Event::Answer(answer) => {
+                self.state.answer = answer.has_bounds().then(|| render_answer_line(answer));
+            }
             Event::BlockStarted(block) => self.state.block = Some(*block),
             Event::Fault(what) => push(&mut self.state.notes, clean(&crate::fault_line(what))),
             Event::Note(text) => push(&mut self.state.notes, clean(text)),

@@ -19,6 +19,7 @@ use super::seconds::{HeatColumn, Second, Stretch, is_whole};
 use super::spectrum::Spectrum;
 use super::{Happened, Head, Level, Patch, SCHEMA, TrialRow, View};
 use crate::terminal::TrialsAtLoad;
+use crate::terminal::render_answer_line;
 
 /// Columns of a document; of a longer run that goes on, the newest are shown.
 const COLUMNS_MAX: usize = 3_600;
@@ -65,6 +66,7 @@ pub struct ViewBuilder {
     plateaus: Vec<Plateau>,
     events: Vec<Happened>,
     notes: Vec<String>,
+    answer: Option<String>,
     phase: Option<Phase>,
     ceiling: Option<Rate>,
     summary: Option<Summary>,
@@ -97,6 +99,7 @@ impl ViewBuilder {
             plateaus: Vec::new(),
             events: Vec::new(),
             notes: Vec::new(),
+            answer: None,
             phase: None,
             ceiling: None,
             summary: None,
@@ -132,8 +135,13 @@ impl ViewBuilder {
             Event::HoldStep(step) => self.asked = step.aim().or(self.asked),
             Event::Fault(what) => patches.push(self.note(&crate::fault_line(what))),
             Event::Note(text) => patches.push(self.note(text)),
-            Event::Answer(_)
-            | Event::SearchEnded(_)
+            Event::Answer(answer) if !answer.has_bounds() => {}
+            Event::Answer(answer) => {
+                let text = render_answer_line(answer);
+                self.answer = Some(text.clone());
+                patches.push(Patch::Answer { text });
+            }
+            Event::SearchEnded(_)
             | Event::Draining { .. }
             | Event::Rows(_)
             | Event::BlockStarted(_)
@@ -224,6 +232,7 @@ impl ViewBuilder {
             plateaus: self.levels(),
             events: self.events.clone(),
             notes: self.notes.clone(),
+            answer: self.answer.clone(),
             ceiling_per_s: self.ceiling.and_then(|rate| short(rate.get())),
         }
     }

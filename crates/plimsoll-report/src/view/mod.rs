@@ -71,6 +71,9 @@ pub struct View {
     pub notes: Vec<String>,
     /// Rate that the generator reaches alone, operations per second, where it was measured.
     pub ceiling_per_s: Option<f64>,
+    /// The answer of a search that runs, in one line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
 }
 
 /// What was run.
@@ -130,6 +133,11 @@ pub enum Patch {
     Step(Happened),
     /// The same, and one more of `notes`.
     Note(Happened),
+    /// The answer of a search after its last trial.
+    Answer {
+        /// One line.
+        text: String,
+    },
     /// The run is over.
     End {
         /// What was found.
@@ -138,7 +146,7 @@ pub enum Patch {
 }
 
 impl Patch {
-    /// `second`, `host`, `trial`, `step`, `note`, `end`.
+    /// `second`, `host`, `trial`, `step`, `note`, `answer`, `end`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Second(_) => "second",
@@ -146,6 +154,7 @@ impl Patch {
             Self::Trial(_) => "trial",
             Self::Step(_) => "step",
             Self::Note(_) => "note",
+            Self::Answer { .. } => "answer",
             Self::End { .. } => "end",
         }
     }

@@ -254,7 +254,9 @@ fn find(
 
 fn settings(experiment: &ConnectionsExperiment) -> ConnectionSettings {
     let ConnectionsExperiment { job, our_limit, .. } = experiment;
-    let limits = ConnectionLimits { soak: job.soak, ..*ConnectionLimits::of(job.search.mode) };
+    let of_mode = ConnectionLimits::of(job.search.mode);
+    let budget = job.search.budget.unwrap_or(of_mode.budget);
+    let limits = ConnectionLimits { soak: job.soak, budget, ..*of_mode };
     let highest = grouped(job.highest);
     let asked = if job.highest_given { "--max" } else { "the default of this mode; see --max" };
     let cap_reason = match our_limit {

@@ -113,8 +113,7 @@ impl Experiment for RateExperiment {
     }
 
     fn budget(&self) -> Option<Budget> {
-        let further = self.job.search.further.len();
-        Some(Budget::Trials(GoalSearch::budget(&settings(&self.job), further)))
+        Some(Budget::Trials(self.budget_of_trials()))
     }
 
     fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
@@ -123,6 +122,7 @@ impl Experiment for RateExperiment {
             session.note(note.clone());
         }
         session.note(tipping::objective(search));
+        session.note(tipping::budget(search, self.budget_of_trials()));
         // Before the probe: a machine that is busy with this would disturb it.
         let is_slow = search.max.is_some_and(|max| max.get() <= REFERENCE_FROM_PER_S);
         let reference = std::mem::take(&mut self.reference);
@@ -153,6 +153,11 @@ impl Experiment for RateExperiment {
 }
 
 impl RateExperiment {
+    /// The most trial and rest time.
+    fn budget_of_trials(&self) -> Nanos {
+        GoalSearch::budget(&settings(&self.job), self.job.search.further.len())
+    }
+
     /// Searches again with the confirmed limit of `finding` raised, where the running server's can be.
     fn raise_limit(
         &self,
@@ -245,7 +250,7 @@ fn find(
     let reference = alone.and_then(|alone| times(alone, most));
     let mut settings = SearchSettings { reference, ..settings(job) };
     if pass == Pass::Again && job.search.mode == Mode::Quick {
-        settings.budget = QUICK_AGAIN;
+        settings.budget = settings.budget.min(QUICK_AGAIN);
     }
     let SearchJob { slo, further, .. } = &job.search;
     let mut search = GoalSearch::new(&settings, slo.clone(), further.clone());
@@ -313,6 +318,7 @@ fn find(
         let record = search.handle_result(measurement);
         if pass == Pass::First {
             session.emit(&Event::TrialEnded(Box::new(record.clone())));
+            session.emit(&Event::Answer(Box::new(search.answer())));
         }
         path.add(&record);
         apply(pool.add(&record));
@@ -363,8 +369,16 @@ fn settings(job: &RateJob) -> SearchSettings {
         cap: job.search.max,
         cap_reason: job.search.cap_reason.clone().unwrap_or(defaults.cap_reason),
         confidence: job.search.confidence,
+        budget: job.search.budget(),
+        trials_max: trials_max(&job.search, defaults.trials_max),
         ..defaults
     }
+}
+
+/// The trials of a search: in a longer budget than that of the mode there is room for more.
+fn trials_max(search: &SearchJob, usual: u32) -> u32 {
+    let times = search.budget().as_secs_f64() / search.mode.limits().budget.as_secs_f64();
+    (f64::from(usual) * times.max(1.0)).ceil() as u32
 }
 
 /// The pool of the first trial.
@@ -447,7 +461,8 @@ fn measure_usage(
         _ => return Ok(()),
     };
     for rate in loads.into_iter().filter(|_| session.is_archived()) {
-        let is_late = job.search.mode == Mode::Quick && session.elapsed() >= QUICK_ENDS;
+        let is_quick = job.search.mode == Mode::Quick && job.search.budget.is_none();
+        let is_late = is_quick && session.elapsed() >= QUICK_ENDS;
         if is_late || session.is_interrupted() || session.server_end().is_some() {
             break;
         }

@@ -5,6 +5,7 @@ use plimsoll_model::trial::{Check, Outcome, Phase, TippingPoint, TrialRecord, Ve
 use plimsoll_model::{Nanos, Rate};
 use plimsoll_report::archive::SearchHead;
 use plimsoll_report::terminal::trial_at_lower_bound;
+use plimsoll_report::time_text::rounded;
 
 use crate::plan::search::SearchJob;
 
@@ -14,6 +15,15 @@ pub(super) fn objective(search: &SearchJob) -> String {
     let further: String = search.further.iter().map(|slo| format!("; {slo}")).collect();
     let each = if further.is_empty() { "" } else { ": an interval for each" };
     format!("SLO {}{further}{each}{default}", search.slo)
+}
+
+/// `budget 3 m 30 s of trials and rests (--mode quick; change it with --budget)`.
+pub(super) fn budget(search: &SearchJob, budget: Nanos) -> String {
+    let why = match search.budget {
+        Some(_) => String::new(),
+        None => format!(" (--mode {}; change it with --budget)", search.mode),
+    };
+    format!("budget {} of trials and rests{why}", rounded(budget))
 }
 
 /// The search as archives describe it.

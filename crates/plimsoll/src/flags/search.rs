@@ -8,7 +8,7 @@ use plimsoll_model::{Nanos, Rate};
 use super::shared::{ClientFlags, HandshakeFlags, PoolFlags, ResumeFlags};
 use super::values::{
     ArrivalsFlag, ModeFlag, confidence, connections, positive_duration, positive_rate, repeats,
-    seed,
+    search_budget, seed,
 };
 
 /// A search for the highest rate of requests.
@@ -108,10 +108,15 @@ pub(crate) struct SearchFlags {
     #[arg(long, value_name = "DURATION", value_parser = positive_duration)]
     pub(crate) deadline: Option<Nanos>,
 
-    /// How thorough: quick (a rate in less than 4 minutes), standard (25) or strict (90) [default:
+    /// A budget by name: quick (a rate in less than 4 minutes), standard (25) or strict (90) [default:
     /// standard for find, quick for lab]
     #[arg(long, value_name = "MODE", hide_possible_values = true)]
     pub(crate) mode: Option<ModeFlag>,
+
+    /// Time for all trials and the rests between them, 30s to 24h, in place of that of the mode; the
+    /// search states the best answer that it allows
+    #[arg(long, value_name = "DURATION", value_parser = search_budget)]
+    pub(crate) budget: Option<Nanos>,
 
     /// How long to wait for the server's idle and request timeouts before the search; 0 skips this
     /// [default: 150s; 0 with --mode quick]

@@ -276,6 +276,18 @@ pub(crate) fn positive_duration(text: &str) -> Result<Nanos, ParseError> {
     }
 }
 
+/// The shortest budget of a search.
+const SEARCH_BUDGET_MIN: Nanos = Nanos::from_secs(30);
+/// The longest.
+pub(crate) const SEARCH_BUDGET_MAX: Nanos = Nanos::from_secs(86_400);
+
+/// The budget of a search: 30 s to 24 h.
+pub(crate) fn search_budget(text: &str) -> Result<Nanos, ParseError> {
+    let fits = |budget: &Nanos| (SEARCH_BUDGET_MIN..=SEARCH_BUDGET_MAX).contains(budget);
+    let budget = parse_duration(text).ok().filter(fits);
+    budget.ok_or_else(|| refuse(text, "a duration from 30s to 24h, such as 60s or 10m"))
+}
+
 /// A rate above 0.
 pub(crate) fn positive_rate(text: &str) -> Result<Rate, ParseError> {
     match parse_rate(text) {

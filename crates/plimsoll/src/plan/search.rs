@@ -9,6 +9,8 @@ use plimsoll_model::slo::{Goal, Slo};
 use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
 
+use plimsoll_report::time_text::rounded;
+
 use super::load::{LoadJob, Parts, assemble};
 use super::{Destination, Inputs, mqtt, pacing};
 use crate::exit::Stop;
@@ -16,7 +18,7 @@ use crate::flags::search::{
     ArrivalsFlags, HandshakesFlags, RangeFlags, RateFlags, SearchFlags, SearchLoadFlags,
 };
 use crate::flags::shared::{OutputFlags, PoolFlags};
-use crate::flags::values::ModeFlag;
+use crate::flags::values::{ModeFlag, SEARCH_BUDGET_MAX};
 
 /// Default of --probe-timeouts: above 120 s, the longest timeout that is common.
 const PROBE_DEFAULT: Nanos = Nanos::from_secs(150);
@@ -36,8 +38,10 @@ pub(crate) struct SearchJob {
     pub(crate) further: Vec<Slo>,
     /// Whether the user named it; otherwise it is printed.
     pub(crate) slo_given: bool,
-    /// How exact.
+    /// The lengths of its trials, and its budget unless `budget` is another one.
     pub(crate) mode: Mode,
+    /// Trial and rest time that the user gave.
+    pub(crate) budget: Option<Nanos>,
     /// Lowest rate to try.
     pub(crate) min: Option<Rate>,
     /// Highest rate to try; above `min`.
@@ -57,6 +61,11 @@ pub(crate) struct SearchJob {
 }
 
 impl SearchJob {
+    /// Trial and rest time of a search for a rate.
+    pub(crate) fn budget(&self) -> Nanos {
+        self.budget.unwrap_or(self.mode.limits().budget)
+    }
+
     /// The first load.
     pub(crate) fn lowest(&self) -> Rate {
         self.min.or_else(|| Rate::per_second(LOWEST_PER_S)).unwrap_or_default()
@@ -194,7 +203,8 @@ pub(super) fn search(
     to: &Destination,
 ) -> Result<SearchJob, Stop> {
     let default = if to.is_laboratory() { Mode::Quick } else { Mode::Standard };
-    let mode = flags.mode.map_or(default, mode);
+    let named = flags.mode.map(mode);
+    let mode = named.or(flags.budget.map(mode_within)).unwrap_or(default);
     let further = flags.slo.get(1..).unwrap_or_default().to_vec();
     let slo = objective(flags)?;
     several(axis, &slo, &further)?;
@@ -217,6 +227,7 @@ pub(super) fn search(
         further,
         slo_given: !flags.slo.is_empty() || flags.deadline.is_some(),
         mode,
+        budget: flags.budget,
         min: None,
         max: None,
         cap_reason: None,
@@ -259,29 +270,29 @@ const SETTLED_BY: f64 = 2.0;
 /// Goals that allow a larger share are settled by trials of the usual length.
 const USUAL_RATIO: f64 = 0.005;
 
-/// Whether the mode has time for as many operations as the goals need. Refuses what cannot be had at
+/// Whether the budget has time for as many operations as the goals need. Refuses what cannot be had at
 /// the highest rate; of goals on few operations a line how long they take.
 fn time_for_goals(job: &SearchJob) -> Result<Option<String>, Stop> {
     let all = || std::iter::once(&job.slo).chain(&job.further);
     let Some(slo) = all().max_by_key(|slo| operations_needed(slo)) else { return Ok(None) };
     let needed = operations_needed(slo);
     let span = |rate: Rate| Nanos::from_secs_f64(SETTLED_BY * needed as f64 / rate.get());
-    let budget = |mode: Mode| mode.limits().budget;
-    let fits = |rate: Rate| Mode::ALL.iter().find(|mode| span(rate) <= budget(**mode));
-    let mode = job.mode;
-    if let Some(max) = job.max.filter(|max| span(*max) > budget(mode)) {
-        let fix = match fits(max) {
-            Some(longer) => format!("give --mode {longer}, or a goal on more operations"),
-            None => "give a goal on more operations, such as p99 or errors<1%".to_owned(),
+    let budget = job.budget();
+    if let Some(max) = job.max.filter(|max| span(*max) > budget) {
+        let fix = match span(max) <= SEARCH_BUDGET_MAX {
+            true => format!(
+                "give --budget {}, or a goal on more operations such as errors<1%",
+                budget_flag(span(max))
+            ),
+            false => "give a goal on more operations, such as p99 or errors<1%".to_owned(),
         };
         return Err(Stop::usage(
             format_args!(
-                "--slo {slo} needs {} operations that meet it: a search of about {} at --max {}, and \
-                 --mode {mode} has {}",
+                "--slo {slo} needs {} operations that meet it: a search of about {} at --max {max}, and \
+                 this one has {}",
                 grouped(needed),
-                span(max),
-                max,
-                budget(mode)
+                rounded(span(max)),
+                rounded(budget)
             ),
             fix,
         ));
@@ -291,15 +302,32 @@ fn time_for_goals(job: &SearchJob) -> Result<Option<String>, Stop> {
         return Ok(None);
     }
     let at = job.max.unwrap_or_else(|| job.lowest());
-    let from = SETTLED_BY * needed as f64 / budget(mode).as_secs_f64();
+    let from = SETTLED_BY * needed as f64 / budget.as_secs_f64();
+    let longer = match span(at) {
+        span if span > budget && span <= SEARCH_BUDGET_MAX => {
+            format!("; for less give --budget {}", budget_flag(span))
+        }
+        _ => String::new(),
+    };
     Ok(Some(format!(
         "{slo} needs {} operations that meet it: about {} of searching at {at}; this search has {}, \
-         which is enough from {} on",
+         which is enough from {} on{longer}",
         grouped(needed),
-        span(at),
-        budget(mode),
+        rounded(span(at)),
+        rounded(budget),
         Rate::per_second(from).unwrap_or_default()
     )))
+}
+
+/// A duration as `--budget` takes it, in whole minutes, rounded up.
+fn budget_flag(span: Nanos) -> String {
+    format!("{}m", (span.as_secs_f64() / 60.0).ceil())
+}
+
+/// The mode with the longest trials of those whose budget is at most `budget`.
+fn mode_within(budget: Nanos) -> Mode {
+    let fits = |mode: &&Mode| mode.limits().budget <= budget;
+    Mode::ALL.iter().rev().find(fits).copied().unwrap_or(Mode::Quick)
 }
 
 /// How long the timeout probe waits; the default depends on the mode.

@@ -363,11 +363,13 @@ fn searches() {
     let notes = |slo: &str| find(&["--slo", slo, "--mode", "quick"]).search.notes;
     assert_eq!(
         notes("p99.9<50ms"),
-        [
-            "p99.9<50ms needs 3,000 operations that meet it: about 60.0 s of searching at 100/s; this \
-          search has 215 s, which is enough from 27.9/s on"
-        ]
+        ["p99.9<50ms needs 3,000 operations that meet it: about 60 s of searching at 100/s; this \
+          search has 3 m 35 s, which is enough from 27.9/s on"]
     );
+    let asked = find(&["--slo", "p99.9<50ms", "--budget", "30s"]).search;
+    assert_eq!((asked.mode, asked.budget()), (Mode::Quick, Nanos::from_secs(30)));
+    assert!(asked.notes[0].ends_with("from 200/s on; for less give --budget 1m"), "{asked:?}");
+    assert_eq!(find(&["--budget", "25m"]).search.mode, Mode::Standard);
     assert!(notes("p99<50ms,errors<1%").is_empty() && find(&[]).search.notes.is_empty());
     // A quick search does not wait for timers by default.
     for (flags, seconds) in [

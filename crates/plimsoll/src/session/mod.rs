@@ -400,7 +400,7 @@ pub(crate) struct Observed {
     /// CPU of the server's busiest thread, 0 to 1, where it could be seen.
     pub(crate) sut_busiest_thread: Option<f64>,
     pub(crate) observations: Observations,
-    /// The whole seconds of the window.
+    /// The seconds of the window.
     pub(crate) seconds: Vec<TrialSecond>,
 }
 

@@ -82,7 +82,7 @@ impl Bounds {
             }
             (Some(lower), None) => format!("at least {lower}, which {met}"),
             (None, Some(upper)) => format!("below {upper}, which missed the SLO"),
-            (None, None) => "no load has met the SLO or missed it".to_owned(),
+            (None, None) => "no bounds yet".to_owned(),
         }
     }
 
@@ -171,7 +171,7 @@ mod tests {
         let low = TippingPoint { upper: None, ..unsure.clone() };
         assert!(render_answer_line(&low).contains("at least 18,200/s, which met"));
         let none = TippingPoint { lower: None, upper: None, ..unsure };
-        let expected = "so far: no load has met the SLO or missed it";
+        let expected = "so far: no bounds yet";
         assert_eq!(render_answer_line(&none), expected);
     }
 

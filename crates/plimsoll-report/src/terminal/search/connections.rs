@@ -110,8 +110,8 @@ pub(super) fn headline(summary: &Summary, find: &FindSummary) -> (Tone, &'static
         ),
         Outcome::Unfinished { why } => (
             Tone::Warn,
-            "Tipping point not found:",
-            format!("{between} so far; the search ended early ({}).", clean(why)),
+            "Stopped:",
+            format!("{between} so far; the search stopped early ({}).", clean(why)),
         ),
         Outcome::Bounds { why } | Outcome::Unstable { why } | Outcome::Undecided { why } => {
             (Tone::Warn, "Tipping point not found:", format!("{between} so far; {}.", reason(why)))

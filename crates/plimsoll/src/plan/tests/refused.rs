@@ -324,27 +324,36 @@ fn bad_searches_laboratories_and_servers() {
         ),
         (
             vec!["find", "rate", URL, "--slo", "p99.99<50ms", "--max", "100", "--mode", "quick"],
-            "--slo p99.99<50ms needs 30,000 operations that meet it: a search of about 600 s at --max \
-             100/s, and --mode quick has 215 s; give --mode standard, or a goal on more operations",
+            "--slo p99.99<50ms needs 30,000 operations that meet it: a search of about 10 m at --max \
+             100/s, and this one has 3 m 35 s; give --budget 10m, or a goal on more operations such as \
+             errors<1%",
         ),
         (
             vec!["find", "rate", URL, "--slo", "errors<0.001%", "--max", "50", "--mode", "strict"],
-            "--slo errors<0.001% needs 300,000 operations that meet it: a search of about 12000 s at \
-             --max 50.0/s, and --mode strict has 5400 s; give a goal on more operations, such as p99 \
-             or errors<1%",
+            "--slo errors<0.001% needs 300,000 operations that meet it: a search of about 3 h 20 m at \
+             --max 50.0/s, and this one has 1 h 30 m; give --budget 200m, or a goal on more operations \
+             such as errors<1%",
         ),
         // The goals that are searched for where none is given.
         (
             vec!["find", "rate", URL, "--min", "1", "--max", "20", "--mode", "quick"],
-            "--slo p99<50ms,errors<0.1% needs 3,000 operations that meet it: a search of about 300 s at \
-             --max 20.0/s, and --mode quick has 215 s; give --mode standard, or a goal on more \
-             operations",
+            "--slo p99<50ms,errors<0.1% needs 3,000 operations that meet it: a search of about 5 m at --max \
+             20.0/s, and this one has 3 m 35 s; give --budget 5m, or a goal on more operations such as \
+             errors<1%",
         ),
         (
-            vec!["find", "rate", URL, "--min", "0.5", "--max", "1", "--mode", "strict"],
-            "--slo p99<50ms,errors<0.1% needs 3,000 operations that meet it: a search of about 6000 s \
-             at --max 1.0/s, and --mode strict has 5400 s; give a goal on more operations, such as \
-             p99 or errors<1%",
+            vec!["find", "rate", URL, "--min", "0.01", "--max", "0.05", "--budget", "60s"],
+            "--slo p99<50ms,errors<0.1% needs 3,000 operations that meet it: a search of about 33 h 20 m \
+             at --max 0.1/s, and this one has 60 s; give a goal on more operations, such as p99 or \
+             errors<1%",
+        ),
+        (
+            vec!["find", "rate", URL, "--budget", "29s"],
+            "--budget \"29s\" is not accepted; write a duration from 30s to 24h, such as 60s or 10m",
+        ),
+        (
+            vec!["lab", "--budget", "25h"],
+            "--budget \"25h\" is not accepted; write a duration from 30s to 24h, such as 60s or 10m",
         ),
         (
             vec!["find", "connections", URL, "--slo", "p99<50ms", "--slo", "p99<9ms"],

@@ -1,4 +1,4 @@
-//! The whole seconds of a load: what was sent and answered, and the speed of the host meanwhile.
+//! The seconds of a load: what was sent and answered, and the speed of the host meanwhile.
 //!
 //! The figures of `/proc` and of the yardstick are those between two looks. A look is made when a second of the load
 //! arrives, some milliseconds after its end.
@@ -82,6 +82,8 @@ impl Look {
 /// Two looks that are closer or farther apart are not of one second: the coordinator was held up, or an agent.
 const SPAN_MIN: Nanos = Nanos::from_millis(700);
 const SPAN_MAX: Nanos = Nanos::from_millis(1_300);
+/// What a second may lack to count.
+const CUT_SHORT: Nanos = Nanos::from_millis(800);
 /// Seconds that are recorded: no trial of a search is longer.
 const SECONDS_MAX: usize = 300;
 
@@ -116,9 +118,9 @@ impl Seconds {
         });
     }
 
-    /// The whole seconds of a load that sent for `window`.
+    /// The seconds of a load that sent for `window`; the last one may be cut short, to 0.2 s or more.
     pub(super) fn within(mut self, window: Nanos) -> Vec<TrialSecond> {
-        self.0.truncate((window.0 / 1_000_000_000) as usize);
+        self.0.truncate(((window.0 + CUT_SHORT.0) / 1_000_000_000) as usize);
         self.0
     }
 }
@@ -155,7 +157,7 @@ mod tests {
         seconds.add(&second(1), Some((&looks[0], &look(2_000, [900; 2], 5))));
         seconds.add(&second(3), None);
         seconds.add(&second(4), None);
-        let within = seconds.within(Nanos::from_millis(4_900));
+        let within = seconds.within(Nanos::from_millis(4_100));
         assert_eq!(within.len(), 4);
         let first = within[0];
         assert_eq!((first.sent, first.ok, first.bad), (9, 8, 3));
