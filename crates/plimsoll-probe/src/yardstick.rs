@@ -35,9 +35,9 @@ const LINE_WORDS: usize = 16;
 /// caches that another thread displaced in between lengthen single parts.
 const PARTS: usize = 7;
 /// Lines visited per part.
-const VISITS: usize = 2_048;
+const VISITS: usize = 1_024;
 /// Messages sent and received per part.
-const MESSAGES: usize = 24;
+const MESSAGES: usize = 16;
 const MESSAGE_BYTES: usize = 512;
 
 /// Measures CPUs until dropped.

@@ -237,3 +237,28 @@ fn limits_of(reading: &Reading) -> Vec<Limit> {
     });
     drawn.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speed_is_relative_to_the_median_row() {
+        let mut host = Host::default();
+        let mut sum_s = 0.0;
+        for (second, us) in [400.0, 500.0, 400.0, 400.0].into_iter().enumerate() {
+            sum_s += 2.0 * us / 1e6;
+            let at = Nanos::from_secs(second as u64);
+            let mut reading = Reading { begin: at, end: at, ..Reading::default() };
+            let cpu = [(Label::Cpu, "0")];
+            reading.add(Metric::YardstickSeconds, &cpu, sum_s);
+            reading.add(Metric::YardstickPieces, &cpu, 2.0 * second as f64);
+            reading.sort();
+            host.add(&reading, Nanos::ZERO, Nanos::from_secs(1));
+        }
+        let columns = host.columns().columns;
+        // The first row was 1 when it came.
+        assert_eq!(columns["speed"], serde_json::json!([0.8, 1.0, 1.0]));
+        assert!(columns.get("yardstick_us").is_none());
+    }
+}
