@@ -349,6 +349,9 @@ pub struct FindSummary {
     pub axis: Axis,
     pub slo: String,
     pub mode: Mode,
+    /// Trial and rest time that the search may take; of connections all of its time.
+    #[serde(default)]
+    pub budget_s: Option<f64>,
     pub outcome: Outcome,
     pub lower: Option<f64>,
     pub upper: Option<f64>,
@@ -463,6 +466,7 @@ impl FindSummary {
             axis: head.axis,
             slo: head.slo,
             mode: head.mode,
+            budget_s: None,
             outcome: tipping.outcome.clone(),
             lower: tipping.lower.map(Rate::get),
             upper: tipping.upper.map(Rate::get),

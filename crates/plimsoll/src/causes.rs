@@ -32,10 +32,10 @@ pub(crate) fn of(
             Some(tip) => (Some(tip), true),
             None => return Some(Vec::new()),
         },
-        Outcome::Regular
-        | Outcome::Bounds { .. }
-        | Outcome::Unconfirmed { .. }
-        | Outcome::Undecided { .. } => (Some((find.lower?, find.upper?)), false),
+        Outcome::Regular | Outcome::Unconfirmed { .. } | Outcome::Undecided { .. } => {
+            (Some((find.lower?, find.upper?)), false)
+        }
+        Outcome::Bounds { .. } => (find.lower.zip(find.upper), false),
         // Without an interval nothing is predicted, but what was seen can be named.
         Outcome::FailsAtMinimum | Outcome::Unstable { .. } | Outcome::NetworkLimited { .. } => {
             (None, false)

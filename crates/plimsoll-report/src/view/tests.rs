@@ -8,6 +8,7 @@ use plimsoll_model::hold::HoldStep;
 use plimsoll_model::host::{Label, Metric, Reading};
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::{Interval, Tally};
+use plimsoll_model::trial::TippingPoint;
 use plimsoll_model::{Histogram, Nanos};
 use proptest::prelude::*;
 
@@ -286,4 +287,16 @@ proptest! {
         }
         prop_assert!(lengths.values().all(|length| *length == failing.len()), "{:?}", lengths);
     }
+}
+
+#[test]
+fn a_view_has_the_last_answer_of_a_search() {
+    let mut builder = ViewBuilder::new(String::new(), String::new(), Head::default(), 1);
+    let answer = fixtures::tipping_point();
+    let none = TippingPoint { lower: None, upper: None, ..answer.clone() };
+    assert_eq!(builder.handle_event(&Event::Answer(Box::new(none))), []);
+    let patches = builder.handle_event(&Event::Answer(Box::new(answer)));
+    let text = builder.view().answer.expect("it was given");
+    assert!(text.starts_with("so far: between 18,200/s and 18,900/s"), "{text}");
+    assert_eq!(patches, [Patch::Answer { text }]);
 }

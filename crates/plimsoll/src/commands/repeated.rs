@@ -189,6 +189,9 @@ impl Results {
             confidence: combined.and_then(|found| found.confidence),
             // Each search has its own.
             safe: None,
+            safe_missing: None,
+            met: None,
+            regimes: Vec::new(),
             spread: None,
             noise: None,
             drift_per_min: None,

@@ -165,6 +165,7 @@ impl Experiment for ConnectionsExperiment {
         };
         let find = FindSummary {
             connections: Some(found.search.found()),
+            budget_s: Some(settings(self).limits.budget.as_secs_f64()),
             ..FindSummary::new(head, &found.tipping)
         };
         let hold = HoldSummary::new(self.hold_head(&found), &found.load.tally);

@@ -113,7 +113,7 @@ impl Experiment for RateExperiment {
     }
 
     fn budget(&self) -> Option<Budget> {
-        Some(Budget::Trials(self.budget_of_trials()))
+        Some(Budget::Trials(budget_of_trials(&self.job)))
     }
 
     fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
@@ -122,7 +122,7 @@ impl Experiment for RateExperiment {
             session.note(note.clone());
         }
         session.note(tipping::objective(search));
-        session.note(tipping::budget(search, self.budget_of_trials()));
+        session.note(tipping::budget(search, budget_of_trials(&self.job)));
         // Before the probe: a machine that is busy with this would disturb it.
         let is_slow = search.max.is_some_and(|max| max.get() <= REFERENCE_FROM_PER_S);
         let reference = std::mem::take(&mut self.reference);
@@ -153,11 +153,6 @@ impl Experiment for RateExperiment {
 }
 
 impl RateExperiment {
-    /// The most trial and rest time.
-    fn budget_of_trials(&self) -> Nanos {
-        GoalSearch::budget(&settings(&self.job), self.job.search.further.len())
-    }
-
     /// Searches again with the confirmed limit of `finding` raised, where the running server's can be.
     fn raise_limit(
         &self,
@@ -375,6 +370,11 @@ fn settings(job: &RateJob) -> SearchSettings {
     }
 }
 
+/// The most trial and rest time of all objectives.
+fn budget_of_trials(job: &RateJob) -> Nanos {
+    GoalSearch::budget(&settings(job), job.search.further.len())
+}
+
 /// The trials of a search: in a longer budget than that of the mode there is room for more.
 fn trials_max(search: &SearchJob, usual: u32) -> u32 {
     let times = search.budget().as_secs_f64() / search.mode.limits().budget.as_secs_f64();
@@ -536,7 +536,12 @@ fn outcome(job: &RateJob, found: Found, timers: TimerWatch, session: &Session<'_
     let reasons = tipping::reasons(&tipping, &trials, verdict);
     Outcome {
         partial: session.is_interrupted(),
-        find: Some(FindSummary { notes, path: found.path, ..FindSummary::new(head, &tipping) }),
+        find: Some(FindSummary {
+            notes,
+            path: found.path,
+            budget_s: Some(budget_of_trials(job).as_secs_f64()),
+            ..FindSummary::new(head, &tipping)
+        }),
         timers: Some(timers.found(&job.load.plan, &trials)),
         trials,
         ..Outcome::new(tally, window, verdict, reasons)

@@ -296,12 +296,13 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
 
 /// Whether a search claims no interval for one of its SLOs, and nothing worse is said of the others.
 fn is_unsettled(find: &FindSummary) -> bool {
-    use trial::Outcome::{NotReached, Regular, Undecided, Unstable};
+    use trial::Outcome::{Bounds, NotReached, Regular, Undecided, Unstable};
     let first = std::iter::once(&find.outcome);
     let mut outcomes = first.chain(find.goals.iter().map(|goal| &goal.outcome));
     let is_open = |outcome: &trial::Outcome| matches!(outcome, Unstable { .. } | Undecided { .. });
     outcomes.clone().any(is_open)
-        && outcomes.all(|one| is_open(one) || matches!(one, Regular | NotReached { .. }))
+        && outcomes
+            .all(|one| is_open(one) || matches!(one, Regular | Bounds { .. } | NotReached { .. }))
 }
 
 /// Whether a comparison ended before it had enough rounds, though those it had can be used.

@@ -9,6 +9,7 @@ use plimsoll_model::{Nanos, Rate};
 
 use crate::terminal::findings;
 use crate::terminal::layout::{Page, Tone, clean, counted, span};
+use crate::time_text::rounded;
 
 /// What stands before the interval.
 pub(super) const LEAD: &str = "Tipping point:";
@@ -43,7 +44,10 @@ pub(super) fn search_entry(page: &mut Page<'_>, find: &FindSummary, unit: &str) 
     };
     let mut items = vec![
         format!("axis {}", find.axis.name()),
-        format!("mode {}", find.mode.name()),
+        match find.budget_s.map(Nanos::from_secs_f64) {
+            Some(budget) => format!("budget {} (mode {})", rounded(budget), find.mode.name()),
+            None => format!("mode {}", find.mode.name()),
+        },
         format!("{} judged{invalid}", counted(find.trials.into(), unit)),
     ];
     let longer = if is_confirmed(find) { "confirmed" } else { "longer trials" };
