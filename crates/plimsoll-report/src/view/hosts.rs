@@ -143,7 +143,9 @@ impl Host {
 
     fn speed_of(&self, row: &HostRow) -> Option<f64> {
         let median = self.pieces.quantile(0.5)?;
-        short(median.0 as f64 / 1e3 / row.yardstick_us?)
+        let speed = median.0 as f64 / 1e3 / row.yardstick_us?;
+        // The histogram has three digits.
+        short((100.0 * speed).round() / 100.0)
     }
 
     pub(super) fn columns(&self) -> HostColumns {
