@@ -1,4 +1,4 @@
-//! How fast the host and the server were in each trial, relative to the run.
+//! The speed of host and server in each trial, relative to the run.
 //!
 //! The yardstick shows the host's speed, the server's CPU time per answer the host's and the server's. A trial in
 //! which only the latter rose saw a server that did more work: cache misses of its own, more connections, a longer
@@ -24,7 +24,7 @@ const LIKE: f64 = 1.25;
 /// Trials at like loads that a cost is compared with, the trial itself included.
 const LIKE_TRIALS_MIN: usize = 3;
 
-/// How fast the host and the server were in one trial.
+/// The speed of host and server in one trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TrialSpeed {
     /// Number of the trial.

@@ -26,7 +26,7 @@ use plimsoll_sys::{affinity, clock, thread};
 pub const PIECES_PER_S: u32 = 2;
 /// The most CPUs that are measured; of more, these are spread evenly.
 const CPUS_MAX: usize = 16;
-/// Of a piece that took longer, wall time, it is not known which second it belongs to.
+/// Longest wall time of a piece that counts: a longer one belongs to no single second.
 const WALL_MAX: Nanos = Nanos::from_millis(800);
 /// The working set: lines of 64 bytes, 256 kB.
 const LINES: usize = 4_096;
@@ -105,7 +105,7 @@ impl CpuTotal {
 /// Pieces of work on one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pieces {
-    /// How many.
+    /// Number of pieces.
     pub count: u64,
     /// CPU time of all of them.
     pub took: Nanos,

@@ -32,7 +32,7 @@ pub struct HostSummary {
     pub above: Option<HostFigures>,
 }
 
-/// How fast the CPUs of a host were between two readings, 1 for the median.
+/// Speed of the CPUs of a host between two readings, 1 for the median.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see HostSummary")]
 pub struct HostSpeed {
@@ -131,13 +131,14 @@ impl HostSummary {
 
     /// Compares what can be compared only when all readings were added.
     pub fn finish(mut self) -> Self {
-        let pieces = std::mem::take(&mut self.pieces);
-        let us = |quantile| pieces.quantile(quantile).map(|took| took.0 as f64 / 1e3);
-        let speed = || {
-            let median_us = us(0.5)?;
-            Some(HostSpeed { min: median_us / us(1.0)?, p10: median_us / us(0.9)?, median_us })
+        let us = |quantile| self.pieces.quantile(quantile).map(|took| took.0 as f64 / 1e3);
+        self.speed = match (us(0.5), us(0.9), us(1.0)) {
+            (Some(median_us), Some(p90_us), Some(max_us)) => {
+                Some(HostSpeed { min: median_us / max_us, p10: median_us / p90_us, median_us })
+            }
+            _ => None,
         };
-        self.speed = speed();
+        self.pieces = Histogram::default();
         self
     }
 

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 pub struct Slow {
     /// Number of the trial.
     pub trial: u32,
-    /// What was slower.
+    /// Part that was slower.
     #[serde(flatten)]
     pub what: Slower,
 }
 
-/// What was slower. All shares are relative: 0.16 is 16 % more time.
+/// The part that was slower. All shares are relative: 0.16 is 16 % more time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "what")]
 pub enum Slower {
@@ -22,11 +22,11 @@ pub enum Slower {
     Clients(SlowSeconds),
     /// The server: it needed more CPU time per answer than at like loads, on CPUs as fast as usual.
     Server {
-        /// How much more.
+        /// Total increase.
         by: f64,
-        /// How much more time in its own code; `None` when there was none at like loads.
+        /// Increase in its own code; `None` when there was none at like loads.
         user: Option<f64>,
-        /// How much more time in the kernel.
+        /// Increase in the kernel.
         system: Option<f64>,
     },
 }
@@ -36,7 +36,7 @@ pub enum Slower {
 pub struct SlowSeconds {
     /// Mean of these seconds, against the median second of the run.
     pub by: f64,
-    /// How many.
+    /// Number of slow seconds.
     pub seconds: u32,
     /// Measured seconds of the trial.
     pub of: u32,

@@ -50,7 +50,7 @@ pub struct HostRow {
     pub cpu: Option<f64>,
     pub softirq: Option<f64>,
     pub steal: Option<f64>,
-    /// Of the yardstick's piece of work, 1 for the median of the run so far.
+    /// Speed of the yardstick's piece of work, 1 for the median of the run so far.
     pub speed: Option<f64>,
     pub cpu_hertz: Option<f64>,
     #[serde(skip)]

@@ -26,7 +26,7 @@ pub(super) struct Look {
     pieces: [Vec<Pieces>; 2],
 }
 
-/// What is looked at.
+/// The threads and CPUs to look at.
 #[derive(Debug)]
 pub(super) struct View {
     /// Processes of the server.
@@ -37,7 +37,7 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Of the server with processes `watched`, and of clients on the CPUs `clients`.
+    /// Looks at the server with processes `watched`, and at clients on the CPUs `clients`.
     pub(super) fn of(watched: &[u32], clients: Vec<u32>, yardstick: Totals) -> Self {
         let server = host::cpus_allowed(Path::new(PROC), watched).into_iter().collect();
         Self { watched: watched.to_owned(), yardstick, cpus: [server, clients] }
@@ -82,7 +82,7 @@ impl Look {
 /// Two looks that are closer or farther apart are not of one second: the coordinator was held up, or an agent.
 const SPAN_MIN: Nanos = Nanos::from_millis(700);
 const SPAN_MAX: Nanos = Nanos::from_millis(1_300);
-/// What a second may lack to count.
+/// Time that the last second may lack and still counts.
 const CUT_SHORT: Nanos = Nanos::from_millis(800);
 /// Seconds that are recorded: no trial of a search is longer.
 const SECONDS_MAX: usize = 300;
