@@ -16,6 +16,7 @@ mod median;
 pub mod repeats;
 pub mod rfc9411;
 pub mod search;
+pub mod speed;
 pub mod stability;
 pub mod staircase;
 pub mod validity;

@@ -16,8 +16,8 @@ use crate::search::{Axis, Mode};
 use crate::sizing::SizingSummary;
 use crate::tally::{PingCounts, StreamCounts, Tally};
 use crate::trial::{
-    Check, Confirmations, Met, Outcome, Recovery, Regime, SafeMissing, SloFound, TippingPoint,
-    Verdict,
+    Check, Confirmations, Met, Outcome, Recovery, Regime, SafeMissing, SloFound, Slow,
+    TippingPoint, Verdict,
 };
 use crate::{Histogram, Nanos, Rate};
 
@@ -84,6 +84,9 @@ pub struct Summary {
     /// The limiting resources, the surest first; empty where none was found. `None`: not diagnosed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub causes: Option<Vec<Finding>>,
+    /// Trials that were slower than the others of a search, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slow: Vec<Slow>,
     /// Every host that was read, by name; empty without an archive.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hosts: BTreeMap<String, HostSummary>,
@@ -655,6 +658,7 @@ impl Summary {
             find: head.find,
             hold: head.hold,
             causes: None,
+            slow: Vec::new(),
             hosts: BTreeMap::new(),
             load_hosts: BTreeMap::new(),
             cliffs: None,

@@ -8,10 +8,12 @@ use crate::{ErrorClass, Fault, Nanos, Rate};
 
 mod check;
 mod second;
+mod speed;
 mod unsettled;
 
 pub use check::{Check, CheckId, CheckText, Family, Level, Measure, Unit};
 pub use second::TrialSecond;
+pub use speed::{Slow, SlowSeconds, Slower};
 pub use unsettled::{Contrast, LevelChange, Unsettled, Witness};
 
 /// Why the search asked for a trial.

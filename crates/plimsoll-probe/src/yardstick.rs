@@ -3,11 +3,13 @@
 //! A virtual CPU becomes slower for seconds when neighbours use the shared cache. Clock frequency, steal and integer
 //! work show nothing of it; system calls and memory accesses do, and servers consist of both. The piece of work sends
 //! and receives on a socket pair and follows pointers through 256 kB. One thread per CPU repeats it [`PIECES_PER_S`]
-//! times a second at the lowest priority and adds up the CPU time. Readers take differences of the sums, so that
-//! each gets the mean of its own interval.
+//! times a second and adds up the CPU time. Readers take differences of the sums, so that each gets the mean of its
+//! own interval.
 //!
-//! The priority is nice 19, not idle scheduling: beside a busy loop on its CPU, a thread at nice 19 did every piece in
-//! time, one with SCHED_IDLE a fifth of them.
+//! The threads use `SCHED_BATCH`: they do not interrupt the server when they wake, and run to the end of a piece once it
+//! is their turn. Lower priorities measure something else. With `SCHED_IDLE`, a fifth of the pieces ran beside a busy
+//! loop. At nice 19 all did, but each wake-up of a server or client displaced them, which took two to four
+//! times the CPU time in the same work.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -24,18 +26,18 @@ use plimsoll_sys::{affinity, clock, thread};
 pub const PIECES_PER_S: u32 = 2;
 /// The most CPUs that are measured; of more, these are spread evenly.
 const CPUS_MAX: usize = 16;
-/// A piece that took longer, wall time, belongs to no interval any more.
+/// Longest wall time of a piece that counts: a longer one belongs to no single second.
 const WALL_MAX: Nanos = Nanos::from_millis(800);
 /// The working set: lines of 64 bytes, 256 kB.
 const LINES: usize = 4_096;
 const LINE_WORDS: usize = 16;
-/// Parts of a piece. The median of them counts: interrupts that the kernel accounts to the thread, and caches
-/// that another thread emptied in between, lengthen single parts.
+/// Parts of a piece. The second fastest of them counts: interrupts, which the kernel accounts to the thread, and
+/// caches that another thread displaced in between lengthen single parts.
 const PARTS: usize = 7;
 /// Lines visited per part.
-const VISITS: usize = 2_048;
+const VISITS: usize = 1_024;
 /// Messages sent and received per part.
-const MESSAGES: usize = 24;
+const MESSAGES: usize = 16;
 const MESSAGE_BYTES: usize = 512;
 
 /// Measures CPUs until dropped.
@@ -103,7 +105,7 @@ impl CpuTotal {
 /// Pieces of work on one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pieces {
-    /// How many.
+    /// Number of pieces.
     pub count: u64,
     /// CPU time of all of them.
     pub took: Nanos,
@@ -136,7 +138,7 @@ impl Totals {
 
 /// Adds to `total` until `stopped` is closed.
 fn run(total: &CpuTotal, stopped: &Receiver<()>) {
-    affinity::prefer_others();
+    affinity::wait_for_turns();
     let Ok(mut work) = Work::new() else { return };
     let apart = Duration::from_secs(1) / PIECES_PER_S;
     while stopped.recv_timeout(apart) == Err(RecvTimeoutError::Timeout) {
@@ -185,7 +187,7 @@ impl Work {
             *took = clock::thread_cpu_ns() - began;
         }
         parts.sort_unstable();
-        Ok(Nanos(parts[PARTS / 2] * PARTS as u64))
+        Ok(Nanos(parts[1] * PARTS as u64))
     }
 
     fn visit(&mut self, lines: usize) {

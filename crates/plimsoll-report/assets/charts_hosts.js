@@ -9,6 +9,8 @@ const HOST_PANELS = [
   { heading: 'Memory', unit: 'B', lines: [['used', 'memory_used'], ['available', 'memory_available']], limit: 'memory' },
   { heading: 'Network, share of the link', unit: 'share', lines: [['in', 'link_in'], ['out', 'link_out']], full: 1 },
   { heading: 'CPU', unit: 'share', lines: [['busiest core', 'cpu_busiest'], ['all cores', 'cpu'], ['softirq', 'softirq'], ['steal', 'steal']], full: 1 },
+  { heading: 'CPU speed, share of the median', unit: 'share', lines: [['speed', 'speed']], full: 1 },
+  { heading: 'Clock frequency', unit: 'Hz', lines: [['mean of the CPUs', 'cpu_hertz']] },
 ];
 
 const HOST_STYLES = [
@@ -63,6 +65,7 @@ function unitScale(unit, most) {
     const { divisor, unit: prefix } = byteScale(most);
     return { divisor, title: unit === 'B/s' ? `${prefix}/s` : prefix, format: trimmed };
   }
+  if (unit === 'Hz') return { divisor: 1e9, title: 'GHz', format: trimmed };
   if (unit === 'share') return { divisor: 0.01, title: '%', format: trimmed };
   return { divisor: 1, title: unit === '/s' ? 'per second' : 'number', format: short };
 }

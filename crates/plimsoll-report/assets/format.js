@@ -53,6 +53,7 @@ function shown(value, unit) {
     case 'B': return prefixed(value, 'B', three);
     case 'B/s': return prefixed(value, 'B/s', three);
     case 'bit/s': return prefixed(value, 'bit/s', three);
+    case 'Hz': return prefixed(value, 'Hz', three);
     case 'share': return `${trimmed(value * 100)} %`;
     case 'quantile': return `${quantileText(value)}`;
     default: return unit ? `${three(value)} ${unit}` : three(value);

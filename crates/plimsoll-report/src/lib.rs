@@ -14,6 +14,7 @@ mod metrics;
 pub mod page;
 pub mod progress;
 pub mod settings;
+mod slow;
 pub mod terminal;
 pub mod time_text;
 pub mod tui;

@@ -106,6 +106,14 @@ pub fn prefer_others() {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE_MAX) };
 }
 
+/// Has the calling thread wait for the end of another one's turn when it wakes (`SCHED_BATCH`). Its share of the CPU
+/// stays. Needs no privilege.
+pub fn wait_for_turns() {
+    let none = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `none` outlives the call, which only reads it; 0 is this thread.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const none) };
+}
+
 /// The lowest priority there is.
 const NICE_MAX: i32 = 19;
 /// Nice levels; ten are the weight of ten others.

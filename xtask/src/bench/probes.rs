@@ -36,6 +36,10 @@ const SETTLING: Duration = Duration::from_secs(3);
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// The thread of a run that reads a host.
 const READER: &str = "recorder";
+/// Those that measure the speed of its CPUs.
+const YARDSTICK: &str = "yardstick";
+/// All of them together, of a core, %.
+const YARDSTICK_PERCENT_MAX: f64 = 0.5;
 
 /// Measures everything and fills the results. What fails does not stop the rest.
 pub(crate) fn measure(bench: &Bench, results: &mut Results) -> Result<()> {
@@ -58,16 +62,17 @@ pub(crate) fn measure(bench: &Bench, results: &mut Results) -> Result<()> {
 struct Cost {
     watch: f64,
     readings: f64,
+    yardstick: f64,
     sockets: u64,
 }
 
 impl Cost {
     fn report(self, id: &str, connections: u32, most: f64, results: &mut Results) {
-        let Self { watch, readings, sockets } = self;
+        let Self { watch, readings, yardstick, sockets } = self;
         println!("probes: {connections} connections: {self:?}");
         results.figures.push(json!({
             "what": format!("CPU of watching at 1 s beside {connections} held connections, % of a core"),
-            "watch": watch, "readings_of_a_run": readings, "sockets": sockets,
+            "watch": watch, "readings_of_a_run": readings, "yardstick_of_a_run": yardstick, "sockets": sockets,
         }));
         let row = Row::alone(
             id,
@@ -77,6 +82,14 @@ impl Cost {
             format!("{watch:.2} + {readings:.2}"),
             &format!("together less than {most:.0}"),
             Outcome::of(watch + readings < most),
+        );
+        results.row(row, "");
+        let row = Row::alone(
+            &format!("{id}-yardstick"),
+            &format!("yardstick of a run, all CPUs, {sockets} sockets open: CPU, % of a core"),
+            format!("{yardstick:.2}"),
+            &format!("at most {YARDSTICK_PERCENT_MAX}"),
+            Outcome::of(yardstick <= YARDSTICK_PERCENT_MAX),
         );
         results.row(row, "");
     }
@@ -109,14 +122,16 @@ fn beside(bench: &Bench, connections: u32, seconds: u32, results: &mut Results) 
     let watch = start(bench, &words)?;
     thread::sleep(SETTLING);
     let sockets = footprint::established_here()?;
-    let cpu = || -> Result<[f64; 2]> {
-        Ok([cpu_s(watch.child.id(), None)?, cpu_s(hold.child.id(), Some(READER))?])
+    let cpu = || -> Result<[f64; 3]> {
+        let of_run = |name| cpu_s(hold.child.id(), Some(name));
+        Ok([cpu_s(watch.child.id(), None)?, of_run(READER)?, of_run(YARDSTICK)?])
     };
     let (began, first) = (Instant::now(), cpu()?);
     thread::sleep(Duration::from_secs(seconds.into()));
     let (last, took_s) = (cpu()?, began.elapsed().as_secs_f64());
     let percent = |nth: usize| 100.0 * (last[nth] - first[nth]) / took_s;
-    Ok(Cost { watch: percent(0), readings: percent(1), sockets })
+    let [watch, readings, yardstick] = [percent(0), percent(1), percent(2)];
+    Ok(Cost { watch, readings, yardstick, sockets })
 }
 
 /// Established connections, once those of an earlier measurement have ended.
@@ -162,7 +177,7 @@ fn text(task: &Path, file: &str) -> String {
     fs::read_to_string(task.join(file)).unwrap_or_default()
 }
 
-/// What a server answers at most while `watch` reads its host, over what it answers while `watch` is stopped: in one
+/// What a server answers at most while `watch` reads its host and runs the yardstick, over what it answers while `watch` is stopped: in one
 /// load, turn by turn, since a virtual CPU is slow for seconds.
 fn pairs(bench: &Bench, results: &mut Results) -> Result<()> {
     let server = Server::start(ServerKind::Plimsoll, &bench.tools.plimsoll, &bench.scratch)?;
@@ -231,7 +246,8 @@ fn around_median(figures: &[f64]) -> (f64, f64) {
 fn method(seconds: u32) -> String {
     format!(
         "`plimsoll lab hold` keeps connections open between its own clients and `serve` on this machine, and reads \
-         its host once a second as every run does; `plimsoll watch` reads the same host and the coordinator's process \
+         its host once a second as every run does, with a yardstick on each CPU (threads \"{YARDSTICK}\"); `plimsoll watch` does the \
+         same and reads the same host and the coordinator's process \
          beside it. CPU of `watch` is that of all its threads, that of the readings of a run is its thread \
          \"{READER}\", both by schedstat over {seconds} s after all connections are open. In the pairs, one client \
          on one CPU loads `serve` on the other in a closed loop over 50 connections, while `watch` is stopped by a signal \

@@ -13,4 +13,4 @@ mod summary;
 pub use limit::{LimitUse, fullest_limits, limits};
 pub use metric::{Label, Metric, MetricKind};
 pub use reading::{Change, Missing, Reading, Sample, Series};
-pub use summary::{HostFigures, HostSummary};
+pub use summary::{HostFigures, HostSpeed, HostSummary};

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::metric::{Label, Metric};
 use super::reading::{Change, Reading};
+use crate::{Histogram, Nanos};
 
 /// One host over a whole run. What was not read is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -17,12 +18,28 @@ pub struct HostSummary {
     pub memory_max: Option<f64>,
     pub packets_per_s_max: Option<f64>,
     pub bytes_per_s_max: Option<f64>,
+    /// `None` where the yardstick did not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<HostSpeed>,
+    /// CPU time of the yardstick's piece of work, between each two readings.
+    #[serde(skip)]
+    pieces: Histogram,
     /// In the trial of the highest load that met the SLO.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below: Option<HostFigures>,
     /// In a trial above the tipping point.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub above: Option<HostFigures>,
+}
+
+/// Speed of the CPUs of a host between two readings, 1 for the median.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see HostSummary")]
+pub struct HostSpeed {
+    pub min: f64,
+    pub p10: f64,
+    /// CPU time of the yardstick's piece of work that is 1, microseconds.
+    pub median_us: f64,
 }
 
 /// What a host did in some seconds. What was not read is `None`.
@@ -41,6 +58,12 @@ pub struct HostFigures {
     pub retransmits_per_s: Option<f64>,
     pub drops_per_s: Option<f64>,
     pub listen_overflows_per_s: Option<f64>,
+    /// CPU time of the yardstick's piece of work, microseconds.
+    #[serde(default)]
+    pub yardstick_us: Option<f64>,
+    /// Mean of the CPUs.
+    #[serde(default)]
+    pub cpu_hertz: Option<f64>,
 }
 
 impl HostFigures {
@@ -71,8 +94,24 @@ impl HostFigures {
             retransmits_per_s: rate(Metric::TcpRetransmitted),
             drops_per_s: drops.into_iter().flatten().reduce(|all, one| all + one),
             listen_overflows_per_s: rate(Metric::TcpListenOverflows),
+            yardstick_us: yardstick_us(change),
+            cpu_hertz: mean(last.of(Metric::CpuFrequency, &[]).map(|sample| sample.value)),
         }
     }
+}
+
+/// CPU time of the yardstick's piece of work: its mean on each CPU, and of these the mean.
+fn yardstick_us(change: Change<'_>) -> Option<f64> {
+    let pieces = change.growth(Metric::YardstickPieces, &[]);
+    mean(pieces.filter(|(_, pieces)| *pieces > 0.0).filter_map(|(series, pieces)| {
+        let cpu = [(Label::Cpu, series.label(Label::Cpu)?)];
+        Some(1e6 * change.grown(Metric::YardstickSeconds, &cpu)? / pieces)
+    }))
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    (count > 0.0).then(|| sum / count)
 }
 
 /// Busy share of the busiest CPU.
@@ -87,7 +126,20 @@ impl HostSummary {
         let mut summary = Self::default();
         let before = std::iter::once(None).chain(readings.iter().map(Some));
         before.zip(readings).for_each(|(before, now)| summary.add(before, now));
-        summary
+        summary.finish()
+    }
+
+    /// Compares what can be compared only when all readings were added.
+    pub fn finish(mut self) -> Self {
+        let us = |quantile| self.pieces.quantile(quantile).map(|took| took.0 as f64 / 1e3);
+        self.speed = match (us(0.5), us(0.9), us(1.0)) {
+            (Some(median_us), Some(p90_us), Some(max_us)) => {
+                Some(HostSpeed { min: median_us / max_us, p10: median_us / p90_us, median_us })
+            }
+            _ => None,
+        };
+        self.pieces = Histogram::default();
+        self
     }
 
     /// Adds the reading `now`, which follows `before`.
@@ -102,6 +154,9 @@ impl HostSummary {
         self.cpus = now.sum(Metric::HostInfo, &[]).or(self.cpus);
         let Some(before) = before else { return };
         let figures = HostFigures::between(before, now);
+        if let Some(us) = figures.yardstick_us {
+            self.pieces.record(Nanos((1e3 * us) as u64));
+        }
         for (most, figure) in [
             (&mut self.established_max, figures.established),
             (&mut self.cpu_max, figures.cpu),
@@ -117,7 +172,6 @@ impl HostSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Nanos;
 
     fn reading(second: u64, idle: [f64; 2], bytes: f64, available: f64) -> Reading {
         let at = Nanos::from_secs(second);
@@ -161,5 +215,30 @@ mod tests {
         near(whole.busiest_cpu, 0.25);
         near(whole.cpu, 0.1875);
         assert_eq!((whole.softirq, whole.drops_per_s), (None, None));
+    }
+
+    #[test]
+    fn speed_is_relative_to_the_median_and_the_mean_of_the_cpus() {
+        let mut sums = [0.0, 0.0];
+        let mut readings = Vec::new();
+        // CPU 1 is slower by 20 us all the time, both in every fifth second.
+        for second in 0..11 {
+            let at = Nanos::from_secs(second);
+            let mut reading = Reading { begin: at, end: at, ..Reading::default() };
+            for (cpu, sum) in ["0", "1"].into_iter().zip(&mut sums) {
+                let us = [390.0, 410.0][usize::from(cpu == "1")];
+                *sum += 2.0 * us * if second % 5 == 0 { 1.25 } else { 1.0 } / 1e6;
+                reading.add(Metric::YardstickSeconds, &[(Label::Cpu, cpu)], *sum);
+                reading.add(Metric::YardstickPieces, &[(Label::Cpu, cpu)], 2.0 * second as f64);
+            }
+            reading.sort();
+            readings.push(reading);
+        }
+        let speed = HostSummary::of(&readings).speed.unwrap();
+        let near = |seen: f64, expected: f64| assert!((seen / expected - 1.0).abs() < 0.002);
+        near(speed.median_us, 400.0);
+        near(speed.min, 0.8);
+        near(speed.p10, 0.8);
+        assert_eq!(HostSummary::of(&readings[..1]).speed, None);
     }
 }

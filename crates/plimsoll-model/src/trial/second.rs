@@ -22,7 +22,7 @@ pub struct TrialSecond {
     /// samples in this second; `None` where its processes are not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub yardstick: Option<Nanos>,
-    /// The same on the CPUs of the clients, where they are on this host.
+    /// Mean of the yardstick on the CPUs of the clients, where they are on this host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_yardstick: Option<Nanos>,
 }

@@ -115,7 +115,7 @@ impl Sampler {
         Self::below(Path::new("/"), scope)
     }
 
-    /// The same, with the sums of a yardstick in each reading.
+    /// Adds the sums of a yardstick to each reading.
     pub fn with_yardstick(self, yardstick: Totals) -> Self {
         Self { yardstick, ..self }
     }

@@ -119,7 +119,7 @@ pub fn summarise_hosts(dir: &Path) -> Result<BTreeMap<String, HostSummary>, Repo
         summary.add(before.as_ref(), &reading);
         *before = Some(reading);
     })?;
-    Ok(hosts.into_iter().map(|(host, (summary, _))| (host, summary)).collect())
+    Ok(hosts.into_iter().map(|(host, (summary, _))| (host, summary.finish())).collect())
 }
 
 /// Hands the readings to `handle` as they stand in the file, one at a time.

@@ -218,7 +218,8 @@ const MEMORY: Figure = Figure {
 const HOST: Figure = Figure {
     chart: "host",
     about: "Read once a second on this host; the time of each trial is shaded, and limits are drawn in where they are near. Established \
-            connections are ends: a connection within this host counts twice.",
+            connections are ends: a connection within this host counts twice. CPU speed is that of a fixed piece of work \
+            (system calls and memory), 100 % in the median second of the run.",
     missing: "This host was not read.",
     choices: &[],
     rows: Some(Rows {
@@ -234,6 +235,7 @@ const HOST: Figure = Figure {
             column("memory available", Unit::Bytes, "memory_available", Thin::Least),
             column("busiest core", Unit::Share, "cpu_busiest", Thin::Most),
             column("all cores", Unit::Share, "cpu", Thin::Most),
+            column("CPU speed", Unit::Share, "speed", Thin::Least),
         ],
     }),
 };

@@ -10,6 +10,7 @@ use plimsoll_model::units::grouped;
 use serde_json::Value;
 
 use super::table::{Column, Rows, Table, Thin, Unit};
+use crate::slow;
 use crate::terminal::answer::{self, Answer};
 use crate::terminal::layout::{Entry, bytes, cpu_percent, ms_text, per_s, percent, span};
 use crate::terminal::{findings, hints, regime_lines};
@@ -521,6 +522,9 @@ pub(super) fn trials(view: &View, json: &Value) -> Markup {
                 h2 id="trials" { "Trials" }
                 div.scroll tabindex="0" role="region" aria-label="Trials" {
                     (Table::of(json, &TRIALS).of_trials(TRIALS.columns, shape))
+                }
+                @for line in view.summary.iter().flat_map(|summary| slow::lines(&summary.slow)) {
+                    p.measure { (line) "." }
                 }
                 p.quiet.measure {
                     "Latency from the intended start, of good answers. bad: late, failed or not sent. backlog: most operations due and \

@@ -222,6 +222,10 @@ pub(super) fn host(name: &str, host: Option<&HostSummary>) -> String {
         if let Some(established) = host.established_max {
             parts.push(format!("at most {} connections established", grouped(established as u64)));
         }
+        if let Some(speed) = host.speed {
+            let percent = cpu_percent(speed.min);
+            parts.push(whole(&format!("CPU speed at least {percent} % of the median")));
+        }
     }
     let roles = host.map_or_else(String::new, |host| host.roles.join(", "));
     let roles = if roles.is_empty() { roles } else { format!(" ({})", clean(&roles)) };

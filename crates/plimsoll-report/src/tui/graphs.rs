@@ -319,6 +319,9 @@ fn cpu_line(cpu: &Cpu, quota: Option<f64>) -> Line<'static> {
             text.push_str(&format!(", {name} {}", percent(Some(part))));
         }
     }
+    if let Some(speed) = cpu.speed {
+        text.push_str(&format!(", speed {}", percent(Some(speed))));
+    }
     if let Some(quota) = quota {
         text.push_str(&format!(", quota {quota:.2} CPUs"));
     }

@@ -10,8 +10,8 @@ use super::state::push;
 use crate::terminal::layout::{Tone, bytes, clean, cpu_percent, span};
 use crate::view::{Panel, link, panel_of};
 use crate::watch::{
-    Cpu, History, Traffic, busiest_thread, cost, cpus, events, limit_text, limit_tone, missing,
-    rate_text, servers, traffic,
+    Cpu, History, Traffic, busiest_thread, cost, cpus, cpus_now, events, limit_text, limit_tone,
+    missing, rate_text, servers, traffic,
 };
 
 /// Readings that a graph shows at most.
@@ -163,7 +163,7 @@ fn now(change: &Change<'_>, history: &History) -> Now {
         memory_total: gauge(Metric::MemoryTotalBytes),
         memory_available: gauge(Metric::MemoryAvailableBytes),
         memory_slab: gauge(Metric::MemorySlabBytes),
-        cpus: cpus(change),
+        cpus: cpus_now(history),
         cpu_quota: quotas.reduce(f64::min),
         limits: fullest_limits(reading, LIMITS_MAX).into_iter().map(said).collect(),
         processes: processes(change, reading),

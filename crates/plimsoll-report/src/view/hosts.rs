@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_model::Nanos;
 use plimsoll_model::host::{Change, HostFigures, Label, Metric, Reading, limits};
+use plimsoll_model::{Histogram, Nanos};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -50,6 +50,11 @@ pub struct HostRow {
     pub cpu: Option<f64>,
     pub softirq: Option<f64>,
     pub steal: Option<f64>,
+    /// Speed of the yardstick's piece of work, 1 for the median of the run so far.
+    pub speed: Option<f64>,
+    pub cpu_hertz: Option<f64>,
+    #[serde(skip)]
+    yardstick_us: Option<f64>,
     /// Busy share of each CPU.
     pub cores: BTreeMap<String, Option<f64>>,
     /// Growth of the counters that moved.
@@ -104,6 +109,8 @@ pub(super) struct Host {
     rows: Vec<HostRow>,
     last: Option<Reading>,
     limits: Vec<Limit>,
+    /// CPU time of the yardstick's piece of work in each row.
+    pieces: Histogram,
 }
 
 impl Host {
@@ -125,15 +132,31 @@ impl Host {
         let row = row(last, reading, origin);
         self.limits = limits_of(reading);
         self.last = Some(reading.clone());
-        self.rows.push(row?);
+        let mut row = row?;
+        if let Some(us) = row.yardstick_us {
+            self.pieces.record(Nanos((1e3 * us) as u64));
+        }
+        row.speed = self.speed_of(&row);
+        self.rows.push(row);
         self.rows.last()
+    }
+
+    fn speed_of(&self, row: &HostRow) -> Option<f64> {
+        let median = self.pieces.quantile(0.5)?;
+        let speed = median.0 as f64 / 1e3 / row.yardstick_us?;
+        // The histogram has three digits.
+        short((100.0 * speed).round() / 100.0)
     }
 
     pub(super) fn columns(&self) -> HostColumns {
         let nothing = Reading::default();
         let template = row(&nothing, &nothing, Nanos::ZERO);
         let columns = match &template {
-            Some(template) => columns(&self.rows, template, &["trouble"]),
+            Some(template) => {
+                let of_run = |row: &HostRow| HostRow { speed: self.speed_of(row), ..row.clone() };
+                let rows: Vec<HostRow> = self.rows.iter().map(of_run).collect();
+                columns(&rows, template, &["trouble"])
+            }
             None => Value::Null,
         };
         HostColumns { columns, limits: self.limits.clone() }
@@ -175,6 +198,9 @@ fn row(before: &Reading, after: &Reading, origin: Nanos) -> Option<HostRow> {
         cpu: figures.cpu.and_then(short),
         softirq: figures.softirq.and_then(short),
         steal: figures.steal.and_then(short),
+        speed: None,
+        cpu_hertz: figures.cpu_hertz,
+        yardstick_us: figures.yardstick_us,
         cores: cores(change),
         trouble: trouble.collect(),
     })
@@ -212,4 +238,29 @@ fn limits_of(reading: &Reading) -> Vec<Limit> {
         Some(Limit { panel, name: format!("{}{of}", limit.limit), max: limit.max })
     });
     drawn.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speed_is_relative_to_the_median_row() {
+        let mut host = Host::default();
+        let mut sum_s = 0.0;
+        for (second, us) in [400.0, 500.0, 400.0, 400.0].into_iter().enumerate() {
+            sum_s += 2.0 * us / 1e6;
+            let at = Nanos::from_secs(second as u64);
+            let mut reading = Reading { begin: at, end: at, ..Reading::default() };
+            let cpu = [(Label::Cpu, "0")];
+            reading.add(Metric::YardstickSeconds, &cpu, sum_s);
+            reading.add(Metric::YardstickPieces, &cpu, 2.0 * second as f64);
+            reading.sort();
+            host.add(&reading, Nanos::ZERO, Nanos::from_secs(1));
+        }
+        let columns = host.columns().columns;
+        // The first row was 1 when it came.
+        assert_eq!(columns["speed"], serde_json::json!([0.8, 1.0, 1.0]));
+        assert!(columns.get("yardstick_us").is_none());
+    }
 }

@@ -3,6 +3,8 @@
 use plimsoll_model::host::{Change, Label, Metric, Series};
 use plimsoll_model::units::grouped;
 
+use super::history::History;
+
 /// Counters of events, the most telling first, with the words for one interval.
 const EVENTS: &[(Metric, &str)] = &[
     (Metric::OomKills, "processes killed for lack of memory"),
@@ -76,6 +78,25 @@ pub(crate) fn cpus(change: &Change<'_>) -> Vec<Cpu> {
     cpus
 }
 
+/// [`cpus`] in the last interval of `history`, with their speeds.
+pub(crate) fn cpus_now(history: &History) -> Vec<Cpu> {
+    let Some(change) = history.change() else { return Vec::new() };
+    let mut cpus = cpus(&change);
+    for cpu in &mut cpus {
+        let number = cpu.number.to_string();
+        let took = |change: Change<'_>| {
+            let labels = [(Label::Cpu, number.as_str())];
+            let pieces = change.grown(Metric::YardstickPieces, &labels).filter(|n| *n > 0.0)?;
+            Some(change.grown(Metric::YardstickSeconds, &labels)? / pieces)
+        };
+        let mut all: Vec<f64> = history.changes().filter_map(took).collect();
+        all.sort_by(f64::total_cmp);
+        let median = all.get(all.len() / 2).copied();
+        cpu.speed = median.zip(took(change)).map(|(median, now)| median / now);
+    }
+    cpus
+}
+
 /// One CPU in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Cpu {
@@ -87,6 +108,8 @@ pub(crate) struct Cpu {
     pub(crate) softirq: f64,
     /// Fraction stolen by the hypervisor.
     pub(crate) steal: f64,
+    /// Speed of the yardstick's piece of work, 1 for the median of the history.
+    pub(crate) speed: Option<f64>,
 }
 
 fn cpu_number(series: &Series) -> Option<u32> {

@@ -3,7 +3,7 @@
 use plimsoll_model::host::{Metric, fullest_limits};
 use plimsoll_model::units::grouped;
 
-use super::events::{busiest_thread, cpus, events, rate_text, traffic};
+use super::events::{busiest_thread, cpus_now, events, rate_text, traffic};
 use super::history::History;
 use crate::terminal::layout::{bytes, cpu_percent};
 use crate::time_text::rfc3339;
@@ -34,11 +34,15 @@ pub fn line(history: &History, unix_s: u64) -> Option<String> {
             ));
         }
     }
-    let cpus = cpus(&change);
+    let cpus = cpus_now(history);
     if !cpus.is_empty() {
         let mean = cpus.iter().map(|cpu| cpu.busy).sum::<f64>() / cpus.len() as f64;
         let most = cpus.iter().map(|cpu| cpu.busy).fold(0.0, f64::max);
-        items.push(format!("CPU {} %, busiest {} %", cpu_percent(mean), cpu_percent(most)));
+        let slowest = cpus.iter().filter_map(|cpu| cpu.speed).reduce(f64::min);
+        let speed = slowest.map_or_else(String::new, |speed| {
+            format!(", speed {} % of the median", cpu_percent(speed))
+        });
+        items.push(format!("CPU {} %, busiest {} %{speed}", cpu_percent(mean), cpu_percent(most)));
     }
     if let Some((thread, busy, _)) = busiest_thread(&change) {
         items.push(format!("{thread} {} %", cpu_percent(busy)));

@@ -8,7 +8,7 @@ mod line;
 mod page;
 
 pub use archived::render_watched;
-pub(crate) use events::{Cpu, Traffic, busiest_thread, cpus, events, rate_text, traffic};
+pub(crate) use events::{Cpu, Traffic, busiest_thread, cpus, cpus_now, events, rate_text, traffic};
 pub use history::History;
 pub use json::json_line;
 pub use line::line;

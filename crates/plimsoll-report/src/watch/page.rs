@@ -8,7 +8,7 @@ use plimsoll_model::host::{
 };
 use plimsoll_model::units::grouped;
 
-use super::events::{busiest_thread, cpus, events, rate_text, traffic};
+use super::events::{busiest_thread, cpus_now, events, rate_text, traffic};
 use super::history::History;
 use crate::terminal::layout::{Page, Style, Tone, bars, bytes, clean, cpu_percent, span};
 
@@ -31,7 +31,7 @@ pub fn page(out: &mut dyn Write, style: Style, host: &str, history: &History) ->
     };
     show_limits(&mut page, history)?;
     show_graphs(&mut page, history, &change)?;
-    show_cpus(&mut page, &change)?;
+    show_cpus(&mut page, history, &change)?;
     show_servers(&mut page, &change)?;
     let events = events(&change);
     if !events.is_empty() {
@@ -163,8 +163,8 @@ fn graph(history: &History, of: &dyn Fn(&Change<'_>) -> Option<f64>) -> String {
     bars(&values, GRAPH_COLUMNS, false)
 }
 
-fn show_cpus(page: &mut Page<'_>, change: &Change<'_>) -> io::Result<()> {
-    let mut cpus = cpus(change);
+fn show_cpus(page: &mut Page<'_>, history: &History, change: &Change<'_>) -> io::Result<()> {
+    let mut cpus = cpus_now(history);
     cpus.sort_by(|a, b| b.busy.total_cmp(&a.busy));
     let mut items = Vec::new();
     for cpu in cpus.iter().take(8) {
@@ -173,6 +173,9 @@ fn show_cpus(page: &mut Page<'_>, change: &Change<'_>) -> io::Result<()> {
             if part >= 0.01 {
                 text.push_str(&format!(" ({name} {} %)", cpu_percent(part)));
             }
+        }
+        if let Some(speed) = cpu.speed {
+            text.push_str(&format!(" (speed {} %)", cpu_percent(speed)));
         }
         items.push(text.replace(' ', "\u{a0}"));
     }

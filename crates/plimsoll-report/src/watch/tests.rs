@@ -42,3 +42,24 @@ fn history_is_bounded() {
     assert_eq!(history.changes().count(), 60);
     assert_eq!(history.last(), Some(&watched(200)));
 }
+
+#[test]
+fn the_speed_of_a_cpu_is_relative_to_its_median() {
+    use plimsoll_model::host::{Label, Metric};
+    let mut history = History::default();
+    let mut sum_s = 0.0;
+    for second in 0..6 {
+        let us = if second == 5 { 500.0 } else { 400.0 };
+        sum_s += 2.0 * us / 1e6;
+        let mut reading = watched(second);
+        let cpu = [(Label::Cpu, "0")];
+        reading.add(Metric::YardstickSeconds, &cpu, sum_s);
+        reading.add(Metric::YardstickPieces, &cpu, 2.0 * second as f64);
+        reading.sort();
+        history.push(reading);
+    }
+    let drawn = drawn(&history).replace('\u{a0}', " ");
+    assert!(drawn.contains("0: 50 % (softirq 10 %) (speed 80 %)"), "{drawn}");
+    let line = line(&history, 0).expect("two readings");
+    assert!(line.contains("speed 80 % of the median"), "{line}");
+}

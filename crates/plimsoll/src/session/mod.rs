@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use plimsoll_capacity::speed;
 use plimsoll_fleet::coordinator::{HoldController, LoadControl, LoadOutcome, Newcomers};
 use plimsoll_fleet::{FleetError, LoadAgents};
 use plimsoll_lab::{ServerEnd, WatchedServer};
@@ -335,6 +336,7 @@ fn summarise(
     summary.causes = outcome.causes;
     summary.rows = run.rows();
     summary.first_fault = run.first_fault();
+    summary.slow = speed::slow_trials(&trials);
     match (run.archive_dir(), summary.find.as_ref()) {
         (Some(dir), Some(find)) => {
             let readings = causes::readings(dir.as_ref());
@@ -399,7 +401,7 @@ pub(crate) struct Observed {
     /// CPU of the server's busiest thread, 0 to 1, where it could be seen.
     pub(crate) sut_busiest_thread: Option<f64>,
     pub(crate) observations: Observations,
-    /// The whole seconds of the window.
+    /// The seconds of the window.
     pub(crate) seconds: Vec<TrialSecond>,
 }
 

@@ -166,7 +166,7 @@ pub(super) struct Observer<'a> {
     is_steady: bool,
     /// The SUT's processes on this host, with all behind it.
     sut: Vec<u32>,
-    /// What is looked at once a second.
+    /// Reads threads and yardstick once a second.
     view: View,
     /// The server's processes are known.
     is_watched: bool,

@@ -199,7 +199,7 @@ pub(super) fn view(summary: &Summary, tally: &Tally, window: Nanos, verdict: Ver
 pub(super) fn notes(
     page: &mut Page<'_>,
     find: &FindSummary,
-    more: Option<String>,
+    more: impl IntoIterator<Item = String>,
 ) -> io::Result<()> {
     let lines: Vec<_> = find.notes.iter().map(|note| clean(note)).chain(more).collect();
     if lines.is_empty() {

@@ -17,6 +17,7 @@ use super::page::{
     verdict_word, view, why,
 };
 use crate::settings as keys;
+use crate::slow;
 use crate::terminal::answer::Answer;
 use crate::terminal::layout::{
     Page, Style, Tone, clean, counted, cpu_percent, ms, per_s, percent, ratio_percent, span, whole,
@@ -54,7 +55,7 @@ pub(super) fn render(
     if let Some(find) = &summary.find {
         evidence(&mut page, summary, find, trials)?;
         timers::longest(&mut page, summary)?;
-        notes(&mut page, find, unsteady(trials))?;
+        notes(&mut page, find, unsteady(trials).into_iter().chain(slow::lines(&summary.slow)))?;
     }
     timers::probe(&mut page, summary)?;
     timers::cliffs_of_search(&mut page, summary)?;

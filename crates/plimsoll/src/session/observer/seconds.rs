@@ -1,4 +1,4 @@
-//! The whole seconds of a load: what was sent and answered, and the speed of the host meanwhile.
+//! The seconds of a load: what was sent and answered, and the speed of the host meanwhile.
 //!
 //! The figures of `/proc` and of the yardstick are those between two looks. A look is made when a second of the load
 //! arrives, some milliseconds after its end.
@@ -26,7 +26,7 @@ pub(super) struct Look {
     pieces: [Vec<Pieces>; 2],
 }
 
-/// What is looked at.
+/// The threads and CPUs to look at.
 #[derive(Debug)]
 pub(super) struct View {
     /// Processes of the server.
@@ -37,7 +37,7 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Of the server with processes `watched`, and of clients on the CPUs `clients`.
+    /// Looks at the server with processes `watched`, and at clients on the CPUs `clients`.
     pub(super) fn of(watched: &[u32], clients: Vec<u32>, yardstick: Totals) -> Self {
         let server = host::cpus_allowed(Path::new(PROC), watched).into_iter().collect();
         Self { watched: watched.to_owned(), yardstick, cpus: [server, clients] }
@@ -82,6 +82,8 @@ impl Look {
 /// Two looks that are closer or farther apart are not of one second: the coordinator was held up, or an agent.
 const SPAN_MIN: Nanos = Nanos::from_millis(700);
 const SPAN_MAX: Nanos = Nanos::from_millis(1_300);
+/// Time that the last second may lack and still counts.
+const CUT_SHORT: Nanos = Nanos::from_millis(800);
 /// Seconds that are recorded: no trial of a search is longer.
 const SECONDS_MAX: usize = 300;
 
@@ -116,9 +118,9 @@ impl Seconds {
         });
     }
 
-    /// The whole seconds of a load that sent for `window`.
+    /// The seconds of a load that sent for `window`; the last one may be cut short, to 0.2 s or more.
     pub(super) fn within(mut self, window: Nanos) -> Vec<TrialSecond> {
-        self.0.truncate((window.0 / 1_000_000_000) as usize);
+        self.0.truncate(((window.0 + CUT_SHORT.0) / 1_000_000_000) as usize);
         self.0
     }
 }
@@ -155,7 +157,7 @@ mod tests {
         seconds.add(&second(1), Some((&looks[0], &look(2_000, [900; 2], 5))));
         seconds.add(&second(3), None);
         seconds.add(&second(4), None);
-        let within = seconds.within(Nanos::from_millis(4_900));
+        let within = seconds.within(Nanos::from_millis(4_100));
         assert_eq!(within.len(), 4);
         let first = within[0];
         assert_eq!((first.sent, first.ok, first.bad), (9, 8, 3));
