@@ -1,7 +1,9 @@
 //! The answer: what the evidence so far adds up to. A pure function, which can be asked after every trial.
 
 use plimsoll_model::Rate;
-use plimsoll_model::trial::{Confirmations, Outcome, Recovery, TippingPoint, Unsettled};
+use plimsoll_model::trial::{
+    Confirmations, Outcome, Recovery, SafeMissing, TippingPoint, Unsettled,
+};
 
 use crate::median::median_of;
 
@@ -169,6 +171,23 @@ fn levels_apart(fit: &Fit) -> f64 {
     LEVELS_APART.max(SPREADS_APART * fit.posterior.spread())
 }
 
+/// Why there is no safe load; `None` if the search did not look for one.
+fn safe_missing(fit: Option<&Fit>, outcome: &Outcome) -> Option<SafeMissing> {
+    let random: Vec<&Trial> =
+        fit.iter().flat_map(|fit| &fit.trials).filter(|trial| trial.role == Role::Safe).collect();
+    let is_met = random.iter().any(|trial| trial.good);
+    match (outcome, random.iter().map(|trial| trial.load).reduce(f64::min)) {
+        (Outcome::Regular, None) => Some(SafeMissing::NoTime),
+        (Outcome::Regular, Some(lowest)) => {
+            Some(SafeMissing::NoneMet { trials: random.len() as u32, lowest: rate(lowest) })
+        }
+        (Outcome::Bounds { why } | Outcome::Unstable { why }, Some(_)) if is_met => {
+            Some(SafeMissing::SetAside { why: why.clone() })
+        }
+        _ => None,
+    }
+}
+
 /// The answer by all that is known. `reached` is how far the plan came, and `notes` what it found worth a
 /// line.
 pub(super) fn answer(
@@ -206,7 +225,7 @@ pub(super) fn answer(
     });
     let spread = fit.map(|fit| fit.posterior.spread());
     TippingPoint {
-        safe_missing: None,
+        safe_missing: if safe.is_some() { None } else { safe_missing(fit, &outcome) },
         met: observed.map(|observed| observed.met),
         regimes: fit.filter(|_| is_interval).map(regimes).unwrap_or_default(),
         outlook: None,

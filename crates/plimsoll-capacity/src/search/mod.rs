@@ -119,6 +119,10 @@ impl RateSearch {
                 }
                 Err(outcome) => outcome,
             };
+            if self.guards.silence.is_suspected() {
+                let why = self.guards.silence.give_up();
+                return Step::Done(self.finish(Outcome::Unfinished { why }));
+            }
             let is_open = matches!(outcome, Outcome::Undecided { .. } | Outcome::Unstable { .. });
             if !is_open || !self.with_policy(Policy::extend) {
                 return Step::Done(self.finish(outcome));
@@ -171,7 +175,11 @@ impl RateSearch {
     pub fn handle_stop(&mut self, why: String) -> TippingPoint {
         match &self.finished {
             Some(tipping) => (**tipping).clone(),
-            None => self.finish(Outcome::Unfinished { why }),
+            // What was found so far stands.
+            None => {
+                let so_far = TippingPoint { outlook: None, ..self.answer() };
+                self.end_with(TippingPoint { outcome: Outcome::Unfinished { why }, ..so_far })
+            }
         }
     }
 
@@ -179,7 +187,11 @@ impl RateSearch {
     pub fn answer(&self) -> TippingPoint {
         match &self.finished {
             Some(tipping) => (**tipping).clone(),
-            None => self.answer_with(|known| self.policy.reached(known)),
+            None => {
+                let answer = self.answer_with(|known| self.policy.reached(known));
+                let outlook = Some(self.policy.outlook(&self.known(), answer.width()));
+                TippingPoint { outlook, ..answer }
+            }
         }
     }
 
@@ -228,6 +240,10 @@ impl RateSearch {
 
     fn finish(&mut self, outcome: Outcome) -> TippingPoint {
         let tipping = self.answer_with(|_| (outcome, self.policy.landmarks()));
+        self.end_with(tipping)
+    }
+
+    fn end_with(&mut self, tipping: TippingPoint) -> TippingPoint {
         self.pending = None;
         self.policy.end();
         self.finished = Some(Box::new(tipping.clone()));
@@ -262,23 +278,6 @@ impl RateSearch {
                 self.finish(outcome);
             }
             self.with_policy(|policy, known| policy.rest_after(known, judgement.verdict));
-        }
-        if std::env::var("DEBUG").is_ok() {
-            if let Some(fit) =
-                fit(&self.evidence, &self.guards.levels, &self.task, self.policy.grid())
-            {
-                std::println!(
-                    "   fit {:?} {:?} ends {:.0?} spread {:.3} below {:.3} paces {:?} mix5 {:.2?} {:?}",
-                    fit.lower.map(|x| x as u32),
-                    fit.upper.map(|x| x as u32),
-                    fit.ends,
-                    fit.posterior.spread(),
-                    fit.speeds.below_median(),
-                    fit.paces.regimes(&fit.trials),
-                    fit.speeds.mixture(None, self.task.limits.final_trial),
-                    fit.trials.last().map(|t| fit.speeds.mixture(Some(t.number), t.planned))
-                );
-            }
         }
         self.evidence.len() > known
     }

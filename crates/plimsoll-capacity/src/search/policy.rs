@@ -18,14 +18,14 @@ use plimsoll_model::Nanos;
 use plimsoll_model::slo::Goal;
 use plimsoll_model::tally::OUTSTANDING_SAMPLE;
 use plimsoll_model::trial::{
-    Judgement, Outcome, Phase, TrialMeasurement, TrialRequest, Unsettled, Verdict,
+    Judgement, Outcome, Outlook, Phase, TrialMeasurement, TrialRequest, Unsettled, Verdict,
 };
 
 use super::answer::{Known, Landmarks, Stated};
 use super::grid::Grid;
 use super::settings::HIGHEST_PER_S;
 use super::task::Task;
-use super::trials::{Role, Trial};
+use super::trials::{Role, Trial, seconds};
 
 use after::Recovering;
 use confirm::Longer;
@@ -40,6 +40,8 @@ const CEILING_CELLS: u32 = 2;
 pub(super) const OVERSHOOT_MAX: f64 = 2.0;
 /// The overload on purpose, relative to the upper bound.
 const OVERLOAD: f64 = 1.2;
+/// How far an outlook goes.
+const FURTHER: Nanos = Nanos::from_secs(60);
 /// A trial that is lengthened has at most so many times the length of a confirmation.
 const LONGEST: u64 = 4;
 
@@ -218,6 +220,19 @@ impl Policy {
         let budget = settings.budget + self.extended;
         let is_over = known.evidence.spent() + self.rest + duration > budget;
         is_over.then_some(Exhausted::Time(budget))
+    }
+
+    /// What more time would buy an interval of this relative width.
+    pub(super) fn outlook(&self, known: &Known<'_>, width: Option<f64>) -> Outlook {
+        let spent = known.evidence.spent();
+        let left = (known.task.settings.budget + self.extended).since(spent);
+        let further = left.min(FURTHER);
+        // The error of a mean falls with the root of the time.
+        let measured_s = (seconds(spent) - self.expanded_s).max(1.0);
+        let share = (measured_s / (measured_s + seconds(further))).sqrt();
+        let least = known.task.limits.width_max;
+        let width = width.map(|width| width.min((width * share).max(least)));
+        Outlook { left, width, further }
     }
 
     /// Adds to the budget what may be added, once; whether it was.

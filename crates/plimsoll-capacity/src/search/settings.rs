@@ -65,7 +65,7 @@ const QUICK: Limits = Limits {
     safe_trials: 4,
     rest: Nanos::from_millis(1_500),
     rest_max: Nanos::from_secs(6),
-    budget: Nanos::from_secs(215),
+    budget: Nanos::from_secs(210),
     trials_max: 60,
     // 500 operations for a p99.
     tail_ops: 5.0,
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn a_budget_has_the_figures_of_the_mode_that_it_suffices_for() {
         let of = |seconds| Limits::within(Nanos::from_secs(seconds));
-        assert_eq!(of(215), QUICK);
+        assert_eq!(of(210), QUICK);
         assert_eq!(of(300), Limits { budget: Nanos::from_secs(300), ..QUICK });
         assert_eq!(of(1_500), STANDARD);
         assert_eq!(of(30), SHORTEST);

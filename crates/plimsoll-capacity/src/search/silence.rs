@@ -18,8 +18,9 @@ pub(super) type Judged = (TrialMeasurement, Judgement);
 pub(super) struct Silence {
     /// The first trial without an answer, set aside.
     aside: Option<Box<Judged>>,
-    /// Trials without an answer after that one.
+    /// Trials without an answer after that one, and their load.
     checks: u32,
+    checked_at: Rate,
     /// Bounds when the objective was last met.
     known: (Option<Rate>, Option<Rate>),
     is_over: bool,
@@ -90,21 +91,35 @@ impl Silence {
             return Heard::Back(first);
         }
         self.checks += 1;
+        self.checked_at = measurement.request.rate;
         if self.checks < CHECKS_MAX {
             self.aside = Some(first);
             return Heard::Nothing;
         }
         self.is_over = true;
-        let request = &first.0.request;
-        Heard::Gone(format!(
-            "the server stopped answering: not one operation was answered in trial {} at {} ({}), \
-             nor in {CHECKS_MAX} trials at {} after it",
-            request.number,
-            request.rate,
-            what_came(measurement),
-            measurement.request.rate
-        ))
+        Heard::Gone(gone(&first, self.checks, self.checked_at))
     }
+
+    /// The server is gone, as far as is known: there is no time for another check. In words.
+    pub(super) fn give_up(&mut self) -> String {
+        self.is_over = true;
+        self.aside.take().map(|first| gone(&first, self.checks, self.checked_at)).unwrap_or_default()
+    }
+}
+
+/// That the server did not answer in a trial, nor in so many after it.
+fn gone(first: &Judged, checks: u32, at: Rate) -> String {
+    let request = &first.0.request;
+    let after = match checks {
+        0 => String::new(),
+        checks => format!(", nor in {checks} trials at {at} after it"),
+    };
+    format!(
+        "the server stopped answering: not one operation was answered in trial {} at {} ({}){after}",
+        request.number,
+        request.rate,
+        what_came(&first.0)
+    )
 }
 
 /// Whether no operation was answered, well or badly.

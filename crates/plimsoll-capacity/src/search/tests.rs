@@ -529,7 +529,7 @@ fn a_confirmation_that_fails_once_and_passes_once_is_continued() {
     let after = trials[first.expect("confirmed") + 1..].iter();
     let good = after.filter(|(t, v)| t.phase == Phase::Confirm && *v == Verdict::Good);
     // A lower load than the one that failed, or the same one more than once.
-    assert!(tipping.lower < Some(load) || good.count() >= 2, "{tipping:?}");
+    assert!(tipping.confirmed < Some(load) || good.count() >= 2, "{tipping:?}");
 }
 
 #[test]

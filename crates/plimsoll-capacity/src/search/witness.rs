@@ -13,6 +13,8 @@ use super::variation::{Allowed, Chance, Stretches, met_by};
 const HOST_APART: f64 = 0.08;
 /// A server that carries so much less in slow seconds feels its host, logarithmic.
 const FELT: f64 = 0.03;
+/// It does not if the difference is smaller than so many standard errors.
+const SURE: f64 = 2.0;
 /// Overload seconds of each kind that say what the server carries in it.
 const READINGS_MIN: usize = 2;
 /// Ways in which a trial's seconds are filled with what the server carries.
@@ -26,6 +28,22 @@ pub(crate) struct Witness {
     /// What the server carries in the others and in the slow ones, relative to the median overload second.
     carries: [Vec<f64>; 2],
     allowed: Allowed,
+}
+
+/// Logarithms of what some seconds carry.
+struct Logs {
+    mean: f64,
+    /// Standard error of the mean.
+    error: f64,
+}
+
+impl Logs {
+    fn of(carries: &[f64]) -> Self {
+        let count = carries.len() as f64;
+        let mean = carries.iter().map(|ok| ok.ln()).sum::<f64>() / count;
+        let squares: f64 = carries.iter().map(|ok| (ok.ln() - mean).powi(2)).sum();
+        Self { mean, error: (squares / (count - 1.0).max(1.0) / count).sqrt() }
+    }
 }
 
 impl Witness {
@@ -58,10 +76,13 @@ impl Witness {
                     .extend(Some(carried).filter(|carried| *carried > pause));
             }
         }
-        let mean = |of: &[f64]| of.iter().map(|ok| ok.ln()).sum::<f64>() / of.len() as f64;
         let [usual, slow] = &carries;
-        let is_known = usual.len() >= READINGS_MIN && slow.len() >= READINGS_MIN;
-        (is_known && mean(usual) - mean(slow) > FELT).then_some(Self {
+        if usual.len() < READINGS_MIN || slow.len() < READINGS_MIN {
+            return None;
+        }
+        let (usual, slow) = (Logs::of(usual), Logs::of(slow));
+        let apart = usual.mean - slow.mean;
+        (apart > FELT.max(SURE * usual.error.hypot(slow.error))).then_some(Self {
             seconds: seen,
             carries,
             allowed,

@@ -365,6 +365,8 @@ fn settings(job: &RateJob) -> SearchSettings {
         cap_reason: job.search.cap_reason.clone().unwrap_or(defaults.cap_reason),
         confidence: job.search.confidence,
         budget: job.search.budget(),
+        // A budget that was asked for is kept.
+        extension: if job.search.budget.is_some() { Nanos::ZERO } else { defaults.extension },
         trials_max: trials_max(&job.search, defaults.trials_max),
         ..defaults
     }

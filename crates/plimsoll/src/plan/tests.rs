@@ -364,7 +364,7 @@ fn searches() {
     assert_eq!(
         notes("p99.9<50ms"),
         ["p99.9<50ms needs 3,000 operations that meet it: about 60 s of searching at 100/s; this \
-          search has 3 m 35 s, which is enough from 27.9/s on"]
+          search has 3 m 30 s, which is enough from 28.6/s on"]
     );
     let asked = find(&["--slo", "p99.9<50ms", "--budget", "30s"]).search;
     assert_eq!((asked.mode, asked.budget()), (Mode::Quick, Nanos::from_secs(30)));

@@ -18,6 +18,8 @@ use super::{CEILING_CELLS, OVERLOAD, OVERSHOOT_MAX, Policy, Unsettled, Want};
 const WIDTH_SPREADS: f64 = 2.0;
 /// If the next verdict is foreseen so well, bits, further ones change nothing.
 const INFORMATION_MIN: f64 = 0.05;
+/// An interval that is wider, relative, is first made narrower.
+const WIDE: f64 = 0.2;
 /// Verdicts between two sentinels.
 const SENTINEL_EVERY: u32 = 3;
 /// The sentinel's load over the upper bound; outside of this range it moves.
@@ -234,8 +236,10 @@ impl Policy {
         if fit.lower.is_none() || fit.upper.is_none() {
             return Nanos(limits.confirm_trial.0 * u64::from(limits.confirmations));
         }
+        // As long as the interval is wide, a narrower one is worth more than a better safe load.
+        let safe_trials = if fit.width() > WIDE { 1 } else { limits.safe_trials };
         // One of them may be BAD.
-        let confirmations = u64::from(limits.confirmations + limits.safe_trials) + 1;
+        let confirmations = u64::from(limits.confirmations + safe_trials) + 1;
         Nanos(limits.confirm_trial.0 * confirmations) + self.reserve_after(known, 1)
     }
 

@@ -144,7 +144,7 @@ fn a_drifting_confirmation_counts_where_no_longer_one_can_be_had() {
 
     // No budget ends the search regularly without a confirmation.
     let mut both = 0;
-    for seconds in (60..=215).step_by(5) {
+    for seconds in (60..=210).step_by(5) {
         let budget = Nanos::from_secs(seconds);
         let (lengths, _, tipping) =
             run_drifting(SearchSettings { budget, ..whole.clone() }, |_| true, |_| false);

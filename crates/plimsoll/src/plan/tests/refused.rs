@@ -325,7 +325,7 @@ fn bad_searches_laboratories_and_servers() {
         (
             vec!["find", "rate", URL, "--slo", "p99.99<50ms", "--max", "100", "--mode", "quick"],
             "--slo p99.99<50ms needs 30,000 operations that meet it: a search of about 10 m at --max \
-             100/s, and this one has 3 m 35 s; give --budget 10m, or a goal on more operations such as \
+             100/s, and this one has 3 m 30 s; give --budget 10m, or a goal on more operations such as \
              errors<1%",
         ),
         (
@@ -338,7 +338,7 @@ fn bad_searches_laboratories_and_servers() {
         (
             vec!["find", "rate", URL, "--min", "1", "--max", "20", "--mode", "quick"],
             "--slo p99<50ms,errors<0.1% needs 3,000 operations that meet it: a search of about 5 m at --max \
-             20.0/s, and this one has 3 m 35 s; give --budget 5m, or a goal on more operations such as \
+             20.0/s, and this one has 3 m 30 s; give --budget 5m, or a goal on more operations such as \
              errors<1%",
         ),
         (
