@@ -10,9 +10,9 @@ use plimsoll_model::trial::{Slow, SlowSeconds, Slower, TrialRecord, TrialSecond}
 
 use crate::median_of;
 
-/// A second is slow when the piece of work took this much longer than in the median second. Undisturbed
-/// seconds scatter by 2 to 4 %.
-const SLOW: f64 = 1.1;
+/// A second is slow when the piece of work took this much longer than in the median second at like loads: a
+/// busy CPU has colder caches, so that other loads are no measure.
+const SLOW: f64 = 1.15;
 /// One slow second is often an interrupt.
 const SLOW_SECONDS_MIN: u32 = 2;
 /// Median slowness up to which CPUs count as fast as usual.
@@ -40,7 +40,7 @@ pub struct TrialSpeed {
 /// Time that the yardstick's piece of work took in a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slowness {
-    /// Its median over the median second of the run: 1.16 is 16 % slower.
+    /// Its median over the median second at like loads: 1.16 is 16 % slower.
     pub median: f64,
     /// The seconds that were slower; `None` if there were less than two.
     pub slow: Option<SlowSeconds>,
@@ -70,12 +70,11 @@ struct Cost {
 pub fn speeds(trials: &[TrialRecord]) -> Vec<TrialSpeed> {
     let host = |second: &TrialSecond| second.yardstick;
     let clients = |second: &TrialSecond| second.client_yardstick;
-    let (host_usual, clients_usual) = (usual(trials, host), usual(trials, clients));
     let costs: Vec<Option<Cost>> = trials.iter().map(cost).collect();
     let speed = |(record, cost): (&TrialRecord, &Option<Cost>)| TrialSpeed {
         trial: record.measurement.request.number,
-        host: slowness(record, host, host_usual),
-        clients: slowness(record, clients, clients_usual),
+        host: slowness(record, host, usual(trials, record, host)),
+        clients: slowness(record, clients, usual(trials, record, clients)),
         cost: cost.and_then(|cost| ratio(cost, &costs)),
     };
     trials.iter().zip(&costs).map(speed).collect()
@@ -106,9 +105,14 @@ fn slower(speed: &TrialSpeed) -> impl Iterator<Item = Slow> + use<> {
 
 type Read = fn(&TrialSecond) -> Option<Nanos>;
 
-/// The median second of all trials, ns.
-fn usual(trials: &[TrialRecord], read: Read) -> Option<f64> {
-    let seconds = trials.iter().flat_map(|record| &record.measurement.seconds);
+/// The median second of the trials at loads like that of `of`, ns; `None` of too few.
+fn usual(trials: &[TrialRecord], of: &TrialRecord, read: Read) -> Option<f64> {
+    let load = |record: &TrialRecord| record.measurement.request.rate.get();
+    let alike = || trials.iter().filter(|other| is_like(load(other), load(of)));
+    if alike().count() < LIKE_TRIALS_MIN {
+        return None;
+    }
+    let seconds = alike().flat_map(|record| &record.measurement.seconds);
     median_of(seconds.filter_map(read).map(|took| took.0 as f64)).filter(|usual| *usual > 0.0)
 }
 
@@ -137,8 +141,12 @@ fn cost(record: &TrialRecord) -> Option<Cost> {
     })
 }
 
+fn is_like(load: f64, other: f64) -> bool {
+    (1.0 / LIKE..=LIKE).contains(&(load / other))
+}
+
 fn ratio(cost: Cost, all: &[Option<Cost>]) -> Option<CostRatio> {
-    let alike = |other: &&Cost| (1.0 / LIKE..=LIKE).contains(&(other.load / cost.load));
+    let alike = |other: &&Cost| is_like(other.load, cost.load);
     let alike: Vec<&Cost> = all.iter().flatten().filter(alike).collect();
     if alike.len() < LIKE_TRIALS_MIN {
         return None;

@@ -21,6 +21,7 @@ fn searches_of(capacity: f64, anomalies: Anomalies, slo: &str) -> Vec<TippingPoi
         world.anomalies = anomalies;
         let lowest = Rate::per_second(capacity / (7.0 + seed as f64 / 20.0)).expect("finite");
         let settings = SearchSettings { lowest, ..SearchSettings::new(Mode::Quick) };
+        let most = settings.budget + settings.extension;
         let mut search = RateSearch::new(settings, slo.clone());
         let mut spent = Nanos::ZERO;
         loop {
@@ -34,7 +35,7 @@ fn searches_of(capacity: f64, anomalies: Anomalies, slo: &str) -> Vec<TippingPoi
                     world.recycle(search.handle_result(measurement).measurement.tally);
                 }
                 Step::Done(tipping) => {
-                    assert!(spent <= Mode::Quick.limits().budget, "{spent}");
+                    assert!(spent <= most, "{spent}");
                     return tipping;
                 }
             }
@@ -64,7 +65,7 @@ fn few_operations_do_not_decide_a_goal_of_one_in_a_thousand() {
         let found = searches(40.0, errors, "p99<50ms,errors<0.1%");
         assert!(regular(&found) <= most, "{errors}: {} regular", regular(&found));
         let why = found.iter().find_map(|tipping| match &tipping.outcome {
-            Outcome::Undecided { why } => Some(why.clone()),
+            Outcome::Undecided { why } | Outcome::Bounds { why } => Some(why.clone()),
             _ => None,
         });
         let Some(Unsettled::GoalOpen { goal, .. }) = why else { panic!("{why:?}") };
@@ -84,11 +85,20 @@ fn a_group_of_failures_is_one_event() {
         let found = searches_of(5_000.0, anomalies, "p99<50ms,errors<0.1%");
         assert!(wrong(&found, 5_000.0) <= 2, "{errors}: {} wrong", wrong(&found, 5_000.0));
         assert!(regular(&found) <= most, "{errors}: {} regular", regular(&found));
-        let in_groups = found.iter().any(|tipping| match &tipping.outcome {
-            Outcome::Undecided { why: Unsettled::GoalOpen { together, .. } }
-            | Outcome::Unstable { why: Unsettled::GoalMissed { together, .. } } => *together > 1.0,
-            _ => false,
-        });
+        let in_groups =
+            found.iter().any(|tipping| match &tipping.outcome {
+                Outcome::Undecided { why }
+                | Outcome::Unstable { why }
+                | Outcome::Bounds { why } => {
+                    let (Unsettled::GoalOpen { together, .. }
+                    | Unsettled::GoalMissed { together, .. }) = why
+                    else {
+                        return false;
+                    };
+                    *together > 1.0
+                }
+                _ => false,
+            });
         assert!(in_groups, "{errors}");
     }
 }

@@ -471,7 +471,8 @@ impl Posterior {
         Self { points, ..self.clone() }
     }
 
-    /// The load that `share` of the trials meet, with the given confidence: its logarithm.
+    /// The load that `share` of the trials meet, with the given confidence, its logarithm: if accidents, which
+    /// come at any load, leave it at all.
     pub(crate) fn safe(&self, share: f64, confidence: f64, mixture: &Mixture) -> Option<f64> {
         let wanted = LAPSES.map(|(lapse, _)| (share - GOOD_LAPSES) / (1.0 - GOOD_LAPSES - lapse));
         // Points have few different spreads, and the way from a capacity to its load depends on nothing else.
@@ -483,14 +484,17 @@ impl Posterior {
                 known.len() - 1
             });
             let each = known[index].1.iter().zip(p.weights).filter(|(_, weight)| *weight > 0.0);
+            // Where accidents alone are more than the share allows, no load is met so often.
+            let each = each.filter(|(below, _)| below.is_finite());
             loads.extend(each.map(|(below, weight)| (p.mu - below, weight)));
         }
         loads.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        let all: f64 = loads.iter().map(|(_, weight)| weight).sum();
         let mut below = 0.0;
         for (load, weight) in loads {
             below += weight;
-            if below >= 1.0 - confidence {
-                return load.is_finite().then_some(load);
+            if below >= (1.0 - confidence) * all {
+                return Some(load);
             }
         }
         None

@@ -65,11 +65,7 @@ pub(super) fn next_load(fit: &Fit, run: Nanos) -> Option<f64> {
 pub(super) fn safe_load(fit: &Fit, run: Nanos) -> Option<Rate> {
     let trials = random_trials(fit);
     // Without a trial that met it, it would be a guess.
-    let missed = trials.iter().filter(|(_, _, good)| !*good).map(|(x, _, _)| *x);
-    let lowest_missed = missed.fold(f64::INFINITY, f64::min);
-    let met = trials.iter().filter(|(x, _, good)| *good && *x < lowest_missed).map(|(x, _, _)| *x);
-    let highest_met = met.reduce(f64::max)?;
-    let told = with_random_arrivals(fit).safe(SHARE, CONFIDENCE, &fit.speeds.mixture(None, run));
-    // Where accidents alone may be more than the share allows, what was met is all that can be said.
-    Rate::per_second(told.unwrap_or(highest_met).exp())
+    trials.iter().find(|(_, _, good)| *good)?;
+    let random = with_random_arrivals(fit);
+    Rate::per_second(random.safe(SHARE, CONFIDENCE, &fit.speeds.mixture(None, run))?.exp())
 }

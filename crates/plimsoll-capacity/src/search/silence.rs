@@ -103,7 +103,10 @@ impl Silence {
     /// The server is gone, as far as is known: there is no time for another check. In words.
     pub(super) fn give_up(&mut self) -> String {
         self.is_over = true;
-        self.aside.take().map(|first| gone(&first, self.checks, self.checked_at)).unwrap_or_default()
+        self.aside
+            .take()
+            .map(|first| gone(&first, self.checks, self.checked_at))
+            .unwrap_or_default()
     }
 }
 

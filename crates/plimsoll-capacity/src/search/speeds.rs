@@ -17,6 +17,9 @@ use super::witness::Witness;
 
 /// A second with a smaller share of the usual answers is a pause, and no speed.
 const PAUSE: f64 = 0.4;
+/// A run that meets so much less than the median second carries, logarithmic, met with slow stretches; less may
+/// be chance.
+const VARIED_MIN: f64 = 0.04;
 /// Differences that are smaller are none.
 const MIXED_MIN: f64 = 0.01;
 /// A trial that may meet so much more than a run says little, logarithmic.
@@ -46,6 +49,8 @@ impl Speeds {
         allowed: Option<Allowed>,
         run: Nanos,
     ) -> Self {
+        let is_counted = |second: &&Second| trials.iter().any(|trial| trial.number == second.trial);
+        let seconds: Vec<Second> = seconds.iter().filter(is_counted).copied().collect();
         let carried = |second: &Second| second.ok / level(second.at_s).exp();
         let readings = seconds.iter().filter(|second| second.is_reading());
         let readings: Vec<(u32, f64)> =
@@ -56,11 +61,14 @@ impl Speeds {
             readings.into_iter().filter(|(_, ok)| *ok > pause).collect();
         let witness = median
             .zip(allowed)
-            .and_then(|(median, allowed)| Witness::of(seconds, &level, median, PAUSE, allowed));
+            .and_then(|(median, allowed)| Witness::of(&seconds, &level, median, PAUSE, allowed));
         let variation = Variation::of(&readings, allowed);
         let mut speeds = Self { variation, witness, allowed, ..Self::default() };
         speeds.run = speeds.meets(run);
         speeds.usual = speeds.carries(Nanos::from_secs(1)).median;
+        if speeds.run.median > speeds.usual - VARIED_MIN {
+            return Self::default();
+        }
         for length in trials.iter().map(|trial| trial.planned) {
             if !speeds.lengths.iter().any(|(known, _)| *known == length) {
                 speeds.lengths.push((length, speeds.by_length(length)));

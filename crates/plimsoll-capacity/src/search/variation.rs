@@ -118,8 +118,7 @@ impl Variation {
         below as f64 / self.seconds.len().max(1) as f64
     }
 
-    /// Stretches of `length`: each goes on through the overload that it begins in, and then with another one,
-    /// which is as fast unless the speed switches.
+    /// Stretches of `length`: each goes on through the overload that it begins in, and then with another one.
     fn stretches(&self, length: Nanos, figure: impl Fn(&[f64]) -> f64) -> Stretches {
         let whole = (length.as_secs_f64().round() as usize).max(1);
         let mut chance = Chance::default();
@@ -142,16 +141,23 @@ impl Variation {
         Stretches::of(&values)
     }
 
-    /// A second that follows the last one of an overload.
+    /// A second that follows the last one of an overload: the beginning of the one that is most alike, or of any
+    /// on the other side of the border if the speed switches.
     fn follows(&self, last: usize, chance: &mut Chance) -> usize {
-        let is_slow = (self.seconds[last] < self.border) != (chance.draw() < self.switches);
+        let speed = self.seconds[last];
         let starts = || std::iter::once(0).chain(self.ends.iter().map(|end| end + 1));
         let starts = || starts().filter(|start| *start < self.seconds.len());
-        let alike = || starts().filter(|start| (self.seconds[*start] < self.border) == is_slow);
-        let draw = chance.draw();
-        let pick = |count: usize| ((draw * count as f64) as usize).min(count.saturating_sub(1));
-        let found = alike().nth(pick(alike().count()));
-        found.or_else(|| starts().nth(pick(starts().count()))).unwrap_or_default()
+        if chance.draw() < self.switches {
+            let other =
+                |start: &usize| (self.seconds[*start] < self.border) != (speed < self.border);
+            let count = starts().filter(other).count();
+            let pick = ((chance.draw() * count as f64) as usize).min(count.saturating_sub(1));
+            if let Some(start) = starts().filter(other).nth(pick) {
+                return start;
+            }
+        }
+        let off = |start: &usize| (self.seconds[*start] - speed).abs();
+        starts().min_by(|a, b| off(a).total_cmp(&off(b))).unwrap_or_default()
     }
 
     /// Loads that trials of `length` meet, over what they would meet of a steady server.
@@ -254,7 +260,7 @@ mod tests {
         let [short, long] = [2, 15].map(|length| seen.meets(Nanos::from_secs(length)));
         assert!(short.median > -0.02 && short.sd > 0.05, "{short:?}");
         let slow = 0.8_f64.ln();
-        assert!((slow..slow + 0.04).contains(&long.median) && long.sd < 0.05, "{long:?}");
+        assert!((slow..slow + 0.04).contains(&long.median) && long.sd < 0.06, "{long:?}");
     }
 
     #[test]

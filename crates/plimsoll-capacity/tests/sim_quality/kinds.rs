@@ -99,7 +99,12 @@ pub(crate) fn servers() -> Vec<Kind> {
         calm_for: Nanos::from_secs(5),
     };
     let timer = HiddenTimer { share: 0.0004, after: Nanos::from_secs(30) };
-    let shared = |name, left| Kind { rival: Some(left), is_steady: false, ..kind(name, plain()) };
+    let shared = |name, left| Kind {
+        rival: Some(left),
+        truth: Truth::AnyRegime,
+        is_steady: false,
+        ..kind(name, plain())
+    };
     let random =
         |name, sut| Kind { is_random: true, truth: Truth::HalfOfTrials, ..kind(name, sut) };
     let pauses = |every, length| Anomalies {
@@ -133,7 +138,11 @@ pub(crate) fn servers() -> Vec<Kind> {
         ),
         shared("-30 % for a third of the time", 0.7),
         shared("a neighbour takes half for a third", 0.5),
-        Kind { is_observed: true, ..shared("the same neighbour, CPU times read", 0.5) },
+        Kind {
+            is_observed: true,
+            truth: Truth::Capacity,
+            ..shared("the same neighbour, CPU times read", 0.5)
+        },
         Kind {
             anomalies: Anomalies { leak: Some(fast), ..Anomalies::default() },
             truth: Truth::CapacityAtEnd,
@@ -313,6 +322,9 @@ impl Kind {
     /// The capacity at each speed that the host had for [`RUN`] since `begin`; in a search too short for
     /// that, at each speed.
     fn regimes(&self, begin: Nanos, after: &Fluid) -> Vec<f64> {
+        if let Some(left) = self.rival {
+            return vec![left * self.capacity_per_s, self.capacity_per_s];
+        }
         let Some(speed) = self.anomalies.speed else { return vec![self.capacity_per_s] };
         let stretches = after.host_speeds(begin, after.age());
         let mut speeds: Vec<f64> = stretches.iter().map(|(speed, _)| *speed).collect();

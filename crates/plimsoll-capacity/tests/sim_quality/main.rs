@@ -9,7 +9,7 @@ mod speeds;
 mod table;
 mod trace;
 
-use plimsoll_capacity::{Context, Mode, judge};
+use plimsoll_capacity::{Context, Mode, SearchSettings, judge};
 use plimsoll_model::Nanos;
 use plimsoll_model::slo::Slo;
 use plimsoll_model::trial::{Phase, Recovery, TrialRequest, Verdict};
@@ -40,7 +40,8 @@ fn a_stated_interval_holds_the_truth_and_is_hardly_ever_far_off() {
             kind.name, score.stated, score.contained, score.wrong, score.unstable, score.undecided,
         );
         assert!(score.wrong <= 1 && score.contained + 6 >= score.stated, "{text}");
-        assert!(quantile(&score.spent, 1.0) <= Mode::Quick.limits().budget, "{text}");
+        let settings = SearchSettings::new(Mode::Quick);
+        assert!(quantile(&score.spent, 1.0) <= settings.budget + settings.extension, "{text}");
         assert_few_alarms(&kind, &score);
         stated += score.stated;
         contained += score.contained;

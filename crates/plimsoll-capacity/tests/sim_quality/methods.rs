@@ -174,29 +174,9 @@ fn searched(
                 spent = spent + search.rest() + measurement.window;
                 let record = search.handle_result(measurement);
                 see(&record);
-                if std::env::var("DEBUG").is_ok() {
-                    let m = &record.measurement;
-                    let y: Vec<i64> = m
-                        .seconds
-                        .iter()
-                        .map(|s| s.yardstick.map_or((s.ok / 10) as i64, |y| (y.0 / 20_000) as i64))
-                        .collect();
-                    println!(
-                        "{:3} {:9} {:6.0} {:?} {:.1}/{:.1} {y:?}",
-                        m.request.number,
-                        m.request.phase.name(),
-                        m.request.rate.get(),
-                        record.judgement.verdict,
-                        m.window.as_secs_f64(),
-                        m.request.duration.as_secs_f64()
-                    );
-                }
                 world.recycle(record.measurement.tally);
             }
             Step::Done(tipping) => {
-                if std::env::var("DEBUG").is_ok() {
-                    println!("{tipping:?}");
-                }
                 return Found {
                     lower: tipping.lower.map(Rate::get),
                     upper: tipping.upper.map(Rate::get),

@@ -166,20 +166,6 @@ pub(crate) fn score(kind: &Kind, method: Method, seeds: Range<u64>) -> Score {
         score.add(found, truths, *safe_met);
     }
     score.sort();
-    let mut why = std::collections::BTreeMap::<String, u32>::new();
-    for (f, _, _) in &found {
-        if let Some(t) = &f.tipping
-            && t.outcome != Outcome::Regular
-        {
-            let text: String = format!("{:?}", t.outcome)
-                .chars()
-                .filter(|c| !c.is_ascii_digit())
-                .take(36)
-                .collect();
-            *why.entry(text).or_default() += 1;
-        }
-    }
-    println!("why {} {why:?}", kind.name);
     score
 }
 
