@@ -40,7 +40,7 @@ named! {
 named! {
     /// How thorough a search is.
     Mode {
-        /// Under four minutes.
+        /// About four minutes.
         Quick = "quick",
         /// Up to 25 minutes.
         Standard = "standard",

@@ -6,7 +6,7 @@ use e2e::haproxy::Haproxy;
 use e2e::plimsoll::{Finished, Plimsoll};
 
 /// The search's own budget is shorter.
-const SEARCH_PATIENCE: Duration = Duration::from_secs(280);
+const SEARCH_PATIENCE: Duration = Duration::from_secs(340);
 /// One search in five may err even on a quiet machine, and one that ends INVALID says nothing: so
 /// the truth must be found by one of these. `nightly/capacity.rs` has more
 /// servers.

@@ -19,7 +19,7 @@ const SCREENS: [Screen; 4] = [
     Screen { theme: Theme::Dark, width: 400 },
 ];
 /// The search's own budget is shorter.
-const SEARCH_PATIENCE: Duration = Duration::from_secs(280);
+const SEARCH_PATIENCE: Duration = Duration::from_secs(340);
 /// A page is drawn so often to say how long that takes.
 const DRAWINGS: usize = 7;
 /// The longest that drawing may take, ms.

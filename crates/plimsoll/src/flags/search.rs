@@ -108,7 +108,7 @@ pub(crate) struct SearchFlags {
     #[arg(long, value_name = "DURATION", value_parser = positive_duration)]
     pub(crate) deadline: Option<Nanos>,
 
-    /// A budget by name: quick (a rate in less than 4 minutes), standard (25) or strict (90) [default:
+    /// A budget by name: quick (a rate in about 4 minutes), standard (25) or strict (90) [default:
     /// standard for find, quick for lab]
     #[arg(long, value_name = "MODE", hide_possible_values = true)]
     pub(crate) mode: Option<ModeFlag>,

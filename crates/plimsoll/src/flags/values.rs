@@ -134,7 +134,7 @@ pub(crate) enum TargetFormat {
 /// `--mode` of a search, as typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ModeFlag {
-    /// Under four minutes.
+    /// About four minutes.
     Quick,
     /// Up to 25 minutes.
     Standard,
