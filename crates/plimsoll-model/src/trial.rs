@@ -14,7 +14,7 @@ mod unsettled;
 pub use check::{Check, CheckId, CheckText, Family, Level, Measure, Unit};
 pub use second::TrialSecond;
 pub use speed::{Slow, SlowSeconds, Slower};
-pub use unsettled::{Contrast, LevelChange, Unsettled, Witness};
+pub use unsettled::{Contrast, Unsettled, Witness};
 
 /// Why the search asked for a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! The words for why a search claims no interval or no safe load.
 
 use plimsoll_model::slo::Goal;
-use plimsoll_model::trial::{Contrast, LevelChange, SafeMissing, Unsettled, Witness};
+use plimsoll_model::trial::{Contrast, SafeMissing, Unsettled, Witness};
 use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
 
@@ -38,15 +38,6 @@ pub(crate) fn reason(why: &Unsettled) -> String {
             let observed = Operations { goal, bad: *bad, all: *all, together: *together };
             format!("{}, over {}", observed.text(*load, *is_cap), allowed(goal))
         }
-        Unsettled::Levels { changes, beside } => with(levels(changes), beside),
-        Unsettled::Overloads { least, greatest, usual, count, unlike, beside } => with(
-            format!(
-                "the server carried {least} to {greatest} in {} at the same load, and {unlike} of them \
-                 were unlike the median, {usual}",
-                counted((*count).into(), "overload")
-            ),
-            beside,
-        ),
         Unsettled::Fell { before, after, beside } => with(
             format!(
                 "the server carried {before} in the first overload and at most {after} in later ones"
@@ -124,28 +115,6 @@ fn allowed(goal: &Goal) -> String {
     format!("the {:.3} % that the goal allows", goal.bad_ratio_max() * 100.0)
 }
 
-/// `the capacity fell 30 % between minute 0.5 and 0.9 (1,000/s to 700/s in overload), then rose …`.
-fn levels(changes: &[LevelChange]) -> String {
-    let minute = |at: Nanos| at.as_secs_f64() / 60.0;
-    let one = |change: &LevelChange| {
-        let when =
-            format!("between minute {:.1} and {:.1}", minute(change.after), minute(change.before));
-        let Some((from, to)) = change.from.zip(change.to).filter(|(from, _)| from.get() > 0.0)
-        else {
-            return format!("rose {when}");
-        };
-        let ratio = to.get() / from.get();
-        let word = if ratio < 1.0 { "fell" } else { "rose" };
-        let percent = (ratio - 1.0).abs() * 100.0;
-        format!("{word} {percent:.0} % {when} ({from} to {to} in overload)")
-    };
-    let changes: Vec<String> = changes.iter().map(one).collect();
-    match changes.is_empty() {
-        true => "the capacity changed".to_owned(),
-        false => format!("the capacity {}", changes.join(", then ")),
-    }
-}
-
 /// `text` with what was observed beside the trials.
 fn with(text: String, beside: &[Contrast]) -> String {
     if beside.is_empty() {
@@ -182,14 +151,9 @@ mod tests {
 
     #[test]
     fn reasons_state_their_figures() {
-        let change = LevelChange {
-            after: Nanos::from_secs(30),
-            before: Nanos::from_secs(54),
-            from: Some(rate(1_000.0)),
-            to: Some(rate(700.0)),
-        };
         let cost = Contrast { witness: Witness::CostUs, then: 14.8, now: 17.7 };
         let steal = Contrast { witness: Witness::Steal, then: 0.0, now: 0.12 };
+        let (before, after) = (rate(1_000.0), rate(700.0));
         let goal: Goal = "errors<0.1%".parse().unwrap();
         let (bad, all, load, is_cap) = (3, 1_000, rate(5.0), false);
         let further = Some(Nanos::from_secs(430));
@@ -199,10 +163,10 @@ mod tests {
                 "the time budget of 3 m 30 s ended",
             ),
             (
-                Unsettled::Levels { changes: vec![change], beside: vec![steal, cost] },
-                "the capacity fell 30 % between minute 0.5 and 0.9 (1,000/s to 700/s in overload); \
-                 where it carried less: steal 12 % instead of 0 %, CPU time of the server 17.7 us per \
-                 answer instead of 14.8 us",
+                Unsettled::Fell { before, after, beside: vec![steal, cost] },
+                "the server carried 1,000/s in the first overload and at most 700/s in later ones; where \
+                 it carried less: steal 12 % instead of 0 %, CPU time of the server 17.7 us per answer \
+                 instead of 14.8 us",
             ),
             (
                 Unsettled::GoalOpen { goal, bad, all, together: 1.0, load, further, is_cap },

@@ -2,8 +2,7 @@
 //! level it is at now. Trials from before a change are not averaged with those after it; a level
 //! that the server returned to is one level with what it was before.
 
-use plimsoll_model::trial::LevelChange;
-use plimsoll_model::{Nanos, Rate};
+use plimsoll_model::Rate;
 
 use crate::median::median_of;
 
@@ -143,26 +142,14 @@ impl Levels {
         self.0.windows(2).all(is_rise) && at_level.filter_map(reading).count() >= STAYED
     }
 
-    /// Every change, in the order of time.
-    fn changes(&self, evidence: &Evidence) -> Vec<LevelChange> {
-        let instant = |s: f64| Nanos::from_secs_f64(s.max(0.0));
-        let rate = |level| Self::carries(level, evidence).and_then(|y| Rate::per_second(y.exp()));
-        let change = |pair: &[Level]| LevelChange {
-            after: instant(pair[0].to_s),
-            before: instant(pair[1].from_s),
-            from: rate(pair[0]),
-            to: rate(pair[1]),
-        };
-        self.0.windows(2).map(change).collect()
-    }
-
-    /// Every change, in words; `None` where there was none.
+    /// Every change, in words and in the order of time; `None` where there was none.
     pub(crate) fn told(&self, evidence: &Evidence) -> Option<String> {
-        let words = |change: &LevelChange| {
-            let minutes = |at: Nanos| format!("{:.1}", at.as_secs_f64() / 60.0);
+        let rate = |level| Self::carries(level, evidence).and_then(|y| Rate::per_second(y.exp()));
+        let words = |pair: &[Level]| {
+            let minutes = |at_s: f64| format!("{:.1}", at_s.max(0.0) / 60.0);
             let when =
-                format!("between minute {} and {}", minutes(change.after), minutes(change.before));
-            match (change.from, change.to) {
+                format!("between minute {} and {}", minutes(pair[0].to_s), minutes(pair[1].from_s));
+            match (rate(pair[0]), rate(pair[1])) {
                 (Some(from), Some(to)) => {
                     let word = if to < from { "fell" } else { "rose" };
                     let percent = (to.get() / from.get() - 1.0).abs() * 100.0;
@@ -171,7 +158,7 @@ impl Levels {
                 _ => format!("rose {when}"),
             }
         };
-        let changes: Vec<String> = self.changes(evidence).iter().map(words).collect();
+        let changes: Vec<String> = self.0.windows(2).map(words).collect();
         (!changes.is_empty()).then(|| format!("capacity {}", changes.join(", then ")))
     }
 }
@@ -184,6 +171,8 @@ pub(crate) fn reading(trial: &Trial) -> Option<Reading> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::Nanos;
+
     use super::super::seen::Seen;
     use super::*;
 

@@ -53,28 +53,6 @@ pub enum Unsettled {
     /// A goal was missed below the bounds: fields as in [`Self::GoalOpen`].
     #[expect(missing_docs, reason = "see GoalOpen")]
     GoalMissed { goal: Goal, bad: u64, all: u64, together: f64, load: Rate, is_cap: bool },
-    /// The capacity went from one level to another.
-    Levels {
-        /// Each change, in order.
-        changes: Vec<LevelChange>,
-        /// What differed beside it.
-        beside: Vec<Contrast>,
-    },
-    /// Overloads at one load were carried unlike each other.
-    Overloads {
-        /// The least that the server carried in one, operations per second.
-        least: Rate,
-        /// The most.
-        greatest: Rate,
-        /// The median.
-        usual: Rate,
-        /// How many there were.
-        count: u32,
-        /// How many were unlike the median.
-        unlike: u32,
-        /// What differed beside it.
-        beside: Vec<Contrast>,
-    },
     /// The server carried far more in the first overload than in any since.
     Fell {
         /// In the first.
@@ -113,19 +91,6 @@ pub enum Unsettled {
         /// Relative.
         width: f64,
     },
-}
-
-/// A change of the capacity, seen in overload.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LevelChange {
-    /// It lies between this instant of trial and rest time,
-    pub after: Nanos,
-    /// and this one.
-    pub before: Nanos,
-    /// What the server carried in overload before; `None` where it was not overloaded.
-    pub from: Option<Rate>,
-    /// What it carries since.
-    pub to: Option<Rate>,
 }
 
 /// What was seen beside the trials.
