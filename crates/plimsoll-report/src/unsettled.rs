@@ -3,7 +3,7 @@
 use plimsoll_model::slo::Goal;
 use plimsoll_model::trial::{Contrast, SafeMissing, Unsettled, Witness};
 use plimsoll_model::units::grouped;
-use plimsoll_model::{Nanos, Rate};
+use plimsoll_model::Rate;
 
 use crate::terminal::counted;
 use crate::time_text::rounded;
@@ -143,6 +143,8 @@ fn with(text: String, beside: &[Contrast]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::Nanos;
+
     use super::*;
 
     fn rate(per_s: f64) -> Rate {
