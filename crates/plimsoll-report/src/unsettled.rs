@@ -1,9 +1,9 @@
 //! The words for why a search claims no interval or no safe load.
 
+use plimsoll_model::Rate;
 use plimsoll_model::slo::Goal;
 use plimsoll_model::trial::{Contrast, SafeMissing, Unsettled, Witness};
 use plimsoll_model::units::grouped;
-use plimsoll_model::Rate;
 
 use crate::terminal::counted;
 use crate::time_text::rounded;
