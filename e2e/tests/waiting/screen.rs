@@ -123,7 +123,7 @@ fn s_ends_a_search_with_the_answer_so_far() {
          stty -g > after; head -1 report; touch over"
     ));
     terminal.wait_for("s stop with the answer so far");
-    terminal.wait_for("good at 100/s");
+    terminal.wait_for("so far: at least");
     terminal.press("s");
     assert_restored(&terminal, 130);
     assert!(

@@ -1,6 +1,6 @@
 //! The rate search: which load to offer next, and what the answers add up to.
 //!
-//! Trials become [`Evidence`], which is only appended to. The fit (`fit`) and the answer (`answer`) are pure
+//! Trials become `evidence`, which is only appended to. The fit (`fit`) and the answer (`answer`) are pure
 //! functions of it; the guards (`guards`) say which of it may be void, and the policy (`policy`) names the
 //! next trial. What the trials add up to is one likelihood (`likelihood`) over those that were made at
 //! the level where the server is now (`levels`).
