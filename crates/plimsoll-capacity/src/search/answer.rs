@@ -69,10 +69,15 @@ impl Known<'_> {
         self.fit.map_or(&[], |fit| &fit.trials)
     }
 
-    /// The load that held, if the trials do not add up to an interval.
-    fn observed(&self) -> Option<Observed> {
+    /// An outcome without an interval, and the load that held all the same, if one did.
+    fn with_observed(&self, outcome: Outcome) -> (Outcome, Option<Observed>) {
         let counted = self.guards.levels.counted(self.evidence);
-        Observed::of(&counted, self.task.limits.confirm_trial)
+        match (outcome, Observed::of(&counted, self.task.limits.confirm_trial)) {
+            (Outcome::Unstable { why } | Outcome::Undecided { why }, Some(observed)) => {
+                (Outcome::Bounds { why }, Some(observed))
+            }
+            (outcome, _) => (outcome, None),
+        }
     }
 
     /// What missed the objective far below the interval.
@@ -198,8 +203,8 @@ pub(super) fn answer(
 ) -> TippingPoint {
     let Known { task, evidence, guards, fit } = *known;
     let (outcome, observed) = match known.outcome(plan, reached) {
-        Outcome::Unstable { why } | Outcome::Undecided { why } if known.observed().is_some() => {
-            (Outcome::Bounds { why }, known.observed())
+        outcome @ (Outcome::Unstable { .. } | Outcome::Undecided { .. }) => {
+            known.with_observed(outcome)
         }
         outcome => (outcome, None),
     };

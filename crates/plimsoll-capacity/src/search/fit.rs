@@ -1,11 +1,10 @@
-//! The fit: what all trials at the server's current level say of its capacity. A pure function of the
-//! evidence.
-
-use crate::stability::GROWTH_OPS_MIN;
+//! The fit: what all trials that count say of the capacity at the server's slowest level. A pure function of
+//! the evidence.
 
 use plimsoll_model::Nanos;
 
 use crate::median::median_of;
+use crate::stability::GROWTH_OPS_MIN;
 
 use super::change::{Drift, Reading, drift, reading_sd};
 use super::evidence::Evidence;
@@ -26,7 +25,7 @@ const UNSURE: f64 = 0.2;
 /// The 95th percentile of a normal variable: ends of an interval of 90 %.
 const NORMAL_90: f64 = 1.645;
 
-/// What all trials at the current level say together.
+/// The capacity by all trials that count.
 #[derive(Clone, Debug)]
 pub(super) struct Fit {
     pub(super) posterior: Posterior,

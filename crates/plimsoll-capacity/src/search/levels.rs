@@ -1,6 +1,6 @@
-//! The levels that a server's capacity was at, one after the other, and which trials belong to the
-//! level it is at now. Trials from before a change are not averaged with those after it; a level
-//! that the server returned to is one level with what it was before.
+//! The levels that a server's capacity was at, one after the other. Trials at each count as if they had been
+//! made at the slowest, by what the server carries in overload; those between two levels do not count, nor
+//! those of a server that was warming up.
 
 use plimsoll_model::Rate;
 

@@ -2,8 +2,8 @@
 //!
 //! Trials become `evidence`, which is only appended to. The fit (`fit`) and the answer (`answer`) are pure
 //! functions of it; the guards (`guards`) say which of it may be void, and the policy (`policy`) names the
-//! next trial. What the trials add up to is one likelihood (`likelihood`) over those that were made at
-//! the level where the server is now (`levels`).
+//! next trial. What the trials add up to is one likelihood (`likelihood`) at the server's slowest level
+//! (`levels`).
 //!
 //! A state machine without clock or I/O. It does not run trials and does not retry a failed agent;
 //! it only sees measurements. INVALID trials are repeated, over twice the threads where those can be

@@ -2,8 +2,8 @@
 //!
 //! Model: with random arrivals a server meets the objective up to a load that lies below its capacity
 //! by a gap, which depends on the rate, the deadline and the server, and is the same in all trials
-//! but for [`GAP_SPREAD`] of it. Prior: what all trials with even arrivals say of the capacity; every
-//! octave of the gap is as likely as the next. Trials with random arrivals, as long as a confirmation,
+//! but for [`GAP_SPREAD`] of it. Prior: what all trials with even arrivals say of the capacity; a
+//! gap is as likely as the next one up to some times what a queue takes, and less likely beyond. Trials with random arrivals, as long as a confirmation,
 //! say which gap it is. Each is made at the load that is the safe one as far as is known: half of the
 //! weight lies above it.
 
@@ -22,7 +22,6 @@ const GAP_SPREAD: f64 = 0.3;
 /// The safe load is met by so many trials, and it is so sure.
 const SHARE: f64 = 0.9;
 const CONFIDENCE: f64 = 0.9;
-
 /// Before anything is measured a gap is as likely as the next one up to so many times what a queue of random
 /// arrivals takes before a server of even speed; beyond it is less likely, by this power.
 const USUAL: f64 = 8.0;
@@ -63,9 +62,8 @@ pub(super) fn next_load(fit: &Fit, run: Nanos) -> Option<f64> {
 /// The load of which it is [`CONFIDENCE`] sure that [`SHARE`] of the loads of a confirmation's length, `run`,
 /// meet the objective with random arrivals.
 pub(super) fn safe_load(fit: &Fit, run: Nanos) -> Option<Rate> {
-    let trials = random_trials(fit);
     // Without a trial that met it, it would be a guess.
-    trials.iter().find(|(_, _, good)| *good)?;
+    fit.trials.iter().find(|trial| trial.role == Role::Safe && trial.good)?;
     let random = with_random_arrivals(fit);
     Rate::per_second(random.safe(SHARE, CONFIDENCE, &fit.speeds.mixture(None, run))?.exp())
 }

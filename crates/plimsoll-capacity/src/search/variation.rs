@@ -30,7 +30,7 @@ const BLURRED: f64 = 3.0;
 /// What the strictest quantile goal allows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Allowed {
-    /// An operation that waits longer is late, seconds.
+    /// A queue of this length in whole seconds makes operations late: a part of the deadline, see [`BLURRED`].
     pub(crate) deadline_s: f64,
     /// Share of the operations that may be late.
     pub(crate) late: f64,

@@ -48,7 +48,8 @@ impl Logs {
 
 impl Witness {
     /// `level` is the logarithm of what an overload carries at an instant, `median` what the median
-    /// overload second carries, and `pause` the share of that below which a second is a pause. `None` if nobody looked, or the server does not feel what was seen.
+    /// overload second carries, and `pause` the share of that below which a second is a pause. `None` if
+    /// nobody looked, or the server does not feel what was seen.
     pub(crate) fn of(
         seconds: &[Second],
         level: impl Fn(f64) -> f64,
