@@ -26,7 +26,7 @@ const SPREAD_MAX: f64 = 0.15;
 const LEVELS_APART: f64 = 0.1;
 const SPREADS_APART: f64 = 4.0;
 /// A wider interval says nothing.
-const WIDTH_MAX: f64 = 0.4;
+const WIDTH_MAX: f64 = 0.6;
 /// Standard deviations by which the verdicts may be less likely than the model predicts.
 const SURPRISE_MAX: f64 = 4.0;
 
@@ -225,7 +225,7 @@ pub(super) fn answer(
     }
     let is_interval = outcome == Outcome::Regular;
     let safe = fit.filter(|_| is_interval).and_then(|fit| {
-        let load = safe_load(fit, task.limits.confirm_trial)?;
+        let load = safe_load(fit)?;
         Some(load).filter(|load| load.get() >= plan.lowest)
     });
     let spread = fit.map(|fit| fit.posterior.spread());

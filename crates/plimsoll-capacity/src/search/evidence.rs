@@ -14,6 +14,8 @@ use super::trials::{Role, Trial, seconds};
 /// A server that carries less than this share of what it carried in the first overloads has fallen.
 const FELL: f64 = 0.75;
 /// Others took the server's CPU if it waited for one in this much more of the time in which it
+/// Others that came and went so often are how the machine is: their trials count.
+const DISTURBANCES_MAX: usize = 4;
 /// wanted one than it usually does under overload.
 const STARVED: f64 = 0.15;
 /// CPU times of a shorter trial are chance, seconds.
@@ -112,6 +114,9 @@ impl Evidence {
         let before = self.disturbed().count();
         self.trials.push(trial);
         self.starved_most = self.usually_starved().map_or(f64::INFINITY, |usual| usual + STARVED);
+        if self.disturbances() >= DISTURBANCES_MAX {
+            self.starved_most = f64::INFINITY;
+        }
         self.disturbed().count() != before + usize::from(self.is_disturbed(&trial))
     }
 
@@ -177,6 +182,13 @@ impl Evidence {
     /// Trials that were not GOOD while others took the server's CPU.
     fn disturbed(&self) -> impl Iterator<Item = &Trial> {
         self.trials.iter().filter(|trial| self.is_disturbed(trial))
+    }
+
+    /// How often others came and took the server's CPU, by the trials that were not GOOD.
+    fn disturbances(&self) -> usize {
+        let missed = || self.trials.iter().filter(|trial| !trial.good);
+        let before = std::iter::once(false).chain(missed().map(|trial| self.is_disturbed(trial)));
+        missed().zip(before).filter(|(trial, before)| !before && self.is_disturbed(trial)).count()
     }
 
     /// Share of the time in which an overloaded server waits for a CPU: the lower quartile. A

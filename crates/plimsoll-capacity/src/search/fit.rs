@@ -11,17 +11,14 @@ use super::evidence::Evidence;
 use super::grid::Grid;
 use super::levels::{Levels, Paces, reading};
 use super::likelihood::{Mixture, Posterior, Sample};
+use super::safe::with_random_arrivals;
 use super::speeds::Speeds;
 use super::task::Task;
-use super::trials::{FAR_BELOW, Trial, seconds};
-use super::variation::Allowed;
+use super::trials::{FAR_BELOW, Role, Trial, seconds};
 
 /// A trial of a few seconds meets the objective up to so much above the capacity: its queue has no
 /// time to grow, and nobody sees that it does.
 const TOLERATED: f64 = 0.003;
-/// By so much of how far runs lie below the median second the ends of the interval may be off: few seconds
-/// say how slow the slow stretches are, and how long.
-const UNSURE: f64 = 0.2;
 /// The 95th percentile of a normal variable: ends of an interval of 90 %.
 const NORMAL_90: f64 = 1.645;
 
@@ -29,11 +26,11 @@ const NORMAL_90: f64 = 1.645;
 #[derive(Clone, Debug)]
 pub(super) struct Fit {
     pub(super) posterior: Posterior,
+    /// The same with random arrivals.
+    pub(super) random: Posterior,
     /// The trials that count, each as if it had been made at the slowest level.
     pub(super) trials: Vec<Trial>,
     pub(super) speeds: Speeds,
-    /// By the strictest quantile goal; `None` if there is none.
-    pub(super) allowed: Option<Allowed>,
     pub(super) paces: Paces,
     pub(super) drift: Drift,
     /// How far the capacity goes within half of a longer trial, logarithmic.
@@ -59,7 +56,7 @@ impl Fit {
 
     /// How likely a trial of `length` at `load` has this verdict.
     pub(super) fn expects(&self, load: f64, length: Nanos, good: bool) -> f64 {
-        let mixture = self.speeds.mixture(None, length);
+        let mixture = self.speeds.expected(length);
         let predicted = self.posterior.predicts_good(load.ln(), &mixture);
         if good { predicted } else { 1.0 - predicted }
     }
@@ -99,7 +96,7 @@ pub(super) fn spreads(evidence: &Evidence) -> Vec<(f64, f64)> {
     for trial in evidence.verdicts() {
         sample.add(trial.load.ln(), Mixture::default(), trial.good);
     }
-    Posterior::of(&sample).map(|posterior| posterior.spreads()).unwrap_or_default()
+    Posterior::of(&[sample]).map(|posterior| posterior.spreads()).unwrap_or_default()
 }
 
 /// Fits the trials that count; `None` if there is no verdict among them.
@@ -108,8 +105,7 @@ pub(super) fn fit(evidence: &Evidence, levels: &Levels, task: &Task, grid: &Grid
     let paces = levels.paces(evidence);
     let level = |at_s: f64| paces.over_slowest(at_s);
     let run = task.limits.confirm_trial;
-    let allowed = Allowed::of(&task.slo);
-    let speeds = Speeds::of(evidence.seconds(), &counted, level, allowed, run);
+    let speeds = Speeds::of(evidence.seconds(), &counted, level, run);
     let at_slowest = |trial: &Trial| match level(trial.at_s) {
         0.0 => *trial,
         over => trial.scaled((-over).exp()),
@@ -117,59 +113,70 @@ pub(super) fn fit(evidence: &Evidence, levels: &Levels, task: &Task, grid: &Grid
     let trials: Vec<Trial> = counted.iter().map(at_slowest).collect();
     // What is left when the last of them ends.
     let now_s = trials.last().map(|trial| trial.at_s + 0.5 * trial.window_s)?;
-    let readings = readings(&trials, &speeds, task.limits.sentinel_trial);
+    let readings = readings(&trials, &speeds);
     let drift = match readings.len() {
         0 => Drift::default(),
         _ => drift(&readings, &spreads(evidence)),
     };
     let since = |at_s: f64| drift.per_min / 60.0 * (at_s - now_s);
-    let mut sample = Sample::default();
-    sample.reading_sd = reading_sd(&readings);
-    sample.readings = readings.iter().map(|r| r.y - since(r.at_s)).collect();
-    // An overload that was met is a verdict; any other was BAD on purpose.
-    for trial in trials.iter().filter(|t| t.is_verdict() || t.good && t.is_overload()) {
-        let mixture = speeds.mixture(Some(trial.number), trial.planned);
-        sample.add(trial.load.ln() - since(trial.at_s), mixture, trial.good);
-    }
-    let posterior = Posterior::of(&sample)?;
-    let surprise = posterior.surprise(&sample);
+    let sample = |(depth, share): (f64, f64)| {
+        let mut sample = sample(&trials, &readings, &speeds, since, depth);
+        sample.prior = share.ln();
+        sample
+    };
+    let samples: Vec<Sample> = speeds.depths().into_iter().map(sample).collect();
+    let even = Posterior::of(&samples)?;
+    let surprises = samples.iter().map(|sample| even.surprise(sample));
+    let surprise = surprises.reduce(f64::min).unwrap_or_default();
+    let (random, posterior) = with_random_arrivals(&even, &trials, &task.slo);
     let blur = if drift.is_seen { drift.per_min.abs() / 60.0 } else { 0.0 };
     let blur = blur * 0.5 * seconds(task.limits.confirm_trial);
     let (lower, upper, ends) = (None, None, (0.0, 0.0));
-    let mut fit = Fit {
-        posterior,
-        trials,
-        speeds,
-        allowed,
-        paces,
-        drift,
-        blur,
-        surprise,
-        lower,
-        upper,
-        ends,
-    };
+    let mut fit =
+        Fit { posterior, random, trials, speeds, paces, drift, blur, surprise, lower, upper, ends };
     let offered: Vec<f64> = counted.iter().filter(|t| t.is_verdict()).map(|t| t.load).collect();
     find_ends(&mut fit, &offered, task, grid);
     Some(fit)
 }
 
-/// What the overloads of `length` read, as if each had been made at the speed that runs of the stated length
-/// meet, and differed from the others by as much as such runs do.
-fn readings(trials: &[Trial], speeds: &Speeds, length: Nanos) -> Vec<Reading> {
-    let of = |trial: &Trial| {
-        let reading = reading(trial)?;
-        Some(Reading { y: reading.y - speeds.reading_offset(trial.planned), ..reading })
+/// What the overloads read.
+fn readings(trials: &[Trial], speeds: &Speeds) -> Vec<Reading> {
+    // Where the speed changes within seconds, one that was met shows how fast the server is at times.
+    let is_told = |trial: &&Trial| {
+        trial.saturated().is_some() || speeds.are_varied() && trial.role == Role::Sentinel
     };
-    let mut readings: Vec<Reading> =
-        trials.iter().filter(|trial| trial.saturated().is_some()).filter_map(of).collect();
-    let ratio = speeds.spread_ratio(length);
-    if ratio != 1.0
-        && let Some(middle) = median_of(readings.iter().map(|reading| reading.y))
-    {
-        readings.iter_mut().for_each(|reading| reading.y = middle + ratio * (reading.y - middle));
+    trials.iter().filter(is_told).filter_map(reading).collect()
+}
+
+/// All verdicts and readings, where slow stretches are so deep: a logarithm.
+fn sample(
+    trials: &[Trial],
+    readings: &[Reading],
+    speeds: &Speeds,
+    since: impl Fn(f64) -> f64,
+    depth: f64,
+) -> Sample {
+    let mut sample = Sample::default();
+    // An overload that was met is a verdict, unless it met a fast moment; any other was BAD on purpose.
+    let is_verdict =
+        |t: &&Trial| t.is_verdict() || t.good && t.is_overload() && !speeds.are_varied();
+    for t in trials.iter().filter(is_verdict) {
+        let mixture = speeds.mixture(depth, t.planned);
+        sample.add(t.load.ln() - since(t.at_s), mixture, t.good);
     }
-    readings
+    sample.readings = readings.iter().map(|r| r.y - since(r.at_s) - depth).collect();
+    sample.reading_sd = reading_sd(readings);
+    sample.varied = speeds.depth();
+    if speeds.are_varied()
+        && let Some(middle) = median_of(sample.readings.iter().copied())
+    {
+        // They differ because the speed does, and not as runs do.
+        let count = sample.readings.len() as f64;
+        let squares: f64 = sample.readings.iter().map(|y| (y - middle).powi(2)).sum();
+        sample.level_sd = 1.25 * squares.sqrt() / count;
+        sample.readings = vec![middle];
+    }
+    sample
 }
 
 /// The interval: its ends are loads of the grid that were measured, if such are near.
@@ -180,7 +187,6 @@ fn find_ends(fit: &mut Fit, offered: &[f64], task: &Task, grid: &Grid) {
     // What the drift is off by moves what was measured in the middle of the trials.
     let half_s = trials.last().map_or(0.0, |t| t.at_s) - trials.first().map_or(0.0, |t| t.at_s);
     let unsure = NORMAL_90 * fit.drift.sd / 60.0 * 0.5 * half_s;
-    let unsure = unsure.hypot(UNSURE * fit.speeds.below_median());
     let middle = fit.posterior.quantile(0.5);
     let low = middle - unsure.hypot(middle - fit.posterior.quantile(tail)) - fit.blur;
     let high = middle + unsure.hypot(fit.posterior.quantile(1.0 - tail) - middle) + fit.blur;

@@ -29,6 +29,8 @@ const SD_STEP: f64 = 1.6;
 const SDS: usize = 11;
 /// Larger spreads are less likely beforehand.
 const SD_USUAL: f64 = 0.02;
+/// Runs differ by so much of how far the speed goes within them.
+const VARIED_SPREAD: f64 = 0.15;
 /// Goodput under overload and the capacity under the objective differ by so much.
 const LEVEL_SD: f64 = 0.02;
 const LEVEL_TRUSTED: f64 = 0.5;
@@ -48,8 +50,6 @@ const PASSES_MAX: usize = 5;
 const NEGLIGIBLE: f64 = 1e-5;
 /// Exponents beyond this make no difference to a share, and their product with another one is finite.
 const FAR: f64 = 300.0;
-/// Halvings of the range in which a load is looked for.
-const HALVINGS: u32 = 20;
 /// A product of probabilities below this is carried on as its logarithm.
 const TINY: f64 = 1e-200;
 
@@ -86,6 +86,12 @@ pub(crate) struct Sample {
     /// Logarithms of the goodput under deep overload, and what each may be off by itself.
     pub(crate) readings: Vec<f64>,
     pub(crate) reading_sd: f64,
+    /// How likely this is beforehand, over the likeliest: a logarithm.
+    pub(crate) prior: f64,
+    /// How far the speed goes from second to second, logarithmic; 0 if that is not known of.
+    pub(crate) varied: f64,
+    /// What their middle may be off, where their differences say nothing of the spread.
+    pub(crate) level_sd: f64,
 }
 
 impl Sample {
@@ -192,14 +198,15 @@ struct Readings {
 }
 
 impl Readings {
-    fn of(readings: &[f64], own_sd: f64) -> Self {
+    fn of(sample: &Sample) -> Self {
+        let Sample { readings, reading_sd: own_sd, level_sd, .. } = sample;
         let middle = median_of(readings.iter().copied());
         let mut spread = [0.0; SDS];
         if let Some(middle) = middle {
             let mut off: Vec<f64> = readings.iter().map(|y| y - middle).collect();
             off.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
             for (index, value) in spread.iter_mut().enumerate() {
-                let sd = sd_at(index).hypot(own_sd);
+                let sd = sd_at(index).hypot(*own_sd);
                 // The one in the middle fixed the level; only the others differ from it.
                 *value = off
                     .iter()
@@ -213,7 +220,7 @@ impl Readings {
         }
         // A median is a little less certain than a mean.
         let count = readings.len() as f64;
-        let level_sd = |index| LEVEL_SD.hypot(1.25 * sd_at(index) / count.sqrt());
+        let level_sd = |index| LEVEL_SD.hypot(*level_sd).hypot(1.25 * sd_at(index) / count.sqrt());
         Self { middle, level_sd: std::array::from_fn(level_sd), spread }
     }
 
@@ -225,8 +232,13 @@ impl Readings {
     }
 }
 
-fn log_prior(index: usize, weight: f64) -> f64 {
-    weight.ln() - (sd_at(index) / SD_USUAL).max(1.0).ln()
+/// Larger spreads than usual are less likely; smaller ones are too where the speed is known to change by
+/// `varied`, a part of which runs differ by.
+fn log_prior(index: usize, weight: f64, varied: f64) -> f64 {
+    let sd = sd_at(index);
+    let usual = SD_USUAL.max(VARIED_SPREAD * varied);
+    let less = if varied > 0.0 { (usual / sd).max(1.0).ln() } else { 0.0 };
+    weight.ln() - (sd / usual).max(1.0).ln() - less
 }
 
 /// The points of one standard deviation, as far as they do not depend on the centre.
@@ -253,7 +265,13 @@ impl Row {
             (each, if at.is_mixed() { MIXED } else { 1 })
         };
         let loads = sample.verdicts.iter().map(far).collect();
-        Self { index, sd, slope, priors: LAPSES.map(|(_, prior)| log_prior(index, prior)), loads }
+        Self {
+            index,
+            sd,
+            slope,
+            priors: LAPSES.map(|(_, prior)| log_prior(index, prior, sample.varied)),
+            loads,
+        }
     }
 
     /// How likely the verdicts are by the shares `lapses` of lapses: logarithms. `center` is the
@@ -288,13 +306,8 @@ impl Row {
 
 /// Every point of a grid of centres, with its logarithmic weights; a coarse one looks at one share of
 /// lapses and at every other spread.
-fn lay_out(
-    sample: &Sample,
-    readings: &Readings,
-    from: f64,
-    step: f64,
-    is_coarse: bool,
-) -> Vec<Point> {
+fn lay_out(sample: &Sample, from: f64, step: f64, is_coarse: bool) -> Vec<Point> {
+    let readings = Readings::of(sample);
     let middle = from + 0.5 * CENTERS as f64 * step;
     let rows: Vec<Row> = (0..SDS)
         .step_by(if is_coarse { 2 } else { 1 })
@@ -315,6 +328,7 @@ fn lay_out(
                 row.log_likelihoods(verdicts, below, LAPSES.map(|(lapse, _)| lapse))
             };
             let told = readings.log_likelihood(mu, row.index);
+            let told = told + sample.prior;
             weights.iter_mut().zip(row.priors).for_each(|(weight, prior)| *weight += prior + told);
             points.push(Point { center, index: row.index, mu, sd: row.sd, weights });
         }
@@ -322,16 +336,36 @@ fn lay_out(
     points
 }
 
+/// The same, of all ways in which a sample was read: points of one layout have the sum of the weights.
+fn lay_out_all(samples: &[Sample], from: f64, step: f64, is_coarse: bool) -> Vec<Point> {
+    let each = samples.iter().map(|sample| lay_out(sample, from, step, is_coarse));
+    each.reduce(|mut all, points| {
+        let both = all.iter_mut().zip(points);
+        both.for_each(|(all, point)| {
+            let weights = all.weights.iter_mut().zip(point.weights);
+            weights.for_each(|(sum, more)| *sum = log_sum(*sum, more));
+        });
+        all
+    })
+    .unwrap_or_default()
+}
+
+/// The logarithm of the sum of two numbers that are given as logarithms.
+fn log_sum(a: f64, b: f64) -> f64 {
+    let most = a.max(b);
+    if most == f64::NEG_INFINITY { most } else { most + ((a - most).exp() + (b - most).exp()).ln() }
+}
+
 impl Posterior {
-    /// The posterior of a sample; `None` without a verdict in it.
-    pub(crate) fn of(sample: &Sample) -> Option<Self> {
-        let loads = || sample.verdicts.iter().map(|at| at.x);
+    /// The posterior of a sample that was read in several ways, each as likely beforehand; `None` without a
+    /// verdict in it.
+    pub(crate) fn of(readings: &[Sample]) -> Option<Self> {
+        let loads = || readings.iter().flat_map(|sample| &sample.verdicts).map(|at| at.x);
         let mut from = loads().reduce(f64::min)? - BEYOND;
         let mut to = loads().reduce(f64::max)? + BEYOND;
-        let readings = Readings::of(&sample.readings, sample.reading_sd);
         for _ in 0..PASSES_MAX {
             let step = (to - from) / CENTERS as f64;
-            let coarse = lay_out(sample, &readings, from, step, true);
+            let coarse = lay_out_all(readings, from, step, true);
             let (low, high) = Self::normalised(coarse, from, step).hull()?;
             let (low, high) = (from + (low - 1.0) * step, from + (high + 2.0) * step);
             if high - low > 0.6 * (to - from) {
@@ -340,7 +374,7 @@ impl Posterior {
             (from, to) = (low, high);
         }
         let step = (to - from) / CENTERS as f64;
-        Some(Self::normalised(lay_out(sample, &readings, from, step, false), from, step))
+        Some(Self::normalised(lay_out_all(readings, from, step, false), from, step))
     }
 
     fn normalised(mut points: Vec<Point>, from: f64, step: f64) -> Self {
@@ -387,15 +421,15 @@ impl Posterior {
     }
 
     /// How likely the next trial's capacity lies above `x`, lapses aside.
-    pub(crate) fn exceeds(&self, x: f64, mixture: &Mixture) -> f64 {
-        self.points.iter().map(|p| p.weight() * p.above(x, mixture)).sum()
+    pub(crate) fn exceeds(&self, x: f64) -> f64 {
+        self.points.iter().map(|p| p.weight() * p.above(x, &Mixture::default())).sum()
     }
 
     /// What a verdict at `x` would say of the capacity, bits.
-    pub(crate) fn information(&self, x: f64, mixture: &Mixture) -> f64 {
+    pub(crate) fn information(&self, x: f64) -> f64 {
         let mut by_center = vec![0.0; self.centers.len()];
         for p in &self.points {
-            by_center[p.center] += p.good(x, mixture);
+            by_center[p.center] += p.good(x, &Mixture::default());
         }
         let all: f64 = by_center.iter().sum();
         let known: f64 = by_center
@@ -450,37 +484,53 @@ impl Posterior {
         points.last().map_or(0.0, |(sd, _)| *sd)
     }
 
-    /// The same of a capacity that lies below this one by one of `gaps`, by what each is worth before any
-    /// of `trials` (logarithms of loads, speeds they may have met, and verdicts).
-    pub(crate) fn below(&self, gaps: &[Gap], trials: &[(f64, Mixture, bool)]) -> Self {
+    /// A capacity that lies below this one by one of `gaps`, by what each is worth before any of `trials` of it
+    /// (logarithms of loads, and verdicts); and what those trials say of this one.
+    pub(crate) fn below(&self, gaps: &[Gap], trials: &[(f64, bool)]) -> (Self, Self) {
         let mut points = Vec::with_capacity(self.points.len() * gaps.len());
-        for (p, gap) in self.points.iter().flat_map(|p| gaps.iter().map(move |gap| (p, gap))) {
-            let weights = p.weights.map(|weight| weight * gap.weight);
-            let mut point = Point { mu: p.mu - gap.size, sd: p.sd.hypot(gap.sd), weights, ..*p };
-            for (x, mixture, good) in trials {
-                let share = point.above(*x, mixture);
-                for (weight, (lapse, _)) in point.weights.iter_mut().zip(LAPSES) {
-                    let p = good_share(share, lapse);
-                    *weight *= if *good { p } else { 1.0 - p };
+        let mut above = self.points.clone();
+        for p in &mut above {
+            let mut sums = [0.0; LAPSES.len()];
+            for gap in gaps {
+                let weights = p.weights.map(|weight| weight * gap.weight);
+                let mut point =
+                    Point { mu: p.mu - gap.size, sd: p.sd.hypot(gap.sd), weights, ..*p };
+                for (x, good) in trials {
+                    let share = point.above(*x, &Mixture::default());
+                    for (weight, (lapse, _)) in point.weights.iter_mut().zip(LAPSES) {
+                        let p = good_share(share, lapse);
+                        *weight *= if *good { p } else { 1.0 - p };
+                    }
                 }
+                sums.iter_mut().zip(point.weights).for_each(|(sum, weight)| *sum += weight);
+                points.push(point);
             }
-            points.push(point);
+            p.weights = sums;
         }
+        (self.with_points(points), self.with_points(above))
+    }
+
+    /// The same grid with other points, whose weights become shares.
+    fn with_points(&self, mut points: Vec<Point>) -> Self {
         let sum: f64 = points.iter().map(Point::weight).sum();
-        points.iter_mut().flat_map(|point| &mut point.weights).for_each(|weight| *weight /= sum);
-        Self { points, ..self.clone() }
+        let mut centers = vec![0.0; self.centers.len()];
+        for point in &mut points {
+            point.weights = point.weights.map(|weight| weight / sum);
+            centers[point.center] += point.weight();
+        }
+        Self { points, centers, ..self.clone() }
     }
 
     /// The load that `share` of the trials meet, with the given confidence, its logarithm: if accidents, which
     /// come at any load, leave it at all.
-    pub(crate) fn safe(&self, share: f64, confidence: f64, mixture: &Mixture) -> Option<f64> {
+    pub(crate) fn safe(&self, share: f64, confidence: f64) -> Option<f64> {
         let wanted = LAPSES.map(|(lapse, _)| (share - GOOD_LAPSES) / (1.0 - GOOD_LAPSES - lapse));
         // Points have few different spreads, and the way from a capacity to its load depends on nothing else.
         let mut known: Vec<(f64, [f64; LAPSES.len()])> = Vec::new();
         let mut loads: Vec<(f64, f64)> = Vec::with_capacity(self.points.len() * LAPSES.len());
         for p in &self.points {
             let index = known.iter().position(|(sd, _)| *sd == p.sd).unwrap_or_else(|| {
-                known.push((p.sd, wanted.map(|wanted| below_capacity(wanted, p.sd, mixture))));
+                known.push((p.sd, wanted.map(|wanted| below_capacity(wanted, p.sd))));
                 known.len() - 1
             });
             let each = known[index].1.iter().zip(p.weights).filter(|(_, weight)| *weight > 0.0);
@@ -503,24 +553,8 @@ impl Posterior {
 
 /// How far below the capacity the load lies that the share `wanted` of the trials meet; infinite where no
 /// load is met so often.
-fn below_capacity(wanted: f64, sd: f64, mixture: &Mixture) -> f64 {
-    if wanted >= 1.0 {
-        return f64::INFINITY;
-    }
-    let below = sd * (wanted / (1.0 - wanted)).ln() / LOGISTIC;
-    if !is_mixed(mixture) {
-        return below - mixture[0];
-    }
-    let most = mixture.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let least = mixture.iter().copied().fold(f64::INFINITY, f64::min);
-    // By the slowest speed alone it lies furthest below, by the fastest alone least.
-    let (mut far, mut near) = (below - least, below - most);
-    let point = Point { center: 0, index: 0, mu: 0.0, sd, weights: [0.0; LAPSES.len()] };
-    for _ in 0..HALVINGS {
-        let middle = 0.5 * (far + near);
-        if point.above(-middle, mixture) >= wanted { far = middle } else { near = middle }
-    }
-    far
+fn below_capacity(wanted: f64, sd: f64) -> f64 {
+    if wanted >= 1.0 { f64::INFINITY } else { sd * (wanted / (1.0 - wanted)).ln() / LOGISTIC }
 }
 
 #[cfg(test)]
@@ -537,7 +571,7 @@ mod tests {
             (0..good).for_each(|_| sample.add(x, Mixture::default(), true));
             (0..bad).for_each(|_| sample.add(x, Mixture::default(), false));
         }
-        let points = lay_out(&sample, &Readings::of(&[], 0.0), 6.5, 0.02, false);
+        let points = lay_out(&sample, 6.5, 0.02, false);
         assert_eq!(points.len(), CENTERS * SDS);
         for point in points {
             for ((lapse, prior), weight) in LAPSES.into_iter().zip(point.weights) {
@@ -546,7 +580,7 @@ mod tests {
                     f64::from(at.good) * p.ln() + f64::from(at.bad) * (1.0 - p).ln()
                 };
                 let all: f64 = sample.verdicts.iter().map(verdict).sum();
-                let direct = log_prior(point.index, prior) + all;
+                let direct = log_prior(point.index, prior, 0.0) + all;
                 assert!((weight - direct).abs() < 1e-9 * direct.abs(), "{weight} {direct}");
             }
         }

@@ -33,8 +33,6 @@ mod silence;
 mod speeds;
 mod task;
 mod trials;
-mod variation;
-mod witness;
 
 use plimsoll_model::slo::Slo;
 use plimsoll_model::trial::{
@@ -334,6 +332,11 @@ impl RateSearch {
     fn is_shaded(&mut self, measurement: &TrialMeasurement, good: bool) -> bool {
         let request = &measurement.request;
         let expected = self.expected(request.rate.get(), request.duration, false);
+        let fit = self.fitted.get(&self.evidence);
+        if fit.is_some_and(|fit| fit.speeds.are_varied()) {
+            // It may as well have met a slow stretch, and those count.
+            return false;
+        }
         match self.guards.shadow.see(&self.evidence, measurement, good, expected) {
             Shade::None => false,
             Shade::Shaded => true,
@@ -359,8 +362,7 @@ impl RateSearch {
     /// Appends the trial to the evidence, and lets the guards look at it.
     fn append(&mut self, measurement: &TrialMeasurement, judgement: &Judgement, pooled: Pooled) {
         let at_s = self.evidence.middle_s(measurement.window);
-        let long = self.task.limits.confirm_trial;
-        let trial = Trial::of(measurement, judgement, &self.task.slo, pooled, at_s, long);
+        let trial = Trial::of(measurement, judgement, &self.task.slo, pooled, at_s);
         let expected = self.expected(trial.load, trial.planned, trial.good);
         self.evidence.append_seconds(measurement);
         self.policy.learn_expected(&trial, expected);

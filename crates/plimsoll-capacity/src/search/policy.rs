@@ -40,6 +40,9 @@ const CEILING_CELLS: u32 = 2;
 pub(super) const OVERSHOOT_MAX: f64 = 2.0;
 /// The overload on purpose, relative to the upper bound.
 const OVERLOAD: f64 = 1.2;
+/// A search of a server that carries few operations per second may take so much more for a trial that has enough
+/// of them.
+const SLOW_EXTENSION: Nanos = Nanos::from_secs(300);
 /// How far an outlook goes.
 const FURTHER: Nanos = Nanos::from_secs(60);
 /// A trial that is lengthened has at most so many times the length of a confirmation.
@@ -247,6 +250,22 @@ impl Policy {
             self.notes.push(format!("{budget} left the answer open: up to {extension} were added"));
         }
         is_worth
+    }
+
+    /// Adds to the budget what a trial takes that a slow server needs for its operations; whether it was.
+    fn extend_for(&mut self, known: &Known<'_>, span: Nanos) -> bool {
+        let settings = &known.task.settings;
+        let wanted = (known.evidence.spent() + self.rest + span).since(settings.budget);
+        let is_allowed = settings.extension > Nanos::ZERO && wanted <= SLOW_EXTENSION;
+        if !is_allowed || known.evidence.made >= settings.trials_max {
+            return false;
+        }
+        self.extended = self.extended.max(wanted);
+        self.notes.push(format!(
+            "so few operations come in {} that {span} more went into a trial",
+            settings.budget
+        ));
+        true
     }
 
     fn affords(&self, known: &Known<'_>, span: Nanos) -> bool {

@@ -13,13 +13,13 @@ const SAME: f64 = 0.03;
 pub(super) fn regimes(fit: &Fit) -> Vec<Regime> {
     let Some((lower, upper)) = fit.lower.zip(fit.upper) else { return Vec::new() };
     let by_level = fit.paces.regimes(&fit.trials);
-    let below = fit.speeds.below_median();
+    let depth = fit.speeds.depth();
     // How much more each carries than the slowest, and its weight.
     let speeds = match by_level.len() {
-        0 | 1 if below > -SAME => return Vec::new(),
+        0 | 1 if depth < SAME => return Vec::new(),
         0 | 1 => {
             let slow = fit.speeds.share_of_slow();
-            vec![(0.0, slow), (-below, 1.0 - slow)]
+            vec![(0.0, slow), (depth, 1.0 - slow)]
         }
         _ => by_level,
     };

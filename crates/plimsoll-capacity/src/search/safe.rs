@@ -3,14 +3,16 @@
 //! Model: with random arrivals a server meets the objective up to a load that lies below its capacity
 //! by a gap, which depends on the rate, the deadline and the server, and is the same in all trials
 //! but for [`GAP_SPREAD`] of it. Prior: what all trials with even arrivals say of the capacity; a
-//! gap is as likely as the next one up to some times what a queue takes, and less likely beyond. Trials with random arrivals, as long as a confirmation,
-//! say which gap it is. Each is made at the load that is the safe one as far as is known: half of the
+//! gap is as likely as the next one up to some times what a queue takes, and less likely beyond. Trials
+//! with random arrivals, as long as a confirmation, say which gap it is, and where the capacity is: a load
+//! that they meet lies below it, whatever the gap. Each is made at the load that is the safe one as far as is known: half of the
 //! weight lies above it.
 
+use plimsoll_model::slo::{Goal, Slo};
 use plimsoll_model::{Nanos, Rate};
 
 use super::fit::Fit;
-use super::likelihood::{Gap, Mixture, Posterior};
+use super::likelihood::{Gap, Posterior};
 use super::trials::{Role, Trial};
 
 /// Gaps looked at: so many from this one up, logarithmic, each so many times the one before.
@@ -24,16 +26,21 @@ const SHARE: f64 = 0.9;
 const CONFIDENCE: f64 = 0.9;
 /// Before anything is measured a gap is as likely as the next one up to so many times what a queue of random
 /// arrivals takes before a server of even speed; beyond it is less likely, by this power.
-const USUAL: f64 = 8.0;
+const USUAL: f64 = 24.0;
 const BEYOND: i32 = 2;
 
-/// What the capacity is with random arrivals, by the trials that had them.
-fn with_random_arrivals(fit: &Fit) -> Posterior {
+/// What the capacity is with random arrivals, by the trials that had them; and what those say of the `even` one,
+/// which the others are of.
+pub(super) fn with_random_arrivals(
+    even: &Posterior,
+    trials: &[Trial],
+    slo: &Slo,
+) -> (Posterior, Posterior) {
     // The wait before one server with even service times (M/D/1) is longer than the deadline for the share
     // `late` where exp(-2 (1 - load / capacity) capacity deadline) is.
-    let capacity = fit.posterior.quantile(0.5).exp();
-    let queue = fit.allowed.map_or(GAP_LEAST, |allowed| {
-        (1.0 / allowed.late.max(1e-6)).ln() / (2.0 * capacity * allowed.deadline_s)
+    let capacity = even.quantile(0.5).exp();
+    let queue = strictest(slo).map_or(GAP_LEAST, |(deadline, late)| {
+        (1.0 / late.max(1e-6)).ln() / (2.0 * capacity * deadline.as_secs_f64())
     });
     let gaps: Vec<Gap> = (0..GAPS)
         .map(|step| GAP_LEAST * GAP_STEP.powi(step))
@@ -42,28 +49,29 @@ fn with_random_arrivals(fit: &Fit) -> Posterior {
             Gap { size, sd: GAP_SPREAD * size, weight }
         })
         .collect();
-    fit.posterior.below(&gaps, &random_trials(fit))
+    let random = trials.iter().filter(|trial| trial.role == Role::Safe);
+    let random: Vec<(f64, bool)> = random.map(|trial| (trial.load.ln(), trial.good)).collect();
+    even.below(&gaps, &random)
 }
 
-/// Trials with random arrivals: logarithms of loads, what each may have met more than a run, and verdicts.
-fn random_trials(fit: &Fit) -> Vec<(f64, Mixture, bool)> {
-    let random = fit.trials.iter().filter(|trial| trial.role == Role::Safe);
-    let mixture = |trial: &Trial| fit.speeds.mixture(Some(trial.number), trial.planned);
-    random.map(|trial| (trial.load.ln(), mixture(trial), trial.good)).collect()
+/// The goal with the strictest deadline: that, and the share of the operations that may be late; `None` of an
+/// objective on errors alone.
+fn strictest(slo: &Slo) -> Option<(Nanos, f64)> {
+    let deadline = slo.deadline()?;
+    let is_it = |goal: &&Goal| matches!(goal, Goal::Latency { limit, .. } if *limit == deadline);
+    Some((deadline, slo.goals.iter().find(is_it)?.bad_ratio_max()))
 }
 
-/// The load at which the next trial with random arrivals, of the length `run`, says most, operations per
+/// The load at which the next trial with random arrivals says most, operations per
 /// second.
-pub(super) fn next_load(fit: &Fit, run: Nanos) -> Option<f64> {
-    let random = with_random_arrivals(fit);
-    Some(random.safe(SHARE, 0.5, &fit.speeds.mixture(None, run))?.exp())
+pub(super) fn next_load(fit: &Fit) -> Option<f64> {
+    Some(fit.random.safe(SHARE, 0.5)?.exp())
 }
 
-/// The load of which it is [`CONFIDENCE`] sure that [`SHARE`] of the loads of a confirmation's length, `run`,
+/// The load of which it is [`CONFIDENCE`] sure that [`SHARE`] of the loads of a confirmation's length
 /// meet the objective with random arrivals.
-pub(super) fn safe_load(fit: &Fit, run: Nanos) -> Option<Rate> {
+pub(super) fn safe_load(fit: &Fit) -> Option<Rate> {
     // Without a trial that met it, it would be a guess.
     fit.trials.iter().find(|trial| trial.role == Role::Safe && trial.good)?;
-    let random = with_random_arrivals(fit);
-    Rate::per_second(random.safe(SHARE, CONFIDENCE, &fit.speeds.mixture(None, run))?.exp())
+    Rate::per_second(fit.random.safe(SHARE, CONFIDENCE)?.exp())
 }

@@ -14,14 +14,10 @@ pub(crate) struct Second {
     pub(crate) at_s: f64,
     /// How much of it lies in the trial: less than 1 if it was cut short.
     pub(crate) part: f64,
-    /// Operations that were sent in it.
-    pub(crate) sent: f64,
     /// Answers in it, late ones included.
     pub(crate) ok: f64,
     /// Whether the server was overloaded on purpose for a short time: some carry less the longer they are.
     pub(crate) is_overload: bool,
-    /// CPU time of the yardstick's piece of work, microseconds.
-    pub(crate) yardstick_us: Option<f64>,
 }
 
 impl Second {
@@ -31,10 +27,8 @@ impl Second {
             trial: request.number,
             at_s: from_s + 0.5,
             part: left_s.min(1.0),
-            sent: seen.sent as f64,
             ok: seen.ok as f64,
             is_overload: request.phase == Phase::Sentinel,
-            yardstick_us: seen.yardstick.map(|work| 1e3 * work.as_millis_f64()),
         }
     }
 

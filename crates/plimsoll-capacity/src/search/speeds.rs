@@ -1,42 +1,41 @@
-//! What trials at different times and of different lengths say of one capacity.
+//! How the speed of server and host goes from second to second, and what trials of different lengths say of one
+//! capacity.
 //!
-//! The capacity that is looked for is the load that half of the runs as long as a confirmation meet. A
-//! shorter trial may miss the slow stretches of such a run, which the seconds of the overloads show
-//! ([`Variation`]); where a yardstick was read beside the trials, each trial's own seconds say what it met
-//! with ([`Witness`]).
+//! The capacity that is looked for is the load that half of the runs as long as a confirmation meet. A shorter
+//! trial may miss the slow stretch that such a run meets with. How much less is met then is not known: some
+//! depths are tried ([`Speeds::depths`]), and those that explain short and long trials at once weigh most. The
+//! seconds of overloads show what a server carries at its usual speed and in slow seconds, and so how deep it may
+//! be; whoever saw none of them may still have missed them.
 
 use plimsoll_model::Nanos;
 
-use crate::median::median_of;
-
-use super::likelihood::Mixture;
+use super::likelihood::{MIXED, Mixture};
 use super::second::Second;
 use super::trials::Trial;
-use super::variation::{Allowed, Stretches, Variation, met_by};
-use super::witness::Witness;
 
+/// Fewer seconds say nothing of how they differ.
+const SECONDS_MIN: usize = 6;
 /// A second with a smaller share of the usual answers is a pause, and no speed.
 const PAUSE: f64 = 0.4;
-/// A run that meets so much less than the median second carries, logarithmic, met with slow stretches; less may
-/// be chance.
-const VARIED_MIN: f64 = 0.04;
-/// Differences that are smaller are none.
-const MIXED_MIN: f64 = 0.01;
-/// A trial that may meet so much more than a run says little, logarithmic.
-const LENGTH_MATTERS: f64 = 0.03;
+/// Slow seconds carry so much less than the usual one, logarithmic; less may be chance.
+const VARIED_MIN: f64 = 0.08;
+/// Depths, as shares of how much less slow seconds carry than usual ones: a run may meet only with short ones, or
+/// with slower ones than were seen.
+const SEEN: [f64; 5] = [0.0, 0.35, 0.7, 1.0, 1.3];
+/// Where no slow second was seen: depths, logarithmic, and how likely each is.
+const UNSEEN: [(f64, f64); 4] = [(0.0, 0.8), (0.06, 0.08), (0.14, 0.06), (0.3, 0.06)];
+/// The depth, as such a share, that a prediction is made by.
+const USUAL: f64 = 0.7;
 
-/// How the speed of server and host went.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// What the seconds of overloads say.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Speeds {
-    variation: Variation,
-    witness: Option<Witness>,
-    allowed: Option<Allowed>,
-    /// What runs of the stated length meet.
-    run: Stretches,
-    /// What the median second carries: a logarithm.
-    usual: f64,
-    /// What trials of each length that was asked for may meet more than a run.
-    lengths: Vec<(Nanos, Mixture)>,
+    /// How much less slow seconds carry than the median one: one in ten, a logarithm of 0 or more.
+    depth: f64,
+    /// Share of the seconds that are nearer to those.
+    share_of_slow: f64,
+    /// How long a run is.
+    run: Nanos,
 }
 
 impl Speeds {
@@ -46,110 +45,152 @@ impl Speeds {
         seconds: &[Second],
         trials: &[Trial],
         level: impl Fn(f64) -> f64,
-        allowed: Option<Allowed>,
         run: Nanos,
     ) -> Self {
         let is_counted = |second: &&Second| trials.iter().any(|trial| trial.number == second.trial);
-        let seconds: Vec<Second> = seconds.iter().filter(is_counted).copied().collect();
-        let carried = |second: &Second| second.ok / level(second.at_s).exp();
-        let readings = seconds.iter().filter(|second| second.is_reading());
+        let readings = seconds.iter().filter(|second| second.is_reading()).filter(is_counted);
         let readings: Vec<(u32, f64)> =
-            readings.map(|second| (second.trial, carried(second))).collect();
-        let median = median_of(readings.iter().map(|(_, ok)| *ok));
-        let pause = PAUSE * median.unwrap_or_default();
-        let readings: Vec<(u32, f64)> =
-            readings.into_iter().filter(|(_, ok)| *ok > pause).collect();
-        let witness = median
-            .zip(allowed)
-            .and_then(|(median, allowed)| Witness::of(&seconds, &level, median, PAUSE, allowed));
-        let variation = Variation::of(&readings, allowed);
-        let mut speeds = Self { variation, witness, allowed, ..Self::default() };
-        speeds.run = speeds.meets(run);
-        speeds.usual = speeds.carries(Nanos::from_secs(1)).median;
-        if speeds.run.median > speeds.usual - VARIED_MIN {
-            return Self::default();
+            readings.map(|second| (second.trial, second.ok.ln() - level(second.at_s))).collect();
+        let mut sorted: Vec<f64> = readings.iter().map(|(_, log)| *log).collect();
+        sorted.sort_by(f64::total_cmp);
+        let steady = Self { run, ..Self::default() };
+        let Some(usual) = sorted.get(sorted.len() / 2).copied() else { return steady };
+        sorted.retain(|log| *log > usual + PAUSE.ln());
+        let depth = usual - sorted[sorted.len() / 10];
+        if sorted.len() < SECONDS_MIN || depth < VARIED_MIN {
+            return steady;
         }
-        for length in trials.iter().map(|trial| trial.planned) {
-            if !speeds.lengths.iter().any(|(known, _)| *known == length) {
-                speeds.lengths.push((length, speeds.by_length(length)));
-            }
+        let is_slow = |log: f64| log < usual - 0.5 * depth;
+        let pairs = readings.windows(2).filter(|pair| pair[0].0 == pair[1].0);
+        let switched = pairs.filter(|pair| is_slow(pair[0].1) != is_slow(pair[1].1)).count();
+        if switched == 0 {
+            // It differs from trial to trial: a longer one meets with no more than a short one.
+            return steady;
         }
-        speeds
+        let slow = sorted.iter().filter(|log| is_slow(**log)).count();
+        Self { depth, share_of_slow: slow as f64 / sorted.len() as f64, run }
     }
 
-    /// What trials of `length` meet.
-    fn meets(&self, length: Nanos) -> Stretches {
-        match (&self.witness, self.allowed) {
-            (_, None) => Stretches::default(),
-            (Some(witness), Some(allowed)) => {
-                witness.stretches(length, |seconds| met_by(seconds, allowed).ln())
-            }
-            (None, Some(_)) => self.variation.meets(length),
+    /// Whether slow seconds were seen.
+    pub(crate) fn are_varied(&self) -> bool {
+        self.depth > 0.0
+    }
+
+    /// How much less runs may meet than trials that miss the slow stretches, logarithmic, and how likely each is
+    /// beforehand.
+    pub(crate) fn depths(&self) -> Vec<(f64, f64)> {
+        if self.are_varied() {
+            return SEEN.map(|share| (share * self.depth, 1.0 / SEEN.len() as f64)).to_vec();
         }
+        UNSEEN.to_vec()
     }
 
-    /// What overloads of `length` carry in the mean.
-    fn carries(&self, length: Nanos) -> Stretches {
-        let mean = |seconds: &[f64]| (seconds.iter().sum::<f64>() / seconds.len() as f64).ln();
-        match &self.witness {
-            Some(witness) => witness.stretches(length, mean),
-            None => self.variation.carries(length),
-        }
+    /// What a trial of `length` may have met more than a run, where slow stretches are so deep: one that is half as
+    /// long misses half of them.
+    pub(crate) fn mixture(&self, depth: f64, length: Nanos) -> Mixture {
+        let missed = 1.0 - (length.as_secs_f64() / self.run.as_secs_f64()).min(1.0);
+        let missed = (missed * MIXED as f64).round() as usize;
+        let mut more = Mixture::default();
+        more[MIXED - missed..].fill(depth);
+        more
     }
 
-    /// What trials of `length` meet more than runs of the stated length.
-    fn by_length(&self, length: Nanos) -> Mixture {
-        if let Some((_, known)) = self.lengths.iter().find(|(known, _)| *known == length) {
-            return *known;
-        }
-        self.over_run(&self.meets(length))
+    /// The same for a trial that has not been made, by the likeliest depth.
+    pub(crate) fn expected(&self, length: Nanos) -> Mixture {
+        self.mixture(USUAL * self.depth, length)
     }
 
-    fn over_run(&self, met: &Stretches) -> Mixture {
-        let more = met.fifths.map(|met| met - self.run.median);
-        let is_small = more.iter().all(|more| more.abs() < MIXED_MIN);
-        if is_small { Mixture::default() } else { more }
-    }
-
-    /// Whether a trial of `length` may miss what a run of the stated length meets with.
+    /// Whether a trial of `length` may miss what a run meets with.
     pub(crate) fn misses(&self, length: Nanos) -> bool {
-        self.by_length(length).iter().any(|more| *more > LENGTH_MATTERS)
+        self.are_varied() && length < self.run
     }
 
-    /// How much more than a run of the stated length the trial may have met: by its own seconds if a yardstick
-    /// was read in them, by what is known of all trials of `length` otherwise. A trial that has not been made
-    /// has no number.
-    pub(crate) fn mixture(&self, trial: Option<u32>, length: Nanos) -> Mixture {
-        let own = trial.and_then(|trial| self.witness.as_ref()?.met_in(trial));
-        own.map_or_else(|| self.by_length(length), |met| self.over_run(&met))
-    }
-
-    /// How much more an overload of `length` carries than a run of the stated length meets: a logarithm.
-    pub(crate) fn reading_offset(&self, length: Nanos) -> f64 {
-        self.carries(length).median - self.run.median
-    }
-
-    /// The spread of runs from one to another over that of overloads of the length `reading`.
-    pub(crate) fn spread_ratio(&self, reading: Nanos) -> f64 {
-        let reading = self.carries(reading).sd;
-        if reading > 1e-3 { (self.run.sd / reading).clamp(0.2, 2.0) } else { 1.0 }
-    }
-
-    /// Share of the usual capacity that is left in the slowest seconds: one in ten.
+    /// Share of the usual capacity that is left in slow seconds.
     pub(crate) fn slow(&self) -> f64 {
-        (self.carries(Nanos::from_secs(1)).least - self.usual).min(0.0).exp()
+        (-self.depth).exp()
     }
 
-    /// Share of the seconds that are nearer to what a run meets than to the median.
-    pub(crate) fn share_of_slow(&self) -> f64 {
-        match &self.witness {
-            Some(witness) => witness.share_of_slow(),
-            None => self.variation.share_below((self.usual + 0.5 * self.below_median()).exp()),
-        }
+    /// Share of the seconds that are slow.
+    pub(crate) const fn share_of_slow(&self) -> f64 {
+        self.share_of_slow
     }
 
-    /// How much less a run meets than the median second carries: a logarithm, 0 or less.
-    pub(crate) fn below_median(&self) -> f64 {
-        (self.run.median - self.usual).min(0.0)
+    /// How much less slow seconds carry than the usual one: a logarithm, 0 or more.
+    pub(crate) const fn depth(&self) -> f64 {
+        self.depth
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::seen::Seen;
+    use super::super::trials::Role;
+    use super::*;
+
+    const RUN: Nanos = Nanos::from_secs(15);
+
+    /// Overloads of three seconds each, by what is answered in each second.
+    fn of(answers: &[f64]) -> Speeds {
+        let seconds: Vec<Second> = answers
+            .iter()
+            .enumerate()
+            .map(|(index, ok)| Second {
+                trial: index as u32 / 3,
+                at_s: index as f64,
+                part: 1.0,
+                ok: *ok,
+                is_overload: true,
+            })
+            .collect();
+        let trial = |number| Trial {
+            load: 6_000.0,
+            good: false,
+            at_s: f64::from(3 * number) + 1.5,
+            window_s: 3.0,
+            number,
+            planned: Nanos::from_secs(3),
+            loss_ratio: 0.5,
+            carried: Some(5_000.0),
+            bad: Default::default(),
+            rarely_missed: false,
+            scheduled: 18_000,
+            role: Role::Sentinel,
+            seen: Seen::default(),
+        };
+        let trials: Vec<Trial> = (0..answers.len().div_ceil(3) as u32).map(trial).collect();
+        Speeds::of(&seconds, &trials, |_| 0.0, RUN)
+    }
+
+    #[test]
+    fn a_speed_varies_if_it_changes_within_overloads() {
+        assert!(!of(&[5_000.0; 9]).are_varied());
+        // From one to another, as a capacity does that is drawn for each trial.
+        let by_trial = [[5_000.0; 3], [3_500.0; 3], [5_000.0; 3], [3_500.0; 3]].concat();
+        assert!(!of(&by_trial).are_varied());
+        // Too few seconds, and too small a difference.
+        assert!(!of(&[5_000.0, 4_000.0, 5_000.0, 4_000.0]).are_varied());
+        assert!(!of(&[5_000.0, 4_800.0, 5_000.0, 4_800.0, 5_000.0, 4_800.0]).are_varied());
+        let seen = of(&[5_000.0, 4_000.0, 5_000.0, 5_000.0, 5_000.0, 4_000.0]);
+        assert!(seen.are_varied() && (seen.slow() - 0.8).abs() < 1e-9, "{seen:?}");
+        assert!((seen.share_of_slow() - 1.0 / 3.0).abs() < 1e-9, "{seen:?}");
+        // A second without answers is a pause.
+        let paused = of(&[5_000.0, 100.0, 5_000.0, 5_000.0, 5_000.0, 5_000.0, 5_000.0]);
+        assert!(!paused.are_varied(), "{paused:?}");
+    }
+
+    #[test]
+    fn a_short_trial_may_miss_what_a_run_meets_with() {
+        let steady = of(&[5_000.0; 9]);
+        assert_eq!(steady.expected(Nanos::from_secs(5)), Mixture::default());
+        assert!(!steady.misses(Nanos::from_secs(5)));
+        let likely: f64 = steady.depths().iter().map(|(_, share)| share).sum();
+        assert!((likely - 1.0).abs() < 1e-9);
+        // Two of three such trials miss the one slow stretch of a run.
+        assert_eq!(steady.mixture(0.2, Nanos::from_secs(5)), [0.0, 0.0, 0.2, 0.2, 0.2]);
+        assert_eq!(steady.mixture(0.2, RUN), Mixture::default());
+        let varied = of(&[5_000.0, 4_000.0, 5_000.0, 5_000.0, 5_000.0, 4_000.0]);
+        assert!(varied.misses(Nanos::from_secs(5)) && !varied.misses(RUN));
+        let deepest = varied.depths().iter().map(|(depth, _)| *depth).fold(0.0, f64::max);
+        assert!((deepest - 1.3 * varied.depth()).abs() < 1e-9);
     }
 }

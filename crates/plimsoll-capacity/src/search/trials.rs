@@ -82,15 +82,13 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
-    /// A valid trial that was `pooled` with the others at its load, with its middle at `at_s`. Each verdict of
-    /// one as `long` as a confirmation is one.
+    /// A valid trial that was `pooled` with the others at its load, with its middle at `at_s`.
     pub(super) fn of(
         measurement: &TrialMeasurement,
         judgement: &Judgement,
         slo: &Slo,
         pooled: Pooled,
         at_s: f64,
-        long: Nanos,
     ) -> Self {
         let carried = measurement.carried_per_s();
         let is_long = measurement.window >= CARRIED_WINDOW_MIN;
@@ -108,11 +106,7 @@ impl Trial {
             rarely_missed: misses_rare_goals_alone(judgement),
             role: match pooled {
                 Pooled::Untold => Role::Untold,
-                Pooled::Met | Pooled::Missed => {
-                    let role = Role::of(measurement.request.phase);
-                    let is_long = role == Role::Verdict && measurement.request.duration >= long;
-                    if is_long { Role::Confirmation } else { role }
-                }
+                Pooled::Met | Pooled::Missed => Role::of(measurement.request.phase),
             },
             seen: Seen::of(measurement, carried),
         }

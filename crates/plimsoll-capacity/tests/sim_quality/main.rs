@@ -39,7 +39,7 @@ fn a_stated_interval_holds_the_truth_and_is_hardly_ever_far_off() {
             "{}: {} of {SEEDS} stated, {} hold the truth; {} wrong, {} unstable, {} undecided",
             kind.name, score.stated, score.contained, score.wrong, score.unstable, score.undecided,
         );
-        assert!(score.wrong <= 1 && score.contained + 6 >= score.stated, "{text}");
+        assert!(score.wrong <= 2 && score.contained + 6 >= score.stated, "{text}");
         let settings = SearchSettings::new(Mode::Quick);
         assert!(quantile(&score.spent, 1.0) <= settings.budget + settings.extension, "{text}");
         assert_few_alarms(&kind, &score);
@@ -96,7 +96,7 @@ fn a_safe_load_is_met_by_nine_loads_of_ten_in_random_arrivals() {
 
 #[test]
 fn on_a_host_that_is_often_slow_half_of_the_runs_meet_little_more_than_its_slow_capacity() {
-    for kind in speeds::hosts().into_iter().filter(|kind| !kind.is_observed) {
+    for kind in speeds::hosts() {
         let Truth::Slow(share) = kind.truth else { continue };
         let of_runs = Kind { truth: Truth::HalfOfRuns, ..kind.clone() }.long_run_per_s(Mode::Quick);
         let over = of_runs / (share * CAPACITY_PER_S) - 1.0;

@@ -1,8 +1,8 @@
-//! The simulated servers on hosts whose speed changes, each with and without witnesses.
+//! The simulated servers on hosts whose speed changes.
 
 use plimsoll_model::Nanos;
 
-use testkit::{Anomalies, Course, HostSpeed, Leak, Rival, recorded};
+use testkit::{Anomalies, Course, HostSpeed, Rival, recorded};
 
 use crate::kinds::{Kind, Truth, kind, plain};
 
@@ -22,14 +22,10 @@ fn two_speeds(slow: f64, felt: f64, (slow_s, fast_s): (u64, u64)) -> Kind {
         slow_mean: Nanos::from_secs(slow_s),
         fast_mean: Nanos::from_secs(fast_s),
     };
-    let truth = if fast_s <= OFTEN_S { Truth::Slow(slow.powf(felt)) } else { Truth::AnyRegime };
+    let truth = if fast_s <= OFTEN_S { Truth::HalfOfRuns } else { Truth::AnyRegime };
     let slower = 100.0 * (1.0 - slow);
     let name = format!("two speeds, {slower:.0} % slower for {slow_s} s of {}", slow_s + fast_s);
     on_host(&name, course, felt, truth)
-}
-
-fn witnessed(kind: Kind) -> Kind {
-    Kind { name: format!("{}, witness", kind.name), is_observed: true, ..kind }
 }
 
 /// Every kind of host.
@@ -53,31 +49,17 @@ pub(crate) fn hosts() -> Vec<Kind> {
         every: Nanos::from_secs(30),
         left: 0.5,
     });
-    kinds.push(Kind {
+    let neighbour = Kind {
         anomalies: Anomalies { rival, ..Anomalies::default() },
         truth: Truth::Slow(0.5),
         is_steady: false,
         ..kind("a neighbour takes half for 10 s of 30", plain())
-    });
-    let leak = Some(Leak { per_minute: 0.01, per_million: 0.0 });
-    let drift = Kind {
-        anomalies: Anomalies { leak, ..Anomalies::default() },
-        truth: Truth::CapacityAtEnd,
-        is_steady: false,
-        ..kind("drift of -1 % a minute", plain())
     };
-    let half_felt = Kind {
-        name: "two speeds, 30 % slower for 8 s of 16, half of it felt".to_owned(),
-        ..two_speeds(0.7, 0.5, (8, 8))
+    let observed = Kind {
+        name: format!("{}, CPU times read", neighbour.name),
+        is_observed: true,
+        ..neighbour.clone()
     };
-    let mut costly = two_speeds(0.84, 1.0, (8, 8));
-    costly.name += ", answers cost 40 % more when idle";
-    costly.anomalies.idle_cost = 0.4;
-    let mut all = Vec::new();
-    for kind in kinds {
-        all.extend([kind.clone(), witnessed(kind)]);
-    }
-    // Without witnesses these are like other kinds.
-    all.extend([drift, half_felt, costly].map(witnessed));
-    all
+    kinds.extend([neighbour, observed]);
+    kinds
 }

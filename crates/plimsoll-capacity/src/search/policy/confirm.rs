@@ -119,7 +119,7 @@ impl Policy {
     }
 
     /// One more trial at the confirmed load, if the goals need more operations.
-    fn plan_more_operations(&self, known: &Known<'_>, fit: &Fit, target: f64) -> Option<Want> {
+    fn plan_more_operations(&mut self, known: &Known<'_>, fit: &Fit, target: f64) -> Option<Want> {
         let open = open_goal(known.evidence, &known.task.slo, fit.lower?.max(target))
             .filter(|open| open.said == Pooled::Untold)?;
         let usual = known.task.limits.confirm_trial;
@@ -127,8 +127,9 @@ impl Policy {
         let length = wanted.max(usual).min(Nanos(usual.0 * LONGEST));
         let rest = self.reserve_after(known, 1);
         let shorter = [length, Nanos(usual.0.max(length.0 / 2)), usual];
-        let fits = shorter.into_iter().find(|length| self.affords(known, *length + rest))?;
-        Some(Want::Trial(Phase::Confirm, target, fits))
+        let fits = shorter.into_iter().find(|length| self.affords(known, *length + rest));
+        let length = fits.or_else(|| self.extend_for(known, length + rest).then_some(length))?;
+        Some(Want::Trial(Phase::Confirm, target, length))
     }
 
     /// The next trial with random arrivals; `None` if there were enough of them, or no time is left.
@@ -153,7 +154,7 @@ impl Policy {
         let down = missed.map_or(f64::INFINITY, |missed| {
             missed * STEPS_DOWN[(made as usize).saturating_sub(1).min(STEPS_DOWN.len() - 1)]
         });
-        let load = next_load(fit, length).unwrap_or(f64::INFINITY);
+        let load = next_load(fit).unwrap_or(f64::INFINITY);
         let load = if is_met { load } else { load.min(down) };
         let load = if load.is_finite() { load } else { fit.lower? };
         let load = self.grid.step(load, 0).max(self.lowest());
@@ -202,9 +203,8 @@ impl Policy {
     /// The highest load of the grid that most trials meet, at most `lower`.
     fn confirmed_load(&self, known: &Known<'_>, fit: &Fit, lower: f64) -> f64 {
         let lowest = self.lowest();
-        let runs = fit.speeds.mixture(None, known.task.limits.confirm_trial);
         let mut load = lower;
-        while load > lowest && fit.posterior.exceeds(load.ln(), &runs) < CONFIRMED_SHARE {
+        while load > lowest && fit.posterior.exceeds(load.ln()) < CONFIRMED_SHARE {
             load = self.grid.step(load, -1).max(lowest);
         }
         // A load just below that was confirmed already does as well.

@@ -20,6 +20,9 @@ const WIDTH_SPREADS: f64 = 2.0;
 const INFORMATION_MIN: f64 = 0.05;
 /// An interval that is wider, relative, is first made narrower.
 const WIDE: f64 = 0.2;
+/// From an interval of this relative width on trials are as long as a confirmation: shorter ones may miss what
+/// such a run meets with.
+const LONG_FROM: f64 = 0.3;
 /// Verdicts between two sentinels.
 const SENTINEL_EVERY: u32 = 3;
 /// The sentinel's load over the upper bound; outside of this range it moves.
@@ -103,7 +106,8 @@ impl Policy {
         let (length, want) = narrow(self, next);
         let reserve = self.reserve(known, fit);
         let long = length.max(limits.confirm_trial);
-        if fit.speeds.misses(length) && self.affords(known, long + reserve) {
+        let is_near = fit.width() <= LONG_FROM;
+        if (is_near || fit.speeds.misses(length)) && self.affords(known, long + reserve) {
             return Want::Trial(Phase::Narrow, next, long);
         }
         if !self.affords(known, length + reserve) {
@@ -183,7 +187,6 @@ impl Policy {
     /// What a verdict at the load that tells most would say, bits, and that load.
     fn most_telling(&self, known: &Known<'_>, fit: &Fit) -> (f64, f64) {
         let posterior = &fit.posterior;
-        let mixture = fit.speeds.mixture(None, known.task.limits.final_trial);
         let (lowest, highest) = (self.lowest(), self.highest(known));
         let mut best = (f64::NEG_INFINITY, lowest);
         let mut last = 0.0;
@@ -193,7 +196,7 @@ impl Policy {
                 continue;
             }
             last = load;
-            let told = posterior.information(load.ln(), &mixture);
+            let told = posterior.information(load.ln());
             if told > best.0 {
                 best = (told, load);
             }
@@ -202,7 +205,9 @@ impl Policy {
     }
 
     pub(super) fn plan_sentinel(&mut self, known: &Known<'_>, fit: &Fit) -> Option<Want> {
-        let due = self.sentinel.is_wanted || self.sentinel.verdicts >= SENTINEL_EVERY;
+        // Where the speed changes within seconds a few more of them say little.
+        let every = if fit.speeds.are_varied() { 2 * SENTINEL_EVERY } else { SENTINEL_EVERY };
+        let due = self.sentinel.is_wanted || self.sentinel.verdicts >= every;
         let is_out_of_reach = known.evidence.invalid_sentinels >= SENTINELS_INVALID_MAX;
         // Without regard to a drift, which only sentinels can rule out.
         let width = fit.posterior.quantile(0.95) - fit.posterior.quantile(0.05);
@@ -218,7 +223,7 @@ impl Policy {
     pub(super) fn place_anchor(&mut self, known: &Known<'_>, fit: &Fit) -> Option<f64> {
         let upper = fit.upper.unwrap_or_else(|| self.grid.ceil(fit.posterior.quantile(0.95).exp()));
         // An overload also where the server is fast.
-        let most = upper * (-fit.speeds.below_median()).exp();
+        let most = upper * fit.speeds.depth().exp();
         let fits = |anchor: &f64| ANCHOR_OVER.contains(&(anchor / most)) || self.sentinel.is_wanted;
         let anchor = self.sentinel.anchor.filter(fits).unwrap_or(OVERLOAD * most);
         let ceiling = self.ceiling.as_ref().map_or(f64::INFINITY, |(ceiling, _)| *ceiling);
