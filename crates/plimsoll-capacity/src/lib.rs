@@ -13,6 +13,7 @@ pub mod gate;
 pub mod holding;
 mod losses;
 mod median;
+mod pauses;
 pub mod repeats;
 pub mod rfc9411;
 pub mod search;

@@ -84,6 +84,9 @@ causes! {
         SerialSection = "serial-section":
             "several locks or connections where all operations wait for one, or less work while it is held";
         WorkerPool = "worker-pool": "more workers, or workers that wait less for each operation";
+        ConcurrencyLimit = "concurrency-limit":
+            "a higher limit of operations at once (workers, threads, connections to what is behind the server), \
+             or less time in each";
         SessionCache = "session-cache":
             "session tickets, or a larger session cache with a longer lifetime";
         LogWrites = "log-writes":

@@ -12,6 +12,9 @@ use plimsoll_model::summary::FindSummary;
 use plimsoll_model::trial::{Outcome, TrialRecord};
 use plimsoll_report::archive::{read_hosts, summarise_hosts};
 
+/// Bounds without a confidence are two loads that happened to be tried: the tipping point may lie so far beside them.
+const BESIDE: f64 = 1.2;
+
 /// Every host's readings, by name.
 pub(crate) type Readings = BTreeMap<String, Vec<Reading>>;
 
@@ -35,7 +38,10 @@ pub(crate) fn of(
         Outcome::Regular | Outcome::Unconfirmed { .. } | Outcome::Undecided { .. } => {
             (Some((find.lower?, find.upper?)), false)
         }
-        Outcome::Bounds { .. } => (find.lower.zip(find.upper), false),
+        Outcome::Bounds { .. } => {
+            let tip = find.lower.zip(find.upper);
+            (tip.map(|(lower, upper)| (lower / BESIDE, upper * BESIDE)), false)
+        }
         // Without an interval nothing is predicted, but what was seen can be named.
         Outcome::FailsAtMinimum | Outcome::Unstable { .. } | Outcome::NetworkLimited { .. } => {
             (None, false)

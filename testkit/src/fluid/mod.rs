@@ -146,6 +146,7 @@ impl Fluid {
     /// Runs one trial; with `abort_bad_ops` it ends early once more operations than that are bad.
     pub fn run(&mut self, request: TrialRequest, abort_bad_ops: Option<u64>) -> TrialMeasurement {
         let split = if self.generator.splits { request.split.max(1) } else { 1 };
+        let began = Some(self.age());
         let trial = self.draw(&request, split);
         let flow = trial.rates.flow();
         let mut tally = self.spare.take().unwrap_or_default();
@@ -176,6 +177,7 @@ impl Fluid {
             window,
             aborted: cut.is_some(),
             observations: Observations {
+                began,
                 sut_cpu: self.observed.then(|| self.sut_cpu(&trial, &flow, window)),
                 failed_by_second: Some(by_second.failed),
                 late_or_lost_by_second: Some(by_second.late_or_lost),

@@ -155,6 +155,7 @@ const SIGNS: &[Sign] = &[
     waits::path_latency,
     counters::backends,
     counters::timed_out,
+    waits::concurrency_limit,
 ];
 
 /// The first sign that is there; of one sign, on the server's host before others.

@@ -1,6 +1,7 @@
 //! Limits that keep a machine idle: who waits for what. Operations in service at the tipping point are its throughput
 //! times their time in service at a load that the server does not feel.
 
+use plimsoll_model::Nanos;
 use plimsoll_model::cause::{Cause, EvidenceUnit, Grade, Projected, Resource, ResourceKind};
 use plimsoll_model::host::{Label, Metric};
 use plimsoll_model::tally::OUTSTANDING_SAMPLE;
@@ -9,16 +10,11 @@ use plimsoll_model::trial::Verdict;
 use super::record::Trial;
 use super::signs::{Moved, Scene};
 use super::{Suspect, usage};
-use crate::median::median_of;
+use crate::pauses::begins;
 
 /// Threads that wait for the same in the mean, and over those below.
 const BLOCKED_MIN: f64 = 0.5;
 const BLOCKED_GROWN: f64 = 2.0;
-/// A pause leaves what came due in so many seconds, and at least so many operations.
-const PAUSE_MIN_S: f64 = 0.02;
-const PAUSE_OPS_MIN: f64 = 3.0;
-/// By so many standard deviations the operations in flight differ by chance.
-const CHANCE: f64 = 3.0;
 /// Times between pauses that a period takes, and how far one may be from a multiple of it.
 const SPACINGS_MIN: usize = 5;
 const OFF_PERIOD: f64 = 0.12;
@@ -38,6 +34,11 @@ const ONE_AT_ONCE: (f64, f64) = (0.75, 1.3);
 /// Threads that wait for each other: so many, and for each operation they go to sleep so often.
 const WAITERS_MIN: usize = 3;
 const SLEEPS_MIN: f64 = 2.0;
+/// A limit on operations at once: at least so many, a time in service that grows by no more up to the tipping point,
+/// and an interval that is not wider, which their number is known by.
+const AT_ONCE_MIN: f64 = 2.0;
+const SERVICE_FLAT: f64 = 1.1;
+const WIDE: f64 = 1.1;
 /// The share of an operation that is the path's, and by how much it may grow while only connections are missing.
 const PATH_MIN: f64 = 0.5;
 const SERVICE_GROWN: f64 = 1.3;
@@ -90,15 +91,9 @@ pub(super) fn pauses(scene: &Scene<'_>) -> Option<Suspect> {
     Some(scene.suspect(Cause::PeriodicPause, Resource::new(ResourceKind::Concurrency, name), moved))
 }
 
-/// Times between moments at which much more was open than usual, in one trial, seconds.
+/// Times between the pauses of one trial, seconds.
 fn spacings(trial: &Trial<'_>) -> Vec<f64> {
-    let open: Vec<f64> = trial.clients.outstanding.iter().map(|ops| f64::from(*ops)).collect();
-    let Some(usual) = median_of(open.iter().copied()) else { return Vec::new() };
-    let raised = (PAUSE_MIN_S * trial.load).max(PAUSE_OPS_MIN).max(CHANCE * usual.sqrt());
-    let is_raised = |ops: Option<&f64>| ops.is_some_and(|ops| *ops >= usual + raised);
-    let begins: Vec<usize> = (0..open.len())
-        .filter(|at| is_raised(open.get(*at)) && (*at == 0 || !is_raised(open.get(at - 1))))
-        .collect();
+    let (begins, _) = begins(&trial.clients.outstanding, trial.load);
     let step = OUTSTANDING_SAMPLE.as_secs_f64();
     begins.windows(2).map(|pair| (pair[1] - pair[0]) as f64 * step).collect()
 }
@@ -171,6 +166,41 @@ pub(super) fn in_service(scene: &Scene<'_>) -> Option<Suspect> {
         }
     }
     None
+}
+
+/// At the tipping point about so many operations are in service at once, each for as long as at any lower load, while
+/// nobody is busy: more are not let in.
+pub(super) fn concurrency_limit(scene: &Scene<'_>) -> Option<Suspect> {
+    let (lower, upper) = scene.record.tip.filter(|(lower, upper)| *upper <= WIDE * lower)?;
+    let service = unloaded_service(scene)?;
+    let path = scene.record.round_trip.map_or(0.0, Nanos::as_secs_f64);
+    let in_server = Some(service - path).filter(|seconds| *seconds >= SERVICE_MIN_S)?;
+    let rate = (lower * upper).sqrt();
+    let at_once = rate * in_server;
+    let met = scene.record.trials.iter().filter(|trial| trial.verdict == Verdict::Good);
+    let mut services = met.filter_map(|trial| trial.clients.service);
+    let is_flat = services.all(|seen| seen <= SERVICE_FLAT * service);
+    // As many as the clients have connections: those are the limit.
+    let all_busy = scene.above.clients.all_busy;
+    let is_clients = all_busy.is_some_and(|busy| (rate * service / busy - 1.0).abs() <= BUSY_OFF);
+    let is_idle = scene.serves()
+        && scene.is_free()
+        && usage::cpus(&scene.after).iter().all(|(_, used)| *used < usage::CPU_FULL);
+    if at_once < AT_ONCE_MIN || !is_flat || is_clients || !is_idle {
+        return None;
+    }
+    let moved = Moved {
+        counter: "operations in service".to_owned(),
+        unit: EvidenceUnit::Count,
+        below: None,
+        above: at_once,
+        limit: None,
+    };
+    let name = format!("operations at once, about {at_once:.0}");
+    let resource = Resource::new(ResourceKind::Concurrency, name);
+    let suspect = scene.suspect(Cause::ConcurrencyLimit, resource, moved);
+    let projected = Projected { lower, at: rate, upper: Some(upper) };
+    Some(Suspect { grade: Grade::Predicted, predicted_at: Some(projected), ..suspect })
 }
 
 /// Threads or processes that may serve one operation each.

@@ -1,12 +1,13 @@
 //! Everything a search has measured so far, in the order of time. Evidence is only appended to: which
 //! trials are disturbed is derived from all of them.
 
-use plimsoll_model::tally::Tally;
+use plimsoll_model::tally::{OUTSTANDING_SAMPLE, Tally};
 use plimsoll_model::trial::{Phase, TrialMeasurement, TrialRequest, Verdict};
 use plimsoll_model::{Nanos, Rate};
 
 use crate::losses::{Context, Unloaded};
 
+use super::periodic::Periodic;
 use super::rare::{Bad, BadOps};
 use super::second::Second;
 use super::trials::{Role, Trial, seconds};
@@ -46,6 +47,9 @@ pub(crate) struct Evidence {
     set_aside: Vec<SetAside>,
     /// Of the trials, the whole seconds.
     seconds: Vec<Second>,
+    /// Pauses of the server, and their period once it is known.
+    periodic: Periodic,
+    period: Option<Nanos>,
     /// Trial and rest time.
     spent: Nanos,
     context: Context,
@@ -68,6 +72,8 @@ impl Default for Evidence {
             trials: Vec::new(),
             set_aside: Vec::new(),
             seconds: Vec::new(),
+            periodic: Periodic::default(),
+            period: None,
             spent: Nanos::ZERO,
             context: Context::default(),
             starved_most: f64::INFINITY,
@@ -130,6 +136,47 @@ impl Evidence {
             let at_s = index as f64;
             Second::of(request, from_s + at_s, window_s - at_s, seen)
         }));
+    }
+
+    /// Looks for pauses in a trial that ends now; their period if it was not known before.
+    pub(crate) fn see_pauses(&mut self, measurement: &TrialMeasurement) -> Option<Nanos> {
+        if self.period.is_some() || !measurement.request.phase.moves_bounds() {
+            return None;
+        }
+        let ended_s = measurement
+            .observations
+            .began
+            .map_or_else(|| seconds(self.spent), |began| seconds(began + measurement.window));
+        self.periodic.see(measurement, ended_s - seconds(measurement.window));
+        self.periodic.period()
+    }
+
+    /// Trials of another length than multiples of `period` no longer count.
+    pub(crate) const fn count_whole(&mut self, period: Nanos) {
+        self.period = Some(period);
+    }
+
+    /// Whether the server pauses again and again after the same time.
+    pub(crate) const fn has_pauses(&self) -> bool {
+        self.period.is_some()
+    }
+
+    /// The length of a trial of `span` at least: with as many pauses as any other, or in whole samples.
+    pub(crate) fn whole(&self, span: Nanos) -> Nanos {
+        let step = self.period.unwrap_or(OUTSTANDING_SAMPLE);
+        Nanos(span.0.div_ceil(step.0) * step.0)
+    }
+
+    /// The highest load that a trial met, whatever its length.
+    pub(crate) fn highest_good_ever(&self) -> Option<f64> {
+        let met = self.trials.iter().filter(|trial| trial.good && trial.is_verdict());
+        met.map(|trial| trial.load).reduce(f64::max)
+    }
+
+    /// Whether the trial met with as many pauses as any other of its length.
+    fn is_whole(&self, trial: &Trial) -> bool {
+        self.period
+            .is_none_or(|period| trial.is_overload() || trial.planned.0.is_multiple_of(period.0))
     }
 
     /// The seconds of all trials, in the order of time.
@@ -220,9 +267,9 @@ impl Evidence {
         self.trials.len()
     }
 
-    /// The trials that were not disturbed.
+    /// The trials that count: not disturbed, and with as many pauses as others of their length.
     pub(crate) fn all(&self) -> impl DoubleEndedIterator<Item = &Trial> + Clone {
-        self.trials.iter().filter(|trial| !self.is_disturbed(trial))
+        self.trials.iter().filter(|trial| !self.is_disturbed(trial) && self.is_whole(trial))
     }
 
     /// Those that tell whether a load meets the objective.
@@ -373,5 +420,19 @@ mod tests {
             always.append(overload(f64::from(at_s), false, 0.5));
         }
         assert_eq!(always.all().count(), 9);
+    }
+
+    #[test]
+    fn others_that_come_and_go_are_how_the_machine_is() {
+        let mut evidence = Evidence::default();
+        let append = |evidence: &mut Evidence, times: usize| {
+            for _ in 0..times {
+                evidence.append(overload(1.0, false, 0.1));
+                evidence.append(overload(2.0, false, 0.5));
+            }
+            (evidence.all().count(), evidence.disturbance().is_some())
+        };
+        assert_eq!(append(&mut evidence, DISTURBANCES_MAX - 1), (3, true));
+        assert_eq!(append(&mut evidence, 1), (8, false));
     }
 }

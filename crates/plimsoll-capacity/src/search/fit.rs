@@ -119,8 +119,9 @@ pub(super) fn fit(evidence: &Evidence, levels: &Levels, task: &Task, grid: &Grid
         _ => drift(&readings, &spreads(evidence)),
     };
     let since = |at_s: f64| drift.per_min / 60.0 * (at_s - now_s);
+    let has_pauses = evidence.has_pauses();
     let sample = |(depth, share): (f64, f64)| {
-        let mut sample = sample(&trials, &readings, &speeds, since, depth);
+        let mut sample = sample(&trials, &readings, &speeds, since, depth, has_pauses);
         sample.prior = share.ln();
         sample
     };
@@ -155,11 +156,13 @@ fn sample(
     speeds: &Speeds,
     since: impl Fn(f64) -> f64,
     depth: f64,
+    has_pauses: bool,
 ) -> Sample {
     let mut sample = Sample::default();
-    // An overload that was met is a verdict, unless it met a fast moment; any other was BAD on purpose.
-    let is_verdict =
-        |t: &&Trial| t.is_verdict() || t.good && t.is_overload() && !speeds.are_varied();
+    // An overload that was met is a verdict, unless it met a fast moment, or no pause; any other was BAD on
+    // purpose.
+    let is_varied = speeds.are_varied() || has_pauses;
+    let is_verdict = |t: &&Trial| t.is_verdict() || t.good && t.is_overload() && !is_varied;
     for t in trials.iter().filter(is_verdict) {
         let mixture = speeds.mixture(depth, t.planned);
         sample.add(t.load.ln() - since(t.at_s), mixture, t.good);

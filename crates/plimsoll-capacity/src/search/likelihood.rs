@@ -585,4 +585,38 @@ mod tests {
             }
         }
     }
+
+    fn sample(verdicts: &[(f64, bool, usize)], more: Mixture) -> Sample {
+        let mut sample = Sample::default();
+        for (x, good, count) in verdicts {
+            (0..*count).for_each(|_| sample.add(*x, more, *good));
+        }
+        sample
+    }
+
+    #[test]
+    fn short_trials_that_may_have_met_more_do_not_contradict_long_ones() {
+        let long = [(6.9, true, 3), (6.96, false, 3)];
+        let both = |more: f64| {
+            let mut sample = sample(&long, Mixture::default());
+            (0..4).for_each(|_| sample.add(7.1, [0.0, 0.0, more, more, more], true));
+            sample
+        };
+        let alone = Posterior::of(&[both(0.0)]).expect("verdicts");
+        let either = Posterior::of(&[both(0.0), both(0.25)]).expect("verdicts");
+        assert!((6.9..6.97).contains(&either.quantile(0.5)), "{}", either.quantile(0.5));
+        assert!(either.spread() < alone.spread(), "{} {}", either.spread(), alone.spread());
+    }
+
+    #[test]
+    fn a_load_that_random_arrivals_meet_lies_below_the_capacity() {
+        let even = sample(&[(6.9, true, 2), (7.1, false, 2)], Mixture::default());
+        let even = Posterior::of(&[even]).expect("verdicts");
+        let gaps = [0.005, 0.02].map(|size| Gap { size, sd: 0.3 * size, weight: 1.0 });
+        let (random, met) = even.below(&gaps, &[(7.0, true); 3]);
+        assert!(met.quantile(0.05) > even.quantile(0.05) + 0.02);
+        assert!(random.safe(0.5, 0.5) < met.safe(0.5, 0.5));
+        let (_, missed) = even.below(&gaps, &[(6.95, false); 3]);
+        assert!(missed.quantile(0.95) < even.quantile(0.95) - 0.02);
+    }
 }

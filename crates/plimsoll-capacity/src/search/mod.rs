@@ -21,6 +21,7 @@ mod guards;
 mod levels;
 mod likelihood;
 mod open;
+mod periodic;
 mod policy;
 mod rare;
 mod regimes;
@@ -325,7 +326,8 @@ impl RateSearch {
             self.append(measurement, judgement, pooled);
         }
         let good = pooled != Pooled::Missed;
-        self.with_policy(|policy, known| policy.learn(known, measurement, good))
+        let end = self.with_policy(|policy, known| policy.learn(known, measurement, good));
+        if self.learn_pauses(measurement) { None } else { end }
     }
 
     /// Whether the trial is set aside, to be repeated after a longer rest.
@@ -373,6 +375,19 @@ impl RateSearch {
             let is_wanted = self.guards.see_overload(&self.evidence, self.policy.anchor());
             self.policy.learn_sentinel(is_wanted);
         }
+    }
+
+    /// Looks for a period of pauses; whether trials became multiples of it now.
+    fn learn_pauses(&mut self, measurement: &TrialMeasurement) -> bool {
+        let period = self.evidence.see_pauses(measurement);
+        let Some(period) = period.filter(|_| self.policy.is_open()) else { return false };
+        let begins = self.task.stretch(period);
+        if begins {
+            self.policy.begin_again(&self.evidence, period);
+            self.evidence.count_whole(period);
+            self.fitted = Fitted::default();
+        }
+        begins
     }
 
     /// Learns from a trial that the search for another objective has asked for, after `rest`; it may be

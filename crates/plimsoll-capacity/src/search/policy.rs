@@ -16,12 +16,12 @@ mod narrow;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::slo::Goal;
-use plimsoll_model::tally::OUTSTANDING_SAMPLE;
 use plimsoll_model::trial::{
     Judgement, Outcome, Outlook, Phase, TrialMeasurement, TrialRequest, Unsettled, Verdict,
 };
 
 use super::answer::{Known, Landmarks, Stated};
+use super::evidence::Evidence;
 use super::grid::Grid;
 use super::settings::HIGHEST_PER_S;
 use super::task::Task;
@@ -42,7 +42,7 @@ pub(super) const OVERSHOOT_MAX: f64 = 2.0;
 const OVERLOAD: f64 = 1.2;
 /// A search of a server that carries few operations per second may take so much more for a trial that has enough
 /// of them.
-const SLOW_EXTENSION: Nanos = Nanos::from_secs(300);
+pub(super) const SLOW_EXTENSION: Nanos = Nanos::from_secs(300);
 /// How far an outlook goes.
 const FURTHER: Nanos = Nanos::from_secs(60);
 /// A trial that is lengthened has at most so many times the length of a confirmation.
@@ -158,6 +158,21 @@ impl Policy {
 
     pub(super) fn note(&mut self, text: String) {
         self.notes.push(text);
+    }
+
+    /// Whether an interval is still looked for.
+    pub(super) const fn is_open(&self) -> bool {
+        matches!(self.state, State::Qualify | State::Expand { .. } | State::Measure)
+    }
+
+    /// Begins again near the highest load that was met, with trials as long as multiples of `period`.
+    pub(super) fn begin_again(&mut self, evidence: &Evidence, period: Nanos) {
+        self.notes.push(format!(
+            "the server pauses about every {period}: trials are as long as multiples of that"
+        ));
+        let good = evidence.highest_good_ever().unwrap_or_default();
+        self.first_bad = HIGHEST_PER_S;
+        self.state = State::Expand { rate: (0.5 * good).max(self.lowest()) };
     }
 
     /// Whether an interval is being closed in on.
@@ -293,8 +308,7 @@ impl Policy {
             .max(tail_span.min(limits.tail_span_max))
             .max(deadline_span.min(limits.deadline_span_max));
         let length = self.lengthened(known, rate, length);
-        // Whole tenths of a second, the spacing of the backlog's samples.
-        Nanos(length.0.div_ceil(OUTSTANDING_SAMPLE.0) * OUTSTANDING_SAMPLE.0)
+        known.evidence.whole(length)
     }
 
     /// The trial at `rate` is longer if those before it told nothing.

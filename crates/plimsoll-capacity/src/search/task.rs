@@ -1,8 +1,8 @@
 //! The task of a search: its settings and its objective.
 
-use plimsoll_model::Rate;
 use plimsoll_model::slo::{Goal, Slo};
 use plimsoll_model::trial::{Outcome, TrialRequest};
+use plimsoll_model::{Nanos, Rate};
 
 use crate::validity::REFERENCE_FAIL;
 
@@ -13,6 +13,9 @@ use super::trials::CARRIED_WINDOW_MIN;
 /// agents at their clocks, and the verdict is computed from histograms.
 const ABORT_MARGIN: f64 = 1.25;
 const ABORT_MARGIN_OPS: f64 = 10.0;
+
+/// So many confirmations fit into the budget, or trials do not become longer.
+const STRETCHED_MAX: u64 = 6;
 
 /// What a search was asked for.
 #[derive(Clone, Debug)]
@@ -25,6 +28,20 @@ pub(super) struct Task {
 impl Task {
     pub(super) fn new(settings: SearchSettings, slo: Slo) -> Self {
         Self { limits: Limits::within(settings.budget), settings, slo }
+    }
+
+    /// Makes the lengths of trials multiples of `period`; `false` if no confirmation of it fits.
+    pub(super) fn stretch(&mut self, period: Nanos) -> bool {
+        let limits = &mut self.limits;
+        let stretched = |span: Nanos| Nanos(span.0.div_ceil(period.0) * period.0);
+        if stretched(limits.confirm_trial) > Nanos(limits.budget.0 / STRETCHED_MAX) {
+            return false;
+        }
+        for span in [&mut limits.initial_trial, &mut limits.final_trial, &mut limits.confirm_trial]
+        {
+            *span = stretched(*span);
+        }
+        true
     }
 
     /// The first load, operations per second.

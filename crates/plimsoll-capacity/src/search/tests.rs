@@ -7,7 +7,7 @@ use plimsoll_model::observation::{HalfWindow, Observations};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Confirmations, Recovery, Unsettled};
 
-use super::policy::OVERSHOOT_MAX;
+use super::policy::{OVERSHOOT_MAX, SLOW_EXTENSION};
 use super::*;
 
 mod changing;
@@ -546,6 +546,27 @@ fn bounds_that_are_never_confirmed_are_not_claimed() {
 }
 
 #[test]
+fn trials_near_the_tipping_point_are_as_long_as_a_confirmation() {
+    let Run { trials, .. } = run(SearchSettings::new(Mode::Quick), knee(1_000.0));
+    let long = Mode::Quick.limits().confirm_trial;
+    let narrow = trials.iter().filter(|(request, _)| request.phase == Phase::Narrow);
+    assert!(narrow.filter(|(request, _)| request.duration == long).count() >= 2);
+}
+
+#[test]
+fn a_slow_server_gets_the_time_that_its_operations_take() {
+    let usual = SearchSettings { lowest: rate(2.0), ..SearchSettings::new(Mode::Quick) };
+    let Run { tipping, spent, .. } = run(usual.clone(), knee(20.0));
+    assert_eq!(tipping.outcome, Outcome::Regular, "{tipping:?}");
+    assert!(spent > usual.budget && spent <= usual.budget + Nanos::from_secs(300), "{spent}");
+    // Nobody adds to a budget that was asked for.
+    let asked = SearchSettings { extension: Nanos::ZERO, ..usual };
+    let Run { tipping, spent, .. } = run(asked.clone(), knee(20.0));
+    assert!(matches!(tipping.outcome, Outcome::Bounds { .. }), "{tipping:?}");
+    assert!(spent <= asked.budget, "{spent}");
+}
+
+#[test]
 fn an_overload_that_is_good_reopens_the_search() {
     let mut overloads = 0;
     let Run { trials, .. } = run(SearchSettings::new(Mode::Quick), |request| {
@@ -646,7 +667,8 @@ proptest! {
             _ => Verdict::Good,
         });
         prop_assert!(trials.len() as u32 <= settings.trials_max);
-        prop_assert!(spent <= settings.budget + settings.extension);
+        let slow = if settings.extension > Nanos::ZERO { SLOW_EXTENSION } else { Nanos::ZERO };
+        prop_assert!(spent <= settings.budget + settings.extension.max(slow));
         if let (Some(lower), Some(upper)) = (tipping.lower, tipping.upper) {
             prop_assert!(lower < upper, "{:?}", tipping);
         }

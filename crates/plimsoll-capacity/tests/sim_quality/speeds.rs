@@ -55,11 +55,8 @@ pub(crate) fn hosts() -> Vec<Kind> {
         is_steady: false,
         ..kind("a neighbour takes half for 10 s of 30", plain())
     };
-    let observed = Kind {
-        name: format!("{}, CPU times read", neighbour.name),
-        is_observed: true,
-        ..neighbour.clone()
-    };
-    kinds.extend([neighbour, observed]);
+    kinds.push(neighbour.clone());
+    let name = format!("{}, CPU times read", neighbour.name);
+    kinds.push(Kind { name, is_observed: true, ..neighbour });
     kinds
 }

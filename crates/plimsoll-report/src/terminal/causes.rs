@@ -21,6 +21,7 @@ const fn title(cause: Cause) -> &'static str {
         Cause::SerialisedProcess => "the server's process uses one CPU at a time",
         Cause::SerialSection => "a part of the server that serves one operation at a time",
         Cause::WorkerPool => "the server's pool of workers",
+        Cause::ConcurrencyLimit => "a limit of the server on operations at once",
         Cause::SessionCache => "the server's CPU, for TLS sessions that it no longer has",
         Cause::LogWrites => "logs that the server waits for",
         Cause::PeriodicPause => "pauses of the server",

@@ -404,14 +404,25 @@ fn what_keeps_a_machine_idle_is_told_by_the_operations_in_service() {
     let search = Search { at: 500.0, ..SEARCH };
     let found = diagnosed_by(search, &pool(17, 0.032), 1, &LOADS).expect("a trial below");
     assert_eq!(found[0].evidence[0].limit, Some(16.0));
-    assert_eq!(idle_cause(&pool(24, 0.032)), (Cause::Unknown, Grade::Unknown));
+    // 16 at once, and nothing that has this number.
+    assert_eq!(idle_cause(&pool(24, 0.032)), (Cause::ConcurrencyLimit, Grade::Predicted));
     // Several processes of one program, each with a thread that hands the work out.
     let many = ["app-2", "app-3", "app-4", "app-5"]
         .into_iter()
         .fold(pool(5, 0.04), |world, name| world.workers(name, "backend", 5, 1.2));
     assert_eq!(idle_cause(&many), (Cause::WorkerPool, Grade::Predicted));
-    // An event loop serves any number with one thread.
-    let events = free().workers("nginx", "server", 16, 1.2).serving(0.032);
+    // An event loop serves any number with one thread: the number of its threads is not the limit.
+    let events = free().workers("nginx", "server", 16, 1.2);
+    let limited = events.clone().serving(0.032);
+    assert_eq!(idle_cause(&limited), (Cause::ConcurrencyLimit, Grade::Predicted));
+    let search = Search { at: 500.0, ..SEARCH };
+    let found = diagnosed_by(search, &limited, 1, &LOADS).expect("a trial below");
+    assert_eq!(found[0].resource.name, "operations at once, about 16");
+    // As many as the clients have connections.
+    let busy = |above| Clients { service: Some(0.032), all_busy: above, ..Clients::default() };
+    let ours = events.clone().seen(busy(None), busy(Some(17.0)));
+    assert_eq!(idle_cause(&ours), (Cause::Unknown, Grade::Unknown));
+    // Nothing is known of the time in service.
     assert_eq!(idle_cause(&events), (Cause::Unknown, Grade::Unknown));
 }
 

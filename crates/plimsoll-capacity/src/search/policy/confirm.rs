@@ -23,6 +23,8 @@ const BELOW_AGAIN_MAX: u32 = 8;
 /// lowest load that was missed.
 const SAFE_TRIALS_MAX: u32 = 6;
 const STEPS_DOWN: [f64; 3] = [0.95, 0.9, 0.8];
+/// A server is slow that answers fewer operations in a confirmation.
+const SLOW_OPS: f64 = 1_500.0;
 /// For so many trials after the overload time is kept: most servers are back in the first.
 const RECOVERIES_KEPT: u32 = 2;
 
@@ -124,11 +126,17 @@ impl Policy {
             .filter(|open| open.said == Pooled::Untold)?;
         let usual = known.task.limits.confirm_trial;
         let wanted = Nanos::from_secs_f64(open.missing()? as f64 / target);
+        let wanted = known.evidence.whole(wanted);
         let length = wanted.max(usual).min(Nanos(usual.0 * LONGEST));
         let rest = self.reserve_after(known, 1);
-        let shorter = [length, Nanos(usual.0.max(length.0 / 2)), usual];
+        let shorter = [length, known.evidence.whole(Nanos(usual.0.max(length.0 / 2))), usual];
         let fits = shorter.into_iter().find(|length| self.affords(known, *length + rest));
-        let length = fits.or_else(|| self.extend_for(known, length + rest).then_some(length))?;
+        let is_slow = target * usual.as_secs_f64() < SLOW_OPS;
+        let length = match fits {
+            Some(length) => length,
+            None if is_slow && self.extend_for(known, length + rest) => length,
+            None => return None,
+        };
         Some(Want::Trial(Phase::Confirm, target, length))
     }
 

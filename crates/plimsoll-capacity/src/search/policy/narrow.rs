@@ -23,6 +23,8 @@ const WIDE: f64 = 0.2;
 /// From an interval of this relative width on trials are as long as a confirmation: shorter ones may miss what
 /// such a run meets with.
 const LONG_FROM: f64 = 0.3;
+/// Confirmations are longer in modes with a large budget.
+const LONG_CONFIRMATION: Nanos = Nanos::from_secs(30);
 /// Verdicts between two sentinels.
 const SENTINEL_EVERY: u32 = 3;
 /// The sentinel's load over the upper bound; outside of this range it moves.
@@ -211,7 +213,9 @@ impl Policy {
         let is_out_of_reach = known.evidence.invalid_sentinels >= SENTINELS_INVALID_MAX;
         // Without regard to a drift, which only sentinels can rule out.
         let width = fit.posterior.quantile(0.95) - fit.posterior.quantile(0.05);
-        if !due || is_out_of_reach || width > ANCHOR_WIDTH_MAX {
+        // One that is asked for is made at the load of those before, which did no harm.
+        let is_placed = self.sentinel.is_wanted && self.sentinel.anchor.is_some();
+        if !due || is_out_of_reach || width > ANCHOR_WIDTH_MAX && !is_placed {
             return None;
         }
         let anchor = self.place_anchor(known, fit)?;
@@ -245,7 +249,9 @@ impl Policy {
         let safe_trials = if fit.width() > WIDE { 1 } else { limits.safe_trials };
         // One of them may be BAD.
         let confirmations = u64::from(limits.confirmations + safe_trials) + 1;
-        Nanos(limits.confirm_trial.0 * confirmations) + self.reserve_after(known, 1)
+        // A confirmation of a minute leaves time for more than one trial after the overload.
+        let recoveries = if limits.confirm_trial > LONG_CONFIRMATION { 4 } else { 1 };
+        Nanos(limits.confirm_trial.0 * confirmations) + self.reserve_after(known, recoveries)
     }
 
     /// The overload, and so many trials that ask whether the server came back.

@@ -37,10 +37,15 @@ pub(super) fn render(
     if let Some(find) = &summary.find {
         let is_silent = trials.iter().all(is_unanswered);
         if goals.is_empty() {
-            if let Some((tone, lead, text)) = safe_load(summary, find) {
-                page.hanging(tone, lead, &text)?;
+            // The first line is the best answer that there is.
+            let (safe, is_known) = (safe_load(summary, find), find.safe.is_some());
+            if let Some((tone, lead, text)) = safe.as_ref().filter(|_| is_known) {
+                page.hanging(*tone, lead, text)?;
             }
             top(&mut page, summary, headline(summary, find, is_silent))?;
+            if let Some((tone, lead, text)) = safe.filter(|_| !is_known) {
+                page.hanging(tone, lead, &text)?;
+            }
         } else {
             each_goal(&mut page, summary, find, is_silent)?;
         }
@@ -229,7 +234,7 @@ fn how_sure(find: &FindSummary) -> String {
     )
 }
 
-/// The load that can be offered: before the tipping point, because it is what a reader wants.
+/// The load that can be offered, or why it is not known.
 fn safe_load(summary: &Summary, find: &FindSummary) -> Option<(Tone, &'static str, String)> {
     // What was stopped has all in one line.
     if matches!(find.outcome, Outcome::Unfinished { .. }) {
