@@ -10,7 +10,7 @@ use plimsoll_model::plan::{Identity, LoadPlan};
 use plimsoll_probe::sampler::Role;
 use plimsoll_probe::server_counters::{CounterSource, ServerCounters};
 use plimsoll_probe::server_limits::ServerLimit;
-use plimsoll_sys::limits;
+use plimsoll_sys::{affinity, limits};
 use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
 
 use crate::address::SutAddress;
@@ -114,6 +114,9 @@ impl Laboratory {
     }
 
     fn start_here(plan: &LabPlan, at: Rc<SutAddress>) -> Result<Self, LabError> {
+        // All roles alike, and what measures the host's speed beside them: what else runs on this host displaces
+        // them less.
+        let nice = affinity::prefer_process();
         let (mut backends, mut backend_timers) = (None, Vec::new());
         // Before the SUT, whose configuration names their addresses.
         let host = at.isolated().map(|hosts| hosts.backends.clone());
@@ -144,6 +147,11 @@ impl Laboratory {
             None => {}
         }
         notes.push(if at.isolated().is_some() { ISOLATED } else { SHARED }.to_owned());
+        if nice < 0 {
+            notes.push(format!(
+                "clients, SUT and backends run at nice {nice}, before other work on this host"
+            ));
+        }
         if plan.sut_is_default && plan.sut.is_embedded() {
             notes.push(NO_HAPROXY.to_owned());
         }
