@@ -100,19 +100,7 @@ fn grown(during: &During<'_>, metric: Metric, wanted: &[(Label, &str)]) -> Vec<(
 
 /// Busy time of each CPU, per second. Time that the hypervisor took is busy.
 pub(super) fn cpus(during: &During<'_>) -> Vec<(String, f64)> {
-    let mut cpus: Vec<(String, f64)> = Vec::new();
-    for (series, rate) in during.change().rates(Metric::CpuSeconds, &[]) {
-        let (Some(cpu), Some(mode)) = (series.label(Label::Cpu), series.label(Label::Mode)) else {
-            continue;
-        };
-        let idle = if ["idle", "iowait"].contains(&mode) { rate } else { 0.0 };
-        match cpus.iter_mut().find(|(name, _)| name == cpu) {
-            Some((_, busy)) => *busy -= idle,
-            None => cpus.push((cpu.to_owned(), 1.0 - idle)),
-        }
-    }
-    cpus.iter_mut().for_each(|(_, busy)| *busy = busy.clamp(0.0, 1.0));
-    cpus
+    during.change().busy_cpus().into_iter().map(|(cpu, busy)| (cpu.to_owned(), busy)).collect()
 }
 
 /// The share of periods in which the control group of a process was throttled, by process.

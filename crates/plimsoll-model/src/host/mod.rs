@@ -12,5 +12,5 @@ mod summary;
 
 pub use limit::{LimitUse, fullest_limits, limits};
 pub use metric::{Label, Metric, MetricKind};
-pub use reading::{Change, Missing, Reading, Sample, Series};
+pub use reading::{Change, IDLE_MODES, Missing, Reading, Sample, Series};
 pub use summary::{HostFigures, HostSpeed, HostSummary};

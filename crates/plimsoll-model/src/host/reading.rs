@@ -115,6 +115,9 @@ pub struct Change<'a> {
     after: &'a Reading,
 }
 
+/// The modes of [`Metric::CpuSeconds`] in which a CPU had nothing to run.
+pub const IDLE_MODES: [&str; 2] = ["idle", "iowait"];
+
 impl<'a> Change<'a> {
     /// From `before` to `after`.
     pub const fn new(before: &'a Reading, after: &'a Reading) -> Self {
@@ -166,6 +169,27 @@ impl<'a> Change<'a> {
         self.rates(metric, wanted).map(|(_, rate)| rate).reduce(|sum, rate| sum + rate)
     }
 
+    /// The busy share of each CPU, 0 to 1, in the order of the reading. Waiting for a disk is idle; time that the
+    /// hypervisor took is busy.
+    pub fn busy_cpus(&self) -> Vec<(&'a str, f64)> {
+        let mut cpus: Vec<(&'a str, f64)> = Vec::new();
+        for (series, rate) in self.rates(Metric::CpuSeconds, &[]) {
+            let (Some(cpu), Some(mode)) = (series.label(Label::Cpu), series.label(Label::Mode))
+            else {
+                continue;
+            };
+            if !IDLE_MODES.contains(&mode) {
+                continue;
+            }
+            match cpus.iter_mut().find(|(name, _)| *name == cpu) {
+                Some((_, busy)) => *busy -= rate,
+                None => cpus.push((cpu, 1.0 - rate)),
+            }
+        }
+        cpus.iter_mut().for_each(|(_, busy)| *busy = busy.clamp(0.0, 1.0));
+        cpus
+    }
+
     /// The later reading.
     pub const fn after(&self) -> &'a Reading {
         self.after
@@ -186,6 +210,22 @@ mod tests {
         }
         reading.sort();
         reading
+    }
+
+    #[test]
+    fn waiting_for_a_disk_is_idle() {
+        const IDLE: &[(Label, &str)] = &[(Label::Cpu, "1"), (Label::Mode, "idle")];
+        const IOWAIT: &[(Label, &str)] = &[(Label::Cpu, "1"), (Label::Mode, "iowait")];
+        const STEAL: &[(Label, &str)] = &[(Label::Cpu, "1"), (Label::Mode, "steal")];
+        let all = |second, values: [f64; 3]| {
+            let [idle, iowait, steal] = values;
+            let cpu = Metric::CpuSeconds;
+            reading(second, &[(cpu, IDLE, idle), (cpu, IOWAIT, iowait), (cpu, STEAL, steal)])
+        };
+        let (before, after) = (all(0, [0.0; 3]), all(2, [0.5, 1.0, 0.5]));
+        assert_eq!(Change::new(&before, &after).busy_cpus(), [("1", 0.25)]);
+        let figures = crate::host::HostFigures::between(&before, &after);
+        assert_eq!((figures.cpu, figures.busiest_cpu), (Some(0.25), Some(0.25)));
     }
 
     #[test]

@@ -76,11 +76,11 @@ impl HostFigures {
             let labels = [(Label::Mode, mode)];
             Some((Change::new(first, last).rate(Metric::CpuSeconds, &labels)? / cpus?).min(1.0))
         };
-        let idle = mode("idle").map(|idle| idle + mode("iowait").unwrap_or(0.0));
+        let busy: Vec<f64> = change.busy_cpus().into_iter().map(|(_, busy)| busy).collect();
         let drops = [Metric::NetworkDrops, Metric::SoftnetDropped].map(rate);
         Self {
-            cpu: idle.map(|idle| (1.0 - idle).max(0.0)),
-            busiest_cpu: busiest_cpu(change),
+            cpu: mean(busy.iter().copied()),
+            busiest_cpu: busy.into_iter().reduce(f64::max),
             softirq: mode("softirq"),
             steal: mode("steal"),
             run_delay: rate(Metric::ProcessRunDelaySeconds),
@@ -112,12 +112,6 @@ fn yardstick_us(change: Change<'_>) -> Option<f64> {
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
     (count > 0.0).then(|| sum / count)
-}
-
-/// Busy share of the busiest CPU.
-fn busiest_cpu(change: Change<'_>) -> Option<f64> {
-    let idle = change.rates(Metric::CpuSeconds, &[(Label::Mode, "idle")]).map(|(_, rate)| rate);
-    idle.reduce(f64::min).map(|idle| (1.0 - idle).clamp(0.0, 1.0))
 }
 
 impl HostSummary {

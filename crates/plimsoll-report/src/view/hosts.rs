@@ -221,14 +221,7 @@ pub(crate) fn link(change: Change<'_>, direction: &str) -> Option<f64> {
 }
 
 fn cores(change: Change<'_>) -> BTreeMap<String, Option<f64>> {
-    let mut idle: BTreeMap<String, f64> = BTreeMap::new();
-    for mode in ["idle", "iowait"] {
-        for (series, rate) in change.rates(Metric::CpuSeconds, &[(Label::Mode, mode)]) {
-            let cpu = series.label(Label::Cpu).unwrap_or_default();
-            *idle.entry(cpu.to_owned()).or_default() += rate;
-        }
-    }
-    idle.into_iter().map(|(cpu, idle)| (cpu, short((1.0 - idle).clamp(0.0, 1.0)))).collect()
+    change.busy_cpus().into_iter().map(|(cpu, busy)| (cpu.to_owned(), short(busy))).collect()
 }
 
 fn limits_of(reading: &Reading) -> Vec<Limit> {

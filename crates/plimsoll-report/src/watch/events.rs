@@ -1,6 +1,6 @@
 //! Counters that stand still on a healthy host: shown only when they move.
 
-use plimsoll_model::host::{Change, Label, Metric, Series};
+use plimsoll_model::host::{Change, IDLE_MODES, Label, Metric, Series};
 use plimsoll_model::units::grouped;
 
 use super::history::History;
@@ -60,7 +60,7 @@ pub(crate) fn cpus(change: &Change<'_>) -> Vec<Cpu> {
         });
         let cpu = &mut cpus[index];
         match series.label(Label::Mode) {
-            Some("idle" | "iowait") => {}
+            Some(mode) if IDLE_MODES.contains(&mode) => {}
             Some("softirq") => {
                 cpu.softirq = per_s;
                 cpu.busy += per_s;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use plimsoll_lab::Isolated;
 use plimsoll_model::Nanos;
-use plimsoll_model::host::{Change, Label, Metric, Reading};
+use plimsoll_model::host::{Change, IDLE_MODES, Label, Metric, Reading};
 use plimsoll_model::observation::NetworkUse;
 use plimsoll_probe::{host, sampler};
 use plimsoll_sys::clock;
@@ -75,10 +75,15 @@ impl<'a> HostUse<'a> {
     /// Fractions of the CPU time that were not idle, and that the hypervisor gave to others, which is
     /// not idle either; `None` when no tick has passed.
     pub(super) fn busy_and_stolen(&self) -> Option<(f64, f64)> {
-        let of = |labels| self.cpu().grown(Metric::CpuSeconds, labels);
-        let total = of(&[]).filter(|total| *total > 0.0)?;
-        let idle = of(&[(Label::Mode, "idle")])? + of(&[(Label::Mode, "iowait")])?;
-        Some((1.0 - idle / total, of(&[(Label::Mode, "steal")])? / total))
+        let cpu = self.cpu();
+        let total = cpu.grown(Metric::CpuSeconds, &[]).filter(|total| *total > 0.0)?;
+        let of = |wanted: &[&str]| {
+            let growth = cpu.growth(Metric::CpuSeconds, &[]);
+            let is_wanted = |mode: Option<&str>| mode.is_some_and(|mode| wanted.contains(&mode));
+            let grown = growth.filter(|(series, _)| is_wanted(series.label(Label::Mode)));
+            grown.map(|(_, grown)| grown).reduce(|all, one| all + one)
+        };
+        Some((1.0 - of(&IDLE_MODES)? / total, of(&["steal"])? / total))
     }
 
     /// Periods in which a control group of ours had used up its CPU time.
