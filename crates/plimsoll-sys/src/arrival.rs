@@ -135,11 +135,17 @@ const CONTROL_BYTES: usize =
 struct Control([u8; CONTROL_BYTES]);
 
 fn stamp_of(message: &libc::msghdr) -> Option<Stamp> {
+    // A pointer all the way: a reference to the header would not reach the data behind it.
     // SAFETY: the kernel has filled the message; its control buffer lives as long as it.
-    let header = unsafe { libc::CMSG_FIRSTHDR(message).as_ref() }?;
-    let is_stamp = header.cmsg_level == libc::SOL_SOCKET
-        && header.cmsg_type == libc::SCM_TIMESTAMPING
-        && header.cmsg_len as usize >= size_of::<libc::cmsghdr>() + size_of::<libc::timespec>();
+    let header = unsafe { libc::CMSG_FIRSTHDR(message) };
+    if header.is_null() {
+        return None;
+    }
+    // SAFETY: it lies in the control buffer, as a whole and aligned.
+    let head = unsafe { header.read() };
+    let is_stamp = head.cmsg_level == libc::SOL_SOCKET
+        && head.cmsg_type == libc::SCM_TIMESTAMPING
+        && head.cmsg_len as usize >= size_of::<libc::cmsghdr>() + size_of::<libc::timespec>();
     if !is_stamp {
         return None;
     }

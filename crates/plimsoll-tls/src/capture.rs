@@ -13,7 +13,7 @@ thread_local! {
 }
 
 /// The first traffic secrets of one connection.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Captured {
     pub(crate) client: Option<Secret>,
     pub(crate) server: Option<Secret>,
@@ -26,7 +26,7 @@ impl Captured {
     }
 
     /// Adds what `other` has.
-    pub(crate) const fn merge(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, other: Self) {
         if other.client.is_some() {
             self.client = other.client;
         }

@@ -207,13 +207,13 @@ impl Handshaking {
     /// The handshake is done: decides how it goes on.
     fn begin_settling(&mut self, thread: &mut ThreadContext) {
         let suite = self.suite();
-        let secrets = (self.captured.client, self.captured.server);
-        match (suite, secrets) {
+        let Captured { client, server } = &self.captured;
+        match (suite, (client, server)) {
             // TLS 1.2 has its ticket before its handshake ends.
             (Some(suite), _) if !suite.is_tls13() => self.afterwards = Afterwards::Compact,
             (Some(suite), (Some(_), Some(server))) => {
                 if self.afterwards == Afterwards::SettleThenCompact {
-                    let rx = Direction { secret: server, sequence: 0 };
+                    let rx = Direction { secret: server.clone(), sequence: 0 };
                     let message = MessageReader::default();
                     self.settling = Some(Settling { suite, rx, message, settled: false });
                 }
@@ -326,7 +326,7 @@ impl Handshaking {
         let unknown = || refused("its keys are of an unknown kind");
         let rx_key = key_of(&secrets.rx.1).ok_or_else(unknown)?;
         let tx_key = key_of(&secrets.tx.1).ok_or_else(unknown)?;
-        let (client, server) = (self.captured.client, self.captured.server);
+        let Captured { client, server } = std::mem::take(&mut self.captured);
         let (rx, tx) = if is_server { (client, server) } else { (server, client) };
         // Before it was settled, KeyUpdates may have replaced what was caught.
         let is_checked = thread.is_checked() || self.afterwards != Afterwards::Compact;
@@ -343,7 +343,7 @@ impl Handshaking {
                 thread.count_without_secrets();
             }
             flags.set(Flags::GIVEN_KEYS);
-            (rx_key, tx_key)
+            (rx_key.clone(), tx_key.clone())
         });
         for (secret, key) in [(&rx_secret, &rx_key), (&tx_secret, &tx_key)] {
             thread.keys.keep(suite, secret, key).map_err(|_| unknown())?;

@@ -70,7 +70,7 @@ impl KeyCache {
             Some(place) => place,
             None => {
                 let key = ExpandedKey::new(suite, &suite.key_of(material, secret)?)?;
-                self.put(Entry { secret: *secret, suite, key })
+                self.put(Entry { secret: secret.clone(), suite, key })
             }
         };
         Ok(&self.entries[place].key)
@@ -85,7 +85,7 @@ impl KeyCache {
     ) -> Result<(), Unspecified> {
         if self.find(suite, secret).is_none() {
             let key = ExpandedKey::new(suite, key)?;
-            self.put(Entry { secret: *secret, suite, key });
+            self.put(Entry { secret: secret.clone(), suite, key });
         }
         Ok(())
     }

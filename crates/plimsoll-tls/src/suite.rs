@@ -4,6 +4,7 @@ use aws_lc_rs::aead::{LessSafeKey, UnboundKey};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::{aead, hkdf};
 use rustls::CipherSuite;
+use zeroize::Zeroize;
 
 /// Longest secret: SHA-384's output. A key (32 bytes) and an IV (12) fit as well.
 pub(crate) const SECRET_BYTES: usize = 48;
@@ -21,9 +22,15 @@ thread_local! {
 }
 
 /// A TLS 1.3 traffic secret, or a key and its IV; see [`Material`]. Bytes that are not used are
-/// zero.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// zero, and all are after its drop.
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Secret(pub(crate) [u8; SECRET_BYTES]);
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
 
 impl Secret {
     /// `key` and `iv` as they are used.
@@ -140,7 +147,7 @@ impl Suite {
     /// (RFC 8446 7.3).
     pub(crate) fn key_of(self, material: Material, secret: &Secret) -> Result<Secret, Unspecified> {
         if material == Material::Key {
-            return Ok(*secret);
+            return Ok(secret.clone());
         }
         let prk = self.prk(secret);
         let mut bytes = [0; SECRET_BYTES];

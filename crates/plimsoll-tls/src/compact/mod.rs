@@ -17,7 +17,7 @@ use crate::suite::{Material, Secret, Suite};
 pub(crate) use messages::{MessageReader, Side};
 
 /// One direction of a connection.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Direction {
     pub(crate) secret: Secret,
     /// Number of the next record under this secret.
