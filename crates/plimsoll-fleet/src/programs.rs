@@ -217,6 +217,8 @@ impl Supervision {
     fn handle_end(&mut self, index: usize, reason: ExitReason) {
         let Some(child) = self.children.get_mut(index) else { return };
         child.is_alive = false;
+        // Not before: while a signal may go to its group, the number is its own.
+        process::reap(child.pid);
         let event = FromAgent::ProgramExited {
             name: child.name.clone(),
             reason,

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use plimsoll_fleet::message::{OwnControlGroup, SupervisorPlan};
 use plimsoll_fleet::{AgentCommand, Supervisor};
 use plimsoll_probe::limits::{CpuQuota, group_of};
+use plimsoll_sys::process;
 
 use crate::error::LabError;
 
@@ -19,6 +20,10 @@ const PERIOD_US: u64 = 10_000;
 /// The least quota that the kernel accepts.
 const QUOTA_MIN_US: u64 = 1_000;
 const ROOT: &str = "/";
+/// Of a group, before the process that made it: `plimsoll-4711-0`.
+const NAME: &str = "plimsoll-";
+/// The group in it that has one thread.
+const THREAD: &str = "thread";
 /// Linux: no such process.
 const ESRCH: i32 = 3;
 
@@ -73,7 +78,7 @@ impl ControlGroup {
             write(&group.dir.join("cgroup.procs"), &pid.to_string())?;
             group.limit(None)?;
             group.usual = None;
-            let inner = group.dir.join("thread");
+            let inner = group.dir.join(THREAD);
             fs::create_dir(&inner).map_err(denied(&inner))?;
             write(&inner.join("cgroup.type"), "threaded")?;
             write(&group.dir.join("cgroup.subtree_control"), "+cpu")?;
@@ -97,6 +102,7 @@ impl ControlGroup {
         };
         let (parent, passes_on) = lender(version, &home)
             .ok_or_else(|| impossible("no control group here may have CPU quotas"))?;
+        remove_left(&parent);
         let lost = home.ancestors().take_while(|group| *group != parent);
         let usual = tightest(lost);
         let period_us = tightest(home.ancestors()).map_or(PERIOD_US, |quota| quota.period_us);
@@ -156,11 +162,26 @@ fn lender(version: Version, home: &Path) -> Option<(PathBuf, bool)> {
     passes_on.or_else(|| found("cgroup.controllers").map(|group| (group, false)))
 }
 
-/// One for each group of this process.
+/// One for each group of this process; see [`remove_left`].
 fn name() -> String {
     static MADE: AtomicU32 = AtomicU32::new(0);
     let number = MADE.fetch_add(1, Ordering::Relaxed);
-    format!("plimsoll-{}-{number}", std::process::id())
+    format!("{NAME}{}-{number}", std::process::id())
+}
+
+/// Removes the groups below `parent` whose process was killed together with its supervisor. One that is in use stays: the
+/// kernel removes only empty ones.
+fn remove_left(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(NAME)?.split('-').next());
+        let Some(pid) = number.and_then(|number| number.parse().ok()) else { continue };
+        if !process::is_alive(pid) {
+            // Another run may have removed it.
+            let _ = fs::remove_dir(entry.path().join(THREAD));
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
 }
 
 fn write(path: &Path, value: &str) -> Result<(), LabError> {
@@ -210,6 +231,25 @@ mod tests {
         assert_eq!(period(&one("20000\n")), Some(50_000));
         assert_eq!(period(&[("cpu.max", "max 100000\n")]), None);
         assert_eq!(period(&[("cpu.max", "20000 100000\n")]), Some(100_000));
+    }
+
+    #[test]
+    fn groups_of_killed_processes_are_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        // No process has a number above 2^22.
+        let own = format!("plimsoll-{}-0", std::process::id());
+        for dir in
+            ["plimsoll-99999999-0/thread", "plimsoll-99999998-1", "plimsoll-x", "other", &own]
+        {
+            fs::create_dir_all(parent.path().join(dir)).unwrap();
+        }
+        remove_left(parent.path());
+        let entries = fs::read_dir(parent.path()).unwrap();
+        let mut left: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        let mut expected = ["other", &own, "plimsoll-x"];
+        expected.sort_unstable();
+        assert_eq!(left, expected);
     }
 
     #[test]

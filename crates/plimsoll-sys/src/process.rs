@@ -162,15 +162,28 @@ pub fn kill_group(group: u32, signal: Signal) -> io::Result<()> {
     Ok(process::kill_process_group(pid_of(group)?, signal)?)
 }
 
-/// Waits until the child `pid` has ended, and reaps it.
+/// Waits until the child `pid` has ended. Does not reap it, so its pid is not reused.
 pub fn wait(pid: u32) -> io::Result<ExitStatus> {
-    let pid = pid_of(pid)?;
+    let id = pid_of(pid)?;
     loop {
-        match process::waitpid(Some(pid), WaitOptions::empty()) {
-            Ok(Some((_, status))) => return Ok(ExitStatus::from_raw(status.as_raw())),
+        match process::waitid(WaitId::Pid(id), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+            Ok(Some(status)) => {
+                // As waitpid puts it: the code in the second byte, or the signal in the first.
+                let code = status.exit_status().map(|code| code << 8);
+                let raw = code.or_else(|| status.terminating_signal()).unwrap_or_default();
+                return Ok(ExitStatus::from_raw(raw));
+            }
             Ok(None) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
+    }
+}
+
+/// Reaps the child `pid` if it has ended: from then on its number may be another process's.
+pub fn reap(pid: u32) {
+    if let Ok(pid) = pid_of(pid) {
+        // Not, or no longer, a child of ours is as good.
+        let _ = process::waitpid(Some(pid), WaitOptions::NOHANG);
     }
 }
 
@@ -314,7 +327,10 @@ mod tests {
         assert!(is_alive(pid) && !has_ended(pid));
         kill_group(pid, Signal::KILL).unwrap();
         assert_eq!(wait(pid).unwrap().signal(), Some(libc::SIGKILL));
-        assert!(!is_alive(pid));
+        // Its number is its own until it is reaped: a signal to its group meets nobody else.
+        kill_group(pid, Signal::TERM).unwrap();
+        reap(pid);
+        assert!(!is_alive(pid) && kill_group(pid, Signal::TERM).is_err());
     }
 
     #[test]

@@ -13,8 +13,9 @@ fn nice() -> i32 {
 
 /// The nice value of a child that is started now.
 fn nice_of_child() -> i32 {
-    let output = Command::new("nice").output().unwrap();
-    String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+    let output = Command::new("nice").output().expect("coreutils");
+    let text = String::from_utf8(output.stdout).expect("a number");
+    text.trim().parse().expect("a number")
 }
 
 #[test]
