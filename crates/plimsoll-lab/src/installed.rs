@@ -103,7 +103,7 @@ mod tests {
                 user: None,
                 chroot: None,
                 statistics: Some(scratch.join("statistics.sock")),
-                log: scratch.join("access.log"),
+                log: Some(scratch.join("access.log")),
                 state: scratch.to_owned(),
             },
         }

@@ -68,7 +68,7 @@ impl ProxyPlan {
                 user: None,
                 chroot: None,
                 statistics: self.stub_status.then(|| self.stats_socket.clone()),
-                log: self.log(),
+                log: Some(self.log()),
                 state: self.scratch.clone(),
             },
             ..goal.clone()

@@ -69,11 +69,13 @@ fn global(text: &mut Text, version: Version, goal: &ProxyGoal, threads: u32, des
         "One thread for each CPU; more would wait for each other.",
         "HAProxy manual, nbthread",
     );
-    text.set(
-        &format!("log {} local0", Program::Haproxy.word(&goal.places.log)),
-        "The usual place; see dontlog-normal below.",
-        "Debian's configuration",
-    );
+    if let Some(log) = &goal.places.log {
+        text.set(
+            &format!("log {} local0", Program::Haproxy.word(log)),
+            "The usual place; see dontlog-normal below.",
+            "Debian's configuration",
+        );
+    }
     let Places { user, chroot, statistics, .. } = &goal.places;
     if let Some(user) = user {
         text.plain(&format!("user {user}"));

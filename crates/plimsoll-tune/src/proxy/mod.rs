@@ -59,8 +59,8 @@ pub struct Places {
     pub chroot: Option<PathBuf>,
     /// Where HAProxy answers `show info`, and nginx its stub_status; `None` for none.
     pub statistics: Option<PathBuf>,
-    /// Where log lines go: a socket for HAProxy, a file for nginx.
-    pub log: PathBuf,
+    /// Where log lines go: a socket for HAProxy, a file for nginx; `None` for nowhere.
+    pub log: Option<PathBuf>,
     /// The directory of pid and temporary files; nginx only.
     pub state: PathBuf,
 }

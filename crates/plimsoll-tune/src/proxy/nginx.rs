@@ -42,10 +42,10 @@ fn process(text: &mut Text, goal: &ProxyGoal, workers: u64, slots: u64, descript
         text.plain(&format!("user {user};"));
     }
     text.plain(&format!("pid {};", Program::Nginx.word(&goal.places.state.join("nginx.pid"))));
-    text.plain(&format!(
-        "error_log {} warn;",
-        Program::Nginx.word(&goal.places.log.with_file_name("error.log"))
-    ));
+    // Without a directory of its own, what is wrong goes to the terminal or the journal.
+    let log = goal.places.log.as_ref().map(|log| log.with_file_name("error.log"));
+    let log = log.map_or_else(|| "stderr".to_owned(), |log| Program::Nginx.word(&log));
+    text.plain(&format!("error_log {log} warn;"));
     text.set(
         &format!("worker_processes {workers};"),
         "One worker for each CPU; more would wait for each other.",
@@ -74,14 +74,14 @@ fn process(text: &mut Text, goal: &ProxyGoal, workers: u64, slots: u64, descript
 }
 
 fn http(text: &mut Text, goal: &ProxyGoal) {
-    text.set(
-        &format!(
-            "access_log {} combined buffer=64k flush=1s;",
-            Program::Nginx.word(&goal.places.log)
+    match &goal.places.log {
+        Some(log) => text.set(
+            &format!("access_log {} combined buffer=64k flush=1s;", Program::Nginx.word(log)),
+            "Lines are written 64 KiB at once, not one by one.",
+            "nginx documentation, access_log",
         ),
-        "Lines are written 64 KiB at once, not one by one.",
-        "nginx documentation, access_log",
-    );
+        None => text.plain("access_log off;"),
+    }
     text.plain("server_tokens off;");
     text.set(
         "keepalive_timeout 60s;",

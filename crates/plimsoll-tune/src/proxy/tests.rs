@@ -16,7 +16,7 @@ fn goal() -> ProxyGoal {
             user: Some("proxy".to_owned()),
             chroot: Some("/var/lib/haproxy".into()),
             statistics: Some("/run/haproxy/admin.sock".into()),
-            log: "/dev/log".into(),
+            log: Some("/dev/log".into()),
             state: "/run".into(),
         },
     }
@@ -30,7 +30,7 @@ fn the_whole_haproxy_configuration() {
 #[test]
 fn the_whole_nginx_configuration() {
     let mut goal = goal();
-    goal.places.log = "/var/log/nginx/access.log".into();
+    goal.places.log = Some("/var/log/nginx/access.log".into());
     assert_snapshot!(Program::Nginx.configure((1, 22), &goal).text);
 }
 

@@ -226,7 +226,7 @@ mod tests {
                 user: None,
                 chroot: None,
                 statistics: None,
-                log: "log".into(),
+                log: Some("log".into()),
                 state: "run".into(),
             },
         };

@@ -1,7 +1,7 @@
 //! What `tune haproxy` and `tune nginx` write a configuration for.
 
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
 
 use plimsoll_lab::Installed;
 use plimsoll_model::units::grouped;
@@ -99,13 +99,9 @@ fn places(program: Program, has_statistics: bool) -> Places {
         Program::Haproxy => state.join("admin.sock"),
         Program::Nginx => state.join("nginx-status.sock"),
     };
-    // Where nginx was never installed as a service, a program that was built by hand can write here.
-    let log_dir = Path::new(log).parent();
-    let log = if log_dir.is_some_and(Path::is_dir) {
-        PathBuf::from(log)
-    } else {
-        env::temp_dir().join("nginx-access.log")
-    };
+    // Where nginx was never installed as a service there is no directory that only it may write to.
+    let log = Path::new(log);
+    let log = log.parent().is_some_and(Path::is_dir).then(|| log.to_owned());
     Places { user, chroot, statistics: has_statistics.then_some(statistics), log, state }
 }
 
