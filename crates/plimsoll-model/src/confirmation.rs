@@ -110,6 +110,9 @@ impl Intervention {
 pub enum ConfirmationResult {
     /// The limit was moved, and the capacity moved by the predicted size.
     Confirmed,
+    /// The limit was moved, and the capacity moved in the predicted direction by at least half of the predicted size, but
+    /// not by that size.
+    Moved,
     /// The limit was moved, and the capacity moved by less than half of the predicted size: the limit is
     /// another one.
     Refuted,

@@ -18,6 +18,24 @@ const READER: &str = "import fcntl, os, time\n\
     due = max(due + 1 / 300, time.monotonic() - 0.02)\n    \
     time.sleep(max(0, due - time.monotonic()))\n";
 
+/// A server of one thread that lets 8 requests wait 25 ms at a time, with keep-alive, and lets the others wait their turn: to
+/// the kernel it sleeps, however many wait.
+const SEMAPHORE: &str = "import asyncio\n\
+    async def serve(reader, writer):\n    \
+    try:\n        \
+    while await reader.readuntil(b'\\r\\n\\r\\n'):\n            \
+    async with turns:\n                \
+    await asyncio.sleep(0.025)\n            \
+    writer.write(b'HTTP/1.1 200 OK\\r\\ncontent-length: 4\\r\\n\\r\\npong')\n    \
+    except (asyncio.IncompleteReadError, ConnectionError):\n        \
+    writer.close()\n\
+    async def main():\n    \
+    global turns\n    \
+    turns = asyncio.Semaphore(8)\n    \
+    server = await asyncio.start_server(serve, '127.0.0.1', 8080, backlog=4096)\n    \
+    await server.serve_forever()\n\
+    asyncio.run(main())\n";
+
 pub(super) fn all() -> Vec<Recipe> {
     vec![
         Recipe::new(
@@ -30,6 +48,10 @@ pub(super) fn all() -> Vec<Recipe> {
         Recipe::new(5, "8 workers that wait 25 ms", Cause("worker-pool"))
             .script("fault_sut pool 8 25")
             .rate(&ROOMY),
+        Recipe::new(5, "8 requests of 25 ms at a time in one thread", Cause("concurrency-limit"))
+            .file("server.py", SEMAPHORE)
+            .script("server python3 server.py; up 8080; WATCH+=(--watch \"pid:$SUT\")")
+            .rate(&["-c", "400", "--slo", "p99<150ms,errors<1%", "--min", "90", "--max", "900"]),
         Recipe::new(11, "HAProxy before a backend of 300/s", Cause("backend-capacity"))
             .file("haproxy.cfg", haproxy(ONE_THREAD, "", &behind("")))
             .script("fault_backend bucket 300; haproxy_sut")

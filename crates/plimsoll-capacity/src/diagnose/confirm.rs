@@ -50,7 +50,9 @@ pub fn judge(predicted: f64, pairs: &[Pair], untouched: &[f64]) -> Judged {
         ratio.ln().abs() <= SHAM_MAX * predicted.ln().abs() || is_among_shams(pairs, untouched)
     });
     let result = match result {
-        ConfirmationResult::Confirmed if !sham_stands => ConfirmationResult::Undecided,
+        ConfirmationResult::Confirmed | ConfirmationResult::Moved if !sham_stands => {
+            ConfirmationResult::Undecided
+        }
         result => result,
     };
     Judged { result, shift, sham_ratio }
@@ -60,7 +62,8 @@ pub fn judge(predicted: f64, pairs: &[Pair], untouched: &[f64]) -> Judged {
 pub fn wants_more(predicted: f64, pairs: &[Pair]) -> bool {
     let made = pairs.len() as u32;
     let (result, _) = judge_pairs(predicted, pairs);
-    made < PAIRS || (made < PAIRS_MAX && result == ConfirmationResult::Undecided)
+    let is_open = matches!(result, ConfirmationResult::Undecided | ConfirmationResult::Moved);
+    made < PAIRS || (made < PAIRS_MAX && is_open)
 }
 
 fn judge_pairs(predicted: f64, pairs: &[Pair]) -> (ConfirmationResult, Option<Shift>) {
@@ -79,13 +82,14 @@ fn judge_pairs(predicted: f64, pairs: &[Pair]) -> (ConfirmationResult, Option<Sh
     let of_predicted = |log: f64| log / predicted.ln();
     let ends = [of_predicted(found.low), of_predicted(found.high)];
     let (least, most) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
-    let fits = FITS.contains(&of_predicted(found.middle)) && least > HALF;
     let result = if most < HALF {
         ConfirmationResult::Refuted
-    } else if fits && found.p < ERROR {
+    } else if least <= HALF || found.p >= ERROR {
+        ConfirmationResult::Undecided
+    } else if FITS.contains(&of_predicted(found.middle)) {
         ConfirmationResult::Confirmed
     } else {
-        ConfirmationResult::Undecided
+        ConfirmationResult::Moved
     };
     (result, Some(shift))
 }
@@ -168,6 +172,20 @@ mod tests {
         // It is hardly ever refuted, however loud the machine.
         for noise in [0.02, 0.05, 0.1] {
             assert!(share(PREDICTED, noise, 0.0, ConfirmationResult::Refuted) < 0.02, "{noise}");
+        }
+    }
+
+    #[test]
+    fn a_move_of_another_size_is_told_from_noise() {
+        // The change costs as much again as half of what it was to cost.
+        for noise in [0.01, 0.02] {
+            let moved = share(0.7, noise, 0.0, ConfirmationResult::Moved);
+            assert!(moved >= 0.95, "{noise}: {moved}");
+        }
+        // Nothing moves, or the limit is another one.
+        for noise in [0.01, 0.02, 0.05, 0.1, 0.2] {
+            let moved = share(1.0, noise, 0.0, ConfirmationResult::Moved);
+            assert!(moved <= 0.05, "{noise}: {moved}");
         }
     }
 

@@ -160,6 +160,9 @@ pub(super) fn sentence(confirmation: &Confirmation) -> String {
     let Some(intervention) = confirmation.intervention else { return refusal(confirmation) };
     let mut text = match confirmation.result {
         ConfirmationResult::Confirmed => "confirmed: ",
+        ConfirmationResult::Moved => {
+            "the capacity follows this limit, though not by the predicted size: "
+        }
         ConfirmationResult::Refuted => "refuted, the limit is another one: ",
         ConfirmationResult::Undecided => "undecided: ",
     }
@@ -180,6 +183,9 @@ pub(super) fn sentence(confirmation: &Confirmation) -> String {
     } else {
         text.push_str(&incomplete(confirmation));
     }
+    if confirmation.result == ConfirmationResult::Moved {
+        text.push_str(size(confirmation));
+    }
     if let Some(sham) = confirmation.sham_ratio {
         text.push_str(&format!("; the same steps without the change {}", percent(sham)));
     }
@@ -188,6 +194,16 @@ pub(super) fn sentence(confirmation: &Confirmation) -> String {
     }
     text.push_str(&format!("; {}", span(confirmation.seconds)));
     text
+}
+
+/// Why the size may differ from the predicted one.
+fn size(confirmation: &Confirmation) -> &'static str {
+    let moved = |ratio: f64| ratio.ln().abs();
+    let shift = confirmation.shift.map_or(0.0, |shift| moved(shift.ratio));
+    match shift > moved(confirmation.predicted_ratio) {
+        true => " (more than predicted: the change has a cost of its own)",
+        false => " (less than predicted: this limit has headroom, another may be met first)",
+    }
 }
 
 #[cfg(test)]
@@ -224,6 +240,9 @@ mod tests {
 
     #[test]
     fn refuted_is_a_result() {
+        let text = sentence(&confirmation(ConfirmationResult::Moved, 0.6));
+        assert!(text.starts_with("the capacity follows this limit, though not by"), "{text}");
+        assert!(text.contains("more than predicted"), "{text}");
         let text = sentence(&confirmation(ConfirmationResult::Refuted, 0.999));
         assert_eq!(
             text.replace('\u{a0}', " "),

@@ -149,7 +149,7 @@ fn grade(possible: usize, before: Grade, confirmations: &[Confirmation]) -> Grad
         Grade::Correlated
     } else if confirmed >= possible.max(1) {
         Grade::Confirmed
-    } else if confirmed > 0 {
+    } else if confirmed + count(ConfirmationResult::Moved) > 0 {
         before.max(Grade::Predicted)
     } else {
         before
@@ -349,12 +349,13 @@ mod tests {
 
     #[test]
     fn a_change_of_the_load_needs_another_one() {
-        use ConfirmationResult::{Confirmed, Refuted, Undecided};
+        use ConfirmationResult::{Confirmed, Moved, Refuted, Undecided};
         let (server, load) = (1, loads::LOAD_CHANGES);
         for (possible, before, results, after) in [
             (server, Grade::Predicted, vec![Confirmed], Grade::Confirmed),
             (server, Grade::Predicted, vec![Refuted], Grade::Correlated),
             (server, Grade::Predicted, vec![Undecided], Grade::Predicted),
+            (server, Grade::Correlated, vec![Moved], Grade::Predicted),
             (load, Grade::Correlated, vec![Confirmed, Confirmed], Grade::Confirmed),
             (load, Grade::Correlated, vec![Confirmed], Grade::Predicted),
             (load, Grade::Predicted, vec![Confirmed, Refuted], Grade::Correlated),
