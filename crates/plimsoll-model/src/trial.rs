@@ -6,11 +6,13 @@ use crate::observation::Observations;
 use crate::tally::Tally;
 use crate::{ErrorClass, Fault, Nanos, Rate};
 
+mod at_load;
 mod check;
 mod second;
 mod speed;
 mod unsettled;
 
+pub use at_load::{TrialsAtLoad, trial_at_lower_bound};
 pub use check::{Check, CheckId, CheckText, Family, Level, Measure, Unit};
 pub use second::TrialSecond;
 pub use speed::{Slow, SlowSeconds, Slower};
@@ -68,6 +70,33 @@ impl Phase {
     /// SUT, or to see how it gets over that, do not.
     pub const fn moves_bounds(self) -> bool {
         matches!(self, Self::Qualify | Self::Expand | Self::Narrow | Self::Confirm)
+    }
+}
+
+/// The highest load that was GOOD and the lowest that was BAD, of trials as they end. Trials may contradict each
+/// other: then `good_max` is above `bad_min`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TrialBounds {
+    /// Operations per second.
+    pub good_max: Option<Rate>,
+    /// Operations per second.
+    pub bad_min: Option<Rate>,
+}
+
+impl TrialBounds {
+    /// Adds a trial that has ended. Those whose phase moves no bound leave them as they are.
+    pub fn add(&mut self, record: &TrialRecord) {
+        let TrialRequest { rate, phase, .. } = record.measurement.request;
+        if !phase.moves_bounds() {
+            return;
+        }
+        match record.judgement.verdict {
+            Verdict::Good if self.good_max.is_none_or(|good| good < rate) => {
+                self.good_max = Some(rate);
+            }
+            Verdict::Bad if self.bad_min.is_none_or(|bad| bad > rate) => self.bad_min = Some(rate),
+            Verdict::Good | Verdict::Bad | Verdict::Invalid => {}
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::io::Write;
 use plimsoll_model::compare::BlockStart;
 use plimsoll_model::event::Event;
 use plimsoll_model::tally::Interval;
-use plimsoll_model::trial::{TrialRecord, TrialRequest, Verdict};
+use plimsoll_model::trial::{TrialBounds, TrialRequest};
 use plimsoll_model::units::grouped;
 use plimsoll_model::{Histogram, Nanos, Rate};
 
@@ -62,8 +62,7 @@ struct State {
     /// Whether a long wait for the first load was reported.
     wait_told: bool,
     since_line: Stretch,
-    good_max: Option<Rate>,
-    bad_min: Option<Rate>,
+    bounds: TrialBounds,
     /// Of a hold.
     holding: Option<Holding>,
 }
@@ -139,7 +138,7 @@ impl State {
                 is_shown.then(|| draining(*in_flight))
             }
             Event::TrialEnded(record) => {
-                self.handle_trial(record);
+                self.bounds.add(record);
                 if self.holding.is_some() {
                     // The load goes on.
                     return Some(level_line(record));
@@ -199,19 +198,6 @@ impl State {
         Some(self.line(interval.second, &stretch))
     }
 
-    fn handle_trial(&mut self, record: &TrialRecord) {
-        let rate = record.measurement.request.rate;
-        match record.judgement.verdict {
-            Verdict::Good if self.good_max.is_none_or(|good| good < rate) => {
-                self.good_max = Some(rate);
-            }
-            Verdict::Bad if self.bad_min.is_none_or(|bad| bad > rate) => {
-                self.bad_min = Some(rate);
-            }
-            Verdict::Good | Verdict::Bad | Verdict::Invalid => {}
-        }
-    }
-
     /// `trial 7 at 18,200/s, 3 s of 5 s: …`; `10 s of 25 s: …` of a load by itself.
     fn line(&self, second: u32, stretch: &Stretch) -> String {
         let mut parts = Vec::new();
@@ -250,7 +236,7 @@ impl State {
     }
 
     fn bounds(&self) -> Option<String> {
-        match (self.good_max, self.bad_min) {
+        match (self.bounds.good_max, self.bounds.bad_min) {
             // Trials may contradict each other; the search weighs them, this line does not.
             (Some(good), Some(bad)) if bad <= good => {
                 Some(format!("both good and bad from {bad} to {good}"))
@@ -270,6 +256,8 @@ fn draining(in_flight: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::trial::{Phase, Verdict};
+
     use super::*;
     use crate::fixtures;
 
@@ -369,17 +357,20 @@ mod tests {
 
     #[test]
     fn bounds_that_cross_are_not_shown_as_bounds() {
-        let bounds = |good, bad| {
+        let bounds = |phase, good, bad| {
             let mut state = State::default();
             for (per_s, verdict) in [(good, Verdict::Good), (bad, Verdict::Bad)] {
-                let trial =
-                    fixtures::trial(1, plimsoll_model::trial::Phase::Narrow, per_s, 1, verdict);
+                let trial = fixtures::trial(1, phase, per_s, 1, verdict);
                 state.handle_event(&Event::TrialEnded(Box::new(trial)), Nanos::ZERO, 1);
             }
-            state.bounds().unwrap()
+            state.bounds()
         };
-        assert_eq!(bounds(100, 200), "good at 100/s, bad at 200/s");
-        assert_eq!(bounds(200, 100), "both good and bad from 100/s to 200/s");
+        let narrow = |good, bad| bounds(Phase::Narrow, good, bad).unwrap();
+        assert_eq!(narrow(100, 200), "good at 100/s, bad at 200/s");
+        assert_eq!(narrow(200, 100), "both good and bad from 100/s to 200/s");
+        // Neither says where the tipping point is.
+        assert_eq!(bounds(Phase::Sentinel, 100, 200), None);
+        assert_eq!(bounds(Phase::Safe, 100, 200), None);
     }
 
     #[test]

@@ -126,7 +126,8 @@ checks! {
              another host";
         LocalErrors = "local-errors": "this host ran out of a resource: see the errors above";
         OwnTimers = "own-timers": "plimsoll stopped waiting: raise --linger to see how long answers take";
-        GeneratorNetwork = "generator-network": "packets were lost on this side, or its link was full";
+        GeneratorNetwork = "generator-network":
+            "segments were sent again, packets were dropped here, or the link was full: see the figures";
         PathLoss = "path-loss":
             "packets were lost between plimsoll and the server, at low loads, too, and operations \
              waited until they were sent again: use a path without loss, or a longer limit";

@@ -11,7 +11,7 @@ use plimsoll_model::plan::HoldPlan;
 use plimsoll_model::summary::{FindHead, FindSummary, FullQuantiles, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
-    Check, CheckId, Confirmations, Outcome, TippingPoint, TrialRecord, Verdict,
+    Check, CheckId, Confirmations, Outcome, TippingPoint, TrialRecord, TrialsAtLoad, Verdict,
 };
 use plimsoll_model::units::grouped;
 use plimsoll_model::{ErrorClass, Nanos, Rate};
@@ -20,7 +20,7 @@ use super::manifest::SearchHead;
 use super::reader::Archive;
 use crate::error::ReportError;
 use crate::terminal;
-use crate::terminal::{Style, TrialsAtLoad};
+use crate::terminal::Style;
 
 /// What [`redraw`] drew from.
 #[derive(Clone, Debug, PartialEq)]

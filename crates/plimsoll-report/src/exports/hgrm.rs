@@ -3,11 +3,11 @@
 use std::io::Write;
 
 use plimsoll_model::tally::Tally;
+use plimsoll_model::trial::TrialsAtLoad;
 use plimsoll_model::{Histogram, Nanos, Rate};
 
 use super::{ExportedRun, Span};
 use crate::error::ReportError;
-use crate::terminal::TrialsAtLoad;
 
 /// Quantiles from each one to half way to 1.
 const TICKS: u32 = 5;

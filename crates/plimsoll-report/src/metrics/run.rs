@@ -2,7 +2,7 @@
 
 use plimsoll_model::event::Event;
 use plimsoll_model::tally::{Interval, Tally};
-use plimsoll_model::trial::{Phase, TippingPoint, TrialRecord, TrialRequest, Verdict};
+use plimsoll_model::trial::{Phase, TippingPoint, TrialBounds, TrialRecord, TrialRequest, Verdict};
 use plimsoll_model::{Histogram, Nanos, Rate};
 
 use super::{Buckets, Family, Labels, Points};
@@ -26,8 +26,7 @@ pub(crate) struct RunMetrics {
     offered: f64,
     trial: Option<(u32, Phase)>,
     judged: [u64; 3],
-    good_max: Option<Rate>,
-    bad_min: Option<Rate>,
+    bounds: TrialBounds,
     safe: Option<Rate>,
     is_finished: bool,
 }
@@ -50,8 +49,7 @@ impl RunMetrics {
             offered: 0.0,
             trial: None,
             judged,
-            good_max: None,
-            bad_min: None,
+            bounds: TrialBounds::default(),
             safe: None,
             is_finished: false,
         }
@@ -87,20 +85,13 @@ impl RunMetrics {
     }
 
     fn end_trial(&mut self, record: &TrialRecord) {
-        let TrialRequest { rate, phase, .. } = record.measurement.request;
-        let verdict = record.judgement.verdict;
-        self.judged[verdict as usize] += 1;
-        let (good, bad) = (&mut self.good_max, &mut self.bad_min);
-        match verdict {
-            _ if !phase.moves_bounds() => {}
-            Verdict::Good if good.is_none_or(|known| known < rate) => *good = Some(rate),
-            Verdict::Bad if bad.is_none_or(|known| known > rate) => *bad = Some(rate),
-            Verdict::Good | Verdict::Bad | Verdict::Invalid => {}
-        }
+        self.judged[record.judgement.verdict as usize] += 1;
+        self.bounds.add(record);
     }
 
     fn answer(&mut self, found: &TippingPoint) {
-        (self.good_max, self.bad_min, self.safe) = (found.lower, found.upper, found.safe);
+        self.bounds = TrialBounds { good_max: found.lower, bad_min: found.upper };
+        self.safe = found.safe;
     }
 
     /// Every family, those without a value left out.
@@ -121,7 +112,8 @@ impl RunMetrics {
         let judged = verdicts.map(|verdict| {
             (label("verdict", verdict.name()), self.judged[verdict as usize] as f64)
         });
-        let bounds = [("lower", self.good_max), ("upper", self.bad_min), ("safe", self.safe)];
+        let TrialBounds { good_max, bad_min } = self.bounds;
+        let bounds = [("lower", good_max), ("upper", bad_min), ("safe", self.safe)];
         let bounds = bounds.into_iter();
         let bounds = bounds.filter_map(|(end, rate)| Some((label("bound", end), rate?.get())));
         vec![

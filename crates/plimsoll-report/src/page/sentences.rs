@@ -9,7 +9,7 @@ use plimsoll_model::trial::{Family, Level, Outcome};
 use plimsoll_model::units::grouped;
 
 use crate::terminal::layout::{bytes, clean, counted, cpu_percent, ms_text, per_s, span, whole};
-use crate::terminal::{answer, load_text as load};
+use crate::terminal::{answer, hints, load_text as load};
 use crate::unsettled::reason;
 
 /// The first goal about latency, in words: `p99` and `50 ms`.
@@ -51,9 +51,10 @@ pub(super) fn tipping(find: &FindSummary) -> String {
         Outcome::FailsAtMinimum => {
             format!("The SLO was missed at the lowest load, {}", or_nothing(&upper))
         }
-        Outcome::GeneratorLimited { .. } => format!(
-            "Above {} the generator was the limit; the server's end was not seen",
-            or_nothing(&lower)
+        Outcome::GeneratorLimited { why } => format!(
+            "Above {} {}; the server's end was not seen",
+            or_nothing(&lower),
+            hints::obstacle(why)
         ),
         Outcome::NetworkLimited { .. } => {
             format!(
@@ -61,9 +62,10 @@ pub(super) fn tipping(find: &FindSummary) -> String {
                 or_nothing(&lower)
             )
         }
-        Outcome::Unconfirmed { .. } => format!(
-            "No longer trial confirmed that {} are served: the generator was the limit",
-            or_nothing(&lower)
+        Outcome::Unconfirmed { why } => format!(
+            "No longer trial confirmed that {} are served: {}",
+            or_nothing(&lower),
+            hints::obstacle(why)
         ),
         Outcome::Bounds { why } | Outcome::Unstable { why } | Outcome::Undecided { why } => {
             match (&lower, &upper) {

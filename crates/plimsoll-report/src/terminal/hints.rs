@@ -151,6 +151,38 @@ pub(crate) fn remedy(why: &str) -> String {
     own.unwrap_or_else(|| MORE_GENERATOR.to_owned())
 }
 
+/// Whether a failed check says that plimsoll, or its share of this host, made another load than was asked for.
+pub(crate) const fn is_of_generator(check: &CheckId) -> bool {
+    matches!(
+        check,
+        CheckId::RateFidelity
+            | CheckId::SendLag
+            | CheckId::OwnDelay
+            | CheckId::Arrivals
+            | CheckId::GeneratorCpu
+            | CheckId::Scheduling
+            | CheckId::LocalErrors
+            | CheckId::GeneratorMemory
+            | CheckId::Reference
+            | CheckId::Agents
+    )
+}
+
+/// What kept loads from being judged, by the names of the checks that failed (`local-errors, local-ports`).
+pub(crate) fn obstacle(why: &str) -> &'static str {
+    let first = why.split(", ").next().unwrap_or_default();
+    match CheckId::from(first.to_owned()) {
+        CheckId::PeerCounters => {
+            "requests that are not plimsoll's were the limit of what can be judged"
+        }
+        CheckId::Unrequested => {
+            "messages that no request asked for were the limit of what can be judged"
+        }
+        CheckId::PathLoss => "the path was the limit",
+        _ => "the generator was the limit",
+    }
+}
+
 /// Whether [`MORE_GENERATOR`] helps against a check.
 pub(crate) const fn needs_more_generator(check: &CheckId) -> bool {
     matches!(
@@ -173,6 +205,12 @@ mod tests {
         ] {
             assert!(remedy(why).contains(says), "{why}: {}", remedy(why));
         }
+    }
+
+    #[test]
+    fn the_generator_is_blamed_only_for_its_own_checks() {
+        assert_eq!(obstacle("send-lag, peer-counters"), "the generator was the limit");
+        assert_eq!(obstacle("peer-counters").find("generator"), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use plimsoll_model::trial::{Check, CheckId, Family, Level, Verdict, deciding};
 use plimsoll_model::units::grouped;
 
 use super::layout::{Page, Style, Tone, clean, ms_text, per_s, percent, span, whole};
-use super::{findings, sections, timers};
+use super::{findings, hints, sections, timers};
 use crate::settings;
 
 /// Writes the report of `load`.
@@ -154,10 +154,16 @@ fn judgement(summary: &Summary) -> String {
         let failed: Vec<_> = deciding(summary.verdict, &summary.reasons).map(seen).collect();
         let why =
             if failed.is_empty() { String::new() } else { format!(": {}", failed.join(", ")) };
-        return format!(
-            " The generator, not the server, shaped this result{why}. \
-             It counts neither for nor against the server."
-        );
+        let first = deciding(summary.verdict, &summary.reasons).next();
+        let other = first.filter(|check| !hints::is_of_generator(&check.id));
+        let text = match other.and_then(|check| check.id.hint()) {
+            None => format!(" The generator, not the server, shaped this result{why}."),
+            Some(hint) => {
+                let end = if hint.ends_with('?') { "" } else { "." };
+                format!(" This result is not valid{why}: {hint}{end}")
+            }
+        };
+        return format!("{text} It counts neither for nor against the server.");
     }
     if !has_goals(summary) && summary.verdict == Verdict::Bad {
         return " There was nothing to measure.".to_owned();

@@ -37,11 +37,8 @@ pub use layout::Style;
 pub(crate) use layout::counted;
 pub use load::render_load;
 pub use rfc9411::render_rfc9411;
-pub use search::{
-    TrialsAtLoad, render_answer_line, render_find, render_search_line, render_trial_line,
-    trial_at_lower_bound,
-};
 pub(crate) use search::{level_line, load_text, regime_lines};
+pub use search::{render_answer_line, render_find, render_search_line, render_trial_line};
 pub use sizing::render_sizing;
 
 /// The report that fits: of a comparison, a sweep, a case of RFC 9411, a search or a hold when the summary has one, else of a

@@ -5,7 +5,8 @@ use plimsoll_model::hold::{ConnectionsFound, FailedAt, Side};
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{DeliverySummary, LoadHostSummary, MetSummary, Recovers, Summary};
 use plimsoll_model::trial::{
-    CheckId, Confirmations, Outcome, Phase, SafeMissing, TrialRecord, Unsettled, Verdict,
+    CheckId, Confirmations, Outcome, Phase, SafeMissing, TrialRecord, TrialsAtLoad, Unsettled,
+    Verdict, trial_at_lower_bound,
 };
 
 use super::*;

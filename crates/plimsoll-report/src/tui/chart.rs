@@ -131,8 +131,8 @@ pub(super) fn trials(state: &State, look: &Look, frame: &mut Frame<'_>, area: Re
         let at = |row: usize| bottom + (top - bottom) * row as f64 / rows as f64;
         load.map(|load| (0..=rows).map(|row| (load, at(row))).collect()).unwrap_or_default()
     };
-    let good = upright(state.good_max.map(|rate| rate.get()));
-    let bad = upright(state.bad_min.map(|rate| rate.get()));
+    let good = upright(state.bounds.good_max.map(|rate| rate.get()));
+    let bad = upright(state.bounds.bad_min.map(|rate| rate.get()));
     let dashes: Vec<(f64, f64)> = deadline
         .map(|deadline| {
             (0..=30).map(|part| (most * f64::from(part) / 30.0, scale.at(deadline))).collect()

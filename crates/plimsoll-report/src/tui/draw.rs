@@ -167,7 +167,7 @@ fn left(state: &State, elapsed: Nanos) -> Option<String> {
 /// `good at 33,779/s, bad at 35,377/s (4.7 % apart)`, what runs now, and the time that is left.
 fn search(state: &State, elapsed: Nanos, width: u16) -> Line<'static> {
     let mut apart = String::new();
-    let bounds = match (state.good_max, state.bad_min) {
+    let bounds = match (state.bounds.good_max, state.bounds.bad_min) {
         (Some(good), Some(bad)) if bad.get() <= good.get() => {
             // Trials may contradict each other; the search weighs them, this line does not.
             format!("both good and bad from {bad} to {good}")

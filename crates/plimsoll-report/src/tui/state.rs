@@ -6,8 +6,8 @@ use plimsoll_model::compare::BlockStart;
 use plimsoll_model::event::Event;
 use plimsoll_model::host::{Change, HostFigures, Metric, Reading};
 use plimsoll_model::tally::{Interval, Tally};
-use plimsoll_model::trial::{TrialRecord, TrialRequest, Verdict};
-use plimsoll_model::{ErrorClass, Histogram, Nanos, Rate};
+use plimsoll_model::trial::{TrialBounds, TrialRecord, TrialRequest, Verdict};
+use plimsoll_model::{ErrorClass, Histogram, Nanos};
 
 use crate::progress::holding::Holding;
 use crate::terminal::layout::clean;
@@ -70,8 +70,7 @@ pub struct State {
     pub(super) tried: Nanos,
     /// When the first load began.
     pub(super) first_load: Option<Nanos>,
-    pub(super) good_max: Option<Rate>,
-    pub(super) bad_min: Option<Rate>,
+    pub(super) bounds: TrialBounds,
     /// The answer of a search after its last trial.
     pub(super) answer: Option<String>,
     pub(super) holding: Option<Holding>,
@@ -326,15 +325,7 @@ impl Tracker {
         let state = &mut self.state;
         let verdict = record.judgement.verdict;
         let rate = record.measurement.request.rate;
-        match verdict {
-            Verdict::Good if state.good_max.is_none_or(|good| good < rate) => {
-                state.good_max = Some(rate);
-            }
-            Verdict::Bad if state.bad_min.is_none_or(|bad| bad > rate) => {
-                state.bad_min = Some(rate);
-            }
-            Verdict::Good | Verdict::Bad | Verdict::Invalid => {}
-        }
+        state.bounds.add(record);
         let p99 = record.measurement.tally.spans.corrected.quantile(0.99);
         if state.trials.len() == TRIALS_MAX {
             state.trials.pop_front();

@@ -8,7 +8,7 @@ use plimsoll_model::host::Reading;
 use plimsoll_model::slo::Slo;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::{Interval, Spans};
-use plimsoll_model::trial::{Phase, TrialRecord, TrialRequest};
+use plimsoll_model::trial::{Phase, TrialRecord, TrialRequest, TrialsAtLoad};
 use plimsoll_model::{Nanos, Rate};
 
 use super::columns::columns;
@@ -18,7 +18,6 @@ use super::number::{instant, short};
 use super::seconds::{HeatColumn, Second, Stretch, is_whole};
 use super::spectrum::Spectrum;
 use super::{Happened, Head, Level, Patch, SCHEMA, TrialRow, View};
-use crate::terminal::TrialsAtLoad;
 use crate::terminal::render_answer_line;
 
 /// Columns of a document; of a longer run that goes on, the newest are shown.

@@ -12,11 +12,10 @@ use plimsoll_model::summary::{FindHead, FindSummary, PathSummary};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
     Outcome as SearchOutcome, Phase, Recovery, TippingPoint, TrialMeasurement, TrialRecord,
-    TrialRequest,
+    TrialRequest, TrialsAtLoad,
 };
 use plimsoll_model::{Nanos, Rate};
 use plimsoll_report::archive::SearchHead;
-use plimsoll_report::terminal::TrialsAtLoad;
 use plimsoll_report::tui::Budget;
 use plimsoll_sys::affinity::usable_cpus;
 

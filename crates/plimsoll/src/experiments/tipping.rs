@@ -1,10 +1,11 @@
 //! What the searches have in common: the verdict on a tipping point, and what decided it.
 
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Check, Outcome, Phase, TippingPoint, TrialRecord, Verdict};
+use plimsoll_model::trial::{
+    Check, Outcome, Phase, TippingPoint, TrialRecord, Verdict, trial_at_lower_bound,
+};
 use plimsoll_model::{Nanos, Rate};
 use plimsoll_report::archive::SearchHead;
-use plimsoll_report::terminal::trial_at_lower_bound;
 use plimsoll_report::time_text::rounded;
 
 use crate::plan::search::SearchJob;

@@ -7,12 +7,11 @@ use std::io::Write;
 use plimsoll_model::Rate;
 use plimsoll_model::hold::FailedAt;
 use plimsoll_model::summary::{FindSummary, Recovers, Summary};
-use plimsoll_model::trial::{CheckId, Outcome, TrialRecord, Verdict};
+use plimsoll_model::trial::{CheckId, Outcome, TrialRecord, Verdict, trial_at_lower_bound};
 use plimsoll_model::units::grouped;
 
 use super::page::{
-    LEAD, explanation, notes, phase_word, search_entry, top, trial_at_lower_bound, verdict_word,
-    view, why,
+    LEAD, explanation, notes, phase_word, search_entry, top, verdict_word, view, why,
 };
 use crate::terminal::layout::{Page, Style, Tone, clean, ms, span, whole};
 use crate::terminal::{causes, hold, sections, timers};

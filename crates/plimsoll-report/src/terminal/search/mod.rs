@@ -19,7 +19,6 @@ mod repeat;
 pub use bounds::render_answer_line;
 pub(crate) use bounds::{load_text, regime_lines};
 pub(crate) use connections::level_line;
-pub use page::{TrialsAtLoad, trial_at_lower_bound};
 pub use rate::render_trial_line;
 pub use repeat::render_search_line;
 

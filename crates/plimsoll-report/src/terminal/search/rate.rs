@@ -8,13 +8,12 @@ use std::io::Write;
 use plimsoll_model::Rate;
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{FindSummary, Recovers, Summary};
-use plimsoll_model::trial::{Outcome, SloFound, TrialRecord, Verdict};
+use plimsoll_model::trial::{Outcome, SloFound, TrialRecord, TrialsAtLoad, Verdict};
 use plimsoll_model::units::grouped;
 
 use super::bounds::{Bounds, load_text, regime_lines, sure};
 use super::page::{
-    LEAD, TrialsAtLoad, explanation, is_confirmed, notes, phase_word, search_entry, top,
-    verdict_word, view, why,
+    LEAD, explanation, is_confirmed, notes, phase_word, search_entry, top, verdict_word, view, why,
 };
 use crate::settings as keys;
 use crate::slow;
@@ -126,8 +125,8 @@ fn headline(
             Tone::Warn,
             LEAD,
             format!(
-                "{at_least}: the generator was the limit ({}). What the server can take beyond \
-                 that was not measured. {}",
+                "{at_least}: {} ({}). What the server can take beyond that was not measured. {}",
+                hints::obstacle(why),
                 clean(why),
                 hints::remedy(why)
             ),
@@ -146,7 +145,8 @@ fn headline(
             "Tipping point not confirmed:",
             format!(
                 "{between} as far as the search measured; every longer trial at the lower bound was \
-                 INVALID, because the generator was the limit ({}). {}",
+                 INVALID, because {} ({}). {}",
+                hints::obstacle(why),
                 clean(why),
                 hints::remedy(why)
             ),

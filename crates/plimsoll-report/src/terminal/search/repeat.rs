@@ -11,7 +11,7 @@ use plimsoll_model::units::grouped;
 
 use super::page::{LEAD, top};
 use crate::terminal::layout::{Page, Style, Tone, clean, counted, per_s, span, whole};
-use crate::terminal::sections;
+use crate::terminal::{hints, sections};
 use crate::unsettled::reason;
 
 /// With so many searches the interval has the usual confidence.
@@ -168,7 +168,7 @@ fn outcome(search: &RepeatedSearch) -> String {
             "not counted: the SLO is missed even at the lowest load".to_owned()
         }
         Outcome::GeneratorLimited { why } => {
-            format!("not counted: the generator was the limit ({})", clean(why))
+            format!("not counted: {} ({})", hints::obstacle(why), clean(why))
         }
         Outcome::NetworkLimited { why } => {
             format!("not counted: the path was the limit ({})", clean(why))
