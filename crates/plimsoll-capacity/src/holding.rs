@@ -90,8 +90,9 @@ fn none_lost(losses: &ErrorCounts) -> Check {
 }
 
 fn all_answered(held: &Held<'_>) -> Option<Check> {
-    let swept = held.last_sweep?;
-    let level = fail_if(swept.answered < swept.connections || swept.connections == 0);
+    // Of no connections there is nothing to state; the other checks fail for their loss.
+    let swept = held.last_sweep.filter(|swept| swept.connections > 0)?;
+    let level = fail_if(swept.answered < swept.connections);
     let seen = Measure::count("in the last sweep", swept.answered);
     Some(Check::new(CheckId::Answered, level, [seen.at_least(swept.connections as f64)]))
 }
@@ -117,11 +118,12 @@ fn accounting(tally: &Tally) -> Option<Check> {
 }
 
 fn late(tally: &Tally) -> Option<Check> {
+    let unsent = tally.unsent.saturating_sub(tally.unsent_lost);
     let measures = [
         Measure::count("answered late", tally.late).at_most(0.0),
-        Measure::count("not sent, with the one before still open", tally.unsent).at_most(0.0),
+        Measure::count("not sent, with the one before still open", unsent).at_most(0.0),
     ];
-    (tally.late + tally.unsent > 0).then(|| Check::new(CheckId::Late, Level::Warn, measures))
+    (tally.late + unsent > 0).then(|| Check::new(CheckId::Late, Level::Warn, measures))
 }
 
 #[cfg(test)]
@@ -172,6 +174,11 @@ mod tests {
         let none = Tally::default();
         let silent = Held { last_sweep: Some(silent), ..held(&none) };
         assert_eq!(worst(&silent), (Verdict::Bad, CheckId::Answered));
+        // Nothing is stated of the answers of no connections.
+        let empty = Some(Swept { connections: 0, answered: 0 });
+        let empty = Held { held: 0, last_sweep: empty, ..held(&lost) };
+        assert!(judge_hold(&empty).reasons.iter().all(|check| check.id != CheckId::Answered));
+        assert_eq!(judge_hold(&empty).verdict, Verdict::Bad);
         let mut refused = Tally::default();
         refused.connection_errors.add(ErrorClass::ConnectRefused, 60);
         let refused = Held { held: 40, last_sweep: None, ..held(&refused) };
@@ -201,6 +208,13 @@ mod tests {
         assert_eq!(worst(&up_to), (Verdict::Good, CheckId::Machine));
         let unbalanced = Tally { scheduled: 1, ..Tally::default() };
         assert_eq!(worst(&held(&unbalanced)), (Verdict::Invalid, CheckId::Accounting));
+    }
+
+    #[test]
+    fn requests_of_lost_connections_do_not_count_as_late() {
+        let tally = Tally { scheduled: 2, unsent: 2, unsent_lost: 2, ..Tally::default() };
+        let judgement = judge_hold(&held(&tally));
+        assert!(judgement.reasons.iter().all(|check| check.id != CheckId::Late));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! A server that is observed under load: one of a laboratory, or an existing one
 //! and the user named.
 
+use std::path::Path;
+
 use plimsoll_fleet::ReadingSink;
 use plimsoll_model::cliff::KnownTimer;
 use plimsoll_model::plan::LoadPlan;
@@ -8,6 +10,7 @@ use plimsoll_probe::sampler::Role;
 use plimsoll_probe::server_counters::{CounterSource, ServerCounters};
 use plimsoll_probe::server_limits;
 use plimsoll_probe::server_limits::ServerLimit;
+use plimsoll_probe::server_timers;
 use plimsoll_sys::namespace::Namespace;
 use plimsoll_sys::process;
 
@@ -163,6 +166,21 @@ impl WatchedServer for NamedServer {
     fn limits(&self) -> Vec<ServerLimit> {
         self.statistics.as_ref().map(Statistics::limits).unwrap_or_default()
     }
+
+    fn timers(&self, _: &LoadPlan) -> Vec<KnownTimer> {
+        let mut pids = self.pids.clone();
+        if let Some(Statistics { source: CounterSource::Haproxy(socket), .. }) = &self.statistics {
+            pids.extend(server_limits::haproxy_processes(socket));
+        }
+        let mut timers: Vec<KnownTimer> = Vec::new();
+        for timer in pids.iter().flat_map(|pid| server_timers::read(Path::new("/"), *pid)) {
+            // Several processes of one configuration.
+            if !timers.contains(&timer) {
+                timers.push(timer);
+            }
+        }
+        timers
+    }
 }
 
 /// A server's own counters, less our readings where it counts them, too.
@@ -196,7 +214,6 @@ mod tests {
     use plimsoll_sys::thread;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixListener;
-    use std::path::Path;
     use std::process::Command;
 
     use super::*;

@@ -204,6 +204,17 @@ pub enum HoldEnd {
         /// What happened.
         why: String,
     },
+    /// Connections were missing or silent at a level that exceeds a limit of the server.
+    ServerFull {
+        /// The limit, as the server's documentation calls it.
+        resource: String,
+        /// What it is counted in.
+        unit: Unit,
+        /// Units in use at that level.
+        used: u64,
+        /// The most that may be used.
+        limit: u64,
+    },
     /// Nothing could be held.
     NothingHeld,
     /// The user stopped it, or the agents were lost.
@@ -350,6 +361,8 @@ pub struct BeatSummary {
     pub answered: u64,
     pub late: u64,
     pub unsent: u64,
+    #[serde(default)]
+    pub lost: u64,
 }
 
 impl BeatSummary {
@@ -359,7 +372,8 @@ impl BeatSummary {
             sent: tally.scheduled.saturating_sub(tally.unsent),
             answered: tally.ok + bad_statuses(&tally.errors),
             late: tally.late,
-            unsent: tally.unsent,
+            unsent: tally.unsent.saturating_sub(tally.unsent_lost),
+            lost: tally.unsent_lost,
         }
     }
 }
@@ -440,6 +454,13 @@ mod tests {
             let swept = Swept::between(&before, &tally(ok, &errors, lost), 50);
             assert_eq!(swept, Swept { connections: 50, answered }, "{errors:?}");
         }
+    }
+
+    #[test]
+    fn a_request_whose_connection_was_lost_is_lost() {
+        let tally = Tally { scheduled: 9, ok: 4, unsent: 5, unsent_lost: 3, ..Tally::default() };
+        let beats = BeatSummary::of(&tally);
+        assert_eq!((beats.sent, beats.answered, beats.unsent, beats.lost), (4, 4, 2, 3));
     }
 
     #[test]

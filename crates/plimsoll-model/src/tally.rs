@@ -501,6 +501,9 @@ pub struct Tally {
     pub late: u64,
     /// Came due and never sent, because no connection was free in time.
     pub unsent: u64,
+    /// The unsent requests of sweeps whose connection was lost before their turn.
+    #[serde(default, skip_serializing_if = "none_was_lost")]
+    pub unsent_lost: u64,
     /// Closed loops: the parts of operations that lie after the end of the window.
     #[serde(default, skip_serializing_if = "AfterWindow::is_none")]
     pub after_window: AfterWindow,
@@ -558,6 +561,11 @@ pub struct Tally {
     pub pool_exhausted: u64,
     /// CPU and memory.
     pub generator: GeneratorUse,
+}
+
+/// Loads that are no holds do not have the field.
+const fn none_was_lost(unsent_lost: &u64) -> bool {
+    *unsent_lost == 0
 }
 
 /// Spacing of [`Tally::outstanding`].
@@ -666,6 +674,7 @@ impl Tally {
         self.ok += other.ok;
         self.late += other.late;
         self.unsent += other.unsent;
+        self.unsent_lost += other.unsent_lost;
         self.after_window.ok_ppm += other.after_window.ok_ppm;
         self.after_window.failed_ppm += other.after_window.failed_ppm;
         for (class, ops) in other.errors.iter() {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use e2e::certificate::Certificate;
+use e2e::haproxy::Haproxy;
 use e2e::nginx::Nginx;
 use e2e::plimsoll::{Plimsoll, Running};
 use e2e::process::Process;
@@ -150,6 +151,66 @@ fn a_server_that_closes_idle_connections_loses_them_by_its_own_fault() {
     let expected = BTreeMap::from([("closed-by-peer".to_owned(), 50)]);
     assert_eq!(summary.counts("hold.loss_classes"), expected);
     assert!(finished.stdout.contains("Lost connections"), "{}", finished.stdout);
+}
+
+/// The timer of idle connections in a summary: label, owner, and its value in seconds.
+fn idle_timer(summary: &Summary) -> (String, String, f64) {
+    let cliffs = summary.at("cliffs").as_array().expect("a list");
+    let idle = cliffs.iter().find(|cliff| cliff["stretch"] == "idle");
+    let idle = idle.unwrap_or_else(|| panic!("no timer of idle connections: {summary:?}"));
+    let text = |name: &str| idle[name].as_str().unwrap_or_default().to_owned();
+    (text("label"), text("owner"), idle["at_ms"].as_f64().expect("a number") / 1e3)
+}
+
+#[test]
+fn an_idle_timeout_of_haproxy_below_the_heartbeat_is_named_by_its_configuration() {
+    for (rule, label) in [
+        ("timeout http-keep-alive 1500ms", "HAProxy timeout http-keep-alive"),
+        // Without a timeout of its own, keep-alive has that of the client.
+        ("timeout client 1500ms", "HAProxy timeout client"),
+    ] {
+        let rules = format!("    {rule}\n    http-request return status 200");
+        let haproxy = Haproxy::start("", &rules, "");
+        let socket = format!("haproxy:{}", haproxy.stats_socket().display());
+        // A settling time passes before the sweep; then connections rest until the heartbeat.
+        let flags = ["-c", "40", "--for", "9s", "--heartbeat", "8s", "--watch", &socket];
+        let finished = hold(&haproxy.url("http"), &flags).run();
+        let summary = finished.written(99);
+        let (name, owner, seconds) = idle_timer(&summary);
+        assert_eq!((name.as_str(), owner.as_str()), (label, "sut"), "{summary:?}");
+        assert!((seconds / 1.5 - 1.0).abs() < 0.02, "{seconds}");
+        let text = finished.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(&format!("by a timer of the server ({label})")), "{text}");
+        for wrong in ["one event", "every one answered", "answered 0"] {
+            assert!(!text.contains(wrong), "{wrong}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_maxconn_of_haproxy_is_the_reason_for_silent_connections() {
+    let rules = "    maxconn 20\n    http-request return status 200";
+    let haproxy = Haproxy::start("", rules, "");
+    let socket = format!("haproxy:{}", haproxy.stats_socket().display());
+    let flags = ["-c", "40", "--linger", "1s", "--deadline", "1s", "--watch", &socket];
+    let finished = hold(&haproxy.url("http"), &flags).run();
+    let summary = finished.written(99);
+    let full = summary.at("hold.end").get("server-full").cloned();
+    let full = full.unwrap_or_else(|| panic!("{summary:?}"));
+    assert_eq!(full["resource"], "maxconn of frontend sut");
+    assert_eq!((&full["used"], &full["limit"]), (&20.into(), &20.into()));
+    assert!(!finished.stdout.contains("raise --linger"), "{}", finished.stdout);
+}
+
+#[test]
+fn the_keep_alive_timeout_of_nginx_is_named() {
+    let nginx = Nginx::start(false, "keepalive_timeout 2s;");
+    let pid = format!("pid:{}", nginx.pid());
+    let flags = ["-c", "40", "--for", "9s", "--heartbeat", "8s", "--watch", &pid];
+    let summary = hold(&nginx.url("http"), &flags).run().written(99);
+    let (name, owner, seconds) = idle_timer(&summary);
+    assert_eq!((name.as_str(), owner.as_str()), ("nginx keepalive_timeout", "sut"));
+    assert!((seconds / 2.0 - 1.0).abs() < 0.02, "{seconds}");
 }
 
 #[test]

@@ -30,6 +30,9 @@ const FLOOR_MIN: Nanos = Nanos::from_millis(100);
 const DELAYED_ACK_FLOOR: Nanos = Nanos::from_millis(30);
 /// A success is slow above so many medians.
 const FLOOR_MEDIANS: u64 = 3;
+/// The instants of one event lie this many times closer together than the ages that it ended. A
+/// timer scatters both by the same few milliseconds.
+const EVENT_CLOSER: u64 = 3;
 /// Histograms hold nothing longer.
 const HORIZON_MAX: Nanos = Nanos::from_secs(3_590);
 
@@ -122,18 +125,22 @@ fn is_request_limit(key: SeriesKey, series: &Series) -> bool {
     key.stretch == Stretch::Lifetime && series.ops_min == series.ops_max && series.ops_min > 0
 }
 
-/// Connections that were opened together and ended together may have ended by one event, such as a
-/// restart, whatever their age.
+/// One event, such as a restart, ends connections at one instant, whatever their ages. A timer ends
+/// them at one age, whenever that is. The closer agreement decides.
 fn doubt_single_event(cliff: &mut Cliff, series: &Series) {
     let is_connection = matches!(cliff.stretch, Stretch::Lifetime | Stretch::Idle);
     let over = series.last.since(series.first);
+    let ages = series.durations.quantile(1.0).zip(series.durations.min());
+    let ages_over = ages.map_or(Nanos::ZERO, |(oldest, youngest)| oldest.since(youngest));
     if is_connection
         && (over.0 as f64) < SAME * cliff.at.0 as f64
+        && over.0.saturating_mul(EVENT_CLOSER) < ages_over.0
         && cliff.confidence < Confidence::Certain
     {
         cliff.confidence = Confidence::Possible;
         cliff.evidence.push_str(&format!(
-            "; all within {over}, so one event such as a restart may have ended them"
+            "; all within {over} at ages {ages_over} apart, so one event such as a restart may have \
+             ended them"
         ));
     }
 }

@@ -122,9 +122,12 @@ fn reason(stretch: Stretch, closer: Closer) -> Ascription {
         (_, Closer::Status(_)) => {
             say(Owner::Backend, Possible, "an error after a fixed time: the application gave up")
         }
-        (Stretch::Idle, _) => {
-            say(Owner::Sut, Likely, "closed by the server while nothing was asked")
-        }
+        (Stretch::Idle, _) => say(
+            Owner::Sut,
+            Likely,
+            "closed by the server while nothing was asked: its idle timeout (in HAProxy timeout \
+                 http-keep-alive, http-request or client, in nginx keepalive_timeout)",
+        ),
         (Stretch::Lifetime, _) => say(Owner::Sut, Possible, "closed by the server at a fixed age"),
         (Stretch::Opening, _) => {
             say(Owner::Sut, Likely, "ended by the server before the connection was usable")

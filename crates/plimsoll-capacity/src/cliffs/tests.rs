@@ -52,11 +52,26 @@ fn a_limit_on_requests_is_no_timer() {
 }
 
 #[test]
-fn ends_at_one_instant_are_doubted() {
+fn ends_at_one_instant_are_doubted_only_if_their_ages_differ_more() {
     let at = Nanos::from_secs(5);
-    for (over, confidence) in [(ms(40), Confidence::Possible), (at, Confidence::Likely)] {
-        let tally = tally(Stretch::Idle, Closer::PeerFin, at, [0, 3], over);
-        assert_eq!(find_in(&tally)[0].confidence, confidence);
+    // How far apart connections were opened, and how far apart they ended.
+    for (ages_ms, ends_ms, confidence) in [
+        (40, 1, Confidence::Possible),
+        // Opened together and closed by a timer: instants agree because ages do.
+        (0, 40, Confidence::Likely),
+        (4, 4, Confidence::Likely),
+        (40, 5_000, Confidence::Likely),
+    ] {
+        let mut tally = Tally::default();
+        for i in 0..100u64 {
+            let age = at + Nanos(ages_ms * 10_000 * i);
+            let now = Nanos(ends_ms * 10_000 * i);
+            tally.endings.record(Stretch::Idle, Closer::PeerFin, age, i as u32 % 2, now);
+        }
+        let found = find_in(&tally);
+        assert_eq!(found[0].confidence, confidence, "{ages_ms} {ends_ms} {found:?}");
+        let is_doubted = found[0].evidence.contains("one event");
+        assert_eq!(is_doubted, confidence == Confidence::Possible, "{found:?}");
     }
 }
 

@@ -13,7 +13,7 @@
 mod project;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::hold::{HoldEnd, MemoryReading, Plateau, Projection, Swept};
+use plimsoll_model::hold::{HoldEnd, MemoryReading, Plateau, Projection, Side, Swept};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{TrialRecord, TrialRequest};
 use plimsoll_model::units::grouped;
@@ -23,6 +23,10 @@ pub use project::{Gauge, project};
 
 /// The next level is at least this factor above the last one.
 const WORTHWHILE: f64 = 1.02;
+
+/// A limit of the server explains a shortfall if at least this share of it was in use. nginx closes
+/// idle connections from 15/16 of `worker_connections` on.
+const IN_USE_MIN: f64 = 0.9;
 
 /// The levels of a staircase, and how long each part lasts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -315,12 +319,13 @@ impl Staircase {
 
     /// How it ended.
     pub fn end(&self) -> HoldEnd {
-        match (&self.failed_at, &self.cut) {
+        match (self.full_limit(), &self.failed_at, &self.cut) {
             _ if self.stopped || self.stage != Stage::Ended => HoldEnd::Unfinished,
             _ if self.held == 0 => HoldEnd::NothingHeld,
-            (Some(why), _) => HoldEnd::ServerFailed { why: why.clone() },
-            (None, Some(why)) => HoldEnd::CutShort { why: why.clone() },
-            (None, None) => HoldEnd::Complete,
+            (Some(full), _, _) => full,
+            (None, Some(why), _) => HoldEnd::ServerFailed { why: why.clone() },
+            (None, None, Some(why)) => HoldEnd::CutShort { why: why.clone() },
+            (None, None, None) => HoldEnd::Complete,
         }
     }
 
@@ -375,12 +380,41 @@ impl Staircase {
         Some(format!("{count} of {asked} connections were {what}"))
     }
 
+    /// The limit of the server that the last level exceeded, if connections were missing or silent there.
+    fn full_limit(&self) -> Option<HoldEnd> {
+        self.losses()?;
+        let asked = self.plateaus.last()?.asked;
+        let (_, last) = self.gauges.last()?;
+        let is_full = |gauge: &&Gauge| {
+            gauge.side == Side::Server
+                && gauge.used >= gauge.limit * IN_USE_MIN
+                && self
+                    .projection(&gauge.resource)
+                    .and_then(|projection| projection.ends_at)
+                    .is_some_and(|end| end <= asked)
+        };
+        let full = last.iter().filter(is_full);
+        let full = full.max_by(|a, b| (a.used / a.limit).total_cmp(&(b.used / b.limit)))?;
+        Some(HoldEnd::ServerFull {
+            resource: full.resource.clone(),
+            unit: full.unit,
+            used: full.used as u64,
+            limit: full.limit as u64,
+        })
+    }
+
     fn next_level(&mut self) -> Option<u64> {
         if self.is_last {
             return None;
         }
         let next = self.settings.levels.iter().copied().find(|level| *level > self.target)?;
-        let projections = self.projections();
+        // A limit of the server does not keep this host from asking for more.
+        let is_servers = |resource: &str| {
+            let gauges = self.gauges.last().map_or(&[][..], |(_, gauges)| gauges);
+            gauges.iter().any(|gauge| gauge.resource == resource && gauge.side == Side::Server)
+        };
+        let mut projections = self.projections();
+        projections.retain(|projection| !is_servers(&projection.resource));
         let first = projections.iter().filter_map(|p| Some((p.ends_at_min?, p)));
         let Some((end, projection)) = first.min_by_key(|(end, _)| *end).filter(|(e, _)| *e < next)
         else {

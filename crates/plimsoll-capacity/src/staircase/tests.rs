@@ -242,3 +242,52 @@ proptest! {
         }
     }
 }
+
+/// A server that accepts every connection and serves as many as its limit allows.
+fn limited(levels: &[u64], limit: u64) -> HoldEnd {
+    let mut staircase = Staircase::new(StaircaseSettings {
+        levels: levels.to_vec(),
+        settle: Nanos::ZERO,
+        hold: Nanos::ZERO,
+        ends_at_losses: levels.len() > 1,
+    });
+    let mut held = 0;
+    loop {
+        let done = match staircase.step() {
+            Step::End => return staircase.end(),
+            Step::Ramp { connections } => {
+                held = connections;
+                Done::Ramped { held, took: Nanos::from_secs(1) }
+            }
+            Step::Baseline | Step::Measure => {
+                let gauges = vec![Gauge {
+                    resource: "maxconn".to_owned(),
+                    unit: Unit::Count,
+                    side: Side::Server,
+                    used: held.min(limit) as f64,
+                    limit: limit as f64,
+                    per_connection: None,
+                }];
+                Done::Read { memory: MemoryReading::default(), gauges }
+            }
+            Step::Sweep => Done::Swept(Swept { connections: held, answered: held.min(limit) }),
+            _ => Done::Waited,
+        };
+        staircase.handle(done);
+    }
+}
+
+#[test]
+fn a_full_limit_of_the_server_is_the_reason_for_silence_and_not_a_limit_of_this_host() {
+    let full = |limit| HoldEnd::ServerFull {
+        resource: "maxconn".to_owned(),
+        unit: Unit::Count,
+        used: limit,
+        limit,
+    };
+    assert_eq!(limited(&[40], 20), full(20));
+    // Levels below the limit project it, and the next level is tried all the same.
+    assert_eq!(limited(&[5, 10, 40], 20), full(20));
+    // All are served.
+    assert_eq!(limited(&[20], 20), HoldEnd::Complete);
+}

@@ -123,7 +123,7 @@ impl Worker {
             self.meter.tally().losses.count(class);
         }
         hold.count_loss();
-        self.leave_sweep(index, now);
+        self.leave_sweep(index, loss.is_some(), now);
         self.wake_hold(now);
     }
 

@@ -96,8 +96,8 @@ impl Worker {
         }
     }
 
-    /// The connection is about to be closed: what the sweep still wants of it ends here.
-    pub(super) fn leave_sweep(&mut self, index: u32, now: Nanos) {
+    /// Ends the sweep's request on a connection that is about to be closed, or that `is_lost`.
+    pub(super) fn leave_sweep(&mut self, index: u32, is_lost: bool, now: Nanos) {
         let tally = self.meter.tally();
         let Some(sweep) = self.demand.sweep() else { return };
         match self.conns[index].sweep {
@@ -106,10 +106,12 @@ impl Worker {
                 sweep.lose_planned();
                 tally.scheduled += 1;
                 tally.unsent += 1;
+                tally.unsent_lost += u64::from(is_lost);
             }
             Sweep::Due => {
                 sweep.stop_waiting(index);
                 tally.unsent += 1;
+                tally.unsent_lost += u64::from(is_lost);
             }
             Sweep::Sent => {}
         }

@@ -43,7 +43,7 @@ impl Worker {
                     self.meter.count_error(ErrorClass::Interrupted);
                     self.detach_op(index);
                 }
-                self.leave_sweep(index, now);
+                self.leave_sweep(index, false, now);
                 self.close(index, true);
             }
             // What is closing ends by itself.

@@ -20,7 +20,7 @@ mod cgroup;
 mod disk;
 mod kernel;
 mod network;
-mod nginx;
+pub mod nginx;
 mod process;
 mod servers;
 

@@ -4,20 +4,16 @@
 use std::fs;
 use std::path::Path;
 
-use crate::lines;
+use crate::{lines, nginx_configuration};
 
-/// The configuration where the command line names none.
-const CONFIGURATION: &str = "/etc/nginx/nginx.conf";
 /// What nginx takes where the configuration says nothing.
 const DEFAULT: u64 = 512;
 /// Of a worker with more descriptors, those that are no connections are not counted; they are few.
 const LISTED_MAX: u64 = 256;
-/// Files included from files, so deep.
-const INCLUDES_MAX: u32 = 3;
 
 /// Open connections of process `pid` and the most that it may have; `None` of what is no worker of nginx. `open` are its
 /// descriptors.
-pub(super) fn connections(root: &Path, pid: u32, open: Option<u64>) -> Option<(u64, u64)> {
+pub fn connections(root: &Path, pid: u32, open: Option<u64>) -> Option<(u64, u64)> {
     let process = root.join("proc").join(pid.to_string());
     let title = fs::read(process.join("cmdline")).ok()?;
     if !title.starts_with(b"nginx: worker process") {
@@ -41,30 +37,11 @@ fn sockets(directory: &Path) -> Option<u64> {
     Some(entries.flatten().filter(is_socket).count() as u64)
 }
 
-/// worker_connections of the configuration that the title of the master names:
-/// `nginx: master process nginx -p /run/x -c nginx.conf`.
+/// worker_connections of the configuration that the title of the master names.
 fn limit(root: &Path, title: &str) -> u64 {
-    let words: Vec<&str> = title.split([' ', '\0']).collect();
-    let after = |flag: &str| words.windows(2).find(|pair| pair[0] == flag).map(|pair| pair[1]);
-    let prefix = Path::new(after("-p").unwrap_or("/etc/nginx"));
-    let file = prefix.join(after("-c").unwrap_or(CONFIGURATION));
-    of_file(root, &file, INCLUDES_MAX).unwrap_or(DEFAULT)
-}
-
-fn of_file(root: &Path, file: &Path, depth: u32) -> Option<u64> {
-    let text = fs::read_to_string(root.join(file.strip_prefix("/").unwrap_or(file))).ok()?;
-    let lines = || text.lines().map(|line| line.split('#').next().unwrap_or_default());
-    let own = lines().find_map(|line| {
-        let rest = line.split_once("worker_connections")?.1.trim_start();
-        rest.split([';', ' ', '\t']).next()?.parse().ok()
-    });
-    let included = || {
-        let named = lines().filter_map(|line| line.trim().strip_prefix("include"));
-        let mut files = named.filter_map(|rest| rest.trim().strip_suffix(';'));
-        let beside = file.parent().unwrap_or_else(|| Path::new("/"));
-        files.find_map(|included| of_file(root, &beside.join(included.trim()), depth - 1))
-    };
-    own.or_else(|| if depth > 0 { included() } else { None })
+    let texts = nginx_configuration::texts(root, title);
+    let mut values = nginx_configuration::values(&texts, "worker_connections");
+    values.find_map(|value| value.parse().ok()).unwrap_or(DEFAULT)
 }
 
 #[cfg(test)]

@@ -267,7 +267,7 @@ fn keys_of_hold(summary: &Summary, hold: &HoldSummary) -> Vec<Key> {
         ("Held", grouped(hold.held), format!("of {}", grouped(hold.asked))),
         ("Lost", grouped(hold.lost), String::new()),
     ];
-    if let Some(swept) = hold.last_sweep {
+    if let Some(swept) = hold.last_sweep.filter(|swept| swept.connections > 0) {
         keys.push((
             "Answered at the end",
             grouped(swept.answered),
@@ -575,7 +575,7 @@ fn errors(summary: &Summary) -> Markup {
                         tr {
                             td { (name) } td { (of) } td.n data-sort=(count) { (grouped(count)) }
                             td { (known.map_or("", hints::fault)) }
-                            td.words { (known.map_or("", hints::for_class)) }
+                            td.words { (known.map_or("", |class| hints::for_class_in(summary, class))) }
                         }
                     } }
                 }

@@ -171,7 +171,8 @@ pub(super) fn connections(summary: &Summary) -> String {
         0 => "none lost".to_owned(),
         lost => format!("{} lost", grouped(lost)),
     };
-    let answered = hold.last_sweep.map_or_else(String::new, |swept| {
+    let swept = hold.last_sweep.filter(|swept| swept.connections > 0);
+    let answered = swept.map_or_else(String::new, |swept| {
         match swept.connections - swept.answered.min(swept.connections) {
             0 => ", every one answered".to_owned(),
             silent => format!(", {} did not answer", grouped(silent)),

@@ -1,5 +1,7 @@
 //! What to do about an error class or a failed check, in one plain sentence each.
 
+use plimsoll_model::hold::HoldEnd;
+use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::CheckId;
 use plimsoll_model::{ErrorClass, Fault};
 
@@ -9,6 +11,17 @@ pub(crate) const fn fault(class: ErrorClass) -> &'static str {
         Fault::Peer => "server or network",
         Fault::Local => "this host",
         Fault::OwnTimer => "plimsoll stopped waiting",
+    }
+}
+
+/// What to do about a class in a run. A known limit of the server is the reason for silence.
+pub(crate) fn for_class_in(summary: &Summary, class: ErrorClass) -> &'static str {
+    let end = summary.hold.as_ref().map(|hold| &hold.end);
+    match (class, end) {
+        (ErrorClass::Timeout, Some(HoldEnd::ServerFull { .. })) => {
+            "the server answers no connection beyond its limit, see the first line"
+        }
+        (class, _) => for_class(class),
     }
 }
 

@@ -11,7 +11,7 @@ use plimsoll_model::trial::{Unit, Verdict};
 use plimsoll_model::units::grouped;
 
 use super::layout::{Page, Style, Tone, bytes, clean, counted, per_s, span, whole};
-use super::sections;
+use super::{sections, timers};
 use crate::settings as keys;
 
 /// Writes the report of `hold` and `lab hold`.
@@ -35,6 +35,11 @@ pub fn render_hold(
     sections::server_side(&mut page, summary)?;
     tls_messages(&mut page, hold)?;
     closing(&mut page, summary, hold)?;
+    timers::longest(&mut page, summary)?;
+    if summary.cliffs.as_ref().is_some_and(|cliffs| !cliffs.is_empty()) {
+        page.blank()?;
+    }
+    timers::cliffs_of_load(&mut page, summary)?;
     sections::generator(&mut page, summary)?;
     sections::settings(&mut page, summary)?;
     sections::checks(&mut page, &summary.reasons)?;
@@ -61,7 +66,10 @@ pub(super) fn sentence(summary: &Summary, hold: &HoldSummary) -> String {
             return format!("Not one of {asked} connections to {target} could be held.");
         }
         HoldEnd::Unfinished => text.push_str(" when it was cut short"),
-        HoldEnd::Complete | HoldEnd::CutShort { .. } | HoldEnd::ServerFailed { .. } => {
+        HoldEnd::Complete
+        | HoldEnd::CutShort { .. }
+        | HoldEnd::ServerFailed { .. }
+        | HoldEnd::ServerFull { .. } => {
             text.push_str(&format!(", held for {}", span(hold.hold_s)));
         }
     }
@@ -72,7 +80,7 @@ pub(super) fn sentence(summary: &Summary, hold: &HoldSummary) -> String {
     if hold.lost > 0 {
         text.push_str(&format!(" ({})", grouped(hold.lost)));
     }
-    if let Some(swept) = &hold.last_sweep {
+    if let Some(swept) = hold.last_sweep.filter(|swept| swept.connections > 0) {
         let answered = match swept.connections - swept.answered {
             0 => ", and every one answered at the end".to_owned(),
             silent => format!(", and {} did not answer at the end", grouped(silent)),
@@ -87,7 +95,21 @@ pub(super) fn sentence(summary: &Summary, hold: &HoldSummary) -> String {
         HoldEnd::ServerFailed { why } => {
             text.push_str(&format!(" The server failed: {}.", clean(why)));
         }
+        HoldEnd::ServerFull { resource, unit, used, limit } => {
+            let amount = |amount: u64| match unit {
+                Unit::Bytes => bytes(amount),
+                _ => grouped(amount),
+            };
+            let (used, limit, resource) = (amount(*used), amount(*limit), clean(resource));
+            text.push_str(&format!(
+                " The server is at a limit of its own, {resource}: {used} of {limit} in use. Raise \
+                 it to hold more."
+            ));
+        }
         HoldEnd::Complete | HoldEnd::NothingHeld | HoldEnd::Unfinished => {}
+    }
+    if let Some(timer) = timers::of_losses(summary) {
+        text.push_str(&format!(" {timer}"));
     }
     text
 }
@@ -221,6 +243,9 @@ pub(super) fn facts(
     ];
     if beats.unsent > 0 {
         items.push(format!("{} not sent, the one before was still open", grouped(beats.unsent)));
+    }
+    if beats.lost > 0 {
+        items.push(format!("{} not sent, their connection was lost", grouped(beats.lost)));
     }
     items.push(match hold.heartbeat_s {
         Some(every) => format!("one per connection every {}", span(every)),

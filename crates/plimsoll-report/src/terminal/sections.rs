@@ -306,7 +306,7 @@ pub(crate) fn errors(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
                 && !explained.contains(&name)
                 && (!is_loss_of_peer || class == ErrorClass::UnrequestedAnswer)
             {
-                page.quiet(4, hints::for_class(class))?;
+                page.quiet(4, hints::for_class_in(summary, class))?;
                 explained.push(name);
             }
         }

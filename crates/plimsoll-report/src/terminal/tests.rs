@@ -1,12 +1,12 @@
 //! Golden pages from hand-made records.
 
 use plimsoll_model::Nanos;
-use plimsoll_model::hold::{ConnectionsFound, FailedAt, Side};
+use plimsoll_model::hold::{ConnectionsFound, FailedAt, HoldEnd, Side, Swept};
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{DeliverySummary, LoadHostSummary, MetSummary, Recovers, Summary};
 use plimsoll_model::trial::{
-    CheckId, Confirmations, Outcome, Phase, SafeMissing, TrialRecord, TrialsAtLoad, Unsettled,
-    Verdict, trial_at_lower_bound,
+    CheckId, Confirmations, Outcome, Phase, SafeMissing, TrialRecord, TrialsAtLoad, Unit,
+    Unsettled, Verdict, trial_at_lower_bound,
 };
 
 use super::*;
@@ -399,6 +399,32 @@ fn handshakes_are_called_by_their_name() {
 }
 
 #[test]
+fn a_hold_that_lost_everything_states_the_limit_and_nothing_of_no_connections() {
+    let mut summary = fixtures::hold_bad();
+    let hold = summary.hold.as_mut().expect("a hold");
+    hold.last_sweep = Some(Swept { connections: 0, answered: 0 });
+    hold.beats.lost = 7;
+    hold.end = HoldEnd::ServerFull {
+        resource: "maxconn of frontend a".to_owned(),
+        unit: Unit::Count,
+        used: 20,
+        limit: 20,
+    };
+    summary.error_classes.insert("timeout".to_owned(), 20);
+    let text = page(&summary, &[], false);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in [
+        "at a limit of its own, maxconn of frontend a: 20 of 20 in use",
+        "7 not sent, their connection was lost",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    for wrong in ["every one answered", "raise --linger"] {
+        assert!(!text.contains(wrong), "{wrong}: {text}");
+    }
+}
+
+#[test]
 fn connections_are_levels_and_no_rates() {
     let (mut summary, mut trials) = fixtures::find_regular();
     summary.hold = fixtures::hold_good().hold;
@@ -442,6 +468,11 @@ fn connections_are_levels_and_no_rates() {
         assert!(text.contains(words), "{words}: {text}");
     }
     assert!(!text.contains("18,200/s"), "{text}");
+    let failed_at = summary.find.as_mut().and_then(|find| find.connections.as_mut());
+    let failed_at = failed_at.and_then(|found| found.failed_at.as_mut()).expect("as above");
+    failed_at.predicted_off = Some(9_974.0);
+    let text = flat(&summary);
+    assert!(text.contains("9,975 times as many") && !text.contains("997400"), "{text}");
     if let Some(find) = &mut summary.find {
         find.outcome = Outcome::GeneratorLimited { why: "source ports (clients)".to_owned() };
     }

@@ -4,7 +4,7 @@
 use std::io;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::cliff::{Confidence, Owner};
+use plimsoll_model::cliff::{Confidence, Owner, ProbeKind};
 use plimsoll_model::ending::{Closer, Stretch};
 use plimsoll_model::summary::{CliffSummary, Summary};
 use plimsoll_model::units::grouped;
@@ -39,6 +39,64 @@ pub(crate) fn cliffs_of_search(page: &mut Page<'_>, summary: &Summary) -> io::Re
     }
     page.blank()?;
     cliffs(page, summary)
+}
+
+/// A sentence on the timer that closed most of the connections that a hold lost; `None` if no timer did.
+pub(crate) fn of_losses(summary: &Summary) -> Option<String> {
+    let lost = summary.hold.as_ref().filter(|hold| hold.lost > 0)?.lost;
+    let is_connection = |cliff: &&CliffSummary| {
+        matches!(cliff.stretch, Stretch::Idle | Stretch::Lifetime) && cliff.closer.is_peer()
+    };
+    let cliffs = summary.cliffs.iter().flatten().filter(is_connection);
+    let Some(cliff) = cliffs.max_by_key(|cliff| (cliff.count, cliff.stretch == Stretch::Idle))
+    else {
+        return of_probe(summary);
+    };
+    if cliff.count.saturating_mul(2) < lost || cliff.confidence == Confidence::Possible {
+        return None;
+    }
+    let what = if cliff.stretch == Stretch::Idle { "idle for" } else { "open for" };
+    let (at, count) = (time(cliff.at_ms), grouped(cliff.count));
+    let (whose, name) = (whose(cliff.owner), named(cliff.label.as_ref()));
+    let probed = match is_probed(summary, cliff) {
+        true => "; the timeout probe met it, too",
+        false => "",
+    };
+    Some(format!("{count} were closed after they had been {what} {at}, by {whose}{name}{probed}."))
+}
+
+/// The idle timer that the timeout probe met, as far as the run was long enough to meet it.
+fn of_probe(summary: &Summary) -> Option<String> {
+    let lasted_ms = summary.seconds * 1e3;
+    let row = summary.timers.iter().flatten().find(|row| row.kind == ProbeKind::Answered)?;
+    let after_ms = row.after_ms.filter(|after_ms| *after_ms <= lasted_ms)?;
+    let is_timer = row.closer.is_peer() && row.owner != Owner::Unknown;
+    is_timer.then(|| {
+        let (whose, name) = (whose(row.owner), named(row.label.as_ref()));
+        let after = time(after_ms);
+        format!(
+            "The timeout probe was closed after it had been idle for {after}, by {whose}{name}."
+        )
+    })
+}
+
+const fn whose(owner: Owner) -> &'static str {
+    match owner {
+        Owner::Sut => "a timer of the server",
+        Owner::Backend => "a timer behind the server",
+        Owner::Client | Owner::Network | Owner::Unknown => "a timer",
+    }
+}
+
+fn named(label: Option<&String>) -> String {
+    label.map_or_else(String::new, |label| format!(" ({})", clean(label)))
+}
+
+/// Whether the timeout probe was closed after the same time.
+fn is_probed(summary: &Summary, cliff: &CliffSummary) -> bool {
+    const SAME: f64 = 0.02;
+    let met = summary.timers.iter().flatten().filter_map(|row| row.after_ms);
+    met.into_iter().any(|after_ms| (after_ms / cliff.at_ms - 1.0).abs() <= SAME)
 }
 
 fn row(page: &mut Page<'_>, cliff: &CliffSummary) -> io::Result<()> {
@@ -128,5 +186,68 @@ const fn owner(owner: Owner) -> &'static str {
         Owner::Backend => "a backend",
         Owner::Network => "the path",
         Owner::Unknown => "-",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_model::cliff::{Cliff, Horizon, ProbedTimer};
+
+    use super::*;
+    use crate::fixtures;
+
+    fn cliff(count: u64, confidence: Confidence) -> Cliff {
+        Cliff {
+            at: Nanos::from_secs(1),
+            count,
+            share: 1.0,
+            stretch: Stretch::Idle,
+            closer: Closer::PeerFin,
+            label: Some("HAProxy timeout client".to_owned()),
+            owner: Owner::Sut,
+            confidence,
+            evidence: String::new(),
+        }
+    }
+
+    fn probed(after_ms: f64) -> ProbedTimer {
+        ProbedTimer {
+            kind: ProbeKind::Answered,
+            connections: 3,
+            after_ms: Some(after_ms),
+            closer: Closer::PeerFin,
+            label: None,
+            owner: Owner::Sut,
+            evidence: String::new(),
+        }
+    }
+
+    fn of(cliffs: &[Cliff], probed: Option<Vec<ProbedTimer>>) -> Option<String> {
+        let mut summary = fixtures::hold_bad();
+        summary.hold.as_mut().expect("a hold").lost = 40;
+        let horizon = Horizon { answer_ms: 1.0, connection_ms: 5_000.0, probe_ms: None };
+        of_losses(&summary.with_timers(cliffs, probed, horizon))
+    }
+
+    #[test]
+    fn a_timer_that_closed_most_is_in_the_answer() {
+        let certain = Confidence::Certain;
+        let text = of(&[cliff(40, certain)], None).expect("a timer");
+        assert!(text.starts_with("40 were closed after they had been idle for 1"), "{text}");
+        assert!(text.ends_with("by a timer of the server (HAProxy timeout client)."), "{text}");
+        let text = of(&[cliff(40, certain)], Some(vec![probed(1_010.0)])).expect("a timer");
+        assert!(text.contains("the timeout probe met it, too"), "{text}");
+        assert_eq!(of(&[cliff(19, certain)], None), None);
+        assert_eq!(of(&[cliff(40, Confidence::Possible)], None), None);
+        assert_eq!(of(&[], None), None);
+    }
+
+    #[test]
+    fn the_probe_explains_losses_that_show_no_timer() {
+        let text = of(&[], Some(vec![probed(1_010.0)])).expect("the probe's");
+        assert!(text.starts_with("The timeout probe was closed after"), "{text}");
+        // Longer than the hold lasted.
+        assert_eq!(of(&[], Some(vec![probed(90_000.0)])), None);
+        assert_eq!(of_losses(&fixtures::hold_good()), None);
     }
 }

@@ -21,7 +21,7 @@ use plimsoll_tune::doctor::Shape;
 
 use super::controller::{ProcedureController, Speed, Surroundings};
 use super::hold::LAB_WAIT;
-use super::memory::{Bounds, Depth, Memory, own_gauges, server_gauges};
+use super::memory::{Bounds, Depth, Memory, gauges_of};
 use super::timers::TimerWatch;
 use super::{LabExperiment, tipping};
 use crate::exit::Stop;
@@ -220,10 +220,7 @@ fn find(
         true => MemoryReading::default(),
         false => memory.read(depth),
     };
-    let gauges = || match is_elsewhere && server.pids().is_empty() {
-        true => own_gauges(&**server),
-        false => server_gauges(&**server),
-    };
+    let gauges = || gauges_of(&**server, is_elsewhere);
     let emit = |event: Event| {
         match &event {
             Event::Interval(interval) => counted.borrow_mut().merge_following(&interval.tally),

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use plimsoll_capacity::cliffs::SlowAnswers;
 use plimsoll_capacity::{Held, Staircase, StaircaseSettings, judge_hold};
 use plimsoll_fleet::coordinator::{LoadOutcome, Newcomers};
 use plimsoll_lab::{LabPlan, Laboratory};
@@ -15,7 +16,8 @@ use plimsoll_tune::doctor::Shape;
 
 use super::LabExperiment;
 use super::controller::{ProcedureController, Speed, Surroundings};
-use super::memory::{Bounds, Depth, Memory};
+use super::memory::{Bounds, Depth, Memory, gauges_of};
+use super::timers;
 use crate::exit::Stop;
 use crate::host_file::HostFile;
 use crate::plan::hold::HoldJob;
@@ -133,8 +135,15 @@ impl Experiment for HoldExperiment {
         let Judgement { verdict, reasons, .. } = judge(&self.job, &driven);
         let hold = HoldSummary::new(self.head(&driven), &driven.load.tally);
         let partial = driven.load.is_partial();
+        let (plan, server) = (&self.job.load.plan, session.server());
+        let timers = timers::of_one_load(plan, &**server, &driven.load, &driven.slow, None);
         let LoadOutcome { tally, window, .. } = driven.load;
-        Ok(Outcome { partial, hold: Some(hold), ..Outcome::new(tally, window, verdict, reasons) })
+        Ok(Outcome {
+            partial,
+            hold: Some(hold),
+            timers: Some(timers),
+            ..Outcome::new(tally, window, verdict, reasons)
+        })
     }
 }
 
@@ -145,6 +154,7 @@ struct Driven {
     hold: Nanos,
     paused: Nanos,
     staircase: Staircase,
+    slow: SlowAnswers,
 }
 
 fn drive(experiment: &HoldExperiment, session: &Session<'_>) -> Result<Driven, Stop> {
@@ -169,7 +179,8 @@ fn drive(experiment: &HoldExperiment, session: &Session<'_>) -> Result<Driven, S
         false => memory.read(depth),
     };
     let emit = |event: Event| session.emit(&event);
-    let (gauges, counted) = (Vec::new, RefCell::default());
+    let gauges = || gauges_of(&**server, is_elsewhere);
+    let counted = RefCell::default();
     session.let_pause();
     let is_paused = || session.is_paused();
     let around = Surroundings {
@@ -185,10 +196,16 @@ fn drive(experiment: &HoldExperiment, session: &Session<'_>) -> Result<Driven, S
     let mut controller = ProcedureController::new(staircase, bounds, speed, around);
     let host_file = HostFile::of(&job.load);
     let newcomers = host_file.as_ref().map(|file| file as &dyn Newcomers);
-    let load = session.steer(plan, newcomers, &mut controller, &mut |event| emit(event))?;
+    let mut slow = SlowAnswers::default();
+    let load = session.steer(plan, newcomers, &mut controller, &mut |event| {
+        if let Event::Interval(interval) = &event {
+            slow.handle_second(interval);
+        }
+        emit(event);
+    })?;
     let paused = controller.paused();
     let (held, hold, staircase) = controller.into_parts();
-    Ok(Driven { load, held, hold, paused, staircase })
+    Ok(Driven { load, held, hold, paused, staircase, slow })
 }
 
 fn judge(job: &HoldJob, driven: &Driven) -> Judgement {

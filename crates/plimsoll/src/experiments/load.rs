@@ -1,7 +1,7 @@
 //! One load.
 
 use plimsoll_capacity::cliffs::SlowAnswers;
-use plimsoll_capacity::{cliffs, judge_load};
+use plimsoll_capacity::judge_load;
 use plimsoll_fleet::coordinator::LoadOutcome;
 use plimsoll_model::event::Event;
 use plimsoll_model::observation::Observations;
@@ -9,9 +9,10 @@ use plimsoll_model::plan::Pacing;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure, Verdict};
 
+use super::timers;
 use crate::exit::Stop;
 use crate::plan::load::LoadJob;
-use crate::session::{Experiment, Measurement, Observed, Outcome, Session, Timers};
+use crate::session::{Experiment, Measurement, Observed, Outcome, Session};
 
 /// `plimsoll load`.
 pub(crate) struct Load(pub(crate) LoadJob);
@@ -36,17 +37,8 @@ impl Experiment for Load {
         let agents = session.agents().count();
         let Judgement { verdict, reasons, .. } = judge(job, &outcome, &observations, agents);
         let partial = outcome.is_partial();
-        let seen = cliffs::Load {
-            tally: &outcome.tally,
-            slow: &slow,
-            rate: None,
-            sent_again: observations.network.map(|network| network.sent_again),
-        };
-        let timers = Timers {
-            cliffs: cliffs::find(&[seen], &cliffs::own_timers(plan)),
-            probed: None,
-            horizon: cliffs::horizon(plan, outcome.window, partial, None),
-        };
+        let sent_again = observations.network.map(|network| network.sent_again);
+        let timers = timers::of_one_load(plan, &**session.server(), &outcome, &slow, sent_again);
         // Without an SLO none was missed: there was nothing to measure.
         let unmeasured =
             (verdict == Verdict::Bad && job.slo.is_none()).then(|| no_answer(&outcome.tally));

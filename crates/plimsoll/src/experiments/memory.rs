@@ -12,6 +12,7 @@ use plimsoll_probe::limits::{HostLimits, conntrack};
 use plimsoll_probe::memory;
 use plimsoll_probe::memory::{HostMemory, TcpSockets};
 use plimsoll_probe::processes::ProcessUse;
+use plimsoll_probe::sampler;
 use plimsoll_probe::server_limits::ServerLimit;
 use plimsoll_tune::doctor::Shape;
 
@@ -199,6 +200,12 @@ pub(crate) fn server_gauges(server: &dyn WatchedServer) -> Vec<Gauge> {
             };
             gauges.push(measured(&format!("{resource}{whose}"), unit, Side::Server, (used, limit)));
         }
+        let open = seen.files.map(|(open, _)| open);
+        let workers = sampler::nginx::connections(root, *pid, open);
+        gauges.extend(workers.map(|figures| {
+            let name = format!("worker_connections of nginx{whose}");
+            measured(&name, Unit::Count, Side::Server, figures)
+        }));
     }
     gauges.extend(own_gauges(server));
     // A server that does not use this table leaves it empty.
@@ -214,6 +221,14 @@ pub(crate) fn server_gauges(server: &dyn WatchedServer) -> Vec<Gauge> {
         ));
     }
     gauges
+}
+
+/// The limits of a server whose clients are on this host, or `is_elsewhere`.
+pub(crate) fn gauges_of(server: &dyn WatchedServer, is_elsewhere: bool) -> Vec<Gauge> {
+    match is_elsewhere && server.pids().is_empty() {
+        true => own_gauges(server),
+        false => server_gauges(server),
+    }
 }
 
 /// The limits of a server's configuration, as far as it reports them.

@@ -5,6 +5,8 @@ use std::fmt::Display;
 use plimsoll_capacity::cliffs;
 use plimsoll_capacity::cliffs::{Load, SlowAnswers};
 use plimsoll_engine::timeouts::{Probe, ProbePlan};
+use plimsoll_fleet::coordinator::LoadOutcome;
+use plimsoll_lab::WatchedServer;
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{KnownTimer, ProbedTimer};
 use plimsoll_model::ending::Closer;
@@ -16,6 +18,29 @@ use crate::session::{Session, Timers};
 
 /// How often the probe is checked for its end.
 const LOOK_EVERY: Nanos = Nanos::from_millis(100);
+
+/// The timers of one load or hold: those observed, and the longest that it could have observed.
+pub(super) fn of_one_load(
+    plan: &LoadPlan,
+    server: &dyn WatchedServer,
+    outcome: &LoadOutcome,
+    slow: &SlowAnswers,
+    sent_again: Option<u64>,
+) -> Timers {
+    let load = Load { tally: &outcome.tally, slow, rate: None, sent_again };
+    Timers {
+        cliffs: cliffs::find(&[load], &known(plan, server)),
+        probed: None,
+        horizon: cliffs::horizon(plan, outcome.window, outcome.is_partial(), None),
+    }
+}
+
+/// Our own timers, and those of the server as far as they are configured or can be read.
+fn known(plan: &LoadPlan, server: &dyn WatchedServer) -> Vec<KnownTimer> {
+    let mut known = cliffs::own_timers(plan);
+    known.extend(server.timers(plan));
+    known
+}
 
 /// Timers that are configured, and those observed while a search runs.
 pub(super) struct TimerWatch {
@@ -33,8 +58,7 @@ impl TimerWatch {
     /// Starts the probe, if there is to be one.
     pub(super) fn start(plan: &LoadPlan, wait: Option<Nanos>, session: &Session<'_>) -> Self {
         let server = session.server();
-        let mut known = cliffs::own_timers(plan);
-        known.extend(server.timers(plan));
+        let known = known(plan, &**server);
         let first = plan.targets.first().zip(plan.target_destination.first());
         let destination = first.and_then(|(_, index)| plan.destinations.get(*index as usize));
         let probe = match (wait, first, destination) {

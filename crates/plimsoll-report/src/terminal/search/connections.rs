@@ -91,10 +91,15 @@ pub(super) fn headline(summary: &Summary, find: &FindSummary) -> (Tone, &'static
         Outcome::FailsAtMinimum => (
             Tone::Bad,
             "No tipping point:",
-            format!(
-                "{between}. The server failed at the lowest level; see the levels, then \
-                 lower --min, loosen --slo or fix the server."
-            ),
+            match timers::of_losses(summary) {
+                Some(timer) => {
+                    format!("{between}. The server failed at the lowest level. {timer}")
+                }
+                None => format!(
+                    "{between}. The server failed at the lowest level; see the levels, then \
+                     lower --min, loosen --slo or fix the server."
+                ),
+            },
         ),
         Outcome::GeneratorLimited { why }
         | Outcome::NetworkLimited { why }
@@ -107,11 +112,12 @@ pub(super) fn headline(summary: &Summary, find: &FindSummary) -> (Tone, &'static
                 clean(why)
             ),
         ),
-        Outcome::Unfinished { why } => (
-            Tone::Warn,
-            "Stopped:",
-            format!("{between} so far; the search stopped early ({}).", clean(why)),
-        ),
+        Outcome::Unfinished { why } => {
+            let timer = timers::of_losses(summary).map(|timer| format!(" {timer}"));
+            let why = clean(why);
+            let text = format!("{between} so far; the search stopped early ({why}).");
+            (Tone::Warn, "Stopped:", text + &timer.unwrap_or_default())
+        }
         Outcome::Bounds { why } | Outcome::Unstable { why } | Outcome::Undecided { why } => {
             (Tone::Warn, "Tipping point not found:", format!("{between} so far; {}.", reason(why)))
         }
@@ -137,7 +143,9 @@ pub(super) fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) 
         Some(_) => page.entry("Re-ramp", "from zero: FAILED, the level was not GOOD")?,
         None => {}
     }
-    found.failed_at.as_ref().map_or(Ok(()), |failed_at| page.entry("Failed at", &ending(failed_at)))
+    let Some(failed_at) = &found.failed_at else { return Ok(()) };
+    let timer = timers::of_losses(summary).map_or_else(String::new, |timer| format!(". {timer}"));
+    page.entry("Failed at", &format!("{}{timer}", ending(failed_at)))
 }
 
 /// Where the server failed, and how far off the prediction was.
@@ -146,12 +154,16 @@ fn ending(failed_at: &FailedAt) -> String {
     let end =
         failed_at.predicted.as_ref().and_then(|predicted| Some((predicted, predicted.ends_at?)));
     if let (Some((predicted, end)), Some(off)) = (end, failed_at.predicted_off) {
-        let word = if off < 0.0 { "less" } else { "more" };
+        let apart = match off {
+            // A share above 100 % is read as a factor.
+            _ if off > 1.0 => format!("{} times as many", grouped((off + 1.0).round() as u64)),
+            _ if off < 0.0 => format!("{:.1} % less", -off * 100.0),
+            _ => format!("{:.1} % more", off * 100.0),
+        };
         text.push_str(&format!(
-            ". Predicted: {} runs out at about {}, {:.1} % {word}",
+            ". Predicted: {} runs out at about {}, {apart}",
             clean(&predicted.resource),
             load(end as f64),
-            off.abs() * 100.0
         ));
     }
     text
