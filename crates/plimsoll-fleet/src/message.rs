@@ -219,15 +219,13 @@ pub enum FromAgent {
 impl FromAgent {
     /// The message with texts of a bounded length.
     pub(crate) fn shortened(mut self) -> Self {
-        let text = match &mut self {
-            Self::Ready { first_error: Some(text), .. }
-            | Self::Fault(text)
-            | Self::Refused(text)
-            | Self::Note(text)
-            | Self::Failed { message: text, .. } => text,
-            _ => return self,
-        };
-        if let Some((end, _)) = text.char_indices().nth(TEXT_CHARS_MAX) {
+        if let Self::Ready { first_error: Some(text), .. }
+        | Self::Fault(text)
+        | Self::Refused(text)
+        | Self::Note(text)
+        | Self::Failed { message: text, .. } = &mut self
+            && let Some((end, _)) = text.char_indices().nth(TEXT_CHARS_MAX)
+        {
             text.truncate(end);
         }
         self

@@ -124,6 +124,11 @@ impl Histogram {
         self.count() == 0
     }
 
+    /// Memory of its counts.
+    pub fn memory_bytes(&self) -> u64 {
+        self.0.as_ref().map_or(0, |hdr| (hdr.distinct_values() * size_of::<u64>()) as u64)
+    }
+
     fn filled(&self) -> Option<&Hdr<u64>> {
         self.0.as_ref().filter(|hdr| !hdr.is_empty())
     }

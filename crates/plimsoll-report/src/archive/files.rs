@@ -11,6 +11,12 @@ pub(super) const LINE_BYTES_MAX: usize = 32 << 20;
 /// The largest manifest or summary that is read.
 const WHOLE_BYTES_MAX: u64 = 64 << 20;
 
+/// Memory of the histograms that are kept of all trials at once. Those of a trial have some MB, and a forged line of
+/// 25 kB has 16 MB.
+pub(super) const HISTOGRAM_BYTES_MAX: u64 = 2 << 30;
+/// What is wrong with more.
+pub(super) const TOO_MANY: &str = "the histograms of all trials take too much memory";
+
 /// Opens a file of lines.
 pub(super) fn open(path: &Path) -> Result<BufReader<File>, Error> {
     input_file::open_regular(path).map(BufReader::new)

@@ -49,8 +49,12 @@ impl Archive {
     /// Reads everything but the intervals, which are large and read on demand. A last line that
     /// was cut off is left out; a missing summary is not an error.
     pub fn open(dir: &Path) -> Result<Self, ReportError> {
+        Self::open_within(dir, files::HISTOGRAM_BYTES_MAX)
+    }
+
+    pub(super) fn open_within(dir: &Path, histogram_bytes_max: u64) -> Result<Self, ReportError> {
         let manifest = read_manifest(dir)?;
-        let trials = Lines::open(dir.join(TRIALS))?.collect::<Result<_, _>>()?;
+        let trials = read_trials(dir.join(TRIALS), histogram_bytes_max)?;
         let (events, newer) = read_events(dir.join(EVENTS))?;
         let summary = read_summary(&dir.join(SUMMARY))?;
         Ok(Self { dir: dir.to_owned(), manifest, trials, events, newer, summary })
@@ -117,6 +121,20 @@ impl Archive {
     pub fn dir(&self) -> &Path {
         &self.dir
     }
+}
+
+fn read_trials(path: PathBuf, histogram_bytes_max: u64) -> Result<Vec<TrialRecord>, ReportError> {
+    let mut trials = Vec::new();
+    let mut histogram_bytes = 0;
+    let mut lines = Lines::<TrialRecord>::open(path)?;
+    while let Some(trial) = lines.next().transpose()? {
+        histogram_bytes += trial.measurement.tally.histogram_bytes();
+        if histogram_bytes > histogram_bytes_max {
+            return Err(unread(&lines.path, lines.number, files::TOO_MANY.to_owned(), RESTORE));
+        }
+        trials.push(trial);
+    }
+    Ok(trials)
 }
 
 /// The events, and how many lines are of a newer version.
@@ -200,7 +218,7 @@ pub(super) fn unread(path: &Path, line: usize, why: String, fix: &'static str) -
     ReportError::Damaged { path, line, why, fix }
 }
 
-const RESTORE: &str = "restore it from a copy of the archive";
+pub(super) const RESTORE: &str = "restore it from a copy of the archive";
 const REMOVE_SUMMARY: &str = "remove that file to have it rebuilt from the intervals";
 pub(super) const REMOVE_LINE: &str = "remove that line to read the rest";
 
