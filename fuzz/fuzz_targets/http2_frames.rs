@@ -4,10 +4,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use plimsoll_model::Nanos;
+use plimsoll_proto::REPLIES_BYTES_MAX;
 use plimsoll_proto::http2::hpack::{Decoder, TABLE_BYTES_MAX};
-use plimsoll_proto::http2::{
-    Client, ClientProgress, Incoming, PREFACE, REPLIES_BYTES_MAX, Request, Server,
-};
+use plimsoll_proto::http2::{Client, ClientProgress, Incoming, PREFACE, Request, Server};
 
 /// What a server makes of the bytes, up to the first error.
 fn server<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Incoming>, bool) {

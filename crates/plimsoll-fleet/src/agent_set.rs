@@ -143,6 +143,10 @@ const COPYING_WAIT: Duration = Duration::from_secs(300);
 const CLOCK_WAIT: Duration = Duration::from_secs(10);
 /// How often it is checked whether they were answered.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// How often an interrupt is checked for.
+pub(crate) const LOOK_FOR_INTERRUPT: Duration = Duration::from_millis(50);
+/// How long what agents sent after a load is read away.
+const LEFTOVERS_WAIT: Duration = Duration::from_secs(1);
 
 /// One agent of the set.
 #[derive(Debug)]
@@ -172,11 +176,15 @@ pub(crate) struct AgentSet {
 
 impl AgentSet {
     /// Starts one agent per entry of `launches` and waits for the first message of each.
-    pub(crate) fn start(launches: Vec<Launch>, exit_wait: Duration) -> Result<Self, FleetError> {
+    pub(crate) fn start(
+        launches: Vec<Launch>,
+        exit_wait: Duration,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Self, FleetError> {
         let (sender, events) = mpsc::channel();
         let (places, notes, readings) = (Vec::new(), Vec::new(), Readings::default());
         let mut set = Self { places, next_id: 0, sender, events, readings, notes, exit_wait };
-        set.start_more(launches)?;
+        set.start_more(launches, interrupted)?;
         Ok(set)
     }
 
@@ -184,7 +192,7 @@ impl AgentSet {
     /// agent sends anything.
     pub(crate) fn add(&mut self, launches: Vec<Launch>) -> Result<(), FleetError> {
         let before = self.places.len();
-        let added = self.start_more(launches);
+        let added = self.start_more(launches, &|| false);
         if added.is_err() {
             // Dropping a link ends its agent.
             self.places.truncate(before);
@@ -222,7 +230,11 @@ impl AgentSet {
         self.places.truncate(index);
     }
 
-    fn start_more(&mut self, launches: Vec<Launch>) -> Result<(), FleetError> {
+    fn start_more(
+        &mut self,
+        launches: Vec<Launch>,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<(), FleetError> {
         let before = self.places.len();
         let wait = HELLO_WAIT + HELLO_WAIT_EACH * u32::try_from(launches.len()).unwrap_or(u32::MAX);
         let mut launches = launches.into_iter();
@@ -238,12 +250,12 @@ impl AgentSet {
             if opening.is_done() {
                 break;
             }
-            self.await_hello(&mut opening)?;
+            self.await_hello(&mut opening, interrupted)?;
         }
         opening.finish()?;
         let begun = (before..self.places.len()).collect::<Vec<_>>();
         self.check_machines()?;
-        self.await_clocks(&begun)
+        self.await_clocks(&begun, interrupted)
     }
 
     fn place(&mut self, launch: Launch, wait: Duration) -> Result<Place, FleetError> {
@@ -265,7 +277,15 @@ impl AgentSet {
 
     /// Waits for the first message of one of those that are being opened. The first failure on this host
     /// is an error; those of other hosts are collected.
-    fn await_hello(&mut self, opening: &mut Opening) -> Result<(), FleetError> {
+    fn await_hello(
+        &mut self,
+        opening: &mut Opening,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<(), FleetError> {
+        if interrupted() {
+            return Err(FleetError::Interrupted);
+        }
+        let next_look = Instant::now() + LOOK_FOR_INTERRUPT;
         while let Some(index) = opening.due() {
             let launch = self.places[index].launch.clone();
             self.places[index] = self.place(launch, HELLO_WAIT)?;
@@ -275,14 +295,14 @@ impl AgentSet {
         let deadline = |index: &usize| self.places[*index].deadline;
         let Some(first) = opening.waiting.iter().copied().min_by_key(deadline) else {
             if let Some(at) = next_login {
-                thread::sleep(at.saturating_duration_since(Instant::now()));
+                thread::sleep(at.min(next_look).saturating_duration_since(Instant::now()));
             }
             return Ok(());
         };
         let deadline = self.places[first].deadline;
-        let until = next_login.map_or(deadline, |at| at.min(deadline));
+        let until = next_login.map_or(deadline, |at| at.min(deadline)).min(next_look);
         let (index, failure) = match self.poll_event(until) {
-            // A login is due, or the first one was put off meanwhile.
+            // A login or a look for interrupts is due, or the first one was put off meanwhile.
             None if Instant::now() < self.places[first].deadline => return Ok(()),
             None => {
                 let waited = match self.places[first].launch.place {
@@ -397,10 +417,17 @@ impl AgentSet {
     }
 
     /// Waits until the clocks of other hosts were compared with this one.
-    fn await_clocks(&mut self, places: &[usize]) -> Result<(), FleetError> {
+    fn await_clocks(
+        &mut self,
+        places: &[usize],
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<(), FleetError> {
         let deadline = Instant::now() + CLOCK_WAIT;
         for index in places {
             while !self.places[*index].link.is_clock_settled() {
+                if interrupted() {
+                    return Err(FleetError::Interrupted);
+                }
                 if Instant::now() > deadline {
                     return Err(FleetError::Slow {
                         agent: self.name(*index).to_owned(),
@@ -416,8 +443,15 @@ impl AgentSet {
 
     /// Replaces every agent that is lost. To be called between two loads, when no agent sends
     /// anything.
-    pub(crate) fn replace_lost(&mut self) -> Result<(), FleetError> {
-        while let Some((index, event)) = self.poll_event(Instant::now()) {
+    pub(crate) fn replace_lost(
+        &mut self,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<(), FleetError> {
+        // One that goes on sending has its answer in the next load.
+        let until = Instant::now() + LEFTOVERS_WAIT;
+        while Instant::now() < until
+            && let Some((index, event)) = self.poll_event(Instant::now())
+        {
             if let LinkEvent::Closed(ending) = event {
                 self.how_it_ended(index, ending);
             }
@@ -430,10 +464,10 @@ impl AgentSet {
             self.places[*index] = self.place(launch, HELLO_WAIT)?;
         }
         while !opening.is_done() {
-            self.await_hello(&mut opening)?;
+            self.await_hello(&mut opening, interrupted)?;
         }
         opening.finish()?;
-        self.await_clocks(&lost)
+        self.await_clocks(&lost, interrupted)
     }
 
     pub(crate) const fn len(&self) -> usize {
@@ -519,7 +553,9 @@ impl AgentSet {
             let Some(index) = index.filter(|index| !self.places[*index].is_lost) else { continue };
             let name = self.name(index);
             match received {
-                Received::Payload(payload) => return Some((index, LinkEvent::decoded(&payload))),
+                Received::Payload(waiting) => {
+                    return Some((index, LinkEvent::decoded(waiting.payload())));
+                }
                 Received::Closed(ending) => return Some((index, LinkEvent::Closed(ending))),
                 Received::Noise(noise) => {
                     let note = format!("{name} printed before its agent started: {noise}");
@@ -660,6 +696,16 @@ fn login_wait(chance: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interrupt_ends_the_wait_for_the_first_message() {
+        let command = AgentCommand { program: "sleep".into(), arguments: vec!["1000".into()] };
+        let launches = AgentSpec { command, ..AgentSpec::new(2) }.launches("agent");
+        let looks = std::cell::Cell::new(0);
+        let interrupted = || looks.replace(looks.get() + 1) > 3;
+        let started = AgentSet::start(launches, Duration::ZERO, &interrupted);
+        assert!(matches!(started, Err(FleetError::Interrupted)), "{started:?}");
+    }
 
     #[test]
     fn logins_that_were_dropped_are_tried_again_at_different_times_and_not_for_ever() {

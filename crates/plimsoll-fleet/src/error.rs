@@ -91,7 +91,7 @@ pub enum FleetError {
         lines: Vec<String>,
     },
     /// The user stopped it while agents were waited for.
-    #[error("it was stopped before the agents had connected")]
+    #[error("it was stopped while agents were waited for")]
     Interrupted,
     /// An agent sent a message that is not expected at this point.
     #[error("{agent} sent an unexpected message ({message}); this is a bug in plimsoll")]

@@ -13,6 +13,10 @@ use thiserror::Error;
 /// The largest payload. Plans with many large targets come close; nothing else does.
 pub const FRAME_BYTES_MAX: usize = 64 * 1024 * 1024;
 
+/// The largest payload that an agent may send: the rows of a thread's second have up to 13 MB, the histograms of a second
+/// less, and all else is small.
+pub(crate) const AGENT_FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
+
 /// The bit of a length that marks raw bytes.
 const RAW: u32 = 1 << 31;
 
@@ -101,7 +105,7 @@ pub fn write<M: Serialize>(mut stream: impl Write, message: &M) -> Result<(), Fr
 
 /// Reads one frame; `None` when the stream ended between two.
 pub fn read<M: DeserializeOwned>(stream: impl Read) -> Result<Option<M>, FrameError> {
-    read_payload(stream)?.map(|payload| decode(&payload)).transpose()
+    read_payload(stream, FRAME_BYTES_MAX)?.map(|payload| decode(&payload)).transpose()
 }
 
 /// The message in a payload.
@@ -109,10 +113,13 @@ pub(crate) fn decode<M: DeserializeOwned>(payload: &[u8]) -> Result<M, FrameErro
     serde_json::from_slice(payload).map_err(FrameError::Malformed)
 }
 
-/// Reads one frame without its length; `None` when the stream ended between two.
-pub(crate) fn read_payload(mut stream: impl Read) -> Result<Option<Vec<u8>>, FrameError> {
+/// Reads one frame of at most `most` bytes without its length; `None` when the stream ended between two.
+pub(crate) fn read_payload(
+    mut stream: impl Read,
+    most: usize,
+) -> Result<Option<Vec<u8>>, FrameError> {
     match read_length(&mut stream)? {
-        Some(announced) => read_bytes(stream, announced, FRAME_BYTES_MAX).map(Some),
+        Some(announced) => read_bytes(stream, announced, most).map(Some),
         None => Ok(None),
     }
 }
@@ -211,6 +218,14 @@ mod tests {
         assert!(read_any::<ToAgent>(&too_many[..]).is_err());
         // Nobody else expects them.
         assert!(read::<ToAgent>(&stream[stream.len() - 18..]).is_err());
+    }
+
+    #[test]
+    fn an_agent_sends_small_frames() {
+        let most = u32::try_from(AGENT_FRAME_BYTES_MAX).unwrap();
+        let announced = |bytes: u32| read_payload(&bytes.to_le_bytes()[..], AGENT_FRAME_BYTES_MAX);
+        assert!(matches!(announced(most), Err(FrameError::Truncated)));
+        assert!(matches!(announced(most + 1), Err(FrameError::NotFrames { .. })));
     }
 
     proptest! {

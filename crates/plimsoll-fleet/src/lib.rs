@@ -14,6 +14,7 @@ pub mod coordinator;
 pub mod error;
 pub mod frame;
 pub mod hosts;
+mod inbox;
 pub mod joined;
 pub mod kubernetes;
 mod link;

@@ -28,6 +28,7 @@ use crate::frame;
 use crate::frame::FrameError;
 use crate::hosts::clock::{HostClock, SAMPLES_NEEDED, Sample};
 use crate::hosts::{HostName, Launcher, Preamble, Program, Word, explained, is_dropped, script};
+use crate::inbox::{Room, Waiting};
 use crate::joined::{Gate, Wire};
 use crate::message::{BodiesFrom, ExitReason, FromAgent, ToAgent};
 use crate::tail::Tail;
@@ -159,7 +160,7 @@ pub(crate) enum Ending {
 pub(crate) enum Received {
     /// An encoded frame: the histograms of a second have some kilobytes, and a megabyte decoded;
     /// a hundred agents send theirs at the same instant.
-    Payload(Vec<u8>),
+    Payload(Waiting),
     /// What its host printed before it.
     Noise(String),
     /// Its program is copied to its host.
@@ -171,8 +172,8 @@ pub(crate) enum Received {
 impl LinkEvent {
     /// The event in a payload.
     pub(crate) fn decoded(payload: &[u8]) -> Self {
-        match frame::decode(payload) {
-            Ok(message) => Self::Frame(Box::new(message)),
+        match frame::decode::<FromAgent>(payload) {
+            Ok(message) => Self::Frame(Box::new(message.shortened())),
             Err(error) => Self::Closed(Ending::Frame(error)),
         }
     }
@@ -767,19 +768,20 @@ impl<R: Read> Reader<R> {
     }
 
     fn read_frames(mut self) {
+        let room = Room::default();
         loop {
-            let received = match frame::read_payload(&mut self.stdout) {
-                Ok(Some(payload)) => Received::Payload(payload),
+            let read = frame::read_payload(&mut self.stdout, frame::AGENT_FRAME_BYTES_MAX);
+            let at = Nanos(clock::monotonic_ns());
+            let alive = || self.last_frame_ns.store(clock::monotonic_ns(), Ordering::Relaxed);
+            alive();
+            let received = match read {
+                Ok(Some(payload)) => match &self.host {
+                    Some(host) if host.handle(&payload, at) => continue,
+                    _ => Received::Payload(room.admit(payload, alive)),
+                },
                 Ok(None) => Received::Closed(Ending::Closed),
                 Err(error) => Received::Closed(Ending::Frame(error)),
             };
-            let at = Nanos(clock::monotonic_ns());
-            self.last_frame_ns.store(at.0, Ordering::Relaxed);
-            if let (Received::Payload(payload), Some(host)) = (&received, &self.host)
-                && host.handle(payload, at)
-            {
-                continue;
-            }
             let is_last = matches!(received, Received::Closed(_));
             if !self.report(received) || is_last {
                 return;

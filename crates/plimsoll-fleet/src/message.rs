@@ -31,6 +31,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::hosts;
 
+/// A text of an agent is cut to this many characters.
+const TEXT_CHARS_MAX: usize = 2_000;
+
 /// This program's version: both ends must have the same.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -214,6 +217,20 @@ pub enum FromAgent {
 }
 
 impl FromAgent {
+    /// The message with texts of a bounded length.
+    pub(crate) fn shortened(mut self) -> Self {
+        if let Self::Ready { first_error: Some(text), .. }
+        | Self::Fault(text)
+        | Self::Refused(text)
+        | Self::Note(text)
+        | Self::Failed { message: text, .. } = &mut self
+            && let Some((end, _)) = text.char_indices().nth(TEXT_CHARS_MAX)
+        {
+            text.truncate(end);
+        }
+        self
+    }
+
     /// What kind of message it is, for error messages.
     pub(crate) const fn kind(&self) -> &'static str {
         match self {

@@ -56,7 +56,7 @@ impl Supervisor {
             Ties { group: Group::Session, ignores_stop_signals: true, network, ..Ties::default() };
         let place = AgentPlace::Here(command.clone());
         let launch = Launch { name: "supervisor 1".to_owned(), ties, place };
-        let agents = AgentSet::start(vec![launch], EXIT_WAIT)?;
+        let agents = AgentSet::start(vec![launch], EXIT_WAIT, &|| false)?;
         let (scratch, keep) = (plan.scratch_dir.clone(), plan.keep);
         let mut supervisor =
             Self { agents, pids: Vec::new(), exited: Vec::new(), scratch: None, keep };

@@ -122,6 +122,8 @@ error_classes! {
     DeliveryLost = "delivery-lost", Peer;
     /// The server sent an answer, or a part of one, that no request asked for.
     UnrequestedAnswer = "unrequested-answer", Peer;
+    /// The server asks for more answers than it reads: pongs, acknowledgements.
+    PeerNotReading = "peer-not-reading", Peer;
 }
 
 impl ErrorClass {

@@ -1,9 +1,11 @@
 //! Latency histograms: HDR, three significant digits, 1 us to 1 h, merged without loss.
 
 use std::fmt;
+use std::io::Read;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+use flate2::read::ZlibDecoder;
 use hdrhistogram::Histogram as Hdr;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
@@ -16,6 +18,26 @@ const LOWEST_NS: u64 = 1_000;
 const HIGHEST_NS: u64 = 3_600_000_000_000;
 /// Three digits: quantiles are within 0.1 % of the recorded values.
 const SIGNIFICANT_DIGITS: u8 = 3;
+/// Every value lies below this: buckets end at powers of two.
+const VALUES_END_NS: u64 = HIGHEST_NS.next_power_of_two();
+/// Counts of the largest histogram: a whole first bucket, and the upper half of each further one.
+const COUNTS_MAX: u32 =
+    (VALUES_END_NS.ilog2() - LOWEST_NS.ilog2() - Histogram::SUB_BUCKETS.ilog2() + 2)
+        * Histogram::SUB_BUCKETS
+        / 2;
+/// Values in one histogram: sums of thousands of histograms fit in 64 bits.
+const VALUES_MAX: u64 = 1 << 48;
+
+/// The first four bytes of an encoding that is compressed; the length of the rest follows in four more.
+const COMPRESSED: [u8; 4] = [0x1C, 0x84, 0x93, 0x14];
+/// Cookie, bytes of counts, offset and digits in four bytes each; lowest value, highest value and ratio in eight.
+const HEADER_BYTES: usize = 40;
+/// A count has up to nine bytes.
+const COUNT_BYTES_MAX: usize = 9;
+/// The largest encoding that is not compressed: 221 kB.
+const PLAIN_BYTES_MAX: usize = HEADER_BYTES + COUNTS_MAX as usize * COUNT_BYTES_MAX;
+/// The largest encoding in base64. What cannot be compressed grows a little.
+const ENCODED_CHARS_MAX: usize = (PLAIN_BYTES_MAX + 1_024).div_ceil(3) * 4;
 
 /// A histogram of spans in nanoseconds. An empty one costs nothing, one up to 1 ms 16 kB, and each
 /// doubling of its largest value 8 kB more, up to 200 kB.
@@ -102,6 +124,11 @@ impl Histogram {
         self.count() == 0
     }
 
+    /// Memory of its counts.
+    pub fn memory_bytes(&self) -> u64 {
+        self.0.as_ref().map_or(0, |hdr| (hdr.distinct_values() * size_of::<u64>()) as u64)
+    }
+
     fn filled(&self) -> Option<&Hdr<u64>> {
         self.0.as_ref().filter(|hdr| !hdr.is_empty())
     }
@@ -184,26 +211,55 @@ impl Histogram {
         self.filled().map_or_else(String::new, |hdr| STANDARD_NO_PAD.encode(compressed(hdr)))
     }
 
-    /// The inverse of [`Self::encode`]; reads the encoding without compression too, which older versions wrote.
+    /// The inverse of [`Self::encode`]; reads the encoding without compression, too. An encoding that claims more
+    /// than a histogram of this type can have is an error before anything is allocated for it.
     pub fn decode(text: &str) -> Result<Self, DecodeError> {
         if text.is_empty() {
             return Ok(Self::new());
         }
-        let bytes = STANDARD_NO_PAD.decode(text).map_err(|_| DecodeError)?;
-        let mut decoded: Hdr<u64> =
-            Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|_| DecodeError)?;
-        // The largest value is reported as the end of its bucket, 0.1 % above an hour at most.
-        if decoded.max() > HIGHEST_NS + HIGHEST_NS / 512 {
+        if text.len() > ENCODED_CHARS_MAX {
             return Err(DecodeError);
         }
-        if (decoded.low(), decoded.sigfig()) == (LOWEST_NS, SIGNIFICANT_DIGITS) {
-            decoded.auto(true);
-            return Ok(Self(Some(decoded)));
+        let plain = uncompressed(STANDARD_NO_PAD.decode(text).map_err(|_| DecodeError)?)?;
+        if !has_own_bounds(&plain) {
+            return Err(DecodeError);
         }
-        let mut hdr = allocate();
-        hdr.add(&decoded).map_err(|_| DecodeError)?;
+        let mut hdr: Hdr<u64> =
+            Deserializer::new().deserialize(&mut plain.as_slice()).map_err(|_| DecodeError)?;
+        // The largest value is reported as the end of its bucket, 0.1 % above an hour at most.
+        if hdr.max() > HIGHEST_NS + HIGHEST_NS / 512 || hdr.len() > VALUES_MAX {
+            return Err(DecodeError);
+        }
+        hdr.auto(true);
         Ok(Self(Some(hdr)))
     }
+}
+
+/// An encoding without compression.
+fn uncompressed(bytes: Vec<u8>) -> Result<Vec<u8>, DecodeError> {
+    let Some(deflated) = bytes.strip_prefix(&COMPRESSED) else { return Ok(bytes) };
+    let mut plain = Vec::new();
+    ZlibDecoder::new(deflated.get(4..).ok_or(DecodeError)?)
+        .take(PLAIN_BYTES_MAX as u64 + 1)
+        .read_to_end(&mut plain)
+        .map_err(|_| DecodeError)?;
+    Ok(plain)
+}
+
+/// Whether an encoding without compression has the digits and the range of a histogram of ours, and no more counts. The
+/// header alone decides how much memory `hdrhistogram` allocates.
+fn has_own_bounds(plain: &[u8]) -> bool {
+    let Some((header, counts)) = plain.split_at_checked(HEADER_BYTES) else { return false };
+    let number = |from: usize, to: usize| {
+        header[from..to].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+    };
+    plain.len() <= PLAIN_BYTES_MAX
+        && number(4, 8) == counts.len() as u64
+        && number(12, 16) == u64::from(SIGNIFICANT_DIGITS)
+        && number(16, 24) == LOWEST_NS
+        && number(24, 32) < VALUES_END_NS
+        // The one number that hdrhistogram cannot negate.
+        && !counts.windows(COUNT_BYTES_MAX).any(|count| count == [0xFF; COUNT_BYTES_MAX])
 }
 
 fn compressed(hdr: &Hdr<u64>) -> Vec<u8> {
@@ -253,6 +309,7 @@ impl<'de> Deserialize<'de> for Histogram {
 
 #[cfg(test)]
 mod tests {
+    use flate2::read::ZlibEncoder;
     use hdrhistogram::serialization::V2Serializer;
     use proptest::prelude::*;
 
@@ -295,6 +352,65 @@ mod tests {
         fn decode_never_panics(text in ".{0,80}") {
             let _ = Histogram::decode(&text);
         }
+    }
+
+    /// An encoding without compression: its digits, its range, the bytes of counts that it claims, and those it has.
+    fn forged(digits: u32, range: (u64, u64), claimed: u32, counts: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0x1C, 0x84, 0x93, 0x13];
+        bytes.extend(claimed.to_be_bytes());
+        bytes.extend([0; 4]);
+        bytes.extend(digits.to_be_bytes());
+        bytes.extend(range.0.to_be_bytes());
+        bytes.extend(range.1.to_be_bytes());
+        bytes.extend(1.0_f64.to_be_bytes());
+        bytes.extend(counts);
+        bytes
+    }
+
+    fn deflated(plain: &[u8]) -> Vec<u8> {
+        let mut deflated = Vec::new();
+        ZlibEncoder::new(plain, flate2::Compression::fast()).read_to_end(&mut deflated).unwrap();
+        [&COMPRESSED[..], &(deflated.len() as u32).to_be_bytes(), &deflated].concat()
+    }
+
+    #[test]
+    fn an_encoding_that_claims_more_than_a_histogram_has_is_refused() {
+        let own = (LOWEST_NS, 2 * LOWEST_NS);
+        let none = vec![0; 1 << 26];
+        for (what, plain) in [
+            ("4 GiB of counts in 40 bytes", forged(3, own, u32::MAX, &[])),
+            ("64 MiB of counts in 65 kB", forged(3, own, 1 << 26, &none)),
+            ("counts that are missing", forged(3, own, 9, &[2])),
+            ("counts that are too many", forged(3, own, 0, &[2])),
+            ("five digits", forged(5, (1, u64::MAX), 1, &[2])),
+            ("values of centuries", forged(3, (LOWEST_NS, u64::MAX), 1, &[2])),
+            ("values from 1 ns on", forged(3, (1, 2_000), 1, &[2])),
+            ("a count that has no negative", forged(3, own, 18, &[0xFF; 18])),
+            ("more values than there can be", forged(3, own, 9, &[0xFE; 9])),
+        ] {
+            let texts = [&plain, &deflated(&plain)].map(|bytes| STANDARD_NO_PAD.encode(bytes));
+            for text in texts {
+                assert_eq!(Histogram::decode(&text), Err(DecodeError), "{what}");
+            }
+        }
+        let one = forged(3, own, 1, &[2]);
+        for bytes in [deflated(&one), one] {
+            let hist = Histogram::decode(&STANDARD_NO_PAD.encode(bytes));
+            assert_eq!(hist.map(|hist| hist.count()), Ok(1));
+        }
+    }
+
+    #[test]
+    fn the_largest_histogram_is_read_again() {
+        let mut hist = Histogram::new();
+        let mut random = fastrand::Rng::with_seed(7);
+        let hdr = Hdr::<u64>::new_with_bounds(LOWEST_NS, HIGHEST_NS, SIGNIFICANT_DIGITS).unwrap();
+        for step in hdr.iter_all() {
+            let value = Nanos(step.value_iterated_to());
+            hist.record_n(value, random.u64(1 << 32..1 << 33));
+        }
+        assert_eq!(hist.0.as_ref().map(Hdr::distinct_values), Some(COUNTS_MAX as usize));
+        assert_eq!(Histogram::decode(&hist.encode()), Ok(hist));
     }
 
     #[test]

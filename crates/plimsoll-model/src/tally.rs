@@ -577,6 +577,13 @@ impl Tally {
         self.errors.total()
     }
 
+    /// Memory of its histograms.
+    pub fn histogram_bytes(&self) -> u64 {
+        let spans = self.spans.all().into_iter().map(Histogram::memory_bytes);
+        let endings = self.endings.iter().map(|(_, series)| series.durations.memory_bytes());
+        spans.chain(endings).sum()
+    }
+
     /// Operations failed by the peer or by a timer of ours; a fault of this host is no loss of the SUT.
     pub fn failed_by_peer(&self) -> u64 {
         let failed = self.errors.iter().filter(|(class, _)| class.fault() != Fault::Local);

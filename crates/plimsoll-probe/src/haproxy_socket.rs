@@ -11,6 +11,8 @@ use std::{fmt, io};
 
 use plimsoll_model::units::ParseError;
 
+use crate::answer;
+
 /// The timeout of each step of an answer.
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// HAProxy fills the name of an abstract socket up to this length with zeros.
@@ -95,9 +97,7 @@ where
 {
     stream.write_all(format!("{command}\n").as_bytes())?;
     end()?;
-    let mut answer = Vec::new();
-    stream.take(most).read_to_end(&mut answer)?;
-    Ok(String::from_utf8_lossy(&answer).into_owned())
+    answer::read(stream, most, answer::ANSWER_WAIT)
 }
 
 fn unix(stream: UnixStream) -> io::Result<UnixStream> {

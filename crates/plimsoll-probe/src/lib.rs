@@ -2,6 +2,7 @@
 //! be read stays missing.
 #![forbid(unsafe_code)]
 
+mod answer;
 #[cfg(test)]
 mod fixture;
 pub mod haproxy_socket;

@@ -1,6 +1,6 @@
 //! A server's own counters: HAProxy's from its statistics socket, nginx's from its stub_status page.
 //!
-//! Read twice, before and after a load, each time with a timeout of a second.
+//! Read twice, before and after a load, each time with a timeout.
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -11,6 +11,7 @@ use std::{fmt, io};
 
 use plimsoll_model::target::TargetUrl;
 
+use crate::answer;
 use crate::haproxy_socket::HaproxySocket;
 
 /// The timeout of each step of an answer.
@@ -136,9 +137,7 @@ pub fn command_haproxy(socket: &HaproxySocket, command: &str) -> io::Result<Stri
 
 fn ask(mut stream: impl Read + Write, question: &str) -> io::Result<String> {
     stream.write_all(question.as_bytes())?;
-    let mut answer = String::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
-    Ok(answer)
+    answer::read(stream, ANSWER_BYTES_MAX, answer::ANSWER_WAIT)
 }
 
 /// HTTP/1.0: the server closes the connection after its answer.

@@ -14,3 +14,10 @@ pub mod proxy_header;
 pub mod script;
 pub mod streamed;
 pub mod websocket;
+
+/// Answers to a peer's frames and packets (acknowledgements, pongs, resets) that may wait for it to read. A broker of
+/// MQTT leaves at most 65,535 messages open, whose acknowledgements have four bytes each.
+pub const REPLIES_BYTES_MAX: usize = 256 * 1024;
+
+/// What such a peer does.
+pub const READS_NO_ANSWERS: &str = "the server asks for many answers and reads none of them";

@@ -1,5 +1,6 @@
-//! Opening files that a user names to be read.
+//! Opening files to be read that a user names, or that somebody else wrote.
 
+use std::fs;
 use std::fs::File;
 use std::io::{Cursor, Error, ErrorKind, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -31,6 +32,26 @@ pub fn open(path: &Path, wait: Duration) -> Result<impl Read, Error> {
     Ok(Cursor::new(first).chain(file))
 }
 
+/// Opens a regular file for reading. Anything else is an error: a FIFO would wait for a writer, and a device has no
+/// end.
+///
+/// # Errors
+///
+/// As of [`File::open`], and for what is no regular file.
+pub fn open_regular(path: &Path) -> Result<File, Error> {
+    let is_other = || Error::new(ErrorKind::InvalidInput, "it is not a regular file");
+    // Opening a device may already have an effect.
+    if !fs::metadata(path)?.is_file() {
+        return Err(is_other());
+    }
+    let file = File::options()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)?;
+    // The name may be that of another file by now.
+    if file.metadata()?.is_file() { Ok(file) } else { Err(is_other()) }
+}
+
 /// Returns the first byte of a FIFO; none if its writer has written nothing so far, or nothing at all.
 fn first_byte(fifo: &mut File, wait: Duration) -> Result<Vec<u8>, Error> {
     let wait = Timespec::try_from(wait).map_err(|_| ErrorKind::InvalidInput)?;
@@ -48,7 +69,6 @@ fn first_byte(fifo: &mut File, wait: Duration) -> Result<Vec<u8>, Error> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::io::Write;
 
     use rustix::fs::{CWD, Mode, mkfifoat};
@@ -62,6 +82,24 @@ mod tests {
         let mut text = String::new();
         open(path, wait)?.read_to_string(&mut text)?;
         Ok(text)
+    }
+
+    #[test]
+    fn a_regular_file_is_opened_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, fifo) = (folder.path().join("file"), folder.path().join("fifo"));
+        fs::write(&file, "a").unwrap();
+        mkfifoat(CWD, &fifo, Mode::RUSR | Mode::WUSR).unwrap();
+        assert!(open_regular(&file).is_ok());
+        for other in [&fifo, folder.path(), Path::new("/dev/zero")] {
+            assert_eq!(
+                open_regular(other).unwrap_err().kind(),
+                ErrorKind::InvalidInput,
+                "{other:?}"
+            );
+        }
+        let missing = open_regular(&folder.path().join("missing")).unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::NotFound);
     }
 
     #[test]

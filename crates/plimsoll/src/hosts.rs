@@ -91,7 +91,8 @@ pub(crate) fn start_hosts(
     agents.make_room(plan.connections, DESCRIPTOR_RESERVE);
     let is_alone = is_alone(hosts);
     let ask = |agents: &mut LoadAgents, plan: &LoadPlan| {
-        agents.survey(|threads, all| survey::part(plan, threads, all, is_alone)).map_err(fleet)
+        let part = |threads, all| survey::part(plan, threads, all, is_alone);
+        agents.survey(part, &is_raised).map_err(fleet)
     };
     let mut surveys = ask(&mut agents, plan)?;
     let room = Room::of(&surveys);

@@ -281,6 +281,11 @@ impl Conns {
         }
     }
 
+    /// Bytes that the kernel has not accepted.
+    pub(super) fn unsent_bytes(&self, index: u32) -> usize {
+        self.slab.cold[index as usize].unsent.bytes().len()
+    }
+
     pub(super) fn has_unsent(&self, index: u32) -> bool {
         !self.slab.cold[index as usize].unsent.is_empty()
     }

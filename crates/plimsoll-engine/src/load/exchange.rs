@@ -513,7 +513,7 @@ impl Worker {
     }
 
     /// What the server sent on an idle connection ends it.
-    fn end_idle(&mut self, index: u32, class: ErrorClass, now: Nanos) {
+    pub(super) fn end_idle(&mut self, index: u32, class: ErrorClass, now: Nanos) {
         if self.end_listening(index) {
             return;
         }

@@ -2,14 +2,13 @@
 
 use plimsoll_model::target::Protocol;
 use plimsoll_model::{ErrorClass, Nanos};
+use plimsoll_proto::{READS_NO_ANSWERS, REPLIES_BYTES_MAX};
 
 use super::conn::State;
 use super::worker::Worker;
 
 /// Sends on one connection before others are served: up to 2 MiB.
 pub(super) const SENDS_PER_TURN: u32 = 8;
-/// Answers to a server that wait behind a large message have at most this number of bytes.
-const POSTPONED_BYTES_MAX: usize = 1 << 20;
 
 impl Worker {
     /// Sends as much of what is unsent, and of the request, as the kernel accepts and as one turn allows.
@@ -72,8 +71,14 @@ impl Worker {
     /// Sends what follows the request, which may not be sent as a whole.
     pub(super) fn send_behind_request(&mut self, index: u32, bytes: &[u8], now: Nanos) {
         if self.conns[index].state != State::Busy || self.request_is_sent(index) {
+            let generation = self.conns[index].generation;
             let sent = self.conns.send_aside(index, bytes);
             self.handle_sent(index, sent, now);
+            if self.conns[index].generation == generation
+                && self.conns.unsent_bytes(index) > REPLIES_BYTES_MAX
+            {
+                self.part_from_deaf(index, now);
+            }
             return;
         }
         let token = self.conns.slab.token(index);
@@ -83,14 +88,23 @@ impl Worker {
             None => self.postponed.push((token, bytes.to_vec())),
             // Of several pings the last one is to be answered (RFC 6455 5.5.3).
             Some((_, earlier)) if self.protocol == Protocol::WebSocket => *earlier = bytes.to_vec(),
-            Some((_, earlier)) if earlier.len() < POSTPONED_BYTES_MAX => {
+            Some((_, earlier)) if earlier.len() < REPLIES_BYTES_MAX => {
                 earlier.extend_from_slice(bytes);
             }
-            Some(_) => {
-                let what = "the server sends more than can be acknowledged behind a large message";
-                self.tell_fault(&what);
-                self.fail(index, ErrorClass::LocalOther, &what, now);
-            }
+            Some(_) => self.part_from_deaf(index, now),
+        }
+    }
+
+    /// Ends a connection whose server reads nothing of what it must be answered.
+    fn part_from_deaf(&mut self, index: u32, now: Nanos) {
+        self.tell_fault(&READS_NO_ANSWERS);
+        if let Some(socket) = &self.conns[index].socket {
+            // What waits would stay in the kernel. Fails only on a socket that is already dead.
+            let _ = socket.reset_on_close();
+        }
+        match self.conns[index].state {
+            State::Idle => self.end_idle(index, ErrorClass::PeerNotReading, now),
+            _ => self.fail(index, ErrorClass::PeerNotReading, &READS_NO_ANSWERS, now),
         }
     }
 }

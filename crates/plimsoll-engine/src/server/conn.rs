@@ -112,6 +112,8 @@ pub(super) struct Active<N> {
     pub(super) acknowledgements: Acknowledgements,
     /// Answer bytes, as they go on the wire, that the kernel did not accept.
     pub(super) unsent: Unsent,
+    /// Memory of messages that the worker has counted: see [`super::connections::Connections::count_kept`].
+    pub(super) counted_bytes: usize,
 }
 
 impl<N: Default> Default for Active<N> {
@@ -126,11 +128,17 @@ impl<N: Default> Default for Active<N> {
             delayed: Vec::new(),
             acknowledgements: Acknowledgements::default(),
             unsent: Unsent::default(),
+            counted_bytes: 0,
         }
     }
 }
 
 impl<N> Active<N> {
+    /// Memory that messages take which are incomplete, or wait to be sent back.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.packets.kept_bytes() + self.http2.as_ref().map_or(0, |server| server.kept_bytes())
+    }
+
     /// Whether nothing would be lost by giving it back.
     pub(super) fn is_spare(&self) -> bool {
         self.parser.is_idle()

@@ -20,6 +20,8 @@ pub(super) struct Connections<N> {
     wheel: Wheel,
     wheel_made: Nanos,
     spare: Vec<Box<Active<N>>>,
+    /// Memory of messages in all active parts.
+    pub(super) kept_bytes: usize,
     /// The time of the current event or timer.
     pub(super) now: Nanos,
 }
@@ -27,7 +29,7 @@ pub(super) struct Connections<N> {
 impl<N: Default> Connections<N> {
     pub(super) fn new(now: Nanos) -> Self {
         let (slab, wheel) = (Slab::new(), Wheel::new(now));
-        Self { slab, wheel, wheel_made: now, spare: Vec::new(), now }
+        Self { slab, wheel, wheel_made: now, spare: Vec::new(), kept_bytes: 0, now }
     }
 
     pub(super) fn read_clock(&mut self) {
@@ -124,7 +126,15 @@ impl<N: Default> Connections<N> {
         }
     }
 
+    /// Counts the memory of messages in these parts anew.
+    pub(super) fn count_kept(&mut self, active: &mut Active<N>) {
+        let kept_bytes = active.kept_bytes();
+        self.kept_bytes = self.kept_bytes + kept_bytes - active.counted_bytes;
+        active.counted_bytes = kept_bytes;
+    }
+
     fn put_back(&mut self, mut active: Box<Active<N>>) {
+        self.kept_bytes -= std::mem::take(&mut active.counted_bytes);
         if self.spare.len() >= SPARE_MAX {
             return;
         }

@@ -49,6 +49,8 @@ counters! {
     request_body_bytes,
     /// Requests that were not acceptable HTTP, by whatever 4xx or 5xx they were answered.
     requests_malformed,
+    /// Connections that ended because messages of all connections took too much memory.
+    conns_overfull,
     /// Requests that the service refused.
     requests_refused,
     /// Connections that switched to WebSocket.

@@ -36,6 +36,8 @@ const TURN_BYTES: usize = 1 << 20;
 /// Answer bytes are handed to the kernel when so many have gathered, or when there is nothing
 /// else to do.
 pub(super) const OUT_BYTES: usize = 32 * 1024;
+/// Memory of messages that are incomplete, or wait to be sent back, in all workers together; tests fill it.
+const KEPT_BYTES_MAX: usize = if cfg!(test) { 8 << 20 } else { 1 << 30 };
 /// How long a closed connection still reads what the peer sends.
 const LINGER_TIMEOUT: Nanos = Nanos::from_secs(1);
 
@@ -74,6 +76,8 @@ pub(super) struct Exchange<S: Service> {
     pub(super) mqtt: MqttRules,
     /// Connections begin with a header of the PROXY protocol.
     accept_proxy: bool,
+    /// This worker's part of [`KEPT_BYTES_MAX`].
+    kept_bytes_max: usize,
     /// Which CLOCK_MONOTONIC this process reads.
     pub(super) clock: u32,
     pub(super) counters: Arc<WorkerCounters>,
@@ -108,6 +112,7 @@ impl<S: Service> Exchange<S> {
             },
             mqtt: MqttRules::new(plan),
             accept_proxy: plan.accept_proxy,
+            kept_bytes_max: KEPT_BYTES_MAX / plan.threads.max(1) as usize,
             clock: clock::monotonic_clock(),
             counters,
             conns: Connections::new(Nanos(clock::monotonic_ns())),
@@ -493,6 +498,25 @@ impl<S: Service> Exchange<S> {
         let incomplete = !active.parser.is_idle();
         self.keep_rest(index, active, rest);
         self.watch_request(index, incomplete);
+    }
+
+    /// Counts what a connection keeps. If all connections keep too much, this one ends: `refuse` appends why.
+    pub(super) fn compare_kept(
+        &mut self,
+        index: u32,
+        active: &mut Active<S::Notes>,
+        refuse: impl FnOnce(&mut Active<S::Notes>, &mut Vec<u8>),
+    ) {
+        self.conns.count_kept(active);
+        if self.conns.kept_bytes <= self.kept_bytes_max {
+            return;
+        }
+        self.counters.conns_overfull.add(1);
+        refuse(active, &mut self.out);
+        self.conns.count_kept(active);
+        let conn = &mut self.conns.slab[index];
+        conn.flags.set(LINGER);
+        conn.phase = Phase::Closing;
     }
 
     /// Gives back what was taken to handle input, with the bytes that have to wait.

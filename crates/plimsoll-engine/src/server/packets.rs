@@ -6,7 +6,9 @@ use std::collections::VecDeque;
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{DeliveryFaults, ServePlan};
 use plimsoll_model::target::MqttVersion;
-use plimsoll_proto::mqtt::{Event, Output, Subscriptions, Terms, refuse_excess};
+use plimsoll_proto::mqtt::{
+    Broker, Event, Output, Subscriptions, Terms, refuse_excess, refuse_for_quota,
+};
 
 use super::conn::{BLOCKED, LINGER, MQTT_5, MQTT_CONNECTED, Phase};
 use super::exchange::{Exchange, OUT_BYTES};
@@ -93,6 +95,13 @@ impl<S: Service> Exchange<S> {
             }
         }
         self.conns.slab.keep_subscriptions(index, own);
+        let is_version_5 = self.conns.slab[index].flags.has(MQTT_5);
+        self.compare_kept(index, &mut active, |active, out| {
+            active.packets = Broker::new();
+            if is_version_5 {
+                refuse_for_quota(out);
+            }
+        });
         // Bytes of a packet that does not end do not show that the client is alive.
         if is_active {
             active.acknowledgements.silent_until = self.conns.now + self.silence(index);

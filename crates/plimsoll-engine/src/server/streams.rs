@@ -121,6 +121,9 @@ impl<S: Service> Exchange<S> {
                 self.write_stream(server, place);
             }
         }
+        self.compare_kept(index, &mut active, |active, out| {
+            active.http2.get_or_insert_default().refuse_excess(out);
+        });
         self.keep_rest(index, active, rest);
         self.watch_streams(index);
     }
@@ -176,6 +179,7 @@ impl<S: Service> Exchange<S> {
             // Another one has the place of a stream that is over.
             server.turn = if is_over { place } else { place + 1 };
         }
+        self.conns.count_kept(&mut active);
         self.conns.slab[index].active = Some(active);
         self.watch_streams(index);
         if self.out.len() > before { Step::More(self.out.len() - before) } else { Step::Wait }

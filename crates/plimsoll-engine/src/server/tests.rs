@@ -17,6 +17,7 @@ use plimsoll_tls::{ClientContext, HandshakeKind, KeyKind, Session, ThreadContext
 
 use super::*;
 
+mod kept;
 mod mqtt;
 mod websocket;
 

@@ -348,7 +348,10 @@ fn operations_wait_while_a_server_allows_no_stream() {
     for address in [server.address, lowered.address] {
         for pacing in [open(500.0, 100), closed(40)] {
             for keepalive in [true, false] {
-                let tally = run(LoadPlan { keepalive, ..http2(address, pacing.clone()) });
+                // On a busy host operations wait for long: without a deadline they are given up after a second.
+                let deadline = Some(Nanos::from_secs(60));
+                let plan = LoadPlan { keepalive, deadline, ..http2(address, pacing.clone()) };
+                let tally = run(plan);
                 assert_eq!((tally.ok, tally.unsent), (tally.scheduled, 0), "{:?}", tally.errors);
             }
         }

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a failure to set a test up is a failed test")]
 
 mod answers;
+mod deaf;
 mod faults;
 mod http2;
 mod rate;

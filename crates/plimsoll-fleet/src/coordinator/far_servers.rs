@@ -33,7 +33,7 @@ pub struct FarServers {
 impl FarServers {
     /// Starts an agent on each of `hosts`.
     pub fn start(hosts: &LoadHosts) -> Result<Self, FleetError> {
-        let agents = AgentSet::start(remote_launches(hosts, 0, &|| false)?, EXIT_WAIT)?;
+        let agents = AgentSet::start(remote_launches(hosts, 0, &|| false)?, EXIT_WAIT, &|| false)?;
         Ok(Self { agents, status: SutStatus::default(), lost: Vec::new() })
     }
 

@@ -13,7 +13,7 @@ use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::summary::LoadHostSummary;
 use plimsoll_sys::{affinity, clock};
 
-use crate::agent_set::{AGENT_EXIT_WAIT, AgentSet, AgentSpec, remote_launches};
+use crate::agent_set::{AGENT_EXIT_WAIT, AgentSet, AgentSpec, LOOK_FOR_INTERRUPT, remote_launches};
 use crate::coordinator::above::Above;
 use crate::coordinator::hold_controller::{HoldController, Order};
 use crate::coordinator::load_run::{Action, LoadRun, Member, PartDone, StartOf, Terms};
@@ -36,8 +36,6 @@ const PART_OVERRUN: Nanos = Nanos::from_secs(7);
 const SURVEY_WAIT: Duration = Duration::from_secs(20);
 /// Threads are multiplied at most by this: a host has at most about a thousand processes.
 const THREADS_TIMES_MAX: u32 = 1_024;
-/// How often an interrupt is checked for.
-const LOOK_FOR_INTERRUPT: Duration = Duration::from_millis(50);
 
 /// How many agents hold `connections` when each may open `descriptors_per_process` files, of which
 /// `reserve` are no connections.
@@ -162,7 +160,7 @@ impl LoadAgents {
     /// Starts agents on this host. They are killed when this process ends, and ignore SIGINT and SIGTERM,
     /// which a terminal or a service manager sends to all processes at once.
     pub fn start(spec: AgentSpec) -> Result<Self, FleetError> {
-        let agents = AgentSet::start(spec.launches("agent"), AGENT_EXIT_WAIT)?;
+        let agents = AgentSet::start(spec.launches("agent"), AGENT_EXIT_WAIT, &|| false)?;
         Ok(Self { agents, place: Place::Here(spec), threads_times: 1 })
     }
 
@@ -173,7 +171,8 @@ impl LoadAgents {
         threads: Option<u32>,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Self, FleetError> {
-        let agents = AgentSet::start(remote_launches(hosts, 0, interrupted)?, AGENT_EXIT_WAIT)?;
+        let launches = remote_launches(hosts, 0, interrupted)?;
+        let agents = AgentSet::start(launches, AGENT_EXIT_WAIT, interrupted)?;
         let share = |(index, host): (usize, &LoadHost)| {
             Share::new(host.threads.or(threads).unwrap_or_else(|| threads_of(&agents, index)))
         };
@@ -206,6 +205,7 @@ impl LoadAgents {
     pub fn survey(
         &mut self,
         part: impl Fn(u32, u64) -> HostPart,
+        interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<SurveyedHost>, FleetError> {
         let Place::There(shares) = &mut self.place else { return Ok(Vec::new()) };
         let all: u64 = shares.iter().map(|share| u64::from(share.threads)).sum();
@@ -215,7 +215,14 @@ impl LoadAgents {
         let mut answers: Vec<Option<HostSurvey>> = vec![None; shares.len()];
         let deadline = Instant::now() + SURVEY_WAIT;
         while let Some(silent) = answers.iter().position(Option::is_none) {
-            let Some((index, event)) = self.agents.poll_event(deadline) else {
+            if interrupted() {
+                return Err(FleetError::Interrupted);
+            }
+            let next_look = Instant::now() + LOOK_FOR_INTERRUPT;
+            let Some((index, event)) = self.agents.poll_event(next_look.min(deadline)) else {
+                if Instant::now() < deadline {
+                    continue;
+                }
                 let agent = self.agents.name(silent).to_owned();
                 let what = "compare itself with its part";
                 return Err(FleetError::Slow { agent, what, waited: SURVEY_WAIT });
@@ -297,7 +304,7 @@ impl LoadAgents {
         let wanted = AgentSpec { count, ..spec.clone() };
         let more: Vec<_> = wanted.launches("agent").into_iter().skip(self.agents.len()).collect();
         if !more.is_empty() {
-            self.agents.replace_lost()?;
+            self.agents.replace_lost(&|| false)?;
             self.agents.add(more)?;
             *spec = wanted;
         }
@@ -306,7 +313,7 @@ impl LoadAgents {
 
     /// Puts others in the place of those that were lost, between two loads.
     pub(crate) fn replace_lost(&mut self) -> Result<(), FleetError> {
-        self.agents.replace_lost()
+        self.agents.replace_lost(&|| false)
     }
 
     /// How many there are.
@@ -336,7 +343,7 @@ impl LoadAgents {
         control: &LoadControl<'_>,
         sink: &mut dyn FnMut(Event),
     ) -> Result<LoadOutcome, FleetError> {
-        let parts = self.parts(plan)?;
+        let parts = self.parts(plan, control.interrupted)?;
         self.run(plan, parts, control, Lead::Plan, sink)
     }
 
@@ -352,7 +359,7 @@ impl LoadAgents {
         // Beside a hundred agents and their servers, a coordinator of normal priority gets 1 % of a CPU.
         affinity::with_preference(|| {
             affinity::prefer_latency();
-            let parts = self.parts(plan);
+            let parts = self.parts(plan, control.interrupted);
             self.run(plan, parts?, control, Lead::Controller(controller), sink)
         })
     }
@@ -416,8 +423,12 @@ impl LoadAgents {
     }
 
     /// The part of each agent, once those that were lost are replaced.
-    fn parts(&mut self, plan: &LoadPlan) -> Result<Vec<LoadPlan>, FleetError> {
-        self.agents.replace_lost()?;
+    fn parts(
+        &mut self,
+        plan: &LoadPlan,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Vec<LoadPlan>, FleetError> {
+        self.agents.replace_lost(interrupted)?;
         let threads = spread(&self.threads_of_each(plan), plan.connections);
         let part = |index| {
             match &self.place {

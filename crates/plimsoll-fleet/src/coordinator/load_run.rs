@@ -54,6 +54,10 @@ const PREWARM_PER_S_MIN: u64 = 200;
 /// Held connections that are closed per second, at least: a reset takes about 20 us of the
 /// kernel, and all agents of a hold may share two CPUs with the server's end of it.
 const CLOSES_PER_S_MIN: u64 = 20_000;
+/// Notes of one agent in a load: one that sends more is given up.
+const NOTES_MAX: u32 = 10_000;
+/// Seconds that an agent may be ahead of those that all have delivered: each is kept until then.
+const SECONDS_AHEAD_MAX: u32 = 3_600;
 /// Of so many hosts the send lag of each is kept: a histogram takes 200 kB.
 const LAGS_MAX: usize = 64;
 const SECOND: Nanos = Nanos::from_secs(1);
@@ -188,6 +192,7 @@ struct Part {
     /// Connections that it had tried when it answered an order.
     tried: u64,
     last_frame_at: Nanos,
+    notes: u32,
     done: PartDone,
 }
 
@@ -226,6 +231,7 @@ impl Part {
             ramped_to: 0,
             tried: 0,
             last_frame_at: now,
+            notes: 0,
             done: PartDone::default(),
         }
     }
@@ -388,7 +394,11 @@ impl LoadRun {
                 }
             }
             (FromAgent::Refused(what), _) => self.fail(FleetError::Refused { what }, now),
+            (FromAgent::Note(_), _) if part.notes == NOTES_MAX => {
+                self.give_up(index, &format!("sent more than {NOTES_MAX} notes"), now);
+            }
             (FromAgent::Note(line), _) => {
+                part.notes += 1;
                 let name = &part.member.name;
                 let line = format!("{name}: {line}");
                 self.note(line);
@@ -648,6 +658,12 @@ impl LoadRun {
         let with_lag = self.parts.len() <= LAGS_MAX && self.terms.start == StartOf::There;
         let part = &mut self.parts[index];
         interval.second = interval.second.saturating_add(part.first_second);
+        let second = interval.second.max(part.delivered);
+        if second >= self.seconds.handed_out().saturating_add(SECONDS_AHEAD_MAX) {
+            let how = format!("was more than {SECONDS_AHEAD_MAX} seconds ahead of the others");
+            self.give_up(index, &how, now);
+            return;
+        }
         let tally = &mut interval.tally;
         part.done.add(tally, with_lag);
         // A relay has counted its own.

@@ -44,7 +44,7 @@ impl ServerGroup {
     /// Starts the processes of `spec` and waits until each accepts connections. The first one binds
     /// the ports, which may be 0; the others share what it got.
     pub fn start(spec: &AgentSpec, plan: &ServePlan) -> Result<Self, FleetError> {
-        let agents = AgentSet::start(spec.launches("server"), AGENT_EXIT_WAIT)?;
+        let agents = AgentSet::start(spec.launches("server"), AGENT_EXIT_WAIT, &|| false)?;
         let counters = vec![ServeCounters::default(); agents.len()];
         let mut group = Self { agents, listeners: Vec::new(), counters, lost: Vec::new() };
         group.serve(0, plan)?;

@@ -3,15 +3,26 @@
 use std::io;
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::thread;
+use std::thread::JoinHandle;
+use std::time::Duration;
 
-use plimsoll_sys::process::{self, Group, Ties};
+use plimsoll_sys::process::{self, Group, Signal, Ties};
 use serde_json::Value;
 
 use super::run::RunError;
 
 /// Most bytes of an answer: the pods of a run have some megabytes.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
+/// Most bytes of a complaint.
+const COMPLAINT_BYTES_MAX: u64 = 64 << 10;
+/// The longest time for an answer: `kubectl delete` itself waits for one minute.
+const ANSWER_WAIT: Duration = Duration::from_secs(120);
+
+/// How often it is checked whether kubectl has ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// Which cluster and namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,11 +61,14 @@ impl Cluster {
         let mut child = self.start(words, input.is_some())?;
         let failed =
             |error: io::Error| RunError::Kubectl { did: words.join(" "), said: error.to_string() };
+        let limit = TimeLimit::start(child.id(), ANSWER_WAIT);
         let complaint = child.stderr.take().map(|mut stderr| {
             thread::spawn(move || {
-                let mut text = String::new();
-                let _ = stderr.read_to_string(&mut text);
-                text
+                let mut text = Vec::new();
+                let _ = stderr.by_ref().take(COMPLAINT_BYTES_MAX).read_to_end(&mut text);
+                // The rest is read away, or kubectl would wait.
+                let _ = io::copy(&mut stderr, &mut io::sink());
+                String::from_utf8_lossy(&text).into_owned()
             })
         });
         if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
@@ -63,14 +77,23 @@ impl Cluster {
         }
         let mut answer = Vec::new();
         if let Some(stdout) = child.stdout.take() {
-            stdout.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).map_err(failed)?;
+            // Then the pipe is closed, which ends kubectl.
+            stdout.take(ANSWER_BYTES_MAX + 1).read_to_end(&mut answer).map_err(failed)?;
         }
-        let status = child.wait().map_err(failed)?;
+        while !process::has_ended(child.id()) {
+            thread::sleep(LOOK_AGAIN);
+        }
         let complaint = complaint.and_then(|thread| thread.join().ok()).unwrap_or_default();
-        if status.success() {
-            return Ok(answer);
+        let is_late = limit.end();
+        let status = child.wait().map_err(failed)?;
+        let refused = |said: String| Err(RunError::Kubectl { did: words.join(" "), said });
+        if is_late {
+            return refused(format!("no answer within {} s", ANSWER_WAIT.as_secs()));
         }
-        Err(RunError::Kubectl { did: words.join(" "), said: one_line(&complaint) })
+        if answer.len() as u64 > ANSWER_BYTES_MAX {
+            return refused("its answer has more than 64 MiB".to_owned());
+        }
+        if status.success() { Ok(answer) } else { refused(one_line(&complaint)) }
     }
 
     /// The same as JSON.
@@ -80,6 +103,37 @@ impl Cluster {
             did: words.join(" "),
             said: format!("what it printed is no JSON: {error}"),
         })
+    }
+}
+
+/// A limit to the life of a process in a session of its own. The process must not be reaped before [`Self::end`].
+pub(super) struct TimeLimit {
+    ended: Sender<()>,
+    watcher: JoinHandle<bool>,
+}
+
+impl TimeLimit {
+    /// Kills the session of `pid` after `wait`.
+    pub(super) fn start(pid: u32, wait: Duration) -> Self {
+        let (ended, end) = mpsc::channel();
+        let watcher = thread::spawn(move || {
+            let is_late = end.recv_timeout(wait) == Err(RecvTimeoutError::Timeout);
+            if is_late {
+                let _ = process::kill(pid, Signal::KILL);
+                // Its number, and so the session's, stays in use until it is reaped.
+                for pid in process::session_members(pid).unwrap_or_default() {
+                    let _ = process::kill(pid, Signal::KILL);
+                }
+            }
+            is_late
+        });
+        Self { ended, watcher }
+    }
+
+    /// Ends the limit; `true` if it was reached.
+    pub(super) fn end(self) -> bool {
+        drop(self.ended);
+        self.watcher.join().unwrap_or(false)
     }
 }
 
@@ -101,6 +155,30 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_that_never_ends_is_ended() {
+        let ties = Ties { group: Group::Session, dies_with_parent: true, ..Ties::default() };
+        // The pipe is also open in a process that the first one has started.
+        let start = |words: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", words]).stdout(Stdio::piped());
+            process::spawn(command, &ties).unwrap()
+        };
+        let mut child = start("sleep 1000 & echo a; sleep 1000");
+        let limit = TimeLimit::start(child.id(), Duration::from_millis(50));
+        let mut answer = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut answer).unwrap();
+        assert!(limit.end());
+        assert!(!child.wait().unwrap().success());
+        let mut child = start("echo a");
+        let limit = TimeLimit::start(child.id(), ANSWER_WAIT);
+        while !process::has_ended(child.id()) {
+            thread::sleep(LOOK_AGAIN);
+        }
+        assert!(!limit.end());
+        assert!(child.wait().unwrap().success());
+    }
 
     #[test]
     fn complaints_are_one_line_without_the_log() {

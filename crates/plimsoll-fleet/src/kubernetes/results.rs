@@ -17,6 +17,8 @@ pub const FETCHED: &str = "fetched";
 const FILES_MAX: usize = 10_000;
 const LEVELS_MAX: usize = 4;
 const HEADER_BYTES_MAX: u64 = 4 << 20;
+/// Most bytes of all files: those of a day have about 4 GB.
+const BYTES_MAX: u64 = 16 << 30;
 
 /// What comes first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +89,10 @@ impl Results {
         if results.files.len() > FILES_MAX || results.files.iter().any(|file| !is_plain(&file.name))
         {
             return Err(wrong("the list of files is none of plimsoll's"));
+        }
+        let bytes = results.files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.bytes));
+        if bytes > BYTES_MAX {
+            return Err(wrong("the files have more than 16 GiB"));
         }
         let mut hash = Sha256::new();
         for file in &results.files {
@@ -182,6 +188,19 @@ mod tests {
         let mut changed = bytes;
         *changed.last_mut().unwrap() ^= 1;
         assert!(received(&changed).0.is_err());
+    }
+
+    #[test]
+    fn results_that_would_fill_the_disk_are_refused() {
+        for sizes in [vec![BYTES_MAX + 1], vec![BYTES_MAX, 1], vec![u64::MAX, u64::MAX]] {
+            let file = |(at, bytes)| ResultFile { name: format!("run/{at}"), bytes };
+            let files = sizes.into_iter().enumerate().map(file).collect();
+            let mut stream = serde_json::to_vec(&Results { files, ..Results::default() }).unwrap();
+            stream.push(b'\n');
+            let (results, dir) = received(&stream);
+            assert!(results.unwrap_err().to_string().contains("16 GiB"));
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A run from its first object to the last one's removal.
 
 use std::fs;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::mpsc;
@@ -13,7 +13,7 @@ use plimsoll_tls::RunKeys;
 use serde_json::Value;
 use thiserror::Error;
 
-use super::kubectl::Cluster;
+use super::kubectl::{Cluster, TimeLimit};
 use super::manifests::{CONTAINER, Keys, KubernetesRun, ROLE_LABEL, RUN_LABEL};
 use super::pods::{Coordinator, Pods};
 use super::results::Results;
@@ -25,6 +25,11 @@ const LOOK_WHILE_FOLLOWING: Duration = Duration::from_secs(5);
 const INTERRUPT_CHECKS: Duration = Duration::from_millis(200);
 /// How often results are fetched that did not arrive complete.
 const FETCHES_MAX: u32 = 5;
+/// The longest time for one fetch.
+const FETCH_WAIT: Duration = Duration::from_secs(1_800);
+/// Lines of the coordinator's log that wait to be shown, and most bytes of one.
+const LINES_WAITING_MAX: usize = 256;
+const LINE_BYTES_MAX: u64 = 16 << 10;
 /// How long it may take to start the coordinator.
 const START_WAIT: Duration = Duration::from_secs(300);
 /// The line by which the coordinator's pod says that its command has ended.
@@ -246,11 +251,11 @@ impl Going<'_, '_> {
     fn logs(&self, pod: &str) -> Result<(Child, Receiver<String>), RunError> {
         let mut kubectl =
             self.cluster.start(&["logs", "--follow", pod, "--container", CONTAINER], false)?;
-        let (sender, lines) = mpsc::channel();
+        let (sender, lines) = mpsc::sync_channel(LINES_WAITING_MAX);
         if let Some(stdout) = kubectl.stdout.take() {
             thread::spawn(move || {
-                let lines = BufReader::new(stdout).lines().map_while(Result::ok);
-                let _ = lines.map(|line| sender.send(line)).take_while(Result::is_ok).count();
+                let mut stdout = BufReader::new(stdout);
+                while next_line(&mut stdout).is_some_and(|line| sender.send(line).is_ok()) {}
             });
         }
         Ok((kubectl, lines))
@@ -294,7 +299,9 @@ impl Going<'_, '_> {
         let part: PathBuf = out.with_extension("part");
         let _ = fs::remove_dir_all(&part);
         fs::create_dir_all(&part)?;
+        let limit = TimeLimit::start(kubectl.id(), FETCH_WAIT);
         let results = Results::read(stdout, &part);
+        limit.end();
         let _ = kubectl.kill();
         let _ = kubectl.wait();
         match results {
@@ -321,7 +328,31 @@ impl Going<'_, '_> {
     }
 }
 
+/// The next line of a log, without its end; a longer one comes in pieces.
+fn next_line(log: &mut impl BufRead) -> Option<String> {
+    let mut line = Vec::new();
+    log.take(LINE_BYTES_MAX).read_until(b'\n', &mut line).ok().filter(|bytes| *bytes > 0)?;
+    let end = line.iter().rposition(|byte| !b"\r\n".contains(byte)).map_or(0, |last| last + 1);
+    line.truncate(end);
+    Some(String::from_utf8_lossy(&line).into_owned())
+}
+
 /// What kubectl is told to run this program in the coordinator's pod.
 const fn inside<'a>(pod: &'a str, order: &'a str) -> [&'a str; 9] {
     ["exec", pod, "--container", CONTAINER, "--", "/plimsoll", "pod", order, RESULTS]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_read_in_lines_of_a_bounded_length() {
+        let text = format!("a\r\n\n{}\nlast", "b".repeat(LINE_BYTES_MAX as usize + 1));
+        let mut log = text.as_bytes();
+        let lines: Vec<_> = std::iter::from_fn(|| next_line(&mut log)).collect();
+        let lengths: Vec<_> = lines.iter().map(String::len).collect();
+        assert_eq!(lengths, [1, 0, LINE_BYTES_MAX as usize, 1, 4]);
+        assert_eq!(lines[4], "last");
+    }
 }

@@ -13,7 +13,8 @@ use super::frame::{
     SETTING_INITIAL_WINDOW_SIZE, SETTING_MAX_CONCURRENT_STREAMS, SETTING_MAX_FRAME_SIZE,
     SETTING_MAX_HEADER_LIST_SIZE, fault,
 };
-use super::{BLOCK_BYTES_MAX, PREFACE, REPLIES_BYTES_MAX};
+use super::{BLOCK_BYTES_MAX, PREFACE};
+use crate::{READS_NO_ANSWERS, REPLIES_BYTES_MAX};
 
 /// What we let a server send on each stream and on the connection before it must wait: a load is never to
 /// wait for us.
@@ -63,6 +64,9 @@ pub enum Http2Error {
     /// Our own bound.
     #[error("{0}")]
     TooLarge(&'static str),
+    /// The server does not read what it must be answered.
+    #[error("{}", READS_NO_ANSWERS)]
+    NotReading,
     /// The server ended the connection for a reason.
     #[error("the server ended the connection with GOAWAY {}", .0.name())]
     GoAway(Code),
@@ -74,6 +78,7 @@ impl Http2Error {
         match self {
             Self::Http1 | Self::Malformed(_) => ErrorClass::H2Malformed,
             Self::TooLarge(_) => ErrorClass::HttpTooLarge,
+            Self::NotReading => ErrorClass::PeerNotReading,
             Self::GoAway(_) => ErrorClass::H2Goaway,
         }
     }
@@ -82,6 +87,7 @@ impl Http2Error {
 impl From<Fault> for Http2Error {
     fn from(fault: Fault) -> Self {
         match fault.code {
+            Code::ENHANCE_YOUR_CALM if fault.why == READS_NO_ANSWERS => Self::NotReading,
             Code::ENHANCE_YOUR_CALM => Self::TooLarge(fault.why),
             _ => Self::Malformed(fault.why),
         }
@@ -520,7 +526,7 @@ impl Client {
                 }
             };
             if self.out.len() > REPLIES_BYTES_MAX + BODY_BYTES_AHEAD + BLOCK_BYTES_MAX {
-                return fault(Code::ENHANCE_YOUR_CALM, "the server asks much and reads nothing");
+                return fault(Code::ENHANCE_YOUR_CALM, READS_NO_ANSWERS);
             }
             if progress != ClientProgress::NeedMore {
                 return Ok((consumed, progress));

@@ -24,5 +24,3 @@ pub const BLOCK_BYTES_MAX: usize = 64 * 1024;
 pub const CONTINUATIONS_MAX: u8 = 16;
 /// Streams that one connection of ours may have open at once.
 pub const STREAMS_MAX: u32 = 1 << 16;
-/// Answers to a peer's frames (acknowledgements, pongs, resets) that may wait for it to read.
-pub const REPLIES_BYTES_MAX: usize = 256 * 1024;

@@ -216,6 +216,7 @@ impl<T: Default> Server<T> {
         loop {
             let (read, item) = reader.read(&input[consumed..])?;
             consumed += read;
+            let resets = self.rest.resets;
             let incoming = match item {
                 None => return Ok((consumed, None)),
                 Some(Item::Frame(head, payload)) => {
@@ -229,6 +230,9 @@ impl<T: Default> Server<T> {
                     self.handle_data(stream, bytes, flow, is_end, out)?
                 }
             };
+            if self.rest.resets > resets {
+                self.compare_resets(now)?;
+            }
             if incoming.is_some() {
                 return Ok((consumed, incoming));
             }
@@ -253,7 +257,10 @@ impl<T: Default> Server<T> {
                 self.count_idle_frame(now)
             }
             Kind::Headers if payload.is_empty() => self.count_idle_frame(now),
-            Kind::RstStream => self.count_reset(now),
+            Kind::RstStream => {
+                self.count_reset();
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -267,9 +274,13 @@ impl<T: Default> Server<T> {
         Ok(())
     }
 
-    fn count_reset(&mut self, now: Nanos) -> Result<(), Fault> {
+    /// Counts a reset by the client, or one of ours that the client provoked (CVE-2025-8671).
+    const fn count_reset(&mut self) {
+        self.rest.resets = self.rest.resets.saturating_add(1);
+    }
+
+    fn compare_resets(&mut self, now: Nanos) -> Result<(), Fault> {
         self.renew_calm(now);
-        self.rest.resets += 1;
         if self.rest.resets > RESETS_MAX {
             return fault(Code::ENHANCE_YOUR_CALM, "too many streams were reset");
         }
@@ -528,6 +539,7 @@ impl<T: Default> Server<T> {
             return Ok(Some(Incoming::Reset));
         }
         if !head.is_complete() {
+            self.count_reset();
             frame::write_rst(out, stream, Code::PROTOCOL_ERROR);
             return Ok(Some(Incoming::Reset));
         }
@@ -563,8 +575,7 @@ impl<T: Default> Server<T> {
 
     fn reset(&mut self, stream: u32, code: Code, out: &mut Vec<u8>) -> Option<Incoming> {
         frame::write_rst(out, stream, code);
-        // Resets that a client provokes count as its own (CVE-2025-8671).
-        self.rest.resets = self.rest.resets.saturating_add(1);
+        self.count_reset();
         let before = self.streams.len();
         self.streams.retain(|open| open.id != stream);
         (self.streams.len() < before).then_some(Incoming::Reset)
@@ -637,6 +648,17 @@ impl<T: Default> Server<T> {
     /// Appends the announcement that nothing further will be answered.
     pub fn write_goaway(&self, out: &mut Vec<u8>) {
         self.rest.write_goaway(out);
+    }
+
+    /// Memory that messages of calls take.
+    pub fn kept_bytes(&self) -> usize {
+        self.streams.iter().map(|stream| stream.message.capacity()).sum()
+    }
+
+    /// Appends that the client asks for too much, and forgets its streams.
+    pub fn refuse_excess(&mut self, out: &mut Vec<u8>) {
+        self.streams.clear();
+        frame::write_goaway(out, self.rest.last_stream, Code::ENHANCE_YOUR_CALM);
     }
 }
 

@@ -32,6 +32,7 @@ const IDENTIFIER_REJECTED_3: u8 = 2;
 const UNSUPPORTED_VERSION_5: u8 = 0x84;
 const MALFORMED_PACKET: u8 = 0x81;
 const RECEIVE_MAXIMUM_EXCEEDED: u8 = 0x93;
+const QUOTA_EXCEEDED: u8 = 0x97;
 const PACKET_TOO_LARGE: u8 = 0x95;
 
 /// Clients of this process that got an identifier from here, and one.
@@ -65,6 +66,11 @@ pub struct Terms {
 /// Appends why a client of version 5 is disconnected: it leaves more publishes open than it may.
 pub fn refuse_excess(out: &mut Vec<u8>) {
     out.extend_from_slice(&[DISCONNECT, 1, RECEIVE_MAXIMUM_EXCEEDED]);
+}
+
+/// Appends why a client of version 5 is disconnected: all clients together have begun more messages than are kept.
+pub fn refuse_for_quota(out: &mut Vec<u8>) {
+    out.extend_from_slice(&[DISCONNECT, 1, QUOTA_EXCEEDED]);
 }
 
 /// Where the bytes for the client go.
@@ -138,6 +144,11 @@ impl Broker {
     /// Whether it stands between packets, and nothing would be lost by dropping it.
     pub const fn is_idle(&self) -> bool {
         self.partial.is_empty() && self.payload_left == 0
+    }
+
+    /// Memory that an incomplete packet takes.
+    pub const fn kept_bytes(&self) -> usize {
+        self.partial.capacity()
     }
 
     /// Handles bytes from the client up to the end of a packet; returns how many were consumed, and

@@ -10,6 +10,7 @@ use super::packet::{
 };
 use super::reader::{Reader, UNASKED, is_delivery, malformed};
 use super::{PACKET_ID, reason_name};
+use crate::READS_NO_ANSWERS;
 
 /// A reason from here on says that something failed.
 pub(super) const FAILURE: u8 = 0x80;
@@ -88,6 +89,9 @@ pub enum MqttError {
         /// DISCONNECT's.
         code: u8,
     },
+    /// The broker does not read the acknowledgements of what it delivers.
+    #[error("{}", READS_NO_ANSWERS)]
+    NotReading,
     /// Not MQTT, or a packet that nothing asked for.
     #[error("the answer is not valid MQTT: {what}; check that the URL's port is the broker's")]
     Malformed {
@@ -103,6 +107,7 @@ impl MqttError {
             Self::Refused { .. } | Self::Limit(_) => ErrorClass::MqttRefused,
             Self::NotSubscribed { .. } => ErrorClass::MqttRejected,
             Self::Disconnected { .. } => ErrorClass::MqttDisconnected,
+            Self::NotReading => ErrorClass::PeerNotReading,
             Self::Malformed { .. } => ErrorClass::MqttMalformed,
         }
     }

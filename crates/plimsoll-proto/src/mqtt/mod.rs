@@ -17,6 +17,7 @@ mod window;
 
 pub use broker::{
     Broker, BrokerError, Event, FILTERS_MAX, Output, PACKET_BYTES_MAX, Terms, refuse_excess,
+    refuse_for_quota,
 };
 pub use client::{Client, MqttError, Opening, Progress};
 pub use greeting::{Limit, Needs};

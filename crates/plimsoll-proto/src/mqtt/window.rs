@@ -14,6 +14,7 @@ use super::packet::{
     DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBREC, PUBREL, pingreq, pubrel, set_identifier,
 };
 use super::reader::{DELIVERY_BYTES, Reader, UNASKED, is_delivery, malformed};
+use crate::REPLIES_BYTES_MAX;
 
 /// Bytes of large bodies that wait here for the kernel; more is written when these are gone.
 const BODY_BYTES_AHEAD: usize = 64 * 1024;
@@ -42,8 +43,21 @@ pub struct Window {
     pings: u32,
     is_draining: bool,
     out: Vec<u8>,
-    /// Large bodies behind `out`, in turn, each with the bytes that follow it.
-    behind: VecDeque<(LargeBody, Vec<u8>)>,
+    /// Bytes in `out` that acknowledge deliveries.
+    out_replies: usize,
+    /// Such bytes in `out` and behind large bodies.
+    replies: usize,
+    /// Large bodies behind `out`, in turn.
+    behind: VecDeque<Behind>,
+}
+
+/// A large body, and what follows it.
+#[derive(Clone, Debug)]
+struct Behind {
+    body: LargeBody,
+    out: Vec<u8>,
+    /// Bytes in `out` that acknowledge deliveries.
+    replies: usize,
 }
 
 /// The part of a large body that follows a packet; empty where the packet is all.
@@ -102,6 +116,8 @@ impl Window {
             pings: 0,
             is_draining: false,
             out: Vec::new(),
+            out_replies: 0,
+            replies: 0,
             behind: VecDeque::new(),
         }
     }
@@ -225,12 +241,12 @@ impl Window {
 
     /// Returns the buffer to which the next output is appended.
     fn last_out(&mut self) -> &mut Vec<u8> {
-        self.behind.back_mut().map_or(&mut self.out, |(_, out)| out)
+        self.behind.back_mut().map_or(&mut self.out, |last| &mut last.out)
     }
 
     fn put_behind(&mut self, body: LargeBody) {
         if body.bytes > 0 {
-            self.behind.push_back((body, Vec::new()));
+            self.behind.push_back(Behind { body, out: Vec::new(), replies: 0 });
         }
     }
 
@@ -242,16 +258,17 @@ impl Window {
     /// Goes on with the large bodies, of which `body_of` gives the one of a number.
     pub fn send_bodies<'a>(&mut self, body_of: impl Fn(u32) -> &'a [u8]) {
         while self.out.len() < BODY_BYTES_AHEAD
-            && let Some((body, _)) = self.behind.front_mut()
+            && let Some(Behind { body, .. }) = self.behind.front_mut()
         {
             let rest = body_of(body.number).get(body.from..).unwrap_or_default();
             let count = body.bytes.min(BODY_BYTES_AHEAD - self.out.len());
             self.out.extend_from_slice(rest.get(..count).unwrap_or(rest));
             (body.from, body.bytes) = (body.from + count, body.bytes - count);
             if body.bytes == 0
-                && let Some((_, after)) = self.behind.pop_front()
+                && let Some(after) = self.behind.pop_front()
             {
-                self.out.extend_from_slice(&after);
+                self.out.extend_from_slice(&after.out);
+                self.out_replies += after.replies;
             }
         }
     }
@@ -264,6 +281,7 @@ impl Window {
     /// Takes what is to be sent; `buffer`, which is empty, takes its place.
     pub fn take_output(&mut self, buffer: &mut Vec<u8>) {
         std::mem::swap(&mut self.out, buffer);
+        self.replies -= std::mem::take(&mut self.out_replies);
     }
 
     /// Handles bytes from the broker, up to what ends something; returns how many were consumed, and the result.
@@ -293,8 +311,7 @@ impl Window {
                 greeting.check_delivery()?;
                 greeting.forget();
             }
-            let out = self.behind.back_mut().map_or(&mut self.out, |(_, out)| out);
-            answer_delivery(&self.reader, first, self.version, out)?;
+            self.acknowledge_delivery(first)?;
             return Ok(match first {
                 PUBREL => WindowProgress::NeedMore,
                 _ => WindowProgress::Delivered,
@@ -324,6 +341,20 @@ impl Window {
         }
     }
 
+    /// Acknowledges what the reader holds, unless the broker reads no acknowledgements.
+    fn acknowledge_delivery(&mut self, first: u8) -> Result<(), MqttError> {
+        let (out, replies) = match self.behind.back_mut() {
+            Some(last) => (&mut last.out, &mut last.replies),
+            None => (&mut self.out, &mut self.out_replies),
+        };
+        let before = out.len();
+        answer_delivery(&self.reader, first, self.version, out)?;
+        let added = out.len() - before;
+        *replies += added;
+        self.replies += added;
+        if self.replies > REPLIES_BYTES_MAX { Err(MqttError::NotReading) } else { Ok(()) }
+    }
+
     fn acknowledge(
         &mut self,
         first: u8,
@@ -343,7 +374,7 @@ impl Window {
         }
         if first == PUBREC && reason.is_none() {
             flight.is_received = true;
-            pubrel(self.behind.back_mut().map_or(&mut self.out, |(_, out)| out), id);
+            pubrel(self.behind.back_mut().map_or(&mut self.out, |last| &mut last.out), id);
             return Ok(WindowProgress::NeedMore);
         }
         let key = flight.key;
@@ -409,6 +440,32 @@ mod tests {
             b"\xC0\0".to_vec(),
         ];
         assert!(all == expected.concat());
+    }
+
+    #[test]
+    fn a_broker_that_reads_no_acknowledgements_is_left() {
+        const DELIVERY: &[u8] = b"\x32\x07\0\x01a\0\x01\0x";
+        let mut window = connected(b"\x20\x03\0\0\0");
+        let deliver = |window: &mut Window| window.handle_bytes(DELIVERY);
+        let most = REPLIES_BYTES_MAX / 4;
+        // What is taken is sent, and as many may wait again, also behind a large body.
+        for has_body in [false, true, false] {
+            if has_body {
+                window.begin(1, QOS_1, LargeBody { number: 9, from: 0, bytes: 10 }, false);
+            }
+            for _ in 0..most {
+                assert_eq!(deliver(&mut window), Ok((DELIVERY.len(), WindowProgress::Delivered)));
+            }
+            let mut bytes = 0;
+            while window.has_bodies() || window.has_output() {
+                window.send_bodies(|_| b"0123456789");
+                bytes += sent(&mut window).len();
+            }
+            assert!(bytes >= REPLIES_BYTES_MAX);
+        }
+        assert!((0..most).all(|_| deliver(&mut window).is_ok()));
+        assert_eq!(deliver(&mut window), Err(MqttError::NotReading));
+        assert_eq!(MqttError::NotReading.class(), plimsoll_model::ErrorClass::PeerNotReading);
     }
 
     #[test]

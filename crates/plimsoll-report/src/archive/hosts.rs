@@ -4,8 +4,6 @@
 //! that list; `null` where a series had no value. A series that appears later begins a new list.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use plimsoll_model::Nanos;
@@ -13,6 +11,8 @@ use plimsoll_model::host::{HostSummary, Missing, Reading, Sample, Series};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
+use super::files;
+use super::files::NextLine;
 use super::reader::{REMOVE_LINE, unread, without_place};
 use super::writer::LineFile;
 use crate::error::ReportError;
@@ -128,18 +128,19 @@ pub(crate) fn each_reading(
     handle: &mut dyn FnMut(&str, Reading),
 ) -> Result<(), ReportError> {
     let path = dir.join(HOSTS);
-    let file = match File::open(&path) {
+    let mut input = match files::open(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         opened => opened.map_err(ReportError::read(&path))?,
     };
     let mut known: BTreeMap<String, Known<ReadSeries>> = BTreeMap::new();
-    let mut input = BufReader::new(file);
     let mut line = Vec::new();
     for number in 1.. {
-        line.clear();
-        input.read_until(b'\n', &mut line).map_err(ReportError::read(&path))?;
-        if line.last() != Some(&b'\n') {
-            break;
+        match files::read_line(&mut input, &mut line).map_err(ReportError::read(&path))? {
+            NextLine::Whole => {}
+            NextLine::None => break,
+            NextLine::TooLong => {
+                return Err(unread(&path, number, files::TOO_LONG.to_owned(), REMOVE_LINE));
+            }
         }
         let line = serde_json::from_slice(&line)
             .map_err(|error| unread(&path, number, without_place(&error), REMOVE_LINE))?;

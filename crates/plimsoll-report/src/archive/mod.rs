@@ -13,6 +13,7 @@
 //! A line is written with one write as soon as its event comes, so `kill -9` costs at most the
 //! line being written.
 
+mod files;
 mod hosts;
 mod loads;
 mod manifest;

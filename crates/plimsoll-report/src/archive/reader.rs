@@ -1,7 +1,7 @@
 //! Reading an archive, also one whose run was killed.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind};
+use std::io::{BufReader, ErrorKind};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,16 @@ use plimsoll_model::row::RowBatch;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::Interval;
 use plimsoll_model::trial::TrialRecord;
-use serde::de::{DeserializeOwned, Error as _};
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use super::files;
+use super::files::NextLine;
 use super::manifest::{EVENTS, INTERVALS, MANIFEST, Manifest, ROWS, SCHEMA, SUMMARY, TRIALS};
 use crate::error::ReportError;
 use crate::json;
+use crate::terminal::layout::clean;
 
 /// One second of one load.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -46,8 +49,12 @@ impl Archive {
     /// Reads everything but the intervals, which are large and read on demand. A last line that
     /// was cut off is left out; a missing summary is not an error.
     pub fn open(dir: &Path) -> Result<Self, ReportError> {
+        Self::open_within(dir, files::HISTOGRAM_BYTES_MAX)
+    }
+
+    pub(super) fn open_within(dir: &Path, histogram_bytes_max: u64) -> Result<Self, ReportError> {
         let manifest = read_manifest(dir)?;
-        let trials = Lines::open(dir.join(TRIALS))?.collect::<Result<_, _>>()?;
+        let trials = read_trials(dir.join(TRIALS), histogram_bytes_max)?;
         let (events, newer) = read_events(dir.join(EVENTS))?;
         let summary = read_summary(&dir.join(SUMMARY))?;
         Ok(Self { dir: dir.to_owned(), manifest, trials, events, newer, summary })
@@ -92,31 +99,42 @@ impl Archive {
 
     /// How many seconds there are, without reading what is in them.
     pub fn interval_count(&self) -> Result<u64, ReportError> {
-        let path = self.dir.join(INTERVALS);
-        let file = File::open(&path).map_err(ReportError::read(&path))?;
-        let mut input = BufReader::with_capacity(1 << 20, file);
+        let mut lines = Lines::<IgnoredAny>::open(self.dir.join(INTERVALS))?;
         let mut count = 0;
-        loop {
-            let text = input.fill_buf().map_err(ReportError::read(&path))?;
-            if text.is_empty() {
-                return Ok(count);
-            }
-            count += text.iter().filter(|byte| **byte == b'\n').count() as u64;
-            let length = text.len();
-            input.consume(length);
+        while lines.read_line()? {
+            count += 1;
         }
+        Ok(count)
     }
 
     /// Single operations, read one batch at a time; `None` where none were recorded.
     pub fn rows(&self) -> Result<Option<Lines<RowBatch>>, ReportError> {
-        let path = self.dir.join(ROWS);
-        if path.exists() { Lines::open(path).map(Some) } else { Ok(None) }
+        match Lines::open(self.dir.join(ROWS)) {
+            Err(ReportError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                Ok(None)
+            }
+            opened => opened.map(Some),
+        }
     }
 
     /// The directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
+}
+
+fn read_trials(path: PathBuf, histogram_bytes_max: u64) -> Result<Vec<TrialRecord>, ReportError> {
+    let mut trials = Vec::new();
+    let mut histogram_bytes = 0;
+    let mut lines = Lines::<TrialRecord>::open(path)?;
+    while let Some(trial) = lines.next().transpose()? {
+        histogram_bytes += trial.measurement.tally.histogram_bytes();
+        if histogram_bytes > histogram_bytes_max {
+            return Err(unread(&lines.path, lines.number, files::TOO_MANY.to_owned(), RESTORE));
+        }
+        trials.push(trial);
+    }
+    Ok(trials)
 }
 
 /// The events, and how many lines are of a newer version.
@@ -157,12 +175,13 @@ fn read_manifest(dir: &Path) -> Result<Manifest, ReportError> {
         plimsoll_version: Option<String>,
     }
     let path = dir.join(MANIFEST);
-    let text = match std::fs::read(&path) {
+    let text = match files::read_whole(&path) {
         Ok(text) => text,
         Err(e) if e.kind() == ErrorKind::NotFound && dir.is_dir() => {
             return Err(ReportError::NotAnArchive { dir: dir.to_owned() });
         }
         Err(_) if dir.is_file() => return Err(ReportError::IsFile { path: dir.to_owned() }),
+        Err(source) if dir.is_dir() => return Err(ReportError::Read { path, source }),
         Err(source) => return Err(ReportError::Read { path: dir.to_owned(), source }),
     };
     let head: Head = serde_json::from_slice(&text)
@@ -176,8 +195,8 @@ fn read_manifest(dir: &Path) -> Result<Manifest, ReportError> {
 }
 
 fn read_summary(path: &Path) -> Result<Option<Summary>, ReportError> {
-    match File::open(path) {
-        Ok(file) => match json::read_summary(BufReader::new(file)) {
+    match files::read_whole(path) {
+        Ok(text) => match json::read_summary(&text) {
             Ok(summary) => Ok(Some(summary)),
             Err(ReportError::Json(e)) => Err(unread(path, e.line(), e.to_string(), REMOVE_SUMMARY)),
             Err(e) => Err(e),
@@ -189,7 +208,7 @@ fn read_summary(path: &Path) -> Result<Option<Summary>, ReportError> {
 
 /// A line that cannot be read: what a newer program wrote, or what is damaged, and what to do then.
 pub(super) fn unread(path: &Path, line: usize, why: String, fix: &'static str) -> ReportError {
-    let (path, line) = (path.to_owned(), line.max(1));
+    let (path, line, why) = (path.to_owned(), line.max(1), clean(&why));
     // serde has no other way to tell an unknown name from a value that does not fit.
     if why.starts_with("unknown variant") {
         // All names that are known follow.
@@ -199,7 +218,7 @@ pub(super) fn unread(path: &Path, line: usize, why: String, fix: &'static str) -
     ReportError::Damaged { path, line, why, fix }
 }
 
-const RESTORE: &str = "restore it from a copy of the archive";
+pub(super) const RESTORE: &str = "restore it from a copy of the archive";
 const REMOVE_SUMMARY: &str = "remove that file to have it rebuilt from the intervals";
 pub(super) const REMOVE_LINE: &str = "remove that line to read the rest";
 
@@ -216,28 +235,32 @@ pub struct Lines<T> {
 
 impl<T: DeserializeOwned> Lines<T> {
     fn open(path: PathBuf) -> Result<Self, ReportError> {
-        let file = File::open(&path).map_err(ReportError::read(&path))?;
-        Ok(Self {
-            path,
-            input: BufReader::new(file),
-            number: 0,
-            line: Vec::new(),
-            ended: false,
-            kind: PhantomData,
-        })
+        let input = files::open(&path).map_err(ReportError::read(&path))?;
+        Ok(Self { path, input, number: 0, line: Vec::new(), ended: false, kind: PhantomData })
+    }
+
+    /// Reads a line without parsing it; `false` at the end, also before a line that was being written when the run was
+    /// killed.
+    fn read_line(&mut self) -> Result<bool, ReportError> {
+        self.number += 1;
+        let next = files::read_line(&mut self.input, &mut self.line);
+        match next.map_err(ReportError::read(&self.path))? {
+            NextLine::Whole => Ok(true),
+            NextLine::None => Ok(false),
+            NextLine::TooLong => {
+                Err(unread(&self.path, self.number, files::TOO_LONG.to_owned(), REMOVE_LINE))
+            }
+        }
     }
 
     fn read(&mut self) -> Option<Result<T, ReportError>> {
-        self.line.clear();
-        self.number += 1;
-        match self.input.read_until(b'\n', &mut self.line) {
-            // The end, or the line that was being written when the run was killed.
-            Ok(_) if self.line.last() != Some(&b'\n') => None,
-            Ok(_) => Some(
+        match self.read_line() {
+            Ok(false) => None,
+            Ok(true) => Some(
                 serde_json::from_slice(&self.line)
                     .map_err(|e| unread(&self.path, self.number, without_place(&e), REMOVE_LINE)),
             ),
-            Err(e) => Some(Err(ReportError::read(&self.path)(e))),
+            Err(error) => Some(Err(error)),
         }
     }
 }

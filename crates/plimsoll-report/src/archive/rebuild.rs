@@ -16,8 +16,9 @@ use plimsoll_model::trial::{
 use plimsoll_model::units::grouped;
 use plimsoll_model::{ErrorClass, Nanos, Rate};
 
-use super::manifest::SearchHead;
-use super::reader::Archive;
+use super::files;
+use super::manifest::{INTERVALS, SearchHead};
+use super::reader::{Archive, RESTORE, unread};
 use crate::error::ReportError;
 use crate::terminal;
 use crate::terminal::Style;
@@ -85,11 +86,22 @@ struct Total {
 
 impl Totals {
     fn of(archive: &Archive) -> Result<Self, ReportError> {
+        Self::within(archive, files::HISTOGRAM_BYTES_MAX)
+    }
+
+    fn within(archive: &Archive, histogram_bytes_max: u64) -> Result<Self, ReportError> {
         let mut totals = BTreeMap::<_, Total>::new();
-        for line in archive.intervals()? {
+        let mut histogram_bytes = 0;
+        for (number, line) in (1..).zip(archive.intervals()?) {
             let line = line?;
             let total = totals.entry(line.trial).or_default();
+            histogram_bytes -= total.tally.histogram_bytes();
             total.tally.merge_following(&line.interval.tally);
+            histogram_bytes += total.tally.histogram_bytes();
+            if histogram_bytes > histogram_bytes_max {
+                let path = archive.dir().join(INTERVALS);
+                return Err(unread(&path, number, files::TOO_MANY.to_owned(), RESTORE));
+            }
             total.seconds = total.seconds.max(u64::from(line.interval.second) + 1);
         }
         Ok(Self(totals))
@@ -335,5 +347,36 @@ fn bounds_so_far(trials: &[TrialRecord]) -> TippingPoint {
         invalid_trials: count(Verdict::Invalid),
         notes: Vec::new(),
         goals: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::archive::ArchiveWriter;
+    use crate::fixtures;
+
+    #[test]
+    fn trials_have_a_bounded_number_of_histograms() {
+        let dir = tempfile::tempdir().unwrap();
+        let trials = fixtures::trials();
+        let tally = fixtures::tally(1_000, 900, 1);
+        let mut writer = ArchiveWriter::create(dir.path(), &fixtures::manifest(true)).unwrap();
+        for trial in &trials {
+            writer.handle_event(&Event::TrialStarted(trial.measurement.request)).unwrap();
+            let interval = plimsoll_model::tally::Interval { second: 0, tally: tally.clone() };
+            writer.handle_event(&Event::Interval(Box::new(interval))).unwrap();
+            writer.handle_event(&Event::TrialEnded(Box::new(trial.clone()))).unwrap();
+        }
+        let bytes = |tally: &Tally| tally.histogram_bytes();
+        let of_trials: u64 = trials.iter().map(|trial| bytes(&trial.measurement.tally)).sum();
+        let archive = Archive::open_within(dir.path(), of_trials).unwrap();
+        let error = Archive::open_within(dir.path(), of_trials - 1).unwrap_err().to_string();
+        assert!(error.contains(&format!("trials.jsonl:{}: damaged", trials.len())), "{error}");
+        let of_totals = bytes(&tally) * trials.len() as u64;
+        assert!(Totals::within(&archive, of_totals).is_ok());
+        let error = Totals::within(&archive, of_totals - 1).err().map(|error| error.to_string());
+        let line = format!("intervals.jsonl:{}: damaged", trials.len());
+        assert!(error.as_ref().is_some_and(|error| error.contains(&line)), "{error:?}");
     }
 }

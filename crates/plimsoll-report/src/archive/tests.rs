@@ -12,7 +12,8 @@ use plimsoll_model::trial::{CheckId, TrialRecord};
 use plimsoll_model::{ErrorClass, Nanos};
 use proptest::prelude::*;
 
-use super::manifest::{EVENTS, INTERVALS, MANIFEST, TRIALS};
+use super::hosts::HOSTS;
+use super::manifest::{EVENTS, INTERVALS, MANIFEST, ROWS, SUMMARY, TRIALS};
 use super::*;
 use crate::error::ReportError;
 use crate::fixtures::{manifest, manifest_of};
@@ -282,6 +283,49 @@ fn damage_is_named_by_file_and_line() {
     fs::write(&path, format!("{}\nnonsense\n{}\n", lines[0], lines[1])).unwrap();
     let error = Archive::open(dir.path()).unwrap_err().to_string();
     assert!(error.contains("trials.jsonl:2: damaged"), "{error}");
+    // What stands in a file does not reach the terminal as it is.
+    fs::write(dir.path().join(EVENTS), "{\"load-started\":{\"trial\":\"\\u001b[2J\\n\"}}\n")
+        .unwrap();
+    fs::write(&path, "").unwrap();
+    let error = Archive::open(dir.path()).unwrap_err().to_string();
+    assert!(!error.contains(char::is_control), "{error:?}");
+}
+
+/// Each file of an archive replaced by what is no file of ours.
+#[test]
+fn no_file_of_an_archive_is_waited_for_or_read_without_end() {
+    let parts = [fixtures::tally(1_000, 900, 1)];
+    for name in [MANIFEST, INTERVALS, TRIALS, EVENTS, SUMMARY, ROWS, HOSTS] {
+        let dir = tempfile::tempdir().unwrap();
+        write_load(dir.path(), &parts).finish(&summary_of(&parts)).unwrap();
+        let path = dir.path().join(name);
+        let error = || {
+            let read = || {
+                let archive = Archive::open(dir.path())?;
+                archive.interval_count()?;
+                archive.intervals()?.try_for_each(|line| line.map(drop))?;
+                archive.rows()?.into_iter().flatten().try_for_each(|line| line.map(drop))?;
+                read_hosts(dir.path()).map(drop)
+            };
+            let error: ReportError = read().unwrap_err();
+            error.to_string()
+        };
+        let _ = fs::remove_file(&path);
+        // It would be read for minutes, and takes up no space.
+        fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
+        let large = error();
+        let is_named = |error: &str| error.contains(name) && error.contains("it has more than ");
+        assert!(is_named(&large), "{large}");
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        let device = error();
+        assert!(device.contains(name) && device.contains("not a regular file"), "{device}");
+        fs::remove_file(&path).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        let fifo = error();
+        assert!(fifo.contains(name) && fifo.contains("not a regular file"), "{fifo}");
+    }
 }
 
 #[test]

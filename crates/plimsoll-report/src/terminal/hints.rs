@@ -134,6 +134,10 @@ pub(crate) const fn for_class(class: ErrorClass) -> &'static str {
             "the server sent bytes that no request asked for, which ends a connection: more behind an answer than \
              its head announces (HEAD, 204 and 304 have no body), or an answer of its own accord"
         }
+        ErrorClass::PeerNotReading => {
+            "the server sends what must be answered and reads no answers: look for a loop of pings, or a connection that \
+             it has stopped reading"
+        }
         ErrorClass::DeliveryLost => {
             "acknowledged and not delivered: look for a full queue of a subscriber in the broker's log and limits"
         }

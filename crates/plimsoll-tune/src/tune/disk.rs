@@ -12,8 +12,12 @@ pub(super) fn is_of_unit(dir: &Path) -> bool {
 
 /// The host's files.
 pub trait Disk {
+    /// The bytes of a file.
+    fn read_bytes(&self, path: &Path) -> io::Result<Vec<u8>>;
     /// The text of a file.
-    fn read(&self, path: &Path) -> io::Result<String>;
+    fn read(&self, path: &Path) -> io::Result<String> {
+        String::from_utf8(self.read_bytes(path)?).map_err(|_| io::ErrorKind::InvalidData.into())
+    }
     /// Writes a file of `/proc/sys`, at once.
     fn write_setting(&mut self, path: &Path, value: &str) -> io::Result<()>;
     /// Adds a line to a file and waits until it is on the disk.
@@ -28,8 +32,8 @@ pub trait Disk {
 pub struct HostDisk;
 
 impl Disk for HostDisk {
-    fn read(&self, path: &Path) -> io::Result<String> {
-        fs::read_to_string(path)
+    fn read_bytes(&self, path: &Path) -> io::Result<Vec<u8>> {
+        fs::read(path)
     }
 
     fn write_setting(&mut self, path: &Path, value: &str) -> io::Result<()> {

@@ -148,7 +148,8 @@ impl Journal {
     }
 
     fn read(disk: &dyn Disk, path: &Path) -> Result<Self, TuneError> {
-        let text = disk.read(path).map_err(TuneError::io(path))?;
+        // A line that was not written to its end may end within a character.
+        let text = disk.read_bytes(path).map_err(TuneError::io(path))?;
         let mut journal = Self {
             path: path.to_owned(),
             lines: 0,
@@ -157,16 +158,16 @@ impl Journal {
             entries: Vec::new(),
             is_closed: false,
         };
-        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
         for (index, line) in lines.iter().enumerate() {
-            let parsed = serde_json::from_str::<Line>(line).ok();
+            let parsed = serde_json::from_slice::<Line>(line).ok();
             let valid = parsed.filter(|line| line.n == index && line.crc == line.checksum());
             let is_first = |line: &Line| matches!(line.record, Record::Begin { .. });
             let valid = valid.filter(|line| is_first(line) == (index == 0));
             match valid.map(|line| journal.add(line.record)) {
                 Some(true) => journal.lines += 1,
                 // The process ended while it wrote this line: what it announces was not begun.
-                _ if index + 1 == lines.len() && !line.ends_with('\n') => {
+                _ if index + 1 == lines.len() && !line.ends_with(b"\n") => {
                     return journal.without_torn_line();
                 }
                 _ => return Err(TuneError::Damaged { path: path.to_owned(), line: index + 1 }),
@@ -178,8 +179,8 @@ impl Journal {
     /// A torn line is cut off, so that the next record begins a line of its own.
     fn without_torn_line(self) -> Result<Self, TuneError> {
         let cut = || {
-            let text = fs::read_to_string(&self.path)?;
-            let whole = text.rfind('\n').map_or(0, |at| at + 1);
+            let text = fs::read(&self.path)?;
+            let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
             File::options().write(true).open(&self.path)?.set_len(whole as u64)
         };
         cut().map_err(TuneError::io(&self.path))?;

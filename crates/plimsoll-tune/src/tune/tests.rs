@@ -124,11 +124,11 @@ impl Mortal {
 }
 
 impl Disk for Mortal {
-    fn read(&self, path: &Path) -> io::Result<String> {
+    fn read_bytes(&self, path: &Path) -> io::Result<Vec<u8>> {
         if self.is_dead {
             Err(io::Error::other("the process has ended"))
         } else {
-            HostDisk.read(path)
+            HostDisk.read_bytes(path)
         }
     }
 
@@ -246,6 +246,22 @@ fn a_process_that_ends_at_any_step_leaves_a_way_back() {
     }
     // begin, three for each change but the reading back, three for the file
     assert!(steps > 20, "{steps}");
+}
+
+#[test]
+fn a_line_that_ends_within_a_character_is_cut_off() {
+    let root = host();
+    let before = dump(root.path());
+    let journals = root.path().join("journals");
+    apply(&mut HostDisk, root.path(), &plan(root.path()), &journals, "a", false).unwrap();
+    let path = journals.join("a/journal.jsonl");
+    let whole = fs::read(&path).unwrap();
+    let torn = [&whole[..], "{\"n\":99,\"old\":\"ü".as_bytes()].concat();
+    fs::write(&path, &torn[..torn.len() - 1]).unwrap();
+    let journal = Journal::newest(&HostDisk, &journals).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), whole);
+    revert(&mut HostDisk, root.path(), journal, false).unwrap();
+    assert_eq!(dump(root.path()), before);
 }
 
 #[test]

@@ -333,7 +333,9 @@ fn counters(backend: &Backend) -> ServeCounters {
         deliveries_total: seen.deliveries,
         deliveries_lost_total: seen.deliveries_lost,
         deliveries_repeated_total: seen.deliveries_repeated,
-        requests_refused_total: seen.requests_malformed + seen.requests_refused,
+        requests_refused_total: seen.requests_malformed
+            + seen.requests_refused
+            + seen.conns_overfull,
         handshakes_failed_total: seen.tls_failed,
         rx_bytes_total: seen.rx_bytes,
         tx_bytes_total: seen.tx_bytes,

@@ -518,7 +518,10 @@ impl<'a> Session<'a> {
         let interrupted = || self.is_interrupted();
         let stops_at_loss = self.stops_at_loss;
         let control = LoadControl { trial, stops_at_loss, ..LoadControl::new(&interrupted) };
-        work(&mut self.agents.borrow_mut(), &control).map_err(|error| fleet_stop(&error))
+        work(&mut self.agents.borrow_mut(), &control).map_err(|error| match error {
+            FleetError::Interrupted => run::interrupted_stop(self.interrupts),
+            error => fleet_stop(&error),
+        })
     }
 
     /// The limiting resources of a search that has ended.

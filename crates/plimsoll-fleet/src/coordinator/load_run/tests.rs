@@ -146,6 +146,27 @@ fn a_host_that_never_knows_the_instant_ends_the_load_before_it_begins() {
 }
 
 #[test]
+fn an_agent_that_floods_is_given_up() {
+    let note = || FromAgent::Note("again".to_owned());
+    let mut run = started(&plan(), 2);
+    (0..NOTES_MAX).for_each(|_| run.handle_frame(0, note(), NOW));
+    assert_eq!(actions(&mut run), []);
+    run.handle_frame(0, note(), NOW);
+    assert_eq!(actions(&mut run), [Action::Kill(0)]);
+    assert_eq!(run.lost(), 1);
+
+    let mut run = started(&plan(), 2);
+    (0..SECONDS_AHEAD_MAX).for_each(|at| run.handle_frame(1, second(at, 0, 0), NOW));
+    assert_eq!(actions(&mut run), []);
+    run.handle_frame(1, second(0, 0, 0), NOW);
+    assert_eq!(actions(&mut run), [Action::Kill(1)]);
+    // A second of the far future at once.
+    let mut run = started(&plan(), 2);
+    run.handle_frame(1, second(u32::MAX, 0, 0), NOW);
+    assert_eq!(actions(&mut run), [Action::Kill(1)]);
+}
+
+#[test]
 fn an_interrupt_before_the_word_ends_the_load() {
     let (mut run, _) = told();
     run.handle_frame(0, armed(900), NOW);

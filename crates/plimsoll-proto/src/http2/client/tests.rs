@@ -190,7 +190,7 @@ fn what_breaks_the_protocol_ends_the_connection() {
     while pings.len() <= 2 * (REPLIES_BYTES_MAX + BODY_BYTES_AHEAD + BLOCK_BYTES_MAX) {
         frame::write_ping(&mut pings, 0, b"flooding");
     }
-    assert_eq!(error(&pings), Some(ErrorClass::HttpTooLarge));
+    assert_eq!(error(&pings), Some(ErrorClass::PeerNotReading));
 
     let first = |bytes: &[u8]| Client::default().handle_bytes(bytes).map(|_| ());
     assert_eq!(first(b"HTTP/1.1 400 Bad Request\r\n\r\n"), Err(Http2Error::Http1));

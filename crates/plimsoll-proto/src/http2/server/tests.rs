@@ -92,6 +92,16 @@ fn floods_end_the_connection() {
         frame::write_rst(&mut resets, 2 * nth + 1, Code::CANCEL);
     }
     assert_eq!(handle(&resets).0, Err(Code::ENHANCE_YOUR_CALM));
+    // Resets by the server, because a window is raised by nothing, and because a request has no method.
+    let mut provoked = Vec::new();
+    for nth in 0..=u32::from(RESETS_MAX) {
+        provoked.extend(request(2 * nth + 1, &GET, false));
+        frame::write_window_update(&mut provoked, 2 * nth + 1, 0);
+    }
+    assert_eq!(handle(&provoked).0, Err(Code::ENHANCE_YOUR_CALM));
+    let headless =
+        (0..=u32::from(RESETS_MAX)).flat_map(|nth| request(2 * nth + 1, &GET[1..], true));
+    assert_eq!(handle(&headless.collect::<Vec<_>>()).0, Err(Code::ENHANCE_YOUR_CALM));
     let mut pings = Vec::new();
     for _ in 0..=IDLE_FRAMES_MAX {
         frame::write_ping(&mut pings, 0, b"12345678");
