@@ -11,7 +11,7 @@ use crate::metadata::{Depth, Package};
 /// Each crate, what it may import of ours, and what it promises in return. Imports go down only: a crate
 /// may import what stands above it here.
 ///
-/// sys is imported for ports (probe), listeners and pinning (backend), and child processes (fleet);
+/// sys is imported for output files (report), ports (probe), listeners and pinning (backend), and child processes (fleet);
 /// lab has fleet start every process, tls make the SUT's certificate, and tune say what a process needs.
 const LAYERS: &str = "\
 plimsoll-model | | pure: no clock, no chance of the system, no I/O, no threads
@@ -20,7 +20,7 @@ plimsoll-proto | model | sans-IO; bounded memory; no bytes from a peer make it p
 plimsoll-tls | model | bytes to bytes; the only direct user of rustls
 plimsoll-capacity | model | pure judgement: the same records give the same verdict
 plimsoll-engine | model sys proto tls | one thread per core; no locks, no async, no allocation in steady state
-plimsoll-report | model | sinks only: nothing flows back
+plimsoll-report | model sys | sinks only: nothing flows back
 plimsoll-probe | model sys | read only; a missing value stays missing
 plimsoll-backend | model sys proto tls engine | the server half; never the only judge of our client
 plimsoll-tune | model sys probe | the only crate that will change a host: plan, journal, revert

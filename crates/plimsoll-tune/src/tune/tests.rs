@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use plimsoll_probe::limits::HostLimits;
@@ -318,6 +319,31 @@ fn a_setting_that_cannot_be_written_is_named_and_the_rest_goes_on() {
     let journal = Journal::newest(&HostDisk, &journals).unwrap();
     let reverted = revert(&mut HostDisk, root.path(), journal, false).unwrap();
     assert_eq!(reverted.len(), plan.changes.len() - 1);
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+#[test]
+fn a_kept_file_keeps_its_mode() {
+    let root = host();
+    let file = root.path().join("etc/sysctl.d/60-plimsoll.conf");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "kernel.sysrq = 0\n").unwrap();
+    set_mode(&file, 0o600);
+    let before = dump(root.path());
+    let journals = root.path().join("journals");
+    apply(&mut HostDisk, root.path(), &plan(root.path()), &journals, "a", true).unwrap();
+    assert_ne!(dump(root.path()), before);
+    assert_eq!(mode(&file), 0o600);
+    revert(&mut HostDisk, root.path(), Journal::newest(&HostDisk, &journals).unwrap(), false)
+        .unwrap();
+    assert_eq!((dump(root.path()), mode(&file)), (before, 0o600));
 }
 
 #[test]
