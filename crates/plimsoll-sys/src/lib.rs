@@ -25,6 +25,7 @@ pub mod sock_diag;
 pub mod socket;
 pub mod terminal;
 pub mod thread;
+pub mod trusted_file;
 pub mod whole_file;
 
 pub use rustix::io::Errno;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::disk::Disk;
 use super::error::TuneError;
-use super::journal::{Item, Journal, Record};
+use super::journal::{Item, Journal, Machine, Record};
 use super::kept::keep;
 use super::normalised;
 use super::plan::Plan;
@@ -37,7 +37,7 @@ pub fn apply(
         return Ok(applied);
     }
     let head = Record::Begin {
-        host: host_name(disk, root),
+        machine: machine(disk, root),
         boot_id: boot_id(disk, root),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
@@ -77,8 +77,10 @@ pub(super) fn setting_path(root: &Path, name: &str) -> PathBuf {
     root.join("proc/sys").join(name.replace('.', "/"))
 }
 
-pub(super) fn host_name(disk: &dyn Disk, root: &Path) -> String {
-    disk.read(&root.join("proc/sys/kernel/hostname")).unwrap_or_default().trim().to_owned()
+/// The host below `root`.
+pub(super) fn machine(disk: &dyn Disk, root: &Path) -> Machine {
+    let word = |path| disk.read(&root.join(path)).unwrap_or_default().trim().to_owned();
+    Machine { host: word("proc/sys/kernel/hostname"), machine_id: word("etc/machine-id") }
 }
 
 pub(super) fn boot_id(disk: &dyn Disk, root: &Path) -> String {

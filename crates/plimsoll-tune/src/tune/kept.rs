@@ -1,5 +1,6 @@
 //! Files that keep settings over a reboot, and limits for the processes that start later.
 
+use std::io;
 use std::path::Path;
 
 use super::apply::Applied;
@@ -72,6 +73,29 @@ impl StartedBy {
     }
 }
 
+/// `true` for a name that a unit of systemd can have.
+fn is_unit_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b":_.\\@-".contains(&byte);
+    !name.is_empty() && name.bytes().all(is_allowed)
+}
+
+/// `true` for a file that [`keep`] writes, named without the `/` in front.
+pub(super) fn is_kept_file(path: &Path) -> bool {
+    let Some(path) = path.to_str().map(|path| format!("/{path}")) else { return false };
+    let unit = UNIT_FILE
+        .split_once("UNIT")
+        .and_then(|(before, after)| path.strip_prefix(before)?.strip_suffix(after));
+    path == SYSCTL_FILE || path == LOGIN_FILE || unit.is_some_and(is_unit_name)
+}
+
+/// Returns the text of a file, `None` if there is no such file.
+pub(super) fn read_existing(disk: &dyn Disk, path: &Path) -> io::Result<Option<String>> {
+    match disk.read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
+    }
+}
+
 /// Writes the files that keep what was changed, and the limits of `plan`; other lines of an earlier apply stay.
 pub(super) fn keep(
     disk: &mut dyn Disk,
@@ -113,7 +137,7 @@ fn write(
     all: &[Kept],
     journal: &mut Journal,
 ) -> Result<(), TuneError> {
-    let old = disk.read(path).ok();
+    let old = read_existing(disk, path).map_err(TuneError::io(path))?;
     let is_setting = |line: &&str| !line.trim().is_empty() && !line.starts_with(['#', '[']);
     let is_new =
         |line: &str| all.iter().flat_map(|kept| &kept.lines).any(|new| key(new) == key(line));

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use plimsoll_probe::limits::HostLimits;
 use tempfile::TempDir;
 
+use super::apply::{boot_id, machine};
+use super::journal::{Item, Record};
 use super::*;
 use crate::doctor::{Hop, Needs, Part, Shape};
 
@@ -185,12 +187,12 @@ fn what_was_applied_is_reverted_byte_for_byte() {
     let unit = root.path().join("etc/systemd/system/haproxy.service.d");
     assert_eq!(applied.kept_in[1], unit.join("60-plimsoll.conf"));
     assert_ne!(dump(root.path()), before);
-    let journal = Journal::newest(&HostDisk, &journals).unwrap();
+    let journal = Journal::newest(&journals).unwrap();
     let reverted = revert(&mut HostDisk, root.path(), journal, false).unwrap();
     assert!(reverted.iter().all(|one| one.outcome == Outcome::Restored), "{reverted:?}");
     assert_eq!(dump(root.path()), before);
     assert!(!unit.exists());
-    let again = Journal::newest(&HostDisk, &journals);
+    let again = Journal::newest(&journals);
     assert!(matches!(again, Err(TuneError::Nothing { .. })));
 }
 
@@ -207,7 +209,7 @@ fn limits_of_logins_are_kept_beside_those_of_others() {
     let applied = apply(&mut HostDisk, root.path(), &plan, &journals, "a", true).unwrap();
     assert_eq!(applied.kept_in, std::slice::from_ref(&file));
     insta::assert_snapshot!(fs::read_to_string(&file).unwrap());
-    let journal = Journal::newest(&HostDisk, &journals).unwrap();
+    let journal = Journal::newest(&journals).unwrap();
     revert(&mut HostDisk, root.path(), journal, false).unwrap();
     assert_eq!(dump(root.path()), before);
 }
@@ -226,11 +228,11 @@ fn a_process_that_ends_at_any_step_leaves_a_way_back() {
             let died = mortal.is_dead;
             assert_eq!(applied.is_err(), died);
             // Reverting may be ended, too, at the same step.
-            if let Ok(journal) = Journal::newest(&HostDisk, &journals) {
+            if let Ok(journal) = Journal::newest(&journals) {
                 let mut mortal = Mortal { steps_left: steps_left / 2, torn, is_dead: false };
                 let _ = revert(&mut mortal, root.path(), journal, false);
             }
-            match Journal::newest(&HostDisk, &journals) {
+            match Journal::newest(&journals) {
                 Ok(journal) => {
                     let reverted = revert(&mut HostDisk, root.path(), journal, false).unwrap();
                     assert!(reverted.iter().all(Reverted::is_settled), "{steps_left} {reverted:?}");
@@ -257,7 +259,7 @@ fn what_somebody_else_changed_is_left_alone() {
     let theirs = root.path().join("proc/sys/fs/file-max");
     fs::write(&theirs, "777777\n").unwrap();
     let reverted = |force| {
-        let journal = Journal::newest(&HostDisk, &journals).unwrap();
+        let journal = Journal::newest(&journals).unwrap();
         revert(&mut HostDisk, root.path(), journal, force).unwrap()
     };
     let left: Vec<Reverted> = reverted(false).into_iter().filter(|one| !one.is_settled()).collect();
@@ -276,10 +278,11 @@ fn a_journal_of_another_boot_or_host_restores_no_setting() {
     apply(&mut HostDisk, root.path(), &plan(root.path()), &journals, "a", true).unwrap();
     let kept = root.path().join("etc/sysctl.d/60-plimsoll.conf");
     assert!(kept.exists());
-    let journal = || Journal::newest(&HostDisk, &journals).unwrap();
+    let journal = || Journal::newest(&journals).unwrap();
     fs::write(root.path().join("proc/sys/kernel/hostname"), "other\n").unwrap();
     let refused = revert(&mut HostDisk, root.path(), journal(), false).unwrap_err();
     assert!(refused.to_string().contains("\"proxy1\", and this is \"other\""), "{refused}");
+    assert!(kept.exists());
     fs::write(root.path().join("proc/sys/kernel/hostname"), "proxy1\n").unwrap();
     fs::write(root.path().join("proc/sys/kernel/random/boot_id"), "boot-2\n").unwrap();
     let now = fs::read_to_string(root.path().join("proc/sys/fs/file-max")).unwrap();
@@ -302,7 +305,7 @@ fn a_damaged_journal_is_refused() {
         "nonsense\nmore\n".to_owned(),
     ] {
         fs::write(&path, broken).unwrap();
-        let refused = Journal::newest(&HostDisk, &journals).unwrap_err();
+        let refused = Journal::newest(&journals).unwrap_err();
         assert!(matches!(refused, TuneError::Damaged { .. }), "{refused}");
     }
 }
@@ -316,9 +319,36 @@ fn a_setting_that_cannot_be_written_is_named_and_the_rest_goes_on() {
     let applied = apply(&mut HostDisk, root.path(), &plan, &journals, "a", false).unwrap();
     assert_eq!(applied.changed.len(), plan.changes.len() - 1);
     assert_eq!(applied.failed[0].0, "net.ipv4.tcp_tw_reuse");
-    let journal = Journal::newest(&HostDisk, &journals).unwrap();
+    let journal = Journal::newest(&journals).unwrap();
     let reverted = revert(&mut HostDisk, root.path(), journal, false).unwrap();
     assert_eq!(reverted.len(), plan.changes.len() - 1);
+}
+
+#[test]
+fn a_host_is_known_by_its_machine_id_under_any_name() {
+    let root = host();
+    let at = |path: &str| root.path().join(path);
+    fs::create_dir_all(at("etc")).unwrap();
+    fs::write(at("etc/machine-id"), "0123\n").unwrap();
+    let before = dump(root.path());
+    let journals = at("journals");
+    apply(&mut HostDisk, root.path(), &plan(root.path()), &journals, "a", true).unwrap();
+    fs::write(at("etc/machine-id"), "4567\n").unwrap();
+    let journal = || Journal::newest(&journals).unwrap();
+    let refused = revert(&mut HostDisk, root.path(), journal(), false).unwrap_err();
+    assert!(matches!(refused, TuneError::OtherHost { .. }), "{refused}");
+    // A copy of the machine.
+    let reverted = revert(&mut HostDisk, root.path(), journal(), true).unwrap();
+    assert!(reverted.iter().all(Reverted::is_settled), "{reverted:?}");
+    fs::write(at("etc/machine-id"), "0123\n").unwrap();
+    assert_eq!(dump(root.path()), before);
+
+    apply(&mut HostDisk, root.path(), &plan(root.path()), &journals, "b", true).unwrap();
+    fs::write(at("proc/sys/kernel/hostname"), "renamed\n").unwrap();
+    let reverted = revert(&mut HostDisk, root.path(), journal(), false).unwrap();
+    assert!(reverted.iter().all(Reverted::is_settled), "{reverted:?}");
+    fs::write(at("proc/sys/kernel/hostname"), "proxy1\n").unwrap();
+    assert_eq!(dump(root.path()), before);
 }
 
 fn set_mode(path: &Path, mode: u32) {
@@ -327,6 +357,84 @@ fn set_mode(path: &Path, mode: u32) {
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+#[test]
+fn a_journal_that_others_can_write_is_not_read() {
+    let root = host();
+    let journals = root.path().join("journals");
+    apply(&mut HostDisk, root.path(), &plan(root.path()), &journals, "a", false).unwrap();
+    let (place, file) = (journals.join("a"), journals.join("a/journal.jsonl"));
+    let modes = [&journals, &place, &file].map(|path| mode(path));
+    assert_eq!(modes, [0o700, 0o700, 0o600]);
+    for (path, open) in [(&journals, 0o777), (&journals, 0o1777), (&place, 0o770), (&file, 0o606)] {
+        let private = mode(path);
+        set_mode(path, open);
+        let refused = Journal::newest(&journals).unwrap_err();
+        assert!(matches!(refused, TuneError::Forgeable(_)), "{refused}");
+        if path == &journals {
+            assert!(matches!(lock(&journals), Err(TuneError::Forgeable(_))));
+        }
+        set_mode(path, private);
+    }
+    // A journal elsewhere, or one that never ends.
+    let aside = root.path().join("aside");
+    fs::rename(&file, &aside).unwrap();
+    symlink(&aside, &file).unwrap();
+    assert!(matches!(Journal::newest(&journals), Err(TuneError::Forgeable(_))));
+    fs::remove_file(&file).unwrap();
+    symlink("/dev/zero", &file).unwrap();
+    assert!(matches!(Journal::newest(&journals), Err(TuneError::Forgeable(_))));
+}
+
+#[test]
+fn a_planted_lock_truncates_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let (journals, target) = (root.path().join("journals"), root.path().join("target"));
+    fs::create_dir(&journals).unwrap();
+    fs::write(&target, "untouched").unwrap();
+    symlink(&target, journals.join("lock")).unwrap();
+    assert!(lock(&journals).is_err());
+    assert_eq!(fs::read_to_string(&target).unwrap(), "untouched");
+}
+
+#[test]
+fn a_journal_restores_nothing_but_settings_and_the_files_of_apply() {
+    let root = host();
+    let at = |path: &str| root.path().join(path);
+    fs::create_dir_all(at("etc/sysctl.d")).unwrap();
+    fs::write(at("etc/passwd"), "new").unwrap();
+    let file =
+        |path: &str| Item::File { path: at(path), old: Some("old".into()), new: "new".into() };
+    let sysctl = |path| Item::Sysctl { path, old: "old".into(), new: "new".into() };
+    for (number, change) in [
+        file("etc/passwd"),
+        file("etc/sysctl.d/../passwd"),
+        file("etc/sysctl.d/other.conf"),
+        file("etc/systemd/system/a/../../../passwd.service.d/60-plimsoll.conf"),
+        file("proc/sys/fs/file-max"),
+        sysctl(at("etc/passwd")),
+        sysctl(at("proc/sys/../../etc/passwd")),
+        sysctl(PathBuf::from("/proc/sys/fs/file-max")),
+        sysctl(PathBuf::from("etc/passwd")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let journals = at(&format!("journals-{number}"));
+        let (machine, boot_id) = (machine(&HostDisk, root.path()), boot_id(&HostDisk, root.path()));
+        let head = Record::Begin { machine, boot_id, version: String::new() };
+        let mut journal = Journal::begin(&mut HostDisk, &journals, "a", head).unwrap();
+        let intend = Record::Intend { item: 0, change: change.clone() };
+        journal.push(&mut HostDisk, intend).unwrap();
+        let before = dump(root.path());
+        for force in [false, true] {
+            let journal = Journal::newest(&journals).unwrap();
+            let refused = revert(&mut HostDisk, root.path(), journal, force).unwrap_err();
+            assert!(matches!(refused, TuneError::NotOurs { .. }), "{change:?}: {refused}");
+        }
+        assert_eq!(dump(root.path()), before);
+    }
 }
 
 #[test]
@@ -341,9 +449,26 @@ fn a_kept_file_keeps_its_mode() {
     apply(&mut HostDisk, root.path(), &plan(root.path()), &journals, "a", true).unwrap();
     assert_ne!(dump(root.path()), before);
     assert_eq!(mode(&file), 0o600);
-    revert(&mut HostDisk, root.path(), Journal::newest(&HostDisk, &journals).unwrap(), false)
-        .unwrap();
+    revert(&mut HostDisk, root.path(), Journal::newest(&journals).unwrap(), false).unwrap();
     assert_eq!((dump(root.path()), mode(&file)), (before, 0o600));
+}
+
+#[test]
+fn a_line_that_was_torn_within_a_character_is_cut_off() {
+    let root = host();
+    let journals = root.path().join("journals");
+    apply(&mut HostDisk, root.path(), &plan(root.path()), &journals, "a", false).unwrap();
+    let path = journals.join("a/journal.jsonl");
+    let whole = fs::read(&path).unwrap();
+    fs::write(&path, [&whole[..], b"{\"n\":9,\"error\":\"\xc3"].concat()).unwrap();
+    Journal::newest(&journals).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), whole);
+    // Just before its end, too.
+    fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+    let journal = Journal::newest(&journals).unwrap();
+    assert!(whole.starts_with(&fs::read(&path).unwrap()));
+    let reverted = revert(&mut HostDisk, root.path(), journal, false).unwrap();
+    assert!(reverted.iter().all(Reverted::is_settled));
 }
 
 #[test]

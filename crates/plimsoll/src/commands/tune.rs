@@ -107,7 +107,7 @@ fn revert_newest(flags: &RevertFlags) -> Result<(), Stop> {
         return Err(tune_stop(TuneError::Nothing { dir: dir.clone() }));
     }
     let _lock = lock(dir).map_err(tune_stop)?;
-    let journal = Journal::newest(&HostDisk, dir).map_err(tune_stop)?;
+    let journal = Journal::newest(dir).map_err(tune_stop)?;
     let reverted = revert(&mut HostDisk, Path::new(ROOT), journal, flags.force);
     let reverted = reverted.map_err(tune_stop)?;
     say(&reverted.iter().map(reverted_line).collect::<String>())?;
