@@ -471,6 +471,152 @@ fn a_line_that_was_torn_within_a_character_is_cut_off() {
     assert!(reverted.iter().all(Reverted::is_settled));
 }
 
+/// A way in which the kernel treats one setting.
+#[derive(Clone, Copy)]
+enum Oddity {
+    /// It writes another value.
+    Clamps(&'static str),
+    /// It cannot be read.
+    Hidden,
+    /// It cannot be read once it was written.
+    HiddenOnceWritten,
+    /// It is written, and an error is reported.
+    WrittenWithAnError,
+}
+
+/// A host with a setting that is odd.
+struct Odd {
+    path: PathBuf,
+    oddity: Oddity,
+    is_written: bool,
+}
+
+impl Odd {
+    fn file_max(root: &Path, oddity: Oddity) -> Self {
+        Self { path: root.join("proc/sys/fs/file-max"), oddity, is_written: false }
+    }
+}
+
+impl Disk for Odd {
+    fn read(&self, path: &Path) -> io::Result<String> {
+        let is_hidden = match self.oddity {
+            Oddity::Hidden => true,
+            Oddity::HiddenOnceWritten => self.is_written,
+            Oddity::Clamps(_) | Oddity::WrittenWithAnError => false,
+        };
+        if is_hidden && path == self.path {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        HostDisk.read(path)
+    }
+
+    fn write_setting(&mut self, path: &Path, value: &str) -> io::Result<()> {
+        if path != self.path {
+            return HostDisk.write_setting(path, value);
+        }
+        self.is_written = true;
+        let value = if let Oddity::Clamps(value) = self.oddity { value } else { value };
+        HostDisk.write_setting(path, value)?;
+        match self.oddity {
+            Oddity::WrittenWithAnError => Err(io::ErrorKind::InvalidInput.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn append(&mut self, path: &Path, line: &str) -> io::Result<()> {
+        HostDisk.append(path, line)
+    }
+
+    fn replace(&mut self, path: &Path, text: Option<&str>) -> io::Result<()> {
+        HostDisk.replace(path, text)
+    }
+}
+
+#[test]
+fn a_setting_that_is_not_as_planned_is_no_success_and_has_a_way_back() {
+    for (oddity, value, why) in [
+        (Oddity::Clamps("420000"), "420000\n", "the kernel made 420000 of 530000"),
+        (Oddity::Hidden, "100000\n", "cannot be read: permission denied"),
+        (
+            Oddity::HiddenOnceWritten,
+            "530000\n",
+            "written, but it cannot be read back: permission denied",
+        ),
+        (Oddity::WrittenWithAnError, "530000\n", "; it is 530000 now"),
+    ] {
+        let root = host();
+        let before = dump(root.path());
+        let journals = root.path().join("journals");
+        let plan = plan(root.path());
+        let mut odd = Odd::file_max(root.path(), oddity);
+        let path = odd.path.clone();
+        let applied = apply(&mut odd, root.path(), &plan, &journals, "a", true).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), value);
+        let [(name, reason)] = &applied.failed[..] else { panic!("{applied:?}") };
+        assert_eq!(name, "fs.file-max");
+        assert!(reason.contains(why), "{reason}");
+        assert!(!applied.changed.iter().any(|(changed, _)| changed == name));
+        let kept = fs::read_to_string(root.path().join("etc/sysctl.d/60-plimsoll.conf")).unwrap();
+        assert!(!kept.contains(name), "{kept}");
+        if matches!(oddity, Oddity::HiddenOnceWritten) {
+            // What cannot be read cannot be restored; the journal stays open for it.
+            let journal = Journal::newest(&journals).unwrap();
+            let reverted = revert(&mut odd, root.path(), journal, false).unwrap();
+            let settled = reverted.iter().filter(|one| one.is_settled()).count();
+            assert_eq!(settled, reverted.len() - 1);
+        }
+        let journal = Journal::newest(&journals).unwrap();
+        let reverted = revert(&mut HostDisk, root.path(), journal, false).unwrap();
+        assert!(reverted.iter().all(Reverted::is_settled), "{reverted:?}");
+        assert_eq!(dump(root.path()), before);
+    }
+}
+
+#[test]
+fn a_limit_that_was_raised_since_the_plan_is_not_lowered() {
+    let root = host();
+    let journals = root.path().join("journals");
+    let plan = plan(root.path());
+    let theirs = root.path().join("proc/sys/fs/file-max");
+    fs::write(&theirs, "999999\n").unwrap();
+    let applied = apply(&mut HostDisk, root.path(), &plan, &journals, "a", false).unwrap();
+    assert_eq!(fs::read_to_string(&theirs).unwrap(), "999999\n");
+    let [(name, why)] = &applied.failed[..] else { panic!("{applied:?}") };
+    assert!(name == "fs.file-max" && why.contains("set it to 999999 since"), "{name} {why}");
+    assert_eq!(applied.changed.len(), plan.changes.len() - 1);
+    let reverted = revert(&mut HostDisk, root.path(), Journal::newest(&journals).unwrap(), false);
+    assert!(reverted.unwrap().iter().all(|one| one.path != theirs));
+    assert_eq!(fs::read_to_string(&theirs).unwrap(), "999999\n");
+}
+
+#[test]
+fn a_limit_is_kept_for_the_unit_of_the_system_or_for_logins() {
+    let root = host();
+    let unit = |groups: &str| {
+        fs::write(root.path().join("proc/7/cgroup"), groups).unwrap();
+        match StartedBy::of(&HostDisk, root.path(), Some(7)) {
+            StartedBy::Unit(unit) => unit,
+            StartedBy::Login => "login".to_owned(),
+        }
+    };
+    for (groups, expected) in [
+        ("0::/system.slice/haproxy.service\n", "haproxy"),
+        ("0::/system.slice/system-getty.slice/getty@tty1.service\n", "getty@tty1"),
+        ("0::/own.slice/haproxy.service/inner/sshd.service\n", "haproxy"),
+        ("0::/\n1:name=systemd:/system.slice/nginx.service\n", "nginx"),
+        ("0::/user.slice/user-7.slice/user@7.service/app.slice/sshd.service\n", "login"),
+        ("0::/user.slice/user-7.slice/session-1.scope/sshd.service\n", "login"),
+        ("4:memory:/system.slice/sshd.service\n0::/\n", "login"),
+        ("4:memory:/x:name=systemd:/system.slice/sshd.service\n", "login"),
+        ("0::/docker/0123/system.slice/sshd.service\n", "login"),
+        ("0::/../system.slice/sshd.service\n", "login"),
+        ("0::/system.slice/a b.service\n", "login"),
+        ("", "login"),
+    ] {
+        assert_eq!(unit(groups), expected, "{groups}");
+    }
+}
+
 #[test]
 fn only_one_at_a_time() {
     let root = tempfile::tempdir().unwrap();

@@ -19,7 +19,8 @@ Example:
 
 const APPLY_EXAMPLES: &str = "\
 Shows the plan and asks. Each change is written into a journal before it is made, so that
-`plimsoll tune revert` can take it back, also after a crash.
+`plimsoll tune revert` can take it back, also after a crash. A setting that somebody changes
+after the plan was made is left alone and named.
 
 Examples:
   plimsoll tune apply --connections 200k --role proxy
