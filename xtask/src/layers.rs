@@ -11,8 +11,8 @@ use crate::metadata::{Depth, Package};
 /// Each crate, what it may import of ours, and what it promises in return. Imports go down only: a crate
 /// may import what stands above it here.
 ///
-/// sys is imported for files that others wrote (report), ports (probe), listeners and pinning (backend), and child
-/// processes (fleet);
+/// sys is imported for files that others wrote and for output files (report), ports (probe), listeners and pinning (backend), and
+/// child processes (fleet);
 /// lab has fleet start every process, tls make the SUT's certificate, and tune say what a process needs.
 const LAYERS: &str = "\
 plimsoll-model | | pure: no clock, no chance of the system, no I/O, no threads

@@ -5,9 +5,7 @@
 //! orphaned descendants become this process's children; and before this process ends it searches the
 //! process table until it has no descendants left.
 
-use std::fs::DirBuilder;
 use std::net::TcpStream;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -15,8 +13,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
-use plimsoll_sys::process;
 use plimsoll_sys::process::{Group, Signal, Ties};
+use plimsoll_sys::{private_dir, process};
 
 use crate::message::{
     AgentFault, ExitReason, FromAgent, OwnControlGroup, Readiness, SupervisedProgram,
@@ -162,7 +160,7 @@ impl Supervision {
     fn start_all(&mut self, plan: SupervisorPlan) -> Result<(), String> {
         if let Some(path) = plan.scratch_dir {
             // It must not exist yet: what is removed later was created here.
-            DirBuilder::new().mode(0o700).create(&path).map_err(|error| {
+            private_dir::create(&path).map_err(|error| {
                 format!("cannot create the scratch directory {}: {error}", path.display())
             })?;
             self.scratch = Some(path);

@@ -111,6 +111,9 @@ pub enum LabError {
         /// What is in its name.
         character: char,
     },
+    /// No directory for files of a check can be created.
+    #[error("cannot create a directory for temporary files: {0}; name another place in TMPDIR")]
+    Scratch(io::Error),
     /// A file of the SUT cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {

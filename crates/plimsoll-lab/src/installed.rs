@@ -1,8 +1,8 @@
 //! An installed proxy that a configuration is written for.
 
 use std::path::{Path, PathBuf};
-use std::{env, fs};
 
+use plimsoll_sys::private_dir::ScratchDir;
 use plimsoll_tune::proxy::{Program, Version};
 
 use crate::error::LabError;
@@ -63,27 +63,21 @@ impl Installed {
 
     /// Lets the program itself check a configuration.
     pub fn check(&self, text: &str) -> Result<(), LabError> {
-        let name = self.program.name();
-        let scratch = env::temp_dir().join(format!("plimsoll-tune-{}", std::process::id()));
-        fs::create_dir_all(&scratch)
-            .map_err(|source| LabError::Write { path: scratch.clone(), source })?;
-        let config = scratch.join(format!("{name}.cfg"));
-        let checked = write(&config, text).and_then(|()| {
-            let checked = match self.program {
-                Program::Haproxy => haproxy::check(&self.path, &config),
-                Program::Nginx => nginx::check(&self.path, &config, &scratch),
-            };
-            checked.map_err(LabError::from)
-        });
-        // What stays in a directory for temporary files harms nobody.
-        let _ = fs::remove_dir_all(&scratch);
-        checked
+        let scratch = ScratchDir::new("plimsoll-tune").map_err(LabError::Scratch)?;
+        let config = scratch.path().join(format!("{}.cfg", self.program.name()));
+        write(&config, text)?;
+        match self.program {
+            Program::Haproxy => haproxy::check(&self.path, &config)?,
+            Program::Nginx => nginx::check(&self.path, &config, scratch.path())?,
+        }
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use plimsoll_tune::proxy::{Places, ProxyGoal};
 
@@ -124,6 +118,30 @@ mod tests {
             let text = installed.check(&broken).unwrap_err().to_string();
             assert!(text.contains("timeout"), "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_planted_in_the_directory_for_temporary_files_is_not_used() {
+        let scratch = tempfile::tempdir().unwrap();
+        let target = scratch.path().join("target");
+        fs::write(&target, "untouched").unwrap();
+        // The name that was foreseen once.
+        let planted = std::env::temp_dir().join(format!("plimsoll-tune-{}", std::process::id()));
+        fs::create_dir(&planted).unwrap();
+        for name in ["haproxy.cfg", "nginx.cfg"] {
+            symlink(&target, planted.join(name)).unwrap();
+        }
+        let goal = goal(scratch.path());
+        write_certificate(&goal.certificate);
+        for program in [Program::Haproxy, Program::Nginx] {
+            let installed = Installed::find(program, None).unwrap();
+            let written = program.configure(installed.version, &goal);
+            installed.check(&written.text).unwrap();
+        }
+        let left = fs::read_dir(&planted).map(Iterator::count);
+        let _ = fs::remove_dir_all(&planted);
+        assert_eq!(fs::read_to_string(&target).unwrap(), "untouched");
+        assert_eq!(left.unwrap(), 2);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use plimsoll_fleet::message::{Readiness, SupervisedProgram, SupervisorPlan};
 use plimsoll_fleet::{AgentCommand, Supervisor};
 use plimsoll_sys::socket::ReservedPort;
-use plimsoll_sys::{Errno, limits};
+use plimsoll_sys::{Errno, limits, private_dir};
 
 use crate::error::LabError;
 use crate::isolated::IsolatedHost;
@@ -52,10 +52,7 @@ impl Mosquitto {
         let addresses = addresses.collect::<Result<Vec<_>, _>>();
         let addresses = addresses.map_err(|errno| LabError::NoPort(errno.into()))?;
         let first = addresses.first().copied();
-        let number = first.map_or(0, |address| address.port());
-        // A comparison has two laboratories.
-        let pid = std::process::id();
-        let scratch = std::env::temp_dir().join(format!("plimsoll-broker-{pid}-{number}"));
+        let scratch = private_dir::unused_path("plimsoll-broker");
         let supervised = SupervisorPlan {
             scratch_dir: Some(scratch.clone()),
             keep: plan.keep_config,

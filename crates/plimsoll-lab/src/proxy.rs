@@ -1,14 +1,14 @@
 //! HAProxy and nginx ready to be started: how many processes, each with a configuration that the
 //! program itself has checked.
 
-use std::fs;
+use std::io::Write;
 use std::path::Path;
 
 use plimsoll_fleet::message::{Readiness, SupervisedProgram};
 use plimsoll_model::cliff::KnownTimer;
 use plimsoll_model::units::grouped;
 use plimsoll_probe::server_counters::CounterSource;
-use plimsoll_sys::limits;
+use plimsoll_sys::{limits, output_file};
 use plimsoll_tune::proxy::Program;
 
 use crate::error::LabError;
@@ -135,7 +135,9 @@ pub(crate) fn check_descriptors(program: &'static str, needed: u64) -> Result<()
     if needed <= have { Ok(()) } else { Err(LabError::Descriptors { program, needed, have }) }
 }
 
-/// Writes a file of the SUT's.
+/// Writes a new file of the SUT's.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), LabError> {
-    fs::write(path, text).map_err(|source| LabError::Write { path: path.to_owned(), source })
+    let written =
+        output_file::create_new(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|source| LabError::Write { path: path.to_owned(), source })
 }

@@ -12,7 +12,7 @@ use plimsoll_model::cliff::{KnownTimer, Owner};
 use plimsoll_model::plan::{Identity, Listener};
 use plimsoll_probe::server_counters::{CounterSource, ServerCounters};
 use plimsoll_probe::server_limits::ServerLimit;
-use plimsoll_sys::{limits, process};
+use plimsoll_sys::{limits, private_dir, process};
 use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
 use plimsoll_tune::proxy::unwritable;
 
@@ -104,9 +104,7 @@ impl RunningSut {
         backends: Vec<SocketAddr>,
         prepare: impl FnOnce(&ProxyPlan) -> Result<Prepared, LabError> + Send,
     ) -> Result<Self, LabError> {
-        // A comparison has two laboratories.
-        let (pid, port) = (std::process::id(), at.listen.port());
-        let scratch = std::env::temp_dir().join(format!("plimsoll-lab-{pid}-{port}"));
+        let scratch = private_dir::unused_path(&format!("plimsoll-lab-{}", at.listen.port()));
         if let Some(character) = unwritable(&scratch) {
             return Err(LabError::Unwritable { path: scratch, character });
         }

@@ -13,8 +13,10 @@ pub mod memory;
 pub mod namespace;
 mod netlink;
 pub mod outgoing;
+pub mod output_file;
 pub mod poll;
 pub mod ports;
+pub mod private_dir;
 pub mod process;
 pub mod qdisc;
 pub mod shared_memory;
@@ -23,5 +25,7 @@ pub mod sock_diag;
 pub mod socket;
 pub mod terminal;
 pub mod thread;
+pub mod trusted_file;
+pub mod whole_file;
 
 pub use rustix::io::Errno;

@@ -1,10 +1,11 @@
 //! Where a command writes a result: a file that is there whole or not at all, or standard output.
 
-use std::fs::OpenOptions;
 use std::io;
 use std::io::{BufWriter, Write};
 
-use plimsoll_report::{ReportError, WholeFile};
+use plimsoll_report::ReportError;
+use plimsoll_sys::output_file;
+use plimsoll_sys::whole_file::WholeFile;
 
 use crate::exit::Stop;
 use crate::flags::values::OutputFile;
@@ -43,7 +44,7 @@ pub(crate) fn append(
     let OutputFile::File(path) = place else { return write(flag, place, fill) };
     let mut text = Vec::new();
     let written = fill(&mut text).and_then(|()| {
-        let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+        let mut file = output_file::append(path)?;
         let before = file.metadata()?.len();
         let appended = file.write_all(&text);
         if appended.is_err() {

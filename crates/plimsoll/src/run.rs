@@ -16,10 +16,11 @@ use plimsoll_report::archive::{ClockPair, Manifest, ManifestHead, SearchHead};
 use plimsoll_report::tui::{Budget, Head, State, Tracker, Wish};
 use plimsoll_report::view::View;
 use plimsoll_report::{
-    Archive, ArchiveWriter, Progress, ReportError, WholeFile, json, live, page, terminal, time_text,
+    Archive, ArchiveWriter, Progress, ReportError, json, live, page, terminal, time_text,
 };
 use plimsoll_sys::clock;
 use plimsoll_sys::signal::Interrupts;
+use plimsoll_sys::whole_file::WholeFile;
 
 use crate::display::Display;
 use crate::exit::Stop;

@@ -273,3 +273,15 @@ fn tune_changes_a_network_namespace_of_its_own_and_changes_it_back() {
     let again = again.within(&finished.folder()).run();
     assert_refused(&again, "a second revert", 1, &["no changes that are not reverted"]);
 }
+
+#[test]
+fn nothing_is_written_through_a_planted_link() {
+    let planted = "echo untouched > target && ln -s target out.json && mkdir -m 0777 journals";
+    let load = Plimsoll::after(planted, &["load", URL, "--json", "out.json"]).run();
+    assert_refused(&load, "a link as an output", 1, &["--json", "symbolic link"]);
+    let target = || fs::read_to_string(load.folder().join("target")).expect("planted");
+    assert_eq!(target(), "untouched\n");
+    let revert = Plimsoll::new(["tune", "revert", "--journal", "journals"]);
+    let revert = revert.within(&load.folder()).run();
+    assert_refused(&revert, "a journal that anybody can forge", 1, &["mode 0777", "chmod go-w"]);
+}

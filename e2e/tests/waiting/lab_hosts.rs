@@ -12,7 +12,7 @@ const HOSTS: [&str; 6] =
 /// Looks for what a server at this port would leave behind; no other test has the port, whose number is in the name of
 /// the folder with the configuration.
 fn folders(port: u16) -> String {
-    let list = format!("ls -d /tmp/plimsoll-lab-*-{port} 2> /dev/null");
+    let list = format!("ls -d /tmp/plimsoll-lab-{port}-* 2> /dev/null");
     format!(
         "for n in $(seq 100); do {list} || break; sleep 0.1; done > /dev/null; {list} && echo LEFT a folder >&2"
     )

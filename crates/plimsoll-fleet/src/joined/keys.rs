@@ -1,13 +1,13 @@
 //! Keys of a run as files: those of the coordinator, and of each agent by its index.
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::ops::Range;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::{fs, io};
 
 use plimsoll_model::plan::Identity;
+use plimsoll_sys::{output_file, private_dir};
 use plimsoll_tls::RunKeys;
 use thiserror::Error;
 
@@ -54,18 +54,13 @@ fn files<'a>(
 /// directory that only this user can read.
 pub fn write_keys(dir: &Path, agents: u32, valid_unix_s: Range<u64>) -> io::Result<()> {
     let keys = RunKeys::new(agents, valid_unix_s).map_err(io::Error::other)?;
-    DirBuilder::new().mode(0o700).create(dir)?;
-    for (name, text) in coordinator_files(&keys).into_iter().chain(agent_files(&keys)) {
-        // The authority is in both.
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(dir.join(name))?;
-        file.write_all(text.as_bytes())?;
-    }
-    Ok(())
+    private_dir::create(dir)?;
+    // The authority is in both, and once in the map.
+    let files: BTreeMap<_, _> =
+        coordinator_files(&keys).into_iter().chain(agent_files(&keys)).collect();
+    files.iter().try_for_each(|(name, text)| {
+        output_file::create_new(&dir.join(name))?.write_all(text.as_bytes())
+    })
 }
 
 /// What the coordinator presents, and the run's authority.

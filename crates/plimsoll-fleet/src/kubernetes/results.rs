@@ -6,6 +6,8 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Component, Path, PathBuf};
 
+use plimsoll_sys::output_file;
+use plimsoll_sys::private_dir::ScratchDir;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -78,9 +80,17 @@ fn list(dir: &Path, at: &Path, level: usize, paths: &mut Vec<PathBuf>) -> io::Re
 }
 
 impl Results {
+    /// Reads results from `stream` as the directory `out`, which appears when it is complete.
+    pub(super) fn receive(stream: impl Read, out: &Path) -> io::Result<Self> {
+        let part = ScratchDir::beside(out)?;
+        let results = Self::read(stream, part.path())?;
+        part.rename(out)?;
+        Ok(results)
+    }
+
     /// Reads results from `stream` into `dir`, which is new. Names that lead out of it, or that are no plain ones,
     /// are an error, as is a stream that ends early.
-    pub(super) fn read(stream: impl Read, dir: &Path) -> io::Result<Self> {
+    fn read(stream: impl Read, dir: &Path) -> io::Result<Self> {
         let mut stream = BufReader::new(stream);
         let mut line = Vec::new();
         stream.by_ref().take(HEADER_BYTES_MAX).read_until(b'\n', &mut line)?;
@@ -98,7 +108,7 @@ impl Results {
         for file in &results.files {
             let path = dir.join(&file.name);
             fs::create_dir_all(path.parent().unwrap_or(dir))?;
-            let mut to = File::create_new(&path)?;
+            let mut to = output_file::create_new(&path)?;
             let copied = copy(&mut stream, file.bytes, |part| {
                 hash.update(part);
                 to.write_all(part)
@@ -201,6 +211,21 @@ mod tests {
             assert!(results.unwrap_err().to_string().contains("16 GiB"));
             assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
         }
+    }
+
+    #[test]
+    fn results_appear_complete_and_other_directories_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let (out, other) = (folder.path().join("run.2"), folder.path().join("run.part"));
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join("theirs"), "kept").unwrap();
+        let bytes = sent();
+        assert!(Results::receive(&bytes[..bytes.len() / 2], &out).is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        Results::receive(&bytes[..], &out).unwrap();
+        assert!(out.join("run/search-1/trials.jsonl").exists());
+        assert_eq!(fs::read_to_string(other.join("theirs")).unwrap(), "kept");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 
     #[test]

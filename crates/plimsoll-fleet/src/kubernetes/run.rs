@@ -1,8 +1,7 @@
 //! A run from its first object to the last one's removal.
 
-use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Child;
 use std::sync::mpsc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -296,21 +295,12 @@ impl Going<'_, '_> {
         let Some(stdout) = kubectl.stdout.take() else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
-        let part: PathBuf = out.with_extension("part");
-        let _ = fs::remove_dir_all(&part);
-        fs::create_dir_all(&part)?;
         let limit = TimeLimit::start(kubectl.id(), FETCH_WAIT);
-        let results = Results::read(stdout, &part);
+        let results = Results::receive(stdout, out);
         limit.end();
         let _ = kubectl.kill();
         let _ = kubectl.wait();
-        match results {
-            Ok(results) => fs::rename(&part, out).map(|()| results),
-            Err(error) => {
-                let _ = fs::remove_dir_all(&part);
-                Err(error)
-            }
-        }
+        results
     }
 
     /// Removes the objects, the owner last, so that what is left after a failure is still owned.

@@ -9,13 +9,14 @@ use plimsoll_model::event::Event;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::Interval;
 use plimsoll_model::trial::{Judgement, TrialMeasurement};
+use plimsoll_sys::whole_file::WholeFile;
+use plimsoll_sys::{output_file, private_dir};
 use serde::Serialize;
 
 use super::manifest::{EVENTS, INTERVALS, MANIFEST, Manifest, ROWS, SUMMARY, TRIALS};
 use crate::error::ReportError;
 use crate::json;
 use crate::terminal::findings::worded;
-use crate::whole_file::WholeFile;
 
 /// Writes the events of one run into a directory.
 #[derive(Debug)]
@@ -53,8 +54,8 @@ struct TrialOut<'a> {
 }
 
 impl ArchiveWriter {
-    /// Makes `dir` and its parents and writes the manifest; a directory that holds anything is
-    /// refused.
+    /// Creates `dir` and its parents and writes the manifest; a directory that is not empty is refused, and so is a
+    /// link. Only the user can read the files, and enter a directory that is created here.
     pub fn create(dir: &Path, manifest: &Manifest) -> Result<Self, ReportError> {
         Self::begin(dir, manifest).map_err(|error| match error {
             ReportError::Write { source, .. } | ReportError::Read { source, .. } => {
@@ -65,7 +66,7 @@ impl ArchiveWriter {
     }
 
     fn begin(dir: &Path, manifest: &Manifest) -> Result<Self, ReportError> {
-        fs::create_dir_all(dir).map_err(ReportError::write(dir))?;
+        private_dir::create_missing(dir).map_err(ReportError::write(dir))?;
         let mut entries = fs::read_dir(dir).map_err(ReportError::read(dir))?;
         if entries.next().is_some() {
             return Err(ReportError::NotEmpty { dir: dir.to_owned() });
@@ -171,7 +172,7 @@ pub(super) struct LineFile {
 
 impl LineFile {
     pub(super) fn create(path: PathBuf) -> Result<Self, ReportError> {
-        let file = File::create_new(&path).map_err(ReportError::write(&path))?;
+        let file = output_file::create_new(&path).map_err(ReportError::write(&path))?;
         Ok(Self { path, file, line: Vec::new() })
     }
 

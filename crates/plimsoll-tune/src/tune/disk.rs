@@ -1,9 +1,12 @@
 //! Everything that a change does to a host: four operations, so that a test can end the process
 //! before, within and after each of them.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
+
+use plimsoll_sys::output_file;
+use plimsoll_sys::whole_file::WholeFile;
 
 /// Whether a folder has further files of a unit of systemd.
 pub(super) fn is_of_unit(dir: &Path) -> bool {
@@ -12,18 +15,14 @@ pub(super) fn is_of_unit(dir: &Path) -> bool {
 
 /// The host's files.
 pub trait Disk {
-    /// The bytes of a file.
-    fn read_bytes(&self, path: &Path) -> io::Result<Vec<u8>>;
     /// The text of a file.
-    fn read(&self, path: &Path) -> io::Result<String> {
-        String::from_utf8(self.read_bytes(path)?).map_err(|_| io::ErrorKind::InvalidData.into())
-    }
+    fn read(&self, path: &Path) -> io::Result<String>;
     /// Writes a file of `/proc/sys`, at once.
     fn write_setting(&mut self, path: &Path, value: &str) -> io::Result<()>;
-    /// Adds a line to a file and waits until it is on the disk.
+    /// Adds a line to the journal and waits until it is on the disk.
     fn append(&mut self, path: &Path, line: &str) -> io::Result<()>;
     /// Puts `text` in the place of a file so that either the old or the new text is there at any time;
-    /// `None` removes the file.
+    /// `None` removes the file. A file that is replaced keeps its mode and its owner.
     fn replace(&mut self, path: &Path, text: Option<&str>) -> io::Result<()>;
 }
 
@@ -32,18 +31,18 @@ pub trait Disk {
 pub struct HostDisk;
 
 impl Disk for HostDisk {
-    fn read_bytes(&self, path: &Path) -> io::Result<Vec<u8>> {
-        fs::read(path)
+    fn read(&self, path: &Path) -> io::Result<String> {
+        fs::read_to_string(path)
     }
 
     fn write_setting(&mut self, path: &Path, value: &str) -> io::Result<()> {
         // Without O_CREAT: a setting that the kernel does not have is not made.
-        let mut file = OpenOptions::new().write(true).open(path)?;
+        let mut file = output_file::open_existing(path)?;
         file.write_all(format!("{value}\n").as_bytes())
     }
 
     fn append(&mut self, path: &Path, line: &str) -> io::Result<()> {
-        let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+        let mut file = output_file::append(path)?;
         file.write_all(line.as_bytes())?;
         file.sync_all()
     }
@@ -53,21 +52,16 @@ impl Disk for HostDisk {
         match text {
             Some(text) => {
                 fs::create_dir_all(dir)?;
-                let next = path.with_extension("plimsoll-new");
-                let mut file = File::create(&next)?;
+                let mut file = WholeFile::create_shared(path)?;
                 file.write_all(text.as_bytes())?;
-                file.sync_all()?;
-                fs::rename(&next, path)?;
+                file.finish_on_disk()
             }
             None => match fs::remove_file(path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 // The folder of a unit's files was made for this one, unless others are in it.
-                _ if is_of_unit(dir) && fs::remove_dir(dir).is_ok() => {
-                    return Ok(());
-                }
-                _ => {}
+                _ if is_of_unit(dir) && fs::remove_dir(dir).is_ok() => Ok(()),
+                _ => File::open(dir)?.sync_all(),
             },
         }
-        File::open(dir)?.sync_all()
     }
 }

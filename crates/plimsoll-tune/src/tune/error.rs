@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use plimsoll_sys::trusted_file::TrustError;
 use thiserror::Error;
 
 /// What can go wrong with a plan or a journal as a whole; a single setting that cannot be written is
@@ -41,9 +42,27 @@ pub enum TuneError {
         /// Counted from 1.
         line: usize,
     },
+    /// Another user can have written the journal.
+    #[error(
+        "{0}; nothing was changed: a journal that others can write restores whatever they put into it"
+    )]
+    Forgeable(TrustError),
+    /// The journal holds a change that `apply` does not make.
+    #[error(
+        "{}: {} is no setting of the kernel and no file that plimsoll tune writes; nothing was changed",
+        path.display(),
+        changed.display()
+    )]
+    NotOurs {
+        /// The journal.
+        path: PathBuf,
+        /// The file that it names.
+        changed: PathBuf,
+    },
     /// The journal was written on another host.
     #[error(
-        "{} is a journal of the host {theirs:?}, and this is {ours:?}; nothing was changed. Revert it there",
+        "{} is a journal of the host {theirs:?}, and this is {ours:?} with another machine ID; nothing was \
+         changed. Revert it there, or add --force",
         path.display()
     )]
     OtherHost {
@@ -60,5 +79,18 @@ impl TuneError {
     pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { path, source }
+    }
+
+    pub(super) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+impl From<TrustError> for TuneError {
+    fn from(error: TrustError) -> Self {
+        match error {
+            TrustError::Io { path, source } => Self::Io { path, source },
+            other => Self::Forgeable(other),
+        }
     }
 }

@@ -2,11 +2,17 @@
 //!
 //! One directory for each apply, with `journal.jsonl`: a record in each line, with its number and a
 //! checksum. A last line that was not written to its end announces a change that was not begun.
+//!
+//! A revert does as root what a journal says, so a journal is read only if no other user can have written it: the
+//! directory of journals, those above it, and every file in it are root's or this user's, and others cannot write
+//! them.
 
 use std::fs::{self, File};
+use std::io;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use plimsoll_sys::file_lock;
+use plimsoll_sys::{file_lock, output_file, private_dir, trusted_file};
 use serde::{Deserialize, Serialize};
 
 use super::disk::Disk;
@@ -16,6 +22,8 @@ use super::error::TuneError;
 const FILE: &str = "journal.jsonl";
 /// Held while an apply or a revert is going on.
 const LOCK: &str = "lock";
+/// The largest journal: some hundred changes, with files that were there before.
+const BYTES_MAX: u64 = 16 << 20;
 
 /// What is changed: a setting of the running kernel, or a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,7 +48,12 @@ impl Item {
 #[serde(tag = "record", rename_all = "lowercase")]
 pub(super) enum Record {
     /// The first line.
-    Begin { host: String, boot_id: String, version: String },
+    Begin {
+        #[serde(flatten)]
+        machine: Machine,
+        boot_id: String,
+        version: String,
+    },
     /// Item `item` is about to be changed.
     Intend { item: usize, change: Item },
     /// It was changed, and reads like this now.
@@ -51,6 +64,26 @@ pub(super) enum Record {
     Reverted { item: usize },
     /// Nothing is left to revert.
     Closed,
+}
+
+/// Which host it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Machine {
+    /// Its name, which can change.
+    pub(super) host: String,
+    /// Its `/etc/machine-id`, which does not; empty if it has none.
+    pub(super) machine_id: String,
+}
+
+impl Machine {
+    /// `true` if both are the same host. The name counts only if one of them has no machine ID.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        if self.machine_id.is_empty() || other.machine_id.is_empty() {
+            self.host == other.host
+        } else {
+            self.machine_id == other.machine_id
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -78,7 +111,7 @@ impl Line {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) change: Item,
-    /// What it read like after the change; `None` where the process ended before it was read.
+    /// What it read like after the change; `None` if it could not be read, or the process ended before.
     pub(super) read_back: Option<String>,
     /// Nothing is to be reverted: it was never changed, or is reverted.
     pub(super) is_settled: bool,
@@ -89,17 +122,22 @@ pub(super) struct Entry {
 pub struct Journal {
     path: PathBuf,
     lines: usize,
-    pub(super) host: String,
+    pub(super) machine: Machine,
     pub(super) boot_id: String,
     pub(super) entries: Vec<Entry>,
     pub(super) is_closed: bool,
 }
 
-/// Keeps every other apply and revert away from `dir` as long as it lives; makes `dir`.
+/// Keeps every other apply and revert away from `dir` as long as it lives; creates `dir`.
+///
+/// # Errors
+///
+/// If another one is going on, or if other users can write `dir`.
 pub fn lock(dir: &Path) -> Result<File, TuneError> {
-    fs::create_dir_all(dir).map_err(TuneError::io(dir))?;
+    private_dir::create_missing(dir).map_err(TuneError::io(dir))?;
+    trusted_file::check_dir(dir)?;
     let path = dir.join(LOCK);
-    let file = File::create(&path).map_err(TuneError::io(&path))?;
+    let file = file_lock::open(&path).map_err(TuneError::io(&path))?;
     match file_lock::try_lock(&file) {
         Ok(true) => Ok(file),
         Ok(false) => Err(TuneError::Busy { dir: dir.to_owned() }),
@@ -116,29 +154,44 @@ impl Journal {
         head: Record,
     ) -> Result<Self, TuneError> {
         let place = dir.join(name);
-        fs::create_dir_all(&place).map_err(TuneError::io(&place))?;
-        let path = place.join(FILE);
-        let (host, boot_id) = (String::new(), String::new());
-        let entries = Vec::new();
-        let mut journal = Self { path, lines: 0, host, boot_id, entries, is_closed: false };
+        private_dir::create_missing(dir).map_err(TuneError::io(dir))?;
+        private_dir::create(&place).map_err(TuneError::io(&place))?;
+        let mut journal = Self::empty(place.join(FILE));
         journal.push(disk, head)?;
-        // The directory's entry for the file must be on the disk, too.
-        File::open(&place).and_then(|dir| dir.sync_all()).map_err(TuneError::io(&place))?;
+        // The entries for the file and its directory must be on the disk, too.
+        for dir in [place.as_path(), dir] {
+            File::open(dir).and_then(|dir| dir.sync_all()).map_err(TuneError::io(dir))?;
+        }
         Ok(journal)
     }
 
+    fn empty(path: PathBuf) -> Self {
+        let (machine, boot_id) = (Machine::default(), String::new());
+        Self { path, lines: 0, machine, boot_id, entries: Vec::new(), is_closed: false }
+    }
+
     /// The newest journal in `dir` that has something to revert.
-    pub fn newest(disk: &dyn Disk, dir: &Path) -> Result<Self, TuneError> {
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or if another user can have written it.
+    pub fn newest(dir: &Path) -> Result<Self, TuneError> {
         let nothing = || TuneError::Nothing { dir: dir.to_owned() };
-        let mut places: Vec<PathBuf> = match fs::read_dir(dir) {
-            Ok(found) => found.flatten().map(|entry| entry.path().join(FILE)).collect(),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(nothing()),
-            Err(error) => return Err(TuneError::io(dir)(error)),
+        let found = match fs::read_dir(dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(nothing()),
+            found => found.map_err(TuneError::io(dir))?,
         };
-        places.retain(|path| path.is_file());
+        trusted_file::check_dir(dir)?;
+        let mut places = Vec::new();
+        for entry in found {
+            let entry = entry.map_err(TuneError::io(dir))?;
+            let kind = entry.file_type().map_err(TuneError::io(dir))?;
+            places.extend(Some(entry.path()).filter(|_| kind.is_dir()));
+        }
         places.sort();
-        for path in places.into_iter().rev() {
-            let journal = Self::read(disk, &path)?;
+        for place in places.into_iter().rev() {
+            trusted_file::check_entry(&place)?;
+            let Some(journal) = Self::read(&place.join(FILE))? else { continue };
             // Without its first line, nothing was begun.
             if !journal.is_closed && journal.lines > 0 {
                 return Ok(journal);
@@ -147,51 +200,42 @@ impl Journal {
         Err(nothing())
     }
 
-    fn read(disk: &dyn Disk, path: &Path) -> Result<Self, TuneError> {
-        // A line that was not written to its end may end within a character.
-        let text = disk.read_bytes(path).map_err(TuneError::io(path))?;
-        let mut journal = Self {
-            path: path.to_owned(),
-            lines: 0,
-            host: String::new(),
-            boot_id: String::new(),
-            entries: Vec::new(),
-            is_closed: false,
+    /// Reads the journal at `path`; `None` if there is none.
+    fn read(path: &Path) -> Result<Option<Self>, TuneError> {
+        let text = match trusted_file::open(path).map_err(TuneError::from) {
+            Err(error) if error.is_not_found() => return Ok(None),
+            file => read_bounded(file?).map_err(TuneError::io(path))?,
         };
+        let mut journal = Self::empty(path.to_owned());
         let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
         for (index, line) in lines.iter().enumerate() {
-            let parsed = serde_json::from_slice::<Line>(line).ok();
+            let is_whole = line.ends_with(b"\n");
+            let parsed = serde_json::from_slice::<Line>(line).ok().filter(|_| is_whole);
             let valid = parsed.filter(|line| line.n == index && line.crc == line.checksum());
             let is_first = |line: &Line| matches!(line.record, Record::Begin { .. });
             let valid = valid.filter(|line| is_first(line) == (index == 0));
             match valid.map(|line| journal.add(line.record)) {
                 Some(true) => journal.lines += 1,
                 // The process ended while it wrote this line: what it announces was not begun.
-                _ if index + 1 == lines.len() && !line.ends_with(b"\n") => {
-                    return journal.without_torn_line();
+                _ if index + 1 == lines.len() && !is_whole => {
+                    // It is cut off, so that the next record begins a line of its own.
+                    let whole = (text.len() - line.len()) as u64;
+                    let cut = output_file::open_existing(path).and_then(|file| file.set_len(whole));
+                    cut.map_err(TuneError::io(path))?;
                 }
                 _ => return Err(TuneError::Damaged { path: path.to_owned(), line: index + 1 }),
             }
         }
-        Ok(journal)
-    }
-
-    /// A torn line is cut off, so that the next record begins a line of its own.
-    fn without_torn_line(self) -> Result<Self, TuneError> {
-        let cut = || {
-            let text = fs::read(&self.path)?;
-            let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-            File::options().write(true).open(&self.path)?.set_len(whole as u64)
-        };
-        cut().map_err(TuneError::io(&self.path))?;
-        Ok(self)
+        Ok(Some(journal))
     }
 
     /// False for a record that cannot stand there.
     fn add(&mut self, record: Record) -> bool {
         let count = self.entries.len();
         match record {
-            Record::Begin { host, boot_id, .. } => (self.host, self.boot_id) = (host, boot_id),
+            Record::Begin { machine, boot_id, .. } => {
+                (self.machine, self.boot_id) = (machine, boot_id);
+            }
             Record::Intend { item, change } => {
                 self.entries.push(Entry { change, read_back: None, is_settled: false });
                 return item == count;
@@ -226,4 +270,18 @@ impl Journal {
     pub fn path(&self) -> &Path {
         &self.path
     }
+
+    /// `true` if nothing is left to revert.
+    pub(super) fn is_settled(&self) -> bool {
+        self.entries.iter().all(|entry| entry.is_settled)
+    }
+}
+
+fn read_bounded(file: File) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    let bytes = file.take(BYTES_MAX + 1).read_to_end(&mut text)? as u64;
+    if bytes > BYTES_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is larger than 16 MiB"));
+    }
+    Ok(text)
 }

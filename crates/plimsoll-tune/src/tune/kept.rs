@@ -1,5 +1,6 @@
 //! Files that keep settings over a reboot, and limits for the processes that start later.
 
+use std::io;
 use std::path::Path;
 
 use super::apply::Applied;
@@ -24,14 +25,12 @@ pub enum StartedBy {
 }
 
 impl StartedBy {
-    /// What has started process `pid`, by the control group that it is in; a login where none is named.
+    /// What has started process `pid`, by the control group that it is in; a login if it is in no unit of the
+    /// system.
     pub fn of(disk: &dyn Disk, root: &Path, pid: Option<u32>) -> Self {
         let groups = pid.and_then(|pid| disk.read(&root.join(format!("proc/{pid}/cgroup"))).ok());
         let groups = groups.unwrap_or_default();
-        let unit = groups.lines().find_map(|line| {
-            // `0::/system.slice/haproxy.service`; a unit may have groups of its own below it.
-            line.rsplit('/').find_map(|name| name.trim_end().strip_suffix(".service"))
-        });
+        let unit = groups.lines().filter_map(systemd_group).find_map(system_unit);
         unit.map_or(Self::Login, |unit| Self::Unit(unit.to_owned()))
     }
 
@@ -69,6 +68,49 @@ impl StartedBy {
                 ["*", "root"].map(|whose| format!("{whose} hard {item} {value}")).to_vec()
             }
         }
+    }
+}
+
+/// Returns the group of a line of `/proc/PID/cgroup` if it is of a hierarchy that systemd manages; in others, a user may
+/// have groups of any name.
+fn systemd_group(line: &str) -> Option<&str> {
+    let mut fields = line.splitn(3, ':');
+    let (hierarchy, controllers, group) = (fields.next()?, fields.next()?, fields.next()?);
+    let is_systemd = controllers == "name=systemd" || (hierarchy == "0" && controllers.is_empty());
+    is_systemd.then_some(group)
+}
+
+/// Returns the unit of the system that a control group belongs to, as `haproxy` for `/system.slice/haproxy.service`.
+fn system_unit(group: &str) -> Option<&str> {
+    let mut names = group.trim_end().split('/').filter(|name| !name.is_empty());
+    let is_slice = |name: &&str| name.ends_with(".slice");
+    // A unit is the first group below the slices; it and its processes may have any groups below it. Those of a
+    // user's slice belong to that user's systemd, whose units have any name, too.
+    let unit = names.clone().find(|name| !is_slice(name))?.strip_suffix(".service")?;
+    let is_users = names.any(|name| name == "user.slice");
+    Some(unit).filter(|unit| !is_users && is_unit_name(unit))
+}
+
+/// `true` for a name that a unit of systemd can have.
+fn is_unit_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b":_.\\@-".contains(&byte);
+    !name.is_empty() && name.bytes().all(is_allowed)
+}
+
+/// `true` for a file that [`keep`] writes, named without the `/` in front.
+pub(super) fn is_kept_file(path: &Path) -> bool {
+    let Some(path) = path.to_str().map(|path| format!("/{path}")) else { return false };
+    let unit = UNIT_FILE
+        .split_once("UNIT")
+        .and_then(|(before, after)| path.strip_prefix(before)?.strip_suffix(after));
+    path == SYSCTL_FILE || path == LOGIN_FILE || unit.is_some_and(is_unit_name)
+}
+
+/// Returns the text of a file, `None` if there is no such file.
+pub(super) fn read_existing(disk: &dyn Disk, path: &Path) -> io::Result<Option<String>> {
+    match disk.read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
     }
 }
 
@@ -113,7 +155,7 @@ fn write(
     all: &[Kept],
     journal: &mut Journal,
 ) -> Result<(), TuneError> {
-    let old = disk.read(path).ok();
+    let old = read_existing(disk, path).map_err(TuneError::io(path))?;
     let is_setting = |line: &&str| !line.trim().is_empty() && !line.starts_with(['#', '[']);
     let is_new =
         |line: &str| all.iter().flat_map(|kept| &kept.lines).any(|new| key(new) == key(line));

@@ -1,12 +1,13 @@
 //! Restores what was there before an apply, from its journal.
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::{Component, Path, PathBuf};
 
-use super::apply::{boot_id, host_name};
+use super::apply::{boot_id, machine};
 use super::disk::Disk;
 use super::error::TuneError;
-use super::journal::{Entry, Item, Journal, Record};
-use super::normalised;
+use super::journal::{Item, Journal, Record};
+use super::{kept, normalised};
 
 /// What became of one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,17 +46,25 @@ impl Reverted {
 }
 
 /// Takes back every change of `journal` below `root` (`/`), the last one first. With `force` also what
-/// somebody else has changed since.
+/// somebody else has changed since, and what another host has changed.
+///
+/// # Errors
+///
+/// If the journal is another host's, or names a file that `apply` does not change: then nothing is changed.
 pub fn revert(
     disk: &mut dyn Disk,
     root: &Path,
     mut journal: Journal,
     force: bool,
 ) -> Result<Vec<Reverted>, TuneError> {
-    let ours = host_name(disk, root);
-    if journal.host != ours {
-        let (path, theirs) = (journal.path().to_owned(), journal.host);
-        return Err(TuneError::OtherHost { path, theirs, ours });
+    let ours = machine(disk, root);
+    if !journal.machine.is(&ours) && !force {
+        let (path, theirs) = (journal.path().to_owned(), journal.machine.host);
+        return Err(TuneError::OtherHost { path, theirs, ours: ours.host });
+    }
+    if let Some(entry) = journal.entries.iter().find(|entry| !is_ours(root, &entry.change)) {
+        let (path, changed) = (journal.path().to_owned(), entry.change.path().to_owned());
+        return Err(TuneError::NotOurs { path, changed });
     }
     let same_boot = journal.boot_id == boot_id(disk, root);
     let mut all = Vec::new();
@@ -72,25 +81,36 @@ pub fn revert(
             }
             Item::File { path, old, new } => restore_file(disk, path, old.as_deref(), new, force),
         };
-        let reverted = Reverted { path: path_of(&entry), outcome };
+        let reverted = Reverted { path: entry.change.path().to_owned(), outcome };
         if reverted.is_settled() {
             journal.push(disk, Record::Reverted { item })?;
         }
         all.push(reverted);
     }
-    if journal.entries.iter().all(|entry| entry.is_settled) {
+    if journal.is_settled() {
         journal.push(disk, Record::Closed)?;
     }
     Ok(all)
 }
 
-fn path_of(entry: &Entry) -> PathBuf {
-    entry.change.path().to_owned()
+/// `true` for a change that `apply` makes: a setting of the kernel, or one of the files of `--persist`.
+fn is_ours(root: &Path, change: &Item) -> bool {
+    let Ok(below) = change.path().strip_prefix(root) else { return false };
+    if !below.components().all(|part| matches!(part, Component::Normal(_))) {
+        return false;
+    }
+    match change {
+        Item::Sysctl { .. } => below.starts_with("proc/sys"),
+        Item::File { .. } => kept::is_kept_file(below),
+    }
 }
 
 fn restore_setting(disk: &mut dyn Disk, path: &Path, old: &str, new: &str, force: bool) -> Outcome {
-    let Ok(present) = disk.read(path) else { return Outcome::Gone };
-    let present = normalised(&present);
+    let present = match disk.read(path) {
+        Ok(present) => normalised(&present),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Outcome::Gone,
+        Err(error) => return Outcome::Failed(error.to_string()),
+    };
     if present == old {
         return Outcome::WasThere;
     }
@@ -111,7 +131,10 @@ fn restore_file(
     new: &str,
     force: bool,
 ) -> Outcome {
-    let present = disk.read(path).ok();
+    let present = match kept::read_existing(disk, path) {
+        Ok(present) => present,
+        Err(error) => return Outcome::Failed(error.to_string()),
+    };
     if present.as_deref() == old {
         return Outcome::WasThere;
     }

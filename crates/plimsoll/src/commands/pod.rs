@@ -10,7 +10,9 @@ use std::{fs, io, thread};
 
 use plimsoll_fleet::kubernetes::{FETCHED, STDOUT, write_results};
 use plimsoll_fleet::message::ExitReason;
+use plimsoll_sys::output_file;
 use plimsoll_sys::process::{self, Group, Signal, Ties};
+use plimsoll_sys::whole_file::WholeFile;
 
 use crate::exit::Stop;
 use crate::flags::k8s::PodCommand;
@@ -37,7 +39,9 @@ pub(crate) fn run(command: &PodCommand) -> Result<(), Stop> {
         PodCommand::Ended { results } => {
             read_number(&results.join(EXIT_CODE)).map(drop).ok_or_else(not_ended)
         }
-        PodCommand::Fetched { results } => fs::write(results.join(FETCHED), "").map_err(cannot),
+        PodCommand::Fetched { results } => {
+            WholeFile::write(&results.join(FETCHED), b"").map_err(cannot)
+        }
         PodCommand::Interrupt { results } => match read_number(&results.join(PID)) {
             Some(pid) => process::kill(pid, Signal::INT).map_err(cannot),
             None => Err(Stop::CannotRun("no command runs here".to_owned())),
@@ -58,7 +62,7 @@ fn coordinate(results: &Path, keep_for: Duration, words: &[String]) -> Result<()
     let cannot = |error: io::Error| {
         Stop::CannotRun(format!("the results cannot be kept in {}: {error}", results.display()))
     };
-    let stdout = fs::File::create(results.join(STDOUT)).map_err(cannot)?;
+    let stdout = output_file::rewrite(&results.join(STDOUT)).map_err(cannot)?;
     let mut command = Command::new(process::own_executable());
     command
         .arg0("plimsoll")
@@ -68,7 +72,8 @@ fn coordinate(results: &Path, keep_for: Duration, words: &[String]) -> Result<()
         .stderr(Stdio::inherit());
     let ties = Ties { group: Group::Own, dies_with_parent: true, ..Ties::default() };
     let mut child = process::spawn(command, &ties).map_err(cannot)?;
-    fs::write(results.join(PID), child.id().to_string()).map_err(cannot)?;
+    let pid = child.id().to_string();
+    WholeFile::write(&results.join(PID), pid.as_bytes()).map_err(cannot)?;
     let mut is_told = false;
     let status = loop {
         if let Some(status) = child.try_wait().map_err(cannot)? {
@@ -85,10 +90,7 @@ fn coordinate(results: &Path, keep_for: Duration, words: &[String]) -> Result<()
         ExitReason::Code(code) => u8::try_from(code).unwrap_or(1),
         ExitReason::Signal(signal) => 128u8.saturating_add(u8::try_from(signal).unwrap_or(0)),
     };
-    let part = results.join("exit-code.part");
-    fs::write(&part, code.to_string())
-        .and_then(|()| fs::rename(&part, results.join(EXIT_CODE)))
-        .map_err(cannot)?;
+    WholeFile::write(&results.join(EXIT_CODE), code.to_string().as_bytes()).map_err(cannot)?;
     // The far end of kubectl's stream waits for this line.
     let _ = writeln!(io::stderr(), "{}", plimsoll_fleet::kubernetes::ENDED);
     let deadline = Instant::now() + keep_for;

@@ -55,6 +55,9 @@ fn apply_plan(flags: &ApplyFlags) -> Result<(), Stop> {
     if !flags.yes && !io::stdin().is_terminal() {
         return Err(Stop::usage("tune apply asks first, and nobody can answer here", "add --yes"));
     }
+    // Before the plan: no other apply or revert changes what it is made of.
+    let dir = &flags.journal.journal;
+    let _lock = lock(dir).map_err(tune_stop)?;
     let plan = plan(&flags.goal)?;
     say(&plan.render())?;
     if plan.is_empty(flags.persist) {
@@ -63,8 +66,6 @@ fn apply_plan(flags: &ApplyFlags) -> Result<(), Stop> {
     if !flags.yes && !agrees()? {
         return say("Nothing was changed.\n");
     }
-    let dir = &flags.journal.journal;
-    let _lock = lock(dir).map_err(tune_stop)?;
     let name = format!("{}-{}", time_text::compact(clock::unix_seconds()), std::process::id());
     let applied = apply(&mut HostDisk, Path::new(ROOT), &plan, dir, &name, flags.persist);
     let applied = applied.map_err(tune_stop)?;
@@ -93,7 +94,7 @@ fn applied_text(plan: &Plan, applied: &Applied, dir: &Path) -> String {
         let holds = limits.map_or_else(String::new, |limit| format!(", holds {}", limit.holds));
         text.push_str(&format!("kept     {}{holds}\n", path.display()));
     }
-    if !applied.changed.is_empty() || !applied.kept_in.is_empty() {
+    if applied.is_revertible {
         let flag = format!(" --journal {}", dir.display());
         let flag = if dir == Path::new("/var/lib/plimsoll/tune") { "" } else { &flag };
         text.push_str(&format!("`plimsoll tune revert{flag}` takes it back.\n"));
@@ -107,7 +108,7 @@ fn revert_newest(flags: &RevertFlags) -> Result<(), Stop> {
         return Err(tune_stop(TuneError::Nothing { dir: dir.clone() }));
     }
     let _lock = lock(dir).map_err(tune_stop)?;
-    let journal = Journal::newest(&HostDisk, dir).map_err(tune_stop)?;
+    let journal = Journal::newest(dir).map_err(tune_stop)?;
     let reverted = revert(&mut HostDisk, Path::new(ROOT), journal, flags.force);
     let reverted = reverted.map_err(tune_stop)?;
     say(&reverted.iter().map(reverted_line).collect::<String>())?;

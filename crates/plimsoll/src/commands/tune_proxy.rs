@@ -1,8 +1,7 @@
 //! `plimsoll tune haproxy` and `plimsoll tune nginx`: a configuration for the installed program.
 
-use std::fs;
-
 use plimsoll_model::units::grouped;
+use plimsoll_sys::whole_file::WholeFile;
 use plimsoll_tune::proxy::Program;
 
 use super::printed::say;
@@ -23,7 +22,7 @@ fn write(proxy: &TunedProxy, checked: &str, flags: &ProxyFlags) -> Result<(), St
     let Some(path) = &flags.out else {
         return say(&format!("{}# {checked}\n", proxy.configuration.text));
     };
-    fs::write(path, &proxy.configuration.text).map_err(|error| {
+    WholeFile::write(path, proxy.configuration.text.as_bytes()).map_err(|error| {
         Stop::CannotRun(format!("cannot write {}: {error}; name another --out", path.display()))
     })?;
     let files = grouped(proxy.configuration.descriptors);

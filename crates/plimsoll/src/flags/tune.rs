@@ -19,7 +19,8 @@ Example:
 
 const APPLY_EXAMPLES: &str = "\
 Shows the plan and asks. Each change is written into a journal before it is made, so that
-`plimsoll tune revert` can take it back, also after a crash.
+`plimsoll tune revert` can take it back, also after a crash. A setting that somebody changes
+after the plan was made is left alone and named.
 
 Examples:
   plimsoll tune apply --connections 200k --role proxy
@@ -29,7 +30,7 @@ Exit codes: 0 done, 1 something could not be changed, 2 bad usage";
 
 const REVERT_EXAMPLES: &str = "\
 Takes back the newest apply that is not reverted yet. What somebody else has changed since is left
-alone and named.
+alone and named. A journal that another user can have written is refused.
 
 Examples:
   plimsoll tune revert
@@ -94,7 +95,7 @@ pub(crate) struct PlanFlags {
 /// Where journals are kept.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct JournalFlags {
-    /// Directory of the journals
+    /// Directory of the journals, which no other user may write
     #[arg(long, value_name = "DIR", default_value = "/var/lib/plimsoll/tune")]
     pub(crate) journal: PathBuf,
 }
@@ -121,7 +122,7 @@ pub(crate) struct ApplyFlags {
 /// `plimsoll tune revert`.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct RevertFlags {
-    /// Restore also what somebody else has changed since
+    /// Restore also what somebody else has changed since, and the changes of another machine
     #[arg(long)]
     pub(crate) force: bool,
 

@@ -1,8 +1,9 @@
 //! Where results are written, checked before a run begins.
 
 use std::fs;
-use std::fs::{File, OpenOptions};
 use std::path::Path;
+
+use plimsoll_sys::output_file;
 
 use crate::exit::Stop;
 use crate::flags::shared::OutputFlags;
@@ -65,13 +66,8 @@ fn check_file(flag: &str, path: &Path) -> Result<(), Stop> {
 
 /// Tests by opening; existing content stays.
 fn check_writable(flag: &str, path: &Path) -> Result<(), Stop> {
-    let opened = match fs::metadata(path) {
-        // Opening a pipe would wait for its reader.
-        Ok(found) if !found.is_file() => return Ok(()),
-        Ok(_) => OpenOptions::new().write(true).open(path).map(drop),
-        Err(_) => File::create_new(path).and_then(|_| fs::remove_file(path)),
-    };
-    opened.map_err(|error| Stop::CannotRun(format!("cannot write {flag} {path:?}: {error}")))
+    output_file::check(path)
+        .map_err(|error| Stop::CannotRun(format!("cannot write {flag} {path:?}: {error}")))
 }
 
 #[cfg(test)]
@@ -87,6 +83,9 @@ mod tests {
         assert_eq!(check_writable("--json", &new), Ok(()));
         assert_eq!(fs::read_to_string(&old).unwrap(), "kept");
         assert!(!new.exists());
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&old, &link).unwrap();
+        assert_eq!(check_writable("--json", &link).unwrap_err().code(), 1);
         let missing = check_writable("--json", &folder.path().join("no/such")).unwrap_err();
         assert_eq!(missing.code(), 1);
     }

@@ -10,7 +10,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use plimsoll_model::event::Event;
 use plimsoll_model::summary::{Summary, SummaryHead};
@@ -18,6 +18,7 @@ use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Verdict};
 use plimsoll_model::units::grouped;
 use plimsoll_model::{Fault, Nanos};
+use plimsoll_sys::private_dir::ScratchDir;
 
 use super::manifest::{ClockPair, Manifest, MergedPart};
 use super::reader::Archive;
@@ -176,17 +177,11 @@ impl<'a> Merge<'a> {
         if fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) || dir.is_file() {
             return Err(ReportError::NotEmpty { dir: dir.to_owned() });
         }
-        let part = part_of(dir);
-        let written = self.write_into(&part, dir, judge);
-        let renamed = written.and_then(|summary| {
-            fs::rename(&part, dir).map_err(ReportError::write(dir))?;
-            Ok(summary)
-        });
-        // What another merge is writing there is not ours to remove.
-        if !matches!(renamed, Ok(_) | Err(ReportError::NotEmpty { .. })) {
-            let _ = fs::remove_dir_all(&part);
-        }
-        renamed
+        let create = |source| ReportError::Create { dir: dir.to_owned(), source };
+        let part = ScratchDir::beside(dir).map_err(create)?;
+        let summary = self.write_into(part.path(), dir, judge)?;
+        part.rename(dir).map_err(ReportError::write(dir))?;
+        Ok(summary)
     }
 
     fn write_into(
@@ -342,11 +337,4 @@ fn check_overlap(parts: &[Part<'_>]) -> Result<(), ReportError> {
          load; start them at the same time"
     );
     Err(ReportError::NotMergeable { why })
-}
-
-/// Where an archive is until it is complete.
-fn part_of(dir: &Path) -> PathBuf {
-    let mut name = dir.file_name().unwrap_or_default().to_owned();
-    name.push(".part");
-    dir.with_file_name(name)
 }

@@ -1,5 +1,6 @@
 //! Merged runs: nothing is lost or counted twice, and what is not one load is refused.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use plimsoll_model::host::Reading;
@@ -273,4 +274,23 @@ fn nothing_is_left_of_a_merge_that_fails() {
     fs::create_dir(root.path().join("out")).unwrap();
     fs::write(root.path().join("out/x"), "").unwrap();
     assert!(matches!(merged(&dirs, &root.path().join("out")), Err(ReportError::NotEmpty { .. })));
+}
+
+#[test]
+fn a_merge_takes_no_directory_that_was_there_and_is_for_its_owner_alone() {
+    let root = tempfile::tempdir().unwrap();
+    let seconds = [fixtures::tally(1_000, 900, 1)];
+    let dirs = ["a", "b"].map(|name| Machine::new(name).write(root.path(), &seconds));
+    let planted = root.path().join("out.part");
+    fs::create_dir(&planted).unwrap();
+    fs::write(planted.join("theirs"), "kept").unwrap();
+    let out = root.path().join("out");
+    merged(&dirs, &out).unwrap();
+    assert_eq!(fs::read_to_string(planted.join("theirs")).unwrap(), "kept");
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&out), 0o700);
+    for entry in fs::read_dir(&out).unwrap() {
+        let path = entry.unwrap().path();
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+    }
 }

@@ -1,7 +1,5 @@
 //! `plimsoll watch`: shows what this host does, until a signal stops it.
 
-use std::fs;
-use std::fs::File;
 use std::io;
 use std::io::Write;
 use std::path::PathBuf;
@@ -16,7 +14,7 @@ use plimsoll_report::archive::HostWriter;
 use plimsoll_report::tui::Watched;
 use plimsoll_report::watch::{History, json_line, line, page};
 use plimsoll_sys::signal::Interrupts;
-use plimsoll_sys::{affinity, clock};
+use plimsoll_sys::{affinity, clock, output_file, private_dir};
 
 use crate::display::Display;
 use crate::exit::Stop;
@@ -116,7 +114,7 @@ impl Json {
             return Ok(Self { out: Box::new(io::stdout()), path: None });
         };
         let cannot = |error| Stop::CannotRun(format!("cannot write {}: {error}", path.display()));
-        let out = Box::new(File::create(path).map_err(cannot)?);
+        let out = Box::new(output_file::rewrite(path).map_err(cannot)?);
         Ok(Self { out, path: Some(path.clone()) })
     }
 
@@ -138,7 +136,7 @@ impl<'a> Watch<'a> {
             let cannot = |why: String| {
                 Stop::CannotRun(format!("cannot archive to {}: {why}", dir.display()))
             };
-            fs::create_dir_all(dir).map_err(|error| cannot(error.to_string()))?;
+            private_dir::create_missing(dir).map_err(|error| cannot(error.to_string()))?;
             HostWriter::create(dir).map_err(|error| cannot(error.to_string()))
         });
         let archive = archive.transpose()?;

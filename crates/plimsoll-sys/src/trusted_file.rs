@@ -1,0 +1,186 @@
+//! Files that are believed, because only root and this user can have written them.
+
+use std::fs;
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use rustix::process::geteuid;
+use thiserror::Error;
+
+const STICKY: u32 = 0o1000;
+const OTHERS_WRITE: u32 = 0o022;
+
+/// Why a file or directory is not believed.
+#[derive(Debug, Error)]
+pub enum TrustError {
+    /// It could not be read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Its path.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// It is a link, or no file or no directory where one is expected.
+    #[error("{} is a symbolic link, or not a {expected}", path.display())]
+    Kind {
+        /// Its path.
+        path: PathBuf,
+        /// The kind of file that it should be.
+        expected: &'static str,
+    },
+    /// Another user owns it.
+    #[error("{} belongs to the user {uid}, who can forge what is in it; chown it to root", path.display())]
+    Owner {
+        /// Its path.
+        path: PathBuf,
+        /// Its owner.
+        uid: u32,
+    },
+    /// Its mode lets other users write.
+    #[error("{} has mode {mode:04o}, so others can forge what is in it; chmod go-w it", path.display())]
+    Writable {
+        /// Its path.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+}
+
+impl TrustError {
+    fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { path, source }
+    }
+}
+
+/// Checks that only root and this user can put anything into the directory `path`, or put another one in its place.
+///
+/// # Errors
+///
+/// If it is a link, or if another user owns it or can write it, or one of the directories above it.
+pub fn check_dir(path: &Path) -> Result<(), TrustError> {
+    check_one_dir(path, false)?;
+    let whole = fs::canonicalize(path).map_err(TrustError::io(path))?;
+    whole.ancestors().skip(1).try_for_each(|above| check_one_dir(above, true))
+}
+
+/// Checks the directory `path` alone, in a directory that was checked.
+///
+/// # Errors
+///
+/// As of [`check_dir`].
+pub fn check_entry(path: &Path) -> Result<(), TrustError> {
+    check_one_dir(path, false)
+}
+
+fn check_one_dir(path: &Path, is_above: bool) -> Result<(), TrustError> {
+    let found = fs::symlink_metadata(path).map_err(TrustError::io(path))?;
+    if !found.is_dir() {
+        return Err(TrustError::Kind { path: path.to_owned(), expected: "directory" });
+    }
+    // In a sticky directory only the owner of an entry can replace it.
+    let is_sticky = is_above && found.mode() & STICKY != 0;
+    judge(path, &found, geteuid().as_raw(), is_sticky)
+}
+
+/// Opens the file `path` for reading, in a directory that was checked.
+///
+/// # Errors
+///
+/// If it is a link or not a file, or if another user owns it or can write it.
+pub fn open(path: &Path) -> Result<File, TrustError> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let kind = || TrustError::Kind { path: path.to_owned(), expected: "file" };
+    let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path);
+    let file = file.map_err(|error| match error.raw_os_error() {
+        Some(libc::ELOOP) => kind(),
+        _ => TrustError::io(path)(error),
+    })?;
+    let found = file.metadata().map_err(TrustError::io(path))?;
+    if !found.is_file() {
+        return Err(kind());
+    }
+    judge(path, &found, geteuid().as_raw(), false)?;
+    Ok(file)
+}
+
+fn judge(path: &Path, found: &Metadata, own: u32, is_sticky: bool) -> Result<(), TrustError> {
+    let (path, uid, mode) = (path.to_owned(), found.uid(), found.mode() & 0o7777);
+    if uid != 0 && uid != own {
+        return Err(TrustError::Owner { path, uid });
+    }
+    if mode & OTHERS_WRITE != 0 && !is_sticky {
+        return Err(TrustError::Writable { path, mode });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use rustix::fs::{CWD, Mode, mkfifoat};
+
+    use super::*;
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn directories_that_others_can_write_are_refused_with_all_below_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir_all(at("above/dir")).unwrap();
+        set_mode(&at("above/dir"), 0o755);
+        check_dir(&at("above/dir")).unwrap();
+        for mode in [0o775, 0o757, 0o1777] {
+            set_mode(&at("above/dir"), mode);
+            let error = check_dir(&at("above/dir")).unwrap_err();
+            assert!(matches!(error, TrustError::Writable { .. }), "{mode:o} {error}");
+        }
+        set_mode(&at("above/dir"), 0o700);
+        set_mode(&at("above"), 0o777);
+        let error = check_dir(&at("above/dir")).unwrap_err();
+        assert!(error.to_string().contains("above has mode 0777"), "{error}");
+        // Entries of a sticky directory stay their owner's.
+        set_mode(&at("above"), 0o1777);
+        check_dir(&at("above/dir")).unwrap();
+        check_dir(&at("above/../above/dir")).unwrap();
+        symlink(at("above/dir"), at("link")).unwrap();
+        assert!(matches!(check_dir(&at("link")), Err(TrustError::Kind { .. })));
+        assert!(matches!(check_entry(&at("nothing")), Err(TrustError::Io { .. })));
+    }
+
+    #[test]
+    fn links_fifos_and_files_that_others_can_write_are_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("file"), "x").unwrap();
+        set_mode(&at("file"), 0o644);
+        open(&at("file")).unwrap();
+        symlink(at("file"), at("link")).unwrap();
+        mkfifoat(CWD, at("fifo"), Mode::RUSR | Mode::WUSR).unwrap();
+        for name in ["link", "fifo"] {
+            assert!(matches!(open(&at(name)), Err(TrustError::Kind { .. })), "{name}");
+        }
+        set_mode(&at("file"), 0o664);
+        assert!(matches!(open(&at("file")), Err(TrustError::Writable { .. })));
+    }
+
+    #[test]
+    fn the_files_of_another_user_are_refused_and_those_of_root_are_not() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let found = fs::metadata(file.path()).unwrap();
+        let judged = judge(file.path(), &found, found.uid().wrapping_add(1), false);
+        // Whoever runs this test owns the file.
+        assert_eq!(judged.is_ok(), found.uid() == 0);
+        let root = fs::metadata("/").unwrap();
+        assert!(judge(Path::new("/"), &root, 12_345, false).is_ok());
+    }
+}
