@@ -16,6 +16,7 @@ pub mod outgoing;
 pub mod poll;
 pub mod ports;
 pub mod process;
+pub mod process_handle;
 pub mod qdisc;
 pub mod shared_memory;
 pub mod signal;

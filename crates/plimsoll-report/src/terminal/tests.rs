@@ -2,6 +2,7 @@
 
 use plimsoll_model::Nanos;
 use plimsoll_model::hold::{ConnectionsFound, FailedAt, HoldEnd, Side, Swept};
+use plimsoll_model::host::{EndStatus, HostSummary, SourceKind, SourceSummary};
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{DeliverySummary, LoadHostSummary, MetSummary, Recovers, Summary};
 use plimsoll_model::trial::{
@@ -99,6 +100,31 @@ fn other_hosts_are_counted_with_the_worst_clock_and_those_that_were_lost() {
     let (found, trials) = fixtures::find_regular();
     let found = Summary { load_hosts: summary.load_hosts, ..found };
     assert!(page(&found, &trials, false).contains("2 hosts with 16 threads"));
+}
+
+#[test]
+fn sources_that_were_lost_in_a_run_are_named() {
+    let mut summary = fixtures::load_good();
+    assert!(!page(&summary, &[], false).contains("Sources"));
+    let lost = |kind, name: &str, after_s, reason: Option<&str>, ended| SourceSummary {
+        kind,
+        name: name.to_owned(),
+        pid: (kind == SourceKind::Process).then_some(4_711),
+        after_s,
+        reason: reason.map(str::to_owned),
+        ended,
+    };
+    let sources_lost = vec![
+        lost(SourceKind::Process, "haproxy", 3.0, None, Some(EndStatus::Killed(9))),
+        lost(SourceKind::Haproxy, "haproxy:/x", 4.0, Some("Connection refused"), None),
+    ];
+    let mut host = HostSummary::default();
+    host.sources_lost = sources_lost;
+    summary.hosts = [("web1".to_owned(), host)].into();
+    let words: Vec<_> = page(&summary, &[], false).split_whitespace().map(str::to_owned).collect();
+    let expected = "Sources process haproxy (4711) ended after 3.00 s: killed by SIGKILL \
+                    haproxy:/x not read from 4.00 s on: Connection refused";
+    assert!(words.join(" ").contains(expected), "{}", words.join(" "));
 }
 
 #[test]
