@@ -12,6 +12,7 @@ use plimsoll_model::tally::{PingCounts, StreamCounts};
 use plimsoll_model::trial::{Check, CheckId, Family, Level, TrialRecord};
 use plimsoll_model::units::grouped;
 
+use super::announced::announced;
 use super::layout::{Page, Tone, bytes, clean, counted, cpu_percent, ms, ms_text, percent};
 use super::{findings, hints};
 use crate::settings as keys;
@@ -356,8 +357,9 @@ pub(crate) fn server_side(page: &mut Page<'_>, summary: &Summary) -> io::Result<
     )
 }
 
-/// What making the load cost, and how late plimsoll itself was.
+/// What the server announced, what making the load cost, and how late plimsoll itself was.
 pub(crate) fn generator(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+    announced(page, summary)?;
     let lag = &summary.send_lag_ms;
     let lag_text = match lag.max {
         Some(_) => format!(

@@ -128,6 +128,45 @@ fn sources_that_were_lost_in_a_run_are_named() {
 }
 
 #[test]
+fn limits_that_the_server_announced_are_stated_where_they_shaped_the_result() {
+    let text = |summary: &Summary| {
+        page(summary, &[], false).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let mut summary = fixtures::load_good();
+    summary.announced.idle_s = 5;
+    summary.streams.each = 10;
+    assert!(!text(&summary).contains("Announced"), "{}", text(&summary));
+    summary.settings.insert("http".to_owned(), "2".to_owned());
+    summary.streams.allowed = Some(2);
+    let expected = "Announced the server allows 2 streams per connection \
+                    (SETTINGS_MAX_CONCURRENT_STREAMS): 10 were asked for";
+    assert!(text(&summary).contains(expected), "{}", text(&summary));
+    summary.settings.remove("http");
+    let expected = "Announced the broker allows 2 unacknowledged publishes per connection \
+                    (receive maximum): 10 were asked for";
+    assert!(text(&summary).contains(expected), "{}", text(&summary));
+    summary.streams.allowed = None;
+    summary.connections.closed_by_peer = 3;
+    (summary.announced.ends, summary.announced.requests_min) = (12, 98);
+    summary.announced.requests_max = 100;
+    let expected = "Announced the server ended 12 connections after 98 to 100 requests, by \
+                    Connection: close the server closes connections that are idle for 5 s \
+                    (Keep-Alive: timeout=5)";
+    assert!(text(&summary).contains(expected), "{}", text(&summary));
+    summary.announced.requests_min = 100;
+    assert!(text(&summary).contains("after 100 requests, its limit (keepalive_requests of nginx"));
+}
+
+#[test]
+fn a_search_whose_answers_are_all_redirects_warns() {
+    let (mut summary, trials) = fixtures::find_regular();
+    summary.status = [("301".to_owned(), 7_000)].into();
+    let text = page(&summary, &trials, false);
+    assert!(text.contains("Warning      every answer is a redirect"), "{text}");
+    assert!(text.contains("which plimsoll does not follow"), "{text}");
+}
+
+#[test]
 fn hold_pages() {
     for (name, summary) in [
         ("hold_good", fixtures::hold_good()),
