@@ -3,6 +3,7 @@
 //! Goals judge the SUT, validity checks judge the generator; goals are joined by AND and never
 //! averaged. It does not know why a load was chosen.
 
+use plimsoll_model::announced::Uniform;
 use plimsoll_model::observation::Observations;
 use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::Tally;
@@ -66,6 +67,7 @@ pub fn judge_load(
     let missed = failed(&goals);
     goals.extend(answers(tally));
     goals.extend(closed_at_once(tally));
+    goals.extend(uniform(tally));
     let deadline = slo.and_then(Slo::deadline);
     let subject = validity::Subject {
         tally,
@@ -135,6 +137,17 @@ fn closed_at_once(tally: &Tally) -> Option<Check> {
         ];
         Check::new(CheckId::ClosedAtOnce, Level::Warn, measures)
     })
+}
+
+/// Answers that are all redirects, or all the same refusal.
+fn uniform(tally: &Tally) -> Option<Check> {
+    let id = match Uniform::of(tally.status.iter())? {
+        Uniform::Redirects => CheckId::Redirects,
+        Uniform::Refusal(_) => CheckId::Refused,
+    };
+    let measure = |(status, answers)| Measure::count(format!("status {status}:"), answers);
+    let measures: Vec<_> = tally.status.iter().map(measure).collect();
+    Some(Check::new(id, Level::Warn, measures))
 }
 
 pub(crate) fn failed(checks: &[Check]) -> bool {

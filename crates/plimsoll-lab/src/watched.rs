@@ -5,7 +5,9 @@ use std::path::Path;
 
 use plimsoll_fleet::ReadingSink;
 use plimsoll_model::cliff::KnownTimer;
+use plimsoll_model::host::EndStatus;
 use plimsoll_model::plan::LoadPlan;
+use plimsoll_probe::processes::end_status;
 use plimsoll_probe::sampler::Role;
 use plimsoll_probe::server_counters::{CounterSource, ServerCounters};
 use plimsoll_probe::server_limits;
@@ -13,6 +15,7 @@ use plimsoll_probe::server_limits::ServerLimit;
 use plimsoll_probe::server_timers;
 use plimsoll_sys::namespace::Namespace;
 use plimsoll_sys::process;
+use plimsoll_sys::process_handle::ProcessHandle;
 
 use crate::error::LabError;
 use crate::isolated::Isolated;
@@ -111,6 +114,8 @@ impl ServerEnd {
 #[derive(Debug, Default)]
 pub struct NamedServer {
     pids: Vec<u32>,
+    /// For each of them; `None` if it had ended before.
+    handles: Vec<Option<ProcessHandle>>,
     backends: Vec<u32>,
     statistics: Option<Statistics>,
 }
@@ -126,7 +131,8 @@ impl NamedServer {
                 reason: error.to_string(),
             })?;
         }
-        Ok(Self { pids, backends: Vec::new(), statistics })
+        let handles = pids.iter().map(|pid| ProcessHandle::open(*pid).ok()).collect();
+        Ok(Self { pids, handles, backends: Vec::new(), statistics })
     }
 
     /// The same with these processes behind it, on this host.
@@ -151,8 +157,13 @@ impl WatchedServer for NamedServer {
     }
 
     fn ended(&mut self) -> Option<ServerEnd> {
-        let gone = self.pids.iter().find(|pid| !process::is_alive(**pid))?;
-        Some(ServerEnd::Server(format!("process {gone} has ended")))
+        let status = |handle: &Option<ProcessHandle>| match handle {
+            Some(handle) => handle.ended().map(end_status),
+            None => Some(EndStatus::Unknown),
+        };
+        let mut ends = self.pids.iter().zip(&self.handles);
+        let (pid, status) = ends.find_map(|(pid, handle)| Some((pid, status(handle)?)))?;
+        Some(ServerEnd::Server(format!("process {pid} has ended: {status}")))
     }
 
     fn counters(&mut self) -> Option<ServerCounters> {
@@ -253,9 +264,12 @@ mod tests {
         let mut server = NamedServer::new(vec![child.id()], None).expect("nothing to read");
         assert_eq!((server.pids(), server.ended()), (vec![child.id()], None));
         drop(child.stdin.take());
-        child.wait().expect("it ends with its input");
-        let gone = format!("process {} has ended", child.id());
+        while process::is_alive(child.id()) {
+            std::thread::yield_now();
+        }
+        let gone = format!("process {} has ended: exit status 0", child.id());
         assert_eq!(server.ended(), Some(ServerEnd::Server(gone)));
+        child.wait().expect("it ended with its input");
         // A process behind the server is none of the server.
         let me = std::process::id();
         let server = NamedServer::default().before(vec![me]);

@@ -4,6 +4,7 @@
 //! and random seeds are arguments.
 #![forbid(unsafe_code)]
 
+pub mod announced;
 pub mod cause;
 pub mod cliff;
 pub mod compare;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::announced::AnnouncedLimits;
 use crate::cause::Finding;
 use crate::cliff::{Cliff, Confidence, Horizon, Owner, ProbedTimer};
 use crate::compare::CompareSummary;
@@ -65,6 +66,8 @@ pub struct Summary {
     pub pings: PingCounts,
     #[serde(default, skip_serializing_if = "StreamCounts::is_none")]
     pub streams: StreamCounts,
+    #[serde(default, skip_serializing_if = "AnnouncedLimits::is_none")]
+    pub announced: AnnouncedLimits,
     pub error_classes: BTreeMap<String, u64>,
     pub connection_error_classes: BTreeMap<String, u64>,
     /// Description of the first answer, or message without a request, that broke a connection.
@@ -617,6 +620,7 @@ impl Summary {
             }),
             pings: tally.pings,
             streams: tally.streams,
+            announced: tally.announced,
             error_classes: names(&tally.errors),
             connection_error_classes: names(&tally.connection_errors),
             first_fault: None,

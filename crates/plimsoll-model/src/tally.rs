@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::announced::AnnouncedLimits;
 use crate::ending::Endings;
 use crate::starts::StartCounts;
 use crate::{ErrorClass, Fault, Histogram, Nanos};
@@ -533,6 +534,9 @@ pub struct Tally {
     /// What ended streams of HTTP/2 other than answers.
     #[serde(default, skip_serializing_if = "StreamCounts::is_none")]
     pub streams: StreamCounts,
+    /// Limits that servers announced.
+    #[serde(default, skip_serializing_if = "AnnouncedLimits::is_none")]
+    pub announced: AnnouncedLimits,
     /// Connections.
     pub connections: ConnectionCounts,
     /// Handshakes.
@@ -694,6 +698,7 @@ impl Tally {
             self.losses.add(class, conns);
         }
         self.streams.merge(&other.streams);
+        self.announced.merge(&other.announced);
         for (status, answers) in other.grpc_status.iter() {
             self.grpc_status.add(status, answers);
         }

@@ -2,7 +2,11 @@
 //! memory. At these limits a server stops accepting connections, or is killed.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::process::ExitStatus;
+
+use plimsoll_model::host::EndStatus;
 
 use crate::limits::CgroupLimits;
 use crate::lines;
@@ -20,6 +24,16 @@ pub struct ProcessUse {
     pub address_space_bytes: Option<(u64, u64)>,
     /// Memory of its control group, and the group's limit; bytes.
     pub group_bytes: Option<(u64, u64)>,
+}
+
+/// Returns how a process ended, from its status where the kernel reported one.
+pub fn end_status(status: Option<ExitStatus>) -> EndStatus {
+    let Some(status) = status else { return EndStatus::Unknown };
+    match (status.code(), status.signal()) {
+        (Some(code), _) => EndStatus::Exited(code),
+        (None, Some(signal)) => EndStatus::Killed(signal),
+        (None, None) => EndStatus::Unknown,
+    }
 }
 
 impl ProcessUse {

@@ -1,16 +1,21 @@
 //! What other programs send over StatsD: text in, sums out.
 //!
-//! Counters add up; a gauge keeps its last value; of timers and distributions the mean of an interval
-//! is kept. The number of names is bounded, since anybody who reaches the port may send.
+//! Counters add up, and never fall; a gauge keeps its last value; of timers, in seconds, and of histograms and
+//! distributions, in the sender's unit, the mean of an interval is kept. The number of names is bounded, since anybody
+//! who reaches the port may send.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
-use plimsoll_model::host::{Label, Metric, Reading};
+use plimsoll_model::Nanos;
+use plimsoll_model::host::{Label, Metric, Reading, Source, SourceKind, SourceState};
 
 /// The most names that are kept.
 const NAMES_MAX: usize = 1000;
 /// The longest name that is kept, bytes.
 const NAME_BYTES_MAX: usize = 200;
+/// Time without a datagram after which the senders are missing: three intervals in which StatsD clients flush.
+const SILENT_MAX: Nanos = Nanos::from_secs(30);
 
 /// What has arrived so far.
 #[derive(Debug, Default)]
@@ -19,7 +24,14 @@ pub struct Received {
     gauges: BTreeMap<String, f64>,
     /// Sum in milliseconds, and number, since the last reading.
     timers: BTreeMap<String, (f64, f64)>,
+    /// Sum in the sender's unit, and number, since the last reading.
+    values: BTreeMap<String, (f64, f64)>,
     refused: u64,
+    /// Datagrams since the last reading, whatever was in them.
+    datagrams: u64,
+    /// When the first reading began, and the last one with a datagram.
+    first: Option<Nanos>,
+    heard: Option<Nanos>,
 }
 
 /// One line: `name:value|type`, with `|@rate` and `|#tags` behind it.
@@ -48,6 +60,7 @@ fn parse(line: &str) -> Option<Line<'_>> {
 impl Received {
     /// Adds a datagram: lines of text. What is not understood is counted.
     pub fn add(&mut self, datagram: &[u8]) {
+        self.datagrams += 1;
         let Ok(text) = std::str::from_utf8(datagram) else {
             self.refused += 1;
             return;
@@ -59,10 +72,12 @@ impl Received {
     }
 
     fn add_line(&mut self, line: &Line<'_>) -> bool {
-        let names = self.counts.len() + self.gauges.len() + self.timers.len();
+        let means = self.timers.len() + self.values.len();
+        let names = self.counts.len() + self.gauges.len() + means;
         let is_known = match line.kind {
             "c" => self.counts.contains_key(line.name),
             "g" => self.gauges.contains_key(line.name),
+            "h" | "d" => self.values.contains_key(line.name),
             _ => self.timers.contains_key(line.name),
         };
         let Some(value) = line.value.parse::<f64>().ok().filter(|value| value.is_finite()) else {
@@ -73,6 +88,8 @@ impl Received {
         }
         let name = line.name.to_owned();
         match line.kind {
+            // A counter that falls would look like one that began again.
+            "c" if value < 0.0 => return false,
             "c" => *self.counts.entry(name).or_default() += value / line.rate,
             // A sign means a change.
             "g" if line.value.starts_with(['+', '-']) => {
@@ -80,7 +97,8 @@ impl Received {
             }
             "g" => *self.gauges.entry(name).or_default() = value,
             "ms" | "h" | "d" => {
-                let (sum, count) = self.timers.entry(name).or_default();
+                let means = if line.kind == "ms" { &mut self.timers } else { &mut self.values };
+                let (sum, count) = means.entry(name).or_default();
                 *sum += value / line.rate;
                 *count += 1.0 / line.rate;
             }
@@ -90,25 +108,46 @@ impl Received {
         true
     }
 
-    /// Adds what is known to `reading`; timers begin again.
-    pub fn add_to(&mut self, reading: &mut Reading) {
+    /// Adds what has come to the socket at `at` to `reading`; means begin again.
+    pub fn add_to(&mut self, at: SocketAddr, reading: &mut Reading) {
         for (name, value) in &self.counts {
             reading.add(Metric::StatsdCount, &[(Label::Name, name)], *value);
         }
         for (name, value) in &self.gauges {
             reading.add(Metric::StatsdGauge, &[(Label::Name, name)], *value);
         }
-        for (name, (sum, count)) in &mut self.timers {
-            if *count > 0.0 {
-                let mean = *sum / *count / 1e3;
-                reading.add(Metric::StatsdTimerSeconds, &[(Label::Name, name)], mean);
+        for (metric, means, unit) in [
+            (Metric::StatsdTimerSeconds, &mut self.timers, 1e3),
+            (Metric::StatsdValue, &mut self.values, 1.0),
+        ] {
+            for (name, (sum, count)) in means {
+                if *count > 0.0 {
+                    reading.add(metric, &[(Label::Name, name)], *sum / *count / unit);
+                }
+                (*sum, *count) = (0.0, 0.0);
             }
-            (*sum, *count) = (0.0, 0.0);
         }
         if self.refused > 0 {
-            reading.miss("StatsD", format!("{} lines were not understood", self.refused));
+            let lines = if self.refused == 1 { "line was" } else { "lines were" };
+            reading.miss("StatsD", format!("{} {lines} not understood", self.refused));
         }
+        let state = self.state(reading.begin);
+        let (kind, name) = (SourceKind::Statsd, format!("statsd:{at}"));
+        reading.add_source(Source { kind, name, pid: None, state });
         reading.sort();
+    }
+
+    /// The state of the senders in a reading that began at `now`.
+    fn state(&mut self, now: Nanos) -> SourceState {
+        let first = *self.first.get_or_insert(now);
+        if std::mem::take(&mut self.datagrams) > 0 {
+            self.heard = Some(now);
+        }
+        match self.heard {
+            None => SourceState::Missing { since: first, reason: "no datagram has come yet".into() },
+            Some(heard) if now.since(heard) < SILENT_MAX => SourceState::Reading,
+            Some(since) => SourceState::Missing { since, reason: "no datagram has come since".into() },
+        }
     }
 }
 
@@ -117,8 +156,12 @@ mod tests {
     use super::*;
 
     fn read(received: &mut Received) -> Reading {
-        let mut reading = Reading::default();
-        received.add_to(&mut reading);
+        read_at(received, 0)
+    }
+
+    fn read_at(received: &mut Received, second: u64) -> Reading {
+        let mut reading = Reading { begin: Nanos::from_secs(second), ..Reading::default() };
+        received.add_to(([127, 0, 0, 1], 8125).into(), &mut reading);
         reading
     }
 
@@ -145,6 +188,42 @@ mod tests {
     }
 
     #[test]
+    fn histograms_and_distributions_keep_their_unit() {
+        let mut received = Received::default();
+        received.add(b"size:512|h\nsize:1024|h\nrows:7|d\nwait:20|ms");
+        let reading = read(&mut received);
+        assert_eq!(value(&reading, Metric::StatsdValue, "size"), Some(768.0));
+        assert_eq!(value(&reading, Metric::StatsdValue, "rows"), Some(7.0));
+        assert_eq!(value(&reading, Metric::StatsdTimerSeconds, "wait"), Some(0.02));
+        assert_eq!(value(&reading, Metric::StatsdTimerSeconds, "size"), None);
+        // Means begin again.
+        assert_eq!(value(&read(&mut received), Metric::StatsdValue, "size"), None);
+    }
+
+    #[test]
+    fn counters_never_fall() {
+        let mut received = Received::default();
+        received.add(b"hits:5|c\nhits:-3|c");
+        let reading = read(&mut received);
+        assert_eq!(value(&reading, Metric::StatsdCount, "hits"), Some(5.0));
+        assert_eq!(reading.missing[0].reason, "1 line was not understood");
+    }
+
+    #[test]
+    fn senders_that_are_silent_are_missing() {
+        let mut received = Received::default();
+        let state = |reading: Reading| reading.sources[0].since().map(|since| since.as_secs_f64());
+        assert_eq!(state(read_at(&mut received, 3)), Some(3.0));
+        assert_eq!(state(read_at(&mut received, 4)), Some(3.0));
+        received.add(b"hits:1|c");
+        assert_eq!(state(read_at(&mut received, 5)), None);
+        assert_eq!(state(read_at(&mut received, 34)), None);
+        assert_eq!(state(read_at(&mut received, 35)), Some(5.0));
+        received.add(b"?");
+        assert_eq!(state(read_at(&mut received, 36)), None);
+    }
+
+    #[test]
     fn what_is_not_understood_is_counted() {
         let mut received = Received::default();
         for broken in
@@ -154,7 +233,7 @@ mod tests {
         }
         received.add(&[0xff, 0xfe]);
         let reading = read(&mut received);
-        assert!(reading.samples.is_empty());
+        assert!(reading.samples.iter().all(|sample| sample.series.metric == Metric::SourceUp));
         assert_eq!(reading.missing[0].reason, "10 lines were not understood");
     }
 
@@ -166,7 +245,7 @@ mod tests {
         }
         received.add(b"n0:1|c");
         let reading = read(&mut received);
-        assert_eq!(reading.samples.len(), NAMES_MAX);
+        assert_eq!(reading.of(Metric::StatsdCount, &[]).count(), NAMES_MAX);
         assert_eq!(value(&reading, Metric::StatsdCount, "n0"), Some(2.0));
         assert_eq!(received.refused, 50);
     }

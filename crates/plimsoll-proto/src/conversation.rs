@@ -286,6 +286,8 @@ pub struct Answer {
     pub grpc_status: Option<u8>,
     /// Whether the connection may carry another operation.
     pub keep_alive: bool,
+    /// Seconds after which the server closes the connection when it is idle; 0 if it announced none.
+    pub keep_alive_s: u16,
     /// Payload bytes, without framing.
     pub body_bytes: u64,
     /// The class in which the operation ends where the answer says that it failed.
@@ -299,24 +301,25 @@ impl Answer {
             400.. => Some(ErrorClass::Status4xx),
             _ => None,
         };
-        let http1::Response { status, keep_alive, body_bytes } = *response;
-        Self { status, grpc_status: None, keep_alive, body_bytes, failed }
+        let http1::Response { status, keep_alive, keep_alive_s, body_bytes } = *response;
+        Self { status, grpc_status: None, keep_alive, keep_alive_s, body_bytes, failed }
     }
 
     /// Of a stream of HTTP/2.
     const fn of_stream(status: u16, body_bytes: u64, grpc_status: Option<u8>) -> Self {
-        let response = http1::Response { status, keep_alive: true, body_bytes };
+        let response = http1::Response { status, keep_alive: true, keep_alive_s: 0, body_bytes };
         let failed = match grpc_status {
             None => return Self::of_http(&response),
             Some(0) => None,
             Some(_) => Some(ErrorClass::GrpcStatus),
         };
-        Self { status, grpc_status, keep_alive: true, body_bytes, failed }
+        Self { status, grpc_status, keep_alive: true, keep_alive_s: 0, body_bytes, failed }
     }
 
     /// Of a protocol that knows only success, or failure of this class.
     pub const fn plain(body_bytes: u64, failed: Option<ErrorClass>) -> Self {
-        Self { status: 0, grpc_status: None, keep_alive: true, body_bytes, failed }
+        let (status, grpc_status, keep_alive, keep_alive_s) = (0, None, true, 0);
+        Self { status, grpc_status, keep_alive, keep_alive_s, body_bytes, failed }
     }
 }
 

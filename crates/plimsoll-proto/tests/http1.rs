@@ -266,7 +266,7 @@ proptest! {
         bytes.extend_from_slice(b"surplus");
 
         let body_bytes = if bodiless { 0 } else { bytes_total };
-        let message = Response { status, keep_alive, body_bytes };
+        let message = Response { status, keep_alive, keep_alive_s: 0, body_bytes };
         let expected = Outcome::Complete { consumed: length, message };
         prop_assert_eq!(read_response(&[&bytes], head_request), expected);
         let expected = Outcome::Complete { consumed: length, message };
@@ -283,7 +283,7 @@ proptest! {
             prop_assert_eq!(parser.handle_bytes(piece), Ok((piece.len(), Progress::NeedMore)));
         }
         let body_bytes = payload.len() as u64;
-        let response = Response { status: 200, keep_alive: false, body_bytes };
+        let response = Response { status: 200, keep_alive: false, keep_alive_s: 0, body_bytes };
         prop_assert_eq!(parser.handle_eof(), Ok(response));
     }
 

@@ -18,6 +18,7 @@ pub mod poll;
 pub mod ports;
 pub mod private_dir;
 pub mod process;
+pub mod process_handle;
 pub mod qdisc;
 pub mod shared_memory;
 pub mod signal;

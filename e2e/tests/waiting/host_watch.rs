@@ -1,8 +1,10 @@
 //! `plimsoll watch` beside a real HAProxy and a real nginx.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -101,6 +103,64 @@ fn servers_and_their_processes_are_seen() {
     let archived =
         fs::read_to_string(finished.folder().join("seen/hosts.jsonl")).expect("archived");
     assert!(archived.lines().count() >= 3, "{archived}");
+}
+
+#[test]
+fn a_process_that_ends_takes_no_figure_of_the_host_with_it() {
+    let mut shell = Command::new("sh");
+    let mut shell =
+        shell.args(["-c", "read line; exit 3"]).stdin(Stdio::piped()).spawn().expect("a shell");
+    let metrics = port::free();
+    let (pid, metrics_flag) = (shell.id().to_string(), metrics.to_string());
+    let mut watch = Plimsoll::new([
+        "watch",
+        "--interval",
+        "100ms",
+        "--pid",
+        &pid,
+        "--haproxy",
+        "no.sock",
+        "--prometheus",
+        &metrics_flag,
+        "--json",
+        "watch.json",
+    ])
+    .start();
+    let scraped = |state: &str| {
+        let up = format!("kind=\"process\",source=\"sh\"}} {state}");
+        wait::until("the state of the shell", || {
+            let text = fetch(metrics, "/metrics");
+            text.contains(&up).then_some(text)
+        })
+    };
+    let names = |text: &str| -> BTreeSet<String> {
+        let series = text.lines().filter(|line| line.starts_with("plimsoll_"));
+        let name = |line: &str| line.split(['{', ' ']).next().unwrap_or_default().to_owned();
+        let is_own = |name: &String| name.contains("_process_") || name.contains("_cgroup_");
+        series.map(name).filter(|name| !is_own(name)).collect()
+    };
+    let before = scraped("1");
+    assert!(before.contains("kind=\"haproxy\",source=\"haproxy:no.sock\"} 0"), "{before}");
+    drop(shell.stdin.take());
+    shell.wait().expect("it ends with its input");
+    let after = scraped("0");
+    assert_eq!(names(&before).difference(&names(&after)).next(), None);
+    assert!(!watch.has_ended());
+    watch.signal("INT");
+    let finished = watch.finish();
+    assert_eq!(finished.code, Some(0), "{}", finished.stderr);
+    let last = finished.stdout.lines().last().expect("lines");
+    assert!(last.contains(&format!("process sh ({pid}) ended ")), "{last}");
+    assert!(last.contains("haproxy:no.sock not read for "), "{last}");
+    assert!(last.contains(" established; "), "{last}");
+    let json = fs::read_to_string(finished.folder().join("watch.json")).expect("written");
+    let json: Value = serde_json::from_str(json.lines().last().expect("lines")).expect("JSON");
+    let sources = json["sources"].as_array().expect("a list");
+    let ended = sources.iter().find(|source| source["name"] == "sh").expect("listed");
+    assert_eq!(ended["state"], "ended");
+    // The kernel tells nobody but the parent before Linux 6.15, unless it was read before that.
+    let status = &ended["status"];
+    assert!(status["exited"] == 3 || status == "unknown", "{ended}");
 }
 
 #[test]

@@ -93,7 +93,23 @@ fn what_nginx_has_not_begun_is_sent_again() {
     summary.assert_all_ok(2_000);
     assert!(summary.count("streams.goaways") >= 30, "{summary:?}");
     assert!(summary.count("streams.requeued") > 0, "{summary:?}");
+    let announced = ["requests_min", "requests_max"].map(|of| summary.count(&format!("announced.{of}")));
+    assert_eq!(announced, [50, 50], "{summary:?}");
     assert_eq!(nginx.log_of(2_000).len(), 2_000, "each was answered once");
+}
+
+#[test]
+fn fewer_streams_than_were_asked_for_are_in_the_report() {
+    let address = port::free();
+    let _nginx =
+        Nginx::start(false, &format!("listen {address} http2;\nhttp2_max_concurrent_streams 2;"));
+    let url = format!("http://{address}/");
+    let flags = ["--http", "2", "--rate", "0", "-n", "200", "-c", "2", "-m", "10"];
+    let finished = Plimsoll::new([&["load", url.as_str()][..], &flags].concat()).run();
+    assert_eq!(finished.code, Some(0), "{}", finished.stderr);
+    let words = finished.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = "the server allows 2 streams per connection (SETTINGS_MAX_CONCURRENT_STREAMS): 10 were asked for";
+    assert!(words.contains(said), "{}", finished.stdout);
 }
 
 #[test]

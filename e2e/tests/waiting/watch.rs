@@ -68,6 +68,37 @@ fn loads_and_holds_watch_the_server() {
 }
 
 #[test]
+fn a_server_that_ends_in_a_load_is_named_and_the_host_is_read_on() {
+    let haproxy = Haproxy::start("", PONG, "");
+    let (url, pid) = (haproxy.url("http"), format!("pid:{}", haproxy.pid()));
+    let counts = format!("haproxy:{}", haproxy.stats_socket().display());
+    let watch = ["--watch", &counts, "--watch", &pid, "--out", "run", "--json", "summary.json"];
+    let load = ["load", &url, "--rate", "50", "-d", "4s"];
+    let running = Plimsoll::new([&load[..], &watch].concat()).start();
+    haproxy.wait_for("req_tot", 20);
+    drop(haproxy);
+    let finished = running.finish();
+    let summary = fs::read_to_string(finished.folder().join("summary.json")).expect("written");
+    let summary: Value = serde_json::from_str(&summary).expect("JSON");
+    let hosts = summary["hosts"].as_object().expect("hosts").values();
+    let lost: Vec<&Value> =
+        hosts.filter_map(|host| host["sources_lost"].as_array()).flatten().collect();
+    let lost = |kind: &str| lost.iter().find(|source| source["kind"] == kind);
+    let process = lost("process").unwrap_or_else(|| panic!("{summary}"));
+    assert_eq!((&process["name"], process["ended"].is_null()), (&"haproxy".into(), false));
+    assert!(lost("haproxy").is_some_and(|source| source["reason"].is_string()), "{summary}");
+    assert!(finished.stdout.contains("Sources  "), "{}", finished.stdout);
+    // The last reading has the network of the host, though the first process is gone.
+    let hosts = fs::read_to_string(finished.folder().join("run/hosts.jsonl")).expect("archived");
+    let lines: Vec<Value> =
+        hosts.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let list = lines.iter().rev().find_map(|line| line["series"].as_array()).expect("a list");
+    let at = list.iter().position(|series| series["metric"] == "tcp_established").expect("read");
+    let last = lines.last().expect("lines");
+    assert!(last["values"][at].is_number(), "{last}");
+}
+
+#[test]
 fn nginx_counts_what_was_sent() {
     let status = port::free();
     let directives = format!("listen {status};\nlocation /status {{ stub_status; }}");

@@ -305,3 +305,18 @@ fn a_load_that_nothing_answered_is_no_success() {
         Verdict::Invalid
     );
 }
+
+#[test]
+fn answers_that_are_all_redirects_or_one_refusal_warn() {
+    for (statuses, check) in [
+        (&[(301, 9), (302, 1)][..], Some(CheckId::Redirects)),
+        (&[(404, 10)], Some(CheckId::Refused)),
+        (&[(200, 1), (301, 9)], None),
+        (&[(200, 10)], None),
+    ] {
+        let mut tally = measurement().tally;
+        statuses.iter().for_each(|(status, answers)| tally.status.add(*status, *answers));
+        let made = uniform(&tally).map(|check| (check.id, check.level));
+        assert_eq!(made, check.map(|id| (id, Level::Warn)), "{statuses:?}");
+    }
+}

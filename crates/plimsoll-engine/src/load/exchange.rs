@@ -633,6 +633,9 @@ impl Worker {
         if is_first {
             self.note_first_answer(destination, now);
         }
+        if answer.keep_alive_s > 0 {
+            self.meter.tally().announced.note_idle(answer.keep_alive_s.into());
+        }
         if answer.status != 0 {
             self.meter.count_status(answer.status);
         }
@@ -678,6 +681,7 @@ impl Worker {
             }
         } else {
             if self.plan.keepalive && !answer.keep_alive && !closes {
+                self.meter.tally().announced.note_end(ops_total);
                 self.count_lifetime(index, Closer::PeerAnswer, now);
             }
             let destination = self.conns[index].destination;

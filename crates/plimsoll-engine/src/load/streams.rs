@@ -531,9 +531,12 @@ impl Worker {
     fn handle_draining(&mut self, connection: u32, now: Nanos) {
         self.meter.tally().streams.goaways += 1;
         let hot = &mut self.conns[connection];
-        if hot.peer == Peer::Open {
+        let is_first = hot.peer == Peer::Open;
+        if is_first {
             hot.peer = Peer::Announced;
         }
+        let mut requests = u64::from(hot.ops_total);
+        requests += self.client(connection).map_or(0, |client| client.open()) as u64;
         let error: Option<Http2Error> =
             self.client(connection).and_then(|client| client.ended_by());
         if let Some(error) = error {
@@ -544,7 +547,11 @@ impl Worker {
             && let Some(key) =
                 self.client(connection).and_then(|mut client| client.take_untouched())
         {
+            requests = requests.saturating_sub(1);
             self.requeue(key, now);
+        }
+        if is_first && error.is_none() {
+            self.meter.tally().announced.note_end(requests);
         }
         if self.conns.slab.index_of(token).is_none() {
             return;

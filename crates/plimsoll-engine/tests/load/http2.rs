@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 
+use plimsoll_model::announced::AnnouncedLimits;
 use plimsoll_model::plan::{Http2Plan, LoadPlan, Pacing};
 use plimsoll_model::target::Protocol;
 use plimsoll_model::{ErrorClass, Nanos};
@@ -120,6 +121,8 @@ fn what_a_server_has_not_begun_is_sent_again_and_not_for_ever() {
     let tally = run(http2(polite.address, closed(300)));
     assert_eq!((tally.ok, tally.errors_total()), (300, 0), "{:?}", tally.errors);
     assert!(tally.streams.goaways >= 25 && tally.streams.requeued > 0, "{:?}", tally.streams);
+    let AnnouncedLimits { ends, requests_min, requests_max, .. } = tally.announced;
+    assert_eq!((ends, requests_min, requests_max), (tally.streams.goaways, 10, 10));
     for does in [|| Does::Refuses, || Does::GoesAway] {
         let never = Scripted::start(move |stream| speak(stream, |_| does()));
         let tally = run(http2(never.address, closed(20)));

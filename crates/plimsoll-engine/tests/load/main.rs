@@ -17,6 +17,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::Sender;
 
 use plimsoll_engine::load::{Load, LoadEvent};
+use plimsoll_model::announced::AnnouncedLimits;
 use plimsoll_model::ending::{Closer, Stretch};
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{LoadPlan, Session};
@@ -182,8 +183,11 @@ fn connections_that_the_server_ends_are_timed() {
             "says that it will close",
             |mut s| {
                 read_request(&mut s);
-                s.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
-                    .unwrap();
+                s.write_all(
+                    b"HTTP/1.1 200 OK\r\nConnection: close\r\nKeep-Alive: timeout=7\r\n\
+                      Content-Length: 0\r\n\r\n",
+                )
+                .unwrap();
             },
             Closer::PeerAnswer,
             false,
@@ -206,6 +210,15 @@ fn connections_that_the_server_ends_are_timed() {
         };
         assert!(count(Stretch::Lifetime) >= 20, "{what}: {:?}", tally.endings);
         assert_eq!(count(Stretch::Idle) > 0, is_idle, "{what}: {:?}", tally.endings);
+        let announced = tally.announced;
+        let AnnouncedLimits { requests_min, requests_max, idle_s, .. } = announced;
+        match what {
+            "says that it will close" => {
+                assert_eq!((requests_min, requests_max, idle_s), (1, 1, 7), "{announced:?}");
+                assert!(announced.ends >= 20, "{announced:?}");
+            }
+            _ => assert!(announced.is_none(), "{what}: {announced:?}"),
+        }
     }
 }
 

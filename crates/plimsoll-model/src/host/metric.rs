@@ -22,7 +22,7 @@ pub enum Label {
     Mode,
     /// `cpu`, `memory` or `io`.
     Resource,
-    /// `some` or `full`.
+    /// `some` or `full`; the kind of a source; the type of a key.
     Kind,
     /// `receive` and `transmit`, `active` and `passive`, `read` and `write`.
     Direction,
@@ -54,6 +54,8 @@ pub enum Label {
     Name,
     /// What a process does in a run.
     Role,
+    /// A source of readings: a process by its name, a server by where it is read.
+    Source,
 }
 
 impl Label {
@@ -79,6 +81,7 @@ impl Label {
             Self::Event => "event",
             Self::Name => "name",
             Self::Role => "role",
+            Self::Source => "source",
         }
     }
 }
@@ -217,7 +220,8 @@ metrics! {
         StatsdCount = "statsd_count_total": "Counters received over StatsD, by name";
     }
     Gauge {
-        HostInfo = "host_info": "CPUs that this host has";
+        SourceUp = "source_up": "1 for each source that the last reading has, 0 for one that is missing or has ended";
+        HostCpus = "host_cpus": "CPUs that this host has";
         ProcessInfo = "process_info": "1 for each process that is read, with its role in the run";
         CpuFrequency = "cpu_frequency_hertz": "Clock frequency by CPU: cpufreq scaling_cur_freq";
         RunnableTasks = "runnable_tasks": "Tasks that run or are ready to: /proc/stat procs_running";
@@ -253,8 +257,8 @@ metrics! {
         HaproxyConnectionRate = "haproxy_process_current_connection_rate": "HAProxy: ConnRate";
         HaproxySslRate = "haproxy_process_current_ssl_rate": "HAProxy: SslRate";
         HaproxyKeyRate = "haproxy_process_current_frontend_ssl_key_rate": "HAProxy: SslFrontendKeyRate";
-        HaproxyIdlePercent = "haproxy_process_idle_time_percent":
-            "HAProxy: Idle_pct of the thread that answered";
+        HaproxyIdleRatio = "haproxy_process_idle_time_ratio":
+            "HAProxy: Idle_pct of the thread that answered, 0 to 1";
         HaproxyRunQueue = "haproxy_process_current_run_queue": "HAProxy: Run_queue";
         HaproxyTasks = "haproxy_process_current_tasks": "HAProxy: Tasks";
         HaproxySessions = "haproxy_current_sessions": "HAProxy: scur by proxy";
@@ -265,6 +269,10 @@ metrics! {
             "HAProxy: entries of a stick table, by its name and the type of its key: show table";
         NginxConnections = "nginx_connections": "nginx: connections by state";
         StatsdGauge = "statsd_gauge": "Gauges received over StatsD, by name";
-        StatsdTimerSeconds = "statsd_timer_seconds": "Mean of the timers received over StatsD in one interval, by name";
+        StatsdTimerSeconds = "statsd_timer_seconds":
+            "Mean of the timers (ms) received over StatsD in one interval, by name";
+        StatsdValue = "statsd_value":
+            "Mean of the histograms and distributions (h, d) received over StatsD in one interval, by name, in the \
+             sender's unit";
     }
 }

@@ -8,9 +8,11 @@
 mod limit;
 mod metric;
 mod reading;
+mod source;
 mod summary;
 
 pub use limit::{LimitUse, fullest_limits, limits};
 pub use metric::{Label, Metric, MetricKind};
 pub use reading::{Change, IDLE_MODES, Missing, Reading, Sample, Series};
-pub use summary::{HostFigures, HostSpeed, HostSummary};
+pub use source::{EndStatus, Source, SourceKind, SourceState};
+pub use summary::{HostFigures, HostSpeed, HostSummary, SourceSummary};

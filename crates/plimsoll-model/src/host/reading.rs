@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::metric::{Label, Metric, MetricKind};
+use super::source::{Source, SourceState};
 use crate::Nanos;
 
 /// What a value belongs to.
@@ -55,6 +56,9 @@ pub struct Reading {
     pub samples: Vec<Sample>,
     /// What could not be read.
     pub missing: Vec<Missing>,
+    /// The sources that were asked for, and whether each of them could be read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<Source>,
 }
 
 impl Reading {
@@ -76,6 +80,23 @@ impl Reading {
     /// Notes that `source` could not be read.
     pub fn miss(&mut self, source: impl Into<String>, reason: impl ToString) {
         self.missing.push(Missing { source: source.into(), reason: reason.to_string() });
+    }
+
+    /// Adds a source with its state, also as a value and, if it could not be read, to what is missing.
+    pub fn add_source(&mut self, source: Source) {
+        let labels = [(Label::Kind, source.kind.name()), (Label::Source, source.name.as_str())];
+        self.add(Metric::SourceUp, &labels, f64::from(u8::from(source.is_up())));
+        match &source.state {
+            SourceState::Reading => {}
+            SourceState::Missing { reason, .. } => self.miss(source.to_string(), reason),
+            SourceState::Ended { .. } => self.miss(source.to_string(), "it has ended"),
+        }
+        self.sources.push(source);
+    }
+
+    /// The sources that could not be read.
+    pub fn sources_down(&self) -> impl Iterator<Item = &Source> {
+        self.sources.iter().filter(|source| !source.is_up())
     }
 
     /// Puts the samples in order; the later of two of the same series is dropped.
@@ -198,6 +219,7 @@ impl<'a> Change<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::source::{EndStatus, SourceKind};
     use super::*;
 
     type Value<'a> = (Metric, &'a [(Label, &'a str)], f64);
@@ -267,6 +289,28 @@ mod tests {
     }
 
     #[test]
+    fn a_source_is_a_value_and_a_state() {
+        let source = |name: &str, state| Source {
+            kind: SourceKind::Process,
+            name: name.to_owned(),
+            pid: Some(12),
+            state,
+        };
+        let mut reading = reading(3, &[]);
+        let ended = SourceState::Ended { since: Nanos(5), status: EndStatus::Exited(0) };
+        reading.add_source(source("nginx", SourceState::Reading));
+        reading.add_source(source("haproxy", ended));
+        reading.sort();
+        let up = |name| reading.sum(Metric::SourceUp, &[(Label::Source, name)]);
+        assert_eq!((up("nginx"), up("haproxy")), (Some(1.0), Some(0.0)));
+        let down: Vec<_> = reading.sources_down().map(|source| source.to_string()).collect();
+        assert_eq!(down, ["process haproxy (12)"]);
+        assert_eq!(reading.missing[0].source, "process haproxy (12)");
+        let json = serde_json::to_string(&reading).expect("JSON");
+        assert_eq!(serde_json::from_str::<Reading>(&json).expect("the same"), reading);
+    }
+
+    #[test]
     fn names_are_unique_and_say_what_they_are() {
         let mut names: Vec<&str> = Metric::ALL.iter().map(|metric| metric.name()).collect();
         names.sort_unstable();
@@ -278,6 +322,7 @@ mod tests {
             assert_eq!(is_total, metric.kind() == MetricKind::Counter, "{}", metric.name());
             let json = serde_json::to_string(metric).expect("a name");
             assert_eq!(json, format!("{:?}", metric.name()));
+            assert!(!metric.name().contains("percent"), "{}: a ratio", metric.name());
         }
     }
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::metric::{Label, Metric};
 use super::reading::{Change, Reading};
+use super::source::{EndStatus, Source, SourceKind, SourceState};
 use crate::{Histogram, Nanos};
 
 /// One host over a whole run. What was not read is `None`.
@@ -24,12 +25,61 @@ pub struct HostSummary {
     /// CPU time of the yardstick's piece of work, between each two readings.
     #[serde(skip)]
     pieces: Histogram,
+    /// The sources that the last reading did not have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources_lost: Vec<SourceSummary>,
+    /// When the first reading began.
+    #[serde(skip)]
+    began: Option<Nanos>,
     /// In the trial of the highest load that met the SLO.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below: Option<HostFigures>,
     /// In a trial above the tipping point.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub above: Option<HostFigures>,
+}
+
+/// A source that could not be read at the end of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see HostSummary")]
+pub struct SourceSummary {
+    pub kind: SourceKind,
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// From the first reading of the host to the first one without the source.
+    pub after_s: f64,
+    /// Why it could not be read; `None` for a process that ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How the process ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<EndStatus>,
+}
+
+impl SourceSummary {
+    /// Returns the summary of `source`; `None` if it can be read.
+    fn of(source: &Source, began: Nanos) -> Option<Self> {
+        let (reason, ended) = match &source.state {
+            SourceState::Reading => return None,
+            SourceState::Missing { reason, .. } => (Some(reason.clone()), None),
+            SourceState::Ended { status, .. } => (None, Some(*status)),
+        };
+        let (kind, name, pid) = (source.kind, source.name.clone(), source.pid);
+        let after_s = source.since()?.since(began).as_secs_f64();
+        Some(Self { kind, name, pid, after_s, reason, ended })
+    }
+
+    /// Returns the source with its state, whose instants count from the first reading of the host.
+    pub fn source(&self) -> Source {
+        let since = Nanos::from_secs_f64(self.after_s);
+        let reason = || self.reason.clone().unwrap_or_default();
+        let state = match self.ended {
+            Some(status) => SourceState::Ended { since, status },
+            None => SourceState::Missing { since, reason: reason() },
+        };
+        Source { kind: self.kind, name: self.name.clone(), pid: self.pid, state }
+    }
 }
 
 /// Speed of the CPUs of a host between two readings, 1 for the median.
@@ -71,7 +121,7 @@ impl HostFigures {
     pub fn between(first: &Reading, last: &Reading) -> Self {
         let change = Change::new(first, last);
         let rate = |metric| change.rate(metric, &[]);
-        let cpus = last.sum(Metric::HostInfo, &[]).filter(|cpus| *cpus > 0.0);
+        let cpus = last.sum(Metric::HostCpus, &[]).filter(|cpus| *cpus > 0.0);
         let mode = |mode| {
             let labels = [(Label::Mode, mode)];
             Some((Change::new(first, last).rate(Metric::CpuSeconds, &labels)? / cpus?).min(1.0))
@@ -133,6 +183,7 @@ impl HostSummary {
             _ => None,
         };
         self.pieces = Histogram::default();
+        self.began = None;
         self
     }
 
@@ -145,7 +196,10 @@ impl HostSummary {
                 self.roles.sort();
             }
         }
-        self.cpus = now.sum(Metric::HostInfo, &[]).or(self.cpus);
+        let began = *self.began.get_or_insert(now.begin);
+        let lost = now.sources.iter().filter_map(|source| SourceSummary::of(source, began));
+        self.sources_lost = lost.collect();
+        self.cpus = now.sum(Metric::HostCpus, &[]).or(self.cpus);
         let Some(before) = before else { return };
         let figures = HostFigures::between(before, now);
         if let Some(us) = figures.yardstick_us {
@@ -170,7 +224,7 @@ mod tests {
     fn reading(second: u64, idle: [f64; 2], bytes: f64, available: f64) -> Reading {
         let at = Nanos::from_secs(second);
         let mut reading = Reading { begin: at, end: at, ..Reading::default() };
-        reading.add(Metric::HostInfo, &[], 2.0);
+        reading.add(Metric::HostCpus, &[], 2.0);
         for (cpu, idle) in ["0", "1"].into_iter().zip(idle) {
             let labels = [(Label::Cpu, cpu), (Label::Mode, "idle")];
             reading.add(Metric::CpuSeconds, &labels, idle);
@@ -209,6 +263,28 @@ mod tests {
         near(whole.busiest_cpu, 0.25);
         near(whole.cpu, 0.1875);
         assert_eq!((whole.softirq, whole.drops_per_s), (None, None));
+    }
+
+    #[test]
+    fn sources_that_the_last_reading_lacks_are_kept() {
+        let mut readings = [1, 2, 4].map(|second| reading(second, [10.0, 20.0], 0.0, 900.0));
+        let source = |name: &str, state| Source {
+            kind: SourceKind::Process,
+            name: name.to_owned(),
+            pid: Some(7),
+            state,
+        };
+        let (since, status) = (Nanos::from_secs(4), EndStatus::Killed(9));
+        let missing = SourceState::Missing { since: Nanos::from_secs(2), reason: "gone".to_owned() };
+        readings[1].add_source(source("back", missing));
+        readings[2].add_source(source("back", SourceState::Reading));
+        readings[2].add_source(source("haproxy", SourceState::Ended { since, status }));
+        let lost = HostSummary::of(&readings).sources_lost;
+        assert_eq!(lost.len(), 1, "{lost:?}");
+        assert_eq!((lost[0].name.as_str(), lost[0].after_s), ("haproxy", 3.0));
+        assert_eq!((lost[0].ended, lost[0].reason.as_ref()), (Some(status), None));
+        let json = serde_json::to_value(&lost[0]).expect("JSON");
+        assert_eq!(json["ended"], serde_json::json!({ "killed": 9 }));
     }
 
     #[test]

@@ -157,6 +157,11 @@ checks! {
         ClosedAtOnce = "closed-at-once":
             "the server closed new connections before it answered on them: look for its limit on \
              connections (worker_connections of nginx, maxconn of HAProxy, max_connections of a broker)";
+        Redirects = "redirects":
+            "every answer was a redirect, which plimsoll does not follow: load the URL that the header Location names";
+        Refused = "refused":
+            "every answer was the same refusal, which costs a server less than a real answer: check the path, the \
+             host name, the method and the credentials";
         Late = "late": "answers took longer than --deadline, or than a whole heartbeat period";
     }
     Run, Local {

@@ -65,7 +65,7 @@ fn add_stat(stat: &str, wanted: &[u32], reading: &mut Reading) {
             }
         }
     }
-    reading.add(Metric::HostInfo, &[], f64::from(cpus));
+    reading.add(Metric::HostCpus, &[], f64::from(cpus));
 }
 
 /// Clock frequency of a CPU, hertz; `None` where the kernel does not tell, as in most virtual machines.

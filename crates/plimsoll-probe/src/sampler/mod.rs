@@ -7,14 +7,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use plimsoll_model::Nanos;
-use plimsoll_model::host::{Label, Metric, Reading};
+use plimsoll_model::host::{Label, Metric, Reading, SourceKind};
 use plimsoll_sys::clock;
 
 use crate::memory::FileCaches;
 use crate::server_counters::CounterSource;
 use crate::yardstick::Totals;
 use cgroup::GroupsRead;
-use network::HostWide;
+use network::{HostWide, Place};
+use sources::{Followed, Outages};
 
 mod cgroup;
 mod disk;
@@ -23,6 +24,7 @@ mod network;
 pub mod nginx;
 mod process;
 mod servers;
+mod sources;
 
 /// The entry of `/proc` that is in the calling thread's network namespace.
 const THIS_THREAD: &str = "thread-self";
@@ -65,7 +67,7 @@ pub struct WatchedProcess {
 /// What is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
-    /// Processes on this host. The network namespace is that of the first one.
+    /// Processes on this host. The network is that of the first one, also after its end.
     pub processes: Vec<WatchedProcess>,
     /// Servers that report figures of their own.
     pub servers: Vec<CounterSource>,
@@ -100,6 +102,9 @@ impl Scope {
 pub struct Sampler {
     root: PathBuf,
     scope: Scope,
+    processes: Vec<Followed>,
+    outages: Outages,
+    place: Place,
     host_wide: HostWide,
     yardstick: Totals,
     /// Of the last slow reading.
@@ -124,11 +129,33 @@ impl Sampler {
         let host_wide = HostWide::read(root);
         let (caches, yardstick) = (FileCaches::default(), Totals::default());
         let (root, cost) = (root.to_owned(), Nanos::ZERO);
-        Self { root, scope, host_wide, yardstick, caches, readings: 0, cost, missed: 0 }
+        let mut sampler = Self {
+            root,
+            scope: Scope::default(),
+            processes: Vec::new(),
+            outages: Outages::default(),
+            place: Place::default(),
+            host_wide,
+            yardstick,
+            caches,
+            readings: 0,
+            cost,
+            missed: 0,
+        };
+        sampler.rescope(scope);
+        sampler
     }
 
-    /// Reads what `scope` names from now on.
+    /// Reads what `scope` names from now on. Processes that it named before stay the same ones.
     pub fn rescope(&mut self, scope: Scope) {
+        let first = |scope: &Scope| {
+            scope.processes.first().filter(|_| !scope.own_network).map(|process| process.pid)
+        };
+        if first(&scope) != first(&self.scope) {
+            self.place = Place::of(&self.root, first(&scope));
+        }
+        let known = std::mem::take(&mut self.processes);
+        self.processes = Followed::all(&self.root, &scope.processes, known);
         self.scope = scope;
     }
 
@@ -156,19 +183,24 @@ impl Sampler {
             reading.add(Metric::YardstickPieces, &labels, pieces.count as f64);
             reading.add_some(Metric::CpuFrequency, &labels, kernel::frequency(&self.root, &cpu));
         }
-        let process = self.scope.processes.first().filter(|_| !self.scope.own_network);
-        let pid = process.map(|process| process.pid);
-        network::read(&self.root, pid, self.host_wide, reading);
+        let elsewhere = network::read(&self.root, &self.place, self.host_wide, reading);
         let mut groups = GroupsRead::default();
         groups.add(&self.root, "self", "plimsoll", reading);
-        for watched in &self.scope.processes {
-            process::read(&self.root, watched, is_slow, &mut groups, reading);
+        let unread = reading.missing.iter().find(|missing| missing.source == "/proc/stat");
+        let unread = unread.map(|missing| missing.reason.clone());
+        self.outages.add(SourceKind::Host, "host", unread, reading);
+        for process in &mut self.processes {
+            if process.add_to(&self.root, reading) {
+                process::read(&self.root, &process.watched, is_slow, &mut groups, reading);
+            }
         }
         for (index, source) in self.scope.servers.iter().enumerate() {
-            servers::read(source, index, reading);
+            let failed = servers::read(source, index, reading);
+            self.outages.add(servers::kind(source), &source.to_string(), failed, reading);
         }
         self.readings += 1;
-        self.cost = Nanos(self.cost.0 + clock::thread_cpu_ns().saturating_sub(began));
+        let here = clock::thread_cpu_ns().saturating_sub(began);
+        self.cost = Nanos(self.cost.0 + here + elsewhere.0);
         reading.add(Metric::WatchCostSeconds, &[], self.cost.as_secs_f64());
         reading.add(Metric::WatchMissed, &[], self.missed as f64);
     }
@@ -181,7 +213,7 @@ pub fn read_cpu(root: &Path) -> Reading {
 
 /// TCP segments, interfaces and input queues as this thread's network namespace has them, for the same.
 pub fn read_network(root: &Path) -> Reading {
-    reading_of(|reading| network::read_traffic(root, THIS_THREAD, reading))
+    reading_of(|reading| network::read_traffic(root, reading))
 }
 
 fn reading_of(read: impl FnOnce(&mut Reading)) -> Reading {

@@ -2,12 +2,14 @@
 //! accept queues.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::parent_id;
 use std::path::Path;
 
+use plimsoll_model::Nanos;
 use plimsoll_model::host::{Label, Metric, Reading};
 use plimsoll_sys::namespace::Namespace;
-use plimsoll_sys::{qdisc, sock_diag};
+use plimsoll_sys::{clock, qdisc, sock_diag};
 
 use super::{THIS_THREAD, add_limit, text};
 use crate::host::link_bytes_per_s;
@@ -91,11 +93,76 @@ const NETSTAT: &[Field] = &[
 const SOCKET_STATES: [(&str, &str); 4] =
     [("inuse", "inuse"), ("orphan", "orphan"), ("tw", "time_wait"), ("alloc", "allocated")];
 
-/// Reads the namespace of process `pid`, or this thread's.
-pub(super) fn read(root: &Path, pid: Option<u32>, host_wide: HostWide, reading: &mut Reading) {
-    let owner = pid.map_or_else(|| THIS_THREAD.to_owned(), |pid| pid.to_string());
-    let net = |name: &str| format!("proc/{owner}/net/{name}");
-    read_traffic(root, &owner, reading);
+/// The network that is read.
+#[derive(Debug, Default)]
+pub(super) enum Place {
+    /// The one of the thread that reads.
+    #[default]
+    Here,
+    /// Another one. It is held, so that it does not end with the processes in it.
+    Elsewhere(Namespace),
+    /// The one of the thread that reads, and not that of this process, for this reason.
+    NotOf(u32, String),
+}
+
+impl Place {
+    /// Returns the network of process `pid`, or this thread's if that cannot be entered.
+    pub(super) fn of(root: &Path, pid: Option<u32>) -> Self {
+        let Some(pid) = pid else { return Self::Here };
+        // Every network namespace has files of its own, which everybody may look at; links of `ns` only the owner may.
+        let file = |process: &str| {
+            let path = root.join("proc").join(process).join("net/snmp");
+            fs::metadata(path).map(|file| file.ino()).ok()
+        };
+        match file(&pid.to_string()).zip(file(THIS_THREAD)) {
+            Some((there, here)) if there != here => {}
+            _ => return Self::Here,
+        }
+        let entered = Namespace::of_process(pid).and_then(|network| {
+            network.run(|| ())?;
+            Ok(network)
+        });
+        match entered {
+            Ok(network) => Self::Elsewhere(network),
+            Err(error) => Self::NotOf(pid, error.to_string()),
+        }
+    }
+}
+
+/// Reads the network at `place`. Returns the CPU time of other threads that this took.
+pub(super) fn read(
+    root: &Path,
+    place: &Place,
+    host_wide: HostWide,
+    reading: &mut Reading,
+) -> Nanos {
+    match place {
+        Place::Here => read_here(root, true, host_wide, reading),
+        Place::NotOf(pid, why) => {
+            read_here(root, true, host_wide, reading);
+            reading.miss(
+                format!("network namespace of process {pid}"),
+                format!("{why}; figures of the network are those of this program's namespace"),
+            );
+        }
+        Place::Elsewhere(network) => {
+            let took = network.run(|| {
+                read_here(root, false, host_wide, reading);
+                clock::thread_cpu_ns()
+            });
+            match took {
+                Ok(took_ns) => return Nanos(took_ns),
+                Err(error) => reading.miss("network namespace of the processes", error),
+            }
+        }
+    }
+    Nanos::ZERO
+}
+
+/// Reads this thread's namespace; `has_sysfs` if `/sys/class/net` lists its interfaces.
+fn read_here(root: &Path, has_sysfs: bool, host_wide: HostWide, reading: &mut Reading) {
+    let net = |name: &str| format!("proc/{THIS_THREAD}/net/{name}");
+    read_traffic(root, reading);
     if let Some(netstat) = text(root, &net("netstat"), reading) {
         add_fields(&netstat, NETSTAT, reading);
     }
@@ -103,22 +170,13 @@ pub(super) fn read(root: &Path, pid: Option<u32>, host_wide: HostWide, reading: 
         add_sockstat(root, &sockstat, host_wide, reading);
     }
     add_conntrack(root, &net("stat/nf_conntrack"), reading);
-    // Over netlink only this thread's namespace is seen.
-    let namespace =
-        |process: &str| fs::read_link(root.join("proc").join(process).join("ns/net")).ok();
-    if let Some(pid) = pid
-        && namespace(&pid.to_string()) != namespace(THIS_THREAD)
-    {
-        let why = format!("process {pid} is in another network namespace");
-        return reading.miss("accept queues, speeds of interfaces", why);
-    }
     add_listeners(reading);
-    add_speeds(root, reading);
+    add_speeds(root, has_sysfs, reading);
 }
 
-/// What passes through the namespace of `owner`, an entry of `/proc`.
-pub(super) fn read_traffic(root: &Path, owner: &str, reading: &mut Reading) {
-    let net = |name: &str| format!("proc/{owner}/net/{name}");
+/// What passes through this thread's namespace.
+pub(super) fn read_traffic(root: &Path, reading: &mut Reading) {
+    let net = |name: &str| format!("proc/{THIS_THREAD}/net/{name}");
     if let Some(snmp) = text(root, &net("snmp"), reading) {
         add_fields(&snmp, SNMP, reading);
     }
@@ -222,8 +280,9 @@ fn add_conntrack(root: &Path, stat: &str, reading: &mut Reading) {
 
 /// What interfaces send at most: the speed of those that are hardware (others invent theirs), or what a token bucket
 /// lets through.
-fn add_speeds(root: &Path, reading: &mut Reading) {
-    let interfaces = fs::read_dir(root.join("sys/class/net")).into_iter().flatten().flatten();
+fn add_speeds(root: &Path, has_sysfs: bool, reading: &mut Reading) {
+    let directory = has_sysfs.then(|| fs::read_dir(root.join("sys/class/net")).ok()).flatten();
+    let interfaces = directory.into_iter().flatten().flatten();
     let mut speeds: Vec<(String, f64)> = interfaces
         .filter_map(|interface| {
             let device = interface.file_name().into_string().ok()?;

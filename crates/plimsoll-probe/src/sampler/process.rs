@@ -36,9 +36,6 @@ pub(super) fn read(
     let WatchedProcess { name, pid, role } = watched;
     let proc_root = root.join("proc");
     let directory = proc_root.join(pid.to_string());
-    if !directory.exists() {
-        return reading.miss(format!("{name} (process {pid})"), "it has ended");
-    }
     let labels = [(Label::Process, name.as_str()), (Label::Role, role.name())];
     reading.add(Metric::ProcessInfo, &labels, 1.0);
     add_threads(&directory, watched, reading);

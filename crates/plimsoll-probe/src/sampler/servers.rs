@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plimsoll_model::host::{Label, Metric, Reading};
+use plimsoll_model::host::{Label, Metric, Reading, SourceKind};
 
 use super::add_limit;
 use crate::limits::port_range;
@@ -22,15 +22,22 @@ const INFO: &[(&str, Metric)] = &[
     ("ConnRate", Metric::HaproxyConnectionRate),
     ("SslRate", Metric::HaproxySslRate),
     ("SslFrontendKeyRate", Metric::HaproxyKeyRate),
-    ("Idle_pct", Metric::HaproxyIdlePercent),
     ("Run_queue", Metric::HaproxyRunQueue),
     ("Tasks", Metric::HaproxyTasks),
 ];
 
-/// Reads the server at `source`, the `index`th of all.
-pub(super) fn read(source: &CounterSource, index: usize, reading: &mut Reading) {
+/// The kind of the server at `source`.
+pub(super) const fn kind(source: &CounterSource) -> SourceKind {
+    match source {
+        CounterSource::Haproxy(_) => SourceKind::Haproxy,
+        CounterSource::Nginx(_) | CounterSource::NginxSocket(_) => SourceKind::Nginx,
+    }
+}
+
+/// Reads the server at `source`, the `index`th of all. Returns why it could not be read.
+pub(super) fn read(source: &CounterSource, index: usize, reading: &mut Reading) -> Option<String> {
     let name = index.to_string();
-    let failed = match source {
+    match source {
         CounterSource::Haproxy(socket) => {
             let ask = |question| CounterSource::ask_haproxy(socket, question);
             match ask("show info").and_then(|info| Ok((info, ask("show stat")?))) {
@@ -60,9 +67,6 @@ pub(super) fn read(source: &CounterSource, index: usize, reading: &mut Reading) 
             }
             Err(error) => Some(error.to_string()),
         },
-    };
-    if let Some(reason) = failed {
-        reading.miss(source.to_string(), reason);
     }
 }
 
@@ -71,6 +75,10 @@ fn add_info(info: &str, name: &str, reading: &mut Reading) -> bool {
     let mut is_known = false;
     for line in info.lines() {
         let Some((field, value)) = line.split_once(": ") else { continue };
+        if let ("Idle_pct", Ok(percent)) = (field, value.trim().parse::<f64>()) {
+            let labels = [(Label::Process, name)];
+            reading.add(Metric::HaproxyIdleRatio, &labels, percent / 100.0);
+        }
         let metric = INFO.iter().find(|(known, _)| *known == field).map(|(_, metric)| *metric);
         if let (Some(metric), Ok(value)) = (metric, value.trim().parse()) {
             reading.add(metric, &[(Label::Process, name)], value);
@@ -153,7 +161,8 @@ mod tests {
             "0",
             &mut reading,
         );
-        assert!(add_info("SslCacheLookups: 10\nSslCacheMisses: 7\nX: y\n", "0", &mut reading));
+        let info = "SslCacheLookups: 10\nSslCacheMisses: 7\nIdle_pct: 87\nX: y\n";
+        assert!(add_info(info, "0", &mut reading));
         reading.sort();
         for (metric, expected) in [
             (Metric::HaproxyDenied, 5.0),
@@ -162,6 +171,7 @@ mod tests {
             (Metric::HaproxyRetries, 3.0),
             (Metric::HaproxyRedispatches, 4.0),
             (Metric::HaproxySslCacheMisses, 7.0),
+            (Metric::HaproxyIdleRatio, 0.87),
             (Metric::HaproxyTableUsed, 2.0),
         ] {
             assert_eq!(reading.sum(metric, &[]), Some(expected), "{}", metric.name());

@@ -1,6 +1,6 @@
 //! A host made of files, and this one.
 
-use plimsoll_model::host::fullest_limits;
+use plimsoll_model::host::{EndStatus, SourceState, fullest_limits};
 
 use super::*;
 use crate::fixture::tree;
@@ -24,16 +24,16 @@ const FILES: &[(&str, &str)] = &[
     ("proc/sys/kernel/threads-max", "2000\n"),
     ("proc/sys/fs/file-nr", "500\t0\t1000\n"),
     (
-        "proc/7/net/snmp",
+        "proc/thread-self/net/snmp",
         "Ip: Forwarding\nIp: 1\nTcp: ActiveOpens PassiveOpens CurrEstab OutSegs RetransSegs\n\
          Tcp: 5 6 7 100 2\n",
     ),
-    ("proc/7/net/netstat", "TcpExt: ListenOverflows Unheard TCPReqQFullDrop\nTcpExt: 3 99 4\n"),
-    ("proc/7/net/sockstat", "sockets: used 9\nTCP: inuse 3 orphan 1 tw 2 alloc 4 mem 5\n"),
+    ("proc/thread-self/net/netstat", "TcpExt: ListenOverflows Unheard TCPReqQFullDrop\nTcpExt: 3 99 4\n"),
+    ("proc/thread-self/net/sockstat", "sockets: used 9\nTCP: inuse 3 orphan 1 tw 2 alloc 4 mem 5\n"),
     ("proc/sys/net/ipv4/tcp_mem", "10 20 50\n"),
     ("proc/sys/net/ipv4/tcp_max_tw_buckets", "4\n"),
     (
-        "proc/7/net/dev",
+        "proc/thread-self/net/dev",
         "Inter-|   Receive  |  Transmit\n face |bytes packets errs drop|bytes packets errs drop\n\
          eth0: 1000 10 0 1 0 0 0 0 2000 20 0 2 0 0 0 0\n",
     ),
@@ -71,7 +71,7 @@ fn the_files_of_a_host_become_one_reading() {
     let reading = Sampler::below(root.path(), proxy()).read();
     let sum = |metric, labels: &[(Label, &str)]| reading.sum(metric, labels);
     for (metric, labels, expected) in [
-        (Metric::HostInfo, &[][..], 2.0),
+        (Metric::HostCpus, &[][..], 2.0),
         (Metric::CpuSeconds, &[(Label::Mode, "user")], 3.0),
         (Metric::CpuSeconds, &[(Label::Cpu, "0"), (Label::Mode, "steal")], 0.07),
         (Metric::ContextSwitches, &[], 4_711.0),
@@ -101,6 +101,8 @@ fn the_files_of_a_host_become_one_reading() {
         (Metric::CgroupThrottledSeconds, &[(Label::Cgroup, "proxy")], 1.5),
         (Metric::CgroupThrottledPeriods, &[], 4.0),
         (Metric::CgroupMemoryEvents, &[(Label::Event, "max")], 3.0),
+        (Metric::SourceUp, &[(Label::Kind, "process"), (Label::Source, "proxy")], 1.0),
+        (Metric::SourceUp, &[(Label::Kind, "host")], 1.0),
         (Metric::WatchMissed, &[], 0.0),
     ] {
         let seen = sum(metric, labels);
@@ -230,9 +232,91 @@ fn what_cannot_be_read_is_named_and_never_0() {
     assert_eq!(reading.sum(Metric::MemoryAvailableBytes, &[]), None);
     let missing: Vec<&str> =
         reading.missing.iter().map(|missing| missing.source.as_str()).collect();
-    for source in ["/proc/vmstat", "/proc/7/net/snmp", "/proc/meminfo", "proxy (process 7)"] {
+    for source in ["/proc/vmstat", "/proc/thread-self/net/snmp", "/proc/meminfo", "process proxy (7)"] {
         assert!(missing.contains(&source), "{source} in {missing:?}");
     }
+}
+
+#[test]
+fn the_host_is_read_on_after_the_end_of_a_process() {
+    let root = tree(FILES);
+    let mut sampler = Sampler::below(root.path(), proxy());
+    let before = sampler.read();
+    fs::remove_dir_all(root.path().join("proc/7")).expect("it ends");
+    let [first, second] = [sampler.read(), sampler.read()];
+    let names = |reading: &Reading| -> Vec<Metric> {
+        let of_process = [Label::Process, Label::Cgroup];
+        let is_of_host = |sample: &&plimsoll_model::host::Sample| {
+            of_process.iter().all(|label| sample.series.label(*label).is_none())
+                && sample.series.label(Label::Scope).is_none_or(|scope| scope == "host")
+        };
+        let mut names: Vec<Metric> =
+            reading.samples.iter().filter(is_of_host).map(|sample| sample.series.metric).collect();
+        names.dedup();
+        names
+    };
+    assert_eq!(names(&second), names(&before));
+    assert_eq!(second.sum(Metric::TcpEstablished, &[]), Some(7.0));
+    assert_eq!(second.sum(Metric::ProcessThreads, &[]), None);
+    let ended = SourceState::Ended { since: first.begin, status: EndStatus::Unknown };
+    let state = |reading: &Reading| reading.sources_down().next().map(|one| one.state.clone());
+    assert_eq!((state(&before), state(&first), state(&second)), (None, Some(ended.clone()), Some(ended)));
+}
+
+#[test]
+fn the_status_of_a_process_that_ends_is_kept() {
+    let mut child = std::process::Command::new("sh")
+        .args(["-c", "read line; exit 3"])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    let mut scope = Scope::default();
+    scope.add_process(child.id(), Role::Server);
+    let mut sampler = Sampler::new(scope.clone());
+    assert_eq!(sampler.read().sources_down().count(), 0);
+    drop(child.stdin.take());
+    // It is not reaped yet, which is why every kernel reports its status.
+    while plimsoll_sys::process::is_alive(child.id()) {
+        std::thread::yield_now();
+    }
+    for _ in 0..2 {
+        let reading = sampler.read();
+        let state = reading.sources_down().next().map(|source| source.state.clone());
+        assert!(
+            matches!(state, Some(SourceState::Ended { status: EndStatus::Exited(3), .. })),
+            "{state:?}"
+        );
+        child.wait().expect("it has ended");
+        // Its name stays, also where a scope is made anew.
+        sampler.rescope(scope.clone());
+    }
+}
+
+#[test]
+fn the_network_of_a_process_outlives_it() {
+    // Making a namespace needs root.
+    let Ok(other) = plimsoll_sys::namespace::Namespace::new() else { return };
+    let ties = plimsoll_sys::process::Ties { network: Some(other), ..Default::default() };
+    let sleeper = || {
+        let mut command = std::process::Command::new("sleep");
+        command.arg("1000");
+        command
+    };
+    let mut child = plimsoll_sys::process::spawn(sleeper(), &ties).expect("a process");
+    let mut scope = Scope::default();
+    scope.add_process(child.id(), Role::Server);
+    let mut sampler = Sampler::new(scope);
+    // A new namespace has opened no connection yet, and has loopback only.
+    let is_there = |reading: &Reading| {
+        assert_eq!(reading.sum(Metric::TcpOpens, &[]), Some(0.0));
+        assert!(reading.of(Metric::NetworkBytes, &[]).all(|sample| sample.series.label(Label::Device) == Some("lo")));
+    };
+    is_there(&sampler.read());
+    child.kill().expect("it ends");
+    child.wait().expect("it has ended");
+    let after = sampler.read();
+    is_there(&after);
+    assert_eq!(after.sources_down().count(), 1);
 }
 
 #[test]

@@ -27,6 +27,8 @@ pub struct ResponseParser {
     head_request: bool,
     /// 1xx responses since the request; 0 <= interim <= INTERIM_RESPONSES_MAX
     interim: u8,
+    /// Of the response whose body is being read.
+    keep_alive_s: u16,
 }
 
 /// One per connection, idle ones included.
@@ -55,6 +57,9 @@ pub struct Response {
     pub status: u16,
     /// Whether the connection may carry another request.
     pub keep_alive: bool,
+    /// Seconds after which the server closes the connection when it is idle, by `Keep-Alive: timeout`; 0 if it
+    /// announced none.
+    pub keep_alive_s: u16,
     /// Payload bytes, without chunk framing.
     pub body_bytes: u64,
 }
@@ -135,7 +140,14 @@ impl Default for ResponseParser {
 impl ResponseParser {
     /// A parser of a connection on which nothing was asked yet.
     pub const fn new() -> Self {
-        Self { state: State::Idle, status: 0, keep_alive: false, head_request: false, interim: 0 }
+        Self {
+            state: State::Idle,
+            status: 0,
+            keep_alive: false,
+            head_request: false,
+            interim: 0,
+            keep_alive_s: 0,
+        }
     }
 
     /// A request was sent; with `head_request` the answer has no body. Call it only when no
@@ -241,11 +253,13 @@ impl ResponseParser {
         let framing = if bodiless { Framing::Fixed(0) } else { head.framing };
         self.status = head.status;
         self.keep_alive = head.keep_alive && framing != Framing::UntilClose;
+        self.keep_alive_s = head.keep_alive_s;
         Ok(Some(framing))
     }
 
     const fn response(&self, body_bytes: u64) -> Response {
-        Response { status: self.status, keep_alive: self.keep_alive, body_bytes }
+        let Self { status, keep_alive, keep_alive_s, .. } = *self;
+        Response { status, keep_alive, keep_alive_s, body_bytes }
     }
 }
 
@@ -254,6 +268,7 @@ impl ResponseParser {
 struct Head {
     status: u16,
     keep_alive: bool,
+    keep_alive_s: u16,
     framing: Framing,
 }
 
@@ -281,16 +296,18 @@ fn read_head(
         return Err(ResponseError::Malformed { what: "a status below 100" });
     }
     let is_http11 = response.version == Some(1);
-    let (framing, persistence) = read_fields(response.headers, is_http11)?;
+    let (framing, persistence, keep_alive_s) = read_fields(response.headers, is_http11)?;
     let keep_alive = persistence.keeps_alive(is_http11);
-    Ok((length, Head { status, keep_alive, framing }))
+    Ok((length, Head { status, keep_alive, keep_alive_s, framing }))
 }
 
-/// RFC 9112, 6.3: Transfer-Encoding wins over Content-Length, neither means until close.
+/// RFC 9112, 6.3: Transfer-Encoding wins over Content-Length, neither means until close. The last figure is the timeout
+/// of `Keep-Alive`.
 fn read_fields(
     headers: &[Header<'_>],
     is_http11: bool,
-) -> Result<(Framing, Persistence), ResponseError> {
+) -> Result<(Framing, Persistence, u16), ResponseError> {
+    let mut keep_alive_s = 0;
     let mut length = None;
     let mut coding = Coding::Absent;
     let mut persistence = Persistence::default();
@@ -302,6 +319,7 @@ fn read_fields(
                 if header.value.trim_ascii().eq_ignore_ascii_case(b"identity") => {}
             Field::TransferEncoding => coding.add(header.value),
             Field::Connection => persistence.add(header.value),
+            Field::KeepAlive => keep_alive_s = head::keep_alive_s(header.value),
             Field::Expect | Field::Host | Field::Other => {}
         }
     }
@@ -317,7 +335,7 @@ fn read_fields(
     if !is_http11 && coding != Coding::Absent {
         persistence.add(b"close");
     }
-    Ok((framing, persistence))
+    Ok((framing, persistence, keep_alive_s))
 }
 
 /// Reads one Content-Length field: a number, or the same number repeated.
@@ -353,7 +371,7 @@ mod tests {
     }
 
     fn complete(status: u16, keep_alive: bool, body_bytes: u64) -> Progress {
-        Progress::Complete(Response { status, keep_alive, body_bytes })
+        Progress::Complete(Response { status, keep_alive, keep_alive_s: 0, body_bytes })
     }
 
     #[test]
@@ -535,7 +553,7 @@ mod tests {
     #[test]
     fn ends_of_stream() {
         // text before the end, has_begun, verdict
-        let closed = Response { status: 200, keep_alive: false, body_bytes: 3 };
+        let closed = Response { status: 200, keep_alive: false, keep_alive_s: 0, body_bytes: 3 };
         for (text, begun, verdict) in [
             ("", false, Err(ClosedBeforeResponse)),
             ("\r\n", false, Err(ClosedBeforeResponse)),

@@ -157,6 +157,7 @@ pub(super) enum Field {
     ContentLength,
     Expect,
     Host,
+    KeepAlive,
     TransferEncoding,
     Other,
 }
@@ -169,6 +170,7 @@ impl Field {
         let (same, field) = match name.len() {
             4 => (is(name, b"host"), Self::Host),
             6 => (is(name, b"expect"), Self::Expect),
+            10 if is(name, b"keep-alive") => return Self::KeepAlive,
             10 => (is(name, b"connection"), Self::Connection),
             14 => (is(name, b"content-length"), Self::ContentLength),
             17 => (is(name, b"transfer-encoding"), Self::TransferEncoding),
@@ -191,6 +193,15 @@ pub(crate) fn is<const N: usize>(word: &[u8], lower: &[u8; N]) -> bool {
 /// The elements of a comma-separated list, trimmed, empty ones left out.
 pub(crate) fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|token| !token.is_empty())
+}
+
+/// The seconds of `timeout=5, max=100`, a `Keep-Alive` field; 0 if it announces none.
+pub(super) fn keep_alive_s(value: &[u8]) -> u16 {
+    let timeout = tokens(value).find_map(|token| {
+        let (name, seconds) = token.split_at_checked(8)?;
+        name.eq_ignore_ascii_case(b"timeout=").then(|| decimal(seconds))?
+    });
+    timeout.map_or(0, |seconds| u16::try_from(seconds).unwrap_or(u16::MAX))
 }
 
 /// A non-negative decimal number of digits only; `None` when it is anything else or over u64.
@@ -344,6 +355,7 @@ mod tests {
             ("Host", Field::Host),
             ("EXPECT", Field::Expect),
             ("connection", Field::Connection),
+            ("Keep-Alive", Field::KeepAlive),
             ("Content-Length", Field::ContentLength),
             ("transfer-Encoding", Field::TransferEncoding),
             ("Content_Length", Field::Other),
@@ -353,6 +365,21 @@ mod tests {
             ("", Field::Other),
         ] {
             assert_eq!(Field::of(name), field, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn keep_alive_timeouts() {
+        for (value, seconds) in [
+            (&b"timeout=5, max=100"[..], 5),
+            (b"max=100,Timeout=15", 15),
+            (b"timeout=90000", u16::MAX),
+            (b"timeout=", 0),
+            (b"timeout=5s", 0),
+            (b"max=100", 0),
+            (b"", 0),
+        ] {
+            assert_eq!(keep_alive_s(value), seconds, "{}", String::from_utf8_lossy(value));
         }
     }
 

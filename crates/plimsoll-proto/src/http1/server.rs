@@ -285,7 +285,7 @@ impl Fields {
                     }
                     fields.has_host = true;
                 }
-                Field::Other => {}
+                Field::KeepAlive | Field::Other => {}
             }
         }
         Ok(fields)

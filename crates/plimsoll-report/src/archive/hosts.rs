@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::host::{HostSummary, Missing, Reading, Sample, Series};
+use plimsoll_model::host::{HostSummary, Missing, Reading, Sample, Series, Source};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +35,9 @@ enum HostLine<S> {
         /// What could not be read, when it is not what the line before said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         missing: Option<Vec<Missing>>,
+        /// The states of its sources, likewise.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sources: Option<Vec<Source>>,
     },
 }
 
@@ -51,11 +54,12 @@ enum ReadSeries {
 struct Known<S> {
     series: Vec<S>,
     missing: Vec<Missing>,
+    sources: Vec<Source>,
 }
 
 impl<S> Default for Known<S> {
     fn default() -> Self {
-        Self { series: Vec::new(), missing: Vec::new() }
+        Self { series: Vec::new(), missing: Vec::new(), sources: Vec::new() }
     }
 }
 
@@ -89,12 +93,15 @@ impl HostWriter {
         };
         let missing = (known.missing != reading.missing).then(|| reading.missing.clone());
         known.missing.clone_from(&reading.missing);
+        let sources = (known.sources != reading.sources).then(|| reading.sources.clone());
+        known.sources.clone_from(&reading.sources);
         self.file.push(&HostLine::<Series>::Values {
             host: host.to_owned(),
             begin: reading.begin,
             end: reading.end,
             values: known.series.iter().map(value).collect(),
             missing,
+            sources,
         })
     }
 }
@@ -146,10 +153,13 @@ pub(crate) fn each_reading(
             .map_err(|error| unread(&path, number, without_place(&error), REMOVE_LINE))?;
         match line {
             HostLine::List { host, series } => known.entry(host).or_default().series = series,
-            HostLine::Values { host, begin, end, values, missing } => {
+            HostLine::Values { host, begin, end, values, missing, sources } => {
                 let known = known.entry(host.clone()).or_default();
                 if let Some(missing) = missing {
                     known.missing = missing;
+                }
+                if let Some(sources) = sources {
+                    known.sources = sources;
                 }
                 let sample = |(series, value): (&ReadSeries, Option<f64>)| match series {
                     ReadSeries::Known(series) => {
@@ -158,8 +168,8 @@ pub(crate) fn each_reading(
                     ReadSeries::Newer(_) => None,
                 };
                 let samples = known.series.iter().zip(values).filter_map(sample).collect();
-                let missing = known.missing.clone();
-                let mut reading = Reading { begin, end, samples, missing };
+                let (missing, sources) = (known.missing.clone(), known.sources.clone());
+                let mut reading = Reading { begin, end, samples, missing, sources };
                 // The order of series changes with the versions that wrote them.
                 reading.sort();
                 handle(&host, reading);
@@ -174,7 +184,7 @@ mod tests {
     use std::fs::OpenOptions;
     use std::io::Write;
 
-    use plimsoll_model::host::{Label, Metric};
+    use plimsoll_model::host::{EndStatus, Label, Metric, SourceKind, SourceState};
 
     use super::*;
 
@@ -192,6 +202,13 @@ mod tests {
         if missing {
             reading.miss("/proc/vmstat", "gone");
         }
+        let state = if missing {
+            SourceState::Ended { since: Nanos::from_secs(2), status: EndStatus::Exited(1) }
+        } else {
+            SourceState::Reading
+        };
+        let (kind, name) = (SourceKind::Process, "haproxy".to_owned());
+        reading.add_source(Source { kind, name, pid: Some(7), state });
         reading.sort();
         reading
     }
@@ -277,6 +294,7 @@ mod tests {
         assert_eq!(text.lines().count(), 51);
         assert_eq!(text.matches("cpu_seconds_total").count(), 2);
         assert_eq!(text.matches("vmstat").count(), 1);
+        assert_eq!(text.matches("\"exited\"").count(), 1);
     }
 
     #[test]

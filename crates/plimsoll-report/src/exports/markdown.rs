@@ -6,12 +6,13 @@ use std::io::Write;
 
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::Summary;
-use plimsoll_model::trial::{Level, Outcome, TrialRecord, Verdict};
+use plimsoll_model::trial::{Level, Outcome, TrialRecord};
 use plimsoll_model::units::grouped;
 use plimsoll_model::{Histogram, Rate};
 
 use super::ExportedRun;
 use crate::error::ReportError;
+use crate::terminal::answer::Badge;
 use crate::terminal::layout::{ms, per_s};
 use crate::terminal::{GateReport, findings, headline, regime_lines, render_trial_line};
 
@@ -45,13 +46,16 @@ pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), Re
     Ok(out.write_all(text.as_bytes())?)
 }
 
-fn badge(summary: &Summary) -> &'static str {
-    match (summary.partial, summary.verdict) {
-        (true, _) => "◐ PARTIAL",
-        (false, Verdict::Good) => "● GOOD",
-        (false, Verdict::Bad) => "✕ BAD",
-        (false, Verdict::Invalid) => "◇ INVALID",
-    }
+/// The word of the page's badge, with a shape.
+fn badge(summary: &Summary) -> String {
+    let Badge { word, class } = Badge::of(summary);
+    let shape = match class {
+        "good" => '●',
+        "bad" => '✕',
+        "invalid" => '◇',
+        _ => '○',
+    };
+    format!("{shape} {word}")
 }
 
 fn figures(summary: &Summary) -> String {

@@ -13,7 +13,7 @@ use plimsoll_model::row::{Row, RowBatch, RowEnd, RowPlan};
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::{
-    Check, CheckId, Level, Measure, Outcome, TrialRecord, Unit, Unsettled, Verdict,
+    Family, Check, CheckId, Level, Measure, Outcome, TrialRecord, Unit, Unsettled, Verdict,
 };
 use plimsoll_model::{ErrorClass, Nanos};
 use serde_json::Value;
@@ -416,6 +416,21 @@ fn markdown_shows_text_as_text() {
         assert_eq!(text.matches(markup).count(), 1, "{markup}: {text}");
     }
     assert!(!text.contains('\u{1b}') && !text.contains('\u{0}'), "{text}");
+}
+
+#[test]
+fn the_badge_says_good_only_if_an_slo_was_judged() {
+    let badge = |summary: Summary| {
+        let made = Made::write(&fixtures::plan(), &[started()], summary);
+        let text = made.export(Export::Markdown);
+        text.lines().next().expect("a title").to_owned()
+    };
+    assert_eq!(badge(fixtures::load_good()), "### plimsoll `load`: ● GOOD");
+    let mut unjudged = fixtures::load_good();
+    unjudged.reasons.retain(|check| check.id.family() != Family::Goal);
+    assert_eq!(badge(unjudged), "### plimsoll `load`: ○ DONE");
+    let partial = Summary { partial: true, ..fixtures::load_good() };
+    assert_eq!(badge(partial), "### plimsoll `load`: ○ PARTIAL");
 }
 
 #[test]

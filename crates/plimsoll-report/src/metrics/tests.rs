@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use plimsoll_model::event::Event;
-use plimsoll_model::host::{Change, Label};
+use plimsoll_model::host::{Change, EndStatus, Label, Source, SourceKind, SourceState};
 use plimsoll_model::tally::Interval;
 use plimsoll_model::{ErrorClass, Nanos};
 
@@ -42,6 +42,9 @@ fn hosts() -> BTreeMap<String, Reading> {
         let mut reading = Reading::default();
         reading.add(Metric::TcpEstablished, &[], established);
         reading.add(Metric::TcpOpens, &[(Label::Direction, "passive")], 1_500.0);
+        let (kind, name) = (SourceKind::Process, "sleep".to_owned());
+        let state = SourceState::Ended { since: Nanos(7), status: EndStatus::Exited(0) };
+        reading.add_source(Source { kind, name, pid: Some(4711), state });
         reading.sort();
         reading
     };
@@ -75,6 +78,7 @@ fn a_scrape_has_every_figure_once() {
         ("plimsoll_trials_total{verdict=\"bad\"}", 0.0),
         ("plimsoll_run_finished", 0.0),
         ("plimsoll_tcp_established{host=\"web\"}", 6.0),
+        ("plimsoll_source_up{host=\"web\",kind=\"process\",source=\"sleep\"}", 0.0),
         ("plimsoll_tcp_opens_total{host=\"proxy\\\"1\",direction=\"passive\"}", 1_500.0),
     ] {
         assert_eq!(value(&text, name), expected, "{name}");
@@ -93,6 +97,8 @@ fn a_scrape_has_every_figure_once() {
     for line in text.lines() {
         assert!(line.starts_with("# ") || line.starts_with("plimsoll_"), "{line}");
     }
+    let is_info = |line: &&str| line.split(['{', ' ']).next().is_some_and(|n| n.ends_with("_info"));
+    assert!(text.lines().filter(is_info).all(|line| line.ends_with(" 1")), "{text}");
     // Every metric is introduced once.
     let types: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
     let mut once = types.clone();

@@ -11,54 +11,15 @@ use serde_json::Value;
 
 use super::table::{Column, Rows, Table, Thin, Unit};
 use crate::slow;
-use crate::terminal::answer::{self, Answer};
+use crate::terminal::answer::{self, Answer, Badge};
 use crate::terminal::layout::{Entry, bytes, cpu_percent, ms_text, per_s, percent, span};
 use crate::terminal::{findings, hints, regime_lines};
 use crate::view::View;
 
-/// What stands in the badge: a word with a shape, and its class.
-struct Badge {
-    word: &'static str,
-    class: &'static str,
-}
-
-impl Badge {
-    fn of(summary: &Summary) -> Self {
-        if summary.partial {
-            return Self { word: "PARTIAL", class: "plain" };
-        }
-        match summary.find.as_ref().map(|find| &find.outcome) {
-            Some(Outcome::Unstable { .. }) => return Self { word: "UNSTABLE", class: "plain" },
-            Some(Outcome::Undecided { .. }) => return Self { word: "UNDECIDED", class: "plain" },
-            _ => {}
-        }
-        let has_words = summary.find.is_none()
-            && summary.compare.is_none()
-            && summary.sizing.is_none()
-            && summary.rfc9411.is_none();
-        // The words of loads and holds, where a good verdict may mean that nothing was asked.
-        if has_words && let Some(first) = answer::answers(summary).first() {
-            match &first.lead[..] {
-                "DONE" => return Self { word: "DONE", class: "plain" },
-                "FAILED" => return Self { word: "FAILED", class: "bad" },
-                "HELD" => return Self { word: "HELD", class: "good" },
-                _ => {}
-            }
-        }
-        if summary.compare.is_some() || summary.sizing.is_some() {
-            let class = if summary.verdict == Verdict::Invalid { "invalid" } else { "plain" };
-            return Self { word: if class == "plain" { "COMPARED" } else { "INVALID" }, class };
-        }
-        match summary.verdict {
-            Verdict::Good => Self { word: "GOOD", class: "good" },
-            Verdict::Bad => Self { word: "BAD", class: "bad" },
-            Verdict::Invalid => Self { word: "INVALID", class: "invalid" },
-        }
-    }
-
-    fn markup(&self) -> Markup {
-        html! { span class={ "badge " (self.class) } { (shape(self.class)) (self.word) } }
-    }
+/// The badge of a run.
+fn badge(summary: &Summary) -> Markup {
+    let Badge { word, class } = Badge::of(summary);
+    html! { span class={ "badge " (class) } { (shape(class)) (word) } }
 }
 
 /// The mark of a verdict, as the charts have it.
@@ -101,7 +62,7 @@ pub(super) fn answer(view: &View) -> Markup {
     html! {
         div.answer {
             h1 {
-                (Badge::of(summary).markup())
+                (badge(summary))
                 @if let Some(first) = answers.first() { (sentence(first)) }
             }
             @for more in answers.iter().skip(1) { p { (sentence(more)) } }

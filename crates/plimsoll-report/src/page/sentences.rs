@@ -11,6 +11,7 @@ use plimsoll_model::units::grouped;
 use crate::terminal::layout::{bytes, clean, counted, cpu_percent, ms_text, per_s, span, whole};
 use crate::terminal::{answer, hints, load_text as load};
 use crate::unsettled::reason;
+use crate::watch::source_lost;
 
 /// The first goal about latency, in words: `p99` and `50 ms`.
 pub(super) fn latency_goal(slo: &str) -> Option<(String, Nanos)> {
@@ -229,6 +230,7 @@ pub(super) fn host(name: &str, host: Option<&HostSummary>) -> String {
             let percent = cpu_percent(speed.min);
             parts.push(whole(&format!("CPU speed at least {percent} % of the median")));
         }
+        parts.extend(host.sources_lost.iter().map(|lost| source_lost(&lost.source())));
     }
     let roles = host.map_or_else(String::new, |host| host.roles.join(", "));
     let roles = if roles.is_empty() { roles } else { format!(" ({})", clean(&roles)) };

@@ -3,6 +3,7 @@
 use std::io;
 
 use plimsoll_model::summary::Summary;
+use plimsoll_model::trial::{Outcome, Verdict};
 
 use super::layout::{Entry, Page, Tone, clean};
 use super::{causes, compare, hold, load, rfc9411, search, sections, sizing, timers};
@@ -40,6 +41,48 @@ pub(crate) fn answers(summary: &Summary) -> Vec<Answer> {
     } else {
         let (word, tone) = load::head_word(summary);
         one((tone, word, load::sentence(summary)))
+    }
+}
+
+/// What stands in the badge: a word with a shape, and its class.
+pub(crate) struct Badge {
+    pub(crate) word: &'static str,
+    /// `good`, `bad`, `invalid`, or `plain` where nothing was judged.
+    pub(crate) class: &'static str,
+}
+
+impl Badge {
+    pub(crate) fn of(summary: &Summary) -> Self {
+        if summary.partial {
+            return Self { word: "PARTIAL", class: "plain" };
+        }
+        match summary.find.as_ref().map(|find| &find.outcome) {
+            Some(Outcome::Unstable { .. }) => return Self { word: "UNSTABLE", class: "plain" },
+            Some(Outcome::Undecided { .. }) => return Self { word: "UNDECIDED", class: "plain" },
+            _ => {}
+        }
+        let has_words = summary.find.is_none()
+            && summary.compare.is_none()
+            && summary.sizing.is_none()
+            && summary.rfc9411.is_none();
+        // The words of loads and holds, where a good verdict may mean that nothing was asked.
+        if has_words && let Some(first) = answers(summary).first() {
+            match &first.lead[..] {
+                "DONE" => return Self { word: "DONE", class: "plain" },
+                "FAILED" => return Self { word: "FAILED", class: "bad" },
+                "HELD" => return Self { word: "HELD", class: "good" },
+                _ => {}
+            }
+        }
+        if summary.compare.is_some() || summary.sizing.is_some() {
+            let class = if summary.verdict == Verdict::Invalid { "invalid" } else { "plain" };
+            return Self { word: if class == "plain" { "COMPARED" } else { "INVALID" }, class };
+        }
+        match summary.verdict {
+            Verdict::Good => Self { word: "GOOD", class: "good" },
+            Verdict::Bad => Self { word: "BAD", class: "bad" },
+            Verdict::Invalid => Self { word: "INVALID", class: "invalid" },
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use std::io::Write;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{TrialRecord, Verdict};
 
+mod announced;
 pub(crate) mod answer;
 mod causes;
 mod compare;

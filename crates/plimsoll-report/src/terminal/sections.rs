@@ -12,9 +12,11 @@ use plimsoll_model::tally::{PingCounts, StreamCounts};
 use plimsoll_model::trial::{Check, CheckId, Family, Level, TrialRecord};
 use plimsoll_model::units::grouped;
 
+use super::announced::announced;
 use super::layout::{Page, Tone, bytes, clean, counted, cpu_percent, ms, ms_text, percent};
 use super::{findings, hints};
 use crate::settings as keys;
+use crate::watch::source_lost;
 
 /// Whether the server set the pace.
 pub(crate) fn is_closed_loop(summary: &Summary) -> bool {
@@ -355,8 +357,9 @@ pub(crate) fn server_side(page: &mut Page<'_>, summary: &Summary) -> io::Result<
     )
 }
 
-/// What making the load cost, and how late plimsoll itself was.
+/// What the server announced, what making the load cost, and how late plimsoll itself was.
 pub(crate) fn generator(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+    announced(page, summary)?;
     let lag = &summary.send_lag_ms;
     let lag_text = match lag.max {
         Some(_) => format!(
@@ -400,7 +403,25 @@ pub(crate) fn generator(page: &mut Page<'_>, summary: &Summary) -> io::Result<()
         items.push(format!("{} memory", bytes(g.rss_bytes_max)));
     }
     page.entry_items("", &items)?;
+    sources_lost(page, summary)?;
     load_hosts(page, summary)
+}
+
+/// The watched sources that could not be read at the end. A comparison starts its servers afresh, so that their ends
+/// are no finding.
+fn sources_lost(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+    if summary.compare.is_some() {
+        return Ok(());
+    }
+    let mut label = "Sources";
+    for (name, host) in &summary.hosts {
+        for lost in &host.sources_lost {
+            let on = if summary.hosts.len() > 1 { format!("{}: ", clean(name)) } else { String::new() };
+            page.entry(label, &format!("{on}{}", source_lost(&lost.source())))?;
+            label = "";
+        }
+    }
+    Ok(())
 }
 
 /// A host whose operations are sent so late is named.

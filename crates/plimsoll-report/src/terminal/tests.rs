@@ -2,6 +2,7 @@
 
 use plimsoll_model::Nanos;
 use plimsoll_model::hold::{ConnectionsFound, FailedAt, HoldEnd, Side, Swept};
+use plimsoll_model::host::{EndStatus, HostSummary, SourceKind, SourceSummary};
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{DeliverySummary, LoadHostSummary, MetSummary, Recovers, Summary};
 use plimsoll_model::trial::{
@@ -99,6 +100,70 @@ fn other_hosts_are_counted_with_the_worst_clock_and_those_that_were_lost() {
     let (found, trials) = fixtures::find_regular();
     let found = Summary { load_hosts: summary.load_hosts, ..found };
     assert!(page(&found, &trials, false).contains("2 hosts with 16 threads"));
+}
+
+#[test]
+fn sources_that_were_lost_in_a_run_are_named() {
+    let mut summary = fixtures::load_good();
+    assert!(!page(&summary, &[], false).contains("Sources"));
+    let lost = |kind, name: &str, after_s, reason: Option<&str>, ended| SourceSummary {
+        kind,
+        name: name.to_owned(),
+        pid: (kind == SourceKind::Process).then_some(4_711),
+        after_s,
+        reason: reason.map(str::to_owned),
+        ended,
+    };
+    let sources_lost = vec![
+        lost(SourceKind::Process, "haproxy", 3.0, None, Some(EndStatus::Killed(9))),
+        lost(SourceKind::Haproxy, "haproxy:/x", 4.0, Some("Connection refused"), None),
+    ];
+    let mut host = HostSummary::default();
+    host.sources_lost = sources_lost;
+    summary.hosts = [("web1".to_owned(), host)].into();
+    let words: Vec<_> = page(&summary, &[], false).split_whitespace().map(str::to_owned).collect();
+    let expected = "Sources process haproxy (4711) ended after 3.00 s: killed by SIGKILL \
+                    haproxy:/x not read from 4.00 s on: Connection refused";
+    assert!(words.join(" ").contains(expected), "{}", words.join(" "));
+}
+
+#[test]
+fn limits_that_the_server_announced_are_stated_where_they_shaped_the_result() {
+    let text = |summary: &Summary| {
+        page(summary, &[], false).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let mut summary = fixtures::load_good();
+    summary.announced.idle_s = 5;
+    summary.streams.each = 10;
+    assert!(!text(&summary).contains("Announced"), "{}", text(&summary));
+    summary.settings.insert("http".to_owned(), "2".to_owned());
+    summary.streams.allowed = Some(2);
+    let expected = "Announced the server allows 2 streams per connection \
+                    (SETTINGS_MAX_CONCURRENT_STREAMS): 10 were asked for";
+    assert!(text(&summary).contains(expected), "{}", text(&summary));
+    summary.settings.remove("http");
+    let expected = "Announced the broker allows 2 unacknowledged publishes per connection \
+                    (receive maximum): 10 were asked for";
+    assert!(text(&summary).contains(expected), "{}", text(&summary));
+    summary.streams.allowed = None;
+    summary.connections.closed_by_peer = 3;
+    (summary.announced.ends, summary.announced.requests_min) = (12, 98);
+    summary.announced.requests_max = 100;
+    let expected = "Announced the server ended 12 connections after 98 to 100 requests, by \
+                    Connection: close the server closes connections that are idle for 5 s \
+                    (Keep-Alive: timeout=5)";
+    assert!(text(&summary).contains(expected), "{}", text(&summary));
+    summary.announced.requests_min = 100;
+    assert!(text(&summary).contains("after 100 requests, its limit (keepalive_requests of nginx"));
+}
+
+#[test]
+fn a_search_whose_answers_are_all_redirects_warns() {
+    let (mut summary, trials) = fixtures::find_regular();
+    summary.status = [("301".to_owned(), 7_000)].into();
+    let text = page(&summary, &trials, false);
+    assert!(text.contains("Warning      every answer is a redirect"), "{text}");
+    assert!(text.contains("which plimsoll does not follow"), "{text}");
 }
 
 #[test]

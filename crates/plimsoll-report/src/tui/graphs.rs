@@ -58,6 +58,8 @@ const HELP: &[&str] = &[
 const PANELS: [fn(&Watched, &Look, &mut Frame<'_>, Rect); 4] = [graphs, limits, processes, events];
 /// The place of one of them.
 const PROCESSES: usize = 2;
+/// Sources that cannot be read that are listed below the panels.
+const SOURCES_SHOWN: usize = 3;
 
 impl Scene for Watched {
     fn draw(&self, look: &Look, elapsed: Nanos, frame: &mut Frame<'_>) {
@@ -106,6 +108,8 @@ fn bottom(state: &Watched, look: &Look) -> Vec<Line<'static>> {
             lines.extend(process_lines(now, PROCESSES_SHOWN));
             lines.extend(now.servers.iter().map(|server| Line::from(server.clone())));
         }
+        let down = now.sources_down.iter();
+        lines.extend(down.take(SOURCES_SHOWN).map(|source| Line::from(format!("! {source}"))));
         lines.extend(now.near_limits().take(2).map(|limit| Line::from(format!("! {limit}"))));
         if !now.events.is_empty() {
             lines.push(Line::from(format!("! {}", now.events.join("; "))));

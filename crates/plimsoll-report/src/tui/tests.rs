@@ -30,7 +30,7 @@ fn head(command: &str) -> Head {
 fn reading(second: u64) -> Reading {
     let now = at(second);
     let mut reading = Reading { begin: now, end: now, ..Reading::default() };
-    reading.add(Metric::HostInfo, &[], 2.0);
+    reading.add(Metric::HostCpus, &[], 2.0);
     for (cpu, busy) in [("0", 0.25), ("1", 0.5)] {
         let labels = [(Label::Cpu, cpu), (Label::Mode, "idle")];
         reading.add(Metric::CpuSeconds, &labels, second as f64 * (1.0 - busy));

@@ -11,7 +11,8 @@ use crate::terminal::layout::{Tone, bytes, clean, cpu_percent, span};
 use crate::view::{Panel, link, panel_of};
 use crate::watch::{
     Cpu, History, Traffic, busiest_thread, cost, cpus, cpus_now, events, limit_text, limit_tone,
-    missing, rate_text, servers, traffic,
+    missing, rate_text, servers, sources_down,
+    sources_lost, traffic,
 };
 
 /// Readings that a graph shows at most.
@@ -64,6 +65,8 @@ pub(super) struct Now {
     pub(super) busiest_thread: Option<String>,
     /// What servers say of themselves, a line each.
     pub(super) servers: Vec<String>,
+    /// Sources that cannot be read, a line each.
+    pub(super) sources_down: Vec<String>,
     /// What should not have happened in it.
     pub(super) events: Vec<String>,
     /// What could not be read, and what reading costs.
@@ -97,8 +100,11 @@ impl Watched {
         }
         self.points.push_back(point(&change));
         let now = now(&change, history);
+        let at = span(elapsed.as_secs_f64().floor());
+        for lost in sources_lost(change.after()) {
+            push(&mut self.events, format!("{at}: {lost}"));
+        }
         if !now.events.is_empty() {
-            let at = span(elapsed.as_secs_f64().floor());
             push(&mut self.events, format!("{at}: {}", now.events.join("; ")));
         }
         self.now = Some(now);
@@ -169,6 +175,7 @@ fn now(change: &Change<'_>, history: &History) -> Now {
         processes: processes(change, reading),
         busiest_thread: busiest_thread(change).map(thread),
         servers: servers(change).into_iter().map(server).collect(),
+        sources_down: sources_down(reading).iter().map(|text| text.replace('\u{a0}', " ")).collect(),
         events: events(change),
         remarks,
     }

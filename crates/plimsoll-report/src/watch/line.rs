@@ -5,6 +5,7 @@ use plimsoll_model::units::grouped;
 
 use super::events::{busiest_thread, cpus_now, events, rate_text, traffic};
 use super::history::History;
+use super::sources::first_sources_down;
 use crate::terminal::layout::{bytes, cpu_percent};
 use crate::time_text::rfc3339;
 
@@ -16,6 +17,7 @@ pub fn line(history: &History, unix_s: u64) -> Option<String> {
     let change = history.change()?;
     let reading = change.after();
     let mut items = vec![rfc3339(unix_s)];
+    items.extend(first_sources_down(reading));
     if let Some(established) = reading.sum(Metric::TcpEstablished, &[]) {
         items.push(format!("{} established", grouped(established as u64)));
     }

@@ -6,6 +6,7 @@ mod history;
 mod json;
 mod line;
 mod page;
+mod sources;
 
 pub use archived::render_watched;
 pub(crate) use events::{Cpu, Traffic, busiest_thread, cpus, cpus_now, events, rate_text, traffic};
@@ -13,6 +14,7 @@ pub use history::History;
 pub use json::json_line;
 pub use line::line;
 pub use page::page;
+pub(crate) use sources::{source_lost, sources_down, sources_lost};
 pub(crate) use page::{cost, limit_amount, limit_text, limit_tone, missing, servers};
 
 #[cfg(test)]

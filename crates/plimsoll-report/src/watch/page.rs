@@ -10,6 +10,7 @@ use plimsoll_model::units::grouped;
 
 use super::events::{busiest_thread, cpus_now, events, rate_text, traffic};
 use super::history::History;
+use super::sources::sources_down;
 use crate::terminal::layout::{Page, Style, Tone, bars, bytes, clean, cpu_percent, span};
 
 /// Columns of a graph.
@@ -29,6 +30,7 @@ pub fn page(out: &mut dyn Write, style: Style, host: &str, history: &History) ->
     let Some(change) = history.change() else {
         return page.entry("", "Waiting for the second reading.");
     };
+    show_sources(&mut page, change.after())?;
     show_limits(&mut page, history)?;
     show_graphs(&mut page, history, &change)?;
     show_cpus(&mut page, history, &change)?;
@@ -39,6 +41,14 @@ pub fn page(out: &mut dyn Write, style: Style, host: &str, history: &History) ->
         page.hanging(Tone::Bad, &lead, &events.join("; "))?;
     }
     show_missing(&mut page, &change)
+}
+
+fn show_sources(page: &mut Page<'_>, reading: &Reading) -> io::Result<()> {
+    for (index, source) in sources_down(reading).iter().enumerate() {
+        let label = if index == 0 { "Sources" } else { "" };
+        page.hanging(Tone::Bad, &format!("{label:11}"), source)?;
+    }
+    Ok(())
 }
 
 fn show_limits(page: &mut Page<'_>, history: &History) -> io::Result<()> {
@@ -215,8 +225,8 @@ pub(crate) fn servers(change: &Change<'_>) -> Vec<(&'static str, Vec<String>)> {
             format!("{} TLS keys/s", rate_text(keys)),
             format!("{} queued", grouped(queued as u64)),
         ];
-        let idle = reading.of(Metric::HaproxyIdlePercent, &[]).map(|sample| sample.value);
-        items.extend(idle.reduce(f64::min).map(|idle| format!("{idle:.0} % idle")));
+        let idle = reading.of(Metric::HaproxyIdleRatio, &[]).map(|sample| sample.value);
+        items.extend(idle.reduce(f64::min).map(|idle| format!("{:.0} % idle", 100.0 * idle)));
         servers.push(("HAProxy", items));
     }
     let nginx = [(Label::State, "active")];
@@ -239,10 +249,11 @@ fn show_missing(page: &mut Page<'_>, change: &Change<'_>) -> io::Result<()> {
     page.quiet(0, &cost(change))
 }
 
-/// A line for each source that could not be read.
+/// A line for each part of a source that could not be read.
 pub(crate) fn missing(reading: &Reading) -> Vec<String> {
+    let is_part = |one: &&Missing| !reading.sources_down().any(|of| of.to_string() == one.source);
     let line = |one: &Missing| clean(&format!("Not read: {}: {}", one.source, one.reason));
-    reading.missing.iter().map(line).collect()
+    reading.missing.iter().filter(is_part).map(line).collect()
 }
 
 /// What reading costs, and whether it keeps up.

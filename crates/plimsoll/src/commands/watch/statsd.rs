@@ -44,6 +44,6 @@ impl Receiver {
             let Ok(length) = self.socket.recv(&mut datagram) else { break };
             self.received.add(&datagram[..length]);
         }
-        self.received.add_to(reading);
+        self.received.add_to(self.address, reading);
     }
 }
