@@ -25,7 +25,7 @@ pub mod watch;
 pub use archive::{Archive, ArchiveWriter, command_line_redacted, redraw};
 pub use error::ReportError;
 pub use progress::Progress;
-pub use terminal::{JobLog, Style, findings};
+pub use terminal::{JobLog, Style, clean, findings};
 
 /// The line for what was wrong with the first connection or answer that was no good.
 fn fault_line(what: &str) -> String {
