@@ -152,8 +152,6 @@ pub enum FromAgent {
     },
     /// One second of the load.
     Interval(Box<Interval>),
-    /// What broke the first connection whose peer does not keep to the protocol.
-    Fault(String),
     /// The server allows less than the load asks for: what, and what to ask for instead. Nothing can come of the load.
     Refused(String),
     /// Single operations of the load, where the plan asks for them.
@@ -224,7 +222,6 @@ impl FromAgent {
             Self::Ready { .. } => "ready",
             Self::Armed { .. } => "armed",
             Self::Interval(_) => "interval",
-            Self::Fault(_) => "fault",
             Self::Refused(_) => "refused",
             Self::Rows(_) => "rows",
             Self::Note(_) => "note",

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::ending::Endings;
+use crate::reason::ErrorReasons;
 use crate::starts::StartCounts;
 use crate::{ErrorClass, Fault, Histogram, Nanos};
 
@@ -508,6 +509,16 @@ pub struct Tally {
     pub errors: ErrorCounts,
     /// Failed connection attempts by class, whether or not an operation waited for them.
     pub connection_errors: ErrorCounts,
+    /// Usable connections that ended without our doing while no operation was open on them, by class. One that the
+    /// server closed as its answer announced is not among them.
+    #[serde(default)]
+    pub lost_idle: ErrorCounts,
+    /// Usable connections that ended without our doing while an operation was open on them, by class.
+    #[serde(default)]
+    pub lost_in_use: ErrorCounts,
+    /// The first distinct reasons of each class.
+    #[serde(default, skip_serializing_if = "ErrorReasons::is_empty")]
+    pub reasons: ErrorReasons,
     /// Connections of a hold that ended without our doing after they were usable, by class.
     pub losses: ErrorCounts,
     /// Complete answers by status, whatever it was.
@@ -677,6 +688,13 @@ impl Tally {
         for (class, conns) in other.losses.iter() {
             self.losses.add(class, conns);
         }
+        for (class, conns) in other.lost_idle.iter() {
+            self.lost_idle.add(class, conns);
+        }
+        for (class, conns) in other.lost_in_use.iter() {
+            self.lost_in_use.add(class, conns);
+        }
+        self.reasons.merge(&other.reasons, Nanos::ZERO);
         self.streams.merge(&other.streams);
         for (status, answers) in other.grpc_status.iter() {
             self.grpc_status.add(status, answers);

@@ -13,6 +13,7 @@ pub mod live;
 mod metrics;
 pub mod page;
 pub mod progress;
+mod reasons;
 pub mod settings;
 mod slow;
 pub mod terminal;
@@ -28,11 +29,6 @@ pub use error::ReportError;
 pub use progress::Progress;
 pub use terminal::{JobLog, Style, findings};
 pub use whole_file::WholeFile;
-
-/// The line for what was wrong with the first connection or answer that was no good.
-fn fault_line(what: &str) -> String {
-    format!("first fault: {what}")
-}
 
 #[cfg(test)]
 mod fixtures;

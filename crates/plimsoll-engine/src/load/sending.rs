@@ -88,7 +88,6 @@ impl Worker {
             }
             Some(_) => {
                 let what = "the server sends more than can be acknowledged behind a large message";
-                self.tell_fault(&what);
                 self.fail(index, ErrorClass::LocalOther, &what, now);
             }
         }
