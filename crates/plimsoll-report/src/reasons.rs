@@ -416,7 +416,7 @@ fn of_certificate(fault: &CertificateFault) -> String {
         F::WeakSignature { .. } => "issue it again, signed with SHA-256",
         F::WeakKey { .. } => "issue it again with an RSA key of 2,048 bits or an ECDSA key",
         F::OldVersion => {
-            "issue it again with version 3 (openssl: -addext subjectAltName=DNS:NAME makes one)"
+            "issue it again with extensions, which make it one of version 3 (openssl: -addext subjectAltName=DNS:NAME)"
         }
         F::Authority => "issue one for the server, or trust exactly this one: --cacert FILE",
         F::WrongPurpose => "issue it again with the extended key usage serverAuth",

@@ -95,6 +95,10 @@ fn diagnosis(
         CertificateError::BadEncoding | CertificateError::Other(_) if leaf.version < VERSION_3 => {
             Some(CertificateFault::OldVersion)
         }
+        // `openssl req -x509` marks the certificates that it makes as authorities.
+        CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
+            (leaf.issuer == leaf.subject).then_some(CertificateFault::SelfSigned)
+        }
         _ => None,
     }
 }

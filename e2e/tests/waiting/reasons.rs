@@ -69,16 +69,15 @@ fn statuses_of_haproxy_are_advised_on_by_what_it_says() {
     let silent = listener.local_addr().expect("it is bound");
     let rules = format!("    use_backend silent if {{ path /504 }}\n{rules}");
     let haproxy = Haproxy::start("", &rules, &format!("{sections} {silent}"));
-    let rows: [(&str, &[&str], &str, &[&str]); 5] = [
-        ("429", &[], "status-4xx", &["status 429", "stick-table"]),
-        ("403", &[], "status-4xx", &["status 403", "http-request deny"]),
-        ("", &[], "status-5xx", &["status 503", "HAProxy has no server", "qcur"]),
-        ("504", &[], "status-5xx", &["status 504", "timeout server"]),
-        ("", &["-H", "Host: a b"], "status-4xx", &["status 400", "Host header"]),
+    let rows: [(&str, &str, &[&str]); 4] = [
+        ("429", "status-4xx", &["status 429", "stick-table"]),
+        ("403", "status-4xx", &["status 403", "http-request deny"]),
+        ("", "status-5xx", &["status 503", "HAProxy has no server", "qcur"]),
+        ("504", "status-5xx", &["status 504", "timeout server"]),
     ];
-    for (path, flags, class, words) in rows {
+    for (path, class, words) in rows {
         let url = format!("{}{path}", haproxy.url("http"));
-        assert_reason(&load(&url, flags), class, words);
+        assert_reason(&load(&url, &[]), class, words);
     }
 }
 
@@ -186,7 +185,7 @@ impl Authority {
             "[ca]\ndefault_ca=d\n[d]\ndatabase=ca/index\nnew_certs_dir=ca\nrand_serial=yes\n\
              default_md=sha256\npolicy=p\nunique_subject=no\n[p]\ncommonName=supplied\n\
              [leaf]\nsubjectAltName=DNS:localhost,IP:127.0.0.1\n\
-             [authority]\nbasicConstraints=critical,CA:TRUE\n",
+             [plain]\nkeyUsage=digitalSignature\n[authority]\nbasicConstraints=critical,CA:TRUE\n",
         )
         .expect("as above");
         made
@@ -251,10 +250,11 @@ fn faults_of_certificates_are_told_apart() {
     made.sign("future", Some("root"), &format!("{dates} 20900101000000Z -enddate 20910101000000Z"));
     made.sign("weak", Some("root"), "-days 2 -extensions leaf");
     made.sign("sha1", Some("root"), "-days 2 -extensions leaf -md sha1");
-    made.sign("nameless", Some("root"), "-days 2");
+    made.sign("nameless", Some("root"), "-days 2 -extensions plain");
     made.openssl(&format!("x509 -req -in old.csr -signkey old.key {days} -out old.pem"));
     let chain = fs::read_to_string(made.path("middle.pem")).expect("openssl has written it");
     fs::write(made.path("chain"), chain).expect("an own folder is writable");
+    let chain = made.path("chain").display().to_string();
     let root = made.path("root.pem").display().to_string();
     let lax = ["-cipher", "DEFAULT@SECLEVEL=0"];
     let rows: [(&str, &[&str], &[&str], &[&str]); 9] = [
@@ -263,24 +263,18 @@ fn faults_of_certificates_are_told_apart() {
         ("weak", &lax, &["--cacert", &root], &["1024 bits", "2,048"]),
         ("sha1", &lax, &["--cacert", &root], &["SHA-1", "SHA-256"]),
         ("leaf", &[], &["--cacert", &root], &["\"middle\"", "did not send", "intermediate"]),
-        ("leaf", &["-cert_chain", "chain"], &[], &["\"root\"", "--cacert"]),
+        ("leaf", &["-cert_chain", &chain], &[], &["\"root\"", "--cacert"]),
         ("root", &[], &[], &["signed itself", "--cacert"]),
         ("old", &[], &[], &["version 1", "version 3"]),
         (
             "leaf",
-            &["-cert_chain", "chain"],
+            &["-cert_chain", &chain],
             &["--cacert", &root, "--sni", "b.test"],
             &["not for b.test", "localhost"],
         ),
     ];
     for (name, server, flags, words) in rows {
-        let more: Vec<_> = server.iter().map(|one| match *one {
-            "chain" => made.path("chain").display().to_string(),
-            other => other.to_owned(),
-        });
-        let more: Vec<_> = more.collect();
-        let more: Vec<_> = more.iter().map(String::as_str).collect();
-        let server = made.serve(name, &more);
+        let server = made.serve(name, server);
         let summary = load(&server.url("/file.txt"), flags);
         assert_reason(&summary, "tls-untrusted", words);
         assert_reason(&summary, "tls-untrusted", &["the server's certificate is not trusted"]);
@@ -310,7 +304,8 @@ fn reasons_are_in_every_form_of_the_report_and_hide_secrets() {
             });
         }
     });
-    let flags = ["-H", "X-Key: hunter22", "--rate", "20", "-n", "4", "-c", "1", "--no-ui"];
+    let flags =
+        ["-H", "Authorization: Bearer hunter22", "--rate", "20", "-n", "4", "-c", "1", "--no-ui"];
     let ran = Plimsoll::load(&url, &[&flags[..], &["--out", "run"]].concat()).run();
     let summary = ran.summary(99);
     assert_reason(&summary, "status-5xx", &["status 500", "GET /?"]);
