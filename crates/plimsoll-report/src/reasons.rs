@@ -34,7 +34,7 @@ impl Advice {
 }
 
 /// Settings of a load that may be what failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Setting {
     /// Connections begin with a header of the PROXY protocol.
     introduces: bool,
@@ -42,6 +42,8 @@ pub(crate) struct Setting {
     has_certificate: bool,
     /// The URL has an address instead of a name, which TLS does not send.
     is_address: bool,
+    /// Connections are held.
+    is_hold: bool,
 }
 
 impl Setting {
@@ -51,6 +53,7 @@ impl Setting {
             introduces: has("proxy-protocol"),
             has_certificate: has("tls-client-certificate"),
             is_address: has_address(&summary.target),
+            is_hold: summary.hold.is_some(),
         }
     }
 }
@@ -107,8 +110,7 @@ fn occurrence(counted: &ReasonSummary) -> String {
 
 /// The line for the first failure of a load, while it runs.
 pub(crate) fn first_failure(class: ErrorClass, reason: &Reason) -> String {
-    let setting = Setting { introduces: false, has_certificate: false, is_address: false };
-    format!("first fault: {}", clean(&advice(Some(class), reason, setting).sentence))
+    format!("first fault: {}", clean(&advice(Some(class), reason, Setting::default()).sentence))
 }
 
 /// Puts the words beside the reasons, for those who read the JSON.
@@ -129,14 +131,15 @@ fn advice(class: Option<ErrorClass>, reason: &Reason, setting: Setting) -> Advic
     match reason {
         Reason::Status { status, body } => {
             let row = of_status(*status, &body.to_lowercase(), setting);
-            let says = match body.is_empty() {
+            let words = without_markup(body);
+            let says = match words.is_empty() {
                 true => String::new(),
-                false => format!("; the answer begins with {body:?}"),
+                false => format!("; it says {words:?}"),
             };
             Advice::new(format!("status {status}: {}{says}", row.sentence), row.remedy)
         }
         Reason::Unrequested { status, idle_ms, was_used } => {
-            of_unrequested(*status, *idle_ms, *was_used)
+            of_unrequested(*status, *idle_ms, *was_used, setting)
         }
         Reason::Surplus => Advice::new(
             "the server sent bytes that no request asked for: more behind an answer than its head announces (HEAD, 204 \
@@ -159,6 +162,21 @@ fn advice(class: Option<ErrorClass>, reason: &Reason, setting: Setting) -> Advic
             Advice::new(detail.clone(), remedy)
         }
     }
+}
+
+/// The words of a body, without the tags of HTML and without repetition; a body without HTML as it is.
+fn without_markup(body: &str) -> String {
+    if !body.trim_start().starts_with('<') {
+        return body.to_owned();
+    }
+    let mut words: Vec<&str> = Vec::new();
+    for part in body.split('<') {
+        let text = part.split_once('>').map_or("", |(_, text)| text.trim());
+        if !text.is_empty() && !words.contains(&text) {
+            words.push(text);
+        }
+    }
+    words.join(" ")
 }
 
 /// What a server means by a failing status; `body` in small letters.
@@ -210,7 +228,7 @@ fn of_status(status: u16, body: &str, setting: Setting) -> Advice {
         408 => (
             "the server's timeout for a request ended; it had waited on an idle connection when this request was sent, or \
              for the rest of the request",
-            REQUEST_TIMEOUT,
+            request_timeout(setting),
         ),
         411 => ("the server wants a Content-Length", "send a body with a length: --body or --data"),
         413 => (
@@ -269,27 +287,44 @@ fn of_status(status: u16, body: &str, setting: Setting) -> Advice {
         501 | 505 => {
             ("the server does not know the method or the version of HTTP", "check -X and --http")
         }
-        400..500 => ("the server refuses the request", "check method, path and headers"),
+        _ if status < 500 => ("the server refuses the request", "check method, path and headers"),
         _ => ("the server or a backend behind it failed", "look for the reason in its log"),
     };
     Advice::new(sentence, remedy)
 }
 
-const REQUEST_TIMEOUT: &str = "raise the timeout (HAProxy: timeout http-request for the first request, timeout http-keep-alive \
-                               for the next ones; nginx: client_header_timeout, keepalive_timeout), or leave no connection idle \
-                               for so long: fewer --connections, or --no-keepalive";
+const fn request_timeout(setting: Setting) -> &'static str {
+    if setting.is_hold {
+        "raise the timeout (HAProxy: timeout http-request before the first request, timeout http-keep-alive behind an \
+         answer; nginx: client_header_timeout, keepalive_timeout), or ask more often: --heartbeat"
+    } else {
+        "raise the timeout (HAProxy: timeout http-request before the first request, timeout http-keep-alive behind an \
+         answer; nginx: client_header_timeout, keepalive_timeout), or leave no connection idle for so long: fewer \
+         --connections, or --no-keepalive"
+    }
+}
 
 /// An answer on an idle connection.
-fn of_unrequested(status: Option<u16>, idle_ms: u64, was_used: bool) -> Advice {
+fn of_unrequested(status: Option<u16>, idle_ms: u64, was_used: bool, setting: Setting) -> Advice {
     let since = if was_used { "its last answer" } else { "it was opened" };
-    let idle = Nanos::from_millis(idle_ms);
+    let idle = match idle_ms {
+        0 => "less than 1 ms".to_owned(),
+        idle_ms => Nanos::from_millis(idle_ms).to_string(),
+    };
     match status {
         Some(408) => Advice::new(
             format!(
                 "the server sent status 408 on a connection on which no request was open, {idle} after {since}: its \
                  timeout for a request ended, and no request was lost"
             ),
-            REQUEST_TIMEOUT,
+            request_timeout(setting),
+        ),
+        Some(400) if setting.introduces => Advice::new(
+            format!(
+                "the server sent status 400 {idle} after a connection was opened, before any request"
+            ),
+            "it may not expect the header of the PROXY protocol: drop --proxy-protocol, or let it accept the header \
+             (HAProxy: accept-proxy; nginx: proxy_protocol)",
         ),
         Some(status) => Advice::new(
             format!(
@@ -543,7 +578,8 @@ mod tests {
     use super::*;
     use crate::fixtures;
 
-    const PLAIN: Setting = Setting { introduces: false, has_certificate: false, is_address: false };
+    const PLAIN: Setting =
+        Setting { introduces: false, has_certificate: false, is_address: false, is_hold: false };
 
     fn status(status: u16, body: &str) -> Reason {
         Reason::Status { status, body: body.to_owned() }
@@ -605,6 +641,17 @@ mod tests {
         let text = text(&unasked, PLAIN);
         assert!(text.contains("408") && text.contains("1.00 s after it was opened"), "{text}");
         assert!(text.contains("timeout http-request") && text.contains("no request was lost"));
+        let held = self::text(&unasked, Setting { is_hold: true, ..PLAIN });
+        assert!(held.contains("--heartbeat") && !held.contains("--no-keepalive"), "{held}");
+    }
+
+    #[test]
+    fn a_body_is_shown_without_its_markup() {
+        let page = "<html> <head><title>404 Not Found</title></head> <body> <h1>404 Not Found</h1> <hr>nginx</bo";
+        assert_eq!(without_markup(page), "404 Not Found nginx");
+        for text in [r#"{"error": "a < b"}"#, "plain words", ""] {
+            assert_eq!(without_markup(text), text);
+        }
     }
 
     #[test]

@@ -50,7 +50,7 @@ fn statuses_of_nginx_are_advised_on_by_what_it_says() {
         ("404", &[], "status-4xx", &["status 404", "check the path"]),
         ("413", &["--data", &large], "status-4xx", &["status 413", "client_max_body_size"]),
         ("429", &[], "status-4xx", &["status 429", "--source"]),
-        ("502", &[], "status-5xx", &["status 502", "backend", "<h1>502 Bad Gateway"]),
+        ("502", &[], "status-5xx", &["status 502", "backend", "it says \"502 Bad Gateway nginx"]),
         ("503", &[], "status-5xx", &["status 503", "limit_req"]),
         ("", &["-H", &long], "status-4xx", &["status 400", "large_client_header_buffers"]),
     ];
