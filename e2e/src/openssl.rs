@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -22,6 +23,11 @@ pub struct SServer {
 impl SServer {
     /// Starts one with these arguments, in a folder with a `file.txt` and a whole `answer.http`.
     pub fn start(certificate: &Certificate, arguments: &[&str]) -> Self {
+        Self::start_with(&certificate.chain(), &certificate.key(), arguments)
+    }
+
+    /// Starts one with the first certificate of `chain`.
+    pub fn start_with(chain: &Path, key: &Path, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("the temporary directory is writable");
         let put = |name: &str, text: &str| {
             std::fs::write(folder.path().join(name), text).expect("an own folder is writable");
@@ -31,7 +37,7 @@ impl SServer {
         let address = port::free();
         let mut command = Command::new(program::installed("openssl"));
         command.args(["s_server", "-accept", &address.to_string(), "-cert"]);
-        command.arg(certificate.chain()).arg("-key").arg(certificate.key()).args(arguments);
+        command.arg(chain).arg("-key").arg(key).args(arguments);
         command.current_dir(folder.path()).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut guarded = Guarded::start(&mut command);

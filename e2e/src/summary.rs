@@ -52,6 +52,13 @@ impl Summary {
         object.iter().map(|(name, value)| (name.clone(), count(value))).collect()
     }
 
+    /// The words of a class's reasons, one per line.
+    pub fn reasons(&self, class: &str) -> String {
+        let reasons = self.at("error_reasons").get(class).and_then(Value::as_array);
+        let texts = reasons.into_iter().flatten().map(|one| one["text"].as_str().expect("a text"));
+        texts.collect::<Vec<_>>().join("\n")
+    }
+
     /// Checks that all of `ops` operations were answered well.
     pub fn assert_all_ok(&self, ops: u64) {
         assert_eq!(self.count("scheduled"), ops, "{self:?}");

@@ -169,8 +169,6 @@ pub enum FromAgent {
     },
     /// One second of the load.
     Interval(Box<Interval>),
-    /// What broke the first connection whose peer does not keep to the protocol.
-    Fault(String),
     /// The server allows less than the load asks for: what, and what to ask for instead. Nothing can come of the load.
     Refused(String),
     /// Single operations of the load, where the plan asks for them.
@@ -234,7 +232,6 @@ impl FromAgent {
     /// The message with texts of a bounded length.
     pub(crate) fn shortened(mut self) -> Self {
         if let Self::Ready { first_error: Some(text), .. }
-        | Self::Fault(text)
         | Self::Refused(text)
         | Self::Note(text)
         | Self::Failed { message: text, .. } = &mut self
@@ -255,7 +252,6 @@ impl FromAgent {
             Self::Ready { .. } => "ready",
             Self::Armed { .. } => "armed",
             Self::Interval(_) => "interval",
-            Self::Fault(_) => "fault",
             Self::Refused(_) => "refused",
             Self::Rows(_) => "rows",
             Self::Note(_) => "note",

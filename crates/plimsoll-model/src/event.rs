@@ -2,13 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Nanos;
 use crate::cliff::ProbedTimer;
 use crate::compare::BlockStart;
 use crate::hold::{HoldStep, MemoryReading, Plateau};
+use crate::reason::Reason;
 use crate::row::RowBatch;
 use crate::tally::Interval;
 use crate::trial::{TippingPoint, TrialRecord, TrialRequest};
+use crate::{ErrorClass, Nanos};
 
 /// Something that happened in a run. Sinks receive every event in one order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,8 +52,13 @@ pub enum Event {
     Memory(Box<MemoryReading>),
     /// A level of a hold was measured, and swept unless the hold ended before that.
     PlateauEnded(Box<Plateau>),
-    /// Description of the first fault of the current load.
-    Fault(String),
+    /// The first failure of the current load whose reason is known.
+    FirstFailure {
+        /// The class in which it was counted.
+        class: ErrorClass,
+        /// Why it failed.
+        reason: Reason,
+    },
     /// A line for the reader: what was started, what was not as expected.
     Note(String),
 }

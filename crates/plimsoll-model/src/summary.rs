@@ -11,6 +11,7 @@ use crate::compare::CompareSummary;
 use crate::ending::{Closer, Stretch};
 use crate::hold::{ConnectionsFound, HoldSummary};
 use crate::host::HostSummary;
+use crate::reason::{CountedReason, ErrorReasons, Reason};
 use crate::repeat::RepeatSummary;
 use crate::rfc9411::Rfc9411Summary;
 use crate::search::{Axis, Mode};
@@ -20,7 +21,7 @@ use crate::trial::{
     Check, Confirmations, Met, Outcome, Recovery, Regime, SafeMissing, SloFound, Slow,
     TippingPoint, Verdict,
 };
-use crate::{Histogram, Nanos, Rate};
+use crate::{ErrorClass, Histogram, Nanos, Rate};
 
 /// The value of `schema`.
 pub const SCHEMA: &str = "plimsoll.summary/1";
@@ -70,9 +71,13 @@ pub struct Summary {
     pub announced: AnnouncedLimits,
     pub error_classes: BTreeMap<String, u64>,
     pub connection_error_classes: BTreeMap<String, u64>,
-    /// Description of the first answer, or message without a request, that broke a connection.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first_fault: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lost_idle_classes: BTreeMap<String, u64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lost_in_use_classes: BTreeMap<String, u64>,
+    /// The first distinct reasons of each class.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub error_reasons: BTreeMap<String, Vec<ReasonSummary>>,
     pub connections: ConnectionSummary,
     pub handshakes: HandshakeSummary,
     pub bytes: ByteSummary,
@@ -122,6 +127,44 @@ pub struct Summary {
     /// Directory of the run's archive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archive: Option<String>,
+}
+
+/// Why operations or connections of one class failed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReasonSummary {
+    /// What went wrong.
+    #[serde(flatten)]
+    pub reason: Reason,
+    /// Times that it occurred.
+    pub count: u64,
+    /// Seconds from the epoch of the run's first load to the first one.
+    pub first_s: f64,
+    /// This end's address of the first connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<String>,
+    /// The sentence for it, and what to do; made in the report.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
+}
+
+impl From<&CountedReason> for ReasonSummary {
+    fn from(counted: &CountedReason) -> Self {
+        Self {
+            reason: counted.reason.clone(),
+            count: counted.count,
+            first_s: counted.first.as_secs_f64(),
+            connection: counted.connection.map(|address| address.to_string()),
+            text: String::new(),
+        }
+    }
+}
+
+/// The reasons by the names of their classes.
+pub fn reasons(reasons: &ErrorReasons) -> BTreeMap<String, Vec<ReasonSummary>> {
+    let named = |(class, all): (ErrorClass, &[CountedReason])| {
+        (class.name().to_owned(), all.iter().map(ReasonSummary::from).collect())
+    };
+    reasons.iter().map(named).collect()
 }
 
 /// Another host that made a part of the load.
@@ -265,7 +308,12 @@ pub struct LagQuantiles {
 #[expect(missing_docs, reason = "see Summary")]
 pub struct ConnectionSummary {
     pub opened: u64,
+    /// Attempts that failed.
     pub failed: u64,
+    #[serde(default)]
+    pub lost_idle: u64,
+    #[serde(default)]
+    pub lost_in_use: u64,
     pub held_max: u64,
     pub held_end: u64,
     pub reset_by_peer: u64,
@@ -623,10 +671,14 @@ impl Summary {
             announced: tally.announced,
             error_classes: names(&tally.errors),
             connection_error_classes: names(&tally.connection_errors),
-            first_fault: None,
+            lost_idle_classes: names(&tally.lost_idle),
+            lost_in_use_classes: names(&tally.lost_in_use),
+            error_reasons: reasons(&tally.reasons),
             connections: ConnectionSummary {
                 opened: tally.connections.opened,
                 failed: tally.connections.failed,
+                lost_idle: tally.lost_idle.total(),
+                lost_in_use: tally.lost_in_use.total(),
                 held_max: tally.connections.held_max,
                 held_end: tally.connections.held_end,
                 reset_by_peer: tally.connections.reset_by_peer,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::announced::AnnouncedLimits;
 use crate::ending::Endings;
+use crate::reason::ErrorReasons;
 use crate::starts::StartCounts;
 use crate::{ErrorClass, Fault, Histogram, Nanos};
 
@@ -512,6 +513,16 @@ pub struct Tally {
     pub errors: ErrorCounts,
     /// Failed connection attempts by class, whether or not an operation waited for them.
     pub connection_errors: ErrorCounts,
+    /// Usable connections that ended without our doing while no operation was open on them, by class. One that the
+    /// server closed as its answer announced is not among them.
+    #[serde(default)]
+    pub lost_idle: ErrorCounts,
+    /// Usable connections that ended without our doing while an operation was open on them, by class.
+    #[serde(default)]
+    pub lost_in_use: ErrorCounts,
+    /// The first distinct reasons of each class.
+    #[serde(default, skip_serializing_if = "ErrorReasons::is_empty")]
+    pub reasons: ErrorReasons,
     /// Connections of a hold that ended without our doing after they were usable, by class.
     pub losses: ErrorCounts,
     /// Complete answers by status, whatever it was.
@@ -697,6 +708,13 @@ impl Tally {
         for (class, conns) in other.losses.iter() {
             self.losses.add(class, conns);
         }
+        for (class, conns) in other.lost_idle.iter() {
+            self.lost_idle.add(class, conns);
+        }
+        for (class, conns) in other.lost_in_use.iter() {
+            self.lost_in_use.add(class, conns);
+        }
+        self.reasons.merge(&other.reasons, Nanos::ZERO);
         self.streams.merge(&other.streams);
         self.announced.merge(&other.announced);
         for (status, answers) in other.grpc_status.iter() {

@@ -8,6 +8,7 @@ mod sized;
 mod watched;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use plimsoll_model::cliff::{Cliff, Horizon, Owner, ProbeKind, ProbedTimer};
 use plimsoll_model::ending::{Closer, Stretch};
@@ -17,10 +18,11 @@ use plimsoll_model::plan::{
     Destination, Group, Identity, LoadPlan, Pacing, ServerName, TlsOptions, TlsState, TlsVersion,
     Trust,
 };
+use plimsoll_model::reason::{CertificateFault, ErrorReasons, Reason};
 use plimsoll_model::repeat::{RepeatSummary, RepeatedSearch};
 use plimsoll_model::search::{Axis, Mode};
 use plimsoll_model::slo::Goal;
-use plimsoll_model::summary::{FindHead, FindSummary, Summary, SummaryHead};
+use plimsoll_model::summary::{self, FindHead, FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::target::Target;
 use plimsoll_model::trial::{
@@ -270,6 +272,45 @@ pub(crate) fn load_good() -> Summary {
 
 pub(crate) fn load_empty() -> Summary {
     Summary::new(head(0.0, Verdict::Good, Vec::new()), &Tally::default())
+}
+
+/// A load with failures of every sort whose reasons are known.
+pub(crate) fn load_with_reasons() -> Summary {
+    let mut summary = load_bad();
+    let mut reasons = ErrorReasons::default();
+    let connection = || Some(SocketAddr::from(([127, 0, 0, 1], 40_000)));
+    let first = Nanos::from_millis(2_500);
+    for (class, count, reason) in [
+        (
+            ErrorClass::Status5xx,
+            1_100,
+            Reason::status(503, b"<html>No server is available to handle this request.", &[]),
+        ),
+        (ErrorClass::Status5xx, 20, Reason::status(504, b"", &[])),
+        (ErrorClass::ResetByPeer, 40, Reason::Unanswered { reset: true }),
+        (ErrorClass::TlsClosed, 2, Reason::other(&"one")),
+        (ErrorClass::TlsClosed, 1, Reason::other(&"another")),
+        (
+            ErrorClass::UnrequestedAnswer,
+            7,
+            Reason::Unrequested { status: Some(408), idle_ms: 1_000, was_used: false },
+        ),
+        (
+            ErrorClass::TlsUntrusted,
+            1,
+            Reason::Certificate { fault: CertificateFault::WeakKey { bits: 1_024 } },
+        ),
+        (ErrorClass::TlsAlert, 1, Reason::Alert { alert: "protocol_version".to_owned() }),
+    ] {
+        for _ in 0..count {
+            reasons.note(class, reason.clone(), first, connection);
+        }
+    }
+    summary.error_reasons = summary::reasons(&reasons);
+    summary.lost_idle_classes = BTreeMap::from([("unrequested-answer".to_owned(), 7)]);
+    summary.lost_in_use_classes = BTreeMap::from([("reset-by-peer".to_owned(), 40)]);
+    (summary.connections.lost_idle, summary.connections.lost_in_use) = (7, 40);
+    summary
 }
 
 pub(crate) fn load_bad() -> Summary {

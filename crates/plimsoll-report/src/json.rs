@@ -49,6 +49,7 @@ mod tests {
     fn round_trip_and_shape() {
         for summary in [
             fixtures::load_good(),
+            fixtures::load_with_reasons(),
             fixtures::hold_bad(),
             fixtures::compare_saturated(),
             fixtures::sizing_better(),
@@ -69,7 +70,7 @@ mod tests {
                 for (key, value) in map {
                     out.push(key.clone());
                     // What stands in these comes from the run, not from the schema.
-                    if !["settings", "status", "loss_classes", "environment"]
+                    if !["settings", "status", "loss_classes", "environment", "error_reasons"]
                         .contains(&key.as_str())
                     {
                         keys(value, out);
@@ -87,6 +88,7 @@ mod tests {
         let mut names = Vec::new();
         for summary in [
             fixtures::load_bad(),
+            fixtures::load_with_reasons(),
             fixtures::hold_bad(),
             fixtures::compare_saturated(),
             fixtures::sizing_better(),

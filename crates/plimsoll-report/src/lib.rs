@@ -13,6 +13,7 @@ pub mod live;
 mod metrics;
 pub mod page;
 pub mod progress;
+mod reasons;
 pub mod settings;
 mod slow;
 pub mod terminal;
@@ -26,11 +27,6 @@ pub use archive::{Archive, ArchiveWriter, command_line_redacted, redraw};
 pub use error::ReportError;
 pub use progress::Progress;
 pub use terminal::{JobLog, Style, clean, findings};
-
-/// The line for what was wrong with the first connection or answer that was no good.
-fn fault_line(what: &str) -> String {
-    format!("first fault: {what}")
-}
 
 #[cfg(test)]
 mod fixtures;

@@ -11,6 +11,7 @@ use plimsoll_model::trial::{TrialBounds, TrialRequest};
 use plimsoll_model::units::grouped;
 use plimsoll_model::{Histogram, Nanos, Rate};
 
+use crate::reasons;
 use crate::terminal::layout::{clean, ms_text, percent};
 use crate::terminal::{level_line, plateau_line, render_answer_line, render_trial_line};
 
@@ -155,7 +156,7 @@ impl State {
             | Event::TimersProbed(_)
             | Event::SearchEnded(_)
             | Event::Rows(_) => None,
-            Event::Fault(what) => Some(clean(&crate::fault_line(what))),
+            Event::FirstFailure { class, reason } => Some(reasons::first_failure(*class, reason)),
             Event::Note(text) => Some(clean(text)),
         }
     }

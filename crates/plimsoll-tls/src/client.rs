@@ -16,6 +16,7 @@ use plimsoll_model::plan::{
 use crate::agreed::HTTP2;
 use crate::capture::SecretSink;
 use crate::chains::RememberedChains;
+use crate::diagnosis::Diagnosing;
 use crate::handshaking::Afterwards;
 use crate::identity::{certified_key, roots_from_pem, system_roots, trusted_certificates};
 use crate::ticketer::random;
@@ -163,9 +164,9 @@ fn aes128_first(mut suites: Vec<SupportedCipherSuite>) -> Vec<SupportedCipherSui
     suites
 }
 
-/// Asks `verifier` once about each chain.
+/// Asks `verifier` once about each chain, and diagnoses what it refuses.
 fn remembering(verifier: Arc<dyn ServerCertVerifier>) -> Arc<dyn ServerCertVerifier> {
-    Arc::new(RememberedChains::new(verifier))
+    Arc::new(Diagnosing { inner: Arc::new(RememberedChains::new(verifier)) })
 }
 
 pub(crate) fn kx_group_of(group: Group) -> &'static dyn SupportedKxGroup {

@@ -1,9 +1,12 @@
 //! What can go wrong: with settings before a run, and with a peer during one.
 
-use rustls::{AlertDescription, CertificateError};
+use rustls::{AlertDescription, CertificateError, InvalidMessage, OtherError};
 use thiserror::Error;
 
 use plimsoll_model::ErrorClass;
+use plimsoll_model::reason::{CertificateFault, Reason};
+
+use crate::diagnosis::Diagnosed;
 
 /// Settings that no connection could be made with.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -99,11 +102,14 @@ pub enum TlsError {
     #[error("the server does not speak HTTP/2: it accepts none of the protocols offered by ALPN")]
     NoProtocol,
     /// The peer's certificate was not accepted here.
-    #[error("the peer's certificate is not trusted: {reason}")]
+    #[error("the peer's certificate is not trusted: {fault}")]
     Untrusted {
         /// Why not.
-        reason: String,
+        fault: CertificateFault,
     },
+    /// The peer's first bytes are no record of TLS.
+    #[error("the server answered the TLS handshake with bytes that are not TLS")]
+    NotTls,
     /// The handshake failed here.
     #[error("the TLS handshake failed: {reason}")]
     Handshake {
@@ -139,10 +145,20 @@ impl TlsError {
             Self::Alert { handshake: true, .. } => ErrorClass::TlsAlert,
             Self::NoProtocol => ErrorClass::AlpnMismatch,
             Self::Untrusted { .. } => ErrorClass::TlsUntrusted,
-            Self::Handshake { .. } => ErrorClass::TlsHandshake,
+            Self::Handshake { .. } | Self::NotTls => ErrorClass::TlsHandshake,
             Self::Alert { handshake: false, .. } | Self::Record { .. } => ErrorClass::TlsRecord,
             Self::TooManyPartials { .. } => ErrorClass::LocalMemory,
             Self::KeyExhausted => ErrorClass::LocalOther,
+        }
+    }
+
+    /// The reason for reports, typed where it is known.
+    pub fn reason(&self) -> Reason {
+        match self {
+            Self::Alert { alert, .. } => Reason::Alert { alert: alert.clone() },
+            Self::Untrusted { fault } => Reason::Certificate { fault: fault.clone() },
+            Self::NotTls => Reason::NotTls,
+            other => Reason::other(other),
         }
     }
 
@@ -165,10 +181,13 @@ impl TlsError {
                 handshake: handshaking || concerns_handshake(*alert),
             },
             rustls::Error::InvalidCertificate(reason) => {
-                Self::Untrusted { reason: why_untrusted(reason) }
+                Self::Untrusted { fault: fault_of(reason) }
             }
             rustls::Error::NoCertificatesPresented => {
-                Self::Untrusted { reason: "it presented none".to_owned() }
+                Self::Untrusted { fault: CertificateFault::Missing }
+            }
+            rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) if handshaking => {
+                Self::NotTls
             }
             other if handshaking => Self::Handshake { reason: other.to_string() },
             other => Self::Record { reason: other.to_string() },
@@ -176,43 +195,61 @@ impl TlsError {
     }
 }
 
-/// What is wrong with a certificate, in words where rustls shows the name of a variant.
-fn why_untrusted(error: &CertificateError) -> String {
+/// Names of a certificate that are reported.
+const NAMES_MAX: usize = 3;
+
+/// What is wrong with a certificate.
+fn fault_of(error: &CertificateError) -> CertificateFault {
     use CertificateError as E;
+    use CertificateFault as F;
     match error {
-        E::UnknownIssuer => "no certificate trusted here has issued it".to_owned(),
+        E::UnknownIssuer => F::UnknownIssuer,
         // Two issuers of one name: the trusted one is not the one that signed.
         #[expect(deprecated, reason = "rustls may still give it")]
         E::BadSignature
         | E::UnsupportedSignatureAlgorithm
-        | E::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
-            "the certificate trusted here under its issuer's name has not signed it".to_owned()
-        }
+        | E::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => F::ForeignSignature,
         E::UnsupportedSignatureAlgorithmContext { signature_algorithm_id, .. } => {
-            format!("it, or one of its issuers, is signed with {}", weak(signature_algorithm_id))
+            F::WeakSignature { algorithm: weak(signature_algorithm_id).to_owned() }
         }
-        E::Expired => "it has expired".to_owned(),
-        E::NotValidYet => "it is not valid yet".to_owned(),
-        E::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
-            "it is the certificate of an authority, and not one that is trusted here itself"
-                .to_owned()
-        }
-        other => other.to_string(),
+        E::Expired | E::ExpiredContext { .. } => F::Expired,
+        E::NotValidYet | E::NotValidYetContext { .. } => F::NotValidYet,
+        E::NotValidForNameContext { presented, .. } if presented.is_empty() => F::NoName,
+        E::NotValidForNameContext { expected, presented } => F::WrongName {
+            asked: expected.to_str().into_owned(),
+            names: presented.iter().take(NAMES_MAX).map(|name| plain_name(name)).collect(),
+        },
+        E::Revoked => F::Revoked,
+        E::InvalidPurpose | E::InvalidPurposeContext { .. } => F::WrongPurpose,
+        E::BadEncoding => F::Malformed,
+        E::Other(OtherError(other)) => match other.downcast_ref::<Diagnosed>() {
+            Some(Diagnosed(fault)) => fault.clone(),
+            None if other.to_string().contains("CaUsedAsEndEntity") => F::Authority,
+            None => F::Other { text: other.to_string() },
+        },
+        other => F::Other { text: other.to_string() },
     }
 }
 
-/// What a signature is made with that is not accepted, by the bytes of its object identifier.
+/// A name as certificates are said to have it: rustls writes `DnsName("a.test")`.
+fn plain_name(name: &str) -> String {
+    let quoted = name.split_once('"').and_then(|(_, rest)| rest.rsplit_once('"'));
+    quoted.map_or(name, |(name, _)| name).to_owned()
+}
+
+/// What a signature is made with that is not accepted, by the bytes of its object identifier; empty for what has no
+/// name here.
 fn weak(id: &[u8]) -> &'static str {
     const RSA_MD5: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x04];
     const RSA_SHA1: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x05];
     const ECDSA_SHA1: &[u8] = &[0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x04, 0x01];
     let has = |oid: &[u8]| id.windows(oid.len()).any(|part| part == oid);
     if has(RSA_SHA1) || has(ECDSA_SHA1) {
-        "SHA-1, which is not accepted any more"
+        "SHA-1"
     } else if has(RSA_MD5) {
-        "MD5, which is not accepted any more"
+        "MD5"
     } else {
-        "an algorithm that is not accepted"
+        ""
     }
 }
 

@@ -17,6 +17,7 @@ mod capture;
 mod chains;
 mod client;
 mod compact;
+mod diagnosis;
 mod error;
 mod handshaking;
 mod identity;

@@ -10,6 +10,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::host::Reading;
 use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::reason::ErrorReasons;
 use plimsoll_model::summary::{RowSummary, Summary};
 use plimsoll_model::trial::TrialRecord;
 use plimsoll_report::archive::{ClockPair, Manifest, ManifestHead, SearchHead};
@@ -76,8 +77,10 @@ pub(crate) struct Run {
     archive_error: Option<ReportError>,
     json: Option<OutputFile>,
     rows: Option<RowSink>,
-    /// Description of the first fault that broke a connection of any load.
-    first_fault: Option<String>,
+    /// Reasons of failures in all loads, by time from the first one's epoch.
+    reasons: ErrorReasons,
+    /// Epochs of the first load and of the present one.
+    epochs: Option<(Nanos, Nanos)>,
     publisher: Publisher,
     /// Whether its ramps are to be paused, where they can be.
     pause: Option<bool>,
@@ -139,7 +142,8 @@ impl Run {
             archive,
             draws_page: head.always_archive,
             archive_error: None,
-            first_fault: None,
+            reasons: ErrorReasons::default(),
+            epochs: None,
             json: job.json.clone(),
             rows: job.rows.clone().map(|rows| RowSink::new(rows, &job.plan, clock)),
             publisher: head.publisher,
@@ -164,9 +168,7 @@ impl Run {
 
     /// Hands an event to every sink.
     pub(crate) fn handle_event(&mut self, event: &Event) {
-        if let Event::Fault(what) = event {
-            self.first_fault.get_or_insert_with(|| what.clone());
-        }
+        self.note_reasons(event);
         self.show_event(event);
         self.publisher.handle_event(event);
         if let Some(rows) = &mut self.rows {
@@ -246,9 +248,23 @@ impl Run {
         self.archive.as_ref().filter(|_| whole).map(|(_, dir)| dir.display().to_string())
     }
 
-    /// Returns the first fault that broke a connection.
-    pub(crate) fn first_fault(&self) -> Option<String> {
-        self.first_fault.clone()
+    /// Returns the reasons of failures in all loads.
+    pub(crate) const fn reasons(&self) -> &ErrorReasons {
+        &self.reasons
+    }
+
+    fn note_reasons(&mut self, event: &Event) {
+        match event {
+            Event::LoadStarted { epoch: Some(epoch), .. } => {
+                let first = self.epochs.map_or(*epoch, |(first, _)| first);
+                self.epochs = Some((first, *epoch));
+            }
+            Event::Interval(interval) => {
+                let (first, present) = self.epochs.unwrap_or_default();
+                self.reasons.merge(&interval.tally.reasons, present.since(first));
+            }
+            _ => {}
+        }
     }
 
     /// How many single operations were recorded, where they were to be.

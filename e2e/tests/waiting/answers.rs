@@ -124,14 +124,14 @@ fn bytes_behind_an_answer_are_called_what_they_are() {
         let ran = Plimsoll::load(&recorder.url(), &flags).run();
         let summary = ran.summary(0);
         summary.assert_all_ok(12);
-        assert_eq!(summary.counts("connection_error_classes")["unrequested-answer"], 12);
+        assert_eq!(summary.counts("lost_idle_classes")["unrequested-answer"], 12);
         let report = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
         for words in
-            ["Lost connections", "unrequested-answer 12", "first fault: the server sent bytes"]
+            ["Lost while idle", "unrequested-answer 12", "first fault: the server sent bytes"]
         {
             assert!(report.contains(words), "{report}");
         }
-        let fault = summary.text("first_fault");
+        let fault = summary.reasons("unrequested-answer");
         assert!(fault.contains("more behind an answer than its head announces"), "{fault}");
         assert!(!report.contains("https") && !report.contains("Failed connects"), "{report}");
     }

@@ -177,7 +177,7 @@ fn an_untrusted_certificate_is_refused_until_it_is_trusted() {
     // Neither the host's store nor another authority vouches for it.
     let summary = load(&url, &[], 99);
     summary.assert_all_failed(200, "tls-untrusted");
-    assert!(summary.text("first_fault").contains("certificate is not trusted"), "{summary:?}");
+    assert!(summary.reasons("tls-untrusted").contains("certificate is not trusted"), "{summary:?}");
     let other = Certificate::new();
     load(&url, &["--cacert", &other.chain_argument()], 99).assert_all_failed(200, "tls-untrusted");
     // Trusted, but not under this name.

@@ -97,7 +97,7 @@ fn odd_peers_are_named() {
         let load = Plimsoll::load(&url, &[&flags[..], &waits].concat()).run();
         let summary = load.summary(99);
         summary.assert_all_failed(3, class);
-        let fault = summary.text("first_fault");
+        let fault = summary.reasons(class);
         assert!(fault.contains(named), "{named}: {fault}");
         assert!(load.stderr.contains("first fault: "), "{}", load.stderr);
     }
@@ -130,7 +130,7 @@ fn what_a_server_may_do_costs_no_operation() {
     let load = Plimsoll::load(&url, &["--http", "2", "--rate", "0", "-n", "3", "-c", "1"]).run();
     let summary = load.summary(0);
     summary.assert_all_ok(3);
-    assert!(summary.text("first_fault").contains("SETTINGS_MAX_HEADER_LIST_SIZE"), "{summary:?}");
+    assert!(summary.reasons("status-4xx").contains("SETTINGS_MAX_HEADER_LIST_SIZE"), "{summary:?}");
 }
 
 fn plain_settings() -> Vec<u8> {

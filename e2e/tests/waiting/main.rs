@@ -36,6 +36,7 @@ mod page_checks;
 mod pool;
 mod proxy_protocol;
 mod published;
+mod reasons;
 mod repeat;
 mod rfc9411;
 mod screen;

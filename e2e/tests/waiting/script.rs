@@ -114,7 +114,7 @@ fn serve_sends_back_what_it_is_sent() {
     let flags = ["--script", &script.path(), "--rate", "0", "-n", "5", "-c", "1"];
     let summary = Plimsoll::load(serve.url(), &flags).run().summary(0);
     summary.assert_all_ok(5);
-    assert_eq!(summary.counts("connection_error_classes")["peer-spoke-first"], 5, "{summary:?}");
+    assert_eq!(summary.counts("lost_idle_classes")["peer-spoke-first"], 5, "{summary:?}");
 }
 
 #[test]

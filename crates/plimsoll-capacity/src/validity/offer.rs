@@ -43,6 +43,7 @@ fn sut_withheld_connections(tally: &Tally) -> bool {
     tally.pool_exhausted > 0
         || tally.connections.failed > 0
         || tally.connection_errors.iter().any(peer)
+        || tally.lost_idle.get(ErrorClass::UnrequestedAnswer) > 0
 }
 
 /// The load that was asked for was offered.

@@ -21,8 +21,6 @@ pub(crate) enum WorkerEvent {
         worker: u32,
         interval: Box<Interval>,
     },
-    /// What broke the first connection whose peer does not keep to the protocol.
-    Fault(String),
     /// The server allows less than the plan asks for, and no connection was usable: nothing can come of the load.
     Refused(String),
     /// Single operations.

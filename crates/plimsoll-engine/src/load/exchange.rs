@@ -1,11 +1,11 @@
 //! Sends requests and reads answers on usable connections.
 
 use plimsoll_model::ending::Closer;
+use plimsoll_model::reason::Reason;
 use plimsoll_model::row::RowEnd;
 use plimsoll_model::target::{Filling, Protocol};
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::conversation::{Answer, Expected, Progress};
-use plimsoll_proto::http1::ResponseError;
 use plimsoll_proto::websocket::WebSocketError;
 use plimsoll_sys::Errno;
 use plimsoll_sys::poll::Ready;
@@ -13,6 +13,7 @@ use plimsoll_sys::poll::Ready;
 use super::classify::{exchange_error, opening_error};
 use super::conn::{Op, Peer, State};
 use super::control::WorkerEvent;
+use super::reasons::Why;
 use super::worker::Worker;
 use crate::transport::{Outcome, Sent};
 
@@ -373,7 +374,7 @@ impl Worker {
         }
         if is_http && !is_busy {
             // No request is open, so this cannot be an answer.
-            self.tell_fault(&ResponseError::Unrequested);
+            self.note_unrequested(index, bytes, now);
             self.end_idle(index, ErrorClass::UnrequestedAnswer, now);
             return bytes.len();
         }
@@ -402,11 +403,16 @@ impl Worker {
                     Progress::NeedMore if self.conns[index].state == State::Idle => {
                         self.conns.slab.return_idle_parser(index);
                     }
+                    Progress::NeedMore if is_http => self.store_failing_part(index, bytes),
                     Progress::NeedMore => {}
                     Progress::Greeted => self.handle_greeted(index, now),
                     Progress::Complete(answer) => {
                         if is_http && is_blank(bytes.get(consumed..).unwrap_or_default()) {
                             consumed = bytes.len();
+                        }
+                        if is_http && answer.status >= 400 {
+                            let part = bytes.get(..consumed).unwrap_or(bytes);
+                            self.store_failing(index, answer.status, part);
                         }
                         // Others than these let a server send of its own accord.
                         let is_exact = consumed == bytes.len()
@@ -429,13 +435,15 @@ impl Worker {
                     self.flush_connection(index, now);
                 }
                 let error = if begins && is_reused { error.behind_an_answer() } else { error };
-                match error.broken_limit().filter(|_| !self.has_opened) {
-                    Some(limit) => self.owner.send(WorkerEvent::Refused(limit.to_string())),
-                    None => self.tell_fault(&error),
+                if let Some(limit) = error.broken_limit().filter(|_| !self.has_opened) {
+                    self.owner.send(WorkerEvent::Refused(limit.to_string()));
                 }
                 self.part_from(index);
                 match self.conns[index].state {
-                    State::Idle => self.end_idle(index, error.class(), now),
+                    State::Idle => {
+                        self.note(index, error.class(), error.reason(), now);
+                        self.end_idle(index, error.class(), now);
+                    }
                     _ => self.fail(index, error.class(), &error, now),
                 }
                 bytes.len()
@@ -450,13 +458,6 @@ impl Worker {
         self.handle_usable(index, now);
         if self.protocol == Protocol::Mqtt && self.conns[index].generation == generation {
             self.begin_keep_alive(index, stated_s, now);
-        }
-    }
-
-    /// What broke the first connection is told in words; the others are counted.
-    pub(super) fn tell_fault(&mut self, fault: &dyn std::fmt::Display) {
-        if !std::mem::replace(&mut self.has_told_fault, true) {
-            self.owner.send(WorkerEvent::Fault(fault.to_string()));
         }
     }
 
@@ -479,7 +480,7 @@ impl Worker {
             return self.handle_end_of_stream(index, now);
         }
         let fault = WebSocketError::Closed { code };
-        self.tell_fault(&fault);
+        self.note(index, fault.class(), fault.reason(), now);
         self.count_lifetime(index, Closer::PeerAnswer, now);
         self.meter.tally().connections.closed_by_peer += 1;
         self.fail_op_and_close(index, fault.class(), now);
@@ -496,19 +497,16 @@ impl Worker {
     }
 
     /// The connection cannot go on, for `class`.
-    pub(super) fn fail(
-        &mut self,
-        index: u32,
-        class: ErrorClass,
-        detail: &dyn std::fmt::Display,
-        now: Nanos,
-    ) {
+    pub(super) fn fail(&mut self, index: u32, class: ErrorClass, why: &dyn Why, now: Nanos) {
         match self.conns[index].state {
             State::Free | State::Closing => {}
             State::Connecting | State::Handshaking | State::Greeting => {
-                self.fail_opening(index, class, detail, now);
+                self.fail_opening(index, class, why, now);
             }
-            State::Idle | State::Busy => self.fail_op_and_close(index, class, now),
+            State::Idle | State::Busy => {
+                self.note(index, class, why.reason(), now);
+                self.fail_op_and_close(index, class, now);
+            }
         }
     }
 
@@ -518,7 +516,7 @@ impl Worker {
             return;
         }
         self.count_lifetime(index, Closer::PeerAnswer, now);
-        self.meter.tally().connection_errors.count(class);
+        self.count_lost(index, class, false);
         self.close_and_refill(index, Some(class), now);
     }
 
@@ -554,6 +552,8 @@ impl Worker {
             State::Idle => {
                 self.count_lifetime(index, Closer::PeerFin, now);
                 self.meter.tally().connections.closed_by_peer += 1;
+                let is_in_use = self.has_open_operations(index);
+                self.count_lost(index, ErrorClass::ClosedByPeer, is_in_use);
                 self.close_and_refill(index, Some(ErrorClass::ClosedByPeer), now);
             }
             State::Busy => {
@@ -571,6 +571,7 @@ impl Worker {
                     Err(error) => error.class(),
                 };
                 self.count_lifetime(index, Closer::PeerFin, now);
+                self.note_cut_off(index, class, false, now);
                 self.fail_op_and_close(index, class, now);
             }
         }
@@ -603,6 +604,13 @@ impl Worker {
                     true => ErrorClass::KeepaliveRace,
                     false => exchange_error(errno),
                 };
+                match is_reset {
+                    true if self.conns[index].has_op => {
+                        self.note_cut_off(index, class, true, now);
+                    }
+                    true => {}
+                    false => self.note(index, class, errno.reason(), now),
+                }
                 self.fail_op_and_close(index, class, now);
             }
         }
@@ -645,6 +653,7 @@ impl Worker {
         let failed = answer.failed;
         if let Some(class) = failed {
             self.meter.count_error(class);
+            self.note_failing_answer(index, class, answer, now);
             self.lose_sight_of_deliveries(index);
         } else {
             self.expect_deliveries(index);
@@ -660,7 +669,7 @@ impl Worker {
             return self.end_lane(index, now);
         }
         if !exact && answer.keep_alive {
-            self.count_excess();
+            self.count_excess(index, now);
         }
         if let Some(session) = self.plan.session.filter(|_| !self.demand.is_hold()) {
             return self.advance_session(index, session, answer, exact, now);
@@ -707,11 +716,11 @@ impl Worker {
     }
 
     /// Counts bytes behind a complete answer, which end the connection.
-    fn count_excess(&mut self) {
+    fn count_excess(&mut self, index: u32, now: Nanos) {
         let class = self.excess();
-        self.meter.tally().connection_errors.count(class);
+        self.count_lost(index, class, false);
         if class == ErrorClass::UnrequestedAnswer {
-            self.tell_fault(&ResponseError::Unrequested);
+            self.note(index, class, Reason::Surplus, now);
         }
     }
 
@@ -744,6 +753,8 @@ impl Worker {
 
     /// The current operation, if any, ends in `class`, and the connection with it.
     pub(super) fn fail_op_and_close(&mut self, index: u32, class: ErrorClass, now: Nanos) {
+        let is_in_use = self.has_open_operations(index);
+        self.count_lost(index, class, is_in_use);
         if self.conns[index].has_op {
             self.end_op(index, false, now);
             self.meter.count_error(class);

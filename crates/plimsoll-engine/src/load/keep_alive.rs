@@ -6,6 +6,7 @@
 //! keep-alive is closed. Only sends are noted; the connection's timer does the rest.
 
 use plimsoll_model::plan::{LoadPlan, Pacing};
+use plimsoll_model::reason::Reason;
 use plimsoll_model::target::Protocol;
 use plimsoll_model::{ErrorClass, Nanos};
 
@@ -166,10 +167,8 @@ impl Worker {
                 return false;
             }
             if self.is_ping_lost(index, now) {
-                self.tell_fault(&"the broker did not answer a PINGREQ within the keep-alive");
-                if !self.conns[index].has_op {
-                    self.meter.tally().connection_errors.count(ErrorClass::Timeout);
-                }
+                let why = "the broker did not answer a PINGREQ within the keep-alive";
+                self.note(index, ErrorClass::Timeout, Reason::other(&why), now);
                 self.fail_op_and_close(index, ErrorClass::Timeout, now);
                 return false;
             }

@@ -24,8 +24,6 @@ pub enum LoadEvent {
     },
     /// One second, all threads.
     Interval(Box<Interval>),
-    /// What broke the first connection whose peer does not keep to the protocol; once at most.
-    Fault(String),
     /// The server allows less than the plan asks for: what, and what to ask for instead; once at most. The load goes on
     /// until it is stopped, and nothing can come of it.
     Refused(String),
@@ -59,9 +57,6 @@ pub(super) struct Merge {
     failed: u64,
     first_error: Option<String>,
     /// Not passed on yet.
-    fault: Option<String>,
-    has_fault: bool,
-    /// Not passed on yet.
     refused: Option<String>,
     has_refused: bool,
     seconds: Seconds,
@@ -84,8 +79,6 @@ impl Merge {
             opened: 0,
             failed: 0,
             first_error: None,
-            fault: None,
-            has_fault: false,
             refused: None,
             has_refused: false,
             seconds: Seconds::new(workers),
@@ -125,11 +118,6 @@ impl Merge {
             WorkerEvent::Interval { worker, interval } => {
                 self.seconds.add(worker as usize, interval);
             }
-            WorkerEvent::Fault(what) => {
-                if !std::mem::replace(&mut self.has_fault, true) {
-                    self.fault = Some(what);
-                }
-            }
             WorkerEvent::Refused(what) => {
                 if !std::mem::replace(&mut self.has_refused, true) {
                     self.refused = Some(what);
@@ -147,9 +135,6 @@ impl Merge {
             self.ready = usize::MAX;
             let (opened, failed) = (self.opened, self.failed);
             return Some(LoadEvent::Ready { opened, failed, first_error: self.first_error.take() });
-        }
-        if let Some(what) = self.fault.take() {
-            return Some(LoadEvent::Fault(what));
         }
         if let Some(batch) = self.rows.pop_front() {
             return Some(LoadEvent::Rows(batch));

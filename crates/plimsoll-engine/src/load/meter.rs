@@ -1,7 +1,9 @@
 //! The current second of one worker: what is counted, and handing it over when the second ends.
 
+use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
 
+use plimsoll_model::reason::Reason;
 use plimsoll_model::tally::{Interval, OUTSTANDING_SAMPLE, Tally, TlsMessageCounts};
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::thread::RunQueue;
@@ -115,6 +117,17 @@ impl Meter {
 
     pub(crate) fn count_error(&mut self, class: ErrorClass) {
         self.interval.tally.errors.count(class);
+    }
+
+    /// Notes why something failed in `class`.
+    pub(crate) fn note(
+        &mut self,
+        class: ErrorClass,
+        reason: Reason,
+        now: Nanos,
+        connection: impl FnOnce() -> Option<SocketAddr>,
+    ) {
+        self.interval.tally.reasons.note(class, reason, now.since(self.epoch), connection);
     }
 
     /// When [`Self::advance`] has something to do next.

@@ -39,6 +39,7 @@ mod phases;
 mod pool;
 mod prewarm;
 mod proxy_headers;
+mod reasons;
 mod requests;
 mod retrying;
 mod rows;

@@ -13,6 +13,7 @@ use super::demand::Demand;
 use super::endings::wrapping_ms;
 use super::origin::OriginError;
 use super::phases::Phase;
+use super::reasons::Why;
 use super::worker::Worker;
 
 /// Up to this many connections are closed by FIN when the load ends. More are reset, because so
@@ -86,6 +87,7 @@ impl Worker {
 
     fn fail_unopened(&mut self, destination: u32, op: Option<Op>, error: &OriginError, now: Nanos) {
         self.pools.close(destination, false);
+        self.meter.note(error.class(), error.reason(), now, || None);
         self.handle_open_failure(destination, op, error.class(), error, now);
         self.handle_attempt_failed(self.is_replacing(), now);
     }
@@ -96,14 +98,14 @@ impl Worker {
         destination: u32,
         op: Option<Op>,
         class: ErrorClass,
-        detail: &dyn std::fmt::Display,
+        why: &dyn Why,
         now: Nanos,
     ) {
         let tally = self.meter.tally();
         tally.connections.failed += 1;
         tally.connection_errors.count(class);
         if self.phases.is(Phase::Prewarming) {
-            return self.prewarm.count_failure(destination, class, detail);
+            return self.prewarm.count_failure(destination, class, why);
         }
         let failed_op = match &self.demand {
             Demand::Hold(_) => None,
@@ -189,7 +191,7 @@ impl Worker {
     pub(super) fn handle_usable(&mut self, index: u32, now: Nanos) {
         self.conns.disarm(index);
         self.conns.slab.cold[index as usize].opened_ms = wrapping_ms(now);
-        self.note_allowed(index);
+        self.note_allowed(index, now);
         self.has_opened = true;
         let hot = &mut self.conns[index];
         hot.state = State::Idle;
@@ -215,20 +217,11 @@ impl Worker {
         &mut self,
         index: u32,
         class: ErrorClass,
-        detail: &dyn std::fmt::Display,
+        why: &dyn Why,
         now: Nanos,
     ) {
         self.count_failed_opening(index, class, now);
-        if matches!(
-            class,
-            ErrorClass::TlsUntrusted
-                | ErrorClass::TlsAlert
-                | ErrorClass::TlsHandshake
-                | ErrorClass::TlsClosed
-                | ErrorClass::AlpnMismatch
-        ) {
-            self.tell_fault(detail);
-        }
+        self.note_failed_opening(index, class, why, now);
         let hot = &mut self.conns[index];
         let (destination, was_replacing) = (hot.destination, hot.replaces);
         let is_recorded = self.rows.records(index);
@@ -242,7 +235,7 @@ impl Worker {
             self.meter.tally().handshakes.failed += 1;
         }
         self.close(index, false);
-        self.handle_open_failure(destination, op, class, detail, now);
+        self.handle_open_failure(destination, op, class, why, now);
         self.handle_attempt_failed(was_replacing, now);
         self.open_for_waiting(destination, now);
     }

@@ -4,6 +4,7 @@ use plimsoll_model::ErrorClass;
 use plimsoll_model::plan::{LoadPlan, Pacing};
 
 use super::pool::Pools;
+use super::reasons::Why;
 
 /// Connections that one worker opens at once before the start: enough to keep a server's core
 /// busy, little enough that none of them waits long.
@@ -41,15 +42,10 @@ impl Prewarm {
         self.left.iter().all(|left| *left == 0) && pools.iter().all(|pool| pool.opening == 0)
     }
 
-    pub(super) fn count_failure(
-        &mut self,
-        destination: u32,
-        class: ErrorClass,
-        detail: &dyn std::fmt::Display,
-    ) {
+    pub(super) fn count_failure(&mut self, destination: u32, class: ErrorClass, why: &dyn Why) {
         self.failed += 1;
         if self.first_error.is_none() {
-            self.first_error = Some(format!("{}: {detail}", class.name()));
+            self.first_error = Some(format!("{}: {why}", class.name()));
         }
         if matches!(class, ErrorClass::Timeout | ErrorClass::ConnectTimeout) {
             // Each of the others would wait as long, and the start with it.

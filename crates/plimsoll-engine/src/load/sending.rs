@@ -5,6 +5,7 @@ use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::{READS_NO_ANSWERS, REPLIES_BYTES_MAX};
 
 use super::conn::State;
+use super::reasons::Why as _;
 use super::worker::Worker;
 
 /// Sends on one connection before others are served: up to 2 MiB.
@@ -97,13 +98,15 @@ impl Worker {
 
     /// Ends a connection whose server reads nothing of what it must be answered.
     fn part_from_deaf(&mut self, index: u32, now: Nanos) {
-        self.tell_fault(&READS_NO_ANSWERS);
         if let Some(socket) = &self.conns[index].socket {
             // What waits would stay in the kernel. Fails only on a socket that is already dead.
             let _ = socket.reset_on_close();
         }
         match self.conns[index].state {
-            State::Idle => self.end_idle(index, ErrorClass::PeerNotReading, now),
+            State::Idle => {
+                self.note(index, ErrorClass::PeerNotReading, READS_NO_ANSWERS.reason(), now);
+                self.end_idle(index, ErrorClass::PeerNotReading, now);
+            }
             _ => self.fail(index, ErrorClass::PeerNotReading, &READS_NO_ANSWERS, now),
         }
     }

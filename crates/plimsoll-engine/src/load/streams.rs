@@ -8,6 +8,7 @@
 
 use plimsoll_model::ending::Closer;
 use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::reason::Reason;
 use plimsoll_model::row::RowEnd;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::target::Protocol;
@@ -17,6 +18,7 @@ use plimsoll_proto::http2::{self, Http2Error, StreamFault};
 use plimsoll_proto::mqtt;
 
 use super::conn::{ConnHot, Op, Peer, State};
+use super::reasons::Why;
 use super::sending::SENDS_PER_TURN;
 use super::worker::Worker;
 
@@ -123,7 +125,7 @@ impl Worker {
     // ---- room for streams
 
     /// The server has said how many operations it allows on a connection, and how large their heads may be.
-    pub(super) fn note_allowed(&mut self, connection: u32) {
+    pub(super) fn note_allowed(&mut self, connection: u32, now: Nanos) {
         if !self.streams.do_gather() {
             return;
         }
@@ -135,16 +137,26 @@ impl Worker {
         {
             let bytes = self.requests.header_bytes_max();
             if bytes > most.into() {
-                self.tell_fault(&format_args!(
+                let why = format_args!(
                     "the header fields of a request have {bytes} bytes as HTTP/2 counts them, and the server accepts \
                      {most} (SETTINGS_MAX_HEADER_LIST_SIZE)"
-                ));
+                )
+                .reason();
+                // A server may answer such a request with 431.
+                self.note(connection, ErrorClass::Status4xx, why, now);
             }
         }
     }
 
     fn client(&mut self, connection: u32) -> Option<Shared<'_>> {
         self.conns.slab.parser(connection).shared()
+    }
+
+    /// Reports whether an operation is open on the connection.
+    pub(super) fn has_open_operations(&mut self, connection: u32) -> bool {
+        let is_shared = self.streams.are_shared();
+        self.conns[connection].has_op
+            || (is_shared && self.client(connection).is_some_and(|client| client.open() > 0))
     }
 
     fn has_room(&mut self, connection: u32) -> bool {
@@ -220,7 +232,7 @@ impl Worker {
 
     /// The server has allowed nothing on a connection for as long as an answer is awaited.
     pub(super) fn give_up_starved(&mut self, connection: u32, now: Nanos) {
-        let class = self.tell_stream_fault(StreamFault::NoneAllowed);
+        let class = self.note_stream_fault(connection, StreamFault::NoneAllowed, now);
         let destination = self.conns[connection].destination;
         self.pools.of(destination).note_futile(now);
         for _ in 0..self.streams.most.unwrap_or(1) {
@@ -399,7 +411,7 @@ impl Worker {
             StreamProgress::Failed(key, fault) => self.fail_stream(key, fault, now),
             StreamProgress::Untouched(key) => self.requeue(key, now),
             StreamProgress::RoomChanged => {
-                self.note_allowed(connection);
+                self.note_allowed(connection, now);
                 if self.streams.are_shared() {
                     self.offer_room(connection, now);
                 } else if self.awaits_stream(connection) {
@@ -412,7 +424,7 @@ impl Worker {
 
     /// The operation of a slot has failed on a connection that goes on.
     fn fail_stream(&mut self, index: u32, fault: StreamFault, now: Nanos) {
-        let class = self.tell_stream_fault(fault);
+        let class = self.note_stream_fault(index, fault, now);
         if matches!(fault, StreamFault::Reset(_)) {
             self.meter.tally().streams.resets_received += 1;
         }
@@ -423,9 +435,14 @@ impl Worker {
         self.handle_answer(index, &failed, true, now);
     }
 
-    /// Reports the fault if it is the first one; returns the class in which the operation ends.
-    pub(super) fn tell_stream_fault(&mut self, fault: StreamFault) -> ErrorClass {
-        self.tell_fault(&fault);
+    /// Notes the fault; returns the class in which the operation ends.
+    pub(super) fn note_stream_fault(
+        &mut self,
+        index: u32,
+        fault: StreamFault,
+        now: Nanos,
+    ) -> ErrorClass {
+        self.note(index, fault.class(), fault.reason(), now);
         fault.class()
     }
 
@@ -439,14 +456,14 @@ impl Worker {
     }
 
     /// Counts an operation that is given up while its body waits for the server's windows.
-    pub(super) fn note_blocked(&mut self, index: u32) {
+    pub(super) fn note_blocked(&mut self, index: u32, now: Nanos) {
         let connection = self.streams.connection_of(index);
         if self.protocol == Protocol::Http2
             && self.client(connection).is_some_and(|client| client.awaits_window(index))
         {
             self.meter.tally().streams.blocked += 1;
             let what = "the server did not raise a flow-control window that the body of a request waited for";
-            self.tell_fault(&what);
+            self.note(index, ErrorClass::Timeout, Reason::other(&what), now);
         }
     }
 
@@ -539,9 +556,6 @@ impl Worker {
         requests += self.client(connection).map_or(0, |client| client.open()) as u64;
         let error: Option<Http2Error> =
             self.client(connection).and_then(|client| client.ended_by());
-        if let Some(error) = error {
-            self.tell_fault(&error);
-        }
         let token = self.conns.slab.token(connection);
         while self.conns.slab.index_of(token).is_some()
             && let Some(key) =

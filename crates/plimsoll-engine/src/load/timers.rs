@@ -91,7 +91,6 @@ impl Worker {
                         "the opening of the script did not end within --connect-timeout"
                     }
                 };
-                self.tell_fault(&refusal);
                 self.fail_opening(index, ErrorClass::Timeout, &refusal, now);
             }
             State::Connecting | State::Handshaking => {
@@ -99,9 +98,9 @@ impl Worker {
                 self.fail_opening(index, ErrorClass::Timeout, &refusal, now);
             }
             State::Busy => {
-                self.note_blocked(index);
+                self.note_blocked(index, now);
                 let class = match self.awaits_stream(index) {
-                    true => self.tell_stream_fault(StreamFault::NoneAllowed),
+                    true => self.note_stream_fault(index, StreamFault::NoneAllowed, now),
                     false => ErrorClass::Timeout,
                 };
                 self.fail_op_and_close(index, class, now);

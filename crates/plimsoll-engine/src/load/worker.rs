@@ -23,6 +23,7 @@ use super::phases::{Phase, Phases};
 use super::pool::Pools;
 use super::prewarm::Prewarm;
 use super::proxy_headers::ProxyHeaders;
+use super::reasons::FailingAnswers;
 use super::requests::Requests;
 use super::rows::Rows;
 use super::stamps::Stamps;
@@ -61,10 +62,9 @@ pub(super) struct Worker {
     pub(super) postponed: Vec<(u64, Vec<u8>)>,
     /// Which CLOCK_MONOTONIC this process reads.
     pub(super) clock: u32,
-    /// What broke the first connection has been told.
-    pub(super) has_told_fault: bool,
     /// Whether a connection was usable.
     pub(super) has_opened: bool,
+    pub(super) failing: FailingAnswers,
     pub(super) keep_alive: KeepAlive,
     pub(super) rows: Rows,
     pub(super) conns: Conns,
@@ -107,8 +107,8 @@ impl Worker {
             unpushed: Vec::new(),
             postponed: Vec::new(),
             clock: clock::monotonic_clock(),
-            has_told_fault: false,
             has_opened: false,
+            failing: FailingAnswers::default(),
             keep_alive: KeepAlive::new(&plan, now),
             rows: Rows::new(&plan, shard),
             conns: Conns::new(&plan, shard, tls, now)?,

@@ -152,7 +152,6 @@ impl Driver {
             Some(
                 LoadEvent::Ready { .. }
                 | LoadEvent::Rows(_)
-                | LoadEvent::Fault(_)
                 | LoadEvent::Refused(_)
                 | LoadEvent::Draining { .. },
             ) => {}

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use driver::{Driver, OverTls, PATIENCE, plan, ramp, sweep, trim};
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{HoldPlan, LoadPlan, Pacing};
+use plimsoll_model::reason::Reason;
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::socket::ListenSocket;
 use scripted::ScriptedServer;
@@ -295,6 +296,20 @@ fn losses_are_counted_by_class() {
         (ErrorClass::Status5xx, 1),
     ];
     assert_eq!(classes(&whole.errors), errors.into());
+    // Each error ended its connection but the status; the rest was lost while nothing was asked.
+    let in_use = [
+        (ErrorClass::ClosedByPeer, 1),
+        (ErrorClass::ResetByPeer, 1),
+        (ErrorClass::HttpMalformed, 1),
+        (ErrorClass::Timeout, 2),
+    ];
+    assert_eq!(classes(&whole.lost_in_use), in_use.into());
+    let idle = [
+        (ErrorClass::ClosedByPeer, 3),
+        (ErrorClass::ResetByPeer, 2),
+        (ErrorClass::UnrequestedAnswer, 1),
+    ];
+    assert_eq!(classes(&whole.lost_idle), idle.into());
     // The two that were answered, the one that closes and the one that sends more.
     assert_eq!((whole.scheduled, whole.ok, whole.unsent), (10, 4, 0));
     assert_eq!(whole.connections.held_end, 3);
@@ -311,6 +326,16 @@ fn unasked_bytes_end_a_held_connection() {
     let whole = driver.end();
     assert_eq!(classes(&whole.losses), [(ErrorClass::UnrequestedAnswer, 1)].into());
     assert_eq!((whole.scheduled, whole.connections.held_end), (0, 1));
+    // Neither an attempt that failed nor an operation: status and age say what it was.
+    assert_eq!(classes(&whole.lost_idle), classes(&whole.losses));
+    assert_eq!((whole.connection_errors.total(), whole.lost_in_use.total()), (0, 0));
+    let reasons: Vec<_> = whole.reasons.iter().collect();
+    let [(ErrorClass::UnrequestedAnswer, [counted])] = reasons[..] else { panic!("{reasons:?}") };
+    assert!(
+        matches!(counted.reason, Reason::Unrequested { status: Some(408), was_used: false, .. }),
+        "{counted:?}"
+    );
+    assert!(counted.connection.is_some_and(|address| address.ip().is_loopback()), "{counted:?}");
 }
 
 #[test]

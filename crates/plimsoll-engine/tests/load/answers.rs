@@ -1,11 +1,13 @@
 //! The end of a connection behind an answer: closes that the request asked for, and excess bytes.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{Sender, channel};
 
 use plimsoll_model::ErrorClass;
 use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::reason::{CountedReason, Reason};
+use plimsoll_model::tally::Tally;
 use plimsoll_model::target::Target;
 
 use crate::scripted::{OK, Scripted, closed, open, plan, read_request, run};
@@ -84,7 +86,7 @@ fn bytes_behind_an_answer_fail_no_other_operation() {
         let server = Scripted::start(counting(answer, false, channel().0));
         let tally = run(with_headers(server.address, &[&[]]));
         assert_eq!((tally.scheduled, tally.ok), (24, 24), "{name}");
-        assert_eq!(tally.connection_errors.get(ErrorClass::UnrequestedAnswer), 24, "{name}");
+        assert_eq!(tally.lost_idle.get(ErrorClass::UnrequestedAnswer), 24, "{name}");
         // Each excess ended a connection.
         assert!(tally.connections.opened >= 24, "{name}");
     }
@@ -123,4 +125,54 @@ fn empty_lines_behind_an_answer_are_nothing() {
     });
     let tally = run(with_headers(server.address, &[&[]]));
     assert_eq!((tally.ok, tally.connections.opened), (24, 2));
+}
+
+/// The reasons of a class.
+fn reasons(tally: &Tally, class: ErrorClass) -> Vec<CountedReason> {
+    let of_class = tally.reasons.iter().find(|(known, _)| *known == class);
+    of_class.map_or_else(Vec::new, |(_, all)| all.to_vec())
+}
+
+#[test]
+fn the_body_of_a_failing_answer_is_stored_without_secrets() {
+    // In one piece and in several, which the client may or may not read at once.
+    for pause in [false, true] {
+        let server = Scripted::start(move |mut stream| {
+            while read_request(&mut stream) {
+                stream.write_all(b"HTTP/1.1 403 No\r\nContent-Length: 28\r\n\r\n").unwrap();
+                if pause {
+                    std::thread::yield_now();
+                }
+                stream.write_all(b"no access\r\nfor Bearer abcdef").unwrap();
+            }
+        });
+        let headers: &[&[(&str, &str)]] = &[&[("Authorization", "Bearer abcdef")]];
+        let tally = run(with_headers(server.address, headers));
+        assert_eq!(tally.errors.get(ErrorClass::Status4xx), 24);
+        let stored = reasons(&tally, ErrorClass::Status4xx);
+        let body = "no access for <redacted>".to_owned();
+        let [CountedReason { reason, count: 24, connection: Some(_), .. }] = &stored[..] else {
+            panic!("{stored:?}")
+        };
+        assert_eq!(*reason, Reason::Status { status: 403, body });
+    }
+}
+
+#[test]
+fn a_new_connection_that_is_ended_behind_its_request_is_told_from_other_ends() {
+    for reset in [false, true] {
+        let server = Scripted::start(move |mut stream| {
+            // What is not read turns the end into a RST.
+            match reset {
+                true => stream.read_exact(&mut [0]).unwrap_or_default(),
+                false => drop(read_request(&mut stream)),
+            }
+        });
+        let tally = run(with_headers(server.address, &[&[]]));
+        assert_eq!((tally.scheduled, tally.ok, tally.lost_idle.total()), (24, 0, 0));
+        let by = if reset { ErrorClass::ResetByPeer } else { ErrorClass::ClosedByPeer };
+        let stored = reasons(&tally, by);
+        assert_eq!(stored[0].reason, Reason::Unanswered { reset });
+        assert_eq!((tally.lost_in_use.get(by), tally.errors.get(by)), (24, 24));
+    }
 }

@@ -288,8 +288,7 @@ fn stopping_accounts_for_everything() {
                 whole.merge_following(&interval.tally);
                 load.stop(Nanos::ZERO);
             }
-            LoadEvent::Fault(_)
-            | LoadEvent::Refused(_)
+            LoadEvent::Refused(_)
             | LoadEvent::Rows(_)
             | LoadEvent::Steered { .. }
             | LoadEvent::Draining { .. } => {}

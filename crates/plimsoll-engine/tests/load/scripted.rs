@@ -76,7 +76,6 @@ pub(crate) fn run(plan: LoadPlan) -> Tally {
             LoadEvent::Interval(interval) => whole.merge_following(&interval.tally),
             LoadEvent::Rows(_)
             | LoadEvent::Steered { .. }
-            | LoadEvent::Fault(_)
             | LoadEvent::Refused(_)
             | LoadEvent::Draining { .. }
             | LoadEvent::Ended { .. } => {}

@@ -37,7 +37,6 @@ impl<'a> Above<'a> {
             Event::Interval(interval) => self.tell(FromAgent::Interval(interval)),
             Event::Rows(batch) => self.tell(FromAgent::Rows(batch)),
             Event::Draining { in_flight } => self.tell(FromAgent::Draining { in_flight }),
-            Event::Fault(what) => self.tell(FromAgent::Fault(what)),
             Event::Note(line) => self.tell(FromAgent::Note(line)),
             // The coordinator above says these itself.
             _ => {}

@@ -315,8 +315,8 @@ pub(super) struct LoadRun {
     opened: u64,
     open_failed: u64,
     open_error: Option<String>,
-    /// Whether a fault that broke a connection was reported.
-    has_fault: bool,
+    /// Whether the first failure with a reason was reported.
+    has_told_failure: bool,
     draining_told: bool,
     aborted: bool,
     interrupted: bool,
@@ -351,7 +351,7 @@ impl LoadRun {
             opened: 0,
             open_failed: 0,
             open_error: None,
-            has_fault: false,
+            has_told_failure: false,
             draining_told: false,
             aborted: false,
             interrupted: false,
@@ -388,11 +388,6 @@ impl LoadRun {
             // An answer to an earlier instant.
             (FromAgent::Armed { .. }, _) => {}
             (FromAgent::Interval(interval), _) => self.handle_interval(index, interval, now),
-            (FromAgent::Fault(what), _) => {
-                if !std::mem::replace(&mut self.has_fault, true) {
-                    self.events.push_back(Event::Fault(what));
-                }
-            }
             (FromAgent::Refused(what), _) => self.fail(FleetError::Refused { what }, now),
             (FromAgent::Note(_), _) if part.notes == NOTES_MAX => {
                 self.give_up(index, &format!("sent more than {NOTES_MAX} notes"), now);
@@ -665,6 +660,12 @@ impl LoadRun {
             return;
         }
         let tally = &mut interval.tally;
+        if let Some((class, counted)) = tally.reasons.earliest()
+            && !std::mem::replace(&mut self.has_told_failure, true)
+        {
+            let reason = counted.reason.clone();
+            self.events.push_back(Event::FirstFailure { class, reason });
+        }
         part.done.add(tally, with_lag);
         // A relay has counted its own.
         tally.generator.processes = tally.generator.processes.max(1);

@@ -189,6 +189,11 @@ impl ResponseParser {
         }
     }
 
+    /// The status of the response whose body is being read, if it is 400 or higher.
+    pub fn failing_status(&self) -> Option<u16> {
+        (matches!(self.state, State::Body(_)) && self.status >= 400).then_some(self.status)
+    }
+
     fn advance(&mut self, input: &[u8]) -> Result<(usize, Progress), ResponseError> {
         let mut rest = input;
         loop {

@@ -8,7 +8,7 @@ use plimsoll_model::cause::Finding;
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary};
 use plimsoll_model::plan::HoldPlan;
-use plimsoll_model::summary::{FindHead, FindSummary, FullQuantiles, Summary, SummaryHead};
+use plimsoll_model::summary::{self, FindHead, FindSummary, FullQuantiles, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
     Check, CheckId, Confirmations, Outcome, TippingPoint, TrialRecord, TrialsAtLoad, Verdict,
@@ -226,7 +226,8 @@ fn rebuild(archive: &Archive, totals: &Totals) -> Summary {
         Event::TimersProbed(timers) => Some(timers.clone()),
         _ => None,
     });
-    Summary { timers: probed, ..Summary::new(head, &tally) }
+    let error_reasons = summary::reasons(&totals.whole().tally.reasons);
+    Summary { timers: probed, error_reasons, ..Summary::new(head, &tally) }
 }
 
 /// Of the seconds seen, those in which operations were still to be started.

@@ -142,7 +142,7 @@ impl ArchiveWriter {
             | Event::SearchEnded(_)
             | Event::Memory(_)
             | Event::PlateauEnded(_)
-            | Event::Fault(_)
+            | Event::FirstFailure { .. }
             | Event::Note(_) => self.events.push(event),
         }
     }

@@ -12,6 +12,7 @@ use plimsoll_model::{Histogram, Rate};
 
 use super::ExportedRun;
 use crate::error::ReportError;
+use crate::reasons;
 use crate::terminal::answer::Badge;
 use crate::terminal::layout::{ms, per_s};
 use crate::terminal::{GateReport, findings, headline, regime_lines, render_trial_line};
@@ -35,8 +36,15 @@ pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), Re
     let spark =
         sparkline(run)?.map_or_else(String::new, |line| format!("p99 over time, {line}\n\n"));
     let gates = run.gate.map_or_else(String::new, gates);
-    let parts =
-        [gates, figures(summary), checks(summary), spark, trial_list(trials), command_line(run)];
+    let parts = [
+        gates,
+        figures(summary),
+        checks(summary),
+        failures(summary),
+        spark,
+        trial_list(trials),
+        command_line(run),
+    ];
     for part in parts {
         // What would make it too long is left out.
         if text.len() + part.len() <= BYTES_MAX {
@@ -136,6 +144,20 @@ fn checks(summary: &Summary) -> String {
         text.push_str(&format!("| {word}: {name} | {seen} |\n"));
     }
     format!("{text}\n")
+}
+
+/// Why operations and connections failed.
+fn failures(summary: &Summary) -> String {
+    let mut text = String::new();
+    for class in summary.error_reasons.keys() {
+        for paragraph in reasons::paragraphs(class, summary) {
+            text.push_str(&format!("| {} | {} |\n", code(class), escaped(&paragraph)));
+        }
+    }
+    match text.is_empty() {
+        true => text,
+        false => format!("| failure | reason, and what to do |\n|---|---|\n{text}\n"),
+    }
 }
 
 fn trial_list(trials: &[TrialRecord]) -> String {

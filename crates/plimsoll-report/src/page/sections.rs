@@ -10,11 +10,11 @@ use plimsoll_model::units::grouped;
 use serde_json::Value;
 
 use super::table::{Column, Rows, Table, Thin, Unit};
-use crate::slow;
 use crate::terminal::answer::{self, Answer, Badge};
 use crate::terminal::layout::{Entry, bytes, cpu_percent, ms_text, per_s, percent, span};
 use crate::terminal::{findings, hints, regime_lines};
 use crate::view::View;
+use crate::{reasons, slow};
 
 /// The badge of a run.
 fn badge(summary: &Summary) -> Markup {
@@ -514,29 +514,27 @@ pub(super) fn facts(view: &View) -> Markup {
 
 /// Error classes with what to do about each.
 fn errors(summary: &Summary) -> Markup {
-    let classes: Vec<_> = [&summary.error_classes, &summary.connection_error_classes]
+    let lost = summary.hold.as_ref().map_or(&summary.lost_idle_classes, |hold| &hold.loss_classes);
+    let classes: Vec<_> = [&summary.error_classes, &summary.connection_error_classes, lost]
         .into_iter()
-        .zip(["operation", "connection"])
+        .zip(["operation", "attempt to connect", "open connection"])
         .flat_map(|(classes, of)| classes.iter().map(move |(name, count)| (of, name, *count)))
         .collect();
     html! {
-        @if let Some(fault) = &summary.first_fault {
-            p { "First fault: " (fault) }
-        }
         @if !classes.is_empty() {
             div.scroll tabindex="0" role="region" aria-label="Errors" {
                 table.sortable.all {
                     caption { "Errors by class" }
                     thead { tr {
                         th scope="col" { "class" } th scope="col" { "of" } th.n scope="col" { "count" }
-                        th scope="col" { "whose fault" } th scope="col" { "what to do" }
+                        th scope="col" { "whose fault" } th scope="col" { "reasons, and what to do" }
                     } }
                     tbody { @for (of, name, count) in classes {
                         @let known = hints::class_named(name);
                         tr {
                             td { (name) } td { (of) } td.n data-sort=(count) { (grouped(count)) }
                             td { (known.map_or("", hints::fault)) }
-                            td.words { (known.map_or("", |class| hints::for_class_in(summary, class))) }
+                            td.words { @for text in reasons::paragraphs(name, summary) { p { (text) } } }
                         }
                     } }
                 }

@@ -7,6 +7,7 @@ use plimsoll_model::{Nanos, Rate};
 use serde::Serialize;
 
 use super::layout::clean;
+use crate::reasons;
 
 /// An entry of `checks` in JSON: the figure that decides, and the words.
 #[derive(Debug, Serialize)]
@@ -84,6 +85,7 @@ pub(crate) fn worded(judgement: &Judgement) -> Judgement {
 pub(crate) fn worded_summary(summary: &Summary) -> Summary {
     let mut summary = summary.clone();
     put_words(&mut summary.reasons);
+    reasons::put_words(&mut summary);
     for result in summary.rfc9411.iter_mut().flat_map(|case| &mut case.results) {
         put_words(&mut result.criteria);
         put_words(&mut result.checks);

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use plimsoll_model::ErrorClass;
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{
     DeliverySummary, FullQuantiles, LoadHostSummary, ShortQuantiles, Summary,
@@ -15,8 +14,8 @@ use plimsoll_model::units::grouped;
 use super::announced::announced;
 use super::layout::{Page, Tone, bytes, clean, counted, cpu_percent, ms, ms_text, percent};
 use super::{findings, hints};
-use crate::settings as keys;
 use crate::watch::source_lost;
+use crate::{reasons, settings as keys};
 
 /// Whether the server set the pace.
 pub(crate) fn is_closed_loop(summary: &Summary) -> bool {
@@ -273,23 +272,20 @@ fn deliveries(page: &mut Page<'_>, counts: &DeliverySummary) -> io::Result<()> {
     Ok(())
 }
 
-/// Failed operations by class, then failed connection attempts and lost connections, each class with what to
-/// do.
+/// Failed operations by class, then failed connection attempts and lost connections, each class with its reasons and
+/// what to do.
 pub(crate) fn errors(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     let attempts = summary.connections.opened + summary.connections.failed;
-    // An unrequested answer ends a usable connection. A hold counts it among its losses, too.
-    let (unrequested, failed): (BTreeMap<_, _>, BTreeMap<_, _>) = (summary
-        .connection_error_classes)
-        .clone()
-        .into_iter()
-        .partition(|(name, _)| name == ErrorClass::UnrequestedAnswer.name());
-    let lost = summary.hold.as_ref().map_or(&unrequested, |hold| &hold.loss_classes);
+    // In a load, what was lost in use is among the errors.
+    let (lost_title, lost) = match &summary.hold {
+        Some(hold) => ("Lost connections", &hold.loss_classes),
+        None => ("Lost while idle", &summary.lost_idle_classes),
+    };
     let mut explained: Vec<&str> = Vec::new();
-    let mut first_fault = summary.first_fault.as_deref();
     for (title, classes, total) in [
         ("Errors", &summary.error_classes, summary.scheduled),
-        ("Failed connects", &failed, attempts),
-        ("Lost connections", lost, summary.connections.opened),
+        ("Failed connects", &summary.connection_error_classes, attempts),
+        (lost_title, lost, summary.connections.opened),
     ] {
         if classes.is_empty() {
             continue;
@@ -304,19 +300,32 @@ pub(crate) fn errors(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
             // A class explained above is not explained again; what an operation should do about a
             // reset is no advice for a connection that was idle.
             let is_loss_of_peer = std::ptr::eq(classes, lost) && !fault.starts_with("this");
-            if let Some(class) = known
-                && !explained.contains(&name)
-                && (!is_loss_of_peer || class == ErrorClass::UnrequestedAnswer)
-            {
-                page.quiet(4, hints::for_class_in(summary, class))?;
+            let has_reasons = summary.error_reasons.contains_key(name);
+            if !explained.contains(&name) && (!is_loss_of_peer || has_reasons) {
+                for paragraph in reasons::paragraphs(name, summary) {
+                    page.quiet(4, &paragraph)?;
+                }
                 explained.push(name);
             }
         }
-        if let Some(what) = first_fault.take() {
-            page.quiet(2, &clean(&crate::fault_line(what)))?;
+    }
+    noted(page, summary, &explained)?;
+    page.blank()
+}
+
+/// Reasons of classes that no operation and no connection has ended in.
+fn noted(page: &mut Page<'_>, summary: &Summary, explained: &[&str]) -> io::Result<()> {
+    let others = summary.error_reasons.keys().filter(|name| !explained.contains(&name.as_str()));
+    for (index, name) in others.enumerate() {
+        if index == 0 {
+            page.blank()?;
+            page.heading("Also noted")?;
+        }
+        for paragraph in reasons::paragraphs(name, summary) {
+            page.hanging(Tone::Quiet, &format!("  {}:", clean(name)), &paragraph)?;
         }
     }
-    page.blank()
+    Ok(())
 }
 
 /// The classes that occurred, the most frequent first.
@@ -335,9 +344,14 @@ pub(crate) fn server_side(page: &mut Page<'_>, summary: &Summary) -> io::Result<
         format!("at most {} held at once", grouped(c.held_max)),
         format!("{} at the end", grouped(c.held_end)),
     ];
-    for (count, how) in [(c.closed_by_peer, "closed"), (c.reset_by_peer, "reset")] {
+    for (count, what) in [
+        (c.lost_idle, "lost while idle"),
+        (c.lost_in_use, "lost in use"),
+        (c.closed_by_peer, "closed by the server"),
+        (c.reset_by_peer, "reset by the server"),
+    ] {
         if count > 0 {
-            items.push(format!("{} {how} by the server", grouped(count)));
+            items.push(format!("{} {what}", grouped(count)));
         }
     }
     page.entry_items("Connections", &items)?;

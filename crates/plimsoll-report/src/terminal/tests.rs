@@ -27,6 +27,7 @@ fn load_pages() {
     for (name, summary) in [
         ("load_good", fixtures::load_good()),
         ("load_bad", fixtures::load_bad()),
+        ("load_with_reasons", fixtures::load_with_reasons()),
         ("load_invalid", fixtures::load_invalid()),
         ("load_closed", fixtures::load_closed()),
         ("load_partial", fixtures::load_partial()),

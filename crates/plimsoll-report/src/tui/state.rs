@@ -10,6 +10,7 @@ use plimsoll_model::trial::{TrialBounds, TrialRecord, TrialRequest, Verdict};
 use plimsoll_model::{ErrorClass, Histogram, Nanos};
 
 use crate::progress::holding::Holding;
+use crate::reasons;
 use crate::terminal::layout::clean;
 use crate::terminal::{level_line, plateau_line, render_answer_line, render_trial_line};
 use crate::watch::{Traffic, traffic};
@@ -223,7 +224,9 @@ impl Tracker {
                 self.state.answer = answer.has_bounds().then(|| render_answer_line(answer));
             }
             Event::BlockStarted(block) => self.state.block = Some(*block),
-            Event::Fault(what) => push(&mut self.state.notes, clean(&crate::fault_line(what))),
+            Event::FirstFailure { class, reason } => {
+                push(&mut self.state.notes, reasons::first_failure(*class, reason));
+            }
             Event::Note(text) => push(&mut self.state.notes, clean(text)),
             Event::TimersProbed(_) | Event::SearchEnded(_) | Event::Rows(_) => {}
         }

@@ -18,6 +18,7 @@ use super::number::{instant, short};
 use super::seconds::{HeatColumn, Second, Stretch, is_whole};
 use super::spectrum::Spectrum;
 use super::{Happened, Head, Level, Patch, SCHEMA, TrialRow, View};
+use crate::reasons;
 use crate::terminal::render_answer_line;
 
 /// Columns of a document; of a longer run that goes on, the newest are shown.
@@ -132,7 +133,9 @@ impl ViewBuilder {
             Event::TrialEnded(record) => return self.handle_trial(record),
             Event::PlateauEnded(plateau) => self.plateaus.push(**plateau),
             Event::HoldStep(step) => self.asked = step.aim().or(self.asked),
-            Event::Fault(what) => patches.push(self.note(&crate::fault_line(what))),
+            Event::FirstFailure { class, reason } => {
+                patches.push(self.note(&reasons::first_failure(*class, reason)));
+            }
             Event::Note(text) => patches.push(self.note(text)),
             Event::Answer(answer) if !answer.has_bounds() => {}
             Event::Answer(answer) => {

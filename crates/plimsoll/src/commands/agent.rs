@@ -264,7 +264,6 @@ impl EngineExecutor {
                         FromAgent::Ready { opened, failed, first_error }
                     }
                     LoadEvent::Interval(interval) => FromAgent::Interval(interval),
-                    LoadEvent::Fault(what) => FromAgent::Fault(what),
                     LoadEvent::Refused(what) => FromAgent::Refused(what),
                     LoadEvent::Rows(batch) => FromAgent::Rows(batch),
                     LoadEvent::Steered { id, tried } => FromAgent::Steered { id, tried },

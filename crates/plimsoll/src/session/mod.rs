@@ -22,7 +22,7 @@ use plimsoll_model::observation::Observations;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::rfc9411::Rfc9411Summary;
 use plimsoll_model::sizing::SizingSummary;
-use plimsoll_model::summary::{FindSummary, Summary, SummaryHead};
+use plimsoll_model::summary::{self, FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
     self, Check, CheckId, TrialRecord, TrialRequest, TrialSecond, Verdict,
@@ -335,7 +335,8 @@ fn summarise(
     let mut summary = Summary { rfc9411, compare, sizing, ..Summary::new(head, &tally) };
     summary.causes = outcome.causes;
     summary.rows = run.rows();
-    summary.first_fault = run.first_fault();
+    // A search's figures are those of the trials at its lower bound, and failures are in the others.
+    summary.error_reasons = summary::reasons(run.reasons());
     summary.slow = speed::slow_trials(&trials);
     match (run.archive_dir(), summary.find.as_ref()) {
         (Some(dir), Some(find)) => {

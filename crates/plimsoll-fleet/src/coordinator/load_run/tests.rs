@@ -3,6 +3,7 @@
 use plimsoll_model::Rate;
 use plimsoll_model::pace::{Arrivals, Profile};
 use plimsoll_model::plan::{HoldPlan, Steer};
+use plimsoll_model::reason::Reason;
 use proptest::prelude::*;
 
 use crate::message::AgentFault;
@@ -247,17 +248,27 @@ fn a_second_is_handed_out_once_every_agent_has_delivered_it() {
 }
 
 #[test]
-fn the_first_answer_that_does_not_fit_is_noted_once() {
+fn the_first_failure_is_told_once_and_reasons_are_merged() {
     let mut run = started(&plan(), 2);
+    let reason = |index: usize| Reason::other(&format_args!("agent {index}"));
     for index in [1, 0] {
-        run.handle_frame(index, FromAgent::Fault(format!("agent {index}")), NOW);
+        let mut tally = Tally { scheduled: 10, ok: 10, ..Tally::default() };
+        let class = ErrorClass::Status5xx;
+        tally.reasons.note(class, Reason::status(503, b"", &[]), Nanos(20), || None);
+        tally.reasons.note(class, reason(index), Nanos(7), || None);
+        let interval = Box::new(Interval { second: 0, tally });
+        run.handle_frame(index, FromAgent::Interval(interval), NOW);
         run.handle_frame(index, ended(1000), NOW);
     }
-    let faults = std::iter::from_fn(|| run.poll_event()).filter_map(|event| match event {
-        Event::Fault(what) => Some(what),
+    let first = std::iter::from_fn(|| run.poll_event()).filter_map(|event| match event {
+        Event::FirstFailure { reason, .. } => Some(reason),
         _ => None,
     });
-    assert_eq!(faults.collect::<Vec<_>>(), ["agent 1"]);
+    assert_eq!(first.collect::<Vec<_>>(), [reason(1)]);
+    let outcome = run.into_outcome().unwrap();
+    let counts: Vec<_> =
+        outcome.tally.reasons.iter().flat_map(|(_, all)| all).map(|one| one.count).collect();
+    assert_eq!(counts, [1, 1, 2]);
 }
 
 #[test]

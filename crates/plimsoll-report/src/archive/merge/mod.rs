@@ -24,6 +24,7 @@ use super::manifest::{ClockPair, Manifest, MergedPart};
 use super::reader::Archive;
 use super::{ArchiveWriter, summarise_hosts};
 use crate::error::ReportError;
+use crate::reasons;
 
 /// The least part of the longest run's time in which all must have been loading.
 const OVERLAP_MIN: f64 = 0.95;
@@ -297,7 +298,9 @@ impl<'a> Merge<'a> {
         for part in &self.parts {
             let run = part.run();
             notes.extend(part.archive.events().iter().filter_map(|event| match event {
-                Event::Fault(what) => Some(format!("{run}: {}", crate::fault_line(what))),
+                Event::FirstFailure { class, reason } => {
+                    Some(format!("{run}: {}", reasons::first_failure(*class, reason)))
+                }
                 Event::Note(note) => Some(format!("{run}: {note}")),
                 _ => None,
             }));

@@ -1,0 +1,690 @@
+//! The table of failures: from a reason to its sentence and its remedy.
+//!
+//! A hint is chosen by what the server, the proxy or the kernel said, and by the settings of the load; by the class alone
+//! only where nothing more is known. e2e/tests/waiting/reasons.rs provokes the rows with real servers.
+
+use std::net::IpAddr;
+
+use plimsoll_model::hold::HoldEnd;
+use plimsoll_model::reason::{CertificateFault, Reason};
+use plimsoll_model::summary::{ReasonSummary, Summary};
+use plimsoll_model::units::grouped;
+use plimsoll_model::{ErrorClass, Nanos};
+
+use crate::terminal::hints::class_named;
+use crate::terminal::layout::clean;
+
+/// What went wrong, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Advice {
+    /// A clause without a full stop.
+    pub(crate) sentence: String,
+    /// What to do; a clause.
+    pub(crate) remedy: String,
+}
+
+impl Advice {
+    fn new(sentence: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { sentence: sentence.into(), remedy: remedy.into() }
+    }
+
+    /// Both in one line.
+    pub(crate) fn text(&self) -> String {
+        joined(&self.sentence, &self.remedy)
+    }
+}
+
+/// Settings of a load that may be what failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Setting {
+    /// Connections begin with a header of the PROXY protocol.
+    introduces: bool,
+    /// A client certificate is presented where one is asked for.
+    has_certificate: bool,
+    /// The URL has an address instead of a name, which TLS does not send.
+    is_address: bool,
+    /// Connections are held.
+    is_hold: bool,
+}
+
+impl Setting {
+    pub(crate) fn of(summary: &Summary) -> Self {
+        let has = |name: &str| summary.settings.contains_key(name);
+        Self {
+            introduces: has("proxy-protocol"),
+            has_certificate: has("tls-client-certificate"),
+            is_address: has_address(&summary.target),
+            is_hold: summary.hold.is_some(),
+        }
+    }
+}
+
+/// Reports whether the host of a URL is an address.
+fn has_address(url: &str) -> bool {
+    let Some((_, rest)) = url.split_once("://") else { return false };
+    let authority = rest.split(['/', '?', '#', ' ']).next().unwrap_or(rest);
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let host = match host.strip_prefix('[') {
+        Some(host) => host.split(']').next().unwrap_or(host),
+        None => host.split(':').next().unwrap_or(host),
+    };
+    host.parse::<IpAddr>().is_ok()
+}
+
+/// The reasons of a class, each with its count, time and connection; the remedy of the class alone where there is none.
+pub(crate) fn paragraphs(class: &str, summary: &Summary) -> Vec<String> {
+    let known = class_named(class);
+    let end = summary.hold.as_ref().map(|hold| &hold.end);
+    if let (Some(ErrorClass::Timeout), Some(HoldEnd::ServerFull { .. })) = (known, end) {
+        return vec![
+            "the server answers no connection beyond its limit, see the first line".to_owned(),
+        ];
+    }
+    let Some(reasons) = summary.error_reasons.get(class).filter(|all| !all.is_empty()) else {
+        return known.map(|class| remedy_of_class(class).to_owned()).into_iter().collect();
+    };
+    let setting = Setting::of(summary);
+    let all: Vec<_> = reasons.iter().map(|one| advice(known, &one.reason, setting)).collect();
+    let lines = all.iter().zip(reasons).enumerate().map(|(at, (advice, counted))| {
+        let lead = format!("{} ({})", advice.sentence, occurrence(counted));
+        // Of reasons with one remedy the last names it.
+        let is_named_later = all[at + 1..].iter().any(|later| later.remedy == advice.remedy);
+        let remedy = if is_named_later { "" } else { &advice.remedy };
+        clean(&joined(&lead, remedy))
+    });
+    lines.collect()
+}
+
+fn joined(sentence: &str, remedy: &str) -> String {
+    match remedy.is_empty() {
+        true => format!("{sentence}."),
+        false => format!("{sentence}. Remedy: {remedy}."),
+    }
+}
+
+/// How often, when first and on which connection.
+fn occurrence(counted: &ReasonSummary) -> String {
+    let times = match counted.count {
+        1 => "once".to_owned(),
+        count => format!("{} times", grouped(count)),
+    };
+    let on = counted.connection.as_ref().map_or_else(String::new, |at| format!(" on {at}"));
+    match counted.first_s > 0.0 {
+        true => format!("{times}, first after {}{on}", Nanos::from_secs_f64(counted.first_s)),
+        false => format!("{times}, first before the start{on}"),
+    }
+}
+
+/// The line for the first failure of a load, while it runs.
+pub(crate) fn first_failure(class: ErrorClass, reason: &Reason) -> String {
+    format!("first fault: {}", clean(&advice(Some(class), reason, Setting::default()).sentence))
+}
+
+/// Puts the words beside the reasons, for those who read the JSON.
+pub(crate) fn put_words(summary: &mut Summary) {
+    let setting = Setting::of(summary);
+    for (class, reasons) in &mut summary.error_reasons {
+        let class = class_named(class);
+        for counted in reasons {
+            counted.text = advice(class, &counted.reason, setting).text();
+        }
+    }
+}
+
+// ---- the table
+
+/// The row of a reason.
+fn advice(class: Option<ErrorClass>, reason: &Reason, setting: Setting) -> Advice {
+    match reason {
+        Reason::Status { status, body } => {
+            let row = of_status(*status, &body.to_lowercase(), setting);
+            let words = without_markup(body);
+            let says = match words.is_empty() {
+                true => String::new(),
+                false => format!("; it says {words:?}"),
+            };
+            Advice::new(format!("status {status}: {}{says}", row.sentence), row.remedy)
+        }
+        Reason::Unrequested { status, idle_ms, was_used } => {
+            of_unrequested(*status, *idle_ms, *was_used, setting)
+        }
+        Reason::Surplus => Advice::new(
+            "the server sent bytes that no request asked for: more behind an answer than its head announces (HEAD, 204 \
+             and 304 have no body)",
+            "correct the server's answer; such bytes end the connection",
+        ),
+        Reason::Unanswered { reset } => of_unanswered(*reset, setting),
+        Reason::HandshakeCut { reset } => of_cut_handshake(*reset, setting),
+        Reason::NotTls => Advice::new(
+            "the server answered the TLS handshake with bytes that are not TLS",
+            "write http:// instead of https:// in the URL (tcp, mqtt, ws), or check the port",
+        ),
+        Reason::Alert { alert } => of_alert(alert, setting),
+        Reason::Certificate { fault } => Advice::new(
+            format!("the server's certificate is not trusted: {fault}"),
+            of_certificate(fault),
+        ),
+        Reason::Other { detail } => {
+            let remedy = class.map_or("look for the reason in the server's log", remedy_of_class);
+            Advice::new(detail.clone(), remedy)
+        }
+    }
+}
+
+/// The words of a body, without the tags of HTML and without repetition; a body without HTML as it is.
+fn without_markup(body: &str) -> String {
+    if !body.trim_start().starts_with('<') {
+        return body.to_owned();
+    }
+    let mut words: Vec<&str> = Vec::new();
+    for part in body.split('<') {
+        let text = part.split_once('>').map_or("", |(_, text)| text.trim());
+        if !text.is_empty() && !words.contains(&text) {
+            words.push(text);
+        }
+    }
+    words.join(" ")
+}
+
+/// What a server means by a failing status; `body` in small letters.
+fn of_status(status: u16, body: &str, setting: Setting) -> Advice {
+    let has = |parts: &[&str]| parts.iter().any(|part| body.contains(part));
+    let (sentence, remedy) = match status {
+        // nginx; Go and Caddy; Apache.
+        400 if has(&[
+            "plain http request was sent to https port",
+            "sent an http request to an https server",
+            "speaking plain http to an ssl-enabled",
+        ]) =>
+        {
+            ("the port speaks TLS, and the request came without", "write https:// in the URL")
+        }
+        400 if has(&["no required ssl certificate was sent"]) => (
+            "the server asks for a client certificate, and none was sent",
+            "give one with --cert and --key",
+        ),
+        400 if has(&["ssl certificate error"]) => (
+            "the server does not accept the client certificate",
+            "give one whose issuer the server trusts (nginx: ssl_client_certificate) with --cert and --key",
+        ),
+        400 if has(&["header or cookie too large"]) => (
+            "the header fields of the request are larger than the server reads",
+            "send fewer or shorter -H fields, or raise the bound (nginx: large_client_header_buffers)",
+        ),
+        400 if setting.introduces => (
+            "the server calls the request malformed; it may not expect the header of the PROXY protocol",
+            "drop --proxy-protocol, or let the server accept it (HAProxy: accept-proxy; nginx: proxy_protocol)",
+        ),
+        400 => (
+            "the server calls the request malformed",
+            "check the Host header, the path and other -H fields; a proxy's log says what it does not accept",
+        ),
+        401 => (
+            "the server asks for credentials",
+            "send them: -H 'Authorization: ...', or those that its WWW-Authenticate names",
+        ),
+        403 => (
+            "a rule of the server or the proxy forbids the request",
+            "check its access rules (HAProxy: http-request deny; nginx: allow, deny) for this address, path and method",
+        ),
+        404 | 410 => (
+            "the server has nothing at that path",
+            "check the path, and the Host header that chooses the site",
+        ),
+        405 => ("the server does not allow the method at that path", "check the method: -X"),
+        408 => (
+            "the server's timeout for a request ended; it had waited on an idle connection when this request was sent, or \
+             for the rest of the request",
+            request_timeout(setting),
+        ),
+        411 => ("the server wants a Content-Length", "send a body with a length: --body or --data"),
+        413 => (
+            "the body of the request is larger than the server accepts",
+            "send a smaller body, or raise the bound (nginx: client_max_body_size; Apache: LimitRequestBody)",
+        ),
+        414 => ("the URL is longer than the server reads", "shorten the URL"),
+        415 => {
+            ("the server does not take that type of body", "name another: -H 'Content-Type: ...'")
+        }
+        421 => (
+            "the server has no site of that name on this connection",
+            "let Host header and TLS name agree: --sni, -H 'Host: ...'",
+        ),
+        426 => {
+            ("the server wants another protocol", "check the URL's scheme (ws, http), and --http")
+        }
+        429 => (
+            "a limit on requests per client or in all refuses it",
+            "offer less, raise the limit (nginx: limit_req; HAProxy: a stick-table rule), or come from more addresses with \
+             --source",
+        ),
+        431 => (
+            "the header fields of the request are larger than the server reads",
+            "send fewer or shorter -H fields, or raise the bound (HAProxy: tune.bufsize; nginx: \
+             large_client_header_buffers)",
+        ),
+        502 => (
+            "the proxy got no valid answer from its backend",
+            "check that the backend runs, that its address is right and that it speaks what the proxy sends it; the proxy's \
+             log names the backend",
+        ),
+        503 if has(&["no server is available to handle this request"]) => (
+            "HAProxy has no server for it: all are down or full, or it waited in the queue for longer than timeout queue",
+            "look at the status, qcur and slim of its servers (show stat), then raise their maxconn or add servers",
+        ),
+        503 if has(&["backend fetch failed"]) => (
+            "Varnish got no answer from its backend",
+            "check that the backend runs, and its .max_connections and timeouts",
+        ),
+        503 if has(&["nginx", "openresty"]) => (
+            "nginx itself refuses it, by limit_req or limit_conn; a backend that fails gives 502 or 504",
+            "offer less, or raise rate and burst of the limit",
+        ),
+        503 => (
+            "the server is at a limit or has no backend",
+            "look for a limit on requests or connections, a full queue, and backends that are down",
+        ),
+        504 => (
+            "the backend did not answer within the proxy's timeout",
+            "find out why the backend is slow; the timeout is timeout server (HAProxy) or proxy_read_timeout (nginx)",
+        ),
+        500 => {
+            ("the server failed at the request", "look for the fault in the log of the application")
+        }
+        501 | 505 => {
+            ("the server does not know the method or the version of HTTP", "check -X and --http")
+        }
+        _ if status < 500 => ("the server refuses the request", "check method, path and headers"),
+        _ => ("the server or a backend behind it failed", "look for the reason in its log"),
+    };
+    Advice::new(sentence, remedy)
+}
+
+const fn request_timeout(setting: Setting) -> &'static str {
+    if setting.is_hold {
+        "raise the timeout (HAProxy: timeout http-request before the first request, timeout http-keep-alive behind an \
+         answer; nginx: client_header_timeout, keepalive_timeout), or ask more often: --heartbeat"
+    } else {
+        "raise the timeout (HAProxy: timeout http-request before the first request, timeout http-keep-alive behind an \
+         answer; nginx: client_header_timeout, keepalive_timeout), or leave no connection idle for so long: fewer \
+         --connections, or --no-keepalive"
+    }
+}
+
+/// An answer on an idle connection.
+fn of_unrequested(status: Option<u16>, idle_ms: u64, was_used: bool, setting: Setting) -> Advice {
+    let since = if was_used { "its last answer" } else { "it was opened" };
+    let idle = match idle_ms {
+        0 => "less than 1 ms".to_owned(),
+        idle_ms => Nanos::from_millis(idle_ms).to_string(),
+    };
+    match status {
+        Some(408) => Advice::new(
+            format!(
+                "the server sent status 408 on a connection on which no request was open, {idle} after {since}: its \
+                 timeout for a request ended, and no request was lost"
+            ),
+            request_timeout(setting),
+        ),
+        Some(400) if setting.introduces => Advice::new(
+            format!(
+                "the server sent status 400 {idle} after a connection was opened, before any request"
+            ),
+            "it may not expect the header of the PROXY protocol: drop --proxy-protocol, or let it accept the header \
+             (HAProxy: accept-proxy; nginx: proxy_protocol)",
+        ),
+        Some(status) => Advice::new(
+            format!(
+                "the server sent status {status} on a connection on which no request was open, {idle} after {since}"
+            ),
+            "look in the server's log for what ended the connection: a timeout, a limit or a restart",
+        ),
+        None => Advice::new(
+            format!(
+                "the server sent bytes that are no answer of HTTP, {idle} after {since}, on an idle connection"
+            ),
+            "check the URL's port: servers of SMTP, SSH and FTP speak first",
+        ),
+    }
+}
+
+/// A new connection that the server ended behind the first request.
+fn of_unanswered(reset: bool, setting: Setting) -> Advice {
+    let ended = if reset { "reset" } else { "closed" };
+    let sentence = format!("the server {ended} new connections before any byte of an answer");
+    let remedy = if setting.introduces {
+        "it may not expect the header of the PROXY protocol: drop --proxy-protocol; else look for a limit or a crash in \
+         its log"
+    } else {
+        "it may expect a header of the PROXY protocol first (HAProxy: accept-proxy; nginx: proxy_protocol): \
+         --proxy-protocol v2; or TLS: https://; else look for a limit on connections, a deny rule or a crash in its log"
+    };
+    Advice::new(sentence, remedy)
+}
+
+/// TCP ended within the TLS handshake.
+fn of_cut_handshake(reset: bool, setting: Setting) -> Advice {
+    let ended = if reset { "reset" } else { "closed" };
+    let sentence =
+        format!("the server {ended} the connection within the TLS handshake, without an alert");
+    let name = match setting.is_address {
+        true => {
+            "the URL has an address, so that no name is sent unless --sni does: a proxy that routes by name (SNI) ends such \
+             connections, so try --sni NAME"
+        }
+        false => {
+            "a proxy that routes by name (SNI) ends connections with a name that it does not know: check --sni"
+        }
+    };
+    let header = match setting.introduces {
+        true => "it may not expect the header of the PROXY protocol: drop --proxy-protocol",
+        false => "it may expect a header of the PROXY protocol first: --proxy-protocol v2",
+    };
+    Advice::new(
+        sentence,
+        format!("{name}; {header}; else look for a limit on connections in its log"),
+    )
+}
+
+/// An alert of TLS, by its name in RFC 8446.
+fn of_alert(alert: &str, setting: Setting) -> Advice {
+    let (means, remedy) = match alert {
+        "handshake_failure" | "insufficient_security" => (
+            "no cipher suite, group or signature algorithm in common, or in TLS 1.2 a client certificate that is missing",
+            "drop --tls, --groups and --certificate-key, or enable what they name at the server; a client certificate is \
+             given with --cert and --key",
+        ),
+        "protocol_version" => (
+            "the server does not speak the version of TLS that was offered",
+            "drop --tls, or enable that version at the server (nginx: ssl_protocols; HAProxy: ssl-min-ver, ssl-max-ver)",
+        ),
+        "certificate_required" => (
+            "the server asks for a client certificate, and none was sent",
+            "give one with --cert and --key",
+        ),
+        "unknown_ca"
+        | "bad_certificate"
+        | "certificate_unknown"
+        | "certificate_expired"
+        | "certificate_revoked"
+        | "unsupported_certificate"
+            if setting.has_certificate =>
+        {
+            (
+                "the server does not accept the client certificate",
+                "give one that is valid and whose issuer the server trusts (nginx: ssl_client_certificate; HAProxy: \
+                 ca-file)",
+            )
+        }
+        "access_denied" => {
+            ("the server denies access", "check the client certificate: --cert, --key")
+        }
+        "unrecognized_name" => (
+            "the server has no certificate for the name that was asked for",
+            "name one that it has: --sni NAME",
+        ),
+        "internal_error" => ("the server failed", "look for the reason in its log"),
+        _ => ("the server's log may say why", "look for the reason in the server's log"),
+    };
+    Advice::new(format!("the server ended TLS with the alert {alert}: {means}"), remedy)
+}
+
+/// What to do about a certificate. `--insecure` skips the check in each case.
+fn of_certificate(fault: &CertificateFault) -> String {
+    use CertificateFault as F;
+    let remedy = match fault {
+        F::Expired => "renew it, and reload the server: a renewed file is not read by itself",
+        F::NotValidYet => "check the clocks of this host and of the host that issued it",
+        F::WrongName { .. } => {
+            "use a name that it has, in the URL or with --sni, or issue it for this one"
+        }
+        F::NoName => {
+            "issue it with a subject alternative name (openssl: -addext subjectAltName=DNS:NAME)"
+        }
+        F::SelfSigned | F::UnknownIssuer => {
+            "trust it by name: --cacert FILE with that certificate or its issuer"
+        }
+        F::UntrustedRoot { .. } => "trust that authority: --cacert FILE with its certificate",
+        F::IssuerMissing { sent_others: false, .. } => {
+            "if that issuer is an intermediate authority, let the server send the whole chain (nginx: ssl_certificate, \
+             HAProxy: crt, with the intermediates behind the certificate); if it is a root, trust it with --cacert FILE"
+        }
+        F::IssuerMissing { sent_others: true, .. } => {
+            "let the server send the missing certificate, too, or trust that issuer: --cacert FILE"
+        }
+        F::ForeignSignature => {
+            "the authority has a new key: give its present certificate with --cacert FILE"
+        }
+        F::WeakSignature { .. } => "issue it again, signed with SHA-256",
+        F::WeakKey { .. } => "issue it again with an RSA key of 2,048 bits or an ECDSA key",
+        F::OldVersion => {
+            "issue it again with extensions, which make it one of version 3 (openssl: -addext subjectAltName=DNS:NAME)"
+        }
+        F::Authority => "issue one for the server, or trust exactly this one: --cacert FILE",
+        F::WrongPurpose => "issue it again with the extended key usage serverAuth",
+        F::Revoked => "issue another one",
+        F::Missing => "give the server a certificate",
+        F::Malformed | F::Other { .. } => "issue it again",
+    };
+    format!("{remedy}; --insecure skips the check")
+}
+
+/// What to do about a class of which no more is known.
+pub(crate) const fn remedy_of_class(class: ErrorClass) -> &'static str {
+    match class {
+        ErrorClass::ConnectRefused => {
+            "nothing listens there: check address and port, and that the server still runs"
+        }
+        ErrorClass::ConnectTimeout => {
+            "no answer to the SYN: a firewall drops it, or the server's accept queue is full"
+        }
+        ErrorClass::ConnectUnreachable => "no route to host: check the address and the routes here",
+        ErrorClass::ConnectReset => {
+            "reset while connecting: look for a connection limit at the server or a proxy"
+        }
+        ErrorClass::TlsAlert => "look for the reason in the server's log",
+        ErrorClass::TlsUntrusted => {
+            "name the issuer of the certificate with --cacert, or skip the check with --insecure"
+        }
+        ErrorClass::TlsHandshake => {
+            "check that the port speaks TLS; then try other versions and groups: --tls, --groups"
+        }
+        ErrorClass::TlsClosed => "look for a limit on connections or a restart in the server's log",
+        ErrorClass::TlsRecord => {
+            "a TLS record could not be decrypted, or the server sent an alert: see its log"
+        }
+        ErrorClass::ResetByPeer => {
+            "reset after the request was sent: a crash, a limit or a timeout at the server"
+        }
+        ErrorClass::ClosedByPeer => {
+            "closed before the answer was complete: a crash, a restart or a timeout at the server"
+        }
+        ErrorClass::KeepaliveRace => {
+            "the server ended a kept connection before it answered the next request: raise its keep-alive \
+             timeout or limit of requests, or stay below it with --requests-per-connection N or --no-keepalive"
+        }
+        ErrorClass::HttpMalformed => {
+            "the answer is not HTTP/1.1: check the URL's scheme and port, or correct the server"
+        }
+        ErrorClass::HttpTooLarge => {
+            "the answer's headers are larger than plimsoll reads: shorten them at the server"
+        }
+        ErrorClass::Status4xx => "the server refused requests: its statuses are counted above",
+        ErrorClass::Status5xx => {
+            "the server or a backend behind it failed: its statuses are counted above"
+        }
+        ErrorClass::Timeout => {
+            "no answer within deadline plus linger: raise --linger to see how long it takes"
+        }
+        ErrorClass::Interrupted => "not finished when the run was stopped: no fault of the server",
+        ErrorClass::LocalFiles => {
+            "too few open files allowed here: raise `ulimit -n`, or spread with --processes"
+        }
+        ErrorClass::LocalPorts => {
+            "source ports ran out here: add addresses with --source, or keep connections alive"
+        }
+        ErrorClass::LocalMemory => {
+            "socket memory ran out here: fewer --connections, or raise net.ipv4.tcp_mem"
+        }
+        ErrorClass::LocalOther => "a system call failed here: see `dmesg`",
+        ErrorClass::AgentLost => {
+            "a plimsoll process ended early: out of memory or killed? see `dmesg`; fewer --connections"
+        }
+        ErrorClass::WsRefused => {
+            "the server did not switch to WebSocket: check the path, and the proxy's rules for it"
+        }
+        ErrorClass::WsMalformed => {
+            "what came after the switch is not WebSocket: correct the server, or the proxy before it"
+        }
+        ErrorClass::WsClosed => {
+            "the server closed WebSockets before it answered: its code is counted above"
+        }
+        ErrorClass::MqttRefused => {
+            "the broker refused CONNECT: its log says why; it may want a user or a client certificate"
+        }
+        ErrorClass::MqttRejected => {
+            "the broker refused the message or the subscription: check its rules for the topic, its quotas"
+        }
+        ErrorClass::MqttDisconnected => {
+            "the broker ended the connection: look for the reason in its log"
+        }
+        ErrorClass::MqttMalformed => "the answer is not MQTT: is it the broker's port?",
+        ErrorClass::AlpnMismatch => {
+            "the server does not offer HTTP/2 by ALPN: enable it there, or use --http 1.1"
+        }
+        ErrorClass::H2Malformed => {
+            "the answer breaks HTTP/2: if the server does not speak it here, use --http 1.1"
+        }
+        ErrorClass::H2Reset => "the server reset single requests: look for the reason in its log",
+        ErrorClass::H2Goaway => {
+            "the server ended connections for an error: see its log and its limits per connection"
+        }
+        ErrorClass::H2Refused => {
+            "the server began none of these, however often they were sent: lower --streams, or raise its limit"
+        }
+        ErrorClass::GrpcStatus => {
+            "calls ended with a status other than 0: see grpc_status in --json"
+        }
+        ErrorClass::ScriptMismatch => {
+            "the answer is not what the script expects: correct the script, or the server"
+        }
+        ErrorClass::PeerSpokeFirst => {
+            "the server sent more than the script expects: expect all of an answer, or a banner before loop"
+        }
+        ErrorClass::PeerNotReading => {
+            "the server sends what must be answered and reads no answers: look for a loop of pings, or a connection \
+             that it has stopped reading"
+        }
+        ErrorClass::UnrequestedAnswer => {
+            "the server sent bytes that no request asked for, which ends a connection"
+        }
+        ErrorClass::DeliveryLost => {
+            "acknowledged and not delivered: look for a full queue of a subscriber in the broker's log and limits"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+
+    const PLAIN: Setting =
+        Setting { introduces: false, has_certificate: false, is_address: false, is_hold: false };
+
+    fn status(status: u16, body: &str) -> Reason {
+        Reason::Status { status, body: body.to_owned() }
+    }
+
+    fn text(reason: &Reason, setting: Setting) -> String {
+        advice(None, reason, setting).text()
+    }
+
+    #[test]
+    fn a_status_is_advised_on_by_what_its_body_says() {
+        for (code, body, part) in [
+            (400, "<h1>The plain HTTP request was sent to HTTPS port</h1>", "https://"),
+            (400, "Client sent an HTTP request to an HTTPS server.", "https://"),
+            (400, "<h1>No required SSL certificate was sent</h1>", "--cert"),
+            (400, "", "Host header"),
+            (401, "", "Authorization"),
+            (403, "", "access rules"),
+            (404, "", "path"),
+            (408, "", "http-keep-alive"),
+            (413, "", "client_max_body_size"),
+            (429, "", "--source"),
+            (431, "", "-H fields"),
+            (502, "<center>nginx</center>", "backend"),
+            (503, "No server is available to handle this request.", "qcur"),
+            (503, "<center>nginx/1.22.1</center>", "limit_req"),
+            (504, "", "timeout server"),
+            (418, "", "refuses"),
+            (599, "", "failed"),
+        ] {
+            let text = text(&status(code, body), PLAIN);
+            assert!(text.contains(part) && text.starts_with(&format!("status {code}: ")), "{text}");
+        }
+    }
+
+    #[test]
+    fn settings_of_the_load_change_the_advice() {
+        let with_header = Setting { introduces: true, ..PLAIN };
+        for reason in [status(400, ""), Reason::Unanswered { reset: true }] {
+            assert!(text(&reason, with_header).contains("drop --proxy-protocol"), "{reason:?}");
+        }
+        let plain = text(&Reason::Unanswered { reset: false }, PLAIN);
+        assert!(
+            plain.contains("accept-proxy") && plain.contains("closed new connections"),
+            "{plain}"
+        );
+        let cut = Reason::HandshakeCut { reset: false };
+        assert!(text(&cut, Setting { is_address: true, ..PLAIN }).contains("--sni NAME"));
+        let alert = Reason::Alert { alert: "unknown_ca".to_owned() };
+        assert!(!text(&alert, PLAIN).contains("client certificate"));
+        assert!(
+            text(&alert, Setting { has_certificate: true, ..PLAIN }).contains("client certificate")
+        );
+    }
+
+    #[test]
+    fn an_unrequested_answer_has_status_and_age() {
+        let unasked = Reason::Unrequested { status: Some(408), idle_ms: 1_000, was_used: false };
+        let text = text(&unasked, PLAIN);
+        assert!(text.contains("408") && text.contains("1.00 s after it was opened"), "{text}");
+        assert!(text.contains("timeout http-request") && text.contains("no request was lost"));
+        let held = self::text(&unasked, Setting { is_hold: true, ..PLAIN });
+        assert!(held.contains("--heartbeat") && !held.contains("--no-keepalive"), "{held}");
+    }
+
+    #[test]
+    fn a_body_is_shown_without_its_markup() {
+        let page = "<html> <head><title>404 Not Found</title></head> <body> <h1>404 Not Found</h1> <hr>nginx</bo";
+        assert_eq!(without_markup(page), "404 Not Found nginx");
+        for text in [r#"{"error": "a < b"}"#, "plain words", ""] {
+            assert_eq!(without_markup(text), text);
+        }
+    }
+
+    #[test]
+    fn an_address_is_known_from_a_name() {
+        for url in ["https://127.0.0.1:8443/a", "https://[::1]/", "mqtts://u@10.0.0.1"] {
+            assert!(has_address(url), "{url}");
+        }
+        for url in ["https://localhost:8443/", "https://a.test", "4 targets"] {
+            assert!(!has_address(url), "{url}");
+        }
+    }
+
+    #[test]
+    fn reasons_of_one_remedy_name_it_once() {
+        let summary = fixtures::load_with_reasons();
+        let lines = paragraphs("tls-closed", &summary);
+        let remedies = lines.iter().map(|line| line.contains("Remedy: ")).collect::<Vec<_>>();
+        assert_eq!(remedies, [false, true], "{lines:?}");
+        let lines = paragraphs("status-5xx", &summary);
+        let occurred = "(1,100 times, first after 2.50 s on 127.0.0.1:40000)";
+        assert!(lines.len() == 2 && lines[0].contains(occurred), "{lines:?}");
+        // Nothing more is known of this class.
+        assert_eq!(paragraphs("local-files", &summary), [remedy_of_class(ErrorClass::LocalFiles)]);
+    }
+}

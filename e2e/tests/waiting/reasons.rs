@@ -1,0 +1,333 @@
+//! The table of failures (`crates/plimsoll-report/src/reasons.rs`) against real servers: what each of them does is given the
+//! reason and the remedy that fit, and never those of another fault.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use e2e::certificate::Certificate;
+use e2e::haproxy::Haproxy;
+use e2e::nginx::Nginx;
+use e2e::openssl::SServer;
+use e2e::plimsoll::Plimsoll;
+use e2e::port;
+use e2e::summary::Summary;
+use tempfile::TempDir;
+
+const PONG: &str = "    http-request return status 200 content-type text/plain string pong";
+
+/// A load of a few operations.
+fn load(url: &str, flags: &[&str]) -> Summary {
+    let pace = ["--rate", "20", "-n", "4", "-c", "2", "--arrivals", "uniform", "--no-ui"];
+    Plimsoll::load(url, &[&pace[..], flags].concat()).run().summary(99)
+}
+
+/// Checks that all reasons of `class` are one, with these words.
+fn assert_reason(summary: &Summary, class: &str, words: &[&str]) {
+    let text = summary.reasons(class);
+    assert!(!text.is_empty() && !text.contains('\n'), "{class}: {text:?} {summary:?}");
+    for word in words {
+        assert!(text.contains(word), "{word:?} is not in {text:?}");
+    }
+}
+
+#[test]
+fn statuses_of_nginx_are_advised_on_by_what_it_says() {
+    let nginx = Nginx::start(
+        false,
+        "location /401 { return 401; }\nlocation /403 { deny all; }\nlocation /404 { return 404; }\n\
+         location /413 { client_max_body_size 1k; proxy_pass http://127.0.0.1:1; }\n\
+         location /429 { return 429; }\nlocation /502 { proxy_pass http://127.0.0.1:1; }\n\
+         location /503 { return 503; }",
+    );
+    let (large, long) = ("x".repeat(2_000), format!("X-Long: {}", "x".repeat(40_000)));
+    let rows: [(&str, &[&str], &str, &[&str]); 8] = [
+        ("401", &[], "status-4xx", &["status 401", "Authorization"]),
+        ("403", &[], "status-4xx", &["status 403", "access rules"]),
+        ("404", &[], "status-4xx", &["status 404", "check the path"]),
+        ("413", &["--data", &large], "status-4xx", &["status 413", "client_max_body_size"]),
+        ("429", &[], "status-4xx", &["status 429", "--source"]),
+        ("502", &[], "status-5xx", &["status 502", "backend", "it says \"502 Bad Gateway nginx"]),
+        ("503", &[], "status-5xx", &["status 503", "limit_req"]),
+        ("", &["-H", &long], "status-4xx", &["status 400", "large_client_header_buffers"]),
+    ];
+    for (path, flags, class, words) in rows {
+        let summary = load(&format!("{}{path}", nginx.url("http")), flags);
+        assert_reason(&summary, class, words);
+    }
+}
+
+#[test]
+fn statuses_of_haproxy_are_advised_on_by_what_it_says() {
+    let rules = "    http-request deny deny_status 429 if { path /429 }\n    http-request deny if { path /403 }\n    \
+                 default_backend none";
+    let sections = "backend none\nbackend silent\n    timeout server 100ms\n    server s";
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let silent = listener.local_addr().expect("it is bound");
+    let rules = format!("    use_backend silent if {{ path /504 }}\n{rules}");
+    let haproxy = Haproxy::start("", &rules, &format!("{sections} {silent}"));
+    let rows: [(&str, &str, &[&str]); 4] = [
+        ("429", "status-4xx", &["status 429", "stick-table"]),
+        ("403", "status-4xx", &["status 403", "http-request deny"]),
+        ("", "status-5xx", &["status 503", "HAProxy has no server", "qcur"]),
+        ("504", "status-5xx", &["status 504", "timeout server"]),
+    ];
+    for (path, class, words) in rows {
+        let url = format!("{}{path}", haproxy.url("http"));
+        assert_reason(&load(&url, &[]), class, words);
+    }
+}
+
+#[test]
+fn what_protects_a_port_is_named() {
+    let certificate = Certificate::new();
+    let files = format!(
+        "ssl_certificate {};\nssl_certificate_key {};\n",
+        certificate.chain().display(),
+        certificate.key().display()
+    );
+    // HTTP to a TLS port, and TLS to one of HTTP.
+    let tls = Nginx::start(true, &files);
+    let summary = load(&tls.url("http"), &[]);
+    assert_reason(&summary, "status-4xx", &["status 400", "the port speaks TLS", "https://"]);
+    let plain = Haproxy::start("", PONG, "");
+    let summary = load(&plain.url("https"), &["-k"]);
+    assert_reason(&summary, "tls-handshake", &["not TLS", "http://"]);
+    // A header of the PROXY protocol that is missing, and one that is not expected.
+    let strict = Haproxy::start("accept-proxy", PONG, "");
+    let summary = load(&strict.url("http"), &[]);
+    let class = summary.counts("error_classes").into_keys().next().expect("all failed");
+    assert_reason(&summary, &class, &["before any byte of an answer", "accept-proxy"]);
+    let summary = load(&plain.url("http"), &["--proxy-protocol", "v2"]);
+    assert_reason(&summary, "status-4xx", &["status 400", "drop --proxy-protocol"]);
+    // A proxy that routes by a name that was not sent.
+    let sni = port::free();
+    let routed = format!(
+        "frontend sni\n    mode tcp\n    bind {sni}\n    tcp-request inspect-delay 1s\n    \
+         tcp-request content accept if {{ req_ssl_hello_type 1 }}\n    \
+         use_backend b if {{ req.ssl_sni -i a.test }}\nbackend b\n    mode tcp\n    server s {}",
+        tls.address
+    );
+    let _routing = Haproxy::start("", PONG, &routed);
+    let url = format!("https://{sni}/");
+    let summary = load(&url, &["-k"]);
+    let class = summary.counts("error_classes").into_keys().next().expect("all failed");
+    assert!(["tls-closed", "connect-reset"].contains(&class.as_str()), "{summary:?}");
+    assert_reason(&summary, &class, &["within the TLS handshake", "--sni NAME"]);
+    let ok = Plimsoll::load(&url, &["-k", "--sni", "a.test", "--rate", "20", "-n", "4"]).run();
+    ok.summary(0).assert_all_ok(4);
+    // A client certificate that is asked for.
+    let verified = Nginx::start(
+        true,
+        &format!(
+            "{files}ssl_client_certificate {};\nssl_verify_client on;",
+            certificate.chain().display()
+        ),
+    );
+    let summary = load(&verified.url("https"), &["-k"]);
+    assert_reason(
+        &summary,
+        "status-4xx",
+        &["status 400", "client certificate", "--cert and --key"],
+    );
+    let verified = SServer::start(&certificate, &["-Verify", "1", "-tls1_3", "-WWW"]);
+    let summary = load(&verified.url("/file.txt"), &["-k"]);
+    assert_reason(&summary, "tls-alert", &["certificate_required", "--cert and --key"]);
+    // Nothing in common.
+    let old = Nginx::start(true, &format!("{files}ssl_protocols TLSv1.2;"));
+    let summary = load(&old.url("https"), &["-k", "--tls", "1.3"]);
+    assert_reason(&summary, "tls-alert", &["protocol_version", "ssl_protocols"]);
+    let odd = format!("{files}ssl_protocols TLSv1.2;\nssl_ciphers ECDHE-ECDSA-AES256-SHA;");
+    let summary = load(&Nginx::start(true, &odd).url("https"), &["-k"]);
+    assert_reason(&summary, "tls-alert", &["handshake_failure", "in common"]);
+}
+
+#[test]
+fn a_timeout_of_an_idle_connection_is_no_failed_connect() {
+    let rules = format!("    timeout http-request 200ms\n{PONG}");
+    let haproxy = Haproxy::start("", &rules, "");
+    let pace = ["--rate", "4", "-d", "2s", "-c", "3", "--arrivals", "uniform", "--no-ui"];
+    let ran = Plimsoll::load(&haproxy.url("http"), &pace).run();
+    let summary: Summary = ran.summary(0);
+    assert_eq!((summary.count("errors"), summary.count("connections.failed")), (0, 0));
+    let lost = summary.counts("lost_idle_classes");
+    assert!(lost["unrequested-answer"] > 0, "{summary:?}");
+    assert_eq!(summary.counts("connection_error_classes").len(), 0, "{summary:?}");
+    let text = summary.reasons("unrequested-answer");
+    let first = text.lines().next().expect("a reason");
+    for words in
+        ["status 408", "after it was opened", "timeout http-request", "no request was lost"]
+    {
+        assert!(first.contains(words), "{words}: {text}");
+    }
+    assert!(ran.stderr.contains("Lost while idle"), "{}", ran.stderr);
+    for words in ["Failed connects", "http-malformed", "another protocol"] {
+        assert!(!ran.stderr.contains(words), "{words}: {}", ran.stderr);
+    }
+}
+
+/// Certificates of each sort, made by openssl.
+struct Authority {
+    folder: TempDir,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("the temporary directory is writable");
+        let made = Self { folder };
+        fs::create_dir(made.path("ca")).expect("an own folder is writable");
+        fs::write(made.path("ca/index"), "").expect("as above");
+        fs::write(
+            made.path("cnf"),
+            "[ca]\ndefault_ca=d\n[d]\ndatabase=ca/index\nnew_certs_dir=ca\nrand_serial=yes\n\
+             default_md=sha256\npolicy=p\nunique_subject=no\n[p]\ncommonName=supplied\n\
+             [leaf]\nsubjectAltName=DNS:localhost,IP:127.0.0.1\n\
+             [plain]\nkeyUsage=digitalSignature\n[authority]\nbasicConstraints=critical,CA:TRUE\n",
+        )
+        .expect("as above");
+        made
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn openssl(&self, arguments: &str) {
+        let output = Command::new(e2e::program::installed("openssl"))
+            .args(arguments.split(' '))
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null())
+            .output()
+            .expect("openssl can be run");
+        assert!(output.status.success(), "openssl {arguments}: {output:?}");
+    }
+
+    /// A key and a request of that name: NAME.key, NAME.csr.
+    fn request(&self, name: &str, key: &str) {
+        self.openssl(&format!(
+            "req -newkey {key} -nodes -subj /CN={name} -keyout {name}.key -out {name}.csr"
+        ));
+    }
+
+    /// NAME.pem, signed by `issuer` or by itself; `how` are more arguments of `openssl ca`.
+    fn sign(&self, name: &str, issuer: Option<&str>, how: &str) {
+        let by = match issuer {
+            Some(issuer) => format!("-cert {issuer}.pem -keyfile {issuer}.key"),
+            None => format!("-selfsign -keyfile {name}.key"),
+        };
+        self.openssl(&format!(
+            "ca -batch -notext -config cnf {by} -in {name}.csr -out {name}.pem {how}"
+        ));
+    }
+
+    /// An s_server with that certificate, which no client gets past.
+    fn serve(&self, name: &str, more: &[&str]) -> SServer {
+        let (chain, key) = (self.path(&format!("{name}.pem")), self.path(&format!("{name}.key")));
+        SServer::start_with(&chain, &key, &[&["-WWW"], more].concat())
+    }
+}
+
+#[test]
+fn faults_of_certificates_are_told_apart() {
+    let made = Authority::new();
+    let days = "-days 2";
+    for name in ["root", "middle", "leaf", "expired", "future", "nameless", "old", "sha1"] {
+        made.request(name, "rsa:2048");
+    }
+    made.request("weak", "rsa:1024");
+    made.sign("root", None, "-days 2 -extensions authority");
+    made.sign("middle", Some("root"), "-days 2 -extensions authority");
+    made.sign("leaf", Some("middle"), "-days 2 -extensions leaf");
+    let dates = "-extensions leaf -startdate";
+    made.sign(
+        "expired",
+        Some("root"),
+        &format!("{dates} 20200101000000Z -enddate 20210101000000Z"),
+    );
+    made.sign("future", Some("root"), &format!("{dates} 20900101000000Z -enddate 20910101000000Z"));
+    made.sign("weak", Some("root"), "-days 2 -extensions leaf");
+    made.sign("sha1", Some("root"), "-days 2 -extensions leaf -md sha1");
+    made.sign("nameless", Some("root"), "-days 2 -extensions plain");
+    made.openssl(&format!("x509 -req -in old.csr -signkey old.key {days} -out old.pem"));
+    let chain = fs::read_to_string(made.path("middle.pem")).expect("openssl has written it");
+    fs::write(made.path("chain"), chain).expect("an own folder is writable");
+    let chain = made.path("chain").display().to_string();
+    let root = made.path("root.pem").display().to_string();
+    let lax = ["-cipher", "DEFAULT@SECLEVEL=0"];
+    let rows: [(&str, &[&str], &[&str], &[&str]); 9] = [
+        ("expired", &[], &["--cacert", &root], &["has expired", "renew it"]),
+        ("future", &[], &["--cacert", &root], &["not valid yet", "clocks"]),
+        ("weak", &lax, &["--cacert", &root], &["1024 bits", "2,048"]),
+        ("sha1", &lax, &["--cacert", &root], &["SHA-1", "SHA-256"]),
+        ("leaf", &[], &["--cacert", &root], &["\"middle\"", "did not send", "intermediate"]),
+        ("leaf", &["-cert_chain", &chain], &[], &["\"root\"", "--cacert"]),
+        ("root", &[], &[], &["signed itself", "--cacert"]),
+        ("old", &[], &[], &["version 1", "version 3"]),
+        (
+            "leaf",
+            &["-cert_chain", &chain],
+            &["--cacert", &root, "--sni", "b.test"],
+            &["not for b.test", "localhost"],
+        ),
+    ];
+    for (name, server, flags, words) in rows {
+        let server = made.serve(name, server);
+        let summary = load(&server.url("/file.txt"), flags);
+        assert_reason(&summary, "tls-untrusted", words);
+        assert_reason(&summary, "tls-untrusted", &["the server's certificate is not trusted"]);
+    }
+    let server = made.serve("nameless", &[]);
+    let summary = load(&server.url("/file.txt"), &["--cacert", &root, "--sni", "nameless"]);
+    assert_reason(&summary, "tls-untrusted", &["no subject alternative name", "subjectAltName"]);
+}
+
+#[test]
+fn reasons_are_in_every_form_of_the_report_and_hide_secrets() {
+    // It repeats what it was sent.
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let url = format!("http://{}/?k=queryvalue", listener.local_addr().expect("it is bound"));
+    thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || {
+                let mut request = [0; 4096];
+                while let Ok(bytes @ 1..) = stream.read(&mut request) {
+                    let body = String::from_utf8_lossy(&request[..bytes]).into_owned();
+                    let length = body.len();
+                    let head = format!("HTTP/1.1 500 No\r\nContent-Length: {length}\r\n\r\n");
+                    if stream.write_all((head + &body).as_bytes()).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    let flags =
+        ["-H", "Authorization: Bearer hunter22", "--rate", "20", "-n", "4", "-c", "1", "--no-ui"];
+    let ran = Plimsoll::load(&url, &[&flags[..], &["--out", "run"]].concat()).run();
+    let summary = ran.summary(99);
+    assert_reason(&summary, "status-5xx", &["status 500", "GET /?"]);
+    let archive = ran.folder().join("run");
+    let page = archive.join("page.html").display().to_string();
+    let markdown = archive.join("run.md").display().to_string();
+    let run = archive.display().to_string();
+    Plimsoll::new(["report", &run, "--html", &page]).run();
+    Plimsoll::new(["report", &run, "--markdown", &markdown]).run();
+    let again = Plimsoll::new(["report", &run]).run();
+    let files = fs::read_dir(&archive).expect("the archive is there");
+    let paths = files.map(|entry| entry.expect("as above").path());
+    let texts: Vec<_> =
+        paths.filter_map(|path| Some((fs::read_to_string(&path).ok()?, path))).collect();
+    for (text, path) in &texts {
+        assert!(!text.contains("hunter22"), "{}", path.display());
+    }
+    let words = "the server failed at the request";
+    let shown = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").contains(words);
+    assert!(shown(&ran.stderr) && shown(&again.stdout), "{}", again.stdout);
+    for name in ["page.html", "run.md", "summary.json"] {
+        let (text, _) = texts.iter().find(|(_, path)| path.ends_with(name)).expect(name);
+        assert!(shown(text), "{name}");
+    }
+}
