@@ -289,9 +289,9 @@ mod tests {
         for carrier in carriers {
             let given = name.as_ref().map(|name| format!("{name}={carrier}"));
             let given = given.unwrap_or_else(|| (*carrier).to_owned());
-            let with = |companions: &&[&'static str]| {
-                let words = start.iter().chain(*companions).chain([&given.as_str()]);
-                words.map(|word| (*word).to_owned()).collect::<Vec<_>>()
+            let with = |companions: &&[&str]| {
+                let words = [start, companions, &[given.as_str()]].concat();
+                words.into_iter().map(str::to_owned).collect::<Vec<_>>()
             };
             let is_read = |words: &Vec<String>| {
                 parse_words(&words.iter().map(String::as_str).collect::<Vec<_>>()).is_ok()
