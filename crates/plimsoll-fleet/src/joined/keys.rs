@@ -40,9 +40,11 @@ pub(crate) fn coordinator_files(keys: &RunKeys) -> Vec<(String, &str)> {
     files(&keys.roots_pem, [(COORDINATOR.to_owned(), &keys.coordinator)])
 }
 
-/// The files that the agents need, by their names.
-pub(crate) fn agent_files(keys: &RunKeys) -> Vec<(String, &str)> {
-    files(&keys.roots_pem, (0..).map(agent_name).zip(&keys.agents))
+/// The files that agent `index` needs; none if there is no such agent.
+pub(crate) fn files_of_agent(keys: &RunKeys, index: u32) -> Vec<(String, &str)> {
+    let identity = usize::try_from(index).ok().and_then(|index| keys.agents.get(index));
+    let named = identity.map(|identity| (agent_name(index), identity));
+    named.map_or_else(Vec::new, |named| files(&keys.roots_pem, [named]))
 }
 
 fn files<'a>(
@@ -64,10 +66,9 @@ pub fn write_keys(dir: &Path, agents: u32, valid_unix_s: Range<u64>) -> io::Resu
     let keys = RunKeys::new(agents, valid_unix_s).map_err(io::Error::other)?;
     private_dir::create(dir)?;
     write_folder(&dir.join(COORDINATOR), coordinator_files(&keys))?;
-    for (name, identity) in (0..).map(agent_name).zip(&keys.agents) {
-        write_folder(&dir.join(&name), files(&keys.roots_pem, [(name, identity)]))?;
-    }
-    Ok(())
+    (0..agents).try_for_each(|index| {
+        write_folder(&dir.join(agent_name(index)), files_of_agent(&keys, index))
+    })
 }
 
 fn write_folder(dir: &Path, files: Vec<(String, &str)>) -> io::Result<()> {

@@ -165,6 +165,8 @@ fn hex(hash: Sha256) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     fn sent() -> Vec<u8> {
@@ -190,7 +192,7 @@ mod tests {
         assert_eq!(results.unwrap().exit_code, 98);
         assert_eq!(fs::read_to_string(dir.path().join(STDOUT)).unwrap(), "table\n");
         let trials = fs::metadata(dir.path().join("run/search-1/trials.jsonl")).unwrap();
-        assert_eq!(trials.len(), 300_000);
+        assert_eq!((trials.len(), trials.mode() & 0o777), (300_000, 0o600));
         assert!(!dir.path().join("pid").exists());
         for cut in [0, 10, bytes.len() / 2, bytes.len() - 1] {
             assert!(received(&bytes[..cut]).0.is_err(), "{cut}");
