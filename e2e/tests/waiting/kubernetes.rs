@@ -86,7 +86,8 @@ fn what_cannot_run_in_a_cluster_is_one_line() {
 /// The objects of a run whose command has a secret in a header and in a file.
 fn objects(flags: &[&str], header: &str) -> Vec<String> {
     let always = ["k8s", "run", "--image", "registry.example/plimsoll:1", "--dry-run"];
-    let command = ["--", "load", "http://web.shop/", "-H", header, "--body", "body", "--rate", "1k"];
+    let command =
+        ["--", "load", "http://web.shop/", "-H", header, "--body", "body", "--rate", "1k"];
     let words = [&always[..], flags, &command].concat();
     let printed = Plimsoll::without_path(&words).with_file("body", header).run();
     assert_eq!(printed.code, Some(0), "{}", printed.stderr);

@@ -257,7 +257,9 @@ fn faults_of_certificates_are_told_apart() {
     let chain = made.path("chain").display().to_string();
     let root = made.path("root.pem").display().to_string();
     let lax = ["-cipher", "DEFAULT@SECLEVEL=0"];
-    let rows: [(&str, &[&str], &[&str], &[&str]); 9] = [
+    /// The certificate, flags of the server, flags of plimsoll, and words of the advice.
+    type Row<'a> = (&'a str, &'a [&'a str], &'a [&'a str], &'a [&'a str]);
+    let rows: [Row<'_>; 9] = [
         ("expired", &[], &["--cacert", &root], &["has expired", "renew it"]),
         ("future", &[], &["--cacert", &root], &["not valid yet", "clocks"]),
         ("weak", &lax, &["--cacert", &root], &["1024 bits", "2,048"]),

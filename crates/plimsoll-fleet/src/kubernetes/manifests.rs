@@ -70,8 +70,7 @@ pub enum Keys<'a> {
 impl KubernetesRun {
     /// Its objects.
     pub fn manifests(&self, keys: &Keys<'_>) -> Manifests {
-        let mut owned =
-            vec![self.coordinator_secret(keys), self.service(), self.network_policy()];
+        let mut owned = vec![self.coordinator_secret(keys), self.service(), self.network_policy()];
         for index in 0..self.agents {
             owned.extend([self.agent_secret(index, keys), self.agent_job(index)]);
         }
@@ -471,11 +470,11 @@ mod tests {
         // The files of the one Secret that a pod mounts.
         let files = |job: &Value| {
             let volumes = job["spec"]["template"]["spec"]["volumes"].as_array().unwrap().iter();
-            let names: Vec<_> = volumes.filter_map(|one| one["secret"]["secretName"].as_str()).collect();
+            let names: Vec<_> =
+                volumes.filter_map(|one| one["secret"]["secretName"].as_str()).collect();
             let [name] = names[..] else { panic!("{job}") };
-            let is_it = |object: &&Value| {
-                object["kind"] == "Secret" && object["metadata"]["name"] == name
-            };
+            let is_it =
+                |object: &&Value| object["kind"] == "Secret" && object["metadata"]["name"] == name;
             let data = &objects.iter().find(is_it).unwrap()["data"];
             data.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
         };
@@ -484,7 +483,8 @@ mod tests {
         let own = ["ca.pem", "command", "coordinator.key", "coordinator.pem", "file-0"];
         assert_eq!(files(jobs[0]), own);
         for (index, job) in jobs[1..].iter().enumerate() {
-            let own = [format!("agent-{index}.key"), format!("agent-{index}.pem"), "ca.pem".to_owned()];
+            let own =
+                [format!("agent-{index}.key"), format!("agent-{index}.pem"), "ca.pem".to_owned()];
             assert_eq!(files(job), own);
             let args = job["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
             assert_eq!(args.last(), Some(&json!(index.to_string())));

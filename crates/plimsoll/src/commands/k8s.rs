@@ -84,9 +84,8 @@ fn output_file(words: &[String]) -> Option<&'static str> {
         let rest = words.get(at)?.strip_prefix(flag)?;
         if rest.is_empty() { words.get(at + 1).map(String::as_str) } else { rest.strip_prefix('=') }
     };
-    let names = |flag: &str| {
-        (0..words.len()).filter_map(|at| value(flag, at)).any(|value| value != "-")
-    };
+    let names =
+        |flag: &str| (0..words.len()).filter_map(|at| value(flag, at)).any(|value| value != "-");
     ["--json", "--rows"].into_iter().find(|flag| names(flag))
 }
 

@@ -140,9 +140,8 @@ pub(crate) fn long_names(words: &[String], types: &[TypeId]) -> Vec<String> {
     while let Some(inner) = words.iter().find_map(|word| command.find_subcommand(word)) {
         command = inner;
     }
-    let is_one = |arg: &&clap::Arg| {
-        types.iter().any(|kind| arg.get_value_parser().type_id() == *kind)
-    };
+    let is_one =
+        |arg: &&clap::Arg| types.iter().any(|kind| arg.get_value_parser().type_id() == *kind);
     let found = command.get_arguments().filter(is_one).filter_map(clap::Arg::get_long);
     found.map(|long| format!("--{long}")).collect()
 }

@@ -53,7 +53,8 @@ fn carry(
     let path = match &from {
         InputFile::File(path) if is_below(value) => path.display().to_string(),
         InputFile::File(path) => {
-            let name = path.file_name().map_or_else(|| "file".into(), |name| name.to_string_lossy());
+            let name =
+                path.file_name().map_or_else(|| "file".into(), |name| name.to_string_lossy());
             format!("named-{}/{name}", order.files.len())
         }
         InputFile::Stdin => format!("named-{}/stdin", order.files.len()),
@@ -166,7 +167,8 @@ mod tests {
         };
         let (users, ids) = (place("users", "ann:hunter2\n"), place("ids", "a\n"));
         let client_ids = format!("--client-ids={ids}");
-        let words = ["load", "mqtt://a", "--users", &users, &client_ids, "--body", "-", "--topic", "-"];
+        let words =
+            ["load", "mqtt://a", "--users", &users, &client_ids, "--body", "-", "--topic", "-"];
         let order = ordered(&words, b"from stdin").unwrap();
         let expected = [
             "load",
