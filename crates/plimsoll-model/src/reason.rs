@@ -22,13 +22,13 @@ const BODY_CHARS_MAX: usize = 200;
 /// A body with a larger share of other characters is no text.
 const UNPRINTABLE_SHARE_MAX: usize = 8;
 
-/// What is wrong with a server's certificate, or with its chain.
+/// A fault of a server's certificate, or of its chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CertificateFault {
-    /// Its validity is over.
+    /// The end of its validity has passed.
     Expired,
-    /// Its validity has not begun.
+    /// The beginning of its validity is in the future.
     NotValidYet,
     /// It is for other names.
     WrongName {
@@ -168,19 +168,19 @@ pub enum Reason {
     Surplus,
     /// The server ended a new connection behind the first request and before any byte of an answer.
     Unanswered {
-        /// By RST instead of FIN.
+        /// `true` if by RST, `false` if by FIN.
         reset: bool,
     },
     /// The server ended TCP within the TLS handshake, without an alert.
     HandshakeCut {
-        /// By RST instead of FIN.
+        /// `true` if by RST, `false` if by FIN.
         reset: bool,
     },
     /// The server answered the ClientHello with bytes that are not TLS.
     NotTls,
     /// The server ended TLS with an alert.
     Alert {
-        /// Its name as in RFC 8446, such as `handshake_failure`.
+        /// The alert's name as in RFC 8446, such as `handshake_failure`.
         alert: String,
     },
     /// The server's certificate was not accepted.
@@ -249,7 +249,7 @@ fn excerpt(body: &[u8], known: &[String]) -> String {
 /// A reason, and how often and where it occurred.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountedReason {
-    /// What went wrong.
+    /// The reason.
     pub reason: Reason,
     /// Times that it was noted.
     pub count: u64,

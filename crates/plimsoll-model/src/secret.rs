@@ -1,6 +1,6 @@
 //! Recognises secrets, so that no archive, report or message contains one.
 
-/// What replaces a secret.
+/// The text that replaces a secret.
 pub const REDACTED: &str = "<redacted>";
 
 /// Parts of a header's name that make its value a secret. More than the five names that the

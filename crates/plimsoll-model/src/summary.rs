@@ -132,7 +132,7 @@ pub struct Summary {
 /// Why operations or connections of one class failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReasonSummary {
-    /// What went wrong.
+    /// The reason.
     #[serde(flatten)]
     pub reason: Reason,
     /// Times that it occurred.

@@ -14,12 +14,12 @@ use plimsoll_model::{ErrorClass, Nanos};
 use crate::terminal::hints::class_named;
 use crate::terminal::layout::clean;
 
-/// What went wrong, and what to do about it.
+/// The row of the table for one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Advice {
     /// A clause without a full stop.
     pub(crate) sentence: String,
-    /// What to do; a clause.
+    /// A clause in the imperative.
     pub(crate) remedy: String,
 }
 
@@ -102,7 +102,7 @@ fn joined(sentence: &str, remedy: &str) -> String {
     }
 }
 
-/// How often, when first and on which connection.
+/// Returns count, first time and connection of a reason.
 fn occurrence(counted: &ReasonSummary) -> String {
     let times = match counted.count {
         1 => "once".to_owned(),
@@ -186,7 +186,7 @@ fn without_markup(body: &str) -> String {
     words.join(" ")
 }
 
-/// What a server means by a failing status; `body` in small letters.
+/// The row of a failing status; `body` in small letters.
 fn of_status(status: u16, body: &str, setting: Setting) -> Advice {
     let has = |parts: &[&str]| parts.iter().any(|part| body.contains(part));
     let (sentence, remedy) = match status {
@@ -429,7 +429,7 @@ fn of_alert(alert: &str, setting: Setting) -> Advice {
     Advice::new(format!("the server ended TLS with the alert {alert}: {means}"), remedy)
 }
 
-/// What to do about a certificate. `--insecure` skips the check in each case.
+/// The remedy for a fault of a certificate. `--insecure` skips the check in each case.
 fn of_certificate(fault: &CertificateFault) -> String {
     use CertificateFault as F;
     let remedy = match fault {
@@ -469,7 +469,7 @@ fn of_certificate(fault: &CertificateFault) -> String {
     format!("{remedy}; --insecure skips the check")
 }
 
-/// What to do about a class of which no more is known.
+/// The remedy for a class of which no reason is known.
 pub(crate) const fn remedy_of_class(class: ErrorClass) -> &'static str {
     match class {
         ErrorClass::ConnectRefused => {

@@ -103,7 +103,7 @@ fn diagnosis(
     }
 }
 
-/// Where the chain ends that no trusted certificate has issued.
+/// Returns the end of a chain that no trusted certificate has issued.
 fn end_of_chain(leaf: &Fields<'_>, others: &[Fields<'_>]) -> CertificateFault {
     let mut last = leaf;
     // A chain may be a circle.

@@ -198,7 +198,7 @@ impl TlsError {
 /// Names of a certificate that are reported.
 const NAMES_MAX: usize = 3;
 
-/// What is wrong with a certificate.
+/// Returns the fault of a certificate.
 fn fault_of(error: &CertificateError) -> CertificateFault {
     use CertificateError as E;
     use CertificateFault as F;
@@ -237,7 +237,7 @@ fn plain_name(name: &str) -> String {
     quoted.map_or(name, |(name, _)| name).to_owned()
 }
 
-/// What a signature is made with that is not accepted, by the bytes of its object identifier; empty for what has no
+/// Names the algorithm of a signature that is not accepted, by the bytes of its object identifier; empty for what has no
 /// name here.
 fn weak(id: &[u8]) -> &'static str {
     const RSA_MD5: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x04];

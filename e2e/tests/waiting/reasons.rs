@@ -19,6 +19,9 @@ use tempfile::TempDir;
 
 const PONG: &str = "    http-request return status 200 content-type text/plain string pong";
 
+/// Arguments, or words of a reason.
+type Words<'a> = &'a [&'a str];
+
 /// A load of a few operations.
 fn load(url: &str, flags: &[&str]) -> Summary {
     let pace = ["--rate", "20", "-n", "4", "-c", "2", "--arrivals", "uniform", "--no-ui"];
@@ -257,9 +260,7 @@ fn faults_of_certificates_are_told_apart() {
     let chain = made.path("chain").display().to_string();
     let root = made.path("root.pem").display().to_string();
     let lax = ["-cipher", "DEFAULT@SECLEVEL=0"];
-    /// The certificate, flags of the server, flags of plimsoll, and words of the advice.
-    type Row<'a> = (&'a str, &'a [&'a str], &'a [&'a str], &'a [&'a str]);
-    let rows: [Row<'_>; 9] = [
+    let rows: [(&str, Words<'_>, Words<'_>, Words<'_>); 9] = [
         ("expired", &[], &["--cacert", &root], &["has expired", "renew it"]),
         ("future", &[], &["--cacert", &root], &["not valid yet", "clocks"]),
         ("weak", &lax, &["--cacert", &root], &["1024 bits", "2,048"]),

@@ -81,7 +81,7 @@ impl Why for TlsError {
 /// The beginnings of failing answers that are not complete.
 #[derive(Debug, Default)]
 pub(super) struct FailingAnswers {
-    /// By token of the connection.
+    /// The token of the connection, and the bytes so far.
     begun: Vec<(u64, Vec<u8>)>,
 }
 
@@ -130,7 +130,7 @@ fn body_of(answer: &[u8]) -> &[u8] {
     &chunk[..chunk.len().min(size.unwrap_or(0))]
 }
 
-/// What a target sends that no archive contains, and that a server may repeat in its answer: values of header fields, the
+/// Texts of a target that no archive contains, and that a server may repeat in its answer: values of header fields, the
 /// query, its values, and a short body.
 fn private(target: &Target) -> Vec<String> {
     let query = target.url.path.split_once('?').map_or("", |(_, query)| query);

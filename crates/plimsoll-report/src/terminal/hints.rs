@@ -1,4 +1,4 @@
-//! Who is at fault for an error class, and what to do about a failed check.
+//! The fault of an error class in words, and remedies for failed checks.
 
 use plimsoll_model::trial::CheckId;
 use plimsoll_model::{ErrorClass, Fault};
