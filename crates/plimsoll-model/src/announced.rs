@@ -63,7 +63,8 @@ pub enum Uniform {
 impl Uniform {
     /// The kind of all answers, which are counted by status.
     pub fn of(statuses: impl IntoIterator<Item = (u16, u64)>) -> Option<Self> {
-        let mut statuses = statuses.into_iter().filter(|(_, count)| *count > 0).map(|(code, _)| code);
+        let mut statuses =
+            statuses.into_iter().filter(|(_, count)| *count > 0).map(|(code, _)| code);
         match statuses.next()? {
             first @ 400..500 if statuses.next().is_none() => Some(Self::Refusal(first)),
             301..=303 | 307 | 308 if statuses.all(is_redirect) => Some(Self::Redirects),

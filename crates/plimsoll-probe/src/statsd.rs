@@ -144,9 +144,13 @@ impl Received {
             self.heard = Some(now);
         }
         match self.heard {
-            None => SourceState::Missing { since: first, reason: "no datagram has come yet".into() },
+            None => {
+                SourceState::Missing { since: first, reason: "no datagram has come yet".into() }
+            }
             Some(heard) if now.since(heard) < SILENT_MAX => SourceState::Reading,
-            Some(since) => SourceState::Missing { since, reason: "no datagram has come since".into() },
+            Some(since) => {
+                SourceState::Missing { since, reason: "no datagram has come since".into() }
+            }
         }
     }
 }

@@ -52,7 +52,8 @@ fn nginx_that_closes_after_ten_requests_costs_no_operation() {
     assert!(log.iter().all(|logged| logged.request_of_connection <= 10), "{log:?}");
     assert!(connections(&log) >= 20, "{log:?}");
     assert!(summary.count("connections.opened") >= connections(&log), "{summary:?}");
-    let announced = ["requests_min", "requests_max"].map(|of| summary.count(&format!("announced.{of}")));
+    let announced =
+        ["requests_min", "requests_max"].map(|of| summary.count(&format!("announced.{of}")));
     assert_eq!(announced, [10, 10], "{summary:?}");
 }
 
@@ -60,7 +61,8 @@ fn nginx_that_closes_after_ten_requests_costs_no_operation() {
 fn an_idle_timeout_that_nginx_announces_is_in_the_report() {
     let nginx = Nginx::start(false, "keepalive_timeout 1s 1s;");
     let url = nginx.url("http");
-    let hold = ["hold", &url, "-c", "5", "--for", "3s", "--heartbeat", "10s", "--json", "hold.json"];
+    let hold =
+        ["hold", &url, "-c", "5", "--for", "3s", "--heartbeat", "10s", "--json", "hold.json"];
     let finished = Plimsoll::new(hold).run();
     let words = finished.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     let said = "the server closes connections that are idle for 1 s (Keep-Alive: timeout=1)";
@@ -78,7 +80,11 @@ fn answers_that_are_all_redirects_or_one_refusal_are_a_warning() {
         let summary = std::fs::read_to_string(finished.folder().join("summary.json"));
         let summary = summary.unwrap_or_else(|_| panic!("{}", finished.stderr));
         assert!(summary.contains(&format!("\"{check}\"")), "{summary}");
-        assert!(finished.stdout.contains(&format!("WARN {check}: status {status}: 20")), "{}", finished.stdout);
+        assert!(
+            finished.stdout.contains(&format!("WARN {check}: status {status}: 20")),
+            "{}",
+            finished.stdout
+        );
     }
 }
 

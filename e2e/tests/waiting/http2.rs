@@ -93,7 +93,8 @@ fn what_nginx_has_not_begun_is_sent_again() {
     summary.assert_all_ok(2_000);
     assert!(summary.count("streams.goaways") >= 30, "{summary:?}");
     assert!(summary.count("streams.requeued") > 0, "{summary:?}");
-    let announced = ["requests_min", "requests_max"].map(|of| summary.count(&format!("announced.{of}")));
+    let announced =
+        ["requests_min", "requests_max"].map(|of| summary.count(&format!("announced.{of}")));
     assert_eq!(announced, [50, 50], "{summary:?}");
     assert_eq!(nginx.log_of(2_000).len(), 2_000, "each was answered once");
 }

@@ -275,7 +275,8 @@ mod tests {
             state,
         };
         let (since, status) = (Nanos::from_secs(4), EndStatus::Killed(9));
-        let missing = SourceState::Missing { since: Nanos::from_secs(2), reason: "gone".to_owned() };
+        let missing =
+            SourceState::Missing { since: Nanos::from_secs(2), reason: "gone".to_owned() };
         readings[1].add_source(source("back", missing));
         readings[2].add_source(source("back", SourceState::Reading));
         readings[2].add_source(source("haproxy", SourceState::Ended { since, status }));

@@ -28,8 +28,14 @@ const FILES: &[(&str, &str)] = &[
         "Ip: Forwarding\nIp: 1\nTcp: ActiveOpens PassiveOpens CurrEstab OutSegs RetransSegs\n\
          Tcp: 5 6 7 100 2\n",
     ),
-    ("proc/thread-self/net/netstat", "TcpExt: ListenOverflows Unheard TCPReqQFullDrop\nTcpExt: 3 99 4\n"),
-    ("proc/thread-self/net/sockstat", "sockets: used 9\nTCP: inuse 3 orphan 1 tw 2 alloc 4 mem 5\n"),
+    (
+        "proc/thread-self/net/netstat",
+        "TcpExt: ListenOverflows Unheard TCPReqQFullDrop\nTcpExt: 3 99 4\n",
+    ),
+    (
+        "proc/thread-self/net/sockstat",
+        "sockets: used 9\nTCP: inuse 3 orphan 1 tw 2 alloc 4 mem 5\n",
+    ),
     ("proc/sys/net/ipv4/tcp_mem", "10 20 50\n"),
     ("proc/sys/net/ipv4/tcp_max_tw_buckets", "4\n"),
     (
@@ -232,7 +238,9 @@ fn what_cannot_be_read_is_named_and_never_0() {
     assert_eq!(reading.sum(Metric::MemoryAvailableBytes, &[]), None);
     let missing: Vec<&str> =
         reading.missing.iter().map(|missing| missing.source.as_str()).collect();
-    for source in ["/proc/vmstat", "/proc/thread-self/net/snmp", "/proc/meminfo", "process proxy (7)"] {
+    for source in
+        ["/proc/vmstat", "/proc/thread-self/net/snmp", "/proc/meminfo", "process proxy (7)"]
+    {
         assert!(missing.contains(&source), "{source} in {missing:?}");
     }
 }
@@ -260,7 +268,10 @@ fn the_host_is_read_on_after_the_end_of_a_process() {
     assert_eq!(second.sum(Metric::ProcessThreads, &[]), None);
     let ended = SourceState::Ended { since: first.begin, status: EndStatus::Unknown };
     let state = |reading: &Reading| reading.sources_down().next().map(|one| one.state.clone());
-    assert_eq!((state(&before), state(&first), state(&second)), (None, Some(ended.clone()), Some(ended)));
+    assert_eq!(
+        (state(&before), state(&first), state(&second)),
+        (None, Some(ended.clone()), Some(ended))
+    );
 }
 
 #[test]
@@ -309,7 +320,11 @@ fn the_network_of_a_process_outlives_it() {
     // A new namespace has opened no connection yet, and has loopback only.
     let is_there = |reading: &Reading| {
         assert_eq!(reading.sum(Metric::TcpOpens, &[]), Some(0.0));
-        assert!(reading.of(Metric::NetworkBytes, &[]).all(|sample| sample.series.label(Label::Device) == Some("lo")));
+        assert!(
+            reading
+                .of(Metric::NetworkBytes, &[])
+                .all(|sample| sample.series.label(Label::Device) == Some("lo"))
+        );
     };
     is_there(&sampler.read());
     child.kill().expect("it ends");

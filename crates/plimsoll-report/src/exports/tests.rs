@@ -13,7 +13,7 @@ use plimsoll_model::row::{Row, RowBatch, RowEnd, RowPlan};
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::{
-    Family, Check, CheckId, Level, Measure, Outcome, TrialRecord, Unit, Unsettled, Verdict,
+    Check, CheckId, Family, Level, Measure, Outcome, TrialRecord, Unit, Unsettled, Verdict,
 };
 use plimsoll_model::{ErrorClass, Nanos};
 use serde_json::Value;

@@ -41,7 +41,10 @@ fn operations_at_once(summary: &Summary) -> Option<String> {
         false => ("broker", "unacknowledged publish", "receive maximum"),
     };
     let allowed = counted(allowed.into(), what).replace("publishs", "publishes");
-    Some(format!("the {who} allows {allowed} per connection ({by}): {} were asked for", grouped(asked.into())))
+    Some(format!(
+        "the {who} allows {allowed} per connection ({by}): {} were asked for",
+        grouped(asked.into())
+    ))
 }
 
 /// Requests after which the server ended connections of its own accord.

@@ -416,7 +416,8 @@ fn sources_lost(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     let mut label = "Sources";
     for (name, host) in &summary.hosts {
         for lost in &host.sources_lost {
-            let on = if summary.hosts.len() > 1 { format!("{}: ", clean(name)) } else { String::new() };
+            let on =
+                if summary.hosts.len() > 1 { format!("{}: ", clean(name)) } else { String::new() };
             page.entry(label, &format!("{on}{}", source_lost(&lost.source())))?;
             label = "";
         }

@@ -11,8 +11,7 @@ use crate::terminal::layout::{Tone, bytes, clean, cpu_percent, span};
 use crate::view::{Panel, link, panel_of};
 use crate::watch::{
     Cpu, History, Traffic, busiest_thread, cost, cpus, cpus_now, events, limit_text, limit_tone,
-    missing, rate_text, servers, sources_down,
-    sources_lost, traffic,
+    missing, rate_text, servers, sources_down, sources_lost, traffic,
 };
 
 /// Readings that a graph shows at most.
@@ -175,7 +174,10 @@ fn now(change: &Change<'_>, history: &History) -> Now {
         processes: processes(change, reading),
         busiest_thread: busiest_thread(change).map(thread),
         servers: servers(change).into_iter().map(server).collect(),
-        sources_down: sources_down(reading).iter().map(|text| text.replace('\u{a0}', " ")).collect(),
+        sources_down: sources_down(reading)
+            .iter()
+            .map(|text| text.replace('\u{a0}', " "))
+            .collect(),
         events: events(change),
         remarks,
     }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::host::{EndStatus, Metric, MetricKind, Missing, Source, SourceKind, SourceState};
+use plimsoll_model::host::{
+    EndStatus, Metric, MetricKind, Missing, Source, SourceKind, SourceState,
+};
 use serde::Serialize;
 
 use super::history::History;

@@ -14,8 +14,8 @@ pub use history::History;
 pub use json::json_line;
 pub use line::line;
 pub use page::page;
-pub(crate) use sources::{source_lost, sources_down, sources_lost};
 pub(crate) use page::{cost, limit_amount, limit_text, limit_tone, missing, servers};
+pub(crate) use sources::{source_lost, sources_down, sources_lost};
 
 #[cfg(test)]
 mod tests;
