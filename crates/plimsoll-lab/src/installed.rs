@@ -61,6 +61,11 @@ impl Installed {
         self.program == Program::Haproxy || nginx::has_stub_status(&self.path)
     }
 
+    /// Whether it speaks HTTP/2.
+    pub fn has_http2(&self) -> bool {
+        self.program == Program::Haproxy || nginx::has_http2(&self.path)
+    }
+
     /// Lets the program itself check a configuration.
     pub fn check(&self, text: &str) -> Result<(), LabError> {
         let scratch = ScratchDir::new("plimsoll-tune").map_err(LabError::Scratch)?;
@@ -91,6 +96,9 @@ mod tests {
             rate_per_s: 100,
             cores: 2,
             certificate: scratch.join("the site.pem"),
+            handshakes_per_cpu: 4_500,
+            named_backends: Vec::new(),
+            http2: true,
             backends: vec!["127.0.0.1:9001".to_owned(), "127.0.0.1:9002".to_owned()],
             listen: "127.0.0.1:18443".to_owned(),
             places: Places {

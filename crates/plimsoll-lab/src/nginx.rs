@@ -226,8 +226,17 @@ pub(crate) fn version(nginx: &Path) -> Result<String, CheckError> {
 
 /// Whether this nginx was built with stub_status.
 pub(crate) fn has_stub_status(nginx: &Path) -> bool {
+    is_built_with(nginx, "stub_status")
+}
+
+/// Whether it speaks HTTP/2.
+pub(crate) fn has_http2(nginx: &Path) -> bool {
+    is_built_with(nginx, "http_v2_module")
+}
+
+fn is_built_with(nginx: &Path, module: &str) -> bool {
     program::run(nginx, &["-V".to_owned()])
-        .is_ok_and(|output| String::from_utf8_lossy(&output.stderr).contains("stub_status"))
+        .is_ok_and(|output| String::from_utf8_lossy(&output.stderr).contains(module))
 }
 
 /// Program and arguments that run nginx in the foreground: a master and its workers.

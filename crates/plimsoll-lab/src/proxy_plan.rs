@@ -63,6 +63,7 @@ impl ProxyPlan {
             cores: self.threads,
             certificate: self.certificate_pem_path.clone(),
             backends: self.backends.iter().map(ToString::to_string).collect(),
+            named_backends: Vec::new(),
             listen: self.listen.to_string(),
             places: Places {
                 user: None,

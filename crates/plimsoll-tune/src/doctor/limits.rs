@@ -298,7 +298,6 @@ fn tasks(shape: &Shape, limits: &HostLimits) -> Vec<Need> {
 fn conntrack(shape: &Shape, limits: &HostLimits) -> Option<Need> {
     let max = limits.conntrack_max?;
     let in_use = limits.conntrack_in_use.unwrap_or(0);
-    let hops = shape.hops.len().max(1) as u64;
     let rest_s = limits.conntrack_time_wait_s.unwrap_or(CONNTRACK_TIME_WAIT_S);
     let limit = Limit {
         name: "nf_conntrack_max".to_owned(),
@@ -306,7 +305,7 @@ fn conntrack(shape: &Shape, limits: &HostLimits) -> Option<Need> {
         have: Some(max),
         need: &|connections| {
             let tracked = connections.saturating_add(shape.time_wait(rest_s));
-            tracked.saturating_mul(hops).saturating_add(in_use)
+            tracked.saturating_mul(shape.connections_each()).saturating_add(in_use)
         },
         // The module is loaded on many hosts where no rule uses it.
         if_short: if in_use > 0 { Verdict::Short } else { Verdict::Warn },

@@ -108,6 +108,12 @@ impl Shape {
         self.parts.iter().map(|part| part.sockets).sum()
     }
 
+    /// Connections that begin or end on this host for each connection of the clients: both sides of a proxy, also where
+    /// their other ends are here.
+    pub(super) fn connections_each(&self) -> u64 {
+        self.parts.iter().map(|part| part.sockets).max().unwrap_or(1).max(1)
+    }
+
     /// Closed connections that rest for `seconds` at this side.
     pub(super) const fn time_wait(&self, seconds: u64) -> u64 {
         if self.closes_by_reset { 0 } else { self.opened_per_s.saturating_mul(seconds) }

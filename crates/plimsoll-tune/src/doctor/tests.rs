@@ -117,6 +117,15 @@ fn both_ends(connections: u64) -> Shape {
     }
 }
 
+/// A proxy between other hosts.
+fn proxy_only(connections: u64) -> Shape {
+    Shape {
+        parts: vec![Part::proxy(36_000, Processes::Exactly(4))],
+        hops: vec![hop("proxy", Some(1), 10)],
+        ..clients_only(connections)
+    }
+}
+
 /// Clients, four processes of a proxy, backends on ten ports.
 fn through_proxy(connections: u64) -> Shape {
     Shape {
@@ -213,6 +222,10 @@ fn closed_connections_need_ports_and_tracking_for_a_while() {
     assert!(text.starts_with(
         "This host cannot hold 10,000 connections with 1,000 new ones per second; it can hold 0 "
     ));
+    // A proxy has a connection at each side, also where clients and backends are on this host.
+    for shape in [&proxy_only(10_000), &through_proxy(10_000)] {
+        assert_eq!(need(shape, "nf_conntrack_max"), 5 + 2 * 10_000);
+    }
     // A reset leaves nothing behind.
     let reset = Shape { closes_by_reset: true, ..churn };
     assert_eq!(need(&reset, "source ports (clients)"), 10_000);

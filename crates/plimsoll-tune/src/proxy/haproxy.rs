@@ -10,8 +10,8 @@ use super::{Configuration, Places, Program, ProxyGoal, Version};
 const THREADS_MAX: u32 = 64;
 /// The default of `fd-hard-limit` in newer versions.
 const DESCRIPTORS_DEFAULT_MAX: u64 = 1_048_576;
-/// Entries of the default session cache, 200 bytes each.
-const CACHE_BYTES: u64 = 20_000 * 200;
+/// An entry of the session cache: HAProxy manual, tune.ssl.cachesize.
+const SESSION_BYTES: u64 = 200;
 
 pub(super) fn configure(version: Version, goal: &ProxyGoal) -> Configuration {
     let threads = goal.cores.clamp(1, THREADS_MAX);
@@ -20,7 +20,7 @@ pub(super) fn configure(version: Version, goal: &ProxyGoal) -> Configuration {
         .connections
         .saturating_mul(2)
         .saturating_add(64 + 8 * u64::from(threads) + 8 * goal.backends.len() as u64);
-    let memory = Memory::of(goal, CACHE_BYTES);
+    let memory = Memory::of(goal, goal.sessions() * SESSION_BYTES);
     let mut text = Text::default();
     Program::Haproxy.heading(&mut text, version, goal, &memory);
     text.comment(
@@ -32,6 +32,18 @@ pub(super) fn configure(version: Version, goal: &ProxyGoal) -> Configuration {
     text.plain("");
     text.plain("defaults");
     text.block(|text| defaults(text, version));
+    if !goal.named_backends.is_empty() {
+        text.plain("");
+        text.set(
+            "resolvers system",
+            "Names of backends are resolved again while HAProxy runs, by the name servers of /etc/resolv.conf.",
+            "HAProxy manual, resolvers",
+        );
+        text.block(|text| {
+            text.plain("parse-resolv-conf");
+            text.plain("hold valid 10s");
+        });
+    }
     text.plain("");
     text.plain("frontend clients");
     text.block(|text| frontend(text, version, goal, threads));
@@ -102,9 +114,14 @@ fn global(text: &mut Text, version: Version, goal: &ProxyGoal, threads: u32, des
     );
     text.set(
         "ssl-default-bind-options ssl-min-ver TLSv1.2",
-        "Tickets stay on: sessions are resumed from the client's memory, not from a locked cache of \
-         20,000 that Debian's no-tls-tickets leaves.",
+        "Tickets stay on: sessions are resumed from the client's memory, not from the locked cache \
+         that Debian's no-tls-tickets leaves.",
         "HAProxy manual, ssl-default-bind-options",
+    );
+    text.set(
+        &format!("tune.ssl.cachesize {}", goal.sessions()),
+        "The new connections of five minutes, for clients without tickets; the default is 20,000.",
+        "HAProxy manual, tune.ssl.cachesize",
     );
     text.set(
         "ssl-default-bind-ciphersuites TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256",
@@ -186,6 +203,12 @@ fn frontend(text: &mut Text, version: Version, goal: &ProxyGoal, threads: u32) {
         ),
         "HAProxy manual, bind",
     );
+    text.set(
+        "option forwardfor",
+        "Backends see the proxy's address: the client's is in X-Forwarded-For, behind what the client sent there.",
+        "HAProxy manual, option forwardfor",
+    );
+    text.plain("http-request set-header X-Forwarded-Proto https");
     text.plain("default_backend servers");
 }
 
@@ -197,6 +220,11 @@ fn backend(text: &mut Text, goal: &ProxyGoal) {
         "HAProxy manual, pool-purge-delay; the default is 5s",
     );
     for (index, backend) in goal.backends.iter().enumerate() {
-        text.plain(&format!("server s{} {backend}", index + 1));
+        let named = match goal.named_backends.contains(backend) {
+            // A name that is not known at the start does not stop it.
+            true => " resolvers system init-addr last,libc,none",
+            false => "",
+        };
+        text.plain(&format!("server s{} {backend}{named}", index + 1));
     }
 }

@@ -42,8 +42,14 @@ pub struct ProxyGoal {
     pub cores: u32,
     /// One PEM file with the certificate chain, leaf first, and its key.
     pub certificate: PathBuf,
+    /// Full handshakes per second that one CPU makes with the key of the certificate.
+    pub handshakes_per_cpu: u64,
     /// `HOST:PORT` of each server behind it.
     pub backends: Vec<String>,
+    /// Those of `backends` whose names DNS resolves.
+    pub named_backends: Vec<String>,
+    /// The program speaks HTTP/2; nginx may be built without.
+    pub http2: bool,
     /// `ADDRESS:PORT` that clients connect to.
     pub listen: String,
     /// Where everything else of it lies.
@@ -65,6 +71,12 @@ pub struct Places {
     pub state: PathBuf,
 }
 
+/// How long a session may be resumed: the default of HAProxy and of nginx.
+const SESSION_LIFETIME_S: u64 = 300;
+/// HAProxy's default, and a bound of 1 to 2 GB.
+const SESSIONS_MIN: u64 = 20_000;
+const SESSIONS_MAX: u64 = 5_000_000;
+
 /// A burst of connections that waits while nobody accepts: the kernel's own default limit.
 const BACKLOG_MIN: u64 = 4_096;
 
@@ -72,6 +84,26 @@ impl ProxyGoal {
     /// Connections of one second, which the accept queue has to hold.
     fn backlog(&self) -> u64 {
         self.rate_per_s.max(BACKLOG_MIN)
+    }
+
+    /// Sessions that clients without tickets may resume: those of [`SESSION_LIFETIME_S`].
+    fn sessions(&self) -> u64 {
+        self.rate_per_s.saturating_mul(SESSION_LIFETIME_S).clamp(SESSIONS_MIN, SESSIONS_MAX)
+    }
+
+    /// Says so if the CPUs cannot make full handshakes at the rate.
+    pub fn too_fast(&self) -> Option<String> {
+        let made = self.handshakes_per_cpu.max(1).saturating_mul(self.cores.max(1).into());
+        (self.rate_per_s > made).then(|| {
+            format!(
+                "{} new connections per second are more than the CPUs can make: with this certificate's key one CPU \
+                 makes about {} full TLS handshakes per second, so that {} CPUs are needed unless most clients \
+                 resume sessions",
+                grouped(self.rate_per_s),
+                grouped(self.handshakes_per_cpu),
+                grouped(self.rate_per_s.div_ceil(self.handshakes_per_cpu.max(1)))
+            )
+        })
     }
 }
 
@@ -125,6 +157,9 @@ impl Program {
             self.name()
         ));
         text.comment(&memory.line());
+        if let Some(warning) = goal.too_fast() {
+            text.comment(&warning);
+        }
     }
 
     /// The configuration for `goal`, in the words of `version`.

@@ -8,21 +8,25 @@ use super::{Configuration, Program, ProxyGoal, Version};
 
 /// One slot of a worker's table: a connection and its two events.
 const SLOT_BYTES: u64 = 424;
+/// Sessions in a megabyte of the cache: nginx documentation, ssl_session_cache.
+const SESSIONS_PER_MB: u64 = 4_000;
 
 pub(super) fn configure(version: Version, goal: &ProxyGoal) -> Configuration {
     let workers = u64::from(goal.cores.max(1));
     let slots = slots_per_worker(goal.connections, workers);
     let descriptors = slots + 64;
-    let memory = Memory::of(goal, workers.saturating_mul(slots).saturating_mul(SLOT_BYTES));
+    let cache = session_megabytes(goal) << 20;
+    let slots_bytes = workers.saturating_mul(slots).saturating_mul(SLOT_BYTES);
+    let memory = Memory::of(goal, slots_bytes.saturating_add(cache));
     let mut text = Text::default();
     Program::Nginx.heading(&mut text, version, goal, &memory);
     text.comment("A reload doubles the memory of the workers until worker_shutdown_timeout.");
     process(&mut text, goal, workers, slots, descriptors);
     text.plain("http {");
     text.block(|text| {
-        http(text, goal);
+        http(text, version, goal);
         upstream(text, goal, workers);
-        server(text, goal);
+        server(text, version, goal);
         status(text, goal);
     });
     text.plain("}");
@@ -73,7 +77,12 @@ fn process(text: &mut Text, goal: &ProxyGoal, workers: u64, slots: u64, descript
     text.plain("}");
 }
 
-fn http(text: &mut Text, goal: &ProxyGoal) {
+/// The size of the session cache.
+fn session_megabytes(goal: &ProxyGoal) -> u64 {
+    goal.sessions().div_ceil(SESSIONS_PER_MB)
+}
+
+fn http(text: &mut Text, version: Version, goal: &ProxyGoal) {
     match &goal.places.log {
         Some(log) => text.set(
             &format!("access_log {} combined buffer=64k flush=1s;", Program::Nginx.word(log)),
@@ -94,6 +103,9 @@ fn http(text: &mut Text, goal: &ProxyGoal) {
          handshake each time.",
         "nginx documentation, keepalive_requests",
     );
+    if goal.http2 && version < (1, 19) {
+        text.plain("http2_max_requests 100000;");
+    }
     text.set(
         "reset_timedout_connection on;",
         "A client that is gone keeps no memory in FIN_WAIT_1.",
@@ -101,11 +113,17 @@ fn http(text: &mut Text, goal: &ProxyGoal) {
     );
     text.plain("ssl_protocols TLSv1.2 TLSv1.3;");
     text.set(
-        "ssl_session_cache shared:tls:20m;",
-        "80,000 sessions; by default none is kept, and only tickets resume.",
+        &format!("ssl_session_cache shared:tls:{}m;", session_megabytes(goal)),
+        "The new connections of five minutes, 4,000 sessions in a megabyte, for clients without tickets; by default none \
+         is kept.",
         "nginx documentation, ssl_session_cache",
     );
-    text.plain("ssl_session_timeout 1h;");
+    text.plain("ssl_session_timeout 5m;");
+    text.set(
+        "map $http_upgrade $connection_upgrade { default upgrade; '' ''; }",
+        "WebSocket is passed on; other requests keep the connection to the backend open.",
+        "nginx documentation, WebSocket proxying and upstream keepalive",
+    );
     for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
         // Where there is none yet, the built-in places may not be writable either.
         if goal.places.user.is_none() {
@@ -117,6 +135,9 @@ fn http(text: &mut Text, goal: &ProxyGoal) {
 
 fn upstream(text: &mut Text, goal: &ProxyGoal, workers: u64) {
     let keep = goal.rate_per_s.div_ceil(workers).clamp(64, 10_000);
+    if !goal.named_backends.is_empty() {
+        text.comment("Names are resolved once, at the start and at each reload; one that is unknown stops the start.");
+    }
     text.plain("upstream servers {");
     text.block(|text| {
         text.plain("zone servers 256k;");
@@ -134,13 +155,16 @@ fn upstream(text: &mut Text, goal: &ProxyGoal, workers: u64) {
     text.plain("}");
 }
 
-fn server(text: &mut Text, goal: &ProxyGoal) {
+fn server(text: &mut Text, version: Version, goal: &ProxyGoal) {
+    // A parameter of listen until 1.25.1 made it a directive.
+    let is_directive = version >= (1, 26);
+    let parameter = if goal.http2 && !is_directive { " http2" } else { "" };
     let certificate = Program::Nginx.word(&goal.certificate);
     text.plain("server {");
     text.block(|text| {
         text.set(
             &format!(
-                "listen {} ssl reuseport backlog={};",
+                "listen {} ssl{parameter} reuseport backlog={};",
                 goal.listen,
                 goal.backlog()
             ),
@@ -148,6 +172,9 @@ fn server(text: &mut Text, goal: &ProxyGoal) {
              worker pauses (511 by default); net.core.somaxconn has to allow as many.",
             "nginx documentation, listen",
         );
+        if goal.http2 && is_directive {
+            text.plain("http2 on;");
+        }
         text.plain(&format!("ssl_certificate {certificate};"));
         text.plain(&format!("ssl_certificate_key {certificate};"));
         text.plain("location / {");
@@ -158,8 +185,20 @@ fn server(text: &mut Text, goal: &ProxyGoal) {
                 "HTTP/1.0, the default, closes each connection to a backend.",
                 "nginx documentation, proxy_http_version",
             );
-            text.plain("proxy_set_header Connection \"\";");
+            text.plain("proxy_set_header Upgrade $http_upgrade;");
+            text.plain("proxy_set_header Connection $connection_upgrade;");
             text.plain("proxy_set_header Host $http_host;");
+            text.set(
+                "proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;",
+                "Backends see the proxy's address: the client's is in this header, behind what the client sent there.",
+                "nginx documentation, proxy_set_header",
+            );
+            text.plain("proxy_set_header X-Forwarded-Proto $scheme;");
+            text.set(
+                "proxy_read_timeout 60s;",
+                "Also ends a WebSocket on which the backend is silent: give such paths a location with a longer one.",
+                "nginx documentation, proxy_read_timeout",
+            );
         });
         text.plain("}");
     });

@@ -10,7 +10,10 @@ fn goal() -> ProxyGoal {
         rate_per_s: 2_000,
         cores: 4,
         certificate: "/etc/ssl/site.pem".into(),
+        handshakes_per_cpu: 1_100,
         backends: vec!["192.0.2.11:8080".to_owned(), "192.0.2.12:8080".to_owned()],
+        named_backends: Vec::new(),
+        http2: true,
         listen: "*:443".to_owned(),
         places: Places {
             user: Some("proxy".to_owned()),
@@ -32,6 +35,62 @@ fn the_whole_nginx_configuration() {
     let mut goal = goal();
     goal.places.log = Some("/var/log/nginx/access.log".into());
     assert_snapshot!(Program::Nginx.configure((1, 22), &goal).text);
+}
+
+#[test]
+fn clients_and_protocols_are_passed_on_by_both() {
+    for (program, version, words) in [
+        (
+            Program::Haproxy,
+            (2, 6),
+            &["option forwardfor", "alpn h2,http/1.1", "cachesize 600000"][..],
+        ),
+        (
+            Program::Nginx,
+            (1, 22),
+            &["X-Forwarded-For", " ssl http2 ", "$connection_upgrade;", "shared:tls:150m"],
+        ),
+        (Program::Nginx, (1, 26), &["        http2 on;"]),
+        (Program::Nginx, (1, 18), &["http2_max_requests 100000;"]),
+    ] {
+        let text = program.configure(version, &goal()).text;
+        for word in words {
+            assert!(text.contains(word), "{word} in {text}");
+        }
+    }
+    let without = Program::Nginx.configure((1, 22), &ProxyGoal { http2: false, ..goal() }).text;
+    assert!(!without.contains("http2"), "{without}");
+}
+
+#[test]
+fn a_rate_that_the_cpus_cannot_make_is_named() {
+    // 4 CPUs with RSA-2048.
+    assert_eq!(ProxyGoal { rate_per_s: 4_400, ..goal() }.too_fast(), None);
+    let fast = ProxyGoal { rate_per_s: 20_000, ..goal() };
+    let warning = fast.too_fast().expect("too fast");
+    assert!(
+        warning.contains("about 1,100 full TLS handshakes per second, so that 19 CPUs"),
+        "{warning}"
+    );
+    for program in [Program::Haproxy, Program::Nginx] {
+        let text = program.configure((2, 6), &fast).text.replace("\n# ", " ");
+        assert!(text.contains(&warning), "{text}");
+    }
+}
+
+#[test]
+fn names_are_resolved_while_haproxy_runs() {
+    let name = "app.example:8080".to_owned();
+    let goal = ProxyGoal {
+        backends: vec!["192.0.2.11:8080".to_owned(), name.clone()],
+        named_backends: vec![name],
+        ..goal()
+    };
+    let text = Program::Haproxy.configure((2, 6), &goal).text;
+    assert!(text.contains("resolvers system\n    parse-resolv-conf\n"), "{text}");
+    assert!(text.contains("    server s1 192.0.2.11:8080\n"), "{text}");
+    let named = "    server s2 app.example:8080 resolvers system init-addr last,libc,none\n";
+    assert!(text.contains(named), "{text}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What would be changed for a stated number of connections, and what deliberately would not.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -87,11 +88,36 @@ fn is_at_least(disk: &dyn Disk, root: &Path, name: &str, wanted: &str) -> bool {
     present.zip(wanted.parse().ok()).is_some_and(|(present, wanted)| present >= wanted)
 }
 
+/// The ports of `8080,9000-9002`, as the kernel writes it.
+fn ports_of(text: &str) -> BTreeSet<u16> {
+    let range = |text: &str| {
+        let (first, last) = text.trim().split_once('-').unwrap_or((text.trim(), text.trim()));
+        Some(first.parse::<u16>().ok()?..=last.parse::<u16>().ok()?)
+    };
+    text.split(',').filter_map(range).flatten().collect()
+}
+
+/// The list of `ports`, as the kernel writes it.
+fn port_list(ports: &BTreeSet<u16>) -> String {
+    let mut ranges: Vec<(u16, u16)> = Vec::new();
+    for port in ports {
+        match ranges.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(*port) => *last = *port,
+            _ => ranges.push((*port, *port)),
+        }
+    }
+    let text = |(first, last): (u16, u16)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    ranges.into_iter().map(text).collect::<Vec<_>>().join(",")
+}
+
 /// Limits that only slow connections down and are raised all the same: that costs nothing.
 const RAISED_WITHOUT_NEED: [&str; 2] = ["fs.file-max", "net.core.somaxconn"];
 
 /// Settings that lists on the web name, and what is true of them on kernels of today.
-const NOT_CHANGED: [(&str, &str); 8] = [
+const NOT_CHANGED: [(&str, &str); 11] = [
     ("net.ipv4.tcp_tw_recycle", "removed in Linux 4.12; it broke clients behind NAT"),
     ("net.ipv4.tcp_fin_timeout", "bounds orphans in FIN_WAIT_2; TIME_WAIT is always 60 s"),
     (
@@ -101,6 +127,18 @@ const NOT_CHANGED: [(&str, &str); 8] = [
     (
         "net.ipv4.tcp_max_tw_buckets",
         "a full table only ends TIME_WAIT early; lowering it gains nothing",
+    ),
+    (
+        "net.ipv4.tcp_synack_retries",
+        "SYN cookies answer while the SYN queue is full; fewer retries lose clients on paths that lose packets",
+    ),
+    (
+        "net.netfilter.nf_conntrack_buckets",
+        "no connection fails because of it: below a quarter of nf_conntrack_max, look-ups get slower",
+    ),
+    (
+        "net.ipv4.ip_nonlocal_bind",
+        "lets programs bind addresses of another host, for a standby that takes them over; connections do not need it",
     ),
     ("net.ipv4.tcp_timestamps", "0 disables tcp_tw_reuse and makes round trips harder to measure"),
     (
@@ -112,15 +150,23 @@ const NOT_CHANGED: [(&str, &str); 8] = [
 ];
 
 const RISK_NONE: &str = "none";
+/// The port range, which may take in ports of servers.
+const PORT_RANGE: &str = "net.ipv4.ip_local_port_range";
+const RESERVED_PORTS: &str = "net.ipv4.ip_local_reserved_ports";
+/// The first port that needs no privilege.
+const PORT_MIN: u16 = 1_024;
+/// The longest list of ports that one write takes: a page.
+const PORTS_TEXT_MAX: usize = 4_000;
 const DOCTOR: &str = "plimsoll doctor";
 
 impl Plan {
     /// What `needs` asks for of a host below `root` (`/`) that is in `roles`; `churns` where connections
-    /// are opened and closed all the time.
+    /// are opened and closed all the time. `listening` are the ports that programs of the host listen on.
     pub fn of(
         needs: &Needs,
         roles: &[Role],
         churns: bool,
+        listening: &[u16],
         started_by: &StartedBy,
         disk: &dyn Disk,
         root: &Path,
@@ -129,6 +175,7 @@ impl Plan {
         for need in &needs.lines {
             plan.add_need(need, started_by, disk, root);
         }
+        plan.reserve_ports(listening, disk, root);
         let opens = roles.iter().any(|role| matches!(role, Role::Client | Role::Proxy));
         if opens && churns {
             plan.add_switch(
@@ -181,7 +228,14 @@ impl Plan {
             if is_at_least(disk, root, name, wanted) {
                 continue;
             }
-            self.add(name, wanted, reason.clone(), RISK_NONE, DOCTOR, (disk, root));
+            let risk = match name.as_str() {
+                PORT_RANGE => {
+                    "a program that listens on a port from 1024 on may find a connection there: reserve its port \
+                     in net.ipv4.ip_local_reserved_ports before it starts"
+                }
+                _ => RISK_NONE,
+            };
+            self.add(name, wanted, reason.clone(), risk, DOCTOR, (disk, root));
         }
         for setting in &fix.settings {
             if let Setting::Service { name, value } = setting {
@@ -202,6 +256,29 @@ impl Plan {
         // A narrow port range may need addresses besides.
         if !has_all || fix.now.contains(" and ") {
             self.by_hand.push(format!("{}: {}", need.limit, fix.now));
+        }
+    }
+
+    /// Reserves the ports of this host's servers, before a wider range hands them to connections.
+    fn reserve_ports(&mut self, listening: &[u16], disk: &dyn Disk, root: &Path) {
+        let Some(place) = self.changes.iter().position(|change| change.name == PORT_RANGE) else {
+            return;
+        };
+        let present = disk.read(&setting_path(root, RESERVED_PORTS)).unwrap_or_default();
+        let mut ports = ports_of(&present);
+        ports.extend(listening.iter().filter(|port| **port >= PORT_MIN));
+        let wanted = port_list(&ports);
+        if wanted.len() > PORTS_TEXT_MAX {
+            let count = ports.len();
+            return self.by_hand.push(format!(
+                "{RESERVED_PORTS}: {count} ports are listened on, too many to list"
+            ));
+        }
+        let reason = "programs of this host listen on these ports now";
+        let risk = "connections of this host do not use them as source ports";
+        self.add_switch(RESERVED_PORTS, &wanted, reason, risk, "Linux ip-sysctl", (disk, root));
+        if self.changes.last().is_some_and(|change| change.name == RESERVED_PORTS) {
+            self.changes[place..].rotate_right(1);
         }
     }
 

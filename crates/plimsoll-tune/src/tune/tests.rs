@@ -27,6 +27,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("proc/sys/kernel/pid_max", "1000\n"),
     ("proc/sys/kernel/threads-max", "900000\n"),
     ("proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n"),
+    ("proc/sys/net/ipv4/ip_local_reserved_ports", "5000,5001,8080,9100,9100\n"),
     ("proc/sys/net/ipv4/tcp_tw_reuse", "2\n"),
     ("proc/sys/net/ipv4/tcp_slow_start_after_idle", "1\n"),
 ];
@@ -93,7 +94,8 @@ fn plan_of(root: &Path, pid: u32) -> Plan {
     };
     let started_by = StartedBy::of(&HostDisk, root, Some(pid));
     let roles = [Role::Client, Role::Proxy];
-    Plan::of(&Needs::of(&shape, &limits), &roles, true, &started_by, &HostDisk, root)
+    let listening = [22, 8_080, 8_081, 9_100, 443, 8_080];
+    Plan::of(&Needs::of(&shape, &limits), &roles, true, &listening, &started_by, &HostDisk, root)
 }
 
 /// Ends the process at a step: before it, within it, or after it.
@@ -163,6 +165,8 @@ fn a_plan_raises_and_never_lowers() {
         [
             ("fs.file-max", "530000"),
             ("fs.epoll.max_user_watches", "530000"),
+            // Before the range takes them in; what was reserved stays.
+            ("net.ipv4.ip_local_reserved_ports", "5000-5001,8080-8081,9100"),
             ("net.ipv4.ip_local_port_range", "1024 65535"),
             // kernel.threads-max is higher already.
             ("kernel.pid_max", "5817"),
@@ -170,6 +174,8 @@ fn a_plan_raises_and_never_lowers() {
             ("net.ipv4.tcp_slow_start_after_idle", "0"),
         ]
     );
+    let range = plan.changes.iter().find(|change| change.name.ends_with("port_range")).unwrap();
+    assert!(range.risk.contains("may find a connection there"), "{}", range.risk);
     insta::assert_snapshot!(plan.render());
 }
 
@@ -287,7 +293,7 @@ fn a_journal_of_another_boot_or_host_restores_no_setting() {
     fs::write(root.path().join("proc/sys/kernel/random/boot_id"), "boot-2\n").unwrap();
     let now = fs::read_to_string(root.path().join("proc/sys/fs/file-max")).unwrap();
     let reverted = revert(&mut HostDisk, root.path(), journal(), false).unwrap();
-    assert_eq!(reverted.iter().filter(|one| one.outcome == Outcome::Gone).count(), 6);
+    assert_eq!(reverted.iter().filter(|one| one.outcome == Outcome::Gone).count(), 7);
     assert!(!kept.exists());
     assert_eq!(fs::read_to_string(root.path().join("proc/sys/fs/file-max")).unwrap(), now);
 }

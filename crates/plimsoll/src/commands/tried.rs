@@ -220,6 +220,9 @@ mod tests {
             rate_per_s: 10,
             cores: 2,
             certificate: "site.pem".into(),
+            handshakes_per_cpu: 4_500,
+            named_backends: Vec::new(),
+            http2: true,
             backends: Vec::new(),
             listen: "*:443".to_owned(),
             places: Places {

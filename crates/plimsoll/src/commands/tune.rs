@@ -6,7 +6,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
 
 use plimsoll_report::time_text;
-use plimsoll_sys::clock;
+use plimsoll_sys::{clock, sock_diag};
 use plimsoll_tune::proxy::Program;
 use plimsoll_tune::tune::{
     Applied, HostDisk, Journal, Outcome, Plan, Reverted, Role, StartedBy, TuneError, apply, lock,
@@ -43,7 +43,10 @@ fn plan(goal: &GoalFlags) -> Result<Plan, Stop> {
         .collect();
     let (disk, root) = (&HostDisk, Path::new(ROOT));
     let started_by = StartedBy::of(disk, root, goal.pid);
-    Ok(Plan::of(&needs(goal)?, &roles, goal.rate.is_some(), &started_by, disk, root))
+    let queues = sock_diag::listen_queues().unwrap_or_default();
+    let listening: Vec<u16> = queues.iter().map(|queue| queue.address.port()).collect();
+    let churns = goal.rate.is_some();
+    Ok(Plan::of(&needs(goal)?, &roles, churns, &listening, &started_by, disk, root))
 }
 
 fn show_plan(flags: &PlanFlags) -> Result<(), Stop> {

@@ -1,5 +1,8 @@
 //! `plimsoll tune haproxy` and `plimsoll tune nginx`: a configuration for the installed program.
 
+use std::io;
+use std::io::Write;
+
 use plimsoll_model::units::grouped;
 use plimsoll_sys::whole_file::WholeFile;
 use plimsoll_tune::proxy::Program;
@@ -12,8 +15,11 @@ use crate::plan::Inputs;
 use crate::plan::tuned_proxy::{TunedProxy, build};
 
 pub(crate) fn run(program: Program, flags: &ProxyFlags) -> Result<(), Stop> {
-    let proxy = build(program, flags, &Inputs::of_host(&mut std::io::empty()))?;
+    let proxy = build(program, flags, &Inputs::of_host(&mut io::empty()))?;
     let checked = check(&proxy)?;
+    if let Some(warning) = proxy.goal.too_fast() {
+        let _ = writeln!(io::stderr(), "{warning}");
+    }
     write(&proxy, &checked, flags)?;
     if flags.is_tried { tried::run(&proxy, flags.budget) } else { Ok(()) }
 }

@@ -1,6 +1,7 @@
 //! What `tune haproxy` and `tune nginx` write a configuration for.
 
 use std::fs;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use plimsoll_lab::Installed;
@@ -15,6 +16,7 @@ use crate::preflight::host_limits;
 /// How long an idle client stays connected to what is written.
 const IDLE_S: u64 = 60;
 const PASSWD: &str = "/etc/passwd";
+const HOSTS: &str = "/etc/hosts";
 
 /// A proxy to configure, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,7 +58,12 @@ pub(crate) fn build(
             .rate
             .map_or_else(|| flags.connections.div_ceil(IDLE_S), |rate| rate.get().ceil() as u64),
         cores: flags.cores.unwrap_or(inputs.cpus as u32),
+        handshakes_per_cpu: handshakes_per_cpu(
+            &fs::read_to_string(&certificate).unwrap_or_default(),
+        ),
         certificate,
+        named_backends: named(&flags.backend, &fs::read_to_string(HOSTS).unwrap_or_default()),
+        http2: installed.has_http2(),
         backends: flags.backend.clone(),
         listen: flags.listen.clone(),
         places: places(program, installed.has_statistics()),
@@ -66,7 +73,10 @@ pub(crate) fn build(
     let needed = configuration.memory.total();
     if let Some(memory) = memory.filter(|memory| needed > *memory) {
         let whose = if flags.memory.is_some() { "--memory" } else { "this host" };
-        let fits = grouped(configuration.memory.connections_fit(memory));
+        let advice = match configuration.memory.connections_fit(memory) {
+            0 => "give more --memory, or a lower --rate".to_owned(),
+            fits => format!("use --connections {}, or give more --memory", grouped(fits)),
+        };
         return Err(Stop::usage(
             format_args!(
                 "{} connections need {:.1} GB, and {whose} has {:.1} GB",
@@ -74,10 +84,43 @@ pub(crate) fn build(
                 needed as f64 / 1e9,
                 memory as f64 / 1e9
             ),
-            format_args!("use --connections {fits}, or give more --memory"),
+            advice,
         ));
     }
     Ok(TunedProxy { installed, goal, configuration })
+}
+
+/// Full TLS handshakes per second of one CPU, by the kind of key in `pem`, which its length shows: OpenSSL 3 on a server
+/// CPU of 2023 signs 1,340 times per second with RSA-2048 and 42,000 times with ECDSA P-256, and the rest of a
+/// handshake takes 0.2 ms (docs/journal/2026-11-26-advice.md).
+fn handshakes_per_cpu(pem: &str) -> u64 {
+    let key = pem
+        .split("-----BEGIN ")
+        .find(|block| block.lines().next().is_some_and(|line| line.contains("PRIVATE KEY")));
+    let base64 = key.map_or(0, |block| {
+        block.lines().skip(1).take_while(|line| !line.starts_with("-----")).map(str::len).sum()
+    });
+    match base64 {
+        // ECDSA and Ed25519; RSA of 2,048, 3,072 and 4,096 bits.
+        0..=800 => 4_500,
+        801..=2_000 => 1_100,
+        2_001..=2_800 => 400,
+        _ => 180,
+    }
+}
+
+/// Those of `backends` whose names DNS resolves: no addresses, and no names of the hosts file.
+fn named(backends: &[String], hosts: &str) -> Vec<String> {
+    let is_in_file = |name: &str| {
+        let lines = hosts.lines().map(|line| line.split('#').next().unwrap_or_default());
+        lines.flat_map(|line| line.split_ascii_whitespace().skip(1)).any(|known| known == name)
+    };
+    let is_named = |backend: &&String| {
+        let host = backend.rsplit_once(':').map_or(backend.as_str(), |(host, _)| host);
+        let is_address = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+        !is_address && host != "localhost" && !is_in_file(host)
+    };
+    backends.iter().filter(is_named).cloned().collect()
 }
 
 /// Where distributions have the files of a proxy, as far as they are there.
@@ -152,6 +195,51 @@ mod tests {
             assert_eq!(stop.code(), code, "{text}");
             assert!(text.contains(words) && !text.contains('\n'), "{text}");
         }
+    }
+
+    #[test]
+    fn handshakes_follow_the_kind_of_key() {
+        let pem = |label: &str, chars: usize| {
+            let body: Vec<String> = vec!["A".repeat(64); chars / 64];
+            format!(
+                "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n-----BEGIN {label}-----\n{}\n-----END {label}-----\n",
+                "B".repeat(5_000),
+                body.join("\n")
+            )
+        };
+        for (label, chars, expected) in [
+            ("EC PRIVATE KEY", 192, 4_500),
+            ("PRIVATE KEY", 128, 4_500),
+            ("PRIVATE KEY", 1_600, 1_100),
+            ("RSA PRIVATE KEY", 1_600, 1_100),
+            ("PRIVATE KEY", 3_200, 180),
+        ] {
+            assert_eq!(handshakes_per_cpu(&pem(label, chars)), expected, "{label} {chars}");
+        }
+        assert_eq!(handshakes_per_cpu(""), 4_500);
+    }
+
+    #[test]
+    fn names_that_dns_resolves_are_told_from_others() {
+        let backends =
+            ["192.0.2.1:80", "[2001:db8::1]:80", "localhost:80", "web1:80", "app.example:80"];
+        let backends = backends.map(str::to_owned);
+        assert_eq!(
+            named(&backends, "127.0.0.1 x\n10.0.0.1 a web1 # app.example\n"),
+            ["app.example:80"]
+        );
+    }
+
+    #[test]
+    fn no_advice_to_use_no_connections() {
+        let scratch = tempfile::tempdir().unwrap();
+        let cert = scratch.path().join("site.pem");
+        fs::write(&cert, "").unwrap();
+        let small =
+            ["-c", "50k", "--rate", "20k", "--memory", "16MiB", "--cert", cert.to_str().unwrap()];
+        let complaint = built(&small).unwrap_err();
+        let complaint = complaint.complaint().unwrap();
+        assert!(complaint.ends_with("give more --memory, or a lower --rate"), "{complaint}");
     }
 
     #[test]
