@@ -26,9 +26,18 @@ impl Meeting {
         Self { address: port::free(), keys }
     }
 
-    /// The folder with the keys.
+    /// The folder with the coordinator's keys.
     pub fn keys(&self) -> String {
-        self.keys.folder().join("keys").display().to_string()
+        self.folder("coordinator")
+    }
+
+    /// The folder with the keys of the agent of this index.
+    pub fn agent_keys(&self, index: u32) -> String {
+        self.folder(&format!("agent-{index}"))
+    }
+
+    fn folder(&self, end: &str) -> String {
+        self.keys.folder().join("keys").join(end).display().to_string()
     }
 
     /// The coordinator of a load by so many agents.
@@ -41,7 +50,7 @@ impl Meeting {
 
     /// Starts the agent of this index.
     pub fn agent(&self, index: u32) -> Running {
-        self.agent_with(index, Path::new(&self.keys()))
+        self.agent_with(index, Path::new(&self.agent_keys(index)))
     }
 
     /// The same with keys of another folder.

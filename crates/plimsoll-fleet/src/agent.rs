@@ -20,15 +20,14 @@ use plimsoll_sys::{clock, limits};
 use crate::bodies::ReceivedBodies;
 use crate::error::FleetError;
 use crate::frame::{Content, FrameError};
-use crate::message::{AgentFault, FromAgent, Machine, SupervisorPlan, ToAgent, VERSION};
-use crate::programs::Programs;
+use crate::message::{AgentFault, FromAgent, Machine, ToAgent, VERSION};
 use crate::{frame, programs};
 
 /// How much of the second in which an agent must end is left for this, after the events were
 /// flushed.
 const STOP_WAIT: Duration = Duration::from_millis(600);
 /// The longest wait for a coordinator to read the last events.
-const FLUSH_WAIT: Duration = Duration::from_millis(300);
+pub(crate) const FLUSH_WAIT: Duration = Duration::from_millis(300);
 
 /// How long the end of a server under test may take.
 pub const SUT_STOP_WAIT: Duration = programs::STOP_WAIT;
@@ -53,7 +52,7 @@ const LEASE_CHECKS: Duration = Duration::from_millis(200);
 ///   number, after the intervals in which it was carried out.
 /// - `Serve` is answered by `Listening` or `Failed`, `Count` by `ServeCounters` while it serves.
 /// - `StartSut` is answered by `SutStarted` or `Failed`, `CountSut` by `SutStatus` once it runs.
-/// - `Bodies`, `Supervise`, `Ping`, `Go` and `Exit` never arrive here: the bodies are in the plan.
+/// - `Bodies`, `Ping`, `Go` and `Exit` never arrive here: the bodies are in the plan.
 pub trait Executor: Send + 'static {
     /// Begins to carry out `command` and returns at once: the work belongs on other threads, which
     /// report through clones of `events`.
@@ -75,7 +74,7 @@ enum Input {
 }
 
 /// Runs an agent until it receives the exit command, its input ends, or it hears nothing for `lease`. Returns
-/// within a second of that (a supervisor: within five); the caller then ends the process, and with it any
+/// within a second of that (with a server under test: within five); the caller then ends the process, and with it any
 /// thread that hangs.
 ///
 /// Raises this process's descriptor limit as far as it goes.
@@ -88,15 +87,9 @@ pub fn run(
     let (events, outbox) = mpsc::channel();
     let (inputs, inbox) = mpsc::channel();
     let (closing, closed) = mpsc::channel();
-    let supervises = Arc::new(AtomicBool::new(false));
-    let hello = FromAgent::Hello {
-        version: VERSION.to_owned(),
-        pid: process::id(),
-        descriptors_max: limits::raise_descriptor_limit(),
-        machine: Machine::here(),
-    };
+    let runs_sut = Arc::new(AtomicBool::new(false));
     // The receiver is alive: it is in `outbox`.
-    let _ = events.send(hello);
+    let _ = events.send(hello());
 
     let (written, flushed) = mpsc::channel();
     let writer_inputs = inputs.clone();
@@ -121,22 +114,14 @@ pub fn run(
     }
     let pongs = events.clone();
     start("agent-in", move || {
-        read_commands(stdin, &inputs, &pongs, &heard);
+        read_commands(stdin, lease.is_some(), &inputs, &pongs, &heard);
         let _ = reader_closing.send(());
     })?;
     let (end, ended) = mpsc::channel();
-    let is_supervising = supervises.clone();
+    let worker_runs_sut = runs_sut.clone();
     start("agent", move || {
-        let is_remote = lease.is_some();
-        let worker = Worker {
-            executor,
-            events,
-            programs: None,
-            is_supervising,
-            is_remote,
-            armed: None,
-            bodies: None,
-        };
+        let (runs_sut, is_remote) = (worker_runs_sut, lease.is_some());
+        let worker = Worker { executor, events, runs_sut, is_remote, armed: None, bodies: None };
         let result = worker.run(&inbox);
         let _ = end.send(result);
         let _ = closing.send(());
@@ -144,11 +129,8 @@ pub fn run(
 
     // Received when the input ends, when the output fails, or when the worker is done.
     let _ = closed.recv();
-    let stop_wait = if supervises.load(Ordering::Acquire) {
-        programs::STOP_WAIT + STOP_WAIT
-    } else {
-        STOP_WAIT
-    };
+    let stop_wait =
+        if runs_sut.load(Ordering::Acquire) { programs::STOP_WAIT + STOP_WAIT } else { STOP_WAIT };
     let result = ended.recv_timeout(stop_wait).unwrap_or_else(|_| {
         Err(FleetError::Slow { agent: "this agent".to_owned(), what: "stop", waited: stop_wait })
     });
@@ -156,14 +138,27 @@ pub fn run(
     result
 }
 
-fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), FleetError> {
+/// Who this process is: its first message.
+pub(crate) fn hello() -> FromAgent {
+    FromAgent::Hello {
+        version: VERSION.to_owned(),
+        pid: process::id(),
+        descriptors_max: limits::raise_descriptor_limit(),
+        machine: Machine::here(),
+    }
+}
+
+pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), FleetError> {
     match thread::Builder::new().name(name.to_owned()).spawn(work) {
         Ok(_detached) => Ok(()),
         Err(source) => Err(FleetError::Start { name: format!("the thread {name}"), source }),
     }
 }
 
-fn write_events(outbox: &Receiver<FromAgent>, mut stdout: impl Write) -> Result<(), FrameError> {
+pub(crate) fn write_events(
+    outbox: &Receiver<FromAgent>,
+    mut stdout: impl Write,
+) -> Result<(), FrameError> {
     outbox.iter().try_for_each(|event| frame::write(&mut stdout, &event))
 }
 
@@ -194,12 +189,13 @@ impl<R: Read> Read for Heard<'_, R> {
 
 fn read_commands(
     stdin: impl Read,
+    is_remote: bool,
     inputs: &Sender<Input>,
     events: &Sender<FromAgent>,
     heard_at_ns: &AtomicU64,
 ) {
     let mut stdin = Heard { stdin, at_ns: heard_at_ns };
-    let mut bodies = ReceivedBodies::default();
+    let mut bodies = ReceivedBodies::new(is_remote);
     loop {
         let read = frame::read_any(&mut stdin);
         let arrived = Nanos(clock::monotonic_ns());
@@ -240,9 +236,8 @@ fn read_commands(
 struct Worker<E> {
     executor: E,
     events: Sender<FromAgent>,
-    programs: Option<Programs>,
     /// Lets the main thread wait longer for the stop.
-    is_supervising: Arc<AtomicBool>,
+    runs_sut: Arc<AtomicBool>,
     /// The coordinator is on another host.
     is_remote: bool,
     /// When the load begins, once the coordinator says that all know it.
@@ -259,14 +254,10 @@ impl<E: Executor> Worker<E> {
                 Ok(Input::Closed(Some(error))) => break Err(error.into()),
                 Ok(Input::Bodies(bodies)) => self.bodies = Some(bodies),
                 Ok(Input::Silent(lease)) => break Err(FleetError::Silence { lease }),
-                Ok(Input::Command(ToAgent::Supervise(plan))) => self.handle_programs(*plan),
                 Ok(Input::Command(command)) => self.handle_command(command),
             }
         };
         self.executor.stop_now();
-        if let Some(programs) = self.programs.take() {
-            programs.stop();
-        }
         result
     }
 
@@ -309,29 +300,10 @@ impl<E: Executor> Worker<E> {
             },
             other => {
                 if matches!(other, ToAgent::StartSut(_)) {
-                    // It runs programs, too.
-                    self.is_supervising.store(true, Ordering::Release);
+                    // It has programs of its own to end.
+                    self.runs_sut.store(true, Ordering::Release);
                 }
                 self.executor.handle(other, &self.events);
-            }
-        }
-    }
-
-    fn handle_programs(&mut self, plan: SupervisorPlan) {
-        let programs = match self.programs.take() {
-            Some(programs) => Ok(programs),
-            None => Programs::start(self.events.clone()),
-        };
-        match programs {
-            Ok(programs) => {
-                self.is_supervising.store(true, Ordering::Release);
-                programs.handle_plan(plan);
-                self.programs = Some(programs);
-            }
-            Err(error) => {
-                let message = format!("cannot supervise other programs: {error}");
-                let failed = FromAgent::Failed { fault: AgentFault::Host, message };
-                let _ = self.events.send(failed);
             }
         }
     }

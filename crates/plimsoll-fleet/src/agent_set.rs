@@ -19,7 +19,7 @@ use crate::joined::Gate;
 use crate::link::{
     AgentPlace, Ending, Launch, Link, LinkEvent, ReadingSink, Readings, Received, Remote,
 };
-use crate::message::{FromAgent, Machine, ToAgent, VERSION};
+use crate::message::{FromAgent, Machine, ToAgent, ToSupervisor, VERSION};
 
 pub use crate::link::AgentCommand;
 
@@ -501,6 +501,15 @@ impl AgentSet {
     /// Sends `command` to one agent; see [`Link::send`].
     pub(crate) fn send(&self, index: usize, command: &ToAgent) -> Result<(), FleetError> {
         self.places[index].link.send(command)
+    }
+
+    /// Sends `order` to a supervisor.
+    pub(crate) fn send_to_supervisor(
+        &self,
+        index: usize,
+        order: &ToSupervisor,
+    ) -> Result<(), FleetError> {
+        self.places[index].link.send_to_supervisor(order)
     }
 
     /// The next event of any agent; `None` after `deadline`.

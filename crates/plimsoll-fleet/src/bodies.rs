@@ -84,6 +84,8 @@ impl SentBodies {
 /// The stores that an agent has received.
 #[derive(Debug, Default)]
 pub(crate) struct ReceivedBodies {
+    /// Who sends them is on another host, and names no file of this one.
+    is_remote: bool,
     known: BTreeMap<u32, Arc<dyn BodyStore>>,
     /// The one that comes in parts, and how many bytes of it are still to come.
     incoming: Option<(u32, Writer, u64)>,
@@ -92,6 +94,11 @@ pub(crate) struct ReceivedBodies {
 }
 
 impl ReceivedBodies {
+    /// None; `is_remote` where who sends them is on another host.
+    pub(crate) fn new(is_remote: bool) -> Self {
+        Self { is_remote, ..Self::default() }
+    }
+
     /// The store that the next plan uses; `None` where it is still to come in parts.
     pub(crate) fn open(
         &mut self,
@@ -105,6 +112,9 @@ impl ReceivedBodies {
                 Some(store) => Ok(Some(Arc::clone(store))),
                 None => Err(io::Error::other("the bodies of an earlier plan are not here")),
             },
+            BodiesFrom::Path(_) if self.is_remote => {
+                Err(io::Error::other("another host cannot name a file of this one"))
+            }
             BodiesFrom::Path(path) => {
                 let memory = SharedMemory::open(&path)?;
                 if memory.bytes().len() as u64 != bytes {
@@ -187,6 +197,10 @@ mod tests {
         assert!(received.open(0, 10, BodiesFrom::Earlier).is_err());
         assert!(received.open(0, 11, BodiesFrom::Path(store("bodies ").path())).is_err());
         assert!(received.open(0, 10, BodiesFrom::Path("/proc/self/exe".into())).is_err());
+        let sent = store("bodies ");
+        let path = BodiesFrom::Path(sent.path());
+        assert!(ReceivedBodies::new(true).open(0, 10, path.clone()).is_err());
+        assert!(received.open(0, 10, path).is_ok());
         assert!(received.open(0, BODIES_BYTES_MAX + 1, BodiesFrom::Parts).is_err());
         assert!(received.add(b"x").unwrap().is_none());
         assert!(received.open(0, 2, BodiesFrom::Parts).unwrap().is_none());

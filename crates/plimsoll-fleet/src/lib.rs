@@ -29,4 +29,5 @@ pub use coordinator::{LoadAgents, ServerGroup};
 pub use error::FleetError;
 pub use link::ReadingSink;
 pub use message::{FromAgent, ToAgent};
+pub use programs::supervise;
 pub use supervisor::Supervisor;

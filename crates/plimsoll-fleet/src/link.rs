@@ -29,7 +29,7 @@ use crate::frame::FrameError;
 use crate::hosts::clock::{HostClock, SAMPLES_NEEDED, Sample};
 use crate::hosts::{HostName, Launcher, Preamble, Program, Word, explained, is_dropped, script};
 use crate::joined::{Gate, Wire};
-use crate::message::{BodiesFrom, ExitReason, FromAgent, ToAgent};
+use crate::message::{BodiesFrom, ExitReason, FromAgent, ToAgent, ToSupervisor};
 use crate::tail::Tail;
 
 /// How often a process is polled, whether it has ended.
@@ -62,6 +62,12 @@ impl AgentCommand {
     /// The subcommand `agent` of this program.
     pub fn this_program() -> Self {
         Self { program: process::own_executable(), arguments: vec!["agent".into()] }
+    }
+
+    /// The same as a supervisor: see [`crate::supervise`].
+    pub fn supervisor() -> Self {
+        let arguments = ["agent", "--supervise"].map(OsString::from).to_vec();
+        Self { program: process::own_executable(), arguments }
     }
 }
 
@@ -438,6 +444,13 @@ impl Link {
             _ => frame::encode(command)?,
         };
         self.write(Outgoing::Frame(frame));
+        Ok(())
+    }
+
+    /// Sends `order` to a supervisor, as [`Self::send`] does.
+    pub(crate) fn send_to_supervisor(&self, order: &ToSupervisor) -> Result<(), FleetError> {
+        debug_assert!(self.far.is_none(), "a supervisor is a child of its coordinator");
+        self.write(Outgoing::Frame(frame::encode(order)?));
         Ok(())
     }
 

@@ -7,6 +7,11 @@
 //! serve   Serve -> Listening, then ServeCounters periodically, and after each Count
 //! watch   Watch -> Reading once a second, whatever else goes on
 //! sut     StartSut -> SutStarted, then SutStatus once a second, and after each CountSut
+//! ```
+//!
+//! A supervisor is a child of its coordinator and understands [`ToSupervisor`] alone:
+//!
+//! ```text
 //! run     Supervise -> ProgramsReady, then ProgramExited when one ends; Supervise again adds more
 //! ```
 //!
@@ -83,8 +88,6 @@ pub enum ToAgent {
     StartSut(Box<SutPlan>),
     /// Report the status of the server under test at once: [`FromAgent::SutStatus`].
     CountSut,
-    /// Start these programs and report when they end. Handled by the fleet itself.
-    Supervise(Box<SupervisorPlan>),
     /// Answered by [`FromAgent::Pong`] at once, by the fleet itself.
     Ping {
         /// When it was sent, on the clock of the sender; repeated in the answer.
@@ -94,13 +97,24 @@ pub enum ToAgent {
     Exit,
 }
 
+/// From a coordinator to a supervisor, over the pipes of a child. Nothing of it is in [`ToAgent`], because an agent may have
+/// its coordinator on another host: that one names no program, path or control group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ToSupervisor {
+    /// Start these programs and report when they end.
+    Supervise(Box<SupervisorPlan>),
+    /// Stop everything and end; written like [`ToAgent::Exit`].
+    Exit,
+}
+
 /// The source of the large bodies of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BodiesFrom {
     /// An earlier plan has them.
     Earlier,
-    /// A sealed memory file of a process of this host.
+    /// A sealed memory file of a process of this host; refused where the coordinator is on another one.
     Path(String),
     /// The raw frames that follow.
     Parts,

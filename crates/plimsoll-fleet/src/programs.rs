@@ -1,11 +1,13 @@
-//! The supervisor's side inside its agent: starts foreign programs, and ends them and all that they
-//! started, even where they detach themselves.
+//! The supervisor's own side: starts foreign programs, and ends them and all that they started, even where
+//! they detach themselves. It is a process of its own, and no agent: what an agent hears may come from
+//! another host.
 //!
 //! Three mechanisms ensure that: each program is a child that the kernel kills with this process;
 //! orphaned descendants become this process's children; and before this process ends it searches the
 //! process table until it has no descendants left.
 
 use std::fs::DirBuilder;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
@@ -18,9 +20,13 @@ use std::{fs, io, thread};
 use plimsoll_sys::process;
 use plimsoll_sys::process::{Group, Signal, Ties};
 
+use crate::agent::{FLUSH_WAIT, hello, start, write_events};
+use crate::error::FleetError;
+use crate::frame;
+use crate::frame::FrameError;
 use crate::message::{
     AgentFault, ExitReason, FromAgent, OwnControlGroup, Readiness, SupervisedProgram,
-    SupervisorPlan,
+    SupervisorPlan, ToSupervisor,
 };
 use crate::tail::Tail;
 
@@ -40,6 +46,63 @@ const GROUP_WAIT: Duration = Duration::from_millis(500);
 const PROCESSES: &str = "cgroup.procs";
 /// Timeout of the last output of a program that ended before its children.
 const LAST_OUTPUT_WAIT: Duration = Duration::from_millis(200);
+
+/// What the supervisor's main thread waits for.
+enum Heard {
+    Plan(SupervisorPlan),
+    /// The coordinator sends no more, or reads no more.
+    Closed(Result<(), FrameError>),
+}
+
+/// Runs a supervisor until it receives the exit command or its input ends, then ends everything that it started. The
+/// caller then ends the process.
+pub fn supervise(
+    stdin: impl Read + Send + 'static,
+    stdout: impl Write + Send + 'static,
+) -> Result<(), FleetError> {
+    let (events, outbox) = mpsc::channel();
+    let (inputs, inbox) = mpsc::channel();
+    let (written, flushed) = mpsc::channel();
+    // The receiver is alive: it is in `outbox`.
+    let _ = events.send(hello());
+    let programs = Programs::start(events)
+        .map_err(|source| FleetError::Start { name: "the thread supervise".to_owned(), source })?;
+    let closing = inputs.clone();
+    start("supervisor-out", move || {
+        if write_events(&outbox, stdout).is_err() {
+            // The coordinator does not read any more: there is nothing left to do.
+            let _ = closing.send(Heard::Closed(Ok(())));
+        }
+        let _ = written.send(());
+    })?;
+    start("supervisor-in", move || read_plans(stdin, &inputs))?;
+    let result = loop {
+        match inbox.recv() {
+            Ok(Heard::Plan(plan)) => programs.handle_plan(plan),
+            Ok(Heard::Closed(result)) => break result,
+            // Both threads send before they end.
+            Err(_) => break Ok(()),
+        }
+    };
+    programs.stop();
+    let _ = flushed.recv_timeout(FLUSH_WAIT);
+    Ok(result?)
+}
+
+fn read_plans(mut stdin: impl Read, inputs: &Sender<Heard>) {
+    let closed = loop {
+        match frame::read(&mut stdin) {
+            Ok(Some(ToSupervisor::Supervise(plan))) => {
+                if inputs.send(Heard::Plan(*plan)).is_err() {
+                    return;
+                }
+            }
+            Ok(Some(ToSupervisor::Exit) | None) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    let _ = inputs.send(Heard::Closed(closed));
+}
 
 /// The handle to the supervising thread.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! The coordinator's side of a supervisor: foreign programs that always end.
 //!
-//! A supervisor is an agent in a session of its own, so that a terminal's signals do not
+//! A supervisor is a child in a session of its own, so that a terminal's signals do not
 //! reach it. It cleans up on command, and when its coordinator has ended, even by SIGKILL.
 
 use std::fs;
@@ -13,7 +13,7 @@ use plimsoll_sys::process::{Group, Ties};
 use crate::agent_set::{AgentCommand, AgentSet};
 use crate::error::FleetError;
 use crate::link::{AgentPlace, Launch, LinkEvent};
-use crate::message::{ExitReason, FromAgent, SupervisedProgram, SupervisorPlan, ToAgent};
+use crate::message::{ExitReason, FromAgent, SupervisedProgram, SupervisorPlan, ToSupervisor};
 
 /// Timeout of programs to become ready; a large proxy reserves memory at its start.
 const READY_WAIT: Duration = Duration::from_secs(20);
@@ -84,7 +84,7 @@ impl Supervisor {
 
     fn send_plan(&mut self, plan: SupervisorPlan) -> Result<Vec<u32>, FleetError> {
         let names: Vec<_> = plan.children.iter().map(|child| child.name.clone()).collect();
-        self.agents.send(0, &ToAgent::Supervise(Box::new(plan)))?;
+        self.agents.send_to_supervisor(0, &ToSupervisor::Supervise(Box::new(plan)))?;
         let deadline = Instant::now() + READY_WAIT;
         loop {
             let Some((index, event)) = self.agents.poll_event(deadline) else {

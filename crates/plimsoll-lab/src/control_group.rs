@@ -103,7 +103,7 @@ impl ControlGroup {
         let dir = parent.join(name());
         let control_group = Some(OwnControlGroup { dir: dir.clone(), home, lend_cpu: !passes_on });
         let plan = SupervisorPlan { control_group, ..SupervisorPlan::default() };
-        let supervisor = Supervisor::start(&AgentCommand::this_program(), None, plan)
+        let supervisor = Supervisor::start(&AgentCommand::supervisor(), None, plan)
             .map_err(|error| impossible(&error.to_string()))?;
         Ok(Self { dir, version, period_us, usual, _supervisor: supervisor })
     }

@@ -62,7 +62,7 @@ impl Mosquitto {
             ..SupervisorPlan::default()
         };
         let network = host.map(|host| host.network.clone());
-        let mut supervisor = Supervisor::start(&AgentCommand::this_program(), network, supervised)?;
+        let mut supervisor = Supervisor::start(&AgentCommand::supervisor(), network, supervised)?;
         let config = scratch.join("mosquitto.conf");
         write(&config, &render(&addresses))?;
         let name = version(path)?;

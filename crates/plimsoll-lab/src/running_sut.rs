@@ -117,7 +117,7 @@ impl RunningSut {
             ..SupervisorPlan::default()
         };
         let network = at.isolated().map(|hosts| hosts.sut.network.clone());
-        let mut supervisor = Supervisor::start(&AgentCommand::this_program(), network, supervised)?;
+        let mut supervisor = Supervisor::start(&AgentCommand::supervisor(), network, supervised)?;
         let cpus = plan.sut_cpus().to_vec();
         let proxy_plan = ProxyPlan {
             listen: at.listen,

@@ -66,17 +66,18 @@ fn strangers_are_refused_and_disturb_nothing() {
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
         ended.stderr
     };
-    assert!(refused(&other.keys()).contains("not trusted"));
-    assert!(refused(&old.keys()).contains("not trusted"));
+    assert!(refused(&other.agent_keys(0)).contains("not trusted"));
+    assert!(refused(&old.agent_keys(0)).contains("not trusted"));
     // The run's authority and another run's key: only the coordinator can see that.
-    let mixed = format!("{}/mixed", other.keys());
-    std::fs::create_dir(&mixed).expect("writable");
-    for (from, name) in
-        [(meeting.keys(), "ca.pem"), (other.keys(), "agent-0.pem"), (other.keys(), "agent-0.key")]
-    {
+    let mixed = other.agent_keys(0);
+    let copy = |from: String, name: &str| {
         std::fs::copy(format!("{from}/{name}"), format!("{mixed}/{name}")).expect("copied");
-    }
+    };
+    copy(meeting.agent_keys(0), "ca.pem");
     assert!(refused(&mixed).contains("alert"));
+    // Of its own run, but with the key that leads all agents.
+    copy(meeting.keys(), "coordinator.key");
+    assert!(refused(&mixed).contains("must not have the coordinator's key"));
     let agents = meeting.agents(2);
     let finished = load.finish();
     let code = finished.code.unwrap_or(-1);

@@ -1,9 +1,10 @@
-//! Keys of a run as files: those of the coordinator, and of each agent by its index.
+//! Keys of a run as files: a folder for the coordinator, and one for each agent by its index. Nobody needs
+//! another's, and whoever has the coordinator's leads all agents.
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, Metadata, OpenOptions};
 use std::io::{Read, Write};
 use std::ops::Range;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::{fs, io};
 
@@ -13,6 +14,8 @@ use thiserror::Error;
 
 /// The file with the run's authority.
 const ROOTS: &str = "ca.pem";
+/// The name of the coordinator's folder, and of its files.
+const COORDINATOR: &str = "coordinator";
 /// A file of keys is some hundred bytes.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
 
@@ -26,15 +29,19 @@ pub struct ReadKeysError {
     pub source: io::Error,
 }
 
+/// The name of an agent's folder, and of its files.
+fn agent_name(index: u32) -> String {
+    format!("agent-{index}")
+}
+
 /// The files that the coordinator needs, by their names.
 pub(crate) fn coordinator_files(keys: &RunKeys) -> Vec<(String, &str)> {
-    files(&keys.roots_pem, [("coordinator".to_owned(), &keys.coordinator)])
+    files(&keys.roots_pem, [(COORDINATOR.to_owned(), &keys.coordinator)])
 }
 
 /// The files that the agents need, by their names.
 pub(crate) fn agent_files(keys: &RunKeys) -> Vec<(String, &str)> {
-    let named = keys.agents.iter().enumerate();
-    files(&keys.roots_pem, named.map(|(index, identity)| (format!("agent-{index}"), identity)))
+    files(&keys.roots_pem, (0..).map(agent_name).zip(&keys.agents))
 }
 
 fn files<'a>(
@@ -51,18 +58,22 @@ fn files<'a>(
 }
 
 /// Makes keys for a run with so many agents, valid in these seconds since 1970, and writes them into a new
-/// directory that only this user can read.
+/// directory that only this user can read: `coordinator`, `agent-0` and so on, a folder for each end.
 pub fn write_keys(dir: &Path, agents: u32, valid_unix_s: Range<u64>) -> io::Result<()> {
     let keys = RunKeys::new(agents, valid_unix_s).map_err(io::Error::other)?;
     DirBuilder::new().mode(0o700).create(dir)?;
-    for (name, text) in coordinator_files(&keys).into_iter().chain(agent_files(&keys)) {
-        // The authority is in both.
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(dir.join(name))?;
+    write_folder(&dir.join(COORDINATOR), coordinator_files(&keys))?;
+    for (name, identity) in (0..).map(agent_name).zip(&keys.agents) {
+        write_folder(&dir.join(&name), files(&keys.roots_pem, [(name, identity)]))?;
+    }
+    Ok(())
+}
+
+fn write_folder(dir: &Path, files: Vec<(String, &str)>) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(dir)?;
+    for (name, text) in files {
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(dir.join(name))?;
         file.write_all(text.as_bytes())?;
     }
     Ok(())
@@ -70,26 +81,123 @@ pub fn write_keys(dir: &Path, agents: u32, valid_unix_s: Range<u64>) -> io::Resu
 
 /// What the coordinator presents, and the run's authority.
 pub fn read_coordinator(dir: &Path) -> Result<(Identity, String), ReadKeysError> {
-    read_identity(dir, "coordinator")
+    read_identity(dir, COORDINATOR)
 }
 
-/// What agent `index` presents, and the run's authority.
+/// What agent `index` presents, and the run's authority. A folder with the coordinator's key is refused: whoever got it
+/// from the agent's host could lead all other agents.
 pub fn read_agent(dir: &Path, index: u32) -> Result<(Identity, String), ReadKeysError> {
-    read_identity(dir, &format!("agent-{index}"))
+    let name = agent_name(index);
+    let foreign = dir.join(format!("{COORDINATOR}.key"));
+    if fs::symlink_metadata(&foreign).is_ok() {
+        let why = format!(
+            "an agent's host must not have the coordinator's key; copy the folder {name} there and nothing else"
+        );
+        let file = foreign.display().to_string();
+        return Err(ReadKeysError { file, source: io::Error::other(why) });
+    }
+    read_identity(dir, &name)
 }
 
 fn read_identity(dir: &Path, name: &str) -> Result<(Identity, String), ReadKeysError> {
     let identity = Identity {
         chain_pem: read(&dir.join(format!("{name}.pem")))?,
-        key_pem: read(&dir.join(format!("{name}.key")))?,
+        key_pem: read_with(&dir.join(format!("{name}.key")), check_private)?,
     };
     Ok((identity, read(&dir.join(ROOTS))?))
 }
 
 fn read(path: &Path) -> Result<String, ReadKeysError> {
+    read_with(path, |_| Ok(()))
+}
+
+fn read_with(
+    path: &Path,
+    check: impl FnOnce(&Metadata) -> io::Result<()>,
+) -> Result<String, ReadKeysError> {
     let mut text = String::new();
     fs::File::open(path)
-        .and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text))
+        .and_then(|file| {
+            check(&file.metadata()?)?;
+            file.take(FILE_BYTES_MAX).read_to_string(&mut text)
+        })
         .map_err(|source| ReadKeysError { file: path.display().to_string(), source })?;
     Ok(text)
+}
+
+/// Refuses a key that others than its owner can read or change. One of root's may be read by a group, as in a volume with a
+/// secret of Kubernetes.
+fn check_private(key: &Metadata) -> io::Result<()> {
+    let others = if key.uid() == 0 { 0o037 } else { 0o077 };
+    if key.mode() & others == 0 {
+        return Ok(());
+    }
+    let mode = key.mode() & 0o777;
+    Err(io::Error::other(format!(
+        "others can read or change this key (mode {mode:03o}); chmod 600 it"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn each_end_has_a_folder_with_its_own_keys_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("keys");
+        write_keys(&dir, 2, 0..4_000_000_000).unwrap();
+        for end in ["coordinator", "agent-0", "agent-1"] {
+            let names = fs::read_dir(dir.join(end)).unwrap();
+            let name =
+                |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+            let mut names: Vec<_> = names.map(name).collect();
+            names.sort();
+            let mut expected = ["ca.pem".to_owned(), format!("{end}.key"), format!("{end}.pem")];
+            expected.sort();
+            assert_eq!(names, expected);
+        }
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 3);
+        assert!(read_coordinator(&dir.join("coordinator")).is_ok());
+        assert!(read_agent(&dir.join("agent-1"), 1).is_ok());
+        assert!(read_agent(&dir.join("agent-1"), 0).is_err());
+    }
+
+    #[test]
+    fn a_key_that_others_can_read_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("keys");
+        write_keys(&dir, 1, 0..4_000_000_000).unwrap();
+        let own = dir.join("agent-0");
+        let key = own.join("agent-0.key");
+        // A group may read what is root's.
+        let of_root = fs::metadata(&key).unwrap().uid() == 0;
+        for (mode, is_read) in
+            [(0o600, true), (0o400, true), (0o440, of_root), (0o644, false), (0o620, false)]
+        {
+            fs::set_permissions(&key, Permissions::from_mode(mode)).unwrap();
+            let read = read_agent(&own, 0).map_err(|error| error.to_string());
+            assert_eq!(read.is_ok(), is_read, "{mode:o}");
+            assert!(read.err().is_none_or(|error| error.contains("agent-0.key: others can read")));
+        }
+        // The certificate is no secret.
+        fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+        fs::set_permissions(own.join("agent-0.pem"), Permissions::from_mode(0o644)).unwrap();
+        assert!(read_agent(&own, 0).is_ok());
+    }
+
+    #[test]
+    fn an_agent_refuses_a_folder_with_the_coordinators_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("keys");
+        write_keys(&dir, 1, 0..4_000_000_000).unwrap();
+        let own = dir.join("agent-0");
+        fs::copy(dir.join("coordinator/coordinator.key"), own.join("coordinator.key")).unwrap();
+        let error = read_agent(&own, 0).unwrap_err().to_string();
+        assert!(error.contains("must not have the coordinator's key"), "{error}");
+        assert!(error.contains("the folder agent-0"), "{error}");
+    }
 }

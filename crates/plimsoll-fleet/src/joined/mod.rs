@@ -4,6 +4,8 @@
 mod dial;
 mod gate;
 mod keys;
+#[cfg(test)]
+mod tests;
 mod wire;
 
 pub use dial::dial;

@@ -378,7 +378,7 @@ pub(crate) fn kill_9_of_the_coordinator() {
 }
 
 fn supervisor(plan: SupervisorPlan) -> Result<Supervisor, FleetError> {
-    Supervisor::start(&AgentCommand::this_program(), None, plan)
+    Supervisor::start(&AgentCommand::supervisor(), None, plan)
 }
 
 pub(crate) fn a_stopped_supervisor_leaves_nothing() {

@@ -138,11 +138,7 @@ impl Executor for Script {
             ToAgent::Watch | ToAgent::StartSut(_) | ToAgent::CountSut => {
                 panic!("only an agent on another host is asked for that")
             }
-            ToAgent::Go
-            | ToAgent::Bodies { .. }
-            | ToAgent::Supervise(_)
-            | ToAgent::Ping { .. }
-            | ToAgent::Exit => {
+            ToAgent::Go | ToAgent::Bodies { .. } | ToAgent::Ping { .. } | ToAgent::Exit => {
                 panic!("the fleet keeps these for itself")
             }
         }

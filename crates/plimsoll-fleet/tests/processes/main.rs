@@ -41,6 +41,8 @@ fn main() -> ExitCode {
             plimsoll_fleet::agent::run(executor, io::stdin(), io::stdout(), None)
                 .map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)
         }
+        ["agent", "--supervise"] => plimsoll_fleet::supervise(io::stdin(), io::stdout())
+            .map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS),
         ["coordinator", scratch] => roles::coordinator(scratch.as_ref()),
         ["interruptible"] => roles::interruptible(),
         ["stubborn"] => roles::stubborn(),

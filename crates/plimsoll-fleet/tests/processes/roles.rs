@@ -77,7 +77,7 @@ pub(crate) fn coordinator(scratch: &Path) -> ExitCode {
         control_group: Some(OwnControlGroup { dir: home.join("group"), home, lend_cpu: true }),
         ..SupervisorPlan::default()
     };
-    let mut supervisor = Supervisor::start(&AgentCommand::this_program(), None, empty).unwrap();
+    let mut supervisor = Supervisor::start(&AgentCommand::supervisor(), None, empty).unwrap();
     fs::write(scratch.join("sut.cfg"), "mode http").unwrap();
     let pid_file = scratch.join("runaway.pid");
     supervisor.start_programs(vec![sleeper("sleeper"), runaway(&pid_file)]).unwrap();

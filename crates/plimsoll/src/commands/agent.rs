@@ -12,7 +12,9 @@ use plimsoll_engine::load::{Load, LoadEvent, Stopper};
 use plimsoll_fleet::agent::SUT_STOP_WAIT;
 use plimsoll_fleet::message::{AgentFault, ServeCounters, SutPlan};
 use plimsoll_fleet::relay::{Makers, Relay};
-use plimsoll_fleet::{AgentCommand, Executor, FromAgent, ToAgent, agent, hosts, joined, relay};
+use plimsoll_fleet::{
+    AgentCommand, Executor, FromAgent, ToAgent, agent, hosts, joined, relay, supervise,
+};
 use plimsoll_lab::SutHost;
 use plimsoll_model::plan::{LoadPlan, ServePlan};
 use plimsoll_probe::sampler::{Role, Scope};
@@ -42,10 +44,17 @@ pub(crate) fn run(flags: &AgentFlags) -> Result<(), Stop> {
     }
     // /proc/self/exe would show as `exe` in top.
     process::show_as(c"plimsoll-agent");
+    if flags.supervise {
+        return supervise(std::io::stdin(), std::io::stdout())
+            .map_err(|error| Stop::CannotRun(error.to_string()));
+    }
     memory::keep_large_blocks_apart();
-    let is_remote = flags.nonce.is_some() || flags.join.is_some();
-    let runs_programs = flags.nonce.is_some();
-    let engine = EngineExecutor { is_remote, runs_programs, ..EngineExecutor::default() };
+    let coordinator = match (&flags.join, &flags.nonce) {
+        (Some(_), _) => Coordinator::Joined,
+        (None, Some(_)) => Coordinator::Launcher,
+        (None, None) => Coordinator::Parent,
+    };
+    let engine = EngineExecutor { coordinator, ..EngineExecutor::default() };
     let stop = |error: &dyn std::fmt::Display| Stop::CannotRun(error.to_string());
     if let Some(nonce) = &flags.nonce {
         hosts::announce(std::io::stdout(), nonce).map_err(|error| stop(&error))?;
@@ -70,16 +79,25 @@ fn write_keys(dir: &Path, count: u32, valid_for_s: u32) -> Result<(), Stop> {
         .map_err(|error| Stop::CannotRun(format!("{}: {error}", dir.display())))
 }
 
+/// Who gives the orders, which decides what may be asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Coordinator {
+    /// The process that has started this one.
+    #[default]
+    Parent,
+    /// Another host's, for a user who may run programs here.
+    Launcher,
+    /// Another host's, which this agent has connected to: whoever has its key. It gets load and nothing else.
+    Joined,
+}
+
 /// What this agent is doing.
 #[derive(Default)]
 struct EngineExecutor {
+    coordinator: Coordinator,
     load: Option<Stopper>,
     /// What makes loads that are too large for this process.
     relay: Option<Relay>,
-    /// The coordinator is on another host, and cannot start more processes here.
-    is_remote: bool,
-    /// A launcher has started it, for a user who may run programs here.
-    runs_programs: bool,
     serving: Option<Serving>,
     /// The server under test of a laboratory elsewhere.
     sut: Option<FarSut>,
@@ -169,11 +187,7 @@ impl Executor for EngineExecutor {
                 None
             }
             // The fleet handles these itself.
-            ToAgent::Go
-            | ToAgent::Bodies { .. }
-            | ToAgent::Supervise(_)
-            | ToAgent::Ping { .. }
-            | ToAgent::Exit => None,
+            ToAgent::Go | ToAgent::Bodies { .. } | ToAgent::Ping { .. } | ToAgent::Exit => None,
         };
         if let Some((fault, message)) = failed {
             let _ = events.send(FromAgent::Failed { fault, message });
@@ -220,7 +234,8 @@ impl EngineExecutor {
     }
 
     fn prepare(&mut self, plan: LoadPlan, events: Sender<FromAgent>) -> Result<(), Failure> {
-        if self.is_remote {
+        // One on another host cannot start more processes here.
+        if self.coordinator != Coordinator::Parent {
             let descriptors = limits::raise_descriptor_limit();
             let processes = relay::processes_needed(&plan, descriptors, DESCRIPTOR_RESERVE);
             if processes > 1 {
@@ -263,7 +278,7 @@ impl EngineExecutor {
     }
 
     fn start_sut(&mut self, plan: SutPlan, events: Sender<FromAgent>) -> Result<(), Failure> {
-        if !self.runs_programs || self.sut.is_some() {
+        if self.coordinator != Coordinator::Launcher || self.sut.is_some() {
             let why = "no server is started for a coordinator that did not start this agent, and one at most";
             return Err((AgentFault::Usage, why.to_owned()));
         }
@@ -281,6 +296,10 @@ impl EngineExecutor {
     }
 
     fn serve(&mut self, plan: ServePlan, events: Sender<FromAgent>) -> Result<(), Failure> {
+        if self.coordinator == Coordinator::Joined {
+            let why = "no server is started for a coordinator that did not start this agent";
+            return Err((AgentFault::Usage, why.to_owned()));
+        }
         let backend = plimsoll_backend::start(&plan).map_err(host_fault)?;
         let _ = events.send(FromAgent::Listening(backend.addresses().to_vec()));
         self.parts.serves.store(true, Ordering::Relaxed);
@@ -337,5 +356,47 @@ fn counters(backend: &Backend) -> ServeCounters {
         handshakes_failed_total: seen.tls_failed,
         rx_bytes_total: seen.rx_bytes,
         tx_bytes_total: seen.tx_bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_model::Nanos;
+    use plimsoll_model::plan::{DeliveryFaults, TlsState};
+
+    use super::*;
+
+    fn nowhere() -> ServePlan {
+        ServePlan {
+            listeners: Vec::new(),
+            identity: None,
+            ticket_key: None,
+            threads: 1,
+            cpus: Vec::new(),
+            tls_state: TlsState::Compact,
+            statsd: None,
+            seed: 1,
+            request_timeout: Nanos::from_secs(1),
+            idle_timeout: Nanos::from_secs(1),
+            acknowledgement_delay: Nanos::ZERO,
+            receive_maximum: u16::MAX,
+            delivery_faults: DeliveryFaults::default(),
+            accept_proxy: false,
+        }
+    }
+
+    #[test]
+    fn a_coordinator_that_an_agent_has_joined_gets_no_server() {
+        let coordinator = Coordinator::Joined;
+        let mut executor = EngineExecutor { coordinator, ..EngineExecutor::default() };
+        let (events, said) = mpsc::channel();
+        executor.handle(ToAgent::Serve(Box::new(nowhere())), &events);
+        drop((executor, events));
+        let said: Vec<_> = said.iter().collect();
+        assert!(
+            matches!(&said[..], [FromAgent::Failed { fault: AgentFault::Usage, message }]
+                if message.contains("no server is started")),
+            "{said:?}"
+        );
     }
 }

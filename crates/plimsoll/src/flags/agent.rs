@@ -12,6 +12,10 @@ pub(crate) struct AgentFlags {
     #[arg(long)]
     pub(crate) identity: bool,
 
+    /// Start and end other programs for the parent process, over stdin and stdout
+    #[arg(long, conflicts_with_all = ["nonce", "lease", "join", "write_keys"])]
+    pub(crate) supervise: bool,
+
     /// Write a line with this before the first frame
     #[arg(long, value_name = "TEXT")]
     pub(crate) nonce: Option<String>,
@@ -24,7 +28,7 @@ pub(crate) struct AgentFlags {
     #[arg(long, value_name = "HOST:PORT", requires = "keys", requires = "index")]
     pub(crate) join: Option<String>,
 
-    /// The run's keys
+    /// Its keys: a folder that has no other end's
     #[arg(long, value_name = "DIR", requires = "join")]
     pub(crate) keys: Option<PathBuf>,
 
@@ -36,7 +40,7 @@ pub(crate) struct AgentFlags {
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "300")]
     pub(crate) join_within: Duration,
 
-    /// Make keys for a run, write them into a new folder, and end
+    /// Make keys for a run, write them into a new folder, which has one for each end, and end
     #[arg(long, value_name = "DIR", requires = "count", conflicts_with = "join")]
     pub(crate) write_keys: Option<PathBuf>,
 

@@ -42,7 +42,7 @@ pub(crate) struct LoadHostFlags {
     #[arg(long, value_name = "ADDRESS:PORT", requires = "agents")]
     pub(crate) listen: Option<SocketAddr>,
 
-    /// The run's keys, a folder that `plimsoll agent --write-keys` makes
+    /// The coordinator's keys: the folder `coordinator` of those that `plimsoll agent --write-keys` makes
     #[arg(long, value_name = "DIR", requires = "agents")]
     pub(crate) keys: Option<PathBuf>,
 

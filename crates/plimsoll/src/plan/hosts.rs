@@ -93,7 +93,7 @@ fn joined(
     let (identity, roots_pem) = read_coordinator(keys).map_err(|error| {
         Stop::usage(
             format_args!("--keys cannot be read: {error}"),
-            "make them with plimsoll agent --write-keys DIR --count N",
+            "make them with plimsoll agent --write-keys DIR --count N; this end's are in DIR/coordinator",
         )
     })?;
     let within = flags.agents_within.map_or(JOIN_WITHIN, Duration::from);
