@@ -61,6 +61,41 @@ fn three_hosts_make_one_load_and_get_the_program_where_it_is_not() {
     assert_nothing_left(&finished);
 }
 
+/// What somebody else on the first host has put where root will look: a program at the coordinator's path, whose directory
+/// has mode 01777, a link in the place of the cache, and a copy in the next cache. Whatever is run leaves a line in `ran`.
+const PLANTED: &str = r#"
+D=$PWD; S=$(ip netns pids h1 | head -n 1); B=$("$0" agent --identity)
+mkdir -p cache1 victim home1/.cache/plimsoll/agents/$B
+chmod 1777 cache1 home1
+printf '%s\n' '#!/bin/sh' "id -u >> $D/ran" "[ \"\$2\" != --identity ] || echo $B" > planted
+chmod 755 planted
+cp planted home1/.cache/plimsoll/agents/$B/plimsoll
+ln -s $D/victim cache1/plimsoll
+chown -hR 65534:65534 cache1/plimsoll home1/.cache
+nsenter -t $S -m sh -c "cp $D/planted '$0'; chown 65534:65534 '$0'; stat -c %a '$(dirname "$0")' > $D/mode"
+nsenter -t $S -m -n $(command -v sshd || echo /usr/sbin/sshd) -D -e -f $D/keys/sshd1 -p 2222 \
+  -o "SetEnv XDG_CACHE_HOME=$D/cache1 HOME=$D/home1 XDG_RUNTIME_DIR=$D/own1" 2> keys/log1b < /dev/null > /dev/null &
+until (exec 3<> /dev/tcp/10.77.0.1/2222) 2> /dev/null; do sleep 0.02; done
+"#;
+
+#[test]
+fn what_others_have_put_on_a_host_is_neither_run_nor_followed() {
+    let load = ["load", URL, "--hosts", "10.77.0.1:2222", "--ssh-option", "HostKeyAlias=10.77.0.1"];
+    let flags = [&load[..], &LOGIN, &LOAD, &["--duration", "1s"]].concat();
+    let Some(finished) = ssh_hosts::run_with(1, PLANTED, &flags, "") else { return };
+    let code = finished.code.unwrap_or(-1);
+    assert!([0, 98].contains(&code), "{}", finished.stderr);
+    assert_eq!(finished.written(code).number("scheduled"), 300.0);
+    let at = |name: &str| finished.folder().join(name);
+    assert_eq!(std::fs::read_to_string(at("mode")).expect("a mode").trim(), "1777");
+    assert!(!at("ran").exists(), "{}", std::fs::read_to_string(at("ran")).unwrap_or_default());
+    assert_eq!(std::fs::read_dir(at("victim")).expect("a folder").count(), 0);
+    // The first place that nobody else has a hand in.
+    let copies = std::fs::read_dir(at("own1/plimsoll/agents"));
+    assert_eq!(copies.expect("copied").count(), 1);
+    assert_nothing_left(&finished);
+}
+
 #[test]
 fn a_host_that_is_lost_is_named_and_every_operation_of_the_plan_is_accounted_for() {
     let kill = "middle; kill -KILL $(agents 2)";

@@ -1,8 +1,9 @@
 //! The script that a shell on a host gets: it finds the program there, or receives it, and becomes it.
 //!
-//! A program that is there counts when it is this build, which is asked of it. A copy lies in a directory
-//! that is named after the build, below one that belongs to the user alone; two runs at once write the
-//! same bytes.
+//! The login may be root's, and whoever else is on the host must gain nothing by that. So a file is run only where
+//! nobody but root and the login user can exchange it or anything on the way to it, and where its SHA-256 is that of
+//! this program. A copy lies in a directory that is named after the build, below one that belongs to the user alone;
+//! two runs at once write the same bytes.
 
 use std::time::Duration;
 
@@ -11,42 +12,84 @@ use super::program::Program;
 /// Copies are kept of so many builds.
 const BUILDS_KEPT: usize = 3;
 
+/// Functions of both scripts. `way` follows a path part by part, and each link in it, as the kernel does; it prints where
+/// that leads, so that what was looked at is what is used, and fails where a part belongs to neither root nor this
+/// user, or where others may write. In a directory with the sticky bit they may, because they cannot exchange what is
+/// not theirs.
+const WAY: &str = r#"way() (
+  IFS=' '
+  set -f
+  left=$1 at= name= links=0
+  case $left in /*) ;; *) exit 1 ;; esac
+  while :; do
+    set -- $(ls -ldn "$at/$name" 2>/dev/null)
+    case ${3:-none} in 0|"$me") ;; *) exit 1 ;; esac
+    case $1 in
+      l*)
+        links=$((links + 1))
+        [ $links -le 40 ] && to=$(readlink "$at/$name") || exit 1
+        case $to in /*) at= ;; esac
+        left=$to/$left ;;
+      d????????[tT]*) at=$at${name:+/$name} ;;
+      ?????w*|????????w*) exit 1 ;;
+      [d-]*) at=$at${name:+/$name} ;;
+      *) exit 1 ;;
+    esac
+    name=
+    while [ -z "$name" ]; do
+      case $left in '') printf '%s\n' "${at:-/}"; exit 0 ;; esac
+      name=${left%%/*}
+      case $left in */*) left=${left#*/} ;; *) left= ;; esac
+      case $name in .) name= ;; ..) name= at=${at%/*} ;; esac
+    done
+  done
+)
+"#;
+
 /// Everything in a function: a shell that reads its script ahead has then read all of it before it runs, and
 /// what is sent later is the program's.
 const SCRIPT: &str = r#"say() { printf '\001PLIMSOLL @NONCE@ %s\n' "$1"; }
 run() { cd / && LC_ALL=C && export LC_ALL && exec "$1" agent --nonce @NONCE@ --lease @LEASE@; }
-is_it() { [ -f "$1" ] && [ -x "$1" ] && [ "$("$1" agent --identity </dev/null 2>/dev/null)" = @IDENTITY@ ]; }
+is_same() { case $(sha256sum <"$1" 2>/dev/null) in "@SHA256@ "*) ;; *) false ;; esac; }
+is_it() { [ -f "$1" ] && [ -x "$1" ] && is_same "$1" && [ "$("$1" agent --identity </dev/null 2>/dev/null)" = @IDENTITY@ ]; }
 places() {
-  u=plimsoll-$(id -u)
+  u=plimsoll-$me
   for d in "${XDG_CACHE_HOME:+$XDG_CACHE_HOME/plimsoll}" "${HOME:+$HOME/.cache/plimsoll}" \
     "${XDG_RUNTIME_DIR:+$XDG_RUNTIME_DIR/plimsoll}" "/var/tmp/$u" "${TMPDIR:+$TMPDIR/$u}"; do
     case $d in /*) printf '%s\n' "$d" ;; esac
   done
 }
-is_own() { [ -d "$1" ] && [ ! -L "$1" ] && [ -O "$1" ] && chmod 700 "$1" 2>/dev/null; }
+make() {
+  if [ ! -e "$1" ] && [ ! -L "$1" ]; then
+    [ -z "${1%/*}" ] || make "${1%/*}" >/dev/null || return 1
+    mkdir "$1" 2>/dev/null
+  fi
+  way "$1"
+}
+is_own() { [ -d "$1" ] && [ -O "$1" ] && chmod 700 "$1" 2>/dev/null; }
 fits() {
   f=$(df -Pk "$1" 2>/dev/null | awk 'END { print $4 }')
   [ "${f:-0}" -gt @KIB@ ]
 }
 main() {
   umask 077
+  me=$(id -u)
   for p in @PATH@ "$(command -v plimsoll)"; do
-    if is_it "$p"; then run "$p"; fi
+    if p=$(way "$p") && is_it "$p"; then run "$p"; fi
   done
   set -f
   IFS='
 '
   for d in $(places); do
-    p=$d/agents/@IDENTITY@/plimsoll
-    if is_own "$d" && is_it "$p"; then run "$p"; fi
+    if p=$(way "$d/agents/@IDENTITY@/plimsoll") && is_it "$p"; then run "$p"; fi
   done
   why=
   for d in $(places); do
-    a=$d/agents; p=$a/@IDENTITY@/plimsoll; n=$a/@IDENTITY@/new.$$
-    mkdir -p "$a/@IDENTITY@" 2>/dev/null
-    if ! is_own "$d" || ! is_own "$a" || ! is_own "$a/@IDENTITY@"; then
+    if ! c=$(make "$d") || ! is_own "$c" || ! a=$(make "$c/agents") || ! is_own "$a" \
+      || ! b=$(make "$a/@IDENTITY@") || ! is_own "$b"; then
       why="$why; $d cannot be written by this user alone"; continue
     fi
+    p=$b/plimsoll; n=$b/new.$$
     if ! printf '#!/bin/sh\nexit 0\n' >"$n" 2>/dev/null || ! chmod 700 "$n"; then
       why="$why; $d is full"; rm -f "$n"; continue
     fi
@@ -56,9 +99,15 @@ main() {
     if ! fits "$a"; then
       why="$why; $d has no room for @KIB@ KiB"; rm -f "$n"; continue
     fi
+    if ! command -v sha256sum >/dev/null; then
+      rm -f "$n"; say "fail sha256sum, which compares programs, is not installed there"; exit 1
+    fi
     say "want $(uname -m)"
     if ! head -c @BYTES@ >"$n"; then
       rm -f "$n"; say "fail cannot write the program to $d"; exit 1
+    fi
+    if ! is_same "$n"; then
+      rm -f "$n"; say "fail the copy of plimsoll in $d is not what was sent"; exit 1
     fi
     if is_it "$n"; then
       mv -f "$n" "$p"
@@ -75,11 +124,15 @@ main() {
 main
 "#;
 
-/// The same where the user names the program.
+/// The same where the user names the program, of whichever build it is.
 const SCRIPT_OF_PATH: &str = r#"main() {
   LC_ALL=C; export LC_ALL
-  if [ -x @PATH@ ]; then cd / && exec @PATH@ agent --nonce @NONCE@ --lease @LEASE@; fi
-  printf '\001PLIMSOLL @NONCE@ fail %s\n' @PATH@" is no program there"; exit 1
+  me=$(id -u)
+  if [ ! -f @PATH@ ] || [ ! -x @PATH@ ]; then
+    printf '\001PLIMSOLL @NONCE@ fail %s\n' @PATH@" is no program there"; exit 1
+  fi
+  if p=$(way @PATH@); then cd / && exec "$p" agent --nonce @NONCE@ --lease @LEASE@; fi
+  printf '\001PLIMSOLL @NONCE@ fail %s\n' @PATH@" can be exchanged by others than root and the user who logs in"; exit 1
 }
 main
 "#;
@@ -96,10 +149,11 @@ pub(crate) fn script(
         Some(path) => (SCRIPT_OF_PATH, Some(path.to_owned())),
         None => (SCRIPT, own),
     };
-    script
+    format!("{WAY}{script}")
         .replace("@NONCE@", nonce)
         .replace("@LEASE@", &lease.as_secs().to_string())
         .replace("@IDENTITY@", program.identity)
+        .replace("@SHA256@", &program.sha256)
         .replace("@KIB@", &program.bytes.div_ceil(1024).to_string())
         .replace("@BYTES@", &program.bytes.to_string())
         .replace("@KEPT@", &(BUILDS_KEPT + 1).to_string())
@@ -115,12 +169,13 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{PermissionsExt, symlink};
     use std::path::Path;
     use std::process::{Command, Stdio};
     use std::{fs, thread};
 
     use super::super::preamble::{Preamble, Word};
+    use super::super::program::sha256;
     use super::*;
 
     const NONCE: &str = "00ff";
@@ -128,6 +183,12 @@ mod tests {
     /// A stand-in for the program: says who it is, or what it was started with.
     const PROGRAM: &str =
         "#!/bin/sh\ncase $2 in --identity) echo b1;; *) echo \"ran $0 $*\";; esac\n";
+
+    fn program(text: &str, path: Option<&Path>) -> Program {
+        let sha256 = sha256(text.as_bytes()).unwrap();
+        let (bytes, path) = (text.len() as u64, path.map(Path::to_owned));
+        Program { identity: "b1", bytes, sha256, path }
+    }
 
     struct Said {
         words: Vec<Word>,
@@ -137,12 +198,16 @@ mod tests {
 
     /// Runs the script with these directories for copies, and sends the program when it is wanted.
     fn run(own: Option<&Path>, path: Option<&str>, cache: &Path) -> Said {
-        let program =
-            Program { identity: "b1", bytes: PROGRAM.len() as u64, path: own.map(Path::to_owned) };
+        run_at(own, path, &[("XDG_CACHE_HOME", cache)])
+    }
+
+    /// The same with these variables.
+    fn run_at(own: Option<&Path>, path: Option<&str>, variables: &[(&str, &Path)]) -> Said {
+        let program = program(PROGRAM, own);
         let mut shell = Command::new("/bin/sh")
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
-            .env("XDG_CACHE_HOME", cache)
+            .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -212,6 +277,105 @@ mod tests {
         assert!(matches!(run(Some(&own), None, folder.path()).words[..], [Word::Want(_)]));
     }
 
+    /// A program with another content, which leaves a mark where it is run, and says what is expected.
+    fn planted(mark: &Path) -> String {
+        format!(
+            "#!/bin/sh\n: > '{}'\ncase $2 in --identity) echo b1;; *) echo \"ran $0 $*\";; esac\n",
+            mark.display()
+        )
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn what_has_another_hash_is_not_run_whatever_it_says_of_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let (own, mark) = (folder.path().join("own"), folder.path().join("mark"));
+        install(&own, &planted(&mark));
+        let copy = folder.path().join("plimsoll/agents/b1/plimsoll");
+        fs::create_dir_all(copy.parent().unwrap()).unwrap();
+        install(&copy, &planted(&mark));
+        let said = run(Some(&own), None, folder.path());
+        assert!(matches!(said.words[..], [Word::Want(_)]), "{:?}", said.words);
+        assert!(!mark.exists());
+        assert_eq!(said.rest, format!("ran {} agent --nonce 00ff --lease 10\n", copy.display()));
+        assert_eq!(fs::read_to_string(copy).unwrap(), PROGRAM);
+    }
+
+    #[test]
+    fn what_others_could_exchange_is_not_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let (cache, shared) = (folder.path().join("cache"), folder.path().join("shared"));
+        let open = shared.join("open");
+        fs::create_dir_all(&open).unwrap();
+        let own = open.join("plimsoll");
+        install(&own, PROGRAM);
+        // With the sticky bit nobody can exchange what belongs to this user.
+        for (dir_mode, file_mode, is_run) in [
+            (0o755, 0o700, true),
+            (0o1777, 0o700, true),
+            (0o777, 0o700, false),
+            (0o775, 0o700, false),
+            (0o755, 0o722, false),
+            (0o755, 0o720, false),
+        ] {
+            set_mode(&shared, dir_mode);
+            set_mode(&own, file_mode);
+            let said = run(Some(&own), None, &cache);
+            assert_eq!(
+                said.rest.contains(own.to_str().unwrap()),
+                is_run,
+                "{dir_mode:o} {file_mode:o}"
+            );
+            let said = run(None, own.to_str(), &cache);
+            let is_refused = matches!(&said.words[..], [Word::Fail(why)] if why.contains("can be exchanged by others"));
+            assert_eq!(is_refused, !is_run, "{dir_mode:o} {file_mode:o}: {:?}", said.words);
+        }
+    }
+
+    #[test]
+    fn links_are_followed_to_where_they_lead_and_that_is_what_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let (cache, real) = (folder.path().join("cache"), folder.path().join("real dir"));
+        fs::create_dir(&real).unwrap();
+        install(&real.join("plimsoll"), PROGRAM);
+        let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+        symlink("./second/../second", &first).unwrap();
+        symlink(&real, &second).unwrap();
+        let said = run(Some(&first.join("plimsoll")), None, &cache);
+        assert!(said.rest.contains("real dir/plimsoll agent"), "{}", said.rest);
+        set_mode(&real, 0o777);
+        let said = run(Some(&first.join("plimsoll")), None, &cache);
+        assert!(said.rest.contains("/cache/plimsoll/agents/b1/plimsoll agent"), "{}", said.rest);
+        // A loop has an end.
+        let round = folder.path().join("round");
+        symlink("round", &round).unwrap();
+        assert!(run(Some(&round), None, &cache).rest.contains("/cache/plimsoll/"));
+    }
+
+    #[test]
+    fn no_copy_goes_where_others_could_exchange_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().join("home");
+        let open = folder.path().join("open");
+        fs::create_dir_all(&open).unwrap();
+        set_mode(&open, 0o777);
+        // Below an open directory, and behind a link out of one.
+        let behind = folder.path().join("behind");
+        symlink(open.join("target"), &behind).unwrap();
+        fs::create_dir(open.join("target")).unwrap();
+        for place in [open.join("a/cache"), behind] {
+            let said = run_at(None, None, &[("XDG_CACHE_HOME", &place), ("HOME", &home)]);
+            let copy = home.join(".cache/plimsoll/agents/b1/plimsoll");
+            assert!(said.rest.contains(copy.to_str().unwrap()), "{}", said.rest);
+            fs::remove_dir_all(&home).unwrap();
+            assert!(!open.join("a").exists());
+            assert_eq!(fs::read_dir(open.join("target")).unwrap().count(), 0);
+        }
+    }
+
     #[test]
     fn only_the_newest_builds_are_kept() {
         let folder = tempfile::tempdir().unwrap();
@@ -258,8 +422,7 @@ mod tests {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let program = Program { identity: "b1", bytes: 1, path: None };
-        let text = script(&program, None, NONCE, Duration::from_secs(1));
+        let text = script(&program("x", None), None, NONCE, Duration::from_secs(1));
         shell.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
         let mut stdout = shell.stdout.take().unwrap();
         let word = Preamble::new(NONCE).next_word(&mut stdout).unwrap();

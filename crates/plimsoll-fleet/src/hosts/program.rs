@@ -1,16 +1,19 @@
 //! This program as it is copied to a host that lacks it.
 
 use std::io::{Read, Seek, SeekFrom};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::{fs, io};
 
 use plimsoll_sys::process;
+use sha2::{Digest, Sha256};
 
 /// The type of the note with the linker's hash of the whole program.
 const BUILD_ID: u32 = 3;
 /// Most bytes of notes that are read; a program has some hundred.
 const NOTES_MAX: u64 = 64 * 1024;
+/// The bytes that are hashed at a time.
+const HASHED_AT_ONCE: usize = 256 * 1024;
 
 /// What makes this build of the program differ from every other one: the linker's hash of it.
 pub fn identity() -> &'static str {
@@ -30,6 +33,8 @@ pub fn identity() -> &'static str {
 pub(crate) struct Program {
     pub(crate) identity: &'static str,
     pub(crate) bytes: u64,
+    /// In hexadecimal digits.
+    pub(crate) sha256: String,
     /// Where it lies here, and so perhaps there; `None` where it was replaced or deleted.
     pub(crate) path: Option<PathBuf>,
 }
@@ -40,12 +45,35 @@ impl Program {
         Ok(Self {
             identity: identity(),
             bytes: fs::metadata(&file)?.len(),
+            sha256: own_sha256(&file)?,
             path: fs::read_link(&file).ok().filter(|path| path.exists()),
         })
     }
 
     pub(crate) fn open(&self) -> io::Result<fs::File> {
         fs::File::open(process::own_executable())
+    }
+}
+
+/// The hash of this program's file, which is read once.
+fn own_sha256(path: &Path) -> io::Result<String> {
+    static SHA256: OnceLock<String> = OnceLock::new();
+    if let Some(known) = SHA256.get() {
+        return Ok(known.clone());
+    }
+    let read = sha256(fs::File::open(path)?)?;
+    Ok(SHA256.get_or_init(|| read).clone())
+}
+
+pub(crate) fn sha256(mut file: impl Read) -> io::Result<String> {
+    let (mut hash, mut buffer) = (Sha256::new(), vec![0; HASHED_AT_ONCE]);
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok(format!("{:x}", hash.finalize())),
+            Ok(count) => hash.update(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -131,6 +159,12 @@ mod tests {
             assert_eq!(build_id_in(&id[..cut]), None);
         }
         assert_eq!(build_id_in(&[0xff; 64]), None);
+    }
+
+    #[test]
+    fn a_hash_is_that_of_sha256sum() {
+        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sha256(&b"abc"[..]).unwrap(), expected);
     }
 
     #[test]
