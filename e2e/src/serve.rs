@@ -56,6 +56,11 @@ impl Serve {
         Self::start(&["--http", "127.0.0.1:0"], 1)
     }
 
+    /// All URLs, in the order in which they were printed.
+    pub fn urls(&self) -> &[String] {
+        &self.urls
+    }
+
     /// The first URL.
     pub fn url(&self) -> &str {
         &self.urls[0]

@@ -53,7 +53,7 @@ pub enum ToAgent {
     },
     /// Get ready to make this load: open the pool where the plan says so, then answer
     /// [`FromAgent::Ready`].
-    Prepare(Box<LoadPlan>),
+    Prepare(#[serde(with = "plimsoll_model::framed")] Box<LoadPlan>),
     /// Begin the load that was prepared. On another host this only names the instant, and [`FromAgent::Armed`] is
     /// the answer.
     Start {
@@ -76,7 +76,7 @@ pub enum ToAgent {
         grace: Nanos,
     },
     /// Serve until [`ToAgent::Exit`].
-    Serve(Box<ServePlan>),
+    Serve(#[serde(with = "plimsoll_model::framed")] Box<ServePlan>),
     /// Report the servers' counters at once: [`FromAgent::ServeCounters`].
     Count,
     /// Run this server under test, whose program is one of this host.
@@ -334,6 +334,7 @@ pub struct SutPlan {
     /// Where it listens.
     pub listen: SocketAddr,
     /// Its certificate and key.
+    #[serde(with = "plimsoll_model::framed")]
     pub identity: Identity,
     /// What stands behind it.
     pub backends: Vec<SocketAddr>,

@@ -13,6 +13,7 @@ mod deliveries;
 pub mod ending;
 pub mod error_class;
 pub mod event;
+pub mod framed;
 pub mod gate;
 pub mod hist;
 pub mod hold;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
+use crate::framed::framed;
 use crate::pace::{Arrivals, Profile, Shard};
 use crate::row::RowPlan;
 use crate::target::{
@@ -180,10 +181,12 @@ impl FromStr for Group {
 
 /// Everything about TLS that changes what is measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct TlsOptions {
     /// How certificates are judged.
     pub trust: Trust,
     /// Client certificate: chain and key, PEM.
+    #[serde(with = "crate::framed")]
     pub identity: Option<Identity>,
     /// Only this version; `None` offers 1.3 and 1.2.
     pub version: Option<TlsVersion>,
@@ -242,6 +245,7 @@ impl Default for TlsOptions {
 
 /// A certificate chain and its key.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct Identity {
     /// PEM, leaf first.
     pub chain_pem: String,
@@ -257,6 +261,7 @@ impl std::fmt::Debug for Identity {
 
 /// The key that encrypts a server's tickets. Processes with the same key accept each other's.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct TicketKey(pub [u8; 32]);
 
 impl std::fmt::Debug for TicketKey {
@@ -279,8 +284,10 @@ pub struct Session {
 
 /// Everything an agent needs to make one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct LoadPlan {
     /// At least one; operations use them in turn.
+    #[serde(with = "crate::framed")]
     pub targets: Vec<Target>,
     /// For each target its server, as an index into `destinations`.
     pub target_destination: Vec<u32>,
@@ -313,6 +320,7 @@ pub struct LoadPlan {
     /// Longest wait for TCP connect plus TLS handshake of one connection.
     pub connect_timeout: Nanos,
     /// TLS knobs.
+    #[serde(with = "crate::framed")]
     pub tls: TlsOptions,
     /// Source addresses, round robin; empty lets the kernel choose, or takes as many of 127.0.0.0/8
     /// as a large load to loopback needs.
@@ -340,7 +348,7 @@ pub struct LoadPlan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<RowPlan>,
     /// What each CONNECT contains; for MQTT alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::framed")]
     pub mqtt: Option<MqttPlan>,
     /// Each connection begins with a header of the PROXY protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -388,13 +396,15 @@ pub struct Http2Plan {
 
 /// What an MQTT client says in its CONNECT.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct MqttPlan {
     /// The version that is spoken.
     pub version: MqttVersion,
     /// How the clients are called.
+    #[serde(with = "crate::framed")]
     pub client_ids: ClientIds,
     /// Users with their passwords, in turn; empty: none is named.
-    #[serde(default)]
+    #[serde(default, with = "crate::framed")]
     pub users: Arc<[Credentials]>,
     /// Seconds within which the client sends something; 0 for no bound.
     pub keep_alive_s: u16,
@@ -409,10 +419,10 @@ pub struct MqttPlan {
     #[serde(default = "one_at_a_time")]
     pub in_flight: u16,
     /// What the broker publishes once the client is gone without a word.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::framed")]
     pub will: Option<Will>,
     /// Each connection subscribes to this before it counts as usable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::framed")]
     pub subscribe: Option<Subscription>,
     /// What is published here is delivered here, too, and counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -433,12 +443,15 @@ const fn one_at_a_time() -> u16 {
 
 /// How the clients of a load are called.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub enum ClientIds {
     /// This, a number for each shard and one for each of its connections.
     Prefix(String),
     /// The connection of each number is called so; at least as many as connections.
     Listed(Arc<[String]>),
 }
+
+framed!(Identity, TicketKey, TlsOptions, MqttPlan, ClientIds, LoadPlan, ServePlan);
 
 impl MqttPlan {
     /// What the connection with a number is called.
@@ -623,13 +636,15 @@ impl LoadPlan {
 
 /// What a backend agent serves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct ServePlan {
     /// Where to listen.
     pub listeners: Vec<Listener>,
     /// Certificate for the TLS listeners.
+    #[serde(with = "crate::framed")]
     pub identity: Option<Identity>,
     /// Key of the tickets; `None` leaves each process a key of its own.
-    #[serde(default)]
+    #[serde(default, with = "crate::framed")]
     pub ticket_key: Option<TicketKey>,
     /// What is kept of a TLS connection once its handshake is done.
     pub tls_state: TlsState,
@@ -698,6 +713,9 @@ pub enum Spoken {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::framed;
+    use crate::framed::Framed;
+    use crate::target::Publish;
 
     #[test]
     fn clients_have_names_users_and_topics_of_their_own() {
@@ -720,6 +738,39 @@ mod tests {
         plan.client_ids = ClientIds::Listed(["x".to_owned(), "y".to_owned()].into());
         assert_eq!(plan.filled("%u%c", 1), "boby");
         assert_eq!(plan.filled("%u%c", 2), "annx");
+    }
+
+    #[test]
+    fn plans_travel_in_frames() {
+        let [a, b]: [SocketAddr; 2] = ["127.0.0.1:1", "[::1]:2"].map(|text| text.parse().unwrap());
+        let mut plan =
+            LoadPlan::plain(&[&[a, b]], Pacing::Closed { duration: None, ops_total: None });
+        plan.targets[0].headers.push(("a".to_owned(), "b".to_owned()));
+        plan.targets[0].body = "body".into();
+        plan.targets[0].script = Some(Script::echo(b"said".to_vec()));
+        plan.tls.identity =
+            Some(Identity { chain_pem: "chain".to_owned(), key_pem: "key".to_owned() });
+        let publish = Publish { topic: "t".to_owned(), ..Publish::default() };
+        plan.mqtt = Some(MqttPlan {
+            version: MqttVersion::V5,
+            client_ids: ClientIds::Listed(["x".to_owned()].into()),
+            users: [Credentials { name: "ann".to_owned(), password: Some("p".to_owned()) }].into(),
+            keep_alive_s: 1,
+            resumes_session: true,
+            session_expiry_s: Some(2),
+            in_flight: 3,
+            will: Some(Will { publish: publish.clone(), message: b"bye".to_vec() }),
+            subscribe: Some(Subscription { filter: "#".to_owned(), ..Subscription::default() }),
+            deliveries: Some(DeliveryPlan { run: 4 }),
+        });
+        plan.targets[0].publish = Some(publish);
+        let json = framed::json(&plan);
+        assert_eq!(LoadPlan::read(&json).unwrap(), plan);
+        // What is not needed is not there.
+        let plain = LoadPlan::plain(&[&[a]], plan.pacing);
+        let json = framed::json(&plain);
+        assert_eq!((json.get("mqtt"), json["tls"]["identity"].is_null()), (None, true));
+        assert_eq!(LoadPlan::read(&json).unwrap(), plain);
     }
 
     #[test]

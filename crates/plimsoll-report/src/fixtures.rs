@@ -182,11 +182,11 @@ pub(crate) fn manifest(search: bool) -> Manifest {
 }
 
 pub(crate) fn manifest_of(plan: &LoadPlan, search: bool) -> Manifest {
-    let args = ["load", "-H", "Authorization: Bearer hunter2"].map(str::to_owned);
+    let command_line = ["plimsoll", "load", "--header", "<redacted>"].map(str::to_owned).to_vec();
     Manifest::new(ManifestHead {
         plimsoll_version: "0.1.0",
         command: if search { "find" } else { "load" },
-        args: &args,
+        command_line,
         target: "https://127.0.0.1:8443/",
         started_at: "2026-11-21T02:15:30Z",
         clock: ClockPair { monotonic: Nanos::from_secs(69), unix_ns: 1_795_227_330_000_000_000 },

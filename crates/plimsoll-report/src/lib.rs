@@ -23,7 +23,7 @@ pub mod view;
 pub mod watch;
 mod whole_file;
 
-pub use archive::{Archive, ArchiveWriter, command_line_redacted, redraw};
+pub use archive::{Archive, ArchiveWriter, redraw};
 pub use error::ReportError;
 pub use progress::Progress;
 pub use terminal::{JobLog, Style, findings};

@@ -91,7 +91,7 @@ pub fn from_plan(plan: &LoadPlan) -> BTreeMap<String, String> {
         }
     }
     if let Some(said) = &plan.mqtt {
-        mqtt(said, plan, &mut set);
+        mqtt(said, &mut set);
     }
     if plan.targets.len() > 1 {
         set("targets", plan.targets.len().to_string());
@@ -112,14 +112,11 @@ pub fn from_plan(plan: &LoadPlan) -> BTreeMap<String, String> {
     out
 }
 
-/// What every client of MQTT says. No password, and no more of names than how many they are.
-fn mqtt(said: &MqttPlan, plan: &LoadPlan, set: &mut impl FnMut(&str, String)) {
+/// What every client of MQTT says, without its texts: topics, names and passwords.
+fn mqtt(said: &MqttPlan, set: &mut impl FnMut(&str, String)) {
     set("mqtt", said.version.name().to_owned());
-    if let Some(publish) = plan.targets.first().and_then(|target| target.publish.as_ref()) {
-        set("topic", publish.topic.clone());
-    }
-    if let Some(Subscription { filter, qos }) = &said.subscribe {
-        set("subscribe", format!("{filter}, QoS {}", *qos as u8));
+    if let Some(Subscription { qos, .. }) = &said.subscribe {
+        set("subscribe", format!("QoS {}", *qos as u8));
     }
     let seconds = |seconds: u32| format!("{} s", grouped(seconds.into()));
     set(
@@ -142,7 +139,7 @@ fn mqtt(said: &MqttPlan, plan: &LoadPlan, set: &mut impl FnMut(&str, String)) {
         set("session-expiry", seconds(expiry_s));
     }
     if let Some(Will { publish, .. }) = &said.will {
-        set("will", format!("{}, QoS {}", publish.topic, publish.qos as u8));
+        set("will", format!("QoS {}", publish.qos as u8));
     }
 }
 

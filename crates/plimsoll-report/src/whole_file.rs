@@ -2,8 +2,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io, process};
+
+/// The mode of a new file: its owner alone reads it.
+pub(crate) const OWNER_ONLY: u32 = 0o600;
 
 /// A file that takes its name when it is complete. Dropped before that, it leaves nothing behind, and what
 /// was there before stays.
@@ -34,7 +38,9 @@ impl WholeFile {
             return Ok(Self { out: BufWriter::new(file), part: None });
         }
         let part = part_of(&place)?;
-        let file = match File::create(&part) {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(OWNER_ONLY);
+        let file = match options.open(&part) {
             // A file that may be written in a folder that may not.
             Err(error) if error.kind() == ErrorKind::PermissionDenied && found.is_ok() => {
                 let file = OpenOptions::new().write(true).truncate(true).open(&place)?;

@@ -25,10 +25,7 @@ pub(crate) struct RowSink {
 
 impl RowSink {
     pub(crate) fn new(job: RowJob, plan: &LoadPlan, clock: ClockPair) -> Self {
-        let target = |target: &plimsoll_model::target::Target| {
-            RowTarget::new(&*target.method, &target.url.to_string(), target.body.len() as u64)
-        };
-        let targets = plan.targets.iter().map(target).collect();
+        let targets = plan.targets.iter().map(RowTarget::of).collect();
         let epoch_unix_ns = clock.unix_ns;
         Self { job, clock, epoch_unix_ns, targets, rows: Vec::new(), dropped: 0 }
     }

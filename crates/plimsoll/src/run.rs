@@ -44,8 +44,8 @@ const LINE_EVERY_S_IN_CI: u32 = 10;
 pub(crate) struct RunHead<'a> {
     /// `load`, `find`, `lab`.
     pub(crate) command: &'static str,
-    /// The command line; secrets of flags are removed from it.
-    pub(crate) args: Vec<String>,
+    /// The command line as archives have it.
+    pub(crate) command_line: Vec<String>,
     /// What is run.
     pub(crate) job: &'a LoadJob,
     /// What shapes the measurement.
@@ -96,7 +96,7 @@ impl Run {
         let manifest = Manifest::new(ManifestHead {
             plimsoll_version: env!("CARGO_PKG_VERSION"),
             command: head.command,
-            args: &head.args,
+            command_line: head.command_line,
             target: &job.target_name,
             started_at: &started_at,
             clock,

@@ -40,6 +40,7 @@ mod repeat;
 mod rfc9411;
 mod screen;
 mod script;
+mod secrets;
 mod serve;
 mod ssh_hosts;
 mod tls_interop;

@@ -2,8 +2,9 @@
 //! of kubectl may end early without an error, which the hash shows.
 
 use std::fs;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -92,7 +93,8 @@ impl Results {
         for file in &results.files {
             let path = dir.join(&file.name);
             fs::create_dir_all(path.parent().unwrap_or(dir))?;
-            let mut to = File::create_new(&path)?;
+            // As the archive of a run on this host.
+            let mut to = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
             let copied = copy(&mut stream, file.bytes, |part| {
                 hash.update(part);
                 to.write_all(part)
@@ -149,6 +151,8 @@ fn hex(hash: Sha256) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     fn sent() -> Vec<u8> {
@@ -174,7 +178,7 @@ mod tests {
         assert_eq!(results.unwrap().exit_code, 98);
         assert_eq!(fs::read_to_string(dir.path().join(STDOUT)).unwrap(), "table\n");
         let trials = fs::metadata(dir.path().join("run/search-1/trials.jsonl")).unwrap();
-        assert_eq!(trials.len(), 300_000);
+        assert_eq!((trials.len(), trials.mode() & 0o777), (300_000, 0o600));
         assert!(!dir.path().join("pid").exists());
         for cut in [0, 10, bytes.len() / 2, bytes.len() - 1] {
             assert!(received(&bytes[..cut]).0.is_err(), "{cut}");

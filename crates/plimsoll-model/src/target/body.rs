@@ -8,6 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::framed::Framed;
+
 /// Largest body, bytes.
 pub const BODY_BYTES_MAX: usize = 1 << 30;
 /// Largest body that lies in the plan itself, and that is sent out of a copy which each thread has.
@@ -155,8 +157,8 @@ impl fmt::Debug for Body {
     }
 }
 
-impl Serialize for Body {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+impl Framed for Body {
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {
             // A list of numbers would be four times their size.
             Place::Own(own) => Written::Base64(STANDARD.encode(own)),
@@ -166,10 +168,8 @@ impl Serialize for Body {
         }
         .serialize(serializer)
     }
-}
 
-impl<'de> Deserialize<'de> for Body {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Written::deserialize(deserializer)? {
             Written::Base64(text) => {
                 STANDARD.decode(text).map(Self::from).map_err(serde::de::Error::custom)
@@ -181,7 +181,10 @@ impl<'de> Deserialize<'de> for Body {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::framed;
 
     #[derive(Debug)]
     struct Store(&'static [u8]);
@@ -202,9 +205,9 @@ mod tests {
         let mut stored = Body::elsewhere(4, 4);
         assert!(stored.attach(Some(&store)));
         assert_eq!(*stored, *b"body");
-        let text = serde_json::to_string(&stored).unwrap();
-        assert_eq!(text, r#"{"offset":4,"bytes":4}"#);
-        let mut read: Body = serde_json::from_str(&text).unwrap();
+        let written = framed::json(&stored);
+        assert_eq!(written, json!({ "offset": 4, "bytes": 4 }));
+        let mut read = Body::read(&written).unwrap();
         assert_eq!((read.len(), read.is_own()), (4, false));
         assert_ne!(read, stored);
         assert!(read.attach(Some(&store)));
@@ -212,8 +215,8 @@ mod tests {
         assert!(read.store().is_some());
         // Others travel as they are.
         let own = Body::from("abc");
-        let text = serde_json::to_string(&own).unwrap();
-        assert_eq!((&*text, serde_json::from_str(&text).ok()), (r#""YWJj""#, Some(own)));
+        let written = framed::json(&own);
+        assert_eq!((written.as_str(), Body::read(&written).ok()), (Some("YWJj"), Some(own)));
     }
 
     #[test]

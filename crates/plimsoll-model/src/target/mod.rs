@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::framed::framed;
+
 mod body;
 mod filters;
 mod mqtt;
@@ -20,7 +22,7 @@ pub use mqtt::{
 };
 pub use script::{Action, Script, Step};
 pub use template::{Field, Filling, STAMP_BYTES, STAMP_MAGIC, Template};
-pub use url::{TargetUrl, UrlError};
+pub use url::{REDACTED, TargetUrl, UrlError, shown as shown_url};
 
 /// What is spoken with a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -56,28 +58,63 @@ impl Protocol {
 
 /// One request to send.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct Target {
     /// The HTTP method, for example `GET`.
     pub method: String,
     /// Where to.
+    #[serde(with = "crate::framed")]
     pub url: TargetUrl,
     /// Names and values in order, without `Host` unless the user set it.
     pub headers: Vec<(String, String)>,
     /// The body, message or payload; an empty body is not sent.
+    #[serde(with = "crate::framed")]
     pub body: Body,
     /// How the body is published; for MQTT alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::framed")]
     pub publish: Option<Publish>,
     /// What is said; for raw TCP and TLS alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::framed")]
     pub script: Option<Script>,
     /// How the body is sent as a message, and what answers it; for WebSocket alone. `None`: text if it is UTF-8, in
     /// one frame, answered by any message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::framed")]
     pub websocket: Option<Messages>,
 }
 
+/// Methods that are registered, and those of caches: <https://www.iana.org/assignments/http-methods>.
+const METHODS: [&str; 21] = [
+    "GET",
+    "HEAD",
+    "POST",
+    "PUT",
+    "DELETE",
+    "CONNECT",
+    "OPTIONS",
+    "TRACE",
+    "PATCH",
+    "QUERY",
+    "PROPFIND",
+    "PROPPATCH",
+    "MKCOL",
+    "COPY",
+    "MOVE",
+    "LOCK",
+    "UNLOCK",
+    "SEARCH",
+    "REPORT",
+    "PURGE",
+    "BAN",
+];
+
+framed!(Target, Messages);
+
 impl Target {
+    /// Returns the method as it may be shown: a well-known one.
+    pub fn method_shown(&self) -> &str {
+        if METHODS.contains(&self.method.as_str()) { &self.method } else { REDACTED }
+    }
+
     /// Returns the options of all `Connection` headers, as the user wrote them.
     pub fn connection_options(&self) -> impl Iterator<Item = &str> {
         let named = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("connection");
@@ -93,6 +130,7 @@ impl Target {
 
 /// The messages of a WebSocket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct Messages {
     /// Whether each is sent as binary, even if the payload is text.
     pub is_binary: bool,

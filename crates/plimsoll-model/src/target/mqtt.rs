@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::framed::framed;
 use crate::units::ParseError;
 
 /// Most bytes of an MQTT packet behind its length.
@@ -88,6 +89,7 @@ impl FromStr for Qos {
 
 /// How a target's body is published.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct Publish {
     /// Where to; 1 to 65,535 bytes without wildcards. A connection's own where it has `%`: see
     /// [`crate::plan::MqttPlan::filled`].
@@ -100,6 +102,7 @@ pub struct Publish {
 
 /// What a client wants to have delivered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct Subscription {
     /// A topic filter of 1 to 65,535 bytes. A connection's own where it has `%`: see
     /// [`crate::plan::MqttPlan::filled`].
@@ -110,8 +113,10 @@ pub struct Subscription {
 
 /// What the broker publishes once a client is gone without a word.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct Will {
     /// Where to, and how.
+    #[serde(with = "crate::framed")]
     pub publish: Publish,
     /// At most 65,535 bytes.
     pub message: Vec<u8>,
@@ -119,12 +124,15 @@ pub struct Will {
 
 /// Who a client says that it is.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct Credentials {
     /// At most 65,535 bytes.
     pub name: String,
     /// At most 65,535 bytes.
     pub password: Option<String>,
 }
+
+framed!(Publish, Subscription, Will, Credentials);
 
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,13 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use super::Template;
 use crate::Nanos;
+use crate::framed::framed;
 
 /// A conversation, step by step. Repetitions are written out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct Script {
     /// Once per connection, before it counts as usable.
+    #[serde(with = "crate::framed")]
     pub opening: Vec<Step>,
     /// One operation; it begins with [`Action::Send`] or [`Action::SendBody`].
+    #[serde(with = "crate::framed")]
     pub operation: Vec<Step>,
     /// How long a connection rests once its operation has ended.
     pub rest: Nanos,
@@ -20,23 +24,26 @@ pub struct Script {
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct Step {
     /// Where it stands in its file, counted from 1.
     pub line: u32,
     /// What it is.
+    #[serde(with = "crate::framed")]
     pub action: Action,
 }
 
 /// What a step does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
     /// Sends these bytes.
-    Send(Template),
+    Send(#[serde(with = "crate::framed")] Template),
     /// Sends the target's body; the last that an operation sends before it awaits something, once.
     SendBody,
     /// Awaits exactly these bytes.
-    Expect(Template),
+    Expect(#[serde(with = "crate::framed")] Template),
     /// Awaits the shortest run of bytes that the regular expression matches a part of.
     Search {
         /// The expression.
@@ -53,6 +60,8 @@ pub enum Action {
     /// Waits, which is part of no latency.
     Sleep(Nanos),
 }
+
+framed!(Script, Step, Action);
 
 impl Script {
     /// Sends a message and awaits the same bytes.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
+use crate::framed::framed;
 
 /// What a stamp begins with.
 pub const STAMP_MAGIC: [u8; 4] = *b"PLM1";
@@ -16,14 +17,18 @@ const NUMBER_BYTES_MAX: usize = 20;
 
 /// Bytes, with places that are filled when they are sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Template(Vec<Piece>);
+#[serde(remote = "Self")]
+pub struct Template(#[serde(with = "crate::framed")] Vec<Piece>);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 #[serde(rename_all = "kebab-case")]
 enum Piece {
     Bytes(#[serde(with = "super::base64_text::shared")] Arc<[u8]>),
     Field(Field),
 }
+
+framed!(Template, Piece);
 
 /// What a place is filled with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,6 +3,10 @@
 //! A path is sent as its grammar has it (RFC 3986): bytes above 0x7F and characters that no URL may
 //! contain are percent-encoded, as browsers do. Whitespace and control characters are refused, because
 //! they are more often a mistake of quoting than a part of the URL. Hosts are ASCII.
+//!
+//! A URL is shown without what may be a credential: user and password, the query, and the parameters of path segments
+//! (`;session=…`). Path segments stay, because reports tell requests apart by them. `Display` and [`shown`] give this
+//! form; [`TargetUrl::path`] is what is sent.
 
 use std::fmt::{self, Write as _};
 use std::net::Ipv6Addr;
@@ -12,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::Protocol;
+use crate::framed::framed;
 
 /// A scheme of URLs.
 struct Scheme {
@@ -37,12 +42,15 @@ const SCHEMES: [Scheme; 8] = [
 const SCHEMES_TEXT: &str = "http://, https://, ws://, wss://, mqtt://, mqtts://, tcp:// or tls://";
 /// Longest host of DNS, and so the longest that is converted.
 const HOST_BYTES_MAX: usize = 255;
+/// What stands where something that may be a credential was.
+pub const REDACTED: &str = "<redacted>";
 /// The fix for a URL whose error has no more exact one.
 const EXAMPLE: &str = "write it like https://host:8443/path";
 
 /// An absolute URL of one of the schemes `http`, `https`, `ws`, `wss`, `mqtt`, `mqtts`, `tcp` and `tls`,
 /// parsed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct TargetUrl {
     /// The protocol.
     #[serde(default)]
@@ -57,11 +65,13 @@ pub struct TargetUrl {
     pub path: String,
 }
 
+framed!(TargetUrl);
+
 /// Why a URL was refused, and the fix.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("URL {url:?} {what}; {fix}")]
 pub struct UrlError {
-    /// The URL as it was written.
+    /// The URL as it may be shown.
     url: String,
     what: String,
     fix: String,
@@ -108,8 +118,50 @@ impl fmt::Display for TargetUrl {
         let host = self.host.replace('%', "%25");
         write!(f, "{}://{}", self.scheme().name, self.authority_of(&host))?;
         // A protocol without paths is written without one.
-        if self.protocol.has_headers() { f.write_str(&self.path) } else { Ok(()) }
+        if self.protocol.has_headers() { write_path(&self.path, f) } else { Ok(()) }
     }
+}
+
+/// Writes a path, and what follows it, as it may be shown.
+fn write_path(text: &str, f: &mut impl fmt::Write) -> fmt::Result {
+    let end = text.find(['?', '#']).unwrap_or(text.len());
+    let (path, after) = text.split_at(end);
+    for (at, segment) in path.split('/').enumerate() {
+        if at > 0 {
+            f.write_char('/')?;
+        }
+        match segment.split_once(';') {
+            Some((name, _)) => write!(f, "{name};{REDACTED}")?,
+            None => f.write_str(segment)?,
+        }
+    }
+    let mut after = after.chars();
+    match (after.next(), after.as_str().is_empty()) {
+        (Some(mark), false) => write!(f, "{mark}{REDACTED}"),
+        (Some(mark), true) => f.write_char(mark),
+        (None, _) => Ok(()),
+    }
+}
+
+/// Returns a text that is, or was meant to be, a URL as it may be shown. Where it has a `@`, all before the last one is
+/// taken for a user and a password, since a password that is not encoded may contain `/` and `?`.
+pub fn shown(text: &str) -> String {
+    let (scheme, rest) = match text.find("://") {
+        Some(at) => text.split_at(at + 3),
+        None => ("", text),
+    };
+    let mut out = scheme.to_owned();
+    let rest = match rest.rsplit_once('@') {
+        Some((_, host)) => {
+            out.push_str(REDACTED);
+            out.push('@');
+            host
+        }
+        None => rest,
+    };
+    // Writing to a String cannot fail.
+    let _ = write_path(rest, &mut out);
+    out
 }
 
 /// A problem of one URL: what is wrong, and the fix.
@@ -123,7 +175,7 @@ impl FromStr for TargetUrl {
     type Err = UrlError;
 
     fn from_str(text: &str) -> Result<Self, UrlError> {
-        parse(text).map_err(|(what, fix)| UrlError { url: text.to_owned(), what, fix })
+        parse(text).map_err(|(what, fix)| UrlError { url: shown(text), what, fix })
     }
 }
 
@@ -179,7 +231,10 @@ fn without_scheme(text: &str) -> Problem {
     if let Some(scheme) = scheme_named(name) {
         let slashed = format!("{}://{}", scheme.name, rest.trim_start_matches(['/', '\\']));
         if is_url(&slashed) {
-            return ("has no // behind its scheme".to_owned(), format!("write {slashed}"));
+            return (
+                "has no // behind its scheme".to_owned(),
+                format!("write {}", shown(&slashed)),
+            );
         }
     }
     if text.contains("://") {
@@ -189,14 +244,16 @@ fn without_scheme(text: &str) -> Problem {
         );
     }
     if text.starts_with('/') && is_url(&format!("http://host{text}")) {
-        let fix = format!("write it with its server, like http://127.0.0.1:8080{text}");
+        let fix = format!("write it with its server, like http://127.0.0.1:8080{}", shown(text));
         return ("has no scheme and no host".to_owned(), fix);
     }
     let host = match text.parse::<Ipv6Addr>() {
         Ok(address) => format!("[{address}]"),
         Err(_) => text.to_owned(),
     };
-    let fix = match is_url(&format!("http://{host}")) {
+    let is_accepted = is_url(&format!("http://{host}"));
+    let host = shown(&host);
+    let fix = match is_accepted {
         true => format!("write http://{host} or https://{host}"),
         false => EXAMPLE.to_owned(),
     };
@@ -459,13 +516,47 @@ mod tests {
             ("tcp://user@a:1", "is malformed: it must not hold a user"),
         ] {
             let said = refused(text);
-            assert!(said.starts_with(&format!("URL {text:?} {what}")), "{said}");
+            assert!(said.starts_with(&format!("URL {:?} {what}", shown(text))), "{said}");
             // The advised URL is accepted.
             if let Some((_, advised)) = said.split_once("; write http://") {
                 let advised = format!("http://{}", advised.split(' ').next().unwrap_or_default());
                 assert!(advised.parse::<TargetUrl>().is_ok(), "{said}");
             }
         }
+    }
+
+    #[test]
+    fn no_credential_is_shown() {
+        const SECRET: &str = "hunter2";
+        for (text, expected) in [
+            ("http://a/b/c?k=hunter2&hunter2", "http://a/b/c?<redacted>"),
+            ("http://a/b;sid=hunter2/c;v=1", "http://a/b;<redacted>/c;<redacted>"),
+            ("ws://a?aHVudGVyMg==", "ws://a/?<redacted>"),
+            ("https://a/x@y#hunter2", "https://a/x@y"),
+            ("http://a/?", "http://a/?"),
+        ] {
+            assert_eq!(text.parse::<TargetUrl>().expect(text).to_string(), expected);
+        }
+        for (text, expected) in [
+            ("http://u:hunter2@a/", "http://<redacted>@a/"),
+            ("mqtt://hunter2@a", "mqtt://<redacted>@a"),
+            ("http://u:hun/ter2@a:1/x", "http://<redacted>@a:1/x"),
+            ("http://u:hun?ter2#@a", "http://<redacted>@a"),
+            ("u:hunter2@a/x", "<redacted>@a/x"),
+            ("http:u:hunter2@a/x", "<redacted>@a/x"),
+            ("ftp://a/?k=hunter2", "ftp://a/?<redacted>"),
+            ("a/?k=hunter2", "a/?<redacted>"),
+            ("http:/a?k=hunter2", "http:/a?<redacted>"),
+            ("/x?k=hunter2", "/x?<redacted>"),
+            ("http://a b#hunter2", "http://a b#<redacted>"),
+            ("http://é/?k=hunter2", "http://é/?<redacted>"),
+        ] {
+            let said = refused(text);
+            assert!(said.starts_with(&format!("URL {expected:?} ")), "{said}");
+            let hidden = ["hunter2", "hun/", "hun?", "ter2"];
+            assert!(!hidden.iter().any(|part| said.contains(part)), "{said}");
+        }
+        assert!(!shown(&format!("x://{SECRET}@{SECRET}@a;{SECRET}?{SECRET}")).contains(SECRET));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use base64::Engine;
 use serde::Deserialize;
 use thiserror::Error;
 
-use super::{BODY_BYTES_MAX, Body, Target, TargetUrl, UrlError, is_method, parse_header};
+use super::{BODY_BYTES_MAX, Body, Target, TargetUrl, UrlError, is_method, parse_header, url};
 use crate::lines::{Line, LineProblem, lines};
 use crate::units::ParseError;
 
@@ -335,11 +335,12 @@ fn percent_decoded(user: &str) -> Vec<u8> {
     decoded
 }
 
-/// At most 60 characters of what was written.
+/// At most 60 characters of what was written, without credentials if it is a URL.
 fn shown(text: &str) -> String {
+    let text = url::shown(text);
     match text.char_indices().nth(60) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
+        None => text,
     }
 }
 
@@ -454,7 +455,7 @@ mod tests {
                 &["POST http://a/|X: y|@/body", "POST http://b/|@body with spaces.txt"],
             ),
             ("GET http://a/\nHOST : b\nURL: http://c/", &["GET http://a/|HOST: b|URL: http://c/"]),
-            ("PURGE http://a/münchen?é", &["PURGE http://a/m%C3%BCnchen?%C3%A9"]),
+            ("PURGE http://a/münchen?é", &["PURGE http://a/m%C3%BCnchen?<redacted>"]),
             ("PURGE http://a/", &["PURGE http://a/"]),
             ("GET http://a/\rX: y\r\rGET http://b/", &["GET http://a/|X: y", "GET http://b/"]),
             ("M-SEARCH http://a/", &["M-SEARCH http://a/"]),

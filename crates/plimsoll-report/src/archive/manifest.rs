@@ -8,7 +8,7 @@ use plimsoll_model::search::{Axis, Mode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::redact;
+use super::plan;
 
 /// The value of `schema` in a manifest.
 pub const SCHEMA: &str = "plimsoll.archive/1";
@@ -73,16 +73,16 @@ pub struct SearchHead {
     pub mode: Mode,
 }
 
-/// The content of a manifest; [`Manifest::new`] removes the secrets.
+/// The content of a manifest; of the plan, [`Manifest::new`] takes what is archived.
 #[derive(Clone, Debug)]
 pub struct ManifestHead<'a> {
     /// Version of plimsoll.
     pub plimsoll_version: &'a str,
     /// The command: `load`, `find`, `lab`.
     pub command: &'a str,
-    /// The command line as typed, program name included or not.
-    pub args: &'a [String],
-    /// What reports name as the target.
+    /// The command line as it may be shown.
+    pub command_line: Vec<String>,
+    /// What reports name as the target, as it may be shown.
     pub target: &'a str,
     /// RFC 3339, UTC.
     pub started_at: &'a str,
@@ -98,7 +98,7 @@ pub struct ManifestHead<'a> {
     pub plan: &'a LoadPlan,
 }
 
-/// `manifest.json`. Made by [`Manifest::new`] only, so that no secret gets in.
+/// `manifest.json`. Made by [`Manifest::new`] only, so that nothing of a plan gets in that is not named.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Manifest {
@@ -108,7 +108,7 @@ pub struct Manifest {
     pub plimsoll_version: String,
     /// The command.
     pub command: String,
-    /// The command line without secrets.
+    /// The command line as it may be shown.
     pub command_line: Vec<String>,
     /// What reports name as the target.
     pub target: String,
@@ -125,7 +125,7 @@ pub struct Manifest {
     pub settings: BTreeMap<String, String>,
     /// What a search was asked for.
     pub search: Option<SearchHead>,
-    /// The plan without secrets, for people: bodies are lengths, so it is no plan to run again.
+    /// What is archived of the plan, for people: texts and bytes are counts, so it is no plan to run again.
     pub plan: Value,
     /// The runs that this one was merged from; none for a run that was measured as one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -133,13 +133,13 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// A manifest without the head's secrets.
+    /// Returns the manifest of a run.
     pub fn new(head: ManifestHead<'_>) -> Self {
         Self {
             schema: SCHEMA.to_owned(),
             plimsoll_version: head.plimsoll_version.to_owned(),
             command: head.command.to_owned(),
-            command_line: redact::command_line_redacted(head.args),
+            command_line: head.command_line,
             target: head.target.to_owned(),
             started_at: head.started_at.to_owned(),
             clock: Some(head.clock),
@@ -147,7 +147,7 @@ impl Manifest {
             seed: head.plan.seed,
             settings: head.settings,
             search: head.search,
-            plan: redact::plan_redacted(head.plan),
+            plan: plan::archived(head.plan),
             merged_from: Vec::new(),
         }
     }

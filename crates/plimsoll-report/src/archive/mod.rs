@@ -1,7 +1,7 @@
 //! The run archive: one directory from which every report can be drawn again.
 //!
 //! ```text
-//! manifest.json     what was run, where, with which settings; no secrets
+//! manifest.json     what was run, where, with which settings
 //! intervals.jsonl   one line per second of load, histograms without loss
 //! hosts.jsonl       what the hosts did, a line for each reading
 //! trials.jsonl      one line per judged trial of a search
@@ -12,14 +12,17 @@
 //!
 //! A line is written with one write as soon as its event comes, so `kill -9` costs at most the
 //! line being written.
+//!
+//! Nothing of a plan or a command line gets in but what is named (`plan.rs`, and `flags/archived.rs` of the program), so
+//! that no credential does. The files are readable by their owner alone: what a server has answered may be one, too.
 
 mod hosts;
 mod loads;
 mod manifest;
 mod merge;
+mod plan;
 mod reader;
 mod rebuild;
-mod redact;
 mod writer;
 
 pub(crate) use hosts::each_reading;
@@ -31,8 +34,6 @@ pub use manifest::{
 pub use merge::Merge;
 pub use reader::{Archive, IntervalLine, Lines};
 pub use rebuild::{Redrawn, redraw};
-pub(crate) use redact::url_redacted;
-pub use redact::{command_line_redacted, plan_redacted};
 pub use writer::ArchiveWriter;
 
 #[cfg(test)]

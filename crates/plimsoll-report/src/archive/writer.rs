@@ -1,7 +1,8 @@
 //! The sink that fills an archive while the run goes on.
 
-use std::fs::File;
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -15,7 +16,10 @@ use super::manifest::{EVENTS, INTERVALS, MANIFEST, Manifest, ROWS, SUMMARY, TRIA
 use crate::error::ReportError;
 use crate::json;
 use crate::terminal::findings::worded;
-use crate::whole_file::WholeFile;
+use crate::whole_file::{OWNER_ONLY, WholeFile};
+
+/// The mode of an archive's new directory.
+const OWNER_ONLY_DIR: u32 = 0o700;
 
 /// Writes the events of one run into a directory.
 #[derive(Debug)]
@@ -65,7 +69,12 @@ impl ArchiveWriter {
     }
 
     fn begin(dir: &Path, manifest: &Manifest) -> Result<Self, ReportError> {
-        fs::create_dir_all(dir).map_err(ReportError::write(dir))?;
+        let mut folders = DirBuilder::new();
+        folders
+            .recursive(true)
+            .mode(OWNER_ONLY_DIR)
+            .create(dir)
+            .map_err(ReportError::write(dir))?;
         let mut entries = fs::read_dir(dir).map_err(ReportError::read(dir))?;
         if entries.next().is_some() {
             return Err(ReportError::NotEmpty { dir: dir.to_owned() });
@@ -171,7 +180,9 @@ pub(super) struct LineFile {
 
 impl LineFile {
     pub(super) fn create(path: PathBuf) -> Result<Self, ReportError> {
-        let file = File::create_new(&path).map_err(ReportError::write(&path))?;
+        // What a server has answered may be for its owner alone, as well.
+        let file = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(&path);
+        let file = file.map_err(ReportError::write(&path))?;
         Ok(Self { path, file, line: Vec::new() })
     }
 
@@ -192,7 +203,7 @@ impl LineFile {
 impl ArchiveWriter {
     /// Lets further intervals go to another file.
     pub(crate) fn replace_intervals_for_test(&mut self, path: &Path) {
-        let file = fs::OpenOptions::new().write(true).open(path).expect("the test's file opens");
+        let file = OpenOptions::new().write(true).open(path).expect("the test's file opens");
         self.intervals = LineFile { path: path.to_owned(), file, line: Vec::new() };
     }
 }

@@ -44,7 +44,7 @@ impl Made {
         let manifest = Manifest::new(ManifestHead {
             plimsoll_version: "0.1.0",
             command: &summary.command,
-            args: &args.map(str::to_owned),
+            command_line: args.map(str::to_owned).to_vec(),
             target: &summary.target,
             started_at: &summary.started_at,
             // The run began one second before the first operation was due.

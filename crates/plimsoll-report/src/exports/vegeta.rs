@@ -8,12 +8,13 @@ use std::io::Write;
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::row::{Row, RowEnd};
+use plimsoll_model::target::Target;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::comma_separated::text;
 use super::seconds::run_name;
-use crate::archive::{Archive, url_redacted};
+use crate::archive::Archive;
 use crate::error::ReportError;
 use crate::time_text;
 
@@ -37,20 +38,31 @@ pub enum RowLatency {
 }
 
 /// A request that rows name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowTarget {
-    /// Its method.
+    /// Its method, as it may be shown.
     pub method: String,
-    /// Its URL without secrets.
+    /// Its URL, as it may be shown.
     pub url: String,
     /// Bytes of its body.
     pub body_bytes: u64,
 }
 
 impl RowTarget {
-    /// A request; secrets in the URL's query are hidden.
-    pub fn new(method: impl Into<String>, url: &str, body_bytes: u64) -> Self {
-        Self { method: method.into(), url: url_redacted(url), body_bytes }
+    /// A request of a plan.
+    pub fn of(target: &Target) -> Self {
+        Self {
+            method: target.method_shown().to_owned(),
+            url: target.url.to_string(),
+            body_bytes: target.body.len() as u64,
+        }
+    }
+
+    /// A request of an archive.
+    fn archived(target: &Value) -> Self {
+        let text = |name: &str| target[name].as_str().unwrap_or_default().to_owned();
+        let body_bytes = target["body"]["bytes"].as_u64().unwrap_or(0);
+        Self { method: text("method"), url: text("url"), body_bytes }
     }
 }
 
@@ -121,7 +133,7 @@ pub fn write_rows(
 ) -> Result<(), ReportError> {
     rows.sort_by_key(|row| (head.begin(row), row.ended, row.target));
     let attack = head.attack();
-    let nowhere = RowTarget::new("", "", 0);
+    let nowhere = RowTarget::default();
     for (seq, row) in (0..).zip(&rows) {
         let target = head.targets.get(row.target as usize).unwrap_or(&nowhere);
         let begin = head.begin(row);
@@ -240,14 +252,7 @@ fn head(archive: &Archive, latency: RowLatency) -> RowHead {
         name: run_name(archive),
         every: every.unwrap_or(1),
         epoch_unix_ns,
-        targets: targets.iter().map(target).collect(),
+        targets: targets.iter().map(RowTarget::archived).collect(),
         latency,
     }
-}
-
-fn target(target: &Value) -> RowTarget {
-    let method = target["method"].as_str().unwrap_or_default();
-    let url = serde_json::from_value::<plimsoll_model::target::TargetUrl>(target["url"].clone());
-    let url = url.map_or_else(|_| String::new(), |url| url.to_string());
-    RowTarget::new(method, &url, target["body"]["bytes"].as_u64().unwrap_or(0))
 }

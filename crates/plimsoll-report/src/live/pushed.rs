@@ -6,6 +6,7 @@ use std::sync::mpsc::SyncSender;
 
 use axum::http::Uri;
 use plimsoll_model::Nanos;
+use plimsoll_model::target::shown_url;
 use thiserror::Error;
 use tokio::task::JoinHandle;
 
@@ -55,9 +56,10 @@ impl Collector {
     }
 }
 
+/// Its URL as it may be shown.
 impl fmt::Display for Collector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}{}", self.0.host, self.0.path)
+        f.write_str(&shown_url(&format!("http://{}{}", self.0.host, self.0.path)))
     }
 }
 
@@ -135,7 +137,7 @@ mod tests {
         for (url, address, shown) in [
             ("http://127.0.0.1:4318", "127.0.0.1:4318", "http://127.0.0.1:4318/v1/metrics"),
             ("http://otel/", "otel:4318", "http://otel/v1/metrics"),
-            ("http://[::1]:80/push?x=1", "[::1]:80", "http://[::1]:80/push?x=1"),
+            ("http://[::1]:80/push?x=1", "[::1]:80", "http://[::1]:80/push?<redacted>"),
         ] {
             let collector = Collector::parse(url).unwrap();
             assert_eq!(

@@ -15,6 +15,7 @@ use plimsoll_sys::signal::Interrupts;
 
 use crate::exit;
 use crate::exit::Stop;
+use crate::flags::archived;
 use crate::plan::Job;
 use crate::publish::Publisher;
 use crate::run;
@@ -64,7 +65,7 @@ pub(super) fn run(
     let always_archive = true;
     let mut run = Run::begin(RunHead {
         command: of.command,
-        args: std::env::args().collect(),
+        command_line: archived::own_line(&[]),
         job: load,
         settings: run::settings(load, &load.plan),
         search: head,

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use plimsoll_model::target::shown_url;
 use plimsoll_model::units::ParseError;
 
 /// Flags of other load generators, and their equivalents here.
@@ -121,8 +122,10 @@ impl<'a> Typed<'a> {
         self.command.is_some_and(clap::Command::has_subcommands)
     }
 
-    fn url(&self) -> Option<&'a str> {
-        self.args.iter().filter_map(|word| word.to_str()).find(|word| word.contains("://"))
+    /// The first URL, as it may be shown.
+    fn url(&self) -> Option<String> {
+        let words = self.args.iter().filter_map(|word| word.to_str());
+        words.into_iter().find(|word| word.contains("://")).map(shown_url)
     }
 
     /// The other experiments that have `flag`.
@@ -195,13 +198,19 @@ fn no_experiment(error: &clap::Error, typed: &Typed<'_>) -> String {
     }
 }
 
+/// A part of an error. What was typed in it is shown without the credentials of a URL.
 fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {
     match error.get(kind)? {
-        ContextValue::String(text) => Some(text.clone()),
+        ContextValue::String(text) => Some(without_credentials(text)),
         // Suggestions come in ascending order of likeness.
         ContextValue::Strings(texts) => texts.last().cloned(),
         _ => None,
     }
+}
+
+fn without_credentials(text: &str) -> String {
+    let has_user = text.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'));
+    if has_user || text.contains("://") { shown_url(text) } else { text.to_owned() }
 }
 
 /// The flag an error is about, without its value: `--rate`.
@@ -278,7 +287,8 @@ fn refused_value(error: &clap::Error) -> String {
     let source = error.source();
     match source.and_then(|source| source.downcast_ref::<ParseError>()) {
         Some(refused) => {
-            format!("{flag} {:?} is not accepted; write {}", refused.text, refused.expected)
+            let typed = without_credentials(&refused.text);
+            format!("{flag} {typed:?} is not accepted; write {}", refused.expected)
         }
         None => {
             let typed = text(error, ContextKind::InvalidValue).unwrap_or_default();
@@ -301,5 +311,5 @@ fn conflict(error: &clap::Error) -> String {
 fn first_line(error: &clap::Error) -> String {
     let shown = error.to_string();
     let line = shown.lines().next().unwrap_or_default();
-    line.trim_start_matches("error: ").to_owned()
+    without_credentials(line.trim_start_matches("error: "))
 }

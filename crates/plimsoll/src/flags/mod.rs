@@ -23,6 +23,7 @@ use crate::exit::Stop;
 use crate::screen::Stream;
 
 mod agent;
+pub(crate) mod archived;
 mod compare;
 mod complaint;
 mod doctor;

@@ -4,6 +4,7 @@
 //! started.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use plimsoll_capacity::compare::{BUDGET_MIN, Blocks, ROUNDS_DEFAULT, ROUNDS_MIN};
@@ -11,12 +12,12 @@ use plimsoll_model::Nanos;
 use plimsoll_model::compare::{Arm, Metric};
 use plimsoll_model::plan::{Pacing, Trust};
 use plimsoll_model::search::Axis;
-use plimsoll_report::command_line_redacted;
 
 use super::publish::PublishJob;
 use super::{Destination, Inputs, Job, hosts, load, outputs, publish, watch};
 use crate::exit::Stop;
 use crate::flags;
+use crate::flags::archived;
 use crate::flags::shared::OutputFlags;
 use crate::flags::shared::RequestFlags;
 use crate::flags::values::{OutputFile, Processes};
@@ -44,9 +45,7 @@ const OF_SEARCHES: [&str; 9] = [
 /// One of the two, as it was typed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ArmLine {
-    /// As typed, secrets included: to be found among the arguments and replaced by `text`.
-    pub(crate) typed: String,
-    /// All of it as one line without secrets.
+    /// All of it as one line, as archives have it.
     pub(crate) text: String,
     /// The arguments of plimsoll.
     pub(crate) args: Vec<String>,
@@ -108,13 +107,10 @@ impl CompareJob {
         settings
     }
 
-    /// The arguments of this program, each of the two in the form that holds no secrets.
-    pub(crate) fn args_redacted(&self, args: impl Iterator<Item = String>) -> Vec<String> {
-        let hide = |arg: String| {
-            let arm = self.arms.iter().find(|arm| arm.typed == arg);
-            arm.map_or(arg, |arm| arm.text.clone())
-        };
-        args.map(hide).collect()
+    /// The arguments of this program as archives have them. Flags for both are among those of each.
+    pub(crate) fn command_line(&self, args: impl IntoIterator<Item = OsString>) -> Vec<String> {
+        let [a, b] = self.arms.each_ref().map(|arm| [arm.text.clone()]);
+        archived::line(args, &[("a", &a[..]), ("b", &b[..]), ("both", &[])])
     }
 }
 
@@ -255,13 +251,7 @@ fn arm(
             "name a file",
         ));
     }
-    let line = ArmLine {
-        typed: typed.to_owned(),
-        text: shown(&command_line_redacted(&args)),
-        has_seed: names(&args, "--seed"),
-        command,
-        args,
-    };
+    let line = ArmLine { text: shown(&args), has_seed: names(&args, "--seed"), command, args };
     Ok((line, measures, processes))
 }
 
@@ -286,11 +276,13 @@ fn unused(arms: &[ArmLine], of: Measures) -> Vec<String> {
     )]
 }
 
-/// One line that a shell splits into `args` again.
+/// `args` as archives have them, as one line that a shell splits into words.
 fn shown(args: &[String]) -> String {
-    let joined = shlex::try_join(args.iter().map(String::as_str));
+    let args = std::iter::once("plimsoll").chain(args.iter().map(String::as_str));
+    let words = archived::line(args.map(OsString::from), &[]).split_off(1);
+    let joined = shlex::try_join(words.iter().map(String::as_str));
     // Only a NUL, which no argument can hold, is an error.
-    joined.unwrap_or_else(|_| args.join(" "))
+    joined.unwrap_or_else(|_| words.join(" "))
 }
 
 /// Whether a URL without a command is loaded rather than saturated.

@@ -76,7 +76,7 @@ fn call(
     }
     if target.url.path != "/" {
         return Err(Stop::usage(
-            format_args!("the URL has the path {}, and --grpc names another", target.url.path),
+            format_args!("the URL {} has a path, and --grpc names another", target.url),
             "give the URL without a path",
         ));
     }

@@ -7,7 +7,7 @@
 use plimsoll_model::pace::{Arrivals, Profile};
 use plimsoll_model::plan::{Pacing, Session};
 use plimsoll_model::rfc9411::{Case, KB, Kind, Object};
-use plimsoll_model::target::{Protocol, Target};
+use plimsoll_model::target::{Protocol, Target, TargetUrl};
 use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
 
@@ -322,8 +322,9 @@ fn load(
     };
     let pool = PoolFlags { connections: Some(connections), ..PoolFlags::default() };
     let profile = Profile::constant(one_per_second()?, Nanos::from_secs(1));
-    // The requests are known; the rest of the load is assembled here.
-    let url = first.first().map(|target| target.url.to_string());
+    // The requests are known; the rest of the load is assembled here, for which the server is enough.
+    let server_of = |target: &Target| TargetUrl { path: "/".to_owned(), ..target.url.clone() };
+    let url = first.first().map(|target| server_of(target).to_string());
     let server = ServerFlags { url, targets: None, format: None, ..asked.to.server.clone() };
     let to = Destination { server, request: RequestFlags::default(), ..asked.to.clone() };
     let parts = Parts {

@@ -37,6 +37,7 @@ use plimsoll_sys::signal::Interrupts;
 
 use crate::causes;
 use crate::exit::Stop;
+use crate::flags::archived;
 use crate::hosts::{StartedHosts, fleet_stop, start_hosts, start_load_agents};
 use crate::plan::load::LoadJob;
 use crate::publish::Publisher;
@@ -75,9 +76,9 @@ pub(crate) trait Experiment {
         self.search_head().is_some()
     }
 
-    /// The command line for the archive, which hides the secrets of flags by itself.
+    /// The command line as archives have it.
     fn command_line(&self) -> Vec<String> {
-        std::env::args().collect()
+        archived::own_line(&[])
     }
 
     /// The settings that shape the measurement.
@@ -201,7 +202,7 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
         settings.extend(watched.clone().map(|note| ("watch".to_owned(), note)));
         settings
     };
-    let args = experiment.command_line();
+    let command_line = experiment.command_line();
     let least = experiment.least_connections();
     let job = experiment.load();
     notes.extend(job.settings.get(ADDRESSES).map(|addresses| format!("addresses of {addresses}")));
@@ -223,7 +224,7 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     let publisher = publisher.clone();
     let run = Run::begin(RunHead {
         command,
-        args,
+        command_line,
         job,
         settings,
         search,

@@ -33,7 +33,7 @@ impl Machine<'_> {
         let manifest = Manifest::new(ManifestHead {
             plimsoll_version: "0.1.0",
             command: "load",
-            args: &[],
+            command_line: Vec::new(),
             target: "https://127.0.0.1:8443/",
             started_at: "2026-11-21T02:15:30Z",
             clock,
@@ -238,7 +238,7 @@ fn what_is_not_one_load_is_refused() {
     let mut other = Machine::new("other");
     other.plan.targets[0].url.path = "/other".to_owned();
     let error = refusal(&[a.clone(), other.write(root.path(), &seconds)]);
-    assert!(error.contains("plan.targets[0].url.path is") && error.contains("/other"), "{error}");
+    assert!(error.contains("plan.targets[0].url is") && error.contains("/other"), "{error}");
 
     // Of which each machine has its own.
     let mut own = Machine::new("own");

@@ -430,7 +430,7 @@ impl Experiment for CompareExperiment {
     }
 
     fn command_line(&self) -> Vec<String> {
-        self.job.args_redacted(std::env::args())
+        self.job.command_line(std::env::args_os())
     }
 
     fn settings(&mut self) -> BTreeMap<String, String> {

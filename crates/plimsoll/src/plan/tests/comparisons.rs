@@ -1,5 +1,7 @@
 //! Command lines of `compare`.
 
+use std::ffi::OsString;
+
 use plimsoll_model::Nanos;
 use plimsoll_model::compare::Metric;
 
@@ -133,7 +135,12 @@ fn comparisons() {
     let secret = "load http://127.0.0.1:1/ -r 5 -H 'Authorization: hunter2'";
     let job = compare(&[secret, "load http://127.0.0.1:2/ -r 5"]);
     assert!(job.arms[0].args.contains(&"Authorization: hunter2".to_owned()));
-    let args = job.args_redacted(["plimsoll", "compare", secret].into_iter().map(str::to_owned));
-    let shown = format!("{args:?} {} {}", job.arms[0].text, job.target_name());
-    assert!(!shown.contains("hunter2") && shown.contains("-r 5"), "{shown}");
+    let other = "http://127.0.0.1:2/?token=hunter2";
+    let args = ["plimsoll", "compare", secret, other, "--seed", "3", "--", "-H", "x: hunter2"];
+    let line = job.command_line(args.map(OsString::from));
+    let shown = format!("{line:?} {} {}", job.arms[0].text, job.target_name());
+    assert!(!shown.contains("hunter2"), "{shown}");
+    let hidden = "load http://127.0.0.1:1/ --rate 5 --header '<redacted>'";
+    let other = "load http://127.0.0.1:2/ --rate 5";
+    assert_eq!(line, ["plimsoll", "compare", hidden, other, "--seed", "3"]);
 }
