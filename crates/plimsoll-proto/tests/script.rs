@@ -141,6 +141,12 @@ fn other_bytes_are_a_mismatch_and_the_line_is_told() {
     }
     let fault = run(&mut client(text), b"-ERR unknown command\r\n", 64).1.unwrap_err();
     assert!(fault.to_string().ends_with("begins with \"-ERR unknown co\""), "{fault}");
+    // What was sent may be a credential, and a fault is archived.
+    let secret = "loop\nsend \"AUTH hunter2-sesame\\r\\n\"\nexpect \"+OK\"\nend";
+    for (echo, size) in [("AUTH hunter2-sesame\r\n", 64), ("hunter2-sesame", 64), ("hunter2", 7)] {
+        let fault = run(&mut client(secret), echo.as_bytes(), size).1.unwrap_err();
+        assert!(fault.to_string().ends_with("begins with bytes of the script itself"), "{fault}");
+    }
     // An expression that can match no more, and one that has had its bytes.
     let anchored = "loop\nsend \"a\"\nexpect /^yes/\nend";
     assert!(run(&mut client(anchored), b"no", 1).1.is_err());

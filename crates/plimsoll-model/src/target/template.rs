@@ -107,6 +107,14 @@ impl Template {
         Self(vec![Piece::Bytes(bytes.into())])
     }
 
+    /// Returns the bytes between its places.
+    pub fn literals(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().filter_map(|piece| match piece {
+            Piece::Bytes(bytes) => Some(&bytes[..]),
+            Piece::Field(_) => None,
+        })
+    }
+
     /// A stamp.
     pub fn stamp() -> Self {
         Self(vec![Piece::Field(Field::Stamp)])

@@ -89,6 +89,24 @@ impl fmt::Display for Seen {
     }
 }
 
+/// What came instead of what was expected. Faults are archived, and an echo of what was sent may be a credential.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The bytes of the server.
+    Began(Seen),
+    /// Bytes of the script.
+    OfScript,
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Began(seen) => seen.fmt(f),
+            Self::OfScript => f.write_str("bytes of the script itself"),
+        }
+    }
+}
+
 /// Why a connection is of no more use.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum ScriptFault {
@@ -100,13 +118,13 @@ pub enum ScriptFault {
         /// Where the expectation stands.
         line: u32,
         /// What came instead.
-        seen: Seen,
+        seen: Answer,
     },
     /// Bytes that nothing asked for.
     #[error("the server sent bytes that the script does not ask for: {seen}")]
     SpokeFirst {
         /// The first of them.
-        seen: Seen,
+        seen: Answer,
     },
 }
 
@@ -277,15 +295,16 @@ impl Client {
     /// What `step` takes of the bytes, and whether it is met.
     fn advance(&mut self, step: &Instruction, input: &[u8]) -> Result<(usize, bool), ScriptFault> {
         self.seen.add(input);
-        let mismatch = ScriptFault::Mismatch { line: step.line, seen: self.seen };
         match &step.action {
-            Do::Expect(bytes) => begins_with(bytes, self.taken, input).ok_or(mismatch),
+            Do::Expect(bytes) => {
+                begins_with(bytes, self.taken, input).ok_or_else(|| self.mismatch(step))
+            }
             Do::ExpectFilled(template) => {
                 if self.taken == 0 {
                     self.expected.clear();
                     template.fill(&self.filling, &mut self.expected);
                 }
-                begins_with(&self.expected, self.taken, input).ok_or(mismatch)
+                begins_with(&self.expected, self.taken, input).ok_or_else(|| self.mismatch(step))
             }
             Do::Search { pattern, bytes_max } => {
                 let mut state = self.state.unwrap_or_else(|| pattern.start());
@@ -295,10 +314,10 @@ impl Client {
                         Found::Match { includes_byte } => {
                             return Ok((at + usize::from(includes_byte), true));
                         }
-                        Found::Never => return Err(mismatch),
+                        Found::Never => return Err(self.mismatch(step)),
                     }
                     if self.taken + at as u64 + 1 >= *bytes_max {
-                        return Err(mismatch);
+                        return Err(self.mismatch(step));
                     }
                 }
                 self.state = Some(state);
@@ -312,7 +331,7 @@ impl Client {
             Do::Any => Ok((input.len(), !input.is_empty())),
             Do::Close => match input {
                 [] => Ok((0, false)),
-                _ => Err(mismatch),
+                _ => Err(self.mismatch(step)),
             },
             Do::Send(_) | Do::Sleep(_) => Ok((0, true)),
         }
@@ -329,7 +348,16 @@ impl Client {
     fn spoke_first(&self, input: &[u8]) -> ScriptFault {
         let mut seen = Seen::default();
         seen.add(input);
-        ScriptFault::SpokeFirst { seen }
+        ScriptFault::SpokeFirst { seen: self.answer(seen) }
+    }
+
+    fn mismatch(&self, step: &Instruction) -> ScriptFault {
+        ScriptFault::Mismatch { line: step.line, seen: self.answer(self.seen) }
+    }
+
+    fn answer(&self, seen: Seen) -> Answer {
+        let bytes = &seen.bytes[..usize::from(seen.len)];
+        if self.program.has(bytes) { Answer::OfScript } else { Answer::Began(seen) }
     }
 }
 

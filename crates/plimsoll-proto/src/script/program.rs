@@ -9,6 +9,9 @@ use plimsoll_model::target::{Action, Script, Step, Template};
 use super::parse::ScriptError;
 use crate::pattern::Pattern;
 
+/// The fewest bytes of which it matters that they are also in a script.
+const TELLING_BYTES_MIN: usize = 4;
+
 /// A script that can be run.
 #[derive(Debug, Default)]
 pub struct Program {
@@ -46,6 +49,17 @@ impl Program {
             steps.iter().map(|step| instruction(step, &mut patterns)).collect::<Result<_, _>>()
         };
         Ok(Self { opening: compile(&script.opening)?, operation: compile(&script.operation)? })
+    }
+
+    /// Reports whether `bytes` are a part of what it sends or expects. A few may be that by chance.
+    pub(super) fn has(&self, bytes: &[u8]) -> bool {
+        let is_part = |of: &[u8]| of.windows(bytes.len()).any(|part| part == bytes);
+        let is_in = |step: &Instruction| match &step.action {
+            Do::Send(template) | Do::ExpectFilled(template) => template.literals().any(is_part),
+            Do::Expect(expected) => is_part(expected),
+            Do::Search { .. } | Do::Length(_) | Do::Any | Do::Close | Do::Sleep(_) => false,
+        };
+        bytes.len() >= TELLING_BYTES_MIN && self.opening.iter().chain(&self.operation).any(is_in)
     }
 }
 
