@@ -83,14 +83,71 @@ fn what_cannot_run_in_a_cluster_is_one_line() {
     }
 }
 
+/// The objects of a run whose command has a secret in a header and in a file.
+fn objects(flags: &[&str], header: &str) -> Vec<String> {
+    let always = ["k8s", "run", "--image", "registry.example/plimsoll:1", "--dry-run"];
+    let command =
+        ["--", "load", "http://web.shop/", "-H", header, "--body", "body", "--rate", "1k"];
+    let words = [&always[..], flags, &command].concat();
+    let printed = Plimsoll::without_path(&words).with_file("body", header).run();
+    assert_eq!(printed.code, Some(0), "{}", printed.stderr);
+    printed.stdout.split("\n---\n").skip(1).map(str::to_owned).collect()
+}
+
+#[test]
+fn no_object_but_secrets_has_the_command() {
+    let header = "Ocp-Apim-Subscription-Key: hunter2-sesame $(HOSTNAME) $$";
+    for object in objects(&[], header) {
+        assert!(!object.contains("hunter2") && !object.contains('$'), "{object}");
+    }
+    let (secrets, others): (Vec<_>, Vec<_>) = objects(&["--inline-secrets"], header)
+        .into_iter()
+        .partition(|object| object.contains("kind: \"Secret\"") || object.contains("kind: Secret"));
+    assert_eq!((secrets.len(), others.len()), (3, 5));
+    for object in others {
+        let hidden = ["hunter2", "web.shop", "$", "aHVudGVyM", "h1bnRlcj", "odW50ZXIy"];
+        assert!(!hidden.iter().any(|part| object.contains(part)), "{object}");
+    }
+    for secret in &secrets {
+        // Nobody has another's key.
+        assert_eq!(secret.matches(".key: ").count(), 1, "{secret}");
+    }
+}
+
+#[test]
+fn a_command_and_its_files_come_out_of_a_secret_as_they_went_in() {
+    let serve = Serve::plain();
+    let folder = tempfile::tempdir().expect("the temporary directory is writable");
+    let (order, results) = (folder.path().join("order"), folder.path().join("results"));
+    fs::create_dir_all(&order).expect("an own folder is writable");
+    fs::create_dir_all(&results).expect("an own folder is writable");
+    let write = |name: &str, text: &str| {
+        fs::write(order.join(name), text).expect("an own folder is writable");
+    };
+    let words = serde_json::json!({
+        "words": ["load", "--targets", "in/targets", "-H", "x: $(HOME) $$", "--rate", "0", "-n", "20", "--json", "-"],
+        "files": ["in/targets", "body"],
+    });
+    write("command", &words.to_string());
+    write("file-0", &format!("POST {}\n@body\n", serve.url()));
+    write("file-1", "hello");
+    let [order, results] = [&order, &results].map(|dir| dir.display().to_string());
+    let always = ["pod", "coordinate", "--results", &results, "--keep-for", "0", "--order", &order];
+    let ended = Plimsoll::new(always).run();
+    let summary = ended.summary(ended.code.expect("a code"));
+    assert_eq!(summary.count("ok"), 20, "{}", ended.stderr);
+    assert!(summary.count("bytes.sent") > 20 * "hello$(HOME) $$".len() as u64);
+}
+
 #[test]
 fn a_dry_run_prints_objects_and_keys_only_on_request() {
     let always = ["k8s", "run", "--image", "registry.example/plimsoll:1", "--dry-run"];
     let command = ["--", "find", "rate", "http://web.shop/", "--slo", "p99<50ms"];
     let printed = Plimsoll::without_path(&[&always[..], &command].concat()).run();
     assert_eq!(printed.code, Some(0), "{}", printed.stderr);
-    assert_eq!(printed.stdout.matches("\n---\n").count(), 6, "{}", printed.stdout);
-    assert!(!printed.stdout.contains("ca.pem"));
+    // The coordinator's Job, Secret, name and policy, and a Job and a Secret for each of two agents.
+    assert_eq!(printed.stdout.matches("\n---\n").count(), 8, "{}", printed.stdout);
+    assert!(!printed.stdout.contains("ca.pem") && !printed.stdout.contains("web.shop"));
     let printed =
         Plimsoll::without_path(&[&always[..], &["--inline-secrets"], &command].concat()).run();
     assert_eq!(printed.stdout.matches(".key: ").count(), 3, "{}", printed.stdout);

@@ -37,6 +37,13 @@ pub(crate) fn agent_files(keys: &RunKeys) -> Vec<(String, &str)> {
     files(&keys.roots_pem, named.map(|(index, identity)| (format!("agent-{index}"), identity)))
 }
 
+/// The files that agent `index` needs; none if there is no such agent.
+pub(crate) fn files_of_agent(keys: &RunKeys, index: u32) -> Vec<(String, &str)> {
+    let identity = usize::try_from(index).ok().and_then(|index| keys.agents.get(index));
+    let named = identity.map(|identity| (format!("agent-{index}"), identity));
+    named.map_or_else(Vec::new, |named| files(&keys.roots_pem, [named]))
+}
+
 fn files<'a>(
     roots_pem: &'a str,
     identities: impl IntoIterator<Item = (String, &'a Identity)>,

@@ -10,7 +10,7 @@ pub use dial::dial;
 pub use keys::{ReadKeysError, read_agent, read_coordinator, write_keys};
 
 pub(crate) use gate::Gate;
-pub(crate) use keys::{agent_files, coordinator_files};
+pub(crate) use keys::{coordinator_files, files_of_agent};
 pub(crate) use wire::{Joined, Wire};
 
 use std::net::SocketAddr;

@@ -1,12 +1,16 @@
-//! The objects of a run in Kubernetes: a Job of agents, a Job of the coordinator that they connect to, its name in
-//! DNS, the keys, and who may reach whom. No role, no resource type of our own.
+//! The objects of a run in Kubernetes: a Job for each agent, a Job of the coordinator that they connect to, its name in
+//! DNS, Secrets, and who may reach whom. No role, no resource type of our own.
+//!
+//! A Job has a Secret of its own, so that no pod gets the key of another. The command and its files are in the
+//! coordinator's: what is in the arguments of a container, everybody reads who may look at pods.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use plimsoll_tls::RunKeys;
 use serde_json::{Map, Value, json};
 
-use crate::joined::{agent_files, coordinator_files};
+use super::order::Order;
+use crate::joined::{coordinator_files, files_of_agent};
 
 /// Where agents connect to.
 const PORT: u16 = 7461;
@@ -22,7 +26,9 @@ pub(crate) const ROLE_LABEL: &str = "plimsoll.role";
 pub(crate) const RESULTS_DIR: &str = "/results";
 /// The container of each pod.
 pub(crate) const CONTAINER: &str = "plimsoll";
-/// Most agents: a Secret has at most a megabyte.
+/// Where the Secret of a pod is mounted.
+pub(crate) const KEYS_DIR: &str = "/keys";
+/// Most agents: each is two objects, which kubectl makes one after the other.
 pub const AGENTS_MAX: u32 = 500;
 
 /// A run.
@@ -40,8 +46,8 @@ pub struct KubernetesRun {
     pub memory: String,
     /// The longest that it may take, with everything.
     pub active_for_s: u32,
-    /// What to run: the words behind `plimsoll`.
-    pub command: Vec<String>,
+    /// What to run.
+    pub command: Order,
 }
 
 /// The objects of a run, in the order in which they are made.
@@ -53,38 +59,35 @@ pub struct Manifests {
     pub owned: Vec<Value>,
 }
 
-/// What stands in the place of keys that are not shown.
+/// What the Secrets have.
 pub enum Keys<'a> {
-    /// They are in the Secrets.
+    /// Keys, the command and its files.
     Inline(&'a RunKeys),
-    /// Only their names are.
+    /// Nothing: they are not shown.
     Hidden,
 }
 
 impl KubernetesRun {
     /// Its objects.
     pub fn manifests(&self, keys: &Keys<'_>) -> Manifests {
-        let owned = vec![
-            self.secret("coordinator", keys),
-            self.secret("agents", keys),
-            self.service(),
-            self.network_policy(),
-            self.agents_job(),
-        ];
+        let mut owned = vec![self.coordinator_secret(keys), self.service(), self.network_policy()];
+        for index in 0..self.agents {
+            owned.extend([self.agent_secret(index, keys), self.agent_job(index)]);
+        }
         Manifests { owner: self.coordinator_job(), owned }
     }
 
     /// What the coordinator runs: the command with what makes agents of pods.
     pub(crate) fn words(&self) -> Vec<String> {
-        let mut words = self.command.clone();
+        let mut words = self.command.words.clone();
         let listen = format!("0.0.0.0:{PORT}");
         let flags = [("--agents", self.agents.to_string()), ("--listen", listen)];
-        let dirs = [("--keys", "/keys".to_owned()), ("--out", format!("{RESULTS_DIR}/run"))];
+        let dirs = [("--keys", KEYS_DIR.to_owned()), ("--out", format!("{RESULTS_DIR}/run"))];
         for (flag, value) in flags.into_iter().chain(dirs) {
             words.extend([flag.to_owned(), value]);
         }
         let is_threads = |word: &String| word == "--threads" || word.starts_with("--threads=");
-        if !self.command.iter().any(is_threads) {
+        if !self.command.words.iter().any(is_threads) {
             // A pod sees all CPUs of its node, whatever it may use of them.
             words.extend(["--threads".to_owned(), self.cpus.to_string()]);
         }
@@ -95,22 +98,43 @@ impl KubernetesRun {
         json!({ "name": name, "labels": { RUN_LABEL: self.name } })
     }
 
-    fn agents_name(&self) -> String {
-        format!("{}-agents", self.name)
+    fn agent_name(&self, index: u32) -> String {
+        format!("{}-agent-{index}", self.name)
     }
 
-    fn secret(&self, of: &str, keys: &Keys<'_>) -> Value {
+    /// The name of the coordinator's Secret: that of its Job is the run's own.
+    fn coordinator_name(&self) -> String {
+        format!("{}-coordinator", self.name)
+    }
+
+    fn coordinator_secret(&self, keys: &Keys<'_>) -> Value {
         let files = match keys {
             Keys::Hidden => Vec::new(),
-            Keys::Inline(keys) if of == "agents" => agent_files(keys),
-            Keys::Inline(keys) => coordinator_files(keys),
+            Keys::Inline(keys) => {
+                let files = coordinator_files(keys).into_iter();
+                let files = files.map(|(name, text)| (name, text.as_bytes().to_vec()));
+                files.chain(self.command.entries(&self.words())).collect()
+            }
         };
-        let data: Map<String, Value> =
-            files.into_iter().map(|(name, text)| (name, json!(STANDARD.encode(text)))).collect();
+        self.secret(&self.coordinator_name(), files)
+    }
+
+    fn agent_secret(&self, index: u32, keys: &Keys<'_>) -> Value {
+        let files = match keys {
+            Keys::Hidden => Vec::new(),
+            Keys::Inline(keys) => files_of_agent(keys, index),
+        };
+        let files = files.into_iter().map(|(name, text)| (name, text.as_bytes().to_vec()));
+        self.secret(&self.agent_name(index), files.collect())
+    }
+
+    fn secret(&self, name: &str, files: Vec<(String, Vec<u8>)>) -> Value {
+        let encoded = |(name, content): (String, Vec<u8>)| (name, json!(STANDARD.encode(content)));
+        let data: Map<String, Value> = files.into_iter().map(encoded).collect();
         json!({
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": self.metadata(&format!("{}-{of}", self.name)),
+            "metadata": self.metadata(name),
             "type": "Opaque",
             "immutable": true,
             "data": data,
@@ -150,10 +174,10 @@ impl KubernetesRun {
     }
 
     fn coordinator_job(&self) -> Value {
-        let words = ["pod", "coordinate", "--results", RESULTS_DIR, "--"];
-        let mut args = words.map(str::to_owned).to_vec();
-        args.extend(self.words());
-        let mut pod = self.pod("coordinator", &args, &json!({ "cpu": "1", "memory": "1Gi" }));
+        let args = ["pod", "coordinate", "--results", RESULTS_DIR, "--order", KEYS_DIR];
+        let resources = json!({ "cpu": "1", "memory": "1Gi" });
+        let secret = self.coordinator_name();
+        let mut pod = self.pod("coordinator", &secret, &args.map(str::to_owned), &resources);
         pod["spec"]["volumes"].as_array_mut().into_iter().for_each(|volumes| {
             volumes.push(json!({ "name": "results", "emptyDir": { "sizeLimit": "2Gi" } }));
         });
@@ -175,13 +199,12 @@ impl KubernetesRun {
         })
     }
 
-    fn agents_job(&self) -> Value {
-        let words =
-            ["agent", "--join", "", "--keys", "/keys", "--index", "$(JOB_COMPLETION_INDEX)"];
-        let mut args = words.map(str::to_owned).to_vec();
-        args[2] = format!("{}:{PORT}", self.name);
+    fn agent_job(&self, index: u32) -> Value {
+        let (to, own) = (format!("{}:{PORT}", self.name), index.to_string());
+        let args = ["agent", "--join", &to, "--keys", KEYS_DIR, "--index", &own];
         let resources = json!({ "cpu": self.cpus.to_string(), "memory": self.memory });
-        let mut pod = self.pod("agents", &args, &resources);
+        let name = self.agent_name(index);
+        let mut pod = self.pod("agents", &name, &args.map(str::to_owned), &resources);
         let labels = json!({ RUN_LABEL: self.name, ROLE_LABEL: "agents" });
         // A share of one node is no share of another one's CPUs and ports.
         pod["spec"]["topologySpreadConstraints"] = json!([{
@@ -196,13 +219,10 @@ impl KubernetesRun {
         json!({
             "apiVersion": "batch/v1",
             "kind": "Job",
-            "metadata": self.metadata(&self.agents_name()),
+            "metadata": self.metadata(&name),
             "spec": {
-                "completionMode": "Indexed",
-                "completions": self.agents,
-                "parallelism": self.agents,
                 // One that is lost comes again before the next trial of a search.
-                "backoffLimit": self.agents.saturating_mul(3),
+                "backoffLimit": 3,
                 "activeDeadlineSeconds": self.active_for_s,
                 "ttlSecondsAfterFinished": LEFT_FOR_S,
                 "template": pod,
@@ -212,7 +232,7 @@ impl KubernetesRun {
 
     /// A pod as the restricted profile of Pod Security wants it. Requests and limits are equal, so that no
     /// neighbour takes what was promised.
-    fn pod(&self, role: &str, args: &[String], resources: &Value) -> Value {
+    fn pod(&self, role: &str, secret: &str, args: &[String], resources: &Value) -> Value {
         json!({
             "metadata": {
                 "labels": { RUN_LABEL: self.name, ROLE_LABEL: role },
@@ -245,12 +265,12 @@ impl KubernetesRun {
                         "capabilities": { "drop": ["ALL"] },
                     },
                     "volumeMounts": [
-                        { "name": "keys", "mountPath": "/keys", "readOnly": true },
+                        { "name": "keys", "mountPath": KEYS_DIR, "readOnly": true },
                     ],
                 }],
                 "volumes": [{
                     "name": "keys",
-                    "secret": { "secretName": format!("{}-{role}", self.name), "defaultMode": 0o440 },
+                    "secret": { "secretName": secret, "defaultMode": 0o440 },
                 }],
             },
         })
@@ -278,6 +298,7 @@ impl Manifests {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kubernetes::OrderFile;
 
     /// The published schemas of the kinds that are used, without descriptions: the oldest version that has all fields,
     /// one between, and the newest.
@@ -285,6 +306,19 @@ mod tests {
         ("1.25", include_str!("../../tests/kubernetes/v1.25.json")),
         ("1.31", include_str!("../../tests/kubernetes/v1.31.json")),
         ("1.37", include_str!("../../tests/kubernetes/v1.37.json")),
+    ];
+
+    const SECRET: &str = "hunter2-sesame-open";
+    const ODD_WORDS: [&str; 9] = [
+        "load",
+        "http://web.shop/?k=hunter2-sesame-open",
+        "-H",
+        "x: hunter2-sesame-open $(HOSTNAME) $$",
+        "--data=$(X)",
+        "--users",
+        "users",
+        "--rate",
+        "1k",
     ];
 
     fn run() -> KubernetesRun {
@@ -295,7 +329,10 @@ mod tests {
             cpus: 2,
             memory: "1Gi".to_owned(),
             active_for_s: 7_200,
-            command: ["load", "http://web.shop/", "--rate", "1k"].map(str::to_owned).to_vec(),
+            command: Order {
+                words: ODD_WORDS.map(str::to_owned).to_vec(),
+                files: vec![OrderFile { path: "users".to_owned(), content: SECRET.into() }],
+            },
         }
     }
 
@@ -430,24 +467,54 @@ mod tests {
         for object in &objects[1..] {
             assert_eq!(object["metadata"]["ownerReferences"][0]["uid"], "7", "{object}");
         }
-        let files = |of: &str| {
+        // The files of the one Secret that a pod mounts.
+        let files = |job: &Value| {
+            let volumes = job["spec"]["template"]["spec"]["volumes"].as_array().unwrap().iter();
+            let names: Vec<_> =
+                volumes.filter_map(|one| one["secret"]["secretName"].as_str()).collect();
+            let [name] = names[..] else { panic!("{job}") };
             let is_it =
-                |object: &&Value| object["metadata"]["name"] == format!("plimsoll-0123abcd-{of}");
-            let secret = objects.iter().find(|object| object["kind"] == "Secret" && is_it(object));
-            secret.unwrap()["data"].as_object().unwrap().keys().cloned().collect::<Vec<_>>()
+                |object: &&Value| object["kind"] == "Secret" && object["metadata"]["name"] == name;
+            let data = &objects.iter().find(is_it).unwrap()["data"];
+            data.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
         };
-        assert_eq!(files("coordinator"), ["ca.pem", "coordinator.key", "coordinator.pem"]);
-        assert_eq!(files("agents").len(), 7);
-        assert!(files("agents").iter().all(|name| !name.starts_with("coordinator")));
-        // Nothing of the keys is shown where that was not asked for.
+        let jobs: Vec<_> = objects.iter().filter(|object| object["kind"] == "Job").collect();
+        assert_eq!(jobs.len(), 4);
+        let own = ["ca.pem", "command", "coordinator.key", "coordinator.pem", "file-0"];
+        assert_eq!(files(jobs[0]), own);
+        for (index, job) in jobs[1..].iter().enumerate() {
+            let own =
+                [format!("agent-{index}.key"), format!("agent-{index}.pem"), "ca.pem".to_owned()];
+            assert_eq!(files(job), own);
+            let args = job["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
+            assert_eq!(args.last(), Some(&json!(index.to_string())));
+        }
+        // Nothing of them is shown where that was not asked for.
         assert!(!run().manifests(&Keys::Hidden).yaml().contains("pem"));
     }
 
     #[test]
-    fn the_largest_run_fits_into_a_secret() {
-        let keys = RunKeys::new(4, 0..4_000_000_000).unwrap();
-        let bytes: usize =
-            agent_files(&keys).iter().map(|(name, text)| name.len() + text.len()).sum();
-        assert!(bytes / 4 * (AGENTS_MAX as usize) < 1 << 20, "{bytes} bytes of four");
+    fn the_command_is_in_a_secret_alone_and_nothing_expands_it() {
+        let manifests = run().manifests(&Keys::Hidden);
+        assert!(!manifests.yaml().contains("web.shop") && !manifests.yaml().contains(SECRET));
+        for object in objects().iter().filter(|object| object["kind"] != "Secret") {
+            let text = object.to_string();
+            assert!(!text.contains(SECRET) && !text.contains("web.shop"), "{text}");
+            // The cluster expands these in arguments.
+            assert!(!text.contains('$'), "{text}");
+            assert!(!text.contains(&STANDARD.encode(SECRET)), "{text}");
+        }
+        let objects = objects();
+        let is_it = |object: &&Value| object["metadata"]["name"] == "plimsoll-0123abcd-coordinator";
+        let data = objects.iter().find(is_it).unwrap()["data"].as_object().unwrap();
+        let mounted = tempfile::tempdir().unwrap();
+        for (name, content) in data {
+            let content = STANDARD.decode(content.as_str().unwrap()).unwrap();
+            std::fs::write(mounted.path().join(name), content).unwrap();
+        }
+        let order = Order::read(mounted.path()).unwrap();
+        assert_eq!(order.words, run().words());
+        assert_eq!(order.words[..ODD_WORDS.len()], ODD_WORDS);
+        assert!(order.files == run().command.files);
     }
 }

@@ -2,6 +2,7 @@
 
 mod kubectl;
 mod manifests;
+mod order;
 mod pods;
 mod results;
 mod run;
@@ -9,5 +10,6 @@ mod yaml;
 
 pub use kubectl::Cluster;
 pub use manifests::{AGENTS_MAX, Keys, KubernetesRun, Manifests};
+pub use order::{ORDER_BYTES_MAX, Order, OrderFile, OrderTooLarge, is_below};
 pub use results::{FETCHED, Results, STDOUT, write_results};
 pub use run::{ENDED, Hands, RunError, run};

@@ -173,10 +173,10 @@ impl Going<'_, '_> {
 
     /// The events of this run's Jobs.
     fn own(&self, events: &Value) -> Value {
-        let jobs = [self.run.name.clone(), format!("{}-agents", self.run.name)];
         let is_own = |event: &&Value| {
             let name = event["involvedObject"]["name"].as_str().unwrap_or_default();
-            jobs.iter().any(|job| job == name)
+            let rest = name.strip_prefix(self.run.name.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("-agent-"))
         };
         events["items"].as_array().into_iter().flatten().filter(is_own).cloned().collect()
     }

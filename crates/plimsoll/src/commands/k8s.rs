@@ -17,6 +17,7 @@ use crate::exit::Stop;
 use crate::flags;
 use crate::flags::k8s::{K8sCommand, K8sRunFlags};
 use crate::flags::{Command, FindExperiment};
+use crate::plan::{Inputs, carried};
 use crate::run::{install_interrupts, interrupted_stop};
 
 /// Clocks of nodes differ by less: certificates are valid so much earlier, and later than the longest run.
@@ -34,7 +35,7 @@ pub(crate) fn run(command: &K8sCommand) -> Result<(), Stop> {
         memory: flags.memory.clone(),
         active_for_s: u32::try_from(Duration::from(flags.at_most).as_secs().max(1))
             .unwrap_or(u32::MAX),
-        command: flags.command.clone(),
+        command: carried::order(&flags.command, &mut Inputs::of_host(&mut io::stdin()))?,
     };
     if flags.dry_run {
         return dry_run(&run, flags.inline_secrets);
@@ -54,6 +55,12 @@ fn check(words: &[String]) -> Result<(), Stop> {
             "drop it; --agents and --out belong before --",
         ));
     }
+    if let Some(flag) = output_file(words) {
+        return Err(Stop::usage(
+            format_args!("{flag} behind -- names a file of the pod"),
+            "write --json -, or take it from the archive in --out",
+        ));
+    }
     let can_spread = match flags::parse_line(words)? {
         Command::Load(_) | Command::Hold(_) => true,
         Command::Find(find) => {
@@ -70,6 +77,17 @@ fn check(words: &[String]) -> Result<(), Stop> {
     ))
 }
 
+/// The first flag that has the command write a file beside its archive.
+fn output_file(words: &[String]) -> Option<&'static str> {
+    let value = |flag: &str, at: usize| {
+        let rest = words.get(at)?.strip_prefix(flag)?;
+        if rest.is_empty() { words.get(at + 1).map(String::as_str) } else { rest.strip_prefix('=') }
+    };
+    let names =
+        |flag: &str| (0..words.len()).filter_map(|at| value(flag, at)).any(|value| value != "-");
+    ["--json", "--rows"].into_iter().find(|flag| names(flag))
+}
+
 fn keys(run: &KubernetesRun) -> Result<RunKeys, Stop> {
     let now_s = clock::unix_seconds();
     let until_s = now_s + u64::from(run.active_for_s) + CLOCKS_DIFFER_S;
@@ -84,9 +102,9 @@ fn dry_run(run: &KubernetesRun, inline_secrets: bool) -> Result<(), Stop> {
         run.manifests(&Keys::Hidden).yaml()
     };
     let first = if inline_secrets {
-        "# With private keys of this run. Delete it by the label plimsoll.run."
+        "# With private keys of this run, its command and files. Delete it by the label plimsoll.run."
     } else {
-        "# Without the run's keys, which k8s run makes; --inline-secrets prints objects that can be applied as they are."
+        "# Without what is in the Secrets: --inline-secrets prints objects that can be applied as they are."
     };
     Err(Stop::Asked(format!("{first}\n{yaml}")))
 }

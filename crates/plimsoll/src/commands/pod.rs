@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
-use plimsoll_fleet::kubernetes::{FETCHED, STDOUT, write_results};
+use plimsoll_fleet::kubernetes::{FETCHED, Order, STDOUT, write_results};
 use plimsoll_fleet::message::ExitReason;
 use plimsoll_sys::process::{self, Group, Signal, Ties};
 
@@ -18,6 +18,8 @@ use crate::run::install_interrupts;
 
 /// How often the command is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// The folder of the files that the command names.
+const INPUTS: &str = "inputs";
 /// The files with the command's process, and with its exit code once it has ended.
 const PID: &str = "pid";
 const EXIT_CODE: &str = "exit-code";
@@ -26,8 +28,12 @@ const EXIT_CODE: &str = "exit-code";
 pub(crate) fn run(command: &PodCommand) -> Result<(), Stop> {
     let cannot = |error: io::Error| Stop::CannotRun(error.to_string());
     match command {
-        PodCommand::Coordinate { results, keep_for, words } => {
-            coordinate(results, Duration::from_secs(*keep_for), words)
+        PodCommand::Coordinate { results, keep_for, order, words } => {
+            let command = match order {
+                None => here(words),
+                Some(dir) => ordered(dir, &results.join(INPUTS)).map_err(cannot)?,
+            };
+            coordinate(results, Duration::from_secs(*keep_for), command)
         }
         PodCommand::Results { results } => {
             let code = read_number(&results.join(EXIT_CODE)).ok_or_else(not_ended)?;
@@ -53,19 +59,29 @@ fn read_number(path: &Path) -> Option<u32> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-fn coordinate(results: &Path, keep_for: Duration, words: &[String]) -> Result<(), Stop> {
+/// This program with these words.
+fn here(words: &[String]) -> Command {
+    let mut command = Command::new(process::own_executable());
+    command.arg0("plimsoll").args(words);
+    command
+}
+
+/// This program with the words of an order, in a new folder with its files.
+fn ordered(dir: &Path, inputs: &Path) -> io::Result<Command> {
+    let order = Order::read(dir)?;
+    order.place(inputs)?;
+    let mut command = here(&order.words);
+    command.current_dir(inputs);
+    Ok(command)
+}
+
+fn coordinate(results: &Path, keep_for: Duration, mut command: Command) -> Result<(), Stop> {
     let interrupts = install_interrupts()?;
     let cannot = |error: io::Error| {
         Stop::CannotRun(format!("the results cannot be kept in {}: {error}", results.display()))
     };
     let stdout = fs::File::create(results.join(STDOUT)).map_err(cannot)?;
-    let mut command = Command::new(process::own_executable());
-    command
-        .arg0("plimsoll")
-        .args(words)
-        .stdin(Stdio::null())
-        .stdout(stdout)
-        .stderr(Stdio::inherit());
+    command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::inherit());
     let ties = Ties { group: Group::Own, dies_with_parent: true, ..Ties::default() };
     let mut child = process::spawn(command, &ties).map_err(cannot)?;
     fs::write(results.join(PID), child.id().to_string()).map_err(cannot)?;

@@ -14,7 +14,7 @@ they connect to with TLS and certificates of the run. What the command prints, i
 exit code come back, and all objects are removed, also after Ctrl-C. kubectl does the rest: its
 contexts and logins are used as they are.
 
-Files that the command names are those of the pod: give addresses and values instead. A pod has the
+The command, the files that it names and keys travel in Secrets, which take up to 1 MiB. A pod has the
 open files that its container runtime allows, and no settings of the kernel beside its port range;
 each agent says before the load what it lacks.
 
@@ -75,11 +75,11 @@ pub(crate) struct K8sRunFlags {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Print the objects as YAML, without keys, and start nothing
+    /// Print the objects as YAML, without what is in the Secrets, and start nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// With --dry-run: print the run's keys, too, so that the objects can be applied as they are
+    /// With --dry-run: print keys, command and files, too, so that the objects can be applied as they are
     #[arg(long, requires = "dry_run")]
     pub(crate) inline_secrets: bool,
 }
@@ -95,8 +95,11 @@ pub(crate) enum PodCommand {
         /// For so many seconds
         #[arg(long, value_name = "SECONDS", default_value_t = 600)]
         keep_for: u64,
-        /// The command
-        #[arg(last = true, required = true)]
+        /// The command with its files: the folder of the pod's Secret
+        #[arg(long, value_name = "DIR")]
+        order: Option<PathBuf>,
+        /// The command, if no folder has it
+        #[arg(last = true, required_unless_present = "order", conflicts_with = "order")]
         words: Vec<String>,
     },
     /// Succeed once the command has ended

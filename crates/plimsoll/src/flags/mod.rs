@@ -2,6 +2,7 @@
 //!
 //! What the flags mean, and whether they can be combined, is decided in `plan`.
 
+use std::any::TypeId;
 use std::ffi::OsString;
 
 use clap::error::ErrorKind;
@@ -130,6 +131,19 @@ pub(crate) fn parse() -> Result<Command, Stop> {
 pub(crate) fn parse_line(words: &[String]) -> Result<Command, Stop> {
     let args = std::iter::once("plimsoll").chain(words.iter().map(String::as_str));
     parse_from(args.map(OsString::from), Cli::command(), false)
+}
+
+/// The flags of the command `words`, as they are spelled, whose values are of one of these types.
+pub(crate) fn long_names(words: &[String], types: &[TypeId]) -> Vec<String> {
+    let parser = Cli::command();
+    let mut command = &parser;
+    while let Some(inner) = words.iter().find_map(|word| command.find_subcommand(word)) {
+        command = inner;
+    }
+    let is_one =
+        |arg: &&clap::Arg| types.iter().any(|kind| arg.get_value_parser().type_id() == *kind);
+    let found = command.get_arguments().filter(is_one).filter_map(clap::Arg::get_long);
+    found.map(|long| format!("--{long}")).collect()
 }
 
 /// Reads the words after the program's name, as a test types them.

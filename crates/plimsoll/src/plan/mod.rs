@@ -13,6 +13,7 @@ use crate::flags::shared::{HeaderFlags, RequestFlags, ServerFlags};
 use crate::flags::{FindExperiment, LabExperiment};
 
 mod bodies;
+pub(crate) mod carried;
 pub(crate) mod compare;
 pub(crate) mod connections;
 mod grpc;

@@ -1,0 +1,216 @@
+//! A command that runs elsewhere, with the files that it names: they are read here, and the words name their copies.
+
+use std::any::TypeId;
+use std::path::{Path, PathBuf};
+
+use plimsoll_fleet::kubernetes::{Order, OrderFile, is_below};
+use plimsoll_model::target::{Body, vegeta};
+use plimsoll_proto::script;
+
+use super::Inputs;
+use super::inputs::read_bounded;
+use crate::exit::Stop;
+use crate::flags;
+use crate::flags::values::{InputFile, input_file};
+
+/// The flags whose files name further ones.
+const TARGETS: &str = "--targets";
+const SCRIPT: &str = "--script";
+
+/// Returns the command `words` with its files. A file below this folder has the same path there; others, and standard
+/// input, get one.
+pub(crate) fn order(words: &[String], inputs: &mut Inputs<'_>) -> Result<Order, Stop> {
+    let flags = flags::long_names(words, &[TypeId::of::<InputFile>(), TypeId::of::<PathBuf>()]);
+    let mut order = Order::default();
+    let mut named = None;
+    for word in words {
+        let typed = word.split_once('=').filter(|(flag, _)| flags.iter().any(|one| one == flag));
+        let carried = match (named.take(), typed) {
+            (Some(flag), _) => carry(flag, word, &mut order, inputs)?,
+            (None, Some((flag, value))) => {
+                format!("{flag}={}", carry(flag, value, &mut order, inputs)?)
+            }
+            (None, None) => {
+                named = flags.iter().find(|flag| *flag == word).map(String::as_str);
+                word.clone()
+            }
+        };
+        order.words.push(carried);
+    }
+    order.check().map_err(|error| Stop::usage(error, "name smaller files"))?;
+    Ok(order)
+}
+
+/// Adds the file that `flag` names, and those that this one names; returns its path there.
+fn carry(
+    flag: &str,
+    value: &str,
+    order: &mut Order,
+    inputs: &mut Inputs<'_>,
+) -> Result<String, Stop> {
+    let from = input_file(value).map_err(|error| Stop::Usage(error.to_string()))?;
+    let content = inputs.read(static_name(flag), &from)?;
+    let path = match &from {
+        InputFile::File(path) if is_below(value) => path.display().to_string(),
+        InputFile::File(path) => {
+            let name =
+                path.file_name().map_or_else(|| "file".into(), |name| name.to_string_lossy());
+            format!("named-{}/{name}", order.files.len())
+        }
+        InputFile::Stdin => format!("named-{}/stdin", order.files.len()),
+    };
+    match flag {
+        TARGETS => bodies(&from, &content, order)?,
+        SCRIPT => texts(&from, &content, &path, order)?,
+        _ => {}
+    }
+    add(order, &path, content);
+    Ok(path)
+}
+
+/// The name of a flag in errors about standard input, which one flag alone reads.
+fn static_name(flag: &str) -> &'static str {
+    const NAMES: [&str; 9] = [
+        TARGETS,
+        SCRIPT,
+        "--body",
+        "--grpc-descriptor",
+        "--client-ids",
+        "--users",
+        "--cacert",
+        "--cert",
+        "--key",
+    ];
+    NAMES.into_iter().find(|name| *name == flag).unwrap_or("a flag")
+}
+
+fn add(order: &mut Order, path: &str, content: Vec<u8>) {
+    if !order.files.iter().any(|file| file.path == path) {
+        order.files.push(OrderFile { path: path.to_owned(), content });
+    }
+}
+
+/// Adds the files of the bodies that targets name, which lie below this folder.
+fn bodies(from: &InputFile, text: &[u8], order: &mut Order) -> Result<(), Stop> {
+    let mut paths = Vec::new();
+    let mut note = |path: &str| {
+        paths.push(path.to_owned());
+        Ok(Body::default())
+    };
+    let name = format!("{TARGETS} {from}");
+    vegeta::parse(vegeta::detect(text), &name, text, &[], &mut note)
+        .map_err(|error| Stop::Usage(error.to_string()))?;
+    for path in paths {
+        let content = beside(&name, &path, Path::new(""))?;
+        add(order, &path, content);
+    }
+    Ok(())
+}
+
+/// Adds the files that a script names, which lie beside it.
+fn texts(from: &InputFile, text: &[u8], there: &str, order: &mut Order) -> Result<(), Stop> {
+    let folder = |path: &Path| path.parent().map(PathBuf::from).unwrap_or_default();
+    let here = match from {
+        InputFile::Stdin => PathBuf::new(),
+        InputFile::File(path) => folder(path),
+    };
+    let mut paths = Vec::new();
+    let mut note = |path: &str| {
+        paths.push(path.to_owned());
+        read_bounded(&here.join(path)).map(Some)
+    };
+    let name = format!("{SCRIPT} {from}");
+    script::parse(text, &mut note).map_err(|error| Stop::Usage(format!("{name}, {error}")))?;
+    for path in paths {
+        let content = beside(&name, &path, &here)?;
+        let there = folder(Path::new(there)).join(&path);
+        add(order, &there.display().to_string(), content);
+    }
+    Ok(())
+}
+
+/// Reads a file that another one names, below `folder`.
+fn beside(name: &str, path: &str, folder: &Path) -> Result<Vec<u8>, Stop> {
+    if !is_below(path) {
+        return Err(Stop::usage(
+            format_args!("{name} names {path:?}, which has no place in a pod"),
+            "give it a path below its folder, without ..",
+        ));
+    }
+    read_bounded(&folder.join(path)).map_err(|error| {
+        Stop::usage(format_args!("{name} names {path:?}: {error}"), "name a readable file")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn ordered(words: &[&str], stdin: &[u8]) -> Result<Order, Stop> {
+        let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
+        order(&words, &mut Inputs::of_host(&mut { stdin }))
+    }
+
+    fn paths(order: &Order) -> Vec<&str> {
+        order.files.iter().map(|file| file.path.as_str()).collect()
+    }
+
+    #[test]
+    fn files_travel_with_their_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, text).unwrap();
+            path.display().to_string()
+        };
+        let (users, ids) = (place("users", "ann:hunter2\n"), place("ids", "a\n"));
+        let client_ids = format!("--client-ids={ids}");
+        let words =
+            ["load", "mqtt://a", "--users", &users, &client_ids, "--body", "-", "--topic", "-"];
+        let order = ordered(&words, b"from stdin").unwrap();
+        let expected = [
+            "load",
+            "mqtt://a",
+            "--users",
+            "named-0/users",
+            "--client-ids=named-1/ids",
+            "--body",
+            "named-2/stdin",
+            "--topic",
+            "-",
+        ];
+        assert_eq!(order.words, expected);
+        assert_eq!(paths(&order), ["named-0/users", "named-1/ids", "named-2/stdin"]);
+        assert_eq!(order.files[0].content, b"ann:hunter2\n");
+        assert_eq!(order.files[2].content, b"from stdin");
+    }
+
+    #[test]
+    fn files_that_files_name_travel_too() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("data.bin"), "data").unwrap();
+        let script = folder.path().join("script");
+        fs::write(&script, "loop\nsend @data.bin\nexpect 1\nend\n").unwrap();
+        let script = script.display().to_string();
+        let order = ordered(&["load", "tcp://a:1", "--script", &script], b"").unwrap();
+        assert_eq!(paths(&order), ["named-0/data.bin", "named-0/script"]);
+        let targets = b"POST http://a/\n@/etc/hostname\n";
+        let refused = ordered(&["load", "--targets", "-"], targets).unwrap_err();
+        let said = refused.complaint().unwrap();
+        assert!(said.contains("which has no place in a pod; give it a path below"), "{said}");
+    }
+
+    #[test]
+    fn other_words_stay_and_missing_files_are_one_line() {
+        let words = ["find", "rate", "http://a/?$(X)", "-H", "a: --users", "--data=$$ --body x"];
+        let order = ordered(&words, b"").unwrap();
+        assert_eq!((order.words, order.files.len()), (words.map(str::to_owned).to_vec(), 0));
+        let refused = ordered(&["hold", "https://a", "--cacert", "/no/such"], b"").unwrap_err();
+        assert!(refused.complaint().unwrap().contains("--cacert cannot read \"/no/such\""));
+        let large = vec![b'x'; 2 << 20];
+        let refused = ordered(&["load", "http://a", "--body", "-"], &large).unwrap_err();
+        assert!(refused.complaint().unwrap().contains("a Secret takes 1,015,808; name smaller"));
+    }
+}
