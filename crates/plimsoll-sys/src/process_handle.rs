@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, geteuid, pidfd_open};
 
 /// PIDFD_GET_INFO: `_IOWR(0xFF, 11, struct pidfd_info)`, include/uapi/linux/pidfd.h.
-const GET_INFO: u64 = (3 << 30) | ((size_of::<Info>() as u64) << 16) | (0xFF << 8) | 11;
+const GET_INFO: u64 = (3 << 30) | ((size_of::<PidfdInfo>() as u64) << 16) | (0xFF << 8) | 11;
 /// PIDFD_INFO_EXIT: how a process ended that was waited for, since Linux 6.15.
 const INFO_EXIT: u64 = 1 << 3;
 /// The field exit_code of /proc/PID/stat, counted from the one behind the name.
@@ -22,7 +22,7 @@ const STAT_EXIT_CODE: usize = 49;
 /// struct pidfd_info in its first version.
 #[repr(C)]
 #[derive(Default)]
-struct Info {
+struct PidfdInfo {
     mask: u64,
     cgroup: u64,
     /// pid, tgid, ppid, and the users and groups.
@@ -30,7 +30,7 @@ struct Info {
     exit_code: i32,
 }
 
-const _: () = assert!(size_of::<Info>() == 64);
+const _: () = assert!(size_of::<PidfdInfo>() == 64);
 
 /// A process.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl ProcessHandle {
     }
 
     fn info(&self) -> Option<i32> {
-        let mut info = Info { mask: INFO_EXIT, ..Info::default() };
+        let mut info = PidfdInfo { mask: INFO_EXIT, ..PidfdInfo::default() };
         // SAFETY: the request writes at most the 64 bytes that it names, which `info` has.
         let done =
             unsafe { libc::ioctl(self.descriptor.as_fd().as_raw_fd(), GET_INFO as _, &mut info) };
