@@ -91,7 +91,8 @@ fn is_at_least(disk: &dyn Disk, root: &Path, name: &str, wanted: &str) -> bool {
 /// The ports of `8080,9000-9002`, as the kernel writes it.
 fn ports_of(text: &str) -> BTreeSet<u16> {
     let range = |text: &str| {
-        let (first, last) = text.trim().split_once('-').unwrap_or_else(|| (text.trim(), text.trim()));
+        let (first, last) =
+            text.trim().split_once('-').unwrap_or_else(|| (text.trim(), text.trim()));
         Some(first.parse::<u16>().ok()?..=last.parse::<u16>().ok()?)
     };
     text.split(',').filter_map(range).flatten().collect()
