@@ -24,7 +24,7 @@ pub(super) fn announced(page: &mut Page<'_>, summary: &Summary) -> io::Result<()
     if summary.reasons.iter().any(|made| made.id == check) {
         return Ok(());
     }
-    page.hanging(Tone::Warn, &format!("{:13}", "Warning"), &text)?;
+    page.hanging(Tone::Warn, &format!("{:11}", "Warning"), &text)?;
     page.quiet(13, check.hint().unwrap_or_default())
 }
 

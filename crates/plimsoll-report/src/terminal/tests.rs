@@ -160,8 +160,12 @@ fn limits_that_the_server_announced_are_stated_where_they_shaped_the_result() {
 
 #[test]
 fn a_search_whose_answers_are_all_redirects_warns() {
-    let (mut summary, trials) = fixtures::find_regular();
-    summary.status = [("301".to_owned(), 7_000)].into();
+    let (summary, mut trials) = fixtures::find_regular();
+    for trial in &mut trials {
+        let status = &mut trial.measurement.tally.status;
+        *status = Default::default();
+        status.add(301, 7_000);
+    }
     let text = page(&summary, &trials, false);
     assert!(text.contains("Warning      every answer is a redirect"), "{text}");
     assert!(text.contains("which plimsoll does not follow"), "{text}");
