@@ -13,13 +13,13 @@ use plimsoll_model::event::Event;
 use plimsoll_model::host::Reading;
 use plimsoll_model::summary::Summary;
 use plimsoll_report::archive::ClockPair;
-use plimsoll_report::live::{Feed, Outlets, PageAt, RunHead, feed};
+use plimsoll_report::live::{Feed, MetricsAt, Outlets, PageAt, RunHead, feed};
 use plimsoll_sys::signal::Interrupts;
 use plimsoll_sys::{affinity, clock, thread};
 
 use crate::exit::Stop;
 use crate::plan::live::LiveJob;
-use crate::plan::publish::PublishJob;
+use crate::plan::publish::{MetricsJob, PublishJob};
 
 /// How often the end of the last scrapes, or an interrupt, is looked for.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -104,10 +104,7 @@ type Started = (Feed, JoinHandle<io::Result<()>>, Option<String>);
 
 /// Opens what the system may refuse, then starts the thread.
 fn start(job: &PublishJob) -> Result<Started, Stop> {
-    let metrics = job.prometheus.map(|at| listen(at, "--prometheus")).transpose()?;
-    if let Some((_, address)) = &metrics {
-        say(&format!("metrics at http://{address}/metrics"));
-    }
+    let metrics = job.prometheus.as_ref().map(metrics).transpose()?;
     let (page, url) = job.live.as_ref().map(page).transpose()?.unzip();
     let statsd = job.statsd.map(|to| {
         let cannot = |error| Stop::CannotRun(format!("--statsd {to}: {error}"));
@@ -117,7 +114,7 @@ fn start(job: &PublishJob) -> Result<Started, Stop> {
         version: env!("CARGO_PKG_VERSION"),
         clock: ClockPair { monotonic: now(), unix_ns: clock::realtime_ns() },
         page,
-        metrics: metrics.map(|(listener, _)| listener),
+        metrics,
         linger: job.linger,
         statsd: statsd.transpose()?,
         collector: job.collector.clone(),
@@ -134,6 +131,13 @@ fn start(job: &PublishJob) -> Result<Started, Stop> {
     let thread = thread::spawn("plimsoll-live", None, work)
         .map_err(|error| Stop::CannotRun(format!("cannot start a thread: {error}")))?;
     Ok((feed, thread, url))
+}
+
+/// Listens for scrapers, and says where.
+fn metrics(job: &MetricsJob) -> Result<MetricsAt, Stop> {
+    let (listener, address) = listen(job.address, "--prometheus")?;
+    say(&format!("metrics at http://{address}/metrics"));
+    Ok(MetricsAt { listener, name: Some(job.name.clone()) })
 }
 
 /// Listens for browsers, and says where; also returns the address.
@@ -227,8 +231,9 @@ mod tests {
     #[test]
     fn a_port_in_use_is_refused() {
         let holder = TcpListener::bind("127.0.0.1:0").unwrap();
-        let job =
-            PublishJob { prometheus: Some(holder.local_addr().unwrap()), ..PublishJob::default() };
+        let address = holder.local_addr().unwrap();
+        let prometheus = Some(MetricsJob { address, name: "localhost".to_owned() });
+        let job = PublishJob { prometheus, ..PublishJob::default() };
         let stop = start(&job).err().unwrap();
         assert_eq!(stop.code(), 1);
         assert!(stop.complaint().unwrap().contains("--prometheus: cannot listen on"));

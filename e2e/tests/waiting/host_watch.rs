@@ -17,7 +17,8 @@ const PONG: &str = "    http-request return status 200 content-type text/plain s
 fn fetch(address: SocketAddr, path: &str) -> String {
     let mut answer = String::new();
     if let Ok(mut stream) = TcpStream::connect(address) {
-        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
         let _ = stream.write_all(request.as_bytes());
         let _ = stream.read_to_string(&mut answer);
     }

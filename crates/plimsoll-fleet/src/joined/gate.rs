@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
@@ -14,15 +14,17 @@ use plimsoll_model::Nanos;
 use plimsoll_sys::clock;
 use plimsoll_tls::MutualContext;
 
-use super::wire::HandshakeError;
+use super::wire::{Greeting, HandshakeError};
 use super::{Joined, Listen, Wire};
 use crate::error::FleetError;
 use crate::frame;
 use crate::hosts::{HostName, fold};
 use crate::message::ToAgent;
 
-/// Handshakes at a time; who comes beyond is closed at once, and tries again.
+/// Handshakes at a time. Who comes beyond takes the place of one that says nothing, or is closed at once and tries again.
 const HANDSHAKES_MAX: usize = 64;
+/// Timeout of the first record of a handshake.
+const FIRST_RECORD_WAIT: Duration = Duration::from_secs(2);
 /// How often the listener is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Notes that are kept until they are read.
@@ -45,7 +47,9 @@ struct Inside {
     agents: u32,
     seats: Mutex<BTreeMap<u32, Seat>>,
     notes: Mutex<Vec<String>>,
-    handshakes: AtomicUsize,
+    /// Handshakes that go on, the oldest first.
+    handshakes: Mutex<Vec<Handshake>>,
+    next_id: AtomicU64,
     is_over: AtomicBool,
 }
 
@@ -58,6 +62,25 @@ enum Seat {
     Arrived(Joined),
 }
 
+/// A connection whose agent is not known yet.
+#[derive(Debug)]
+struct Handshake {
+    id: u64,
+    since: Instant,
+    /// Its first record has arrived.
+    has_spoken: bool,
+    /// To end it from another thread.
+    socket: TcpStream,
+}
+
+/// The handshake that is ended where another one begins: the oldest of those that have said nothing, else the oldest that
+/// takes longer than one should. Agents are not told apart by their addresses, since many may share one.
+fn least_wanted(handshakes: &[Handshake], now: Instant) -> Option<usize> {
+    let is_slow = |one: &Handshake| now.saturating_duration_since(one.since) > FIRST_RECORD_WAIT;
+    let silent = handshakes.iter().position(|one| !one.has_spoken);
+    silent.or_else(|| handshakes.iter().position(is_slow))
+}
+
 impl Gate {
     pub(crate) fn open(listen: &Listen, names: Vec<HostName>) -> Result<Arc<Self>, FleetError> {
         let start = |source| FleetError::Start {
@@ -67,21 +90,31 @@ impl Gate {
         let context = MutualContext::coordinator(&listen.identity, &listen.roots_pem)
             .map_err(|error| start(io::Error::other(error)))?;
         let listener = TcpListener::bind(listen.address).map_err(start)?;
-        listener.set_nonblocking(true).map_err(start)?;
+        Self::at(listener, context, names, listen.within).map_err(start)
+    }
+
+    /// The same at a listener that is there.
+    pub(super) fn at(
+        listener: TcpListener,
+        context: MutualContext,
+        names: Vec<HostName>,
+        within: Duration,
+    ) -> io::Result<Arc<Self>> {
+        listener.set_nonblocking(true)?;
         let inside = Arc::new(Inside {
             context,
             agents: names.len() as u32,
             seats: Mutex::default(),
             notes: Mutex::default(),
-            handshakes: AtomicUsize::new(0),
+            handshakes: Mutex::default(),
+            next_id: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
         });
         let shared = Arc::clone(&inside);
         thread::Builder::new()
             .name("gate".to_owned())
-            .spawn(move || shared.accept_all(&listener))
-            .map_err(start)?;
-        Ok(Arc::new(Self { inside, names, within: listen.within }))
+            .spawn(move || shared.accept_all(&listener))?;
+        Ok(Arc::new(Self { inside, names, within }))
     }
 
     /// Waits until all agents have connected, or for as long as they may take.
@@ -174,33 +207,65 @@ impl Inside {
                 continue;
             };
             let shared = Arc::clone(self);
-            let is_free = self.handshakes.fetch_add(1, Ordering::AcqRel) < HANDSHAKES_MAX;
-            let started = is_free
-                && thread::Builder::new()
-                    .name("gate-hello".to_owned())
-                    .spawn(move || {
-                        let admitted = shared.admit(socket);
-                        shared.handshakes.fetch_sub(1, Ordering::AcqRel);
-                        if let Some((index, wire)) = admitted {
-                            shared.keep_alive(index, &wire);
-                        }
-                    })
-                    .is_ok();
-            if !started {
-                self.handshakes.fetch_sub(1, Ordering::AcqRel);
+            let Some(id) = self.begin(&socket) else { continue };
+            let started = thread::Builder::new().name("gate-hello".to_owned()).spawn(move || {
+                if let Some((index, wire)) = shared.admit(id, socket) {
+                    shared.keep_alive(index, &wire);
+                }
+            });
+            if started.is_err() {
+                self.end(id);
             }
         }
     }
 
+    /// Counts a handshake that begins, and ends another one where there are too many; `None` where it cannot begin.
+    fn begin(&self, socket: &TcpStream) -> Option<u64> {
+        let other_handle = socket.try_clone().ok()?;
+        let now = Instant::now();
+        let mut handshakes = self.handshakes();
+        if handshakes.len() >= HANDSHAKES_MAX {
+            let place = least_wanted(&handshakes, now)?;
+            // Its thread finds the connection closed; the other end may have closed it before.
+            let _ = handshakes.remove(place).socket.shutdown(Shutdown::Both);
+        }
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        handshakes.push(Handshake { id, since: now, has_spoken: false, socket: other_handle });
+        Some(id)
+    }
+
+    /// Counts a handshake no longer; false where it has made room for another one.
+    fn end(&self, id: u64) -> bool {
+        let mut handshakes = self.handshakes();
+        let before = handshakes.len();
+        handshakes.retain(|one| one.id != id);
+        handshakes.len() < before
+    }
+
+    fn handshakes(&self) -> MutexGuard<'_, Vec<Handshake>> {
+        self.handshakes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The index of an agent that was let in and must wait.
-    fn admit(&self, socket: TcpStream) -> Option<(u32, Arc<Wire>)> {
+    fn admit(&self, id: u64, socket: TcpStream) -> Option<(u32, Arc<Wire>)> {
         let from = socket.peer_addr().map_or_else(|_| "?".to_owned(), |peer| peer.to_string());
         let refuse = |why: &dyn fmt::Display| {
             self.note(format!("a connection from {from} was refused: {why}"));
             None
         };
         let blocking = socket.set_nonblocking(false).map_err(HandshakeError::from);
-        let joined = match blocking.and_then(|()| Joined::new(socket, &self.context)) {
+        let arrived = || {
+            if let Some(own) = self.handshakes().iter_mut().find(|one| one.id == id) {
+                own.has_spoken = true;
+            }
+        };
+        let greeting = Greeting { within: FIRST_RECORD_WAIT, arrived: &arrived };
+        let joined = blocking.and_then(|()| Joined::accept(socket, &self.context, greeting));
+        if !self.end(id) {
+            // Who has made room for others tries again.
+            return None;
+        }
+        let joined = match joined {
             Ok(joined) => joined,
             Err(error) => return refuse(&error),
         };
@@ -242,5 +307,28 @@ impl Inside {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silent_connections_make_room_first_and_then_slow_ones() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let began = Instant::now();
+        let at = |second: u64| began + Duration::from_secs(second);
+        let one = |id, second, has_spoken| {
+            let socket = socket.try_clone().unwrap();
+            Handshake { id, since: at(second), has_spoken, socket }
+        };
+        let wanted = |handshakes: &[Handshake], now| least_wanted(handshakes, at(now));
+        let spoken = [one(0, 0, true), one(1, 1, true)];
+        assert_eq!(wanted(&spoken, 1), None);
+        assert_eq!(wanted(&spoken, 3), Some(0));
+        let mixed = [one(0, 0, true), one(1, 1, false), one(2, 2, false)];
+        assert_eq!(wanted(&mixed, 3), Some(1));
     }
 }

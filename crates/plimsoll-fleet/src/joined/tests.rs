@@ -1,7 +1,7 @@
 //! Both ends of a link over mutual TLS, on loopback.
 
 use std::io::Write;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
@@ -9,9 +9,10 @@ use std::time::Duration;
 use plimsoll_tls::{MutualContext, RunKeys};
 use serde_json::json;
 
-use super::{Joined, dial};
+use super::{Gate, Joined, dial};
 use crate::error::FleetError;
 use crate::frame::FrameError;
+use crate::hosts::HostName;
 use crate::message::{FromAgent, ToAgent};
 use crate::{Executor, agent, frame};
 
@@ -59,7 +60,8 @@ fn told(messages: &[serde_json::Value]) -> (Vec<FromAgent>, Result<(), FleetErro
 fn a_coordinator_of_a_joined_agent_cannot_have_programs_run_there() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    let program = json!({ "name": "sut", "argv": ["touch", at("ran")], "cpus": [], "ready": "started" });
+    let program =
+        json!({ "name": "sut", "argv": ["touch", at("ran")], "cpus": [], "ready": "started" });
     let plan = json!({
         "scratch_dir": at("scratch"),
         "keep": true,
@@ -78,4 +80,26 @@ fn what_a_joined_agent_understands_ends_it_as_it_should() {
     let (said, ended) = told(&[json!({ "ping": { "sent": 7 } }), json!("exit")]);
     assert!(said.iter().any(|event| matches!(event, FromAgent::Pong { .. })), "{said:?}");
     ended.unwrap();
+}
+
+/// How long an agent tries to connect: less than a handshake may take, so that nothing comes free by waiting.
+const SHORTLY: Duration = Duration::from_secs(5);
+
+#[test]
+fn connections_that_say_nothing_keep_no_agent_out() {
+    // Nothing, and less than a first record: one of a handshake, of 256 bytes.
+    for said in [&b""[..], b"\x16\x03\x01\x01\x00half"] {
+        let keys = keys(1);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let context = MutualContext::coordinator(&keys.coordinator, &keys.roots_pem).unwrap();
+        let names = vec![HostName { user: None, host: "agent-0".to_owned(), port: None }];
+        let gate = Gate::at(listener, context, names, FOR_EVER).unwrap();
+        let idle = (0..100).map(|_| TcpStream::connect(address).unwrap());
+        let idle: Vec<_> = idle.map(|mut socket| socket.write_all(said).map(|()| socket)).collect();
+        let joined = dial(&address.to_string(), &keys.agents[0], &keys.roots_pem, SHORTLY);
+        assert!(joined.is_ok(), "{:?}", joined.err());
+        gate.await_all(&|| false).unwrap();
+        drop(idle);
+    }
 }

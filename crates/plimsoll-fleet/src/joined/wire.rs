@@ -13,6 +13,8 @@ use plimsoll_tls::{MutualContext, MutualLink, TlsError};
 const READ_BYTES: usize = 64 * 1024;
 /// Timeout of a handshake, which takes some round trips.
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
+/// The length of a record's header, whose last two bytes are the length of the rest.
+const RECORD_HEADER_BYTES: usize = 5;
 
 /// A connection that both directions share.
 #[derive(Debug)]
@@ -32,9 +34,34 @@ pub(crate) struct Joined {
     pub(crate) writer: WireWriter,
 }
 
+/// What the end that is connected to knows of an agent before its handshake is done.
+pub(crate) struct Greeting<'a> {
+    /// Its first record must be complete within this time.
+    pub(crate) within: Duration,
+    /// Called once it is.
+    pub(crate) arrived: &'a dyn Fn(),
+}
+
 impl Joined {
-    /// Shakes hands over `socket`, from either end.
+    /// Shakes hands over `socket`, as the end that has connected.
     pub(crate) fn new(socket: TcpStream, context: &MutualContext) -> Result<Self, HandshakeError> {
+        Self::shake_hands(socket, context, None)
+    }
+
+    /// Shakes hands over `socket`, as the end that was connected to.
+    pub(crate) fn accept(
+        socket: TcpStream,
+        context: &MutualContext,
+        greeting: Greeting<'_>,
+    ) -> Result<Self, HandshakeError> {
+        Self::shake_hands(socket, context, Some(greeting))
+    }
+
+    fn shake_hands(
+        socket: TcpStream,
+        context: &MutualContext,
+        greeting: Option<Greeting<'_>>,
+    ) -> Result<Self, HandshakeError> {
         socket.set_nodelay(true)?;
         let link = context.link().map_err(|error| HandshakeError::Refused(error.to_string()))?;
         let wire = Wire {
@@ -44,7 +71,7 @@ impl Joined {
             is_over: AtomicBool::new(false),
         };
         let mut early = Vec::new();
-        wire.shake_hands(&mut early)?;
+        wire.shake_hands(&mut early, greeting)?;
         wire.socket.set_read_timeout(None)?;
         wire.socket.set_write_timeout(None)?;
         let wire = Arc::new(wire);
@@ -52,6 +79,26 @@ impl Joined {
             WireReader { wire: Arc::clone(&wire), plaintext: early, taken: 0, end_is_error: false };
         let writer = WireWriter { wire: Arc::clone(&wire) };
         Ok(Self { wire, reader, writer })
+    }
+}
+
+/// How much of the first record has arrived.
+#[derive(Debug, Default)]
+struct FirstRecord {
+    header: Vec<u8>,
+    bytes: usize,
+}
+
+impl FirstRecord {
+    fn add(&mut self, bytes: &[u8]) {
+        let missing = RECORD_HEADER_BYTES.saturating_sub(self.header.len()).min(bytes.len());
+        self.header.extend_from_slice(&bytes[..missing]);
+        self.bytes += bytes.len();
+    }
+
+    fn is_complete(&self) -> bool {
+        let [_, _, _, high, low] = self.header[..] else { return false };
+        self.bytes >= RECORD_HEADER_BYTES + usize::from(u16::from_be_bytes([high, low]))
     }
 }
 
@@ -66,6 +113,8 @@ pub(crate) enum HandshakeError {
     Closed,
     #[error("the TLS handshake took more than {} s", HANDSHAKE_WAIT.as_secs())]
     Slow,
+    #[error("it sent no TLS record within {} s", .0.as_secs())]
+    Silent(Duration),
     #[error("{0}")]
     Refused(String),
 }
@@ -78,17 +127,26 @@ impl HandshakeError {
 }
 
 impl Wire {
-    fn shake_hands(&self, early: &mut Vec<u8>) -> Result<(), HandshakeError> {
-        let deadline = Instant::now() + HANDSHAKE_WAIT;
+    fn shake_hands(
+        &self,
+        early: &mut Vec<u8>,
+        mut greeting: Option<Greeting<'_>>,
+    ) -> Result<(), HandshakeError> {
+        let began = Instant::now();
+        let mut first = FirstRecord::default();
         let mut received = [0; 4096];
         loop {
             self.send_pending()?;
             if !self.link().is_handshaking() {
                 return Ok(());
             }
-            let left = deadline.saturating_duration_since(Instant::now());
+            let (most, late) = match &greeting {
+                Some(greeting) => (greeting.within, HandshakeError::Silent(greeting.within)),
+                None => (HANDSHAKE_WAIT, HandshakeError::Slow),
+            };
+            let left = most.saturating_sub(began.elapsed());
             if left.is_zero() {
-                return Err(HandshakeError::Slow);
+                return Err(late);
             }
             self.socket.set_read_timeout(Some(left))?;
             self.socket.set_write_timeout(Some(left))?;
@@ -98,6 +156,10 @@ impl Wire {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                 Err(error) => return Err(error.into()),
             };
+            first.add(&received[..taken]);
+            if let Some(greeting) = greeting.take_if(|_| first.is_complete()) {
+                (greeting.arrived)();
+            }
             let received = self.link().receive(&received[..taken], early);
             if let Err(error) = received {
                 // The alert that says why.

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 mod access;
+mod connections;
 mod document;
 mod feed;
 mod figures;
@@ -27,6 +28,7 @@ pub use feed::{Feed, Inbox, feed};
 pub use pushed::{Collector, CollectorError};
 
 use access::Access;
+use connections::Patience;
 use document::{Document, SharedDocument};
 use figures::{Figures, SharedFigures};
 use pushed::Pushes;
@@ -52,14 +54,23 @@ pub struct Outlets {
     pub clock: ClockPair,
     /// Shows the page.
     pub page: Option<PageAt>,
-    /// Listens for scrapers.
-    pub metrics: Option<TcpListener>,
+    /// Shows the figures to scrapers.
+    pub metrics: Option<MetricsAt>,
     /// How long scrapers may take to read the last figures.
     pub linger: Duration,
     /// Sends StatsD from this socket to this address.
     pub statsd: Option<(UdpSocket, SocketAddr)>,
     /// Is sent OTLP.
     pub collector: Option<Collector>,
+}
+
+/// Where the figures are shown.
+#[derive(Debug)]
+pub struct MetricsAt {
+    /// Listens for scrapers.
+    pub listener: TcpListener,
+    /// The name under which scrapers may ask on loopback, besides the address and `localhost`.
+    pub name: Option<String>,
 }
 
 /// Where the page is shown, and to whom.
@@ -88,11 +99,15 @@ impl Outlets {
     /// Publishes what `inbox` brings until the other end is gone, and what was last there as long as it is waited
     /// for. Belongs into a thread of its own.
     pub fn publish(self, inbox: Inbox) -> io::Result<()> {
-        let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
-        runtime.block_on(self.publish_async(inbox))
+        self.publish_with(inbox, Patience::default())
     }
 
-    async fn publish_async(self, inbox: Inbox) -> io::Result<()> {
+    fn publish_with(self, inbox: Inbox, patience: Patience) -> io::Result<()> {
+        let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+        runtime.block_on(self.publish_async(inbox, patience))
+    }
+
+    async fn publish_async(self, inbox: Inbox, patience: Patience) -> io::Result<()> {
         let Inbox { mut messages, notes } = inbox;
         let statsd = self.statsd.map(|(socket, to)| Statsd::new(socket, to)).transpose()?;
         let figures = SharedFigures::new(Figures::new(statsd));
@@ -101,14 +116,18 @@ impl Outlets {
         let (close, closing) = watch::channel(false);
         let mut servers = JoinSet::new();
         let (has_scrapers, has_page) = (self.metrics.is_some(), self.page.is_some());
-        if let Some(listener) = self.metrics {
-            let router = server::metrics(figures.clone());
-            servers.spawn(server::serve(listener_of(listener)?, router, closing.clone()));
+        if let Some(MetricsAt { listener, name }) = self.metrics {
+            let address = listener.local_addr()?;
+            let is_loopback = address.ip().is_loopback();
+            let access = is_loopback.then(|| Access::new(address, name, None));
+            let router = server::metrics(figures.clone(), access);
+            let listener = listener_of(listener)?;
+            servers.spawn(server::serve(listener, router, patience, closing.clone()));
         }
         if let Some(PageAt { listener, name, token }) = self.page {
             let access = Access::new(listener.local_addr()?, name, token);
             let router = viewers.clone().routes(access);
-            servers.spawn(server::serve(listener_of(listener)?, router, closing));
+            servers.spawn(server::serve(listener_of(listener)?, router, patience, closing));
         }
         let (version, clock) = (self.version, self.clock);
         let mut pushes =

@@ -10,7 +10,7 @@ use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderName, HeaderValue, StatusCode};
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
@@ -18,16 +18,14 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::access::{Access, Refusal};
+use super::connections::{Connections, Mark, Patience, Place, Read};
 use super::figures::SharedFigures;
 use crate::metrics::CONTENT_TYPE as METRICS;
 
-/// Connections at once; more wait until one is free.
-const CONNECTIONS_MAX: usize = 64;
-/// A request, or the next one on its connection, has so long to arrive.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest head, and the most that is buffered for somebody who does not read.
 const BUFFER_BYTES: usize = 64 << 10;
 /// A system that has no descriptor left is asked again after this.
@@ -45,11 +43,34 @@ impl IsLocal {
     }
 }
 
-/// The routes of a scraper, which asks under whatever name its configuration has.
-pub(super) fn metrics(figures: SharedFigures) -> Router {
-    protected(
+/// The routes of a scraper. On loopback `access` has the rules of the page, since a browser of this host reaches that for any
+/// site; elsewhere a scraper asks under whatever name its configuration has.
+pub(super) fn metrics(figures: SharedFigures, access: Option<Access>) -> Router {
+    let routes = protected(
         Router::new().route("/metrics", get(scrape)).route("/", get(scrape)).with_state(figures),
-    )
+    );
+    match access {
+        Some(access) => admitting(access, routes),
+        None => routes,
+    }
+}
+
+/// The same routes, for those alone whom `access` admits.
+pub(super) fn admitting(access: Access, routes: Router) -> Router {
+    routes.layer(from_fn_with_state(Arc::new(access), admit))
+}
+
+async fn admit(State(access): State<Arc<Access>>, request: Request, rest: Next) -> Response {
+    let checked = access.check(request.method(), request.headers());
+    let is_open = access.is_open(request.uri().path());
+    match checked.and(if is_open { Ok(()) } else { Err(Refusal::NotFound) }) {
+        Ok(()) => rest.run(request).await,
+        Err(refusal) => refused(refusal),
+    }
+}
+
+pub(super) fn refused(refusal: Refusal) -> Response {
+    (refusal.status(), refusal.text()).into_response()
 }
 
 async fn scrape(State(figures): State<SharedFigures>) -> Response {
@@ -84,46 +105,61 @@ async fn protect(request: Request, rest: Next) -> Response {
 pub(super) async fn serve(
     listener: TcpListener,
     router: Router,
+    patience: Patience,
     mut closing: watch::Receiver<bool>,
 ) {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let mut connections = JoinSet::new();
+    let (connections, mut tasks) = (Connections::new(patience), JoinSet::new());
     loop {
         let accepted = async {
-            let slot = Arc::clone(&slots).acquire_owned().await;
-            (slot, listener.accept().await)
+            let (stream, _) = listener.accept().await?;
+            Ok::<_, io::Error>((stream, connections.place().await))
         };
-        let (slot, accepted) = tokio::select! {
+        let accepted = tokio::select! {
             accepted = accepted => accepted,
             _ = closing.wait_for(|closing| *closing) => break,
         };
-        while connections.try_join_next().is_some() {}
-        let Ok((stream, _)) = accepted else {
+        while tasks.try_join_next().is_some() {}
+        let Ok((stream, place)) = accepted else {
             tokio::time::sleep(ACCEPT_AGAIN).await;
             continue;
         };
-        let connection = answer(stream, router.clone(), closing.clone());
-        connections.spawn(async move {
-            connection.await;
-            drop(slot);
-        });
+        tasks.spawn(answer(stream, place, router.clone(), patience, closing.clone()));
     }
-    while connections.join_next().await.is_some() {}
+    while tasks.join_next().await.is_some() {}
 }
 
 /// One connection. Who goes away, or sends nonsense, is of no interest to anybody else.
-async fn answer(stream: TcpStream, router: Router, mut closing: watch::Receiver<bool>) {
+async fn answer(
+    stream: TcpStream,
+    place: Place,
+    router: Router,
+    patience: Patience,
+    mut closing: watch::Receiver<bool>,
+) {
     let router = router.layer(Extension(IsLocal::of(&stream)));
+    let router = router.layer(from_fn_with_state(place.mark(), note));
+    let stream = TokioIo::new(Read::new(stream, patience.unread));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
+        .header_read_timeout(patience.next)
         .max_buf_size(BUFFER_BYTES)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(stream, TowerToHyperService::new(router));
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => return,
+        () = place.is_over() => return,
         _ = closing.wait_for(|closing| *closing) => {}
     }
     connection.as_mut().graceful_shutdown();
     let _ = connection.await;
+}
+
+/// Notes what a connection does, by which it is decided who makes room for others.
+async fn note(State(mark): State<Mark>, request: Request, rest: Next) -> Response {
+    mark.asks();
+    let response = rest.run(request).await;
+    if response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream") {
+        mark.looks();
+    }
+    response
 }

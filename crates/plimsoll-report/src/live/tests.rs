@@ -5,7 +5,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
@@ -40,6 +40,17 @@ fn listener() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
+/// One that others than this host reach, and its address on loopback.
+fn any_listener() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (listener, SocketAddr::from(([127, 0, 0, 1], port)))
+}
+
+fn scraped_at(listener: TcpListener) -> Option<MetricsAt> {
+    Some(MetricsAt { listener, name: None })
+}
+
 /// Publishes until the feed is closed.
 fn publish(outlets: Outlets) -> (Feed, JoinHandle<io::Result<()>>) {
     let (feed, inbox) = feed();
@@ -67,8 +78,7 @@ fn asked(address: SocketAddr, request: &str) -> String {
 /// Scrapes until `wanted` is in the answer: what was handed over arrives soon.
 fn scraped(address: SocketAddr, wanted: &str) -> String {
     loop {
-        let answer =
-            asked(address, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let answer = get(address, "/metrics", "");
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
         if answer.contains(wanted) {
             return answer;
@@ -79,7 +89,7 @@ fn scraped(address: SocketAddr, wanted: &str) -> String {
 #[test]
 fn a_scraper_gets_the_last_figures_and_then_it_is_over() {
     let (listener, address) = listener();
-    let (feed, thread) = publish(Outlets { metrics: Some(listener), ..outlets() });
+    let (feed, thread) = publish(Outlets { metrics: scraped_at(listener), ..outlets() });
     feed.begin(head());
     for at in 0..2 {
         feed.handle_event(&second(at), Nanos::from_secs(u64::from(at)));
@@ -105,28 +115,125 @@ fn a_scraper_gets_the_last_figures_and_then_it_is_over() {
 #[test]
 fn a_scraper_may_ask_for_nothing_else() {
     let (listener, address) = listener();
-    let (_feed, _thread) = publish(Outlets { metrics: Some(listener), ..outlets() });
+    let (_feed, _thread) = publish(Outlets { metrics: scraped_at(listener), ..outlets() });
+    let rest = format!("HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     for (request, status) in [
-        ("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "200"),
-        ("GET /view HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "404"),
-        (
-            "POST /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
-            "405",
-        ),
-        ("nonsense\r\n\r\n", "400"),
+        (format!("GET / {rest}"), "200"),
+        (format!("GET /view {rest}"), "404"),
+        (format!("POST /metrics {rest}"), "405"),
+        ("nonsense\r\n\r\n".to_owned(), "400"),
     ] {
-        let answer = asked(address, request);
+        let answer = asked(address, &request);
         assert_eq!(answer.split(' ').nth(1), Some(status), "{request} {answer}");
     }
-    let head = asked(address, "HEAD /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let head = asked(address, &format!("HEAD /metrics {rest}"));
     assert!(head.ends_with("\r\n\r\n"), "{head}");
+}
+
+#[test]
+fn on_loopback_a_page_elsewhere_cannot_have_its_name_lead_to_the_figures() {
+    let (listener, address) = listener();
+    let name = Some("proxy1.example".to_owned());
+    let (_feed, _thread) =
+        publish(Outlets { metrics: Some(MetricsAt { listener, name }), ..outlets() });
+    let port = address.port();
+    for (host, more, status) in [
+        (address.to_string(), "", "200"),
+        (format!("localhost:{port}"), "", "200"),
+        (format!("proxy1.example:{port}"), "", "200"),
+        ("x".to_owned(), "", "421"),
+        (format!("evil.example:{port}"), "", "421"),
+        (address.to_string(), "Origin: http://evil.example\r\n", "403"),
+        (address.to_string(), "Sec-Fetch-Site: cross-site\r\n", "403"),
+    ] {
+        let request =
+            format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{more}\r\n");
+        let answer = asked(address, &request);
+        assert_eq!(answer.split(' ').nth(1), Some(status), "{request} {answer}");
+        assert_eq!(answer.contains("version=0.0.4"), status == "200", "{answer}");
+    }
+    let (listener, address) = any_listener();
+    let (_feed, _thread) = publish(Outlets { metrics: scraped_at(listener), ..outlets() });
+    // Whoever reaches this host may scrape it, by whichever name.
+    let answer = asked(address, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+}
+
+/// Far shorter than anything a server waits for by default, and than a test may take.
+const NO_PATIENCE: Duration = Duration::from_millis(50);
+
+#[test]
+fn connections_that_say_nothing_keep_nobody_out() {
+    // They could stay for far longer than an answer is waited for.
+    let hour = Duration::from_secs(3_600);
+    let patience = Patience { first: hour, next: hour, unread: hour };
+    let (metrics, scraped_address) = listener();
+    let (listener, address) = listener();
+    let page = Some(PageAt { listener, name: None, token: None });
+    let outlets = Outlets { page, metrics: scraped_at(metrics), ..outlets() };
+    let (feed, inbox) = feed();
+    let _thread = std::thread::spawn(move || outlets.publish_with(inbox, patience));
+    feed.begin(head());
+    let mut viewer = Viewer::after(address, 0);
+    let idle: Vec<_> = [address, scraped_address]
+        .iter()
+        .flat_map(|to| (0..80).map(|index| (*to, index)))
+        .map(|(to, index)| {
+            let mut stream = TcpStream::connect(to).unwrap();
+            // Half of them have begun a request.
+            if index % 2 == 0 {
+                stream.write_all(b"GET / HTTP/1.1\r\nHo").unwrap();
+            }
+            stream
+        })
+        .collect();
+    assert!(get(address, "/", "").starts_with("HTTP/1.1 200 "));
+    assert!(get(scraped_address, "/metrics", "").starts_with("HTTP/1.1 200 "));
+    // Who looks on makes no room.
+    note(&feed, "first");
+    assert_eq!(viewer.ids(1), names(1, 1));
+    drop(idle);
+}
+
+#[test]
+fn who_asks_for_nothing_is_let_go() {
+    let (listener, address) = listener();
+    let patience = Patience { first: NO_PATIENCE, next: FOR_EVER, unread: FOR_EVER };
+    let outlets = Outlets { metrics: scraped_at(listener), ..outlets() };
+    let (_feed, inbox) = feed();
+    let _thread = std::thread::spawn(move || outlets.publish_with(inbox, patience));
+    let mut silent = TcpStream::connect(address).unwrap();
+    silent.set_read_timeout(Some(FOR_EVER)).unwrap();
+    silent.write_all(b"GET /metrics HTTP/1.1\r\n").unwrap();
+    assert_eq!(silent.read(&mut [0; 16]).unwrap(), 0);
+}
+
+#[test]
+fn a_viewer_that_does_not_read_loses_its_place() {
+    let (listener, address) = listener();
+    let patience = Patience { unread: NO_PATIENCE, ..Patience::default() };
+    let page = Some(PageAt { listener, name: None, token: None });
+    let outlets = Outlets { page, ..outlets() };
+    let (feed, inbox) = feed();
+    let _thread = std::thread::spawn(move || outlets.publish_with(inbox, patience));
+    feed.begin(head());
+    let asleep: Vec<Viewer> = (0..16).map(|_| Viewer::after(address, 0)).collect();
+    assert!(get(address, "/events?after=0", "").starts_with("HTTP/1.1 503 "));
+    // More than sockets and buffers hold.
+    let long = "x".repeat(200_000);
+    (0..80).for_each(|_| note(&feed, &long));
+    let begun = Instant::now();
+    while Viewer::new(address, "/events?after=0", "").1.starts_with("HTTP/1.1 503 ") {
+        assert!(begun.elapsed() < FOR_EVER, "no viewer has lost its place");
+    }
+    drop(asleep);
 }
 
 #[test]
 fn nobody_waits_for_scrapers_that_do_not_come() {
     let (listener, _) = listener();
     let linger = Duration::ZERO;
-    let (feed, thread) = publish(Outlets { metrics: Some(listener), linger, ..outlets() });
+    let (feed, thread) = publish(Outlets { metrics: scraped_at(listener), linger, ..outlets() });
     drop(feed.close());
     thread.join().unwrap().unwrap();
 }

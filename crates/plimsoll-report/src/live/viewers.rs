@@ -4,11 +4,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{RawQuery, Request, State};
+use axum::extract::{RawQuery, State};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
-use axum::middleware;
-use axum::middleware::from_fn_with_state;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -19,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use super::access::{Access, Refusal};
 use super::document::SharedDocument;
 use super::records::Next;
-use super::server::{IsLocal, protected};
+use super::server::{IsLocal, admitting, protected, refused};
 use crate::page::live_policy;
 
 /// Viewers at once.
@@ -59,7 +57,7 @@ impl Viewers {
             .route(&at("view"), get(view))
             .route(&at("events"), get(events))
             .with_state(self);
-        protected(routes).layer(from_fn_with_state(Arc::new(access), admit))
+        admitting(access, protected(routes))
     }
 
     /// The number after which a viewer goes on. That of another program is none of ours.
@@ -73,24 +71,6 @@ impl Viewers {
         let mut pairs = query.unwrap_or_default().split('&');
         pairs.find_map(|pair| pair.strip_prefix("after=")).map_or(0, number)
     }
-}
-
-/// Answers only those who may look.
-async fn admit(
-    State(access): State<Arc<Access>>,
-    request: Request,
-    rest: middleware::Next,
-) -> Response {
-    let checked = access.check(request.method(), request.headers());
-    let is_open = access.is_open(request.uri().path());
-    match checked.and(if is_open { Ok(()) } else { Err(Refusal::NotFound) }) {
-        Ok(()) => rest.run(request).await,
-        Err(refusal) => refused(refusal),
-    }
-}
-
-fn refused(refusal: Refusal) -> Response {
-    (refusal.status(), refusal.text()).into_response()
 }
 
 async fn page(State(viewers): State<Viewers>) -> Response {

@@ -86,7 +86,8 @@ mod tests {
     #[test]
     fn flags_become_a_job() {
         let job = built(&["watch", "--prometheus", "9477", "--statsd", "127.0.0.1"]).unwrap();
-        assert_eq!(job.publish.prometheus, Some("127.0.0.1:9477".parse().unwrap()));
+        let prometheus = job.publish.prometheus.map(|at| at.address);
+        assert_eq!(prometheus, Some("127.0.0.1:9477".parse().unwrap()));
         assert_eq!(job.publish.statsd, Some("127.0.0.1:8125".parse().unwrap()));
         assert_eq!((job.interval, job.duration, job.ui), (Nanos::from_secs(1), None, true));
     }

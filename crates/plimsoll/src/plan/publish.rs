@@ -22,7 +22,7 @@ pub(crate) struct PublishJob {
     /// Where the page is shown.
     pub(crate) live: Option<LiveJob>,
     /// Where scrapers are answered.
-    pub(crate) prometheus: Option<SocketAddr>,
+    pub(crate) prometheus: Option<MetricsJob>,
     /// For how long after the end at most.
     pub(crate) linger: Duration,
     /// Where StatsD goes.
@@ -31,6 +31,14 @@ pub(crate) struct PublishJob {
     pub(crate) collector: Option<Collector>,
     /// CPUs of the thread that does it; any, where there are none.
     pub(crate) cpus: Vec<u32>,
+}
+
+/// Where scrapers are answered.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct MetricsJob {
+    pub(crate) address: SocketAddr,
+    /// The host as it was typed: scrapers may ask for it.
+    pub(crate) name: String,
 }
 
 impl PublishJob {
@@ -51,7 +59,10 @@ pub(super) fn of_output(flags: &OutputFlags, inputs: &Inputs<'_>) -> Result<Publ
 
 /// Resolves the flags of one that has none.
 pub(super) fn build(flags: &PublishFlags, inputs: &Inputs<'_>) -> Result<PublishJob, Stop> {
-    let listen = |at: &ListenAt| listen_address(at, "--prometheus", inputs);
+    let listen = |at: &ListenAt| {
+        let address = listen_address(at, "--prometheus", inputs)?;
+        Ok::<_, Stop>(MetricsJob { address, name: at.host.clone() })
+    };
     Ok(PublishJob {
         live: None,
         prometheus: flags.prometheus.as_ref().map(listen).transpose()?,
