@@ -26,7 +26,7 @@ mod whole_file;
 pub use archive::{Archive, ArchiveWriter, command_line_redacted, redraw};
 pub use error::ReportError;
 pub use progress::Progress;
-pub use terminal::{JobLog, Style, findings};
+pub use terminal::{JobLog, Style, clean, findings};
 pub use whole_file::WholeFile;
 
 /// The line for what was wrong with the first connection or answer that was no good.

@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use plimsoll_report::clean;
+
 /// Done, and the SLO (if one was given) is met.
 pub(crate) const DONE: u8 = 0;
 /// Could not run: the system refused (a name, a file descriptor, a child process).
@@ -77,19 +79,23 @@ impl Stop {
         }
     }
 
-    /// The line for stderr, unless a report has been written instead.
+    /// The line for stderr, unless a report has been written instead. Whatever peers and hosts have said is in it as text alone.
     pub(crate) fn complaint(&self) -> Option<String> {
+        let shown = |line: &String| line.split('\n').map(clean).collect::<Vec<_>>().join("\n");
         match self {
             Self::Usage(text) | Self::CannotRun(text) => {
                 // What a user or the system wrote may hold line breaks; the promise is one line.
                 let words = text.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty());
-                Some(format!("plimsoll: {}", words.collect::<Vec<_>>().join(" ")))
+                Some(format!("plimsoll: {}", clean(&words.collect::<Vec<_>>().join(" "))))
             }
             Self::GateFailed(lines) | Self::GateUnsettled(lines) | Self::GateInvalid(lines) => {
-                let lines = lines.iter().map(|line| format!("plimsoll: {line}"));
+                let lines = lines.iter().map(|line| format!("plimsoll: {}", shown(line)));
                 Some(lines.collect::<Vec<_>>().join("\n"))
             }
-            Self::TooMany(lines) => Some(format!("plimsoll: {}", lines.join("\n  "))),
+            Self::TooMany(lines) => {
+                let lines: Vec<_> = lines.iter().map(shown).collect();
+                Some(format!("plimsoll: {}", lines.join("\n  ")))
+            }
             _ => None,
         }
     }
@@ -124,5 +130,21 @@ mod tests {
         let stop = Stop::usage("no file \"a\nb\"", "name one");
         assert_eq!(stop.complaint().as_deref(), Some("plimsoll: no file \"a b\"; name one"));
         assert_eq!(Stop::Invalid.complaint(), None);
+    }
+
+    #[test]
+    fn what_others_have_said_controls_no_terminal() {
+        let said = || "client07: \x1b]0;x\x07 ##[error]".to_owned();
+        for stop in [
+            Stop::CannotRun(said()),
+            Stop::Usage(said()),
+            Stop::TooMany(vec![said()]),
+            Stop::GateFailed(vec![said()]),
+        ] {
+            let shown = stop.complaint().unwrap();
+            assert_eq!(shown, "plimsoll: client07: ?]0;x? ## [error]");
+        }
+        let lines = Stop::TooMany(vec!["a\n  b".to_owned(), "c".to_owned()]);
+        assert_eq!(lines.complaint().unwrap(), "plimsoll: a\n  b\n  c");
     }
 }

@@ -13,6 +13,7 @@ use plimsoll_model::event::Event;
 use plimsoll_model::host::Reading;
 use plimsoll_model::summary::Summary;
 use plimsoll_report::archive::ClockPair;
+use plimsoll_report::clean;
 use plimsoll_report::live::{Feed, MetricsAt, Outlets, PageAt, RunHead, feed};
 use plimsoll_sys::signal::Interrupts;
 use plimsoll_sys::{affinity, clock, thread};
@@ -217,7 +218,7 @@ fn wait(thread: &JoinHandle<io::Result<()>>, is_over: impl Fn() -> bool, most: D
 
 fn say(line: &str) {
     // Nobody may be listening any more; the run matters more.
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", clean(line));
 }
 
 fn now() -> Nanos {

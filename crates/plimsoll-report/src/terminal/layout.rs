@@ -267,9 +267,31 @@ fn pack(items: &[String], end: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// `text` without control characters: bytes of a peer or a file must not control the terminal.
-pub(crate) fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+/// `text` without control characters and without commands to a job of GitHub Actions: bytes of a peer, a host or a file
+/// must control neither the terminal nor the job whose log it is in.
+pub fn clean(text: &str) -> String {
+    let shown = text.chars().map(|c| if c.is_control() { '?' } else { c }).collect::<String>();
+    without_commands(&shown.replace("##[", "## ["))
+}
+
+/// GitHub Actions takes `::name::` at the beginning of a line for a command, where a line that was wrapped may begin, too.
+fn without_commands(text: &str) -> String {
+    const MARK: &str = "::";
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(MARK) {
+        let (before, after) = (&rest[..at], &rest[at + MARK.len()..]);
+        out.push_str(before);
+        let begins = out.chars().next_back().is_none_or(char::is_whitespace);
+        let name_ends = after.find(|c: char| !c.is_ascii_alphabetic() && c != '-');
+        let is_name = name_ends.is_some_and(|end| {
+            end > 0 && (after[end..].starts_with(MARK) || after[end..].starts_with(' '))
+        });
+        let is_command = begins && is_name && after.contains(MARK);
+        out.push_str(if is_command { ": :" } else { MARK });
+        rest = after;
+    }
+    out + rest
 }
 
 /// Milliseconds with three significant digits, at most microseconds: `0.052`, `3.21`, `1,240`.
@@ -431,5 +453,15 @@ mod tests {
     #[test]
     fn control_characters_do_not_reach_the_terminal() {
         assert_eq!(clean("a\x1b[31mb\nc"), "a?[31mb?c");
+        for (text, shown) in [
+            ("::error title=a::b", ": :error title=a::b"),
+            (" ::add-mask::x and ::stop-commands::y", " : :add-mask::x and : :stop-commands::y"),
+            ("x ##[error]y", "x ## [error]y"),
+            // Addresses are none.
+            ("::1, ::ffff:10.0.0.1, [fe80::1]:80", "::1, ::ffff:10.0.0.1, [fe80::1]:80"),
+            ("a::b::c :: d::", "a::b::c :: d::"),
+        ] {
+            assert_eq!(clean(text), shown);
+        }
     }
 }

@@ -33,8 +33,8 @@ pub(crate) use hold::plateau_line;
 pub use hold::render_hold;
 pub use job_log::JobLog;
 use job_log::github_line;
-pub use layout::Style;
 pub(crate) use layout::counted;
+pub use layout::{Style, clean};
 pub use load::render_load;
 pub use rfc9411::render_rfc9411;
 pub use search::{

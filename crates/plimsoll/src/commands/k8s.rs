@@ -10,6 +10,7 @@ use std::time::Duration;
 use plimsoll_fleet::kubernetes::{
     Cluster, Hands, Keys, KubernetesRun, RunError, STDOUT, run as run_there,
 };
+use plimsoll_report::clean;
 use plimsoll_sys::clock;
 use plimsoll_tls::RunKeys;
 
@@ -102,7 +103,7 @@ fn in_cluster(flags: &K8sRunFlags, run: &KubernetesRun) -> Result<(), Stop> {
     let interrupts = install_interrupts()?;
     let cluster = Cluster { context: flags.context.clone(), namespace: flags.namespace.clone() };
     let mut say = |line: &str| {
-        let _ = writeln!(io::stderr(), "{line}");
+        let _ = writeln!(io::stderr(), "{}", clean(line));
     };
     let interrupted = || interrupts.is_raised();
     let mut hands = Hands { say: &mut say, interrupted: &interrupted };
@@ -113,7 +114,23 @@ fn in_cluster(flags: &K8sRunFlags, run: &KubernetesRun) -> Result<(), Stop> {
         })?;
     let text = fs::read(out.join(STDOUT))
         .map_err(|error| Stop::CannotRun(format!("{}: {error}", out.display())))?;
-    let _ = io::stdout().write_all(&text);
+    let _ = io::stdout().write_all(shown(&text).as_bytes());
     say(&format!("results: {}", out.display()));
     if results.exit_code == 0 { Ok(()) } else { Err(Stop::AsThere(results.exit_code)) }
+}
+
+/// What a pod has written, as text alone: a pod may be anybody's.
+fn shown(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).split('\n').map(clean).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_pod_writes_controls_no_terminal() {
+        let text = "GOOD\n\x1b[2J::error::x\n::error::y\n\n";
+        assert_eq!(shown(text.as_bytes()), "GOOD\n?[2J::error::x\n: :error::y\n\n");
+    }
 }

@@ -13,6 +13,7 @@ use plimsoll_probe::sampler::Sampler;
 use plimsoll_probe::server_counters::CounterSource;
 use plimsoll_probe::yardstick::Yardstick;
 use plimsoll_report::archive::HostWriter;
+use plimsoll_report::clean;
 use plimsoll_report::tui::Watched;
 use plimsoll_report::watch::{History, json_line, line, page};
 use plimsoll_sys::signal::Interrupts;
@@ -105,7 +106,7 @@ impl Shown {
             watched.note(text);
             display.show(watched);
         } else {
-            let _ = writeln!(io::stderr(), "{text}");
+            let _ = writeln!(io::stderr(), "{}", clean(text));
         }
     }
 }
@@ -252,7 +253,7 @@ impl<'a> Watch<'a> {
             let _ = page(&mut text, Stream::Out.style(), &self.host, &self.history)
                 .and_then(|()| io::stdout().write_all(&text));
             for note in watched.notes() {
-                let _ = writeln!(io::stderr(), "{note}");
+                let _ = writeln!(io::stderr(), "{}", clean(note));
             }
         }
         self.lost.map_or(Ok(()), Err)
