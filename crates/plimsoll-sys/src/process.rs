@@ -3,13 +3,13 @@
 //! Mechanism only: which children there are and when they must end is decided elsewhere.
 
 use std::collections::HashMap;
-use std::ffi::CStr;
+use std::ffi::{CStr, OsString};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{Sender, SyncSender};
 use std::sync::{Mutex, PoisonError, mpsc};
-use std::{fs, io, thread};
+use std::{env, fs, io, thread};
 
 use rustix::io::Errno;
 use rustix::process;
@@ -50,6 +50,18 @@ pub struct Ties {
     pub nice: i32,
     /// The network namespace it runs in; `None` leaves it this process's.
     pub network: Option<Namespace>,
+}
+
+/// Takes a variable out of this process's environment, so that no child of it inherits the value. To be called before there
+/// is a second thread: afterwards the value is read, and stays.
+pub fn take_variable(name: &str) -> Option<OsString> {
+    let value = env::var_os(name)?;
+    let is_alone = fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1);
+    if is_alone {
+        // SAFETY: this is the only thread, so that nobody reads or changes the environment meanwhile.
+        unsafe { env::remove_var(name) };
+    }
+    Some(value)
 }
 
 /// Starts `command` tied as `ties` says. An error of a tie (a CPU that does not exist) is an error

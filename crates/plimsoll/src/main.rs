@@ -32,6 +32,7 @@ use exit::Stop;
 use flags::{Command, LabCommand};
 
 fn main() -> ExitCode {
+    plan::live::take_token();
     match dispatch() {
         Ok(()) => ExitCode::from(exit::DONE),
         Err(stop) => {

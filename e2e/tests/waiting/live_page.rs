@@ -139,3 +139,23 @@ fn a_page_is_shown_to_nobody_else() {
         assert_eq!(run.finish().code, Some(130));
     }
 }
+
+#[test]
+fn no_child_inherits_the_token() {
+    const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+    let (serve, address) = (Serve::plain(), port::free());
+    let live = address.to_string();
+    let flags = ["load", serve.url(), "--rate", "10", "-d", "10m", "--live", &live];
+    let before = format!("export PLIMSOLL_LIVE_TOKEN={TOKEN}");
+    let running = Plimsoll::after(&before, &flags).start();
+    wait::until("the live page to be served", || wait::accepts(address).then_some(()));
+    let host = format!("Host: {address}");
+    assert_eq!(status(address, &[&host]), "404");
+    for agent in running.agents() {
+        let environment = std::fs::read(format!("/proc/{}/environ", agent.pid)).expect("it runs");
+        let environment = String::from_utf8_lossy(&environment).into_owned();
+        assert!(environment.contains("PLIMSOLL_E2E_RUN") && !environment.contains(TOKEN));
+    }
+    running.signal("INT");
+    running.finish();
+}

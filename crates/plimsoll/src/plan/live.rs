@@ -1,9 +1,12 @@
 //! Where the page of a run is shown, and to whom.
 
-use std::env::VarError;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
 use std::net::SocketAddr;
+use std::sync::OnceLock;
+
+use plimsoll_sys::process;
 
 use super::Inputs;
 use super::publish::listen_address;
@@ -25,15 +28,22 @@ pub(crate) struct LiveJob {
     pub(crate) token: Option<String>,
 }
 
+static TOKEN: OnceLock<Option<OsString>> = OnceLock::new();
+
+/// Takes the token out of the environment, which every program that is started from here on would inherit: servers under
+/// test, ssh, kubectl. Belongs before everything else.
+pub(crate) fn take_token() {
+    TOKEN.get_or_init(|| process::take_variable(TOKEN_VARIABLE));
+}
+
 /// Resolves `--live`.
 pub(super) fn build(flags: &LiveFlags, inputs: &Inputs<'_>) -> Result<Option<LiveJob>, Stop> {
     let Some(at) = &flags.live else { return Ok(None) };
     let address = listen_address(at, "--live", inputs)?;
-    let given = match std::env::var(TOKEN_VARIABLE) {
-        Ok(token) => Some(check(token)?),
-        Err(VarError::NotPresent) => None,
-        Err(VarError::NotUnicode(_)) => return Err(bad_token()),
-    };
+    let given = TOKEN.get().cloned().flatten();
+    let given = given
+        .map(|token| token.into_string().map_err(|_| bad_token()).and_then(check))
+        .transpose()?;
     let token = match given {
         None if !address.ip().is_loopback() => Some(new_token()?),
         given => given,
