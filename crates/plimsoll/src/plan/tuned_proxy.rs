@@ -179,7 +179,7 @@ mod tests {
                 2,
                 "a path with '$' cannot be written",
             ),
-            (built(&small).unwrap_err(), 2, "--memory has 1.0 GB; use --connections 39,"),
+            (built(&small).unwrap_err(), 2, "--memory has 1.0 GB; use --connections 30,"),
             (
                 built(&["-c", "100", "--cert", cert, "--backend", "a b:1"]).unwrap_err(),
                 2,
