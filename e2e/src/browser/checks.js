@@ -117,6 +117,25 @@ function width() {
   return [`${scrollWidth} px wide on a screen of ${clientWidth}: ${shown.join(', ')}`];
 }
 
+/** The narrowest that a figure may be, CSS pixels: a phone's screen without its margins. */
+const COLUMN_MIN = 280;
+
+/** No figure is a narrow column, and each drawing that stands alone is as wide as its place. */
+function columns() {
+  const wrong = [];
+  for (const figure of figures()) {
+    const width = figure.clientWidth;
+    if (width < COLUMN_MIN) wrong.push(`${nameOf(figure)}: a column of ${width} px`);
+    for (const svg of drawings(figure)) {
+      const place = svg.closest('.panel');
+      const drawn = svg.clientWidth;
+      if (place && Math.abs(drawn - place.clientWidth) > 1) wrong.push(`${nameOf(figure)}: a drawing of ${drawn} px in a place of ${place.clientWidth} px`);
+      if (drawn < Math.min(COLUMN_MIN, width)) wrong.push(`${nameOf(figure)}: a drawing of ${drawn} px`);
+    }
+  }
+  return wrong;
+}
+
 /** Pairs of a colour and what it stands on: [what, colour, background, least ratio]. */
 function colours() {
   const found = new Map();

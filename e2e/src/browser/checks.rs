@@ -79,6 +79,11 @@ pub fn width(page: &Page<'_>) -> Vec<String> {
     probed(page, "width()")
 }
 
+/// No figure is a narrow column, and each drawing that stands alone is as wide as its place.
+pub fn columns(page: &Page<'_>) -> Vec<String> {
+    probed(page, "columns()")
+}
+
 /// Texts have a contrast of 4.5, and marks one of 3.
 pub fn contrasts(page: &Page<'_>) -> Vec<String> {
     let pairs: Vec<(String, String, String, f64)> =

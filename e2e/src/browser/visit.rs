@@ -2,17 +2,22 @@
 
 use std::fs;
 use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use super::page::{Page, Screen, Theme, file_url};
 use super::{Browser, checks, content, paper};
 use crate::recorder::Recorder;
 use crate::runs::Run;
+use crate::wait;
 
 /// The largest file that may be sent around.
 const BYTES_MAX: u64 = 2_000_000;
 /// The narrowest screen, CSS pixels: one of 1280 at a zoom of 400 %.
 const NARROWEST: u32 = 320;
+/// Widths of screens from a phone's to a large one's, CSS pixels.
+const WIDTHS: RangeInclusive<u32> = 360..=2_000;
+const WIDTH_STEP: usize = 40;
 
 /// As Jenkins sends the files of a build.
 const CI_HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nConnection: close\r\n\
@@ -61,6 +66,28 @@ impl ReportFile<'_> {
         wrong.extend(checks::contrasts(page));
         page.screenshot(self.output, &format!("{}-{}", self.name, screen.name()));
         wrong.extend(checks::reports(page, &[&file_url(self.path)]));
+        wrong
+    }
+
+    /// What is wrong on screens of every width: a figure without its drawing, a narrow column, a page wider than its screen.
+    pub fn check_widths(&self, browser: &Browser) -> Vec<String> {
+        let page = self.show(browser, Screen { theme: Theme::Light, width: *WIDTHS.start() });
+        let mut wrong = Vec::new();
+        for width in WIDTHS.step_by(WIDTH_STEP) {
+            let screen = Screen { theme: Theme::Light, width };
+            page.show_on(screen);
+            // The page draws again when its width has been the same for a moment.
+            let mut last = Vec::new();
+            let settled = wait::within(wait::PATIENCE, &mut || {
+                last =
+                    [checks::charts(&page), checks::columns(&page), checks::width(&page)].concat();
+                last.is_empty().then_some(())
+            });
+            if settled.is_none() {
+                wrong.extend(named(last, self.name, &screen.name()));
+                break;
+            }
+        }
         wrong
     }
 

@@ -48,6 +48,7 @@ fn each_command_draws_a_page_that_is_right() {
         wrong.extend(page.check_all_on(&browser, WIDE, run));
         if ON_PHONE.contains(&run.name) {
             wrong.extend(page.check_on(&browser, PHONE));
+            wrong.extend(page.check_widths(&browser));
         }
         if ["load", "300-trials"].contains(&run.name) {
             wrong.extend(page.check_narrow(&browser));

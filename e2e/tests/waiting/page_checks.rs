@@ -37,11 +37,12 @@ fn positions(page: &Page<'_>) -> Vec<String> {
     })
 }
 
-const CHECKS: [(&str, Check); 8] = [
+const CHECKS: [(&str, Check); 9] = [
     ("charts", checks::charts),
     ("overlaps", checks::overlaps),
     ("positions", positions),
     ("width", checks::width),
+    ("columns", checks::columns),
     ("contrasts", checks::contrasts),
     ("accessibility", checks::accessibility),
     ("keyboard", checks::keyboard),
@@ -49,7 +50,7 @@ const CHECKS: [(&str, Check); 8] = [
 ];
 
 /// What is broken, by which check it is found, and a part of what that says.
-const BROKEN: [(&str, &str, &str, &str); 30] = [
+const BROKEN: [(&str, &str, &str, &str); 32] = [
     // A chart that says too little.
     (">Latency against load<", "><", "charts", "no title"),
     ("corrected latency, ms (log)", "corrected latency (log)", "charts", "ends in no unit"),
@@ -84,6 +85,14 @@ const BROKEN: [(&str, &str, &str, &str); 30] = [
     ("text-anchor=\"end\"", "", "overlaps", "leaves the drawing"),
     // Wider than the screen.
     ("width: 300px", "width: 420px", "width", "px wide on a screen of 400: p.wide"),
+    // A column of text, and a drawing that was made for another screen.
+    (".wide { width: 300px; }", ".chart { width: 60px; }", "columns", "a column of 60 px"),
+    (
+        "width=\"280\" height",
+        "width=\"180\" height",
+        "columns",
+        "a drawing of 180 px in a place of",
+    ),
     // Colours.
     ("color: #1a1d21", "color: #999999", "contrasts", "p.wide: rgb(153, 153, 153)"),
     ("fill=\"#c2410c\"", "fill=\"#ffb08c\"", "contrasts", "tipping: verdict-mark bad"),
