@@ -23,6 +23,7 @@ pub mod mosquitto;
 pub mod namespace;
 pub mod nginx;
 pub mod openssl;
+pub mod pictures;
 pub mod plimsoll;
 pub mod port;
 pub mod process;

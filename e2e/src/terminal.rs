@@ -49,6 +49,11 @@ impl Terminal {
         String::from_utf8_lossy(&self.tmux(&["capture-pane", "-p"]).stdout).into_owned()
     }
 
+    /// The same, with the sequences that colour it.
+    pub fn coloured(&self) -> String {
+        String::from_utf8_lossy(&self.tmux(&["capture-pane", "-p", "-e"]).stdout).into_owned()
+    }
+
     /// Waits until it shows `text`.
     pub fn wait_for(&self, text: &str) {
         let shown = wait::within(wait::PATIENCE, &mut || self.text().contains(text).then_some(()));
@@ -66,7 +71,8 @@ impl Terminal {
         self.path(name).exists()
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    /// A path in the folder of its shell.
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 

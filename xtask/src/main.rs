@@ -10,6 +10,7 @@ mod layers;
 mod licences;
 mod metadata;
 mod packages;
+mod pictures;
 mod simulate;
 mod specifications;
 mod tidy;
@@ -30,6 +31,7 @@ usage: cargo xtask COMMAND
   licences        check the licences of all dependencies
   bench [...]     measure memory, cost and capacity against their targets and beside peers, and write
                   docs/benchmarks.md; --help lists its flags
+  pictures        run a search of a real HAProxy and draw the pictures of README and the book from it
   dist [--check]  make everything that is released, in target/packages; with --check install and run it
   simulate [--seeds N] [--standard-seeds N] [--first SEED] [--only WORD]
                   run the simulated searches and write docs/search-quality.md; with --only, print the rows
@@ -64,6 +66,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["tidy"] => tidy::run(),
         ["licences"] => licences::run(),
         ["bench", flags @ ..] => bench::run(flags),
+        ["pictures"] => pictures::run(),
         ["dist", flags @ ..] => dist::run(flags),
         ["simulate", flags @ ..] => simulate::run(flags),
         ["fuzz", target] => fuzz::run(target, 60),

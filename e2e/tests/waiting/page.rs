@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use e2e::browser::{Browser, ReportFile, Screen, Theme, content};
+use e2e::pictures::chart;
 use e2e::runs;
 use e2e::runs::Run;
 
@@ -68,4 +69,30 @@ fn each_command_draws_a_page_that_is_right() {
     assert!(content::differs(&page, named(&runs, "3-trials")).len() > 3);
     assert!(!content::misplaced(&page, named(&runs, "find-rate")).is_empty());
     assert!(wrong.is_empty(), "{wrong:#?}\nscreenshots: {}", output.display());
+}
+
+/// The chart of a README stands alone: it names no colour of the page's, and a browser shows it as a picture.
+#[test]
+fn a_chart_becomes_a_picture() {
+    let runs = runs::each();
+    let browser = Browser::start();
+    let path = named(&runs, "find-rate").html("report.html");
+    let report = ReportFile { path: &path, name: "find-rate", output: &output() };
+    let page = report.show(&browser, WIDE);
+    let drawn = chart::svg(&page, "tipping", "Load < limit & more", "a run of a test");
+    assert!(!drawn.contains("var("), "{drawn}");
+    let picture = output().join("load-line.svg");
+    fs::create_dir_all(output()).expect("the output folder is writable");
+    fs::write(&picture, &drawn).expect("the output folder is writable");
+    page.load_file(&picture);
+    let root = "document.documentElement";
+    assert_eq!(page.evaluate(&format!("{root}.nodeName")), "svg");
+    let texts =
+        page.texts(&format!("[...{root}.querySelectorAll('text')].map((one) => one.textContent)"));
+    for text in ["Load < limit & more", "a run of a test", "offered load, requests/s"] {
+        assert!(
+            texts.iter().any(|found| found.starts_with(text)),
+            "{text:?} is not among {texts:?}"
+        );
+    }
 }
