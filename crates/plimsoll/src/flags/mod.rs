@@ -25,6 +25,8 @@ use crate::screen::Stream;
 
 mod agent;
 pub(crate) mod archived;
+#[cfg(test)]
+mod book;
 mod compare;
 mod complaint;
 mod doctor;
