@@ -1,4 +1,4 @@
-//! Every command line in the README, the book and the examples is one that the parser takes.
+//! Every command line in the README, the book and the examples is accepted by the parser.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,9 +19,10 @@ fn pages(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let is_left_out = LEFT_OUT.iter().any(|name| path.ends_with(name));
+        let extension = path.extension().and_then(|extension| extension.to_str());
         if path.is_dir() && !is_left_out {
             pages(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "md") {
+        } else if matches!(extension, Some("md" | "yml" | "yaml")) {
             found.push(path);
         }
     }
@@ -53,7 +54,23 @@ fn commands(text: &str) -> Vec<String> {
     commands
 }
 
-/// The words of a line as a shell makes them, as far as these pages go: quotes, a comment, and `$(…)` and `"$NAME"` that stand for a number.
+/// Command lines of plimsoll in YAML: those of scripts, and lists of words for containers.
+fn commands_of_yaml(text: &str) -> Vec<String> {
+    let lines = text.lines().map(|line| {
+        let line = line.trim().trim_start_matches("- ");
+        line.strip_prefix("run: ").unwrap_or(line)
+    });
+    let command = |line: &str| {
+        if let Some(rest) = line.strip_prefix("plimsoll ") {
+            return Some(rest.replace(" || code=$?", ""));
+        }
+        let list = ["args: [", "command: ["].into_iter().find_map(|key| line.strip_prefix(key))?;
+        Some(list.strip_suffix(']')?.replace(", ", " "))
+    };
+    lines.filter_map(command).collect()
+}
+
+/// The words of a line as a shell makes them, as far as these pages go: quotes, a comment, and `$(…)` and `"$NAME"` that stand for a value.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -66,8 +83,9 @@ fn words(line: &str) -> Vec<String> {
                 let closing = if rest.starts_with('(') { rest.find(')') } else { None };
                 let name = rest.find(|it: char| !it.is_ascii_alphanumeric() && it != '_');
                 let end = closing.map_or(name.unwrap_or(rest.len()), |end| end + 1);
-                word.get_or_insert_default().push_str("4711");
-                rest = rest.get(end..).unwrap_or_default();
+                let (name, behind) = rest.split_at(end);
+                word.get_or_insert_default().push_str(stand_in(name));
+                rest = behind;
             }
             (letter, Some(open)) if letter == open => quote = None,
             (letter, Some(_)) => word.get_or_insert_default().push(letter),
@@ -84,14 +102,26 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
+/// A value for what a shell expands.
+fn stand_in(name: &str) -> &'static str {
+    match name {
+        "SLO" => "p99<50ms",
+        "BUDGET" => "60s",
+        _ => "4711",
+    }
+}
+
 #[test]
-fn every_command_line_of_the_book_is_taken() {
-    let mut files = vec![root().join("README.md"), root().join("examples/README.md")];
+fn every_command_line_of_the_book_is_accepted() {
+    let mut files = vec![root().join("README.md"), root().join("action.yml")];
     pages(&root().join("docs"), &mut files);
+    pages(&root().join("examples"), &mut files);
     let mut wrong = Vec::new();
     let mut seen = 0;
     for file in &files {
-        for line in commands(&fs::read_to_string(file).unwrap()) {
+        let is_prose = file.extension().is_some_and(|extension| extension == "md");
+        let read = if is_prose { commands } else { commands_of_yaml };
+        for line in read(&fs::read_to_string(file).unwrap()) {
             // A place to fill, or what a shell expands, is no command line.
             if line.contains('…') || line.contains('[') && !line.contains('\'') {
                 continue;
@@ -115,5 +145,11 @@ fn words_are_those_of_a_shell() {
     assert_eq!(
         commands("```sh\n# no\nplimsoll a \\\n  b\n```\nplimsoll c\n```text\n$ plimsoll d\n```"),
         ["a    b", "d"]
+    );
+    assert_eq!(
+        commands_of_yaml(
+            "- run: plimsoll a\n  plimsoll b || code=$?\nargs: [c, \"d,e\"]\n# plimsoll"
+        ),
+        ["a", "b", "c \"d,e\""]
     );
 }
