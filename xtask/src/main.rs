@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod book;
 mod ci;
 mod dist;
 mod fuzz;
@@ -27,7 +28,8 @@ usage: cargo xtask COMMAND
   ci [--fast]     everything CI runs; --fast leaves out what takes more than a minute
   packages        install the programs that the end-to-end tests drive
   layers          check which crate imports which; --table prints the table for ARCHITECTURE.md
-  tidy            check the source text
+  tidy            check the source text, the README and the book
+  docs            build the book with mdBook, in target/book
   licences        check the licences of all dependencies
   bench [...]     measure memory, cost and capacity against their targets and beside peers, and write
                   docs/benchmarks.md; --help lists its flags
@@ -64,6 +66,7 @@ fn run(arguments: &[String]) -> Result<()> {
             Ok(())
         }
         ["tidy"] => tidy::run(),
+        ["docs"] => book::run(),
         ["licences"] => licences::run(),
         ["bench", flags @ ..] => bench::run(flags),
         ["pictures"] => pictures::run(),

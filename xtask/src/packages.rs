@@ -13,6 +13,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     // It reads what --junit writes.
     ("/usr/lib/python3/dist-packages/junitparser/__init__.py", "python3-junitparser"),
     ("/usr/lib/python3/dist-packages/paho/mqtt/client.py", "python3-paho-mqtt"),
+    // It reads examples and workflows.
+    ("/usr/lib/python3/dist-packages/yaml/__init__.py", "python3-yaml"),
     ("ab", "apache2-utils"),
     // The one without a window is 40 MB less to fetch, and starts in half the time.
     ("chromium-headless-shell|chromium", "chromium-headless-shell"),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::metadata::Depth;
-use crate::{metadata, specifications};
+use crate::{book, metadata, specifications};
 
 /// Names that attract everything, for modules and types.
 const BANNED_NAMES: &[&str] =
@@ -50,6 +50,9 @@ pub(crate) fn run() -> Result<()> {
     for (name, text) in &tables {
         specifications::check(name, text, &functions, &mut offences);
     }
+    let pages = tables.iter().filter(|(name, _)| name.extension().is_some_and(|it| it == "md"));
+    let pages: Vec<(&Path, &str)> = pages.map(|(name, text)| (*name, text.as_str())).collect();
+    book::check(&|path| root.join(path).exists(), &pages, &mut offences);
     check_reach(&root, &files, &mut offences)?;
     crate::verdict("untidy places", &offences)
 }

@@ -9,6 +9,7 @@ mod compare;
 mod connections;
 mod deliveries;
 mod doctor;
+mod examples;
 mod exports;
 mod faults;
 mod faulty_suts;

@@ -34,6 +34,9 @@ pub(super) fn programs(release: &Release) -> Result<Vec<(Arch, Vec<u8>)>> {
     command.env("CARGO_ENCODED_RUSTFLAGS", rust_flags()?.join("\x1f"));
     command.env("CC_SHELL_ESCAPED_FLAGS", "1");
     command.env("SOURCE_DATE_EPOCH", release.seconds().to_string());
+    if let Some(commit) = release.revision.as_deref().and_then(|revision| revision.get(..12)) {
+        command.env("PLIMSOLL_COMMIT", commit);
+    }
     let status = command.status().context("cannot run cargo")?;
     if !status.success() {
         bail!("plimsoll does not build: {status}");

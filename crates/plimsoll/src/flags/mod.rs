@@ -3,7 +3,9 @@
 //! What the flags mean, and whether they can be combined, is decided in `plan`.
 
 use std::any::TypeId;
+use std::env::consts::{ARCH, OS};
 use std::ffi::OsString;
+use std::sync::LazyLock;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -25,6 +27,8 @@ use crate::screen::Stream;
 
 mod agent;
 pub(crate) mod archived;
+#[cfg(test)]
+mod book;
 mod compare;
 mod complaint;
 mod doctor;
@@ -39,6 +43,8 @@ pub(crate) mod live;
 mod load;
 pub(crate) mod mqtt;
 pub(crate) mod publish;
+#[cfg(test)]
+mod reference;
 pub(crate) mod report;
 pub(crate) mod rfc9411;
 pub(crate) mod script;
@@ -60,10 +66,18 @@ const HELP_COLUMNS_MAX: usize = 100;
 const EXAMPLES: &str = "\
 Start with `plimsoll lab`, which needs nothing else. `plimsoll COMMAND --help` shows examples.";
 
+/// The version, and the commit and target that it was built from. Only `cargo xtask dist` sets the commit: builds
+/// that read it from git would be made again after every commit.
+static BUILD: LazyLock<String> = LazyLock::new(|| {
+    let libc = if cfg!(target_env = "musl") { "musl" } else { "gnu" };
+    let commit = option_env!("PLIMSOLL_COMMIT").unwrap_or("built from source");
+    format!("{} ({commit}, {ARCH}-unknown-{OS}-{libc})", env!("CARGO_PKG_VERSION"))
+});
+
 /// Finds the load line of a server: how much load it can carry before latency rises, and which
 /// resource runs out first.
 #[derive(Debug, Parser)]
-#[command(name = "plimsoll", version, after_help = EXAMPLES)]
+#[command(name = "plimsoll", version = BUILD.as_str(), after_help = EXAMPLES)]
 #[command(max_term_width = HELP_COLUMNS_MAX)]
 struct Cli {
     #[command(subcommand)]
