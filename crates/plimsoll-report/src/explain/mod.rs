@@ -121,7 +121,10 @@ impl Section {
     /// The first sentence of the meaning.
     fn summary(&self) -> String {
         let meaning = self.meaning().into_iter().next().unwrap_or_default();
-        meaning.split_once(". ").map_or(meaning.clone(), |(first, _)| format!("{first}."))
+        match meaning.split_once(". ") {
+            Some((first, _)) => format!("{first}."),
+            None => meaning,
+        }
     }
 
     /// The labelled part, of this section or else of its chapter.
