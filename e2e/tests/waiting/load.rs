@@ -264,3 +264,14 @@ fn an_archive_is_redrawn_and_holds_no_secret() {
     let again = Plimsoll::new(["load", &url, "-n", "1", "--out", archive]).run();
     assert_ne!(again.code, Some(0), "{}", again.stdout);
 }
+
+#[test]
+fn a_named_address_replaces_those_of_the_host() {
+    let recorder = Recorder::start();
+    let port = recorder.address.port();
+    let url = format!("http://no-such-host.test:{port}/");
+    let resolve = format!("no-such-host.test:{port}:127.0.0.1");
+    load(&url, &["-n", "1", "--resolve", &resolve], 0).assert_all_ok(1);
+    let host = format!("no-such-host.test:{port}");
+    assert_eq!(recorder.requests()[0].values("host"), [host]);
+}

@@ -19,7 +19,7 @@ Examples:
   plimsoll compare http://127.0.0.1:8080/ http://127.0.0.1:8081/
   plimsoll compare 'find handshakes https://a/' 'find handshakes https://b/'
   plimsoll compare --metric p50 http://a/ http://b/ -- --rate 2k --duration 10s
-  plimsoll compare 'load http://a/ --rate 0' 'load http://b/ --rate 0' --rounds 10
+  plimsoll compare 'load http://a/ --rate 0' 'load http://b/ --rate 0'
 
 Exit codes: 0 compared, 1 could not run, 2 bad usage, 97 undecided (the budget ended too early), 98 invalid (this host
 invalidated too many rounds), 130 interrupted";

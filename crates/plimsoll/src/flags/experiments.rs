@@ -61,12 +61,12 @@ macro_rules! examples {
 
 const FIND_RATE: &str = examples!(
     "find rate http://127.0.0.1:8080/"
-    "find rate https://proxy.example/ --mode quick --slo 'p99<20ms,errors<0.1%'"
-    "find rate http://10.0.0.1/ --watch pid:4711 --confirm-cause --out my-run"
+    "find rate https://proxy.example/ --mode quick --slo 'p99<20ms'"
+    "find rate http://10.0.0.1/ --watch pid:4711 --confirm-cause"
 );
 const FIND_DELIVERIES: &str = examples!(
     "find deliveries mqtt://127.0.0.1 --topic news --subscribe news"
-    "find deliveries mqtt://10.0.0.1 --topic t/%i --subscribe t/%i --qos 1 -c 500"
+    "find deliveries mqtt://10.0.0.1 --topic t/%i --subscribe t/%i --qos 1"
 );
 const FIND_HANDSHAKES: &str = examples!(
     "find handshakes https://localhost:8443/ -k --mode quick"
@@ -74,11 +74,11 @@ const FIND_HANDSHAKES: &str = examples!(
 );
 const FIND_CONNECTIONS: &str = examples!(
     "find connections https://localhost:8443/ -k --watch pid:4711"
-    "find connections wss://chat.example/ws --max 500k --hosts 'client[1-4]'"
+    "find connections wss://chat.example/ws --max 500k --push"
 );
 const LAB_RATE: &str = examples!(
     "lab"
-    "lab rate --sut haproxy --mode standard --slo 'p99<20ms,errors<0.1%'"
+    "lab rate --sut haproxy --mode standard --slo 'p99<20ms'"
     "lab rate --sut embedded -H 'sleep: 20' --json lab.json"
 );
 const LAB_HANDSHAKES: &str = examples!(

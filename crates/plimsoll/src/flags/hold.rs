@@ -13,8 +13,8 @@ use super::values::{connections, opening, positive_duration, positive_rate, seed
 const EXAMPLES: &str = "\
 Examples:
   plimsoll hold https://127.0.0.1:8443/ -k --connections 10k
-  plimsoll hold https://proxy.example/ -c 200k --rate 1k --for 10m --heartbeat 30s
-  plimsoll hold https://127.0.0.1:8443/ -k -c 2M --rate 4k --up-to --json hold.json
+  plimsoll hold https://proxy.example/ -c 200k --rate 1k --for 10m
+  plimsoll hold https://127.0.0.1:8443/ -k -c 2M --rate 4k --up-to
 
 Exit codes: 0 all connections were held to the end and answered, 1 could not run (for example: this
 host cannot hold that many), 2 bad usage, 98 invalid (this host was the limit), 99 connections were

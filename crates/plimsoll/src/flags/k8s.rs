@@ -20,7 +20,7 @@ it lacks.
 Examples:
   plimsoll k8s run --image IMAGE -- load http://web.shop/ --rate 20k
   plimsoll k8s run --image IMAGE --agents 10 --cpus 4 -- find rate https://web/
-  plimsoll k8s run --image IMAGE --dry-run -- hold https://web/ -c 500k --rate 5k
+  plimsoll k8s run --image IMAGE --dry-run -- hold https://web/ -c 500k
 
 Exit codes: those of the command; 1 if the cluster does not run it";
 

@@ -17,7 +17,7 @@ Examples:
   plimsoll tune plan --connections 200k --role proxy
   plimsoll tune apply --connections 200k --role proxy
   plimsoll tune revert
-  plimsoll tune haproxy --connections 200k --cert site.pem --backend 192.0.2.11:8080";
+  plimsoll tune haproxy -c 200k --cert site.pem --backend 192.0.2.11:80";
 
 const PLAN_EXAMPLES: &str = "\
 Changes nothing.
@@ -53,8 +53,8 @@ accepted: each setting with its reason and its source, and the memory that it wi
 changed or restarted.
 
 Examples:
-  plimsoll tune haproxy -c 200k --rate 2k --cert site.pem --backend 192.0.2.11:80
-  plimsoll tune haproxy -c 50k --cert site.pem --backend a:80 --out haproxy.cfg --try
+  plimsoll tune haproxy -c 200k --rate 2k --cert site.pem --backend a:80
+  plimsoll tune haproxy -c 50k --cert site.pem --backend a:80 --try
 
 Exit codes: 0 written, 1 it could not be, 2 bad usage";
 
@@ -64,7 +64,7 @@ accepted: each setting with its reason and its source, and the memory that it wi
 changed or restarted.
 
 Examples:
-  plimsoll tune nginx -c 200k --rate 2k --cert site.pem --backend 192.0.2.11:8080
+  plimsoll tune nginx -c 200k --rate 2k --cert site.pem --backend a:80
   plimsoll tune nginx -c 50k --cert site.pem --backend a:80 --out nginx.conf
 
 Exit codes: 0 written, 1 it could not be, 2 bad usage";

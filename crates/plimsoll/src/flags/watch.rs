@@ -19,7 +19,7 @@ beside them; ? lists the keys. If standard output is no terminal it writes one l
 Examples:
   plimsoll watch
   plimsoll watch --haproxy /run/haproxy/admin.sock --pid 4711
-  plimsoll watch --nginx http://127.0.0.1/status --interval 5s --duration 10m --out night
+  plimsoll watch --nginx http://127.0.0.1/status --duration 10m --out night
   plimsoll watch --prometheus 9477 --no-ui
   plimsoll watch --statsd-listen 8125 --json -
 
