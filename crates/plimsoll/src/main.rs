@@ -71,6 +71,11 @@ fn dispatch() -> Result<(), Stop> {
         Command::Watch(flags) => commands::watch::run(&flags),
         Command::Report(flags) => commands::report::run(&flags),
         Command::Explain(flags) => commands::explain::run(&flags),
+        // A file names no other one, so this is not reached twice.
+        Command::Run(flags) => Err(Stop::usage(
+            format_args!("{:?} names a run file", flags.file),
+            "write the command itself",
+        )),
         Command::K8s(command) => commands::k8s::run(&command),
         Command::Pod(command) => commands::pod::run(&command),
         Command::Agent(flags) => commands::agent::run(&flags),

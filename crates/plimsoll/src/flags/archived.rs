@@ -38,7 +38,7 @@ pub(crate) type Replaced<'a> = (&'a str, &'a [String]);
 
 /// Returns the command line of this process.
 pub(crate) fn own_line(replaced: &[Replaced<'_>]) -> Vec<String> {
-    line(std::env::args_os(), replaced)
+    line(super::own_args(), replaced)
 }
 
 /// Returns the words of `args`, program name first, in the order in which they were given and with the long names of

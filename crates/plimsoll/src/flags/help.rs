@@ -24,7 +24,7 @@ const ROOT_TEMPLATE: &str =
 
 /// Commands by what they are for, as the root's help lists them.
 pub(super) const GROUPS: &[(&str, &[&str])] = &[
-    ("Measure", &["lab", "find", "load", "hold", "compare", "serve"]),
+    ("Measure", &["lab", "find", "load", "hold", "compare", "run", "serve"]),
     ("Host", &["doctor", "tune", "watch", "agent", "k8s"]),
     ("Results", &["report", "explain"]),
 ];

@@ -4,6 +4,7 @@
 
 use std::any::TypeId;
 use std::ffi::OsString;
+use std::sync::OnceLock;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -16,6 +17,7 @@ pub(crate) use explain::ExplainFlags;
 pub(crate) use hold::HoldCommand;
 pub(crate) use load::{LoadFlags, PaceFlags, RowFlags};
 pub(crate) use report::ReportFlags;
+pub(crate) use run_file::RunFlags;
 pub(crate) use serve::ServeFlags;
 pub(crate) use sweep::SweepFlags;
 pub(crate) use tune::{ApplyFlags, PlanFlags, ProxyFlags, RevertFlags, TuneCommand};
@@ -45,6 +47,7 @@ pub(crate) mod mqtt;
 pub(crate) mod publish;
 pub(crate) mod report;
 pub(crate) mod rfc9411;
+mod run_file;
 pub(crate) mod script;
 pub(crate) mod search;
 mod serve;
@@ -112,6 +115,8 @@ pub(crate) enum Command {
     Report(ReportFlags),
     /// Explain an exit code, a check, a cause, an error class or a word
     Explain(ExplainFlags),
+    /// Run the command that a TOML file describes
+    Run(RunFlags),
     /// Run a command from pods of a Kubernetes cluster
     #[command(name = "k8s", subcommand, disable_help_subcommand = true)]
     K8s(k8s::K8sCommand),
@@ -122,9 +127,27 @@ pub(crate) enum Command {
     Agent(AgentFlags),
 }
 
+/// The command line that a run file stands for, if this process was given one.
+static OF_RUN_FILE: OnceLock<Vec<OsString>> = OnceLock::new();
+
+/// The arguments of this process, or those that its run file stands for.
+pub(crate) fn own_args() -> Vec<OsString> {
+    OF_RUN_FILE.get().cloned().unwrap_or_else(|| std::env::args_os().collect())
+}
+
 /// Reads this process's arguments.
 pub(crate) fn parse() -> Result<Command, Stop> {
-    parse_from(std::env::args_os(), None, Stream::Out.colours())
+    let colours = Stream::Out.colours();
+    let typed = parse_from(std::env::args_os(), None, colours)?;
+    let Command::Run(flags) = &typed else { return Ok(typed) };
+    let args = OF_RUN_FILE.get_or_init({
+        let args = flags.args()?;
+        || args
+    });
+    parse_from(args.clone(), None, colours).map_err(|stop| match stop {
+        Stop::Usage(what) => Stop::Usage(format!("{}: {what}", flags.file.display())),
+        other => other,
+    })
 }
 
 /// Reads a command line that stands inside an argument of another.
