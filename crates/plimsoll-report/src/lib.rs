@@ -7,6 +7,7 @@
 
 pub mod archive;
 pub mod error;
+pub mod explain;
 pub mod exports;
 pub mod json;
 pub mod live;

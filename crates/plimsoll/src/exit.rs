@@ -23,6 +23,11 @@ pub(crate) const INTERRUPTED: u8 = 130;
 /// Ended by SIGTERM; a partial report was written.
 pub(crate) const TERMINATED: u8 = 143;
 
+/// Every code, in ascending order.
+#[cfg(test)]
+pub(crate) const ALL: [u8; 8] =
+    [DONE, CANNOT_RUN, USAGE, UNSETTLED, INVALID, SLO_MISSED, INTERRUPTED, TERMINATED];
+
 /// Why a command ends, when not with code [`DONE`] after its report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {

@@ -50,7 +50,8 @@ fn main() -> ExitCode {
 
 fn dispatch() -> Result<(), Stop> {
     let command = flags::parse()?;
-    if !matches!(command, Command::Report(_)) && !process::own_executable().exists() {
+    let needs_processes = !matches!(command, Command::Report(_) | Command::Explain(_));
+    if needs_processes && !process::own_executable().exists() {
         return Err(Stop::CannotRun(
             "/proc is not mounted: plimsoll starts its processes through it, and reads this host and its limits \
              there; mount it with mount -t proc proc /proc"
@@ -69,6 +70,12 @@ fn dispatch() -> Result<(), Stop> {
         Command::Tune(command) => commands::tune::run(&command),
         Command::Watch(flags) => commands::watch::run(&flags),
         Command::Report(flags) => commands::report::run(&flags),
+        Command::Explain(flags) => commands::explain::run(&flags),
+        // A file names no other one, so this is not reached twice.
+        Command::Run(flags) => Err(Stop::usage(
+            format_args!("{:?} names a run file", flags.file),
+            "write the command itself",
+        )),
         Command::K8s(command) => commands::k8s::run(&command),
         Command::Pod(command) => commands::pod::run(&command),
         Command::Agent(flags) => commands::agent::run(&flags),

@@ -226,7 +226,7 @@ fn plimsoll(case: &Case, broker: SocketAddr) -> String {
     let url = format!("mqtt://{broker}");
     let version = if case.version == V3 { "3.1.1" } else { "5" };
     let waits = ["--connect-timeout", "1s", "--deadline", "500ms", "--linger", "500ms"];
-    let pace = ["--rate", "0", "-n", "1", "-c", "1", "--mqtt", version, "--topic", "a"];
+    let pace = ["--rate", "0", "-n", "1", "-c", "1", "--mqtt-version", version, "--topic", "a"];
     let qos = match case.asks {
         Publish(qos) | Subscribe(qos) => qos.to_string(),
     };

@@ -89,7 +89,7 @@ fn mochi_takes_what_our_client_says_and_delivers_it_once() {
                 let topics = ["--topic", "d/%i", "--subscribe", filter, "--subscribe-qos", wanted];
                 let pace = ["--rate", "0", "-n", "500", "-c", "4", "--inflight", "8"];
                 let pace = if qos == "0" { &pace[..6] } else { &pace };
-                let said = ["--qos", qos, "--mqtt", version, "--no-ui", "--json", "-"];
+                let said = ["--qos", qos, "--mqtt-version", version, "--no-ui", "--json", "-"];
                 let load = ["load", &url];
                 let all = [&load[..], &topics, pace, &said].concat();
                 let summary = Plimsoll::new(all).run().summary(0);

@@ -186,7 +186,7 @@ fn an_interrupted_search_reports_its_levels() {
 
 #[test]
 fn the_laboratory_searches_through_its_own_server_up_to_the_cap() {
-    let own = ["lab", "--find", "connections", "--sut", "embedded", "--max", "500"];
+    let own = ["lab", "connections", "--sut", "embedded", "--max", "500"];
     let flags = [&own[..], &QUICK[..], &["--json", "out.json"]].concat();
     let finished = undisturbed(|| Plimsoll::new(&flags).run());
     finished.assert_no_scratch();

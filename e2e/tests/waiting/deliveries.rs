@@ -45,7 +45,7 @@ fn mosquitto_delivers_everything_once_at_every_quality() {
         for (filter, each) in [("d/%i", 1), ("d/+", 4), ("$share/group/d/#", 1)] {
             let topics = ["--topic", "d/%i", "--subscribe", filter, "--subscribe-qos", subscribed];
             let pace = ["--rate", "0", "-n", "300", "-c", "4", "-k"];
-            let said = ["--qos", qos, "--mqtt", version];
+            let said = ["--qos", qos, "--mqtt-version", version];
             let summary =
                 Plimsoll::load(url, &[&topics[..], &pace, &said].concat()).run().summary(0);
             summary.assert_all_ok(300);

@@ -167,7 +167,7 @@ fn a_process_that_ends_takes_no_figure_of_the_host_with_it() {
 #[test]
 fn an_output_that_is_full_is_named_and_the_others_go_on() {
     let full = ["--json", "/dev/full", "--out", "seen", "--no-ui"];
-    let watch = ["watch", "--interval", "100ms", "--for", "500ms"];
+    let watch = ["watch", "--interval", "100ms", "--duration", "500ms"];
     let finished = Plimsoll::new([&watch[..], &full].concat()).run();
     assert_eq!(finished.code, Some(1), "{}", finished.stderr);
     assert!(

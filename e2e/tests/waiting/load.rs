@@ -264,3 +264,43 @@ fn an_archive_is_redrawn_and_holds_no_secret() {
     let again = Plimsoll::new(["load", &url, "-n", "1", "--out", archive]).run();
     assert_ne!(again.code, Some(0), "{}", again.stdout);
 }
+
+#[test]
+fn a_named_address_replaces_those_of_the_host() {
+    let recorder = Recorder::start();
+    let port = recorder.address.port();
+    let url = format!("http://no-such-host.test:{port}/");
+    let resolve = format!("no-such-host.test:{port}:127.0.0.1");
+    load(&url, &["-n", "1", "--resolve", &resolve], 0).assert_all_ok(1);
+    let host = format!("no-such-host.test:{port}");
+    assert_eq!(recorder.requests()[0].values("host"), [host]);
+}
+
+#[test]
+fn a_run_file_is_a_command_line_that_flags_change() {
+    let recorder = Recorder::start();
+    let file = format!(
+        "command = \"load\"\nurl = \"{}\"\nrate = 0\nrequests = 9\nconnections = 1\nslo = \"errors<1%\"\n\
+         header = [\"a: b\", \"c: d\"]\njson = \"-\"\nno-ui = true\n",
+        recorder.url()
+    );
+    let run = Plimsoll::new(["run", "bench.toml", "--requests", "2"]).with_file("bench.toml", file);
+    run.run().summary(0).assert_all_ok(2);
+    let requests = recorder.requests();
+    let sent = (requests[1].values("a"), requests[1].values("c"));
+    assert_eq!((requests.len(), sent), (2, (vec!["b"], vec!["d"])));
+    let run = Plimsoll::new(["run", "bench.toml"]).with_file("bench.toml", "command = \"load\"\nfrom = 1\n");
+    let finished = run.run();
+    assert_eq!(finished.code, Some(2), "{}", finished.stderr);
+    assert!(finished.stderr.contains("bench.toml: unknown flag --from"), "{}", finished.stderr);
+}
+
+#[test]
+fn explanations_need_nothing_but_the_program() {
+    let finished = Plimsoll::without_path(&["explain", "98"]).run();
+    assert_eq!(finished.code, Some(0), "{}", finished.stderr);
+    assert!(finished.stdout.starts_with("98 (exit code)\n\nINVALID: "), "{}", finished.stdout);
+    let finished = Plimsoll::new(["explain", "send-lga"]).run();
+    let line = "plimsoll: nothing is called \"send-lga\"; did you mean send-lag?\n";
+    assert_eq!((finished.code, finished.stderr.as_str()), (Some(2), line));
+}

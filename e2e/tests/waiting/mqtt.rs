@@ -38,7 +38,7 @@ fn mosquitto_receives_what_was_published_at_every_quality() {
         (format!("mqtt://{}", broker.plain), "1", "5"),
         (format!("mqtts://{}", broker.tls), "2", "3.1.1"),
     ] {
-        let message = ["--topic", TOPIC, "--qos", qos, "--mqtt", mqtt, "--data", "a message"];
+        let message = ["--topic", TOPIC, "--qos", qos, "--mqtt-version", mqtt, "--data", "a message"];
         let pace = ["--rate", "0", "-n", "30", "-c", "3", "-k"];
         let load = Plimsoll::load(&url, &[&message[..], &pace].concat());
         let finished = load.run();
@@ -76,7 +76,7 @@ fn several_publishes_are_open_at_once_and_no_more_than_the_broker_allows() {
     let asked = ["--inflight", "4", "--rate", "0", "-n", "300", "-c", "1"];
     Plimsoll::load(url, &asked).run().summary(0).assert_all_ok(300);
     // Version 3.1.1 is not told, and is disconnected.
-    let untold = Plimsoll::load(url, &[&asked[..], &["--mqtt", "3.1.1"]].concat()).run();
+    let untold = Plimsoll::load(url, &[&asked[..], &["--mqtt-version", "3.1.1"]].concat()).run();
     assert!(untold.summary(99).count("errors") > 0, "{untold:?}");
 }
 
@@ -117,7 +117,7 @@ fn mosquitto_knows_each_client_by_name_and_password() {
     let said =
         ["--no-clean-start", "--will-topic", "gone/%c", "--will-message", "bye", "--data", "m"];
     for version in ["5", "3.1.1"] {
-        let pace = ["--mqtt", version, "--rate", "0", "-n", "30", "-c", "3"];
+        let pace = ["--mqtt-version", version, "--rate", "0", "-n", "30", "-c", "3"];
         Plimsoll::load(&url, &[&who[..], &said, &pace].concat()).run().summary(0).assert_all_ok(30);
     }
     let received = String::from_utf8(output(subscriber).stdout).expect("text");

@@ -109,7 +109,7 @@ fn a_plan_that_breaks_a_limit_of_the_broker_ends_with_its_figure() {
         (
             b"\x20\x02\0\x01".to_vec(),
             &["load", "-d", "1m"],
-            "plimsoll: the broker speaks MQTT 3.1.1; write --mqtt 3.1.1",
+            "plimsoll: the broker speaks MQTT 3.1.1; write --mqtt-version 3.1.1",
         ),
     ] {
         let url = format!("mqtt://{}", broker(vec![connack]));
@@ -132,7 +132,7 @@ fn a_refused_connection_is_told_by_its_reason() {
         ("5", b"\x20\x03\0\x89\0", "server busy, reason 0x89"),
         ("5", b"\x20\x03\0\x9F\0", "connection rate exceeded, reason 0x9f"),
     ] {
-        let finished = load(&[connack], &["--mqtt", version]);
+        let finished = load(&[connack], &["--mqtt-version", version]);
         let text = finished.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains("mqtt-refused"), "{text}");
         assert!(text.contains(reason), "no {reason:?} in {text}");

@@ -76,7 +76,7 @@ fn a_load_pings_between_rare_publishes() {
     let by_the_broker = Broker { stated_s: Some(1), is_alive: true }.start();
     for (broker, flags) in [
         (by_itself, &["--keep-alive", "1"][..]),
-        (by_itself, &["--keep-alive", "1", "--mqtt", "3.1.1"]),
+        (by_itself, &["--keep-alive", "1", "--mqtt-version", "3.1.1"]),
         (by_itself, &["--keep-alive", "1", "--inflight", "4"]),
         (by_the_broker, &[]),
         (by_the_broker, &["--keep-alive", "60", "--inflight", "4"]),
@@ -125,7 +125,7 @@ fn mosquitto_finds_no_client_silent() {
     let tls = format!("mqtts://{}", broker.tls);
     for (url, version) in [(&plain, "5"), (&tls, "3.1.1"), (&tls, "5")] {
         let pace = ["--rate", "0.5", "-d", "4s", "-c", "2", "--arrivals", "uniform", "-k"];
-        let said = ["--mqtt", version, "--keep-alive", "1"];
+        let said = ["--mqtt-version", version, "--keep-alive", "1"];
         let load = Plimsoll::load(url, &[&pace[..], &said].concat());
         let summary = load.run().summary(0);
         summary.assert_all_ok(2);

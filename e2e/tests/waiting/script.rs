@@ -70,7 +70,7 @@ fn each_operation_sends_its_own_bytes() {
     let values = keys.iter().filter(|key| key.starts_with('k')).count();
     assert_eq!(values, 90, "{keys:?}");
     // Over TLS, and where operations only send.
-    let serve = Serve::start(&["--tls", "127.0.0.1:0"], 1);
+    let serve = Serve::start(&["--tcp-tls", "127.0.0.1:0"], 1);
     let echoed = Script::new(
         "loop\n  send stamp \"%s of %i\"\n  expect stamp\n  expect \"%s of %i\"\nend\n",
     );
@@ -102,7 +102,7 @@ fn sessions_are_held_over_tls_through_a_proxy_in_tcp_mode() {
 
 #[test]
 fn serve_sends_back_what_it_is_sent() {
-    let serve = Serve::start(&["--tcp", "127.0.0.1:0", "--tls", "127.0.0.1:0"], 2);
+    let serve = Serve::start(&["--tcp", "127.0.0.1:0", "--tcp-tls", "127.0.0.1:0"], 2);
     for url in &serve.urls {
         let flags = ["-k", "--echo", "40000", "--rate", "100", "-n", "50", "-c", "5"];
         let summary = Plimsoll::load(url, &flags).run().summary(0);

@@ -32,7 +32,7 @@ impl MqttVersion {
         }
     }
 
-    /// As `--mqtt` takes it.
+    /// As `--mqtt-version` takes it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::V3_1_1 => "3.1.1",

@@ -3,6 +3,7 @@
 pub(crate) mod agent;
 pub(crate) mod compare;
 pub(crate) mod doctor;
+pub(crate) mod explain;
 pub(crate) mod find;
 pub(crate) mod hold;
 mod isolation;

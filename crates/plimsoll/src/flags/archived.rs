@@ -38,7 +38,7 @@ pub(crate) type Replaced<'a> = (&'a str, &'a [String]);
 
 /// Returns the command line of this process.
 pub(crate) fn own_line(replaced: &[Replaced<'_>]) -> Vec<String> {
-    line(std::env::args_os(), replaced)
+    line(super::own_args(), replaced)
 }
 
 /// Returns the words of `args`, program name first, in the order in which they were given and with the long names of
@@ -47,7 +47,7 @@ pub(crate) fn line(
     args: impl IntoIterator<Item = OsString>,
     replaced: &[Replaced<'_>],
 ) -> Vec<String> {
-    let args = spelling::current(args.into_iter().collect());
+    let args = spelling::completed(args.into_iter().collect());
     let parser = Cli::command();
     let mut words = vec![PROGRAM.to_owned()];
     // It was accepted before; where it is not, nothing of it is known.
@@ -211,7 +211,7 @@ mod tests {
                 "plimsoll find rate http://a --watch pid:7 --watch 'nginx:<redacted>' --otlp 'http://c/?<redacted>' \
                  --mode quick",
             ),
-            ("lab --find handshakes -k", "plimsoll lab handshakes --insecure"),
+            ("lab handshakes -k", "plimsoll lab handshakes --insecure"),
             (
                 "lab sweep --vary tls=on,off -- --sut haproxy -H 'x: y'",
                 "plimsoll lab sweep --vary 'tls=on,off' -- rate --sut haproxy --header '<redacted>'",

@@ -8,28 +8,27 @@ use super::shared::OutputFlags;
 use super::values::{metric, positive_duration, ratio, rounds, seed};
 
 const EXAMPLES: &str = "\
-Both servers are up all the time. Two labs are loaded at the same time where there are two CPUs or
-more (a duet): each has one half of the CPUs, and they exchange the halves within each round, so that
-what hits the host hits both. All others take turns of a few seconds: A B B A or B A A B. URLs, lab
-and find send one load below saturation, the same for both, and one that saturates the server.
-Goodput at saturation decides, or the server's CPU time per answer where it shows a difference more
-clearly (lab, or --watch pid:N). Servers of lab are started afresh before each round.
+Both servers run all the time. Two labs are loaded at the same time if there are two CPUs or more (a duet): each has
+one half of the CPUs, and they swap the halves within each round, so that a disturbance of the host affects both. All
+others take turns of a few seconds: A B B A or B A A B. URLs, lab and find send one load below saturation, the same for
+both, and one that saturates the server. Goodput at saturation decides, or the server's CPU time per answer if it shows
+the difference more clearly (lab, or --watch pid:N). Servers of lab are started afresh before each round.
 
 Examples:
   plimsoll compare 'lab --sut haproxy' 'lab --sut nginx'
   plimsoll compare http://127.0.0.1:8080/ http://127.0.0.1:8081/
-  plimsoll compare 'find handshakes https://a/' 'find handshakes https://b/' --budget 10m
+  plimsoll compare 'find handshakes https://a/' 'find handshakes https://b/'
   plimsoll compare --metric p50 http://a/ http://b/ -- --rate 2k --duration 10s
-  plimsoll compare 'load http://a/ --rate 0' 'load http://a/ --rate 0 --threads 4' --rounds 10
+  plimsoll compare 'load http://a/ --rate 0' 'load http://b/ --rate 0'
 
-Exit codes: 0 compared, 1 could not run, 2 bad usage, 97 undecided (the budget ended too early), 98
-invalid (too many rounds were spoilt by this host), 130 interrupted";
+Exit codes: 0 compared, 1 could not run, 2 bad usage, 97 undecided (the budget ended too early), 98 invalid (this host
+invalidated too many rounds), 130 interrupted";
 
 /// `plimsoll compare`.
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CompareFlags {
-    /// Baseline: a URL, or a quoted command (lab, find or load) with its flags
+    /// Baseline: a URL, or a quoted command (lab, find, load) with its flags
     #[arg(value_name = "A")]
     pub(crate) a: Option<String>,
 
@@ -41,19 +40,20 @@ pub(crate) struct CompareFlags {
     #[arg(last = true, value_name = "FLAGS")]
     pub(crate) both: Vec<String>,
 
-    /// Figure that decides: goodput (at saturation), server-cpu (per answer), p50 or p99 (at the same
-    /// load), throughput or client-cpu [default: goodput and server-cpu, whichever shows more; for load
-    /// p99, in a closed loop throughput]
+    /// Figure that decides: goodput, server-cpu, p50, p99, throughput or client-cpu
+    ///
+    /// goodput is measured at saturation, server-cpu per answer, p50 and p99 at the same load [default: goodput and
+    /// server-cpu, whichever shows more; for load p99, in a closed loop throughput]
     #[arg(long, value_name = "METRIC", value_parser = metric, help_heading = "Comparison")]
     pub(crate) metric: Option<Metric>,
 
-    /// Most rounds, 8 to 200; each measures both once [default: 24, or as many as fill --budget; for
-    /// load 12]
+    /// Most rounds, 8 to 200; each measures both once [default: 24, or what fills --budget; load 12]
     #[arg(long, value_name = "N", value_parser = rounds, help_heading = "Comparison")]
     pub(crate) rounds: Option<u32>,
 
-    /// Time for the whole comparison: start no round that would end after it [default: 5m; none for
-    /// load]
+    /// Time for the whole comparison [default: 5m; load: none]
+    ///
+    /// No round starts that would end after it.
     #[arg(
         long,
         value_name = "DURATION",
@@ -62,7 +62,7 @@ pub(crate) struct CompareFlags {
     )]
     pub(crate) budget: Option<Nanos>,
 
-    /// Load labs in turn, each with all CPUs, and not at the same time, each in one half of them
+    /// Load labs in turn, each with all CPUs, instead of at the same time, each in one half of them
     #[arg(long, help_heading = "Comparison")]
     pub(crate) in_turn: bool,
 

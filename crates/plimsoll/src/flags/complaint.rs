@@ -7,28 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use plimsoll_model::target::shown_url;
 use plimsoll_model::units::ParseError;
 
-/// Flags of other load generators, and their equivalents here.
-const FOREIGN: &[(&[&str], &str)] = &[
-    (
-        &["--timeout"],
-        "--deadline marks late answers, --linger ends the wait, --connect-timeout that for a \
-         connection",
-    ),
-    (&["--qps", "-q"], "write --rate"),
-    (&["-z"], "write --duration"),
-    (
-        &["--concurrency", "--vus", "-u", "--workers", "--max-workers", "--max-connections", "-w"],
-        "write --connections",
-    ),
-    (&["--disable-keepalive"], "write --no-keepalive"),
-    (&["--keepalive", "--keep-alive"], "connections are kept alive unless --no-keepalive is given"),
-    (&["--latency", "--latency-correction"], "drop it: the report always shows corrected latency"),
-    (&["--root-certs", "--cert-file", "--ca"], "write --cacert"),
-    (&["--output", "-o"], "write --json FILE, or --out DIR for an archive"),
-    (&["--request", "-m"], "write --method"),
-    (&["-T", "--content-type"], "write --header 'Content-Type: …'"),
-    (&["--http2", "--h2c", "--http3"], "this version speaks HTTP/1.1 only"),
-];
+use super::foreign;
 
 /// The reason why a search has no rate or duration.
 const SET_BY_SEARCH: &str = "a search sets the rate and length of every trial itself; use --min, \
@@ -41,9 +20,29 @@ const SUSTAIN: &str = "write --sustain";
 const FROM_TARGET: &str = "the load follows from --target";
 const BY_CASE: &str = "the case sets the transactions per connection";
 
-/// Flags of other commands that people write for an experiment, and their equivalents there.
-const FOREIGN_TO: &[(&[&str], &[&str], &str)] = &[
-    (&["hold"], &["--duration", "-d", "--hold", "--hold-for"], "write --for"),
+/// Flags of other commands that people write for a command or experiment, and their equivalents there.
+const OF_OTHERS: &[(&[&str], &[&str], &str)] = &[
+    (&["hold"], &["--duration", "-d", "--hold", "--hold-for", "--sustain"], "write --for"),
+    (&["load", "watch"], &["--for", "--sustain"], "write --duration"),
+    (&["connections"], &["--sustain", "--hold"], "write --for"),
+    (&["rate"], &["--handshake-only"], "write find handshakes or lab handshakes"),
+    (
+        &["handshakes"],
+        &["--handshake-only", "--no-keepalive"],
+        "drop it: each handshake is a new connection",
+    ),
+    (
+        &["rate", "handshakes", "connections", "hold", "rfc9411"],
+        &["--find"],
+        "name the experiment: plimsoll lab EXPERIMENT",
+    ),
+    (
+        &["load", "hold", "rate", "deliveries", "handshakes", "connections"],
+        &["--mqtt"],
+        "write --mqtt-version",
+    ),
+    (&["serve"], &["--tls"], "write --tcp-tls for an echo over TLS, or --https"),
+    (&["tune", "haproxy", "nginx"], &["--haproxy", "--nginx"], "write --program"),
     (&["hold"], &["--ramp", "--ramp-rate", "--cps"], "write --rate, in new connections per second"),
     (&["hold"], &["--ping", "--interval"], "write --heartbeat"),
     (&["hold"], &["--arrivals", "--stages"], "connections are opened evenly at --rate"),
@@ -118,8 +117,41 @@ impl<'a> Typed<'a> {
         listed(names.map(|one| one.get_name().to_owned()).collect())
     }
 
+    /// Whether the command makes load, so that flags of other load generators may be meant.
+    fn is_client(&self) -> bool {
+        matches!(self.name(), Some("load" | "find" | "lab" | "hold" | "compare"))
+    }
+
+    /// Whether `word` stands right behind `flag`.
+    fn follows(&self, word: &str, flag: &str) -> bool {
+        self.args.windows(2).any(|pair| pair[0] == flag && pair[1] == word)
+    }
+
+    /// The first argument with one dash that spells a long flag, as Go's flag package reads them, and that flag.
+    fn single_dashed(&self) -> Option<(String, String)> {
+        let command = self.experiment.or(self.command)?;
+        self.args.iter().filter_map(|arg| arg.to_str()).find_map(|arg| {
+            let name = arg.strip_prefix('-').filter(|name| !name.starts_with('-'))?;
+            let name = name.split('=').next().filter(|name| name.len() > 2)?;
+            let is_own = command.get_arguments().any(|arg| arg.get_long() == Some(name));
+            let long = format!("--{name}");
+            let fix = match foreign::fix(&long).filter(|_| !is_own && self.is_client()) {
+                Some(fix) => fix.to_owned(),
+                None if is_own => format!("write {long}"),
+                None => return None,
+            };
+            Some((format!("-{name}"), fix))
+        })
+    }
+
     fn has_experiments(&self) -> bool {
         self.command.is_some_and(clap::Command::has_subcommands)
+    }
+
+    /// An experiment that stands behind flags.
+    fn later_experiment(&self) -> Option<&'a str> {
+        let words = self.args.iter().skip(2).filter_map(|word| word.to_str());
+        words.into_iter().find_map(|word| Some(self.command?.find_subcommand(word)?.get_name()))
     }
 
     /// The first URL, as it may be shown.
@@ -155,6 +187,13 @@ pub(super) fn one_line(error: &clap::Error, args: &[OsString], parser: &clap::Co
     if typed.has_experiments() && typed.experiment.is_none() {
         return no_experiment(error, &typed);
     }
+    let is_about_a_flag = matches!(
+        error.kind(),
+        ErrorKind::UnknownArgument | ErrorKind::InvalidValue | ErrorKind::ValueValidation
+    );
+    if let Some((flag, fix)) = typed.single_dashed().filter(|_| is_about_a_flag) {
+        return format!("unknown flag {flag}; {fix}");
+    }
     match error.kind() {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
             "no command given; try plimsoll lab, or plimsoll --help".to_owned()
@@ -162,7 +201,7 @@ pub(super) fn one_line(error: &clap::Error, args: &[OsString], parser: &clap::Co
         ErrorKind::InvalidSubcommand => unknown_command(error),
         ErrorKind::UnknownArgument => unknown_argument(error, &typed),
         ErrorKind::InvalidValue => bad_value(error),
-        ErrorKind::ValueValidation => refused_value(error),
+        ErrorKind::ValueValidation => refused_value(error, &typed),
         ErrorKind::ArgumentConflict => conflict(error),
         ErrorKind::MissingRequiredArgument => match typed.last() {
             Some("report") if argument(error).contains("RUN>...") => {
@@ -190,6 +229,12 @@ fn no_experiment(error: &clap::Error, typed: &Typed<'_>) -> String {
         ),
         (_, _, Some(name)) if !name.contains("://") => {
             format!("unknown experiment {name:?}; use {}", typed.experiments())
+        }
+        (Some(command), ..) if typed.later_experiment().is_some() => {
+            let name = typed.later_experiment().unwrap_or_default();
+            format!(
+                "the experiment comes first; write plimsoll {command} {name} and its flags behind it"
+            )
         }
         (_, Some(url), _) => {
             format!("the experiment is missing before the URL; write plimsoll find rate {url}")
@@ -235,6 +280,11 @@ fn unknown_command(error: &clap::Error) -> String {
 fn unknown_argument(error: &clap::Error, typed: &Typed<'_>) -> String {
     let flag = text(error, ContextKind::InvalidArg).unwrap_or_default();
     if !flag.starts_with('-') {
+        if typed.follows(&flag, "-q") {
+            return format!(
+                "unexpected argument {flag:?}; -q is --no-ui here; for a rate write --rate {flag}"
+            );
+        }
         let fix = match typed.command.and_then(|command| command.find_subcommand(&flag)) {
             Some(_) => format!("write plimsoll {} {flag} first", typed.name().unwrap_or_default()),
             None if typed.name() == Some("lab") && flag.contains("://") => format!(
@@ -245,14 +295,11 @@ fn unknown_argument(error: &clap::Error, typed: &Typed<'_>) -> String {
         };
         return format!("unexpected argument {flag:?}; {fix}");
     }
-    let is_client = matches!(typed.name(), Some("load" | "find" | "lab" | "hold" | "compare"));
-    let foreign = FOREIGN.iter().filter(|_| is_client);
-    let mut foreign = foreign.filter(|(flags, _)| flags.contains(&flag.as_str()));
     let here = |(last, flags, _): &&(&[&str], &[&str], &str)| {
         typed.last().is_some_and(|name| last.contains(&name)) && flags.contains(&flag.as_str())
     };
-    let known = foreign.next().map(|(_, fix)| *fix);
-    if let Some(fix) = known.or_else(|| FOREIGN_TO.iter().find(here).map(|(.., fix)| *fix)) {
+    let known = OF_OTHERS.iter().find(here).map(|(.., fix)| *fix);
+    if let Some(fix) = known.or_else(|| foreign::fix(&flag).filter(|_| typed.is_client())) {
         return format!("unknown flag {flag}; {fix}");
     }
     if let Some(having) = typed.siblings_with(&flag) {
@@ -282,8 +329,12 @@ fn bad_value(error: &clap::Error) -> String {
 }
 
 /// A value that one of our own parsers refused.
-fn refused_value(error: &clap::Error) -> String {
+fn refused_value(error: &clap::Error, typed: &Typed<'_>) -> String {
     let flag = argument(error);
+    let value = text(error, ContextKind::InvalidValue).unwrap_or_default();
+    if let Some(fix) = foreign::meaning(&flag, &value).filter(|_| typed.is_client()) {
+        return format!("{flag} {value:?} is not accepted; {fix}");
+    }
     let source = error.source();
     match source.and_then(|source| source.downcast_ref::<ParseError>()) {
         Some(refused) => {

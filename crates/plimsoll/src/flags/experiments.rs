@@ -19,40 +19,96 @@ use super::values::{BrokerFlag, Cidr, IsolateFlag, ProtocolFlag, SutFlag, Watch,
 pub(super) const FIND_EXAMPLES: &str = "\
 Examples:
   plimsoll find rate http://127.0.0.1:8080
-  plimsoll find rate https://localhost:8443/ -k --mode quick --slo 'p99<20ms,errors<0.1%'
-  plimsoll find rate https://proxy.example/ --connections 500 --min 1k --max 50k --json find.json
-  plimsoll find deliveries mqtt://127.0.0.1 --topic news --subscribe news --connections 50
+  plimsoll find rate https://localhost:8443/ -k --mode quick --slo 'p99<20ms'
+  plimsoll find deliveries mqtt://127.0.0.1 --topic news --subscribe news
   plimsoll find handshakes https://localhost:8443/ -k --mode quick
-  plimsoll find connections https://localhost:8443/ -k --mode quick --watch pid:4711
+  plimsoll find connections https://localhost:8443/ -k --watch pid:4711
   plimsoll find rfc9411 'http://10.0.0.1/{size}' --case 7.2 --target 20k
 
-`plimsoll find EXPERIMENT --help` shows the flags of an experiment.
+`plimsoll find EXPERIMENT -h` shows examples and flags of an experiment.
 
-Exit codes: 0 done, 1 could not run, 2 bad usage, 98 invalid (the load generator was the limit), 99
-the SLO is missed even at the lowest load, 130 interrupted";
+Exit codes: 0 done, 1 could not run, 2 bad usage, 97 unstable or undecided (no interval is claimed), 98 invalid (the
+generator or the path was the limit), 99 the SLO is missed even at the lowest load, 130 interrupted";
 
 /// Examples below the help of `lab`.
 pub(super) const LAB_EXAMPLES: &str = "\
 Examples:
   plimsoll lab
-  plimsoll lab --sut haproxy --haproxy /usr/sbin/haproxy --mode standard
-  plimsoll lab rate --sut embedded --slo 'p99<20ms,errors<0.1%' -H 'sleep: 20' --json lab.json
+  plimsoll lab --sut haproxy --mode standard
+  plimsoll lab rate --sut embedded -H 'sleep: 20' --json lab.json
   plimsoll lab connections --sut haproxy
   plimsoll lab hold --connections 10k
   plimsoll lab rfc9411 --case 7.6 --sustain 30s
   plimsoll lab sweep --vary tls=on,off --vary sut-cpus=1,2
   plimsoll lab --clients 'client[1-4]' --sut-host proxy1 --backends-on 'b[1-2]'
 
-`plimsoll lab EXPERIMENT --help` shows the flags of an experiment; without one, rate is run.
+`plimsoll lab EXPERIMENT -h` shows examples and flags of an experiment; without one, rate is run.
 
-Exit codes: 0 done, 1 could not run, 2 bad usage, 98 invalid (the load generator was the limit), 99
-the SLO is missed even at the lowest load, 130 interrupted";
+Exit codes: 0 done, 1 could not run, 2 bad usage, 97 unstable or undecided (no interval is claimed), 98 invalid (the
+generator was the limit), 99 the SLO is missed even at the lowest load, 130 interrupted";
+
+macro_rules! examples {
+    ($($line:literal)*) => {
+        concat!(
+            "Examples:\n",
+            $("  plimsoll ", $line, "\n",)*
+            "\nExit codes: 0 done, 1 could not run, 2 bad usage, 97 unstable or undecided (no interval is claimed), 98 \
+             invalid (the generator or the path was the limit), 99 the SLO is missed even at the lowest load, 130 \
+             interrupted"
+        )
+    };
+}
+
+const FIND_RATE: &str = examples!(
+    "find rate http://127.0.0.1:8080/"
+    "find rate https://proxy.example/ --mode quick --slo 'p99<20ms'"
+    "find rate http://10.0.0.1/ --watch pid:4711 --confirm-cause"
+);
+const FIND_DELIVERIES: &str = examples!(
+    "find deliveries mqtt://127.0.0.1 --topic news --subscribe news"
+    "find deliveries mqtt://10.0.0.1 --topic t/%i --subscribe t/%i --qos 1"
+);
+const FIND_HANDSHAKES: &str = examples!(
+    "find handshakes https://localhost:8443/ -k --mode quick"
+    "find handshakes https://proxy.example/ --resume 0.5 --tls 1.3"
+);
+const FIND_CONNECTIONS: &str = examples!(
+    "find connections https://localhost:8443/ -k --watch pid:4711"
+    "find connections wss://chat.example/ws --max 500k --push"
+);
+const LAB_RATE: &str = examples!(
+    "lab"
+    "lab rate --sut haproxy --mode standard --slo 'p99<20ms'"
+    "lab rate --sut embedded -H 'sleep: 20' --json lab.json"
+);
+const LAB_HANDSHAKES: &str = examples!(
+    "lab handshakes --sut haproxy"
+    "lab handshakes --resume 0.5 --tls 1.3"
+);
+const LAB_CONNECTIONS: &str = examples!(
+    "lab connections --sut haproxy"
+    "lab connections --max 100k --push"
+);
+const FIND_RFC9411: &str = "\
+Examples:
+  plimsoll find rfc9411 'http://10.0.0.1/{size}' --case 7.2 --target 20k
+  plimsoll find rfc9411 'https://10.0.0.1/{size}' -k --case 7.6 --sustain 30s
+
+Exit codes: 0 done, 1 could not run, 2 bad usage, 98 invalid (the generator was the limit), 99 the criteria are missed,
+130 interrupted";
+const LAB_RFC9411: &str = "\
+Examples:
+  plimsoll lab rfc9411 --case 7.2 --target 20k
+  plimsoll lab rfc9411 --case 7.6 --sustain 30s
+
+Exit codes: 0 done, 1 could not run, 2 bad usage, 98 invalid (the generator was the limit), 99 the criteria are missed,
+130 interrupted";
 
 /// `plimsoll find`.
 #[derive(Clone, Debug, PartialEq, Subcommand)]
 pub(crate) enum FindExperiment {
     /// Find the highest rate of requests that meets the SLO
-    #[command(allow_negative_numbers = true)]
+    #[command(allow_negative_numbers = true, after_help = FIND_RATE)]
     Rate {
         #[command(flatten)]
         flags: RateFlags,
@@ -67,8 +123,8 @@ pub(crate) enum FindExperiment {
         #[command(flatten)]
         output: OutputFlags,
     },
-    /// Find the highest rate of deliveries that meets the SLO: of MQTT messages that the load publishes and subscribes to
-    #[command(allow_negative_numbers = true)]
+    /// Find the highest rate of MQTT deliveries that meets the SLO
+    #[command(allow_negative_numbers = true, after_help = FIND_DELIVERIES)]
     Deliveries {
         #[command(flatten)]
         flags: RateFlags,
@@ -82,7 +138,7 @@ pub(crate) enum FindExperiment {
         output: OutputFlags,
     },
     /// Find the highest rate of new TLS connections that meets the SLO
-    #[command(allow_negative_numbers = true)]
+    #[command(allow_negative_numbers = true, after_help = FIND_HANDSHAKES)]
     Handshakes {
         #[command(flatten)]
         flags: HandshakesFlags,
@@ -99,7 +155,7 @@ pub(crate) enum FindExperiment {
         output: OutputFlags,
     },
     /// Find how many connections the server can hold at once
-    #[command(allow_negative_numbers = true)]
+    #[command(allow_negative_numbers = true, after_help = FIND_CONNECTIONS)]
     Connections {
         #[command(flatten)]
         flags: ConnectionsFlags,
@@ -113,7 +169,7 @@ pub(crate) enum FindExperiment {
         output: OutputFlags,
     },
     /// Run one test case of RFC 9411 (benchmarking of network security devices)
-    #[command(allow_negative_numbers = true)]
+    #[command(allow_negative_numbers = true, after_help = FIND_RFC9411)]
     Rfc9411 {
         #[command(flatten)]
         flags: Rfc9411Flags,
@@ -187,7 +243,7 @@ impl LabCommand {
 #[derive(Clone, Debug, PartialEq, Subcommand)]
 pub(crate) enum LabExperiment {
     /// Find the highest rate of requests that meets the SLO (the default)
-    #[command(allow_negative_numbers = true)]
+    #[command(allow_negative_numbers = true, after_help = LAB_RATE)]
     Rate {
         #[command(flatten)]
         hosts: HostFlags,
@@ -203,7 +259,7 @@ pub(crate) enum LabExperiment {
         output: OutputFlags,
     },
     /// Find the highest rate of new TLS connections that meets the SLO
-    #[command(allow_negative_numbers = true)]
+    #[command(allow_negative_numbers = true, after_help = LAB_HANDSHAKES)]
     Handshakes {
         #[command(flatten)]
         hosts: HostFlags,
@@ -217,7 +273,7 @@ pub(crate) enum LabExperiment {
         output: OutputFlags,
     },
     /// Find how many connections the server can hold at once
-    #[command(allow_negative_numbers = true)]
+    #[command(allow_negative_numbers = true, after_help = LAB_CONNECTIONS)]
     Connections {
         #[command(flatten)]
         hosts: HostFlags,
@@ -243,7 +299,7 @@ pub(crate) enum LabExperiment {
         output: OutputFlags,
     },
     /// Run one test case of RFC 9411 (benchmarking of network security devices)
-    #[command(allow_negative_numbers = true)]
+    #[command(allow_negative_numbers = true, after_help = LAB_RFC9411)]
     Rfc9411 {
         #[command(flatten)]
         hosts: HostFlags,
@@ -313,10 +369,11 @@ impl LabExperiment {
 #[derive(Args, Clone, Copy, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Search")]
 pub(crate) struct ConfirmFlags {
-    /// Test the cause that is found: lower its limit by a fifth (lab), or change what an operation
-    /// costs (find), in six pairs of loads with and without the change, and compare the change of
-    /// the capacity with the predicted one; then raise the limit where the running server's can be
-    /// (lab), and search again; takes less than 5 minutes more
+    /// Test the cause that is found, in pairs of loads with and without a change; up to 5 minutes more
+    ///
+    /// Lowers its limit by a fifth (lab), or changes what an operation costs (find), in six pairs of loads, and compares
+    /// the change of the capacity with the predicted one. Then raises the limit, if the running server allows it (lab),
+    /// and searches again.
     #[arg(long, conflicts_with = "repeat")]
     pub(crate) confirm_cause: bool,
 }
@@ -334,23 +391,17 @@ pub(crate) struct FreshFlags {
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(next_help_heading = "Laboratory")]
 pub(crate) struct HostFlags {
-    /// Server to test: embedded, haproxy or nginx [default: haproxy if it is installed, else
-    /// embedded]
+    /// Server to test: embedded, haproxy or nginx [default: haproxy if installed, else embedded]
     #[arg(long, value_name = "SUT", hide_possible_values = true)]
     pub(crate) sut: Option<SutFlag>,
 
-    /// What clients speak over TLS: http, ws (WebSocket), mqtt or tcp (a script); with the last two HAProxy is
-    /// in TCP mode, and the backends are `plimsoll serve --mqtt` and `--tcp`, which sends everything back
+    /// What clients speak over TLS: http, ws (WebSocket), mqtt or tcp (a script)
+    ///
+    /// With mqtt and tcp, HAProxy is in TCP mode, and the backends are `plimsoll serve --mqtt` and `--tcp`, which echoes.
     #[arg(long, value_name = "PROTOCOL", default_value = "http", hide_possible_values = true)]
     pub(crate) protocol: ProtocolFlag,
 
-    #[command(flatten)]
-    pub(crate) mqtt: MqttFlags,
-
-    #[command(flatten)]
-    pub(crate) script: ScriptFlags,
-
-    /// What is behind HAProxy with --protocol mqtt: embedded (plimsoll serve --mqtt) or mosquitto, one broker
+    /// Broker behind HAProxy with --protocol mqtt: embedded (plimsoll serve --mqtt) or mosquitto
     #[arg(long, value_name = "BROKER", default_value = "embedded", hide_possible_values = true)]
     pub(crate) broker: BrokerFlag,
 
@@ -366,9 +417,10 @@ pub(crate) struct HostFlags {
     #[arg(long, value_name = "N", default_value = "4", value_parser = backends)]
     pub(crate) backends: u32,
 
-    /// How clients, server and backends are separated: netns (network namespaces joined by veth;
-    /// needs root), none (all on loopback) or auto (netns where it is possible; none in compare, lab
-    /// sweep and tune --try)
+    /// How clients, server and backends are separated: netns (needs root), none or auto
+    ///
+    /// netns: network namespaces joined by veth. none: all on loopback. auto: netns if possible; none in compare, lab
+    /// sweep and tune --try.
     #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
     pub(crate) isolate: IsolateFlag,
 
@@ -376,11 +428,18 @@ pub(crate) struct HostFlags {
     #[arg(long)]
     pub(crate) keep: bool,
 
-    /// Let the clients verify neither the server's certificate nor its signature; this saves them a
-    /// quarter of the CPU per handshake
+    /// Let the clients verify neither the server's certificate nor its signature
+    ///
+    /// This saves them a quarter of the CPU time per handshake.
     #[arg(short = 'k', long)]
     pub(crate) insecure: bool,
 
     #[command(flatten)]
     pub(crate) machines: LabHostFlags,
+
+    #[command(flatten)]
+    pub(crate) mqtt: MqttFlags,
+
+    #[command(flatten)]
+    pub(crate) script: ScriptFlags,
 }

@@ -13,11 +13,11 @@ use super::values::{connections, opening, positive_duration, positive_rate, seed
 const EXAMPLES: &str = "\
 Examples:
   plimsoll hold https://127.0.0.1:8443/ -k --connections 10k
-  plimsoll hold https://proxy.example/ --connections 200k --rate 1k --for 10m --heartbeat 30s
-  plimsoll hold https://127.0.0.1:8443/ -k --connections 2M --rate 4k --up-to --json hold.json
+  plimsoll hold https://proxy.example/ -c 200k --rate 1k --for 10m
+  plimsoll hold https://127.0.0.1:8443/ -k -c 2M --rate 4k --up-to
 
 Exit codes: 0 all connections were held to the end and answered, 1 could not run (for example: this
-host cannot hold so many), 2 bad usage, 98 invalid (this host was the limit), 99 connections were
+host cannot hold that many), 2 bad usage, 98 invalid (this host was the limit), 99 connections were
 refused, lost or did not answer, 130 interrupted";
 
 /// Examples below the help of `lab hold`.
@@ -25,10 +25,10 @@ pub(super) const LAB_EXAMPLES: &str = "\
 Examples:
   plimsoll lab hold
   plimsoll lab hold --sut haproxy --connections 100k --rate 1k
-  plimsoll lab hold --sut embedded --connections 1M --rate 4k --up-to --json lab.json
+  plimsoll lab hold --sut embedded --connections 1M --rate 4k --up-to
 
 Exit codes: 0 all connections were held to the end and answered, 1 could not run (for example: this
-host cannot hold so many), 2 bad usage, 98 invalid (this host was the limit), 99 connections were
+host cannot hold that many), 2 bad usage, 98 invalid (this host was the limit), 99 connections were
 refused, lost or did not answer, 130 interrupted";
 
 /// `plimsoll hold`.
@@ -63,7 +63,9 @@ pub(crate) struct HoldFlags {
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) span: Option<Nanos>,
 
-    /// New connections per second; with TLS, the CPU of the handshakes at both ends is the limit
+    /// New connections per second
+    ///
+    /// With TLS, the CPU time of the handshakes at both ends is the limit.
     #[arg(
         short = 'r',
         long,
@@ -73,7 +75,9 @@ pub(crate) struct HoldFlags {
     )]
     pub(crate) rate: Rate,
 
-    /// Period in which each connection sends one request, evenly spread; 0 sends none
+    /// Period in which each connection sends one request; 0 sends none
+    ///
+    /// The requests of all connections are evenly spread over it.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
     pub(crate) heartbeat: Nanos,
 
@@ -85,11 +89,11 @@ pub(crate) struct HoldFlags {
     #[arg(long)]
     pub(crate) replace: bool,
 
-    /// If this host, or those of --hosts, cannot hold them all, hold as many as they can
+    /// Hold as many as fit, if this host, or those of --hosts, cannot hold them all
     #[arg(long)]
     pub(crate) up_to: bool,
 
-    /// Responses after this are late, but still waited for
+    /// Answers after this are late, and still waited for
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = positive_duration)]
     pub(crate) deadline: Nanos,
 

@@ -12,12 +12,13 @@ use super::values::positive_duration;
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Hosts")]
 pub(crate) struct LoadHostFlags {
-    /// Make the load on these hosts, over ssh: client[01-20], user@host:port, or @FILE with one item and
-    /// threads=N a line; each sends its share, as one load
+    /// Make the load on these hosts, over ssh: client[01-20], user@host:port, or @FILE
+    ///
+    /// The file has one item a line, with threads=N if wanted. Each host sends its share of one load.
     #[arg(long, value_name = "LIST|@FILE", group = "named_hosts")]
     pub(crate) hosts: Option<String>,
 
-    /// Make the load on the nodes of the Slurm allocation that this runs in, by srun
+    /// Make the load on the nodes of this Slurm allocation, by srun
     #[arg(long, group = "named_hosts")]
     pub(crate) slurm: bool,
 
@@ -29,24 +30,24 @@ pub(crate) struct LoadHostFlags {
     #[arg(long, value_name = "NAME=VALUE", requires = "hosts", conflicts_with_all = ["launch", "slurm"])]
     pub(crate) ssh_option: Vec<String>,
 
-    /// plimsoll on the hosts [default: the same build where it is there, else a copy in the user's cache]
+    /// Path of plimsoll on the hosts [default: the same build if installed, else a copy in the user's cache]
     #[arg(long, value_name = "PATH", requires = "named_hosts")]
     pub(crate) remote_path: Option<String>,
 
-    /// Make the load by so many agents that somebody else starts, and that connect to --listen
+    /// Make the load by N agents that somebody else starts, and that connect to --listen
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     #[arg(conflicts_with = "named_hosts", requires_all = ["listen", "keys"])]
     pub(crate) agents: Option<u32>,
 
-    /// Where they connect to; an agent needs a certificate of this run
+    /// Address that the agents connect to; each needs a certificate of this run
     #[arg(long, value_name = "ADDRESS:PORT", requires = "agents")]
     pub(crate) listen: Option<SocketAddr>,
 
-    /// The coordinator's keys: the folder `coordinator` of those that `plimsoll agent --write-keys` makes
+    /// The coordinator's keys: the folder `coordinator` that `plimsoll agent --write-keys` writes
     #[arg(long, value_name = "DIR", requires = "agents")]
     pub(crate) keys: Option<PathBuf>,
 
-    /// How long they may take to connect [default: 5m]
+    /// How long the agents may take to connect [default: 5m]
     #[arg(long, value_name = "DURATION", requires = "agents", value_parser = positive_duration)]
     pub(crate) agents_within: Option<Nanos>,
 
@@ -64,15 +65,15 @@ pub(crate) struct LabHostFlags {
     #[arg(long, value_name = "HOST")]
     pub(crate) sut_host: Option<String>,
 
-    /// Where clients and backends reach it [default: the address of --sut-host, and port 8443]
+    /// Address at which clients and backends reach the server [default: that of --sut-host, port 8443]
     #[arg(long, value_name = "ADDRESS[:PORT]", requires = "sut_host", value_parser = sut_address)]
     pub(crate) sut_address: Option<SocketAddr>,
 
-    /// Start the backends on these hosts: b[1-2] [default: on the server's, beside it]
+    /// Start the backends on these hosts: b[1-2] [default: the server's host]
     #[arg(long, value_name = "LIST", requires = "sut_host")]
     pub(crate) backends_on: Option<String>,
 
-    /// Make the load on these hosts: client[1-4], or @FILE with one item and threads=N a line [default: this host]
+    /// Make the load on these hosts: client[1-4], or @FILE as for --hosts [default: this host]
     #[arg(long, value_name = "LIST|@FILE", requires = "sut_host")]
     pub(crate) clients: Option<String>,
 
@@ -84,7 +85,7 @@ pub(crate) struct LabHostFlags {
     #[arg(long, value_name = "NAME=VALUE", requires = "sut_host", conflicts_with = "launch")]
     pub(crate) ssh_option: Vec<String>,
 
-    /// plimsoll on the hosts [default: the same build where it is there, else a copy in the user's cache]
+    /// Path of plimsoll on the hosts [default: the same build if installed, else a copy in the user's cache]
     #[arg(long, value_name = "PATH", requires = "sut_host")]
     pub(crate) remote_path: Option<String>,
 }

@@ -8,13 +8,11 @@ use super::values::{HttpFlag, streams};
 #[derive(Args, Clone, Copy, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Request")]
 pub(crate) struct HttpFlags {
-    /// Version of HTTP: 1.1, or 2, which https agrees on by ALPN and http takes for granted
-    /// [default: 1.1]
+    /// HTTP version: 1.1, or 2 (ALPN on https, prior knowledge on http) [default: 1.1]
     #[arg(long, value_name = "VERSION", hide_possible_values = true)]
     pub(crate) http: Option<HttpFlag>,
 
-    /// With HTTP/2, most requests at once on one connection, where the server allows as many
-    /// [default: 10]
+    /// With HTTP/2, requests at once on one connection, if the server allows that many [default: 10]
     #[arg(short = 'm', long, value_name = "N", value_parser = streams, help_heading = "Connections")]
     pub(crate) streams: Option<u32>,
 }

@@ -9,21 +9,20 @@ use plimsoll_model::Nanos;
 use super::values::positive_duration;
 
 const RUN_EXAMPLES: &str = "\
-Agents run in pods of their own, spread over the nodes, and the command runs in another pod, which
-they connect to with TLS and certificates of the run. What the command prints, its archive and its
-exit code come back, and all objects are removed, also after Ctrl-C. kubectl does the rest: its
-contexts and logins are used as they are.
+Agents run in pods of their own, spread over the nodes, and the command runs in another pod, to which they connect over
+TLS with certificates of the run. The command's output, archive and exit code are copied back, and all objects are
+removed, also after Ctrl-C. kubectl is used with its contexts and logins.
 
-The command, the files that it names and keys travel in Secrets, which take up to 1 MiB. A pod has the
-open files that its container runtime allows, and no settings of the kernel beside its port range;
-each agent says before the load what it lacks.
+The command, the files that it names and keys are stored in Secrets, which hold up to 1 MiB. A pod has the open files
+that its container runtime allows, and no kernel settings beside its port range; each agent reports before the load what
+it lacks.
 
 Examples:
-  plimsoll k8s run --image registry.example/plimsoll:1 -- load http://web.shop/ --rate 20k
-  plimsoll k8s run --image IMAGE --agents 10 --cpus 4 -n load -- find rate https://web/ --slo 'p99<50ms'
-  plimsoll k8s run --image IMAGE --dry-run -- hold https://web/ -c 500k --rate 5k
+  plimsoll k8s run --image IMAGE -- load http://web.shop/ --rate 20k
+  plimsoll k8s run --image IMAGE --agents 10 --cpus 4 -- find rate https://web/
+  plimsoll k8s run --image IMAGE --dry-run -- hold https://web/ -c 500k
 
-Exit codes: those of the command; 1 where the cluster does not run it";
+Exit codes: those of the command; 1 if the cluster does not run it";
 
 /// `plimsoll k8s`.
 #[derive(Clone, Debug, PartialEq, Subcommand)]
@@ -50,12 +49,12 @@ pub(crate) struct K8sRunFlags {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(AGENTS_MAX)))]
     pub(crate) agents: u32,
 
-    /// Whole CPUs of each agent: requested, and its limit
+    /// Whole CPUs of each agent, as request and limit
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) cpus: u32,
 
-    /// Memory of each agent, in Mi or Gi: requested, and its limit, which sockets count for, too
+    /// Memory of each agent in Mi or Gi, as request and limit, sockets included
     #[arg(long, value_name = "SIZE", default_value = "1Gi", value_parser = memory)]
     pub(crate) memory: String,
 
@@ -67,7 +66,7 @@ pub(crate) struct K8sRunFlags {
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
 
-    /// The cluster ends the run after this time, whatever it does
+    /// Time after which the cluster ends the run
     #[arg(long, value_name = "DURATION", default_value = "2h", value_parser = positive_duration)]
     pub(crate) at_most: Nanos,
 
@@ -79,7 +78,7 @@ pub(crate) struct K8sRunFlags {
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// With --dry-run: print keys, command and files, too, so that the objects can be applied as they are
+    /// With --dry-run: also print keys, command and files, so that the objects can be applied
     #[arg(long, requires = "dry_run")]
     pub(crate) inline_secrets: bool,
 }

@@ -8,8 +8,9 @@ use super::values::{ListenAt, listen_at};
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct LiveFlags {
-    /// Show the report in browsers while it grows, at an address that is printed [default: a free port of
-    /// 127.0.0.1]; at another address only to who knows the token in its path
+    /// Show the growing report in browsers, at an address that is printed [default: a free port of 127.0.0.1]
+    ///
+    /// At another address than the loopback its path contains a token.
     #[arg(
         long,
         value_name = "ADDR:PORT",

@@ -18,13 +18,13 @@ Durations: 250ms 10s 5m 1h. Rates: 500 500/s 30/m 2k/s. Counts: 100 20k 2M.
 
 Examples:
   plimsoll load http://127.0.0.1:8080 --rate 1k --duration 30s
-  plimsoll load https://localhost:8443/ -k --rate 5k --slo 'p99<50ms,errors<0.1%'
+  plimsoll load https://localhost:8443/ -k --rate 5k --slo 'p99<50ms'
   plimsoll load http://127.0.0.1:8080 --stages 30s:1k,1m:1k,30s:0
   plimsoll load http://127.0.0.1:8080 --rate 0 --connections 64 --requests 100k
   echo 'GET http://127.0.0.1:8080/' | plimsoll load --targets - --json -
 
-Exit codes: 0 done and SLO met, 1 could not run, 2 bad usage, 98 invalid (the load generator was the
-limit), 99 SLO missed, 130 interrupted";
+Exit codes: 0 done and SLO met, 1 could not run, 2 bad usage, 98 invalid (the generator was the limit), 99 SLO
+missed, 130 interrupted";
 
 /// `plimsoll load`.
 #[derive(Args, Clone, Debug, PartialEq)]
@@ -70,8 +70,9 @@ pub(crate) struct LoadFlags {
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct RowFlags {
-    /// Write single operations as vegeta does, CSV or by its name JSON, at most 1,000 per second: above
-    /// that one in so many, which the file's name says
+    /// Write single operations in vegeta's format, CSV, or JSON if the file's name ends with .json
+    ///
+    /// At most 1,000 per second: above that one in N, and N is in the file's name.
     #[arg(long, value_name = "FILE|-", value_parser = output_file)]
     pub(crate) rows: Option<OutputFile>,
 
@@ -84,12 +85,14 @@ pub(crate) struct RowFlags {
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct PaceFlags {
-    /// Requests started per second, whether or not earlier ones were answered [default: 50]; 0 is
-    /// a closed loop: each connection sends its next request when the last one was answered
+    /// Requests started per second [default: 50]; 0 is a closed loop
+    ///
+    /// The rate does not depend on earlier answers (open loop). In a closed loop each connection sends its next request
+    /// when the last one was answered.
     #[arg(short = 'r', long, value_name = "RATE", value_parser = parse_rate)]
     pub(crate) rate: Option<Rate>,
 
-    /// Ramp linearly to each rate in turn, from 0 or from --rate; 0s:RATE jumps
+    /// Ramp linearly to each rate in turn, from 0 or --rate; 0s:RATE jumps
     #[arg(long, value_name = "DURATION:RATE,...", value_delimiter = ',', value_parser = stage)]
     pub(crate) stages: Vec<RampTo>,
 
@@ -102,11 +105,11 @@ pub(crate) struct PaceFlags {
     #[arg(short = 'd', long, value_name = "DURATION", value_parser = positive_duration)]
     pub(crate) duration: Option<Nanos>,
 
-    /// How many requests to start; with --duration, whichever ends first
+    /// Requests to start in all; with --duration, whichever ends first
     #[arg(short = 'n', long, value_name = "N", value_parser = positive_count)]
     pub(crate) requests: Option<u64>,
 
-    /// Responses after this are late, but still waited for [default: the strictest latency in --slo]
+    /// Answers after this are late, and still waited for [default: the strictest latency in --slo]
     #[arg(long, value_name = "DURATION", value_parser = positive_duration)]
     pub(crate) deadline: Option<Nanos>,
 
@@ -114,7 +117,7 @@ pub(crate) struct PaceFlags {
     #[arg(long, value_name = "DURATION", default_value = "150s", value_parser = parse_duration)]
     pub(crate) linger: Nanos,
 
-    /// Goals that must all be met, such as 'p99<50ms,errors<0.1%'; exit code 99 if one is missed
+    /// Goals that must all be met, such as 'p99<50ms,errors<0.1%'; else exit code 99
     #[arg(long, value_name = "GOALS")]
     pub(crate) slo: Option<Slo>,
 

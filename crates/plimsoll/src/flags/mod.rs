@@ -5,7 +5,7 @@
 use std::any::TypeId;
 use std::env::consts::{ARCH, OS};
 use std::ffi::OsString;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -14,9 +14,11 @@ pub(crate) use agent::AgentFlags;
 pub(crate) use compare::CompareFlags;
 pub(crate) use doctor::{DoctorFlags, GoalFlags, RoleFlag};
 pub(crate) use experiments::{FindExperiment, LabCommand, LabExperiment};
+pub(crate) use explain::ExplainFlags;
 pub(crate) use hold::HoldCommand;
 pub(crate) use load::{LoadFlags, PaceFlags, RowFlags};
 pub(crate) use report::ReportFlags;
+pub(crate) use run_file::RunFlags;
 pub(crate) use serve::ServeFlags;
 pub(crate) use sweep::SweepFlags;
 pub(crate) use tune::{ApplyFlags, PlanFlags, ProxyFlags, RevertFlags, TuneCommand};
@@ -35,6 +37,9 @@ mod doctor;
 #[cfg(test)]
 mod documents;
 pub(crate) mod experiments;
+mod explain;
+mod foreign;
+mod help;
 pub(crate) mod hold;
 pub(crate) mod hosts;
 pub(crate) mod http;
@@ -47,6 +52,7 @@ pub(crate) mod publish;
 mod reference;
 pub(crate) mod report;
 pub(crate) mod rfc9411;
+mod run_file;
 pub(crate) mod script;
 pub(crate) mod search;
 mod serve;
@@ -63,9 +69,6 @@ pub(crate) mod websocket;
 /// Widest help text, in columns.
 const HELP_COLUMNS_MAX: usize = 100;
 
-const EXAMPLES: &str = "\
-Start with `plimsoll lab`, which needs nothing else. `plimsoll COMMAND --help` shows examples.";
-
 /// The version, and the commit and target that it was built from. Only `cargo xtask dist` sets the commit: builds
 /// that read it from git would be made again after every commit.
 static BUILD: LazyLock<String> = LazyLock::new(|| {
@@ -74,10 +77,9 @@ static BUILD: LazyLock<String> = LazyLock::new(|| {
     format!("{} ({commit}, {ARCH}-unknown-{OS}-{libc})", env!("CARGO_PKG_VERSION"))
 });
 
-/// Finds the load line of a server: how much load it can carry before latency rises, and which
-/// resource runs out first.
+/// Finds the load line of a server: how much it carries, and what gives out first.
 #[derive(Debug, Parser)]
-#[command(name = "plimsoll", version = BUILD.as_str(), after_help = EXAMPLES)]
+#[command(name = "plimsoll", version = BUILD.as_str())]
 #[command(max_term_width = HELP_COLUMNS_MAX)]
 struct Cli {
     #[command(subcommand)]
@@ -87,7 +89,7 @@ struct Cli {
 /// A command with its flags.
 #[derive(Clone, Debug, PartialEq, Subcommand)]
 pub(crate) enum Command {
-    /// Measure a proxy or server in a laboratory on this host: backends, server and clients
+    /// Measure a proxy in a laboratory of clients, server and backends
     #[command(
         subcommand,
         after_help = experiments::LAB_EXAMPLES,
@@ -107,44 +109,64 @@ pub(crate) enum Command {
         subcommand_help_heading = "Experiments"
     )]
     Find(Box<FindExperiment>),
-    /// Generate one load, open loop or closed loop, and measure it
+    /// Make one load, open loop or closed loop, and measure it
     Load(Box<LoadFlags>),
     /// Open many connections and hold them, with heartbeats
     Hold(Box<HoldCommand>),
-    /// Measure two servers or configurations in turns of seconds and report their difference
+    /// Measure two servers or configurations, and their difference
     Compare(CompareFlags),
-    /// Run an HTTP backend that delays and sizes its responses as each request asks
+    /// Run a backend that delays and sizes its answers as requests ask
     Serve(ServeFlags),
-    /// List the limits of this host that stop a number of connections, and what raises them
+    /// List the limits of this host that stop a number of connections
     Doctor(DoctorFlags),
-    /// Change settings of this host for a number of connections, with a way back, or write a proxy's
-    /// configuration
-    #[command(subcommand, disable_help_subcommand = true)]
+    /// Apply and revert kernel settings, or write a proxy's configuration
+    #[command(subcommand, disable_help_subcommand = true, after_help = tune::EXAMPLES)]
     Tune(TuneCommand),
-    /// Show what this host is doing: limits, connections, packets, bytes, memory, CPUs
+    /// Show connections, packets, bytes, memory and CPUs of this host
     Watch(WatchFlags),
-    /// Show the report of an archived run
+    /// Show, export, merge or gate archived runs
     Report(ReportFlags),
+    /// Explain an exit code, a check, a cause, an error class or a word
+    Explain(ExplainFlags),
+    /// Run the command that a TOML file describes
+    Run(RunFlags),
     /// Run a command from pods of a Kubernetes cluster
     #[command(name = "k8s", subcommand, disable_help_subcommand = true)]
     K8s(k8s::K8sCommand),
     /// Work in a pod of k8s run; not for people
     #[command(hide = true, subcommand)]
     Pod(k8s::PodCommand),
-    /// Work for a coordinator over stdin and stdout; not for people
-    #[command(hide = true)]
+    /// Make load for a coordinator on another machine
     Agent(AgentFlags),
+}
+
+/// The command line that a run file stands for, if this process was given one.
+static OF_RUN_FILE: OnceLock<Vec<OsString>> = OnceLock::new();
+
+/// The arguments of this process, or those that its run file stands for.
+pub(crate) fn own_args() -> Vec<OsString> {
+    OF_RUN_FILE.get().cloned().unwrap_or_else(|| std::env::args_os().collect())
 }
 
 /// Reads this process's arguments.
 pub(crate) fn parse() -> Result<Command, Stop> {
-    parse_from(std::env::args_os(), Cli::command(), Stream::Out.colours())
+    let colours = Stream::Out.colours();
+    let typed = parse_from(std::env::args_os(), None, colours)?;
+    let Command::Run(flags) = &typed else { return Ok(typed) };
+    let args = OF_RUN_FILE.get_or_init({
+        let args = flags.args()?;
+        || args
+    });
+    parse_from(args.clone(), None, colours).map_err(|stop| match stop {
+        Stop::Usage(what) => Stop::Usage(format!("{}: {what}", flags.file.display())),
+        other => other,
+    })
 }
 
 /// Reads a command line that stands inside an argument of another.
 pub(crate) fn parse_line(words: &[String]) -> Result<Command, Stop> {
     let args = std::iter::once("plimsoll").chain(words.iter().map(String::as_str));
-    parse_from(args.map(OsString::from), Cli::command(), false)
+    parse_from(args.map(OsString::from), None, false)
 }
 
 /// The flags of the command `words`, as they are spelled, whose values are of one of these types.
@@ -164,15 +186,16 @@ pub(crate) fn long_names(words: &[String], types: &[TypeId]) -> Vec<String> {
 #[cfg(test)]
 pub(crate) fn parse_words(words: &[&str]) -> Result<Command, Stop> {
     let args = std::iter::once("plimsoll").chain(words.iter().copied()).map(OsString::from);
-    parse_from(args, Cli::command().term_width(HELP_COLUMNS_MAX), false)
+    parse_from(args, Some(HELP_COLUMNS_MAX), false)
 }
 
 fn parse_from(
     args: impl IntoIterator<Item = OsString>,
-    parser: clap::Command,
+    help_columns: Option<usize>,
     colours: bool,
 ) -> Result<Command, Stop> {
-    let args = spelling::current(args.into_iter().collect());
+    let parser = Cli::command();
+    let args = spelling::completed(args.into_iter().collect());
     parser
         .clone()
         .try_get_matches_from(&args)
@@ -180,7 +203,10 @@ fn parse_from(
         .map(|cli| cli.command)
         .map_err(|error| match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-                let text = error.render();
+                let text = match error.kind() {
+                    ErrorKind::DisplayHelp => help::text(&parser, &args, help_columns),
+                    _ => error.render(),
+                };
                 let text = if colours { text.ansi().to_string() } else { text.to_string() };
                 Stop::Asked(text)
             }

@@ -11,8 +11,9 @@ use super::values::{InputFile, input_file};
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "MQTT")]
 pub(crate) struct MqttFlags {
-    /// Topic to publish to; %c is the client identifier, %i the connection's number, %u its user, %% a
-    /// percent sign [default: plimsoll]
+    /// Topic to publish to [default: plimsoll]
+    ///
+    /// %c is the client identifier, %i the connection's number, %u its user, %% a percent sign.
     #[arg(long, value_name = "TOPIC")]
     pub(crate) topic: Option<String>,
 
@@ -24,13 +25,15 @@ pub(crate) struct MqttFlags {
     #[arg(long)]
     pub(crate) retain: bool,
 
-    /// Publishes above QoS 0 that may be open at once on one connection, where the broker allows as many
+    /// Publishes above QoS 0 that may be open at once on one connection, if the broker allows that many
     /// [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) inflight: Option<NonZeroU16>,
 
-    /// Each connection subscribes to this first, with placeholders as in --topic; what the load publishes to it
-    /// itself is counted as it is delivered, by a stamp in the first 32 bytes of each payload
+    /// Topic filter that each connection subscribes to first, with placeholders as in --topic
+    ///
+    /// Messages that the load itself publishes to it are counted when they are delivered, by a stamp in the first 32
+    /// bytes of each payload.
     #[arg(long, value_name = "FILTER")]
     pub(crate) subscribe: Option<String>,
 
@@ -38,39 +41,41 @@ pub(crate) struct MqttFlags {
     #[arg(long, value_name = "N", requires = "subscribe")]
     pub(crate) subscribe_qos: Option<Qos>,
 
-    /// Version of MQTT: 3.1.1 or 5 [default: 5]
+    /// MQTT version: 3.1.1 or 5 [default: 5]
     #[arg(long, value_name = "VERSION")]
-    pub(crate) mqtt: Option<MqttVersion>,
+    pub(crate) mqtt_version: Option<MqttVersion>,
 
-    /// Client identifiers begin with this; a number per connection follows [default: plimsoll- and the
-    /// process id]
+    /// Prefix of client identifiers, before a number per connection [default: plimsoll- and the process id]
     #[arg(long, value_name = "PREFIX")]
     pub(crate) client_id: Option<String>,
 
-    /// File of client identifiers, one a line, at least as many as connections; a line that begins with # is a
-    /// comment; - reads standard input
+    /// File of client identifiers, one a line, at least one per connection; - reads standard input
+    ///
+    /// A line that begins with # is a comment.
     #[arg(long, value_name = "FILE|-", value_parser = input_file, conflicts_with = "client_id")]
     pub(crate) client_ids: Option<InputFile>,
 
-    /// File of users, one USER or USER:PASSWORD a line, taken in turn; a line that begins with # is a comment; -
-    /// reads standard input
+    /// File of users, one USER or USER:PASSWORD a line, used in turn; - reads standard input
+    ///
+    /// A line that begins with # is a comment.
     #[arg(long, value_name = "FILE|-", value_parser = input_file)]
     pub(crate) users: Option<InputFile>,
 
-    /// Let the broker go on with what it kept of each client (clean start or clean session off)
+    /// Resume stored sessions (clean start or clean session off)
     #[arg(long)]
     pub(crate) no_clean_start: bool,
 
-    /// Seconds for which the broker keeps a session without a connection (MQTT 5)
+    /// Seconds for which the broker stores a session without a connection (MQTT 5)
     #[arg(long, value_name = "SECONDS")]
     pub(crate) session_expiry: Option<u32>,
 
-    /// Topic of a will, with placeholders as in --topic: the broker publishes it when a connection ends
-    /// without DISCONNECT
+    /// Topic of a will, with placeholders as in --topic
+    ///
+    /// The broker publishes the will when a connection ends without DISCONNECT.
     #[arg(long, value_name = "TOPIC")]
     pub(crate) will_topic: Option<String>,
 
-    /// Message of the will [default: none, it is empty]
+    /// Message of the will [default: empty]
     #[arg(long, value_name = "TEXT", requires = "will_topic")]
     pub(crate) will_message: Option<String>,
 
@@ -82,8 +87,9 @@ pub(crate) struct MqttFlags {
     #[arg(long, requires = "will_topic")]
     pub(crate) will_retain: bool,
 
-    /// Keep-alive in CONNECT, seconds; 0 is none. A connection with nothing to send pings within it; the broker's
-    /// own (MQTT 5) replaces it [default: the heartbeat of a hold, else 0]
+    /// Keep-alive in CONNECT, seconds; 0 is none [default: the heartbeat of a hold, else 0]
+    ///
+    /// A connection with nothing to send pings within this time. The broker's own value (MQTT 5) replaces it.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) keep_alive: Option<u16>,
 }
@@ -98,7 +104,7 @@ impl MqttFlags {
             (self.inflight.is_some(), "--inflight"),
             (self.subscribe.is_some(), "--subscribe"),
             (self.subscribe_qos.is_some(), "--subscribe-qos"),
-            (self.mqtt.is_some(), "--mqtt"),
+            (self.mqtt_version.is_some(), "--mqtt-version"),
             (self.client_id.is_some(), "--client-id"),
             (self.client_ids.is_some(), "--client-ids"),
             (self.users.is_some(), "--users"),

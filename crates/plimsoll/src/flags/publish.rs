@@ -15,8 +15,7 @@ pub(crate) struct PublishFlags {
     #[arg(long, value_name = "ADDR:PORT", value_parser = listen_at)]
     pub(crate) prometheus: Option<ListenAt>,
 
-    /// How long to serve the last metrics after the end, until they were scraped twice [default: 60s; 0 for
-    /// watch]
+    /// How long to serve the last metrics after the end, until they were scraped twice [default: 60s; watch 0]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) metrics_linger: Option<Nanos>,
 
@@ -24,7 +23,7 @@ pub(crate) struct PublishFlags {
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) statsd: Option<String>,
 
-    /// Send metrics to this OpenTelemetry collector every 10 s (OTLP over HTTP, as JSON)
+    /// Send metrics to this OpenTelemetry collector every 10 s (OTLP over HTTP, JSON)
     #[arg(long, value_name = "URL", value_parser = collector)]
     pub(crate) otlp: Option<Collector>,
 }

@@ -13,13 +13,13 @@ const EXAMPLES: &str = "\
 Examples:
   plimsoll report my-run
   plimsoll report my-run --json -
-  plimsoll report my-run --baseline main-run --fail-if 'safe<-5%' --junit checks.xml
-  plimsoll report my-run --csv seconds.csv --junit checks.xml
+  plimsoll report my-run --html my-run.html
+  plimsoll report my-run --baseline main-run --fail-if 'safe<-5%'
   plimsoll report --merge client1-run client2-run --out merged-run
   plimsoll report my-run --markdown \"$GITHUB_STEP_SUMMARY\"
 
 Exit codes: 0 drawn, 1 a file could not be written, 2 bad usage or runs that cannot be compared, 97 a search of
-the pair claims no interval, 98 one of the pair is invalid, 99 a change that must not be was shown";
+the pair claims no interval, 98 one of the pair is invalid, 99 a change that --fail-if excludes was shown";
 
 /// `plimsoll report`.
 #[derive(Args, Clone, Debug, PartialEq)]
@@ -29,7 +29,7 @@ pub(crate) struct ReportFlags {
     #[arg(value_name = "RUN", required = true)]
     pub(crate) runs: Vec<PathBuf>,
 
-    /// Join runs of one load, which several machines made at the same time, into one archive: DIR of --out
+    /// Join runs of one load that several machines made at the same time into the archive --out
     #[arg(long, requires = "out", help_heading = "Merging")]
     pub(crate) merge: bool,
 
@@ -44,8 +44,9 @@ pub(crate) struct ReportFlags {
     #[arg(long, value_name = "RUN", requires = "fail_if", help_heading = "CI")]
     pub(crate) baseline: Option<PathBuf>,
 
-    /// Changes from the baseline that end with exit code 99 where the whole interval of the difference shows
-    /// them, such as safe<-5%, p99>10% or errors>0.1pp; repeatable
+    /// Changes from the baseline that end with exit code 99, such as safe<-5% or p99>10%; repeatable
+    ///
+    /// The whole interval of the difference must show the change. Also errors>0.1pp.
     #[arg(
         long,
         value_name = "CHANGE,...",
@@ -59,15 +60,15 @@ pub(crate) struct ReportFlags {
 /// What is written beside the report in the terminal; each is a file, or - for standard output.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct ReportFiles {
-    /// Write the result as one JSON object (plimsoll.summary/1); - writes to standard output
+    /// Write the result as one JSON object (plimsoll.summary/1)
     #[arg(long, value_name = "FILE|-", value_parser = output_file)]
     pub(crate) json: Option<OutputFile>,
 
-    /// Write a page with charts, in one HTML file that fetches nothing; several runs are laid over each other
+    /// Write a page with charts, in one HTML file that fetches nothing; overlays several runs
     #[arg(long, value_name = "FILE|-", value_parser = output_file)]
     pub(crate) html: Option<OutputFile>,
 
-    /// Write a line of comma-separated values for each second, load and hosts; - writes to standard output
+    /// Write comma-separated values, a line for each second, of load and hosts
     #[arg(long, value_name = "FILE|-", value_parser = output_file, help_heading = "Exports")]
     pub(crate) csv: Option<OutputFile>,
 

@@ -26,12 +26,13 @@ pub(crate) struct Rfc9411Flags {
     #[arg(long, value_name = "CASE", required = true)]
     pub(crate) case: Case,
 
-    /// Target of the case: connections/s (7.2, 7.6), transactions/s or a throughput such as
-    /// 10Gbit/s (7.1, 7.3, 7.7), connections (7.5, 7.9) [default: what a closed loop reaches]
+    /// Target load of the case [default: what a closed loop reaches]
+    ///
+    /// Connections/s (7.2, 7.6), transactions/s or a throughput such as 10Gbit/s (7.1, 7.3, 7.7), connections (7.5, 7.9).
     #[arg(long, value_name = "LOAD", value_parser = target_load)]
     pub(crate) target: Option<TargetLoad>,
 
-    /// Duration of the sustain phase; the RFC recommends at least 300s
+    /// Length of the sustain phase; the RFC recommends at least 300s
     #[arg(long, value_name = "DURATION", default_value = "300s", value_parser = sustain)]
     pub(crate) sustain: Nanos,
 
@@ -55,7 +56,7 @@ pub(crate) struct Rfc9411Flags {
     #[command(flatten)]
     pub(crate) trial: TrialFlags,
 
-    /// Sessions at once, at most [default: 1000]
+    /// Sessions that may be open at once [default: 1000]
     #[arg(
         short = 'c',
         long,

@@ -36,7 +36,7 @@ pub(crate) struct HandshakesFlags {
     #[command(flatten)]
     pub(crate) range: RangeFlags,
 
-    /// Connections in the pool: the most that are open at once [default: 100]
+    /// Connections that may be open at once [default: 100; the search adds more, up to 4,096]
     #[arg(
         short = 'c',
         long,
@@ -65,7 +65,7 @@ pub(crate) struct ConnectionsFlags {
     #[arg(long, value_name = "N", value_parser = connections, help_heading = "Search")]
     pub(crate) max: Option<u64>,
 
-    /// New connections per second, and requests per second when held connections are polled
+    /// New connections per second, and requests per second of a sweep over them
     #[arg(
         short = 'r',
         long,
@@ -76,8 +76,7 @@ pub(crate) struct ConnectionsFlags {
     )]
     pub(crate) rate: Rate,
 
-    /// Duration of the soak test at the highest passing level [default: quick 10s, standard 150s,
-    /// strict 300s]
+    /// How long to hold the highest passing level [default: quick 10s, standard 150s, strict 300s]
     #[arg(
         long = "for",
         value_name = "DURATION",
@@ -86,8 +85,9 @@ pub(crate) struct ConnectionsFlags {
     )]
     pub(crate) soak: Option<Nanos>,
 
-    /// Continue past 85 % of the server's projected limits until it fails, and report the error of
-    /// the projection; this may kill the server
+    /// Continue past the server's projected limits until it fails; this may kill the server
+    ///
+    /// Without it the search ends at 85 % of them. The error of the projection is reported.
     #[arg(long, help_heading = "Search")]
     pub(crate) push: bool,
 
@@ -99,8 +99,9 @@ pub(crate) struct ConnectionsFlags {
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(next_help_heading = "Search")]
 pub(crate) struct SearchFlags {
-    /// Goals that a passing trial meets; for a rate, give it again for an interval of another SLO
-    /// [default: p99<50ms,errors<0.1%]
+    /// Goals that a passing trial meets [default: p99<50ms,errors<0.1%]
+    ///
+    /// For a rate, repeat it for an interval of another SLO.
     #[arg(long, value_name = "GOALS")]
     pub(crate) slo: Vec<Slo>,
 
@@ -108,23 +109,22 @@ pub(crate) struct SearchFlags {
     #[arg(long, value_name = "DURATION", value_parser = positive_duration)]
     pub(crate) deadline: Option<Nanos>,
 
-    /// A budget by name: quick (a rate in about 4 minutes), standard (25) or strict (90) [default:
-    /// standard for find, quick for lab]
+    /// Budget by name: quick (about 4 min), standard (25) or strict (90) [default: find standard, lab quick]
     #[arg(long, value_name = "MODE", hide_possible_values = true)]
     pub(crate) mode: Option<ModeFlag>,
 
-    /// Time for all trials and the rests between them, 30s to 24h, in place of that of the mode; the
-    /// search states the best answer that it allows
+    /// Time for all trials and rests, 30s to 24h [default: that of --mode]
+    ///
+    /// The search states the best answer that this time allows.
     #[arg(long, value_name = "DURATION", value_parser = search_budget)]
     pub(crate) budget: Option<Nanos>,
 
-    /// How long to wait for the server's idle and request timeouts before the search; 0 skips this
+    /// How long to look for the server's idle and request timeouts before the search; 0 skips this
     /// [default: 150s; 0 with --mode quick]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) probe_timeouts: Option<Nanos>,
 
-    /// Run so many whole searches, and report the interval over their results; 6 give 97 %
-    /// confidence
+    /// Run N whole searches, and report the interval over their results; 6 give 97 % confidence
     #[arg(long, value_name = "N", value_parser = repeats)]
     pub(crate) repeat: Option<u32>,
 }
@@ -141,7 +141,7 @@ pub(crate) struct RangeFlags {
     #[arg(long, value_name = "RATE", value_parser = positive_rate)]
     pub(crate) max: Option<Rate>,
 
-    /// How sure the interval is to hold the tipping point: more than 0.5, less than 0.999
+    /// How sure the interval is to contain the tipping point: more than 0.5, less than 0.999
     #[arg(long, value_name = "SHARE", default_value = "0.9", value_parser = confidence)]
     pub(crate) confidence: f64,
 
@@ -153,8 +153,9 @@ pub(crate) struct RangeFlags {
 #[derive(Args, Clone, Copy, Debug, PartialEq)]
 #[command(next_help_heading = "Search")]
 pub(crate) struct ArrivalsFlags {
-    /// Distribution of start times: uniform or poisson; uniform keeps the variance of the arrivals
-    /// out of the result
+    /// Distribution of start times: uniform or poisson
+    ///
+    /// uniform keeps the variance of the arrivals out of the result.
     #[arg(long, value_name = "PROCESS", default_value = "uniform", hide_possible_values = true)]
     pub(crate) arrivals: ArrivalsFlag,
 }

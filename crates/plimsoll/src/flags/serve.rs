@@ -13,28 +13,29 @@ use super::values::{
 };
 
 const SERVE_EXAMPLES: &str = "\
-Answers `pong`. Request headers: `sleep: MS` answers after a random time of up to MS ms,
-`sleep-fixed: MS` after exactly MS, `times: N` writes N further chunks, each after its own sleep,
-`size: BYTES` sets the body's size. HTTP/2 is spoken with clients that ask for it by ALPN, or begin with
-it; a call of gRPC gets its message back. A request that asks for WebSocket gets it: each message is sent back,
-after the sleep that the request asked for; `push: MS` in it has the server send a message of its own each MS ms, of
-`size` bytes, with the time of its sending.
+Answers `pong`. Request headers: `sleep: MS` answers after a random time of up to MS ms, `sleep-fixed: MS` after
+exactly MS, `times: N` writes N further chunks, each after its own sleep, `size: BYTES` sets the body's size. HTTP/2 is
+spoken with clients that ask for it by ALPN or start with it. A gRPC call gets its own message back. A request to switch
+to WebSocket is accepted: each message is echoed after the sleep that the request asked for; with `push: MS` the server
+also sends a message of its own every MS ms, of `size` bytes, with its time of sending.
 
 Examples:
   plimsoll serve
   plimsoll serve --http 8080 --https 8443
-  plimsoll serve --http 0.0.0.0:8000-8099 --processes 2 --statsd 127.0.0.1:8125
-  plimsoll serve --https 8443 --connections 100k
+  plimsoll serve --http 0.0.0.0:8000-8099 --processes 2
   plimsoll serve --mqtt 1883 --mqtts 8883 --mqtt-delay 10ms
-  plimsoll serve --tcp 7000 --tls 7443
-  plimsoll serve --https '[::1]:8443' --cert server.pem --key server.key";
+  plimsoll serve --tcp 7000 --tcp-tls 7443
+  plimsoll serve --https '[::1]:8443' --cert server.pem --key server.key
+
+Exit codes: 0 ended by Ctrl-C or SIGTERM, 1 could not run, 2 bad usage";
 
 /// `plimsoll serve`.
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(after_help = SERVE_EXAMPLES, next_help_heading = "Listen")]
 pub(crate) struct ServeFlags {
-    /// Serve plain HTTP/1.1 and HTTP/2 here; a bare port listens on 127.0.0.1 only, port 0 lets the kernel
-    /// choose; repeatable [default: 127.0.0.1:8080 when nothing else is given]
+    /// Serve HTTP/1.1 and HTTP/2 here; a bare port listens on 127.0.0.1 [default: 8080]; repeatable
+    ///
+    /// Port 0 lets the kernel choose. The default holds if no other address is given.
     #[arg(long, value_name = "ADDR:PORT[-PORT]", value_parser = listen_at)]
     pub(crate) http: Vec<ListenAt>,
 
@@ -42,28 +43,30 @@ pub(crate) struct ServeFlags {
     #[arg(long, value_name = "ADDR:PORT[-PORT]", value_parser = listen_at)]
     pub(crate) https: Vec<ListenAt>,
 
-    /// Speak MQTT here: clients are accepted, publishes acknowledged, and delivered to the connection that published
-    /// them, if it has subscribed to them; nobody else gets them; repeatable
+    /// Serve MQTT here; repeatable
+    ///
+    /// Every client is accepted. A publish is acknowledged, and delivered only to the connection that published it, if
+    /// that connection has subscribed to its topic.
     #[arg(long, value_name = "ADDR:PORT[-PORT]", value_parser = listen_at)]
     pub(crate) mqtt: Vec<ListenAt>,
 
-    /// Speak MQTT over TLS here; repeatable
+    /// Serve MQTT over TLS here; repeatable
     #[arg(long, value_name = "ADDR:PORT[-PORT]", value_parser = listen_at)]
     pub(crate) mqtts: Vec<ListenAt>,
 
-    /// Send everything back here, over plain TCP; repeatable
+    /// Echo all bytes here, over plain TCP; repeatable
     #[arg(long, value_name = "ADDR:PORT[-PORT]", value_parser = listen_at)]
     pub(crate) tcp: Vec<ListenAt>,
 
-    /// Send everything back here, over TLS; repeatable
+    /// Echo all bytes here, over TLS; repeatable
     #[arg(long, value_name = "ADDR:PORT[-PORT]", value_parser = listen_at)]
-    pub(crate) tls: Vec<ListenAt>,
+    pub(crate) tcp_tls: Vec<ListenAt>,
 
     /// Require a header of the PROXY protocol, version 2, as the first bytes of every connection
     #[arg(long)]
     pub(crate) accept_proxy: bool,
 
-    /// Certificate chain for --https, --mqtts and --tls, PEM [default: a self-signed one is made]
+    /// Certificate chain for --https, --mqtts and --tcp-tls, PEM [default: a new self-signed one]
     #[arg(long, value_name = "FILE")]
     pub(crate) cert: Option<PathBuf>,
 
@@ -135,16 +138,17 @@ pub(crate) struct ServeFlags {
     )]
     pub(crate) mqtt_delay: Nanos,
 
-    /// MQTT publishes above QoS 0 that a client may have without their acknowledgement; clients of version 5
-    /// are told so, and one that has more is disconnected
+    /// Unacknowledged MQTT publishes above QoS 0 that a client may have
+    ///
+    /// It is announced to clients of version 5, and a client that has more is disconnected.
     #[arg(long, value_name = "N", default_value = "65535", help_heading = "Behaviour")]
     pub(crate) mqtt_receive_maximum: NonZeroU16,
 
-    /// Do not deliver one in N of the MQTT messages that are to be delivered, the last of each N that a thread counts
+    /// Drop one in N of the MQTT messages to be delivered: the last of each N that a thread counts
     #[arg(long, value_name = "N", help_heading = "Behaviour")]
     pub(crate) mqtt_lose_every: Option<NonZeroU32>,
 
-    /// Deliver one in N of them twice, counted in the same way
+    /// Deliver one in N of the MQTT messages twice, counted in the same way
     #[arg(long, value_name = "N", help_heading = "Behaviour")]
     pub(crate) mqtt_repeat_every: Option<NonZeroU32>,
 
@@ -156,7 +160,7 @@ pub(crate) struct ServeFlags {
     #[arg(long, value_name = "HOST:PORT", help_heading = "Output")]
     pub(crate) statsd: Option<String>,
 
-    /// Do not show progress
-    #[arg(long, help_heading = "Output")]
+    /// Show no progress
+    #[arg(short = 'q', long, visible_alias = "quiet", help_heading = "Output")]
     pub(crate) no_ui: bool,
 }

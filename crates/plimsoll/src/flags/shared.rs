@@ -13,27 +13,35 @@ use super::mqtt::MqttFlags;
 use super::publish::PublishFlags;
 use super::script::ScriptFlags;
 use super::values::{
-    Cidr, InputFile, OutputFile, Processes, ProxyProtocolFlag, TargetFormat, TlsStateFlag, Watch,
-    cidr, connections, header, input_file, output_file, positive_count, positive_duration,
-    processes, ratio, threads, watch,
+    Cidr, InputFile, OutputFile, Processes, ProxyProtocolFlag, Resolved, TargetFormat,
+    TlsStateFlag, Watch, cidr, connections, header, input_file, output_file, positive_count,
+    positive_duration, processes, ratio, resolved, threads, watch,
 };
 use super::websocket::WebSocketFlags;
 
 /// An existing server, how its certificate is verified, and the machines that load it.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 pub(crate) struct ServerFlags {
-    /// URL to request: http, https, ws, wss, mqtt, mqtts, tcp or tls, such as
-    /// https://127.0.0.1:8443/path; or use --targets
+    /// URL such as https://127.0.0.1:8443/path: http, https, ws, wss, mqtt, mqtts, tcp or tls
+    ///
+    /// --targets names a file of requests instead.
     #[arg(value_name = "URL", help_heading = None::<&str>)]
     pub(crate) url: Option<String>,
 
-    /// Requests in vegeta's http or json format, sent in turn; - reads standard input
+    /// File of requests in vegeta's http or json format, sent in turn; - reads standard input
     #[arg(long, value_name = "FILE|-", value_parser = input_file, help_heading = "Request")]
     pub(crate) targets: Option<InputFile>,
 
     /// Format of --targets: http or json [default: detected from the first line]
     #[arg(long, value_name = "FORMAT", hide_possible_values = true, help_heading = "Request")]
     pub(crate) format: Option<TargetFormat>,
+
+    /// Connect to this address instead of those of the URL's host: HOST:PORT:ADDRESS; repeatable
+    ///
+    /// Several addresses, separated by commas, share the connections; each may have a port of its own. Host header and
+    /// TLS name stay those of the URL.
+    #[arg(long, value_name = "HOST:PORT:ADDRESS", value_parser = resolved, help_heading = "Connections")]
+    pub(crate) resolve: Vec<Resolved>,
 
     #[command(flatten)]
     pub(crate) trust: TrustFlags,
@@ -49,8 +57,9 @@ pub(crate) struct ServerFlags {
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Connections")]
 pub(crate) struct ProxyFlags {
-    /// Begin each connection with a header of the PROXY protocol, before TLS: v2 is known. The server
-    /// must expect it, as HAProxy does with accept-proxy and nginx with proxy_protocol
+    /// Begin each connection with a PROXY protocol header, before TLS: v2
+    ///
+    /// The server must expect it, as HAProxy does with accept-proxy and nginx with proxy_protocol.
     #[arg(long, value_name = "VERSION", hide_possible_values = true)]
     pub(crate) proxy_protocol: Option<ProxyProtocolFlag>,
 
@@ -70,21 +79,23 @@ pub(crate) struct RequestFlags {
     #[command(flatten)]
     pub(crate) header: HeaderFlags,
 
-    /// Request body, message or payload, read from a file of up to 1 GiB (MQTT: 256 MB); - reads standard
-    /// input
+    /// Request body, message or payload from a file; - reads standard input
+    ///
+    /// Up to 1 GiB (MQTT: 256 MB).
     #[arg(long, value_name = "FILE|-", value_parser = input_file, conflicts_with = "data")]
     pub(crate) body: Option<InputFile>,
 
-    /// Request body, given on the command line and sent as it is
+    /// Request body, given on the command line and sent unchanged
     #[arg(long, value_name = "TEXT")]
     pub(crate) data: Option<String>,
 
-    /// Call this method of gRPC, package.Service/Method, over HTTP/2; the body is its message, encoded. Many
-    /// servers take messages of up to 4 MiB
+    /// Call this gRPC method, package.Service/Method, over HTTP/2
+    ///
+    /// The body is its encoded message, or JSON with --grpc-descriptor. Many servers accept up to 4 MiB.
     #[arg(long, value_name = "METHOD")]
     pub(crate) grpc: Option<String>,
 
-    /// The body is JSON, encoded as this FileDescriptorSet says of the method; protoc and buf make such files
+    /// Encode the body, JSON, by this FileDescriptorSet, as protoc and buf write it
     #[arg(long, value_name = "FILE|-", value_parser = input_file, requires = "grpc")]
     pub(crate) grpc_descriptor: Option<InputFile>,
 
@@ -114,7 +125,7 @@ pub(crate) struct HeaderFlags {
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Connections")]
 pub(crate) struct PoolFlags {
-    /// Connections in the pool [default: 100]
+    /// Connections in the pool [default: 100; with HTTP/2 10; a search adds more, up to 4,096]
     #[arg(short = 'c', long, value_name = "N", value_parser = connections)]
     pub(crate) connections: Option<u64>,
 
@@ -135,7 +146,9 @@ pub(crate) struct ClientFlags {
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = positive_duration)]
     pub(crate) connect_timeout: Nanos,
 
-    /// Source addresses, used in turn: 10.0.0.5 or 127.0.0.0/8; at most 65,536 are used
+    /// Source addresses, used in turn: 10.0.0.5 or 127.0.0.0/8
+    ///
+    /// At most 65,536 are used.
     #[arg(long, value_name = "CIDR,...", value_delimiter = ',', value_parser = cidr)]
     pub(crate) source: Vec<Cidr>,
 
@@ -177,7 +190,7 @@ pub(crate) struct TrustFlags {
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(next_help_heading = "TLS")]
 pub(crate) struct HandshakeFlags {
-    /// Allow only this TLS version: 1.2 or 1.3 [default: 1.3, else 1.2]
+    /// Allow only this TLS version: 1.2 or 1.3 [default: both, 1.3 preferred]
     #[arg(long, value_name = "VERSION")]
     pub(crate) tls: Option<TlsVersion>,
 
@@ -200,7 +213,7 @@ pub(crate) struct HandshakeFlags {
 #[derive(Args, Clone, Copy, Debug, Default, PartialEq)]
 #[command(next_help_heading = "TLS")]
 pub(crate) struct ResumeFlags {
-    /// Fraction of connections that attempt session resumption, 0 to 1
+    /// Share of connections that attempt session resumption, 0 to 1
     #[arg(long, value_name = "RATIO", default_value = "0", value_parser = ratio)]
     pub(crate) resume: f64,
 }
@@ -209,16 +222,18 @@ pub(crate) struct ResumeFlags {
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputFlags {
-    /// Directory for the archive of this run, which `plimsoll report` reads
+    /// Directory for the archive of this run, for plimsoll report
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Write the result as one JSON object (plimsoll.summary/1); - writes to standard output
+    /// Write the result as one JSON object; - writes to standard output
+    ///
+    /// Its schema is plimsoll.summary/1.
     #[arg(long, value_name = "FILE|-", value_parser = output_file)]
     pub(crate) json: Option<OutputFile>,
 
     /// Show no screen and no lines of progress
-    #[arg(long)]
+    #[arg(short = 'q', long, visible_alias = "quiet")]
     pub(crate) no_ui: bool,
 
     #[command(flatten)]
@@ -232,9 +247,11 @@ pub(crate) struct OutputFlags {
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Watch")]
 pub(crate) struct WatchFlags {
-    /// Observe the server: pid:N (a process of it on this host), backend:N (one behind it),
-    /// haproxy:SOCKET or nginx:URL (its own request counters and connection limits, from the
-    /// statistics socket, written as in HAProxy's configuration, or stub_status); repeatable
+    /// Observe the server: pid:N, backend:N, haproxy:SOCKET, nginx:URL or host:NAME; repeatable
+    ///
+    /// pid is a process of it on this host, backend one behind it. haproxy and nginx read its own request counters and
+    /// connection limits, from the statistics socket (written as in HAProxy's configuration) or stub_status. host is
+    /// another machine, over ssh.
     #[arg(long, value_name = "WHAT", value_parser = watch)]
     pub(crate) watch: Vec<Watch>,
 }

@@ -12,105 +12,144 @@ fn golden(name: &str, words: &[&str]) {
     settings.bind(|| insta::assert_snapshot!(name, text));
 }
 
-#[test]
-fn help_of_all() {
-    golden("help", &["--help"]);
-}
-
-#[test]
-fn help_of_load() {
-    golden("help_load", &["load", "--help"]);
-}
-
-#[test]
-fn help_of_find() {
-    golden("help_find", &["find", "--help"]);
-    for experiment in ["rate", "deliveries", "handshakes", "connections", "rfc9411"] {
-        golden(&format!("help_find_{experiment}"), &["find", experiment, "--help"]);
-    }
-}
-
-#[test]
-fn help_of_compare() {
-    golden("help_compare", &["compare", "--help"]);
-}
-
-#[test]
-fn help_of_lab() {
-    golden("help_lab", &["lab", "--help"]);
-    golden("help_lab_rate", &["lab", "rate", "--help"]);
-}
-
-#[test]
-fn help_of_hold() {
-    golden("help_hold", &["hold", "--help"]);
-}
-
-#[test]
-fn help_of_lab_sweep() {
-    golden("help_lab_sweep", &["lab", "sweep", "--help"]);
-}
-
-#[test]
-fn help_of_lab_hold() {
-    golden("help_lab_hold", &["lab", "hold", "--help"]);
-}
-
-#[test]
-fn help_of_serve() {
-    golden("help_serve", &["serve", "--help"]);
-}
-
-#[test]
-fn help_of_doctor() {
-    golden("help_doctor", &["doctor", "--help"]);
-}
-
-#[test]
-fn help_of_tune() {
-    golden("help_tune", &["tune", "--help"]);
-    for step in ["plan", "apply", "revert", "haproxy"] {
-        golden(&format!("help_tune_{step}"), &["tune", step, "--help"]);
-    }
-}
-
-#[test]
-fn help_of_watch() {
-    golden("help_watch", &["watch", "--help"]);
-}
-
-#[test]
-fn help_of_report() {
-    golden("help_report", &["report", "--help"]);
-}
-
-#[test]
-fn short_and_long_help_are_the_same_and_fit() {
-    for command in [
-        "lab",
-        "lab rate",
-        "lab handshakes",
-        "lab connections",
-        "lab hold",
-        "lab rfc9411",
-        "find",
-        "find rate",
-        "load",
-        "hold",
-        "compare",
-        "serve",
-        "report",
-    ] {
-        let words: Vec<_> = command.split(' ').collect();
-        let asked = |flag: &'static str| parse_words(&[&words[..], &[flag]].concat());
-        let long = asked("--help").unwrap_err();
-        assert_eq!(Some(&long), asked("-h").as_ref().err());
-        assert_eq!(long.code(), 0);
-        let Stop::Asked(text) = long else { panic!("{command} shows no help") };
-        for line in text.lines() {
-            assert!(line.chars().count() <= HELP_COLUMNS_MAX, "{command}: {line}");
+/// The words of every command that is shown, the root's first.
+fn commands() -> Vec<Vec<String>> {
+    fn below(command: &clap::Command, words: &[String], found: &mut Vec<Vec<String>>) {
+        found.push(words.to_vec());
+        for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
+            below(inner, &[words, &[inner.get_name().to_owned()]].concat(), found);
         }
     }
+    let mut found = Vec::new();
+    below(&Cli::command(), &[], &mut found);
+    found
+}
+
+/// The help of a command in a terminal of so many columns.
+fn help(words: &[String], flag: &str, columns: usize) -> String {
+    let words = words.iter().map(String::as_str).chain([flag]);
+    let args: Vec<_> = std::iter::once("plimsoll").chain(words).map(OsString::from).collect();
+    let Err(Stop::Asked(text)) = parse_from(args, Some(columns), false) else { panic!("no help") };
+    text
+}
+
+#[test]
+fn examples_fit_into_80_columns_as_they_are() {
+    fn check(command: &clap::Command) {
+        let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        fits(&text.lines().filter(|line| line.starts_with(' ')).collect::<Vec<_>>().join("\n"), 80);
+        command.get_subcommands().for_each(check);
+    }
+    check(&Cli::command());
+}
+
+fn fits(text: &str, columns: usize) {
+    for line in text.lines() {
+        assert!(line.chars().count() <= columns, "{columns}: {line}");
+    }
+}
+
+#[test]
+fn help_in_full() {
+    for words in commands() {
+        let name = [&["help".to_owned()][..], &words].concat().join("_");
+        golden(&name, &[words.iter().map(String::as_str).collect(), vec!["--help"]].concat());
+    }
+}
+
+#[test]
+fn help_in_short() {
+    for words in [
+        &[][..],
+        &["load"],
+        &["hold"],
+        &["find", "rate"],
+        &["lab", "rate"],
+        &["compare"],
+        &["serve"],
+    ] {
+        let name = [&["short_help"][..], words].concat().join("_");
+        golden(&name, &[words, &["-h"]].concat());
+    }
+}
+
+#[test]
+fn short_help_fits_on_a_screen() {
+    let mut long = Vec::new();
+    for words in commands() {
+        for columns in [80, HELP_COLUMNS_MAX] {
+            let text = help(&words, "-h", columns);
+            let lines = text.lines().count();
+            if lines > 40 {
+                long.push((words.join(" "), columns, lines));
+            }
+            fits(&text, columns);
+        }
+        let text = help(&words, "-h", 80);
+        let is_group = words.is_empty() || words == ["tune"] || words == ["k8s"];
+        assert!(is_group || text.contains("\nExamples:\n"), "{text}");
+        assert!(text.contains("--help"), "{text}");
+    }
+    assert!(long.is_empty(), "{long:?}");
+}
+
+#[test]
+fn full_help_has_every_flag_and_names_protocols_last() {
+    const PROTOCOLS: [&str; 3] = ["WebSocket:", "MQTT:", "Raw TCP and TLS:"];
+    for words in commands() {
+        for columns in [80, 100] {
+            let text = help(&words, "--help", columns);
+            fits(&text, columns);
+        }
+        let text = help(&words, "--help", 100);
+        let mut command = &Cli::command();
+        for word in &words {
+            command = command.find_subcommand(word).unwrap();
+        }
+        let is_searching = words.len() == 2 && ["find", "lab"].contains(&words[0].as_str());
+        let is_refused = |arg: &clap::Arg| {
+            let heading = arg.get_help_heading().unwrap_or_default();
+            let path = words.join(" ");
+            ["find deliveries", "find rfc9411", "lab rfc9411"].contains(&path.as_str())
+                && PROTOCOLS.contains(&format!("{heading}:").as_str())
+        };
+        for arg in command.get_arguments().filter(|arg| !arg.is_hide_set() && !is_refused(arg)) {
+            let long = arg.get_long().map_or_else(String::new, |long| format!("--{long}"));
+            assert!(text.contains(&long), "{words:?} {long}");
+        }
+        if is_searching && !["hold", "rfc9411", "sweep"].contains(&words[1].as_str()) {
+            assert!(text.contains("97 unstable or undecided"), "{text}");
+        }
+        let headings: Vec<_> = text.lines().filter(|line| line.ends_with(':')).collect();
+        let first = headings.iter().position(|line| PROTOCOLS.contains(line));
+        let after = headings[first.unwrap_or(headings.len())..].iter();
+        assert!(after.clone().all(|line| PROTOCOLS.contains(line)), "{words:?} {headings:?}");
+    }
+}
+
+#[test]
+fn every_flag_of_a_short_help_exists() {
+    let mut parser = Cli::command();
+    parser.build();
+    for (path, flags) in help::CORE {
+        let mut command = &parser;
+        for word in path.split(' ') {
+            command = command.find_subcommand(word).unwrap();
+        }
+        for flag in *flags {
+            assert!(command.get_arguments().any(|arg| arg.get_id() == flag), "{path} {flag}");
+        }
+    }
+    let listed: Vec<_> = help::GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+    let mut shown: Vec<_> = Cli::command()
+        .get_subcommands()
+        .filter(|one| !one.is_hide_set())
+        .map(|one| one.get_name().to_owned())
+        .collect();
+    shown.sort();
+    let mut listed = listed;
+    listed.sort_unstable();
+    assert_eq!(shown, listed);
 }
 
 #[test]
@@ -252,10 +291,6 @@ fn complaints_are_one_line_with_a_fix() {
             vec!["lab", "-k", "connections"],
             "unexpected argument \"connections\"; write plimsoll lab connections first",
         ),
-        (
-            vec!["lab", "--find", "speed"],
-            "unknown experiment \"speed\"; use rate, handshakes, connections, hold, rfc9411 or sweep",
-        ),
         // A flag of another experiment, and one that this experiment sets by itself.
         (
             vec!["find", "rate", URL, "--push"],
@@ -299,7 +334,7 @@ fn complaints_are_one_line_with_a_fix() {
             "unknown flag --slo; the RFC's own criteria apply",
         ),
         (
-            vec!["find", "rate", URL, "--mode", "rfc9411"],
+            vec!["find", "rfc9411", URL],
             "rfc9411 runs one test case; name it with --case 7.1 to --case 7.9",
         ),
         (vec!["hold", URL, "--duration", "5s"], "unknown flag --duration; write --for"),
@@ -329,11 +364,60 @@ fn complaints_are_one_line_with_a_fix() {
 }
 
 #[test]
-fn the_hidden_command_is_there_and_not_shown() {
+fn flags_of_other_programs_are_answered_with_ours() {
+    const URL: &str = "http://127.0.0.1";
+    for (words, part) in [
+        // wrk, wrk2.
+        (vec!["load", URL, "-R", "500"], "unknown flag -R; write --rate"),
+        (vec!["load", URL, "--latency"], "always shows corrected latency"),
+        (vec!["load", URL, "-L"], "redirects are not followed (curl)"),
+        (vec!["load", URL, "-s", "a.lua"], "--targets FILE"),
+        // hey, oha.
+        (vec!["load", URL, "-q", "100"], "-q is --no-ui here; for a rate write --rate 100"),
+        (vec!["load", URL, "-m", "POST"], "for a method write -X, --method"),
+        (vec!["load", URL, "-d", "{\"a\": 1}"], "for a body write --data"),
+        (vec!["load", URL, "-t", "20s"], "--connect-timeout bound waits"),
+        (vec!["load", URL, "-D", "body"], "--body FILE"),
+        (vec!["load", URL, "-j"], "write --json -"),
+        (vec!["load", URL, "-o", "a.csv"], "--json FILE, or --out DIR"),
+        (vec!["load", URL, "--http2"], "write --http 2"),
+        (vec!["find", "rate", URL, "--h2c"], "write --http 2"),
+        (vec!["load", URL, "--http3"], "HTTP/3 is not spoken"),
+        // vegeta: one dash.
+        (vec!["load", URL, "-rate=500"], "unknown flag -rate; write --rate"),
+        (vec!["load", URL, "-duration", "5s"], "unknown flag -duration; write --duration"),
+        (vec!["load", URL, "-timeout=5s"], "unknown flag -timeout; --deadline marks late answers"),
+        (vec!["load", URL, "-root-certs", "a"], "unknown flag -root-certs; write --cacert"),
+        // k6, h2load, ab, curl.
+        (vec!["load", URL, "--vus", "5"], "write --connections"),
+        (vec!["load", URL, "--rps", "5"], "write --rate"),
+        (vec!["load", URL, "--max-concurrent-streams", "5"], "write --streams"),
+        (vec!["load", URL, "-p", "post"], "--body FILE (ab)"),
+        (vec!["load", URL, "-u", "me:secret"], "for credentials write --header 'Authorization: …'"),
+        (vec!["load", URL, "--connect-to", "a:1:b:2"], "write --resolve"),
+        (vec!["load", URL, "--timeout", "5s"], "--linger ends the wait"),
+        // Names that mean something else in another command.
+        (vec!["load", "mqtt://a", "--mqtt", "5"], "write --mqtt-version"),
+        (vec!["serve", "--tls", "7443"], "write --tcp-tls"),
+        (vec!["watch", "--for", "5s"], "write --duration"),
+        (vec!["load", URL, "--for", "5s"], "write --duration"),
+        (vec!["find", "rate", URL, "--handshake-only"], "write find handshakes"),
+        (vec!["lab", "--find", "connections"], "name the experiment"),
+        (vec!["find", "-k", "rate", URL], "the experiment comes first; write plimsoll find rate"),
+    ] {
+        let Err(Stop::Usage(line)) = parse_words(&words) else { panic!("{words:?}") };
+        assert!(line.contains(part) && !line.contains("secret"), "{words:?}: {line}");
+    }
+}
+
+#[test]
+fn hidden_commands_are_there_and_not_shown() {
     let Ok(Command::Agent(agent)) = parse_words(&["agent"]) else { panic!("no agent") };
     assert_eq!((agent.join, agent.write_keys), (None, None));
     let Err(Stop::Asked(help)) = parse_words(&["--help"]) else { panic!("no help") };
-    assert!(!help.contains("agent"), "{help}");
+    assert!(!help.contains("pod ") && help.contains("  agent "), "{help}");
+    let Err(Stop::Asked(help)) = parse_words(&["agent", "--help"]) else { panic!("no help") };
+    assert!(!help.contains("--nonce") && help.contains("--join"), "{help}");
     let version = concat!("plimsoll ", env!("CARGO_PKG_VERSION"), " (");
     let Err(Stop::Asked(text)) = parse_words(&["--version"]) else { panic!("no version") };
     let build = text.strip_prefix(version).and_then(|rest| rest.strip_suffix(")\n"));

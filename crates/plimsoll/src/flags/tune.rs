@@ -11,16 +11,25 @@ use super::values::{
     threads,
 };
 
+/// Examples below the help of `tune`.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  plimsoll tune plan --connections 200k --role proxy
+  plimsoll tune apply --connections 200k --role proxy
+  plimsoll tune revert
+  plimsoll tune haproxy -c 200k --cert site.pem --backend 192.0.2.11:80";
+
 const PLAN_EXAMPLES: &str = "\
 Changes nothing.
 
-Example:
-  plimsoll tune plan --connections 200k --rate 1k --role proxy --destinations 8";
+Examples:
+  plimsoll tune plan --connections 200k --rate 1k --role proxy --destinations 8
+
+Exit codes: 0 shown, 1 could not run, 2 bad usage";
 
 const APPLY_EXAMPLES: &str = "\
-Shows the plan and asks. Each change is written into a journal before it is made, so that
-`plimsoll tune revert` can take it back, also after a crash. A setting that somebody changes
-after the plan was made is left alone and named.
+Shows the plan and asks. Each change is written into a journal before it is made, so that `plimsoll tune revert` can undo
+it, also after a crash. A setting that somebody else changes after the plan was made is left alone and named.
 
 Examples:
   plimsoll tune apply --connections 200k --role proxy
@@ -29,8 +38,8 @@ Examples:
 Exit codes: 0 done, 1 something could not be changed, 2 bad usage";
 
 const REVERT_EXAMPLES: &str = "\
-Takes back the newest apply that is not reverted yet. What somebody else has changed since is left
-alone and named. A journal that another user can have written is refused.
+Undoes the newest apply that is not reverted yet. A setting that somebody else has changed since is left alone and named.
+A journal that another user can have written is refused.
 
 Examples:
   plimsoll tune revert
@@ -44,9 +53,8 @@ accepted: each setting with its reason and its source, and the memory that it wi
 changed or restarted.
 
 Examples:
-  plimsoll tune haproxy --connections 200k --rate 2k --cert site.pem --backend 192.0.2.11:8080
-  plimsoll tune haproxy -c 50k --cert site.pem --backend a:80 --backend b:80 --out haproxy.cfg
-  plimsoll tune haproxy -c 50k --cert site.pem --backend a:80 --out haproxy.cfg --try
+  plimsoll tune haproxy -c 200k --rate 2k --cert site.pem --backend a:80
+  plimsoll tune haproxy -c 50k --cert site.pem --backend a:80 --try
 
 Exit codes: 0 written, 1 it could not be, 2 bad usage";
 
@@ -56,8 +64,8 @@ accepted: each setting with its reason and its source, and the memory that it wi
 changed or restarted.
 
 Examples:
-  plimsoll tune nginx --connections 200k --rate 2k --cert site.pem --backend 192.0.2.11:8080
-  plimsoll tune nginx -c 50k --cert site.pem --backend a:80 --backend b:80 --out nginx.conf
+  plimsoll tune nginx -c 200k --rate 2k --cert site.pem --backend a:80
+  plimsoll tune nginx -c 50k --cert site.pem --backend a:80 --out nginx.conf
 
 Exit codes: 0 written, 1 it could not be, 2 bad usage";
 
@@ -67,17 +75,23 @@ pub(crate) enum TuneCommand {
     /// Show which settings of this host would be changed, and why
     #[command(after_help = PLAN_EXAMPLES)]
     Plan(PlanFlags),
-    /// Change the settings of this host, with a way back
+    /// Apply kernel and process settings; tune revert restores the previous ones
     #[command(after_help = APPLY_EXAMPLES)]
     Apply(ApplyFlags),
     /// Restore the settings from before an apply
     #[command(after_help = REVERT_EXAMPLES)]
     Revert(RevertFlags),
     /// Write a configuration of HAProxy for a number of connections
-    #[command(after_help = HAPROXY_EXAMPLES)]
+    #[command(
+        after_help = HAPROXY_EXAMPLES,
+        override_usage = "plimsoll tune haproxy [OPTIONS] -c N --cert FILE --backend HOST:PORT"
+    )]
     Haproxy(ProxyFlags),
     /// Write a configuration of nginx for a number of connections
-    #[command(after_help = NGINX_EXAMPLES)]
+    #[command(
+        after_help = NGINX_EXAMPLES,
+        override_usage = "plimsoll tune nginx [OPTIONS] -c N --cert FILE --backend HOST:PORT"
+    )]
     Nginx(ProxyFlags),
 }
 
@@ -106,8 +120,9 @@ pub(crate) struct ApplyFlags {
     #[command(flatten)]
     pub(crate) goal: GoalFlags,
 
-    /// Keep the settings over a reboot, in /etc/sysctl.d/60-plimsoll.conf, and raise limits of processes for those that
-    /// start later: in /etc/security/limits.d, or in a drop-in of the unit of --pid
+    /// Keep the settings over a reboot, and raise limits for processes that start later
+    ///
+    /// In /etc/sysctl.d/60-plimsoll.conf, and in /etc/security/limits.d or in a drop-in of the unit of --pid.
     #[arg(long)]
     pub(crate) persist: bool,
 
@@ -137,8 +152,9 @@ pub(crate) struct ProxyFlags {
     #[arg(short = 'c', long, value_name = "N", value_parser = connections)]
     pub(crate) connections: u64,
 
-    /// New TLS connections per second [default: a sixtieth of --connections, which idle clients
-    /// that stay for 60 s make]
+    /// New TLS connections per second [default: a sixtieth of --connections]
+    ///
+    /// That is what idle clients that stay for 60 s make.
     #[arg(long, value_name = "RATE", value_parser = positive_rate)]
     pub(crate) rate: Option<Rate>,
 

@@ -2,7 +2,7 @@
 //! reads no file and resolves no name.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::ValueEnum;
@@ -250,6 +250,32 @@ pub(crate) fn host_and_port(text: &str) -> Result<String, ParseError> {
         split.filter(|(host, port)| is_host(host) && port.parse::<u16>().is_ok_and(|p| p > 0));
     good.map(|_| text.to_owned())
         .ok_or_else(|| refuse(text, "HOST:PORT, such as 192.0.2.11:8080 or [2001:db8::1]:8080"))
+}
+
+/// Addresses in place of those that a name has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Resolved {
+    /// The name in the URL.
+    pub(crate) host: String,
+    /// The port in the URL.
+    pub(crate) port: u16,
+    /// At least one.
+    pub(crate) addresses: Vec<SocketAddr>,
+}
+
+/// `HOST:PORT:ADDRESS,...`; an address may have a port of its own.
+pub(crate) fn resolved(text: &str) -> Result<Resolved, ParseError> {
+    let parsed = text.split_once(':').and_then(|(host, rest)| {
+        let (port, addresses) = rest.split_once(':')?;
+        let port = port.parse().ok().filter(|port| *port > 0 && !host.is_empty())?;
+        let address = |text: &str| {
+            let ip = text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+            ip.map(|ip| SocketAddr::new(ip, port)).or_else(|_| text.parse()).ok()
+        };
+        let addresses = addresses.split(',').map(address).collect::<Option<_>>()?;
+        Some(Resolved { host: host.to_owned(), port, addresses })
+    });
+    parsed.ok_or_else(|| refuse(text, "HOST:PORT:ADDRESS, such as web.example:443:192.0.2.7"))
 }
 
 /// Connections that may be opened at once: 1 to 1M.

@@ -13,15 +13,17 @@ use super::values::{
 };
 
 const WATCH_EXAMPLES: &str = "\
-Draws established TCP connections, packets, bytes, memory and each CPU on a screen of the terminal,
-with the limits beside them; ? lists the keys. Elsewhere it writes one line for each interval.
+Draws established TCP connections, packets, bytes, memory and each CPU on a screen of the terminal, with the limits
+beside them; ? lists the keys. If standard output is no terminal it writes one line for each interval.
 
 Examples:
   plimsoll watch
   plimsoll watch --haproxy /run/haproxy/admin.sock --pid 4711
-  plimsoll watch --nginx http://127.0.0.1/status --interval 5s --for 10m --out night
+  plimsoll watch --nginx http://127.0.0.1/status --duration 10m --out night
   plimsoll watch --prometheus 9477 --no-ui
-  plimsoll watch --statsd-listen 8125 --json -";
+  plimsoll watch --statsd-listen 8125 --json -
+
+Exit codes: 0 done, 1 could not run, 2 bad usage, 130 interrupted";
 
 /// `plimsoll watch`.
 #[derive(Args, Clone, Debug, PartialEq)]
@@ -32,15 +34,16 @@ pub(crate) struct WatchFlags {
     pub(crate) interval: Nanos,
 
     /// Stop after this time [default: until Ctrl-C]
-    #[arg(long = "for", value_name = "DURATION", value_parser = positive_duration)]
+    #[arg(short = 'd', long, value_name = "DURATION", value_parser = positive_duration)]
     pub(crate) duration: Option<Nanos>,
 
     /// Watch this process: its threads, memory and open files; repeatable
     #[arg(long, value_name = "N", value_parser = process_id)]
     pub(crate) pid: Vec<u32>,
 
-    /// Read HAProxy's statistics socket, and watch its processes: a path, or HOST:PORT, unix@PATH, abns@NAME,
-    /// ipv4@HOST:PORT, ipv6@HOST:PORT as its configuration has it; repeatable
+    /// Read HAProxy's statistics socket, and watch its processes; repeatable
+    ///
+    /// A path, or HOST:PORT, unix@PATH, abns@NAME, ipv4@HOST:PORT, ipv6@HOST:PORT as in its configuration.
     #[arg(long, value_name = "SOCKET")]
     pub(crate) haproxy: Vec<HaproxySocket>,
 
@@ -55,7 +58,7 @@ pub(crate) struct WatchFlags {
     #[command(flatten)]
     pub(crate) publish: PublishFlags,
 
-    /// Write one JSON object (plimsoll.watch/1) for each interval; - writes to standard output
+    /// Write one JSON object for each interval (plimsoll.watch/1); - writes to standard output
     #[arg(long, value_name = "FILE|-", value_parser = output_file, help_heading = "Output")]
     pub(crate) json: Option<OutputFile>,
 
@@ -64,6 +67,6 @@ pub(crate) struct WatchFlags {
     pub(crate) out: Option<PathBuf>,
 
     /// Show nothing
-    #[arg(long, help_heading = "Output")]
+    #[arg(short = 'q', long, visible_alias = "quiet", help_heading = "Output")]
     pub(crate) no_ui: bool,
 }

@@ -7,11 +7,11 @@ use plimsoll_model::units::parse_size;
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "WebSocket")]
 pub(crate) struct WebSocketFlags {
-    /// Send binary messages, also where the payload is text
+    /// Send binary messages, even if the payload is text
     #[arg(long)]
     pub(crate) ws_binary: bool,
 
-    /// Send each message in frames of this size at most
+    /// Send each message in frames of at most this size
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) ws_fragment: Option<u64>,
 
@@ -19,11 +19,11 @@ pub(crate) struct WebSocketFlags {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) ws_protocol: Vec<String>,
 
-    /// What an answer contains: TEXT, or a match of /REGEX/. Other messages end no operation
+    /// What an answer contains: TEXT, or a match of /REGEX/; other messages end no operation
     #[arg(long, value_name = "TEXT|/REGEX/")]
     pub(crate) expect: Option<String>,
 
-    /// Messages after the upgrade that answer nothing, such as a greeting
+    /// Number of messages after the upgrade that answer nothing, such as a greeting
     #[arg(long, value_name = "N")]
     pub(crate) skip_messages: Option<u32>,
 }

@@ -151,7 +151,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
     let targets = targets::targets(to, inputs)?;
     let keepalive = headers::keepalive(&targets, &parts)?;
     let mqtt = mqtt::plan(&targets, &parts, workers.connections, inputs)?;
-    let mut servers = targets::servers(&targets, to.server.trust.sni.as_deref(), inputs)?;
+    let mut servers = targets::servers(&targets, &to.server, inputs)?;
     let sources = sources::addresses(&client.source);
     sources::check_owned(&sources, inputs)?;
     sources::keep_reachable(&mut servers.destinations, &sources)?;

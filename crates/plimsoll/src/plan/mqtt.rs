@@ -75,7 +75,7 @@ pub(super) fn plan(
     let Some(target) = targets.first().filter(|one| one.url.protocol == Protocol::Mqtt) else {
         return Ok(None);
     };
-    let version = flags.mqtt.unwrap_or_default();
+    let version = flags.mqtt_version.unwrap_or_default();
     if flags.session_expiry.is_some() && version != MqttVersion::V5 {
         return Err(Stop::usage(
             "MQTT 3.1.1 has no --session-expiry",

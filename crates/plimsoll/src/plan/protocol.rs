@@ -134,7 +134,7 @@ fn not_spoken(flag: &str, protocol: Protocol) -> Stop {
             ("WebSocket", flags)
         }
         Protocol::Mqtt => {
-            let flags = "--topic, --qos, --retain, --inflight, --subscribe, --subscribe-qos, --mqtt, \
+            let flags = "--topic, --qos, --retain, --inflight, --subscribe, --subscribe-qos, --mqtt-version, \
                          --client-id, --client-ids, --users, --no-clean-start, --session-expiry, \
                          --will-topic, --will-message, --will-qos, --will-retain, --keep-alive, --body, \
                          --data";

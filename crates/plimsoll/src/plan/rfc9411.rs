@@ -346,7 +346,7 @@ fn load(
     job.plan.targets = first.to_vec();
     job.plan.target_destination = vec![0; first.len()];
     if case == Case::TrafficMix {
-        let mut servers = targets::servers(first, asked.to.server.trust.sni.as_deref(), inputs)?;
+        let mut servers = targets::servers(first, &asked.to.server, inputs)?;
         sources::keep_reachable(&mut servers.destinations, &job.plan.sources)?;
         job.plan.destinations = servers.destinations;
         job.plan.target_destination = servers.target_destination;

@@ -40,10 +40,10 @@ pub(crate) struct ServeJob {
 
 /// Checks and resolves the flags of `serve`.
 pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs<'_>) -> Result<ServeJob, Stop> {
-    let over_tls = [&flags.https, &flags.mqtts, &flags.tls];
+    let over_tls = [&flags.https, &flags.mqtts, &flags.tcp_tls];
     if over_tls.iter().all(|listeners| listeners.is_empty()) && flags.cert.is_some() {
         return Err(Stop::usage(
-            "--cert is for --https, --mqtts and --tls, and there is none",
+            "--cert is for --https, --mqtts and --tcp-tls, and there is none",
             "add --https 8443",
         ));
     }
@@ -73,7 +73,7 @@ pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs<'_>) -> Result<Serve
         (&flags.mqtt, (false, Spoken::Mqtt)),
         (&flags.mqtts, (true, Spoken::Mqtt)),
         (&flags.tcp, (false, Spoken::Echo)),
-        (&flags.tls, (true, Spoken::Echo)),
+        (&flags.tcp_tls, (true, Spoken::Echo)),
     ] {
         for range in ranges {
             listen(range, spoken, inputs, &mut listeners)?;

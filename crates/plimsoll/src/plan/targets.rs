@@ -11,7 +11,7 @@ use super::inputs::both_stdin;
 use super::{Destination, Inputs, headers, http2, protocol};
 use crate::exit::Stop;
 use crate::flags::shared::{RequestFlags, ServerFlags};
-use crate::flags::values::{InputFile, TargetFormat};
+use crate::flags::values::{InputFile, Resolved, TargetFormat};
 
 /// Sent unless the user sets one, so that a server's log shows where the load came from.
 const USER_AGENT: &str = concat!("plimsoll/", env!("CARGO_PKG_VERSION"));
@@ -174,12 +174,19 @@ fn add_headers(target: &mut Target, headers: &[(String, String)]) {
     }
 }
 
-/// Resolves the servers of `targets`; `sni` replaces every name that TLS uses.
+/// Resolves the servers of `targets`, as far as `flags` do not name their addresses.
 pub(super) fn servers(
     targets: &[Target],
-    sni: Option<&str>,
+    flags: &ServerFlags,
     inputs: &Inputs<'_>,
 ) -> Result<Servers, Stop> {
+    let is_used = |one: &Resolved| targets.iter().any(|target| is_of(one, &target.url));
+    if let Some(Resolved { host, port, .. }) = flags.resolve.iter().find(|one| !is_used(one)) {
+        return Err(Stop::usage(
+            format_args!("--resolve names {host}:{port}, which no URL has"),
+            "write the host and port of a URL",
+        ));
+    }
     let mut known: HashMap<(bool, &str, u16), u32> = HashMap::new();
     let (mut destinations, mut notes) = (Vec::new(), Vec::new());
     let mut target_destination = Vec::with_capacity(targets.len());
@@ -190,7 +197,7 @@ pub(super) fn servers(
             None => {
                 let index = u32::try_from(destinations.len())
                     .map_err(|_| Stop::usage("too many servers", "give fewer targets"))?;
-                destinations.push(destination(url, sni, &mut notes, inputs)?);
+                destinations.push(destination(url, flags, &mut notes, inputs)?);
                 known.insert(key, index);
                 index
             }
@@ -200,20 +207,31 @@ pub(super) fn servers(
     Ok(Servers { destinations, target_destination, notes })
 }
 
+/// Reports whether `resolved` names the server of `url`.
+fn is_of(resolved: &Resolved, url: &TargetUrl) -> bool {
+    resolved.host.eq_ignore_ascii_case(&url.host) && resolved.port == url.port
+}
+
 fn destination(
     url: &TargetUrl,
-    sni: Option<&str>,
+    flags: &ServerFlags,
     notes: &mut Vec<String>,
     inputs: &Inputs<'_>,
 ) -> Result<Server, Stop> {
     let TargetUrl { host, port, .. } = url;
     let name =
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-    let addresses = inputs.addresses(host, *port)?;
-    notes.extend(addresses.note().map(|note| format!("{host}: {note}")));
+    let given = flags.resolve.iter().filter(|one| is_of(one, url));
+    let mut addresses: Vec<_> = given.flat_map(|one| one.addresses.iter().copied()).collect();
+    if addresses.is_empty() {
+        let found = inputs.addresses(host, *port)?;
+        notes.extend(found.note().map(|note| format!("{host}: {note}")));
+        addresses = found.kept;
+    }
+    let sni = flags.trust.sni.as_deref();
     Ok(Server {
         name,
-        addresses: addresses.kept,
+        addresses,
         tls: url.tls.then(|| ServerName(sni.unwrap_or_else(|| url.host_without_zone()).to_owned())),
     })
 }

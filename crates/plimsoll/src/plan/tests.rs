@@ -4,7 +4,6 @@ mod comparisons;
 mod headers;
 mod holds;
 mod refused;
-mod spellings;
 
 use std::fs::Permissions;
 use std::net::SocketAddr;
@@ -411,7 +410,7 @@ fn searches_of_handshakes() {
     assert_eq!((job.load.plan.sources.len(), job.search.max), (14, Some(rate(2e3))));
     let found = searched(&["lab", "handshakes"]);
     assert!(found.load.plan.handshake_only && found.load.plan.sources.len() == 256);
-    assert_eq!(found, searched(&["lab", "--find", "handshakes"]));
+    assert_eq!(found, searched(&["lab", "handshakes"]));
 }
 
 #[test]

@@ -430,7 +430,7 @@ impl Experiment for CompareExperiment {
     }
 
     fn command_line(&self) -> Vec<String> {
-        self.job.command_line(std::env::args_os())
+        self.job.command_line(crate::flags::own_args())
     }
 
     fn settings(&mut self) -> BTreeMap<String, String> {

@@ -20,7 +20,7 @@ fn bad_comparisons() {
         (vec!["lab", "lab 'x"], "B is not a command line: a quote is not closed; close or drop it"),
         (vec!["lab --sutt x", "lab"], "A: unknown flag --sutt; did you mean --sut?"),
         (
-            vec!["lab", "lab --mode rfc9411"],
+            vec!["lab", "lab rfc9411"],
             "B: rfc9411 runs one test case; name it with --case 7.1 to --case 7.9",
         ),
         (
@@ -128,9 +128,9 @@ fn comparisons() {
     // A URL without a rate is saturated, whatever is compared.
     let job = compare(&[a, b, "--metric", "p99"]);
     assert_eq!((job.metrics, job.arms[0].args.len()), (vec![Metric::P99], 3));
-    let job = compare(&["plimsoll lab --find handshakes", "lab --find handshakes --tls 1.2"]);
+    let job = compare(&["plimsoll lab handshakes", "lab handshakes --tls 1.2"]);
     assert_eq!(job.of.unit(Metric::Goodput), "handshakes/s");
-    assert_eq!(job.arms[0].args, ["lab", "--find", "handshakes"]);
+    assert_eq!(job.arms[0].args, ["lab", "handshakes"]);
     // What is typed as one word may hold secrets in some of its own.
     let secret = "load http://127.0.0.1:1/ -r 5 -H 'Authorization: hunter2'";
     let job = compare(&[secret, "load http://127.0.0.1:2/ -r 5"]);

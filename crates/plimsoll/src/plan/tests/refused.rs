@@ -169,7 +169,7 @@ fn bad_sessions() {
              %u (user) or %% (percent sign)",
         ),
         (
-            &["--mqtt", "3.1.1", "--session-expiry", "9"],
+            &["--mqtt-version", "3.1.1", "--session-expiry", "9"],
             b"",
             "MQTT 3.1.1 has no --session-expiry; drop it; with --no-clean-start its sessions are kept",
         ),
@@ -210,7 +210,7 @@ fn bad_sessions() {
             "--users standard input, line 2: no user name; write USER:PASSWORD",
         ),
         (
-            &["--users", "-", "--mqtt", "3.1.1"],
+            &["--users", "-", "--mqtt-version", "3.1.1"],
             b"a:b\n:secret",
             "--users standard input, line 2: no user name; write USER:PASSWORD",
         ),
@@ -411,7 +411,7 @@ fn bad_searches_laboratories_and_servers() {
         (vec!["serve", "--http", "1-5000"], "more than 4096 ports to listen on; narrow the ranges"),
         (
             vec!["serve", "--cert", "a", "--key", "b"],
-            "--cert is for --https, --mqtts and --tls, and there is none; add --https 8443",
+            "--cert is for --https, --mqtts and --tcp-tls, and there is none; add --https 8443",
         ),
         (
             vec!["serve", "--https", "1", "--cert", "a"],
@@ -425,4 +425,31 @@ fn bad_searches_laboratories_and_servers() {
         let (said, code) = refused(&words, b"");
         assert_eq!((said.as_str(), code), (format!("plimsoll: {line}").as_str(), 2), "{words:?}");
     }
+}
+
+#[test]
+fn a_rate_of_bare_tcp_connections_is_refused_with_what_to_write() {
+    assert_eq!(
+        refused(&["find", "handshakes", "http://127.0.0.1:9/"], b""),
+        (
+            "plimsoll: find handshakes needs TLS, and 127.0.0.1:9 is plain; write https://, or use find rate with \
+             --no-keepalive"
+                .to_owned(),
+            2
+        )
+    );
+}
+
+#[test]
+fn an_address_is_named_only_for_a_url() {
+    let url = "http://web.test:81/";
+    let job = load_job(&[url, "--resolve", "web.test:81:127.0.0.9,[::1]:82"]);
+    let server = &job.plan.destinations[0];
+    let addresses = ["127.0.0.9:81", "[::1]:82"].map(|one| one.parse().unwrap());
+    assert_eq!((server.name.as_str(), &server.addresses[..]), ("web.test:81", &addresses[..]));
+    let load = ["load", url, "--resolve", "web.test:80:127.0.0.9"];
+    let (line, code) = refused(&load, b"");
+    let expected =
+        "plimsoll: --resolve names web.test:80, which no URL has; write the host and port of a URL";
+    assert_eq!((line.as_str(), code), (expected, 2));
 }

@@ -1,0 +1,238 @@
+//! Explanations of every exit code, check, outcome, cause, error class, reason and word of a report.
+//!
+//! The texts are chapters of the book, `docs/explain/*.md`, embedded at compile time. A chapter begins with an
+//! introduction, then has one section for each id: `## send-lag`, its meaning, and a list of labelled parts. Labels that a
+//! section lacks are taken from the list of the introduction. The folder of this module links to the chapters, so that a
+//! packaged crate contains them.
+
+use std::io::{self, Write};
+
+use plimsoll_model::trial::CheckId;
+
+use crate::Style;
+use crate::terminal::layout::{Page, Tone, wrap};
+
+/// Parts of a section beside its meaning, in the order in which they are printed.
+const LABELS: [&str; 4] = ["Measured", "Usual causes", "What to do", "See it"];
+/// Columns of the labels.
+const LABEL_COLUMNS: usize = 12;
+/// Columns of a page: it is read in terminals of every width, and copied into mails and tickets.
+const COLUMNS: u16 = 80;
+/// Ids that are offered in place of an unknown one.
+const NEAREST_MAX: usize = 4;
+
+/// What kind of thing an id names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// An exit code of a command.
+    ExitCode,
+    /// A check of a trial or run.
+    Check,
+    /// How a search ended, or why it states no interval.
+    Outcome,
+    /// A limiting resource.
+    Cause,
+    /// The class of a failed operation.
+    ErrorClass,
+    /// The reason of a failure.
+    Reason,
+    /// A word of the report.
+    Word,
+}
+
+impl Family {
+    const ALL: [Self; 7] = [
+        Self::ExitCode,
+        Self::Check,
+        Self::Outcome,
+        Self::Cause,
+        Self::ErrorClass,
+        Self::Reason,
+        Self::Word,
+    ];
+
+    const fn chapter(self) -> &'static str {
+        match self {
+            Self::ExitCode => include_str!("exit-codes.md"),
+            Self::Check => include_str!("checks.md"),
+            Self::Outcome => include_str!("outcomes.md"),
+            Self::Cause => include_str!("causes.md"),
+            Self::ErrorClass => include_str!("error-classes.md"),
+            Self::Reason => include_str!("reasons.md"),
+            Self::Word => include_str!("words.md"),
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::ExitCode => "exit code",
+            Self::Check => "check",
+            Self::Outcome => "outcome of a search",
+            Self::Cause => "cause",
+            Self::ErrorClass => "error class",
+            Self::Reason => "reason of a failure",
+            Self::Word => "word",
+        }
+    }
+
+    const fn plural(self) -> &'static str {
+        match self {
+            Self::ExitCode => "Exit codes",
+            Self::Check => "Checks",
+            Self::Outcome => "Outcomes of a search, and their reasons",
+            Self::Cause => "Causes",
+            Self::ErrorClass => "Error classes",
+            Self::Reason => "Reasons of failures",
+            Self::Word => "Words",
+        }
+    }
+
+    /// Splits the chapter into its introduction and its sections.
+    fn sections(self) -> (&'static str, impl Iterator<Item = Section>) {
+        let mut parts = self.chapter().split("\n## ");
+        let introduction = parts.next().unwrap_or_default();
+        let sections = parts.filter_map(move |part| {
+            let (id, text) = part.split_once('\n')?;
+            Some(Section { family: self, id: id.trim(), text, introduction })
+        });
+        (introduction, sections)
+    }
+}
+
+/// The explanation of one id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// What kind of thing the id names.
+    pub family: Family,
+    /// The id, as reports and JSON write it.
+    pub id: &'static str,
+    text: &'static str,
+    introduction: &'static str,
+}
+
+impl Section {
+    /// Paragraphs before the labelled parts.
+    fn meaning(&self) -> Vec<String> {
+        let end = self.text.find("\n- **").unwrap_or(self.text.len());
+        let paragraphs = self.text[..end].split("\n\n").map(filled);
+        paragraphs.filter(|paragraph| !paragraph.is_empty()).collect()
+    }
+
+    /// The first sentence of the meaning.
+    fn summary(&self) -> String {
+        let meaning = self.meaning().into_iter().next().unwrap_or_default();
+        match meaning.split_once(". ") {
+            Some((first, _)) => format!("{first}."),
+            None => meaning,
+        }
+    }
+
+    /// The labelled part, of this section or else of its chapter.
+    fn part(&self, label: &str) -> Option<String> {
+        let marker = format!("\n- **{label}**:");
+        [self.text, self.introduction].into_iter().find_map(|text| {
+            let (_, after) = text.split_once(&marker)?;
+            let end = ["\n- ", "\n\n"].iter().filter_map(|end| after.find(end)).min();
+            Some(filled(&after[..end.unwrap_or(after.len())]))
+        })
+    }
+
+    /// Writes the section as text of at most 80 columns.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if `out` cannot be written.
+    pub fn write(&self, out: &mut dyn Write, style: Style) -> io::Result<()> {
+        let mut page = Page::new(out, narrow(style));
+        page.heading(&format!("{} ({})", self.id, self.family.name()))?;
+        for paragraph in self.meaning() {
+            page.blank()?;
+            for line in wrap(&paragraph, usize::from(narrow(style).width)) {
+                page.line(&line)?;
+            }
+        }
+        let parts = LABELS.into_iter().filter_map(|label| Some((label, self.part(label)?)));
+        for (label, text) in parts {
+            page.blank()?;
+            page.hanging(Tone::Strong, &format!("{label:LABEL_COLUMNS$}"), &text)?;
+        }
+        Ok(())
+    }
+}
+
+/// Joins the lines of a paragraph, without links.
+fn filled(text: &str) -> String {
+    let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    while let Some((start, middle)) =
+        line.find("](").and_then(|at| Some((line[..at].rfind('[')?, at)))
+    {
+        let Some(end) = line[middle..].find(')') else { break };
+        let text = line[start + 1..middle].to_owned();
+        line.replace_range(start..=middle + end, &text);
+    }
+    line
+}
+
+const fn narrow(style: Style) -> Style {
+    Style { width: if style.width < COLUMNS { style.width } else { COLUMNS }, ..style }
+}
+
+/// All sections, chapter by chapter.
+pub fn all() -> impl Iterator<Item = Section> {
+    Family::ALL.into_iter().flat_map(|family| family.sections().1)
+}
+
+/// The sections with this id; of several families where it has several meanings. Spaces and underscores count as hyphens,
+/// and a goal such as `p99<50ms` is explained as a goal.
+pub fn find(id: &str) -> Vec<Section> {
+    let id = id.trim().to_lowercase().replace([' ', '_'], "-");
+    let id = match CheckId::from(id.clone()) {
+        CheckId::Goal(_) => "goal".to_owned(),
+        CheckId::Criterion(_) => "criterion".to_owned(),
+        _ => id,
+    };
+    all().filter(|section| section.id == id).collect()
+}
+
+/// Ids that are spelled nearly like `id` or contain it, the nearest first.
+pub fn nearest(id: &str) -> Vec<&'static str> {
+    let id = id.trim().to_lowercase();
+    let mut near: Vec<(usize, &str)> = Vec::new();
+    for section in all() {
+        let distance = strsim::damerau_levenshtein(&id, section.id);
+        let is_part = id.len() >= 3 && (section.id.contains(&id) || id.contains(section.id));
+        let is_near =
+            distance <= id.len().max(section.id.len()) / 3 || (is_part && section.id.len() > 2);
+        if is_near && near.iter().all(|(_, other)| *other != section.id) {
+            near.push((distance, section.id));
+        }
+    }
+    near.sort();
+    near.into_iter().take(NEAREST_MAX).map(|(_, id)| id).collect()
+}
+
+/// Writes every id with the first sentence of its meaning.
+///
+/// # Errors
+///
+/// Returns an error if `out` cannot be written.
+pub fn write_list(out: &mut dyn Write, style: Style) -> io::Result<()> {
+    let mut page = Page::new(out, narrow(style));
+    for (index, family) in Family::ALL.into_iter().enumerate() {
+        if index > 0 {
+            page.blank()?;
+        }
+        page.heading(family.plural())?;
+        let (_, sections) = family.sections();
+        let sections: Vec<_> = sections.collect();
+        let columns = sections.iter().map(|section| section.id.len()).max().unwrap_or(0);
+        for section in sections {
+            let lead = format!("  {:columns$}", section.id);
+            page.hanging(Tone::Quiet, &lead, &section.summary())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! `plimsoll explain`: what an exit code, a check, a cause or a word means, and what to do.
+
+use std::io;
+
+use plimsoll_report::explain;
+
+use crate::exit::Stop;
+use crate::flags::ExplainFlags;
+use crate::screen::Stream;
+
+/// Prints the explanations that were asked for.
+pub(crate) fn run(flags: &ExplainFlags) -> Result<(), Stop> {
+    let style = Stream::Out.style();
+    let mut text = Vec::new();
+    let drawn = if flags.list {
+        explain::write_list(&mut text, style)
+    } else {
+        let sections = sections(&flags.id)?;
+        let mut rest = sections.iter().peekable();
+        let mut drawn = Ok(());
+        while let Some(section) = rest.next().filter(|_| drawn.is_ok()) {
+            drawn = section.write(&mut text, style);
+            text.extend(rest.peek().map(|_| b'\n'));
+        }
+        drawn
+    };
+    drawn
+        .and_then(|()| io::Write::write_all(&mut io::stdout(), &text))
+        .map_err(|error| Stop::CannotRun(format!("cannot write to standard output: {error}")))
+}
+
+/// The sections of an id that may be typed as several words, or else of several ids.
+fn sections(ids: &[String]) -> Result<Vec<explain::Section>, Stop> {
+    let found = explain::find(&ids.join("-"));
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let all = ids.iter().map(|id| one(id)).collect::<Result<Vec<_>, _>>();
+    all.map(|all| all.concat())
+}
+
+fn one(id: &str) -> Result<Vec<explain::Section>, Stop> {
+    let found = explain::find(id);
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let near = explain::nearest(id);
+    let fix = match near.is_empty() {
+        true => "plimsoll explain --list names all".to_owned(),
+        false => format!("did you mean {}?", near.join(", ")),
+    };
+    Err(Stop::usage(format!("nothing is called {id:?}"), fix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit;
+
+    #[test]
+    fn an_unknown_id_is_answered_by_the_nearest_ones() {
+        let explained = |typed: &str| {
+            let words: Vec<_> = typed.split(' ').map(str::to_owned).collect();
+            sections(&words)
+        };
+        assert_eq!(explained("safe load").unwrap().len(), 1);
+        assert_eq!(explained("97 98").unwrap().len(), 2);
+        let stop = explained("send-lga").unwrap_err();
+        let line = "plimsoll: nothing is called \"send-lga\"; did you mean send-lag?";
+        assert_eq!((stop.code(), stop.complaint().as_deref()), (2, Some(line)));
+        let line = "plimsoll: nothing is called \"qqqqqqqqqq\"; plimsoll explain --list names all";
+        assert_eq!(explained("qqqqqqqqqq").unwrap_err().complaint().as_deref(), Some(line));
+    }
+
+    #[test]
+    fn every_exit_code_is_explained_and_no_other_number() {
+        let is_number = |section: &explain::Section| section.id.parse::<u8>().ok();
+        let explained: Vec<u8> = explain::all().filter_map(|section| is_number(&section)).collect();
+        assert_eq!(explained, exit::ALL);
+    }
+}
