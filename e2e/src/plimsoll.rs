@@ -42,6 +42,27 @@ pub fn archived_lines(folder: &Path, name: &str) -> usize {
     text.matches('\n').count()
 }
 
+/// `arguments` with `--details` behind the command, where that ends with a report.
+pub fn with_details<S: AsRef<str>>(arguments: &[S]) -> Vec<String> {
+    let mut words: Vec<String> = arguments.iter().map(|word| word.as_ref().to_owned()).collect();
+    let is_axis = |word: &String| {
+        ["rate", "deliveries", "handshakes", "connections", "hold", "sweep", "rfc9411"]
+            .contains(&word.as_str())
+    };
+    let asks_help = words.iter().any(|word| ["--help", "-h"].contains(&word.as_str()));
+    let place = match words.first().map(String::as_str) {
+        _ if asks_help => None,
+        Some("load" | "hold" | "compare" | "report") => Some(1),
+        Some("lab") if !words.get(1).is_some_and(is_axis) => Some(1),
+        Some("find" | "lab") if words.get(1).is_some_and(is_axis) => Some(2),
+        _ => None,
+    };
+    if let Some(place) = place {
+        words.insert(place, "--details".to_owned());
+    }
+    words
+}
+
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
 /// A run in preparation.
@@ -54,12 +75,19 @@ pub struct Plimsoll {
 }
 
 impl Plimsoll {
-    /// plimsoll with these arguments.
+    /// plimsoll with these arguments, which ends with its whole report.
     pub fn new<S: AsRef<str>>(arguments: impl IntoIterator<Item = S>) -> Self {
+        let arguments: Vec<String> =
+            arguments.into_iter().map(|argument| argument.as_ref().to_owned()).collect();
         let mut command = Command::new(program::plimsoll());
-        for argument in arguments {
-            command.arg(argument.as_ref());
-        }
+        command.args(with_details(&arguments));
+        Self::of(command)
+    }
+
+    /// plimsoll with these arguments as they are: its report is what fits on one screen.
+    pub fn brief(arguments: &[&str]) -> Self {
+        let mut command = Command::new(program::plimsoll());
+        command.args(arguments);
         Self::of(command)
     }
 
@@ -82,7 +110,7 @@ impl Plimsoll {
     pub fn after(before: &str, arguments: &[&str]) -> Self {
         let mut command = Command::new(program::installed("bash"));
         command.arg("-c").arg(format!("{before} && exec \"$0\" \"$@\""));
-        command.arg(program::plimsoll()).args(arguments);
+        command.arg(program::plimsoll()).args(with_details(arguments));
         Self::of(command)
     }
 
@@ -91,7 +119,7 @@ impl Plimsoll {
     pub fn unshared(flag: &str, script: &str, arguments: &[&str]) -> Self {
         let mut command = Command::new(program::installed("unshare"));
         command.arg(flag).arg(program::installed("bash")).arg("-c").arg(script);
-        command.arg(program::plimsoll()).args(arguments);
+        command.arg(program::plimsoll()).args(with_details(arguments));
         Self::of(command)
     }
 

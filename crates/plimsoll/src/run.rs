@@ -14,6 +14,7 @@ use plimsoll_model::reason::ErrorReasons;
 use plimsoll_model::summary::{RowSummary, Summary};
 use plimsoll_model::trial::TrialRecord;
 use plimsoll_report::archive::{ClockPair, Manifest, ManifestHead, SearchHead};
+use plimsoll_report::terminal::Style;
 use plimsoll_report::tui::{Budget, Head, State, Tracker, Wish};
 use plimsoll_report::view::View;
 use plimsoll_report::{
@@ -76,6 +77,8 @@ pub(crate) struct Run {
     /// Why the archive is incomplete.
     archive_error: Option<ReportError>,
     json: Option<OutputFile>,
+    /// The whole report is shown.
+    details: bool,
     rows: Option<RowSink>,
     /// Reasons of failures in all loads, by time from the first one's epoch.
     reasons: ErrorReasons,
@@ -145,6 +148,7 @@ impl Run {
             reasons: ErrorReasons::default(),
             epochs: None,
             json: job.json.clone(),
+            details: job.details,
             rows: job.rows.clone().map(|rows| RowSink::new(rows, &job.plan, clock)),
             publisher: head.publisher,
             pause: None,
@@ -275,13 +279,14 @@ impl Run {
     /// Writes summary, JSON, rows and the report, which goes to standard error where something else goes to
     /// standard output.
     pub(crate) fn finish(mut self, summary: &Summary, trials: &[TrialRecord]) -> Result<(), Stop> {
-        let (json, rows) = (self.json.take(), self.rows.take());
+        let (json, rows, details) = (self.json.take(), self.rows.take(), self.details);
         let mut summary = summary.clone();
         let archived = self.store(&mut summary);
         let rows_place = rows.as_ref().map(RowSink::place);
         let stream = output::report_stream(json.iter().chain(rows_place));
         let mut text = Vec::new();
-        terminal::render(&summary, trials, stream.style(), &mut text)
+        let style = Style { details, ..stream.style() };
+        terminal::render(&summary, trials, style, &mut text)
             .map_err(|error| Stop::CannotRun(format!("cannot draw the report: {error}")))?;
         // A sink that fails does not stop the others.
         let shown = output::show(stream, &text);

@@ -303,4 +303,22 @@ fn explanations_need_nothing_but_the_program() {
     let finished = Plimsoll::new(["explain", "send-lga"]).run();
     let line = "plimsoll: nothing is called \"send-lga\"; did you mean send-lag?\n";
     assert_eq!((finished.code, finished.stderr.as_str()), (Some(2), line));
+/// Without `--details` the report fits on a screen, and names the command that shows the rest, which does.
+#[test]
+fn a_report_fits_on_one_screen_and_names_the_command_that_shows_the_rest() {
+    let nginx = Nginx::start(false, "location /gone { return 503; }");
+    let url = format!("{}gone", nginx.url("http"));
+    let flags = ["--rate", "200", "-n", "60", "--slo", "errors<1%", "--out", "run", "--no-ui"];
+    let load = Plimsoll::brief(&[&["load", &url][..], &flags].concat()).run();
+    assert_eq!(load.code, Some(99), "{}", load.stderr);
+    let lines: Vec<&str> = load.stdout.lines().collect();
+    assert!(lines.len() <= 24, "{}", load.stdout);
+    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{}", load.stdout);
+    assert!(lines[0].starts_with("BAD  "), "{}", load.stdout);
+    for text in ["status-5xx: 60", "plimsoll explain status-5xx", "plimsoll report run --details"] {
+        assert!(load.stdout.contains(text), "{text}: {}", load.stdout);
+    }
+    let whole = Plimsoll::brief(&["report", "run", "--details"]).within(&load.folder()).run();
+    assert_eq!(whole.code, Some(0), "{}", whole.stderr);
+    assert!(whole.stdout.contains("Checks that passed"), "{}", whole.stdout);
 }

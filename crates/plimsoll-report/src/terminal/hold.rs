@@ -306,6 +306,17 @@ pub(super) fn closing(
     page.entry("From", &from)
 }
 
+/// What a connection of a level costs: `client 278 B, SUT 266 B, kernel 8.51 kB, machine 9.74 kB for each connection`.
+pub(super) fn costs_of(level: &PlateauSummary) -> String {
+    let each = MEMORY.iter().filter(|(name, ..)| *name != "available");
+    let known = each.filter_map(|(name, _, of)| Some(format!("{name} {}", cost(Some(of(level)?)))));
+    let known: Vec<String> = known.collect();
+    match known.is_empty() {
+        true => "could not be read".to_owned(),
+        false => format!("{} for each connection", known.join(", ")),
+    }
+}
+
 /// One level in one line, for progress.
 pub(crate) fn plateau_line(
     plateau: &Plateau,

@@ -28,11 +28,13 @@ pub struct Style {
     pub width: u16,
     /// It goes to the log of a job of continuous integration.
     pub log: Option<JobLog>,
+    /// The whole report, and not what fits on one screen.
+    pub details: bool,
 }
 
 impl Default for Style {
     fn default() -> Self {
-        Self { color: false, width: 80, log: None }
+        Self { color: false, width: 80, log: None, details: true }
     }
 }
 
@@ -161,9 +163,21 @@ impl<'a> Page<'a> {
 
     /// `lead`, then `text` wrapped and hanging beside it.
     pub(crate) fn hanging(&mut self, tone: Tone, lead: &str, text: &str) -> io::Result<()> {
+        self.hanging_within(tone, lead, text, usize::MAX)
+    }
+
+    /// [`Self::hanging`] of at most `most` lines; what is cut ends in `…`.
+    pub(crate) fn hanging_within(
+        &mut self,
+        tone: Tone,
+        lead: &str,
+        text: &str,
+        most: usize,
+    ) -> io::Result<()> {
         let gap = if lead.ends_with(':') { " " } else { "  " };
         let indent = lead.chars().count() + gap.len();
-        for (index, line) in wrap(text, self.width() - indent).iter().enumerate() {
+        let width = self.width().saturating_sub(indent).max(1);
+        for (index, line) in cut(wrap(text, width), width, most).iter().enumerate() {
             if index == 0 {
                 let lead = self.paint(tone, lead);
                 self.write(format!("{lead}{gap}{line}").trim_end())?;
@@ -183,8 +197,13 @@ impl<'a> Page<'a> {
             }
             return Ok(());
         }
+        self.entry_within(label, text, usize::MAX)
+    }
+
+    /// [`Self::entry`] of at most `most` lines of text.
+    pub(crate) fn entry_within(&mut self, label: &str, text: &str, most: usize) -> io::Result<()> {
         let lead = format!("{label:width$}", width = LABEL_WIDTH - 2);
-        self.hanging(Tone::Strong, &lead, text)
+        self.hanging_within(Tone::Strong, &lead, text, most)
     }
 
     /// [`Self::entry`] whose items are not torn where that can be avoided.
@@ -239,6 +258,26 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
         used += len;
     }
     lines.push(line);
+    lines
+}
+
+/// At most `most` of the lines, none wider than `width` if any is cut; `…` stands for the rest.
+fn cut(mut lines: Vec<String>, width: usize, most: usize) -> Vec<String> {
+    if most == usize::MAX {
+        return lines;
+    }
+    let is_cut = lines.len() > most;
+    lines.truncate(most);
+    let last = lines.len().saturating_sub(1);
+    for (index, line) in lines.iter_mut().enumerate() {
+        let has_more = is_cut && index == last;
+        let fits = line.chars().count() + 2 * usize::from(has_more) <= width;
+        if fits && has_more {
+            line.push_str(" …");
+        } else if !fits {
+            *line = line.chars().take(width - 1).collect::<String>() + "…";
+        }
+    }
     lines
 }
 

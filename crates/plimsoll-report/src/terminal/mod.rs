@@ -11,6 +11,7 @@ use plimsoll_model::trial::{TrialRecord, Verdict};
 
 mod announced;
 pub(crate) mod answer;
+mod brief;
 mod causes;
 mod compare;
 mod confirmation;
@@ -42,7 +43,7 @@ pub(crate) use search::{level_line, load_text, regime_lines};
 pub use search::{render_answer_line, render_find, render_search_line, render_trial_line};
 pub use sizing::render_sizing;
 
-/// The report that fits: of a comparison, a sweep, a case of RFC 9411, a search or a hold when the summary has one, else of a
+/// On one screen, unless details are asked for; then the report that fits: of a comparison, a sweep, a case of RFC 9411, a search or a hold when the summary has one, else of a
 /// load.
 pub fn render(
     summary: &Summary,
@@ -50,7 +51,9 @@ pub fn render(
     style: Style,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    if let Some(compare) = &summary.compare {
+    if !style.details {
+        brief::render(summary, trials, style, out)?;
+    } else if let Some(compare) = &summary.compare {
         render_compare(summary, compare, style, out)?;
     } else if let Some(sizing) = &summary.sizing {
         render_sizing(summary, sizing, style, out)?;

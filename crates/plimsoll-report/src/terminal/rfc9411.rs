@@ -85,6 +85,24 @@ fn table(page: &mut Page<'_>, case: &Rfc9411Summary) -> io::Result<()> {
     )
 }
 
+/// A line for each object: how it ended, and its rates.
+pub(super) fn kpis(page: &mut Page<'_>, case: &Rfc9411Summary) -> io::Result<()> {
+    for result in &case.results {
+        let kpis = result.kpis.filter(|_| result.load.is_some());
+        let rates = kpis.map(|kpis| {
+            format!(
+                ": {} transactions/s, {} TCP CPS, {:.2} Gbit/s",
+                figure(Some(kpis.application_transactions_per_second)),
+                figure(Some(kpis.tcp_connections_per_second)),
+                kpis.inspected_throughput_bit_s / 1e9
+            )
+        });
+        let text = format!("{}{}", ending_word(&result.ending), rates.unwrap_or_default());
+        page.entry_within(&name(result), &text, 1)?;
+    }
+    Ok(())
+}
+
 fn name(result: &ObjectResult) -> String {
     let scenario = result.scenario.map_or_else(String::new, |number| format!(", sc. {number}"));
     format!("{}{scenario}", clean(&result.object))

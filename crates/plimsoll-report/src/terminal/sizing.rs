@@ -83,7 +83,7 @@ pub(super) fn headline(sizing: &SizingSummary) -> (Tone, &'static str, String) {
     (Tone::Good, "Best:", text)
 }
 
-fn table(page: &mut Page<'_>, sizing: &SizingSummary) -> io::Result<()> {
+pub(super) fn table(page: &mut Page<'_>, sizing: &SizingSummary) -> io::Result<()> {
     page.heading(&format!(
         "{:>12} {:>22} {:>8} {:>22}  value",
         clean(&sizing.unit),

@@ -80,7 +80,8 @@ fn measure(
         let planned = sweep::plan(&value, &isolation, &mut inputs)?;
         values.push(sweep::start(&value, planned, &mut notes)?);
     }
-    let run = SizingRun { rounds: 24, budget, seed: 1, out: None, json: None, ui: true };
+    let run =
+        SizingRun { rounds: 24, budget, seed: 1, out: None, json: None, ui: true, details: false };
     let target = format!("{} {}", proxy.installed.program.name(), proxy.installed.version_text);
     let mut experiment = SizingExperiment::new(run, unit, &target, values);
     let mut servers = experiment.servers();

@@ -51,7 +51,8 @@ impl SizingExperiment {
             value.connections = load.plan.connections;
             servers.push((value.name.clone(), server));
             load.target_name = target.to_owned();
-            (load.out, load.json, load.ui) = (run.out.clone(), run.json.clone(), run.ui);
+            (load.out, load.json) = (run.out.clone(), run.json.clone());
+            (load.ui, load.details) = (run.ui, run.details);
             shown.push(value);
             loads.push(load);
         }

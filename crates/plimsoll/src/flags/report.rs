@@ -37,6 +37,10 @@ pub(crate) struct ReportFlags {
     #[arg(long, value_name = "DIR", requires = "merge", help_heading = "Merging")]
     pub(crate) out: Option<PathBuf>,
 
+    /// Show the whole report: every trial, check, setting and timer; else what fits on one screen
+    #[arg(short = 'v', long)]
+    pub(crate) details: bool,
+
     #[command(flatten)]
     pub(crate) files: ReportFiles,
 

@@ -232,6 +232,10 @@ pub(crate) struct OutputFlags {
     #[arg(long, value_name = "FILE|-", value_parser = output_file)]
     pub(crate) json: Option<OutputFile>,
 
+    /// End with the whole report: every trial, check, setting and timer; else with what fits on one screen
+    #[arg(short = 'v', long)]
+    pub(crate) details: bool,
+
     /// Show no screen and no lines of progress
     #[arg(short = 'q', long, visible_alias = "quiet")]
     pub(crate) no_ui: bool,

@@ -80,6 +80,8 @@ pub(crate) struct CompareJob {
     pub(crate) json: Option<OutputFile>,
     /// Whether progress is shown.
     pub(crate) ui: bool,
+    /// Whether the whole report is shown.
+    pub(crate) details: bool,
     /// Where figures go meanwhile.
     pub(crate) publish: PublishJob,
     /// What the reader is told first.
@@ -199,6 +201,7 @@ pub(crate) fn build(flags: &CompareFlags, inputs: &mut Inputs<'_>) -> Result<Com
         out: flags.output.out.clone(),
         json: flags.output.json.clone(),
         ui: !flags.output.no_ui,
+        details: flags.output.details,
         publish: publish::of_output(&flags.output, inputs)?,
     })
 }

@@ -51,6 +51,8 @@ pub(crate) struct LoadJob {
     pub(crate) rows: Option<RowJob>,
     /// Whether progress is shown.
     pub(crate) ui: bool,
+    /// Whether the whole report is shown.
+    pub(crate) details: bool,
     /// Where figures go meanwhile.
     pub(crate) publish: PublishJob,
     /// Settings as they were typed, which `plan` no longer holds: `rate` and `sources`.
@@ -212,6 +214,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
         out: output.out.clone(),
         json: output.json.clone(),
         ui: !output.no_ui,
+        details: output.details,
         publish: publish::of_output(output, inputs)?,
     })
 }

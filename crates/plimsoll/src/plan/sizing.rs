@@ -82,6 +82,8 @@ pub(crate) struct SizingRun {
     pub(crate) out: Option<PathBuf>,
     pub(crate) json: Option<OutputFile>,
     pub(crate) ui: bool,
+    /// Whether the whole report is shown.
+    pub(crate) details: bool,
 }
 
 /// The shortest budget for so many values.
@@ -135,6 +137,7 @@ pub(crate) fn build(flags: &SweepFlags, inputs: &Inputs<'_>) -> Result<SizingJob
         out: flags.output.out.clone(),
         json: flags.output.json.clone(),
         ui: !flags.output.no_ui,
+        details: flags.output.details,
     };
     let publish = publish::of_output(&flags.output, inputs)?;
     Ok(SizingJob { values, unit, run, publish })

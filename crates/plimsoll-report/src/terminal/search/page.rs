@@ -11,6 +11,10 @@ use crate::terminal::findings;
 use crate::terminal::layout::{Page, Tone, clean, counted, span};
 use crate::time_text::rounded;
 
+/// Said of a search that was ended by its user.
+pub(crate) const CUT_SHORT: &str =
+    "The search was cut short; all figures cover the time until then.";
+
 /// What stands before the interval.
 pub(super) const LEAD: &str = "Tipping point:";
 
@@ -22,8 +26,7 @@ pub(super) fn top(
 ) -> io::Result<()> {
     page.hanging(tone, lead, &text)?;
     if summary.partial {
-        let text = "The search was cut short; all figures cover the time until then.";
-        page.hanging(Tone::Warn, "PARTIAL", text)?;
+        page.hanging(Tone::Warn, "PARTIAL", CUT_SHORT)?;
     }
     page.blank()
 }

@@ -452,13 +452,11 @@ fn explanations(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
     Ok(())
 }
 
-/// What was measured at the load that the answer rests on.
-fn evidence(
-    page: &mut Page<'_>,
-    summary: &Summary,
+/// The load whose figures are shown, with the words for where it is: that of the lower bound, else the lowest that failed.
+fn shown_load(
     find: &FindSummary,
     trials: &[TrialRecord],
-) -> io::Result<()> {
+) -> Option<(TrialsAtLoad, Verdict, &'static str)> {
     let lower = find.lower.and_then(Rate::per_second);
     let (at, verdict, place) = match lower {
         Some(lower) => {
@@ -474,7 +472,28 @@ fn evidence(
             (at, Verdict::Bad, "at the lowest load that failed")
         }
     };
-    let Some(at) = at.filter(|at| at.trials > 0) else { return Ok(()) };
+    Some((at.filter(|at| at.trials > 0)?, verdict, place))
+}
+
+/// The figures of that load as a summary of their own, and where it is: ` at the lower bound, 33,779/s`.
+pub(in crate::terminal) fn at_shown_load(
+    summary: &Summary,
+    trials: &[TrialRecord],
+) -> Option<(String, Summary)> {
+    let find = summary.find.as_ref().filter(|find| find.axis != Axis::Connections)?;
+    let (at, verdict, place) = shown_load(find, trials)?;
+    let place = format!(" {place}, {}", load(summary, at.load.get()));
+    Some((place, view(summary, &at.tally, at.window, verdict)))
+}
+
+/// What was measured at the load that the answer rests on.
+fn evidence(
+    page: &mut Page<'_>,
+    summary: &Summary,
+    find: &FindSummary,
+    trials: &[TrialRecord],
+) -> io::Result<()> {
+    let Some((at, verdict, place)) = shown_load(find, trials) else { return Ok(()) };
     let view = view(summary, &at.tally, at.window, verdict);
     page.blank()?;
     let title = format!(

@@ -7,7 +7,7 @@ use std::path::Path;
 use plimsoll_model::summary::Summary;
 use plimsoll_report::archive::read_hosts;
 use plimsoll_report::exports::{Export, ExportedRun, write_export};
-use plimsoll_report::terminal::render_gate;
+use plimsoll_report::terminal::{Style, render_gate};
 use plimsoll_report::view::View;
 use plimsoll_report::watch::render_watched;
 use plimsoll_report::{Archive, ReportError, page, redraw};
@@ -115,9 +115,9 @@ fn report_run(
         let find = summary.find.as_ref()?;
         causes::of(&causes::readings(archive.dir()), find, archive.trials())
     };
+    let style = Style { details: flags.details, ..stream.style() };
     let mut text = Vec::new();
-    let redrawn =
-        redraw(archive, &diagnose, stream.style(), &mut text).map_err(|error| stopped(&error))?;
+    let redrawn = redraw(archive, &diagnose, style, &mut text).map_err(|error| stopped(&error))?;
     let summary = redrawn.summary;
     let gated =
         flags.baseline.as_ref().map(|dir| gate::gate(&flags.fail_if, dir, archive, &summary));

@@ -88,7 +88,8 @@ impl CompareExperiment {
                 load.plan.seed = job.seed;
             }
             load.target_name = job.target_name();
-            (load.out, load.json, load.ui) = (job.out.clone(), job.json.clone(), job.ui);
+            (load.out, load.json) = (job.out.clone(), job.json.clone());
+            (load.ui, load.details) = (job.ui, job.details);
             (load, server)
         });
         let named = |arm: Arm, server| (arm.name().to_owned(), server);

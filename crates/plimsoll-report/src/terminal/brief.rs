@@ -1,0 +1,353 @@
+//! The report on one screen: at most 24 lines of 80 columns, for every command.
+//!
+//! The answer, what limits the server and what helps, latency, the shape of the load line, what changes how far the figures can be
+//! used, and where the rest is. Its sentences are those of the full report (`--details`): this file chooses and cuts, and words nothing
+//! of its own but labels.
+
+use std::io;
+use std::io::Write;
+
+use plimsoll_model::summary::{FindSummary, FullQuantiles, Summary};
+use plimsoll_model::trial::{CheckId, Family, Level, TrialRecord, Verdict};
+use plimsoll_model::units::grouped;
+
+use super::answer::{self, Answer};
+use super::layout::{Entry, Page, Style, Tone, bars, clean, counted, ms, span};
+use super::{findings, hold, rfc9411, search, sections, sizing};
+use crate::reasons;
+
+/// Lines of a terminal that nobody has enlarged.
+const LINES_MAX: usize = 24;
+const COLUMNS: u16 = 80;
+/// Warnings that are shown, the gravest first.
+const WARNINGS_MAX: usize = 3;
+/// Loads of the chart, the highest ones.
+const LOADS_MAX: usize = 48;
+/// An uncorrected p99 this much below the corrected one is another answer.
+const DISAGREE: f64 = 1.5;
+
+/// Writes it.
+pub(super) fn render(
+    summary: &Summary,
+    trials: &[TrialRecord],
+    style: Style,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let style = Style { width: style.width.min(COLUMNS), ..style };
+    let head = written(style, |page| head(page, summary))?;
+    let body = written(style, |page| body(page, summary, trials))?;
+    let tail = written(style, |page| tail(page, summary))?;
+    let mut room = LINES_MAX.saturating_sub(head.len() + tail.len());
+    let mut warnings = Vec::new();
+    for (lead, text) in grave(summary) {
+        let lines =
+            written(style, |page| page.hanging_within(Tone::Warn, &lead, &text, WARNING_LINES))?;
+        // What the server is at outweighs one more warning.
+        let is_first = warnings.is_empty();
+        if is_first || warnings.len() + lines.len() + body.len() <= room {
+            warnings.extend(lines);
+        }
+    }
+    room = room.saturating_sub(warnings.len());
+    let has_gap = !warnings.is_empty() && body.len() < room;
+    let gap = has_gap.then(String::new);
+    let body = body.into_iter().take(room);
+    for line in head.into_iter().chain(body).chain(gap).chain(warnings).chain(tail) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+const WARNING_LINES: usize = 2;
+
+/// The lines that `write` writes.
+fn written(
+    style: Style,
+    write: impl FnOnce(&mut Page<'_>) -> io::Result<()>,
+) -> io::Result<Vec<String>> {
+    let mut text = Vec::new();
+    write(&mut Page::new(&mut text, style))?;
+    Ok(String::from_utf8_lossy(&text).lines().map(str::to_owned).collect())
+}
+
+/// The answers; the load that can be planned with comes first.
+fn head(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+    let mut answers = answer::answers(summary);
+    if summary.find.as_ref().is_some_and(|find| find.goals.is_empty() && find.safe.is_some()) {
+        answers.reverse();
+    }
+    let most = match answers.len() {
+        0..=1 => 5,
+        2 => 3,
+        _ => 1,
+    };
+    for Answer { tone, lead, text } in answers.iter().take(LINES_MAX / 4) {
+        page.hanging_within(*tone, lead, text, most)?;
+    }
+    if summary.partial && summary.find.is_some() {
+        page.hanging_within(Tone::Warn, "PARTIAL", search::CUT_SHORT, 1)?;
+    }
+    page.blank()
+}
+
+fn body(page: &mut Page<'_>, summary: &Summary, trials: &[TrialRecord]) -> io::Result<()> {
+    if let Some(sizing) = &summary.sizing {
+        return sizing::table(page, sizing);
+    }
+    if let Some(found) = &summary.find {
+        searched(page, summary, found)?;
+        causes(page, summary)?;
+        if let Some((place, view)) = search::at_shown_load(summary, trials) {
+            latency(page, &view, &place)?;
+        }
+        if summary.hold.is_none() && found.goals.is_empty() {
+            load_line(page, found, trials)?;
+        }
+        return Ok(());
+    }
+    if summary.compare.is_some() || summary.rfc9411.is_some() {
+        if let Some(case) = &summary.rfc9411 {
+            rfc9411::kpis(page, case)?;
+        }
+        return answer::facts(summary).iter().try_for_each(|entry| first_line(page, entry, 1));
+    }
+    latency(page, summary, "")?;
+    if let Some(level) = summary.hold.as_ref().and_then(|held| held.plateaus.last()) {
+        page.entry_within("Memory", &hold::costs_of(level), 1)?;
+    }
+    let facts = answer::facts(summary);
+    let shown = ["Operations", "Delivered", "Ramp", "Requests", "Pings"];
+    let shown = facts.iter().filter(|entry| shown.contains(&entry.label.as_str()));
+    shown.into_iter().try_for_each(|entry| first_line(page, entry, 1))
+}
+
+/// The first thing that is said under a label.
+fn first_line(page: &mut Page<'_>, entry: &Entry, most: usize) -> io::Result<()> {
+    let text = entry.lines.first().map(String::as_str).unwrap_or_default();
+    page.entry_within(&entry.label, text, most)
+}
+
+/// What was searched, for which goal, and whether the generator was the limit of any trial.
+fn searched(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {
+    page.entry_within("Target", &clean(&summary.target), 1)?;
+    let invalid = match find.invalid_trials {
+        0 => "none INVALID by the load generator".to_owned(),
+        some => format!("{some} INVALID by the load generator, not counted"),
+    };
+    let took = span(find.search_s + find.confirm_s);
+    let trials = counted(find.trials.into(), "trial");
+    page.entry_within("SLO", &format!("{}; {trials} in {took}, {invalid}", clean(&find.slo)), 2)
+}
+
+/// The first cause, its test, what helps, and what gives way after it.
+fn causes(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+    let entries = answer::cause(summary);
+    for (label, most) in [("Cause", 2), ("Test", 3), ("Remedy", 3), ("Next", 1)] {
+        if let Some(entry) = entries.iter().find(|entry| entry.label == label) {
+            first_line(page, entry, most)?;
+        }
+    }
+    Ok(())
+}
+
+/// Corrected latency in one line; the others where they say something else.
+fn latency(page: &mut Page<'_>, summary: &Summary, place: &str) -> io::Result<()> {
+    let all = &summary.latency_ms;
+    let FullQuantiles { p50, p90, p99, p999, max, .. } = all.corrected;
+    if max.is_none() {
+        return Ok(());
+    }
+    let figures = [("p50", p50), ("p90", p90), ("p99", p99), ("p99.9", p999), ("max", max)];
+    let figures = figures.map(|(name, value)| format!("{name} {}", ms(value)));
+    page.entry_within("Latency", &format!("{} ms{place}", figures.join(", ")), 2)?;
+    let others = [("uncorrected", all.uncorrected.p99), ("wire", all.wire.p99)];
+    let others = others.map(|(name, other)| {
+        let differs = p99.zip(other).is_some_and(|(p99, other)| p99 > DISAGREE * other + 1.0);
+        differs.then(|| format!("{name} p99 {} ms", ms(other)))
+    });
+    let others: Vec<String> = others.into_iter().flatten().collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    page.entry_within("", &format!("from the intended start; {}", others.join(", ")), 1)
+}
+
+/// A column for each load that was tried: its p99, and below it where the answers lie.
+fn load_line(page: &mut Page<'_>, find: &FindSummary, trials: &[TrialRecord]) -> io::Result<()> {
+    let mut loads: Vec<(f64, f64)> = trials
+        .iter()
+        .filter(|trial| trial.judgement.verdict != Verdict::Invalid)
+        .filter_map(|trial| {
+            let p99 = trial.measurement.tally.spans.corrected.quantile(0.99)?;
+            Some((trial.measurement.request.rate.get(), p99.as_millis_f64()))
+        })
+        .collect();
+    loads.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
+    // Of one load the slowest trial.
+    loads.dedup_by(|next, kept| next.0 == kept.0);
+    let loads = &loads[loads.len().saturating_sub(LOADS_MAX)..];
+    let ([(lowest, _), .., (highest, _)], true) = (loads, loads.len() > 2) else { return Ok(()) };
+    let least = loads.iter().map(|(_, p99)| *p99).fold(f64::INFINITY, f64::min).max(1e-3);
+    let heights: Vec<f64> =
+        loads.iter().map(|(_, p99)| 1.0 + (p99.max(least) / least).ln()).collect();
+    let columns = bars(&heights, LOADS_MAX, false);
+    let text = |load| search::load_text(find.axis, load).replace('\u{a0}', " ");
+    let ends = format!("{} to {}", text(*lowest), text(*highest));
+    page.entry_within("p99 by load", &format!("{columns}  {ends}"), 1)?;
+    let safe = find.safe.and_then(|safe| loads.iter().rposition(|(load, _)| *load <= safe));
+    let within = |load: f64| {
+        find.lower.is_some_and(|it| load >= it) && find.upper.is_some_and(|it| load <= it)
+    };
+    let marks = loads.iter().enumerate().map(|(at, (load, _))| match () {
+        () if Some(at) == safe => 's',
+        () if within(*load) => '=',
+        () => '\u{a0}',
+    });
+    let marks: String = marks.collect();
+    if marks.trim_matches('\u{a0}').is_empty() {
+        return Ok(());
+    }
+    page.entry_within("", &format!("{marks}  = tipping point, s safe load"), 1)
+}
+
+/// What changes how far the figures can be used, the gravest first: checks that did not pass, then failures by class. Each names its
+/// explanation.
+fn grave(summary: &Summary) -> Vec<(String, String)> {
+    // Goals and what became of connections are in the answer; what our timers ended is among the failures.
+    let is_said = |id: &CheckId| {
+        use CheckId::{Answered, Answers, Held, Lost, OwnTimers};
+        id.family() == Family::Goal || matches!(id, Answered | Answers | Held | Lost | OwnTimers)
+    };
+    let checks = |level| {
+        let of_level = summary.reasons.iter().filter(move |check| check.level == level);
+        of_level.filter(|check| !is_said(&check.id)).map(|check| {
+            let hint = check.id.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+            let text = format!("{}{hint}", findings::seen_and_limit(check));
+            warning(&check.id.name(), &text)
+        })
+    };
+    let lost = summary.hold.as_ref().map_or(&summary.lost_idle_classes, |held| &held.loss_classes);
+    let classes = [&summary.error_classes, &summary.connection_error_classes, lost];
+    let mut seen: Vec<&str> = Vec::new();
+    let failures =
+        classes.into_iter().flat_map(sections::most_first).filter_map(|(class, count)| {
+            let is_new = !seen.contains(&class);
+            seen.push(class);
+            let why = reasons::paragraphs(class, summary).into_iter().next().unwrap_or_default();
+            is_new.then(|| warning(class, &format!("{}: {why}", grouped(count))))
+        });
+    let failures: Vec<_> = failures.collect();
+    let all = checks(Level::Fail).chain(failures).chain(checks(Level::Warn));
+    all.take(WARNINGS_MAX).collect()
+}
+
+/// The place, and what is said of it with the command that says more.
+fn warning(id: &str, text: &str) -> (String, String) {
+    (format!("{}:", clean(id)), clean(text))
+}
+
+/// Where the rest is.
+fn tail(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+    page.blank()?;
+    let ids = grave(summary);
+    let first = ids.first().map(|(lead, _)| lead.trim_end_matches(':'));
+    if let Some(id) = first {
+        page.entry("Explained", &format!("plimsoll explain {id}"))?;
+    }
+    match &summary.archive {
+        Some(dir) => {
+            let dir = clean(dir);
+            page.entry("More", &format!("plimsoll report {dir} --details"))?;
+            page.entry("", &format!("plimsoll report {dir} --html page.html"))
+        }
+        None => page.entry("More", "--details: trials, checks, settings; --out DIR keeps them"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+    use crate::fixtures::golden;
+
+    fn brief(summary: &Summary, trials: &[TrialRecord]) -> String {
+        let mut text = Vec::new();
+        let style = Style { details: false, ..Style::default() };
+        crate::terminal::render(summary, trials, style, &mut text).expect("memory takes all");
+        String::from_utf8(text).expect("reports are UTF-8")
+    }
+
+    /// One of every kind of run.
+    fn all() -> Vec<(&'static str, Summary, Vec<TrialRecord>)> {
+        let (several, several_trials) = fixtures::find_several();
+        let (regular, trials) = fixtures::find_regular();
+        let (limited, limited_trials) = fixtures::find_generator_limited();
+        let (fails, fails_trials) = fixtures::find_fails_at_minimum();
+        let (unfinished, unfinished_trials) = fixtures::find_unfinished();
+        let (refused, refused_trials) = fixtures::find_refused();
+        vec![
+            ("load_good", fixtures::load_good(), vec![]),
+            ("load_bad", fixtures::load_bad(), vec![]),
+            ("load_reasons", fixtures::load_with_reasons(), vec![]),
+            ("load_invalid", fixtures::load_invalid(), vec![]),
+            ("load_partial", fixtures::load_partial(), vec![]),
+            ("load_refused", fixtures::load_refused(), vec![]),
+            ("load_closed", fixtures::load_closed(), vec![]),
+            ("find_regular", regular, trials),
+            ("find_several", several, several_trials),
+            ("find_generator_limited", limited, limited_trials),
+            ("find_fails_at_minimum", fails, fails_trials),
+            ("find_unfinished", unfinished, unfinished_trials),
+            ("find_refused", refused, refused_trials),
+            ("find_repeated", fixtures::find_repeated(), vec![]),
+            ("hold_good", fixtures::hold_good(), vec![]),
+            ("hold_bad", fixtures::hold_bad(), vec![]),
+            ("hold_cut_short", fixtures::hold_cut_short(), vec![]),
+            ("hold_nothing", fixtures::hold_nothing(), vec![]),
+            ("compare_lower", fixtures::compare_lower(), vec![]),
+            ("compare_duet", fixtures::compare_duet(), vec![]),
+            ("compare_undecided", fixtures::compare_undecided(), vec![]),
+            ("sizing_better", fixtures::sizing_better(), vec![]),
+        ]
+    }
+
+    fn assert_fits(name: &str, text: &str) {
+        assert!(text.lines().count() <= LINES_MAX, "{name}:\n{text}");
+        let wide = text.lines().find(|line| line.chars().count() > usize::from(COLUMNS));
+        assert_eq!(wide, None, "{name}");
+    }
+
+    #[test]
+    fn every_report_fits_on_one_screen() {
+        for (name, summary, trials) in all() {
+            let text = brief(&summary, &trials);
+            assert_fits(name, &text);
+            golden(&format!("brief_{name}"), &text);
+        }
+    }
+
+    #[test]
+    fn long_texts_are_cut_and_the_commands_are_not() {
+        for (name, mut summary, trials) in all() {
+            summary.target = format!("https://{}.example/", "long-name.".repeat(40));
+            let run = "plimsoll-runs/20261121T021530Z-lab-4711";
+            summary.archive = Some(run.to_owned());
+            for check in &mut summary.reasons {
+                check.detail = Some("word ".repeat(200));
+                check.level = Level::Fail;
+            }
+            for cause in summary.causes.iter_mut().flatten() {
+                cause.remedy = "do ".repeat(300);
+            }
+            let text = brief(&summary, &trials);
+            assert_fits(name, &text);
+            assert!(text.contains(&format!("plimsoll report {run} --details")), "{name}:\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_load_that_can_be_planned_with_comes_first() {
+        let (summary, trials) = fixtures::find_regular();
+        assert!(brief(&summary, &trials).starts_with("Safe load: "));
+    }
+}
