@@ -10,6 +10,7 @@ use plimsoll_model::trial::Verdict;
 use super::record::Trial;
 use super::signs::{Moved, Scene};
 use super::{Suspect, usage};
+use crate::median::median_of;
 use crate::pauses::begins;
 
 /// Threads that wait for the same in the mean, and over those below.
@@ -34,11 +35,17 @@ const ONE_AT_ONCE: (f64, f64) = (0.75, 1.3);
 /// Threads that wait for each other: so many, and for each operation they go to sleep so often.
 const WAITERS_MIN: usize = 3;
 const SLEEPS_MIN: f64 = 2.0;
-/// A limit on operations at once: at least so many, a time in service that grows by no more up to the tipping point,
-/// and an interval that is not wider, which their number is known by.
+/// The fewest operations at once that are a limit of their number.
 const AT_ONCE_MIN: f64 = 2.0;
+/// The longest time in service over the shortest that is still flat.
 const SERVICE_FLAT: f64 = 1.1;
+/// Shares of the capacity between which the time in service is compared with that at lower loads. Closer to the
+/// capacity a pool has a queue; below, no server queues.
+const COMPARED: std::ops::RangeInclusive<f64> = 0.4..=0.85;
+/// The widest interval, upper over lower bound, from which the number of operations follows.
 const WIDE: f64 = 1.1;
+/// The error of the time in service: clients read answers a little late.
+const SERVICE_OFF: f64 = 0.03;
 /// The share of an operation that is the path's, and by how much it may grow while only connections are missing.
 const PATH_MIN: f64 = 0.5;
 const SERVICE_GROWN: f64 = 1.3;
@@ -168,39 +175,61 @@ pub(super) fn in_service(scene: &Scene<'_>) -> Option<Suspect> {
     None
 }
 
-/// At the tipping point about so many operations are in service at once, each for as long as at any lower load, while
-/// nobody is busy: more are not let in.
+/// Finds a limit on operations at once: below the tipping point each operation takes as long as at any lower load, while
+/// nobody is busy. Their number is the throughput times that time.
 pub(super) fn concurrency_limit(scene: &Scene<'_>) -> Option<Suspect> {
     let (lower, upper) = scene.record.tip.filter(|(lower, upper)| *upper <= WIDE * lower)?;
-    let service = unloaded_service(scene)?;
+    let rate = (lower * upper).sqrt();
+    let service = flat_service(scene, rate)?;
     let path = scene.record.round_trip.map_or(0.0, Nanos::as_secs_f64);
     let in_server = Some(service - path).filter(|seconds| *seconds >= SERVICE_MIN_S)?;
-    let rate = (lower * upper).sqrt();
-    let at_once = rate * in_server;
-    let met = scene.record.trials.iter().filter(|trial| trial.verdict == Verdict::Good);
-    let mut services = met.filter_map(|trial| trial.clients.service);
-    let is_flat = services.all(|seen| seen <= SERVICE_FLAT * service);
+    let at_once = whole_number((lower * in_server, upper * in_server))?;
     // As many as the clients have connections: those are the limit.
     let all_busy = scene.above.clients.all_busy;
     let is_clients = all_busy.is_some_and(|busy| (rate * service / busy - 1.0).abs() <= BUSY_OFF);
     let is_idle = scene.serves()
         && scene.is_free()
         && usage::cpus(&scene.after).iter().all(|(_, used)| *used < usage::CPU_FULL);
-    if at_once < AT_ONCE_MIN || !is_flat || is_clients || !is_idle {
+    if at_once < AT_ONCE_MIN || is_clients || !is_idle {
         return None;
     }
     let moved = Moved {
         counter: "operations in service".to_owned(),
         unit: EvidenceUnit::Count,
         below: None,
-        above: at_once,
-        limit: None,
+        above: rate * in_server,
+        limit: Some(at_once),
     };
     let name = format!("operations at once, about {at_once:.0}");
     let resource = Resource::new(ResourceKind::Concurrency, name);
     let suspect = scene.suspect(Cause::ConcurrencyLimit, resource, moved);
-    let projected = Projected { lower, at: rate, upper: Some(upper) };
+    let at = at_once / in_server;
+    let projected =
+        Projected { lower: at * (1.0 - SERVICE_OFF), at, upper: Some(at * (1.0 + SERVICE_OFF)) };
     Some(Suspect { grade: Grade::Predicted, predicted_at: Some(projected), ..suspect })
+}
+
+/// Returns the median time in service at loads that leave a pool without a queue, in seconds, if it is the same at all
+/// of them. A server that shares its CPU takes several times as long there.
+fn flat_service(scene: &Scene<'_>, capacity: f64) -> Option<f64> {
+    let compared = |trial: &&Trial<'_>| {
+        trial.verdict == Verdict::Good && trial.load <= COMPARED.end() * capacity
+    };
+    let of = |trial: &Trial<'_>| Some((trial.load, trial.clients.service?));
+    let services: Vec<(f64, f64)> =
+        scene.record.trials.iter().filter(compared).filter_map(of).collect();
+    let (_, unloaded) = services.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let is_flat = services.iter().all(|(_, seen)| *seen <= SERVICE_FLAT * unloaded);
+    let is_loaded = services.iter().any(|(load, _)| *load >= COMPARED.start() * capacity);
+    median_of(services.iter().map(|(_, seen)| *seen)).filter(|_| is_flat && is_loaded)
+}
+
+/// Returns the whole number that an interval contains, the one nearest to its middle. A limit on operations is one; the
+/// product of a limited rate and a time in service seldom is.
+fn whole_number((lower, upper): (f64, f64)) -> Option<f64> {
+    let nearest = (lower * upper).sqrt().round();
+    let around = lower * (1.0 - SERVICE_OFF)..=upper * (1.0 + SERVICE_OFF);
+    around.contains(&nearest).then_some(nearest)
 }
 
 /// Threads or processes that may serve one operation each.
