@@ -253,6 +253,10 @@ fn network_memory_and_reference_spoil_bad_trials() {
         network(0, 0.002, 0.5),
         network(1, 0.002, 0.5),
     );
+    // Another program's packets are dropped here, and ours are lost on the path: 500 for each drop.
+    let lost_further_on = NetworkUse { drops: 1, retransmits: 0.02, sent_again: 500, link: None };
+    let decoy = Observations { network: Some(lost_further_on), ..none() };
+    assert_eq!(judged("generator-network", 500, decoy), (Level::Warn, Verdict::Bad));
     spoils_bad_trials_only(
         "generator-network",
         fine,

@@ -2,6 +2,7 @@
 //! the next. Reads `/proc` and the sums of the yardstick when a load begins, once a second, and when its last
 //! operation has been started; agents and their threads do nothing for it.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use plimsoll_fleet::coordinator::LoadOutcome;
@@ -22,7 +23,7 @@ use plimsoll_probe::yardstick::Totals;
 use plimsoll_sys::affinity::usable_cpus;
 use plimsoll_sys::clock;
 
-use self::host_use::{HostReading, HostUse};
+use self::host_use::{Carriers, HostReading, HostUse};
 use self::seconds::{Look, Seconds, View};
 use crate::plan::load::LoadJob;
 
@@ -47,6 +48,8 @@ pub(super) struct Scene {
     both_ends_here: bool,
     /// Other hosts make the load: what this one does says nothing of it.
     is_elsewhere: bool,
+    /// Interfaces of this host that carry the load.
+    carriers: Carriers,
 }
 
 impl Scene {
@@ -55,7 +58,13 @@ impl Scene {
         let pinned = &job.plan.cpus;
         let cpus = if pinned.is_empty() { usable_cpus() } else { pinned.clone() };
         let is_elsewhere = job.hosts.is_some();
-        Self { cpus, both_ends_here: job.both_ends_here, is_elsewhere }
+        let carriers = match job.both_ends_here {
+            true => Carriers::Loopback,
+            false => Carriers::towards(
+                job.plan.destinations.iter().flat_map(|one| &one.addresses).map(SocketAddr::ip),
+            ),
+        };
+        Self { cpus, both_ends_here: job.both_ends_here, is_elsewhere, carriers }
     }
 
     /// Share of the generator's CPUs that the SUT may use, too. One whose processes are not known
@@ -280,11 +289,18 @@ impl<'a> Observer<'a> {
             let host = HostUse::new(first, &last);
             (observations.host_cpu, scheduling.steal) = host.busy_and_stolen().unzip();
             scheduling.throttled_periods = host.throttled_periods();
-            let loopback = self.scene.both_ends_here && isolated.is_none();
-            observations.network = host.network(loopback);
+            observations.network = match isolated {
+                Some(_) => host.network(&Carriers::All),
+                None => host.network(&self.scene.carriers),
+            };
             observations.memory = memory_use(host, generator.rss_bytes_max);
         }
         far.observe(&mut observations, &mut scheduling);
+        // A laboratory's networks have no sockets but its own, at both ends.
+        if let Some(network) = observations.network.as_mut().filter(|_| isolated.is_none()) {
+            let own = outcome.tally.segments;
+            (network.sent_again, network.retransmits) = (own.sent_again, own.sent_again_ratio());
+        }
         observations.scheduling = Some(scheduling).filter(|seen| *seen != Scheduling::default());
         (observations, self.seconds.within(outcome.window))
     }
@@ -381,7 +397,10 @@ mod tests {
 
     #[test]
     fn a_server_that_nobody_knows_may_use_every_cpu() {
-        let scene = |cpus, both_ends_here| Scene { cpus, both_ends_here, is_elsewhere: false };
+        let scene = |cpus, both_ends_here| {
+            let carriers = Carriers::All;
+            Scene { cpus, both_ends_here, is_elsewhere: false, carriers }
+        };
         assert_eq!(scene(vec![0], false).shared_cpus(&[]), None);
         assert_eq!(scene(vec![0, 1], true).shared_cpus(&[]), Some(1.0));
         // No process has this CPU.
