@@ -4,6 +4,7 @@
 use plimsoll_model::Nanos;
 use plimsoll_model::cause::{Cause, EvidenceUnit, Grade, Projected, Resource, ResourceKind};
 use plimsoll_model::host::{Label, Metric};
+use plimsoll_model::search::Axis;
 use plimsoll_model::tally::OUTSTANDING_SAMPLE;
 use plimsoll_model::trial::Verdict;
 
@@ -175,38 +176,59 @@ pub(super) fn in_service(scene: &Scene<'_>) -> Option<Suspect> {
     None
 }
 
+/// A number of operations that are let in at once.
+pub(super) struct AtOnce {
+    pub(super) number: f64,
+    /// Throughput times time in service, which the number is next to.
+    observed: f64,
+    pub(super) projected: Projected,
+}
+
+impl AtOnce {
+    /// The evidence for the number.
+    pub(super) fn moved(&self) -> Moved {
+        Moved {
+            counter: "operations in service".to_owned(),
+            unit: EvidenceUnit::Count,
+            below: None,
+            above: self.observed,
+            limit: Some(self.number),
+        }
+    }
+}
+
 /// Finds a limit on operations at once: below the tipping point each operation takes as long as at any lower load, while
 /// nobody is busy. Their number is the throughput times that time.
-pub(super) fn concurrency_limit(scene: &Scene<'_>) -> Option<Suspect> {
+pub(super) fn at_once(scene: &Scene<'_>) -> Option<AtOnce> {
     let (lower, upper) = scene.record.tip.filter(|(lower, upper)| *upper <= WIDE * lower)?;
+    if scene.record.axis == Axis::Connections {
+        return None;
+    }
     let rate = (lower * upper).sqrt();
     let service = flat_service(scene, rate)?;
     let path = scene.record.round_trip.map_or(0.0, Nanos::as_secs_f64);
     let in_server = Some(service - path).filter(|seconds| *seconds >= SERVICE_MIN_S)?;
-    let at_once = whole_number((lower * in_server, upper * in_server))?;
+    let number = whole_number((lower * in_server, upper * in_server))?;
     // As many as the clients have connections: those are the limit.
     let all_busy = scene.above.clients.all_busy;
     let is_clients = all_busy.is_some_and(|busy| (rate * service / busy - 1.0).abs() <= BUSY_OFF);
     let is_idle = scene.serves()
         && scene.is_free()
         && usage::cpus(&scene.after).iter().all(|(_, used)| *used < usage::CPU_FULL);
-    if at_once < AT_ONCE_MIN || is_clients || !is_idle {
-        return None;
-    }
-    let moved = Moved {
-        counter: "operations in service".to_owned(),
-        unit: EvidenceUnit::Count,
-        below: None,
-        above: rate * in_server,
-        limit: Some(at_once),
-    };
-    let name = format!("operations at once, about {at_once:.0}");
-    let resource = Resource::new(ResourceKind::Concurrency, name);
-    let suspect = scene.suspect(Cause::ConcurrencyLimit, resource, moved);
-    let at = at_once / in_server;
+    let at = number / in_server;
     let projected =
         Projected { lower: at * (1.0 - SERVICE_OFF), at, upper: Some(at * (1.0 + SERVICE_OFF)) };
-    Some(Suspect { grade: Grade::Predicted, predicted_at: Some(projected), ..suspect })
+    let found = AtOnce { number, observed: rate * in_server, projected };
+    (number >= AT_ONCE_MIN && !is_clients && is_idle).then_some(found)
+}
+
+/// A limit on operations at once, in what is not known.
+pub(super) fn concurrency_limit(scene: &Scene<'_>) -> Option<Suspect> {
+    let found = at_once(scene)?;
+    let name = format!("operations at once, about {:.0}", found.number);
+    let resource = Resource::new(ResourceKind::Concurrency, name);
+    let suspect = scene.suspect(Cause::ConcurrencyLimit, resource, found.moved());
+    Some(Suspect { grade: Grade::Predicted, predicted_at: Some(found.projected), ..suspect })
 }
 
 /// Returns the median time in service at loads that leave a pool without a queue, in seconds, if it is the same at all

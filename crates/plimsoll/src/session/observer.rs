@@ -321,11 +321,23 @@ fn memory_use(seen: HostUse<'_>, resident: u64) -> Option<MemoryUse> {
 
 /// The SUT's count beside ours: of requests, or of connections where nothing is sent on them. Servers
 /// do not count the messages of other protocols than HTTP.
+///
+/// The load uses all front ends of the SUT or one of them: the one whose count fits best counts. Others are used by
+/// other clients, or the SUT itself connects to them.
 pub(super) fn peer_counts(
     plan: &LoadPlan,
     tally: &Tally,
-    received: ServerCounters,
+    received: &ServerCounters,
 ) -> Option<PeerCounts> {
+    let counted = std::iter::once(received).chain(received.frontends.values());
+    let counts = counted.filter_map(|counters| counts_of(plan, tally, counters));
+    counts.min_by_key(|counts| {
+        let fitting = counts.received.clamp(counts.answered.min(counts.sent), counts.sent);
+        counts.received.abs_diff(fitting)
+    })
+}
+
+fn counts_of(plan: &LoadPlan, tally: &Tally, received: &ServerCounters) -> Option<PeerCounts> {
     let sent = tally.scheduled.saturating_sub(tally.unsent);
     if plan.handshake_only {
         // A connection that fails is opened again for the next operation.
@@ -352,6 +364,8 @@ fn now() -> Nanos {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::plan::tests::load_job;
 
@@ -416,15 +430,35 @@ mod tests {
         tally.status.add(200, 90);
         tally.status.add(503, 5);
         (tally.connections.opened, tally.connections.failed) = (98, 4);
-        let received = ServerCounters { requests: 97, incomplete: 3, connections: 99 };
+        let received = ServerCounters {
+            requests: 97,
+            incomplete: 3,
+            connections: 99,
+            frontends: BTreeMap::new(),
+        };
         let requests = PeerCounts { sent: 100, answered: 95, received: 97 };
-        assert_eq!(peer_counts(&plan, &tally, received), Some(requests));
+        assert_eq!(peer_counts(&plan, &tally, &received), Some(requests));
         // 40 connections closed without a request, and another client sent one.
-        let unused = ServerCounters { requests: 141, incomplete: 40, ..received };
-        let requests = PeerCounts { received: 101, ..requests };
-        assert_eq!(peer_counts(&plan, &tally, unused), Some(requests));
+        let unused = ServerCounters { requests: 141, incomplete: 40, ..received.clone() };
+        let one_more = PeerCounts { received: 101, ..requests };
+        assert_eq!(peer_counts(&plan, &tally, &unused), Some(one_more));
+        // Another client on another front end, and one on ours.
+        let on = |ours, theirs| ServerCounters {
+            requests: ours + theirs,
+            frontends: [("ours", ours), ("theirs", theirs)]
+                .map(|(name, requests)| {
+                    (name.to_owned(), ServerCounters { requests, ..received.clone() })
+                })
+                .into(),
+            ..received.clone()
+        };
+        assert_eq!(peer_counts(&plan, &tally, &on(97, 5_000)), Some(requests));
+        let both = PeerCounts { received: 300, ..requests };
+        assert_eq!(peer_counts(&plan, &tally, &on(303, 5_000)), Some(both));
+        // A load on two of them.
+        assert_eq!(peer_counts(&plan, &tally, &on(48, 49)), Some(requests));
         plan.handshake_only = true;
         let connections = PeerCounts { sent: 102, answered: 90, received: 99 };
-        assert_eq!(peer_counts(&plan, &tally, received), Some(connections));
+        assert_eq!(peer_counts(&plan, &tally, &received), Some(connections));
     }
 }

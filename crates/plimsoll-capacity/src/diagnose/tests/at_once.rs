@@ -1,8 +1,9 @@
 //! A limit on operations at once, as trials of a search show it, and what is not one.
 
-use plimsoll_model::cause::{Cause, Finding, Grade};
+use plimsoll_model::cause::{Cause, Finding, Grade, Missing};
+use plimsoll_model::host::{Label, Metric};
 
-use super::{LOADS, SEARCH, Search, World, diagnosed_by, free};
+use super::{LOADS, Moves, SEARCH, Search, TIP, World, diagnosed_by, free};
 
 /// The search of a server that tips at `at`, which takes `service_at` for each operation.
 fn found(world: World, at: f64, service_at: fn(f64) -> f64) -> Finding {
@@ -79,4 +80,38 @@ fn a_server_whose_cpu_is_full_is_not_limited_by_operations_at_once() {
     let crowded = events().cpu("2", 317.0);
     let named = self::found(crowded, 317.0, eight_at_once);
     assert_eq!(named.cause, Cause::HostCpu);
+}
+
+#[test]
+fn what_a_backend_lacks_to_be_predicted_is_stated_or_read_from_its_time() {
+    let behind = || events().slow_backend(0.0);
+    // 10 workers of 30 ms behind HAProxy, and a limited rate of 300/s there.
+    let workers = found(behind(), 333.0, |load| if load < 0.95 { 0.0302 } else { 0.06 });
+    assert_eq!((workers.cause, workers.grade), (Cause::BackendCapacity, Grade::Predicted));
+    assert_eq!(workers.resource.name, "requests with the backends, about 10 at once");
+    assert_eq!((workers.missing, workers.evidence.len()), (None, 2));
+    let bucket = found(behind(), 300.0, |_| 0.0004);
+    assert_eq!((bucket.cause, bucket.grade), (Cause::BackendCapacity, Grade::Correlated));
+    assert_eq!(bucket.missing, Some(Missing::BackendLimit));
+}
+
+#[test]
+fn a_limit_that_is_only_correlated_says_what_it_lacks() {
+    let lacks = |world: World, loads| {
+        let found = diagnosed_by(SEARCH, &world, 1, loads).expect("a trial below").swap_remove(0);
+        assert_eq!(found.grade, Grade::Correlated, "{found:?}");
+        found.missing
+    };
+    let maxconn = free().limit("maxconn of frontend f", "HAProxy", TIP, 500.0);
+    assert_eq!(lacks(maxconn, &LOADS[..6]), Some(Missing::FullAbove));
+    // Sessions of clients that keep their connections: no line over the load.
+    let of = [(Label::Limit, "maxconn of frontend f"), (Label::Scope, "HAProxy")];
+    let kept = free().with(Metric::LimitUsed, &of, Moves::Rise(300.0, 500.0)).with(
+        Metric::LimitMax,
+        &of,
+        Moves::Fixed(500.0),
+    );
+    assert_eq!(lacks(kept, &LOADS), Some(Missing::Line));
+    let overflows = free().with(Metric::TcpListenOverflows, &[], Moves::Above(80.0));
+    assert_eq!(lacks(overflows, &LOADS), Some(Missing::Use));
 }

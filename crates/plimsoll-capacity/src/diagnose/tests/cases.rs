@@ -19,6 +19,16 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
     let busy = || server(TIP).cpu("1", TIP);
     let limited = |limit: &str, max: f64| free().limit(limit, "HAProxy", TIP, max);
     let event = |metric, rate| free().with(metric, &[], Moves::Above(rate));
+    let lossy = || {
+        let segments = [(Label::Direction, "transmit")];
+        free().with(Metric::TcpSegments, &segments, Moves::Rate(0.0, 2.0, 1e9)).with(
+            Metric::TcpRetransmitted,
+            &[],
+            Moves::Rate(0.0, 0.04, 1e9),
+        )
+    };
+    let losing = || Clients { sent_again: 0.02, ..Clients::default() };
+    let waiting = || Clients { waited: 0.02, ..Clients::default() };
     let two = |second: f64, kind: &str| busy().thread("haproxy", "server", kind, 0.01, second);
     vec![
         ("1 CPU of the server", busy(), C::ServerCpu, Predicted),
@@ -168,18 +178,9 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
             Correlated,
         ),
         ("31 queue of packets", event(Metric::SoftnetDropped, 90.0), C::PacketQueue, Correlated),
-        (
-            "32 packet loss",
-            free()
-                .with(
-                    Metric::TcpSegments,
-                    &[(Label::Direction, "transmit")],
-                    Moves::Rate(0.0, 2.0, 1e9),
-                )
-                .with(Metric::TcpRetransmitted, &[], Moves::Rate(0.0, 0.04, 1e9)),
-            C::PacketLoss,
-            Correlated,
-        ),
+        ("32 packet loss", lossy().seen(losing(), losing()), C::PacketLoss, Correlated),
+        ("32 answers that are lost", lossy().seen(waiting(), waiting()), C::PacketLoss, Correlated),
+        ("32 decoy: another program's retransmits", lossy(), C::Unknown, Unknown),
         ("34 memory", limited("memory of the control group", 2.6e8), C::Memory, Predicted),
         ("34 killed", event(Metric::OomKills, 1.0), C::Memory, Correlated),
         ("36 threads", limited("threads of the control group", 64.0), C::Threads, Predicted),

@@ -34,6 +34,8 @@ enum Moves {
     Above(f64),
     /// A gauge that only moves there.
     GaugeAbove(f64),
+    /// A gauge that has one value below the tipping point, and another above it.
+    Rise(f64, f64),
     /// It does not move.
     Fixed(f64),
 }
@@ -199,6 +201,13 @@ impl World {
                             value
                         } else {
                             0.0
+                        }
+                    }
+                    Moves::Rise(below, above) => {
+                        if is_above {
+                            above
+                        } else {
+                            below
                         }
                     }
                     Moves::Fixed(value) => value,
