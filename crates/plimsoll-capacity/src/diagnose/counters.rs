@@ -58,9 +58,22 @@ const DROPPED: &[Row] = &[
 
 /// The growth below and above, where it is `least` and much more than it was.
 fn moved(scene: &Scene<'_>, &(metric, labels, least, _): &Row) -> Option<(Option<f64>, f64)> {
+    let is_of_listeners = matches!(metric, Metric::TcpListenOverflows | Metric::TcpListenDrops);
+    if is_of_listeners && own_drops(scene).is_some_and(|drops| drops < least) {
+        return None;
+    }
     let above = scene.after.rate(metric, labels)?;
     let below = scene.before.as_ref().and_then(|before| before.rate(metric, labels));
     (above >= least && above >= GROWN * below.unwrap_or(0.0)).then_some((below, above))
+}
+
+/// What the listeners of watched processes dropped, per second; `None` if it is not known which are theirs. The kernel's
+/// sums are of every listener on the host.
+fn own_drops(scene: &Scene<'_>) -> Option<f64> {
+    let change = scene.after.change();
+    let all = change.rates(Metric::TcpListenerDrops, &[]);
+    let own = all.filter(|(series, _)| series.label(Label::Process).is_some());
+    own.map(|(_, drops)| drops).reduce(|sum, drops| sum + drops)
 }
 
 fn first_of(rows: &[Row], scene: &Scene<'_>) -> Option<Suspect> {

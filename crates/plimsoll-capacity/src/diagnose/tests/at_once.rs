@@ -79,7 +79,7 @@ fn a_server_whose_cpu_is_full_is_not_limited_by_operations_at_once() {
     // A server that sleeps without limit, beside others that fill the CPUs.
     let crowded = events().cpu("2", 317.0);
     let named = self::found(crowded, 317.0, eight_at_once);
-    assert_eq!(named.cause, Cause::HostCpu);
+    assert_eq!(named.cause, Cause::NoisyNeighbour);
 }
 
 #[test]
