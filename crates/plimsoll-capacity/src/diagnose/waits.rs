@@ -45,6 +45,8 @@ const SERVICE_FLAT: f64 = 1.1;
 const COMPARED: std::ops::RangeInclusive<f64> = 0.4..=0.85;
 /// The widest interval, upper over lower bound, from which the number of operations follows.
 const WIDE: f64 = 1.1;
+/// The use of a CPU at the lowest load from which on others fill it.
+const BUSY_OF_OTHERS: f64 = 0.8;
 /// The error of the time in service: clients read answers a little late.
 const SERVICE_OFF: f64 = 0.03;
 /// The share of an operation that is the path's, and by how much it may grow while only connections are missing.
@@ -212,14 +214,25 @@ pub(super) fn at_once(scene: &Scene<'_>) -> Option<AtOnce> {
     // As many as the clients have connections: those are the limit.
     let all_busy = scene.above.clients.all_busy;
     let is_clients = all_busy.is_some_and(|busy| (rate * service / busy - 1.0).abs() <= BUSY_OFF);
-    let is_idle = scene.serves()
-        && scene.is_free()
-        && usage::cpus(&scene.after).iter().all(|(_, used)| *used < usage::CPU_FULL);
+    let is_idle = scene.serves() && scene.is_free() && !fills_cpu(scene);
     let at = number / in_server;
     let projected =
         Projected { lower: at * (1.0 - SERVICE_OFF), at, upper: Some(at * (1.0 + SERVICE_OFF)) };
     let found = AtOnce { number, observed: rate * in_server, projected };
     (number >= AT_ONCE_MIN && !is_clients && is_idle).then_some(found)
+}
+
+/// Reports whether the load fills a CPU. One that is busy at the lowest load is filled by others, which make no operation
+/// longer.
+fn fills_cpu(scene: &Scene<'_>) -> bool {
+    let met = scene.record.trials.iter().filter(|trial| trial.verdict == Verdict::Good);
+    let lowest = met.min_by(|a, b| a.load.total_cmp(&b.load));
+    let unloaded = lowest.and_then(|trial| trial.on(scene.after.host));
+    let unloaded = unloaded.map(|during| usage::cpus(&during)).unwrap_or_default();
+    usage::cpus(&scene.after).iter().any(|(cpu, used)| {
+        let before = unloaded.iter().find(|(other, _)| other == cpu).map_or(0.0, |(_, used)| *used);
+        *used >= usage::CPU_FULL && before < BUSY_OF_OTHERS
+    })
 }
 
 /// A limit on operations at once, in what is not known.

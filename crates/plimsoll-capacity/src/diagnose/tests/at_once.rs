@@ -19,6 +19,16 @@ fn events() -> World {
     free().workers("python3", "server", 1, 1.2)
 }
 
+/// Another program keeps a CPU busy at every load.
+fn beside_others() -> World {
+    let of = |mode| [(Label::Cpu, "2"), (Label::Mode, mode)];
+    events().with(Metric::CpuSeconds, &of("user"), Moves::Rate(0.98, 0.0, 1.0)).with(
+        Metric::CpuSeconds,
+        &of("idle"),
+        Moves::Rate(0.02, 0.0, 1.0),
+    )
+}
+
 /// 8 at a time for 25 ms, evenly paced: there is a queue near the capacity, which the goal leaves room for.
 fn eight_at_once(load: f64) -> f64 {
     match load {
@@ -37,6 +47,12 @@ fn a_queue_near_the_capacity_hides_no_limit_on_operations_at_once() {
     assert_eq!(found.evidence[0].limit, Some(8.0));
     let projected = found.predicted_at.expect("predicted");
     assert!((projected.at - 8.0 / 0.0252).abs() < 0.1, "{projected:?}");
+}
+
+#[test]
+fn other_programs_that_keep_a_cpu_busy_at_every_load_hide_no_limit() {
+    let found = found(beside_others(), 317.0, eight_at_once);
+    assert_eq!((found.cause, found.grade), (Cause::ConcurrencyLimit, Grade::Predicted));
 }
 
 #[test]
