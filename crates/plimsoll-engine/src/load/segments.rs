@@ -53,8 +53,9 @@ const fn stands_for(closed: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{SocketAddr, TcpListener};
-    use std::os::fd::OwnedFd;
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use plimsoll_sys::socket::ListenSocket;
 
     use super::*;
 
@@ -68,11 +69,12 @@ mod tests {
 
     #[test]
     fn the_segments_of_closed_connections_are_handed_over_once() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address: SocketAddr = listener.local_addr().expect("it listens");
-        let connected = std::net::TcpStream::connect(address).expect("it listens");
+        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let listener = ListenSocket::bind(any_port, 16).expect("a port");
+        let address = listener.local_address().expect("it listens");
+        let (connected, _) = Socket::connect(address, None).expect("it listens");
         let mut segments = Segments::default();
-        segments.count(&Socket::from(OwnedFd::from(connected)));
+        segments.count(&connected);
         let (mut first, mut second) = (Tally::default(), Tally::default());
         segments.end_second(&mut first);
         segments.end_second(&mut second);

@@ -5,8 +5,11 @@ use plimsoll_model::host::{Label, Metric};
 
 use super::{LOADS, Moves, SEARCH, Search, TIP, World, diagnosed_by, free};
 
+/// The time in service at a share of the tipping point.
+type ServiceAt = fn(f64) -> f64;
+
 /// The search of a server that tips at `at`, which takes `service_at` for each operation.
-fn found(world: World, at: f64, service_at: fn(f64) -> f64) -> Finding {
+fn found(world: World, at: f64, service_at: ServiceAt) -> Finding {
     found_at(world, at, service_at, &LOADS)
 }
 
@@ -80,9 +83,9 @@ fn what_is_no_limit_on_operations_at_once_is_not_named_so() {
     // its time is no whole number.
     let at_once = |_: f64| 0.0004;
     let slow = |load: f64| if load < 1.0 { 0.025 } else { 0.4 };
-    let service: [(f64, fn(f64) -> f64); 4] =
+    let cases: [(f64, ServiceAt); 4] =
         [(320.0, shared), (300.0, at_once), (300.0, slow), (340.0, slow)];
-    for (at, service_at) in service {
+    for (at, service_at) in cases {
         assert_eq!(found(events(), at, service_at).cause, Cause::Unknown, "{at}");
     }
 }
