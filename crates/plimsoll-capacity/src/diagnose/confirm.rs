@@ -124,6 +124,9 @@ const STRENGTH_OFF: f64 = 0.03;
 /// The largest correction of a quota in one step.
 const CORRECTION: std::ops::RangeInclusive<f64> = 0.8..=1.25;
 
+/// The largest quota that is tried, of what the work uses without one: a larger one changes nothing.
+const QUOTA_MAX: f64 = 0.95;
+
 /// What a quota does to the work, from a load with it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Strength {
@@ -140,7 +143,8 @@ pub fn strength(to: f64, before: f64, left: f64, planned: f64) -> Strength {
     let is_right = (left / target - 1.0).abs() <= STRENGTH_OFF;
     let factor =
         (target / left.max(f64::MIN_POSITIVE)).clamp(*CORRECTION.start(), *CORRECTION.end());
-    if is_right { Strength::Right(left / before) } else { Strength::Correct(to * factor) }
+    let corrected = (to * factor).min(to.max(QUOTA_MAX * before));
+    if is_right { Strength::Right(left / before) } else { Strength::Correct(corrected) }
 }
 
 #[cfg(test)]
@@ -253,6 +257,8 @@ mod tests {
         assert!((share - 0.8).abs() <= STRENGTH_OFF && quota > 0.85, "{share} {quota}");
         // One that takes too little.
         assert!(matches!(strength(0.8, 1.0, 0.9, 0.8), Strength::Correct(next) if next < 0.75));
+        // A disturbed load does not raise it to where it changes nothing.
+        assert_eq!(strength(0.8, 1.0, 0.4, 0.8), Strength::Correct(0.95));
         // Work with room is not held back until it feels the quota: that would confirm any resource.
         assert_eq!(strength(0.8, 0.5, 0.5, 0.8), Strength::Right(1.0));
     }
