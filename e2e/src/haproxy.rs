@@ -81,9 +81,14 @@ impl Haproxy {
 
     /// What the statistics say of the frontend, by the names of the CSV's columns.
     pub fn stat(&self) -> BTreeMap<String, String> {
+        self.stat_of("sut")
+    }
+
+    fn stat_of(&self, frontend: &str) -> BTreeMap<String, String> {
         let mut socket =
             UnixStream::connect(self.stats_socket()).expect("HAProxy's socket is there");
-        socket.write_all(b"show stat sut 1 -1\n").expect("HAProxy reads commands");
+        let question = format!("show stat {frontend} 1 -1\n");
+        socket.write_all(question.as_bytes()).expect("HAProxy reads commands");
         let mut text = String::new();
         socket.read_to_string(&mut text).expect("HAProxy answers");
         let mut lines = text.lines();
@@ -94,7 +99,11 @@ impl Haproxy {
 
     /// One count of the statistics, such as `req_tot`.
     pub fn count(&self, column: &str) -> u64 {
-        let stat = self.stat();
+        self.count_of("sut", column)
+    }
+
+    fn count_of(&self, frontend: &str, column: &str) -> u64 {
+        let stat = self.stat_of(frontend);
         let value = stat.get(column).and_then(|value| value.parse().ok());
         value.unwrap_or_else(|| panic!("no count {column} in {stat:?}"))
     }
@@ -102,6 +111,11 @@ impl Haproxy {
     /// Waits until a count has reached `at_least`.
     pub fn wait_for(&self, column: &str, at_least: u64) {
         wait::until(column, || (self.count(column) >= at_least).then_some(()));
+    }
+
+    /// Waits until a count of another frontend has reached `at_least`.
+    pub fn wait_for_frontend(&self, frontend: &str, column: &str, at_least: u64) {
+        wait::until(column, || (self.count_of(frontend, column) >= at_least).then_some(()));
     }
 
     /// Ends it and all its connections at once.

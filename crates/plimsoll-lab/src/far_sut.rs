@@ -68,7 +68,7 @@ impl FarSut {
         let is_answered = self.servers.count_sut(SUT);
         let counted = self.servers.status().counted.filter(|_| is_answered);
         let (requests, incomplete, connections) = counted?;
-        Some(ServerCounters { requests, incomplete, connections })
+        Some(ServerCounters { requests, incomplete, connections, ..ServerCounters::default() })
     }
 
     pub(crate) fn limits(&self) -> Vec<ServerLimit> {

@@ -101,6 +101,13 @@ impl Lever {
         Ok((Self(Acts::Queues(queues)), from, to))
     }
 
+    /// Leaves so many CPUs from the next change on, if this is a CPU quota.
+    pub const fn adjust_quota(&mut self, to: f64) {
+        if let Acts::Quota(_, cpus) = &mut self.0 {
+            *cpus = to;
+        }
+    }
+
     /// Changes the limit, or writes the value that was there: the same steps.
     pub fn set(&mut self, changed: bool) -> Result<(), LabError> {
         match &self.0 {

@@ -204,8 +204,8 @@ impl RunningSut {
         match &mut self.processes {
             SutProcesses::Own(servers) => servers.count().map(|seen| ServerCounters {
                 requests: seen.requests_total,
-                incomplete: 0,
                 connections: seen.conns_total,
+                ..ServerCounters::default()
             }),
             SutProcesses::Supervised { statistics, .. } => statistics.as_mut()?.read(),
         }

@@ -210,8 +210,11 @@ impl Statistics {
     pub(crate) fn read(&mut self) -> Option<ServerCounters> {
         let counted = self.source.read().ok()?;
         self.readings += u64::from(self.source.counts_readings());
-        let of_readings =
-            ServerCounters { requests: self.readings, incomplete: 0, connections: self.readings };
+        let of_readings = ServerCounters {
+            requests: self.readings,
+            connections: self.readings,
+            ..ServerCounters::default()
+        };
         counted.since(&of_readings)
     }
 

@@ -18,6 +18,20 @@ pub enum Grade {
     Confirmed,
 }
 
+/// What was not read or not seen of a cause that is only correlated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Missing {
+    /// It was not full at any load above the tipping point, or none was read there.
+    FullAbove,
+    /// Its use does not grow with the load in a line that meets its limit at the tipping point.
+    Line,
+    /// A counter shows that it was full, and no value how full it is at lower loads.
+    Use,
+    /// The number of operations that the backends let in at once, or their own use of CPU.
+    BackendLimit,
+}
+
 /// On which part the remedy works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -300,6 +314,9 @@ pub struct Finding {
     pub remedy: String,
     /// Loads at which the resource becomes full by the law of utilisation.
     pub predicted_at: Option<Projected>,
+    /// What a cause that is only correlated lacks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<Missing>,
     /// The resource that limits next, once this one is raised.
     pub next: Option<Limited>,
     /// The tests of the cause, in order.
@@ -345,6 +362,7 @@ impl Finding {
             excluded,
             remedy: cause.remedy().to_owned(),
             predicted_at: None,
+            missing: None,
             next: None,
             confirmations: Vec::new(),
             remedied: None,

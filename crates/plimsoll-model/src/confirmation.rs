@@ -194,8 +194,15 @@ pub struct Confirmation {
     pub from: f64,
     /// What it was changed to.
     pub to: f64,
+    /// CPU time that a quota left the work over what it took without one, measured before the first pair; `None` for
+    /// other changes, and if it could not be read.
+    #[serde(default)]
+    pub left_ratio: Option<f64>,
     /// Capacity after over capacity before, if the cause is the limit; fixed before the first pair.
     pub predicted_ratio: f64,
+    /// CPU time of a good answer with the change over that without; `None` if it could not be read.
+    #[serde(default)]
+    pub cost_ratio: Option<f64>,
     /// What came out.
     pub result: ConfirmationResult,
     /// Why it is undecided, where no figure says so.
@@ -221,7 +228,9 @@ impl Confirmation {
             intervention: None,
             from: 0.0,
             to: 0.0,
+            left_ratio: None,
             predicted_ratio: 1.0,
+            cost_ratio: None,
             result: ConfirmationResult::Undecided,
             why: Some(why),
             shift: None,

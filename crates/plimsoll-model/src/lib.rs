@@ -30,6 +30,7 @@ pub mod row;
 pub mod search;
 pub mod seconds;
 pub mod secret;
+pub mod segments;
 pub mod sizing;
 pub mod slo;
 pub mod starts;

@@ -110,11 +110,12 @@ pub struct SutCpu {
 /// The generator's side of the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NetworkUse {
-    /// Packets dropped by interfaces or by the softnet backlog here.
+    /// Packets dropped here by the interfaces towards the server, or by the softnet backlog.
     pub drops: u64,
-    /// Segments sent again over segments sent.
+    /// Segments that the load's own sockets sent again over those they sent; in network namespaces of a laboratory,
+    /// those of all sockets.
     pub retransmits: f64,
-    /// Segments that this host sent again; both ends' where the server is on it.
+    /// Segments that these sockets sent again.
     #[serde(default)]
     pub sent_again: u64,
     /// Load of the busiest interface over its line rate; `None` where it has none (loopback).

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::announced::AnnouncedLimits;
 use crate::ending::Endings;
 use crate::reason::ErrorReasons;
+use crate::segments::SegmentCounts;
 use crate::starts::StartCounts;
 use crate::{ErrorClass, Fault, Histogram, Nanos};
 
@@ -558,6 +559,9 @@ pub struct Tally {
     pub tls_messages: TlsMessageCounts,
     /// Bytes.
     pub bytes: ByteCounts,
+    /// Segments of the sockets that closed.
+    #[serde(default, skip_serializing_if = "SegmentCounts::is_none")]
+    pub segments: SegmentCounts,
     /// Latencies.
     pub spans: Spans,
     /// Durations of operations, attempts and connections that ended early.
@@ -746,6 +750,7 @@ impl Tally {
         self.handshakes.failed += other.handshakes.failed;
         self.bytes.sent += other.bytes.sent;
         self.bytes.received += other.bytes.received;
+        self.segments.merge(other.segments);
         self.spans.merge(&other.spans);
         self.endings.merge(&other.endings);
         self.starts.merge(&other.starts);

@@ -18,6 +18,20 @@ pub fn link_bytes_per_s(root: &Path, device: &str) -> Option<f64> {
     (megabits > 0).then(|| f64::from(megabits) * 1e6 / 8.0)
 }
 
+/// Returns `device` and the interfaces below it: those of a bridge, a bond, or a VLAN.
+pub fn with_lower_devices(root: &Path, device: &str) -> BTreeSet<String> {
+    let mut all = BTreeSet::from([device.to_owned()]);
+    let mut next = vec![device.to_owned()];
+    while let Some(device) = next.pop() {
+        let entries = fs::read_dir(root.join("sys/class/net").join(device));
+        let names = entries.into_iter().flatten().flatten().map(|entry| entry.file_name());
+        let lower =
+            names.filter_map(|name| Some(name.to_str()?.strip_prefix("lower_")?.to_owned()));
+        next.extend(lower.filter(|name| all.insert(name.clone())));
+    }
+    all
+}
+
 /// CPUs that any thread of `pids` may run on, below `proc_root`. What cannot be read is left out.
 pub fn cpus_allowed(proc_root: &Path, pids: &[u32]) -> BTreeSet<u32> {
     let mut cpus = BTreeSet::new();
@@ -58,10 +72,20 @@ mod tests {
             ("sys/class/net/eth1/device/vendor", "0x1af4\n"),
             ("sys/class/net/eth1/speed", "-1\n"),
             ("sys/class/net/veth/speed", "10000\n"),
+            ("sys/class/net/bond0/lower_eth0/speed", "1000\n"),
+            ("sys/class/net/bond0/lower_eth1/speed", "1000\n"),
+            ("sys/class/net/bond0/speed", "2000\n"),
+            ("sys/class/net/vlan7/lower_bond0/speed", "2000\n"),
         ]);
         let speed = |device| link_bytes_per_s(root.path(), device);
         assert_eq!(speed("eth0"), Some(125e6));
         assert_eq!((speed("eth1"), speed("veth"), speed("missing")), (None, None, None));
+        let below = |device| Vec::from_iter(with_lower_devices(root.path(), device));
+        assert_eq!(below("vlan7"), ["bond0", "eth0", "eth1", "vlan7"]);
+        assert_eq!(
+            (below("eth1"), below("missing")),
+            (vec!["eth1".to_owned()], vec!["missing".to_owned()])
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Read twice, before and after a load, each time with a timeout.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
@@ -33,7 +34,7 @@ pub enum CounterSource {
 }
 
 /// Counters of a server since it started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerCounters {
     /// Requests received.
     pub requests: u64,
@@ -42,15 +43,22 @@ pub struct ServerCounters {
     pub incomplete: u64,
     /// Client connections accepted.
     pub connections: u64,
+    /// Those of each front end, by name, if the server tells them apart.
+    pub frontends: BTreeMap<String, Self>,
 }
 
 impl ServerCounters {
     /// The difference to `earlier`; `None` when the server was restarted in between.
     pub fn since(&self, earlier: &Self) -> Option<Self> {
+        let none = Self::default();
+        let frontend = |(name, now): (&String, &Self)| {
+            Some((name.clone(), now.since(earlier.frontends.get(name).unwrap_or(&none))?))
+        };
         Some(Self {
             requests: self.requests.checked_sub(earlier.requests)?,
             incomplete: self.incomplete.checked_sub(earlier.incomplete)?,
             connections: self.connections.checked_sub(earlier.connections)?,
+            frontends: self.frontends.iter().filter_map(frontend).collect(),
         })
     }
 }
@@ -177,16 +185,23 @@ pub(crate) fn frontends<'a, const N: usize>(
     Some(lines.filter(|([kind], _)| *kind == "FRONTEND").map(|(_, line)| line).collect())
 }
 
-/// The sum over all frontends.
+/// Each front end, and the sum over all.
 fn haproxy(answer: &str) -> Option<ServerCounters> {
-    let frontends = frontends(answer, ["req_tot", "ereq", "conn_tot"])?;
+    let frontends = frontends(answer, ["pxname", "req_tot", "ereq", "conn_tot"])?;
     let mut sum = ServerCounters::default();
-    for [requests, incomplete, connections] in &frontends {
+    for [name, requests, incomplete, connections] in &frontends {
         // A frontend in TCP mode counts no requests.
         let number = |field: &str| field.parse().unwrap_or(0);
-        sum.requests = sum.requests.saturating_add(number(requests));
-        sum.incomplete = sum.incomplete.saturating_add(number(incomplete));
-        sum.connections = sum.connections.saturating_add(number(connections));
+        let one = ServerCounters {
+            requests: number(requests),
+            incomplete: number(incomplete),
+            connections: number(connections),
+            frontends: BTreeMap::new(),
+        };
+        sum.requests = sum.requests.saturating_add(one.requests);
+        sum.incomplete = sum.incomplete.saturating_add(one.incomplete);
+        sum.connections = sum.connections.saturating_add(one.connections);
+        sum.frontends.insert((*name).to_owned(), one);
     }
     (!frontends.is_empty()).then_some(sum)
 }
@@ -225,7 +240,8 @@ fn parse_status(answer: &str) -> Option<Vec<(&'static str, u64)>> {
 /// What plimsoll needs of the page.
 fn nginx(status: &[(&str, u64)]) -> ServerCounters {
     let number = |name: &str| status.iter().find(|(key, _)| *key == name).map_or(0, |(_, n)| *n);
-    ServerCounters { requests: number("requests"), incomplete: 0, connections: number("accepts") }
+    let (requests, connections) = (number("requests"), number("accepts"));
+    ServerCounters { requests, connections, ..ServerCounters::default() }
 }
 
 #[cfg(test)]
@@ -248,10 +264,18 @@ Reading: 0 Writing: 1 Waiting: 1 \n";
 
     #[test]
     fn both_servers_are_understood() {
-        let counted = ServerCounters { requests: 91_244, incomplete: 18, connections: 2_423 };
-        assert_eq!(haproxy(STAT), Some(counted));
+        let counted = |requests, incomplete, connections| ServerCounters {
+            requests,
+            incomplete,
+            connections,
+            frontends: BTreeMap::new(),
+        };
+        let frontends = [("tls", counted(91_244, 18, 2_418)), ("raw", counted(0, 0, 5))];
+        let frontends = frontends.map(|(name, counted)| (name.to_owned(), counted)).into();
+        let sum = ServerCounters { frontends, ..counted(91_244, 18, 2_423) };
+        assert_eq!(haproxy(STAT), Some(sum));
         let status = parse_status(STATUS).expect("golden");
-        let counted = ServerCounters { requests: 3_001, incomplete: 0, connections: 14 };
+        let counted = counted(3_001, 0, 14);
         assert_eq!(nginx(&status), counted);
         assert!(status.contains(&("active", 2)) && status.contains(&("waiting", 1)));
     }
@@ -275,10 +299,19 @@ Reading: 0 Writing: 1 Waiting: 1 \n";
 
     #[test]
     fn a_server_that_was_restarted_has_no_difference() {
-        let counted = |requests| ServerCounters { requests, incomplete: 1, connections: 5 };
-        let grown = ServerCounters { requests: 3, incomplete: 0, connections: 0 };
-        assert_eq!(counted(7).since(&counted(4)), Some(grown));
+        let counted =
+            |requests| ServerCounters { requests, connections: 5, ..ServerCounters::default() };
+        let grown = ServerCounters { requests: 3, ..ServerCounters::default() };
+        assert_eq!(counted(7).since(&counted(4)), Some(grown.clone()));
         assert_eq!(counted(4).since(&counted(7)), None);
+        // Each front end by itself; one that is new has counted from nothing.
+        let of = |frontends: &[(&str, u64)]| {
+            let named =
+                frontends.iter().map(|(name, requests)| ((*name).to_owned(), counted(*requests)));
+            ServerCounters { frontends: named.collect(), ..counted(20) }
+        };
+        let since = of(&[("a", 9), ("b", 2)]).since(&of(&[("a", 6)])).expect("none was restarted");
+        assert_eq!((&since.frontends["a"], &since.frontends["b"]), (&grown, &counted(2)));
     }
 
     #[test]

@@ -21,17 +21,29 @@ pub fn is_own(address: IpAddr) -> bool {
 /// The addresses that connections to `remote` can come from, the kernel's choice first: those of the
 /// same kind on its interface. Empty where there is no route.
 pub fn sources_towards(remote: IpAddr) -> Vec<IpAddr> {
-    let any = if remote.is_ipv4() { IpAddr::from([0; 4]) } else { Ipv6Addr::UNSPECIFIED.into() };
-    // Connecting a datagram socket sends nothing; the port does not matter.
-    let chosen = UdpSocket::bind((any, 0))
-        .and_then(|socket| socket.connect((remote, 9)).and_then(|()| socket.local_addr()));
-    let Ok(chosen) = chosen.map(|address| address.ip()) else { return Vec::new() };
+    let Some(chosen) = source_towards(remote) else { return Vec::new() };
     let all = interface_addresses();
     let interface = all.iter().find(|(_, address)| *address == chosen).map(|(name, _)| name);
     let beside = all.iter().filter(|(name, address)| {
         Some(name) == interface && *address != chosen && is_alike(*address, chosen)
     });
     [chosen].into_iter().chain(beside.map(|(_, address)| *address)).collect()
+}
+
+/// Returns the interface that has the address from which connections to `remote` come.
+pub fn interface_towards(remote: IpAddr) -> Option<String> {
+    let chosen = source_towards(remote)?;
+    let (name, _) = interface_addresses().into_iter().find(|(_, address)| *address == chosen)?;
+    String::from_utf8(name).ok()
+}
+
+/// The address that the kernel chooses.
+fn source_towards(remote: IpAddr) -> Option<IpAddr> {
+    let any = if remote.is_ipv4() { IpAddr::from([0; 4]) } else { Ipv6Addr::UNSPECIFIED.into() };
+    // Connecting a datagram socket sends nothing; the port does not matter.
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect((remote, 9)).ok()?;
+    socket.local_addr().ok().map(|address| address.ip())
 }
 
 /// Whether two addresses have the same family and reach.

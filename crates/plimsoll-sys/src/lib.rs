@@ -24,6 +24,7 @@ pub mod shared_memory;
 pub mod signal;
 pub mod sock_diag;
 pub mod socket;
+pub mod tcp_info;
 pub mod terminal;
 pub mod thread;
 pub mod trusted_file;

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 use rustix::net;
@@ -13,12 +13,10 @@ use rustix::net::AddressFamily;
 use rustix::net::sockopt::{socket_acceptconn, socket_domain};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
+use crate::tcp_info;
+
 /// Descriptors of a process that are looked at, the lowest: a server listens before it accepts.
 const DESCRIPTORS_MAX: usize = 256;
-/// struct tcp_info, include/uapi/linux/tcp.h, up to the field below.
-const INFO_BYTES: usize = 32;
-/// tcpi_sacked, which a listening socket uses for the length of its queue.
-const QUEUE_AT: usize = 28;
 
 /// A listening TCP socket of another process.
 #[derive(Debug)]
@@ -68,25 +66,7 @@ impl Listening {
 
     /// The most connections that may wait; one more than that makes the queue full.
     pub fn queue_max(&self) -> Result<u32, Errno> {
-        let mut info = [0u8; INFO_BYTES];
-        let mut length = INFO_BYTES as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes into `info`, which has so many.
-        let failed = unsafe {
-            libc::getsockopt(
-                self.0.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_INFO,
-                info.as_mut_ptr().cast(),
-                &raw mut length,
-            )
-        };
-        if failed != 0 {
-            let error = std::io::Error::last_os_error();
-            return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO));
-        }
-        let mut queue = [0; 4];
-        queue.copy_from_slice(&info[QUEUE_AT..QUEUE_AT + 4]);
-        Ok(u32::from_ne_bytes(queue))
+        tcp_info::queue_max(&self.0)
     }
 
     /// Lets so many wait; the kernel allows no more than net.core.somaxconn.

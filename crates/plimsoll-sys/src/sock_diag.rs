@@ -21,6 +21,11 @@ const IPV6: u8 = 10;
 const REQUEST_BYTES: usize = 56;
 /// struct inet_diag_msg.
 const SOCKET_BYTES: usize = 72;
+/// INET_DIAG_SKMEMINFO, include/uapi/linux/inet_diag.h, and SK_MEMINFO_DROPS in it.
+const MEMORY: u16 = 7;
+const DROPS_AT: usize = 8 * 4;
+/// struct nlattr.
+const ATTRIBUTE_BYTES: usize = 4;
 /// The most listeners that are returned.
 const LISTENERS_MAX: usize = 4096;
 
@@ -33,6 +38,10 @@ pub struct ListenQueue {
     pub waiting: u32,
     /// The most that may wait; one more than that makes the queue full.
     pub limit: u32,
+    /// SYNs and connections that it has dropped, for want of room in a queue and for other reasons.
+    pub dropped: u32,
+    /// The number of the socket, as `/proc/PID/fd` shows it.
+    pub inode: u32,
 }
 
 /// All listening TCP sockets of this network namespace, at most 4,096. Sockets that share a port
@@ -52,13 +61,13 @@ pub fn listen_queues() -> Result<Vec<ListenQueue>, Errno> {
 
 fn request(family: u8) -> [u8; REQUEST_BYTES] {
     let mut bytes = [0; REQUEST_BYTES];
-    (bytes[0], bytes[1]) = (family, TCP);
+    (bytes[0], bytes[1], bytes[2]) = (family, TCP, 1 << (MEMORY - 1));
     bytes[4..8].copy_from_slice(&(1u32 << LISTEN).to_ne_bytes());
     bytes
 }
 
-fn listen_queue(body: &[u8]) -> Option<ListenQueue> {
-    let body: &[u8; SOCKET_BYTES] = body.first_chunk()?;
+fn listen_queue(message: &[u8]) -> Option<ListenQueue> {
+    let (body, attributes) = message.split_first_chunk::<SOCKET_BYTES>()?;
     let word = |at: usize| u32::from_ne_bytes([body[at], body[at + 1], body[at + 2], body[at + 3]]);
     let port = u16::from_be_bytes([body[4], body[5]]);
     let ip = match body[0] {
@@ -66,8 +75,27 @@ fn listen_queue(body: &[u8]) -> Option<ListenQueue> {
         IPV6 => IpAddr::V6(Ipv6Addr::from(*body[8..24].first_chunk::<16>()?)),
         _ => return None,
     };
-    // Behind state and addresses: expires, rqueue, wqueue.
-    Some(ListenQueue { address: SocketAddr::new(ip, port), waiting: word(56), limit: word(60) })
+    // Behind state and addresses: expires, rqueue, wqueue, uid, inode.
+    Some(ListenQueue {
+        address: SocketAddr::new(ip, port),
+        waiting: word(56),
+        limit: word(60),
+        dropped: drops(attributes).unwrap_or(0),
+        inode: word(68),
+    })
+}
+
+/// The count of dropped packets among the attributes behind a socket.
+fn drops(mut attributes: &[u8]) -> Option<u32> {
+    loop {
+        let (head, _) = attributes.split_first_chunk::<ATTRIBUTE_BYTES>()?;
+        let length = usize::from(u16::from_ne_bytes([head[0], head[1]]));
+        let value = attributes.get(ATTRIBUTE_BYTES..length)?;
+        if u16::from_ne_bytes([head[2], head[3]]) == MEMORY {
+            return value.get(DROPS_AT..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
+        }
+        attributes = attributes.get(length.next_multiple_of(4)..)?;
+    }
 }
 
 #[cfg(test)]
@@ -75,6 +103,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
+    use crate::socket::Socket;
 
     fn queue_of(address: SocketAddr) -> Option<ListenQueue> {
         listen_queues().unwrap().into_iter().find(|queue| queue.address == address)
@@ -95,6 +124,21 @@ mod tests {
             drop(listener);
             assert_eq!(queue_of(address), None);
         }
+    }
+
+    #[test]
+    fn a_full_accept_queue_counts_its_own_drops() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let other = TcpListener::bind("127.0.0.1:0").unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut waiting = Vec::new();
+        // One fits; the SYNs of the others are dropped, and sent again after a second.
+        while queue_of(address).unwrap().dropped == 0 {
+            waiting.push(Socket::connect(address, None).unwrap());
+            assert!(waiting.len() < 100, "{:?}", queue_of(address));
+        }
+        assert_eq!(queue_of(other.local_addr().unwrap()).unwrap().dropped, 0);
     }
 
     #[test]

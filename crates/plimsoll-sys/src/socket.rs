@@ -8,6 +8,8 @@ use rustix::io::Errno;
 use rustix::net;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
 
+use crate::tcp_info::{self, SentSegments};
+
 /// A connected or connecting TCP socket. Four bytes; closing is dropping.
 #[derive(Debug)]
 #[repr(transparent)]
@@ -129,6 +131,11 @@ impl Socket {
             Some(address) => SocketAddr::try_from(address),
             None => Err(Errno::NOTCONN),
         }
+    }
+
+    /// Returns the segments that it has sent, also after its connection has ended.
+    pub fn segments(&self) -> Result<SentSegments, Errno> {
+        tcp_info::segments(&self.0)
     }
 
     /// The descriptor's number, for messages.

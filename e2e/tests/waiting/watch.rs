@@ -122,6 +122,20 @@ fn somebody_elses_requests_make_a_search_invalid() {
 }
 
 #[test]
+fn another_client_on_another_front_end_does_not_count() {
+    let elsewhere = port::free();
+    let other_frontend = format!("frontend other\n    bind {elsewhere}\n{PONG}");
+    let haproxy = Haproxy::start("", PONG, &other_frontend);
+    let theirs = format!("http://{elsewhere}/");
+    let other = Plimsoll::new(["load", &theirs, "--rate", "100", "-d", "10m", "--no-ui"]).start();
+    haproxy.wait_for_frontend("other", "req_tot", 10);
+    let watch = format!("haproxy:{}", haproxy.stats_socket().display());
+    assert_agreed(&undisturbed(|| search(&haproxy.url("http"), &watch).run()));
+    other.signal("INT");
+    other.finish();
+}
+
+#[test]
 fn a_server_that_does_not_tell_is_refused_beforehand() {
     let nginx = Nginx::start(false, "");
     let url = nginx.url("http");

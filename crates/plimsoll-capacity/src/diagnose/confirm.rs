@@ -117,6 +117,36 @@ pub fn lowered(used: f64, wanted: f64, capacity: f64) -> f64 {
     (1.0 - DOSE) * of
 }
 
+/// Loads on which a quota is measured before the pairs, at most.
+pub const CALIBRATIONS_MAX: u32 = 3;
+/// How far the CPU time that a quota leaves may be from what it is to leave.
+const STRENGTH_OFF: f64 = 0.03;
+/// The largest correction of a quota in one step.
+const CORRECTION: std::ops::RangeInclusive<f64> = 0.8..=1.25;
+
+/// The largest quota that is tried, of what the work uses without one: a larger one changes nothing.
+const QUOTA_MAX: f64 = 0.95;
+
+/// What a quota does to the work, from a load with it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Strength {
+    /// It leaves what it is to leave: this part of the CPU time.
+    Right(f64),
+    /// It takes too much or too little: the quota to try next, in CPUs.
+    Correct(f64),
+}
+
+/// Judges a quota of `to` CPUs on work that used `before` without one and `left` with it. A quota takes more than its
+/// size if a thread cannot make up for its pauses, and less if the work had room.
+pub fn strength(to: f64, before: f64, left: f64, planned: f64) -> Strength {
+    let target = planned.min(before);
+    let is_right = (left / target - 1.0).abs() <= STRENGTH_OFF;
+    let factor =
+        (target / left.max(f64::MIN_POSITIVE)).clamp(*CORRECTION.start(), *CORRECTION.end());
+    let corrected = (to * factor).min(to.max(QUOTA_MAX * before));
+    if is_right { Strength::Right(left / before) } else { Strength::Correct(corrected) }
+}
+
 #[cfg(test)]
 mod tests {
     use fastrand::Rng;
@@ -210,6 +240,27 @@ mod tests {
         assert_eq!(judge(1.25, &pairs, &[1_000.0]).result, ConfirmationResult::Refuted);
         let judged = judge(0.8, &pairs[1..], &[1_010.0]);
         assert_eq!((judged.result, judged.shift), (ConfirmationResult::Undecided, None));
+    }
+
+    #[test]
+    fn a_quota_that_costs_more_than_its_size_is_corrected_on_the_work() {
+        // Of 80 ms in 100 the work gets 71: each pause costs it something.
+        let left = |quota: f64| 0.71 / 0.8 * quota.min(1.0);
+        let mut quota = 0.8;
+        let mut found = strength(quota, 1.0, left(quota), 0.8);
+        for _ in 1..CALIBRATIONS_MAX {
+            let Strength::Correct(next) = found else { break };
+            quota = next;
+            found = strength(quota, 1.0, left(quota), 0.8);
+        }
+        let Strength::Right(share) = found else { panic!("{found:?}") };
+        assert!((share - 0.8).abs() <= STRENGTH_OFF && quota > 0.85, "{share} {quota}");
+        // One that takes too little.
+        assert!(matches!(strength(0.8, 1.0, 0.9, 0.8), Strength::Correct(next) if next < 0.75));
+        // A disturbed load does not raise it to where it changes nothing.
+        assert_eq!(strength(0.8, 1.0, 0.4, 0.8), Strength::Correct(0.95));
+        // Work with room is not held back until it feels the quota: that would confirm any resource.
+        assert_eq!(strength(0.8, 0.5, 0.5, 0.8), Strength::Right(1.0));
     }
 
     #[test]

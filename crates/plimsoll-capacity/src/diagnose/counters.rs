@@ -1,17 +1,20 @@
 //! Counters of what did not fit, or was refused, that move at the tipping point.
 
-use plimsoll_model::cause::{Cause, EvidenceUnit, Resource, ResourceKind};
+use plimsoll_model::cause::{Cause, EvidenceUnit, Grade, Missing, Resource, ResourceKind};
 use plimsoll_model::host::{Label, Metric};
 
 use super::Suspect;
 use super::candidate::Candidate;
 use super::record::{Clients, During, Trial};
 use super::signs::{Moved, Scene};
+use super::waits;
 
 /// What counts as moving: so often what it was below.
 const GROWN: f64 = 10.0;
 /// Segments sent again over segments sent.
 const LOSS_MIN: f64 = 0.001;
+/// What the clients see of such a loss at least: half of it, if only requests or only answers are lost.
+const LOSS_OF_CLIENTS_MIN: f64 = 0.0005;
 /// Requests in service above the tipping point over those below.
 const WAITING_GROWN: f64 = 2.0;
 /// Operations in a queue.
@@ -55,9 +58,22 @@ const DROPPED: &[Row] = &[
 
 /// The growth below and above, where it is `least` and much more than it was.
 fn moved(scene: &Scene<'_>, &(metric, labels, least, _): &Row) -> Option<(Option<f64>, f64)> {
+    let is_of_listeners = matches!(metric, Metric::TcpListenOverflows | Metric::TcpListenDrops);
+    if is_of_listeners && own_drops(scene).is_some_and(|drops| drops < least) {
+        return None;
+    }
     let above = scene.after.rate(metric, labels)?;
     let below = scene.before.as_ref().and_then(|before| before.rate(metric, labels));
     (above >= least && above >= GROWN * below.unwrap_or(0.0)).then_some((below, above))
+}
+
+/// What the listeners of watched processes dropped, per second; `None` if it is not known which are theirs. The kernel's
+/// sums are of every listener on the host.
+fn own_drops(scene: &Scene<'_>) -> Option<f64> {
+    let change = scene.after.change();
+    let all = change.rates(Metric::TcpListenerDrops, &[]);
+    let own = all.filter(|(series, _)| series.label(Label::Process).is_some());
+    own.map(|(_, drops)| drops).reduce(|sum, drops| sum + drops)
 }
 
 fn first_of(rows: &[Row], scene: &Scene<'_>) -> Option<Suspect> {
@@ -149,9 +165,18 @@ pub(super) fn backends(scene: &Scene<'_>) -> Option<Suspect> {
     if !scene.is_free() || is_queue || !has_grown {
         return None;
     }
-    let resource = Resource::new(ResourceKind::Concurrency, "requests with the backends");
-    let moved = Moved::of(metric, EvidenceUnit::Count, Some(below), above);
-    Some(scene.suspect(Cause::BackendCapacity, resource, moved))
+    let resource = |name: String| Resource::new(ResourceKind::Concurrency, name);
+    let waiting = Moved::of(metric, EvidenceUnit::Count, Some(below), above);
+    let cause = Cause::BackendCapacity;
+    let name = "requests with the backends";
+    let Some(found) = waits::at_once(scene) else {
+        let suspect = scene.suspect(cause, resource(name.to_owned()), waiting);
+        return Some(Suspect { missing: Missing::BackendLimit, ..suspect });
+    };
+    let name = format!("{name}, about {:.0} at once", found.number);
+    let mut suspect = scene.suspect(cause, resource(name), waiting);
+    suspect.evidence.push(found.moved().evidence());
+    Some(Suspect { grade: Grade::Predicted, predicted_at: Some(found.projected), ..suspect })
 }
 
 /// The proxy's timers end requests, or it tries them again.
@@ -173,7 +198,8 @@ pub(super) fn timed_out(scene: &Scene<'_>) -> Option<Suspect> {
     Some(scene.suspect(Cause::BackendTimeout, resource, found))
 }
 
-/// Segments that are sent again at every load.
+/// Segments that are sent again at every load, and that the clients' own sockets sent or waited for: the kernel's sum
+/// is of every program on the host.
 pub(super) fn lost(scene: &Scene<'_>) -> Option<Suspect> {
     let metric = Metric::TcpRetransmitted;
     let share = |during: &During<'_>| {
@@ -182,7 +208,11 @@ pub(super) fn lost(scene: &Scene<'_>) -> Option<Suspect> {
     };
     let above = share(&scene.after)?;
     let below = scene.before.as_ref().and_then(share);
-    if above < LOSS_MIN || below.is_some_and(|below| below < LOSS_MIN) {
+    let seen = |trial: &Trial<'_>| {
+        trial.clients.sent_again.max(trial.clients.waited) >= LOSS_OF_CLIENTS_MIN
+    };
+    let is_seen = seen(scene.above) && scene.below.is_none_or(seen);
+    if above < LOSS_MIN || below.is_some_and(|below| below < LOSS_MIN) || !is_seen {
         return None;
     }
     let resource = Resource::new(ResourceKind::Counter, metric.name());

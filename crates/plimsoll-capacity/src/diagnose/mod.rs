@@ -6,7 +6,7 @@
 //! predicted cause; what only moves there is correlated.
 
 use plimsoll_model::cause::{
-    Cause, Evidence, Finding, Grade, Limited, Projected, Resource, ResourceKind,
+    Cause, Evidence, Finding, Grade, Limited, Missing, Projected, Resource, ResourceKind,
 };
 use plimsoll_model::host::HostFigures;
 use plimsoll_model::trial::Verdict;
@@ -40,6 +40,8 @@ struct Suspect {
     grade: Grade,
     evidence: Vec<Evidence>,
     predicted_at: Option<Projected>,
+    /// What it lacks to be predicted.
+    missing: Missing,
 }
 
 impl Suspect {
@@ -52,6 +54,7 @@ impl Suspect {
         let mut made = Finding::new(self.cause, place, self.grade, nearest, others);
         made.evidence = self.evidence;
         made.predicted_at = self.predicted_at;
+        made.missing = (self.grade == Grade::Correlated).then_some(self.missing);
         made.next = next;
         Some(made)
     }
@@ -182,6 +185,7 @@ fn covering(all: &[Candidate], tip: (f64, f64), around: &Around<'_>) -> Vec<Susp
             grade,
             evidence: vec![candidate.evidence()],
             predicted_at: candidate.projected,
+            missing: Missing::FullAbove,
         });
     }
     found

@@ -8,6 +8,8 @@ use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{TrialRecord, Verdict};
 use plimsoll_model::{Nanos, Rate, host};
 
+use crate::cliffs::is_retransmission;
+
 /// Of a level of held connections, the last readings count.
 const HELD_READINGS: usize = 3;
 
@@ -76,6 +78,10 @@ pub struct Clients {
     pub timed_out: f64,
     /// Connections in use where operations waited for a free one.
     pub all_busy: Option<f64>,
+    /// Segments that their sockets sent again, over those they sent.
+    pub sent_again: f64,
+    /// Share of the answers that came when a lost segment has been sent again once.
+    pub waited: f64,
 }
 
 /// What one host did during one trial.
@@ -102,8 +108,19 @@ impl Clients {
             unavailable: share(503),
             timed_out: share(504),
             all_busy: is_full.then_some(tally.slots_max() as f64),
+            sent_again: tally.segments.sent_again_ratio(),
+            waited: after_retransmission(tally),
         }
     }
+}
+
+/// The share of answers that came one retransmission timeout late.
+fn after_retransmission(tally: &Tally) -> f64 {
+    let spans = &tally.spans;
+    let round_trip = spans.connect.quantile(0.5).unwrap_or_default();
+    let buckets = spans.uncorrected.buckets();
+    let late = buckets.filter(|(lasted, _)| is_retransmission(*lasted, round_trip));
+    late.map(|(_, count)| count).sum::<u64>() as f64 / tally.ok.max(1) as f64
 }
 
 impl<'a> Trial<'a> {

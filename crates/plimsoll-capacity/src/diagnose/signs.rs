@@ -1,7 +1,9 @@
 //! Signs of causes that no line predicts, in the order in which they are looked for: a limit that was reached, what
 //! stops a server from outside, then its queues. Whoever is to drain a queue and cannot is the cause, not the queue.
 
-use plimsoll_model::cause::{Cause, Evidence, EvidenceUnit, Grade, Resource, ResourceKind};
+use plimsoll_model::cause::{
+    Cause, Evidence, EvidenceUnit, Grade, Missing, Resource, ResourceKind,
+};
 use plimsoll_model::host::{Label, Metric};
 
 use super::candidate::Candidate;
@@ -110,14 +112,9 @@ impl Scene<'_> {
             resource,
             host: self.after.host.to_owned(),
             grade: Grade::Correlated,
-            evidence: vec![Evidence {
-                counter: moved.counter,
-                unit: moved.unit,
-                below: moved.below,
-                above: Some(moved.above),
-                limit: moved.limit,
-            }],
+            evidence: vec![moved.evidence()],
             predicted_at: None,
+            missing: Missing::Use,
         }
     }
 }
@@ -132,6 +129,17 @@ pub(super) struct Moved {
 }
 
 impl Moved {
+    /// As a finding shows it.
+    pub(super) fn evidence(self) -> Evidence {
+        Evidence {
+            counter: self.counter,
+            unit: self.unit,
+            below: self.below,
+            above: Some(self.above),
+            limit: self.limit,
+        }
+    }
+
     /// That of `metric`.
     pub(super) fn of(metric: Metric, unit: EvidenceUnit, below: Option<f64>, above: f64) -> Self {
         Self { counter: metric.name().to_owned(), unit, below, above, limit: None }
@@ -194,6 +202,7 @@ fn full_limit(scene: &Scene<'_>) -> Option<Suspect> {
         grade: Grade::Correlated,
         evidence: vec![reached.evidence()],
         predicted_at: None,
+        missing: Missing::Line,
     })
 }
 

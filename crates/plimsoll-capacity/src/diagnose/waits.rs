@@ -4,12 +4,14 @@
 use plimsoll_model::Nanos;
 use plimsoll_model::cause::{Cause, EvidenceUnit, Grade, Projected, Resource, ResourceKind};
 use plimsoll_model::host::{Label, Metric};
+use plimsoll_model::search::Axis;
 use plimsoll_model::tally::OUTSTANDING_SAMPLE;
 use plimsoll_model::trial::Verdict;
 
 use super::record::Trial;
 use super::signs::{Moved, Scene};
 use super::{Suspect, usage};
+use crate::median::median_of;
 use crate::pauses::begins;
 
 /// Threads that wait for the same in the mean, and over those below.
@@ -34,11 +36,19 @@ const ONE_AT_ONCE: (f64, f64) = (0.75, 1.3);
 /// Threads that wait for each other: so many, and for each operation they go to sleep so often.
 const WAITERS_MIN: usize = 3;
 const SLEEPS_MIN: f64 = 2.0;
-/// A limit on operations at once: at least so many, a time in service that grows by no more up to the tipping point,
-/// and an interval that is not wider, which their number is known by.
+/// The fewest operations at once that are a limit of their number.
 const AT_ONCE_MIN: f64 = 2.0;
+/// The longest time in service over the shortest that is still flat.
 const SERVICE_FLAT: f64 = 1.1;
+/// Shares of the capacity between which the time in service is compared with that at lower loads. Closer to the
+/// capacity a pool has a queue; below, no server queues.
+const COMPARED: std::ops::RangeInclusive<f64> = 0.4..=0.85;
+/// The widest interval, upper over lower bound, from which the number of operations follows.
 const WIDE: f64 = 1.1;
+/// The use of a CPU at the lowest load from which on others fill it.
+const BUSY_OF_OTHERS: f64 = 0.8;
+/// The error of the time in service: clients read answers a little late.
+const SERVICE_OFF: f64 = 0.03;
 /// The share of an operation that is the path's, and by how much it may grow while only connections are missing.
 const PATH_MIN: f64 = 0.5;
 const SERVICE_GROWN: f64 = 1.3;
@@ -168,39 +178,93 @@ pub(super) fn in_service(scene: &Scene<'_>) -> Option<Suspect> {
     None
 }
 
-/// At the tipping point about so many operations are in service at once, each for as long as at any lower load, while
-/// nobody is busy: more are not let in.
-pub(super) fn concurrency_limit(scene: &Scene<'_>) -> Option<Suspect> {
+/// A number of operations that are let in at once.
+pub(super) struct AtOnce {
+    pub(super) number: f64,
+    /// Throughput times time in service, which the number is next to.
+    observed: f64,
+    pub(super) projected: Projected,
+}
+
+impl AtOnce {
+    /// The evidence for the number.
+    pub(super) fn moved(&self) -> Moved {
+        Moved {
+            counter: "operations in service".to_owned(),
+            unit: EvidenceUnit::Count,
+            below: None,
+            above: self.observed,
+            limit: Some(self.number),
+        }
+    }
+}
+
+/// Finds a limit on operations at once: below the tipping point each operation takes as long as at any lower load, while
+/// nobody is busy. Their number is the throughput times that time.
+pub(super) fn at_once(scene: &Scene<'_>) -> Option<AtOnce> {
     let (lower, upper) = scene.record.tip.filter(|(lower, upper)| *upper <= WIDE * lower)?;
-    let service = unloaded_service(scene)?;
+    if scene.record.axis == Axis::Connections {
+        return None;
+    }
+    let rate = (lower * upper).sqrt();
+    let service = flat_service(scene, rate)?;
     let path = scene.record.round_trip.map_or(0.0, Nanos::as_secs_f64);
     let in_server = Some(service - path).filter(|seconds| *seconds >= SERVICE_MIN_S)?;
-    let rate = (lower * upper).sqrt();
-    let at_once = rate * in_server;
-    let met = scene.record.trials.iter().filter(|trial| trial.verdict == Verdict::Good);
-    let mut services = met.filter_map(|trial| trial.clients.service);
-    let is_flat = services.all(|seen| seen <= SERVICE_FLAT * service);
+    let number = whole_number((lower * in_server, upper * in_server))?;
     // As many as the clients have connections: those are the limit.
     let all_busy = scene.above.clients.all_busy;
     let is_clients = all_busy.is_some_and(|busy| (rate * service / busy - 1.0).abs() <= BUSY_OFF);
-    let is_idle = scene.serves()
-        && scene.is_free()
-        && usage::cpus(&scene.after).iter().all(|(_, used)| *used < usage::CPU_FULL);
-    if at_once < AT_ONCE_MIN || !is_flat || is_clients || !is_idle {
-        return None;
-    }
-    let moved = Moved {
-        counter: "operations in service".to_owned(),
-        unit: EvidenceUnit::Count,
-        below: None,
-        above: at_once,
-        limit: None,
-    };
-    let name = format!("operations at once, about {at_once:.0}");
+    let is_idle = scene.serves() && scene.is_free() && !fills_cpu(scene);
+    let at = number / in_server;
+    let projected =
+        Projected { lower: at * (1.0 - SERVICE_OFF), at, upper: Some(at * (1.0 + SERVICE_OFF)) };
+    let found = AtOnce { number, observed: rate * in_server, projected };
+    (number >= AT_ONCE_MIN && !is_clients && is_idle).then_some(found)
+}
+
+/// Reports whether the load fills a CPU. One that is busy at the lowest load is filled by others, which make no operation
+/// longer.
+fn fills_cpu(scene: &Scene<'_>) -> bool {
+    let met = scene.record.trials.iter().filter(|trial| trial.verdict == Verdict::Good);
+    let lowest = met.min_by(|a, b| a.load.total_cmp(&b.load));
+    let unloaded = lowest.and_then(|trial| trial.on(scene.after.host));
+    let unloaded = unloaded.map(|during| usage::cpus(&during)).unwrap_or_default();
+    usage::cpus(&scene.after).iter().any(|(cpu, used)| {
+        let before = unloaded.iter().find(|(other, _)| other == cpu).map_or(0.0, |(_, used)| *used);
+        *used >= usage::CPU_FULL && before < BUSY_OF_OTHERS
+    })
+}
+
+/// A limit on operations at once, in what is not known.
+pub(super) fn concurrency_limit(scene: &Scene<'_>) -> Option<Suspect> {
+    let found = at_once(scene)?;
+    let name = format!("operations at once, about {:.0}", found.number);
     let resource = Resource::new(ResourceKind::Concurrency, name);
-    let suspect = scene.suspect(Cause::ConcurrencyLimit, resource, moved);
-    let projected = Projected { lower, at: rate, upper: Some(upper) };
-    Some(Suspect { grade: Grade::Predicted, predicted_at: Some(projected), ..suspect })
+    let suspect = scene.suspect(Cause::ConcurrencyLimit, resource, found.moved());
+    Some(Suspect { grade: Grade::Predicted, predicted_at: Some(found.projected), ..suspect })
+}
+
+/// Returns the median time in service at loads that leave a pool without a queue, in seconds, if it is the same at all
+/// of them. A server that shares its CPU takes several times as long there.
+fn flat_service(scene: &Scene<'_>, capacity: f64) -> Option<f64> {
+    let compared = |trial: &&Trial<'_>| {
+        trial.verdict == Verdict::Good && trial.load <= COMPARED.end() * capacity
+    };
+    let of = |trial: &Trial<'_>| Some((trial.load, trial.clients.service?));
+    let services: Vec<(f64, f64)> =
+        scene.record.trials.iter().filter(compared).filter_map(of).collect();
+    let (_, unloaded) = services.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let is_flat = services.iter().all(|(_, seen)| *seen <= SERVICE_FLAT * unloaded);
+    let is_loaded = services.iter().any(|(load, _)| *load >= COMPARED.start() * capacity);
+    median_of(services.iter().map(|(_, seen)| *seen)).filter(|_| is_flat && is_loaded)
+}
+
+/// Returns the whole number that an interval contains, the one nearest to its middle. A limit on operations is one; the
+/// product of a limited rate and a time in service seldom is.
+fn whole_number((lower, upper): (f64, f64)) -> Option<f64> {
+    let nearest = (lower * upper).sqrt().round();
+    let around = lower * (1.0 - SERVICE_OFF)..=upper * (1.0 + SERVICE_OFF);
+    around.contains(&nearest).then_some(nearest)
 }
 
 /// Threads or processes that may serve one operation each.

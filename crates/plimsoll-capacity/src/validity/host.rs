@@ -34,6 +34,9 @@ const CGROUP_PERIOD: Nanos = Nanos::from_millis(100);
 const THROTTLED_SPREAD: f64 = 3.0;
 const LINK_FAIL: f64 = 0.90;
 const RETRANSMITS_WARN: f64 = 0.001;
+/// Packets dropped here, over the segments that the load sent again, from which on the drops explain them. One packet
+/// of an interface may be several segments.
+const DROPS_EXPLAIN: f64 = 0.1;
 /// Of the lowest limit on memory.
 const MEMORY_FAIL: f64 = 0.90;
 const MEMORY_WARN: f64 = 0.75;
@@ -130,17 +133,19 @@ fn delays(seen: &Scheduling, share: f64, wait: Nanos) -> bool {
 
 /// Nothing was lost on our side of the network.
 ///
-/// Interfaces also count as dropped what nobody here listens to; it matters where TCP had to send
-/// again. What is sent again without a drop here was lost further on, or refused by a full server.
+/// Interfaces also count as dropped what nobody here listens to; it matters where the load's own sockets had to send
+/// again, and no more often than packets were dropped. The rest was lost further on, or refused by a full server.
 pub(super) fn network(subject: &Subject<'_>) -> Option<Check> {
     let seen = subject.observations.network?;
     let link = seen.link.unwrap_or(0.0);
-    let loses = seen.drops > 0 && seen.retransmits > RETRANSMITS_WARN;
+    let is_explained =
+        seen.drops > 0 && seen.drops as f64 >= DROPS_EXPLAIN * seen.sent_again as f64;
+    let loses = is_explained && seen.retransmits > RETRANSMITS_WARN;
     let spoils = loses || link > LINK_FAIL;
     let measures: Vec<_> = [
         // Without a drop here, what is sent again was lost further on.
         Some(Measure::ratio("segments sent again", seen.retransmits))
-            .map(|again| again.at_most((seen.drops > 0).then_some(RETRANSMITS_WARN))),
+            .map(|again| again.at_most(is_explained.then_some(RETRANSMITS_WARN))),
         Some(Measure::count("packets dropped", seen.drops)),
         seen.link.map(|link| Measure::ratio("link", link).at_most(LINK_FAIL)),
     ]

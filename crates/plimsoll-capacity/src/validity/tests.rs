@@ -253,12 +253,20 @@ fn network_memory_and_reference_spoil_bad_trials() {
         network(0, 0.002, 0.5),
         network(1, 0.002, 0.5),
     );
+    // Another program's packets are dropped here, and ours are lost on the path: 500 for each drop.
+    let lost_further_on = NetworkUse { drops: 1, retransmits: 0.02, sent_again: 500, link: None };
+    let decoy = Observations { network: Some(lost_further_on), ..none() };
+    assert_eq!(judged("generator-network", 500, decoy), (Level::Warn, Verdict::Bad));
     spoils_bad_trials_only(
         "generator-network",
         fine,
         network(0, 0.002, 0.9),
         network(0, 0.0, 0.91),
     );
+    // Segments of ours that found no room in a full accept queue on this host: no interface dropped them.
+    let refused = NetworkUse { drops: 0, retransmits: 0.3, sent_again: 3_000, link: None };
+    let decoy = Observations { network: Some(refused), ..none() };
+    assert_eq!(judged("generator-network", 500, decoy), (Level::Warn, Verdict::Bad));
     let memory = |resident, stalled| Observations {
         memory: Some(MemoryUse { resident, stalled }),
         ..none()
@@ -306,6 +314,8 @@ fn two_percent_of_loss_are_not_the_servers() {
     assert_eq!(on_a_path(&lost, 400, 0.04), (Level::Fail, Verdict::Invalid));
     // The far end's segments sent again are not seen.
     assert_eq!(on_a_path(&lost, 200, 0.02), (Level::Fail, Verdict::Invalid));
+    // A server that pauses for 200 ms. Another program's segments are sent again all the time, and none of ours.
+    assert_eq!(on_a_path(&lost, 0, 0.0), (Level::Pass, Verdict::Bad));
     // Nothing was lost at low loads: an overload drops segments, too.
     assert_eq!(on_a_path(&lost, 400, 0.0), (Level::Pass, Verdict::Bad));
     // Far more are late than are lost at low loads.

@@ -17,6 +17,7 @@ use plimsoll_tls::{ClientContext, ConfigError, Received, TlsError};
 
 use super::conn::{ConnHot, Peer, Slab, State};
 use super::origin::{OriginError, Origins};
+use super::segments::Segments;
 use crate::transport::{Pump, Sent, Unsent, send_plain, send_plain_before_more};
 use crate::wheel::Wheel;
 
@@ -35,6 +36,7 @@ const WHEEL_AGE_MAX: Nanos = Nanos::from_secs(24 * 3600);
 pub(super) struct Conns {
     pub(super) slab: Slab,
     pub(super) origins: Origins,
+    pub(super) segments: Segments,
     poller: Poller,
     wheel: Wheel,
     wheel_made: Nanos,
@@ -59,6 +61,7 @@ impl Conns {
         Ok(Self {
             slab: Slab::with_capacity(conns_max, plan),
             origins: Origins::new(plan, shard),
+            segments: Segments::default(),
             poller: Poller::new(EVENT_BATCH)?,
             wheel: Wheel::with_capacity(now, conns_max),
             wheel_made: now,
@@ -166,6 +169,9 @@ impl Conns {
             // After a half-sent record an alert would be read as part of that record. Best effort:
             // the peer may have closed already.
             self.send_last(index);
+        }
+        if let Some(socket) = &self.slab.hot[index as usize].socket {
+            self.segments.count(socket);
         }
         if let Some(lease) = self.slab.cold[index as usize].lease {
             let hot = &self[index];

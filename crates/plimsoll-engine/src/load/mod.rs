@@ -43,6 +43,7 @@ mod reasons;
 mod requests;
 mod retrying;
 mod rows;
+mod segments;
 mod sending;
 mod session;
 mod sleeping;

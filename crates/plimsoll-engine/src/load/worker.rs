@@ -211,6 +211,7 @@ impl Worker {
         if self.meter.ends_second(now) {
             self.stamps.end_second(self.meter.tally());
             self.streams.end_second(self.meter.tally());
+            self.conns.segments.end_second(self.meter.tally());
             self.hand_over_rows();
         }
         self.meter.advance(now, outstanding, self.pools.held());
@@ -402,6 +403,7 @@ impl Worker {
         self.meter.count_tls_messages(self.conns.take_tls_messages());
         self.stamps.end_second(self.meter.tally());
         self.streams.end_second(self.meter.tally());
+        self.conns.segments.end_second(self.meter.tally());
         self.hand_over_rows();
         self.meter.hand_over(now, held);
         let window = self.phases.window(now);

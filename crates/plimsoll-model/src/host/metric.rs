@@ -152,6 +152,8 @@ metrics! {
             "Connections that found an accept queue full: TcpExt ListenOverflows";
         TcpListenDrops = "tcp_listen_drops_total": "SYNs dropped by listeners: TcpExt ListenDrops";
         TcpSyncookiesSent = "tcp_syncookies_sent_total": "SYN cookies sent: TcpExt SyncookiesSent";
+        TcpListenerDrops = "tcp_listener_drops_total":
+            "SYNs and connections that a listener dropped, by listener and the watched process that has it";
         TcpSynQueueFull = "tcp_syn_queue_full_total":
             "SYNs that found the queue of half-open connections full: TcpExt TCPReqQFull*";
         TcpBacklogDrops = "tcp_backlog_drops_total":

@@ -132,7 +132,8 @@ checks! {
             "packets were lost between plimsoll and the server, at low loads, too, and operations \
              waited until they were sent again: use a path without loss, or a longer limit";
         Reference = "reference": "the load is close to the most that this generator can make";
-        GeneratorMemory = "generator-memory": "this host was short of memory: use fewer --connections";
+        GeneratorMemory = "generator-memory":
+            "this host was short of memory: end other programs that use it, or use fewer --connections";
         Stationarity = "stationarity":
             "the second half differed from the first: a longer trial shows more";
         Unrequested = "unrequested":

@@ -14,7 +14,7 @@ use crate::memory::FileCaches;
 use crate::server_counters::CounterSource;
 use crate::yardstick::Totals;
 use cgroup::GroupsRead;
-use network::{HostWide, Place};
+use network::{HostWide, Owners, Place};
 use sources::{Followed, Outages};
 
 mod cgroup;
@@ -109,6 +109,7 @@ pub struct Sampler {
     yardstick: Totals,
     /// Of the last slow reading.
     caches: FileCaches,
+    owners: Owners,
     readings: u64,
     cost: Nanos,
     missed: u64,
@@ -138,6 +139,7 @@ impl Sampler {
             host_wide,
             yardstick,
             caches,
+            owners: Owners::new(),
             readings: 0,
             cost,
             missed: 0,
@@ -169,11 +171,22 @@ impl Sampler {
         reading_of(|reading| self.read_all(reading))
     }
 
+    /// The sockets of servers and backends, which may listen.
+    fn owners(&self) -> Owners {
+        let processes = self.scope.processes.iter().filter(|one| one.role != Role::Client);
+        let sockets = processes.flat_map(|process| {
+            let numbers = network::sockets_of(&self.root, process.pid).into_iter();
+            numbers.map(|number| (number, process.name.clone()))
+        });
+        sockets.collect()
+    }
+
     fn read_all(&mut self, reading: &mut Reading) {
         let began = clock::thread_cpu_ns();
         let is_slow = self.readings.is_multiple_of(SLOW_EVERY);
         if is_slow {
             self.caches = FileCaches::read(&self.root.join("proc"));
+            self.owners = self.owners();
         }
         kernel::read(&self.root, &self.scope.cpus, self.caches, reading);
         for (cpu, pieces) in self.yardstick.read(&self.scope.cpus) {
@@ -183,7 +196,8 @@ impl Sampler {
             reading.add(Metric::YardstickPieces, &labels, pieces.count as f64);
             reading.add_some(Metric::CpuFrequency, &labels, kernel::frequency(&self.root, &cpu));
         }
-        let elsewhere = network::read(&self.root, &self.place, self.host_wide, reading);
+        let elsewhere =
+            network::read(&self.root, &self.place, self.host_wide, &self.owners, reading);
         let mut groups = GroupsRead::default();
         groups.add(&self.root, "self", "plimsoll", reading);
         let unread = reading.missing.iter().find(|missing| missing.source == "/proc/stat");

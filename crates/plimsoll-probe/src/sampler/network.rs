@@ -1,6 +1,7 @@
 //! Network of one namespace: TCP, interfaces, input queues of the CPUs, connection tracking, and
 //! accept queues.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::parent_id;
@@ -17,6 +18,23 @@ use crate::{limits, lines, memory};
 
 /// Bytes of a page that sockstat counts in, on the machines that plimsoll is built for by default.
 const PAGE_BYTES: f64 = 4096.0;
+
+/// The listening sockets of watched servers and backends, by number, with the name of the process.
+pub(super) type Owners = BTreeMap<u32, String>;
+
+/// Descriptors of a process that are looked at, the lowest: a server listens before it accepts.
+const DESCRIPTORS_MAX: usize = 256;
+
+/// Returns the numbers of the sockets among the lowest descriptors of process `pid`.
+pub(super) fn sockets_of(root: &Path, pid: u32) -> Vec<u32> {
+    let entries = fs::read_dir(root.join("proc").join(pid.to_string()).join("fd"));
+    let lowest = entries.into_iter().flatten().flatten().take(DESCRIPTORS_MAX);
+    let number = |entry: fs::DirEntry| {
+        let target = fs::read_link(entry.path()).ok()?;
+        target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    };
+    lowest.filter_map(number).collect()
+}
 
 /// Limits of TCP that hold for the whole host, and that only its first network namespace shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -134,12 +152,13 @@ pub(super) fn read(
     root: &Path,
     place: &Place,
     host_wide: HostWide,
+    owners: &Owners,
     reading: &mut Reading,
 ) -> Nanos {
     match place {
-        Place::Here => read_here(root, true, host_wide, reading),
+        Place::Here => read_here(root, true, host_wide, owners, reading),
         Place::NotOf(pid, why) => {
-            read_here(root, true, host_wide, reading);
+            read_here(root, true, host_wide, owners, reading);
             reading.miss(
                 format!("network namespace of process {pid}"),
                 format!("{why}; figures of the network are those of this program's namespace"),
@@ -147,7 +166,7 @@ pub(super) fn read(
         }
         Place::Elsewhere(network) => {
             let took = network.run(|| {
-                read_here(root, false, host_wide, reading);
+                read_here(root, false, host_wide, owners, reading);
                 clock::thread_cpu_ns()
             });
             match took {
@@ -160,7 +179,13 @@ pub(super) fn read(
 }
 
 /// Reads this thread's namespace; `has_sysfs` if `/sys/class/net` lists its interfaces.
-fn read_here(root: &Path, has_sysfs: bool, host_wide: HostWide, reading: &mut Reading) {
+fn read_here(
+    root: &Path,
+    has_sysfs: bool,
+    host_wide: HostWide,
+    owners: &Owners,
+    reading: &mut Reading,
+) {
     let net = |name: &str| format!("proc/{THIS_THREAD}/net/{name}");
     read_traffic(root, reading);
     if let Some(netstat) = text(root, &net("netstat"), reading) {
@@ -170,7 +195,7 @@ fn read_here(root: &Path, has_sysfs: bool, host_wide: HostWide, reading: &mut Re
         add_sockstat(root, &sockstat, host_wide, reading);
     }
     add_conntrack(root, &net("stat/nf_conntrack"), reading);
-    add_listeners(reading);
+    add_listeners(owners, reading);
     add_speeds(root, has_sysfs, reading);
 }
 
@@ -314,7 +339,7 @@ fn add_speeds(root: &Path, has_sysfs: bool, reading: &mut Reading) {
 }
 
 /// Sockets that share a port are added up: their queues fill alike.
-fn add_listeners(reading: &mut Reading) {
+fn add_listeners(owners: &Owners, reading: &mut Reading) {
     let queues = match sock_diag::listen_queues() {
         Ok(queues) => queues,
         Err(errno) => return reading.miss("accept queues (sock_diag)", errno),
@@ -332,6 +357,10 @@ fn add_listeners(reading: &mut Reading) {
         let (waiting, limit) = (sum(|queue| queue.waiting), sum(|queue| queue.limit));
         reading.add(Metric::ListenQueue, &labels, waiting);
         reading.add(Metric::ListenQueueLimit, &labels, limit);
+        let owner = sorted[at..at + alike].iter().find_map(|queue| owners.get(&queue.inode));
+        let owner = owner.map(|process| (Label::Process, process.as_str()));
+        let labels: Vec<_> = labels.into_iter().chain(owner).collect();
+        reading.add(Metric::TcpListenerDrops, &labels, sum(|queue| queue.dropped));
         add_limit(reading, "accept queue", &listener, Some(waiting), Some(limit));
         at += alike;
     }

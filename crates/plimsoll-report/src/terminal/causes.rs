@@ -3,7 +3,8 @@
 use std::io;
 
 use plimsoll_model::cause::{
-    Cause, Evidence, EvidenceUnit, Finding, Grade, Limited, Projected, Resource, ResourceKind,
+    Cause, Evidence, EvidenceUnit, Finding, Grade, Limited, Missing, Projected, Resource,
+    ResourceKind,
 };
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::Summary;
@@ -64,6 +65,22 @@ const fn grade(grade: Grade) -> &'static str {
         Grade::Correlated => "correlated only",
         Grade::Predicted => "predicted",
         Grade::Confirmed => "confirmed",
+    }
+}
+
+/// What a cause lacks to be predicted.
+const fn lacks(missing: Missing) -> &'static str {
+    match missing {
+        Missing::FullAbove => "it was not seen full above the tipping point",
+        Missing::Line => {
+            "its use does not grow with the load in a line that meets its limit at the tipping point"
+        }
+        Missing::Use => {
+            "its counter moves when it is full, and nothing that was read says how full it is before"
+        }
+        Missing::BackendLimit => {
+            "the limit of the backends was not read; name their processes with --watch backend:PID"
+        }
     }
 }
 
@@ -160,6 +177,9 @@ pub(super) fn section(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> 
         page.entry(if index == 0 { "Cause" } else { "and" }, &sentence(search, cause))?;
         for line in &cause.evidence {
             page.entry("", &search.evidence(line))?;
+        }
+        if let Some(missing) = cause.missing {
+            page.entry("", &format!("not predicted: {}", lacks(missing)))?;
         }
         for confirmation in &cause.confirmations {
             page.entry("Test", &confirmation::sentence(confirmation))?;

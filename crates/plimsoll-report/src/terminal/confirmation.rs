@@ -63,12 +63,20 @@ fn percent(ratio: f64) -> String {
 pub fn render_confirmation_plan(confirmation: &Confirmation) -> String {
     let Some(intervention) = confirmation.intervention else { return refusal(confirmation) };
     format!(
-        "testing the cause: {}; predicted {} of the capacity if it is the limit; {} pairs of loads with \
+        "testing the cause: {}{}; predicted {} of the capacity if it is the limit; {} pairs of loads with \
          and without the change",
         change(intervention, confirmation.from, confirmation.to),
+        left(confirmation),
         percent(confirmation.predicted_ratio),
         confirmation.pairs_planned
     )
+}
+
+/// The CPU time that a quota leaves, as it was measured before the first pair.
+fn left(confirmation: &Confirmation) -> String {
+    let Some(share) = confirmation.left_ratio else { return String::new() };
+    let text = whole(&format!("{:.0} %", share * 100.0));
+    format!(" (measured first: the work then gets {text} of its CPU time)")
 }
 
 /// The line of the last pair.
@@ -161,13 +169,14 @@ pub(super) fn sentence(confirmation: &Confirmation) -> String {
     let mut text = match confirmation.result {
         ConfirmationResult::Confirmed => "confirmed: ",
         ConfirmationResult::Moved => {
-            "the capacity follows this limit, though not by the predicted size: "
+            "the capacity moves as this cause would move it, though not by as much as predicted: "
         }
         ConfirmationResult::Refuted => "refuted, the limit is another one: ",
         ConfirmationResult::Undecided => "undecided: ",
     }
     .to_owned();
     text.push_str(&change(intervention, confirmation.from, confirmation.to));
+    text.push_str(&left(confirmation));
     text.push_str(&format!(
         "; predicted {} of the capacity",
         percent(confirmation.predicted_ratio)
@@ -184,7 +193,7 @@ pub(super) fn sentence(confirmation: &Confirmation) -> String {
         text.push_str(&incomplete(confirmation));
     }
     if confirmation.result == ConfirmationResult::Moved {
-        text.push_str(size(confirmation));
+        text.push_str(&size(confirmation));
     }
     if let Some(sham) = confirmation.sham_ratio {
         text.push_str(&format!("; the same steps without the change {}", percent(sham)));
@@ -196,14 +205,31 @@ pub(super) fn sentence(confirmation: &Confirmation) -> String {
     text
 }
 
-/// Why the size may differ from the predicted one.
-fn size(confirmation: &Confirmation) -> &'static str {
+/// The smallest change of the CPU time of an answer that explains a size.
+const COST_MIN: f64 = 0.03;
+
+/// Why the size differs from the predicted one, as far as the CPU time of an answer tells.
+fn size(confirmation: &Confirmation) -> String {
     let moved = |ratio: f64| ratio.ln().abs();
     let shift = confirmation.shift.map_or(0.0, |shift| moved(shift.ratio));
-    match shift > moved(confirmation.predicted_ratio) {
-        true => " (more than predicted: the change has a cost of its own)",
-        false => " (less than predicted: this limit has headroom, another may be met first)",
-    }
+    let is_more = shift > moved(confirmation.predicted_ratio);
+    let cost = confirmation.cost_ratio;
+    let costs = |share: f64, word| {
+        let share = whole(&format!("{:.0} %", share * 100.0));
+        format!("with the change an answer takes {share} {word} CPU time")
+    };
+    let why = match cost {
+        Some(cost) if is_more && cost > 1.0 + COST_MIN => costs(cost - 1.0, "more"),
+        Some(cost) if !is_more && cost < 1.0 - COST_MIN => costs(1.0 - cost, "less"),
+        Some(_) if is_more => {
+            "an answer takes as much CPU time as before, so the change costs something besides: pauses that make \
+             answers late"
+                .to_owned()
+        }
+        None if is_more => "the change has a cost of its own".to_owned(),
+        _ => "this limit has headroom, another may be met first".to_owned(),
+    };
+    format!(" ({} than predicted: {why})", if is_more { "more" } else { "less" })
 }
 
 #[cfg(test)]
@@ -241,8 +267,11 @@ mod tests {
     #[test]
     fn refuted_is_a_result() {
         let text = sentence(&confirmation(ConfirmationResult::Moved, 0.6));
-        assert!(text.starts_with("the capacity follows this limit, though not by"), "{text}");
-        assert!(text.contains("more than predicted"), "{text}");
+        assert!(
+            text.starts_with("the capacity moves as this cause would move it, though"),
+            "{text}"
+        );
+        assert!(text.contains("(more than predicted: the change has a cost of its own)"), "{text}");
         let text = sentence(&confirmation(ConfirmationResult::Refuted, 0.999));
         assert_eq!(
             text.replace('\u{a0}', " "),
@@ -252,6 +281,37 @@ mod tests {
         );
         let impossible = Confirmation::impossible("no control groups".to_owned());
         assert_eq!(sentence(&impossible), "not tested: no control groups");
+    }
+
+    #[test]
+    fn why_the_size_differs_is_said_from_the_cost_of_an_answer() {
+        let said = |ratio, cost| {
+            let mut moved = confirmation(ConfirmationResult::Moved, ratio);
+            (moved.cost_ratio, moved.left_ratio) = (cost, Some(0.8));
+            sentence(&moved).replace('\u{a0}', " ")
+        };
+        for (ratio, cost, why) in [
+            (
+                0.6,
+                Some(1.12),
+                "more than predicted: with the change an answer takes 12 % more CPU time",
+            ),
+            (0.6, Some(1.01), "more than predicted: an answer takes as much CPU time as before"),
+            (
+                0.84,
+                Some(0.9),
+                "less than predicted: with the change an answer takes 10 % less CPU time",
+            ),
+            (0.84, Some(1.0), "less than predicted: this limit has headroom"),
+            (0.84, None, "less than predicted: this limit has headroom"),
+        ] {
+            let text = said(ratio, cost);
+            assert!(text.contains(why), "{text}");
+            assert!(
+                text.contains("(measured first: the work then gets 80 % of its CPU time)"),
+                "{text}"
+            );
+        }
     }
 
     #[test]

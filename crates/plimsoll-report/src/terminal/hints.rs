@@ -66,6 +66,14 @@ pub(crate) fn obstacle(why: &str) -> &'static str {
             "messages that no request asked for were the limit of what can be judged"
         }
         CheckId::PathLoss => "the path was the limit",
+        CheckId::HostCpu => {
+            "this host's CPUs were the limit, for plimsoll and for other programs together"
+        }
+        CheckId::GeneratorNetwork => "this host's network was the limit",
+        CheckId::Pool => "the number of connections was the limit",
+        CheckId::Accounting | CheckId::LittlesLaw => {
+            "figures that contradict each other were the limit of what can be judged"
+        }
         _ => "the generator was the limit",
     }
 }
@@ -98,6 +106,10 @@ mod tests {
     fn the_generator_is_blamed_only_for_its_own_checks() {
         assert_eq!(obstacle("send-lag, peer-counters"), "the generator was the limit");
         assert_eq!(obstacle("peer-counters").find("generator"), None);
+        // Other programs on this host, and faults that are nobody's.
+        for why in ["host-cpu", "generator-network", "path-loss", "littles-law", "pool"] {
+            assert_eq!(obstacle(why).find("generator"), None, "{why}");
+        }
     }
 
     #[test]

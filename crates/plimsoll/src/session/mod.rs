@@ -481,7 +481,7 @@ impl<'a> Session<'a> {
             && let Some(after) = self.server.borrow_mut().counters()
         {
             let received = after.since(&before);
-            observations.peer = received.and_then(|sum| peer_counts(of.plan, &outcome.tally, sum));
+            observations.peer = received.and_then(|all| peer_counts(of.plan, &outcome.tally, &all));
         }
         Ok(Observed { outcome, sut_busiest_thread, observations, seconds })
     }

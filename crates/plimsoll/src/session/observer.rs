@@ -2,6 +2,7 @@
 //! the next. Reads `/proc` and the sums of the yardstick when a load begins, once a second, and when its last
 //! operation has been started; agents and their threads do nothing for it.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use plimsoll_fleet::coordinator::LoadOutcome;
@@ -22,7 +23,7 @@ use plimsoll_probe::yardstick::Totals;
 use plimsoll_sys::affinity::usable_cpus;
 use plimsoll_sys::clock;
 
-use self::host_use::{HostReading, HostUse};
+use self::host_use::{Carriers, HostReading, HostUse};
 use self::seconds::{Look, Seconds, View};
 use crate::plan::load::LoadJob;
 
@@ -47,6 +48,8 @@ pub(super) struct Scene {
     both_ends_here: bool,
     /// Other hosts make the load: what this one does says nothing of it.
     is_elsewhere: bool,
+    /// Interfaces of this host that carry the load.
+    carriers: Carriers,
 }
 
 impl Scene {
@@ -55,7 +58,13 @@ impl Scene {
         let pinned = &job.plan.cpus;
         let cpus = if pinned.is_empty() { usable_cpus() } else { pinned.clone() };
         let is_elsewhere = job.hosts.is_some();
-        Self { cpus, both_ends_here: job.both_ends_here, is_elsewhere }
+        let carriers = match job.both_ends_here {
+            true => Carriers::Loopback,
+            false => Carriers::towards(
+                job.plan.destinations.iter().flat_map(|one| &one.addresses).map(SocketAddr::ip),
+            ),
+        };
+        Self { cpus, both_ends_here: job.both_ends_here, is_elsewhere, carriers }
     }
 
     /// Share of the generator's CPUs that the SUT may use, too. One whose processes are not known
@@ -280,11 +289,18 @@ impl<'a> Observer<'a> {
             let host = HostUse::new(first, &last);
             (observations.host_cpu, scheduling.steal) = host.busy_and_stolen().unzip();
             scheduling.throttled_periods = host.throttled_periods();
-            let loopback = self.scene.both_ends_here && isolated.is_none();
-            observations.network = host.network(loopback);
+            observations.network = match isolated {
+                Some(_) => host.network(&Carriers::All),
+                None => host.network(&self.scene.carriers),
+            };
             observations.memory = memory_use(host, generator.rss_bytes_max);
         }
         far.observe(&mut observations, &mut scheduling);
+        // A laboratory's networks have no sockets but its own, at both ends.
+        if let Some(network) = observations.network.as_mut().filter(|_| isolated.is_none()) {
+            let own = outcome.tally.segments;
+            (network.sent_again, network.retransmits) = (own.sent_again, own.sent_again_ratio());
+        }
         observations.scheduling = Some(scheduling).filter(|seen| *seen != Scheduling::default());
         (observations, self.seconds.within(outcome.window))
     }
@@ -305,11 +321,23 @@ fn memory_use(seen: HostUse<'_>, resident: u64) -> Option<MemoryUse> {
 
 /// The SUT's count beside ours: of requests, or of connections where nothing is sent on them. Servers
 /// do not count the messages of other protocols than HTTP.
+///
+/// The load uses all front ends of the SUT or one of them: the one whose count fits best counts. Others are used by
+/// other clients, or the SUT itself connects to them.
 pub(super) fn peer_counts(
     plan: &LoadPlan,
     tally: &Tally,
-    received: ServerCounters,
+    received: &ServerCounters,
 ) -> Option<PeerCounts> {
+    let counted = std::iter::once(received).chain(received.frontends.values());
+    let counts = counted.filter_map(|counters| counts_of(plan, tally, counters));
+    counts.min_by_key(|counts| {
+        let fitting = counts.received.clamp(counts.answered.min(counts.sent), counts.sent);
+        counts.received.abs_diff(fitting)
+    })
+}
+
+fn counts_of(plan: &LoadPlan, tally: &Tally, received: &ServerCounters) -> Option<PeerCounts> {
     let sent = tally.scheduled.saturating_sub(tally.unsent);
     if plan.handshake_only {
         // A connection that fails is opened again for the next operation.
@@ -336,6 +364,8 @@ fn now() -> Nanos {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::plan::tests::load_job;
 
@@ -381,7 +411,10 @@ mod tests {
 
     #[test]
     fn a_server_that_nobody_knows_may_use_every_cpu() {
-        let scene = |cpus, both_ends_here| Scene { cpus, both_ends_here, is_elsewhere: false };
+        let scene = |cpus, both_ends_here| {
+            let carriers = Carriers::All;
+            Scene { cpus, both_ends_here, is_elsewhere: false, carriers }
+        };
         assert_eq!(scene(vec![0], false).shared_cpus(&[]), None);
         assert_eq!(scene(vec![0, 1], true).shared_cpus(&[]), Some(1.0));
         // No process has this CPU.
@@ -397,15 +430,35 @@ mod tests {
         tally.status.add(200, 90);
         tally.status.add(503, 5);
         (tally.connections.opened, tally.connections.failed) = (98, 4);
-        let received = ServerCounters { requests: 97, incomplete: 3, connections: 99 };
+        let received = ServerCounters {
+            requests: 97,
+            incomplete: 3,
+            connections: 99,
+            frontends: BTreeMap::new(),
+        };
         let requests = PeerCounts { sent: 100, answered: 95, received: 97 };
-        assert_eq!(peer_counts(&plan, &tally, received), Some(requests));
+        assert_eq!(peer_counts(&plan, &tally, &received), Some(requests));
         // 40 connections closed without a request, and another client sent one.
-        let unused = ServerCounters { requests: 141, incomplete: 40, ..received };
-        let requests = PeerCounts { received: 101, ..requests };
-        assert_eq!(peer_counts(&plan, &tally, unused), Some(requests));
+        let unused = ServerCounters { requests: 141, incomplete: 40, ..received.clone() };
+        let one_more = PeerCounts { received: 101, ..requests };
+        assert_eq!(peer_counts(&plan, &tally, &unused), Some(one_more));
+        // Another client on another front end, and one on ours.
+        let on = |ours, theirs| ServerCounters {
+            requests: ours + theirs,
+            frontends: [("ours", ours), ("theirs", theirs)]
+                .map(|(name, requests)| {
+                    (name.to_owned(), ServerCounters { requests, ..received.clone() })
+                })
+                .into(),
+            ..received.clone()
+        };
+        assert_eq!(peer_counts(&plan, &tally, &on(97, 5_000)), Some(requests));
+        let both = PeerCounts { received: 300, ..requests };
+        assert_eq!(peer_counts(&plan, &tally, &on(303, 5_000)), Some(both));
+        // A load on two of them.
+        assert_eq!(peer_counts(&plan, &tally, &on(48, 49)), Some(requests));
         plan.handshake_only = true;
         let connections = PeerCounts { sent: 102, answered: 90, received: 99 };
-        assert_eq!(peer_counts(&plan, &tally, received), Some(connections));
+        assert_eq!(peer_counts(&plan, &tally, &received), Some(connections));
     }
 }

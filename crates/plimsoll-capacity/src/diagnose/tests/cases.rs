@@ -19,6 +19,24 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
     let busy = || server(TIP).cpu("1", TIP);
     let limited = |limit: &str, max: f64| free().limit(limit, "HAProxy", TIP, max);
     let event = |metric, rate| free().with(metric, &[], Moves::Above(rate));
+    let lossy = || {
+        let segments = [(Label::Direction, "transmit")];
+        free().with(Metric::TcpSegments, &segments, Moves::Rate(0.0, 2.0, 1e9)).with(
+            Metric::TcpRetransmitted,
+            &[],
+            Moves::Rate(0.0, 0.04, 1e9),
+        )
+    };
+    let losing = || Clients { sent_again: 0.02, ..Clients::default() };
+    let waiting = || Clients { waited: 0.02, ..Clients::default() };
+    let of_host = [(Label::Limit, "tracked connections"), (Label::Scope, "host")];
+    let listening = |ours, theirs| {
+        let ours_is = [(Label::Listener, "[::]:80"), (Label::Process, "haproxy")];
+        event(Metric::TcpListenOverflows, 80.0)
+            .with(Metric::TcpListenDrops, &[], Moves::Above(80.0))
+            .with(Metric::TcpListenerDrops, &ours_is, ours)
+            .with(Metric::TcpListenerDrops, &[(Label::Listener, "[::]:25")], theirs)
+    };
     let two = |second: f64, kind: &str| busy().thread("haproxy", "server", kind, 0.01, second);
     vec![
         ("1 CPU of the server", busy(), C::ServerCpu, Predicted),
@@ -72,6 +90,18 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
         ("13 ports", limited("ports", 28_000.0), C::Ports, Predicted),
         ("15 accept queue", event(Metric::TcpListenOverflows, 80.0), C::AcceptQueue, Correlated),
         (
+            "15 an accept queue that is known to be the server's",
+            listening(Moves::Above(80.0), Moves::Fixed(0.0)),
+            C::AcceptQueue,
+            Correlated,
+        ),
+        (
+            "15 decoy: another program's accept queue",
+            listening(Moves::Fixed(0.0), Moves::Above(80.0)),
+            C::Unknown,
+            Unknown,
+        ),
+        (
             "16 accept queue of a busy server",
             busy().with(Metric::TcpListenOverflows, &[], Moves::Above(80.0)),
             C::ServerCpu,
@@ -93,6 +123,16 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
         ),
         ("22 conntrack, drops", event(Metric::ConntrackDrops, 90.0), C::Conntrack, Correlated),
         ("22 conntrack", limited("tracked connections", 500.0), C::Conntrack, Predicted),
+        (
+            "decoy: a table of the host that others fill",
+            busy().with(Metric::LimitUsed, &of_host, Moves::Rise(950.0, 1_000.0)).with(
+                Metric::LimitMax,
+                &of_host,
+                Moves::Fixed(1_000.0),
+            ),
+            C::ServerCpu,
+            Predicted,
+        ),
         ("23 TCP memory", limited("TCP memory", 4e6), C::TcpMemory, Predicted),
         (
             "24 quota",
@@ -168,18 +208,9 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
             Correlated,
         ),
         ("31 queue of packets", event(Metric::SoftnetDropped, 90.0), C::PacketQueue, Correlated),
-        (
-            "32 packet loss",
-            free()
-                .with(
-                    Metric::TcpSegments,
-                    &[(Label::Direction, "transmit")],
-                    Moves::Rate(0.0, 2.0, 1e9),
-                )
-                .with(Metric::TcpRetransmitted, &[], Moves::Rate(0.0, 0.04, 1e9)),
-            C::PacketLoss,
-            Correlated,
-        ),
+        ("32 packet loss", lossy().seen(losing(), losing()), C::PacketLoss, Correlated),
+        ("32 answers that are lost", lossy().seen(waiting(), waiting()), C::PacketLoss, Correlated),
+        ("32 decoy: another program's retransmits", lossy(), C::Unknown, Unknown),
         ("34 memory", limited("memory of the control group", 2.6e8), C::Memory, Predicted),
         ("34 killed", event(Metric::OomKills, 1.0), C::Memory, Correlated),
         ("36 threads", limited("threads of the control group", 64.0), C::Threads, Predicted),

@@ -11,6 +11,7 @@ use plimsoll_model::{Nanos, cause::Finding};
 
 use super::{Clients, During, Record, Trial, diagnose};
 
+mod at_once;
 mod cases;
 
 use cases::cases;
@@ -33,6 +34,8 @@ enum Moves {
     Above(f64),
     /// A gauge that only moves there.
     GaugeAbove(f64),
+    /// A gauge that has one value below the tipping point, and another above it.
+    Rise(f64, f64),
     /// It does not move.
     Fixed(f64),
 }
@@ -45,6 +48,8 @@ struct World {
     handshakes: f64,
     /// What clients see below and above the tipping point.
     clients: [Clients; 2],
+    /// The median time in service at a share of the tipping point, if it depends on that.
+    service_at: Option<fn(f64) -> f64>,
     round_trip: Option<Nanos>,
 }
 
@@ -198,6 +203,13 @@ impl World {
                             0.0
                         }
                     }
+                    Moves::Rise(below, above) => {
+                        if is_above {
+                            above
+                        } else {
+                            below
+                        }
+                    }
                     Moves::Fixed(value) => value,
                 };
                 let labels: Vec<_> =
@@ -253,13 +265,15 @@ fn diagnosed_by(
         .collect();
     let mut trials = Vec::new();
     for ((load, is_good), readings) in loads.iter().zip(&readings) {
+        let mut clients = world.clients[usize::from(!is_good)].clone();
+        clients.service = world.service_at.map(|service| service(*load)).or(clients.service);
         trials.push(Trial {
             load: at * load,
             goodput: at * load.min(1.0),
             verdict: if *is_good { Verdict::Good } else { Verdict::Bad },
             aborted: false,
             handshakes: world.handshakes,
-            clients: world.clients[usize::from(!is_good)].clone(),
+            clients,
             hosts: vec![During { host: "lab", readings }],
         });
     }

@@ -118,7 +118,14 @@ fn quota(
     let lever = Lever::quota(pids, to)?;
     let predicted_ratio = 1.0 - DOSE;
     let change = Change::Server(lever);
-    Ok(Planned { change, intervention, from: to / predicted_ratio, to, predicted_ratio })
+    Ok(Planned {
+        change,
+        intervention,
+        from: to / predicted_ratio,
+        to,
+        left_ratio: None,
+        predicted_ratio,
+    })
 }
 
 /// The hot thread does its part of the work; the others go on.
@@ -133,6 +140,7 @@ fn thread_quota(seen: &Load) -> Result<Planned, LabError> {
         intervention: Intervention::ThreadCpuQuota,
         from: to / (1.0 - DOSE),
         to,
+        left_ratio: None,
         predicted_ratio: 1.0 - DOSE * part,
     })
 }
@@ -237,7 +245,7 @@ fn accept_queue(server: &dyn WatchedServer, to: To) -> Result<Planned, LabError>
 fn planned(lever: Lever, intervention: Intervention, from: u64, to: u64) -> Planned {
     let (from, to) = (from as f64, to as f64);
     let change = Change::Server(lever);
-    Planned { change, intervention, from, to, predicted_ratio: to / from }
+    Planned { change, intervention, from, to, left_ratio: None, predicted_ratio: to / from }
 }
 
 /// About a fifth less of a whole number, at least one.

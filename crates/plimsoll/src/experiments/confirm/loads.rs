@@ -323,7 +323,7 @@ fn planned(
 ) -> Option<Planned> {
     let matters = predicted_ratio > 0.0 && predicted_ratio.ln().abs() >= CHANGE_MIN;
     let change = Change::Load { sham: Box::new(sham), changed: Box::new(changed) };
-    matters.then_some(Planned { change, intervention, from, to, predicted_ratio })
+    matters.then_some(Planned { change, intervention, from, to, left_ratio: None, predicted_ratio })
 }
 
 /// New connections for each operation.

@@ -6,8 +6,10 @@
 
 use plimsoll_capacity::compare::{Pair, orders};
 use plimsoll_capacity::diagnose::confirm::{
-    Judged, PAIRS, PAIRS_MAX, SPOILT_MAX, judge, wants_more,
+    CALIBRATIONS_MAX, DOSE, Judged, PAIRS, PAIRS_MAX, SPOILT_MAX, Strength, judge, strength,
+    wants_more,
 };
+use plimsoll_capacity::median_of;
 use plimsoll_lab::{LabError, Lever};
 use plimsoll_model::Nanos;
 use plimsoll_model::cause::{Finding, Grade};
@@ -40,6 +42,8 @@ struct Planned {
     /// The value that limits.
     from: f64,
     to: f64,
+    /// CPU time that a quota leaves the work, over what it took without.
+    left_ratio: Option<f64>,
     /// Capacity after over capacity before.
     predicted_ratio: f64,
 }
@@ -174,9 +178,48 @@ impl Test<'_, '_> {
         };
         let planned = levers::first_possible(finding, &seen, &**self.session.server());
         match planned {
-            Ok(planned) => self.pairs(planned, &seen, began),
+            Ok(planned) => {
+                let planned = self.calibrated(planned, &seen)?;
+                self.pairs(planned, &seen, began)
+            }
             Err(why) => Ok(Confirmation::impossible(why)),
         }
+    }
+
+    /// Measures the CPU time that a quota leaves the work, and corrects the quota until that is what was planned; `seen`
+    /// is the load without it. A change of another kind stays as it is.
+    fn calibrated(&mut self, mut planned: Planned, seen: &Load) -> Result<Planned, Stop> {
+        let intervention = planned.intervention;
+        let Some(before) = cpu_used(intervention, seen).filter(|used| *used > 0.0) else {
+            return Ok(planned);
+        };
+        // What is predicted for each part of the CPU time that is taken.
+        let part = (1.0 - planned.predicted_ratio) / DOSE;
+        let target = planned.to;
+        for _ in 0..CALIBRATIONS_MAX {
+            let Change::Server(lever) = &mut planned.change else { break };
+            lever.adjust_quota(planned.to);
+            if lever.set(true).is_err() {
+                break;
+            }
+            let Some(load) = self.usable_load(None)? else { break };
+            let Some(left) = cpu_used(intervention, &load) else { break };
+            match strength(planned.to, before, left, target) {
+                Strength::Right(share) => {
+                    planned.left_ratio = Some(share);
+                    // Work with room does not feel the quota, and shows that nothing moves.
+                    if target < before {
+                        planned.predicted_ratio = 1.0 - part * (1.0 - share);
+                    }
+                    break;
+                }
+                Strength::Correct(next) => planned.to = next,
+            }
+        }
+        if let Change::Server(lever) = &mut planned.change {
+            lever.adjust_quota(planned.to);
+        }
+        Ok(planned)
     }
 
     /// Changes of the load, as many as are possible.
@@ -223,11 +266,12 @@ impl Test<'_, '_> {
 
     /// The pairs of one change; `seen` is the load without any step.
     fn pairs(&mut self, planned: Planned, seen: &Load, began: Nanos) -> Result<Confirmation, Stop> {
-        let Planned { mut change, intervention, from, to, predicted_ratio } = planned;
+        let Planned { mut change, intervention, from, to, left_ratio, predicted_ratio } = planned;
         let mut confirmation = Confirmation {
             intervention: Some(intervention),
             from,
             to,
+            left_ratio,
             predicted_ratio,
             why: None,
             pairs_planned: PAIRS,
@@ -235,6 +279,7 @@ impl Test<'_, '_> {
             ..Confirmation::impossible(String::new())
         };
         self.session.note(render_confirmation_plan(&confirmation));
+        let mut costs = Vec::new();
         for order in orders((PAIRS_MAX + SPOILT_MAX) as usize, self.plan.seed) {
             if !wants_more(predicted_ratio, &counted(&confirmation)) {
                 break;
@@ -242,8 +287,9 @@ impl Test<'_, '_> {
             if confirmation.counted().count() == PAIRS as usize {
                 confirmation.pairs_planned = PAIRS_MAX;
             }
-            match self.pair(order, &mut change)? {
-                Ok(pair) => {
+            match self.pair(order, intervention, &mut change)? {
+                Ok((pair, cost)) => {
+                    costs.extend(cost.filter(|_| pair.invalid.is_none()));
                     confirmation.pairs.push(pair);
                     self.session.note(render_confirmation_pair(&confirmation));
                 }
@@ -253,6 +299,7 @@ impl Test<'_, '_> {
                 }
             }
         }
+        confirmation.cost_ratio = median_of(costs);
         // A change of the server is taken back here.
         let sham = match change {
             Change::Server(lever) => {
@@ -270,16 +317,19 @@ impl Test<'_, '_> {
         Ok(confirmation)
     }
 
-    /// A load with the change and one without, or why there can be no more.
+    /// A load with the change and one without, and the CPU time of a good answer with it over that without; or why there
+    /// can be no more.
     fn pair(
         &mut self,
         order: Order,
+        intervention: Intervention,
         change: &mut Change,
-    ) -> Result<Result<ConfirmationPair, String>, Stop> {
+    ) -> Result<Result<(ConfirmationPair, Option<f64>), String>, Stop> {
         use ConfirmationArm::{Changed, Sham};
         let arms = if order == Order::Ab { [Sham, Changed] } else { [Changed, Sham] };
         let mut pair =
             ConfirmationPair { first: arms[0], sham_per_s: 0.0, changed_per_s: 0.0, invalid: None };
+        let mut costs = [None; 2];
         for arm in arms {
             let load = match change.begin(arm) {
                 Ok(plan) => self.load(plan)?,
@@ -288,16 +338,18 @@ impl Test<'_, '_> {
             if let Some(why) = self.ended() {
                 return Ok(Err(why));
             }
+            let cost = cpu_used(intervention, &load).map(|used| used / load.goodput);
             match arm {
-                Sham => pair.sham_per_s = load.usual_goodput,
-                Changed => pair.changed_per_s = load.usual_goodput,
+                Sham => (pair.sham_per_s, costs[0]) = (load.usual_goodput, cost),
+                Changed => (pair.changed_per_s, costs[1]) = (load.usual_goodput, cost),
             }
             pair.invalid = pair.invalid.take().or(load.invalid);
         }
         if pair.invalid.is_none() && Pair::new(pair.sham_per_s, pair.changed_per_s).is_none() {
             pair.invalid = Some("a load without a good answer".to_owned());
         }
-        Ok(Ok(pair))
+        let cost_ratio = costs[0].zip(costs[1]).map(|(sham, changed)| changed / sham);
+        Ok(Ok((pair, cost_ratio.filter(|ratio| ratio.is_finite()))))
     }
 
     /// Why no further load can be made, where that is so.
@@ -322,6 +374,16 @@ impl Test<'_, '_> {
         let load = self.load(plan)?;
         let is_usable = load.invalid.is_none() && load.usual_goodput > 0.0 && !load.interrupted;
         Ok(Some(load).filter(|_| is_usable))
+    }
+}
+
+/// The CPU time per second of the threads that a quota is for; `None` for other changes.
+fn cpu_used(intervention: Intervention, load: &Load) -> Option<f64> {
+    match intervention {
+        Intervention::ServerCpuQuota => load.server_cpu().map(|used| used.ran),
+        Intervention::BackendCpuQuota => load.backends.map(|used| used.ran),
+        // The busiest thread with the change may be another one.
+        _ => None,
     }
 }
 

@@ -6,7 +6,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::host::{Label, Metric, Reading};
 use plimsoll_model::observation::{MemoryUse, NetworkUse, Observations, Scheduling};
 
-use super::host_use::{HostReading, HostUse};
+use super::host_use::{Carriers, HostReading, HostUse};
 
 /// Readings of the hosts that make the load, of one load: the first and the last of each.
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ impl FarReadings {
             }
             scheduling.throttled_periods =
                 scheduling.throttled_periods.max(host.throttled_periods());
-            if let Some(network) = host.network(false) {
+            if let Some(network) = host.network(&Carriers::All) {
                 seen.network = Some(worst(seen.network.unwrap_or_default(), network));
             }
             let stalled = seen.memory.map_or(0.0, |memory| memory.stalled);

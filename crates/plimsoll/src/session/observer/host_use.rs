@@ -1,5 +1,7 @@
 //! What this host, or every host of a laboratory, did while a load ran: the difference of two readings.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::Path;
 
 use plimsoll_lab::Isolated;
@@ -7,13 +9,43 @@ use plimsoll_model::Nanos;
 use plimsoll_model::host::{Change, IDLE_MODES, Label, Metric, Reading};
 use plimsoll_model::observation::NetworkUse;
 use plimsoll_probe::{host, sampler};
-use plimsoll_sys::clock;
 use plimsoll_sys::namespace::Namespace;
+use plimsoll_sys::{address, clock};
 
 /// Where the kernel tells.
 const ROOT: &str = "/";
 /// The loopback interface.
 const LOOPBACK: &str = "lo";
+
+/// The interfaces whose drops and load count.
+#[derive(Clone, Debug)]
+pub(super) enum Carriers {
+    /// The loopback interface.
+    Loopback,
+    /// All others.
+    All,
+    /// Those that the kernel uses towards the servers.
+    Named(BTreeSet<String>),
+}
+
+impl Carriers {
+    /// Returns the interfaces towards `servers`, and those below them; all of them if the kernel has no route.
+    pub(super) fn towards(servers: impl IntoIterator<Item = IpAddr>) -> Self {
+        let interfaces: Option<BTreeSet<String>> =
+            servers.into_iter().map(address::interface_towards).collect();
+        let below = |device: String| host::with_lower_devices(Path::new(ROOT), &device);
+        let named = interfaces.map(|all| all.into_iter().flat_map(below).collect());
+        named.filter(|all: &BTreeSet<String>| !all.is_empty()).map_or(Self::All, Self::Named)
+    }
+
+    fn has(&self, device: &str) -> bool {
+        match self {
+            Self::Loopback => device == LOOPBACK,
+            Self::All => device != LOOPBACK,
+            Self::Named(devices) => devices.contains(device),
+        }
+    }
+}
 
 /// One look at this host.
 #[derive(Debug)]
@@ -101,9 +133,9 @@ impl<'a> HostUse<'a> {
         if wall > 0.0 { (stalled / wall).min(1.0) } else { 0.0 }
     }
 
-    /// Of the loopback interface, or of all others: a segment is sent again by either end. `None` where TCP's
+    /// Returns what `carriers` did, and TCP's sums over each network with all programs in it. `None` if TCP's
     /// counters are missing: then the rest has no use.
-    pub(super) fn network(&self, loopback: bool) -> Option<NetworkUse> {
+    pub(super) fn network(&self, carriers: &Carriers) -> Option<NetworkUse> {
         let mut seen = NetworkUse::default();
         let (mut sent, mut again, mut drops) = (0.0, 0.0, 0.0);
         for (before, after) in self.first.networks.iter().zip(&self.last.networks) {
@@ -114,7 +146,7 @@ impl<'a> HostUse<'a> {
                 let named = change.growth(metric, &[]).filter_map(|(series, grown)| {
                     series.label(Label::Device).map(|device| (device, grown))
                 });
-                named.filter(|(device, _)| (*device == LOOPBACK) == loopback)
+                named.filter(|(device, _)| carriers.has(device))
             };
             drops += devices(Metric::NetworkDrops).map(|(_, dropped)| dropped).sum::<f64>();
             let loads = devices(Metric::NetworkBytes).filter_map(|(device, bytes)| {
@@ -128,7 +160,7 @@ impl<'a> HostUse<'a> {
         drops += Change::new(before, after).grown(Metric::SoftnetDropped, &[]).unwrap_or(0.0);
         seen.drops = drops as u64;
         seen.sent_again = again as u64;
-        seen.retransmits = again / sent.max(1.0);
+        seen.retransmits = again / sent.max(again).max(1.0);
         Some(seen)
     }
 
@@ -197,7 +229,7 @@ mod tests {
         // A kernel that reports nothing.
         let none = at(3, Reading::default(), vec![Reading::default()]);
         let unknown = HostUse::new(&none, &none);
-        assert_eq!((unknown.busy_and_stolen(), unknown.network(false)), (None, None));
+        assert_eq!((unknown.busy_and_stolen(), unknown.network(&Carriers::All)), (None, None));
         assert_eq!(unknown.memory_stalled(), 0.0);
     }
 
@@ -206,16 +238,25 @@ mod tests {
         let both = |one: fn() -> Reading| vec![one(), one()];
         let first = at(1, Reading::default(), both(|| network(1_000.0, 5.0, [1.0, 1.0, 1.0])));
         let last = at(2, Reading::default(), both(|| network(2_000.0, 6.0, [3.0, 5.0, 9.0])));
-        let seen = |loopback| HostUse::new(&first, &last).network(loopback).unwrap();
+        let seen = |carriers| HostUse::new(&first, &last).network(&carriers).unwrap();
         let expected = NetworkUse { drops: 16, retransmits: 0.001, sent_again: 2, link: None };
-        assert_eq!(seen(false), expected);
-        assert_eq!(seen(true), NetworkUse { drops: 12, ..expected });
+        assert_eq!(seen(Carriers::All), expected);
+        assert_eq!(seen(Carriers::Loopback), NetworkUse { drops: 12, ..expected });
+        let named = |device: &str| Carriers::Named([device.to_owned()].into());
+        assert_eq!(seen(named("sut0")), expected);
+        // Another program's interface.
+        assert_eq!(seen(named("eth9")), NetworkUse { drops: 8, ..expected });
     }
 
     #[test]
     fn this_host_is_readable() {
         let first = HostReading::now(None);
         let seen = HostUse::new(&first, &first);
-        assert!(seen.network(true).is_some_and(|network| network.sent_again == 0));
+        assert!(seen.network(&Carriers::Loopback).is_some_and(|network| network.sent_again == 0));
+        let Carriers::Named(devices) = Carriers::towards([IpAddr::from([127, 0, 0, 1])]) else {
+            panic!("every host has a loopback interface");
+        };
+        assert_eq!(Vec::from_iter(devices), [LOOPBACK]);
+        assert!(matches!(Carriers::towards([]), Carriers::All));
     }
 }
