@@ -303,6 +303,8 @@ fn explanations_need_nothing_but_the_program() {
     let finished = Plimsoll::new(["explain", "send-lga"]).run();
     let line = "plimsoll: nothing is called \"send-lga\"; did you mean send-lag?\n";
     assert_eq!((finished.code, finished.stderr.as_str()), (Some(2), line));
+}
+
 /// Without `--details` the report fits on a screen, and names the command that shows the rest, which does.
 #[test]
 fn a_report_fits_on_one_screen_and_names_the_command_that_shows_the_rest() {
