@@ -125,9 +125,17 @@ mod tests {
         }
         let missing = open_regular(&folder.path().join("missing")).unwrap_err();
         assert_eq!(missing.kind(), ErrorKind::NotFound);
-        assert_eq!(read_text(&file, 1).unwrap(), "a");
-        let large = read_text(&file, 0).unwrap_err();
+    }
+
+    #[test]
+    fn a_file_is_read_as_a_whole_up_to_a_bound() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), "ab").unwrap();
+        assert_eq!(read_text(file.path(), 2).unwrap(), "ab");
+        let large = read_text(file.path(), 1).unwrap_err();
         assert_eq!(large.kind(), ErrorKind::FileTooLarge);
+        fs::write(file.path(), [0xFF]).unwrap();
+        assert_eq!(read_text(file.path(), 2).unwrap_err().kind(), ErrorKind::InvalidData);
     }
 
     #[test]

@@ -157,7 +157,7 @@ fn judge(path: &Path, found: &Metadata, own: u32, is_sticky: bool) -> Result<(),
 #[cfg(test)]
 mod tests {
     use std::fs::Permissions;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     use rustix::fs::{CWD, Mode, mkfifoat};
 
@@ -227,12 +227,17 @@ mod tests {
 
     #[test]
     fn the_files_of_another_user_are_refused_and_those_of_root_are_not() {
+        const ANOTHER: u32 = 12_345;
+        let root = fs::metadata("/").unwrap();
+        assert!(judge(Path::new("/"), &root, ANOTHER, false).is_ok());
         let file = tempfile::NamedTempFile::new().unwrap();
         let found = fs::metadata(file.path()).unwrap();
-        let judged = judge(file.path(), &found, found.uid().wrapping_add(1), false);
-        // Whoever runs this test owns the file.
-        assert_eq!(judged.is_ok(), found.uid() == 0);
-        let root = fs::metadata("/").unwrap();
-        assert!(judge(Path::new("/"), &root, 12_345, false).is_ok());
+        // Root's own file is everybody's to believe, so that root gives it away first.
+        if found.uid() == 0 {
+            chown(file.path(), Some(ANOTHER), None).unwrap();
+            assert!(matches!(open(file.path()), Err(TrustError::Owner { uid: ANOTHER, .. })));
+        } else {
+            assert!(judge(file.path(), &found, ANOTHER, false).is_err());
+        }
     }
 }

@@ -162,7 +162,9 @@ mod tests {
         let secret = tempfile::tempdir().unwrap();
         let forged = r#"{"words":[],"files":["../x"]}"#;
         fs::write(secret.path().join(COMMAND), forged).unwrap();
-        assert!(Order::read(secret.path()).is_err());
+        fs::write(secret.path().join(format!("{FILE}0")), "x").unwrap();
+        let error = Order::read(secret.path()).unwrap_err().to_string();
+        assert!(error.contains("none of plimsoll's"), "{error}");
         let mut large = order();
         assert_eq!(large.check(), Ok(()));
         large.files[0].content = vec![0; ORDER_BYTES_MAX];
