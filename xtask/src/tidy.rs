@@ -142,8 +142,9 @@ fn program_lines(name: &Path, text: &str) -> usize {
         return 0;
     }
     let lines: Vec<_> = text.lines().collect();
-    let opens_tests =
-        |pair: &[&str]| pair[0] == "#[cfg(test)]" && pair[1].starts_with("mod tests {");
+    let opens_tests = |pair: &[&str]| {
+        pair[0] == "#[cfg(test)]" && without_visibility(pair[1]).starts_with("mod tests {")
+    };
     lines.windows(2).position(opens_tests).unwrap_or(usize::MAX)
 }
 
