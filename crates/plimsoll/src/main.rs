@@ -69,6 +69,7 @@ fn dispatch() -> Result<(), Stop> {
         Command::Tune(command) => commands::tune::run(&command),
         Command::Watch(flags) => commands::watch::run(&flags),
         Command::Report(flags) => commands::report::run(&flags),
+        Command::Schema(flags) => commands::schema::run(&flags),
         Command::K8s(command) => commands::k8s::run(&command),
         Command::Pod(command) => commands::pod::run(&command),
         Command::Agent(flags) => commands::agent::run(&flags),

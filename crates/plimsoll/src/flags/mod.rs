@@ -15,6 +15,7 @@ pub(crate) use experiments::{FindExperiment, LabCommand, LabExperiment};
 pub(crate) use hold::HoldCommand;
 pub(crate) use load::{LoadFlags, PaceFlags, RowFlags};
 pub(crate) use report::ReportFlags;
+pub(crate) use schema::SchemaFlags;
 pub(crate) use serve::ServeFlags;
 pub(crate) use sweep::SweepFlags;
 pub(crate) use tune::{ApplyFlags, PlanFlags, ProxyFlags, RevertFlags, TuneCommand};
@@ -41,6 +42,7 @@ pub(crate) mod mqtt;
 pub(crate) mod publish;
 pub(crate) mod report;
 pub(crate) mod rfc9411;
+mod schema;
 pub(crate) mod script;
 pub(crate) mod search;
 mod serve;
@@ -111,6 +113,8 @@ pub(crate) enum Command {
     Watch(WatchFlags),
     /// Show the report of an archived run
     Report(ReportFlags),
+    /// Print the JSON Schema of a document that programs read
+    Schema(SchemaFlags),
     /// Run a command from pods of a Kubernetes cluster
     #[command(name = "k8s", subcommand, disable_help_subcommand = true)]
     K8s(k8s::K8sCommand),
