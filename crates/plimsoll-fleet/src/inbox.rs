@@ -80,7 +80,7 @@ mod tests {
             for frame in 0..64_u8 {
                 let payload = vec![frame; WAITING_BYTES_MAX / 3];
                 // Nobody listens any more once it has waited.
-                let alive = || drop(waits.send(()));
+                let alive = || _ = waits.send(());
                 if sender.send(of_reader.admit(payload, alive)).is_err() {
                     return frame;
                 }
