@@ -14,6 +14,7 @@ pub mod fluid;
 pub mod generator;
 pub mod holding;
 pub mod recorded;
+pub mod schema;
 pub mod sut;
 pub mod world;
 

@@ -31,7 +31,7 @@ plimsoll | model sys proto tls capacity engine report backend probe tune fleet l
 the binary: flags, the only dispatcher of events, exit codes
 testkit | model proto tls capacity engine | a simulated world from a seed; for tests only
 xtask | | developer commands; ships nothing
-e2e | | drives the built binary from outside
+e2e | testkit | drives the built binary from outside
 ";
 
 /// One line of the table.

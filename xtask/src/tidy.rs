@@ -26,6 +26,13 @@ const LEFTOVERS: &[&str] = &[
 const MACHINE_PATHS: &[&str] =
     &[concat!("/ho", "me/"), concat!("/Use", "rs/"), concat!("/ro", "ot/"), concat!("/wo", "rk/")];
 
+/// What opens a file for writing. Outside of `plimsoll-sys` an output goes through its `output_file` or `whole_file`, which
+/// follow no link and leave modes as they are.
+const WRITERS: &[&str] =
+    &["fs::write(", "File::create", "File::options(", "OpenOptions", "fs::copy(", "fs::rename("];
+/// Where files are written by other means: the mechanism itself, and what is no part of the program.
+const FREE_WRITERS: &[&str] = &["crates/plimsoll-sys", "e2e", "fuzz", "testkit", "xtask"];
+
 /// Folders that hold no source of ours.
 const SKIPPED_FOLDERS: &[&str] = &["artifacts", "corpus", "plimsoll-runs", "snapshots"];
 /// File that cargo puts into a folder of its own output; `src/target` is source.
@@ -97,6 +104,7 @@ fn check_file(name: &Path, text: &str, offences: &mut Vec<String>) {
             offences.push(format!("{shown} has a name that attracts everything: {part}"));
         }
     }
+    let written = if is_rust { program_lines(name, text) } else { 0 };
     for (index, line) in text.lines().enumerate() {
         let mut offend = |what: &str| offences.push(format!("{shown}, line {}: {what}", index + 1));
         if let Some(path) = MACHINE_PATHS.iter().find(|path| line.contains(**path)) {
@@ -110,6 +118,13 @@ fn check_file(name: &Path, text: &str, offences: &mut Vec<String>) {
         if !is_rust {
             continue;
         }
+        if let Some(writer) = WRITERS.iter().find(|writer| has_word(line, writer))
+            && index < written
+        {
+            offend(&format!(
+                "{writer} opens an output; use plimsoll_sys::output_file or whole_file"
+            ));
+        }
         if let Some(leftover) = LEFTOVERS.iter().find(|leftover| line.contains(**leftover)) {
             offend(&format!("left over: {leftover}"));
         }
@@ -117,6 +132,29 @@ fn check_file(name: &Path, text: &str, offences: &mut Vec<String>) {
             offend(&format!("a name that attracts everything: {name}"));
         }
     }
+}
+
+/// Returns the number of lines, from the first, that must write files through `plimsoll-sys`: those before the tests.
+fn program_lines(name: &Path, text: &str) -> usize {
+    let is_test = |part: &Path| {
+        let stem = part.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        ["tests", "examples", "fixture", "fixtures"].contains(&stem)
+    };
+    let is_free = FREE_WRITERS.iter().any(|free| name.starts_with(free));
+    if is_free || name.iter().any(|part| is_test(Path::new(part))) {
+        return 0;
+    }
+    let lines: Vec<_> = text.lines().collect();
+    let opens_tests = |pair: &[&str]| {
+        pair[0] == "#[cfg(test)]" && without_visibility(pair[1]).starts_with("mod tests {")
+    };
+    lines.windows(2).position(opens_tests).unwrap_or(usize::MAX)
+}
+
+/// Whether the line has `word`, not as the end of a longer one.
+fn has_word(line: &str, word: &str) -> bool {
+    let is_of_word = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(word).any(|(at, _)| !line[..at].ends_with(is_of_word))
 }
 
 fn is_banned(name: &str) -> bool {
@@ -229,6 +267,12 @@ mod tests {
             ("a.rs", concat!("//! A.\n    to", "do!()\n"), "line 2: left over"),
             ("a.rs", "//! A.\n// see wheel.rs:12\n", "line 2: a reference"),
             ("a.md", "see `wheel.rs:12`\n", "line 1: a reference"),
+            ("a.rs", "//! A.\nlet file = File::create_new(path);\n", "line 2: File::create opens"),
+            (
+                "crates/a/src/a.rs",
+                "//! A.\n#[cfg(test)]\nconst A: u32 = 1;\nstd::fs::write(a, b)\n",
+                "line 4: fs::write( opens",
+            ),
             ("a.toml", concat!("x = \"/ho", "me/me/x\"\n"), "line 1: a path of one machine"),
         ] {
             let found = offences(name, text);
@@ -242,6 +286,9 @@ mod tests {
         for (name, text) in [
             ("a.rs", "//! A.\nstruct DataPlane;\nlet info = 1;\nuse std::core;\n"),
             ("a.rs", "//! A.\nlet seen = \"wheel.rs:12\"; // a string, not an address\n"),
+            ("a.rs", "//! A.\nLineFile::create(a);\n#[cfg(test)]\nmod tests { fs::write(a, b) }\n"),
+            ("crates/plimsoll-sys/src/a.rs", "//! A.\nOpenOptions::new()\n"),
+            ("crates/a/tests/a.rs", "//! A.\nfs::write(a, b)\n"),
             ("a.md", "wheel.rs: the timers. Common data, info and core.\n"),
         ] {
             assert_eq!(offences(name, text), [""; 0]);

@@ -74,16 +74,22 @@ mod tests {
     fn an_agent_waits_until_what_it_sent_is_handled() {
         let room = Room::default();
         let (sender, frames) = mpsc::channel();
+        let (waits, is_waiting) = mpsc::channel();
         let of_reader = room.clone();
         let reader = thread::spawn(move || {
             for frame in 0..64_u8 {
                 let payload = vec![frame; WAITING_BYTES_MAX / 3];
-                if sender.send(of_reader.admit(payload, || {})).is_err() {
+                // Nobody listens any more once it has waited.
+                let alive = || _ = waits.send(());
+                if sender.send(of_reader.admit(payload, alive)).is_err() {
                     return frame;
                 }
             }
             64
         });
+        // It has sent three frames, and waits with the fourth.
+        is_waiting.recv().expect("the room is full");
+        assert_eq!(*room.0.used_bytes(), WAITING_BYTES_MAX / 3 * 3);
         for frame in 0..32 {
             let waiting: Waiting = frames.recv().unwrap();
             assert_eq!(waiting.payload()[0], frame);

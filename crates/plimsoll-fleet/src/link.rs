@@ -543,7 +543,13 @@ impl Link {
         // One that is silent or sends no frames does not end by itself.
         let wait = if matches!(ending, Ending::Closed) { END_WAIT } else { Duration::ZERO };
         let reason = self.end_by(Instant::now() + wait);
-        let words = self.stderr.as_ref().map(|stderr| stderr.text(END_WAIT)).unwrap_or_default();
+        let mut words =
+            self.stderr.as_ref().map(|stderr| stderr.text(END_WAIT)).unwrap_or_default();
+        let far = self.far.as_ref();
+        if let Some(user) = far.and_then(|far| far.remote.host.user.as_ref()) {
+            // As ssh names the host; reports and archives name it without the login.
+            words = words.replace(&format!("{user}@"), "");
+        }
         let mut text = match ending {
             Ending::Frame(error) => format!("sent data that cannot be decoded: {error}"),
             Ending::Refused(why) => return why,

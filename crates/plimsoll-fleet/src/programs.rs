@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 use plimsoll_sys::process::{Group, Signal, Ties};
-use plimsoll_sys::{private_dir, process};
+use plimsoll_sys::{output_file, private_dir, process};
 
 use crate::agent::{FLUSH_WAIT, hello, start, write_events};
 use crate::error::FleetError;
@@ -337,7 +337,7 @@ fn create_control_group(group: &OwnControlGroup) -> Result<(), String> {
 fn lend_cpu(group: &OwnControlGroup, sign: char) -> io::Result<()> {
     let parent = group.dir.parent().filter(|_| group.lend_cpu);
     parent.map_or(Ok(()), |parent| {
-        fs::write(parent.join("cgroup.subtree_control"), format!("{sign}cpu"))
+        output_file::write_setting(&parent.join("cgroup.subtree_control"), &format!("{sign}cpu"))
     })
 }
 
@@ -353,7 +353,7 @@ fn remove_control_group(group: &OwnControlGroup) {
         for dir in dirs {
             for pid in fs::read_to_string(dir.join(PROCESSES)).unwrap_or_default().lines() {
                 // It may have ended just now.
-                let _ = fs::write(group.home.join(PROCESSES), pid);
+                let _ = output_file::write_setting(&group.home.join(PROCESSES), pid);
             }
             let _ = fs::remove_dir(&dir);
         }

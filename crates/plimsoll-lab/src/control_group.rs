@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use plimsoll_fleet::message::{OwnControlGroup, SupervisorPlan};
 use plimsoll_fleet::{AgentCommand, Supervisor};
 use plimsoll_probe::limits::{CpuQuota, group_of};
-use plimsoll_sys::process;
+use plimsoll_sys::{output_file, process};
 
 use crate::error::LabError;
 
@@ -55,7 +55,7 @@ impl ControlGroup {
         let procs = group.dir.join("cgroup.procs");
         let mut moved = 0;
         for pid in pids {
-            match fs::write(&procs, pid.to_string()) {
+            match output_file::write_setting(&procs, &pid.to_string()) {
                 // A worker may have ended since they were listed.
                 Err(error) if error.raw_os_error() == Some(ESRCH) => {}
                 written => {
@@ -185,7 +185,7 @@ fn remove_left(parent: &Path) {
 }
 
 fn write(path: &Path, value: &str) -> Result<(), LabError> {
-    fs::write(path, value).map_err(denied(path))
+    output_file::write_setting(path, value).map_err(denied(path))
 }
 
 fn denied(path: &Path) -> impl FnOnce(std::io::Error) -> LabError {

@@ -11,6 +11,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 
 use plimsoll_sys::namespace::{Namespace, Prefix};
+use plimsoll_sys::output_file;
 
 use crate::error::LabError;
 
@@ -106,7 +107,9 @@ fn namespace(settings: &[(PathBuf, String)]) -> Result<Namespace, LabError> {
     };
     let copy = || {
         // One that a namespace cannot change is the host's anyway.
-        settings.iter().filter(differs).for_each(|(path, value)| drop(fs::write(path, value)));
+        for (path, value) in settings.iter().filter(differs) {
+            drop(output_file::write_setting(path, value));
+        }
     };
     network.run(copy).map_err(LabError::Isolation)?;
     Ok(network)

@@ -3,11 +3,13 @@
 
 use std::fs;
 use std::ops::RangeInclusive;
+use std::path::Path;
 
 use plimsoll_probe::haproxy_socket::HaproxySocket;
 use plimsoll_probe::server_counters::command_haproxy;
 use plimsoll_sys::listening::Listening;
 use plimsoll_sys::namespace::Namespace;
+use plimsoll_sys::output_file;
 use plimsoll_sys::ports::parse_range;
 
 use crate::control_group::ControlGroup;
@@ -139,7 +141,7 @@ impl PortsLever {
     fn set(&self, changed: bool) -> Result<(), LabError> {
         let (first, last) = if changed { self.lower } else { self.restore };
         self.network
-            .run(|| fs::write(PORT_RANGE, format!("{first} {last}")))
+            .run(|| output_file::write_setting(Path::new(PORT_RANGE), &format!("{first} {last}")))
             .and_then(|written| written)
             .map_err(|error| LabError::Lever(format!("cannot write {PORT_RANGE}: {error}")))
     }

@@ -3,12 +3,16 @@
 use std::fs;
 use std::path::Path;
 
+use plimsoll_sys::input_file;
+
 /// The configuration where the command line names none.
 const CONFIGURATION: &str = "/etc/nginx/nginx.conf";
 /// Files included from files, so deep.
 const INCLUDES_MAX: u32 = 3;
 /// Files that are read in all.
 const FILES_MAX: usize = 64;
+/// The largest file that is read: whoever starts a server chooses its files.
+pub(crate) const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// The texts of the configuration that the title of the master names, without comments, the main file first:
 /// `nginx: master process nginx -p /run/x -c nginx.conf`.
@@ -35,9 +39,8 @@ fn add_file(root: &Path, file: &Path, depth: u32, texts: &mut Vec<String>) {
     if texts.len() >= FILES_MAX {
         return;
     }
-    let Ok(text) = fs::read_to_string(root.join(file.strip_prefix("/").unwrap_or(file))) else {
-        return;
-    };
+    let place = root.join(file.strip_prefix("/").unwrap_or(file));
+    let Ok(text) = input_file::read_text(&place, FILE_BYTES_MAX) else { return };
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
     let own = [lines.collect::<Vec<_>>().join("\n")];
     let included: Vec<String> = values(&own, "include").map(str::to_owned).collect();

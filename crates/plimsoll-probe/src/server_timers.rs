@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
+use plimsoll_sys::input_file;
 
+use crate::nginx_configuration::FILE_BYTES_MAX;
 use crate::{lines, nginx_configuration};
 
 /// Timeouts of HAProxy that a client can meet. Where several have one value, the first is named.
@@ -76,7 +78,10 @@ fn haproxy_files(root: &Path, words: &[&str], folder: &Path) -> Vec<String> {
         }
         Err(_) => vec![below(&path)],
     });
-    files.take(FILES_MAX).filter_map(|file| fs::read_to_string(file).ok()).collect()
+    files
+        .take(FILES_MAX)
+        .filter_map(|file| input_file::read_text(&file, FILE_BYTES_MAX).ok())
+        .collect()
 }
 
 /// `timeout client 30s` in any section.

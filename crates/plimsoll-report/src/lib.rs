@@ -15,6 +15,7 @@ mod metrics;
 pub mod page;
 pub mod progress;
 mod reasons;
+pub mod schema;
 pub mod settings;
 mod slow;
 pub mod terminal;

@@ -52,6 +52,31 @@ pub fn open_regular(path: &Path) -> Result<File, Error> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(is_other()) }
 }
 
+/// Reads a regular file of up to `bytes_max` bytes.
+///
+/// # Errors
+///
+/// As of [`open_regular`], and for a larger file.
+pub fn read_regular(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    open_regular(path)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
+        let what = format!("it has more than {} MiB", bytes_max >> 20);
+        return Err(Error::new(ErrorKind::FileTooLarge, what));
+    }
+    Ok(bytes)
+}
+
+/// Reads a text file of up to `bytes_max` bytes.
+///
+/// # Errors
+///
+/// As of [`read_regular`], and for what is no UTF-8.
+pub fn read_text(path: &Path, bytes_max: u64) -> Result<String, Error> {
+    String::from_utf8(read_regular(path, bytes_max)?)
+        .map_err(|error| Error::new(ErrorKind::InvalidData, error))
+}
+
 /// Returns the first byte of a FIFO; none if its writer has written nothing so far, or nothing at all.
 fn first_byte(fifo: &mut File, wait: Duration) -> Result<Vec<u8>, Error> {
     let wait = Timespec::try_from(wait).map_err(|_| ErrorKind::InvalidInput)?;
@@ -100,6 +125,17 @@ mod tests {
         }
         let missing = open_regular(&folder.path().join("missing")).unwrap_err();
         assert_eq!(missing.kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_file_is_read_as_a_whole_up_to_a_bound() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), "ab").unwrap();
+        assert_eq!(read_text(file.path(), 2).unwrap(), "ab");
+        let large = read_text(file.path(), 1).unwrap_err();
+        assert_eq!(large.kind(), ErrorKind::FileTooLarge);
+        fs::write(file.path(), [0xFF]).unwrap();
+        assert_eq!(read_text(file.path(), 2).unwrap_err().kind(), ErrorKind::InvalidData);
     }
 
     #[test]

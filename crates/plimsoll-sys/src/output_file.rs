@@ -7,7 +7,7 @@
 //! written to directly.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{Error, ErrorKind};
+use std::io::{Error, ErrorKind, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::{fs, io};
@@ -91,6 +91,15 @@ pub fn open_existing(path: &Path) -> io::Result<File> {
     checked(writing().open(path)?)
 }
 
+/// Writes a value to a file of the kernel, such as one of a control group, in one piece.
+///
+/// # Errors
+///
+/// As of [`open_existing`], and if the kernel refuses the value.
+pub fn write_setting(path: &Path, value: &str) -> io::Result<()> {
+    open_existing(path)?.write_all(value.as_bytes())
+}
+
 /// Opens an output whose content is written as it comes: an existing file is emptied.
 ///
 /// # Errors
@@ -163,7 +172,6 @@ fn checked(file: File) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use rustix::fs::{CWD, Mode, mkfifoat};

@@ -12,6 +12,10 @@ use thiserror::Error;
 
 const STICKY: u32 = 0o1000;
 const OTHERS_WRITE: u32 = 0o022;
+/// Permissions that a key must not have, and those that one of root's must not have: a group may read that, as in a volume
+/// with a secret of Kubernetes.
+const OTHERS: u32 = 0o077;
+const OTHERS_OF_ROOTS: u32 = 0o037;
 
 /// Why a file or directory is not believed.
 #[derive(Debug, Error)]
@@ -43,6 +47,14 @@ pub enum TrustError {
     /// Its mode lets other users write.
     #[error("{} has mode {mode:04o}, so others can forge what is in it; chmod go-w it", path.display())]
     Writable {
+        /// Its path.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// Its mode lets other users read a secret.
+    #[error("{}: others can read this key (mode {mode:03o}); chmod 600 it", path.display())]
+    Readable {
         /// Its path.
         path: PathBuf,
         /// Its permissions.
@@ -108,6 +120,29 @@ pub fn open(path: &Path) -> Result<File, TrustError> {
     Ok(file)
 }
 
+/// Opens a file of keys for reading. A link is followed, since volumes of Kubernetes consist of links; the file behind it is
+/// what counts.
+///
+/// # Errors
+///
+/// As of [`open`].
+pub fn open_linked(path: &Path) -> Result<File, TrustError> {
+    open(&fs::canonicalize(path).map_err(TrustError::io(path))?)
+}
+
+/// Opens a file with a private key for reading.
+///
+/// # Errors
+///
+/// As of [`open_linked`], and if other users can read it.
+pub fn open_secret(path: &Path) -> Result<File, TrustError> {
+    let file = open_linked(path)?;
+    let found = file.metadata().map_err(TrustError::io(path))?;
+    let (path, mode) = (path.to_owned(), found.mode() & 0o777);
+    let others = if found.uid() == 0 { OTHERS_OF_ROOTS } else { OTHERS };
+    if mode & others == 0 { Ok(file) } else { Err(TrustError::Readable { path, mode }) }
+}
+
 fn judge(path: &Path, found: &Metadata, own: u32, is_sticky: bool) -> Result<(), TrustError> {
     let (path, uid, mode) = (path.to_owned(), found.uid(), found.mode() & 0o7777);
     if uid != 0 && uid != own {
@@ -122,7 +157,7 @@ fn judge(path: &Path, found: &Metadata, own: u32, is_sticky: bool) -> Result<(),
 #[cfg(test)]
 mod tests {
     use std::fs::Permissions;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     use rustix::fs::{CWD, Mode, mkfifoat};
 
@@ -174,13 +209,35 @@ mod tests {
     }
 
     #[test]
+    fn a_key_is_read_through_a_link_but_only_if_others_cannot_read_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (key, link) = (folder.path().join("key"), folder.path().join("link"));
+        fs::write(&key, "x").unwrap();
+        symlink(&key, &link).unwrap();
+        // A group may read what is root's.
+        let of_root = fs::metadata(&key).unwrap().uid() == 0;
+        for (mode, is_read) in [(0o600, true), (0o400, true), (0o440, of_root), (0o604, false)] {
+            set_mode(&key, mode);
+            assert_eq!(open_secret(&link).is_ok(), is_read, "{mode:o}");
+            assert!(open_linked(&link).is_ok());
+        }
+        set_mode(&key, 0o620);
+        assert!(matches!(open_linked(&link), Err(TrustError::Writable { .. })));
+    }
+
+    #[test]
     fn the_files_of_another_user_are_refused_and_those_of_root_are_not() {
+        const ANOTHER: u32 = 12_345;
+        let root = fs::metadata("/").unwrap();
+        assert!(judge(Path::new("/"), &root, ANOTHER, false).is_ok());
         let file = tempfile::NamedTempFile::new().unwrap();
         let found = fs::metadata(file.path()).unwrap();
-        let judged = judge(file.path(), &found, found.uid().wrapping_add(1), false);
-        // Whoever runs this test owns the file.
-        assert_eq!(judged.is_ok(), found.uid() == 0);
-        let root = fs::metadata("/").unwrap();
-        assert!(judge(Path::new("/"), &root, 12_345, false).is_ok());
+        // Root's own file is everybody's to believe, so that root gives it away first.
+        if found.uid() == 0 {
+            chown(file.path(), Some(ANOTHER), None).unwrap();
+            assert!(matches!(open(file.path()), Err(TrustError::Owner { uid: ANOTHER, .. })));
+        } else {
+            assert!(judge(file.path(), &found, ANOTHER, false).is_err());
+        }
     }
 }

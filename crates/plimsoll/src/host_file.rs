@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use plimsoll_fleet::coordinator::{Newcomers, SurveyedHost};
-use plimsoll_fleet::hosts::{HostName, LoadHosts};
+use plimsoll_fleet::hosts::{HostName, LoadHost, LoadHosts};
 use plimsoll_fleet::message::HostPart;
 use plimsoll_model::plan::LoadPlan;
 
@@ -49,8 +49,8 @@ impl Newcomers for HostFile<'_> {
         let name = self.path.display();
         let text = read_bounded(self.path).map_err(|error| format!("{name}: {error}"))?;
         let named = of_file(&text).map_err(|why| format!("{name}{why}"))?;
-        let mut hosts: Vec<_> =
-            named.into_iter().filter(|host| !known.contains(&host.name)).collect();
+        let is_new = |host: &LoadHost| !known.iter().any(|other| other.is_same_place(&host.name));
+        let mut hosts: Vec<_> = named.into_iter().filter(is_new).collect();
         for host in &mut hosts {
             host.threads = host.threads.or(self.threads);
         }

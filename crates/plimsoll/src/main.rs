@@ -76,6 +76,7 @@ fn dispatch() -> Result<(), Stop> {
             format_args!("{:?} names a run file", flags.file),
             "write the command itself",
         )),
+        Command::Schema(flags) => commands::schema::run(&flags),
         Command::K8s(command) => commands::k8s::run(&command),
         Command::Pod(command) => commands::pod::run(&command),
         Command::Agent(flags) => commands::agent::run(&flags),

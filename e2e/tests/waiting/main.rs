@@ -40,6 +40,7 @@ mod published;
 mod reasons;
 mod repeat;
 mod rfc9411;
+mod schemas;
 mod screen;
 mod script;
 mod secrets;

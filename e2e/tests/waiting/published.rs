@@ -40,6 +40,16 @@ fn check(text: &str) {
 }
 
 #[test]
+fn the_rules_for_prometheus_raise_what_they_should() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/prometheus");
+    for words in [["check", "rules", "rules.yml"], ["test", "rules", "rules_test.yml"]] {
+        let checked = Command::new("promtool").args(words).current_dir(folder).output();
+        let checked = checked.expect("promtool runs; if not: apt-get install prometheus");
+        assert!(checked.status.success(), "{words:?}: {checked:?}");
+    }
+}
+
+#[test]
 fn the_last_metrics_are_those_of_the_summary() {
     let serve = Serve::start(&["--http", "0"], 1);
     let metrics = port::free();

@@ -126,6 +126,18 @@ fn clients_of_mqtt_and_scripts_keep_their_secrets() {
 }
 
 #[test]
+fn hosts_are_archived_without_their_logins() {
+    let serve = Serve::plain();
+    let host = format!("{SECRET}@a:22");
+    let reached = ["--hosts", &host, "--launch", "env LOGIN=%u"];
+    let pace = ["--rate", "50", "-d", "1s", "--out", "run", "--json", "-"];
+    let ran = Plimsoll::load(serve.url(), &[&reached[..], &pace].concat()).run();
+    assert_silent(&ran);
+    // What a report is for is there.
+    assert_eq!(ran.summary(ran.code.expect("a code")).text("settings.hosts"), "a:22");
+}
+
+#[test]
 fn a_refused_url_keeps_its_password() {
     let flag = format!("--otlp=http://u:{SECRET}@a/");
     let watched = format!("nginx:http://u:{SECRET}@a/");

@@ -60,6 +60,9 @@ const NOTES_MAX: u32 = 10_000;
 const SECONDS_AHEAD_MAX: u32 = 3_600;
 /// Of so many hosts the send lag of each is kept: a histogram takes 200 kB.
 const LAGS_MAX: usize = 64;
+/// The part of the overrun that an agent has which was asked to stop: somebody may be waiting for it, and it has only its
+/// last second to report.
+const STOP_SHARE: (u64, u64) = (2, 5);
 const SECOND: Nanos = Nanos::from_secs(1);
 
 /// What the coordinator is to do.
@@ -82,7 +85,8 @@ pub(super) struct Terms {
     answer_wait: Nanos,
     prepare_wait: Nanos,
     stop_grace: Nanos,
-    overrun: Nanos,
+    /// From the end of the grace until an agent that was asked to stop is killed.
+    stop_wait: Nanos,
     abort_bad_ops: Option<u64>,
     stops_at_loss: bool,
     start: StartOf,
@@ -146,7 +150,7 @@ impl Terms {
                 + plan.connect_timeout
                 + Nanos::from_secs(prewarm / PREWARM_PER_S_MIN),
             stop_grace: control.stop_grace,
-            overrun: control.overrun + closing,
+            stop_wait: Nanos(control.overrun.0 * STOP_SHARE.0 / STOP_SHARE.1) + closing,
             abort_bad_ops: plan.abort_bad_ops,
             stops_at_loss: control.stops_at_loss,
             start,
@@ -714,7 +718,7 @@ impl LoadRun {
         if self.stopped.is_some() {
             return;
         }
-        self.stopped = Some((now, now + grace + self.terms.overrun));
+        self.stopped = Some((now, now + grace + self.terms.stop_wait));
         for (index, part) in self.parts.iter().enumerate() {
             if !part.is_over() {
                 self.actions.push_back(Action::Send(index, ToAgent::Stop { grace }));

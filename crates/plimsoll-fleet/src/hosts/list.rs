@@ -19,11 +19,17 @@ pub struct HostName {
     pub port: Option<u16>,
 }
 
+impl HostName {
+    /// Reports whether both reach the same sshd, by whatever login. Reports tell hosts apart by this.
+    pub fn is_same_place(&self, other: &Self) -> bool {
+        (&self.host, self.port) == (&other.host, other.port)
+    }
+}
+
+/// The host and its port, without the login: names of hosts are archived and reported, and a login is half of a
+/// credential.
 impl fmt::Display for HostName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(user) = &self.user {
-            write!(f, "{user}@")?;
-        }
         match (self.host.contains(':'), self.port) {
             (true, _) => write!(f, "[{}]", self.host)?,
             (false, _) => f.write_str(&self.host)?,
@@ -50,6 +56,9 @@ pub enum HostNameError {
     /// No port.
     #[error("{0:?} is no port")]
     Port(String),
+    /// One host by two logins.
+    #[error("{0} is named twice, with different users; name each host once")]
+    Twice(String),
     /// Too many.
     #[error("the list has more than {HOSTS_MAX} hosts")]
     TooMany,
@@ -81,6 +90,11 @@ pub fn parse(list: &str) -> Result<Vec<HostName>, HostNameError> {
     for host in removed {
         let at = hosts.iter().position(|other| *other == host);
         hosts.remove(at.ok_or_else(|| HostNameError::NotThere(host.to_string()))?);
+    }
+    for (at, host) in hosts.iter().enumerate() {
+        if hosts[..at].iter().any(|other| other.is_same_place(host)) {
+            return Err(HostNameError::Twice(host.to_string()));
+        }
     }
     if hosts.is_empty() { Err(HostNameError::Empty) } else { Ok(hosts) }
 }
@@ -212,27 +226,29 @@ fn padding(first: &str) -> usize {
     if first.starts_with('0') { first.len() } else { 1 }
 }
 
-/// The shortest list of these hosts: `client[01-07,09],proxy`. The other way round than [`parse`].
+/// Returns the shortest list of these hosts, without logins: `client[01-07,09],proxy`.
 pub fn fold(hosts: &[HostName]) -> String {
-    type Key = (Option<String>, String, String, Option<u16>);
+    type Key = (String, String, Option<u16>);
     let mut numbered: BTreeMap<Key, Vec<String>> = BTreeMap::new();
     let mut items = Vec::new();
     for host in hosts {
         match last_number(&host.host) {
             Some((before, number, after)) => {
-                let key = (host.user.clone(), before.to_owned(), after.to_owned(), host.port);
+                let key = (before.to_owned(), after.to_owned(), host.port);
                 numbered.entry(key).or_default().push(number.to_owned());
             }
             None => items.push(host.to_string()),
         }
     }
-    for ((user, before, after, port), mut numbers) in numbered {
+    for ((before, after, port), mut numbers) in numbered {
         numbers.sort_by_key(|number| (number.parse::<u32>().unwrap_or(0), number.len()));
         numbers.dedup();
         let ranges = ranges(&numbers);
         let is_one = numbers.len() == 1;
         let inside = if is_one { ranges } else { format!("[{ranges}]") };
-        items.push(HostName { user, host: format!("{before}{inside}{after}"), port }.to_string());
+        items.push(
+            HostName { user: None, host: format!("{before}{inside}{after}"), port }.to_string(),
+        );
     }
     items.join(",")
 }
@@ -289,9 +305,9 @@ mod tests {
             ("c[1,3,5-6].x", vec!["c1.x", "c3.x", "c5.x", "c6.x"]),
             ("c[0-20/10]", vec!["c0", "c10", "c20"]),
             ("d[1-2]n[1-2]", vec!["d1n1", "d1n2", "d2n1", "d2n2"]),
-            ("root@c[1-2]:2222", vec!["root@c1:2222", "root@c2:2222"]),
+            ("root@c[1-2]:2222", vec!["c1:2222", "c2:2222"]),
             ("10.0.0.[1-2]", vec!["10.0.0.1", "10.0.0.2"]),
-            ("me@[fe80::1]:22,[::1]", vec!["me@[fe80::1]:22", "[::1]"]),
+            ("me@[fe80::1]:22,[::1]", vec!["[fe80::1]:22", "[::1]"]),
             ("c[1-4],-c[2-3]", vec!["c1", "c4"]),
             ("-a,a,b", vec!["b"]),
             ("a,a", vec!["a"]),
@@ -317,6 +333,8 @@ mod tests {
             ("x@-oProxyCommand=x", "is no name of a host"),
             ("a,-b", "b is removed from a list that does not have it"),
             ("@x", "is no name of a host"),
+            ("me@a,you@a", "a is named twice, with different users"),
+            ("me@a:22,a:22", "a:22 is named twice"),
         ] {
             let error = parse(list).expect_err(list).to_string();
             assert!(error.contains(said), "{list}: {error}");
@@ -332,7 +350,7 @@ mod tests {
             ("c99,c100", "c[99-100]"),
             ("c099,c100", "c[099-100]"),
             ("proxy,c1", "proxy,c1"),
-            ("root@a1:22,root@a2:22,a3", "a3,root@a[1-2]:22"),
+            ("root@a1:22,me@a2:22,a3", "a3,a[1-2]:22"),
             ("[::1],[::2]", "[::1],[::2]"),
             ("d1n1,d1n2,d2n1", "d1n[1-2],d2n1"),
         ] {
@@ -342,9 +360,8 @@ mod tests {
 
     fn host() -> impl Strategy<Value = HostName> {
         let port = prop::option::of(1u16..);
-        let user = prop::option::of("[a-z]{1,3}");
-        (user, "[a-c]{0,2}[0-9]{1,3}[a-c.]{0,2}", port).prop_map(|(user, host, port)| HostName {
-            user,
+        ("[a-c]{0,2}[0-9]{1,3}[a-c.]{0,2}", port).prop_map(|(host, port)| HostName {
+            user: None,
             host,
             port,
         })

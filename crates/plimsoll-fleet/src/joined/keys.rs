@@ -1,15 +1,15 @@
 //! Keys of a run as files: a folder for the coordinator, and one for each agent by its index. Nobody needs
 //! another's, and whoever has the coordinator's leads all agents.
 
-use std::fs::Metadata;
+use std::fs::File;
 use std::io::{Read, Write};
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::{fs, io};
 
 use plimsoll_model::plan::Identity;
-use plimsoll_sys::{output_file, private_dir};
+use plimsoll_sys::trusted_file::TrustError;
+use plimsoll_sys::{output_file, private_dir, trusted_file};
 use plimsoll_tls::RunKeys;
 use thiserror::Error;
 
@@ -22,12 +22,18 @@ const FILE_BYTES_MAX: u64 = 64 * 1024;
 
 /// Why a file of keys cannot be read.
 #[derive(Debug, Error)]
-#[error("{file}: {source}")]
-pub struct ReadKeysError {
-    /// Its path.
-    pub file: String,
-    /// The system's reason.
-    pub source: io::Error,
+pub enum ReadKeysError {
+    /// It is missing, or others could have written it, or read a key.
+    #[error(transparent)]
+    File(#[from] TrustError),
+    /// It is none of this end's.
+    #[error("{file}: {source}")]
+    Content {
+        /// Its path.
+        file: String,
+        /// What is wrong with it.
+        source: io::Error,
+    },
 }
 
 /// The name of an agent's folder, and of its files.
@@ -93,54 +99,37 @@ pub fn read_agent(dir: &Path, index: u32) -> Result<(Identity, String), ReadKeys
             "an agent's host must not have the coordinator's key; copy the folder {name} there and nothing else"
         );
         let file = foreign.display().to_string();
-        return Err(ReadKeysError { file, source: io::Error::other(why) });
+        return Err(ReadKeysError::Content { file, source: io::Error::other(why) });
     }
     read_identity(dir, &name)
 }
 
 fn read_identity(dir: &Path, name: &str) -> Result<(Identity, String), ReadKeysError> {
+    let path = |ending: &str| dir.join(format!("{name}.{ending}"));
     let identity = Identity {
-        chain_pem: read(&dir.join(format!("{name}.pem")))?,
-        key_pem: read_with(&dir.join(format!("{name}.key")), check_private)?,
+        chain_pem: read(&path("pem"), trusted_file::open_linked)?,
+        key_pem: read(&path("key"), trusted_file::open_secret)?,
     };
-    Ok((identity, read(&dir.join(ROOTS))?))
+    Ok((identity, read(&dir.join(ROOTS), trusted_file::open_linked)?))
 }
 
-fn read(path: &Path) -> Result<String, ReadKeysError> {
-    read_with(path, |_| Ok(()))
-}
-
-fn read_with(
+/// Whoever could write one of these files would lead the agents, or be taken for one.
+fn read(
     path: &Path,
-    check: impl FnOnce(&Metadata) -> io::Result<()>,
+    open: impl FnOnce(&Path) -> Result<File, TrustError>,
 ) -> Result<String, ReadKeysError> {
     let mut text = String::new();
-    fs::File::open(path)
-        .and_then(|file| {
-            check(&file.metadata()?)?;
-            file.take(FILE_BYTES_MAX).read_to_string(&mut text)
-        })
-        .map_err(|source| ReadKeysError { file: path.display().to_string(), source })?;
+    open(path)?
+        .take(FILE_BYTES_MAX)
+        .read_to_string(&mut text)
+        .map_err(|source| ReadKeysError::Content { file: path.display().to_string(), source })?;
     Ok(text)
-}
-
-/// Refuses a key that others than its owner can read or change. One of root's may be read by a group, as in a volume with a
-/// secret of Kubernetes.
-fn check_private(key: &Metadata) -> io::Result<()> {
-    let others = if key.uid() == 0 { 0o037 } else { 0o077 };
-    if key.mode() & others == 0 {
-        return Ok(());
-    }
-    let mode = key.mode() & 0o777;
-    Err(io::Error::other(format!(
-        "others can read or change this key (mode {mode:03o}); chmod 600 it"
-    )))
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs::Permissions;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use super::*;
 
@@ -180,12 +169,18 @@ mod tests {
             fs::set_permissions(&key, Permissions::from_mode(mode)).unwrap();
             let read = read_agent(&own, 0).map_err(|error| error.to_string());
             assert_eq!(read.is_ok(), is_read, "{mode:o}");
-            assert!(read.err().is_none_or(|error| error.contains("agent-0.key: others can read")));
+            let is_told =
+                |error: String| error.contains("agent-0.key") && error.contains("others can");
+            assert!(read.err().is_none_or(is_told));
         }
         // The certificate is no secret.
         fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
         fs::set_permissions(own.join("agent-0.pem"), Permissions::from_mode(0o644)).unwrap();
         assert!(read_agent(&own, 0).is_ok());
+        // Whoever could change the authority would lead the agent.
+        fs::set_permissions(own.join("ca.pem"), Permissions::from_mode(0o666)).unwrap();
+        let error = read_agent(&own, 0).unwrap_err().to_string();
+        assert!(error.contains("ca.pem has mode 0666"), "{error}");
     }
 
     #[test]

@@ -2,12 +2,13 @@
 //! everybody who may look at pods reads the arguments of their containers, where the cluster would also expand `$(X)`.
 
 use std::fmt;
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::DirBuilder;
+use std::io::{self, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Component, Path};
 
 use plimsoll_model::units::grouped;
+use plimsoll_sys::{input_file, output_file};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -103,8 +104,7 @@ impl Order {
         for file in &self.files {
             let path = dir.join(&file.path);
             folders.create(path.parent().unwrap_or(dir))?;
-            let mut to = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-            to.write_all(&file.content)?;
+            output_file::create_new(&path)?.write_all(&file.content)?;
         }
         Ok(())
     }
@@ -117,12 +117,7 @@ pub fn is_below(path: &str) -> bool {
 }
 
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    File::open(path)?.take(ORDER_BYTES_MAX as u64 + 1).read_to_end(&mut content)?;
-    if content.len() > ORDER_BYTES_MAX {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "larger than a Secret"));
-    }
-    Ok(content)
+    input_file::read_regular(path, ORDER_BYTES_MAX as u64)
 }
 
 #[cfg(test)]
@@ -167,7 +162,9 @@ mod tests {
         let secret = tempfile::tempdir().unwrap();
         let forged = r#"{"words":[],"files":["../x"]}"#;
         fs::write(secret.path().join(COMMAND), forged).unwrap();
-        assert!(Order::read(secret.path()).is_err());
+        fs::write(secret.path().join(format!("{FILE}0")), "x").unwrap();
+        let error = Order::read(secret.path()).unwrap_err().to_string();
+        assert!(error.contains("none of plimsoll's"), "{error}");
         let mut large = order();
         assert_eq!(large.check(), Ok(()));
         large.files[0].content = vec![0; ORDER_BYTES_MAX];

@@ -236,5 +236,14 @@ mod tests {
             assert!(!is_plain(name), "{name}");
         }
         assert!(is_plain("run/search-1/trials.jsonl"));
+        let files = vec![ResultFile { name: "../planted".to_owned(), bytes: 1 }];
+        let mut stream = serde_json::to_vec(&Results { files, ..Results::default() }).unwrap();
+        stream.extend(b"\nx");
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("results");
+        fs::create_dir(&dir).unwrap();
+        let error = Results::read(&stream[..], &dir).unwrap_err().to_string();
+        assert!(error.contains("none of plimsoll's"), "{error}");
+        assert!(!folder.path().join("planted").exists());
     }
 }

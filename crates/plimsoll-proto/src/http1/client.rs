@@ -484,6 +484,8 @@ mod tests {
             "HTTP/1.1 200 OK\r\n A: b\r\n\r\n",
             "HTTP/1.1 200 OK\r\n : b\r\n\r\n",
             "HTTP/1.1 200 OK\r\nA b: c\r\n\r\n",
+            // Only values are folded.
+            "HTTP/1.1 200 OK\r\nA\r\n : b\r\n\r\n",
             "HTTP/1.1 200 OK\r\nA: b\r\n \0\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n 2\r\n\r\n",
             "HTTP/1.1 200 OK\r\nno colon\r\n\r\n",

@@ -53,9 +53,9 @@ fn read_odd_response<T>(
 }
 
 /// Replaces each line end before a folded line with spaces, up to the end of the head. A folded line counts as a
-/// header line.
+/// header line. Only values are folded: a line without a colon is judged when it comes, whatever follows.
 fn unfold(head: &mut [u8]) -> Result<(), httparse::Error> {
-    let (mut start, mut lines) = (0, 0);
+    let (mut start, mut lines, mut is_named) = (0, 0, false);
     while let Some(length) = head.iter().skip(start).position(|byte| *byte == b'\n') {
         let end = start + length;
         let returns = usize::from(end > start && head[end - 1] == b'\r');
@@ -63,9 +63,12 @@ fn unfold(head: &mut [u8]) -> Result<(), httparse::Error> {
             return Ok(());
         }
         // The status line is not continued.
-        if lines > 0 && matches!(head.get(end + 1), Some(b' ' | b'\t')) {
+        is_named = lines > 0 && (is_named || head[start..end].contains(&b':'));
+        let is_folded = matches!(head.get(end + 1), Some(b' ' | b'\t'));
+        if is_named && is_folded {
             head[end - returns..=end].fill(b' ');
         }
+        is_named &= is_folded;
         lines += 1;
         if lines > RESPONSE_HEADERS_MAX + 1 {
             return Err(httparse::Error::TooManyHeaders);
@@ -340,6 +343,7 @@ mod tests {
             ("S\r\n A: b\r\n\r\n", "S\r\n A: b\r\n\r\n"),
             ("S\r\nA: b\r\n\r\n body\r\n x", "S\r\nA: b\r\n\r\n body\r\n x"),
             ("S\nA: b\n\n body\n x", "S\nA: b\n\n body\n x"),
+            ("S\nA\n : b\nC:\n d\n\n", "S\nA\n : b\nC:  d\n\n"),
             ("S\r\nA: b\r\n", "S\r\nA: b\r\n"),
             ("", ""),
         ] {

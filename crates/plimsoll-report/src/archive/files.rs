@@ -1,7 +1,7 @@
 //! The files of an archive, which anybody may have written: regular files only, with bounds on what is read at once.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Error, ErrorKind, Read};
+use std::io::{BufRead, BufReader, Error, Read};
 use std::path::Path;
 
 use plimsoll_sys::input_file;
@@ -11,11 +11,16 @@ pub(super) const LINE_BYTES_MAX: usize = 32 << 20;
 /// The largest manifest or summary that is read.
 const WHOLE_BYTES_MAX: u64 = 64 << 20;
 
-/// Memory of the histograms that are kept of all trials at once. Those of a trial have some MB, and a forged line of
+/// Memory of the trials that are kept at once, with their histograms. Those of a trial have some MB, and a forged line of
 /// 25 kB has 16 MB.
-pub(super) const HISTOGRAM_BYTES_MAX: u64 = 2 << 30;
+pub(super) const TRIAL_BYTES_MAX: u64 = 2 << 30;
 /// What is wrong with more.
-pub(super) const TOO_MANY: &str = "the histograms of all trials take too much memory";
+pub(super) const TOO_MANY: &str = "all trials take too much memory";
+
+/// Text of the events that are kept at once: a search writes some kB for each trial.
+pub(super) const EVENT_BYTES_MAX: u64 = 256 << 20;
+/// What is wrong with more.
+pub(super) const TOO_MANY_EVENTS: &str = "the events have more than 256 MiB";
 
 /// Opens a file of lines.
 pub(super) fn open(path: &Path) -> Result<BufReader<File>, Error> {
@@ -24,12 +29,7 @@ pub(super) fn open(path: &Path) -> Result<BufReader<File>, Error> {
 
 /// Reads a file that is one document.
 pub(super) fn read_whole(path: &Path) -> Result<Vec<u8>, Error> {
-    let mut text = Vec::new();
-    input_file::open_regular(path)?.take(WHOLE_BYTES_MAX + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > WHOLE_BYTES_MAX {
-        return Err(Error::new(ErrorKind::FileTooLarge, "it has more than 64 MiB"));
-    }
-    Ok(text)
+    input_file::read_regular(path, WHOLE_BYTES_MAX)
 }
 
 /// What [`read_line`] has found.

@@ -4,7 +4,9 @@
 //! that list; `null` where a series had no value. A series that appears later begins a new list.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fs::File;
+use std::io::{BufReader, ErrorKind};
+use std::path::{Path, PathBuf};
 
 use plimsoll_model::Nanos;
 use plimsoll_model::host::{HostSummary, Missing, Reading, Sample, Series, Source};
@@ -19,6 +21,16 @@ use crate::error::ReportError;
 
 /// The file's name in an archive.
 pub(super) const HOSTS: &str = "hosts.jsonl";
+
+/// Most hosts of a file: those of a run, or of several that were merged.
+const HOSTS_MAX: usize = 4_096;
+/// What is wrong with more.
+const TOO_MANY_HOSTS: &str = "it has more than 4,096 hosts";
+/// Most values that are stored of all readings at once. A value has about 60 bytes besides its labels; a forged line of
+/// 2 MB may have a million.
+const SAMPLES_MAX: usize = 60_000_000;
+/// What is wrong with more.
+const TOO_MANY_SAMPLES: &str = "its readings take too much memory";
 
 /// One line of the file, with series as they are written, or as they are read.
 #[derive(Debug, Serialize, Deserialize)]
@@ -106,14 +118,30 @@ impl HostWriter {
     }
 }
 
-/// Reads the file in `dir`: each host's readings, in order. An archive without the file has none; a
-/// last line that a killed run left half-written is left out.
+/// Reads the file in `dir` as a whole: each host's readings, in order. An archive without the file has none; a last line
+/// that a killed run left half-written is left out.
+///
+/// # Errors
+///
+/// For a file that cannot be read, and for more readings than memory should hold.
 pub fn read_hosts(dir: &Path) -> Result<BTreeMap<String, Vec<Reading>>, ReportError> {
+    read_within(dir, SAMPLES_MAX)
+}
+
+fn read_within(
+    dir: &Path,
+    samples_max: usize,
+) -> Result<BTreeMap<String, Vec<Reading>>, ReportError> {
     let mut hosts: BTreeMap<String, Vec<Reading>> = BTreeMap::new();
-    each_reading(dir, &mut |host, reading| match hosts.get_mut(host) {
-        Some(readings) => readings.push(reading),
-        None => drop(hosts.insert(host.to_owned(), vec![reading])),
-    })?;
+    let Some(mut readings) = Readings::open(dir)? else { return Ok(hosts) };
+    let mut samples = 0;
+    while let Some((host, reading)) = readings.next()? {
+        samples += reading.samples.len();
+        if samples > samples_max {
+            return Err(readings.unread(TOO_MANY_SAMPLES));
+        }
+        hosts.entry(host).or_default().push(reading);
+    }
     Ok(hosts)
 }
 
@@ -129,54 +157,101 @@ pub fn summarise_hosts(dir: &Path) -> Result<BTreeMap<String, HostSummary>, Repo
     Ok(hosts.into_iter().map(|(host, (summary, _))| (host, summary.finish())).collect())
 }
 
+/// Reports whether the archive in `dir` has a reading of any host.
+pub fn has_readings(dir: &Path) -> bool {
+    Readings::open(dir).is_ok_and(|readings| {
+        readings.is_some_and(|mut readings| readings.next().is_ok_and(|next| next.is_some()))
+    })
+}
+
 /// Hands the readings to `handle` as they stand in the file, one at a time.
 pub(crate) fn each_reading(
     dir: &Path,
     handle: &mut dyn FnMut(&str, Reading),
 ) -> Result<(), ReportError> {
-    let path = dir.join(HOSTS);
-    let mut input = match files::open(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        opened => opened.map_err(ReportError::read(&path))?,
-    };
-    let mut known: BTreeMap<String, Known<ReadSeries>> = BTreeMap::new();
-    let mut line = Vec::new();
-    for number in 1.. {
-        match files::read_line(&mut input, &mut line).map_err(ReportError::read(&path))? {
-            NextLine::Whole => {}
-            NextLine::None => break,
-            NextLine::TooLong => {
-                return Err(unread(&path, number, files::TOO_LONG.to_owned(), REMOVE_LINE));
+    let Some(mut readings) = Readings::open(dir)? else { return Ok(()) };
+    while let Some((host, reading)) = readings.next()? {
+        handle(&host, reading);
+    }
+    Ok(())
+}
+
+/// The readings of a file in order, of which one is stored at a time.
+struct Readings {
+    path: PathBuf,
+    input: BufReader<File>,
+    number: usize,
+    line: Vec<u8>,
+    known: BTreeMap<String, Known<ReadSeries>>,
+}
+
+impl Readings {
+    /// `None` if the archive has no such file.
+    fn open(dir: &Path) -> Result<Option<Self>, ReportError> {
+        let path = dir.join(HOSTS);
+        let input = match files::open(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(ReportError::read(&path))?,
+        };
+        let (line, known) = (Vec::new(), BTreeMap::new());
+        Ok(Some(Self { path, input, number: 0, line, known }))
+    }
+
+    /// Returns the next reading and its host; `None` at the end.
+    fn next(&mut self) -> Result<Option<(String, Reading)>, ReportError> {
+        loop {
+            self.number += 1;
+            let next = files::read_line(&mut self.input, &mut self.line);
+            match next.map_err(ReportError::read(&self.path))? {
+                NextLine::Whole => {}
+                NextLine::None => return Ok(None),
+                NextLine::TooLong => return Err(self.unread(files::TOO_LONG)),
             }
-        }
-        let line = serde_json::from_slice(&line)
-            .map_err(|error| unread(&path, number, without_place(&error), REMOVE_LINE))?;
-        match line {
-            HostLine::List { host, series } => known.entry(host).or_default().series = series,
-            HostLine::Values { host, begin, end, values, missing, sources } => {
-                let known = known.entry(host.clone()).or_default();
-                if let Some(missing) = missing {
-                    known.missing = missing;
-                }
-                if let Some(sources) = sources {
-                    known.sources = sources;
-                }
-                let sample = |(series, value): (&ReadSeries, Option<f64>)| match series {
-                    ReadSeries::Known(series) => {
-                        Some(Sample { series: series.clone(), value: value? })
+            let line = serde_json::from_slice(&self.line).map_err(|error| {
+                unread(&self.path, self.number, without_place(&error), REMOVE_LINE)
+            })?;
+            match line {
+                HostLine::List { host, series } => self.known_of(&host)?.series = series,
+                HostLine::Values { host, begin, end, values, missing, sources } => {
+                    let known = self.known_of(&host)?;
+                    if let Some(missing) = missing {
+                        known.missing = missing;
                     }
-                    ReadSeries::Newer(_) => None,
-                };
-                let samples = known.series.iter().zip(values).filter_map(sample).collect();
-                let (missing, sources) = (known.missing.clone(), known.sources.clone());
-                let mut reading = Reading { begin, end, samples, missing, sources };
-                // The order of series changes with the versions that wrote them.
-                reading.sort();
-                handle(&host, reading);
+                    if let Some(sources) = sources {
+                        known.sources = sources;
+                    }
+                    return Ok(Some((host, known.reading(begin, end, values))));
+                }
             }
         }
     }
-    Ok(())
+
+    /// What is known of a host so far.
+    fn known_of(&mut self, host: &str) -> Result<&mut Known<ReadSeries>, ReportError> {
+        if !self.known.contains_key(host) && self.known.len() >= HOSTS_MAX {
+            return Err(self.unread(TOO_MANY_HOSTS));
+        }
+        Ok(self.known.entry(host.to_owned()).or_default())
+    }
+
+    fn unread(&self, why: &str) -> ReportError {
+        unread(&self.path, self.number, why.to_owned(), REMOVE_LINE)
+    }
+}
+
+impl Known<ReadSeries> {
+    fn reading(&self, begin: Nanos, end: Nanos, values: Vec<Option<f64>>) -> Reading {
+        let sample = |(series, value): (&ReadSeries, Option<f64>)| match series {
+            ReadSeries::Known(series) => Some(Sample { series: series.clone(), value: value? }),
+            ReadSeries::Newer(_) => None,
+        };
+        let samples = self.series.iter().zip(values).filter_map(sample).collect();
+        let (missing, sources) = (self.missing.clone(), self.sources.clone());
+        let mut reading = Reading { begin, end, samples, missing, sources };
+        // The order of series changes with the versions that wrote them.
+        reading.sort();
+        reading
+    }
 }
 
 #[cfg(test)]
@@ -301,5 +376,29 @@ mod tests {
     fn an_archive_without_hosts_has_none() {
         let dir = tempfile::tempdir().unwrap();
         assert!(read_hosts(dir.path()).unwrap().is_empty());
+        assert!(!has_readings(dir.path()));
+    }
+
+    #[test]
+    fn what_is_stored_of_a_file_is_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = HostWriter::create(dir.path()).unwrap();
+        for second in 0..4 {
+            writer.push("proxy", &reading(second, &["0"], false)).unwrap();
+        }
+        assert!(has_readings(dir.path()));
+        // Three values in each reading.
+        assert!(read_within(dir.path(), 12).is_ok());
+        let error = read_within(dir.path(), 11).unwrap_err().to_string();
+        assert!(error.contains("hosts.jsonl:5: damaged: its readings take"), "{error}");
+        let hosts = |count: usize| {
+            let line = |host| format!("{{\"host\":\"{host}\",\"series\":[]}}\n");
+            std::fs::write(dir.path().join(HOSTS), (0..count).map(line).collect::<String>())
+                .unwrap();
+            summarise_hosts(dir.path()).map(drop)
+        };
+        hosts(HOSTS_MAX).unwrap();
+        let error = hosts(HOSTS_MAX + 1).unwrap_err().to_string();
+        assert!(error.contains("hosts.jsonl:4097: damaged: it has more than"), "{error}");
     }
 }

@@ -27,7 +27,7 @@ mod rebuild;
 mod writer;
 
 pub(crate) use hosts::each_reading;
-pub use hosts::{HostWriter, read_hosts, summarise_hosts};
+pub use hosts::{HostWriter, has_readings, read_hosts, summarise_hosts};
 pub(crate) use loads::Loads;
 pub use manifest::{
     ArchivedHost, ClockPair, Manifest, ManifestHead, MergedPart, SCHEMA, SearchHead,

@@ -49,12 +49,12 @@ impl Archive {
     /// Reads everything but the intervals, which are large and read on demand. A last line that
     /// was cut off is left out; a missing summary is not an error.
     pub fn open(dir: &Path) -> Result<Self, ReportError> {
-        Self::open_within(dir, files::HISTOGRAM_BYTES_MAX)
+        Self::open_within(dir, files::TRIAL_BYTES_MAX)
     }
 
-    pub(super) fn open_within(dir: &Path, histogram_bytes_max: u64) -> Result<Self, ReportError> {
+    pub(super) fn open_within(dir: &Path, trial_bytes_max: u64) -> Result<Self, ReportError> {
         let manifest = read_manifest(dir)?;
-        let trials = read_trials(dir.join(TRIALS), histogram_bytes_max)?;
+        let trials = read_trials(dir.join(TRIALS), trial_bytes_max)?;
         let (events, newer) = read_events(dir.join(EVENTS))?;
         let summary = read_summary(&dir.join(SUMMARY))?;
         Ok(Self { dir: dir.to_owned(), manifest, trials, events, newer, summary })
@@ -123,13 +123,13 @@ impl Archive {
     }
 }
 
-fn read_trials(path: PathBuf, histogram_bytes_max: u64) -> Result<Vec<TrialRecord>, ReportError> {
+fn read_trials(path: PathBuf, trial_bytes_max: u64) -> Result<Vec<TrialRecord>, ReportError> {
     let mut trials = Vec::new();
-    let mut histogram_bytes = 0;
+    let mut bytes = 0;
     let mut lines = Lines::<TrialRecord>::open(path)?;
     while let Some(trial) = lines.next().transpose()? {
-        histogram_bytes += trial.measurement.tally.histogram_bytes();
-        if histogram_bytes > histogram_bytes_max {
+        bytes += lines.line.len() as u64 + trial.measurement.tally.histogram_bytes();
+        if bytes > trial_bytes_max {
             return Err(unread(&lines.path, lines.number, files::TOO_MANY.to_owned(), RESTORE));
         }
         trials.push(trial);
@@ -140,9 +140,19 @@ fn read_trials(path: PathBuf, histogram_bytes_max: u64) -> Result<Vec<TrialRecor
 /// The events, and how many lines are of a newer version.
 fn read_events(path: PathBuf) -> Result<(Vec<Event>, u64), ReportError> {
     let mut events = Vec::new();
-    let mut newer = 0;
-    for line in Lines::open(path)? {
-        match line? {
+    let (mut newer, mut bytes) = (0, 0);
+    let mut lines = Lines::open(path)?;
+    while let Some(line) = lines.next().transpose()? {
+        bytes += lines.line.len() as u64;
+        if bytes > files::EVENT_BYTES_MAX {
+            return Err(unread(
+                &lines.path,
+                lines.number,
+                files::TOO_MANY_EVENTS.to_owned(),
+                RESTORE,
+            ));
+        }
+        match line {
             EventLine::Known(event) => events.push(event),
             EventLine::Newer => newer += 1,
         }

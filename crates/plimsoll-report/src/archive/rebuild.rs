@@ -86,7 +86,7 @@ struct Total {
 
 impl Totals {
     fn of(archive: &Archive) -> Result<Self, ReportError> {
-        Self::within(archive, files::HISTOGRAM_BYTES_MAX)
+        Self::within(archive, files::TRIAL_BYTES_MAX)
     }
 
     fn within(archive: &Archive, histogram_bytes_max: u64) -> Result<Self, ReportError> {
@@ -355,10 +355,11 @@ fn bounds_so_far(trials: &[TrialRecord]) -> TippingPoint {
 mod tests {
     use super::*;
     use crate::archive::ArchiveWriter;
+    use crate::archive::manifest::TRIALS;
     use crate::fixtures;
 
     #[test]
-    fn trials_have_a_bounded_number_of_histograms() {
+    fn trials_take_a_bounded_amount_of_memory() {
         let dir = tempfile::tempdir().unwrap();
         let trials = fixtures::trials();
         let tally = fixtures::tally(1_000, 900, 1);
@@ -370,7 +371,9 @@ mod tests {
             writer.handle_event(&Event::TrialEnded(Box::new(trial.clone()))).unwrap();
         }
         let bytes = |tally: &Tally| tally.histogram_bytes();
-        let of_trials: u64 = trials.iter().map(|trial| bytes(&trial.measurement.tally)).sum();
+        let lines = std::fs::metadata(dir.path().join(TRIALS)).unwrap().len();
+        let histograms = trials.iter().map(|trial| bytes(&trial.measurement.tally));
+        let of_trials = lines + histograms.sum::<u64>();
         let archive = Archive::open_within(dir.path(), of_trials).unwrap();
         let error = Archive::open_within(dir.path(), of_trials - 1).unwrap_err().to_string();
         assert!(error.contains(&format!("trials.jsonl:{}: damaged", trials.len())), "{error}");

@@ -193,7 +193,7 @@ impl LineFile {
 impl ArchiveWriter {
     /// Lets further intervals go to another file.
     pub(crate) fn replace_intervals_for_test(&mut self, path: &Path) {
-        let file = fs::OpenOptions::new().write(true).open(path).expect("the test's file opens");
+        let file = output_file::rewrite(path).expect("the test's file opens");
         self.intervals = LineFile { path: path.to_owned(), file, line: Vec::new() };
     }
 }

@@ -9,7 +9,7 @@ use crate::error::ReportError;
 use crate::{settings, time_text};
 
 /// The columns of the load; those of the hosts follow.
-const COLUMNS: [&str; 29] = [
+pub(super) const COLUMNS: [&str; 29] = [
     "run",
     "t",
     "wall",

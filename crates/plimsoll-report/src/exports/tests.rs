@@ -114,6 +114,12 @@ fn add_host(made: &Made, name: &str) {
 }
 
 #[test]
+fn the_page_lists_every_column_in_its_order() {
+    let page = include_str!("../../../../docs/exports.md");
+    assert!(page.contains(&format!("\n{}\n", seconds::COLUMNS.join(","))));
+}
+
+#[test]
 fn seconds_are_read_back_from_csv_and_ndjson() {
     let made = load();
     add_host(&made, "web,1");

@@ -1,6 +1,8 @@
 //! What scrapers and collectors are told, from events and readings that are made up.
 
+use std::collections::BTreeSet;
 use std::net::UdpSocket;
+use std::path::Path;
 use std::time::Duration;
 
 use plimsoll_model::event::Event;
@@ -201,4 +203,44 @@ fn statsd_gets_each_second_and_each_host() {
         lines.contains(&"plimsoll.proxy_1.tcp_opens_total.passive:50|c".to_owned()),
         "{lines:?}"
     );
+}
+
+/// Names that a text has of ours, without those that rules make.
+fn names(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && !"_:".contains(c));
+    words.filter(|word| word.starts_with(PREFIX) && !word.contains(':')).collect()
+}
+
+#[test]
+fn the_examples_for_prometheus_and_grafana_name_metrics_that_exist() {
+    let mut known: BTreeSet<String> = BTreeSet::new();
+    for family in run().families() {
+        let name = format!("{PREFIX}{}", family.name);
+        if matches!(family.points, Points::Histogram(_)) {
+            known.extend(["bucket", "count", "sum"].map(|part| format!("{name}_{part}")));
+        }
+        known.insert(name);
+    }
+    known.extend(Metric::ALL.iter().map(|metric| format!("{PREFIX}{}", metric.name())));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/prometheus");
+    for file in ["rules.yml", "rules_test.yml", "grafana-dashboard.json"] {
+        let text = std::fs::read_to_string(folder.join(file)).unwrap();
+        let names = names(&text);
+        assert!(names.len() > 8, "{file}: {names:?}");
+        let unknown: Vec<_> = names.iter().filter(|name| !known.contains(**name)).collect();
+        assert!(unknown.is_empty(), "{file} names {unknown:?}");
+    }
+    // The pages list each metric of a load.
+    let page = include_str!("../../../../docs/metrics.md");
+    for family in run().families() {
+        let is_listed = names(page).contains(format!("{PREFIX}{}", family.name).as_str());
+        let in_short = family.name == "connections_failed_total";
+        assert!(is_listed || in_short, "docs/metrics.md lacks {}", family.name);
+    }
+    let dashboard: Value = serde_json::from_str(
+        &std::fs::read_to_string(folder.join("grafana-dashboard.json")).unwrap(),
+    )
+    .unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    assert!(panels.iter().all(|panel| panel["targets"][0]["expr"].is_string()));
 }

@@ -16,6 +16,7 @@ use super::heat::{Range, cells};
 use super::*;
 use crate::archive::{Archive, ArchiveWriter, HostWriter};
 use crate::fixtures;
+use crate::schema::assert_described;
 
 /// A search whose trials follow each other 2 s apart; each has a second of everything and one without.
 fn search_events() -> Vec<Event> {
@@ -79,6 +80,9 @@ fn live_and_archived(dir: &Path, search: bool, events: &[Event], summary: &Summa
     assert_eq!(live.seq, patches as u64);
     let archive = Archive::open(dir).expect("an archive");
     let archived = View::of_archive(&archive, summary).expect("readable");
+    for view in [&live, &archived] {
+        assert_described("view", &serde_json::to_value(view).expect("JSON"));
+    }
     [live, archived].map(|view| View { seq: 0, ..view })
 }
 

@@ -1,53 +1,81 @@
 //! What `watch --out` has archived, drawn again: a page for each host.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
+use plimsoll_model::Nanos;
 use plimsoll_model::host::Reading;
 use plimsoll_model::units::grouped;
 
 use super::history::{History, READINGS_MAX};
 use super::page::page;
-use crate::archive::read_hosts;
+use crate::archive::each_reading;
 use crate::error::ReportError;
 use crate::terminal::Style;
 use crate::terminal::layout::span;
 
-/// Draws the readings in `dir`: the state after the last one, and graphs over the whole time.
+/// Draws the readings in `dir`: the state after the last one, and graphs over the whole time. A watch may have gone on for
+/// weeks, so the file is read twice: once to count, and once for the readings that are drawn.
 pub fn render_watched(dir: &Path, style: Style, out: &mut dyn Write) -> Result<(), ReportError> {
-    let hosts = read_hosts(dir)?;
+    let mut hosts: BTreeMap<String, Watched> = BTreeMap::new();
+    each_reading(dir, &mut |host, reading| {
+        hosts.entry(host.to_owned()).or_default().count(&reading);
+    })?;
     if hosts.is_empty() {
         return Err(ReportError::NotAnArchive { dir: dir.to_owned() });
     }
-    for (index, (host, readings)) in hosts.iter().enumerate() {
+    each_reading(dir, &mut |host, reading| {
+        if let Some(watched) = hosts.get_mut(host) {
+            watched.add(reading);
+        }
+    })?;
+    for (index, (host, watched)) in hosts.iter().enumerate() {
         if index > 0 {
             writeln!(out)?;
         }
-        let (first, last) = (readings.first(), readings.last());
-        let seconds = first
-            .zip(last)
-            .map_or(0.0, |(first, last)| last.begin.since(first.begin).as_secs_f64());
-        let title =
-            format!("{host}: {} readings in {}", grouped(readings.len() as u64), span(seconds));
-        page(out, style, &title, &whole(readings))?;
+        let seconds = watched.last.since(watched.first).as_secs_f64();
+        let count = grouped(watched.readings as u64);
+        let title = format!("{host}: {count} readings in {}", span(seconds));
+        page(out, style, &title, &watched.history)?;
     }
     Ok(())
 }
 
-/// As many readings as a graph has columns, evenly over all of them, the first and the last included.
-fn whole(readings: &[Reading]) -> History {
-    let mut history = History::default();
-    let count = readings.len().min(READINGS_MAX);
-    for column in 0..count {
-        let at = column * (readings.len() - 1) / (count - 1).max(1);
-        history.push(readings[at].clone());
+/// A host over the whole time.
+#[derive(Default)]
+struct Watched {
+    readings: usize,
+    first: Nanos,
+    last: Nanos,
+    /// Readings that [`Watched::add`] was given.
+    offered: usize,
+    /// As many readings as a graph has columns, evenly over all of them, the first and the last included.
+    history: History,
+}
+
+impl Watched {
+    fn count(&mut self, reading: &Reading) {
+        if self.readings == 0 {
+            self.first = reading.begin;
+        }
+        self.last = reading.begin;
+        self.readings += 1;
     }
-    history
+
+    /// Stores the next reading if it is drawn.
+    fn add(&mut self, reading: Reading) {
+        let columns = self.readings.min(READINGS_MAX);
+        let place = |column: usize| column * (self.readings - 1) / (columns - 1).max(1);
+        if (0..columns).any(|column| place(column) == self.offered) {
+            self.history.push(reading);
+        }
+        self.offered += 1;
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::Nanos;
     use plimsoll_model::host::Metric;
 
     use super::*;
@@ -82,7 +110,10 @@ mod tests {
             text.contains("web1: 3,601 readings in 3600 s") && text.contains("3,600"),
             "{text}"
         );
-        let history = whole(&read_hosts(dir.path()).unwrap()["web1"]);
+        let mut watched = Watched::default();
+        each_reading(dir.path(), &mut |_, reading| watched.count(&reading)).unwrap();
+        each_reading(dir.path(), &mut |_, reading| watched.add(reading)).unwrap();
+        let history = watched.history;
         assert_eq!(history.changes().count(), READINGS_MAX - 1);
         assert_eq!(history.last().unwrap().begin, Nanos::from_secs(3_600));
     }

@@ -6,6 +6,7 @@ use plimsoll_model::host::{EndStatus, Source, SourceKind, SourceState};
 use super::*;
 use crate::Style;
 use crate::fixtures::{watched, watched_for as history};
+use crate::schema::assert_described;
 
 fn drawn(history: &History) -> String {
     let mut out = Vec::new();
@@ -73,6 +74,7 @@ fn sources_that_cannot_be_read_are_named_with_time_and_reason() {
 fn json_has_gauges_and_rates_by_series() {
     assert!(json_line("proxy1", &history(0), 0).expect("JSON").is_none());
     let line = json_line("proxy1", &history(3), 1_700_000_000).expect("JSON").expect("a line");
+    assert_described("watch", &serde_json::from_str(&line).expect("JSON"));
     let json: serde_json::Value = serde_json::from_str(&line).expect("JSON");
     assert_eq!(json["schema"], "plimsoll.watch/1");
     assert_eq!(json["values"]["tcp_established"], 7_000.0);

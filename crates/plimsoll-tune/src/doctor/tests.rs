@@ -250,6 +250,9 @@ fn json_says_what_stops_and_what_slows() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["schema"], &json["ok"]), (&"plimsoll.doctor/1".into(), &false.into()));
     assert_eq!(json["fits"], 28_232);
+    let schema = include_str!("../../../plimsoll-report/schemas/doctor.json");
+    let faults = testkit::schema::faults(&serde_json::from_str(schema).unwrap(), &json);
+    assert!(faults.is_empty(), "{faults:#?}");
     let worst = &json["limits"][0];
     assert_eq!(
         (&worst["name"], &worst["effect"]),

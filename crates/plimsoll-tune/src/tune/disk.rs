@@ -37,8 +37,7 @@ impl Disk for HostDisk {
 
     fn write_setting(&mut self, path: &Path, value: &str) -> io::Result<()> {
         // Without O_CREAT: a setting that the kernel does not have is not made.
-        let mut file = output_file::open_existing(path)?;
-        file.write_all(format!("{value}\n").as_bytes())
+        output_file::write_setting(path, &format!("{value}\n"))
     }
 
     fn append(&mut self, path: &Path, line: &str) -> io::Result<()> {

@@ -1,17 +1,16 @@
 //! `plimsoll k8s run`: what was typed becomes objects of Kubernetes, and their results come back.
 
 use std::collections::hash_map::RandomState;
-use std::fs;
 use std::hash::{BuildHasher, Hasher};
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use plimsoll_fleet::kubernetes::{
     Cluster, Hands, Keys, KubernetesRun, RunError, STDOUT, run as run_there,
 };
 use plimsoll_report::clean;
-use plimsoll_sys::clock;
+use plimsoll_sys::{clock, input_file};
 use plimsoll_tls::RunKeys;
 
 use crate::exit::Stop;
@@ -130,11 +129,25 @@ fn in_cluster(flags: &K8sRunFlags, run: &KubernetesRun) -> Result<(), Stop> {
             RunError::Interrupted => interrupted_stop(&interrupts),
             error => Stop::CannotRun(error.to_string()),
         })?;
-    let text = fs::read(out.join(STDOUT))
+    show(&out.join(STDOUT))
         .map_err(|error| Stop::CannotRun(format!("{}: {error}", out.display())))?;
-    let _ = io::stdout().write_all(shown(&text).as_bytes());
     say(&format!("results: {}", out.display()));
     if results.exit_code == 0 { Ok(()) } else { Err(Stop::AsThere(results.exit_code)) }
+}
+
+/// Longer lines are printed in parts.
+const LINE_BYTES_MAX: u64 = 1 << 20;
+
+/// Prints what a pod has written, a line at a time.
+fn show(path: &Path) -> io::Result<()> {
+    let mut text = BufReader::new(input_file::open_regular(path)?);
+    let mut line = Vec::new();
+    while text.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line)? > 0 {
+        // Who has closed standard output wants no more.
+        let _ = io::stdout().write_all(shown(&line).as_bytes());
+        line.clear();
+    }
+    Ok(())
 }
 
 /// What a pod has written, as text alone: a pod may be anybody's.

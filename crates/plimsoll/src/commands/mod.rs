@@ -14,6 +14,7 @@ pub(crate) mod pod;
 mod printed;
 mod repeated;
 pub(crate) mod report;
+pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod sweep;
 mod tried;

@@ -6,13 +6,13 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use std::{fs, io, thread};
+use std::{io, thread};
 
 use plimsoll_fleet::kubernetes::{FETCHED, Order, STDOUT, write_results};
 use plimsoll_fleet::message::ExitReason;
-use plimsoll_sys::output_file;
 use plimsoll_sys::process::{self, Group, Signal, Ties};
 use plimsoll_sys::whole_file::WholeFile;
+use plimsoll_sys::{input_file, output_file};
 
 use crate::exit::Stop;
 use crate::flags::k8s::PodCommand;
@@ -55,12 +55,15 @@ pub(crate) fn run(command: &PodCommand) -> Result<(), Stop> {
     }
 }
 
+/// The most that a file with one number has.
+const NUMBER_BYTES_MAX: u64 = 64;
+
 fn not_ended() -> Stop {
     Stop::CannotRun("the command has not ended".to_owned())
 }
 
 fn read_number(path: &Path) -> Option<u32> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
+    input_file::read_text(path, NUMBER_BYTES_MAX).ok()?.trim().parse().ok()
 }
 
 /// This program with these words.
@@ -116,8 +119,9 @@ fn coordinate(results: &Path, keep_for: Duration, mut command: Command) -> Resul
     }
     if !fetched.exists() {
         // Nobody has come for it: the log is what remains.
-        let text = fs::read(results.join(STDOUT)).unwrap_or_default();
-        let _ = io::stdout().write_all(&text);
+        let copied = input_file::open_regular(&results.join(STDOUT))
+            .and_then(|mut text| io::copy(&mut text, &mut io::stdout()));
+        drop(copied);
     }
     if code == 0 { Ok(()) } else { Err(Stop::AsThere(code)) }
 }

@@ -1,7 +1,6 @@
 //! `plimsoll tune haproxy --try`: the configuration in a laboratory, in turn with Debian's default.
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use plimsoll_lab::{ProxyConfiguration, SutSettings, debian_connections};
 use plimsoll_model::Nanos;
@@ -19,6 +18,7 @@ use crate::exit::Stop;
 use crate::experiments::sizing::SizingExperiment;
 use crate::flags::{Command, LabCommand, LabExperiment, parse_line};
 use crate::plan::Inputs;
+use crate::plan::inputs::read_text;
 use crate::plan::sizing::{SizedValue, SizingRun, Variation, budget_min};
 use crate::plan::tuned_proxy::TunedProxy;
 use crate::publish::Publisher;
@@ -57,7 +57,7 @@ fn measure(
 ) -> Result<SizingSummary, Stop> {
     let mut stdin = std::io::empty();
     let mut inputs = Inputs::of_host(&mut stdin);
-    let pem = fs::read_to_string(&proxy.goal.certificate)
+    let pem = read_text(&proxy.goal.certificate)
         .map_err(|error| Stop::CannotRun(format!("--cert cannot be read: {error}")))?;
     let fit = raise_descriptor_limit().saturating_sub(DESCRIPTORS_BESIDE) / 2;
     let goal = ProxyGoal { connections: proxy.goal.connections.min(fit), ..proxy.goal.clone() };

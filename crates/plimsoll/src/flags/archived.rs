@@ -23,6 +23,7 @@ use plimsoll_report::live::Collector;
 use super::rfc9411::TargetLoad;
 use super::values::{Cidr, ListenAt, Processes, RampTo, Watch, listen_at};
 use super::{Cli, spelling};
+use crate::plan::sizing::vary_shown;
 
 /// The name of the program; its path is not written.
 const PROGRAM: &str = "plimsoll";
@@ -121,8 +122,11 @@ fn value_shown(arg: &Arg, value: &str) -> Option<String> {
     let kind = parser.type_id();
     let is = |types: &[TypeId]| types.iter().any(|one| kind == *one);
     let is_word = parser.possible_values().is_some();
-    if is_word || is(&plain()) || arg.get_id() == VARY {
+    if is_word || is(&plain()) {
         return Some(value.to_owned());
+    }
+    if arg.get_id() == VARY {
+        return vary_shown(value);
     }
     if arg.get_id() == URL || is(&[TypeId::of::<TargetUrl>(), TypeId::of::<Collector>()]) {
         return url_shown(value);
@@ -241,13 +245,16 @@ mod tests {
     ];
 
     /// Spellings of a value that carries a secret, for flags that do not take any text.
-    const CARRIERS: [&str; 6] = [
+    const CARRIERS: [&str; 9] = [
         SECRET,
         "x: hunter2-sesame",
         "nginx:http://a/hunter2-sesame",
         "haproxy:/hunter2-sesame",
         "http://a/?hunter2-sesame",
         "hunter2-sesame:80",
+        "hunter2-sesame@a",
+        "tls=on,hunter2-sesame",
+        "hunter2-sesame=on,off",
     ];
 
     #[test]
@@ -279,7 +286,7 @@ mod tests {
 
     /// Gives `arg` a secret in every spelling; `true` if a line was accepted, and showed nothing of it.
     fn hides(start: &[&str], arg: &Arg) -> bool {
-        if !arg.get_action().takes_values() || arg.get_id() == VARY {
+        if !arg.get_action().takes_values() {
             return false;
         }
         let name = arg.get_long().map(|long| format!("--{long}"));

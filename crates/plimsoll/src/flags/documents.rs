@@ -1,14 +1,16 @@
 //! Completions for shells and manual pages, made from the flags for `cargo xtask dist`. As a test, so
 //! that what writes them is not in the binary.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
 
 use clap::CommandFactory;
-use clap_complete::{Shell, generate_to};
+use clap_complete::{Shell, generate};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
+use plimsoll_sys::whole_file::WholeFile;
 
 use super::Cli;
 
@@ -42,8 +44,9 @@ fn write(share: &Path, date: &str) -> io::Result<()> {
     for (shell, folder, name) in SHELLS {
         let folder = share.join(folder);
         fs::create_dir_all(&folder)?;
-        let written = generate_to(shell, &mut parser.clone(), "plimsoll", &folder)?;
-        fs::rename(written, folder.join(name))?;
+        let mut script = Vec::new();
+        generate(shell, &mut parser.clone(), "plimsoll", &mut script);
+        write_shared(&folder.join(name), &script)?;
     }
     let pages = share.join("man/man1");
     fs::create_dir_all(&pages)?;
@@ -72,8 +75,15 @@ fn write_pages(command: &clap::Command, pages: &Path, date: &str) -> io::Result<
         man.render_subcommands_section(&mut page)?;
     }
     write_sections(&mut page, rest)?;
-    fs::write(pages.join(man.get_filename()), page)?;
+    write_shared(&pages.join(man.get_filename()), &page)?;
     command.get_subcommands().try_for_each(|below| write_pages(below, pages, date))
+}
+
+/// Every user of the host that it is installed on reads it.
+fn write_shared(path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut file = WholeFile::create_shared(path)?;
+    file.write_all(text)?;
+    file.finish()
 }
 
 /// The heading that a paragraph below the flags gets on a page, and its text.

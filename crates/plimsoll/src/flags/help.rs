@@ -26,7 +26,7 @@ const ROOT_TEMPLATE: &str =
 pub(super) const GROUPS: &[(&str, &[&str])] = &[
     ("Measure", &["lab", "find", "load", "hold", "compare", "run", "serve"]),
     ("Host", &["doctor", "tune", "watch", "agent", "k8s"]),
-    ("Results", &["report", "explain"]),
+    ("Results", &["report", "explain", "schema"]),
 ];
 
 const WHICH: &str = "\

@@ -19,6 +19,7 @@ pub(crate) use hold::HoldCommand;
 pub(crate) use load::{LoadFlags, PaceFlags, RowFlags};
 pub(crate) use report::ReportFlags;
 pub(crate) use run_file::RunFlags;
+pub(crate) use schema::SchemaFlags;
 pub(crate) use serve::ServeFlags;
 pub(crate) use sweep::SweepFlags;
 pub(crate) use tune::{ApplyFlags, PlanFlags, ProxyFlags, RevertFlags, TuneCommand};
@@ -53,6 +54,7 @@ mod reference;
 pub(crate) mod report;
 pub(crate) mod rfc9411;
 mod run_file;
+mod schema;
 pub(crate) mod script;
 pub(crate) mod search;
 mod serve;
@@ -130,6 +132,8 @@ pub(crate) enum Command {
     Explain(ExplainFlags),
     /// Run the command that a TOML file describes
     Run(RunFlags),
+    /// Print the JSON Schema of a document that programs read
+    Schema(SchemaFlags),
     /// Run a command from pods of a Kubernetes cluster
     #[command(name = "k8s", subcommand, disable_help_subcommand = true)]
     K8s(k8s::K8sCommand),

@@ -195,7 +195,7 @@ pub(crate) fn of_file(text: &[u8]) -> Result<Vec<LoadHost>, String> {
             _ => Err("a line is a list and threads=N".to_owned()),
         };
         for host in of_line.map_err(|why| format!(", line {number}: {why}; {EXAMPLE}"))? {
-            if hosts.iter().any(|other| other.name == host.name) {
+            if hosts.iter().any(|other| other.name.is_same_place(&host.name)) {
                 let name = host.name;
                 return Err(format!(", line {number}: {name} is named twice; remove one of them"));
             }
@@ -233,9 +233,9 @@ mod tests {
     fn a_list_becomes_hosts() {
         let job = load_job(&[URL, "--hosts", "client[01-02],me@b:2222", "--ssh-option", "A=b"]);
         let hosts = job.hosts.expect("three");
-        assert_eq!(name(&hosts), "me@b:2222,client[01-02]");
+        assert_eq!(name(&hosts), "b:2222,client[01-02]");
         assert_eq!(hosts.launcher, Launcher::Ssh(vec!["A=b".to_owned()]));
-        assert_eq!(job.settings["hosts"], "me@b:2222,client[01-02]");
+        assert_eq!(job.settings["hosts"], "b:2222,client[01-02]");
         assert!(!job.both_ends_here);
         assert_eq!(load_job(&[URL]).hosts, None);
     }
@@ -276,7 +276,7 @@ mod tests {
         let made = far(&["--sut-host", "me@192.0.2.7:2222", "--backends-on", "b[1-2]"]);
         let made = made.unwrap().expect("three machines");
         assert_eq!(made.listen, "192.0.2.7:8443".parse().unwrap());
-        assert_eq!(made.name(), "server me@192.0.2.7:2222, backends b[1-2]");
+        assert_eq!(made.name(), "server 192.0.2.7:2222, backends b[1-2]");
         let beside = far(&["--sut-host", "192.0.2.7", "--sut-address", "192.0.2.8:9"]).unwrap();
         let beside = beside.expect("one machine");
         assert_eq!(beside.listen, "192.0.2.8:9".parse().unwrap());

@@ -216,6 +216,12 @@ pub(crate) fn read_bounded(path: &Path) -> IoResult<Vec<u8>> {
     bounded(input_file::open(path, FIFO_WAIT)?)
 }
 
+/// Reads a text file that a user names.
+pub(crate) fn read_text(path: &Path) -> IoResult<String> {
+    let text = String::from_utf8(read_bounded(path)?);
+    text.map_err(|error| IoError::new(ErrorKind::InvalidData, error))
+}
+
 fn read_file(flag: &'static str, path: &Path) -> Result<Vec<u8>, Stop> {
     read_bounded(path).map_err(|error| {
         Stop::usage(format_args!("{flag} cannot read {path:?}: {error}"), "name a readable file")

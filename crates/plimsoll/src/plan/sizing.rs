@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use plimsoll_lab::SutSettings;
 use plimsoll_model::Nanos;
+use plimsoll_model::target::REDACTED;
 use plimsoll_model::units::parse_size;
 use plimsoll_tls::KeyKind;
 
@@ -33,6 +34,58 @@ const KEYS: &str = "sut, sut-cpus, backends, tls, key, resume, keep-alive, conne
 /// Directives of nginx's block `http`.
 const NGINX_OPTIONS: [&str; 5] =
     ["ssl_buffer_size", "proxy_buffer_size", "proxy_buffering", "sendfile", "gzip"];
+
+/// The prefix of HAProxy's settings.
+const TUNE: &str = "tune.";
+/// Every value of a key that is not a number.
+const WORDS: [&str; 16] = [
+    "on",
+    "off",
+    "auto",
+    "full",
+    "fair",
+    "none",
+    "restricted",
+    "listener",
+    "connection",
+    "ecdsa-p256",
+    "rsa2048",
+    "embedded",
+    "haproxy",
+    "nginx",
+    "caddy",
+    "mosquitto",
+];
+/// The longest number with its unit.
+const NUMBER_BYTES_MAX: usize = 20;
+
+/// Returns a `--vary` as it may be archived: `tls=on,off`. The names of a sweep's rows hold no other values either.
+pub(crate) fn vary_shown(text: &str) -> Option<String> {
+    let (key, values) = axis(text).ok()?;
+    let is_key = KEYS.split(", ").any(|known| known == key) || is_tune(key);
+    let shown =
+        |value: &&str| if is_value(value) { (*value).to_owned() } else { REDACTED.to_owned() };
+    is_key.then(|| format!("{key}={}", values.iter().map(shown).collect::<Vec<_>>().join(",")))
+}
+
+/// Reports whether `key` is spelt as a setting of HAProxy, which knows all of them: a name that is none of its settings
+/// starts no laboratory.
+fn is_tune(key: &str) -> bool {
+    let is_letter =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-_".contains(&byte);
+    key.strip_prefix(TUNE).is_some_and(|name| !name.is_empty() && name.bytes().all(is_letter))
+}
+
+/// Reports whether `value` is one that a setting may have: a number, with a unit or without, or a word of a fixed set.
+fn is_value(value: &str) -> bool {
+    let number = value.strip_prefix('-').unwrap_or(value);
+    let digits = number.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '%');
+    let is_number = number.len() <= NUMBER_BYTES_MAX
+        && number.len() - digits.len() <= "KiB".len()
+        && digits.starts_with(|c: char| c.is_ascii_digit())
+        && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    is_number || WORDS.contains(&value)
+}
 
 /// What of a laboratory its flags cannot say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -246,8 +299,6 @@ fn apply(
         let count = value.parse::<u32>().ok().filter(|count| (1..=most).contains(count));
         count.ok_or_else(|| refuse(&format!("a number from 1 to {most}")))
     };
-    let is_word = !value.is_empty()
-        && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
     match key {
         "sut" | "resume" | "connections" | "backends" => {
             args.extend([format!("--{key}"), value.to_owned()]);
@@ -278,16 +329,18 @@ fn apply(
             variation.settings.threads = Some(count(64)?);
             variation.of = variation.of.or(Some("proxy"));
         }
-        _ if key.starts_with("tune.") && is_word => {
+        _ if is_tune(key) && is_value(value) => {
             variation.settings.options.push(format!("{key} {value}"));
             variation.of = Some("haproxy");
         }
-        _ if NGINX_OPTIONS.contains(&key) && is_word => {
+        _ if NGINX_OPTIONS.contains(&key) && is_value(value) => {
             variation.settings.options.push(format!("{key} {value}"));
             variation.of = Some("nginx");
         }
-        _ if key.starts_with("tune.") || NGINX_OPTIONS.contains(&key) => {
-            return Err(refuse("one word"));
+        _ if is_tune(key) || NGINX_OPTIONS.contains(&key) => {
+            return Err(refuse(
+                "a number such as 16384, 16k or 5s, or a word such as on, off or auto",
+            ));
         }
         _ => {
             return Err(Stop::usage(
@@ -329,6 +382,23 @@ mod tests {
     }
 
     #[test]
+    fn no_key_has_a_value_that_could_be_a_secret() {
+        const SECRET: &str = "hunter2-sesame";
+        for key in KEYS.replace("tune.*", "tune.bufsize").split(", ") {
+            let vary = format!("{key}=1,{SECRET}");
+            assert!(built(&["--vary", &vary]).is_err(), "{vary}");
+            assert_eq!(vary_shown(&vary), Some(format!("{key}=1,{REDACTED}")));
+        }
+        assert_eq!(vary_shown(&format!("{SECRET}=on,off")), None);
+        for value in ["16384", "16k", "4KiB", "1.5", "-1", "10s", "50%", "on", "rsa2048"] {
+            assert!(is_value(value), "{value}");
+        }
+        for value in ["", "-", "k", "12345678901234567890123", "1hunter2", "0x1f", "one"] {
+            assert!(!is_value(value), "{value}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_is_one_line_with_what_can() {
         for (words, complaint) in [
             (
@@ -342,7 +412,8 @@ mod tests {
             (&["--vary", "size=1,big"], "use a size such as 100"),
             (&["--vary", "sut=haproxy,apache"], "apache"),
             (&["--vary", "resume=0,2"], "2"),
-            (&["--vary", "tune.bufsize=1 2,3"], "use one word"),
+            (&["--vary", "tune.bufsize=1 2,3"], "use a number such as"),
+            (&["--vary", "tune.bufsize 1\nuser=1,2"], "there is no such key"),
             (&["--vary", "tls=on"], "--vary makes 1 combinations"),
             (&["--vary", "tls=on,off", "--vary", "tls=off,on"], "--vary tls is given twice"),
             (

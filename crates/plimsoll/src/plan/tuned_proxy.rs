@@ -9,6 +9,7 @@ use plimsoll_model::units::grouped;
 use plimsoll_tune::proxy::{Configuration, Places, Program, ProxyGoal, unwritable};
 
 use super::Inputs;
+use super::inputs::read_text;
 use crate::exit::Stop;
 use crate::flags::ProxyFlags;
 use crate::preflight::host_limits;
@@ -58,9 +59,7 @@ pub(crate) fn build(
             .rate
             .map_or_else(|| flags.connections.div_ceil(IDLE_S), |rate| rate.get().ceil() as u64),
         cores: flags.cores.unwrap_or(inputs.cpus as u32),
-        handshakes_per_cpu: handshakes_per_cpu(
-            &fs::read_to_string(&certificate).unwrap_or_default(),
-        ),
+        handshakes_per_cpu: handshakes_per_cpu(&read_text(&certificate).unwrap_or_default()),
         certificate,
         named_backends: named(&flags.backend, &fs::read_to_string(HOSTS).unwrap_or_default()),
         http2: installed.has_http2(),

@@ -589,8 +589,24 @@ fn closing_a_million_connections_may_take_its_time() {
     let plan = LoadPlan { connections: 1_000_000, ..hold_plan() };
     let mut run = started(&plan, 1);
     run.finish(NOW);
-    // 1 s of grace, 10 s of overrun, 50 s for a million resets.
-    assert_eq!(run.poll_timeout(), NOW + Nanos::from_secs(61));
+    // 1 s of grace, 4 s to report, 50 s for a million resets.
+    assert_eq!(run.poll_timeout(), NOW + Nanos::from_secs(55));
+}
+
+#[test]
+fn an_agent_that_ignores_stop_is_killed_five_seconds_later() {
+    let mut run = started(&plan(), 2);
+    run.handle_interrupt(NOW);
+    let stop = |index| Action::Send(index, ToAgent::Stop { grace: Nanos::from_secs(1) });
+    assert_eq!(actions(&mut run), [stop(0), stop(1)]);
+    run.handle_frame(0, ended(100), NOW);
+    let deadline = NOW + Nanos::from_secs(5);
+    assert_eq!(run.poll_timeout(), deadline);
+    run.handle_timeout(Nanos(deadline.0 - 1));
+    assert!(!run.is_over());
+    run.handle_timeout(deadline);
+    assert_eq!(actions(&mut run), [Action::Kill(1)]);
+    assert!(run.is_over());
 }
 
 /// What an agent does: for each second (came due, answered of those in hand), then its end.

@@ -19,7 +19,7 @@ use crate::exports::{
     Export, ExportedRun, RowFormat, RowHead, RowLatency, RowTarget, Span, write_export, write_rows,
 };
 use crate::view::{Head, View, ViewBuilder};
-use crate::{json, page};
+use crate::{json, page, schema};
 
 /// A plan with everything that a plan can have, all on one target.
 fn whole_plan() -> LoadPlan {
@@ -153,6 +153,8 @@ fn written(plan: &LoadPlan, dir: &Path) -> Vec<(String, Vec<u8>)> {
     live.finish(&summary);
     let archive = Archive::open(dir).unwrap();
     let view = View::of_archive(&archive, &summary).unwrap();
+    schema::assert_described("view", &serde_json::to_value(&view).unwrap());
+    schema::assert_described("plan", &archive.manifest().plan);
     let mut out: Vec<_> = fs::read_dir(dir)
         .unwrap()
         .map(|entry| entry.unwrap().path())

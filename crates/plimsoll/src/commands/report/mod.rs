@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use plimsoll_model::summary::Summary;
-use plimsoll_report::archive::read_hosts;
+use plimsoll_report::archive::has_readings;
 use plimsoll_report::exports::{Export, ExportedRun, write_export};
 use plimsoll_report::terminal::{Style, render_gate};
 use plimsoll_report::view::View;
@@ -51,7 +51,7 @@ pub(crate) fn run(flags: &ReportFlags) -> Result<(), Stop> {
             {
                 show_watched(dir, stream)?;
             }
-            Err(ReportError::NotAnArchive { dir }) if is_watched(&dir) => {
+            Err(ReportError::NotAnArchive { dir }) if has_readings(&dir) => {
                 return Err(Stop::usage(
                     format_args!("{} is what `watch` has archived", dir.display()),
                     "it is drawn as text: name no file and no baseline",
@@ -144,11 +144,6 @@ fn report_run(
     wanted.iter().map(write).fold(shown, Result::and)?;
     let stop = gated.and_then(|gated| gated.stop);
     Ok(Reported { summary, stop })
-}
-
-/// Whether a directory that is no run's holds readings of hosts.
-fn is_watched(dir: &Path) -> bool {
-    read_hosts(dir).is_ok_and(|hosts| !hosts.is_empty())
 }
 
 fn show_watched(dir: &Path, stream: Stream) -> Result<(), Stop> {
