@@ -401,8 +401,7 @@ fn of_mqtt(packet: MqttPacket, code: u8, setting: Setting) -> (&'static str, &'s
             "nothing reached the broker for one and a half times the keep-alive: look for a generator or a path that stalls"
         }
         (_, 0x8E) => {
-            "another connection has the same client identifier: give each one its own, --client-id 'NAME-%i', and look \
-             for a second load with the same ones"
+            "another connection has the same client identifier: give each load a --client-id PREFIX of its own"
         }
         (_, 0x8F | 0x90) => "check --topic and --subscribe",
         (_, 0x93) => "lower --inflight to the receive maximum that the broker announces",

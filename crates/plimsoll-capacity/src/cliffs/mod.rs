@@ -155,7 +155,7 @@ fn drop_echoes(cliffs: &mut Vec<Cliff>) {
     });
 }
 
-/// The timers of plimsoll itself in a load.
+/// The timers of plimsoll itself in a load, and the one that it asks a broker of MQTT for.
 pub fn own_timers(plan: &LoadPlan) -> Vec<KnownTimer> {
     let patience = match plan.deadline {
         None => "--linger",
@@ -168,10 +168,21 @@ pub fn own_timers(plan: &LoadPlan) -> Vec<KnownTimer> {
         owner: Owner::Client,
         awaits,
     };
-    vec![
+    let mut timers = vec![
         own(patience, patience_of(plan), Awaits::Answer),
         own("--connect-timeout", plan.connect_timeout, Awaits::Opening),
-    ]
+    ];
+    let asked_s = plan.mqtt.as_ref().map_or(0, |mqtt| u64::from(mqtt.keep_alive_s));
+    if asked_s > 0 {
+        timers.push(KnownTimer {
+            name: "one and a half times --keep-alive".to_owned(),
+            // As long as a broker waits (MQTT 5.0, 3.1.2.10).
+            at: Nanos::from_millis(asked_s * 1_500),
+            owner: Owner::Sut,
+            awaits: Awaits::NextRequest,
+        });
+    }
+    timers
 }
 
 /// How long an operation is waited for.

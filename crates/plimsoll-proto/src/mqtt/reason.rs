@@ -113,7 +113,8 @@ mod tests {
                 assert_eq!(reason_string(&packet[..cut]), b"", "{packet:x?} cut at {cut}");
             }
         }
-        for other in [&with(b"\x40\x0B\0\x01\0\x07")[..], b"\xE0\x01\x8B", b"\xE0\0", b"full", b""] {
+        for other in [&with(b"\x40\x0B\0\x01\0\x07")[..], b"\xE0\x01\x8B", b"\xE0\0", b"full", b""]
+        {
             assert_eq!(reason_string(other), b"", "{other:x?}");
         }
     }

@@ -45,10 +45,7 @@ fn settings_of_the_load_change_the_advice() {
         assert!(text(&reason, with_header).contains("drop --proxy-protocol"), "{reason:?}");
     }
     let plain = text(&Reason::Unanswered { reset: false }, PLAIN);
-    assert!(
-        plain.contains("accept-proxy") && plain.contains("closed new connections"),
-        "{plain}"
-    );
+    assert!(plain.contains("accept-proxy") && plain.contains("closed new connections"), "{plain}");
     let cut = Reason::HandshakeCut { reset: false };
     assert!(text(&cut, Setting { is_address: true, ..PLAIN }).contains("--sni NAME"));
     let alert = Reason::Alert { alert: "unknown_ca".to_owned() };
@@ -115,7 +112,9 @@ fn what_a_call_and_a_broker_say_is_advised_on_by_their_codes() {
     let mqtt = |packet, code| text(&Reason::mqtt(packet, code, "name", b"", &[]), PLAIN);
     let refused = mqtt(MqttPacket::Connack, 5);
     assert!(
-        refused.starts_with("the broker refuses the connection: name, reason 0x05. Remedy: give a user"),
+        refused.starts_with(
+            "the broker refuses the connection: name, reason 0x05. Remedy: give a user"
+        ),
         "{refused}"
     );
     for (packet, code, part) in [
