@@ -70,6 +70,7 @@ pub fn find(loads: &[Load<'_>], known: &[KnownTimer]) -> Vec<Cliff> {
         found.iter_mut().for_each(|cliff| doubt_single_event(cliff, series));
         cliffs.extend(found);
     }
+    cliffs.extend(other_ways(&cliffs, &endings, known));
     drop_echoes(&mut cliffs);
     cliffs.sort_by_key(|cliff| std::cmp::Reverse(cliff.count));
     cliffs
@@ -143,6 +144,36 @@ fn doubt_single_event(cliff: &mut Cliff, series: &Series) {
              ended them"
         ));
     }
+}
+
+/// Idle connections that were ended in another way after the same time as a pile, and are too few for a pile: HAProxy
+/// answers 408 before the first request, and closes behind an answer.
+fn other_ways(cliffs: &[Cliff], endings: &Endings, known: &[KnownTimer]) -> Vec<Cliff> {
+    let piles = || cliffs.iter().filter(|cliff| cliff.stretch == Stretch::Idle);
+    let is_few = |(key, _): &(SeriesKey, &Series)| {
+        key.stretch == Stretch::Idle
+            && key.closer.is_peer()
+            && piles().all(|pile| pile.closer != key.closer)
+    };
+    let joined = endings.iter().filter(is_few).filter_map(|(key, series)| {
+        let (least, most) = series.durations.min().zip(series.durations.max())?;
+        let is_all = |pile: &&Cliff| {
+            pile.closer.is_peer()
+                && pile.confidence > Confidence::Possible
+                && peaks::is_same(least, pile.at)
+                && peaks::is_same(most, pile.at)
+        };
+        let pile = piles().find(is_all)?;
+        let found = owner::ascribe(key.stretch, key.closer, most, known);
+        Some(Cliff {
+            count: series.durations.count(),
+            share: 1.0,
+            closer: key.closer,
+            label: found.name.or_else(|| pile.label.clone()),
+            ..pile.clone()
+        })
+    });
+    joined.collect()
 }
 
 /// A connection's age at its end repeats what ended its last operation or its rest.
