@@ -142,6 +142,20 @@ impl fmt::Display for CertificateFault {
     }
 }
 
+/// A packet in which a broker of MQTT refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MqttPacket {
+    /// The answer to CONNECT.
+    Connack,
+    /// The answer to SUBSCRIBE.
+    Suback,
+    /// The answer to PUBLISH: PUBACK, PUBREC or PUBCOMP.
+    Puback,
+    /// The end of the connection.
+    Disconnect,
+}
+
 /// Why an operation or a connection failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -188,6 +202,26 @@ pub enum Reason {
         /// Why.
         fault: CertificateFault,
     },
+    /// A call of gRPC ended with a status other than 0.
+    Grpc {
+        /// The status of gRPC.
+        status: u8,
+        /// The `grpc-message` of the first such call: printable, bounded, without secrets.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        message: String,
+    },
+    /// A broker of MQTT refused something, or ended the connection.
+    Mqtt {
+        /// The broker's packet.
+        packet: MqttPacket,
+        /// The reason code of MQTT 5, or the return code of a CONNACK of MQTT 3.1.1, which is below 0x80.
+        code: u8,
+        /// The name of the code in its standard.
+        name: String,
+        /// The broker's reason string (MQTT 5): printable, bounded, without secrets.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        text: String,
+    },
     /// Anything else, in the words of what noticed it.
     Other {
         /// These words.
@@ -207,7 +241,17 @@ impl Reason {
         Self::Status { status, body: excerpt(body, known) }
     }
 
-    /// Reports whether both are the same reason. Bodies and times differ from one failure to the next.
+    /// A call of gRPC with a failing status; `message` is percent-encoded, and `known` are values that are secrets.
+    pub fn grpc(status: u8, message: &[u8], known: &[String]) -> Self {
+        Self::Grpc { status, message: excerpt(&percent_decoded(message), known) }
+    }
+
+    /// A refusal of a broker; `text` is its reason string, and `known` are values that are secrets.
+    pub fn mqtt(packet: MqttPacket, code: u8, name: &str, text: &[u8], known: &[String]) -> Self {
+        Self::Mqtt { packet, code, name: name.to_owned(), text: excerpt(text, known) }
+    }
+
+    /// Reports whether both are the same reason. Bodies, messages and times differ from one failure to the next.
     pub fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Status { status: ours, .. }, Self::Status { status: theirs, .. }) => {
@@ -217,18 +261,50 @@ impl Reason {
                 Self::Unrequested { status: ours, was_used: our_use, .. },
                 Self::Unrequested { status: theirs, was_used: their_use, .. },
             ) => (ours, our_use) == (theirs, their_use),
+            (Self::Grpc { status: ours, .. }, Self::Grpc { status: theirs, .. }) => ours == theirs,
+            (
+                Self::Mqtt { packet: our_packet, code: ours, .. },
+                Self::Mqtt { packet: their_packet, code: theirs, .. },
+            ) => (our_packet, ours) == (their_packet, theirs),
             (ours, theirs) => ours == theirs,
         }
     }
 
     /// Takes over what a like reason has and this one lacks.
     fn complete_from(&mut self, like: &Self) {
-        if let (Self::Status { body, .. }, Self::Status { body: theirs, .. }) = (self, like)
-            && body.is_empty()
-        {
-            body.clone_from(theirs);
+        let (ours, theirs) = match (self, like) {
+            (Self::Status { body, .. }, Self::Status { body: theirs, .. }) => (body, theirs),
+            (Self::Grpc { message, .. }, Self::Grpc { message: theirs, .. }) => (message, theirs),
+            (Self::Mqtt { text, .. }, Self::Mqtt { text: theirs, .. }) => (text, theirs),
+            _ => return,
+        };
+        if ours.is_empty() {
+            ours.clone_from(theirs);
         }
     }
+}
+
+/// A `grpc-message` as it was before its percent-encoding; what is no encoding stays as it is (gRPC over HTTP/2).
+fn percent_decoded(message: &[u8]) -> Vec<u8> {
+    let mut decoded = Vec::with_capacity(message.len());
+    let mut rest = message;
+    while let Some((&first, behind)) = rest.split_first() {
+        let hex = behind.get(..2).filter(|_| first == b'%');
+        let byte = hex
+            .and_then(|hex| std::str::from_utf8(hex).ok())
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match byte {
+            Some(byte) => {
+                decoded.push(byte);
+                rest = behind.get(2..).unwrap_or_default();
+            }
+            None => {
+                decoded.push(first);
+                rest = behind;
+            }
+        }
+    }
+    decoded
 }
 
 /// The beginning of a body in one line; empty where it is no text.
@@ -356,6 +432,25 @@ mod tests {
             other => panic!("{other:?}"),
         })
         .collect()
+    }
+
+    #[test]
+    fn messages_of_grpc_are_decoded_and_taken_over_by_like_ones() {
+        let said = |bytes: &[u8]| match Reason::grpc(5, bytes, &["hunter22".to_owned()]) {
+            Reason::Grpc { message, .. } => message,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(said(b"no user%3A %C3%A4"), "no user: \u{e4}");
+        assert_eq!(said(b"50% of %2g and %"), "50% of %2g and %");
+        assert!(!said(b"token %68unter22").contains("hunter22"));
+        let mut reasons = ErrorReasons::default();
+        for (status, message) in [(5, &b""[..]), (5, b"no such user"), (5, b"another"), (7, b"")] {
+            let reason = Reason::grpc(status, message, &[]);
+            reasons.note(ErrorClass::GrpcStatus, reason, Nanos(1), || None);
+        }
+        let (_, all) = reasons.iter().next().expect("a class");
+        assert_eq!((all.len(), all[0].count), (2, 3));
+        assert_eq!(all[0].reason, Reason::grpc(5, b"no such user", &[]));
     }
 
     #[test]

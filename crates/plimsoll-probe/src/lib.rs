@@ -10,6 +10,7 @@ pub mod host;
 pub mod limits;
 mod lines;
 pub mod memory;
+mod mosquitto_configuration;
 mod nginx_configuration;
 pub mod processes;
 pub mod sampler;

@@ -1,4 +1,4 @@
-//! The timers of a running HAProxy or nginx, read from the configuration that its command line names.
+//! The timers of a running HAProxy, nginx or mosquitto, read from the configuration that its command line names.
 //!
 //! Neither reports its timeouts while it runs. A file that cannot be read leaves its timers unknown.
 
@@ -11,7 +11,7 @@ use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
 use plimsoll_sys::input_file;
 
 use crate::nginx_configuration::FILE_BYTES_MAX;
-use crate::{lines, nginx_configuration};
+use crate::{lines, mosquitto_configuration, nginx_configuration};
 
 /// Timeouts of HAProxy that a client can meet. Where several have one value, the first is named.
 const HAPROXY: [(&str, Awaits); 7] = [
@@ -53,6 +53,9 @@ pub fn read(root: &Path, pid: u32) -> Vec<KnownTimer> {
     }
     if own.starts_with("nginx: master process") {
         return of_nginx(&nginx_configuration::texts(root, &own));
+    }
+    if let Some(broker) = mosquitto_configuration::read(root, pid) {
+        return broker.max_keepalive_s.map(of_mosquitto).into_iter().collect();
     }
     let words: Vec<&str> = own.split('\0').filter(|word| !word.is_empty()).collect();
     let is_haproxy = words.first().is_some_and(|program| {
@@ -132,6 +135,16 @@ fn of_nginx(texts: &[String]) -> Vec<KnownTimer> {
         timers.extend(values.into_iter().map(timer));
     }
     timers
+}
+
+/// A broker waits for one and a half times the keep-alive (MQTT 5.0, 3.1.2.10).
+fn of_mosquitto(max_keepalive_s: u64) -> KnownTimer {
+    KnownTimer {
+        name: "mosquitto max_keepalive, one and a half times".to_owned(),
+        at: Nanos::from_millis(max_keepalive_s.saturating_mul(1_500)),
+        owner: Owner::Sut,
+        awaits: Awaits::NextRequest,
+    }
 }
 
 /// `30s`, `500ms`, `1m30s`, or a number of units of `bare_ms`.
@@ -215,6 +228,18 @@ mod tests {
         assert!(named(&timers).contains(&timer("nginx client_header_timeout", 60_000)));
         // A configuration that cannot be read has no defaults.
         assert_eq!(of_nginx(&[]), []);
+    }
+
+    #[test]
+    fn a_broker_waits_for_longer_than_the_keep_alive() {
+        let root = tree(&[
+            ("proc/7/cmdline", "mosquitto\0-c\0/m.conf\0"),
+            ("m.conf", "max_keepalive 60\n"),
+            ("proc/8/cmdline", "mosquitto\0-c\0/none.conf\0"),
+        ]);
+        let expected = [timer("mosquitto max_keepalive, one and a half times", 90_000)];
+        assert_eq!(named(&read(root.path(), 7)), expected);
+        assert_eq!(read(root.path(), 8), []);
     }
 
     #[test]

@@ -282,8 +282,9 @@ impl Shared<'_> {
 pub struct Answer {
     /// HTTP's; 0 where the protocol has none.
     pub status: u16,
-    /// Of a call of gRPC.
-    pub grpc_status: Option<u8>,
+    /// The status of a call of gRPC, or the reason code with which a broker of MQTT refuses a publish; see
+    /// [`Self::grpc_status`] and [`Self::mqtt_reason`].
+    pub code: Option<u8>,
     /// Whether the connection may carry another operation.
     pub keep_alive: bool,
     /// Seconds after which the server closes the connection when it is idle; 0 if it announced none.
@@ -302,7 +303,7 @@ impl Answer {
             _ => None,
         };
         let http1::Response { status, keep_alive, keep_alive_s, body_bytes } = *response;
-        Self { status, grpc_status: None, keep_alive, keep_alive_s, body_bytes, failed }
+        Self { status, code: None, keep_alive, keep_alive_s, body_bytes, failed }
     }
 
     /// Of a stream of HTTP/2.
@@ -313,13 +314,34 @@ impl Answer {
             Some(0) => None,
             Some(_) => Some(ErrorClass::GrpcStatus),
         };
-        Self { status, grpc_status, keep_alive: true, keep_alive_s: 0, body_bytes, failed }
+        Self { code: grpc_status, failed, ..Self::of_http(&response) }
     }
 
     /// Of a protocol that knows only success, or failure of this class.
     pub const fn plain(body_bytes: u64, failed: Option<ErrorClass>) -> Self {
-        let (status, grpc_status, keep_alive, keep_alive_s) = (0, None, true, 0);
-        Self { status, grpc_status, keep_alive, keep_alive_s, body_bytes, failed }
+        let (status, code, keep_alive, keep_alive_s) = (0, None, true, 0);
+        Self { status, code, keep_alive, keep_alive_s, body_bytes, failed }
+    }
+
+    /// A publish that the broker refuses, for this reason.
+    const fn rejected(reason: u8) -> Self {
+        Self { code: Some(reason), ..Self::plain(0, Some(ErrorClass::MqttRejected)) }
+    }
+
+    /// The status of a call of gRPC.
+    pub const fn grpc_status(&self) -> Option<u8> {
+        match self.failed {
+            Some(ErrorClass::MqttRejected) => None,
+            _ => self.code,
+        }
+    }
+
+    /// The reason code of a publish that the broker refuses.
+    pub const fn mqtt_reason(&self) -> Option<u8> {
+        match self.failed {
+            Some(ErrorClass::MqttRejected) => self.code,
+            _ => None,
+        }
     }
 }
 
@@ -758,6 +780,14 @@ impl Conversation {
         }
     }
 
+    /// What the server says about the failure of the operation of `key`, which has just ended; empty if nothing is stored.
+    pub fn said(&self, key: u32) -> &[u8] {
+        match self {
+            Self::Http2(client) => client.said(key),
+            _ => &[],
+        }
+    }
+
     /// The client of a connection that may carry several operations at once.
     pub fn shared(&mut self) -> Option<Shared<'_>> {
         match self {
@@ -773,9 +803,7 @@ const fn of_client(progress: mqtt::Progress) -> Progress {
         mqtt::Progress::NeedMore => Progress::NeedMore,
         mqtt::Progress::Connected => Progress::Greeted,
         mqtt::Progress::Complete => Progress::Complete(Answer::plain(0, None)),
-        mqtt::Progress::Rejected(_) => {
-            Progress::Complete(Answer::plain(0, Some(ErrorClass::MqttRejected)))
-        }
+        mqtt::Progress::Rejected(reason) => Progress::Complete(Answer::rejected(reason)),
         mqtt::Progress::Alive => Progress::Alive,
     }
 }
@@ -787,8 +815,8 @@ const fn of_window(progress: WindowProgress) -> Progress {
         WindowProgress::Delivered => return Progress::Delivered,
         WindowProgress::Alive => return Progress::Alive,
         WindowProgress::Ended(key, None) => StreamProgress::Ended(key, Answer::plain(0, None)),
-        WindowProgress::Ended(key, Some(_)) => {
-            StreamProgress::Ended(key, Answer::plain(0, Some(ErrorClass::MqttRejected)))
+        WindowProgress::Ended(key, Some(reason)) => {
+            StreamProgress::Ended(key, Answer::rejected(reason))
         }
         WindowProgress::RoomChanged => StreamProgress::RoomChanged,
     })

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use plimsoll_model::hold::HoldEnd;
-use plimsoll_model::reason::{CertificateFault, Reason};
+use plimsoll_model::reason::{CertificateFault, MqttPacket, Reason};
 use plimsoll_model::summary::{ReasonSummary, Summary};
 use plimsoll_model::units::grouped;
 use plimsoll_model::{ErrorClass, Nanos};
@@ -138,12 +138,14 @@ fn advice(class: Option<ErrorClass>, reason: &Reason, setting: Setting) -> Advic
     match reason {
         Reason::Status { status, body } => {
             let row = of_status(*status, &body.to_lowercase(), setting);
-            let words = without_markup(body);
-            let says = match words.is_empty() {
-                true => String::new(),
-                false => format!("; it says {words:?}"),
-            };
+            let says = quoted(&without_markup(body));
             Advice::new(format!("status {status}: {}{says}", row.sentence), row.remedy)
+        }
+        Reason::Grpc { status, message } => of_grpc(*status, message),
+        Reason::Mqtt { packet, code, name, text } => {
+            let (sentence, remedy) = of_mqtt(*packet, *code, setting);
+            let says = quoted(text);
+            Advice::new(format!("{sentence}: {name}, reason {code:#04x}{says}"), remedy)
         }
         Reason::Unrequested { status, idle_ms, was_used } => {
             of_unrequested(*status, *idle_ms, *was_used, setting)
@@ -168,6 +170,14 @@ fn advice(class: Option<ErrorClass>, reason: &Reason, setting: Setting) -> Advic
             let remedy = class.map_or("look for the reason in the server's log", remedy_of_class);
             Advice::new(detail.clone(), remedy)
         }
+    }
+}
+
+/// Words of the server, as the end of a sentence.
+fn quoted(words: &str) -> String {
+    match words.is_empty() {
+        true => String::new(),
+        false => format!("; it says {words:?}"),
     }
 }
 
@@ -298,6 +308,115 @@ fn of_status(status: u16, body: &str, setting: Setting) -> Advice {
         _ => ("the server or a backend behind it failed", "look for the reason in its log"),
     };
     Advice::new(sentence, remedy)
+}
+
+/// The row of a status of gRPC (its statuscodes.md).
+fn of_grpc(status: u8, message: &str) -> Advice {
+    let (name, sentence, remedy) = match status {
+        1 => (
+            "CANCELLED",
+            "the server or a proxy cancelled the call",
+            "look for a timeout of a proxy or of the server in its log",
+        ),
+        3 => (
+            "INVALID_ARGUMENT",
+            "the server does not accept the message",
+            "correct the message: --data, --body",
+        ),
+        4 => (
+            "DEADLINE_EXCEEDED",
+            "a deadline within the server, or one that a grpc-timeout header set, ended the call",
+            "find out why the server is slow, or raise that deadline",
+        ),
+        5 => (
+            "NOT_FOUND",
+            "the server does not have what the message asks for",
+            "correct the message: --data, --body",
+        ),
+        7 => (
+            "PERMISSION_DENIED",
+            "the server's rules forbid the call",
+            "send other credentials: -H 'authorization: ...', or change the rules",
+        ),
+        8 => (
+            "RESOURCE_EXHAUSTED",
+            "a quota or a limit of the server is reached, or the message is larger than it accepts",
+            "offer less, or raise the limit (calls at once, message size, memory)",
+        ),
+        12 => (
+            "UNIMPLEMENTED",
+            "the server does not have that service or method",
+            "check --grpc SERVICE/METHOD, and that the port is the one of that service",
+        ),
+        13 => ("INTERNAL", "the server failed at the call", "look for the fault in its log"),
+        14 => (
+            "UNAVAILABLE",
+            "the service is not available: it is down, overloaded, or a proxy has no backend for it",
+            "look at the backends and the limits of the server and the proxy before it",
+        ),
+        16 => (
+            "UNAUTHENTICATED",
+            "the server asks for credentials",
+            "send them: -H 'authorization: ...', or a client certificate with --cert and --key",
+        ),
+        2 => ("UNKNOWN", "the application failed at the call", "look for the fault in its log"),
+        6 => ("ALREADY_EXISTS", "what the message creates exists", "send messages that differ"),
+        9 => ("FAILED_PRECONDITION", "the server is not in the state that the call needs", ""),
+        10 => ("ABORTED", "the server gave the call up, for example in a conflict", ""),
+        11 => ("OUT_OF_RANGE", "a value of the message is out of its range", "correct the message"),
+        15 => ("DATA_LOSS", "the server has lost data", "look for the fault in its log"),
+        _ => ("of no name", "the server failed", "look for the fault in its log"),
+    };
+    let says = quoted(message);
+    Advice::new(format!("gRPC status {status}, {name}: {sentence}{says}"), remedy)
+}
+
+/// Sentence and remedy of a broker's refusal, by its code (MQTT 5.0, 2.4; MQTT 3.1.1, 3.2.2.3).
+fn of_mqtt(packet: MqttPacket, code: u8, setting: Setting) -> (&'static str, &'static str) {
+    let sentence = match packet {
+        MqttPacket::Connack => "the broker refuses the connection",
+        MqttPacket::Suback => "the broker refuses the subscription",
+        MqttPacket::Puback => "the broker refuses the message",
+        MqttPacket::Disconnect => "the broker ended the connection",
+    };
+    let remedy = match (packet, code) {
+        (MqttPacket::Connack, 4 | 5 | 0x86 | 0x87) => {
+            "give a user that the broker knows: --users FILE (mosquitto: password_file, allow_anonymous), or a client \
+             certificate with --cert and --key"
+        }
+        (_, 0x87) => "check the broker's rules for the topic and the user (mosquitto: acl_file)",
+        (_, 1 | 0x84) => "the broker speaks another version: --mqtt 3.1.1 or --mqtt 5",
+        (_, 2 | 0x85) => {
+            "check --client-id against the broker's rules (mosquitto: clientid_prefixes)"
+        }
+        (_, 3 | 0x88 | 0x89) => {
+            "the broker is at a limit or starts: look at its limit on connections, and at its log"
+        }
+        (_, 0x8B) => "the broker was stopped or restarted: look in its log",
+        (_, 0x8D) if setting.is_hold => {
+            "nothing reached the broker for one and a half times the keep-alive: lower --keep-alive, or look for a path \
+             or a proxy that drops silent connections"
+        }
+        (_, 0x8D) => {
+            "nothing reached the broker for one and a half times the keep-alive: look for a generator or a path that stalls"
+        }
+        (_, 0x8E) => {
+            "another connection has the same client identifier: give each load a --client-id PREFIX of its own"
+        }
+        (_, 0x8F | 0x90) => "check --topic and --subscribe",
+        (_, 0x93) => "lower --inflight to the receive maximum that the broker announces",
+        (_, 0x95) => "shorten --data or --body, or raise the bound (mosquitto: max_packet_size)",
+        (_, 0x96 | 0x9F) => "offer less, or raise the broker's limit on the rate",
+        (_, 0x97) => {
+            "a quota is reached: offer less, or raise it (mosquitto: max_queued_messages, max_connections, memory_limit)"
+        }
+        (_, 0x98) => "an administrator or a tool ended it: look in the broker's log",
+        (_, 0x9A) => "drop --retain, or allow it (mosquitto: retain_available)",
+        (_, 0x9B) => "lower --qos, or raise the bound (mosquitto: max_qos)",
+        (_, 0x9E | 0xA2) => "the broker has no such subscriptions: write another --subscribe",
+        _ => "look for the reason in the broker's log",
+    };
+    (sentence, remedy)
 }
 
 const fn request_timeout(setting: Setting) -> &'static str {
@@ -585,106 +704,4 @@ pub(crate) const fn remedy_of_class(class: ErrorClass) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fixtures;
-
-    const PLAIN: Setting =
-        Setting { introduces: false, has_certificate: false, is_address: false, is_hold: false };
-
-    fn status(status: u16, body: &str) -> Reason {
-        Reason::Status { status, body: body.to_owned() }
-    }
-
-    fn text(reason: &Reason, setting: Setting) -> String {
-        advice(None, reason, setting).text()
-    }
-
-    #[test]
-    fn a_status_is_advised_on_by_what_its_body_says() {
-        for (code, body, part) in [
-            (400, "<h1>The plain HTTP request was sent to HTTPS port</h1>", "https://"),
-            (400, "Client sent an HTTP request to an HTTPS server.", "https://"),
-            (400, "<h1>No required SSL certificate was sent</h1>", "--cert"),
-            (400, "", "Host header"),
-            (401, "", "Authorization"),
-            (403, "", "access rules"),
-            (404, "", "path"),
-            (408, "", "http-keep-alive"),
-            (413, "", "client_max_body_size"),
-            (429, "", "--source"),
-            (431, "", "-H fields"),
-            (502, "<center>nginx</center>", "backend"),
-            (503, "No server is available to handle this request.", "qcur"),
-            (503, "<center>nginx/1.22.1</center>", "limit_req"),
-            (504, "", "timeout server"),
-            (418, "", "refuses"),
-            (599, "", "failed"),
-        ] {
-            let text = text(&status(code, body), PLAIN);
-            assert!(text.contains(part) && text.starts_with(&format!("status {code}: ")), "{text}");
-        }
-    }
-
-    #[test]
-    fn settings_of_the_load_change_the_advice() {
-        let with_header = Setting { introduces: true, ..PLAIN };
-        for reason in [status(400, ""), Reason::Unanswered { reset: true }] {
-            assert!(text(&reason, with_header).contains("drop --proxy-protocol"), "{reason:?}");
-        }
-        let plain = text(&Reason::Unanswered { reset: false }, PLAIN);
-        assert!(
-            plain.contains("accept-proxy") && plain.contains("closed new connections"),
-            "{plain}"
-        );
-        let cut = Reason::HandshakeCut { reset: false };
-        assert!(text(&cut, Setting { is_address: true, ..PLAIN }).contains("--sni NAME"));
-        let alert = Reason::Alert { alert: "unknown_ca".to_owned() };
-        assert!(!text(&alert, PLAIN).contains("client certificate"));
-        assert!(
-            text(&alert, Setting { has_certificate: true, ..PLAIN }).contains("client certificate")
-        );
-    }
-
-    #[test]
-    fn an_unrequested_answer_has_status_and_age() {
-        let unasked = Reason::Unrequested { status: Some(408), idle_ms: 1_000, was_used: false };
-        let text = text(&unasked, PLAIN);
-        assert!(text.contains("408") && text.contains("1.00 s after it was opened"), "{text}");
-        assert!(text.contains("timeout http-request") && text.contains("no request was lost"));
-        let held = self::text(&unasked, Setting { is_hold: true, ..PLAIN });
-        assert!(held.contains("--heartbeat") && !held.contains("--no-keepalive"), "{held}");
-    }
-
-    #[test]
-    fn a_body_is_shown_without_its_markup() {
-        let page = "<html> <head><title>404 Not Found</title></head> <body> <h1>404 Not Found</h1> <hr>nginx</bo";
-        assert_eq!(without_markup(page), "404 Not Found nginx");
-        for text in [r#"{"error": "a < b"}"#, "plain words", ""] {
-            assert_eq!(without_markup(text), text);
-        }
-    }
-
-    #[test]
-    fn an_address_is_known_from_a_name() {
-        for url in ["https://127.0.0.1:8443/a", "https://[::1]/", "mqtts://u@10.0.0.1"] {
-            assert!(has_address(url), "{url}");
-        }
-        for url in ["https://localhost:8443/", "https://a.test", "4 targets"] {
-            assert!(!has_address(url), "{url}");
-        }
-    }
-
-    #[test]
-    fn reasons_of_one_remedy_name_it_once() {
-        let summary = fixtures::load_with_reasons();
-        let lines = paragraphs("tls-closed", &summary);
-        let remedies = lines.iter().map(|line| line.contains("Remedy: ")).collect::<Vec<_>>();
-        assert_eq!(remedies, [false, true], "{lines:?}");
-        let lines = paragraphs("status-5xx", &summary);
-        let occurred = "(1,100 times, first after 2.50 s on 127.0.0.1:40000)";
-        assert!(lines.len() == 2 && lines[0].contains(occurred), "{lines:?}");
-        // Nothing more is known of this class.
-        assert_eq!(paragraphs("local-files", &summary), [remedy_of_class(ErrorClass::LocalFiles)]);
-    }
-}
+mod tests;

@@ -6,6 +6,8 @@
 
 mod cpu;
 mod decoys;
+#[cfg(test)]
+mod documented;
 mod laboratory;
 mod limits;
 mod network;

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::process::{Command, Stdio};
 
 use e2e::certificate::Certificate;
 use e2e::haproxy::Haproxy;
 use e2e::nginx::Nginx;
 use e2e::plimsoll::{Plimsoll, Running};
-use e2e::process::Process;
+use e2e::process::{Guarded, Process};
 use e2e::serve::Serve;
 use e2e::summary::Summary;
 use e2e::{port, wait};
@@ -200,6 +201,29 @@ fn a_maxconn_of_haproxy_is_the_reason_for_silent_connections() {
     assert_eq!(full["resource"], "maxconn of frontend sut");
     assert_eq!((&full["used"], &full["limit"]), (&20.into(), &20.into()));
     assert!(!finished.stdout.contains("raise --linger"), "{}", finished.stdout);
+}
+
+#[test]
+fn the_max_connections_of_mosquitto_is_the_reason_for_lost_connections() {
+    let folder = tempfile::tempdir().expect("the temporary directory is writable");
+    let address = port::free();
+    let file = folder.path().join("mosquitto.conf");
+    let listener = format!("listener {} 127.0.0.1\nmax_connections 20\n", address.port());
+    fs::write(&file, format!("user root\n{listener}allow_anonymous true\n"))
+        .expect("an own folder is writable");
+    let mut command = Command::new(e2e::program::installed("mosquitto"));
+    command.arg("-c").arg(&file).stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let broker = Guarded::start(&mut command);
+    wait::until("mosquitto to listen", || wait::accepts(address).then_some(()));
+    let pid = format!("pid:{}", broker.pid());
+    let url = format!("mqtt://{address}");
+    let flags = ["-c", "40", "--linger", "1s", "--deadline", "1s", "--watch", &pid];
+    let summary = hold(&url, &flags).run().written(99);
+    let full = summary.at("hold.end").get("server-full").cloned();
+    let full = full.unwrap_or_else(|| panic!("{summary:?}"));
+    assert_eq!(full["resource"], "max_connections of mosquitto");
+    assert_eq!((&full["used"], &full["limit"]), (&20.into(), &20.into()));
 }
 
 #[test]

@@ -3,18 +3,21 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 
 use e2e::certificate::Certificate;
 use e2e::haproxy::Haproxy;
+use e2e::mosquitto::Mosquitto;
 use e2e::nginx::Nginx;
 use e2e::openssl::SServer;
 use e2e::plimsoll::Plimsoll;
 use e2e::port;
+use e2e::process::Guarded;
 use e2e::summary::Summary;
+use e2e::wait;
 use tempfile::TempDir;
 
 const PONG: &str = "    http-request return status 200 content-type text/plain string pong";
@@ -332,5 +335,132 @@ fn reasons_are_in_every_form_of_the_report_and_hide_secrets() {
     for name in ["page.html", "run.md", "summary.json"] {
         let (text, _) = texts.iter().find(|(_, path)| path.ends_with(name)).expect(name);
         assert!(shown(text), "{name}");
+    }
+}
+
+#[test]
+fn what_servers_of_http2_say_is_kept() {
+    let address = port::free();
+    let nginx = format!(
+        "listen {address} http2;\nlocation /404 {{ return 404; }}\n\
+         location /413 {{ client_max_body_size 1k; proxy_pass http://127.0.0.1:1; }}\n\
+         location /502 {{ proxy_pass http://127.0.0.1:1; }}"
+    );
+    let _nginx = Nginx::start(false, &nginx);
+    let rules = "    http-request deny if { path /403 }\n    \
+                 http-request return status 200 content-type application/grpc hdr grpc-status 7 \
+                 hdr grpc-message no%%20entry if { path /a.B/Denied }\n    \
+                 http-request return status 200 content-type application/grpc hdr grpc-status 12 \
+                 if { path /a.B/Missing }\n    default_backend none";
+    let haproxy = Haproxy::start("proto h2", rules, "backend none");
+    let (nginx, haproxy) = (format!("http://{address}/"), haproxy.url("http"));
+    let large = "x".repeat(2_000);
+    let rows: [(&str, &str, Words<'_>, &str, Words<'_>); 7] = [
+        (&nginx, "404", &[], "status-4xx", &["status 404", "it says \"404 Not Found nginx"]),
+        (&nginx, "413", &["--data", &large], "status-4xx", &["client_max_body_size", "it says"]),
+        (&nginx, "502", &[], "status-5xx", &["status 502", "it says \"502 Bad Gateway nginx"]),
+        (&haproxy, "403", &[], "status-4xx", &["status 403", "it says", "forbidden"]),
+        (&haproxy, "", &[], "status-5xx", &["HAProxy has no server", "it says"]),
+        (
+            &haproxy,
+            "",
+            &["--grpc", "a.B/Denied", "--data", "x"],
+            "grpc-status",
+            &["gRPC status 7, PERMISSION_DENIED", "it says \"no entry\""],
+        ),
+        (
+            &haproxy,
+            "",
+            &["--grpc", "a.B/Missing", "--data", "x"],
+            "grpc-status",
+            &["gRPC status 12, UNIMPLEMENTED", "--grpc SERVICE/METHOD"],
+        ),
+    ];
+    for (url, path, flags, class, words) in rows {
+        let summary = load(&format!("{url}{path}"), &[&["--http", "2"], flags].concat());
+        assert_reason(&summary, class, words);
+    }
+}
+
+#[test]
+fn refusals_of_mosquitto_have_their_code_and_remedy() {
+    let certificate = Certificate::new();
+    let closed = Mosquitto::start_for(&[("anna", "secret")], &certificate);
+    let url = format!("mqtt://{}", closed.plain);
+    for (version, code) in [("5", "0x87"), ("3.1.1", "0x05")] {
+        let summary = load(&url, &["--mqtt", version]);
+        let words = ["refuses the connection: not authorized", code, "--users", "password_file"];
+        assert_reason(&summary, "mqtt-refused", &words);
+    }
+    let rules = tempfile::tempdir().expect("the temporary directory is writable");
+    let file = rules.path().join("acl");
+    fs::write(&file, "topic read nothing\n").expect("an own folder is writable");
+    let options = format!("acl_file {}\n", file.display());
+    let strict = Mosquitto::start_with(&options, &certificate);
+    let url = format!("mqtt://{}", strict.plain);
+    for window in [&[][..], &["--inflight", "4"]] {
+        let flags = [&["--mqtt", "5", "--qos", "1"], window].concat();
+        let words = ["refuses the message: not authorized, reason 0x87", "acl_file"];
+        assert_reason(&load(&url, &flags), "mqtt-rejected", &words);
+    }
+}
+
+/// Python's server, which many test benches have.
+fn python(folder: &TempDir) -> (Guarded, String) {
+    let address = port::free();
+    let mut command = Command::new(e2e::program::installed("python3"));
+    command.args(["-B", "-m", "http.server", "--bind", "127.0.0.1", "--directory"]);
+    command.arg(folder.path()).arg(address.port().to_string());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let server = Guarded::start(&mut command);
+    wait::until("python to listen", || TcpStream::connect(address).ok());
+    (server, format!("http://{address}/"))
+}
+
+#[test]
+fn statuses_of_limits_and_of_methods_are_advised_on() {
+    let folder = tempfile::tempdir().expect("the temporary directory is writable");
+    let (_server, python) = python(&folder);
+    let rules = "    stick-table type ip size 1k expire 10s store http_req_rate(10s)\n    \
+                 http-request track-sc0 src\n    \
+                 http-request return status 408 if { path /408 }\n    \
+                 http-request return status 421 content-type text/plain string no if { path /421 }\n    \
+                 http-request return status 500 content-type text/plain string oops if { path /500 }\n    \
+                 http-request deny deny_status 429 if { sc_http_req_rate(0) gt 0 } { path /429 }\n    \
+                 default_backend full";
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let silent = listener.local_addr().expect("it is bound");
+    let full = format!(
+        "backend full\n    timeout queue 50ms\n    timeout server 3s\n    server s {silent} maxconn 1"
+    );
+    let haproxy = Haproxy::start("", rules, &full);
+    // A zone stands outside of the server block, which another one follows.
+    let zone = format!(
+        "location = /503 {{ limit_req zone=r; root /nowhere; }}\n\
+         location = /504 {{ proxy_read_timeout 100ms; proxy_pass http://{silent}; }}\n}}\n\
+         limit_req_zone $binary_remote_addr zone=r:1m rate=1r/m;\nserver {{ listen {};",
+        port::free()
+    );
+    let nginx = Nginx::start(false, &zone);
+    let (haproxy, nginx) = (haproxy.url("http"), nginx.url("http"));
+    let long = format!("X-Long: {}", "x".repeat(70_000));
+    let post = ["--data", "x"];
+    let rows: [(&str, &str, Words<'_>, &str, Words<'_>); 9] = [
+        (&haproxy, "408", &[], "status-4xx", &["status 408", "timeout http-request"]),
+        (&haproxy, "421", &[], "status-4xx", &["status 421", "--sni"]),
+        (&haproxy, "429", &[], "status-4xx", &["status 429", "stick-table"]),
+        (&haproxy, "500", &[], "status-5xx", &["status 500", "it says \"oops\""]),
+        (&haproxy, "", &["--linger", "1s"], "status-5xx", &["HAProxy has no server", "maxconn"]),
+        (&nginx, "503", &[], "status-5xx", &["limit_req or limit_conn"]),
+        (&nginx, "504", &[], "status-5xx", &["status 504", "proxy_read_timeout"]),
+        (&python, "", &["-H", &long], "status-4xx", &["status 431", "fewer or shorter -H"]),
+        (&python, "", &post, "status-5xx", &["status 501", "-X"]),
+    ];
+    for (url, path, flags, class, words) in rows {
+        let summary = load(&format!("{url}{path}"), flags);
+        let text = summary.reasons(class);
+        for word in words {
+            assert!(text.contains(word), "{url}{path}: {word:?} is not in {text:?}: {summary:?}");
+        }
     }
 }

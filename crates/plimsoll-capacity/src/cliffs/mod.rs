@@ -70,6 +70,7 @@ pub fn find(loads: &[Load<'_>], known: &[KnownTimer]) -> Vec<Cliff> {
         found.iter_mut().for_each(|cliff| doubt_single_event(cliff, series));
         cliffs.extend(found);
     }
+    cliffs.extend(other_ways(&cliffs, &endings, known));
     drop_echoes(&mut cliffs);
     cliffs.sort_by_key(|cliff| std::cmp::Reverse(cliff.count));
     cliffs
@@ -145,6 +146,36 @@ fn doubt_single_event(cliff: &mut Cliff, series: &Series) {
     }
 }
 
+/// Idle connections that were ended in another way after the same time as a pile, and are too few for a pile: HAProxy
+/// answers 408 before the first request, and closes behind an answer.
+fn other_ways(cliffs: &[Cliff], endings: &Endings, known: &[KnownTimer]) -> Vec<Cliff> {
+    let piles = || cliffs.iter().filter(|cliff| cliff.stretch == Stretch::Idle);
+    let is_few = |(key, _): &(SeriesKey, &Series)| {
+        key.stretch == Stretch::Idle
+            && key.closer.is_peer()
+            && piles().all(|pile| pile.closer != key.closer)
+    };
+    let joined = endings.iter().filter(is_few).filter_map(|(key, series)| {
+        let (least, most) = series.durations.min().zip(series.durations.max())?;
+        let is_all = |pile: &&Cliff| {
+            pile.closer.is_peer()
+                && pile.confidence > Confidence::Possible
+                && peaks::is_same(least, pile.at)
+                && peaks::is_same(most, pile.at)
+        };
+        let pile = piles().find(is_all)?;
+        let found = owner::ascribe(key.stretch, key.closer, most, known);
+        Some(Cliff {
+            count: series.durations.count(),
+            share: 1.0,
+            closer: key.closer,
+            label: found.name.or_else(|| pile.label.clone()),
+            ..pile.clone()
+        })
+    });
+    joined.collect()
+}
+
 /// A connection's age at its end repeats what ended its last operation or its rest.
 fn drop_echoes(cliffs: &mut Vec<Cliff>) {
     let firsts: Vec<Cliff> =
@@ -155,7 +186,7 @@ fn drop_echoes(cliffs: &mut Vec<Cliff>) {
     });
 }
 
-/// The timers of plimsoll itself in a load.
+/// The timers of plimsoll itself in a load, and the one that it asks a broker of MQTT for.
 pub fn own_timers(plan: &LoadPlan) -> Vec<KnownTimer> {
     let patience = match plan.deadline {
         None => "--linger",
@@ -168,10 +199,21 @@ pub fn own_timers(plan: &LoadPlan) -> Vec<KnownTimer> {
         owner: Owner::Client,
         awaits,
     };
-    vec![
+    let mut timers = vec![
         own(patience, patience_of(plan), Awaits::Answer),
         own("--connect-timeout", plan.connect_timeout, Awaits::Opening),
-    ]
+    ];
+    let asked_s = plan.mqtt.as_ref().map_or(0, |mqtt| u64::from(mqtt.keep_alive_s));
+    if asked_s > 0 {
+        timers.push(KnownTimer {
+            name: "one and a half times --keep-alive".to_owned(),
+            // As long as a broker waits (MQTT 5.0, 3.1.2.10).
+            at: Nanos::from_millis(asked_s * 1_500),
+            owner: Owner::Sut,
+            awaits: Awaits::NextRequest,
+        });
+    }
+    timers
 }
 
 /// How long an operation is waited for.

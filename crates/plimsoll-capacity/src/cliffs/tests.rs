@@ -44,6 +44,22 @@ fn a_gateway_timeout_is_found_and_named() {
 }
 
 #[test]
+fn few_that_end_after_the_time_of_a_pile_belong_to_its_timer() {
+    let at = Nanos::from_secs(1);
+    let counts = |few_at: Nanos| {
+        let mut tally = tally(Stretch::Idle, Closer::PeerAnswer, at, [0, 0], at);
+        for i in 0..3 {
+            tally.endings.record(Stretch::Idle, Closer::PeerFin, few_at + Nanos(i), 1, at);
+        }
+        let found = find_in(&tally);
+        found.iter().map(|cliff| (cliff.closer, cliff.count)).collect::<Vec<_>>()
+    };
+    let pile = (Closer::PeerAnswer, 100);
+    assert_eq!(counts(ms(1_002)), [pile, (Closer::PeerFin, 3)]);
+    assert_eq!(counts(ms(1_100)), [pile]);
+}
+
+#[test]
 fn a_limit_on_requests_is_no_timer() {
     let at = Nanos::from_secs(10);
     let find_with = |ops| find_in(&tally(Stretch::Lifetime, Closer::PeerAnswer, at, ops, at)).len();

@@ -491,8 +491,11 @@ impl ConnectionSearch {
     /// The server has lost half of its connections; the level is not repeated.
     fn handle_collapse(&mut self, judged: &Judged) {
         let at = judged.held_max;
-        let why =
-            format!("{} connections were lost when it held {}", grouped(judged.lost), grouped(at));
+        let lost = match judged.lost {
+            1 => "1 connection was lost".to_owned(),
+            lost => format!("{} connections were lost", grouped(lost)),
+        };
+        let why = format!("{lost} when it held {}", grouped(at));
         let good = self.bounds.good().unwrap_or(0);
         let is_pushed = self.settings.push && good > 0;
         // At no more connections than it held before, their number was not the cause.

@@ -308,6 +308,12 @@ impl Slab {
         &mut self.parsers.parsers[hot.parser as usize - 1]
     }
 
+    /// What the server says about the failure of an operation that has just ended on the connection.
+    pub(crate) fn said(&self, connection: u32, key: u32) -> &[u8] {
+        let number = self.hot[connection as usize].parser.checked_sub(1);
+        number.map_or(&[], |number| self.parsers.parsers[number as usize].said(key))
+    }
+
     /// When the sleep of the connection's script ends; `None` where it does not sleep.
     pub(crate) fn sleeps_until(&self, index: u32) -> Option<Nanos> {
         let number = self.hot[index as usize].parser.checked_sub(1)?;

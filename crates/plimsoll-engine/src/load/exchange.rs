@@ -5,7 +5,7 @@ use plimsoll_model::reason::Reason;
 use plimsoll_model::row::RowEnd;
 use plimsoll_model::target::{Filling, Protocol};
 use plimsoll_model::{ErrorClass, Nanos};
-use plimsoll_proto::conversation::{Answer, Expected, Progress};
+use plimsoll_proto::conversation::{Answer, Expected, Progress, StreamProgress};
 use plimsoll_proto::websocket::WebSocketError;
 use plimsoll_sys::Errno;
 use plimsoll_sys::poll::Ready;
@@ -13,7 +13,7 @@ use plimsoll_sys::poll::Ready;
 use super::classify::{exchange_error, opening_error};
 use super::conn::{Op, Peer, State};
 use super::control::WorkerEvent;
-use super::reasons::Why;
+use super::reasons::{Refusal, Why};
 use super::worker::Worker;
 use crate::transport::{Outcome, Sent};
 
@@ -414,6 +414,9 @@ impl Worker {
                             let part = bytes.get(..consumed).unwrap_or(bytes);
                             self.store_failing(index, answer.status, part);
                         }
+                        if answer.mqtt_reason().is_some() {
+                            self.store_refusal(index, bytes.get(..consumed).unwrap_or(bytes));
+                        }
                         // Others than these let a server send of its own accord.
                         let is_exact = consumed == bytes.len()
                             || !matches!(self.protocol, Protocol::Http1 | Protocol::Script);
@@ -424,7 +427,14 @@ impl Worker {
                     Progress::Delivered => self.count_delivery(index),
                     Progress::Alive => self.count_pong(index, now),
                     Progress::Closed(code) => self.handle_close_frame(index, code, now),
-                    Progress::Stream(progress) => self.handle_stream(index, progress, now),
+                    Progress::Stream(progress) => {
+                        if let StreamProgress::Ended(key, answer) = progress
+                            && answer.mqtt_reason().is_some()
+                        {
+                            self.store_refusal(key, bytes.get(..consumed).unwrap_or(bytes));
+                        }
+                        self.handle_stream(index, progress, now);
+                    }
                     Progress::Sleeps(time) => self.begin_sleep(index, time, now),
                 }
                 consumed
@@ -439,12 +449,13 @@ impl Worker {
                     self.owner.send(WorkerEvent::Refused(limit.to_string()));
                 }
                 self.part_from(index);
+                let why = Refusal { error: &error, bytes };
                 match self.conns[index].state {
                     State::Idle => {
-                        self.note(index, error.class(), error.reason(), now);
+                        self.note(index, error.class(), why.reason(), now);
                         self.end_idle(index, error.class(), now);
                     }
-                    _ => self.fail(index, error.class(), &error, now),
+                    _ => self.fail(index, error.class(), &why, now),
                 }
                 bytes.len()
             }
@@ -647,7 +658,7 @@ impl Worker {
         if answer.status != 0 {
             self.meter.count_status(answer.status);
         }
-        if let Some(status) = answer.grpc_status {
+        if let Some(status) = answer.grpc_status() {
             self.meter.tally().grpc_status.add(status.into(), 1);
         }
         let failed = answer.failed;

@@ -5,12 +5,13 @@
 
 use std::fmt;
 
-use plimsoll_model::reason::Reason;
-use plimsoll_model::target::Target;
+use plimsoll_model::reason::{MqttPacket, Reason};
+use plimsoll_model::target::{MqttVersion, Target};
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::conversation::{Answer, Conversation, ConversationError};
 use plimsoll_proto::http1::ResponseError;
 use plimsoll_proto::http2::{Http2Error, StreamFault};
+use plimsoll_proto::mqtt;
 use plimsoll_proto::websocket::WebSocketError;
 use plimsoll_sys::Errno;
 use plimsoll_tls::{ConfigError, TlsError};
@@ -68,6 +69,29 @@ impl Why for ConversationError {
         match self {
             Self::Http1(error) => error.reason(),
             other => Reason::other(other),
+        }
+    }
+}
+
+/// What is wrong with bytes of the server, and these bytes, which may give a reason in words.
+pub(super) struct Refusal<'a> {
+    pub(super) error: &'a ConversationError,
+    pub(super) bytes: &'a [u8],
+}
+
+impl fmt::Display for Refusal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl Why for Refusal<'_> {
+    fn reason(&self) -> Reason {
+        match self.error {
+            ConversationError::Mqtt(error) if let Some((packet, code, name)) = error.refusal() => {
+                Reason::mqtt(packet, code, name, mqtt::reason_string(self.bytes), &[])
+            }
+            error => error.reason(),
         }
     }
 }
@@ -213,6 +237,13 @@ impl Worker {
         }
     }
 
+    /// Stores the packets with which a broker refuses the publish of `index`.
+    pub(super) fn store_refusal(&mut self, index: u32, bytes: &[u8]) {
+        let token = self.conns.slab.token(index);
+        let slab = &self.conns.slab;
+        self.failing.append(token, bytes, |token| slab.index_of(token).is_some());
+    }
+
     /// Stores a part of an answer with a failing `status`.
     pub(super) fn store_failing(&mut self, index: u32, status: u16, bytes: &[u8]) {
         let class = class_of(status);
@@ -231,16 +262,28 @@ impl Worker {
         answer: &Answer,
         now: Nanos,
     ) {
-        let reason = match (answer.status, answer.grpc_status) {
-            (status @ 400.., _) => {
-                let bytes = self.failing.take(self.conns.slab.token(index));
-                let target = self.plan.targets.get(self.conns[index].target as usize);
-                match target.filter(|_| !bytes.is_empty()) {
-                    Some(target) => Reason::status(status, body_of(&bytes), &private(target)),
-                    None => Reason::status(status, b"", &[]),
+        let target = self.plan.targets.get(self.conns[index].target as usize);
+        let known = || target.map(private).unwrap_or_default();
+        let reason = match (answer.status, answer.grpc_status(), answer.mqtt_reason()) {
+            (status @ 400.., ..) => {
+                let stored = self.failing.take(self.conns.slab.token(index));
+                let streamed = self.conns.slab.said(self.streams.connection_of(index), index);
+                let body = if stored.is_empty() { streamed } else { body_of(&stored) };
+                match body.is_empty() {
+                    true => Reason::status(status, b"", &[]),
+                    false => Reason::status(status, body, &known()),
                 }
             }
-            (_, Some(status @ 1..)) => Reason::other(&format_args!("grpc-status {status}")),
+            (1.., Some(status @ 1..), _) => {
+                let message = self.conns.slab.said(self.streams.connection_of(index), index);
+                Reason::grpc(status, message, &known())
+            }
+            (_, _, Some(code)) => {
+                let stored = self.failing.take(self.conns.slab.token(index));
+                let name = mqtt::reason_name(MqttVersion::V5, code);
+                let text = mqtt::reason_string(&stored);
+                Reason::mqtt(MqttPacket::Puback, code, name, text, &known())
+            }
             // What failed without an answer was noted when it did.
             _ => return,
         };

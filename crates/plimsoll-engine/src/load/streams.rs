@@ -430,8 +430,8 @@ impl Worker {
         }
         let connection = self.streams.connection_of(index);
         let keep_alive = !self.client(connection).is_some_and(|client| client.is_draining());
-        let grpc_status = fault.grpc_status();
-        let failed = Answer { keep_alive, grpc_status, ..Answer::plain(0, Some(class)) };
+        let code = fault.grpc_status();
+        let failed = Answer { keep_alive, code, ..Answer::plain(0, Some(class)) };
         self.handle_answer(index, &failed, true, now);
     }
 

@@ -20,6 +20,7 @@ use sources::{Followed, Outages};
 mod cgroup;
 mod disk;
 mod kernel;
+pub mod mosquitto;
 mod network;
 pub mod nginx;
 mod process;

@@ -8,7 +8,7 @@ use crate::{lines, nginx_configuration};
 
 /// What nginx takes where the configuration says nothing.
 const DEFAULT: u64 = 512;
-/// Of a worker with more descriptors, those that are no connections are not counted; they are few.
+/// Of a process with more descriptors, those that are no connections are not counted; they are few.
 const LISTED_MAX: u64 = 256;
 
 /// Open connections of process `pid` and the most that it may have; `None` of what is no worker of nginx. `open` are its
@@ -19,12 +19,16 @@ pub fn connections(root: &Path, pid: u32, open: Option<u64>) -> Option<(u64, u64
     if !title.starts_with(b"nginx: worker process") {
         return None;
     }
-    let open = open?;
-    let used = if open <= LISTED_MAX { sockets(&process.join("fd"))? } else { open };
+    let used = open_sockets(&process, open?)?;
     let status = fs::read_to_string(process.join("status")).ok()?;
     let master = lines::word(&status, "PPid:")?;
     let title = fs::read(root.join("proc").join(master).join("cmdline")).unwrap_or_default();
     Some((used, limit(root, &String::from_utf8_lossy(&title))))
+}
+
+/// Sockets of the process whose folder that is; of one with many descriptors, all of these `open`.
+pub(super) fn open_sockets(process: &Path, open: u64) -> Option<u64> {
+    if open <= LISTED_MAX { sockets(&process.join("fd")) } else { Some(open) }
 }
 
 /// Sockets among the descriptors: connections, and what it listens on, which takes a place like a connection.

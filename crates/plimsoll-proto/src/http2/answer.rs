@@ -69,9 +69,13 @@ pub(super) struct AnswerHead {
     pub(super) malformed: Option<Malformation>,
 }
 
-/// Walks a block: the table has no size, so that an entry beyond the static one cannot be named. Values in the Huffman
+/// Walks a block, and stores a `grpc-message` in `message`, as it is encoded: the table has no size, so that an entry beyond the static one cannot be named. Values in the Huffman
 /// code are decoded only if they are needed; `scratch` is for that.
-pub(super) fn read_head(block: &[u8], scratch: &mut Vec<u8>) -> Result<AnswerHead, Fault> {
+pub(super) fn read_head(
+    block: &[u8],
+    scratch: &mut Vec<u8>,
+    message: &mut Vec<u8>,
+) -> Result<AnswerHead, Fault> {
     let broken = Fault { code: Code::COMPRESSION_ERROR, why: "a header block is malformed" };
     let mut head = AnswerHead::default();
     let mut fields = hpack::fields(block);
@@ -120,6 +124,10 @@ pub(super) fn read_head(block: &[u8], scratch: &mut Vec<u8>) -> Result<AnswerHea
                 let status = status.filter(|status| *status <= 16);
                 head.grpc_status = Some(status.unwrap_or(GRPC_UNKNOWN));
             }
+            "grpc-message" => {
+                message.clear();
+                message.extend_from_slice(plain(value, scratch).unwrap_or_default());
+            }
             _ => {}
         }
     }
@@ -142,6 +150,7 @@ fn own_name(name: Text<'_>, scratch: &mut Vec<u8>, head: &mut AnswerHead) -> Opt
     Some(match plain(name, scratch)? {
         b":status" => ":status",
         b"grpc-status" => "grpc-status",
+        b"grpc-message" => "grpc-message",
         b"content-length" => "content-length",
         b"connection" | b"proxy-connection" | b"keep-alive" | b"transfer-encoding" | b"upgrade" => {
             head.malform(Malformation::ConnectionField);
@@ -193,7 +202,7 @@ mod tests {
     }
 
     fn read(block: &[u8]) -> AnswerHead {
-        read_head(block, &mut Vec::new()).expect("a block")
+        read_head(block, &mut Vec::new(), &mut Vec::new()).expect("a block")
     }
 
     #[test]

@@ -21,6 +21,8 @@ use crate::{READS_NO_ANSWERS, REPLIES_BYTES_MAX};
 const WINDOW: u32 = (1 << 30) - 1;
 /// Received bytes are given back to the server when so many have gathered.
 const CREDIT_BYTES: u32 = 1 << 29;
+/// Bytes of a failing answer that are stored, for one stream of a connection at a time.
+const SAID_BYTES_MAX: usize = 1024;
 /// A window before SETTINGS and WINDOW_UPDATE (RFC 9113, 6.9.2).
 const WINDOW_DEFAULT: u32 = 65_535;
 /// Body bytes that wait here for the kernel; more is written when these are gone.
@@ -306,6 +308,10 @@ pub struct Client {
     header_bytes_max: Option<u32>,
     /// For decoding texts; empty between calls, or not.
     scratch: Vec<u8>,
+    /// The beginning of a failing answer's body, or a `grpc-message` as it came.
+    said: Vec<u8>,
+    /// The key of its stream.
+    said_by: Option<u32>,
 }
 
 impl Client {
@@ -334,6 +340,26 @@ impl Client {
         self.last_stream = None;
         self.ended_by = None;
         self.header_bytes_max = None;
+        self.said_by = None;
+    }
+
+    /// What the server says about the failure of the stream of `key`, which has just ended: the first bytes of its body,
+    /// or of a call of gRPC its `grpc-message`. Empty if it says nothing, or another stream was failing meanwhile.
+    pub fn said(&self, key: u32) -> &[u8] {
+        if self.said_by == Some(key) { &self.said } else { &[] }
+    }
+
+    fn store_said(&mut self, key: u32, bytes: &[u8]) {
+        if self.said_by != Some(key) {
+            let is_open = |other: u32| self.flights.iter().any(|flight| flight.key == other);
+            if self.said_by.is_some_and(is_open) {
+                return;
+            }
+            self.said.clear();
+            self.said_by = Some(key);
+        }
+        let room = SAID_BYTES_MAX.saturating_sub(self.said.len());
+        self.said.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
     }
 
     /// Whether [`Self::rest`] is all that there is.
@@ -391,6 +417,9 @@ impl Client {
     pub fn begin(&mut self, key: u32, request: &Request<'_>) {
         let stream = self.rest.next_stream;
         self.rest.next_stream += 2;
+        if self.said_by == Some(key) {
+            self.said_by = None;
+        }
         if self.rest.next_stream > MAX_31 {
             self.rest.is_draining = true;
         }
@@ -701,6 +730,10 @@ impl Client {
             frame::write_window_update(&mut self.out, stream, flight.uncredited);
             flight.uncredited = 0;
         }
+        if flight.status >= 400 {
+            let key = flight.key;
+            self.store_said(key, bytes);
+        }
         Ok(if is_end { self.complete(place) } else { ClientProgress::NeedMore })
     }
 
@@ -710,10 +743,15 @@ impl Client {
         is_end: bool,
         block: &[u8],
     ) -> Result<ClientProgress, Fault> {
-        let head = read_head(block, &mut self.scratch)?;
+        let mut message = Vec::new();
+        let head = read_head(block, &mut self.scratch, &mut message)?;
         let Some(place) = self.place_of(stream)? else { return Ok(ClientProgress::NeedMore) };
         if let Some(malformation) = head.malformed {
             return Ok(self.malformed(place, malformation));
+        }
+        if !message.is_empty() && self.flights[place].has(IS_GRPC) {
+            self.said_by = None;
+            self.store_said(self.flights[place].key, &message);
         }
         let flight = &mut self.flights[place];
         flight.grpc_status = head.grpc_status.unwrap_or(flight.grpc_status);

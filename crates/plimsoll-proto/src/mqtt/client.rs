@@ -1,6 +1,7 @@
 //! The client half: the meaning of the broker's packets for the one packet that is open, and for pings beside it.
 
 use plimsoll_model::ErrorClass;
+use plimsoll_model::reason::MqttPacket;
 use plimsoll_model::target::MqttVersion;
 use thiserror::Error;
 
@@ -110,6 +111,17 @@ impl MqttError {
             Self::NotReading => ErrorClass::PeerNotReading,
             Self::Malformed { .. } => ErrorClass::MqttMalformed,
         }
+    }
+
+    /// The packet in which the broker refuses, the code and its name, if it is a refusal with one.
+    pub const fn refusal(&self) -> Option<(MqttPacket, u8, &'static str)> {
+        let (packet, version, code) = match *self {
+            Self::Refused { version, code } => (MqttPacket::Connack, version, code),
+            Self::NotSubscribed { code } => (MqttPacket::Suback, MqttVersion::V5, code),
+            Self::Disconnected { code } => (MqttPacket::Disconnect, MqttVersion::V5, code),
+            Self::Limit(_) | Self::NotReading | Self::Malformed { .. } => return None,
+        };
+        Some((packet, code, reason_name(version, code)))
     }
 }
 

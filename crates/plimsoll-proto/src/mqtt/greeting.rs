@@ -416,7 +416,11 @@ mod tests {
             (V3, b"\x20\x02\x80\0".to_vec(), "with flags"),
             (V3, b"\x20\x03\0\0\0".to_vec(), "as MQTT 5 has it"),
             (V5, b"\x20\x01\0".to_vec(), "less than two bytes"),
-            (V5, b"\x20\x02\0\0".to_vec(), "the broker speaks MQTT 3.1.1; write --mqtt-version 3.1.1"),
+            (
+                V5,
+                b"\x20\x02\0\0".to_vec(),
+                "the broker speaks MQTT 3.1.1; write --mqtt-version 3.1.1",
+            ),
             (V5, b"\x20\x02\0\x01".to_vec(), "the broker speaks MQTT 3.1.1"),
             (V5, b"\x20\x02\0\x05".to_vec(), "not authorized, reason 0x05"),
             (V5, b"\x20\x03\0\x01\0".to_vec(), "unknown reason"),

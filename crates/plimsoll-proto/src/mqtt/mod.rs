@@ -23,7 +23,7 @@ pub use client::{Client, MqttError, Opening, Progress};
 pub use greeting::{Limit, Needs};
 pub use packet::{Connect, connect, disconnect, pingreq, publish, publish_head, subscribe};
 pub(crate) use packet::{publish_bytes, subscribe_bytes};
-pub use reason::reason_name;
+pub use reason::{reason_name, reason_string};
 pub use subscriptions::Subscriptions;
 pub use window::{LargeBody, Window, WindowProgress};
 

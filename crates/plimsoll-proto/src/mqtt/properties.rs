@@ -7,6 +7,7 @@ use super::reader::malformed;
 pub(super) const SESSION_EXPIRY: u8 = 0x11;
 pub(super) const ASSIGNED_CLIENT_ID: u8 = 0x12;
 pub(super) const SERVER_KEEP_ALIVE: u8 = 0x13;
+pub(super) const REASON_STRING: u8 = 0x1F;
 pub(super) const RECEIVE_MAXIMUM: u8 = 0x21;
 pub(super) const TOPIC_ALIAS: u8 = 0x23;
 pub(super) const MAXIMUM_QOS: u8 = 0x24;

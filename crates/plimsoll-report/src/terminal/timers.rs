@@ -45,24 +45,67 @@ pub(crate) fn cliffs_of_search(page: &mut Page<'_>, summary: &Summary) -> io::Re
 pub(crate) fn of_losses(summary: &Summary) -> Option<String> {
     let lost = summary.hold.as_ref().filter(|hold| hold.lost > 0)?.lost;
     let is_connection = |cliff: &&CliffSummary| {
-        matches!(cliff.stretch, Stretch::Idle | Stretch::Lifetime) && cliff.closer.is_peer()
+        matches!(cliff.stretch, Stretch::Idle | Stretch::Lifetime)
+            && cliff.closer.is_peer()
+            && cliff.confidence != Confidence::Possible
     };
-    let cliffs = summary.cliffs.iter().flatten().filter(is_connection);
-    let Some(cliff) = cliffs.max_by_key(|cliff| (cliff.count, cliff.stretch == Stretch::Idle))
+    let cliffs: Vec<_> = summary.cliffs.iter().flatten().filter(is_connection).collect();
+    // One timer may end connections in several ways: HAProxy answers 408 before the first request, and closes behind one.
+    let ways_of = |of: &CliffSummary| -> Vec<&CliffSummary> {
+        let is_same = |other: &&CliffSummary| {
+            other.stretch == of.stretch && other.owner == of.owner && is_near(other.at_ms, of.at_ms)
+        };
+        cliffs.iter().copied().filter(is_same).collect()
+    };
+    let count_of = |ways: &[&CliffSummary]| ways.iter().map(|way| way.count).sum::<u64>();
+    let timers = cliffs.iter().map(|cliff| ways_of(cliff));
+    let Some(ways) = timers.max_by_key(|ways| (count_of(ways), ways[0].stretch == Stretch::Idle))
     else {
         return of_probe(summary);
     };
-    if cliff.count.saturating_mul(2) < lost || cliff.confidence == Confidence::Possible {
+    let count = count_of(&ways);
+    if count.saturating_mul(2) < lost {
         return None;
     }
-    let what = if cliff.stretch == Stretch::Idle { "idle for" } else { "open for" };
-    let (at, count) = (time(cliff.at_ms), grouped(cliff.count));
-    let (whose, name) = (whose(cliff.owner), named(cliff.label.as_ref()));
-    let probed = match is_probed(summary, cliff) {
+    let what = if ways[0].stretch == Stretch::Idle { "idle for" } else { "open for" };
+    let (at, count, whose) = (time(ways[0].at_ms), grouped(count), whose(ways[0].owner));
+    let probed = match is_probed(summary, ways[0]) {
         true => "; the timeout probe met it, too",
         false => "",
     };
-    Some(format!("{count} were closed after they had been {what} {at}, by {whose}{name}{probed}."))
+    let (name, by_ways) = match ways[..] {
+        [only] => (named(only.label.as_ref()), String::new()),
+        _ => {
+            let one = ways.iter().all(|way| way.label == ways[0].label);
+            let way = |way: &&CliffSummary| {
+                let name = if one { String::new() } else { named(way.label.as_ref()) };
+                format!("{} by {}{name}", grouped(way.count), way_of(way.closer))
+            };
+            let all = ways.iter().map(way).collect::<Vec<_>>().join(", ");
+            (if one { named(ways[0].label.as_ref()) } else { String::new() }, format!(": {all}"))
+        }
+    };
+    Some(format!(
+        "{count} were closed after they had been {what} {at}, by {whose}{name}{by_ways}{probed}."
+    ))
+}
+
+/// How a server ends a connection, after a number and `by`.
+const fn way_of(closer: Closer) -> &'static str {
+    match closer {
+        Closer::PeerReset => "a reset",
+        Closer::PeerAnswer | Closer::Status(_) => "an answer that no request asked for",
+        Closer::TlsAlert => "a TLS alert",
+        Closer::PeerFin | Closer::Success | Closer::OwnTimer | Closer::Kernel | Closer::Us => {
+            "a close"
+        }
+    }
+}
+
+/// Whether two durations are those of one timer.
+fn is_near(one_ms: f64, other_ms: f64) -> bool {
+    const SAME: f64 = 0.02;
+    (one_ms / other_ms - 1.0).abs() <= SAME
 }
 
 /// The idle timer that the timeout probe met, as far as the run was long enough to meet it.
@@ -94,9 +137,8 @@ fn named(label: Option<&String>) -> String {
 
 /// Whether the timeout probe was closed after the same time.
 fn is_probed(summary: &Summary, cliff: &CliffSummary) -> bool {
-    const SAME: f64 = 0.02;
-    let met = summary.timers.iter().flatten().filter_map(|row| row.after_ms);
-    met.into_iter().any(|after_ms| (after_ms / cliff.at_ms - 1.0).abs() <= SAME)
+    let mut met = summary.timers.iter().flatten().filter_map(|row| row.after_ms);
+    met.any(|after_ms| is_near(after_ms, cliff.at_ms))
 }
 
 fn row(page: &mut Page<'_>, cliff: &CliffSummary) -> io::Result<()> {
@@ -240,6 +282,29 @@ mod tests {
         assert_eq!(of(&[cliff(19, certain)], None), None);
         assert_eq!(of(&[cliff(40, Confidence::Possible)], None), None);
         assert_eq!(of(&[], None), None);
+    }
+
+    #[test]
+    fn all_ways_in_which_one_timer_closes_are_counted() {
+        let certain = Confidence::Certain;
+        let unasked = Cliff { closer: Closer::PeerAnswer, ..cliff(22, certain) };
+        let text = of(&[cliff(18, certain), unasked.clone()], None).expect("a timer");
+        assert!(text.starts_with("40 were closed after they had been idle for 1"), "{text}");
+        let ways =
+            "(HAProxy timeout client): 18 by a close, 22 by an answer that no request asked for.";
+        assert!(text.ends_with(ways), "{text}");
+        // Each has its name.
+        let label = Some("HAProxy timeout http-request".to_owned());
+        let text =
+            of(&[cliff(18, certain), Cliff { label, ..unasked.clone() }], None).expect("a timer");
+        for part in ["a close (HAProxy timeout client)", "asked for (HAProxy timeout http-request)"]
+        {
+            assert!(text.contains(part), "{text}");
+        }
+        // Another timer is counted for itself.
+        let later = Cliff { at: Nanos::from_secs(3), ..unasked };
+        let text = of(&[cliff(18, certain), later], None).expect("a timer");
+        assert!(text.starts_with("22 were closed after they had been idle for 3"), "{text}");
     }
 
     #[test]

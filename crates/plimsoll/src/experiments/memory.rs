@@ -206,6 +206,11 @@ pub(crate) fn server_gauges(server: &dyn WatchedServer) -> Vec<Gauge> {
             let name = format!("worker_connections of nginx{whose}");
             measured(&name, Unit::Count, Side::Server, figures)
         }));
+        let clients = sampler::mosquitto::connections(root, *pid, open);
+        gauges.extend(clients.map(|figures| {
+            let name = format!("max_connections of mosquitto{whose}");
+            measured(&name, Unit::Count, Side::Server, figures)
+        }));
     }
     gauges.extend(own_gauges(server));
     // A server that does not use this table leaves it empty.

@@ -13,7 +13,7 @@ use plimsoll_model::units::grouped;
 use super::page::{
     LEAD, explanation, notes, phase_word, search_entry, top, verdict_word, view, why,
 };
-use crate::terminal::layout::{Page, Style, Tone, clean, ms, span, whole};
+use crate::terminal::layout::{Page, Style, Tone, clean, counted, ms, span, whole};
 use crate::terminal::{causes, hold, sections, timers};
 use crate::unsettled::reason;
 
@@ -58,7 +58,7 @@ pub(super) fn render(
 
 /// `1,000 connections`, not torn.
 fn load(connections: f64) -> String {
-    whole(&format!("{} connections", grouped(connections as u64)))
+    whole(&counted(connections as u64, "connection"))
 }
 
 pub(super) fn headline(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, String) {
@@ -145,15 +145,17 @@ pub(super) fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) 
     }
     let Some(failed_at) = &found.failed_at else { return Ok(()) };
     let timer = timers::of_losses(summary).map_or_else(String::new, |timer| format!(". {timer}"));
-    page.entry("Failed at", &format!("{}{timer}", ending(failed_at)))
+    let is_timer = !timer.is_empty();
+    page.entry("Failed at", &format!("{}{timer}", ending(failed_at, is_timer)))
 }
 
-/// Where the server failed, and how far off the prediction was.
-fn ending(failed_at: &FailedAt) -> String {
+/// Where the server failed, and how far off the prediction was. A timer ends connections however many there are, so that
+/// no limit was predicted for it.
+fn ending(failed_at: &FailedAt, is_timer: bool) -> String {
     let mut text = format!("{}: {}", load(failed_at.at as f64), clean(&failed_at.why));
     let end =
         failed_at.predicted.as_ref().and_then(|predicted| Some((predicted, predicted.ends_at?)));
-    if let (Some((predicted, end)), Some(off)) = (end, failed_at.predicted_off) {
+    if let (Some((predicted, end)), Some(off), false) = (end, failed_at.predicted_off, is_timer) {
         let apart = match off {
             // A share above 100 % is read as a factor.
             _ if off > 1.0 => format!("{} times as many", grouped((off + 1.0).round() as u64)),
