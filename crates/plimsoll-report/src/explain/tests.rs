@@ -110,6 +110,8 @@ const fn reason(reason: &Reason) -> &'static str {
         Reason::NotTls => "not-tls",
         Reason::Alert { .. } => "alert",
         Reason::Certificate { .. } => "certificate",
+        Reason::Grpc { .. } => "grpc",
+        Reason::Mqtt { .. } => "mqtt",
         Reason::Other { .. } => "other",
     }
 }
