@@ -82,7 +82,7 @@ fn words(line: &str) -> Vec<String> {
             ('$', None | Some('"')) => {
                 let closing = if rest.starts_with('(') { rest.find(')') } else { None };
                 let name = rest.find(|it: char| !it.is_ascii_alphanumeric() && it != '_');
-                let end = closing.map_or(name.unwrap_or(rest.len()), |end| end + 1);
+                let end = closing.map_or_else(|| name.unwrap_or(rest.len()), |end| end + 1);
                 let (name, behind) = rest.split_at(end);
                 word.get_or_insert_default().push_str(stand_in(name));
                 rest = behind;

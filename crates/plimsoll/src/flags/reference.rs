@@ -53,7 +53,7 @@ fn write_command(
     described: &mut Described,
     page: &mut String,
 ) {
-    let about = command.get_long_about().or(command.get_about()).map(ToString::to_string);
+    let about = command.get_long_about().or_else(|| command.get_about()).map(ToString::to_string);
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ").trim();
     let about = escaped(&about.unwrap_or_default());
@@ -106,7 +106,7 @@ fn spelling(flag: &Arg) -> String {
 
 /// What the page says of a flag.
 fn item(flag: &Arg) -> String {
-    let help = flag.get_long_help().or(flag.get_help()).map(ToString::to_string);
+    let help = flag.get_long_help().or_else(|| flag.get_help()).map(ToString::to_string);
     let words = help.unwrap_or_default();
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut text = format!("{}: {}", spelling(flag), escaped(&words));
