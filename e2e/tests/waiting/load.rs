@@ -289,7 +289,8 @@ fn a_run_file_is_a_command_line_that_flags_change() {
     let requests = recorder.requests();
     let sent = (requests[1].values("a"), requests[1].values("c"));
     assert_eq!((requests.len(), sent), (2, (vec!["b"], vec!["d"])));
-    let run = Plimsoll::new(["run", "bench.toml"]).with_file("bench.toml", "command = \"load\"\nfrom = 1\n");
+    let run = Plimsoll::new(["run", "bench.toml"])
+        .with_file("bench.toml", "command = \"load\"\nfrom = 1\n");
     let finished = run.run();
     assert_eq!(finished.code, Some(2), "{}", finished.stderr);
     assert!(finished.stderr.contains("bench.toml: unknown flag --from"), "{}", finished.stderr);

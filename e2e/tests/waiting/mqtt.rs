@@ -38,7 +38,8 @@ fn mosquitto_receives_what_was_published_at_every_quality() {
         (format!("mqtt://{}", broker.plain), "1", "5"),
         (format!("mqtts://{}", broker.tls), "2", "3.1.1"),
     ] {
-        let message = ["--topic", TOPIC, "--qos", qos, "--mqtt-version", mqtt, "--data", "a message"];
+        let message =
+            ["--topic", TOPIC, "--qos", qos, "--mqtt-version", mqtt, "--data", "a message"];
         let pace = ["--rate", "0", "-n", "30", "-c", "3", "-k"];
         let load = Plimsoll::load(&url, &[&message[..], &pace].concat());
         let finished = load.run();
