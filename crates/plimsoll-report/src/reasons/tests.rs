@@ -1,3 +1,5 @@
+//! The table of failures, row by row.
+
 use super::*;
 use crate::fixtures;
 
