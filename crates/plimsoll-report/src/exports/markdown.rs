@@ -73,6 +73,9 @@ fn figures(summary: &Summary) -> String {
     if let Some(find) = &summary.find {
         let load =
             |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| load(find.axis, v));
+        if find.safe.is_some() {
+            rows.push(("safe load", load(find.safe)));
+        }
         let interval = format!("{} to {}", load(find.lower), load(find.upper));
         let name = match find.outcome {
             Outcome::Bounds { .. } | Outcome::Unstable { .. } | Outcome::Undecided { .. } => {
@@ -81,9 +84,6 @@ fn figures(summary: &Summary) -> String {
             _ => "tipping point",
         };
         rows.push((name, interval));
-        if find.safe.is_some() {
-            rows.push(("safe load", load(find.safe)));
-        }
         let regimes = regime_lines(find.axis, &find.regimes);
         rows.extend(regimes.into_iter().map(|line| ("speed", line)));
     }

@@ -71,6 +71,16 @@ fn answer_checks_and_trials_are_there_without_a_program() {
 }
 
 #[test]
+fn the_safe_load_is_the_first_key_figure() {
+    let mut view = search();
+    let find = view.summary.as_mut().unwrap().find.as_mut().unwrap();
+    find.safe = Some(1_234.0);
+    let page = render(&view);
+    let first = between(&page, "<dl class=\"key\">", "</dl>");
+    assert!(first.starts_with("<div><dt>Safe load</dt>"), "{first}");
+}
+
+#[test]
 fn a_live_page_has_no_data_and_may_ask_its_own_server_for_it() {
     let page = render_live(&search());
     assert!(!page.contains("id=\"view\""));
