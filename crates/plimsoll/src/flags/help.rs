@@ -245,6 +245,7 @@ pub(super) const CORE: &[(&str, &[&str])] = &[
         "report",
         &[
             "runs",
+            "details",
             "html",
             "json",
             "csv",
@@ -308,7 +309,7 @@ fn shown(command: &Command, path: &str, detail: Detail) -> Command {
         shown = shown.arg(arg);
     }
     let (before, after) = if path.is_empty() {
-        (groups(command), format!("{WHICH}\n\n{}", rest(path, detail)))
+        (groups(command), format!("{WHICH}\n{}", rest(path, detail)))
     } else {
         let after = [texts.remarks(detail), rest(path, detail)].concat();
         (texts.examples, after)

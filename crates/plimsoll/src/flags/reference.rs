@@ -9,6 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use clap::{Arg, CommandFactory};
+use plimsoll_sys::whole_file::WholeFile;
 
 use super::Cli;
 
@@ -144,7 +145,7 @@ fn the_reference_of_commands_is_that_of_the_flags() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE);
     let page = page();
     if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
-        fs::write(&path, &page).unwrap();
+        WholeFile::write(&path, page.as_bytes()).unwrap();
     }
     let written = fs::read_to_string(&path).unwrap_or_default();
     assert!(written == page, "docs/reference/commands.md is stale; it says how to write it");
