@@ -80,10 +80,10 @@ fn figures(summary: &Summary) -> String {
             }
             _ => "tipping point",
         };
-        rows.push((name, interval));
         if find.safe.is_some() {
             rows.push(("safe load", load(find.safe)));
         }
+        rows.push((name, interval));
         let regimes = regime_lines(find.axis, &find.regimes);
         rows.extend(regimes.into_iter().map(|line| ("speed", line)));
     }

@@ -130,6 +130,10 @@ fn keys_of_search(summary: &Summary, find: &FindSummary) -> Vec<Key> {
     let is_connections = find.connections.is_some();
     let load = |value: f64| if is_connections { grouped(value as u64) } else { per_s(value) };
     let mut keys: Vec<Key> = Vec::new();
+    // What can be planned with comes first.
+    if let Some(safe) = find.safe {
+        keys.push(("Safe load", load(safe), "9 of 10 loads meet the SLO".to_owned()));
+    }
     let bounds = match (find.lower, find.upper) {
         (Some(lower), Some(upper)) => format!("{} – {}", load(lower), load(upper)),
         (Some(lower), None) => format!("≥ {}", load(lower)),
@@ -144,9 +148,6 @@ fn keys_of_search(summary: &Summary, find: &FindSummary) -> Vec<Key> {
         _ => ("Bounds seen", "without a confidence".to_owned()),
     };
     keys.push((name, bounds, note));
-    if let Some(safe) = find.safe {
-        keys.push(("Safe load", load(safe), "9 of 10 loads meet the SLO".to_owned()));
-    }
     if let Some(good) = find.conditional_throughput {
         keys.push(("Throughput", load(good), "good answers at the lower bound".to_owned()));
     }
