@@ -78,7 +78,8 @@ fn head(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
         0..=1 => 5,
         2 if answers.iter().any(|answer| answer.lead == search::TO_DO) => 5,
         _ if is_for_several => 1,
-        _ => 3,
+        2 => 3,
+        _ => 4,
     };
     for Answer { tone, lead, text } in answers.iter().take(LINES_MAX / 4) {
         page.hanging_within(*tone, lead, text, most)?;

@@ -8,7 +8,9 @@ use std::io::Write;
 use plimsoll_model::Rate;
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{FindSummary, Recovers, Summary};
-use plimsoll_model::trial::{Outcome, SloFound, TrialRecord, TrialsAtLoad, Verdict};
+use plimsoll_model::trial::{
+    Outcome, SafeMissing, SloFound, TrialRecord, TrialsAtLoad, Unsettled, Verdict,
+};
 use plimsoll_model::units::grouped;
 
 use super::bounds::{Bounds, load_text, regime_lines, sure};
@@ -210,13 +212,18 @@ fn answer(
         (missing, None) => (None, missing),
     };
     let interval = headline(summary, find, is_silent);
-    let to_do = match &find.outcome {
+    let to_do = unsettled(find).map(|why| (Tone::Strong, TO_DO, advice(why)));
+    [known, Some(interval), missing, to_do].into_iter().flatten().collect()
+}
+
+/// Why no interval is claimed.
+const fn unsettled(find: &FindSummary) -> Option<&Unsettled> {
+    match &find.outcome {
         Outcome::Bounds { why } | Outcome::Unstable { why } | Outcome::Undecided { why } => {
-            Some((Tone::Strong, TO_DO, advice(why)))
+            Some(why)
         }
         _ => None,
-    };
-    [known, Some(interval), missing, to_do].into_iter().flatten().collect()
+    }
 }
 
 /// The answers without their trials, of each SLO.
@@ -256,7 +263,13 @@ fn safe_load(summary: &Summary, find: &FindSummary) -> Option<(Tone, &'static st
     }
     let Some(safe) = find.safe else {
         let why = find.safe_missing.as_ref()?;
-        return Some((Tone::Warn, "Safe load:", format!("none: {}", safe_missing(why))));
+        let text = match (why, unsettled(find)) {
+            (SafeMissing::SetAside { why }, Some(said)) if why == said => {
+                "none: the trials with random arrivals do not count, for the same reason".to_owned()
+            }
+            _ => format!("none: {}", safe_missing(why)),
+        };
+        return Some((Tone::Warn, "Safe load:", text));
     };
     let text = format!(
         "{} ({} confidence): 9 of 10 loads as long as a confirmation meet the SLO in random \
