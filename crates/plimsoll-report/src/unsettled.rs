@@ -238,10 +238,8 @@ mod tests {
     fn advice_names_the_section_of_its_reason() {
         let (load, goal) = (rate(700.0), "errors<0.1%".parse::<Goal>().unwrap());
         let (beside, all, together, is_cap) = (vec![], 1_000, 1.0, false);
-        let open = |further| {
-            let goal = goal.clone();
-            Unsettled::GoalOpen { goal, bad: 1, all, together, load, further, is_cap }
-        };
+        let open =
+            |further| Unsettled::GoalOpen { goal, bad: 1, all, together, load, further, is_cap };
         for why in [
             Unsettled::Time { budget: Nanos::from_secs(60) },
             Unsettled::Trials { most: 60 },
@@ -250,7 +248,7 @@ mod tests {
             Unsettled::NotConfirmed { good: 1, bad: 1 },
             open(None),
             open(Some(Nanos::from_secs(60))),
-            Unsettled::GoalMissed { goal: goal.clone(), bad: 9, all, together, load, is_cap },
+            Unsettled::GoalMissed { goal, bad: 9, all, together, load, is_cap },
             Unsettled::Fell { before: load, after: load, beside },
             Unsettled::MissedBelow { bad: 2, all: 9 },
             Unsettled::BrokeDown { trials: 2, most: load },

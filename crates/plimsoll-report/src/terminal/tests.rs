@@ -359,6 +359,24 @@ fn a_safe_load_that_was_not_found_is_said_to_be_missing() {
 }
 
 #[test]
+fn the_full_report_begins_with_the_answers_of_the_page() {
+    for (summary, trials) in [
+        fixtures::find_regular(),
+        fixtures::find_generator_limited(),
+        fixtures::find_fails_at_minimum(),
+        fixtures::find_unstable(),
+    ] {
+        let answers: Vec<_> = answer::answers(&summary)
+            .into_iter()
+            .map(|answer| format!("{} {}", answer.lead, answer.text))
+            .collect();
+        let answers: Vec<_> = answers.iter().flat_map(|text| text.split_whitespace()).collect();
+        // What Markdown says first.
+        assert_eq!(headline(&summary, &trials), answers.join(" "));
+    }
+}
+
+#[test]
 fn what_is_not_settled_claims_no_interval() {
     let (mut summary, trials) = fixtures::find_regular();
     summary.causes = None;
