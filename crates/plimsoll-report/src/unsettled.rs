@@ -65,6 +65,50 @@ pub(crate) fn reason(why: &Unsettled) -> String {
     }
 }
 
+/// What to do about it, as a clause, and the command that says more.
+pub(crate) fn advice(why: &Unsettled) -> String {
+    let (id, text) = match why {
+        Unsettled::Time { .. } => ("time", "give it more time with --budget"),
+        Unsettled::Trials { .. } => ("trials", "search with longer trials (--mode strict)"),
+        Unsettled::OneBound => {
+            ("one-bound", "move --min or --max, or give more time with --budget")
+        }
+        Unsettled::NotOffered { .. } => {
+            ("not-offered", "move that limit (--min, --max), or use a larger generator")
+        }
+        Unsettled::NotConfirmed { .. } => (
+            "not-confirmed",
+            "search with longer trials (--mode strict), and look for what recurs in the page's graphs",
+        ),
+        Unsettled::GoalOpen { further: Some(_), .. } => {
+            ("goal-open", "give it that time with --budget, or use a less rare goal")
+        }
+        Unsettled::GoalOpen { further: None, .. } => ("goal-open", "use a less rare goal"),
+        Unsettled::GoalMissed { .. } => {
+            ("goal-missed", "find what these operations have in common, or relax that goal")
+        }
+        Unsettled::Fell { .. } => {
+            ("fell", "restart the server and search again (lab --fresh-sut --repeat 6 does both)")
+        }
+        Unsettled::MissedBelow { .. } => {
+            ("missed-below", "look for pauses and errors that do not depend on the load")
+        }
+        Unsettled::BrokeDown { .. } => (
+            "broke-down",
+            "look at how the server recovers (--details), and limit the queue in the server",
+        ),
+        Unsettled::Spread { .. } => {
+            ("spread", "use a quieter host, or longer trials (--mode strict)")
+        }
+        Unsettled::Contradiction { .. } => (
+            "contradiction",
+            "give the server its host alone, warm it up, or search longer with --budget",
+        ),
+        Unsettled::Wide { .. } => ("wide", "give it more time with --budget"),
+    };
+    format!("{text}; more: plimsoll explain {id}")
+}
+
 /// Why there is no safe load, as a clause.
 pub(crate) fn safe_missing(why: &SafeMissing) -> String {
     match why {
@@ -107,7 +151,7 @@ impl Operations<'_> {
             false => String::new(),
         };
         let (bad, all) = (grouped(*bad), grouped(*all));
-        format!("{goal}: {bad} of {all} operations {what} {place} ({share:.3} %{groups})")
+        format!("for {goal}, {bad} of {all} operations {what} {place} ({share:.3} %{groups})")
     }
 }
 
@@ -172,13 +216,13 @@ mod tests {
             ),
             (
                 Unsettled::GoalOpen { goal, bad, all, together: 1.0, load, further, is_cap },
-                "errors<0.1%: 3 of 1,000 operations failed at loads up to 5.0/s (0.300 %), too few to \
+                "for errors<0.1%, 3 of 1,000 operations failed at loads up to 5.0/s (0.300 %), too few to \
                  tell that from the 0.100 % that the goal allows; about 7 m 10 s more at 5.0/s would \
                  tell",
             ),
             (
                 Unsettled::GoalMissed { goal, bad, all, together: 3.0, load, is_cap: true },
-                "errors<0.1%: 3 of 1,000 operations failed at 5.0/s, the highest load that may be \
+                "for errors<0.1%, 3 of 1,000 operations failed at 5.0/s, the highest load that may be \
                  offered (0.300 %, about 3 at a time), over the 0.100 % that the goal allows",
             ),
             (
@@ -187,6 +231,36 @@ mod tests {
             ),
         ] {
             assert_eq!(reason(&why), text);
+        }
+    }
+
+    #[test]
+    fn advice_names_the_section_of_its_reason() {
+        let (load, goal) = (rate(700.0), "errors<0.1%".parse::<Goal>().unwrap());
+        let (beside, all, together, is_cap) = (vec![], 1_000, 1.0, false);
+        let open =
+            |further| Unsettled::GoalOpen { goal, bad: 1, all, together, load, further, is_cap };
+        for why in [
+            Unsettled::Time { budget: Nanos::from_secs(60) },
+            Unsettled::Trials { most: 60 },
+            Unsettled::OneBound,
+            Unsettled::NotOffered { near: load },
+            Unsettled::NotConfirmed { good: 1, bad: 1 },
+            open(None),
+            open(Some(Nanos::from_secs(60))),
+            Unsettled::GoalMissed { goal, bad: 9, all, together, load, is_cap },
+            Unsettled::Fell { before: load, after: load, beside },
+            Unsettled::MissedBelow { bad: 2, all: 9 },
+            Unsettled::BrokeDown { trials: 2, most: load },
+            Unsettled::Spread { sd: 0.3 },
+            Unsettled::Contradiction { sds: 4.0 },
+            Unsettled::Wide { width: 0.7 },
+        ] {
+            let json = serde_json::to_value(&why).unwrap();
+            let id = json["reason"].as_str().unwrap();
+            let text = advice(&why);
+            assert!(text.ends_with(&format!("; more: plimsoll explain {id}")), "{text}");
+            assert!(!crate::explain::find(id).is_empty(), "{id}");
         }
     }
 

@@ -578,6 +578,17 @@ pub(super) fn shell_line(args: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures;
+
+    #[test]
+    fn the_load_that_can_be_planned_with_is_the_first_key_figure() {
+        let (summary, _) = fixtures::find_regular();
+        let keys = keys_of_search(&summary, summary.find.as_ref().expect("a search"));
+        assert_eq!([keys[0].0, keys[1].0], ["Safe load", "Tipping point"]);
+        let (summary, _) = fixtures::find_unstable();
+        let keys = keys_of_search(&summary, summary.find.as_ref().expect("a search"));
+        assert_eq!(keys[0].0, "Bounds seen");
+    }
 
     #[test]
     fn a_command_line_is_quoted_for_a_shell() {

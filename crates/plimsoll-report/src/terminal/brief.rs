@@ -72,14 +72,14 @@ fn written(
 
 /// The answers; the load that can be planned with comes first.
 fn head(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
-    let mut answers = answer::answers(summary);
-    if summary.find.as_ref().is_some_and(|find| find.goals.is_empty() && find.safe.is_some()) {
-        answers.reverse();
-    }
+    let answers = answer::answers(summary);
+    let is_for_several = summary.find.as_ref().is_some_and(|find| !find.goals.is_empty());
     let most = match answers.len() {
         0..=1 => 5,
+        2 if answers.iter().any(|answer| answer.lead == search::TO_DO) => 5,
+        _ if is_for_several => 1,
         2 => 3,
-        _ => 1,
+        _ => 4,
     };
     for Answer { tone, lead, text } in answers.iter().take(LINES_MAX / 4) {
         page.hanging_within(*tone, lead, text, most)?;
@@ -285,6 +285,7 @@ mod tests {
         let (fails, fails_trials) = fixtures::find_fails_at_minimum();
         let (unfinished, unfinished_trials) = fixtures::find_unfinished();
         let (refused, refused_trials) = fixtures::find_refused();
+        let (unstable, unstable_trials) = fixtures::find_unstable();
         vec![
             ("load_good", fixtures::load_good(), vec![]),
             ("load_bad", fixtures::load_bad(), vec![]),
@@ -299,6 +300,7 @@ mod tests {
             ("find_fails_at_minimum", fails, fails_trials),
             ("find_unfinished", unfinished, unfinished_trials),
             ("find_refused", refused, refused_trials),
+            ("find_unstable", unstable, unstable_trials),
             ("find_repeated", fixtures::find_repeated(), vec![]),
             ("hold_good", fixtures::hold_good(), vec![]),
             ("hold_bad", fixtures::hold_bad(), vec![]),
@@ -343,6 +345,15 @@ mod tests {
             assert_fits(name, &text);
             assert!(text.contains(&format!("plimsoll report {run} --details")), "{name}:\n{text}");
         }
+    }
+
+    #[test]
+    fn what_to_do_is_said_whole_where_no_interval_is_claimed() {
+        let (summary, trials) = fixtures::find_unstable();
+        let text = brief(&summary, &trials);
+        let whole = answer::answers(&summary).pop().expect("what to do is said last").text;
+        let words: Vec<_> = text.split_whitespace().collect();
+        assert!(words.join(" ").contains(&whole), "{text}");
     }
 
     #[test]

@@ -359,6 +359,24 @@ fn a_safe_load_that_was_not_found_is_said_to_be_missing() {
 }
 
 #[test]
+fn the_full_report_begins_with_the_answers_of_the_page() {
+    for (summary, trials) in [
+        fixtures::find_regular(),
+        fixtures::find_generator_limited(),
+        fixtures::find_fails_at_minimum(),
+        fixtures::find_unstable(),
+    ] {
+        let answers: Vec<_> = answer::answers(&summary)
+            .into_iter()
+            .map(|answer| format!("{} {}", answer.lead, answer.text))
+            .collect();
+        let answers: Vec<_> = answers.iter().flat_map(|text| text.split_whitespace()).collect();
+        // What Markdown says first.
+        assert_eq!(headline(&summary, &trials), answers.join(" "));
+    }
+}
+
+#[test]
 fn what_is_not_settled_claims_no_interval() {
     let (mut summary, trials) = fixtures::find_regular();
     summary.causes = None;
@@ -369,7 +387,10 @@ fn what_is_not_settled_claims_no_interval() {
     find.outcome = Outcome::Unstable { why };
     let text = page(&summary, &trials, false);
     let text = unwrapped(&text);
-    assert!(text.starts_with("Unstable: no interval: the capacity differs by 30 %"), "{text}");
+    assert!(
+        text.starts_with("Unstable: no interval is claimed, because the capacity differs by 30 %"),
+        "{text}"
+    );
     assert!(!text.contains("Safe load"), "{text}");
     let find = summary.find.as_mut().expect("a search");
     find.confirmations = Confirmations { good: 1, bad: 1, invalid: 0 };
@@ -384,14 +405,16 @@ fn what_is_not_settled_claims_no_interval() {
     find.met = Some(MetSummary { trials: 1, longest_s: 3.0 });
     let text = unwrapped(&page(&summary, &trials, false));
     let first = "Undecided: between 700/s, which met the SLO for 3.00 s in 1 trial, and 900/s, which \
-                 missed it; no interval: the time budget of 3 m 30 s ended.";
+                 missed it; not one number, because the time budget of 3 m 30 s ended. What to do: \
+                 give it more time with --budget; more: plimsoll explain time";
     assert!(text.starts_with(first), "{text}");
     let find = summary.find.as_mut().expect("a search");
     find.outcome = Outcome::Bounds { why: Unsettled::Time { budget } };
     find.met = Some(MetSummary { trials: 4, longest_s: 15.0 });
     let text = unwrapped(&page(&summary, &trials, false));
     let first = "Tipping point: between 700/s, which met the SLO for 15 s in 4 trials, and 900/s, \
-                 which missed it; no confidence: the time budget of 3 m 30 s ended.";
+                 which missed it; no confidence is stated, because the time budget of 3 m 30 s \
+                 ended. What to do: give it more time with --budget; more: plimsoll explain time";
     assert!(text.starts_with(first), "{text}");
 }
 

@@ -26,7 +26,7 @@ pub(super) fn render(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut page = Page::new(out, style);
-    top(&mut page, summary, headline(summary, find))?;
+    top(&mut page, summary, &[headline(summary, find)])?;
     facts(&mut page, summary, find)?;
     causes::section(&mut page, summary)?;
     page.blank()?;

@@ -19,7 +19,7 @@ mod repeat;
 pub use bounds::render_answer_line;
 pub(crate) use bounds::{load_text, regime_lines};
 pub(crate) use connections::level_line;
-pub(super) use page::CUT_SHORT;
+pub(super) use page::{CUT_SHORT, TO_DO};
 pub(super) use rate::at_shown_load;
 pub use rate::render_trial_line;
 pub use repeat::render_search_line;

@@ -18,13 +18,18 @@ pub(crate) const CUT_SHORT: &str =
 /// What stands before the interval.
 pub(super) const LEAD: &str = "Tipping point:";
 
-/// The answer, and whether the search was cut short.
+/// What stands before what helps where no interval is claimed.
+pub(crate) const TO_DO: &str = "What to do:";
+
+/// The answer in its parts, and whether the search was cut short.
 pub(super) fn top(
     page: &mut Page<'_>,
     summary: &Summary,
-    (tone, lead, text): (Tone, &str, String),
+    answer: &[(Tone, &str, String)],
 ) -> io::Result<()> {
-    page.hanging(tone, lead, &text)?;
+    for (tone, lead, text) in answer {
+        page.hanging(*tone, lead, text)?;
+    }
     if summary.partial {
         page.hanging(Tone::Warn, "PARTIAL", CUT_SHORT)?;
     }

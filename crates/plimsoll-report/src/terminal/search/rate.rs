@@ -8,12 +8,15 @@ use std::io::Write;
 use plimsoll_model::Rate;
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{FindSummary, Recovers, Summary};
-use plimsoll_model::trial::{Outcome, SloFound, TrialRecord, TrialsAtLoad, Verdict};
+use plimsoll_model::trial::{
+    Outcome, SafeMissing, SloFound, TrialRecord, TrialsAtLoad, Unsettled, Verdict,
+};
 use plimsoll_model::units::grouped;
 
 use super::bounds::{Bounds, load_text, regime_lines, sure};
 use super::page::{
-    LEAD, explanation, is_confirmed, notes, phase_word, search_entry, top, verdict_word, view, why,
+    LEAD, TO_DO, explanation, is_confirmed, notes, phase_word, search_entry, top, verdict_word,
+    view, why,
 };
 use crate::settings as keys;
 use crate::slow;
@@ -22,7 +25,7 @@ use crate::terminal::layout::{
     Page, Style, Tone, clean, counted, cpu_percent, ms, per_s, percent, ratio_percent, span, whole,
 };
 use crate::terminal::{causes, findings, hints, sections, timers};
-use crate::unsettled::{reason, safe_missing};
+use crate::unsettled::{advice, reason, safe_missing};
 
 /// Writes the report; a summary without `find` gets nothing but its trials.
 pub(super) fn render(
@@ -36,15 +39,7 @@ pub(super) fn render(
     if let Some(find) = &summary.find {
         let is_silent = trials.iter().all(is_unanswered);
         if goals.is_empty() {
-            // The first line is the best answer that there is.
-            let (safe, is_known) = (safe_load(summary, find), find.safe.is_some());
-            if let Some((tone, lead, text)) = safe.as_ref().filter(|_| is_known) {
-                page.hanging(*tone, lead, text)?;
-            }
-            top(&mut page, summary, headline(summary, find, is_silent))?;
-            if let Some((tone, lead, text)) = safe.filter(|_| !is_known) {
-                page.hanging(tone, lead, &text)?;
-            }
+            top(&mut page, summary, &answer(summary, find, is_silent))?;
         } else {
             each_goal(&mut page, summary, find, is_silent)?;
         }
@@ -96,7 +91,10 @@ fn headline(
     let at_least = lower.map_or_else(|| "no figure".to_owned(), |l| format!("at least {l}"));
     let known = Bounds::from(find);
     let (bounds, so_far) = (known.text(), known.with_safe());
-    let observed = if known.is_empty() { String::new() } else { format!("{so_far}; ") };
+    let (observed, claimed) = match known.is_empty() {
+        true => (String::new(), "no interval is claimed"),
+        false => (format!("{so_far}; "), "not one number"),
+    };
     match &find.outcome {
         Outcome::Regular => (Tone::Good, LEAD, format!("{between}{}", how_sure(find))),
         Outcome::NotReached { cap } => (
@@ -151,14 +149,16 @@ fn headline(
                 hints::remedy(why)
             ),
         ),
-        Outcome::Bounds { why } => {
-            (Tone::Good, LEAD, format!("{bounds}; no confidence: {}.", reason(why)))
-        }
+        Outcome::Bounds { why } => (
+            Tone::Good,
+            LEAD,
+            format!("{bounds}; no confidence is stated, because {}.", reason(why)),
+        ),
         Outcome::Unstable { why } => {
-            (Tone::Warn, "Unstable:", format!("{observed}no interval: {}.", reason(why)))
+            (Tone::Warn, "Unstable:", format!("{observed}{claimed}, because {}.", reason(why)))
         }
         Outcome::Undecided { why } => {
-            (Tone::Warn, "Undecided:", format!("{observed}no interval: {}.", reason(why)))
+            (Tone::Warn, "Undecided:", format!("{observed}{claimed}, because {}.", reason(why)))
         }
         Outcome::Unfinished { why } if summary.verdict == Verdict::Bad => {
             (Tone::Bad, "Server lost:", format!("{}. Until then: {so_far}.", clean(why)))
@@ -196,29 +196,50 @@ fn each_goal(
     for (goal, number) in find.goals.iter().zip(1..) {
         page.heading(&format!("SLO {number}: {}", clean(&goal.slo)))?;
         let own = of_goal(find, goal);
-        if let Some((tone, lead, text)) = safe_load(summary, &own) {
-            page.hanging(tone, lead, &text)?;
-        }
-        top(page, summary, headline(summary, &own, is_silent))?;
+        top(page, summary, &answer(summary, &own, is_silent))?;
     }
     Ok(())
 }
 
-/// The answers without their trials: the interval and the safe load, of each SLO.
+/// A known safe load, since it can be planned with; the interval; why there is no safe load; what to do about that.
+fn answer(
+    summary: &Summary,
+    find: &FindSummary,
+    is_silent: bool,
+) -> Vec<(Tone, &'static str, String)> {
+    let (known, missing) = match (safe_load(summary, find), find.safe) {
+        (safe, Some(_)) => (safe, None),
+        (missing, None) => (None, missing),
+    };
+    let interval = headline(summary, find, is_silent);
+    let to_do = unsettled(find).map(|why| (Tone::Strong, TO_DO, advice(why)));
+    [known, Some(interval), missing, to_do].into_iter().flatten().collect()
+}
+
+/// Why no interval is claimed.
+const fn unsettled(find: &FindSummary) -> Option<&Unsettled> {
+    match &find.outcome {
+        Outcome::Bounds { why } | Outcome::Unstable { why } | Outcome::Undecided { why } => {
+            Some(why)
+        }
+        _ => None,
+    }
+}
+
+/// The answers without their trials, of each SLO.
 pub(super) fn answers(summary: &Summary, find: &FindSummary) -> Vec<Answer> {
     let is_silent = summary.ok == 0 && summary.status.is_empty();
-    let both = |prefix: &str, find: &FindSummary| {
-        let answers = [Some(headline(summary, find, is_silent)), safe_load(summary, find)];
-        let answers = answers.into_iter().flatten();
+    let all = |prefix: &str, find: &FindSummary| {
+        let answers = answer(summary, find, is_silent).into_iter();
         answers
             .map(|(tone, lead, text)| Answer { tone, lead: format!("{prefix}{lead}"), text })
             .collect::<Vec<_>>()
     };
     if find.goals.is_empty() {
-        return both("", find);
+        return all("", find);
     }
     let goals = find.goals.iter();
-    goals.flat_map(|goal| both(&format!("{}: ", clean(&goal.slo)), &of_goal(find, goal))).collect()
+    goals.flat_map(|goal| all(&format!("{}: ", clean(&goal.slo)), &of_goal(find, goal))).collect()
 }
 
 /// What the interval is, in one line.
@@ -242,7 +263,13 @@ fn safe_load(summary: &Summary, find: &FindSummary) -> Option<(Tone, &'static st
     }
     let Some(safe) = find.safe else {
         let why = find.safe_missing.as_ref()?;
-        return Some((Tone::Warn, "Safe load:", format!("none: {}", safe_missing(why))));
+        let text = match (why, unsettled(find)) {
+            (SafeMissing::SetAside { why }, Some(said)) if why == said => {
+                "none: the trials with random arrivals do not count, for the same reason".to_owned()
+            }
+            _ => format!("none: {}", safe_missing(why)),
+        };
+        return Some((Tone::Warn, "Safe load:", text));
     };
     let text = format!(
         "{} ({} confidence): 9 of 10 loads as long as a confirmation meet the SLO in random \

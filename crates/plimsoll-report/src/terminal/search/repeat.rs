@@ -26,7 +26,7 @@ pub(super) fn render(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut page = Page::new(out, style);
-    top(&mut page, summary, headline(find, repeat))?;
+    top(&mut page, summary, &[headline(find, repeat)])?;
     page.entry("Target", &clean(&summary.target))?;
     page.entry("SLO", &clean(&find.slo))?;
     page.entry_items("Search", &asked(find, repeat))?;
