@@ -162,8 +162,12 @@ impl Check<'_> {
         }
     }
 
-    /// The first alternative that fits; else the faults of the one that has fewest.
+    /// The first alternative that fits; else the faults of the one that has fewest of the value itself, then fewest in it.
     fn any(&mut self, rule: &Value, value: &Value, at: &str) -> Listed {
+        let own = format!("{at}:");
+        let badness = |faults: &[String]| {
+            (faults.iter().filter(|fault| fault.starts_with(&own)).count(), faults.len())
+        };
         let mut closest: Option<Vec<String>> = None;
         for part in rule.as_array().into_iter().flatten() {
             let mut check = Check { root: self.root, faults: Vec::new() };
@@ -171,7 +175,7 @@ impl Check<'_> {
             if check.faults.is_empty() {
                 return listed;
             }
-            if closest.as_ref().is_none_or(|faults| check.faults.len() < faults.len()) {
+            if closest.as_ref().is_none_or(|faults| badness(&check.faults) < badness(faults)) {
                 closest = Some(check.faults);
             }
         }

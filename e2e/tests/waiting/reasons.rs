@@ -388,7 +388,7 @@ fn refusals_of_mosquitto_have_their_code_and_remedy() {
     let closed = Mosquitto::start_for(&[("anna", "secret")], &certificate);
     let url = format!("mqtt://{}", closed.plain);
     for (version, code) in [("5", "0x87"), ("3.1.1", "0x05")] {
-        let summary = load(&url, &["--mqtt", version]);
+        let summary = load(&url, &["--mqtt-version", version]);
         let words = ["refuses the connection: not authorized", code, "--users", "password_file"];
         assert_reason(&summary, "mqtt-refused", &words);
     }
@@ -399,7 +399,7 @@ fn refusals_of_mosquitto_have_their_code_and_remedy() {
     let strict = Mosquitto::start_with(&options, &certificate);
     let url = format!("mqtt://{}", strict.plain);
     for window in [&[][..], &["--inflight", "4"]] {
-        let flags = [&["--mqtt", "5", "--qos", "1"], window].concat();
+        let flags = [&["--mqtt-version", "5", "--qos", "1"], window].concat();
         let words = ["refuses the message: not authorized, reason 0x87", "acl_file"];
         assert_reason(&load(&url, &flags), "mqtt-rejected", &words);
     }

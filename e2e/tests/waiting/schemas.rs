@@ -44,7 +44,7 @@ fn what_is_written_of_a_host_is_described() {
     let of_host = |command: &[&str]| Plimsoll::new([command, &goal].concat()).run().stdout;
     assert_described("doctor", &of_host(&["doctor"]));
     assert_described("tune", &of_host(&["tune", "plan"]));
-    let words = ["watch", "--interval", "200ms", "--for", "1s", "--json", "-"];
+    let words = ["watch", "--interval", "200ms", "--duration", "1s", "--json", "-"];
     let watched = Plimsoll::new(words).run().stdout;
     let lines: Vec<_> = watched.lines().collect();
     assert!(!lines.is_empty());

@@ -130,7 +130,7 @@ fn hosts_are_archived_without_their_logins() {
     let serve = Serve::plain();
     let host = format!("{SECRET}@a:22");
     let reached = ["--hosts", &host, "--launch", "env LOGIN=%u"];
-    let pace = ["--rate", "50", "-d", "1s", "--out", "run", "--json", "-"];
+    let pace = ["--rate", "50", "-d", "1s", "--out", "run"];
     let ran = Plimsoll::load(serve.url(), &[&reached[..], &pace].concat()).run();
     assert_silent(&ran);
     // What a report is for is there.

@@ -354,9 +354,10 @@ pub(crate) fn the_second_signal_ends_at_once() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
-/// A folder for a scratch directory that does not exist yet.
+/// A folder for a scratch directory that does not exist yet; it has the file of a control group that lends CPU.
 fn scratch() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("cgroup.subtree_control"), "").unwrap();
     let scratch = folder.path().join("scratch");
     (folder, scratch)
 }
