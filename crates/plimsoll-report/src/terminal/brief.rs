@@ -246,22 +246,33 @@ fn warning(id: &str, text: &str) -> (String, String) {
     (format!("{}:", clean(id)), clean(text))
 }
 
-/// Where the rest is.
+/// Where the rest is, one command a line: the label is short, so that a line with the usual archive's name fits.
 fn tail(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     page.blank()?;
-    let ids = grave(summary);
-    let first = ids.first().map(|(lead, _)| lead.trim_end_matches(':'));
-    if let Some(id) = first {
-        page.entry("Explained", &format!("plimsoll explain {id}"))?;
+    let explained = grave(summary).into_iter().next();
+    let explained =
+        explained.map(|(lead, _)| format!("plimsoll explain {}", lead.trim_end_matches(':')));
+    let reported = summary.archive.as_ref().map(|dir| {
+        let dir = clean(dir);
+        [
+            format!("plimsoll report {dir} --details"),
+            format!("plimsoll report {dir} --html page.html"),
+        ]
+    });
+    let unkept = summary
+        .archive
+        .is_none()
+        .then_some("--details: trials, checks, settings; --out DIR keeps them");
+    let commands = explained
+        .into_iter()
+        .chain(reported.into_iter().flatten())
+        .chain(unkept.map(str::to_owned));
+    let mut lead = "More";
+    for command in commands {
+        page.hanging(Tone::Strong, lead, &command)?;
+        lead = "    ";
     }
-    match &summary.archive {
-        Some(dir) => {
-            let dir = clean(dir);
-            page.entry("More", &format!("plimsoll report {dir} --details"))?;
-            page.entry("", &format!("plimsoll report {dir} --html page.html"))
-        }
-        None => page.entry("More", "--details: trials, checks, settings; --out DIR keeps them"),
-    }
+    Ok(())
 }
 
 #[cfg(test)]
