@@ -21,8 +21,8 @@ const CHART_WIDTH: u32 = 860;
 /// The screenshot of the page, CSS pixels.
 const PAGE: (u32, f64) = (1_280, 1_100.0);
 const COLUMNS: u16 = 80;
-/// Rows of the terminal: a report of 24 lines, the command above it, and the prompt below.
-const ROWS: u16 = 28;
+/// Rows of the terminal: a report of 24 lines, the command and notes above it, and the prompt below.
+const ROWS: u16 = 32;
 /// Ends a search that does not end: its budget, what it may add, and the laboratory's start.
 const SEARCH_PATIENCE: Duration = Duration::from_secs(400);
 

@@ -90,7 +90,7 @@ pub fn svg(captured: &str, columns: usize, theme: Theme, about: &str) -> String 
     let height = (lines.len() + 2) as f64 * CELL.1 + 2.0 * MARGIN;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" height=\"{height:.0}\" \
-         role=\"img\" font-family=\"{FONTS}\" font-size=\"{FONT_PX}\" xml:space=\"preserve\">\n<title>{}</title>\n\
+         role=\"img\" font-family=\"{FONTS}\" font-size=\"{FONT_PX}\">\n<title>{}</title>\n\
          <rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"{}\"/>\n",
         escaped(about),
         palette.background
@@ -130,12 +130,12 @@ fn draw(svg: &mut String, span: &Span, top: f64, palette: &Palette) {
         return;
     }
     let weight = if style.is_bold { " font-weight=\"700\"" } else { "" };
-    // The length keeps columns where they are, whatever font the reader has.
+    // The length keeps columns where they are, whatever font the reader has; other spaces would be collapsed.
     let _ = writeln!(
         svg,
         "<text x=\"{left:.1}\" y=\"{:.1}\" textLength=\"{long:.1}\" fill=\"{fill}\"{weight}>{}</text>",
         top + 0.75 * CELL.1,
-        escaped(text)
+        escaped(text).replace(' ', "\u{a0}")
     );
 }
 
@@ -156,6 +156,6 @@ mod tests {
     #[test]
     fn what_is_a_tag_to_xml_is_escaped() {
         let drawn = svg("p99<50ms & more", 80, Theme::Dark, "a run");
-        assert!(drawn.contains("p99&lt;50ms &amp; more</text>"), "{drawn}");
+        assert!(drawn.contains("p99&lt;50ms\u{a0}&amp;\u{a0}more</text>"), "{drawn}");
     }
 }

@@ -151,11 +151,13 @@ fn keys_of_search(summary: &Summary, find: &FindSummary) -> Vec<Key> {
     if let Some(good) = find.conditional_throughput {
         keys.push(("Throughput", load(good), "good answers at the lower bound".to_owned()));
     }
-    keys.extend(
-        regime_lines(find.axis, &find.regimes)
-            .into_iter()
-            .map(|line| ("Speed", line, String::new())),
-    );
+    let of_speeds = regime_lines(find.axis, &find.regimes).into_iter();
+    let known = find.regimes.iter().filter(|regime| regime.lower.or(regime.upper).is_some());
+    keys.extend(of_speeds.zip(known).map(|(line, regime)| {
+        let bounds = [regime.lower, regime.upper].into_iter().flatten();
+        let figure = bounds.map(|bound| load(bound.get())).collect::<Vec<_>>().join(" – ");
+        ("At one speed", figure, line)
+    }));
     // With spaces, so that it breaks between goals.
     keys.push(("SLO", find.slo.replace(',', ", "), String::new()));
     if let Some(cause) = summary.causes.as_ref().and_then(|causes| causes.first()) {
