@@ -36,12 +36,15 @@ pub(super) fn render(
     let style = Style { width: style.width.min(COLUMNS), ..style };
     let head = written(style, |page| head(page, summary))?;
     let body = written(style, |page| body(page, summary, trials))?;
-    let tail = written(style, |page| tail(page, summary))?;
+    let grave = grave(summary);
+    let explained = grave.first().map(|warning| warning.id.as_str());
+    let tail = written(style, |page| tail(page, summary, explained))?;
     let mut room = LINES_MAX.saturating_sub(head.len() + tail.len());
     let mut warnings = Vec::new();
-    for (lead, text) in grave(summary) {
+    for Warning { id, text } in &grave {
+        let lead = format!("{id}:");
         let lines =
-            written(style, |page| page.hanging_within(Tone::Warn, &lead, &text, WARNING_LINES))?;
+            written(style, |page| page.hanging_within(Tone::Warn, &lead, text, WARNING_LINES))?;
         // What the server is at outweighs one more warning.
         let is_first = warnings.is_empty();
         if is_first || warnings.len() + lines.len() + body.len() <= room {
@@ -139,7 +142,7 @@ fn searched(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::R
     page.entry_within("SLO", &format!("{}; {trials} in {took}, {invalid}", clean(&find.slo)), 2)
 }
 
-/// The first cause, its test, what helps, and what gives way after it.
+/// The first cause, its test, its remedy, and the next limit.
 fn causes(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     let entries = answer::cause(summary);
     for (label, most) in [("Cause", 2), ("Test", 3), ("Remedy", 3), ("Next", 1)] {
@@ -212,7 +215,7 @@ fn load_line(page: &mut Page<'_>, find: &FindSummary, trials: &[TrialRecord]) ->
 
 /// What changes how far the figures can be used, the gravest first: checks that did not pass, then failures by class. Each names its
 /// explanation.
-fn grave(summary: &Summary) -> Vec<(String, String)> {
+fn grave(summary: &Summary) -> Vec<Warning> {
     // Goals and what became of connections are in the answer; what our timers ended is among the failures.
     let is_said = |id: &CheckId| {
         use CheckId::{Answered, Answers, Held, Lost, OwnTimers};
@@ -223,7 +226,7 @@ fn grave(summary: &Summary) -> Vec<(String, String)> {
         of_level.filter(|check| !is_said(&check.id)).map(|check| {
             let hint = check.id.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
             let text = format!("{}{hint}", findings::seen_and_limit(check));
-            warning(&check.id.name(), &text)
+            Warning::new(&check.id.name(), &text)
         })
     };
     let lost = summary.hold.as_ref().map_or(&summary.lost_idle_classes, |held| &held.loss_classes);
@@ -234,24 +237,29 @@ fn grave(summary: &Summary) -> Vec<(String, String)> {
             let is_new = !seen.contains(&class);
             seen.push(class);
             let why = reasons::paragraphs(class, summary).into_iter().next().unwrap_or_default();
-            is_new.then(|| warning(class, &format!("{}: {why}", grouped(count))))
+            is_new.then(|| Warning::new(class, &format!("{}: {why}", grouped(count))))
         });
     let failures: Vec<_> = failures.collect();
     let all = checks(Level::Fail).chain(failures).chain(checks(Level::Warn));
     all.take(WARNINGS_MAX).collect()
 }
 
-/// The place, and what is said of it with the command that says more.
-fn warning(id: &str, text: &str) -> (String, String) {
-    (format!("{}:", clean(id)), clean(text))
+/// A check or a class of failures, by the id that `plimsoll explain` takes, and its sentence.
+struct Warning {
+    id: String,
+    text: String,
+}
+
+impl Warning {
+    fn new(id: &str, text: &str) -> Self {
+        Self { id: clean(id), text: clean(text) }
+    }
 }
 
 /// Where the rest is, one command a line: the label is short, so that a line with the usual archive's name fits.
-fn tail(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+fn tail(page: &mut Page<'_>, summary: &Summary, explained: Option<&str>) -> io::Result<()> {
     page.blank()?;
-    let explained = grave(summary).into_iter().next();
-    let explained =
-        explained.map(|(lead, _)| format!("plimsoll explain {}", lead.trim_end_matches(':')));
+    let explained = explained.map(|id| format!("plimsoll explain {id}"));
     let reported = summary.archive.as_ref().map(|dir| {
         let dir = clean(dir);
         [
