@@ -103,7 +103,7 @@ impl Lever {
         Ok((Self(Acts::Queues(queues)), from, to))
     }
 
-    /// Leaves so many CPUs from the next change on, if this is a CPU quota.
+    /// Sets the CPUs that a CPU quota leaves from the next change on; nothing for other levers.
     pub const fn adjust_quota(&mut self, to: f64) {
         if let Acts::Quota(_, cpus) = &mut self.0 {
             *cpus = to;

@@ -314,7 +314,7 @@ pub struct Finding {
     pub remedy: String,
     /// Loads at which the resource becomes full by the law of utilisation.
     pub predicted_at: Option<Projected>,
-    /// What a cause that is only correlated lacks.
+    /// Evidence that is missing for the grade `predicted`, of a cause that is only correlated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<Missing>,
     /// The resource that limits next, once this one is raised.

@@ -37,7 +37,7 @@ pub(crate) fn queue_max(socket: impl AsFd) -> Result<u32, Errno> {
 fn read(socket: impl AsFd) -> Result<[u8; INFO_BYTES], Errno> {
     let mut info = [0u8; INFO_BYTES];
     let mut length = INFO_BYTES as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes into `info`, which has so many.
+    // SAFETY: the kernel writes at most `length` bytes into `info`, which is that long.
     let failed = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use e2e::browser::content::grouped;
 use e2e::browser::{Browser, Page, Screen, Theme};
 use e2e::pictures::{bars, chart, screen};
 use e2e::terminal::Terminal;
@@ -89,7 +90,7 @@ impl Run {
     fn title(&self) -> String {
         let find = &self.summary["find"];
         let rate = |key: &str| match find[key].as_f64() {
-            Some(value) => grouped(value),
+            Some(value) => grouped(value.round() as u64),
             None => "unknown".to_owned(),
         };
         format!(
@@ -169,17 +170,4 @@ fn machine() -> String {
     let models: Vec<&str> =
         text.lines().filter_map(|line| line.strip_prefix("model name\t: ")).collect();
     format!("{} x {}", models.len(), models.first().unwrap_or(&"CPU"))
-}
-
-/// A whole number with commas.
-fn grouped(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

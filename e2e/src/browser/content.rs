@@ -136,7 +136,8 @@ impl Figure {
     }
 }
 
-fn grouped(count: u64) -> String {
+/// A whole number with commas.
+pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {

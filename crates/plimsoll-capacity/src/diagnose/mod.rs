@@ -40,7 +40,7 @@ struct Suspect {
     grade: Grade,
     evidence: Vec<Evidence>,
     predicted_at: Option<Projected>,
-    /// What it lacks to be predicted.
+    /// Evidence that is missing for the grade `predicted`.
     missing: Missing,
 }
 

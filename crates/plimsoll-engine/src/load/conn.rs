@@ -308,7 +308,7 @@ impl Slab {
         &mut self.parsers.parsers[hot.parser as usize - 1]
     }
 
-    /// What the server says about the failure of an operation that has just ended on the connection.
+    /// The server's words about the failure of the operation that has just ended on the connection.
     pub(crate) fn said(&self, connection: u32, key: u32) -> &[u8] {
         let number = self.hot[connection as usize].parser.checked_sub(1);
         number.map_or(&[], |number| self.parsers.parsers[number as usize].said(key))

@@ -274,7 +274,7 @@ pub(super) const CORE: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The help that `args` ask for, in so many columns, or as wide as the terminal.
+/// The help that `args` ask for, in the given number of columns, or as wide as the terminal.
 pub(super) fn text(parser: &Command, args: &[OsString], columns: Option<usize>) -> StyledStr {
     let mut parser = parser.clone();
     parser.build();

@@ -25,7 +25,7 @@ fn commands() -> Vec<Vec<String>> {
     found
 }
 
-/// The help of a command in a terminal of so many columns.
+/// The help of a command in a terminal of the given number of columns.
 fn help(words: &[String], flag: &str, columns: usize) -> String {
     let words = words.iter().map(String::as_str).chain([flag]);
     let args: Vec<_> = std::iter::once("plimsoll").chain(words).map(OsString::from).collect();
