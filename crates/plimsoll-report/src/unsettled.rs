@@ -47,10 +47,6 @@ pub(crate) fn reason(why: &Unsettled) -> String {
         Unsettled::MissedBelow { bad, all } => {
             format!("{bad} of {all} trials at loads far below the interval missed the SLO")
         }
-        Unsettled::BrokeDown { trials, most } => format!(
-            "in {} the server carried at most {most}, far less than in others",
-            counted((*trials).into(), "trial")
-        ),
         Unsettled::Spread { sd } => format!(
             "the capacity differs by {:.0} % from trial to trial (standard deviation)",
             sd * 100.0
@@ -93,10 +89,6 @@ pub(crate) fn advice(why: &Unsettled) -> String {
         Unsettled::MissedBelow { .. } => {
             ("missed-below", "look for pauses and errors that do not depend on the load")
         }
-        Unsettled::BrokeDown { .. } => (
-            "broke-down",
-            "look at how the server recovers (--details), and limit the queue in the server",
-        ),
         Unsettled::Spread { .. } => {
             ("spread", "use a quieter host, or longer trials (--mode strict)")
         }
@@ -251,7 +243,6 @@ mod tests {
             Unsettled::GoalMissed { goal, bad: 9, all, together, load, is_cap },
             Unsettled::Fell { before: load, after: load, beside },
             Unsettled::MissedBelow { bad: 2, all: 9 },
-            Unsettled::BrokeDown { trials: 2, most: load },
             Unsettled::Spread { sd: 0.3 },
             Unsettled::Contradiction { sds: 4.0 },
             Unsettled::Wide { width: 0.7 },

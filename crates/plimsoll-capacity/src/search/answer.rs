@@ -17,7 +17,7 @@ use super::open::open_goal;
 use super::regimes::regimes;
 use super::safe::safe_load;
 use super::task::Task;
-use super::trials::{MissedBelow, Role, Trial, breakdowns};
+use super::trials::{MissedBelow, Role, Trial};
 
 /// A capacity that differs more than this from trial to trial (a standard deviation) is no number.
 const SPREAD_MAX: f64 = 0.15;
@@ -85,13 +85,13 @@ impl Known<'_> {
         MissedBelow::of(self.counted(), lower)
     }
 
-    /// Longer trials for and against `load`: one that met the objective confirms every lower load, one
+    /// Trials as long as a confirmation for and against `load`: one that met the objective confirms every lower load, one
     /// that missed it speaks against every higher one.
     pub(super) fn confirmations_at(&self, load: f64) -> Confirmations {
         let invalid = self.evidence.invalid_confirmations;
         let mut seen = Confirmations { invalid, ..Default::default() };
         for trial in self.counted() {
-            if trial.role == Role::Confirmation {
+            if trial.is_verdict() && trial.planned >= self.task.limits.confirm_trial {
                 seen.good += u32::from(trial.good && trial.load >= load * (1.0 - 1e-9));
                 seen.bad += u32::from(!trial.good && trial.load <= load * (1.0 + 1e-9));
             }
@@ -127,9 +127,6 @@ impl Known<'_> {
         if let Some(missed) = fit.lower.and_then(|lower| self.missed_far_below(lower)) {
             let (bad, all) = (missed.bad as u32, missed.all as u32);
             return Some(Unsettled::MissedBelow { bad, all });
-        }
-        if let Some((times, most)) = breakdowns(self.counted(), fit.speeds.slow()) {
-            return Some(Unsettled::BrokeDown { trials: times as u32, most: rate(most) });
         }
         let sd = fit.posterior.spread();
         if sd > SPREAD_MAX {

@@ -19,6 +19,8 @@ use crate::median::median_of;
 
 /// Shares of trials that are BAD whatever the load, and their prior weights.
 const LAPSES: [(f64, f64); 3] = [(0.01, 0.6), (0.05, 0.3), (0.15, 0.1)];
+/// The same where the speed is known to change, and explains what is BAD far below the capacity.
+const LAPSES_OF_VARIED: [f64; 3] = [0.96, 0.02, 0.02];
 /// The logistic function of so many times z is nearly the normal distribution function of z.
 const LOGISTIC: f64 = 1.702;
 /// Share of trials that are GOOD although their capacity lies below the load.
@@ -265,11 +267,13 @@ impl Row {
             (each, if at.is_mixed() { MIXED } else { 1 })
         };
         let loads = sample.verdicts.iter().map(far).collect();
+        let is_varied = sample.varied > 0.0;
+        let lapses = if is_varied { LAPSES_OF_VARIED } else { LAPSES.map(|(_, prior)| prior) };
         Self {
             index,
             sd,
             slope,
-            priors: LAPSES.map(|(_, prior)| log_prior(index, prior, sample.varied)),
+            priors: lapses.map(|prior| log_prior(index, prior, sample.varied)),
             loads,
         }
     }

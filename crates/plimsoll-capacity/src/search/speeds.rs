@@ -21,7 +21,7 @@ const PAUSE: f64 = 0.4;
 const VARIED_MIN: f64 = 0.08;
 /// Depths, as shares of how much less slow seconds carry than usual ones: a run may meet only with short ones, or
 /// with slower ones than were seen.
-const SEEN: [f64; 5] = [0.0, 0.35, 0.7, 1.0, 1.3];
+const SEEN: [f64; 5] = [0.4, 0.7, 1.0, 1.3, 1.6];
 /// Where no slow second was seen: depths, logarithmic, and how likely each is.
 const UNSEEN: [(f64, f64); 4] = [(0.0, 0.8), (0.06, 0.08), (0.14, 0.06), (0.3, 0.06)];
 /// The depth, as such a share, that a prediction is made by.
@@ -105,11 +105,6 @@ impl Speeds {
         self.are_varied() && length < self.run
     }
 
-    /// Share of the usual capacity that is left in slow seconds.
-    pub(crate) fn slow(&self) -> f64 {
-        (-self.depth).exp()
-    }
-
     /// Share of the seconds that are slow.
     pub(crate) const fn share_of_slow(&self) -> f64 {
         self.share_of_slow
@@ -171,7 +166,7 @@ mod tests {
         assert!(!of(&[5_000.0, 4_000.0, 5_000.0, 4_000.0]).are_varied());
         assert!(!of(&[5_000.0, 4_800.0, 5_000.0, 4_800.0, 5_000.0, 4_800.0]).are_varied());
         let seen = of(&[5_000.0, 4_000.0, 5_000.0, 5_000.0, 5_000.0, 4_000.0]);
-        assert!(seen.are_varied() && (seen.slow() - 0.8).abs() < 1e-9, "{seen:?}");
+        assert!(seen.are_varied() && (seen.depth() + 0.8_f64.ln()).abs() < 1e-9, "{seen:?}");
         assert!((seen.share_of_slow() - 1.0 / 3.0).abs() < 1e-9, "{seen:?}");
         // A second without answers is a pause.
         let paused = of(&[5_000.0, 100.0, 5_000.0, 5_000.0, 5_000.0, 5_000.0, 5_000.0]);

@@ -4,8 +4,6 @@ use plimsoll_model::Nanos;
 use plimsoll_model::slo::Slo;
 use plimsoll_model::trial::{Judgement, Phase, TrialMeasurement};
 
-use crate::median::median_of;
-
 use super::rare::{Bad, Pooled, bad_of, misses_rare_goals_alone};
 use super::seen::Seen;
 
@@ -14,12 +12,9 @@ pub(super) const SATURATED: f64 = 0.98;
 
 /// Loads below this share of a bound are far below it: what is missed there does not depend on the load.
 pub(super) const FAR_BELOW: f64 = 0.9;
-/// Where so many trials, and this share, miss the objective far below a bound, that is no bound; and
-/// where so many break down.
+/// Where so many trials, and this share, miss the objective far below a bound, that is no bound.
 const MISSED_MIN: usize = 2;
 const MISSED: f64 = 0.2;
-/// A server that carries less than this share of a load that it met before has broken down.
-const BROKE_DOWN: f64 = 0.8;
 
 /// What a trial carried in less time than this is chance.
 pub(super) const CARRIED_WINDOW_MIN: Nanos = Nanos::from_millis(250);
@@ -29,8 +24,6 @@ pub(super) const CARRIED_WINDOW_MIN: Nanos = Nanos::from_millis(250);
 pub(crate) enum Role {
     /// Whether its load meets the objective.
     Verdict,
-    /// The same, over a confirmation's length.
-    Confirmation,
     /// Whether its load meets the objective with random arrivals.
     Safe,
     /// BAD for a few operations that may as well be chance: no verdict.
@@ -49,7 +42,6 @@ impl Role {
             Phase::Sentinel => Self::Sentinel,
             Phase::Overload => Self::Overload,
             Phase::Safe => Self::Safe,
-            Phase::Confirm => Self::Confirmation,
             _ => Self::Verdict,
         }
     }
@@ -130,7 +122,7 @@ impl Trial {
 
     /// Whether it tells if its load meets the objective.
     pub(crate) const fn is_verdict(&self) -> bool {
-        matches!(self.role, Role::Verdict | Role::Confirmation)
+        matches!(self.role, Role::Verdict)
     }
 }
 
@@ -152,27 +144,6 @@ impl MissedBelow {
         let is_more = bad >= MISSED_MIN && bad as f64 > MISSED * all as f64;
         is_more.then_some(Self { bad, all, highest })
     }
-}
-
-/// Trials in which the server carried far less than it was offered, though it met that load in
-/// others or carries more in a deeper overload, and the most that it carried in one of them; `None`
-/// where there are no more than accidents explain.
-///
-/// `slow` is the share of the usual capacity that is left in the slow stretches that are known of.
-pub(crate) fn breakdowns(trials: &[Trial], slow: f64) -> Option<(usize, f64)> {
-    let verdicts = || trials.iter().filter(|t| t.is_verdict());
-    let met = verdicts().filter(|t| t.good).map(|t| t.load).fold(0.0, f64::max);
-    let sentinels = trials.iter().filter(|t| t.role == Role::Sentinel);
-    let deep = median_of(sentinels.filter_map(Trial::saturated)).unwrap_or_default();
-    let broke = || {
-        verdicts().filter_map(|t| {
-            let able = if t.load <= met { deep.max(t.load) } else { deep };
-            t.saturated().filter(|carried| *carried < BROKE_DOWN * slow * able)
-        })
-    };
-    let times = broke().count();
-    let is_more = times >= MISSED_MIN && times as f64 > MISSED * verdicts().count() as f64;
-    is_more.then(|| (times, broke().fold(0.0, f64::max)))
 }
 
 /// Seconds on the search's clock.
@@ -214,20 +185,16 @@ mod tests {
     }
 
     #[test]
-    fn one_trial_in_five_may_miss_the_objective_or_break_down_by_accident() {
+    fn one_trial_in_five_may_miss_the_objective_by_accident() {
         let usual = [verdict(400.0, 400.0), verdict(800.0, 800.0), verdict(980.0, 980.0)];
         let of = |odd: &[Trial], repeats: usize| {
             let all: Vec<Trial> = odd.iter().copied().chain(usual.repeat(repeats)).collect();
-            (MissedBelow::of(&all, 1_000.0), breakdowns(&all, 1.0))
+            MissedBelow::of(&all, 1_000.0)
         };
         let below = [verdict(700.0, 690.0), verdict(600.0, 590.0)];
-        let (missed, broke) = of(&below, 3);
-        assert_eq!(missed, Some(MissedBelow { bad: 2, all: 8, highest: 700.0 }));
-        assert_eq!(broke, None);
+        let missed = MissedBelow { bad: 2, all: 8, highest: 700.0 };
+        assert_eq!(of(&below, 3), Some(missed));
         // Two of ten.
-        assert_eq!(of(&below, 4), (None, None));
-        let broken = [verdict(980.0, 500.0), verdict(960.0, 450.0)];
-        assert_eq!(of(&broken, 2), (None, Some((2, 500.0))));
-        assert_eq!(of(&broken, 3), (None, None));
+        assert_eq!(of(&below, 4), None);
     }
 }

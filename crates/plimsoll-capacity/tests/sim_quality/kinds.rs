@@ -151,6 +151,7 @@ pub(crate) fn servers() -> Vec<Kind> {
         },
         Kind {
             anomalies: Anomalies { bimodal, ..Anomalies::default() },
+            truth: Truth::AnyRegime,
             is_steady: false,
             ..kind("bimodal: 70 % in 3 of 10 trials", plain())
         },
@@ -324,6 +325,9 @@ impl Kind {
     fn regimes(&self, begin: Nanos, after: &Fluid) -> Vec<f64> {
         if let Some(left) = self.rival {
             return vec![left * self.capacity_per_s, self.capacity_per_s];
+        }
+        if let Some(bimodal) = self.anomalies.bimodal {
+            return vec![bimodal.slow * self.capacity_per_s, self.capacity_per_s];
         }
         let Some(speed) = self.anomalies.speed else { return vec![self.capacity_per_s] };
         let stretches = after.host_speeds(begin, after.age());

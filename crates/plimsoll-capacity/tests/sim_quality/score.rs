@@ -44,6 +44,8 @@ pub(crate) struct Score {
     pub(crate) bracketed: usize,
     /// A safe load is stated.
     pub(crate) safe: usize,
+    /// Safe loads over the lower bounds of their intervals. Sorted.
+    pub(crate) safe_shares: Vec<f64>,
     /// For each safe load where further runs were made: the share of them that meet the SLO. Sorted.
     pub(crate) safe_met: Vec<f64>,
 }
@@ -87,6 +89,7 @@ impl Score {
         self.over_max = self.over_max.max(lower / truth - 1.0);
         self.errors.push(off(&truth));
         self.widths.push(width - 1.0);
+        self.safe_shares.extend(found.safe().map(|safe| safe.get() / lower));
     }
 
     pub(crate) fn sort(&mut self) {
@@ -94,6 +97,7 @@ impl Score {
         self.spent.sort_unstable();
         self.errors.sort_by(f64::total_cmp);
         self.widths.sort_by(f64::total_cmp);
+        self.safe_shares.sort_by(f64::total_cmp);
         self.safe_met.sort_by(f64::total_cmp);
     }
 

@@ -15,7 +15,7 @@ fn row(text: &mut String, kind: &str, method: &str, score: &Score) {
     let percent = |value: f64| format!("{:.1} %", 100.0 * value);
     let _ = writeln!(
         text,
-        "| {kind} | {method} | {} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {} | {:.0} s | {} | {} | {:.1} | {} |",
+        "| {kind} | {method} | {} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {} | {:.0} s | {} | {} | {:.1} | {:.2} | {} |",
         score.searches,
         score.percent(score.stated),
         score.contained_percent(),
@@ -28,6 +28,7 @@ fn row(text: &mut String, kind: &str, method: &str, score: &Score) {
         percent(quantile(&score.errors, 0.5)),
         percent(quantile(&score.widths, 0.5)),
         score.percent(score.safe),
+        quantile(&score.safe_shares, 0.5),
         safe_runs(score),
     );
 }
@@ -55,8 +56,8 @@ impl Alarms {
 
 const HEAD: &str = "| server | search | searches | states an interval % | of those, holds the truth % | wrong % \
                     | unstable % | undecided % | a load that met the SLO % | median trials | median time | median error \
-                    | median width | safe load % | runs at it that meet the SLO % | safe loads that fewer than 80 % meet % |\n\
-                    |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+                    | median width | safe load % | of the lower bound, median | runs at it that meet the SLO % | safe loads that fewer than 80 % meet % |\n\
+                    |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
 
 /// Budgets of trial and rest time, seconds.
 const BUDGETS_S: [u64; 3] = [30, 60, 210];

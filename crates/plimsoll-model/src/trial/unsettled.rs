@@ -69,13 +69,6 @@ pub enum Unsettled {
         /// All trials at such loads.
         all: u32,
     },
-    /// The server carried far less in some trials than in others at the same load.
-    BrokeDown {
-        /// How many trials.
-        trials: u32,
-        /// The most that it carried in one of them.
-        most: Rate,
-    },
     /// The capacity differs too much from trial to trial.
     Spread {
         /// Standard deviation, relative.

@@ -93,7 +93,6 @@ const fn unsettled(why: &Unsettled) -> &'static str {
         Unsettled::GoalMissed { .. } => "goal-missed",
         Unsettled::Fell { .. } => "fell",
         Unsettled::MissedBelow { .. } => "missed-below",
-        Unsettled::BrokeDown { .. } => "broke-down",
         Unsettled::Spread { .. } => "spread",
         Unsettled::Contradiction { .. } => "contradiction",
         Unsettled::Wide { .. } => "wide",
