@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
+use crate::host::LimitId;
 use crate::tally::{ErrorCounts, Tally};
 use crate::trial::Unit;
 
@@ -166,8 +167,8 @@ pub enum ClosedBy {
 /// Where one resource runs out if more connections are held.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Projection {
-    /// The resource: `memory`, `client ports`, …
-    pub resource: String,
+    /// The resource.
+    pub resource: LimitId,
     /// What it is counted in.
     #[serde(default)]
     pub unit: Unit,
@@ -206,8 +207,8 @@ pub enum HoldEnd {
     },
     /// Connections were missing or silent at a level that exceeds a limit of the server.
     ServerFull {
-        /// The limit, as the server's documentation calls it.
-        resource: String,
+        /// The limit.
+        resource: LimitId,
         /// What it is counted in.
         unit: Unit,
         /// Units in use at that level.

@@ -43,7 +43,7 @@ fn memory_that_is_capped_ends_the_search_before_it_ends_and_where_predicted() {
         let finished = find(&haproxy.url("https"), &[&flags[..], &["--watch", &pid]].concat());
         let summary = summary_of(&finished);
         let cap = summary.text("find.outcome.not-reached.cap");
-        assert!(cap.starts_with("server address space runs out at about"), "{cap}");
+        assert!(cap.starts_with("address space of server runs out at about"), "{cap}");
         assert_eq!(summary.text("find.connections.first_limit_of"), "server");
         assert!(haproxy.is_alive());
         (summary.count("hold.lost") == 0).then_some(summary)

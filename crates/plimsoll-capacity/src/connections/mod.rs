@@ -649,7 +649,7 @@ impl HoldProcedure for ConnectionSearch {
         if let Some(full) = full
             && self.stage == Stage::Ramping
         {
-            self.level.cut = Some(full.resource.clone());
+            self.level.cut = Some(full.resource.to_string());
             self.stage = Stage::Halting;
         }
     }

@@ -2,7 +2,7 @@
 
 use plimsoll_model::Nanos;
 use plimsoll_model::hold::{ConnectionsFound, FailedAt, HoldEnd, Side, Swept};
-use plimsoll_model::host::{EndStatus, HostSummary, SourceKind, SourceSummary};
+use plimsoll_model::host::{EndStatus, HostSummary, LimitId, LimitKind, SourceKind, SourceSummary};
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{DeliverySummary, LoadHostSummary, MetSummary, Recovers, Summary};
 use plimsoll_model::trial::{
@@ -498,7 +498,7 @@ fn a_hold_that_lost_everything_states_the_limit_and_nothing_of_no_connections() 
     hold.last_sweep = Some(Swept { connections: 0, answered: 0 });
     hold.beats.lost = 7;
     hold.end = HoldEnd::ServerFull {
-        resource: "maxconn of frontend a".to_owned(),
+        resource: LimitId::of(LimitKind::FrontendMaxconn, "a"),
         unit: Unit::Count,
         used: 20,
         limit: 20,

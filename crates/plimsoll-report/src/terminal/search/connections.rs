@@ -164,7 +164,7 @@ fn ending(failed_at: &FailedAt, is_timer: bool) -> String {
         };
         text.push_str(&format!(
             ". Predicted: {} runs out at about {}, {apart}",
-            clean(&predicted.resource),
+            clean(&predicted.resource.to_string()),
             load(end as f64),
         ));
     }
