@@ -137,7 +137,6 @@ pub enum FromAgent {
         /// Its limit of open files.
         descriptors_max: u64,
         /// Where it runs.
-        #[serde(default)]
         machine: Machine,
     },
     /// The answer to a [`ToAgent::Ping`].
@@ -446,13 +445,10 @@ pub struct ServeCounters {
     /// WebSocket messages and MQTT publishes received completely.
     pub messages_total: u64,
     /// MQTT messages that were delivered, once or twice.
-    #[serde(default)]
     pub deliveries_total: u64,
     /// MQTT messages that were not delivered, on purpose.
-    #[serde(default)]
     pub deliveries_lost_total: u64,
     /// MQTT messages that were delivered twice, on purpose.
-    #[serde(default)]
     pub deliveries_repeated_total: u64,
     /// Requests that were refused: malformed, too large, too slow.
     pub requests_refused_total: u64,

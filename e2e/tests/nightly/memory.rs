@@ -59,7 +59,7 @@ fn memory_that_is_capped_ends_the_search_before_it_ends_and_where_predicted() {
         let watched = [&flags[..], &["--watch", &pid, "--push"]].concat();
         let pushed = summary_of(&find(&haproxy.url("https"), &watched));
         assert!(pushed.number("find.lower") >= summary.number("find.lower"), "{pushed:?}");
-        pushed.number("find.connections.gave_way.foretold_off")
+        pushed.number("find.connections.failed_at.predicted_off")
     };
     let offs: Vec<f64> = (0..ATTEMPTS).map(|_| off()).take_while(|off| off.abs() > 0.10).collect();
     assert!(offs.len() < ATTEMPTS, "predicted with errors of {offs:?}");

@@ -527,7 +527,7 @@ fn connections_are_levels_and_no_rates() {
     (find.lower, find.upper, find.width) = (Some(18_200.0), Some(18_900.0), Some(0.038));
     find.recovers = Some(Recovers::Yes);
     find.connections = Some(ConnectionsFound {
-        soaked: Some(18_200),
+        soak_held: Some(18_200),
         soak_s: 150.0,
         first_limit: memory.clone(),
         first_limit_of: Some(Side::Host),
