@@ -20,7 +20,7 @@ const FILES: [&str; 7] = [
     "summary.json",
 ];
 const MANIFEST: &[u8] = include_bytes!(
-    "../../crates/plimsoll-report/src/archive/first_version/manifest.json"
+    "../../crates/plimsoll-report/src/archive/stored_run/manifest.json"
 );
 
 /// A folder that is filled anew for each input.

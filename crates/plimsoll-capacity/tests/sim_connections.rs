@@ -5,9 +5,10 @@ use plimsoll_capacity::connections::ConnectionLimits;
 use plimsoll_capacity::staircase::{Attempts, Done, Gauge, HoldProcedure, Step};
 use plimsoll_capacity::{ConnectionSearch, ConnectionSettings, Mode};
 use plimsoll_model::hold::{MemoryReading, Side, Swept};
+use plimsoll_model::host::{LimitId, LimitKind};
 use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Outcome, Recovery, TippingPoint, TrialRecord, Unit};
+use plimsoll_model::trial::{Outcome, Recovery, TippingPoint, TrialRecord};
 use plimsoll_model::{ErrorClass, Nanos};
 use testkit::Holding;
 
@@ -124,16 +125,14 @@ impl World {
     fn gauges(&mut self) -> Vec<Gauge> {
         let held = self.held;
         let files = Gauge {
-            resource: "client descriptors".to_owned(),
-            unit: Unit::Count,
+            resource: LimitId::of(LimitKind::OpenFiles, "clients"),
             side: Side::Generator,
             used: held as f64,
             limit: self.descriptors as f64,
             per_connection: Some(1.0),
         };
         let memory = self.memory.as_mut().map(|memory| Gauge {
-            resource: "server memory".to_owned(),
-            unit: Unit::Bytes,
+            resource: LimitId::of(LimitKind::AddressSpace, "server"),
             side: Side::Server,
             used: memory.hold(held).resident_bytes as f64,
             limit: memory.limit_bytes as f64,

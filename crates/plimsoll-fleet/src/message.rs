@@ -26,7 +26,7 @@ use std::{fmt, fs};
 
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::KnownTimer;
-use plimsoll_model::host::Reading;
+use plimsoll_model::host::{LimitUse, Reading};
 use plimsoll_model::plan::{Identity, Listener, LoadPlan, ServePlan, Steer, TlsState};
 use plimsoll_model::row::RowBatch;
 use plimsoll_model::tally::Interval;
@@ -137,7 +137,6 @@ pub enum FromAgent {
         /// Its limit of open files.
         descriptors_max: u64,
         /// Where it runs.
-        #[serde(default)]
         machine: Machine,
     },
     /// The answer to a [`ToAgent::Ping`].
@@ -408,12 +407,12 @@ pub struct SutStarted {
 }
 
 /// The status of a server under test.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SutStatus {
     /// Requests, the incomplete ones among them, and client connections since it started, where it counts them.
     pub counted: Option<(u64, u64, u64)>,
-    /// Limits of its configuration: name, in use, and the limit.
-    pub limits: Vec<(String, u64, u64)>,
+    /// Limits of its configuration.
+    pub limits: Vec<LimitUse>,
     /// How it ended, once it has.
     pub ended: Option<String>,
 }
@@ -446,13 +445,10 @@ pub struct ServeCounters {
     /// WebSocket messages and MQTT publishes received completely.
     pub messages_total: u64,
     /// MQTT messages that were delivered, once or twice.
-    #[serde(default)]
     pub deliveries_total: u64,
     /// MQTT messages that were not delivered, on purpose.
-    #[serde(default)]
     pub deliveries_lost_total: u64,
     /// MQTT messages that were delivered twice, on purpose.
-    #[serde(default)]
     pub deliveries_repeated_total: u64,
     /// Requests that were refused: malformed, too large, too slow.
     pub requests_refused_total: u64,

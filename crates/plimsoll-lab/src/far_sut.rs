@@ -6,9 +6,9 @@ use plimsoll_fleet::FleetError;
 use plimsoll_fleet::coordinator::FarServers;
 use plimsoll_fleet::message::{SutPlan, SutProgram, SutStarted};
 use plimsoll_model::cliff::{KnownTimer, Owner};
+use plimsoll_model::host::LimitUse;
 use plimsoll_model::plan::Listener;
 use plimsoll_probe::server_counters::ServerCounters;
-use plimsoll_probe::server_limits::ServerLimit;
 use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
 
 use crate::address::SutAddress;
@@ -71,9 +71,8 @@ impl FarSut {
         Some(ServerCounters { requests, incomplete, connections, ..ServerCounters::default() })
     }
 
-    pub(crate) fn limits(&self) -> Vec<ServerLimit> {
-        let limits = self.servers.status().limits.iter().cloned();
-        limits.map(|(name, used, limit)| ServerLimit { name, used, limit }).collect()
+    pub(crate) fn limits(&self) -> Vec<LimitUse> {
+        self.servers.status().limits.clone()
     }
 }
 

@@ -6,10 +6,10 @@ use std::rc::Rc;
 use plimsoll_fleet::{ReadingSink, ServerGroup};
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
+use plimsoll_model::host::LimitUse;
 use plimsoll_model::plan::{Identity, LoadPlan};
 use plimsoll_probe::sampler::Role;
 use plimsoll_probe::server_counters::{CounterSource, ServerCounters};
-use plimsoll_probe::server_limits::ServerLimit;
 use plimsoll_sys::{affinity, limits};
 use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
 
@@ -233,7 +233,7 @@ impl WatchedServer for Laboratory {
         }
     }
 
-    fn limits(&self) -> Vec<ServerLimit> {
+    fn limits(&self) -> Vec<LimitUse> {
         match &self.servers {
             Servers::Here { sut, .. } => sut.limits(),
             Servers::There(sut) => sut.limits(),

@@ -9,9 +9,9 @@ use plimsoll_fleet::message::SupervisorPlan;
 use plimsoll_fleet::{AgentCommand, ServerGroup, Supervisor};
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{KnownTimer, Owner};
+use plimsoll_model::host::LimitUse;
 use plimsoll_model::plan::{Identity, Listener};
 use plimsoll_probe::server_counters::{CounterSource, ServerCounters};
-use plimsoll_probe::server_limits::ServerLimit;
 use plimsoll_sys::{limits, private_dir, process};
 use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
 use plimsoll_tune::proxy::unwritable;
@@ -211,7 +211,7 @@ impl RunningSut {
         }
     }
 
-    pub(crate) fn limits(&self) -> Vec<ServerLimit> {
+    pub(crate) fn limits(&self) -> Vec<LimitUse> {
         match &self.processes {
             SutProcesses::Supervised { statistics: Some(statistics), .. } => statistics.limits(),
             SutProcesses::Supervised { .. } | SutProcesses::Own(_) => Vec::new(),

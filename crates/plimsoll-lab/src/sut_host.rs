@@ -65,13 +65,12 @@ impl SutHost {
                 ServerEnd::Server(how) | ServerEnd::Laboratory(how) => how,
             });
         }
-        let limit = |of: plimsoll_probe::server_limits::ServerLimit| (of.name, of.used, of.limit);
         SutStatus {
             counted: self
                 .sut
                 .counters()
                 .map(|seen| (seen.requests, seen.incomplete, seen.connections)),
-            limits: self.sut.limits().into_iter().map(limit).collect(),
+            limits: self.sut.limits(),
             ended: self.ended.clone(),
         }
     }

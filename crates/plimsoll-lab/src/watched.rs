@@ -6,12 +6,12 @@ use std::path::Path;
 use plimsoll_fleet::ReadingSink;
 use plimsoll_model::cliff::KnownTimer;
 use plimsoll_model::host::EndStatus;
+use plimsoll_model::host::LimitUse;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_probe::processes::end_status;
 use plimsoll_probe::sampler::Role;
 use plimsoll_probe::server_counters::{CounterSource, ServerCounters};
 use plimsoll_probe::server_limits;
-use plimsoll_probe::server_limits::ServerLimit;
 use plimsoll_probe::server_timers;
 use plimsoll_sys::namespace::Namespace;
 use plimsoll_sys::process;
@@ -49,7 +49,7 @@ pub trait WatchedServer {
     }
 
     /// Limits of its own configuration, and how much of each is in use.
-    fn limits(&self) -> Vec<ServerLimit> {
+    fn limits(&self) -> Vec<LimitUse> {
         Vec::new()
     }
 
@@ -174,7 +174,7 @@ impl WatchedServer for NamedServer {
         self.statistics.as_ref().map(|statistics| statistics.source.clone())
     }
 
-    fn limits(&self) -> Vec<ServerLimit> {
+    fn limits(&self) -> Vec<LimitUse> {
         self.statistics.as_ref().map(Statistics::limits).unwrap_or_default()
     }
 
@@ -218,7 +218,7 @@ impl Statistics {
         counted.since(&of_readings)
     }
 
-    pub(crate) fn limits(&self) -> Vec<ServerLimit> {
+    pub(crate) fn limits(&self) -> Vec<LimitUse> {
         server_limits::read(&self.source)
     }
 }

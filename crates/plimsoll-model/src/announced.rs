@@ -14,7 +14,6 @@ pub struct AnnouncedLimits {
     pub requests_max: u64,
     /// The shortest time after which it closes an idle connection, seconds (`Keep-Alive: timeout`); 0 if it announced
     /// none.
-    #[serde(default)]
     pub idle_s: u32,
 }
 

@@ -315,15 +315,13 @@ pub struct Finding {
     /// Loads at which the resource becomes full by the law of utilisation.
     pub predicted_at: Option<Projected>,
     /// Evidence that is missing for the grade `predicted`, of a cause that is only correlated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<Missing>,
     /// The resource that limits next, once this one is raised.
     pub next: Option<Limited>,
     /// The tests of the cause, in order.
-    #[serde(default)]
     pub confirmations: Vec<Confirmation>,
     /// What came out once the confirmed limit was raised, where the running server's can be.
-    #[serde(default)]
     pub remedied: Option<Box<Remedied>>,
 }
 

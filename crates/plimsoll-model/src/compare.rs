@@ -54,8 +54,6 @@ pub enum Metric {
     ServerCpu,
     /// CPU time of the generator per operation that was sent, us.
     ClientCpu,
-    /// Lower bound of the tipping point, operations per second; in older archives only.
-    LowerBound,
 }
 
 impl Metric {
@@ -72,7 +70,6 @@ impl Metric {
             Self::Throughput => "throughput",
             Self::ServerCpu => "server-cpu",
             Self::ClientCpu => "client-cpu",
-            Self::LowerBound => "lower-bound",
         }
     }
 
@@ -85,13 +82,12 @@ impl Metric {
             Self::Throughput => "throughput",
             Self::ServerCpu => "server CPU per answer",
             Self::ClientCpu => "client CPU per operation",
-            Self::LowerBound => "lower bound of the tipping point",
         }
     }
 
     /// Whether more of it is better.
     pub const fn more_is_better(self) -> bool {
-        matches!(self, Self::Goodput | Self::Throughput | Self::LowerBound)
+        matches!(self, Self::Goodput | Self::Throughput)
     }
 }
 
@@ -134,7 +130,7 @@ pub struct CompareSummary {
     pub ratio_low: Option<f64>,
     pub ratio_high: Option<f64>,
     /// B/A as measured, where `ratio` is the one at like speed of the host; otherwise `None`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_observed: Option<f64>,
     /// Share of comparisons whose interval holds the truth, from the rank of its ends.
     pub confidence: Option<f64>,
@@ -149,15 +145,11 @@ pub struct CompareSummary {
     pub rounds_invalid: u32,
     pub rounds: Vec<RoundSummary>,
     /// Other figures of the same rounds.
-    #[serde(default)]
     pub others: Vec<OtherSummary>,
     /// What the blocks were; `None` where the loads are the user's.
-    #[serde(default)]
     pub load: Option<BlockLoad>,
-    #[serde(default)]
     pub blocks: Vec<BlockSummary>,
     /// Both were loaded at the same time, each on one half of the CPUs.
-    #[serde(default)]
     pub duet: bool,
     /// Why fewer rounds were made than planned.
     pub stopped: Option<String>,
@@ -171,7 +163,6 @@ pub struct NoiseSummary {
     /// Half of the interval.
     pub half_width: f64,
     /// Half of the interval that A has against itself, from its figures in neighbouring rounds.
-    #[serde(default)]
     pub floor: Option<f64>,
     pub detectable: f64,
 }
@@ -243,7 +234,7 @@ pub struct BlockSummary {
     pub server_cpu_us: Option<f64>,
     pub client_cpu_us: Option<f64>,
     /// CPU time of the yardstick's piece of work on the CPUs of the server, where it ran there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub yardstick_us: Option<f64>,
     /// Of the time in which threads of the server were ready to run, that in which they did not; 0
     /// to 1.

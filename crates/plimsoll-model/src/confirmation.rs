@@ -196,12 +196,10 @@ pub struct Confirmation {
     pub to: f64,
     /// CPU time that a quota left the work over what it took without one, measured before the first pair; `None` for
     /// other changes, and if it could not be read.
-    #[serde(default)]
     pub left_ratio: Option<f64>,
     /// Capacity after over capacity before, if the cause is the limit; fixed before the first pair.
     pub predicted_ratio: f64,
     /// CPU time of a good answer with the change over that without; `None` if it could not be read.
-    #[serde(default)]
     pub cost_ratio: Option<f64>,
     /// What came out.
     pub result: ConfirmationResult,

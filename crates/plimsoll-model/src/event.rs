@@ -22,7 +22,6 @@ pub enum Event {
         /// How long operations will be started; `None` when only a count ends the load.
         planned: Option<Nanos>,
         /// That instant on CLOCK_MONOTONIC; `None` in archives of versions that did not say it.
-        #[serde(default)]
         epoch: Option<Nanos>,
     },
     /// One second of the current load, merged over all agents.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
+use crate::host::LimitId;
 use crate::tally::{ErrorCounts, Tally};
 use crate::trial::Unit;
 
@@ -166,10 +167,9 @@ pub enum ClosedBy {
 /// Where one resource runs out if more connections are held.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Projection {
-    /// The resource: `memory`, `client ports`, …
-    pub resource: String,
+    /// The resource.
+    pub resource: LimitId,
     /// What it is counted in.
-    #[serde(default)]
     pub unit: Unit,
     /// Units of the resource per additional connection.
     pub per_connection: f64,
@@ -199,15 +199,14 @@ pub enum HoldEnd {
         why: String,
     },
     /// The server refused, lost or did not answer connections; more were not tried.
-    #[serde(rename = "gave-way")]
     ServerFailed {
         /// What happened.
         why: String,
     },
     /// Connections were missing or silent at a level that exceeds a limit of the server.
     ServerFull {
-        /// The limit, as the server's documentation calls it.
-        resource: String,
+        /// The limit.
+        resource: LimitId,
         /// What it is counted in.
         unit: Unit,
         /// Units in use at that level.
@@ -231,7 +230,6 @@ pub struct HoldSummary {
     pub ramp_s: f64,
     pub ramp_per_s: f64,
     pub hold_s: f64,
-    #[serde(default)]
     pub paused_s: f64,
     pub heartbeat_s: Option<f64>,
     pub lost: u64,
@@ -325,16 +323,15 @@ impl HoldSummary {
 #[expect(missing_docs, reason = "see HoldSummary")]
 pub struct ConnectionsFound {
     /// Connections held at the level whose soak was passed; `None` without one.
-    pub soaked: Option<u64>,
+    pub soak_held: Option<u64>,
     pub soak_s: f64,
     /// The resource that runs out first, of those that were watched.
     pub first_limit: Option<Projection>,
     /// Whose it is.
     pub first_limit_of: Option<Side>,
     /// The resource whose projection ended the search; `None` where something else did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<Projection>,
-    #[serde(rename = "gave_way")]
     pub failed_at: Option<FailedAt>,
 }
 
@@ -346,10 +343,8 @@ pub struct FailedAt {
     pub at: u64,
     pub why: String,
     /// The resource that was projected to run out first before the last levels.
-    #[serde(rename = "foretold")]
     pub predicted: Option<Projection>,
     /// The projection over `at`, less 1.
-    #[serde(rename = "foretold_off")]
     pub predicted_off: Option<f64>,
 }
 
@@ -361,7 +356,6 @@ pub struct BeatSummary {
     pub answered: u64,
     pub late: u64,
     pub unsent: u64,
-    #[serde(default)]
     pub lost: u64,
 }
 
@@ -467,10 +461,10 @@ mod tests {
     fn names_in_json_stay() {
         let end = HoldEnd::ServerFailed { why: "silent".to_owned() };
         let text = serde_json::to_string(&end).expect("serialises");
-        assert_eq!(text, r#"{"gave-way":{"why":"silent"}}"#);
-        let failed = r#"{"at":5,"why":"silent","foretold":null,"foretold_off":0.5}"#;
+        assert_eq!(text, r#"{"server-failed":{"why":"silent"}}"#);
+        let failed = r#"{"at":5,"why":"silent","predicted":null,"predicted_off":0.5}"#;
         let text = format!(
-            r#"{{"soaked":4,"soak_s":1.5,"first_limit":null,"first_limit_of":"host","gave_way":{failed}}}"#
+            r#"{{"soak_held":4,"soak_s":1.5,"first_limit":null,"first_limit_of":"host","failed_at":{failed}}}"#
         );
         let found: ConnectionsFound = serde_json::from_str(&text).expect("fields of the contract");
         assert_eq!(found.first_limit_of, Some(Side::Host));

@@ -33,6 +33,7 @@ pub mod secret;
 pub mod segments;
 pub mod sizing;
 pub mod slo;
+pub mod spans;
 pub mod starts;
 pub mod summary;
 pub mod tally;

@@ -8,7 +8,6 @@ use crate::{Nanos, Rate};
 
 /// Everything that was observed over the measured window of one trial. Shares are 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Observations {
     /// CLOCK_MONOTONIC of the coordinator when the load began.
     pub began: Option<Nanos>,
@@ -61,10 +60,8 @@ pub struct ArrivalSpread {
     /// The same in bins of 100 ms.
     pub dispersion_100ms: f64,
     /// Share of the starts that were made in a later bin of 10 ms than they were due in.
-    #[serde(default)]
     pub displaced_10ms: f64,
     /// The same of 100 ms.
-    #[serde(default)]
     pub displaced_100ms: f64,
 }
 
@@ -75,7 +72,6 @@ pub struct PeerCounts {
     pub sent: u64,
     /// The ones among them that were answered: the SUT has received at least those. What was sent
     /// and not answered may still have been in a queue before it.
-    #[serde(default)]
     pub answered: u64,
     /// Operations that the SUT has counted.
     pub received: u64,
@@ -87,7 +83,6 @@ pub struct Scheduling {
     /// Time that the worst worker thread was ready and did not run, over wall time.
     pub run_delay: Option<f64>,
     /// How long such a wait was in the mean.
-    #[serde(default)]
     pub wait_mean: Option<Nanos>,
     /// CPU time stolen by the hypervisor, over the host's CPU time.
     pub steal: Option<f64>,
@@ -101,7 +96,6 @@ pub struct SutCpu {
     /// On a CPU.
     pub ran: Nanos,
     /// The part of it in system calls and interrupts, as far as the kernel tells them apart.
-    #[serde(default)]
     pub system: Nanos,
     /// Ready, and not on a CPU: others had it.
     pub waited: Nanos,
@@ -116,7 +110,6 @@ pub struct NetworkUse {
     /// those of all sockets.
     pub retransmits: f64,
     /// Segments that these sockets sent again.
-    #[serde(default)]
     pub sent_again: u64,
     /// Load of the busiest interface over its line rate; `None` where it has none (loopback).
     pub link: Option<f64>,

@@ -199,10 +199,8 @@ pub struct TlsOptions {
     /// What is kept of a connection once its handshake is done.
     pub state: TlsState,
     /// Offer HTTP/2, and only that, by ALPN; otherwise no protocol is offered.
-    #[serde(default)]
     pub offers_http2: bool,
     /// The server's certificate must have a key of this type; `None` for any.
-    #[serde(default)]
     pub certificate_key: Option<CertificateKey>,
 }
 
@@ -306,7 +304,6 @@ pub struct LoadPlan {
     pub requests_per_connection: Option<u64>,
     /// An arrival is a whole connection of its own; never with `keepalive` or `handshake_only`,
     /// holds apart.
-    #[serde(default)]
     pub session: Option<Session>,
     /// Give the connections of the prewarmed pool ages spread evenly over that number, so that
     /// they are not all replaced at the same moment.
@@ -335,26 +332,24 @@ pub struct LoadPlan {
     /// load where nobody else takes part.
     pub shard: Shard,
     /// The threads of the load that share the receiver's source ports, by their indices in it; `None` for all.
-    #[serde(default)]
     pub on_host: Option<Range<u32>>,
     /// Added to the numbers of the receiver's connections, which client identifiers and the like contain: those of a
     /// host that joins a hold begin after those of all others.
-    #[serde(default)]
     pub numbers_from: u32,
     /// Stop early once more than this many operations over all agents are bad (late, failed or
     /// unsent), because the verdict can no longer change.
     pub abort_bad_ops: Option<u64>,
     /// Record single operations.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<RowPlan>,
     /// What each CONNECT contains; for MQTT alone.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::framed")]
     pub mqtt: Option<MqttPlan>,
     /// Each connection begins with a header of the PROXY protocol.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<ProxyPlan>,
     /// How connections are shared; for HTTP/2 alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub http2: Option<Http2Plan>,
 }
 
@@ -409,14 +404,12 @@ pub struct MqttPlan {
     /// Seconds within which the client sends something; 0 for no bound.
     pub keep_alive_s: u16,
     /// The broker goes on with what it kept of the client's last connection.
-    #[serde(default)]
     pub resumes_session: bool,
     /// Seconds for which the broker keeps a session without a connection; MQTT 5 alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub session_expiry_s: Option<u32>,
     /// Publishes above QoS 0 that may be open at once on one connection, where the broker allows as many; at
     /// least 1.
-    #[serde(default = "one_at_a_time")]
     pub in_flight: u16,
     /// What the broker publishes once the client is gone without a word.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::framed")]
@@ -425,7 +418,7 @@ pub struct MqttPlan {
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::framed")]
     pub subscribe: Option<Subscription>,
     /// What is published here is delivered here, too, and counted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub deliveries: Option<DeliveryPlan>,
 }
 
@@ -435,10 +428,6 @@ pub struct MqttPlan {
 pub struct DeliveryPlan {
     /// Tells the run from others whose messages the broker may still have.
     pub run: u32,
-}
-
-const fn one_at_a_time() -> u16 {
-    1
 }
 
 /// How the clients of a load are called.
@@ -663,18 +652,11 @@ pub struct ServePlan {
     /// How long each acknowledgement of an MQTT publish waits.
     pub acknowledgement_delay: Nanos,
     /// MQTT publishes above QoS 0 that a client may have without their acknowledgement; at least 1.
-    #[serde(default = "any_number")]
     pub receive_maximum: u16,
     /// What is done wrong with MQTT deliveries.
-    #[serde(default)]
     pub delivery_faults: DeliveryFaults,
     /// Each connection must begin with a header of the PROXY protocol, version 2.
-    #[serde(default)]
     pub accept_proxy: bool,
-}
-
-const fn any_number() -> u16 {
-    u16::MAX
 }
 
 /// What a server does wrong with the messages that it delivers, counted in each thread by itself.

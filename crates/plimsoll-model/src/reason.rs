@@ -171,7 +171,7 @@ pub enum Reason {
     /// The server sent an answer on an idle connection.
     Unrequested {
         /// The status, if the bytes begin an answer of HTTP.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         status: Option<u16>,
         /// Time that the connection had been idle, in ms.
         idle_ms: u64,
@@ -332,7 +332,7 @@ pub struct CountedReason {
     /// Time from the load's epoch to the first one; zero for what happened before.
     pub first: Nanos,
     /// This end's address of the first connection, where there was one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<SocketAddr>,
 }
 

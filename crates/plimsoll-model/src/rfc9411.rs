@@ -319,7 +319,6 @@ pub struct Iteration {
     /// The names of the failed checks.
     pub why: Option<String>,
     /// The same, one by one.
-    #[serde(default)]
     pub failed: Vec<CheckId>,
 }
 

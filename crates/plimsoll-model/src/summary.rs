@@ -49,19 +49,17 @@ pub struct Summary {
     pub tls_ms: ShortQuantiles,
     pub ttfb_ms: ShortQuantiles,
     pub send_lag_ms: LagQuantiles,
-    #[serde(default)]
     pub receive_lag_ms: LagQuantiles,
     /// `None` in runs of versions that did not stamp.
-    #[serde(default)]
     pub stamps: Option<StampSummary>,
     pub status: BTreeMap<String, u64>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub grpc_status: BTreeMap<String, u64>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ws_close: BTreeMap<String, u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pushed: Option<PushSummary>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub deliveries: Option<DeliverySummary>,
     #[serde(default, skip_serializing_if = "PingCounts::is_none")]
     pub pings: PingCounts,
@@ -87,10 +85,10 @@ pub struct Summary {
     pub reasons: Vec<Check>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub find: Option<FindSummary>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<HoldSummary>,
     /// The limiting resources, the surest first; empty where none was found. `None`: not diagnosed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub causes: Option<Vec<Finding>>,
     /// Trials that were slower than the others of a search, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -102,27 +100,27 @@ pub struct Summary {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub load_hosts: BTreeMap<String, LoadHostSummary>,
     /// `None`: not measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cliffs: Option<Vec<CliffSummary>>,
     /// `None`: there was no timeout probe.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub timers: Option<Vec<ProbedTimer>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_timer: Option<Horizon>,
     /// Set by `compare` alone, whose measurements have summaries of their own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub compare: Option<CompareSummary>,
     /// Set by `lab sweep` alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sizing: Option<SizingSummary>,
     /// Set by `--repeat` alone; the searches have summaries of their own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub repeat: Option<RepeatSummary>,
     /// Set by `--mode rfc9411` alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rfc9411: Option<Rfc9411Summary>,
     /// Set where single operations were recorded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<RowSummary>,
     /// Directory of the run's archive.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -140,7 +138,7 @@ pub struct ReasonSummary {
     /// Seconds from the epoch of the run's first load to the first one.
     pub first_s: f64,
     /// This end's address of the first connection.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<String>,
     /// The sentence for it, and what to do; made in the report.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -177,31 +175,26 @@ pub struct LoadHostSummary {
     /// The round trip to it that this follows from.
     pub round_trip_ms: f64,
     /// What its CLOCK_MONOTONIC showed more than the one here.
-    #[serde(default)]
     pub clock_offset_ms: f64,
     /// How far its clock went astray in a load, besides what the bounds explain; the most of all loads.
-    #[serde(default)]
     pub clock_drift_ms: f64,
     /// How far ahead the instant of a start was when it was told, the least of all loads.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub start_margin_ms: Option<f64>,
     /// Ports of one of its addresses that connections may come from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ports_per_source: Option<u64>,
     /// Operations that were due there, in all loads.
-    #[serde(default)]
     pub scheduled: u64,
     /// Those of them that were answered well.
-    #[serde(default)]
     pub ok: u64,
     /// CPU of its busiest thread in any second, 0 to 1.
-    #[serde(default)]
     pub busiest_thread: f64,
     /// 99 % of its operations were sent within this of the instant at which they could be; the worst of all loads.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub send_lag_p99_ms: Option<f64>,
     /// How it was lost, the last time that it was.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
 }
 
@@ -245,7 +238,7 @@ pub struct DeliverySummary {
     pub lost: u64,
     pub duplicated: u64,
     pub reordered: u64,
-    pub untold: u64,
+    pub unclassified: u64,
     pub unknown: u64,
     pub foreign: u64,
     /// Those that were published on the same host.
@@ -267,7 +260,6 @@ pub struct DeliveryLatency {
 pub struct LatencySummary {
     pub corrected: FullQuantiles,
     pub uncorrected: FullQuantiles,
-    #[serde(default)]
     pub wire: FullQuantiles,
 }
 
@@ -310,9 +302,7 @@ pub struct ConnectionSummary {
     pub opened: u64,
     /// Attempts that failed.
     pub failed: u64,
-    #[serde(default)]
     pub lost_idle: u64,
-    #[serde(default)]
     pub lost_in_use: u64,
     pub held_max: u64,
     pub held_end: u64,
@@ -401,7 +391,6 @@ pub struct FindSummary {
     pub slo: String,
     pub mode: Mode,
     /// Trial and rest time that the search may take; of connections all of its time.
-    #[serde(default)]
     pub budget_s: Option<f64>,
     pub outcome: Outcome,
     pub lower: Option<f64>,
@@ -414,48 +403,37 @@ pub struct FindSummary {
     pub confirm_s: f64,
     pub conditional_throughput: Option<f64>,
     /// The load of the longer trials that `confirmations` counts.
-    #[serde(default)]
     pub confirmed: Option<f64>,
-    #[serde(default)]
     pub confirmations: Confirmations,
-    #[serde(default)]
     pub noise: Option<f64>,
     /// How sure the interval is, 0 to 1, where it is one.
-    #[serde(default)]
     pub confidence: Option<f64>,
     /// The load of which it is 90 % sure that 9 of 10 loads with random arrivals meet the SLO.
-    #[serde(default)]
     pub safe: Option<f64>,
     /// Why there is no safe load, where one was looked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub safe_missing: Option<SafeMissing>,
     /// How long `lower` met the SLO.
-    #[serde(default)]
     pub met: Option<MetSummary>,
     /// The speeds at which the server ran, the slowest first; empty where there was one.
-    #[serde(default)]
     pub regimes: Vec<Regime>,
     /// How much the capacity differs from trial to trial, relative.
-    #[serde(default)]
     pub spread: Option<f64>,
     /// How the capacity went with time, relative, per minute.
-    #[serde(default)]
     pub drift_per_min: Option<f64>,
     /// Whether the SUT came back.
-    #[serde(default)]
     pub recovers: Option<Recovers>,
     /// From the end of the overload; for `no`, how long was waited.
-    #[serde(default)]
     pub recovery_s: Option<f64>,
     pub notes: Vec<String>,
     /// What was found for each SLO, in their order; only where there were several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub goals: Vec<SloFound>,
     /// Only of searches for rates.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathSummary>,
     /// Only on the axis `connections`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<ConnectionsFound>,
 }
 
@@ -657,7 +635,7 @@ impl Summary {
                 lost: tally.deliveries.lost(),
                 duplicated: tally.deliveries.duplicated(),
                 reordered: tally.deliveries.reordered,
-                untold: tally.deliveries.untold,
+                unclassified: tally.deliveries.unclassified,
                 unknown: tally.deliveries.unknown,
                 foreign: tally.deliveries.foreign,
                 timed: tally.spans.delivery.count(),

@@ -8,8 +8,9 @@ use crate::announced::AnnouncedLimits;
 use crate::ending::Endings;
 use crate::reason::ErrorReasons;
 use crate::segments::SegmentCounts;
+use crate::spans::Spans;
 use crate::starts::StartCounts;
-use crate::{ErrorClass, Fault, Histogram, Nanos};
+use crate::{ErrorClass, Fault, Nanos};
 
 /// Failed operations by class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,7 +122,6 @@ pub struct PushCounts {
     /// Messages.
     pub messages: u64,
     /// Those of them that nothing distinguishes from answers: more messages came than were sent. In loads only.
-    #[serde(default)]
     pub surplus: u64,
     /// Their payload.
     pub bytes: u64,
@@ -142,7 +142,6 @@ pub struct PingCounts {
     /// PINGRESP packets received.
     pub answered: u64,
     /// The shortest Server Keep Alive that a broker of MQTT 5 states, s; 0 for none.
-    #[serde(default)]
     pub server_keep_alive_s: u16,
 }
 
@@ -181,7 +180,7 @@ pub struct DeliveryCounts {
     /// Those of `delivered` that came behind something that was published later on the same connection.
     pub reordered: u64,
     /// So far behind that it is not known whether they came for the first time.
-    pub untold: u64,
+    pub unclassified: u64,
     /// Deliveries that publishes may have led to which were sent and not acknowledged, or refused.
     pub unknown: u64,
     /// Deliveries of what others published, another run of the same command included.
@@ -196,7 +195,7 @@ impl DeliveryCounts {
 
     /// What must have come and did not; at least so many.
     pub const fn lost(&self) -> u64 {
-        self.expected.saturating_sub(self.delivered + self.untold)
+        self.expected.saturating_sub(self.delivered + self.unclassified)
     }
 
     /// What came again. More than there were publishes for came to another member of a group of shared
@@ -210,7 +209,7 @@ impl DeliveryCounts {
         self.delivered += other.delivered;
         self.repeated += other.repeated;
         self.reordered += other.reordered;
-        self.untold += other.untold;
+        self.unclassified += other.unclassified;
         self.unknown += other.unknown;
         self.foreign += other.foreign;
     }
@@ -222,10 +221,9 @@ impl DeliveryCounts {
 pub struct StreamCounts {
     /// Most operations at once on one connection, where the server allows as many; 0 where connections
     /// are not shared.
-    #[serde(default)]
     pub each: u32,
     /// The fewest that a server allowed on a connection, if that is less; it may be 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed: Option<u32>,
     /// GOAWAY frames received.
     pub goaways: u64,
@@ -237,7 +235,6 @@ pub struct StreamCounts {
     /// REFUSED_STREAM. Its intended start stays.
     pub requeued: u64,
     /// Those given up whose body waited for the server's flow-control windows.
-    #[serde(default)]
     pub blocked: u64,
 }
 
@@ -279,7 +276,6 @@ pub struct ConnectionCounts {
     pub closed_by_peer: u64,
     /// Ended by the peer within 100 ms after they were usable and before it answered on them; within
     /// `closed_by_peer` and `reset_by_peer`.
-    #[serde(default)]
     pub closed_at_once: u64,
     /// Usable at the end of the stretch.
     pub held_end: u64,
@@ -288,7 +284,6 @@ pub struct ConnectionCounts {
     /// Opened in the place of one that was lost or could not be opened; within `opened`.
     pub replaced: u64,
     /// Sessions that had an answer and were closed by FIN from both ends, ours first.
-    #[serde(default)]
     pub finished: u64,
 }
 
@@ -321,125 +316,6 @@ pub struct ByteCounts {
     pub sent: u64,
     /// Read from the kernel.
     pub received: u64,
-}
-
-/// The spans that are measured, one histogram each.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Spans {
-    /// Intended start to the end of the answer; ok operations.
-    pub corrected: Histogram,
-    /// Actual send to the end of the answer; ok operations. Without keep-alive an operation is
-    /// sent with its connection's SYN.
-    pub uncorrected: Histogram,
-    /// SYN to established; opened connections.
-    pub connect: Histogram,
-    /// Established to handshake complete; opened TLS connections.
-    pub tls: Histogram,
-    /// The request's first byte sent to the answer's first byte received.
-    pub ttfb: Histogram,
-    /// What this process added between the instant an operation could be sent (it was due and a
-    /// connection was free, or could be opened) and the instant it was: our own fault.
-    pub send_lag: Histogram,
-    /// SYN to the first byte of the first answer; sessions.
-    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
-    pub syn_to_first_byte: Histogram,
-    /// SYN to the end of the first answer; sessions whose first answer is ok.
-    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
-    pub syn_to_last_byte: Histogram,
-    /// A push's sending by a server on the same clock to its arrival here.
-    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
-    pub pushed: Histogram,
-    /// A publish's intended start to its delivery to one of the load's own subscriptions, where both are on one host.
-    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
-    pub delivery: Histogram,
-    /// The same from its actual send.
-    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
-    pub delivery_uncorrected: Histogram,
-    /// Actual send to the arrival of the answer's last bytes in this host's kernel, less what this
-    /// process took to read what the handshake waited for: the server and the path. Stamped
-    /// operations, see [`StampCounts`].
-    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
-    pub wire: Histogram,
-    /// That arrival to our reading of it; stamped operations.
-    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
-    pub receive_lag: Histogram,
-    /// `corrected` of the stamped operations.
-    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
-    pub stamped: Histogram,
-    /// `corrected` of the stamped operations without our own delay: send lag, receive lag, and the
-    /// wait for a connection that was ours to free.
-    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
-    pub undelayed: Histogram,
-    /// What `corrected` would at least have been: earlier operations that were sent late, too, may
-    /// have made the server slower, which received them together with these.
-    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
-    pub undelayed_min: Histogram,
-}
-
-impl Spans {
-    /// Adds every value of `other`.
-    pub fn merge(&mut self, other: &Self) {
-        for (into, from) in self.all_mut().into_iter().zip(other.all()) {
-            into.merge(from);
-        }
-    }
-
-    /// Forgets every value, keeps the memory.
-    pub fn clear(&mut self) {
-        self.all_mut().into_iter().for_each(Histogram::clear);
-    }
-
-    /// Forgets what rests on stamps; returns of how many operations.
-    pub fn clear_stamped(&mut self) -> u64 {
-        let stamped = self.wire.count();
-        let [.., wire, receive_lag, of_stamped, undelayed, undelayed_min] = self.all_mut();
-        for span in [wire, receive_lag, of_stamped, undelayed, undelayed_min] {
-            span.clear();
-        }
-        stamped
-    }
-
-    const fn all(&self) -> [&Histogram; 16] {
-        [
-            &self.corrected,
-            &self.uncorrected,
-            &self.connect,
-            &self.tls,
-            &self.ttfb,
-            &self.send_lag,
-            &self.syn_to_first_byte,
-            &self.syn_to_last_byte,
-            &self.pushed,
-            &self.delivery,
-            &self.delivery_uncorrected,
-            &self.wire,
-            &self.receive_lag,
-            &self.stamped,
-            &self.undelayed,
-            &self.undelayed_min,
-        ]
-    }
-
-    const fn all_mut(&mut self) -> [&mut Histogram; 16] {
-        [
-            &mut self.corrected,
-            &mut self.uncorrected,
-            &mut self.connect,
-            &mut self.tls,
-            &mut self.ttfb,
-            &mut self.send_lag,
-            &mut self.syn_to_first_byte,
-            &mut self.syn_to_last_byte,
-            &mut self.pushed,
-            &mut self.delivery,
-            &mut self.delivery_uncorrected,
-            &mut self.wire,
-            &mut self.receive_lag,
-            &mut self.stamped,
-            &mut self.undelayed,
-            &mut self.undelayed_min,
-        ]
-    }
 }
 
 /// How many ok operations were stamped: how many answers' arrivals the kernel told.
@@ -483,10 +359,8 @@ pub struct GeneratorUse {
     pub processes: u32,
     /// Of the thread that waited most: time that it was ready and did not run, over the wall time
     /// since the epoch. `None` where the kernel does not tell.
-    #[serde(default)]
     pub waited: Option<f64>,
     /// The longest mean of such a wait, over threads.
-    #[serde(default)]
     pub wait_mean: Option<Nanos>,
 }
 
@@ -516,10 +390,8 @@ pub struct Tally {
     pub connection_errors: ErrorCounts,
     /// Usable connections that ended without our doing while no operation was open on them, by class. One that the
     /// server closed as its answer announced is not among them.
-    #[serde(default)]
     pub lost_idle: ErrorCounts,
     /// Usable connections that ended without our doing while an operation was open on them, by class.
-    #[serde(default)]
     pub lost_in_use: ErrorCounts,
     /// The first distinct reasons of each class.
     #[serde(default, skip_serializing_if = "ErrorReasons::is_empty")]
@@ -598,9 +470,8 @@ impl Tally {
 
     /// Memory of its histograms.
     pub fn histogram_bytes(&self) -> u64 {
-        let spans = self.spans.all().into_iter().map(Histogram::memory_bytes);
         let endings = self.endings.iter().map(|(_, series)| series.durations.memory_bytes());
-        spans.chain(endings).sum()
+        self.spans.memory_bytes() + endings.sum::<u64>()
     }
 
     /// Operations failed by the peer or by a timer of ours; a fault of this host is no loss of the SUT.
@@ -826,7 +697,7 @@ mod tests {
     #[test]
     fn what_came_too_often_is_no_loss_of_something_else() {
         let expected = DeliveryCounts { expected: 10, ..DeliveryCounts::default() };
-        let missing = DeliveryCounts { delivered: 7, repeated: 2, untold: 1, ..expected };
+        let missing = DeliveryCounts { delivered: 7, repeated: 2, unclassified: 1, ..expected };
         assert_eq!((missing.lost(), missing.duplicated()), (2, 2));
         // An open publish is neither.
         let open = DeliveryCounts { delivered: 11, unknown: 1, ..expected };

@@ -114,13 +114,7 @@ pub struct TrialRequest {
     /// Over how many times the usual threads or processes the same load is to be spread: 1, or
     /// more in a split test, which shows whether the generator was the limit. Whoever runs the
     /// trial may not be able to, and says so in [`TrialMeasurement::split`].
-    #[serde(default = "unsplit")]
     pub split: u32,
-}
-
-/// The ordinary number of threads and processes.
-const fn unsplit() -> u32 {
-    1
 }
 
 /// What was measured in one trial.
@@ -137,10 +131,8 @@ pub struct TrialMeasurement {
     /// CPU of the busiest SUT thread over the window, 0 to 1, where it could be observed.
     pub sut_busiest_thread: Option<f64>,
     /// Over how many times the usual threads or processes the load was really spread.
-    #[serde(default = "unsplit")]
     pub split: u32,
     /// What was observed beside the tally.
-    #[serde(default, rename = "witnesses")]
     pub observations: Observations,
     /// The seconds of the window, in order; empty where nobody counted them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -415,30 +407,25 @@ pub struct TippingPoint {
     /// Its upper end; without a confidence, the lowest load above it that did not.
     pub upper: Option<Rate>,
     /// How sure the interval is, 0 to 1, where it is one.
-    #[serde(default)]
     pub confidence: Option<f64>,
     /// The load of which it is 90 % sure that 9 of 10 loads as long as a confirmation meet the SLO in
     /// random arrivals.
-    #[serde(default)]
     pub safe: Option<Rate>,
     /// Why `safe` is `None`; `None` if there is a safe load, or if the search did not look for one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub safe_missing: Option<SafeMissing>,
     /// How long `lower` met the SLO, where trials were made at it.
-    #[serde(default)]
     pub met: Option<Met>,
     /// The speeds that the server was seen at, the slowest first; empty where there was one. The interval
     /// is that of the slowest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub regimes: Vec<Regime>,
     /// What more time would buy; `None` once the search is over.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub outlook: Option<Outlook>,
     /// How much the capacity differs from trial to trial, relative: a standard deviation.
-    #[serde(default)]
     pub spread: Option<f64>,
     /// How the capacity went with time, relative, per minute: 0 where no drift was seen.
-    #[serde(default)]
     pub drift_per_min: Option<f64>,
     /// Typical rate of good answers at the lower bound (MLRsearch's Conditional Throughput).
     pub conditional_throughput: Option<Rate>,
@@ -448,17 +435,13 @@ pub struct TippingPoint {
     pub invalid_trials: u32,
     /// The load that longer trials were made at: the highest that 9 of 10 trials are expected to meet,
     /// at most `lower`, which only half of them may meet.
-    #[serde(default)]
     pub confirmed: Option<Rate>,
     /// Longer trials that met the SLO there, or did not.
-    #[serde(default)]
     pub confirmations: Confirmations,
     /// How much the capacity differs from trial to trial, relative (a standard deviation), where
     /// the verdicts showed it; the interval is then about twice as wide.
-    #[serde(default)]
     pub noise: Option<f64>,
     /// Whether the SUT came back after an overload, where that was tried.
-    #[serde(default)]
     pub recovery: Option<Recovery>,
     /// Findings worth a line, such as a loss inversion.
     pub notes: Vec<String>,
@@ -478,9 +461,8 @@ pub struct SloFound {
     pub upper: Option<Rate>,
     pub confidence: Option<f64>,
     pub safe: Option<Rate>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub safe_missing: Option<SafeMissing>,
-    #[serde(default)]
     pub met: Option<Met>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub regimes: Vec<Regime>,

@@ -1,22 +1,16 @@
 //! Limits of a server's own configuration, and how much of each is in use: HAProxy's `maxconn`, of
 //! the process and of each frontend.
 
+use plimsoll_model::host::{LimitId, LimitKind, LimitUse};
+
 use crate::haproxy_socket::HaproxySocket;
 use crate::server_counters::{CounterSource, frontends, table};
 
-/// A limit of a server's own configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerLimit {
-    /// Its name in the server's documentation.
-    pub name: String,
-    /// In use.
-    pub used: u64,
-    /// The limit.
-    pub limit: u64,
-}
+/// The scope of the limits of an HAProxy process.
+const PROCESS: &str = "HAProxy";
 
 /// Reads them from a server; none of nginx, which does not report any.
-pub fn read(source: &CounterSource) -> Vec<ServerLimit> {
+pub fn read(source: &CounterSource) -> Vec<LimitUse> {
     let CounterSource::Haproxy(socket) = source else { return Vec::new() };
     let ask = |question| CounterSource::ask_haproxy(socket, question).unwrap_or_default();
     of_haproxy(&ask("show info"), &ask("show stat"))
@@ -24,7 +18,7 @@ pub fn read(source: &CounterSource) -> Vec<ServerLimit> {
 
 /// What bounds a rate at a server, as far as it reports that: HAProxy's limits of rates, and its `maxconn` of
 /// each server.
-pub fn read_rates(source: &CounterSource) -> Vec<ServerLimit> {
+pub fn read_rates(source: &CounterSource) -> Vec<LimitUse> {
     let CounterSource::Haproxy(socket) = source else { return Vec::new() };
     let ask = |question| CounterSource::ask_haproxy(socket, question).unwrap_or_default();
     of_rates(&ask("show info"), &ask("show stat"), None)
@@ -52,36 +46,41 @@ pub fn haproxy_processes(socket: &HaproxySocket) -> Vec<u32> {
 }
 
 /// The limits in HAProxy's answers to `show info` and `show stat`.
-pub(crate) fn of_haproxy(info: &str, stat: &str) -> Vec<ServerLimit> {
+pub(crate) fn of_haproxy(info: &str, stat: &str) -> Vec<LimitUse> {
     let mut limits = of_process(info);
     limits.extend(of_frontends(stat));
     limits
 }
 
 /// `show info`: a line for each figure, `Maxconn: 220`. 0 is no limit.
-fn of_process(answer: &str) -> Vec<ServerLimit> {
-    [("maxconn", "CurrConns", "Maxconn"), ("maxsslconn", "CurrSslConns", "MaxSslConns")]
-        .into_iter()
-        .filter_map(|(name, used, limit)| known(answer, name, used, limit))
-        .collect()
+fn of_process(answer: &str) -> Vec<LimitUse> {
+    let limits = [
+        (LimitKind::Maxconn, "CurrConns", "Maxconn"),
+        (LimitKind::MaxSslConn, "CurrSslConns", "MaxSslConns"),
+    ];
+    limits.into_iter().filter_map(|(kind, used, max)| known(answer, kind, used, max)).collect()
 }
 
-/// The limit called `name`, from two lines of `show info`.
-fn known(info: &str, name: &str, used: &str, limit: &str) -> Option<ServerLimit> {
+/// Reads a limit of the process from two lines of `show info`.
+fn known(info: &str, kind: LimitKind, used: &str, max: &str) -> Option<LimitUse> {
     let figure = |name: &str| -> Option<u64> {
         let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))?;
         line.trim().parse().ok()
     };
-    let (used, limit) = (figure(used)?, figure(limit)?);
-    (limit > 0).then(|| ServerLimit { name: name.to_owned(), used, limit })
+    in_use(LimitId::of(kind, PROCESS), figure(used), figure(max))
+}
+
+/// The use of a limit, if both figures are known; 0 is no limit.
+fn in_use(id: LimitId, used: Option<u64>, max: Option<u64>) -> Option<LimitUse> {
+    let (used, max) = (used? as f64, max.filter(|max| *max > 0)? as f64);
+    Some(LimitUse { id, used, max })
 }
 
 /// `show stat`: scur and slim of each frontend.
-fn of_frontends(answer: &str) -> Vec<ServerLimit> {
-    let of_frontend = |[proxy, used, limit]: [&str; 3]| {
-        let (used, limit) = (used.parse().ok()?, limit.parse().ok()?);
-        let name = format!("maxconn of frontend {proxy}");
-        (limit > 0).then_some(ServerLimit { name, used, limit })
+fn of_frontends(answer: &str) -> Vec<LimitUse> {
+    let of_frontend = |[proxy, used, max]: [&str; 3]| {
+        let id = LimitId::of(LimitKind::FrontendMaxconn, proxy);
+        in_use(id, used.parse().ok(), max.parse().ok())
     };
     let frontends = frontends(answer, ["pxname", "scur", "slim"]).unwrap_or_default();
     frontends.into_iter().filter_map(of_frontend).collect()
@@ -91,18 +90,17 @@ fn of_frontends(answer: &str) -> Vec<ServerLimit> {
 /// TLS sessions per second of the process. In `show stat`: sessions per second of each frontend with a `rate-limit`,
 /// the requests that each server with a `maxconn` has, and the connections to each server, of which there are as many
 /// as `ports`: those in TIME_WAIT are not known.
-pub(crate) fn of_rates(info: &str, stat: &str, ports: Option<u64>) -> Vec<ServerLimit> {
+pub(crate) fn of_rates(info: &str, stat: &str, ports: Option<u64>) -> Vec<LimitUse> {
     let rates = [
-        ("maxconnrate", "ConnRate", "ConnRateLimit"),
-        ("maxsessrate", "SessRate", "SessRateLimit"),
-        ("maxsslrate", "SslRate", "SslRateLimit"),
+        (LimitKind::ConnectionRate, "ConnRate", "ConnRateLimit"),
+        (LimitKind::SessionRate, "SessRate", "SessRateLimit"),
+        (LimitKind::TlsRate, "SslRate", "SslRateLimit"),
     ];
-    let of_process =
-        rates.into_iter().filter_map(|(name, used, limit)| known(info, name, used, limit));
+    let of_process = rates.into_iter().filter_map(|(kind, used, max)| known(info, kind, used, max));
     of_process.chain(of_servers(stat, ports)).collect()
 }
 
-fn of_servers(stat: &str, ports: Option<u64>) -> impl Iterator<Item = ServerLimit> {
+fn of_servers(stat: &str, ports: Option<u64>) -> impl Iterator<Item = LimitUse> {
     let columns = [
         "pxname",
         "svname",
@@ -117,14 +115,10 @@ fn of_servers(stat: &str, ports: Option<u64>) -> impl Iterator<Item = ServerLimi
     table(stat, columns).into_iter().flat_map(move |line| {
         let [proxy, name, rate, rate_max, sessions, sessions_max, address, idle, safe] = line;
         let number = |text: &str| text.parse::<u64>().ok();
-        let some = |name: String, used: Option<u64>, limit: Option<u64>| {
-            let (used, limit) = (used?, limit.filter(|limit| *limit > 0)?);
-            Some(ServerLimit { name, used, limit })
-        };
         match name {
             "FRONTEND" => {
-                let name = format!("rate-limit of frontend {proxy}");
-                [some(name, number(rate), number(rate_max)), None]
+                let id = LimitId::of(LimitKind::FrontendRate, proxy);
+                [in_use(id, number(rate), number(rate_max)), None]
             }
             "BACKEND" => [None, None],
             server => {
@@ -132,13 +126,10 @@ fn of_servers(stat: &str, ports: Option<u64>) -> impl Iterator<Item = ServerLimi
                 let used = number(sessions).map(|sessions| sessions + idle);
                 // A server at a Unix socket needs no port.
                 let ports = ports.filter(|_| address.contains(':'));
+                let of = |kind| LimitId::of(kind, format!("{proxy}/{server}"));
                 [
-                    some(
-                        format!("maxconn of server {proxy}/{server}"),
-                        number(sessions),
-                        number(sessions_max),
-                    ),
-                    some(format!("ports to server {proxy}/{server}"), used, ports),
+                    in_use(of(LimitKind::ServerMaxconn), number(sessions), number(sessions_max)),
+                    in_use(of(LimitKind::ServerPorts), used, ports),
                 ]
             }
         }
@@ -153,8 +144,8 @@ mod tests {
 
     use super::*;
 
-    fn allowance(name: &str, used: u64, limit: u64) -> ServerLimit {
-        ServerLimit { name: name.to_owned(), used, limit }
+    fn allowance(id: &str, used: f64, max: f64) -> LimitUse {
+        LimitUse { id: id.parse().unwrap(), used, max }
     }
 
     #[test]
@@ -162,10 +153,10 @@ mod tests {
         // HAProxy 2.6, shortened.
         let info = "Name: HAProxy\nMaxconn: 220\nHard_maxconn: 220\nCurrConns: 3\nCumConns: 9\n\
                     MaxSslConns: 0\nCurrSslConns: 3\n";
-        assert_eq!(of_process(info), [allowance("maxconn", 3, 220)]);
+        assert_eq!(of_process(info), [allowance("maxconn of HAProxy", 3.0, 220.0)]);
         let stat = "# pxname,svname,qcur,qmax,scur,smax,slim,stot\ntls,FRONTEND,,,3,100,200,2418\n\
                     backends,b1,0,0,0,9,,9\nbackends,BACKEND,0,0,0,20,20,91244\n\n";
-        assert_eq!(of_frontends(stat), [allowance("maxconn of frontend tls", 3, 200)]);
+        assert_eq!(of_frontends(stat), [allowance("maxconn of frontend tls", 3.0, 200.0)]);
     }
 
     #[test]
@@ -175,14 +166,14 @@ mod tests {
                     tls,FRONTEND,3,200,440,450,,,\nplain,FRONTEND,3,200,440,0,,,\n\
                     b,s1,4,4,90,,10.0.0.1:80,0,2\nb,s2,4,,90,,unix@x,1,1\nb,BACKEND,8,20,180,,,,\n\n";
         let of_configuration = [
-            allowance("maxconnrate", 7, 280),
-            allowance("rate-limit of frontend tls", 440, 450),
-            allowance("maxconn of server b/s1", 4, 4),
+            allowance("maxconnrate of HAProxy", 7.0, 280.0),
+            allowance("rate-limit of frontend tls", 440.0, 450.0),
+            allowance("maxconn of server b/s1", 4.0, 4.0),
         ];
         assert_eq!(of_rates(info, stat, None), of_configuration);
         let with_ports = of_rates(info, stat, Some(28_232));
         assert_eq!(with_ports[..3], of_configuration);
-        assert_eq!(with_ports[3..], [allowance("ports to server b/s1", 6, 28_232)]);
+        assert_eq!(with_ports[3..], [allowance("ports to server b/s1", 6.0, 28_232.0)]);
         assert_eq!(of_rates("", "# a,b\n1,2\n", Some(1)), []);
     }
 

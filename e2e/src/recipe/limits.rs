@@ -158,7 +158,7 @@ pub(super) fn all() -> Vec<Recipe> {
             .script("nginx_sut")
             .connections(&["--max", "3k", "--push"]),
         Recipe::new(21, "the files of the host, and 8,000 more, held", Cause("host-files"))
-            .on("open files of host")
+            .on("open files")
             .alone()
             .with_host("/proc/sys/fs/file-max", files_of_the_host)
             // Only who may administrate the system opens more.
@@ -166,13 +166,13 @@ pub(super) fn all() -> Vec<Recipe> {
             .script("haproxy_sut")
             .connections(&["--max", "8k", "--push"]),
         Recipe::new(34, "24 MiB of a control group, held", Cause("memory"))
-            .on("memory of the control group")
+            .on("cgroup memory")
             .within(GroupLimit::MemoryBytes(24 << 20))
             .file("haproxy.cfg", haproxy("nbthread 1\n    maxconn 9000", PONG, ""))
             .script("haproxy_sut")
             .connections(&["--max", "9k", "--push"]),
         Recipe::new(36, "64 threads of a control group, 150 ms", Cause("threads"))
-            .on("threads of the control group")
+            .on("cgroup threads")
             .within(GroupLimit::Threads(64))
             .script("fault_sut thread-each 150")
             .rate(&["--no-keepalive", "--slo", "p99<400ms,errors<1%", "--min", "110", "--max", "1000"]),

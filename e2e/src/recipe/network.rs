@@ -43,7 +43,7 @@ pub(super) fn all() -> Vec<Recipe> {
             .script("serve; haproxy_sut; tc qdisc add dev lo root tbf rate 40mbit burst 30kb latency 30ms")
             .rate(&["-c", "200", "-H", "size: 10000", "--slo", "p99<150ms,errors<1%", "--min", "60", "--max", "900"]),
         Recipe::new(39, "300 orphans, each for nearly a second", Cause("orphans"))
-            .on("orphaned sockets of host")
+            .on("orphaned sockets")
             .alone()
             .with_host("/proc/sys/net/ipv4/tcp_max_orphans", || "300".to_owned())
             .file("slow.py", SENDS_AFTER_CLOSE)

@@ -43,7 +43,7 @@ fn memory_that_is_capped_ends_the_search_before_it_ends_and_where_predicted() {
         let finished = find(&haproxy.url("https"), &[&flags[..], &["--watch", &pid]].concat());
         let summary = summary_of(&finished);
         let cap = summary.text("find.outcome.not-reached.cap");
-        assert!(cap.starts_with("server address space runs out at about"), "{cap}");
+        assert!(cap.starts_with("address space of server runs out at about"), "{cap}");
         assert_eq!(summary.text("find.connections.first_limit_of"), "server");
         assert!(haproxy.is_alive());
         (summary.count("hold.lost") == 0).then_some(summary)
@@ -59,7 +59,7 @@ fn memory_that_is_capped_ends_the_search_before_it_ends_and_where_predicted() {
         let watched = [&flags[..], &["--watch", &pid, "--push"]].concat();
         let pushed = summary_of(&find(&haproxy.url("https"), &watched));
         assert!(pushed.number("find.lower") >= summary.number("find.lower"), "{pushed:?}");
-        pushed.number("find.connections.gave_way.foretold_off")
+        pushed.number("find.connections.failed_at.predicted_off")
     };
     let offs: Vec<f64> = (0..ATTEMPTS).map(|_| off()).take_while(|off| off.abs() > 0.10).collect();
     assert!(offs.len() < ATTEMPTS, "predicted with errors of {offs:?}");

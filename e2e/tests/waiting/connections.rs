@@ -54,7 +54,7 @@ fn assert_interval_holds_the_truth(summary: &Summary) {
     assert!(upper / lower <= 1.0501, "[{lower}, {upper}] is wider than 5 %");
     assert_eq!(summary.text("verdict"), "good");
     assert_eq!(summary.text("find.recovers"), "yes");
-    assert_eq!(summary.number("find.connections.soaked"), lower);
+    assert_eq!(summary.number("find.connections.soak_held"), lower);
 }
 
 #[test]

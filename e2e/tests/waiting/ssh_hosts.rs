@@ -381,7 +381,7 @@ fn a_search_over_hosts_finds_how_many_connections_a_server_holds() {
         lower <= 211.0 && 211.0 < upper && upper / lower <= 1.06,
         "[{lower}, {upper}]: {shown}"
     );
-    assert_eq!(summary.number("find.connections.soaked"), lower, "{shown}");
+    assert_eq!(summary.number("find.connections.soak_held"), lower, "{shown}");
     // Whatever was opened was counted at one end of its life or the other.
     let opened = summary.number("connections.opened");
     assert!(opened >= lower && summary.number("hold.held") == lower, "{opened}: {shown}");

@@ -1,6 +1,7 @@
 //! Where the way up ends: the resource that is used up first, and how far below it to stop.
 
 use plimsoll_model::hold::{Confidence, Projection, Side};
+use plimsoll_model::host::LimitId;
 use plimsoll_model::units::grouped;
 
 use crate::staircase::{Gauge, project};
@@ -31,7 +32,7 @@ pub(super) struct Ceiling {
 }
 
 impl Ceiling {
-    /// `server files runs out at about 9,900 connections (confidence good)`.
+    /// `open files of server runs out at about 9,900 connections (confidence good)`.
     pub(super) fn words(&self) -> String {
         let Projection { resource, ends_at, confidence, .. } = &self.projection;
         let end = grouped(ends_at.unwrap_or(self.end));
@@ -59,9 +60,9 @@ pub(super) fn projections(levels: &[(u64, Vec<Gauge>)]) -> Vec<(Projection, Side
         .collect()
 }
 
-fn projection(levels: &[(u64, Vec<Gauge>)], resource: &str) -> Option<Projection> {
+fn projection(levels: &[(u64, Vec<Gauge>)], resource: &LimitId) -> Option<Projection> {
     let of_level = |(held, gauges): &'_ (u64, Vec<Gauge>)| {
-        gauges.iter().position(|gauge| gauge.resource == resource).map(|index| (*held, index))
+        gauges.iter().position(|gauge| gauge.resource == *resource).map(|index| (*held, index))
     };
     let all: Vec<(u64, &Gauge)> = levels
         .iter()

@@ -101,7 +101,7 @@ pub struct ConnectionSearch {
     invalid_trials: u32,
     confirmations: Confirmations,
     recovery: Option<Recovery>,
-    soaked: Option<u64>,
+    soak_held: Option<u64>,
     /// With `push`: the projection that would have ended the search.
     predicted: Option<Projection>,
     /// The projection that ended the way up.
@@ -139,7 +139,7 @@ impl ConnectionSearch {
             invalid_trials: 0,
             confirmations: Confirmations::default(),
             recovery: None,
-            soaked: None,
+            soak_held: None,
             predicted: None,
             stopped_by: None,
             failed_at: None,
@@ -203,7 +203,7 @@ impl ConnectionSearch {
     pub fn found(&self) -> ConnectionsFound {
         let first = ceiling::first(&self.gauges, |_| true);
         ConnectionsFound {
-            soaked: self.soaked,
+            soak_held: self.soak_held,
             soak_s: self.settings.limits.soak.as_secs_f64(),
             first_limit_of: first.as_ref().map(|first| first.side),
             first_limit: first.map(|first| first.projection),
@@ -529,7 +529,7 @@ impl ConnectionSearch {
         let target = self.level.target;
         if verdict == Verdict::Good {
             self.confirmations.good += 1;
-            self.soaked = Some(judged.answered);
+            self.soak_held = Some(judged.answered);
             return self.begin_level(Phase::Reramp, target, now);
         }
         self.confirmations.bad += 1;
@@ -649,7 +649,7 @@ impl HoldProcedure for ConnectionSearch {
         if let Some(full) = full
             && self.stage == Stage::Ramping
         {
-            self.level.cut = Some(full.resource.clone());
+            self.level.cut = Some(full.resource.to_string());
             self.stage = Stage::Halting;
         }
     }

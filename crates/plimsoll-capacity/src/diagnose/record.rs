@@ -204,11 +204,10 @@ impl<'a> During<'a> {
         (!sums.is_empty()).then(|| sums.iter().sum::<f64>() / sums.len() as f64)
     }
 
-    /// Every limit: its name, what it holds for, its mean use, its highest use, and the limit.
+    /// Every limit with its mean use, and its highest use.
     pub(super) fn limits(&self) -> Vec<(host::LimitUse, f64)> {
         let over_time = |limit: host::LimitUse| {
-            let labels =
-                [(Label::Limit, limit.limit.as_str()), (Label::Scope, limit.scope.as_str())];
+            let labels = limit.id.labels();
             let uses: Vec<f64> = self
                 .readings
                 .iter()

@@ -1,7 +1,7 @@
 //! How much of every resource of a host was used in one trial.
 
 use plimsoll_model::cause::{Cause, Resource, ResourceKind};
-use plimsoll_model::host::{Label, Metric, Sample};
+use plimsoll_model::host::{Label, LimitId, LimitKind, Metric, Sample};
 use plimsoll_model::search::Axis;
 
 use super::record::During;
@@ -131,15 +131,12 @@ pub(super) fn of(during: &During<'_>, axis: Axis) -> Vec<Usage> {
         all.extend(disks(during));
     }
     for (limit, most) in during.limits() {
-        let cause = cause_of_limit(&limit.limit, &limit.scope, is_held);
+        let cause = cause_of_limit(&limit.id, is_held);
         let Some(cause) = cause else { continue };
         let is_nginx = cause == Cause::WorkerConnections;
         let full = if is_nginx { WORKER_CONNECTIONS_FULL } else { LIMIT_FULL };
         all.push(Usage {
-            resource: Resource::new(
-                ResourceKind::Limit,
-                format!("{} of {}", limit.limit, limit.scope),
-            ),
+            resource: Resource::new(ResourceKind::Limit, limit.id.to_string()),
             cause,
             used: limit.used,
             capacity: limit.max,
@@ -281,23 +278,28 @@ fn processes(threads: &[ThreadUse]) -> Vec<String> {
     names
 }
 
-/// The cause where a limit is full; `None` for what fills as a consequence or does no harm.
-fn cause_of_limit(limit: &str, scope: &str, is_held: bool) -> Option<Cause> {
-    Some(match limit {
-        "memory" if is_held => Cause::Memory,
-        "worker_connections" => Cause::WorkerConnections,
-        "open files" if scope == "host" => Cause::HostFiles,
-        "open files" => Cause::OpenFiles,
-        "tracked connections" => Cause::Conntrack,
-        "TCP memory" => Cause::TcpMemory,
-        "orphaned sockets" => Cause::Orphans,
-        "address space" | "memory of the control group" => Cause::Memory,
-        "threads of the control group" | "threads" => Cause::Threads,
-        "maxconnrate" | "maxsessrate" | "maxsslrate" => Cause::RateLimit,
-        _ if limit.starts_with("ports") => Cause::Ports,
-        _ if limit.starts_with("maxconn of server") => Cause::ServerMaxconn,
-        _ if limit.starts_with("rate-limit") => Cause::RateLimit,
-        _ if limit.starts_with("maxconn") || limit == "maxsslconn" => Cause::Maxconn,
-        _ => return None,
+/// The cause when a limit is full; `None` for what fills as a consequence or does no harm.
+const fn cause_of_limit(limit: &LimitId, is_held: bool) -> Option<Cause> {
+    Some(match limit.kind {
+        LimitKind::Memory if is_held => Cause::Memory,
+        LimitKind::WorkerConnections => Cause::WorkerConnections,
+        LimitKind::OpenFiles if limit.scope.is_none() => Cause::HostFiles,
+        LimitKind::OpenFiles => Cause::OpenFiles,
+        LimitKind::TrackedConnections => Cause::Conntrack,
+        LimitKind::TcpMemory => Cause::TcpMemory,
+        LimitKind::Orphans => Cause::Orphans,
+        LimitKind::AddressSpace | LimitKind::CgroupMemory => Cause::Memory,
+        LimitKind::CgroupThreads | LimitKind::Threads => Cause::Threads,
+        LimitKind::ConnectionRate
+        | LimitKind::SessionRate
+        | LimitKind::TlsRate
+        | LimitKind::FrontendRate => Cause::RateLimit,
+        LimitKind::Ports | LimitKind::ServerPorts => Cause::Ports,
+        LimitKind::ServerMaxconn => Cause::ServerMaxconn,
+        LimitKind::Maxconn | LimitKind::MaxSslConn | LimitKind::FrontendMaxconn => Cause::Maxconn,
+        // Caches fill memory, TIME_WAIT overflows without harm, and a queue is full because its server is.
+        LimitKind::Memory | LimitKind::TimeWait | LimitKind::AcceptQueue => return None,
+        // Only holds read these, and they project them themselves.
+        LimitKind::EpollWatches | LimitKind::MaxConnections => return None,
     })
 }

@@ -226,7 +226,6 @@ pub struct SearchSettings {
     /// First load; above zero.
     pub lowest: Rate,
     /// The lowest load that is ever offered: a search whose first load is missed goes down to it.
-    #[serde(default = "usual_floor")]
     pub floor: Rate,
     /// Highest load that may be offered; `None` stops at ten million per second.
     pub cap: Option<Rate>,
@@ -238,12 +237,10 @@ pub struct SearchSettings {
     /// Trial and rest time of the whole search; starting and draining trials come on top.
     pub budget: Nanos,
     /// How much more a search may take that would otherwise end without an interval or a safe load.
-    #[serde(default)]
     pub extension: Nanos,
     /// Trials of the whole search, INVALID ones included.
     pub trials_max: u32,
     /// How sure the interval is to hold the capacity, 0.5 to 1.
-    #[serde(default = "usual_confidence")]
     pub confidence: f64,
 }
 
@@ -252,10 +249,6 @@ pub const CONFIDENCE: f64 = 0.9;
 
 fn usual_floor() -> Rate {
     Rate::per_second(FLOOR_PER_S).unwrap_or_default()
-}
-
-const fn usual_confidence() -> f64 {
-    CONFIDENCE
 }
 
 /// The first load when the user names none.

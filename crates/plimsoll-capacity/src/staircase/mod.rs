@@ -14,6 +14,7 @@ mod project;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::hold::{HoldEnd, MemoryReading, Plateau, Projection, Side, Swept};
+use plimsoll_model::host::LimitId;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{TrialRecord, TrialRequest};
 use plimsoll_model::units::grouped;
@@ -335,12 +336,12 @@ impl Staircase {
         last.iter().filter_map(|gauge| self.projection(&gauge.resource)).collect()
     }
 
-    fn projection(&self, resource: &str) -> Option<Projection> {
+    fn projection(&self, resource: &LimitId) -> Option<Projection> {
         let levels: Vec<_> = self
             .gauges
             .iter()
             .filter_map(|(held, gauges)| {
-                Some((*held, gauges.iter().find(|gauge| gauge.resource == resource)?))
+                Some((*held, gauges.iter().find(|gauge| gauge.resource == *resource)?))
             })
             .collect();
         project(&levels)
@@ -397,7 +398,7 @@ impl Staircase {
         let full = full.max_by(|a, b| (a.used / a.limit).total_cmp(&(b.used / b.limit)))?;
         Some(HoldEnd::ServerFull {
             resource: full.resource.clone(),
-            unit: full.unit,
+            unit: full.resource.kind.unit(),
             used: full.used as u64,
             limit: full.limit as u64,
         })
@@ -409,9 +410,9 @@ impl Staircase {
         }
         let next = self.settings.levels.iter().copied().find(|level| *level > self.target)?;
         // A limit of the server does not keep this host from asking for more.
-        let is_servers = |resource: &str| {
+        let is_servers = |resource: &LimitId| {
             let gauges = self.gauges.last().map_or(&[][..], |(_, gauges)| gauges);
-            gauges.iter().any(|gauge| gauge.resource == resource && gauge.side == Side::Server)
+            gauges.iter().any(|gauge| gauge.resource == *resource && gauge.side == Side::Server)
         };
         let mut projections = self.projections();
         projections.retain(|projection| !is_servers(&projection.resource));

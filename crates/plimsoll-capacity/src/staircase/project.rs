@@ -5,15 +5,13 @@
 
 use crate::median::median;
 use plimsoll_model::hold::{Confidence, Projection, Side};
-use plimsoll_model::trial::Unit;
+use plimsoll_model::host::LimitId;
 
 /// What one resource was at one level.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gauge {
-    /// Its name in reports; gauges of the same name belong together.
-    pub resource: String,
-    /// What it is counted in.
-    pub unit: Unit,
+    /// The resource; gauges of the same resource belong together.
+    pub resource: LimitId,
     /// Whose it is.
     pub side: Side,
     /// Units in use.
@@ -50,7 +48,7 @@ pub fn project(levels: &[(u64, &Gauge)]) -> Option<Projection> {
     let ends_at = end(fit.slope);
     Some(Projection {
         resource: last.resource.clone(),
-        unit: last.unit,
+        unit: last.resource.kind.unit(),
         per_connection: fit.slope.max(0.0),
         limit: last.limit,
         ends_at,

@@ -1,6 +1,7 @@
 //! Staircases on simulated machines, whose memory grows by a known law.
 
 use plimsoll_model::hold::{Confidence, Side};
+use plimsoll_model::host::LimitKind;
 use plimsoll_model::trial::Unit;
 use proptest::prelude::*;
 
@@ -25,8 +26,7 @@ impl Machine {
 
     fn gauges(&self, held: u64) -> Vec<Gauge> {
         let ports = Gauge {
-            resource: "ports".to_owned(),
-            unit: Unit::Count,
+            resource: LimitId::of(LimitKind::Ports, "clients"),
             side: Side::Generator,
             used: held as f64,
             limit: 5e6,
@@ -34,8 +34,7 @@ impl Machine {
         };
         let used = (self.used)(held);
         let memory = Gauge {
-            resource: "memory".to_owned(),
-            unit: Unit::Bytes,
+            resource: LimitId::host(LimitKind::Memory),
             side: Side::Host,
             used,
             limit: self.limit,
@@ -115,7 +114,7 @@ fn a_machine_that_is_large_enough_is_climbed_to_the_top() {
     assert_eq!(staircase.last_sweep(), Some(Swept { connections: 1_000_000, answered: 1_000_000 }));
     let projections = staircase.projections();
     let [memory, ports] = &projections[..] else { panic!("{projections:?}") };
-    assert_eq!((memory.resource.as_str(), memory.points), ("memory", 6));
+    assert_eq!((memory.resource.kind, memory.points), (LimitKind::Memory, 6));
     assert!((memory.per_connection - 9_300.0).abs() < 0.1, "{memory:?}");
     assert_eq!(memory.ends_at, Some(20_000_000_000 / 9_300));
     assert_eq!((memory.confidence, memory.superlinear), (Confidence::Good, false));
@@ -261,8 +260,7 @@ fn limited(levels: &[u64], limit: u64) -> HoldEnd {
             }
             Step::Baseline | Step::Measure => {
                 let gauges = vec![Gauge {
-                    resource: "maxconn".to_owned(),
-                    unit: Unit::Count,
+                    resource: LimitId::host(LimitKind::Maxconn),
                     side: Side::Server,
                     used: held.min(limit) as f64,
                     limit: limit as f64,
@@ -280,7 +278,7 @@ fn limited(levels: &[u64], limit: u64) -> HoldEnd {
 #[test]
 fn a_full_limit_of_the_server_is_the_reason_for_silence_and_not_a_limit_of_this_host() {
     let full = |limit| HoldEnd::ServerFull {
-        resource: "maxconn".to_owned(),
+        resource: LimitId::host(LimitKind::Maxconn),
         unit: Unit::Count,
         used: limit,
         limit,

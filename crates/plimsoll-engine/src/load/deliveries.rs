@@ -19,7 +19,7 @@ use super::control::Stop;
 use super::worker::Worker;
 
 /// Pairs of a publisher and a subscriber that one worker follows: about 200 MB. What further ones deliver is counted
-/// as untold.
+/// as unclassified.
 const PAIRS_MAX: usize = 1 << 22;
 /// How far behind the newest message of its publisher a delivery is told from a repeated one.
 const BEHIND_MAX: u32 = u64::BITS;
@@ -141,7 +141,7 @@ impl Deliveries {
                 return false;
             }
             Arrival::Untold => {
-                counts.untold += 1;
+                counts.unclassified += 1;
                 self.missing -= 1;
                 return false;
             }

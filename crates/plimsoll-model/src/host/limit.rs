@@ -1,18 +1,171 @@
 //! Limits and how much of each is in use.
 
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
 use super::metric::{Label, Metric};
 use super::reading::Reading;
+use crate::trial::Unit;
 
-/// One limit.
-#[derive(Clone, Debug, PartialEq)]
+/// The scope of a limit that holds for the whole host, in the labels of a reading.
+const HOST: &str = "host";
+
+macro_rules! limits {
+    ($($unit:ident { $($variant:ident = $name:literal: $doc:literal;)* })*) => {
+        /// What a limit counts.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum LimitKind {
+            $($(
+                #[doc = $doc]
+                $variant,
+            )*)*
+        }
+
+        impl LimitKind {
+            /// All kinds.
+            pub const ALL: &'static [Self] = &[$($(Self::$variant,)*)*];
+
+            /// The stable name in JSON and exports.
+            pub const fn name(self) -> &'static str {
+                match self { $($(Self::$variant => $name,)*)* }
+            }
+
+            /// The unit in which use and limit are counted.
+            pub const fn unit(self) -> Unit {
+                match self { $($(Self::$variant => Unit::$unit,)*)* }
+            }
+        }
+    };
+}
+
+limits! {
+    Count {
+        OpenFiles = "open files": "Open files, of a process or of the host (`fs.file-max`).";
+        Threads = "threads": "Threads of the host.";
+        CgroupThreads = "cgroup threads": "Threads of a control group (`pids.max`).";
+        Orphans = "orphaned sockets": "`net.ipv4.tcp_max_orphans`.";
+        TimeWait = "TIME_WAIT sockets": "`net.ipv4.tcp_max_tw_buckets`.";
+        TrackedConnections = "tracked connections": "`net.netfilter.nf_conntrack_max`.";
+        AcceptQueue = "accept queue": "Connections that wait in the accept queue of a listener.";
+        EpollWatches = "epoll watches": "`fs.epoll.max_user_watches`.";
+        Ports = "ports": "Source ports of clients.";
+        WorkerConnections = "worker_connections": "Connections of an nginx worker.";
+        MaxConnections = "max_connections": "Connections of a mosquitto broker.";
+        Maxconn = "maxconn": "Connections of an HAProxy process.";
+        MaxSslConn = "maxsslconn": "TLS connections of an HAProxy process.";
+        FrontendMaxconn = "maxconn of frontend": "Connections of an HAProxy frontend.";
+        ServerMaxconn = "maxconn of server": "Requests that HAProxy sends to a server at a time.";
+        ServerPorts = "ports to server": "Source ports from HAProxy to a server.";
+        ConnectionRate = "maxconnrate": "New connections per second of an HAProxy process.";
+        SessionRate = "maxsessrate": "Sessions per second of an HAProxy process.";
+        TlsRate = "maxsslrate": "TLS sessions per second of an HAProxy process.";
+        FrontendRate = "rate-limit of frontend": "Sessions per second of an HAProxy frontend.";
+    }
+    Bytes {
+        Memory = "memory": "Memory of the host.";
+        CgroupMemory = "cgroup memory": "Memory of a control group.";
+        AddressSpace = "address space": "Address space of a process (`ulimit -v`).";
+        TcpMemory = "TCP memory": "`net.ipv4.tcp_mem`: data in all socket buffers.";
+    }
+}
+
+impl LimitKind {
+    /// The word between the name and the scope. Names that end with the type of their scope need none.
+    const fn joint(self) -> &'static str {
+        match self {
+            Self::FrontendMaxconn
+            | Self::ServerMaxconn
+            | Self::ServerPorts
+            | Self::FrontendRate => " ",
+            _ => " of ",
+        }
+    }
+}
+
+/// One limit: its kind and what it holds for. JSON has it as text: `open files of haproxy`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct LimitId {
+    /// What it counts.
+    pub kind: LimitKind,
+    /// The process, listener, frontend or server that it holds for; `None` for the whole host.
+    pub scope: Option<String>,
+}
+
+impl LimitId {
+    /// A limit of a process, listener, frontend or server.
+    pub fn of(kind: LimitKind, scope: impl Into<String>) -> Self {
+        Self { kind, scope: Some(scope.into()) }
+    }
+
+    /// A limit of the whole host.
+    pub const fn host(kind: LimitKind) -> Self {
+        Self { kind, scope: None }
+    }
+
+    /// The labels of its series in a reading.
+    pub fn labels(&self) -> [(Label, &str); 2] {
+        let scope = self.scope.as_deref().unwrap_or(HOST);
+        [(Label::Limit, self.kind.name()), (Label::Scope, scope)]
+    }
+
+    fn from_labels(kind: &str, scope: &str) -> Option<Self> {
+        let kind = *LimitKind::ALL.iter().find(|known| known.name() == kind)?;
+        Some(Self { kind, scope: (scope != HOST).then(|| scope.to_owned()) })
+    }
+}
+
+impl fmt::Display for LimitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind.name())?;
+        match &self.scope {
+            Some(scope) => write!(f, "{}{scope}", self.kind.joint()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromStr for LimitId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let read = |kind: &LimitKind| {
+            let rest = text.strip_prefix(kind.name())?;
+            match rest {
+                "" => Some(Self::host(*kind)),
+                _ => Some(Self::of(*kind, rest.strip_prefix(kind.joint())?)),
+            }
+        };
+        // `maxconn` begins `maxconn of frontend`, too.
+        let known = LimitKind::ALL.iter().filter_map(read).max_by_key(|id| id.kind.name().len());
+        known.ok_or_else(|| format!("no such limit: {text}"))
+    }
+}
+
+impl TryFrom<String> for LimitId {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<LimitId> for String {
+    fn from(id: LimitId) -> Self {
+        id.to_string()
+    }
+}
+
+/// A limit and how much of it is in use.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LimitUse {
-    /// Its name: `open files`.
-    pub limit: String,
-    /// What it holds for: `host`, or a process.
-    pub scope: String,
+    /// The limit.
+    pub id: LimitId,
     /// In use.
     pub used: f64,
-    /// The limit.
+    /// The most that may be used.
     pub max: f64,
 }
 
@@ -22,7 +175,7 @@ impl LimitUse {
         if self.max > 0.0 { self.used / self.max } else { 0.0 }
     }
 
-    /// Seconds until it is reached, when it goes on as since `earlier`, `seconds` ago; `None` while it
+    /// Seconds until the limit is reached if use grows as it has since `earlier`, `seconds` ago; `None` while it
     /// does not grow.
     pub fn seconds_left(&self, earlier: &Self, seconds: f64) -> Option<f64> {
         let slope = (self.used - earlier.used) / seconds;
@@ -33,12 +186,10 @@ impl LimitUse {
 /// Every limit that was read, with its use.
 pub fn limits(reading: &Reading) -> impl Iterator<Item = LimitUse> {
     reading.of(Metric::LimitMax, &[]).filter_map(|max| {
-        let limit = max.series.label(Label::Limit)?;
-        let scope = max.series.label(Label::Scope)?;
-        let used =
-            reading.sum(Metric::LimitUsed, &[(Label::Limit, limit), (Label::Scope, scope)])?;
-        let (limit, scope) = (limit.to_owned(), scope.to_owned());
-        Some(LimitUse { limit, scope, used, max: max.value })
+        let label = |label| max.series.label(label);
+        let id = LimitId::from_labels(label(Label::Limit)?, label(Label::Scope)?)?;
+        let used = reading.sum(Metric::LimitUsed, &id.labels())?;
+        Some(LimitUse { id, used, max: max.value })
     })
 }
 
@@ -55,21 +206,38 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_limit_is_read_back_from_labels_and_text() {
+        for kind in LimitKind::ALL {
+            for id in
+                [LimitId::host(*kind), LimitId::of(*kind, "b/s1"), LimitId::of(*kind, "a of b")]
+            {
+                assert_eq!(id.to_string().parse(), Ok(id.clone()));
+                let [(_, kind), (_, scope)] = id.labels();
+                assert_eq!(LimitId::from_labels(kind, scope), Some(id));
+            }
+        }
+        let text = |kind, scope| LimitId::of(kind, scope).to_string();
+        assert_eq!(text(LimitKind::FrontendMaxconn, "tls"), "maxconn of frontend tls");
+        assert_eq!(text(LimitKind::OpenFiles, "haproxy"), "open files of haproxy");
+        assert!("shoes of haproxy".parse::<LimitId>().is_err());
+    }
+
+    #[test]
     fn the_fullest_comes_first_and_says_when_it_ends() {
         let mut reading = Reading::default();
-        for (limit, scope, used, max) in
-            [("open files", "haproxy", 60.0, 100.0), ("open files", "host", 10.0, 1_000.0)]
+        let of_haproxy = LimitId::of(LimitKind::OpenFiles, "haproxy");
+        for (id, used, max) in
+            [(&of_haproxy, 60.0, 100.0), (&LimitId::host(LimitKind::OpenFiles), 10.0, 1_000.0)]
         {
-            let labels = [(Label::Limit, limit), (Label::Scope, scope)];
-            reading.add(Metric::LimitUsed, &labels, used);
-            reading.add(Metric::LimitMax, &labels, max);
+            reading.add(Metric::LimitUsed, &id.labels(), used);
+            reading.add(Metric::LimitMax, &id.labels(), max);
         }
         // A limit whose use is not known is not listed.
-        reading.add(Metric::LimitMax, &[(Label::Limit, "ports"), (Label::Scope, "host")], 5.0);
+        reading.add(Metric::LimitMax, &LimitId::host(LimitKind::Ports).labels(), 5.0);
         reading.sort();
         let fullest = fullest_limits(&reading, 5);
         assert_eq!(fullest.len(), 2);
-        assert_eq!((fullest[0].scope.as_str(), fullest[0].fraction()), ("haproxy", 0.6));
+        assert_eq!((&fullest[0].id, fullest[0].fraction()), (&of_haproxy, 0.6));
         let earlier = LimitUse { used: 40.0, ..fullest[0].clone() };
         assert_eq!(fullest[0].seconds_left(&earlier, 2.0), Some(4.0));
         assert_eq!(fullest[1].seconds_left(&fullest[1], 2.0), None);

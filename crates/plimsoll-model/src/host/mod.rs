@@ -11,7 +11,7 @@ mod reading;
 mod source;
 mod summary;
 
-pub use limit::{LimitUse, fullest_limits, limits};
+pub use limit::{LimitId, LimitKind, LimitUse, fullest_limits, limits};
 pub use metric::{Label, Metric, MetricKind};
 pub use reading::{Change, IDLE_MODES, Missing, Reading, Sample, Series};
 pub use source::{EndStatus, Source, SourceKind, SourceState};

@@ -110,7 +110,7 @@ pub struct Source {
     /// The name of a process in the series, else where it is read, as in the flag `--watch`.
     pub name: String,
     /// The id of a process.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// Whether it can be read.
     #[serde(flatten)]

@@ -20,7 +20,7 @@ pub struct HostSummary {
     pub packets_per_s_max: Option<f64>,
     pub bytes_per_s_max: Option<f64>,
     /// `None` where the yardstick did not run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub speed: Option<HostSpeed>,
     /// CPU time of the yardstick's piece of work, between each two readings.
     #[serde(skip)]
@@ -32,10 +32,10 @@ pub struct HostSummary {
     #[serde(skip)]
     began: Option<Nanos>,
     /// In the trial of the highest load that met the SLO.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub below: Option<HostFigures>,
     /// In a trial above the tipping point.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub above: Option<HostFigures>,
 }
 
@@ -45,15 +45,15 @@ pub struct HostSummary {
 pub struct SourceSummary {
     pub kind: SourceKind,
     pub name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// From the first reading of the host to the first one without the source.
     pub after_s: f64,
     /// Why it could not be read; `None` for a process that ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// How the process ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<EndStatus>,
 }
 
@@ -109,10 +109,8 @@ pub struct HostFigures {
     pub drops_per_s: Option<f64>,
     pub listen_overflows_per_s: Option<f64>,
     /// CPU time of the yardstick's piece of work, microseconds.
-    #[serde(default)]
     pub yardstick_us: Option<f64>,
     /// Mean of the CPUs.
-    #[serde(default)]
     pub cpu_hertz: Option<f64>,
 }
 

@@ -53,7 +53,6 @@ const EXAMPLE: &str = "write it like https://host:8443/path";
 #[serde(remote = "Self")]
 pub struct TargetUrl {
     /// The protocol.
-    #[serde(default)]
     pub protocol: Protocol,
     /// Whether the protocol runs over TLS.
     pub tls: bool,

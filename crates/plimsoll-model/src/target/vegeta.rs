@@ -349,9 +349,7 @@ fn shown(text: &str) -> String {
 struct JsonTarget {
     method: String,
     url: String,
-    #[serde(default)]
     body: Option<String>,
-    #[serde(default)]
     header: Option<BTreeMap<String, Option<Values>>>,
 }
 

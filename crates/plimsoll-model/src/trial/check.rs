@@ -231,10 +231,10 @@ pub struct Measure {
     /// Of the figure and its limits.
     pub unit: Unit,
     /// The largest figure that passes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub at_most: Option<f64>,
     /// The smallest figure that passes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
 }
 
@@ -285,7 +285,7 @@ pub struct Check {
     pub measures: Vec<Measure>,
     /// Words from elsewhere, such as how a process ended.
     pub detail: Option<String>,
-    /// The words of the report that showed it first; older archives have nothing else.
+    /// The words of the report that showed it first.
     pub text: Option<CheckText>,
 }
 
@@ -321,14 +321,12 @@ impl Check {
 #[derive(Serialize, Deserialize)]
 struct Stored {
     check: CheckId,
-    #[serde(default)]
     value: String,
-    #[serde(default)]
     limit: String,
     level: Level,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     measures: Vec<Measure>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
 }
 

@@ -7,7 +7,6 @@ use crate::observation::SutCpu;
 
 /// What one second of a trial's window showed; the last one may be cut short by its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct TrialSecond {
     /// Operations that were sent in it.
     pub sent: u64,

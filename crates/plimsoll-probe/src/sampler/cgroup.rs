@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plimsoll_model::host::{Label, Metric, Reading, Sample};
+use plimsoll_model::host::{Label, LimitId, LimitKind, Metric, Reading, Sample};
 
 use super::{add_limit, disk};
 use crate::limits::{Allowance, CgroupLimits, CpuQuota, figure, first_number, groups_of};
@@ -120,7 +120,7 @@ fn read(root: &Path, process: &str, name: &str, reading: &mut Reading) -> Option
         reading.add_some(Metric::CgroupPidsRefused, &labels, times(&events, "max"));
         // A group above it may be the tighter one.
         let max = tasks.zip(limits.tasks).map(|(tasks, allowed)| tasks + allowed.left as f64);
-        add_limit(reading, "threads of the control group", name, tasks, max);
+        add_limit(reading, &LimitId::of(LimitKind::CgroupThreads, name), tasks, max);
     }
     limits.memory_bytes
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use plimsoll_model::host::{Label, Metric, Reading};
+use plimsoll_model::host::{Label, LimitId, LimitKind, Metric, Reading};
 
 use super::{add_limit, text};
 use crate::memory::{FileCaches, HostMemory};
@@ -115,7 +115,7 @@ fn add_memory(root: &Path, caches: FileCaches, reading: &mut Reading) {
     match (memory.total_bytes, memory.available_bytes) {
         (Some(total), Some(available)) => {
             let used = total.saturating_sub(available) as f64;
-            add_limit(reading, "memory", "host", Some(used), Some(total as f64));
+            add_limit(reading, &LimitId::host(LimitKind::Memory), Some(used), Some(total as f64));
         }
         _ => reading.miss("/proc/meminfo", "MemTotal or MemAvailable is missing"),
     }
@@ -126,12 +126,13 @@ fn add_limits(root: &Path, reading: &mut Reading) {
     match memory::open_files(&proc_root) {
         // 2^63 is no limit.
         Some((open, max)) if max < i64::MAX as u64 => {
-            add_limit(reading, "open files", "host", Some(open as f64), Some(max as f64));
+            let limit = LimitId::host(LimitKind::OpenFiles);
+            add_limit(reading, &limit, Some(open as f64), Some(max as f64));
         }
         Some(_) => {}
         None => reading.miss("/proc/sys/fs/file-nr", "not readable"),
     }
     let [used, max] = [limits::tasks_in_use, limits::tasks_max].map(|read| read(&proc_root));
     let number = |count: Option<u64>| count.map(|count| count as f64);
-    add_limit(reading, "threads", "host", number(used), number(max));
+    add_limit(reading, &LimitId::host(LimitKind::Threads), number(used), number(max));
 }

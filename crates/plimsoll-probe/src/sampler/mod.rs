@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use plimsoll_model::Nanos;
-use plimsoll_model::host::{Label, Metric, Reading, SourceKind};
+use plimsoll_model::host::{Label, LimitId, Metric, Reading, SourceKind};
 use plimsoll_sys::clock;
 
 use crate::memory::FileCaches;
@@ -250,12 +250,11 @@ fn text(root: &Path, path: &str, reading: &mut Reading) -> Option<String> {
     }
 }
 
-/// Adds a limit and how much of it is in use, where both are known.
-fn add_limit(reading: &mut Reading, limit: &str, scope: &str, used: Option<f64>, max: Option<f64>) {
+/// Adds a limit and how much of it is in use, if both are known.
+fn add_limit(reading: &mut Reading, limit: &LimitId, used: Option<f64>, max: Option<f64>) {
     let (Some(used), Some(max)) = (used, max) else { return };
-    let labels = [(Label::Limit, limit), (Label::Scope, scope)];
-    reading.add(Metric::LimitUsed, &labels, used);
-    reading.add(Metric::LimitMax, &labels, max);
+    reading.add(Metric::LimitUsed, &limit.labels(), used);
+    reading.add(Metric::LimitMax, &limit.labels(), max);
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::os::unix::process::parent_id;
 use std::path::Path;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::host::{Label, Metric, Reading};
+use plimsoll_model::host::{Label, LimitId, LimitKind, Metric, Reading};
 use plimsoll_sys::namespace::Namespace;
 use plimsoll_sys::{clock, qdisc, sock_diag};
 
@@ -245,11 +245,11 @@ fn add_sockstat(root: &Path, sockstat: &str, host_wide: HostWide, reading: &mut 
         here.or(elsewhere).map(|value| value as f64)
     };
     let memory_max = max("tcp_mem", host_wide.memory_pages).map(|pages| pages * PAGE_BYTES);
-    add_limit(reading, "TCP memory", "host", memory, memory_max);
+    add_limit(reading, &LimitId::host(LimitKind::TcpMemory), memory, memory_max);
     let orphans_max = max("tcp_max_orphans", host_wide.orphans);
-    add_limit(reading, "orphaned sockets", "host", value("orphan"), orphans_max);
+    add_limit(reading, &LimitId::host(LimitKind::Orphans), value("orphan"), orphans_max);
     let time_wait_max = max("tcp_max_tw_buckets", None);
-    add_limit(reading, "TIME_WAIT sockets", "host", value("tw"), time_wait_max);
+    add_limit(reading, &LimitId::host(LimitKind::TimeWait), value("tw"), time_wait_max);
 }
 
 /// `  eth0: bytes packets errs drop fifo frame compressed multicast bytes packets errs drop …`.
@@ -288,7 +288,8 @@ fn add_softnet(softnet: &str, reading: &mut Reading) {
 /// Where connections are tracked; a host without the module misses nothing.
 fn add_conntrack(root: &Path, stat: &str, reading: &mut Reading) {
     let Some((used, max)) = limits::conntrack(root) else { return };
-    add_limit(reading, "tracked connections", "host", Some(used as f64), Some(max as f64));
+    let limit = LimitId::host(LimitKind::TrackedConnections);
+    add_limit(reading, &limit, Some(used as f64), Some(max as f64));
     let Some(stat) = text(root, stat, reading) else { return };
     let mut lines = stat.lines();
     let names: Vec<&str> = lines.next().unwrap_or_default().split_ascii_whitespace().collect();
@@ -354,14 +355,15 @@ fn add_listeners(owners: &Owners, reading: &mut Reading) {
         };
         let listener = first.address.to_string();
         let labels = [(Label::Listener, listener.as_str())];
-        let (waiting, limit) = (sum(|queue| queue.waiting), sum(|queue| queue.limit));
+        let (waiting, length) = (sum(|queue| queue.waiting), sum(|queue| queue.limit));
         reading.add(Metric::ListenQueue, &labels, waiting);
-        reading.add(Metric::ListenQueueLimit, &labels, limit);
+        reading.add(Metric::ListenQueueLimit, &labels, length);
         let owner = sorted[at..at + alike].iter().find_map(|queue| owners.get(&queue.inode));
         let owner = owner.map(|process| (Label::Process, process.as_str()));
         let labels: Vec<_> = labels.into_iter().chain(owner).collect();
         reading.add(Metric::TcpListenerDrops, &labels, sum(|queue| queue.dropped));
-        add_limit(reading, "accept queue", &listener, Some(waiting), Some(limit));
+        let limit = LimitId::of(LimitKind::AcceptQueue, listener.as_str());
+        add_limit(reading, &limit, Some(waiting), Some(length));
         at += alike;
     }
 }

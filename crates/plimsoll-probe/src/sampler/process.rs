@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use plimsoll_model::host::{Label, Metric, Reading};
+use plimsoll_model::host::{Label, LimitId, LimitKind, Metric, Reading};
 
 use super::cgroup::GroupsRead;
 use super::{WatchedProcess, add_limit, nginx};
@@ -40,23 +40,25 @@ pub(super) fn read(
     reading.add(Metric::ProcessInfo, &labels, 1.0);
     add_threads(&directory, watched, reading);
     let labels = [(Label::Process, name.as_str())];
+    let of = |kind| LimitId::of(kind, name.as_str());
     let used = ProcessUse::without_group(root, *pid);
     match used.files {
         Some((open, max)) => {
             reading.add(Metric::ProcessOpenFds, &labels, open as f64);
-            add_limit(reading, "open files", name, Some(open as f64), Some(max as f64));
+            add_limit(reading, &of(LimitKind::OpenFiles), Some(open as f64), Some(max as f64));
         }
         None => reading.miss(format!("/proc/{pid}/fd"), "only its user and root may count them"),
     }
     let both = |(used, max): (u64, u64)| (Some(used as f64), Some(max as f64));
     if let Some((used, max)) = used.address_space_bytes.map(both) {
-        add_limit(reading, "address space", name, used, max);
+        add_limit(reading, &of(LimitKind::AddressSpace), used, max);
     }
     let written = fs::read_to_string(directory.join("io")).ok();
     let written = written.and_then(|io| lines::number(&io, "write_bytes:"));
     reading.add_some(Metric::ProcessWrittenBytes, &labels, written.map(|bytes| bytes as f64));
     if let Some((open, max)) = nginx::connections(root, *pid, used.files.map(|files| files.0)) {
-        add_limit(reading, "worker_connections", name, Some(open as f64), Some(max as f64));
+        let limit = of(LimitKind::WorkerConnections);
+        add_limit(reading, &limit, Some(open as f64), Some(max as f64));
     }
     let resident = resident_bytes(root, *pid).map(|bytes| bytes as f64);
     reading.add_some(Metric::ProcessResidentBytes, &labels, resident);
@@ -69,7 +71,7 @@ pub(super) fn read(
     }
     if let Some(memory) = groups.add(root, &pid.to_string(), name, reading) {
         let (used, max) = (memory.used() as f64, memory.max as f64);
-        add_limit(reading, "memory of the control group", name, Some(used), Some(max));
+        add_limit(reading, &of(LimitKind::CgroupMemory), Some(used), Some(max));
     }
 }
 

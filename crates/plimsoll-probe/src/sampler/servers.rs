@@ -51,8 +51,7 @@ pub(super) fn read(source: &CounterSource, index: usize, reading: &mut Reading) 
                         range.map(|(first, last)| u64::from(last.saturating_sub(first)) + 1);
                     let rates = server_limits::of_rates(&info, &stat, ports);
                     for limit in limits.into_iter().chain(rates) {
-                        let (used, max) = (limit.used as f64, limit.limit as f64);
-                        add_limit(reading, &limit.name, "HAProxy", Some(used), Some(max));
+                        add_limit(reading, &limit.id, Some(limit.used), Some(limit.max));
                     }
                     None
                 }

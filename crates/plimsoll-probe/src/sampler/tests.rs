@@ -1,6 +1,6 @@
 //! A host made of files, and this one.
 
-use plimsoll_model::host::{EndStatus, SourceState, fullest_limits};
+use plimsoll_model::host::{EndStatus, LimitKind, SourceState, fullest_limits};
 
 use super::*;
 use crate::fixture::tree;
@@ -120,15 +120,15 @@ fn the_files_of_a_host_become_one_reading() {
     }
     let fullest: Vec<String> = fullest_limits(&reading, 20)
         .into_iter()
-        .map(|limit| format!("{} of {}: {}/{}", limit.limit, limit.scope, limit.used, limit.max))
+        .map(|limit| format!("{}: {}/{}", limit.id, limit.used, limit.max))
         .collect();
     for expected in [
-        "memory of host: 768000/1024000",
-        "open files of host: 500/1000",
-        "TIME_WAIT sockets of host: 2/4",
-        "threads of host: 150/1000",
-        "threads of the control group of proxy: 5/20",
-        "TCP memory of host: 20480/204800",
+        "memory: 768000/1024000",
+        "open files: 500/1000",
+        "TIME_WAIT sockets: 2/4",
+        "threads: 150/1000",
+        "cgroup threads of proxy: 5/20",
+        "TCP memory: 20480/204800",
     ] {
         assert!(fullest.iter().any(|line| line == expected), "{expected} in {fullest:#?}");
     }
@@ -409,11 +409,9 @@ fn processes_of_one_group_have_its_figures_each() {
             Some(40.0),
             "{name}"
         );
-        for (limit, max) in
-            [("threads of the control group", 100.0), ("memory of the control group", 1e6)]
-        {
-            let labels = [(Label::Limit, limit), (Label::Scope, name)];
-            assert_eq!(reading.sum(Metric::LimitMax, &labels), Some(max), "{limit} of {name}");
+        for (kind, max) in [(LimitKind::CgroupThreads, 100.0), (LimitKind::CgroupMemory, 1e6)] {
+            let id = LimitId::of(kind, name);
+            assert_eq!(reading.sum(Metric::LimitMax, &id.labels()), Some(max), "{id}");
         }
     }
     assert_eq!(reading.sum(Metric::CgroupTasks, &[(Label::Cgroup, "plimsoll")]), Some(3.0));

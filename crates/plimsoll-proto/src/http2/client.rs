@@ -3,8 +3,9 @@
 //! It begins no stream before the server's SETTINGS are here, so the number of streams is never guessed.
 //! What it writes gathers in [`Client::take_output`], so that all that one event brought leaves together.
 
-use plimsoll_model::ErrorClass;
-use thiserror::Error;
+mod outcome;
+
+pub use outcome::{ClientProgress, Http2Error, StreamEnd, StreamFault};
 
 use super::answer::{Malformation, read_head};
 use super::frame::{
@@ -52,48 +53,6 @@ pub fn write_opening(out: &mut Vec<u8>) {
 /// Appends what a client says before it closes.
 pub fn write_farewell(out: &mut Vec<u8>) {
     frame::write_goaway(out, 0, Code::NO_ERROR);
-}
-
-/// Why a connection is of no more use.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub enum Http2Error {
-    /// The server answers in another protocol.
-    #[error("the server answers in HTTP/1.1; it does not speak HTTP/2 on this port")]
-    Http1,
-    /// The server broke the protocol.
-    #[error("the answer is not HTTP/2: {0}")]
-    Malformed(&'static str),
-    /// Our own bound.
-    #[error("{0}")]
-    TooLarge(&'static str),
-    /// The server does not read what it must be answered.
-    #[error("{}", READS_NO_ANSWERS)]
-    NotReading,
-    /// The server ended the connection for a reason.
-    #[error("the server ended the connection with GOAWAY {}", .0.name())]
-    GoAway(Code),
-}
-
-impl Http2Error {
-    /// The class in which operations end.
-    pub const fn class(&self) -> ErrorClass {
-        match self {
-            Self::Http1 | Self::Malformed(_) => ErrorClass::H2Malformed,
-            Self::TooLarge(_) => ErrorClass::HttpTooLarge,
-            Self::NotReading => ErrorClass::PeerNotReading,
-            Self::GoAway(_) => ErrorClass::H2Goaway,
-        }
-    }
-}
-
-impl From<Fault> for Http2Error {
-    fn from(fault: Fault) -> Self {
-        match fault.code {
-            Code::ENHANCE_YOUR_CALM if fault.why == READS_NO_ANSWERS => Self::NotReading,
-            Code::ENHANCE_YOUR_CALM => Self::TooLarge(fault.why),
-            _ => Self::Malformed(fault.why),
-        }
-    }
 }
 
 /// All that a connection is while nothing moves on it.
@@ -158,95 +117,6 @@ pub struct Request<'a> {
     pub is_grpc: bool,
     /// Whether its method is HEAD, whose answers have no body.
     pub is_head: bool,
-}
-
-/// How a stream ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StreamEnd {
-    /// With an answer.
-    Answer {
-        /// HTTP's.
-        status: u16,
-        /// Without framing.
-        body_bytes: u64,
-        /// Of a call of gRPC, what `grpc-status` says, or what follows where it is missing.
-        grpc_status: Option<u8>,
-    },
-    /// By what is wrong with the answer.
-    Fault(StreamFault),
-    /// The server has not begun it: it may be sent again.
-    Untouched,
-}
-
-/// Why a stream failed, on a connection that goes on.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub enum StreamFault {
-    /// The server ended it before its answer was complete.
-    #[error("the server reset a request with {}", .0.name())]
-    Reset(Code),
-    /// The server has not begun it, however often it was sent.
-    #[error(
-        "the server did not begin a request that it was sent: REFUSED_STREAM, or GOAWAY before it"
-    )]
-    Refused,
-    /// The server allowed none.
-    #[error("the server allows no request on a connection (SETTINGS_MAX_CONCURRENT_STREAMS 0)")]
-    NoneAllowed,
-    /// A call of gRPC ended well, and without a whole message.
-    #[error("a call of gRPC ended with status 0 and without a whole message")]
-    NoMessage,
-    /// A call of gRPC was answered with more than one message.
-    #[error(
-        "a call of gRPC was answered with more than one message: the method streams its answers, and only unary \
-         methods are supported"
-    )]
-    Messages,
-    /// The message of an answer of gRPC is compressed.
-    #[error("a call of gRPC was answered with a compressed message, which was not asked for")]
-    Compressed,
-    /// Its answer breaks the protocol.
-    #[error("an answer is not HTTP/2: {0}")]
-    Malformed(Malformation),
-}
-
-impl StreamFault {
-    /// The class in which the operation ends.
-    pub const fn class(&self) -> ErrorClass {
-        match self {
-            Self::Reset(_) => ErrorClass::H2Reset,
-            Self::Refused | Self::NoneAllowed => ErrorClass::H2Refused,
-            Self::NoMessage | Self::Messages | Self::Compressed => ErrorClass::GrpcStatus,
-            Self::Malformed(_) => ErrorClass::H2Malformed,
-        }
-    }
-
-    /// The status that gRPC gives a call that ends so (gRPC, statuscodes.md).
-    pub const fn grpc_status(&self) -> Option<u8> {
-        match self {
-            Self::NoMessage | Self::Messages | Self::Compressed => Some(INTERNAL),
-            Self::Reset(_) | Self::Refused | Self::NoneAllowed | Self::Malformed(_) => None,
-        }
-    }
-}
-
-/// The result of handling bytes from the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientProgress {
-    /// All bytes were consumed; nothing has ended.
-    NeedMore,
-    /// The server's SETTINGS are here: streams may begin.
-    Ready,
-    /// The server allows another number of streams than before.
-    StreamsChanged,
-    /// Our ping was answered.
-    Pong,
-    /// The answer to the stream of this key has begun, and is not complete.
-    Began(u32),
-    /// The stream of this key is over.
-    Ended(u32, StreamEnd),
-    /// No stream may begin any more. Those that the server will not answer are given by
-    /// [`Client::take_untouched`].
-    Draining,
 }
 
 /// A stream that is not over.

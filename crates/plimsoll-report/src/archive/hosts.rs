@@ -45,10 +45,10 @@ enum HostLine<S> {
         end: Nanos,
         values: Vec<Option<f64>>,
         /// What could not be read, when it is not what the line before said.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         missing: Option<Vec<Missing>>,
         /// The states of its sources, likewise.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         sources: Option<Vec<Source>>,
     },
 }

@@ -114,9 +114,8 @@ pub struct Manifest {
     pub target: String,
     /// RFC 3339, UTC.
     pub started_at: String,
-    /// The clocks when the run began; `None` in archives of versions that did not say it.
-    #[serde(default)]
-    pub clock: Option<ClockPair>,
+    /// The clocks when the run began.
+    pub clock: ClockPair,
     /// The host that made the load.
     pub host: ArchivedHost,
     /// Random seed.
@@ -142,7 +141,7 @@ impl Manifest {
             command_line: head.command_line,
             target: head.target.to_owned(),
             started_at: head.started_at.to_owned(),
-            clock: Some(head.clock),
+            clock: head.clock,
             host: head.host,
             seed: head.plan.seed,
             settings: head.settings,

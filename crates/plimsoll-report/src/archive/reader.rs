@@ -27,7 +27,6 @@ pub struct IntervalLine {
     /// Number of the trial; `None` for a plain load.
     pub trial: Option<u32>,
     /// Connections that a hold was to reach then.
-    #[serde(default)]
     pub asked: Option<u64>,
     /// What happened.
     pub interval: Interval,

@@ -121,7 +121,7 @@ fn summary_against(summary: &Summary, trials: &[TrialRecord], totals: &Totals) -
     let stated = Figures::of_summary(summary);
     let whole = totals.whole();
     let against_whole = stated.against(&Figures::of_tally(&whole.tally), "summary");
-    // A search's summary shows the trials at one of its loads (in older archives one trial), not their sum.
+    // A search's summary shows the trials at one of its loads, or one trial, not the sum of all.
     let lower = summary.find.as_ref().and_then(|find| Rate::per_second(find.lower?));
     let at_lower = lower.and_then(|lower| TrialsAtLoad::at_lower_bound(trials, lower));
     let of_trials = trials.iter().map(|trial| &trial.measurement.tally);

@@ -108,10 +108,10 @@ fn a_load_drawn_again_is_the_same_text() {
     }
 }
 
-/// Written by the first version: its checks are four texts each.
+/// The checks of this archive have no figures, only words.
 #[test]
-fn an_archive_of_the_first_version_is_drawn() {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/archive/first_version");
+fn an_archive_that_was_stored_is_drawn() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/archive/stored_run");
     let (text, redrawn) = redrawn(&dir, Style::default());
     assert_eq!(redrawn.disagreements, Vec::<String>::new());
     assert!(text.starts_with("Tipping point not reached: at least 40 connections"), "{text}");

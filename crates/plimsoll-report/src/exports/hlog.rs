@@ -36,8 +36,8 @@ pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), Re
 /// When the first operation was due, as far as the archive says.
 fn start_unix_s(run: &ExportedRun<'_>) -> f64 {
     let manifest = run.archive.manifest();
-    match (manifest.clock, Timeline::first_epoch(run.archive)) {
-        (Some(clock), Some(epoch)) => Nanos(clock.unix_ns_at(epoch)).as_secs_f64(),
-        _ => time_text::unix_seconds(&manifest.started_at).unwrap_or(0) as f64,
+    match Timeline::first_epoch(run.archive) {
+        Some(epoch) => Nanos(manifest.clock.unix_ns_at(epoch)).as_secs_f64(),
+        None => time_text::unix_seconds(&manifest.started_at).unwrap_or(0) as f64,
     }
 }

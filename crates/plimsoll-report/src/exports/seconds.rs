@@ -256,10 +256,9 @@ fn is_open_loop(archive: &Archive) -> bool {
 }
 
 fn wall(archive: &Archive, second: &Second) -> Cell {
-    match (archive.manifest().clock, second.began) {
-        (Some(clock), Some(began)) => Cell::Text(time_text::rfc3339_ms(clock.unix_ns_at(began))),
-        _ => Cell::None,
-    }
+    let clock = archive.manifest().clock;
+    let text = |began| Cell::Text(time_text::rfc3339_ms(clock.unix_ns_at(began)));
+    second.began.map_or(Cell::None, text)
 }
 
 fn cells(run: &str, wall: Cell, second: &Second, is_open: bool) -> Vec<Cell> {

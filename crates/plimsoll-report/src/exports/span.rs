@@ -1,7 +1,7 @@
 //! The spans of an operation that histograms are kept of, by name.
 
 use plimsoll_model::Histogram;
-use plimsoll_model::tally::Spans;
+use plimsoll_model::spans::Spans;
 
 macro_rules! spans {
     ($($(#[$doc:meta])* $variant:ident = $name:ident;)*) => {

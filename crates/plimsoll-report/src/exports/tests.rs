@@ -530,8 +530,8 @@ fn an_archive_without_rows_says_how_to_record_some() {
 }
 
 #[test]
-fn an_archive_of_the_first_version_is_exported() {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/archive/first_version");
+fn an_archive_that_was_stored_is_exported() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/archive/stored_run");
     let archive = Archive::open(&dir).unwrap();
     let summary = archive.summary().cloned().unwrap();
     let run = ExportedRun { archive: &archive, summary: &summary, gate: None };

@@ -243,9 +243,9 @@ fn head(archive: &Archive, latency: RowLatency) -> RowHead {
         Event::LoadStarted { epoch, .. } => *epoch,
         _ => None,
     });
-    let epoch_unix_ns = match (manifest.clock, epoch) {
-        (Some(clock), Some(epoch)) => clock.unix_ns_at(epoch),
-        _ => 1_000_000_000 * time_text::unix_seconds(&manifest.started_at).unwrap_or(0),
+    let epoch_unix_ns = match epoch {
+        Some(epoch) => manifest.clock.unix_ns_at(epoch),
+        None => 1_000_000_000 * time_text::unix_seconds(&manifest.started_at).unwrap_or(0),
     };
     let targets = plan["targets"].as_array().map(Vec::as_slice).unwrap_or_default();
     RowHead {

@@ -205,7 +205,8 @@ fn projected(first: &Projection) -> String {
         Confidence::Good => "good confidence",
         Confidence::Exact => "exact",
     };
-    let mut letters = first.resource.chars();
+    let resource = first.resource.to_string();
+    let mut letters = resource.chars();
     let resource: String =
         letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect();
     let end = grouped(first.ends_at.unwrap_or_default());

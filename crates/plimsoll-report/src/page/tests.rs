@@ -13,9 +13,9 @@ use super::*;
 use crate::archive::Archive;
 use crate::fixtures;
 
-/// The run of the first version, which has trials and no host.
+/// A stored run, which has trials and no host.
 fn search() -> View {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/archive/first_version");
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/archive/stored_run");
     let archive = Archive::open(&dir).unwrap();
     View::of_archive(&archive, archive.summary().unwrap()).unwrap()
 }

@@ -234,10 +234,8 @@ fn others(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()> {
 fn figure(metric: Metric, unit: &str, value: f64) -> String {
     match metric {
         // The unit of a rate stands above; `/s` keeps it from being read as a count.
-        Metric::Goodput | Metric::LowerBound | Metric::Throughput if unit.ends_with("/s") => {
-            per_s(value)
-        }
-        Metric::Goodput | Metric::LowerBound | Metric::Throughput => format!("{value:.1}"),
+        Metric::Goodput | Metric::Throughput if unit.ends_with("/s") => per_s(value),
+        Metric::Goodput | Metric::Throughput => format!("{value:.1}"),
         Metric::P50 | Metric::P99 => format!("{} ms", ms(Some(value))),
         Metric::ServerCpu | Metric::ClientCpu => format!("{value:.2} us"),
     }

@@ -100,7 +100,8 @@ pub(super) fn sentence(summary: &Summary, hold: &HoldSummary) -> String {
                 Unit::Bytes => bytes(amount),
                 _ => grouped(amount),
             };
-            let (used, limit, resource) = (amount(*used), amount(*limit), clean(resource));
+            let (used, limit, resource) =
+                (amount(*used), amount(*limit), clean(&resource.to_string()));
             text.push_str(&format!(
                 " The server is at a limit of its own, {resource}: {used} of {limit} in use. Raise \
                  it to hold more."
@@ -195,7 +196,7 @@ pub(super) fn projections(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result
         let count = |end: Option<u64>| end.map_or_else(|| "never".to_owned(), grouped);
         page.line(&format!(
             "  {:24}{:>12}{:>14}{:>14}  {}",
-            clean(&row.resource),
+            clean(&row.resource.to_string()),
             each(row),
             count(row.ends_at),
             count(row.ends_at_min),

@@ -347,12 +347,7 @@ fn short_why(iteration: &Iteration) -> String {
         CheckId::Criterion(criterion) => criterion.code().into(),
         other => other.name(),
     });
-    let names: Vec<_> = names.collect();
-    match &iteration.why {
-        // An archive of the first versions has them in words alone.
-        Some(why) if names.is_empty() => why.clone(),
-        _ => names.join(", "),
-    }
+    names.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -262,7 +262,7 @@ fn deliveries(page: &mut Page<'_>, counts: &DeliverySummary) -> io::Result<()> {
     )?;
     for (count, what) in [
         (counts.unknown, "may have come of publishes that were refused or not acknowledged"),
-        (counts.untold, "came so late that they may be duplicates"),
+        (counts.unclassified, "came so late that they may be duplicates"),
         (counts.foreign, "were published by others"),
     ] {
         if count > 0 {

@@ -2,7 +2,7 @@
 
 use plimsoll_model::Nanos;
 use plimsoll_model::hold::{ConnectionsFound, FailedAt, HoldEnd, Side, Swept};
-use plimsoll_model::host::{EndStatus, HostSummary, SourceKind, SourceSummary};
+use plimsoll_model::host::{EndStatus, HostSummary, LimitId, LimitKind, SourceKind, SourceSummary};
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{DeliverySummary, LoadHostSummary, MetSummary, Recovers, Summary};
 use plimsoll_model::trial::{
@@ -498,7 +498,7 @@ fn a_hold_that_lost_everything_states_the_limit_and_nothing_of_no_connections() 
     hold.last_sweep = Some(Swept { connections: 0, answered: 0 });
     hold.beats.lost = 7;
     hold.end = HoldEnd::ServerFull {
-        resource: "maxconn of frontend a".to_owned(),
+        resource: LimitId::of(LimitKind::FrontendMaxconn, "a"),
         unit: Unit::Count,
         used: 20,
         limit: 20,
@@ -527,7 +527,7 @@ fn connections_are_levels_and_no_rates() {
     (find.lower, find.upper, find.width) = (Some(18_200.0), Some(18_900.0), Some(0.038));
     find.recovers = Some(Recovers::Yes);
     find.connections = Some(ConnectionsFound {
-        soaked: Some(18_200),
+        soak_held: Some(18_200),
         soak_s: 150.0,
         first_limit: memory.clone(),
         first_limit_of: Some(Side::Host),

@@ -1,7 +1,7 @@
 //! How the state of a watched host is drawn.
 
 use plimsoll_model::Nanos;
-use plimsoll_model::host::LimitUse;
+use plimsoll_model::host::{LimitKind, LimitUse};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style};
@@ -164,14 +164,13 @@ impl Graph {
     }
 }
 
-/// `35 % of 20,000 open files, haproxy`.
+/// `35 % of 20,000 open files of haproxy`.
 fn limit_line(limit: &LimitUse) -> Line<'static> {
-    let scope = if limit.scope == "host" { String::new() } else { format!(", {}", limit.scope) };
     let text = format!(
-        " {} % of {} {}{scope}",
+        " {} % of {} {}",
         cpu_percent(limit.fraction()),
         limit_amount(limit, limit.max).replace('\u{a0}', " "),
-        limit.limit
+        limit.id
     );
     // Marks in the lines below say the same without a colour.
     match limit_tone(limit) {
@@ -238,7 +237,7 @@ fn memory(state: &Watched, now: &Now) -> Graph {
     let (left, total) = (size(now.memory_available), size(now.memory_total));
     lines.push(Line::from(format!(" {left} left of {total}")));
     // The host's own is above.
-    let limit = now.limit(Panel::Memory).filter(|limit| limit.limit != "memory");
+    let limit = now.limit(Panel::Memory).filter(|limit| limit.id.kind != LimitKind::Memory);
     lines.extend(limit.map(limit_line));
     lines.push(Line::from(format!(" {} slab", size(now.memory_slab))));
     Graph { lines, series: MEMORY, top }

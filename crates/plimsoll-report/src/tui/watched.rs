@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::host::{Change, Label, LimitUse, Metric, Reading, fullest_limits};
+use plimsoll_model::host::{
+    Change, Label, LimitId, LimitKind, LimitUse, Metric, Reading, fullest_limits,
+};
 use plimsoll_model::units::grouped;
 
 use super::state::push;
@@ -124,7 +126,7 @@ impl Now {
     /// The fullest limit of what `panel` shows.
     pub(super) fn limit(&self, panel: Panel) -> Option<&LimitUse> {
         let mut limits = self.limits.iter().map(|(limit, _)| limit);
-        limits.find(|limit| panel_of(&limit.limit) == Some(panel))
+        limits.find(|limit| panel_of(limit.id.kind) == Some(panel))
     }
 
     /// Those limits that are nearly reached.
@@ -193,8 +195,8 @@ fn processes(change: &Change<'_>, reading: &Reading) -> Vec<Process> {
             of.map(|(_, rate)| rate).reduce(|all, one| all + one)
         };
         let gauge = |metric| reading.sum(metric, &[(Label::Process, name)]);
-        let files = [(Label::Limit, "open files"), (Label::Scope, name)];
-        let max = reading.sum(Metric::LimitMax, &files);
+        let files = LimitId::of(LimitKind::OpenFiles, name);
+        let max = reading.sum(Metric::LimitMax, &files.labels());
         Process {
             name: clean(name),
             cpu: rate(Metric::ProcessCpuSeconds),

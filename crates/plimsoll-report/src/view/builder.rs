@@ -6,8 +6,9 @@ use plimsoll_model::event::Event;
 use plimsoll_model::hold::Plateau;
 use plimsoll_model::host::Reading;
 use plimsoll_model::slo::Slo;
+use plimsoll_model::spans::Spans;
 use plimsoll_model::summary::Summary;
-use plimsoll_model::tally::{Interval, Spans};
+use plimsoll_model::tally::Interval;
 use plimsoll_model::trial::{Phase, TrialRecord, TrialRequest, TrialsAtLoad};
 use plimsoll_model::{Nanos, Rate};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_model::host::{Change, HostFigures, Label, Metric, Reading, limits};
+use plimsoll_model::host::{Change, HostFigures, Label, LimitKind, Metric, Reading, limits};
 use plimsoll_model::{Histogram, Nanos};
 use serde::Serialize;
 use serde_json::Value;
@@ -71,14 +71,31 @@ pub enum Panel {
     Memory,
 }
 
-/// The graph that shows the use of the limit of this name.
-pub(crate) fn panel_of(limit: &str) -> Option<Panel> {
+/// The graph that shows the use of a limit; `None` for limits that are only listed.
+pub(crate) const fn panel_of(limit: LimitKind) -> Option<Panel> {
     match limit {
-        "open files" | "tracked connections" | "worker_connections" | "maxconn" => {
-            Some(Panel::Established)
-        }
-        "memory" | "TCP memory" | "memory of the control group" => Some(Panel::Memory),
-        _ => None,
+        LimitKind::OpenFiles
+        | LimitKind::TrackedConnections
+        | LimitKind::WorkerConnections
+        | LimitKind::MaxConnections
+        | LimitKind::Maxconn => Some(Panel::Established),
+        LimitKind::Memory | LimitKind::TcpMemory | LimitKind::CgroupMemory => Some(Panel::Memory),
+        LimitKind::Threads
+        | LimitKind::CgroupThreads
+        | LimitKind::Orphans
+        | LimitKind::TimeWait
+        | LimitKind::AcceptQueue
+        | LimitKind::EpollWatches
+        | LimitKind::Ports
+        | LimitKind::MaxSslConn
+        | LimitKind::FrontendMaxconn
+        | LimitKind::ServerMaxconn
+        | LimitKind::ServerPorts
+        | LimitKind::ConnectionRate
+        | LimitKind::SessionRate
+        | LimitKind::TlsRate
+        | LimitKind::FrontendRate
+        | LimitKind::AddressSpace => None,
     }
 }
 
@@ -226,9 +243,8 @@ fn cores(change: Change<'_>) -> BTreeMap<String, Option<f64>> {
 
 fn limits_of(reading: &Reading) -> Vec<Limit> {
     let drawn = limits(reading).filter_map(|limit| {
-        let panel = panel_of(&limit.limit)?;
-        let of = if limit.scope == "host" { String::new() } else { format!(" of {}", limit.scope) };
-        Some(Limit { panel, name: format!("{}{of}", limit.limit), max: limit.max })
+        let panel = panel_of(limit.id.kind)?;
+        Some(Limit { panel, name: limit.id.to_string(), max: limit.max })
     });
     drawn.collect()
 }

@@ -1,7 +1,7 @@
 //! The distribution of latency: the points of a percentile plot.
 
 use plimsoll_model::Histogram;
-use plimsoll_model::tally::Spans;
+use plimsoll_model::spans::Spans;
 use serde::Serialize;
 
 use super::number::ms;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::HoldStep;
-use plimsoll_model::host::{Label, Metric, Reading};
+use plimsoll_model::host::{Label, LimitId, LimitKind, Metric, Reading};
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::TippingPoint;
@@ -51,9 +51,9 @@ fn reading(second: u64) -> Reading {
     }
     let listening = if second > 72 { 4.0 } else { 1.0 };
     reading.add(Metric::TcpListenOverflows, &[], listening);
-    let limit = [(Label::Limit, "open files"), (Label::Scope, "host")];
-    reading.add(Metric::LimitUsed, &limit, 10.0);
-    reading.add(Metric::LimitMax, &limit, 1_000.0);
+    let limit = LimitId::host(LimitKind::OpenFiles);
+    reading.add(Metric::LimitUsed, &limit.labels(), 10.0);
+    reading.add(Metric::LimitMax, &limit.labels(), 1_000.0);
     reading.sort();
     reading
 }

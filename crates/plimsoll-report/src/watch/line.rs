@@ -55,7 +55,7 @@ pub fn line(history: &History, unix_s: u64) -> Option<String> {
     for limit in fullest_limits(reading, 1) {
         if limit.fraction() >= WORTH_SHOWING {
             let percent = cpu_percent(limit.fraction());
-            items.push(format!("{} of {} {percent} % used", limit.limit, limit.scope));
+            items.push(format!("{} {percent} % used", limit.id));
         }
     }
     items.extend(events(&change));

@@ -6,6 +6,7 @@ use std::io::Write;
 use plimsoll_model::host::{
     Change, Label, LimitUse, Metric, Missing, Reading, fullest_limits, limits,
 };
+use plimsoll_model::trial::Unit;
 use plimsoll_model::units::grouped;
 
 use super::events::{busiest_thread, cpus_now, events, rate_text, traffic};
@@ -70,11 +71,11 @@ pub(crate) fn limit_tone(limit: &LimitUse) -> Tone {
     }
 }
 
-/// `open files, haproxy: 16,000 of 20,000 used (80 %), full in 2.00 s at this rate`.
+/// `open files of haproxy: 16,000 of 20,000 used (80 %), full in 2.00 s at this rate`.
 pub(crate) fn limit_text(limit: &LimitUse, history: &History) -> String {
     format!(
         "{}: {} of {} used ({} %){}",
-        clean(&in_scope(limit)),
+        clean(&limit.id.to_string()),
         limit_amount(limit, limit.used),
         limit_amount(limit, limit.max),
         cpu_percent(limit.fraction()),
@@ -82,25 +83,19 @@ pub(crate) fn limit_text(limit: &LimitUse, history: &History) -> String {
     )
 }
 
-fn in_scope(limit: &LimitUse) -> String {
-    match limit.scope.as_str() {
-        "host" => limit.limit.clone(),
-        scope => format!("{}, {scope}", limit.limit),
-    }
-}
-
 /// So much of what is limited, with its unit.
 pub(crate) fn limit_amount(limit: &LimitUse, value: f64) -> String {
-    let is_memory = ["memory", "address space"].iter().any(|word| limit.limit.contains(word));
-    if is_memory { bytes(value as u64) } else { grouped(value as u64) }
+    match limit.id.kind.unit() {
+        Unit::Bytes => bytes(value as u64),
+        _ => grouped(value as u64),
+    }
 }
 
 /// When the limit is reached, should its use go on growing as in the last intervals.
 fn ends(limit: &LimitUse, history: &History) -> String {
     let left = history.slope().and_then(|(before, change)| {
         let mut earlier = limits(before);
-        let earlier =
-            earlier.find(|known| known.limit == limit.limit && known.scope == limit.scope)?;
+        let earlier = earlier.find(|known| known.id == limit.id)?;
         limit.seconds_left(&earlier, change.seconds())
     });
     // A slope of ten seconds says nothing of the next hour.

@@ -7,13 +7,12 @@ use plimsoll_capacity::staircase::Gauge;
 use plimsoll_fleet::LoadAgents;
 use plimsoll_lab::WatchedServer;
 use plimsoll_model::hold::{MemoryReading, Side, memory_reserve_bytes};
-use plimsoll_model::trial::Unit;
+use plimsoll_model::host::{LimitId, LimitKind};
 use plimsoll_probe::limits::{HostLimits, conntrack};
 use plimsoll_probe::memory;
 use plimsoll_probe::memory::{HostMemory, TcpSockets};
 use plimsoll_probe::processes::ProcessUse;
 use plimsoll_probe::sampler;
-use plimsoll_probe::server_limits::ServerLimit;
 use plimsoll_tune::doctor::Shape;
 
 use crate::hosts::DESCRIPTOR_RESERVE;
@@ -120,9 +119,8 @@ impl Bounds {
 
     /// Every resource at a level with `held` connections.
     pub(crate) fn gauges(&self, held: u64, memory: &MemoryReading) -> Vec<Gauge> {
-        let known = |resource: &str, side, used: u64, limit: u64, each: u64| Gauge {
-            resource: resource.to_owned(),
-            unit: Unit::Count,
+        let known = |resource, side, used: u64, limit: u64, each: u64| Gauge {
+            resource,
             side,
             used: used as f64,
             limit: limit as f64,
@@ -134,19 +132,25 @@ impl Bounds {
             false => memory_gauge(memory),
         };
         let mut gauges: Vec<_> = memory_used.into_iter().collect();
-        let descriptors = |limit| known("client descriptors", Side::Generator, held, limit, 1);
-        gauges.extend(self.descriptors.map(descriptors));
-        let ports = |limit| known("client ports", Side::Generator, held, limit, 1);
-        gauges.extend(self.ports.map(ports));
+        for (kind, limit) in
+            [(LimitKind::OpenFiles, self.descriptors), (LimitKind::Ports, self.ports)]
+        {
+            let of_clients = LimitId::of(kind, "clients");
+            gauges.extend(limit.map(|limit| known(of_clients, Side::Generator, held, limit, 1)));
+        }
         let watches = self.watches.filter(|limit| *limit < UNLIMITED);
-        gauges.extend(
-            watches.map(|limit| known("epoll watches", Side::Host, held * each, limit, each)),
-        );
+        let host = LimitId::host;
+        gauges.extend(watches.map(|limit| {
+            known(host(LimitKind::EpollWatches), Side::Host, held * each, limit, each)
+        }));
         let files = self.files.filter(|limit| *limit < UNLIMITED).zip(memory.open_files);
-        gauges
-            .extend(files.map(|(limit, open)| known("open files", Side::Host, open, limit, each)));
+        gauges.extend(
+            files.map(|(limit, open)| {
+                known(host(LimitKind::OpenFiles), Side::Host, open, limit, each)
+            }),
+        );
         let tcp_memory = memory.socket_buffer_bytes.zip(self.tcp_memory_bytes);
-        gauges.extend(tcp_memory.map(|of| measured("tcp_mem", Unit::Bytes, Side::Host, of)));
+        gauges.extend(tcp_memory.map(|of| measured(host(LimitKind::TcpMemory), Side::Host, of)));
         gauges
     }
 }
@@ -159,20 +163,21 @@ fn attributed_gauge(memory: &MemoryReading) -> Option<Gauge> {
     let used = known + memory.sut_bytes.unwrap_or(0);
     let reserve = memory_reserve_bytes(memory.total_bytes?);
     let limit = used + memory.available_bytes?.saturating_sub(reserve);
-    Some(measured("memory", Unit::Bytes, Side::Host, (used, limit)))
+    Some(measured(LimitId::host(LimitKind::Memory), Side::Host, (used, limit)))
 }
 
 /// Memory of the whole host: the resource that must never run out.
 pub(crate) fn memory_gauge(memory: &MemoryReading) -> Option<Gauge> {
     let (total, available) = (memory.total_bytes?, memory.available_bytes?);
     let limit = total - memory_reserve_bytes(total);
-    Some(measured("memory", Unit::Bytes, Side::Host, (total.saturating_sub(available), limit)))
+    let used = total.saturating_sub(available);
+    Some(measured(LimitId::host(LimitKind::Memory), Side::Host, (used, limit)))
 }
 
 /// A resource whose use by each connection is measured from level to level.
-fn measured(resource: &str, unit: Unit, side: Side, (used, limit): (u64, u64)) -> Gauge {
+fn measured(resource: LimitId, side: Side, (used, limit): (u64, u64)) -> Gauge {
     let (used, limit) = (used as f64, limit as f64);
-    Gauge { resource: resource.to_owned(), unit, side, used, limit, per_connection: None }
+    Gauge { resource, side, used, limit, per_connection: None }
 }
 
 /// At most this many processes of a server are read, the first ones.
@@ -190,40 +195,32 @@ pub(crate) fn server_gauges(server: &dyn WatchedServer) -> Vec<Gauge> {
         let seen = ProcessUse::read(root, *pid);
         let whose = if pids.len() > 1 { format!(" (pid {pid})") } else { String::new() };
         let group = seen.group_bytes.filter(|(_, limit)| own.is_none_or(|own| own.1 != *limit));
-        for (resource, unit, figures) in [
-            ("server files", Unit::Count, seen.files),
-            ("server address space", Unit::Bytes, seen.address_space_bytes),
-            ("server group memory", Unit::Bytes, group),
-        ] {
-            let Some((used, limit)) = figures.filter(|(_, limit)| *limit < UNLIMITED) else {
-                continue;
-            };
-            gauges.push(measured(&format!("{resource}{whose}"), unit, Side::Server, (used, limit)));
-        }
+        let limited = |figures: Option<(u64, u64)>| figures.filter(|(_, max)| *max < UNLIMITED);
         let open = seen.files.map(|(open, _)| open);
-        let workers = sampler::nginx::connections(root, *pid, open);
-        gauges.extend(workers.map(|figures| {
-            let name = format!("worker_connections of nginx{whose}");
-            measured(&name, Unit::Count, Side::Server, figures)
-        }));
-        let clients = sampler::mosquitto::connections(root, *pid, open);
-        gauges.extend(clients.map(|figures| {
-            let name = format!("max_connections of mosquitto{whose}");
-            measured(&name, Unit::Count, Side::Server, figures)
-        }));
+        for (kind, program, figures) in [
+            (LimitKind::OpenFiles, "server", limited(seen.files)),
+            (LimitKind::AddressSpace, "server", limited(seen.address_space_bytes)),
+            (LimitKind::CgroupMemory, "server", limited(group)),
+            (LimitKind::WorkerConnections, "nginx", sampler::nginx::connections(root, *pid, open)),
+            (
+                LimitKind::MaxConnections,
+                "mosquitto",
+                sampler::mosquitto::connections(root, *pid, open),
+            ),
+        ] {
+            let id = LimitId::of(kind, format!("{program}{whose}"));
+            gauges.extend(figures.map(|figures| measured(id, Side::Server, figures)));
+        }
     }
     gauges.extend(own_gauges(server));
     // A server that does not use this table leaves it empty.
     let tracked = conntrack(root).filter(|(in_use, _)| *in_use > 0);
-    gauges.extend(tracked.map(|of| measured("nf_conntrack_max", Unit::Count, Side::Host, of)));
+    gauges.extend(
+        tracked.map(|of| measured(LimitId::host(LimitKind::TrackedConnections), Side::Host, of)),
+    );
     if let Some((used, limit)) = own {
         let limit = limit - memory_reserve_bytes(limit);
-        gauges.push(measured(
-            "memory of this control group",
-            Unit::Bytes,
-            Side::Host,
-            (used, limit),
-        ));
+        gauges.push(measured(LimitId::host(LimitKind::CgroupMemory), Side::Host, (used, limit)));
     }
     gauges
 }
@@ -238,10 +235,8 @@ pub(crate) fn gauges_of(server: &dyn WatchedServer, is_elsewhere: bool) -> Vec<G
 
 /// The limits of a server's configuration, as far as it reports them.
 pub(crate) fn own_gauges(server: &dyn WatchedServer) -> Vec<Gauge> {
-    let limits = server.limits();
-    let gauge =
-        |of: &ServerLimit| measured(&of.name, Unit::Count, Side::Server, (of.used, of.limit));
-    limits.iter().map(gauge).collect()
+    let limits = server.limits().into_iter();
+    limits.map(|of| measured(of.id, Side::Server, (of.used as u64, of.max as u64))).collect()
 }
 
 #[cfg(test)]
@@ -266,13 +261,15 @@ mod tests {
             ..MemoryReading::default()
         };
         let gauges = bounds.gauges(100, &memory);
-        let seen: Vec<_> = gauges.iter().map(|g| (g.resource.as_str(), g.used, g.limit)).collect();
+        let seen: Vec<_> =
+            gauges.iter().map(|g| (g.resource.to_string(), g.used, g.limit)).collect();
+        let seen: Vec<_> = seen.iter().map(|(name, used, max)| (&**name, *used, *max)).collect();
         assert_eq!(
             seen,
             [
                 ("memory", 600.0, 950.0),
-                ("client descriptors", 100.0, 19_936.0),
-                ("client ports", 100.0, 28_232.0),
+                ("open files of clients", 100.0, 19_936.0),
+                ("ports of clients", 100.0, 28_232.0),
                 ("epoll watches", 200.0, 5_000_000.0),
             ]
         );
@@ -291,7 +288,8 @@ mod tests {
         assert_eq!(ours.gauges(100, &memory)[0].used, 600.0);
         // Buffered bytes are measured; their limit is tcp_mem.
         let buffers = ours.gauges(100, &MemoryReading { socket_buffer_bytes: Some(12), ..memory });
-        let tcp_memory = buffers.iter().find(|gauge| gauge.resource == "tcp_mem").unwrap();
+        let tcp_memory =
+            buffers.iter().find(|gauge| gauge.resource.kind == LimitKind::TcpMemory).unwrap();
         assert_eq!((tcp_memory.used, tcp_memory.limit), (12.0, 300.0));
         let unknown = Bounds { ports: None, watches: None, ..bounds };
         assert_eq!(unknown.gauges(0, &MemoryReading::default()).len(), 1);
@@ -310,11 +308,11 @@ mod tests {
         let own = std::process::id();
         let names = |pids: &[u32]| -> Vec<String> {
             let server = Processes(pids.to_vec());
-            server_gauges(&server).into_iter().map(|gauge| gauge.resource).collect()
+            server_gauges(&server).into_iter().map(|gauge| gauge.resource.to_string()).collect()
         };
-        assert!(names(&[own]).contains(&"server files".to_owned()), "{:?}", names(&[own]));
+        assert!(names(&[own]).contains(&"open files of server".to_owned()), "{:?}", names(&[own]));
         let two = names(&[own, own]);
-        assert!(two.contains(&format!("server files (pid {own})")), "{two:?}");
+        assert!(two.contains(&format!("open files of server (pid {own})")), "{two:?}");
     }
 
     #[test]

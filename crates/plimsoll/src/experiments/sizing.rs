@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use plimsoll_capacity::compare::{Comparison, Pair, ROUNDS_MIN, compare, turns};
 use plimsoll_capacity::median_of;
 use plimsoll_model::Nanos;
+use plimsoll_model::host::LimitKind;
 use plimsoll_model::sizing::{
     SizingBlock, SizingDifference, SizingRound, SizingSummary, SizingValue,
 };
@@ -78,9 +79,9 @@ impl SizingExperiment {
         for place in 0..self.loads.len() {
             self.run_block(session, place, FIRST)?;
             let limits = session.server().limits();
-            let limit = limits.iter().find(|limit| limit.name == "maxconn");
+            let limit = limits.iter().find(|limit| limit.id.kind == LimitKind::Maxconn);
             let own = &mut self.values[place].connections_max;
-            *own = own.or_else(|| limit.map(|limit| limit.limit));
+            *own = own.or_else(|| limit.map(|limit| limit.max as u64));
         }
         let count = self.loads.len() as u64;
         let between = (session.elapsed().since(began).0 / count).saturating_sub(FIRST.0);

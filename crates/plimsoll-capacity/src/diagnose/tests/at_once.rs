@@ -121,15 +121,10 @@ fn a_limit_that_is_only_correlated_says_what_it_lacks() {
         assert_eq!(found.grade, Grade::Correlated, "{found:?}");
         found.missing
     };
-    let maxconn = free().limit("maxconn of frontend f", "HAProxy", TIP, 500.0);
+    let maxconn = free().limit("maxconn of frontend f", TIP, 500.0);
     assert_eq!(lacks(maxconn, &LOADS[..6]), Some(Missing::FullAbove));
     // Sessions of clients that keep their connections: no line over the load.
-    let of = [(Label::Limit, "maxconn of frontend f"), (Label::Scope, "HAProxy")];
-    let kept = free().with(Metric::LimitUsed, &of, Moves::Rise(300.0, 500.0)).with(
-        Metric::LimitMax,
-        &of,
-        Moves::Fixed(500.0),
-    );
+    let kept = free().limit_that("maxconn of frontend f", Moves::Rise(300.0, 500.0), 500.0);
     assert_eq!(lacks(kept, &LOADS), Some(Missing::Line));
     let overflows = free().with(Metric::TcpListenOverflows, &[], Moves::Above(80.0));
     assert_eq!(lacks(overflows, &LOADS), Some(Missing::Use));

@@ -14,10 +14,10 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
             .thread("haproxy", "server", "haproxy/0", 0.01, full_at)
             .thread("agent", "client", "client/0", 0.01, 3.0 * TIP)
             .cpu("0", 3.0 * TIP)
-            .limit("open files", "haproxy", 6.0 * TIP, 100_000.0)
+            .limit("open files of haproxy", 6.0 * TIP, 100_000.0)
     };
     let busy = || server(TIP).cpu("1", TIP);
-    let limited = |limit: &str, max: f64| free().limit(limit, "HAProxy", TIP, max);
+    let limited = |limit: &str, max: f64| free().limit(limit, TIP, max);
     let event = |metric, rate| free().with(metric, &[], Moves::Above(rate));
     let lossy = || {
         let segments = [(Label::Direction, "transmit")];
@@ -29,7 +29,6 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
     };
     let losing = || Clients { sent_again: 0.02, ..Clients::default() };
     let waiting = || Clients { waited: 0.02, ..Clients::default() };
-    let of_host = [(Label::Limit, "tracked connections"), (Label::Scope, "host")];
     let listening = |ours, theirs| {
         let ours_is = [(Label::Listener, "[::]:80"), (Label::Process, "haproxy")];
         event(Metric::TcpListenOverflows, 80.0)
@@ -49,7 +48,7 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
                 .thread("agent", "client", "client/0", 0.01, 3.0 * TIP)
                 .cpu("0", 3.0 * TIP)
                 .cpu("1", TIP)
-                .limit("open files", "haproxy", 6.0 * TIP, 100_000.0),
+                .limit("open files of haproxy", 6.0 * TIP, 100_000.0),
             C::ServerCpu,
             Predicted,
         ),
@@ -108,7 +107,7 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
             Predicted,
         ),
         ("17 half-open connections", event(Metric::TcpSynQueueFull, 50.0), C::SynQueue, Correlated),
-        ("19 open files", free().limit("open files", "nginx", TIP, 256.0), C::OpenFiles, Predicted),
+        ("19 open files", free().limit("open files of nginx", TIP, 256.0), C::OpenFiles, Predicted),
         (
             "20 backend refuses",
             event(Metric::HaproxyConnectErrors, 90.0),
@@ -117,7 +116,7 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
         ),
         (
             "21 open files of the host",
-            free().limit("open files", "host", TIP, 9e4),
+            free().limit("open files", TIP, 9e4),
             C::HostFiles,
             Predicted,
         ),
@@ -125,11 +124,7 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
         ("22 conntrack", limited("tracked connections", 500.0), C::Conntrack, Predicted),
         (
             "decoy: a table of the host that others fill",
-            busy().with(Metric::LimitUsed, &of_host, Moves::Rise(950.0, 1_000.0)).with(
-                Metric::LimitMax,
-                &of_host,
-                Moves::Fixed(1_000.0),
-            ),
+            busy().limit_that("tracked connections", Moves::Rise(950.0, 1_000.0), 1_000.0),
             C::ServerCpu,
             Predicted,
         ),
@@ -211,9 +206,9 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
         ("32 packet loss", lossy().seen(losing(), losing()), C::PacketLoss, Correlated),
         ("32 answers that are lost", lossy().seen(waiting(), waiting()), C::PacketLoss, Correlated),
         ("32 decoy: another program's retransmits", lossy(), C::Unknown, Unknown),
-        ("34 memory", limited("memory of the control group", 2.6e8), C::Memory, Predicted),
+        ("34 memory", limited("cgroup memory", 2.6e8), C::Memory, Predicted),
         ("34 killed", event(Metric::OomKills, 1.0), C::Memory, Correlated),
-        ("36 threads", limited("threads of the control group", 64.0), C::Threads, Predicted),
+        ("36 threads", limited("cgroup threads", 64.0), C::Threads, Predicted),
         ("37 handshakes", World { handshakes: 1.0, ..busy() }, C::TlsHandshakes, Predicted),
         ("39 orphans", limited("orphaned sockets", 64.0), C::Orphans, Predicted),
         (

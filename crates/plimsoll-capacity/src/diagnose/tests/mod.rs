@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_model::cause::{Cause, Grade, ResourceKind};
-use plimsoll_model::host::{Label, Metric, Reading};
+use plimsoll_model::host::{Label, LimitId, Metric, Reading};
 use plimsoll_model::search::Axis;
 use plimsoll_model::trial::Verdict;
 use plimsoll_model::{Nanos, cause::Finding};
@@ -134,23 +134,22 @@ impl World {
         )
     }
 
-    fn limit(self, limit: &str, scope: &str, full_at: f64, max: f64) -> Self {
-        let of = [(Label::Limit, limit), (Label::Scope, scope)];
-        self.with(Metric::LimitUsed, &of, Moves::Gauge(0.02 * max, 0.98 * max / full_at, max)).with(
+    fn limit(self, limit: &str, full_at: f64, max: f64) -> Self {
+        self.limit_that(limit, Moves::Gauge(0.02 * max, 0.98 * max / full_at, max), max)
+    }
+
+    fn limit_that(self, limit: &str, moves: Moves, max: f64) -> Self {
+        let id: LimitId = limit.parse().expect("a limit");
+        self.with(Metric::LimitUsed, &id.labels(), moves).with(
             Metric::LimitMax,
-            &of,
+            &id.labels(),
             Moves::Fixed(max),
         )
     }
 
     /// A limit that is reached above the tipping point and hardly used below.
     fn filled_above(self, limit: &str, max: f64) -> Self {
-        let of = [(Label::Limit, limit), (Label::Scope, "HAProxy")];
-        self.with(Metric::LimitUsed, &of, Moves::GaugeAbove(max)).with(
-            Metric::LimitMax,
-            &of,
-            Moves::Fixed(max),
-        )
+        self.limit_that(limit, Moves::GaugeAbove(max), max)
     }
 
     /// The control group of the server may write so often per second, which it does at `full_at`.
@@ -289,7 +288,7 @@ fn free() -> World {
         .thread("agent", "client", "client/0", 0.01, 3.0 * TIP)
         .cpu("0", 3.0 * TIP)
         .cpu("1", 3.5 * TIP)
-        .limit("open files", "haproxy", 6.0 * TIP, 100_000.0)
+        .limit("open files of haproxy", 6.0 * TIP, 100_000.0)
 }
 
 #[test]
@@ -323,7 +322,7 @@ fn every_row_is_found_and_no_other() {
 #[test]
 fn two_limits_close_together_are_both_named() {
     for apart in [1.0, 1.04] {
-        let world = free().limit("maxconn", "HAProxy", TIP, 500.0).thread(
+        let world = free().limit("maxconn of HAProxy", TIP, 500.0).thread(
             "agent-2",
             "backend",
             "serve/0",
@@ -341,14 +340,10 @@ fn two_limits_close_together_are_both_named() {
 
 #[test]
 fn the_next_limit_and_what_lasts_longer_are_named() {
-    let world =
-        free().limit("maxconn", "HAProxy", TIP, 500.0).limit("ports", "host", 1.5 * TIP, 900.0);
+    let world = free().limit("maxconn of HAProxy", TIP, 500.0).limit("ports", 1.5 * TIP, 900.0);
     let found = diagnosed(&world, 1, &LOADS).expect("a trial below");
     let next = found[0].next.as_ref().expect("known");
-    assert_eq!(
-        (next.resource.name.as_str(), next.resource.kind),
-        ("ports of host", ResourceKind::Limit)
-    );
+    assert_eq!((next.resource.name.as_str(), next.resource.kind), ("ports", ResourceKind::Limit));
     assert!((next.projected.at / (1.5 * TIP) - 1.0).abs() < 0.05, "{next:?}");
     let last = found[0].excluded.last().expect("some last longer");
     assert!(last.projected.lower > 1.25 * TIP, "{last:?}");
@@ -360,14 +355,14 @@ fn the_next_limit_and_what_lasts_longer_are_named() {
 
 #[test]
 fn a_full_resource_that_no_trial_above_shows_is_correlated() {
-    let world = free().limit("maxconn", "HAProxy", TIP, 500.0);
+    let world = free().limit("maxconn of HAProxy", TIP, 500.0);
     let found = diagnosed(&world, 1, &LOADS[..6]).expect("a trial below");
     assert_eq!((found[0].cause, found[0].grade), (Cause::Maxconn, Grade::Correlated));
 }
 
 #[test]
 fn a_resource_that_is_full_where_the_goals_were_met_for_the_last_time_is_predicted() {
-    let world = free().limit("memory of the control group", "haproxy", TIP, 2.6e8);
+    let world = free().limit("cgroup memory of haproxy", TIP, 2.6e8);
     // Whoever is killed for lack of memory is not read any more.
     let mut loads = LOADS[..6].to_vec();
     loads.push((1.0, true));
@@ -495,7 +490,7 @@ fn without_an_interval_only_what_was_seen_is_named() {
     let timing_out = Clients { timed_out: 1.0, ..Clients::default() };
     let world = free().seen(Clients::default(), timing_out);
     assert_eq!(cause(&world, lowest), Cause::BackendTimeout);
-    assert_eq!(cause(&free().limit("maxconn", "HAProxy", TIP, 50.0), lowest), Cause::Maxconn);
+    assert_eq!(cause(&free().limit("maxconn of HAProxy", TIP, 50.0), lowest), Cause::Maxconn);
     let refused = free().with(Metric::HaproxyConnectErrors, &[], Moves::Above(90.0));
     assert_eq!(cause(&refused, &LOADS), Cause::BackendRefuses);
     // A full CPU is no limit that was reached once: at the lowest load, anything may keep it busy.
@@ -509,9 +504,9 @@ fn held_connections_have_limits_and_no_cpu() {
     let world = World::default()
         .thread("haproxy", "server", "haproxy/0", 0.01, 730.0)
         .cpu("0", 730.0)
-        .limit("maxconn", "HAProxy", 730.0, 731.0)
-        .limit("open files", "haproxy", 3_000.0, 3_100.0)
-        .limit("memory", "host", 9_000.0, 2.4e10);
+        .limit("maxconn of HAProxy", 730.0, 731.0)
+        .limit("open files of haproxy", 3_000.0, 3_100.0)
+        .limit("memory", 9_000.0, 2.4e10);
     for seed in 0..SEEDS {
         let found = diagnosed_by(held, &world, seed, &LOADS).expect("a trial below");
         let (first, others) = (&found[0], &found[1..]);
@@ -519,14 +514,14 @@ fn held_connections_have_limits_and_no_cpu() {
         assert!(others.is_empty(), "{others:?}");
         let excluded: Vec<&str> =
             first.excluded.iter().map(|one| one.resource.name.as_str()).collect();
-        assert_eq!(excluded, ["open files of haproxy", "memory of host"]);
+        assert_eq!(excluded, ["open files of haproxy", "memory"]);
     }
 }
 
 #[test]
 fn no_cause_is_named_without_one_that_is_ruled_out() {
     // What is not used at all has no line, and lasts.
-    let idle = free().limit("ports", "host", 1e9, 28_000.0).limit("maxconn", "HAProxy", TIP, 500.0);
+    let idle = free().limit("ports", 1e9, 28_000.0).limit("maxconn of HAProxy", TIP, 500.0);
     for (name, world, _, _) in
         cases().into_iter().chain([("idle", idle, Cause::Maxconn, Grade::Predicted)])
     {
@@ -537,7 +532,7 @@ fn no_cause_is_named_without_one_that_is_ruled_out() {
         }
     }
     // A host of which nothing but the suspect was read.
-    let alone = World::default().limit("maxconn", "HAProxy", TIP, 500.0);
+    let alone = World::default().limit("maxconn of HAProxy", TIP, 500.0);
     let found = diagnosed(&alone, 1, &LOADS).expect("a trial below");
     assert_eq!((found.len(), found[0].cause), (1, Cause::Unknown));
 }

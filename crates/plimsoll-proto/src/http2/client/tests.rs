@@ -1,11 +1,12 @@
 //! The client against bytes of a server, and against our own server half in pieces of any size.
 
-use plimsoll_model::Nanos;
+use plimsoll_model::{ErrorClass, Nanos};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::super::hpack::write_field;
 use super::super::server::{Incoming, Server};
+
 use super::*;
 
 fn settings(pairs: &[(u16, u32)]) -> Vec<u8> {

@@ -15,7 +15,7 @@ pub(super) fn first_difference(first: &Archive, other: &Archive) -> Option<Strin
     let (a, b) = (first.manifest(), other.manifest());
     let clocks = |archive: &Archive| {
         let merged = archive.manifest().merged_from.iter().map(|part| part.clock);
-        let own = archive.manifest().clock.filter(|_| archive.manifest().merged_from.is_empty());
+        let own = archive.manifest().merged_from.is_empty().then_some(archive.manifest().clock);
         merged.chain(own).collect::<Vec<_>>()
     };
     let names = |what: &str| {

@@ -134,7 +134,7 @@ pub(super) fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) 
     )?;
     search_entry(page, find, "level")?;
     let Some(found) = &find.connections else { return Ok(()) };
-    if let Some(soaked) = found.soaked {
+    if let Some(soaked) = found.soak_held {
         let held = format!("{} held for {}", load(soaked as f64), span(found.soak_s));
         page.entry("Soak test", &format!("passed: {held} and polled repeatedly"))?;
     }
@@ -164,7 +164,7 @@ fn ending(failed_at: &FailedAt, is_timer: bool) -> String {
         };
         text.push_str(&format!(
             ". Predicted: {} runs out at about {}, {apart}",
-            clean(&predicted.resource),
+            clean(&predicted.resource.to_string()),
             load(end as f64),
         ));
     }
@@ -210,7 +210,7 @@ fn level_row(page: &Page<'_>, trial: &TrialRecord) -> String {
     )
 }
 
-/// The count that a check saw; archives of the first versions have it in words alone.
+/// The count that a check saw.
 fn count_of(trial: &TrialRecord, id: &CheckId) -> String {
     let check = trial.judgement.reasons.iter().find(|check| check.id == *id);
     let count = check.and_then(|check| check.measures.first());

@@ -120,6 +120,5 @@ pub(super) const fn figure(metric: Metric, block: &BlockSummary) -> Option<f64> 
         Metric::P99 => block.p99_ms,
         Metric::Throughput => block.throughput_per_s,
         Metric::ClientCpu => block.client_cpu_us,
-        Metric::LowerBound => None,
     }
 }

@@ -7,11 +7,11 @@ use plimsoll_capacity::diagnose::confirm::{DOSE, lowered};
 use plimsoll_lab::{LabError, Lever, WatchedServer};
 use plimsoll_model::cause::{Cause, Finding};
 use plimsoll_model::confirmation::Intervention;
+use plimsoll_model::host::{LimitKind, LimitUse};
 use plimsoll_probe::haproxy_socket::HaproxySocket;
 use plimsoll_probe::host::cpus_allowed;
 use plimsoll_probe::server_counters::CounterSource;
 use plimsoll_probe::server_limits;
-use plimsoll_probe::server_limits::ServerLimit;
 
 use super::{Change, Planned};
 use crate::experiments::in_turn::{CpuUse, Load};
@@ -152,30 +152,28 @@ fn cpus(pids: &[u32]) -> f64 {
 
 fn maxconn(server: &dyn WatchedServer, to: To) -> Result<Planned, LabError> {
     let socket = socket(server)?;
-    let of_clients =
-        |limit: &ServerLimit| limit.name == "maxconn" || limit.name.starts_with(OF_FRONTEND);
-    let lowest = server.limits().into_iter().filter(of_clients).min_by_key(|limit| limit.limit);
-    let ServerLimit { name, limit, .. } =
-        lowest.ok_or_else(|| not("HAProxy reports no maxconn"))?;
-    let of = match name.strip_prefix(OF_FRONTEND) {
-        Some(frontend) => format!("frontend {frontend}"),
-        None => "global".to_owned(),
+    let of_clients = |limit: LimitUse| {
+        let of = match (limit.id.kind, limit.id.scope) {
+            (LimitKind::Maxconn, _) => "global".to_owned(),
+            (LimitKind::FrontendMaxconn, Some(frontend)) => format!("frontend {frontend}"),
+            _ => return None,
+        };
+        Some((limit.max as u64, of))
     };
+    let lowest = server.limits().into_iter().filter_map(of_clients).min_by_key(|(max, _)| *max);
+    let (limit, of) = lowest.ok_or_else(|| not("HAProxy reports no maxconn"))?;
     let to = to(limit)?;
     let command = |value: u64| vec![format!("set maxconn {of} {value}")];
     let lever = Lever::haproxy(&socket, command(to), command(limit));
     Ok(planned(lever, Intervention::Maxconn, limit, to))
 }
 
-const OF_FRONTEND: &str = "maxconn of frontend ";
-const OF_SERVER: &str = "maxconn of server ";
-const RATE_OF_FRONTEND: &str = "rate-limit of frontend ";
-
 fn server_maxconn(server: &dyn WatchedServer, to: To) -> Result<Planned, LabError> {
     let socket = socket(server)?;
     let (mut change, mut restore, mut before, mut after) = (Vec::new(), Vec::new(), 0, 0);
-    for ServerLimit { name, limit, .. } in rates(&socket) {
-        let Some(name) = name.strip_prefix(OF_SERVER) else { continue };
+    for LimitUse { id, max, .. } in rates(&socket) {
+        let (LimitKind::ServerMaxconn, Some(name)) = (id.kind, id.scope) else { continue };
+        let limit = max as u64;
         let changed = to(limit)?;
         change.push(format!("set maxconn server {name} {changed}"));
         restore.push(format!("set maxconn server {name} {limit}"));
@@ -193,14 +191,18 @@ fn server_maxconn(server: &dyn WatchedServer, to: To) -> Result<Planned, LabErro
 fn session_rate(server: &dyn WatchedServer, to: To) -> Result<Planned, LabError> {
     let socket = socket(server)?;
     let all = rates(&socket);
-    let of_process = |name: &str| all.iter().find(|limit| limit.name == name).map(|l| l.limit);
-    let kind = |limit: &ServerLimit| match limit.name.as_str() {
-        "maxconnrate" => Some(("connections", "maxconnrate")),
-        "maxsslrate" => Some(("ssl-sessions", "maxsslrate")),
-        "maxsessrate" => Some(("sessions", "maxsessrate")),
-        name => name.starts_with(RATE_OF_FRONTEND).then_some(("sessions", "maxsessrate")),
+    let of_process =
+        |kind| all.iter().find(|limit| limit.id.kind == kind).map(|limit| limit.max as u64);
+    let command_of = |kind| match kind {
+        LimitKind::ConnectionRate => Some(("connections", kind)),
+        LimitKind::TlsRate => Some(("ssl-sessions", kind)),
+        LimitKind::SessionRate | LimitKind::FrontendRate => {
+            Some(("sessions", LimitKind::SessionRate))
+        }
+        _ => None,
     };
-    let limits = all.iter().filter_map(|limit| Some((limit.limit, kind(limit)?)));
+    let limits =
+        all.iter().filter_map(|limit| Some((limit.max as u64, command_of(limit.id.kind)?)));
     let (from, (what, own)) =
         limits.min_by_key(|(limit, _)| *limit).ok_or_else(|| not("HAProxy has no rate limit"))?;
     let to = to(from)?;
@@ -265,7 +267,7 @@ fn socket(server: &dyn WatchedServer) -> Result<HaproxySocket, LabError> {
     }
 }
 
-fn rates(socket: &HaproxySocket) -> Vec<ServerLimit> {
+fn rates(socket: &HaproxySocket) -> Vec<LimitUse> {
     server_limits::read_rates(&CounterSource::Haproxy(socket.clone()))
 }
 

@@ -8,9 +8,9 @@ use plimsoll_lab::{
     WatchedServer,
 };
 use plimsoll_model::cliff::KnownTimer;
+use plimsoll_model::host::LimitUse;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_probe::server_counters::ServerCounters;
-use plimsoll_probe::server_limits::ServerLimit;
 
 /// One of them.
 pub(crate) enum SideServer {
@@ -117,7 +117,7 @@ impl WatchedServer for Servers {
         server.watched_mut()?.counters()
     }
 
-    fn limits(&self) -> Vec<ServerLimit> {
+    fn limits(&self) -> Vec<LimitUse> {
         self.of_loaded(|server| server.limits())
     }
 
