@@ -272,8 +272,14 @@ const fn concerns_handshake(alert: AlertDescription) -> bool {
     )
 }
 
-/// `HandshakeFailure` as the RFC writes it: `handshake_failure`.
+/// Returns the name in RFC 8446, such as `handshake_failure` for `HandshakeFailure`.
 fn alert_name(alert: AlertDescription) -> String {
+    match alert {
+        // Names that do not follow from those of rustls.
+        AlertDescription::UnrecognisedName => return "unrecognized_name".to_owned(),
+        AlertDescription::UnknownPSKIdentity => return "unknown_psk_identity".to_owned(),
+        _ => {}
+    }
     let Some(camel) = alert.as_str() else {
         return format!("number {}", u8::from(alert));
     };
@@ -299,6 +305,9 @@ mod tests {
             (AlertDescription::HandshakeFailure, "handshake_failure"),
             (AlertDescription::UnknownCA, "unknown_ca"),
             (AlertDescription::BadRecordMac, "bad_record_mac"),
+            (AlertDescription::UnrecognisedName, "unrecognized_name"),
+            (AlertDescription::UnknownPSKIdentity, "unknown_psk_identity"),
+            (AlertDescription::NoApplicationProtocol, "no_application_protocol"),
             (AlertDescription::Unknown(200), "number 200"),
         ] {
             assert_eq!(alert_name(alert), name);
