@@ -306,6 +306,10 @@ pub(crate) fn errors(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
                     page.quiet(4, &paragraph)?;
                 }
                 explained.push(name);
+            } else if is_loss_of_peer
+                && let Some(remedy) = known.and_then(|class| reasons::lost_idle(class, summary))
+            {
+                page.quiet(4, remedy)?;
             }
         }
     }
