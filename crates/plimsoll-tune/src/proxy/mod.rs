@@ -71,6 +71,9 @@ pub struct Places {
     pub state: PathBuf,
 }
 
+/// Cipher suites up to TLS 1.2: Mozilla's guidelines, intermediate, version 6.0.
+const CIPHERS: &str = "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:\
+                       ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305";
 /// How long a session may be resumed: the default of HAProxy and of nginx.
 const SESSION_LIFETIME_S: u64 = 300;
 /// HAProxy's default, and a bound of 1 to 2 GB.
