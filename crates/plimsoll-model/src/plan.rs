@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -293,6 +294,9 @@ pub struct LoadPlan {
     pub target_destination: Vec<u32>,
     /// Servers, without repetition.
     pub destinations: Vec<Destination>,
+    /// Unix socket that all connections go to. The addresses of the servers are then loopback ones that nothing uses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unix_socket: Option<PathBuf>,
     /// When operations start.
     pub pacing: Pacing,
     /// Size of the connection pool over all agents; at least 1.
@@ -606,6 +610,7 @@ impl LoadPlan {
             target_destination: vec![0; targets.len()],
             targets,
             destinations: servers.iter().map(destination).collect(),
+            unix_socket: None,
             pacing,
             connections: 8,
             keepalive: true,

@@ -11,6 +11,7 @@ use plimsoll_model::summary::{ReasonSummary, Summary};
 use plimsoll_model::units::grouped;
 use plimsoll_model::{ErrorClass, Nanos};
 
+use crate::settings::UNIX_SOCKET;
 use crate::terminal::hints::class_named;
 use crate::terminal::layout::clean;
 
@@ -45,6 +46,8 @@ pub(crate) struct Setting {
     is_address: bool,
     /// Connections are held.
     is_hold: bool,
+    /// All connections go to a Unix socket.
+    is_unix: bool,
     /// The exchange that opens each connection, if the protocol has one.
     greeting: Option<Greeting>,
 }
@@ -77,6 +80,7 @@ impl Setting {
             has_certificate: has("tls-client-certificate"),
             is_address: has_address(&summary.target),
             is_hold: summary.hold.is_some(),
+            is_unix: has(UNIX_SOCKET),
             greeting: Greeting::of(&summary.target),
         }
     }
@@ -202,6 +206,15 @@ fn advice(class: Option<ErrorClass>, reason: &Reason, setting: Setting) -> Advic
             format!("the server's certificate is not trusted: {fault}"),
             of_certificate(fault),
         ),
+        Reason::Other { detail }
+            if setting.is_unix && class == Some(ErrorClass::ConnectRefused) =>
+        {
+            Advice::new(
+                detail.clone(),
+                "check the path and its permissions, and that a server listens there; if its accept queue is full, raise \
+                 its backlog and net.core.somaxconn",
+            )
+        }
         Reason::Other { detail } => {
             let remedy = class.map_or("look for the reason in the server's log", remedy_of_class);
             Advice::new(detail.clone(), remedy)

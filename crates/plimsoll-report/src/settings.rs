@@ -31,6 +31,8 @@ pub const PING: &str = "ping";
 pub const ADDRESSES: &str = "addresses";
 /// The key of the pool's size.
 pub const CONNECTIONS: &str = "connections";
+/// The key that is there when all connections go to a Unix socket.
+pub const UNIX_SOCKET: &str = "unix-socket";
 /// The key that is there when single operations are recorded.
 pub const ROWS: &str = "rows";
 
@@ -70,6 +72,9 @@ pub fn from_plan(plan: &LoadPlan) -> BTreeMap<String, String> {
         set(OPERATION, operation);
     }
     set(CONNECTIONS, grouped(plan.connections));
+    if plan.unix_socket.is_some() {
+        set(UNIX_SOCKET, "yes".to_owned());
+    }
     if plan.protocol() == Protocol::Http2 {
         set("http", "2".to_owned());
     }

@@ -1,7 +1,8 @@
-//! Non-blocking TCP sockets, client and listening.
+//! Non-blocking sockets: TCP, client and listening, and Unix sockets of clients.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -10,7 +11,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 
 use crate::tcp_info::{self, SentSegments};
 
-/// A connected or connecting TCP socket. Four bytes; closing is dropping.
+/// A connected or connecting stream socket, TCP unless it says otherwise. Four bytes; closing is dropping.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Socket(OwnedFd);
@@ -58,6 +59,19 @@ impl Socket {
         }
         let progress = begin_connect(&fd, remote)?;
         Ok((Self(fd), progress))
+    }
+
+    /// Connects to the Unix socket at `path`, which is done or refused at once.
+    ///
+    /// # Errors
+    ///
+    /// `AGAIN` if the server's accept queue is full.
+    pub fn connect_unix(path: &Path) -> Result<Self, Errno> {
+        let address = net::SocketAddrUnix::new(path)?;
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let fd = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        net::connect(&fd, &address)?;
+        Ok(Self(fd))
     }
 
     /// Whether a connect that was in progress is done, without waiting. An error is reported once.
@@ -295,6 +309,21 @@ mod tests {
     use crate::poll::Poller;
 
     use super::*;
+
+    #[test]
+    fn a_unix_socket_is_connected_or_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        assert_eq!(Socket::connect_unix(&path).unwrap_err(), Errno::NOENT);
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let socket = Socket::connect_unix(&path).unwrap();
+        assert_eq!(socket.send(b"ping").unwrap(), 4);
+        assert!(socket.local_address().is_err() && socket.segments().is_err());
+        drop(listener);
+        assert_eq!(Socket::connect_unix(&path).unwrap_err(), Errno::CONNREFUSED);
+        let long = folder.path().join("x".repeat(200));
+        assert_eq!(Socket::connect_unix(&long).unwrap_err(), Errno::NAMETOOLONG);
+    }
 
     #[test]
     fn bytes_cross_a_loopback_connection() {

@@ -3,7 +3,7 @@
 //! does only one of the two.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use plimsoll_model::pace::Shard;
@@ -31,6 +31,8 @@ pub(super) struct Origins {
     /// `None` leaves ports to the kernel.
     ports: Option<PortAllocator>,
     remotes: Remotes,
+    /// Unix socket that all connections go to.
+    unix: Option<PathBuf>,
     /// The next connection's number among those of all workers: its place in the source and the
     /// destination addresses.
     next: u64,
@@ -69,6 +71,16 @@ pub(super) enum OriginError {
     NoPort(#[from] PortError),
     #[error(transparent)]
     System(#[from] Errno),
+    #[error("{}", unix_words(*.0))]
+    Unix(Errno),
+}
+
+/// A connect to a Unix socket names a full queue by an error of many meanings.
+fn unix_words(errno: Errno) -> String {
+    match errno {
+        Errno::AGAIN => "the accept queue of the Unix socket is full".to_owned(),
+        errno => format!("Unix socket: {errno}"),
+    }
 }
 
 impl OriginError {
@@ -76,6 +88,10 @@ impl OriginError {
         match self {
             Self::NoPort(_) => ErrorClass::LocalPorts,
             Self::System(errno) => opening_error(*errno),
+            Self::Unix(Errno::AGAIN | Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => {
+                ErrorClass::ConnectRefused
+            }
+            Self::Unix(errno) => opening_error(*errno),
         }
     }
 }
@@ -89,11 +105,13 @@ impl Origins {
 
     fn with_host(plan: &LoadPlan, shard: Shard, host: Option<HostPorts>) -> Self {
         let remotes = Remotes::of(plan);
+        let unix = plan.unix_socket.clone();
         let ports = host
+            .filter(|_| unix.is_none())
             .filter(|host| owns_ports(plan, host, &remotes))
             .map(|host| PortAllocator::new(port_plan(plan, shard, host, &remotes)));
         let (next, workers) = (u64::from(shard.index), u64::from(shard.of.max(1)));
-        Self { ports, remotes, next, workers }
+        Self { ports, remotes, unix, next, workers }
     }
 
     /// Begins a connection to `destination`, at the address whose turn it is or, when that has no
@@ -107,6 +125,10 @@ impl Origins {
     ) -> Result<Begun, OriginError> {
         let (nth, turn) = (self.next, self.turn() as usize);
         self.next += self.workers;
+        if let Some(path) = &self.unix {
+            let socket = Socket::connect_unix(path).map_err(OriginError::Unix)?;
+            return Ok(Begun { socket, progress: Connecting::Done, is_local: true, lease: None });
+        }
         let routes = &self.remotes.of_destination[destination as usize];
         let in_turn = routes.iter().cycle().skip(turn % routes.len().max(1)).take(routes.len());
         let mut outcome = Err(OriginError::System(Errno::DESTADDRREQ));

@@ -84,7 +84,8 @@ impl Stamps {
             Pacing::Hold(_) => 0.0,
         };
         Self {
-            clock: ArrivalClock::new().ok(),
+            // The kernel stamps no bytes of a Unix socket.
+            clock: ArrivalClock::new().ok().filter(|_| plan.unix_socket.is_none()),
             every: if rate <= RATE_OF_ALL_MAX { 1 } else { SAMPLED },
             delays: (!is_hold).then(Vec::new),
             arrears: Arrears::default(),

@@ -8,6 +8,7 @@ const PLAIN: Setting = Setting {
     has_certificate: false,
     is_address: false,
     is_hold: false,
+    is_unix: false,
     greeting: None,
 };
 
@@ -95,6 +96,15 @@ fn an_idle_session_of_mqtt_that_ends_without_a_reason_may_be_taken_over() {
         assert_eq!(remedy.is_some_and(|text| text.contains("--client-id")), is_named);
         assert_eq!(lost_idle(ErrorClass::MqttDisconnected, &summary), None);
     }
+}
+
+#[test]
+fn a_unix_socket_that_cannot_be_connected_to_is_advised_on_as_one() {
+    let class = Some(ErrorClass::ConnectRefused);
+    let refused = Reason::other(&"Unix socket: No such file or directory");
+    let of = |setting| advice(class, &refused, setting).text();
+    assert!(of(Setting { is_unix: true, ..PLAIN }).contains("check the path and its permissions"));
+    assert!(of(PLAIN).contains("check address and port"));
 }
 
 #[test]

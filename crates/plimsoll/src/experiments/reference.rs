@@ -102,6 +102,7 @@ fn towards(plan: &LoadPlan, servers: &ServerGroup, identity: &Identity) -> LoadP
         pacing: Pacing::Closed { duration: Some(SPAN), ops_total: None },
         abort_bad_ops: None,
         connections: plan.connections.min(CONNECTIONS_MAX),
+        unix_socket: None,
         ..plan.clone()
     };
     for destination in &mut plan.destinations {

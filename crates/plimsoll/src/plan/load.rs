@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use plimsoll_fleet::hosts::{Launcher, LoadHosts};
 use plimsoll_model::Nanos;
@@ -106,6 +106,7 @@ pub(crate) fn build(flags: &LoadFlags, inputs: &mut Inputs<'_>) -> Result<LoadJo
     let parts = Parts {
         to: &Destination {
             only_connects: flags.handshake_only,
+            unix_socket: flags.unix_socket.clone(),
             ..Destination::named("plimsoll load", &flags.server, &flags.request)
         },
         pool: &flags.pool,
@@ -153,7 +154,11 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
     let targets = targets::targets(to, inputs)?;
     let keepalive = headers::keepalive(&targets, &parts)?;
     let mqtt = mqtt::plan(&targets, &parts, workers.connections, inputs)?;
-    let mut servers = targets::servers(&targets, &to.server, inputs)?;
+    check_unix_socket(to.unix_socket.as_deref())?;
+    let mut servers = match to.unix_socket {
+        Some(_) => targets::servers_behind_a_socket(&targets, &to.server),
+        None => targets::servers(&targets, &to.server, inputs)?,
+    };
     let sources = sources::addresses(&client.source);
     sources::check_owned(&sources, inputs)?;
     sources::keep_reachable(&mut servers.destinations, &sources)?;
@@ -179,6 +184,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
             targets,
             target_destination: servers.target_destination,
             destinations: servers.destinations,
+            unix_socket: to.unix_socket.clone(),
             pacing: parts.pacing,
             connections: workers.connections,
             keepalive,
@@ -266,6 +272,19 @@ impl Workers {
             }
         };
         Ok(Self { connections, processes: client.processes, threads })
+    }
+}
+
+/// The kernel's limit on the path of a Unix socket, its end included.
+const UNIX_PATH_MAX: usize = 108;
+
+fn check_unix_socket(path: Option<&Path>) -> Result<(), Stop> {
+    match path {
+        Some(path) if path.as_os_str().len() >= UNIX_PATH_MAX => Err(Stop::usage(
+            format_args!("--unix-socket: a path of {} bytes", path.as_os_str().len()),
+            format_args!("the kernel's limit is {}: name it from its folder", UNIX_PATH_MAX - 1),
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -4,6 +4,7 @@
 //! it is. Files, standard input and names come in through [`Inputs`].
 
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 
 use plimsoll_model::plan::Trust;
 
@@ -121,6 +122,8 @@ pub(crate) struct Destination {
     sources: Option<Ipv4Addr>,
     /// The server is a laboratory's on another machine.
     is_far: bool,
+    /// Unix socket that all connections go to.
+    unix_socket: Option<PathBuf>,
 }
 
 impl Destination {
@@ -128,7 +131,8 @@ impl Destination {
     fn named(usage: &'static str, server: &ServerFlags, request: &RequestFlags) -> Self {
         let (server, request) = (server.clone(), request.clone());
         let (trust, sources) = (None, None);
-        Self { usage, server, request, only_connects: false, trust, sources, is_far: false }
+        let (only_connects, is_far, unix_socket) = (false, false, None);
+        Self { usage, server, request, only_connects, trust, sources, is_far, unix_socket }
     }
 
     /// The server of a laboratory: it answers `request` at `url`, with a certificate that `trust` accepts. The clients
@@ -141,7 +145,8 @@ impl Destination {
     ) -> Self {
         let server = ServerFlags { url: Some(url), ..ServerFlags::default() };
         let (trust, usage) = (Some(trust), "plimsoll lab");
-        Self { usage, server, request, only_connects: false, trust, sources, is_far: false }
+        let (only_connects, is_far, unix_socket) = (false, false, None);
+        Self { usage, server, request, only_connects, trust, sources, is_far, unix_socket }
     }
 
     /// The same on another machine; `clients` names those that make the load.
