@@ -14,9 +14,9 @@ use crate::{port, program, wait};
 /// A running broker.
 #[derive(Debug)]
 pub struct Mosquitto {
-    /// Where it speaks MQTT.
+    /// Address of MQTT.
     pub plain: SocketAddr,
-    /// Where it speaks MQTT over TLS.
+    /// Address of MQTT over TLS.
     pub tls: SocketAddr,
     guarded: Guarded,
     folder: TempDir,
@@ -37,7 +37,7 @@ impl Mosquitto {
         Self::start_as(&[], "", "", certificate)
     }
 
-    /// As [`Self::start`], with more lines of configuration.
+    /// Like [`Self::start`], with more lines of configuration.
     pub fn start_with(options: &str, certificate: &Certificate) -> Self {
         Self::start_as(&[], options, "", certificate)
     }
@@ -126,12 +126,12 @@ impl Mosquitto {
         Self { plain, tls, guarded, folder, state: None }
     }
 
-    /// What it has logged so far.
+    /// Returns its log so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// Waits until its log contains `text` so many times.
+    /// Waits until its log contains `text` at least `count` times.
     pub fn wait_for(&self, text: &str, count: usize) {
         wait::until("mosquitto to log it", || {
             (self.log().matches(text).count() >= count).then_some(())

@@ -16,7 +16,7 @@ use crate::{haproxy, nginx, program};
 pub struct Installed {
     /// Which one.
     pub program: Program,
-    /// Its file.
+    /// Path of the program's file.
     pub path: PathBuf,
     /// The version as it writes it: `2.6.12-1+deb12u4`.
     pub version_text: String,
@@ -56,12 +56,12 @@ impl Installed {
         }
     }
 
-    /// Whether it can answer its statistics.
+    /// Reports whether it can answer its statistics.
     pub fn has_statistics(&self) -> bool {
         self.program == Program::Haproxy || nginx::has_stub_status(&self.path)
     }
 
-    /// Whether it speaks HTTP/2.
+    /// Reports whether it speaks HTTP/2.
     pub fn has_http2(&self) -> bool {
         self.program == Program::Haproxy || nginx::has_http2(&self.path)
     }

@@ -18,7 +18,7 @@ pub struct Socket(OwnedFd);
 
 const _: () = assert!(size_of::<Option<Socket>>() == 4);
 
-/// How far a connect got at once.
+/// The progress of a connect when the call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connecting {
     /// Established already, as happens on loopback.
@@ -30,7 +30,7 @@ pub enum Connecting {
 /// When this end sends first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstBytes {
-    /// As soon as the connection is established: the ACK of the SYN-ACK goes with them.
+    /// Immediately after the connection is established: the ACK of the SYN-ACK goes with them.
     AtOnce,
     /// Perhaps never.
     Later,
@@ -45,7 +45,7 @@ impl Socket {
         Self::connect_to(remote, source, FirstBytes::Later)
     }
 
-    /// As [`Self::connect`].
+    /// Like [`Self::connect`]; `first_bytes` says when this end sends first.
     pub fn connect_to(
         remote: SocketAddr,
         source: Option<IpAddr>,
@@ -74,7 +74,7 @@ impl Socket {
         Ok(Self(fd))
     }
 
-    /// Whether a connect that was in progress is done, without waiting. An error is reported once.
+    /// Reports whether a connect that was in progress is done, without waiting. An error is reported once.
     pub fn is_connected(&self) -> Result<bool, Errno> {
         match self.send(&[]) {
             Ok(_) => Ok(true),
@@ -99,7 +99,7 @@ impl Socket {
         self.send_with(bytes, SendFlags::NOSIGNAL)
     }
 
-    /// As [`Self::send`], but the last segment waits for what comes next: more, or the FIN.
+    /// Like [`Self::send`], but the last segment waits for what comes next: more, or the FIN.
     pub fn send_more(&self, bytes: &[u8]) -> Result<usize, Errno> {
         self.send_with(bytes, SendFlags::NOSIGNAL | SendFlags::MORE)
     }

@@ -1,4 +1,4 @@
-//! Where connections come from. A small load leaves the source port to the kernel; a load that
+//! Source addresses and ports of connections. A small load leaves the source port to the kernel; a load that
 //! needs a good part of the ports, and every hold, owns its (source address, port) pairs. One load
 //! does only one of the two.
 
@@ -26,7 +26,7 @@ const LOOPBACK_SOURCES_MAX: u64 = 65_536;
 /// connections/s that two cores make with both ends here. Loopback addresses are free.
 const LOOPBACK_RESTING: u64 = 1_500_000;
 
-/// Where one worker's connections come from.
+/// The sources and destinations of one worker's connections.
 pub(super) struct Origins {
     /// `None` leaves ports to the kernel.
     ports: Option<PortAllocator>,
@@ -40,7 +40,7 @@ pub(super) struct Origins {
     workers: u64,
 }
 
-/// Where connections go.
+/// The destination addresses of all connections.
 struct Remotes {
     /// Each address once; the index is the allocator's route.
     all: Vec<Remote>,
@@ -294,7 +294,7 @@ fn given(plan: &LoadPlan, family: fn(&IpAddr) -> bool) -> Arc<[IpAddr]> {
     plan.sources.iter().filter(|address| family(address)).copied().collect()
 }
 
-/// Whether closing by FIN would use up the source ports of the whole load.
+/// Reports whether closing by FIN would use up the source ports of the whole load.
 pub(super) fn must_reset(plan: &LoadPlan) -> bool {
     let servers = plan.destinations.iter().map(|one| one.addresses.len()).sum();
     plan.handshake_only && ports_run_out(&plan.pacing, servers, plan.sources.len())
@@ -307,7 +307,7 @@ fn ports_run_out(pacing: &Pacing, servers: usize, sources: usize) -> bool {
             let peak = stages.map(|stage| stage.from.get().max(stage.to.get())).fold(0.0, f64::max);
             (peak * f64::from(TIME_WAIT_S)).min(profile.ops_total as f64)
         }
-        // As many as the server answers: without a number there is no bound.
+        // A closed loop without a count has no bound: it makes what the server answers.
         Pacing::Closed { ops_total, .. } => ops_total.map_or(f64::INFINITY, |ops| ops as f64),
         Pacing::Hold(_) => 0.0,
     };

@@ -275,7 +275,7 @@ impl<'a> ArchivedTls<'a> {
 #[derive(Serialize)]
 struct ArchivedMqtt {
     version: MqttVersion,
-    /// How many are listed; `None` where any number has one.
+    /// Number of listed identifiers; `None` if each connection has a generated one.
     client_ids: Option<usize>,
     users: usize,
     keep_alive_s: u16,

@@ -1,4 +1,4 @@
-//! What a pull request should show of a run: `$GITHUB_STEP_SUMMARY`, a comment.
+//! The Markdown of a run, for a pull request: `$GITHUB_STEP_SUMMARY`, a comment.
 //!
 //! Text from outside (URLs, error texts, host names) is shown as it is, never as markup.
 
@@ -47,7 +47,7 @@ pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), Re
         command_line(run),
     ];
     for part in parts {
-        // What would make it too long is left out.
+        // Parts that would make it too long are left out.
         if text.len() + part.len() <= BYTES_MAX {
             text.push_str(&part);
         }

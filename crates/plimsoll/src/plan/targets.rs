@@ -1,4 +1,4 @@
-//! What is sent and where: URL or targets, method, headers and body into targets; their servers
+//! Targets and their servers: URL or targets, method, headers and body into targets; their servers
 //! into destinations.
 
 use std::collections::HashMap;
@@ -259,7 +259,7 @@ fn named(url: &TargetUrl, flags: &ServerFlags, addresses: Vec<SocketAddr>) -> Se
     }
 }
 
-/// How reports name what was tested.
+/// Returns the name of the targets in reports.
 pub(super) fn name(targets: &[Target]) -> String {
     match targets {
         [] => String::new(),
