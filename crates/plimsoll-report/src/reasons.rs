@@ -552,7 +552,8 @@ fn of_unanswered(reset: bool, setting: Setting) -> Advice {
                 format!(
                     "the server {ended} WebSockets before it answered the first message on them"
                 ),
-                "look for a limit on messages, a timeout or a crash in its log, and in the one of the proxy before it",
+                "look for a timeout (HAProxy: timeout tunnel; nginx: proxy_read_timeout), a limit on messages or a crash, in the log \
+                 of the server and in that of a proxy before it",
             );
         }
         None => {}

@@ -16,6 +16,7 @@ use e2e::openssl::SServer;
 use e2e::plimsoll::{Finished, Plimsoll};
 use e2e::port;
 use e2e::process::Guarded;
+use e2e::serve::Serve;
 use e2e::summary::Summary;
 use e2e::wait;
 use tempfile::TempDir;
@@ -577,6 +578,19 @@ fn two_loads_with_the_same_client_identifiers_are_advised_on() {
             );
         }
     }
+}
+
+#[test]
+fn a_websocket_that_a_proxy_ends_is_not_advised_on_as_a_new_connection() {
+    let backend = Serve::plain();
+    let tunnel = format!("backend b\n    timeout tunnel 200ms\n    server s {}", backend.address());
+    let haproxy = Haproxy::start("", "    default_backend b", &tunnel);
+    // The backend answers the first message after the proxy's timeout.
+    let ran = load_shown(&haproxy.url("ws"), &["-H", "sleep-fixed: 60000"]);
+    let words = ["closed WebSockets before it answered the first message", "timeout tunnel"];
+    assert_reason(&ran.summary(99), "closed-by-peer", &words);
+    assert_shown(&ran, &words);
+    assert!(!ran.stderr.contains("PROXY protocol"), "{}", ran.stderr);
 }
 
 /// Python's server, which many test benches have.
