@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
@@ -13,31 +14,77 @@ use crate::{port, program, wait};
 /// A running broker.
 #[derive(Debug)]
 pub struct Mosquitto {
-    /// Where it speaks MQTT.
+    /// Address of MQTT.
     pub plain: SocketAddr,
-    /// Where it speaks MQTT over TLS.
+    /// Address of MQTT over TLS.
     pub tls: SocketAddr,
     guarded: Guarded,
     folder: TempDir,
+    /// The folder of the users that an administrator changes.
+    state: Option<TempDir>,
+}
+
+/// The plugin with which an administrator changes users.
+fn plugin() -> Option<PathBuf> {
+    let folders = fs::read_dir("/usr/lib").ok()?.flatten().map(|entry| entry.path());
+    let mut files = folders.map(|folder| folder.join("mosquitto_dynamic_security.so"));
+    files.find(|file| file.exists())
 }
 
 impl Mosquitto {
     /// Starts one on 127.0.0.1 with a certificate for it; it lets everybody in.
     pub fn start(certificate: &Certificate) -> Self {
-        Self::start_as(&[], "", certificate)
+        Self::start_as(&[], "", "", certificate)
     }
 
-    /// As [`Self::start`], with more lines of configuration.
+    /// Like [`Self::start`], with more lines of configuration.
     pub fn start_with(options: &str, certificate: &Certificate) -> Self {
-        Self::start_as(&[], options, certificate)
+        Self::start_as(&[], options, "", certificate)
+    }
+
+    /// Like [`Self::start`], with more lines for the listener with TLS.
+    pub fn start_with_tls(options: &str, certificate: &Certificate) -> Self {
+        Self::start_as(&[], "", options, certificate)
+    }
+
+    /// Starts one whose users an administrator (`admin`, `adminpw`) changes while it runs: see [`Self::control`].
+    ///
+    /// Returns `None` if this mosquitto has no plugin for that.
+    pub fn start_controlled(certificate: &Certificate) -> Option<Self> {
+        let plugin = plugin()?;
+        let state = tempfile::tempdir().expect("the temporary directory is writable");
+        let file = state.path().join("users.json");
+        let mut init = Command::new(program::installed("mosquitto_ctrl"));
+        init.args(["dynsec", "init"]).arg(&file).args(["admin", "adminpw"]);
+        let output = init.stdin(Stdio::null()).output().expect("mosquitto_ctrl can be run");
+        assert!(output.status.success(), "{output:?}");
+        let options =
+            format!("plugin {}\nplugin_opt_config_file {}\n", plugin.display(), file.display());
+        let mut broker = Self::start_as(&[], &options, "", certificate);
+        broker.state = Some(state);
+        Some(broker)
+    }
+
+    /// Lets the administrator give this command of `mosquitto_ctrl dynsec`.
+    pub fn control(&self, command: &[&str]) {
+        let mut control = Command::new(program::installed("mosquitto_ctrl"));
+        control.args(["-h", "127.0.0.1", "-p", &self.plain.port().to_string()]);
+        control.args(["-u", "admin", "-P", "adminpw", "dynsec"]).args(command);
+        let output = control.stdin(Stdio::null()).output().expect("mosquitto_ctrl can be run");
+        assert!(output.status.success(), "{output:?}");
     }
 
     /// Starts one that lets only these users with their passwords in, or everybody where there are none.
     pub fn start_for(users: &[(&str, &str)], certificate: &Certificate) -> Self {
-        Self::start_as(users, "", certificate)
+        Self::start_as(users, "", "", certificate)
     }
 
-    fn start_as(users: &[(&str, &str)], options: &str, certificate: &Certificate) -> Self {
+    fn start_as(
+        users: &[(&str, &str)],
+        options: &str,
+        tls_options: &str,
+        certificate: &Certificate,
+    ) -> Self {
         let folder = tempfile::tempdir().expect("the temporary directory is writable");
         let (plain, tls) = (port::free(), port::free());
         let path = folder.path().display();
@@ -58,7 +105,7 @@ impl Mosquitto {
             "user root\n{access}{options}persistence false\nset_tcp_nodelay true\n\
              log_dest file {path}/log\nlog_type all\nconnection_messages true\n\
              listener {} 127.0.0.1\n\
-             listener {} 127.0.0.1\ncertfile {}\nkeyfile {}\n",
+             listener {} 127.0.0.1\ncertfile {}\nkeyfile {}\n{tls_options}",
             plain.port(),
             tls.port(),
             certificate.chain().display(),
@@ -76,15 +123,15 @@ impl Mosquitto {
             // It listens before it has read its certificate, which the caller may delete.
             log.contains(" running").then_some(())
         });
-        Self { plain, tls, guarded, folder }
+        Self { plain, tls, guarded, folder, state: None }
     }
 
-    /// What it has logged so far.
+    /// Returns its log so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// Waits until its log contains `text` so many times.
+    /// Waits until its log contains `text` at least `count` times.
     pub fn wait_for(&self, text: &str, count: usize) {
         wait::until("mosquitto to log it", || {
             (self.log().matches(text).count() >= count).then_some(())

@@ -16,7 +16,7 @@ use crate::{haproxy, nginx, program};
 pub struct Installed {
     /// Which one.
     pub program: Program,
-    /// Its file.
+    /// Path of the program's file.
     pub path: PathBuf,
     /// The version as it writes it: `2.6.12-1+deb12u4`.
     pub version_text: String,
@@ -56,12 +56,12 @@ impl Installed {
         }
     }
 
-    /// Whether it can answer its statistics.
+    /// Reports whether it can answer its statistics.
     pub fn has_statistics(&self) -> bool {
         self.program == Program::Haproxy || nginx::has_stub_status(&self.path)
     }
 
-    /// Whether it speaks HTTP/2.
+    /// Reports whether it speaks HTTP/2.
     pub fn has_http2(&self) -> bool {
         self.program == Program::Haproxy || nginx::has_http2(&self.path)
     }
@@ -83,6 +83,7 @@ impl Installed {
 mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::process::{Command, Stdio};
 
     use plimsoll_tune::proxy::{Places, ProxyGoal};
 
@@ -111,6 +112,36 @@ mod tests {
         }
     }
 
+    /// The goal, and others that make further directives.
+    fn variants(goal: &ProxyGoal) -> [ProxyGoal; 4] {
+        let bare = Places { statistics: None, log: None, ..goal.places.clone() };
+        let name = "localhost:9003".to_owned();
+        [
+            goal.clone(),
+            ProxyGoal { http2: false, places: bare, ..goal.clone() },
+            ProxyGoal { backends: vec![name.clone()], named_backends: vec![name], ..goal.clone() },
+            ProxyGoal { cores: 40, rate_per_s: 20_000, ..goal.clone() },
+        ]
+    }
+
+    /// The program's warnings about a configuration that it accepts.
+    fn warnings(installed: &Installed, text: &str) -> String {
+        let scratch = tempfile::tempdir().unwrap();
+        let config = scratch.path().join("config");
+        fs::write(&config, text).unwrap();
+        let mut command = Command::new(&installed.path);
+        match installed.program {
+            Program::Haproxy => command.arg("-c").arg("-f").arg(&config),
+            Program::Nginx => {
+                command.arg("-t").arg("-p").arg(scratch.path()).arg("-c").arg(&config)
+            }
+        };
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let is_warning = |line: &&str| line.to_lowercase().contains("[warn");
+        text.lines().filter(is_warning).collect::<Vec<_>>().join("\n")
+    }
+
     #[test]
     fn the_installed_programs_accept_what_is_written_for_them() {
         let prefix = r#"plimsoll's "tune" \b #c; {d} "#;
@@ -120,7 +151,11 @@ mod tests {
         for program in [Program::Haproxy, Program::Nginx] {
             let installed = Installed::find(program, None).unwrap();
             let written = program.configure(installed.version, &goal);
-            installed.check(&written.text).unwrap();
+            for goal in variants(&goal) {
+                let written = program.configure(installed.version, &goal);
+                installed.check(&written.text).unwrap();
+                assert_eq!(warnings(&installed, &written.text), "", "{}", written.text);
+            }
             // A test that cannot fail would be none.
             let broken = written.text.replace("timeout", "timeoutt");
             let text = installed.check(&broken).unwrap_err().to_string();

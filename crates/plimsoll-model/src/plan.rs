@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::target::{
 };
 use crate::units::ParseError;
 
-/// How operations come due.
+/// The rule by which operations start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pacing {
@@ -25,21 +26,21 @@ pub enum Pacing {
     Open {
         /// The whole load's profile; an agent executes its shard of it.
         profile: Profile,
-        /// How starts are spread.
+        /// Distribution of the starts.
         arrivals: Arrivals,
     },
     /// Each connection sends its next operation when the last one ended.
     Closed {
         /// When to stop starting operations.
         duration: Option<Nanos>,
-        /// How many operations to start in all.
+        /// Number of operations to start in all.
         ops_total: Option<u64>,
     },
     /// Connections are opened at a rate and held; see [`Steer`] for how far.
     Hold(HoldPlan),
 }
 
-/// How connections are opened and held. [`LoadPlan::connections`] is the most that are ever held.
+/// The ramp of a hold. [`LoadPlan::connections`] is the highest number of connections that are held.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HoldPlan {
     /// New connections per second over the whole load.
@@ -97,7 +98,7 @@ pub struct Destination {
 #[serde(transparent)]
 pub struct ServerName(pub String);
 
-/// How a server's certificate is judged.
+/// The roots that a server's certificate is checked against.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trust {
@@ -183,7 +184,7 @@ impl FromStr for Group {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self")]
 pub struct TlsOptions {
-    /// How certificates are judged.
+    /// Roots that certificates are checked against.
     pub trust: Trust,
     /// Client certificate: chain and key, PEM.
     #[serde(with = "crate::framed")]
@@ -196,7 +197,7 @@ pub struct TlsOptions {
     pub resume_ratio: f64,
     /// One key share per thread and group for all handshakes, instead of a new one for each.
     pub reuse_key_share: bool,
-    /// What is kept of a connection once its handshake is done.
+    /// State that each connection stores after its handshake.
     pub state: TlsState,
     /// Offer HTTP/2, and only that, by ALPN; otherwise no protocol is offered.
     pub offers_http2: bool,
@@ -214,7 +215,7 @@ pub enum CertificateKey {
     Ecdsa,
 }
 
-/// What is kept of a TLS connection between its handshake and its end.
+/// The state that a TLS connection stores between its handshake and its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TlsState {
@@ -268,12 +269,12 @@ impl std::fmt::Debug for TicketKey {
     }
 }
 
-/// A connection with a planned life: opened, so many transactions one after another, closed by our
+/// A connection with a planned life: opened, used for a fixed number of transactions in sequence, closed by our
 /// FIN, and gone once the peer's FIN has come. No request announces the end.
 ///
 /// In an open or closed loop each arrival is one; its transactions are operations, the first due
 /// with the arrival, each further one with the answer before it. The connections of a hold end
-/// their heartbeats after so many, and are closed by FIN however many there are.
+/// their heartbeats after that number, and are closed by FIN however many there were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     /// Requests on the connection; at least 1.
@@ -291,6 +292,9 @@ pub struct LoadPlan {
     pub target_destination: Vec<u32>,
     /// Servers, without repetition.
     pub destinations: Vec<Destination>,
+    /// Unix socket that all connections go to. The addresses of the servers are then loopback ones that nothing uses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unix_socket: Option<PathBuf>,
     /// When operations start.
     pub pacing: Pacing,
     /// Size of the connection pool over all agents; at least 1.
@@ -300,7 +304,7 @@ pub struct LoadPlan {
     /// An operation is a connection: it is ok once TCP and TLS are established, and nothing is
     /// sent on it. Never with `keepalive`.
     pub handshake_only: bool,
-    /// Close a connection after so many operations.
+    /// Operations after which a connection is closed.
     pub requests_per_connection: Option<u64>,
     /// An arrival is a whole connection of its own; never with `keepalive` or `handshake_only`,
     /// holds apart.
@@ -312,7 +316,7 @@ pub struct LoadPlan {
     pub prewarm: bool,
     /// An answer after this is late.
     pub deadline: Option<Nanos>,
-    /// How long an operation is waited for past its deadline.
+    /// Longest wait for an answer past the deadline.
     pub linger: Nanos,
     /// Longest wait for TCP connect plus TLS handshake of one connection.
     pub connect_timeout: Nanos,
@@ -342,13 +346,13 @@ pub struct LoadPlan {
     /// Record single operations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<RowPlan>,
-    /// What each CONNECT contains; for MQTT alone.
+    /// Contents of each CONNECT; for MQTT alone.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::framed")]
     pub mqtt: Option<MqttPlan>,
     /// Each connection begins with a header of the PROXY protocol.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<ProxyPlan>,
-    /// How connections are shared; for HTTP/2 alone.
+    /// Sharing of connections; for HTTP/2 alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http2: Option<Http2Plan>,
 }
@@ -358,7 +362,7 @@ pub struct LoadPlan {
 pub struct ProxyPlan {
     /// Addresses that are named as the client's, in turn; `None`: the connection's own.
     pub sources: Option<AddressRange>,
-    /// How unique identifiers begin; the connection's number in the load follows.
+    /// Prefix of unique identifiers; the connection's number in the load follows.
     pub id_prefix: String,
 }
 
@@ -367,7 +371,7 @@ pub struct ProxyPlan {
 pub struct AddressRange {
     /// The first of them.
     pub first: IpAddr,
-    /// How many they are; at least 1.
+    /// Number of addresses; at least 1.
     pub count: u64,
 }
 
@@ -382,20 +386,20 @@ impl AddressRange {
     }
 }
 
-/// How the connections of HTTP/2 are shared.
+/// Sharing of HTTP/2 connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Http2Plan {
     /// Most operations at once on one connection, where the server allows as many; at least 1.
     pub streams: u32,
 }
 
-/// What an MQTT client says in its CONNECT.
+/// The CONNECT of MQTT clients, and their use of the session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self")]
 pub struct MqttPlan {
     /// The version that is spoken.
     pub version: MqttVersion,
-    /// How the clients are called.
+    /// Client identifiers.
     #[serde(with = "crate::framed")]
     pub client_ids: ClientIds,
     /// Users with their passwords, in turn; empty: none is named.
@@ -411,39 +415,39 @@ pub struct MqttPlan {
     /// Publishes above QoS 0 that may be open at once on one connection, where the broker allows as many; at
     /// least 1.
     pub in_flight: u16,
-    /// What the broker publishes once the client is gone without a word.
+    /// Message that the broker publishes if a client is lost without DISCONNECT.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::framed")]
     pub will: Option<Will>,
     /// Each connection subscribes to this before it counts as usable.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::framed")]
     pub subscribe: Option<Subscription>,
-    /// What is published here is delivered here, too, and counted.
+    /// Counting of deliveries, if the load subscribes to its own messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deliveries: Option<DeliveryPlan>,
 }
 
-/// How the deliveries of what a load itself publishes are told from others: each payload begins with a stamp, see
+/// Counting of the deliveries of a load's own messages. Each payload begins with a stamp, see
 /// [`crate::target::Filling::stamp`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryPlan {
-    /// Tells the run from others whose messages the broker may still have.
+    /// Number that distinguishes this run from others whose messages the broker may still have.
     pub run: u32,
 }
 
-/// How the clients of a load are called.
+/// The client identifiers of a load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self")]
 pub enum ClientIds {
     /// This, a number for each shard and one for each of its connections.
     Prefix(String),
-    /// The connection of each number is called so; at least as many as connections.
+    /// The identifier of each connection by its number; at least one per connection.
     Listed(Arc<[String]>),
 }
 
 framed!(Identity, TicketKey, TlsOptions, MqttPlan, ClientIds, LoadPlan, ServePlan);
 
 impl MqttPlan {
-    /// What the connection with a number is called.
+    /// Returns the client identifier of the connection with this number.
     pub fn client_id(&self, number: u64) -> String {
         match &self.client_ids {
             ClientIds::Prefix(prefix) => format!("{prefix}{number:x}"),
@@ -451,7 +455,7 @@ impl MqttPlan {
         }
     }
 
-    /// How many connections have names of their own; `None` where any number has.
+    /// Returns the number of distinct client identifiers; `None` if it is unlimited.
     pub fn clients_max(&self) -> Option<u64> {
         match &self.client_ids {
             ClientIds::Prefix(_) => None,
@@ -459,12 +463,12 @@ impl MqttPlan {
         }
     }
 
-    /// Who the connection with a number says that it is.
+    /// Returns the user of the connection with this number.
     pub fn user(&self, number: u64) -> Option<&Credentials> {
         nth(&self.users, number)
     }
 
-    /// The subscriptions of so many connections.
+    /// Returns the subscriptions of this number of connections.
     pub fn filters(&self, connections: u64) -> Filters {
         let mut filters = Filters::default();
         match &self.subscribe {
@@ -507,12 +511,12 @@ fn nth<T>(all: &[T], n: u64) -> Option<&T> {
 }
 
 impl LoadPlan {
-    /// What is spoken with every server.
+    /// Returns the protocol that is spoken with every server.
     pub fn protocol(&self) -> Protocol {
         self.targets.first().map_or(Protocol::Http1, |target| target.url.protocol)
     }
 
-    /// Whether connections may carry several operations at once.
+    /// Reports whether connections may carry several operations at once.
     pub fn shares_connections(&self) -> bool {
         let is_hold = matches!(self.pacing, Pacing::Hold(_));
         let is_shared = match self.protocol() {
@@ -546,7 +550,7 @@ impl LoadPlan {
         self.targets.iter_mut().all(|target| target.body.attach(store))
     }
 
-    /// What is said on each connection, where that is a script.
+    /// Returns the script of each connection, if the protocol is a script.
     pub fn script(&self) -> Option<&Script> {
         self.targets.first().and_then(|target| target.script.as_ref())
     }
@@ -595,6 +599,7 @@ impl LoadPlan {
             target_destination: vec![0; targets.len()],
             targets,
             destinations: servers.iter().map(destination).collect(),
+            unix_socket: None,
             pacing,
             connections: 8,
             keepalive: true,
@@ -623,11 +628,11 @@ impl LoadPlan {
     }
 }
 
-/// What a backend agent serves.
+/// The listeners of a backend agent, and its behavior.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self")]
 pub struct ServePlan {
-    /// Where to listen.
+    /// Sockets to listen on.
     pub listeners: Vec<Listener>,
     /// Certificate for the TLS listeners.
     #[serde(with = "crate::framed")]
@@ -635,7 +640,7 @@ pub struct ServePlan {
     /// Key of the tickets; `None` leaves each process a key of its own.
     #[serde(default, with = "crate::framed")]
     pub ticket_key: Option<TicketKey>,
-    /// What is kept of a TLS connection once its handshake is done.
+    /// State that a TLS connection stores after its handshake.
     pub tls_state: TlsState,
     /// Worker threads; at least 1.
     pub threads: u32,
@@ -649,22 +654,22 @@ pub struct ServePlan {
     pub request_timeout: Nanos,
     /// Longest wait for the next request on a kept-alive connection.
     pub idle_timeout: Nanos,
-    /// How long each acknowledgement of an MQTT publish waits.
+    /// Delay of each acknowledgement of an MQTT publish.
     pub acknowledgement_delay: Nanos,
     /// MQTT publishes above QoS 0 that a client may have without their acknowledgement; at least 1.
     pub receive_maximum: u16,
-    /// What is done wrong with MQTT deliveries.
+    /// Faults of MQTT deliveries.
     pub delivery_faults: DeliveryFaults,
     /// Each connection must begin with a header of the PROXY protocol, version 2.
     pub accept_proxy: bool,
 }
 
-/// What a server does wrong with the messages that it delivers, counted in each thread by itself.
+/// Deliberate faults of a server's deliveries. Each thread counts by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryFaults {
-    /// The last one of each so many is left out; 0 for none.
+    /// One message in this number is not delivered; 0 for none.
     pub lose_every: u32,
-    /// The last one of each so many is sent twice, if it is not left out; 0 for none.
+    /// One message in this number is delivered twice, unless it is not delivered at all; 0 for none.
     pub repeat_every: u32,
 }
 
@@ -673,13 +678,13 @@ pub struct DeliveryFaults {
 pub struct Listener {
     /// Address and port; port 0 lets the kernel choose.
     pub address: SocketAddr,
-    /// Whether TLS is spoken here.
+    /// `true` for TLS.
     pub tls: bool,
-    /// What is spoken here.
+    /// Protocol of the socket.
     pub spoken: Spoken,
 }
 
-/// What a server speaks at one address.
+/// The protocol of one listening address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spoken {
@@ -748,7 +753,7 @@ mod tests {
         plan.targets[0].publish = Some(publish);
         let json = framed::json(&plan);
         assert_eq!(LoadPlan::read(&json).unwrap(), plan);
-        // What is not needed is not there.
+        // Fields that are not needed are absent.
         let plain = LoadPlan::plain(&[&[a]], plan.pacing);
         let json = framed::json(&plain);
         assert_eq!((json.get("mqtt"), json["tls"]["identity"].is_null()), (None, true));

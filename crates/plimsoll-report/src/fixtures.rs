@@ -10,6 +10,7 @@ mod watched;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use plimsoll_model::cause::{Grade, Missing};
 use plimsoll_model::cliff::{Cliff, Horizon, Owner, ProbeKind, ProbedTimer};
 use plimsoll_model::ending::{Closer, Stretch};
 use plimsoll_model::observation::Observations;
@@ -586,6 +587,17 @@ fn find_with(tip: TippingPoint, trials: &[TrialRecord], verdict: Verdict) -> Sum
     let shown = trials.last().expect("fixtures have trials");
     head.find = Some(find(tip));
     Summary::new(head, &shown.measurement.tally)
+}
+
+/// The regular search with a cause that is only correlated.
+pub(crate) fn find_correlated() -> (Summary, Vec<TrialRecord>) {
+    let (mut summary, trials) = find_regular();
+    for cause in summary.causes.iter_mut().flatten() {
+        cause.grade = Grade::Correlated;
+        cause.missing = Some(Missing::BackendLimit);
+        cause.confirmations.clear();
+    }
+    (summary, trials)
 }
 
 pub(crate) fn find_regular() -> (Summary, Vec<TrialRecord>) {

@@ -11,6 +11,7 @@ use plimsoll_model::summary::{ReasonSummary, Summary};
 use plimsoll_model::units::grouped;
 use plimsoll_model::{ErrorClass, Nanos};
 
+use crate::settings::UNIX_SOCKET;
 use crate::terminal::hints::class_named;
 use crate::terminal::layout::clean;
 
@@ -45,6 +46,30 @@ pub(crate) struct Setting {
     is_address: bool,
     /// Connections are held.
     is_hold: bool,
+    /// All connections go to a Unix socket.
+    is_unix: bool,
+    /// The exchange that opens each connection, if the protocol has one.
+    greeting: Option<Greeting>,
+}
+
+/// The exchange that opens a connection before its first operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Greeting {
+    /// CONNECT and CONNACK of MQTT.
+    Mqtt,
+    /// The switch to WebSocket.
+    WebSocket,
+}
+
+impl Greeting {
+    /// Returns the exchange that URLs of this scheme have.
+    fn of(url: &str) -> Option<Self> {
+        match url.split_once("://")?.0 {
+            "mqtt" | "mqtts" => Some(Self::Mqtt),
+            "ws" | "wss" => Some(Self::WebSocket),
+            _ => None,
+        }
+    }
 }
 
 impl Setting {
@@ -55,6 +80,8 @@ impl Setting {
             has_certificate: has("tls-client-certificate"),
             is_address: has_address(&summary.target),
             is_hold: summary.hold.is_some(),
+            is_unix: has(UNIX_SOCKET),
+            greeting: Greeting::of(&summary.target),
         }
     }
 }
@@ -95,6 +122,16 @@ pub(crate) fn paragraphs(class: &str, summary: &Summary) -> Vec<String> {
     lines.collect()
 }
 
+/// The remedy for connections that the server ended while no operation was open on them, without a reason.
+pub(crate) fn lost_idle(class: ErrorClass, summary: &Summary) -> Option<&'static str> {
+    let is_ended = matches!(class, ErrorClass::ClosedByPeer | ErrorClass::ResetByPeer);
+    // Many brokers, such as mosquitto 2.0, end a session that is taken over without a DISCONNECT.
+    (is_ended && Greeting::of(&summary.target) == Some(Greeting::Mqtt)).then_some(
+        "the broker gave no reason. If another client or load has the same client identifiers, it takes the sessions over: \
+         give each load a --client-id PREFIX of its own; else look for a stop or a limit in the broker's log",
+    )
+}
+
 fn joined(sentence: &str, remedy: &str) -> String {
     match remedy.is_empty() {
         true => format!("{sentence}."),
@@ -133,6 +170,9 @@ pub(crate) fn put_words(summary: &mut Summary) {
 
 // ---- the table
 
+const CERTIFICATE_MISSING: &str = "the server asks for a client certificate, and none was sent";
+const GIVE_CERTIFICATE: &str = "give one with --cert and --key";
+
 /// The row of a reason.
 fn advice(class: Option<ErrorClass>, reason: &Reason, setting: Setting) -> Advice {
     match reason {
@@ -166,6 +206,15 @@ fn advice(class: Option<ErrorClass>, reason: &Reason, setting: Setting) -> Advic
             format!("the server's certificate is not trusted: {fault}"),
             of_certificate(fault),
         ),
+        Reason::Other { detail }
+            if setting.is_unix && class == Some(ErrorClass::ConnectRefused) =>
+        {
+            Advice::new(
+                detail.clone(),
+                "check the path and its permissions, and that a server listens there; if its accept queue is full, raise \
+                 its backlog and net.core.somaxconn",
+            )
+        }
         Reason::Other { detail } => {
             let remedy = class.map_or("look for the reason in the server's log", remedy_of_class);
             Advice::new(detail.clone(), remedy)
@@ -209,10 +258,9 @@ fn of_status(status: u16, body: &str, setting: Setting) -> Advice {
         {
             ("the port speaks TLS, and the request came without", "write https:// in the URL")
         }
-        400 if has(&["no required ssl certificate was sent"]) => (
-            "the server asks for a client certificate, and none was sent",
-            "give one with --cert and --key",
-        ),
+        400 if has(&["no required ssl certificate was sent"]) => {
+            (CERTIFICATE_MISSING, GIVE_CERTIFICATE)
+        }
         400 if has(&["ssl certificate error"]) => (
             "the server does not accept the client certificate",
             "give one whose issuer the server trusts (nginx: ssl_client_certificate) with --cert and --key",
@@ -224,6 +272,11 @@ fn of_status(status: u16, body: &str, setting: Setting) -> Advice {
         400 if setting.introduces => (
             "the server calls the request malformed; it may not expect the header of the PROXY protocol",
             "drop --proxy-protocol, or let the server accept it (HAProxy: accept-proxy; nginx: proxy_protocol)",
+        ),
+        400 if has(&["your browser sent an invalid request"]) => (
+            "HAProxy calls the request malformed, or it is longer than its buffer (tune.bufsize)",
+            "shorten the URL, or send fewer or shorter -H fields; `show errors` on HAProxy's socket shows the request and \
+             the place that it does not accept",
         ),
         400 => (
             "the server calls the request malformed",
@@ -241,7 +294,11 @@ fn of_status(status: u16, body: &str, setting: Setting) -> Advice {
             "the server has nothing at that path",
             "check the path, and the Host header that chooses the site",
         ),
-        405 => ("the server does not allow the method at that path", "check the method: -X"),
+        405 => (
+            "the server does not allow the method at that path",
+            "check the method, which is POST with --data or --body unless -X names another (nginx serves files and static \
+             answers to GET and HEAD only)",
+        ),
         408 => (
             "the server's timeout for a request ended; it had waited on an idle connection when this request was sent, or \
              for the rest of the request",
@@ -252,17 +309,22 @@ fn of_status(status: u16, body: &str, setting: Setting) -> Advice {
             "the body of the request is larger than the server accepts",
             "send a smaller body, or raise the bound (nginx: client_max_body_size; Apache: LimitRequestBody)",
         ),
-        414 => ("the URL is longer than the server reads", "shorten the URL"),
-        415 => {
-            ("the server does not take that type of body", "name another: -H 'Content-Type: ...'")
-        }
+        414 => (
+            "the URL is longer than the server reads",
+            "shorten the URL, or raise the bound (nginx: large_client_header_buffers; Apache: LimitRequestLine)",
+        ),
+        415 => (
+            "the server does not take that type of body, or no body with that method",
+            "name another type: -H 'Content-Type: ...'; a method such as DELETE may have to come without --data and --body",
+        ),
         421 => (
             "the server has no site of that name on this connection",
             "let Host header and TLS name agree: --sni, -H 'Host: ...'",
         ),
-        426 => {
-            ("the server wants another protocol", "check the URL's scheme (ws, http), and --http")
-        }
+        426 => (
+            "the server answers only after a switch to another protocol, which the Upgrade field of its answer names",
+            "write ws:// or wss:// for an endpoint of WebSocket; else check the URL's scheme, and --http",
+        ),
         429 => (
             "a limit on requests per client or in all refuses it",
             "offer less, raise the limit (nginx: limit_req; HAProxy: a stick-table rule), or come from more addresses with \
@@ -384,7 +446,9 @@ fn of_mqtt(packet: MqttPacket, code: u8, setting: Setting) -> (&'static str, &'s
             "give a user that the broker knows: --users FILE (mosquitto: password_file, allow_anonymous), or a client \
              certificate with --cert and --key"
         }
-        (_, 0x87) => "check the broker's rules for the topic and the user (mosquitto: acl_file)",
+        (_, 0x87) => {
+            "check the broker's rules for the topic and the user (mosquitto: acl_file, or the roles of its dynamic security)"
+        }
         (_, 1 | 0x84) => "the broker speaks another version: --mqtt 3.1.1 or --mqtt 5",
         (_, 2 | 0x85) => {
             "check --client-id against the broker's rules (mosquitto: clientid_prefixes)"
@@ -410,7 +474,10 @@ fn of_mqtt(packet: MqttPacket, code: u8, setting: Setting) -> (&'static str, &'s
         (_, 0x97) => {
             "a quota is reached: offer less, or raise it (mosquitto: max_queued_messages, max_connections, memory_limit)"
         }
-        (_, 0x98) => "an administrator or a tool ended it: look in the broker's log",
+        (_, 0x98) => {
+            "an administrator or a tool ended it: look for a user that was disabled or changed (mosquitto: mosquitto_ctrl \
+             dynsec), and in the broker's log"
+        }
         (_, 0x9A) => "drop --retain, or allow it (mosquitto: retain_available)",
         (_, 0x9B) => "lower --qos, or raise the bound (mosquitto: max_qos)",
         (_, 0x9E | 0xA2) => "the broker has no such subscriptions: write another --subscribe",
@@ -470,6 +537,27 @@ fn of_unrequested(status: Option<u16>, idle_ms: u64, was_used: bool, setting: Se
 /// A new connection that the server ended behind the first request.
 fn of_unanswered(reset: bool, setting: Setting) -> Advice {
     let ended = if reset { "reset" } else { "closed" };
+    match setting.greeting {
+        Some(Greeting::Mqtt) => {
+            return Advice::new(
+                format!(
+                    "the broker {ended} connections that it had accepted, before it answered the first packet on them"
+                ),
+                "the message may be longer than the broker accepts (mosquitto: max_packet_size), or its topic forbidden: with \
+                 --mqtt-version 5 a broker states its reason; else look in its log",
+            );
+        }
+        Some(Greeting::WebSocket) => {
+            return Advice::new(
+                format!(
+                    "the server {ended} WebSockets before it answered the first message on them"
+                ),
+                "look for a timeout (HAProxy: timeout tunnel; nginx: proxy_read_timeout), a limit on messages or a crash, in the log \
+                 of the server and in that of a proxy before it",
+            );
+        }
+        None => {}
+    }
     let sentence = format!("the server {ended} new connections before any byte of an answer");
     let remedy = if setting.introduces {
         "it may not expect the header of the PROXY protocol: drop --proxy-protocol; else look for a limit or a crash in \
@@ -517,10 +605,9 @@ fn of_alert(alert: &str, setting: Setting) -> Advice {
             "the server does not speak the version of TLS that was offered",
             "drop --tls, or enable that version at the server (nginx: ssl_protocols; HAProxy: ssl-min-ver, ssl-max-ver)",
         ),
-        "certificate_required" => (
-            "the server asks for a client certificate, and none was sent",
-            "give one with --cert and --key",
-        ),
+        "certificate_required" => (CERTIFICATE_MISSING, GIVE_CERTIFICATE),
+        // Servers in Go send this one.
+        "bad_certificate" if !setting.has_certificate => (CERTIFICATE_MISSING, GIVE_CERTIFICATE),
         "unknown_ca"
         | "bad_certificate"
         | "certificate_unknown"
@@ -532,17 +619,24 @@ fn of_alert(alert: &str, setting: Setting) -> Advice {
             (
                 "the server does not accept the client certificate",
                 "give one that is valid and whose issuer the server trusts (nginx: ssl_client_certificate; HAProxy: \
-                 ca-file)",
+                 ca-file; mosquitto: cafile) with --cert and --key",
             )
         }
         "access_denied" => {
             ("the server denies access", "check the client certificate: --cert, --key")
         }
+        "unrecognized_name" if setting.is_address => (
+            "the server serves only names that it knows, and a URL with an address sends none unless --sni does",
+            "send a name that it has: --sni NAME",
+        ),
         "unrecognized_name" => (
             "the server has no certificate for the name that was asked for",
-            "name one that it has: --sni NAME",
+            "send a name that it has: --sni NAME",
         ),
-        "internal_error" => ("the server failed", "look for the reason in its log"),
+        "internal_error" => (
+            "the server failed, or it has no certificate for the name that was asked for (Caddy)",
+            "check the name in the URL and --sni; else look for the reason in the server's log",
+        ),
         _ => ("the server's log may say why", "look for the reason in the server's log"),
     };
     Advice::new(format!("the server ended TLS with the alert {alert}: {means}"), remedy)

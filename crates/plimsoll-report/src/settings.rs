@@ -21,20 +21,22 @@ pub const KEEP_ALIVE: &str = "keep-alive";
 pub const OPERATION: &str = "operation";
 /// The value of [`OPERATION`] when it is a new TLS connection on which nothing is sent.
 pub const HANDSHAKE: &str = "TLS handshake";
-/// The same when it is a new MQTT connection, up to CONNACK.
+/// The value of [`OPERATION`] when it is a new MQTT connection, up to CONNACK.
 pub const SESSION: &str = "MQTT connect";
-/// The same when it is a new connection, up to the end of its script's opening.
+/// The value of [`OPERATION`] when it is a new connection, up to the end of its script's opening.
 pub const OPENING: &str = "script opening";
-/// The same when a held connection asks whether its server is there.
+/// The value of [`OPERATION`] when a held connection checks that its server answers.
 pub const PING: &str = "ping";
 /// The key that is there when an address of the target's name did not accept a connection.
 pub const ADDRESSES: &str = "addresses";
 /// The key of the pool's size.
 pub const CONNECTIONS: &str = "connections";
+/// The key that is there when all connections go to a Unix socket.
+pub const UNIX_SOCKET: &str = "unix-socket";
 /// The key that is there when single operations are recorded.
 pub const ROWS: &str = "rows";
 
-/// What an operation is, where it is no request.
+/// Names the operation, if it is not a request.
 fn operation(plan: &LoadPlan) -> Option<String> {
     let is_hold = matches!(plan.pacing, Pacing::Hold(_));
     let publish = plan.targets.first().and_then(|target| target.publish.as_ref());
@@ -70,6 +72,9 @@ pub fn from_plan(plan: &LoadPlan) -> BTreeMap<String, String> {
         set(OPERATION, operation);
     }
     set(CONNECTIONS, grouped(plan.connections));
+    if plan.unix_socket.is_some() {
+        set(UNIX_SOCKET, "yes".to_owned());
+    }
     if plan.protocol() == Protocol::Http2 {
         set("http", "2".to_owned());
     }
@@ -112,7 +117,7 @@ pub fn from_plan(plan: &LoadPlan) -> BTreeMap<String, String> {
     out
 }
 
-/// What every client of MQTT says, without its texts: topics, names and passwords.
+/// Settings of MQTT clients, without texts: topics, names and passwords.
 fn mqtt(said: &MqttPlan, set: &mut impl FnMut(&str, String)) {
     set("mqtt", said.version.name().to_owned());
     if let Some(Subscription { qos, .. }) = &said.subscribe {

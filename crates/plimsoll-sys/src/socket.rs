@@ -1,7 +1,8 @@
-//! Non-blocking TCP sockets, client and listening.
+//! Non-blocking sockets: TCP, client and listening, and Unix sockets of clients.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -10,14 +11,14 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 
 use crate::tcp_info::{self, SentSegments};
 
-/// A connected or connecting TCP socket. Four bytes; closing is dropping.
+/// A connected or connecting stream socket, TCP unless it says otherwise. Four bytes; closing is dropping.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Socket(OwnedFd);
 
 const _: () = assert!(size_of::<Option<Socket>>() == 4);
 
-/// How far a connect got at once.
+/// The progress of a connect when the call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connecting {
     /// Established already, as happens on loopback.
@@ -29,7 +30,7 @@ pub enum Connecting {
 /// When this end sends first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstBytes {
-    /// As soon as the connection is established: the ACK of the SYN-ACK goes with them.
+    /// Immediately after the connection is established: the ACK of the SYN-ACK goes with them.
     AtOnce,
     /// Perhaps never.
     Later,
@@ -44,7 +45,7 @@ impl Socket {
         Self::connect_to(remote, source, FirstBytes::Later)
     }
 
-    /// As [`Self::connect`].
+    /// Like [`Self::connect`]; `first_bytes` says when this end sends first.
     pub fn connect_to(
         remote: SocketAddr,
         source: Option<IpAddr>,
@@ -60,7 +61,20 @@ impl Socket {
         Ok((Self(fd), progress))
     }
 
-    /// Whether a connect that was in progress is done, without waiting. An error is reported once.
+    /// Connects to the Unix socket at `path`, which is done or refused at once.
+    ///
+    /// # Errors
+    ///
+    /// `AGAIN` if the server's accept queue is full.
+    pub fn connect_unix(path: &Path) -> Result<Self, Errno> {
+        let address = net::SocketAddrUnix::new(path)?;
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let fd = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        net::connect(&fd, &address)?;
+        Ok(Self(fd))
+    }
+
+    /// Reports whether a connect that was in progress is done, without waiting. An error is reported once.
     pub fn is_connected(&self) -> Result<bool, Errno> {
         match self.send(&[]) {
             Ok(_) => Ok(true),
@@ -85,7 +99,7 @@ impl Socket {
         self.send_with(bytes, SendFlags::NOSIGNAL)
     }
 
-    /// As [`Self::send`], but the last segment waits for what comes next: more, or the FIN.
+    /// Like [`Self::send`], but the last segment waits for what comes next: more, or the FIN.
     pub fn send_more(&self, bytes: &[u8]) -> Result<usize, Errno> {
         self.send_with(bytes, SendFlags::NOSIGNAL | SendFlags::MORE)
     }
@@ -295,6 +309,21 @@ mod tests {
     use crate::poll::Poller;
 
     use super::*;
+
+    #[test]
+    fn a_unix_socket_is_connected_or_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        assert_eq!(Socket::connect_unix(&path).unwrap_err(), Errno::NOENT);
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let socket = Socket::connect_unix(&path).unwrap();
+        assert_eq!(socket.send(b"ping").unwrap(), 4);
+        assert!(socket.local_address().is_err() && socket.segments().is_err());
+        drop(listener);
+        assert_eq!(Socket::connect_unix(&path).unwrap_err(), Errno::CONNREFUSED);
+        let long = folder.path().join("x".repeat(200));
+        assert_eq!(Socket::connect_unix(&long).unwrap_err(), Errno::NAMETOOLONG);
+    }
 
     #[test]
     fn bytes_cross_a_loopback_connection() {

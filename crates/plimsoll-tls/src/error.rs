@@ -1,4 +1,4 @@
-//! What can go wrong: with settings before a run, and with a peer during one.
+//! Errors of TLS: of settings before a run, and of a peer during one.
 
 use rustls::{AlertDescription, CertificateError, InvalidMessage, OtherError};
 use thiserror::Error;
@@ -36,9 +36,9 @@ pub enum ConfigError {
     /// A certificate that is not usable.
     #[error("the {subject} cannot be used: {reason}")]
     BadCertificate {
-        /// Which certificate.
+        /// Role of the certificate.
         subject: &'static str,
-        /// What is wrong with it.
+        /// The fault in words.
         reason: String,
     },
     /// A key that is not usable.
@@ -46,7 +46,7 @@ pub enum ConfigError {
         "the private key cannot be used: {reason}; give an unencrypted RSA, ECDSA or Ed25519 key"
     )]
     BadKey {
-        /// What is wrong with it.
+        /// The fault in words.
         reason: String,
     },
     /// Key and certificate are not a pair.
@@ -59,7 +59,7 @@ pub enum ConfigError {
         "this host has no trusted certificates ({reason}); install ca-certificates, or use --cacert or --insecure"
     )]
     NoSystemRoots {
-        /// What was tried.
+        /// The places that were tried.
         reason: String,
     },
     /// Neither a DNS name nor an IP address.
@@ -95,7 +95,7 @@ pub enum TlsError {
     Alert {
         /// The alert's name as in RFC 8446, such as `handshake_failure`.
         alert: String,
-        /// Whether the alert belongs to the handshake, even if it came after its end.
+        /// `true` if the alert belongs to the handshake, even if it came after its end.
         handshake: bool,
     },
     /// The peer speaks none of the protocols that were offered by ALPN.
@@ -113,7 +113,7 @@ pub enum TlsError {
     /// The handshake failed here.
     #[error("the TLS handshake failed: {reason}")]
     Handshake {
-        /// What was wrong with the peer's messages.
+        /// The fault of the peer's messages.
         reason: String,
     },
     /// A TLS 1.2 key has protected as many records as it may, and there is no way to another.
@@ -133,7 +133,7 @@ pub enum TlsError {
     /// A record after the handshake was wrong.
     #[error("a TLS record was wrong: {reason}")]
     Record {
-        /// What was wrong with it.
+        /// The fault of the record.
         reason: String,
     },
 }
@@ -272,8 +272,14 @@ const fn concerns_handshake(alert: AlertDescription) -> bool {
     )
 }
 
-/// `HandshakeFailure` as the RFC writes it: `handshake_failure`.
+/// Returns the name in RFC 8446, such as `handshake_failure` for `HandshakeFailure`.
 fn alert_name(alert: AlertDescription) -> String {
+    match alert {
+        // Names that do not follow from those of rustls.
+        AlertDescription::UnrecognisedName => return "unrecognized_name".to_owned(),
+        AlertDescription::UnknownPSKIdentity => return "unknown_psk_identity".to_owned(),
+        _ => {}
+    }
     let Some(camel) = alert.as_str() else {
         return format!("number {}", u8::from(alert));
     };
@@ -299,6 +305,9 @@ mod tests {
             (AlertDescription::HandshakeFailure, "handshake_failure"),
             (AlertDescription::UnknownCA, "unknown_ca"),
             (AlertDescription::BadRecordMac, "bad_record_mac"),
+            (AlertDescription::UnrecognisedName, "unrecognized_name"),
+            (AlertDescription::UnknownPSKIdentity, "unknown_psk_identity"),
+            (AlertDescription::NoApplicationProtocol, "no_application_protocol"),
             (AlertDescription::Unknown(200), "number 200"),
         ] {
             assert_eq!(alert_name(alert), name);

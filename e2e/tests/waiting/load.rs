@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr, TcpListener};
 
 use e2e::certificate::Certificate;
+use e2e::haproxy::Haproxy;
 use e2e::nginx::Nginx;
 use e2e::plimsoll::{Plimsoll, undisturbed};
 use e2e::port;
@@ -324,4 +325,64 @@ fn a_report_fits_on_one_screen_and_names_the_command_that_shows_the_rest() {
     let whole = Plimsoll::brief(&["report", "run", "--details"]).within(&load.folder()).run();
     assert_eq!(whole.code, Some(0), "{}", whole.stderr);
     assert!(whole.stdout.contains("Checks that passed"), "{}", whole.stdout);
+}
+
+#[test]
+fn a_unix_socket_is_used_instead_of_host_and_port() {
+    let folder = tempfile::tempdir().expect("the temporary directory is writable");
+    let (plain, tls) = (folder.path().join("plain"), folder.path().join("tls"));
+    let certificate = Certificate::new();
+    let directives = format!(
+        "listen unix:{};\nlisten unix:{} ssl;\nssl_certificate {};\nssl_certificate_key {};\n\
+         location = /host {{ if ($http_host != 'nowhere.invalid') {{ return 400; }} return 200 ok; }}",
+        plain.display(),
+        tls.display(),
+        certificate.chain().display(),
+        certificate.key().display()
+    );
+    let nginx = Nginx::start(false, &directives);
+    let haproxy = folder.path().join("haproxy");
+    let bind = format!(
+        "frontend unix\n    bind unix@{}\n    \
+         http-request return status 200 content-type text/plain string pong",
+        haproxy.display()
+    );
+    let _haproxy = Haproxy::start("", "    http-request deny", &bind);
+    let pace = ["--rate", "200", "-n", "60", "-c", "3", "--no-ui"];
+    for (url, path, flags) in [
+        ("http://nowhere.invalid/host", &plain, &[][..]),
+        ("https://nowhere.invalid/host", &tls, &["-k"]),
+        ("https://nowhere.invalid/", &tls, &["-k", "--no-keepalive"]),
+        ("http://nowhere.invalid/", &haproxy, &["--processes", "2", "--http", "1.1"]),
+    ] {
+        let path = path.display().to_string();
+        let ran =
+            Plimsoll::load(url, &[&pace[..], &["--unix-socket", &path], flags].concat()).run();
+        let summary = ran.summary(0);
+        summary.assert_all_ok(60);
+        assert_eq!(summary.text("settings.unix-socket"), "yes");
+        assert_eq!(summary.count("connections.failed"), 0, "{summary:?}");
+    }
+    assert!(nginx.log().iter().all(|one| one.remote == "unix:"), "{:?}", nginx.log());
+    // Nobody listens there, and nothing is there.
+    drop(nginx);
+    for (path, words) in [(plain, "Connection refused"), (folder.path().join("no"), "No such file")]
+    {
+        let path = path.display().to_string();
+        let flags = ["--unix-socket", &path, "--rate", "20", "-n", "2", "-c", "1", "--no-ui"];
+        let ran = Plimsoll::load("http://nowhere.invalid/", &flags).run();
+        let reasons = ran.summary(99).reasons("connect-refused");
+        for word in [words, "check the path and its permissions"] {
+            assert!(reasons.contains(word), "{word}: {reasons}");
+        }
+    }
+    let long = "x".repeat(108);
+    for (flags, words) in [
+        (&["--unix-socket", long.as_str()][..], "a path of 108 bytes"),
+        (&["--unix-socket", "s", "--source", "127.0.0.2"], "--source"),
+    ] {
+        let ran = Plimsoll::load("http://nowhere.invalid/", flags).run();
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.stderr.contains(words), "{ran:?}");
+    }
 }

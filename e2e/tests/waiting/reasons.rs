@@ -8,14 +8,15 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 
-use e2e::certificate::Certificate;
+use e2e::certificate::{Certificate, NAME};
 use e2e::haproxy::Haproxy;
 use e2e::mosquitto::Mosquitto;
 use e2e::nginx::Nginx;
 use e2e::openssl::SServer;
-use e2e::plimsoll::Plimsoll;
+use e2e::plimsoll::{Finished, Plimsoll};
 use e2e::port;
 use e2e::process::Guarded;
+use e2e::serve::Serve;
 use e2e::summary::Summary;
 use e2e::wait;
 use tempfile::TempDir;
@@ -27,8 +28,21 @@ type Words<'a> = &'a [&'a str];
 
 /// A load of a few operations.
 fn load(url: &str, flags: &[&str]) -> Summary {
+    load_shown(url, flags).summary(99)
+}
+
+/// A load of a few operations that fail, with its report.
+fn load_shown(url: &str, flags: &[&str]) -> Finished {
     let pace = ["--rate", "20", "-n", "4", "-c", "2", "--arrivals", "uniform", "--no-ui"];
-    Plimsoll::load(url, &[&pace[..], flags].concat()).run().summary(99)
+    Plimsoll::load(url, &[&pace[..], flags].concat()).run()
+}
+
+/// Checks that the terminal shows these words.
+fn assert_shown(ran: &Finished, words: &[&str]) {
+    let text = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    for word in words {
+        assert!(text.contains(word), "{word:?} is not shown: {text}");
+    }
 }
 
 /// Checks that all reasons of `class` are one, with these words.
@@ -64,6 +78,109 @@ fn statuses_of_nginx_are_advised_on_by_what_it_says() {
         let summary = load(&format!("{}{path}", nginx.url("http")), flags);
         assert_reason(&summary, class, words);
     }
+}
+
+#[test]
+fn a_request_that_a_server_does_not_take_is_advised_on() {
+    let files = tempfile::tempdir().expect("the temporary directory is writable");
+    fs::write(files.path().join("file"), "pong").expect("an own folder is writable");
+    let root = files.path().display();
+    let nginx = Nginx::start(
+        false,
+        &format!(
+            "location = /file {{ root {root}; }}\n\
+             location /dav/ {{ root {root}; dav_methods DELETE; }}\n\
+             location /length {{ if ($content_length = '') {{ return 411; }} }}\n\
+             location /upgrade {{ add_header Upgrade websocket always; return 426 'WebSocket only'; }}"
+        ),
+    );
+    let haproxy = Haproxy::start("", PONG, "");
+    let (nginx, haproxy) = (nginx.url("http"), haproxy.url("http"));
+    let (long, longer) = ("x".repeat(9_000), "x".repeat(20_000));
+    let body = ["-X", "DELETE", "--data", "x"];
+    let rows: [(&str, &str, Words<'_>, Words<'_>); 6] = [
+        (&nginx, "file", &["--data", "x"], &["status 405", "405 Not Allowed", "POST", "-X"]),
+        (&nginx, "length", &["-X", "DELETE"], &["status 411", "--body or --data"]),
+        (&nginx, &long, &[], &["status 414", "shorten the URL", "large_client_header_buffers"]),
+        (&nginx, "dav/file", &body, &["status 415", "no body with that method", "Content-Type"]),
+        (&nginx, "upgrade", &[], &["status 426", "\"WebSocket only\"", "ws://"]),
+        (&haproxy, &longer, &[], &["status 400", "tune.bufsize", "show errors"]),
+    ];
+    for (url, path, flags, words) in rows {
+        let ran = load_shown(&format!("{url}{path}"), flags);
+        assert_reason(&ran.summary(99), "status-4xx", words);
+        assert_shown(&ran, words);
+    }
+}
+
+#[test]
+fn client_certificates_that_are_missing_or_of_another_issuer_are_advised_on() {
+    let (server, other) = (Certificate::new(), Certificate::new());
+    let (chain, key, both) = (server.chain(), server.key(), server.both());
+    let (chain, key, both) = (chain.display(), key.display(), both.display());
+    let given = ["-k", "--cert", &other.chain_argument(), "--key", &other.key_argument()];
+    let missing: Words<'_> = &["a client certificate, and none was sent", "--cert and --key"];
+    let foreign: Words<'_> = &["does not accept the client certificate", "--cert and --key"];
+    let nginx = Nginx::start(
+        true,
+        &format!(
+            "ssl_certificate {chain};\nssl_certificate_key {key};\nssl_client_certificate {chain};\n\
+             ssl_verify_client on;"
+        ),
+    );
+    let haproxy =
+        Haproxy::start(&format!("ssl crt {both} ca-file {chain} verify required"), PONG, "");
+    // s_server serves on where -verify_return_error is missing.
+    let ask = ["-Verify", "1", "-verify_return_error", "-CAfile", &server.chain_argument(), "-WWW"];
+    let openssl = SServer::start(&server, &ask);
+    let options = format!("cafile {chain}\nrequire_certificate true\n");
+    let mosquitto = Mosquitto::start_with_tls(&options, &server);
+    let urls = [
+        (nginx.url("https"), "status-4xx"),
+        (haproxy.url("https"), "tls-alert"),
+        (openssl.url("/file.txt"), "tls-alert"),
+        (format!("mqtts://{}", mosquitto.tls), "tls-alert"),
+    ];
+    for (url, class) in &urls {
+        let is_status = *class == "status-4xx";
+        let said =
+            |status: &'static str, alert: &'static str| if is_status { status } else { alert };
+        let rows: [(Words<'_>, Words<'_>, &str); 2] = [
+            (
+                &["-k"],
+                missing,
+                said("No required SSL certificate was sent", "certificate_required"),
+            ),
+            (&given, foreign, said("The SSL certificate error", "unknown_ca")),
+        ];
+        for (flags, words, said) in rows {
+            let ran = load_shown(url, flags);
+            let words = [words, &[said][..]].concat();
+            assert_reason(&ran.summary(99), class, &words);
+            assert_shown(&ran, &words);
+        }
+    }
+}
+
+#[test]
+fn names_that_a_tls_server_does_not_serve_are_advised_on() {
+    let certificate = Certificate::new();
+    let bind = format!("ssl crt {} strict-sni", certificate.both().display());
+    let haproxy = Haproxy::start(&bind, PONG, "");
+    let nginx = Nginx::start(true, "ssl_reject_handshake on;");
+    let unnamed: Words<'_> = &["alert unrecognized_name", "URL with an address", "--sni NAME"];
+    let unknown: Words<'_> =
+        &["alert unrecognized_name", "the name that was asked for", "--sni NAME"];
+    let by_name = nginx.url("https").replace("127.0.0.1", "localhost");
+    for (url, words) in
+        [(haproxy.url("https"), unnamed), (nginx.url("https"), unnamed), (by_name, unknown)]
+    {
+        let ran = load_shown(&url, &["-k"]);
+        assert_reason(&ran.summary(99), "tls-alert", words);
+        assert_shown(&ran, words);
+    }
+    let ok = ["-k", "--sni", NAME, "--rate", "20", "-n", "4"];
+    Plimsoll::load(&haproxy.url("https"), &ok).run().summary(0).assert_all_ok(4);
 }
 
 #[test]
@@ -403,6 +520,77 @@ fn refusals_of_mosquitto_have_their_code_and_remedy() {
         let words = ["refuses the message: not authorized, reason 0x87", "acl_file"];
         assert_reason(&load(&url, &flags), "mqtt-rejected", &words);
     }
+    // An older client is not told.
+    let narrow = Mosquitto::start_with("max_packet_size 200\n", &certificate);
+    let large = "x".repeat(500);
+    let ran = load_shown(
+        &format!("mqtt://{}", narrow.plain),
+        &["--mqtt-version", "3.1.1", "--data", &large],
+    );
+    let class = ran.summary(99).counts("error_classes").into_keys().next().expect("all failed");
+    let words = ["connections that it had accepted", "max_packet_size", "--mqtt-version 5"];
+    assert_reason(&ran.summary(99), &class, &words);
+    assert_shown(&ran, &words);
+    assert!(!ran.stderr.contains("PROXY protocol"), "{}", ran.stderr);
+}
+
+/// A load of MQTT 5 that goes on while a test changes something.
+const LASTING: [&str; 9] =
+    ["--mqtt-version", "5", "--rate", "20", "-d", "1m", "-c", "2", "--no-ui"];
+
+#[test]
+fn a_disconnect_of_mosquitto_has_its_code_and_remedy() {
+    let Some(broker) = Mosquitto::start_controlled(&Certificate::new()) else { return };
+    broker.control(&["createClient", "anna", "-p", "secret"]);
+    let url = format!("mqtt://{}", broker.plain);
+    let flags = [&LASTING[..], &["--users", "users.txt"]].concat();
+    let load = Plimsoll::load(&url, &flags).with_file("users.txt", "anna:secret\n").start();
+    broker.wait_for(" as plimsoll-", 2);
+    broker.control(&["disableClient", "anna"]);
+    broker.wait_for("not authorised", 1);
+    load.signal("INT");
+    let ran = load.finish();
+    let words = ["the broker ended the connection: administrative action, reason 0x98", "dynsec"];
+    let summary = ran.summary(130);
+    assert_reason(&summary, "mqtt-disconnected", &words);
+    assert_shown(&ran, &words);
+    assert_reason(&summary, "mqtt-refused", &["not authorized, reason 0x87", "--users"]);
+}
+
+#[test]
+fn two_loads_with_the_same_client_identifiers_are_advised_on() {
+    let broker = Mosquitto::start(&Certificate::new());
+    let url = format!("mqtt://{}", broker.plain);
+    let flags = [&LASTING[..], &["--client-id", "same"]].concat();
+    let first = Plimsoll::load(&url, &flags).start();
+    broker.wait_for("Received PUBLISH", 4);
+    let second = Plimsoll::load(&url, &flags).start();
+    broker.wait_for("already connected, closing old connection", 2);
+    for load in [first, second] {
+        load.signal("INT");
+        let ran = load.finish();
+        let summary = ran.summary(130);
+        // Whichever was the last to connect may have lost none.
+        if !summary.counts("lost_idle_classes").is_empty() {
+            assert_shown(
+                &ran,
+                &["Lost while idle", "same client identifiers", "--client-id PREFIX"],
+            );
+        }
+    }
+}
+
+#[test]
+fn a_websocket_that_a_proxy_ends_is_not_advised_on_as_a_new_connection() {
+    let backend = Serve::plain();
+    let tunnel = format!("backend b\n    timeout tunnel 200ms\n    server s {}", backend.address());
+    let haproxy = Haproxy::start("", "    default_backend b", &tunnel);
+    // The backend answers the first message after the proxy's timeout.
+    let ran = load_shown(&haproxy.url("ws"), &["-H", "sleep-fixed: 60000"]);
+    let words = ["closed WebSockets before it answered the first message", "timeout tunnel"];
+    assert_reason(&ran.summary(99), "closed-by-peer", &words);
+    assert_shown(&ran, &words);
+    assert!(!ran.stderr.contains("PROXY protocol"), "{}", ran.stderr);
 }
 
 /// Python's server, which many test benches have.

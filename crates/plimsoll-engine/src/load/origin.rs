@@ -1,9 +1,9 @@
-//! Where connections come from. A small load leaves the source port to the kernel; a load that
+//! Source addresses and ports of connections. A small load leaves the source port to the kernel; a load that
 //! needs a good part of the ports, and every hold, owns its (source address, port) pairs. One load
 //! does only one of the two.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use plimsoll_model::pace::Shard;
@@ -26,11 +26,13 @@ const LOOPBACK_SOURCES_MAX: u64 = 65_536;
 /// connections/s that two cores make with both ends here. Loopback addresses are free.
 const LOOPBACK_RESTING: u64 = 1_500_000;
 
-/// Where one worker's connections come from.
+/// The sources and destinations of one worker's connections.
 pub(super) struct Origins {
     /// `None` leaves ports to the kernel.
     ports: Option<PortAllocator>,
     remotes: Remotes,
+    /// Unix socket that all connections go to.
+    unix: Option<PathBuf>,
     /// The next connection's number among those of all workers: its place in the source and the
     /// destination addresses.
     next: u64,
@@ -38,7 +40,7 @@ pub(super) struct Origins {
     workers: u64,
 }
 
-/// Where connections go.
+/// The destination addresses of all connections.
 struct Remotes {
     /// Each address once; the index is the allocator's route.
     all: Vec<Remote>,
@@ -69,6 +71,16 @@ pub(super) enum OriginError {
     NoPort(#[from] PortError),
     #[error(transparent)]
     System(#[from] Errno),
+    #[error("{}", unix_words(*.0))]
+    Unix(Errno),
+}
+
+/// A connect to a Unix socket names a full queue by an error of many meanings.
+fn unix_words(errno: Errno) -> String {
+    match errno {
+        Errno::AGAIN => "the accept queue of the Unix socket is full".to_owned(),
+        errno => format!("Unix socket: {errno}"),
+    }
 }
 
 impl OriginError {
@@ -76,6 +88,10 @@ impl OriginError {
         match self {
             Self::NoPort(_) => ErrorClass::LocalPorts,
             Self::System(errno) => opening_error(*errno),
+            Self::Unix(Errno::AGAIN | Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => {
+                ErrorClass::ConnectRefused
+            }
+            Self::Unix(errno) => opening_error(*errno),
         }
     }
 }
@@ -89,11 +105,13 @@ impl Origins {
 
     fn with_host(plan: &LoadPlan, shard: Shard, host: Option<HostPorts>) -> Self {
         let remotes = Remotes::of(plan);
+        let unix = plan.unix_socket.clone();
         let ports = host
+            .filter(|_| unix.is_none())
             .filter(|host| owns_ports(plan, host, &remotes))
             .map(|host| PortAllocator::new(port_plan(plan, shard, host, &remotes)));
         let (next, workers) = (u64::from(shard.index), u64::from(shard.of.max(1)));
-        Self { ports, remotes, next, workers }
+        Self { ports, remotes, unix, next, workers }
     }
 
     /// Begins a connection to `destination`, at the address whose turn it is or, when that has no
@@ -107,6 +125,10 @@ impl Origins {
     ) -> Result<Begun, OriginError> {
         let (nth, turn) = (self.next, self.turn() as usize);
         self.next += self.workers;
+        if let Some(path) = &self.unix {
+            let socket = Socket::connect_unix(path).map_err(OriginError::Unix)?;
+            return Ok(Begun { socket, progress: Connecting::Done, is_local: true, lease: None });
+        }
         let routes = &self.remotes.of_destination[destination as usize];
         let in_turn = routes.iter().cycle().skip(turn % routes.len().max(1)).take(routes.len());
         let mut outcome = Err(OriginError::System(Errno::DESTADDRREQ));
@@ -272,7 +294,7 @@ fn given(plan: &LoadPlan, family: fn(&IpAddr) -> bool) -> Arc<[IpAddr]> {
     plan.sources.iter().filter(|address| family(address)).copied().collect()
 }
 
-/// Whether closing by FIN would use up the source ports of the whole load.
+/// Reports whether closing by FIN would use up the source ports of the whole load.
 pub(super) fn must_reset(plan: &LoadPlan) -> bool {
     let servers = plan.destinations.iter().map(|one| one.addresses.len()).sum();
     plan.handshake_only && ports_run_out(&plan.pacing, servers, plan.sources.len())
@@ -285,7 +307,7 @@ fn ports_run_out(pacing: &Pacing, servers: usize, sources: usize) -> bool {
             let peak = stages.map(|stage| stage.from.get().max(stage.to.get())).fold(0.0, f64::max);
             (peak * f64::from(TIME_WAIT_S)).min(profile.ops_total as f64)
         }
-        // As many as the server answers: without a number there is no bound.
+        // A closed loop without a count has no bound: it makes what the server answers.
         Pacing::Closed { ops_total, .. } => ops_total.map_or(f64::INFINITY, |ops| ops as f64),
         Pacing::Hold(_) => 0.0,
     };

@@ -15,12 +15,12 @@ use plimsoll_sys::socket::Socket;
 use super::conn::{ConnHot, State};
 use super::worker::Worker;
 
-/// At up to so many operations per second in a thread, every one is stamped.
+/// Operations per second in a thread up to which every one is stamped.
 const RATE_OF_ALL_MAX: f64 = 2_000.0;
-/// Else one of so many.
+/// Above that rate, one operation in this number is stamped.
 const SAMPLED: u32 = 16;
 /// Operations that were sent late arrive at the server together. One with a twentieth of its
-/// capacity to spare needs so many times the delay to work off what has gathered, and those sent
+/// capacity to spare needs this multiple of the delay to work off the backlog, and those sent
 /// meanwhile wait behind it.
 const CATCHING_UP: u64 = 20;
 
@@ -28,7 +28,7 @@ const CATCHING_UP: u64 = 20;
 pub(super) struct Stamps {
     /// `None` where the kernel gives no stamps.
     clock: Option<ArrivalClock>,
-    /// About one of so many operations is stamped.
+    /// About one operation in this number is stamped.
     every: u32,
     /// By slot: the delays of its current operation, where that is stamped. A hold, whose
     /// connections must cost nothing, has none.
@@ -38,11 +38,11 @@ pub(super) struct Stamps {
     arrival: Option<Nanos>,
 }
 
-/// What this process has added to an operation before its answer, in us.
+/// Delays in us that this process has added to an operation before its answer.
 #[derive(Clone, Copy, Default)]
 struct Delays {
     sending: u32,
-    /// What earlier ones that were sent late, too, may have added at the server; at least `sending`.
+    /// Delay at the server from earlier operations that were sent late, too; at least `sending`.
     arrears: u32,
     /// Reading what the handshake waited for.
     handshake: u32,
@@ -56,7 +56,7 @@ struct Arrears {
 }
 
 impl Arrears {
-    /// What is left of it at `now`.
+    /// Returns the remaining delay at `now`.
     fn left(&self, now: Nanos) -> Nanos {
         Nanos(self.delay.0.saturating_sub(now.since(self.at).0 / CATCHING_UP))
     }
@@ -84,7 +84,8 @@ impl Stamps {
             Pacing::Hold(_) => 0.0,
         };
         Self {
-            clock: ArrivalClock::new().ok(),
+            // The kernel stamps no bytes of a Unix socket.
+            clock: ArrivalClock::new().ok().filter(|_| plan.unix_socket.is_none()),
             every: if rate <= RATE_OF_ALL_MAX { 1 } else { SAMPLED },
             delays: (!is_hold).then(Vec::new),
             arrears: Arrears::default(),
@@ -102,7 +103,7 @@ impl Stamps {
         }
     }
 
-    /// Whether the connection's current operation is stamped, or the one `ahead` after it.
+    /// Reports whether the connection's current operation is stamped, or the one `ahead` after it.
     fn samples(&self, index: u32, hot: &ConnHot, ahead: u32) -> bool {
         if self.clock.is_none() {
             return false;
@@ -147,8 +148,7 @@ impl Stamps {
         self.clock.as_ref().map(|clock| Nanos(clock.monotonic_ns(stamp)))
     }
 
-    /// Whether the bytes that were just read are known to have arrived by `at`; `None` where that is
-    /// not known.
+    /// Reports whether the bytes that were just read had arrived by `at`; `None` if no stamp says so.
     pub(super) fn arrived_by(&self, at: Nanos) -> Option<bool> {
         self.arrival.map(|arrival| arrival <= at)
     }

@@ -32,6 +32,9 @@ struct ArchivedPlan<'a> {
     targets: Vec<ArchivedTarget<'a>>,
     target_destination: &'a [u32],
     destinations: Vec<ArchivedServer<'a>>,
+    /// All connections go to a Unix socket, whose path is not written.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unix_socket: bool,
     pacing: &'a Pacing,
     connections: u64,
     keepalive: bool,
@@ -68,6 +71,7 @@ impl<'a> ArchivedPlan<'a> {
             targets,
             target_destination,
             destinations,
+            unix_socket,
             pacing,
             connections,
             keepalive,
@@ -97,6 +101,7 @@ impl<'a> ArchivedPlan<'a> {
             targets: targets.iter().map(ArchivedTarget::of).collect(),
             target_destination,
             destinations: destinations.iter().map(ArchivedServer::of).collect(),
+            unix_socket: unix_socket.is_some(),
             pacing,
             connections: *connections,
             keepalive: *keepalive,
@@ -270,7 +275,7 @@ impl<'a> ArchivedTls<'a> {
 #[derive(Serialize)]
 struct ArchivedMqtt {
     version: MqttVersion,
-    /// How many are listed; `None` where any number has one.
+    /// Number of listed identifiers; `None` if each connection has a generated one.
     client_ids: Option<usize>,
     users: usize,
     keep_alive_s: u16,

@@ -1,4 +1,4 @@
-//! What a pull request should show of a run: `$GITHUB_STEP_SUMMARY`, a comment.
+//! The Markdown of a run, for a pull request: `$GITHUB_STEP_SUMMARY`, a comment.
 //!
 //! Text from outside (URLs, error texts, host names) is shown as it is, never as markup.
 
@@ -13,7 +13,7 @@ use plimsoll_model::{Histogram, Rate};
 use super::ExportedRun;
 use crate::error::ReportError;
 use crate::reasons;
-use crate::terminal::answer::Badge;
+use crate::terminal::answer::{self, Badge};
 use crate::terminal::layout::{ms, per_s};
 use crate::terminal::{GateReport, findings, headline, regime_lines, render_trial_line};
 
@@ -39,6 +39,7 @@ pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), Re
     let parts = [
         gates,
         figures(summary),
+        causes(summary),
         checks(summary),
         failures(summary),
         spark,
@@ -46,7 +47,7 @@ pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), Re
         command_line(run),
     ];
     for part in parts {
-        // What would make it too long is left out.
+        // Parts that would make it too long are left out.
         if text.len() + part.len() <= BYTES_MAX {
             text.push_str(&part);
         }
@@ -130,6 +131,20 @@ fn load(axis: Axis, value: f64) -> String {
         Axis::Deliveries => format!("{} (deliveries)", per_s(value)),
         Axis::Rate | Axis::ConnectionsPerS | Axis::TransactionsPerS => per_s(value),
     }
+}
+
+/// The limiting resources in the words of the terminal: evidence, what a correlated one lacks, tests, remedies.
+fn causes(summary: &Summary) -> String {
+    let entries = answer::cause(summary);
+    if entries.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("| limited by | found |\n|---|---|\n");
+    for entry in entries {
+        let lines: Vec<_> = entry.lines.iter().map(|line| escaped(line)).collect();
+        text.push_str(&format!("| {} | {} |\n", escaped(&entry.label), lines.join("<br>")));
+    }
+    format!("{text}\n")
 }
 
 fn checks(summary: &Summary) -> String {

@@ -425,6 +425,15 @@ fn markdown_shows_text_as_text() {
 }
 
 #[test]
+fn markdown_has_the_cause_in_the_words_of_the_terminal() {
+    let (summary, _) = fixtures::find_correlated();
+    let made = Made::write(&fixtures::plan(), &[started()], summary);
+    let text = made.export(Export::Markdown);
+    assert!(text.contains("<br>not predicted: the limit of the backends was not read;"), "{text}");
+    golden("export_markdown_search", &text);
+}
+
+#[test]
 fn the_badge_says_good_only_if_an_slo_was_judged() {
     let badge = |summary: Summary| {
         let made = Made::write(&fixtures::plan(), &[started()], summary);

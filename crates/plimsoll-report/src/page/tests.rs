@@ -12,6 +12,7 @@ use super::figures::{Kind, OVERLAY, of_hosts};
 use super::*;
 use crate::archive::Archive;
 use crate::fixtures;
+use crate::terminal::answer;
 
 /// A stored run, which has trials and no host.
 fn search() -> View {
@@ -61,7 +62,7 @@ fn answer_checks_and_trials_are_there_without_a_program() {
     let view = search();
     let page = render(&view);
     let markup = page.split("<script>").next().unwrap();
-    for answer in crate::terminal::answer::answers(view.summary.as_ref().unwrap()) {
+    for answer in answer::answers(view.summary.as_ref().unwrap()) {
         assert!(markup.contains(answer.text.split('.').next().unwrap()), "{}", answer.text);
     }
     let rows = between(markup, "id=\"trials-table\"", "</table>").matches("<tr>").count();
@@ -78,6 +79,21 @@ fn the_safe_load_is_the_first_key_figure() {
     let page = render(&view);
     let first = between(&page, "<dl class=\"key\">", "</dl>");
     assert!(first.starts_with("<div><dt>Safe load</dt>"), "{first}");
+}
+
+#[test]
+fn what_a_correlated_cause_lacks_is_on_the_page() {
+    let mut view = search();
+    let summary = view.summary.as_mut().unwrap();
+    *summary = fixtures::find_correlated().0;
+    let markup = render(&view);
+    let markup = markup.split("<script>").next().unwrap();
+    let lines = answer::cause(view.summary.as_ref().unwrap());
+    let lacks = lines
+        .iter()
+        .flat_map(|entry| &entry.lines)
+        .find(|line| line.starts_with("not predicted: "));
+    assert!(markup.contains(lacks.expect("it lacks something")), "{lacks:?}");
 }
 
 #[test]

@@ -3,8 +3,14 @@
 use super::*;
 use crate::fixtures;
 
-const PLAIN: Setting =
-    Setting { introduces: false, has_certificate: false, is_address: false, is_hold: false };
+const PLAIN: Setting = Setting {
+    introduces: false,
+    has_certificate: false,
+    is_address: false,
+    is_hold: false,
+    is_unix: false,
+    greeting: None,
+};
 
 fn status(status: u16, body: &str) -> Reason {
     Reason::Status { status, body: body.to_owned() }
@@ -20,6 +26,7 @@ fn a_status_is_advised_on_by_what_its_body_says() {
         (400, "<h1>The plain HTTP request was sent to HTTPS port</h1>", "https://"),
         (400, "Client sent an HTTP request to an HTTPS server.", "https://"),
         (400, "<h1>No required SSL certificate was sent</h1>", "--cert"),
+        (400, "<h1>400 Bad request</h1>\nYour browser sent an invalid request.", "tune.bufsize"),
         (400, "", "Host header"),
         (401, "", "Authorization"),
         (403, "", "access rules"),
@@ -55,6 +62,49 @@ fn settings_of_the_load_change_the_advice() {
     assert!(
         text(&alert, Setting { has_certificate: true, ..PLAIN }).contains("client certificate")
     );
+    let alert = Reason::Alert { alert: "bad_certificate".to_owned() };
+    assert!(text(&alert, PLAIN).contains("none was sent"));
+    assert!(text(&alert, Setting { has_certificate: true, ..PLAIN }).contains("does not accept"));
+    let alert = Reason::Alert { alert: "unrecognized_name".to_owned() };
+    assert!(text(&alert, PLAIN).contains("that was asked for"));
+    assert!(text(&alert, Setting { is_address: true, ..PLAIN }).contains("an address sends none"));
+}
+
+#[test]
+fn a_connection_that_was_opened_by_an_exchange_is_not_advised_on_as_a_new_one() {
+    for (url, part) in [
+        ("mqtt://127.0.0.1", Some("max_packet_size")),
+        ("mqtts://a.test/b", Some("max_packet_size")),
+        ("ws://a.test/", Some("WebSockets")),
+        ("wss://a.test/", Some("WebSockets")),
+        ("http://a.test/", None),
+        ("4 targets", None),
+    ] {
+        let setting = Setting { greeting: Greeting::of(url), ..PLAIN };
+        let text = text(&Reason::Unanswered { reset: true }, setting);
+        assert_eq!(text.contains("PROXY protocol"), part.is_none(), "{text}");
+        assert!(text.contains(part.unwrap_or("accept-proxy")), "{text}");
+    }
+}
+
+#[test]
+fn an_idle_session_of_mqtt_that_ends_without_a_reason_may_be_taken_over() {
+    let mut summary = fixtures::load_with_reasons();
+    for (url, is_named) in [("mqtt://127.0.0.1", true), ("http://127.0.0.1", false)] {
+        summary.target = url.to_owned();
+        let remedy = lost_idle(ErrorClass::ClosedByPeer, &summary);
+        assert_eq!(remedy.is_some_and(|text| text.contains("--client-id")), is_named);
+        assert_eq!(lost_idle(ErrorClass::MqttDisconnected, &summary), None);
+    }
+}
+
+#[test]
+fn a_unix_socket_that_cannot_be_connected_to_is_advised_on_as_one() {
+    let class = Some(ErrorClass::ConnectRefused);
+    let refused = Reason::other(&"Unix socket: No such file or directory");
+    let of = |setting| advice(class, &refused, setting).text();
+    assert!(of(Setting { is_unix: true, ..PLAIN }).contains("check the path and its permissions"));
+    assert!(of(PLAIN).contains("check address and port"));
 }
 
 #[test]

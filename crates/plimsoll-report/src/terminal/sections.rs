@@ -96,6 +96,9 @@ fn stamped(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     }
     let of_all = format!("{} of {}", grouped(stamps.operations), grouped(summary.ok));
     let text = match stamps.operations {
+        0 if summary.settings.contains_key(keys::UNIX_SOCKET) => {
+            "No wire latency: the kernel does not stamp what arrives on a Unix socket.".to_owned()
+        }
         0 if stamps.every == 0 => {
             "No wire latency: this kernel does not stamp what arrives.".to_owned()
         }
@@ -306,6 +309,10 @@ pub(crate) fn errors(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
                     page.quiet(4, &paragraph)?;
                 }
                 explained.push(name);
+            } else if is_loss_of_peer
+                && let Some(remedy) = known.and_then(|class| reasons::lost_idle(class, summary))
+            {
+                page.quiet(4, remedy)?;
             }
         }
     }

@@ -4,10 +4,12 @@ use plimsoll_model::units::grouped;
 
 use super::memory::Memory;
 use super::text::Text;
-use super::{Configuration, Places, Program, ProxyGoal, Version};
+use super::{CIPHERS, Configuration, Places, Program, ProxyGoal, Version};
 
 /// The most threads of one process without thread groups.
 const THREADS_MAX: u32 = 64;
+/// Threads from which one listening socket may hold them up: the manual recommends more for very large numbers.
+const SHARDED_THREADS_MIN: u32 = 32;
 /// The default of `fd-hard-limit` in newer versions.
 const DESCRIPTORS_DEFAULT_MAX: u64 = 1_048_576;
 /// An entry of the session cache: HAProxy manual, tune.ssl.cachesize.
@@ -31,7 +33,7 @@ pub(super) fn configure(version: Version, goal: &ProxyGoal) -> Configuration {
     text.block(|text| global(text, version, goal, threads, descriptors));
     text.plain("");
     text.plain("defaults");
-    text.block(|text| defaults(text, version));
+    text.block(|text| defaults(text, version, goal));
     if !goal.named_backends.is_empty() {
         text.plain("");
         text.set(
@@ -41,7 +43,6 @@ pub(super) fn configure(version: Version, goal: &ProxyGoal) -> Configuration {
         );
         text.block(|text| {
             text.plain("parse-resolv-conf");
-            text.plain("hold valid 10s");
         });
     }
     text.plain("");
@@ -114,8 +115,9 @@ fn global(text: &mut Text, version: Version, goal: &ProxyGoal, threads: u32, des
     );
     text.set(
         "ssl-default-bind-options ssl-min-ver TLSv1.2",
-        "Tickets stay on: sessions are resumed from the client's memory, not from the locked cache \
-         that Debian's no-tls-tickets leaves.",
+        "Tickets stay on: sessions are resumed from the client's memory, not from the locked cache that no-tls-tickets of \
+         Debian and Mozilla leaves. HAProxy makes their keys at each start: reload it once a day, or add no-tls-tickets if \
+         a stolen key must not open older sessions of TLS 1.2.",
         "HAProxy manual, ssl-default-bind-options",
     );
     text.set(
@@ -124,40 +126,52 @@ fn global(text: &mut Text, version: Version, goal: &ProxyGoal, threads: u32, des
         "HAProxy manual, tune.ssl.cachesize",
     );
     text.set(
+        &format!("ssl-default-bind-ciphers {CIPHERS}"),
+        "Up to TLS 1.2: only suites with forward secrecy and authenticated encryption.",
+        "Mozilla, intermediate 6.0",
+    );
+    text.set(
         "ssl-default-bind-ciphersuites TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256",
         "AES-128 first: its handshakes use SHA-256, which costs less than SHA-384.",
-        "Mozilla, intermediate; measured in docs/journal",
+        "Mozilla, intermediate 6.0; measured in docs/journal",
     );
 }
 
-fn defaults(text: &mut Text, version: Version) {
-    text.plain("mode http");
+fn logging(text: &mut Text) {
     text.plain("log global");
     text.plain("option httplog");
     text.set(
         "option dontlog-normal",
         "Requests without an error are not logged: writing a line for each took a fifth of the CPU \
-         time of a small request. Drop this line to have them all.",
+         time of a small request. The manual discourages this, because normal lines explain complex faults: drop this \
+         line if there is CPU time for them.",
         "HAProxy manual, option dontlog-normal; measured by --try",
     );
     text.plain("option dontlognull");
+}
+
+fn defaults(text: &mut Text, version: Version, goal: &ProxyGoal) {
+    text.plain("mode http");
+    if goal.places.log.is_some() {
+        logging(text);
+    }
     text.set(
         "option http-keep-alive",
         "Client connections stay open between requests: a handshake costs as much as many requests.",
         "HAProxy manual, option http-keep-alive; the default",
     );
     text.set(
-        "http-reuse aggressive",
-        "Requests share connections to the backends: no source port and no handshake for each. The \
-         first request of a client uses only one that was reused before; always is for backends that \
-         never close idle ones.",
-        "HAProxy manual, http-reuse",
+        "http-reuse safe",
+        "Requests share connections to the backends: no source port and no handshake for each. The first request of a \
+         client has a connection of its own, so that no failed reuse is lost; aggressive and always share that one, too, \
+         for clients that can retry.",
+        "HAProxy manual, http-reuse; the default",
     );
     text.plain("retries 2");
     text.plain("option redispatch");
     text.set(
-        "timeout connect 3s",
-        "A SYN that is lost is sent again after 1 s and 3 s.",
+        "timeout connect 4s",
+        "A SYN that is lost is sent again after 1 s and 3 s, and the answer to the second one has to arrive, too.",
         "HAProxy manual, timeout connect",
     );
     text.set(
@@ -186,7 +200,8 @@ fn defaults(text: &mut Text, version: Version) {
 
 fn frontend(text: &mut Text, version: Version, goal: &ProxyGoal, threads: u32) {
     let backlog = goal.backlog();
-    let shards = if version >= (2, 5) && threads > 1 { " shards by-thread" } else { "" };
+    let is_sharded = version >= (2, 5) && threads >= SHARDED_THREADS_MIN;
+    let shards = if is_sharded { " shards by-thread" } else { "" };
     let each = match shards {
         "" => "",
         _ => " Each thread has a listening socket of its own.",
@@ -204,16 +219,23 @@ fn frontend(text: &mut Text, version: Version, goal: &ProxyGoal, threads: u32) {
         "HAProxy manual, bind",
     );
     text.set(
-        "option forwardfor",
-        "Backends see the proxy's address: the client's is in X-Forwarded-For, behind what the client sent there.",
-        "HAProxy manual, option forwardfor",
+        "http-request del-header X-Forwarded-For",
+        "Backends see the proxy's address: the client's is in X-Forwarded-For. Values that a client sends there itself are \
+         removed; drop this line behind another proxy that is trusted.",
+        "HAProxy, examples/basic-config-edge.cfg; manual, option forwardfor",
     );
+    text.plain("option forwardfor");
     text.plain("http-request set-header X-Forwarded-Proto https");
     text.plain("default_backend servers");
 }
 
 fn backend(text: &mut Text, goal: &ProxyGoal) {
     text.plain("balance roundrobin");
+    text.set(
+        "option abortonclose",
+        "Requests of clients that are gone do not wait for a server.",
+        "HAProxy, examples/basic-config-edge.cfg; the default in newer versions",
+    );
     text.set(
         "default-server check inter 2s pool-purge-delay 30s",
         "Idle connections to the backends outlive pauses of the load.",

@@ -31,7 +31,7 @@ pub enum Program {
 /// Major and minor number of a version.
 pub type Version = (u32, u32);
 
-/// What the proxy has to do.
+/// The task of the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyGoal {
     /// Client connections held at once.
@@ -52,7 +52,7 @@ pub struct ProxyGoal {
     pub http2: bool,
     /// `ADDRESS:PORT` that clients connect to.
     pub listen: String,
-    /// Where everything else of it lies.
+    /// Places of its other files.
     pub places: Places,
 }
 
@@ -61,17 +61,20 @@ pub struct ProxyGoal {
 pub struct Places {
     /// The user that it becomes after its start; `None` leaves it as it was started.
     pub user: Option<String>,
-    /// Its directory after the start, which must be there; HAProxy only.
+    /// Root directory after the start, which must exist; HAProxy only.
     pub chroot: Option<PathBuf>,
-    /// Where HAProxy answers `show info`, and nginx its stub_status; `None` for none.
+    /// Socket of HAProxy's `show info`, or of nginx's stub_status; `None` for none.
     pub statistics: Option<PathBuf>,
-    /// Where log lines go: a socket for HAProxy, a file for nginx; `None` for nowhere.
+    /// Destination of log lines: a socket for HAProxy, a file for nginx; `None` for no log.
     pub log: Option<PathBuf>,
     /// The directory of pid and temporary files; nginx only.
     pub state: PathBuf,
 }
 
-/// How long a session may be resumed: the default of HAProxy and of nginx.
+/// Cipher suites up to TLS 1.2: Mozilla's guidelines, intermediate, version 6.0.
+const CIPHERS: &str = "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:\
+                       ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305";
+/// Lifetime of a session, the default of HAProxy and of nginx.
 const SESSION_LIFETIME_S: u64 = 300;
 /// HAProxy's default, and a bound of 1 to 2 GB.
 const SESSIONS_MIN: u64 = 20_000;

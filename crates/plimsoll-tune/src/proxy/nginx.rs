@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::memory::Memory;
 use super::text::Text;
-use super::{Configuration, Program, ProxyGoal, Version};
+use super::{CIPHERS, Configuration, Program, ProxyGoal, Version};
 
 /// One slot of a worker's table: a connection and its two events.
 const SLOT_BYTES: u64 = 424;
@@ -113,6 +113,12 @@ fn http(text: &mut Text, version: Version, goal: &ProxyGoal) {
     );
     text.plain("ssl_protocols TLSv1.2 TLSv1.3;");
     text.set(
+        &format!("ssl_ciphers {CIPHERS};"),
+        "Up to TLS 1.2: only suites with forward secrecy and authenticated encryption; the client's order counts, as by \
+         default.",
+        "Mozilla, intermediate 6.0",
+    );
+    text.set(
         &format!("ssl_session_cache shared:tls:{}m;", session_megabytes(goal)),
         "The new connections of five minutes, 4,000 sessions in a megabyte, for clients without tickets; by default none \
          is kept.",
@@ -136,7 +142,10 @@ fn http(text: &mut Text, version: Version, goal: &ProxyGoal) {
 fn upstream(text: &mut Text, goal: &ProxyGoal, workers: u64) {
     let keep = goal.rate_per_s.div_ceil(workers).clamp(64, 10_000);
     if !goal.named_backends.is_empty() {
-        text.comment("Names are resolved once, at the start and at each reload; one that is unknown stops the start.");
+        text.comment(
+            "Names are resolved once, at the start and at each reload; one that is unknown stops the start. Since 1.27.3 \
+             `resolve` behind a server resolves it again, with the name server of a `resolver` directive.",
+        );
     }
     text.plain("upstream servers {");
     text.block(|text| {
@@ -146,7 +155,7 @@ fn upstream(text: &mut Text, goal: &ProxyGoal, workers: u64) {
         }
         text.set(
             &format!("keepalive {keep};"),
-            "Idle connections to the backends that each worker keeps. By default there are none: every \
+            "Idle connections to the backends that each worker keeps. By default there are none (32 since 1.29.7): every \
              request opens one and leaves its port in TIME_WAIT.",
             "nginx documentation, upstream keepalive",
         );
@@ -182,16 +191,17 @@ fn server(text: &mut Text, version: Version, goal: &ProxyGoal) {
             text.plain("proxy_pass http://servers;");
             text.set(
                 "proxy_http_version 1.1;",
-                "HTTP/1.0, the default, closes each connection to a backend.",
+                "HTTP/1.0, the default before 1.29.7, closes each connection to a backend.",
                 "nginx documentation, proxy_http_version",
             );
             text.plain("proxy_set_header Upgrade $http_upgrade;");
             text.plain("proxy_set_header Connection $connection_upgrade;");
             text.plain("proxy_set_header Host $http_host;");
             text.set(
-                "proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;",
-                "Backends see the proxy's address: the client's is in this header, behind what the client sent there.",
-                "nginx documentation, proxy_set_header",
+                "proxy_set_header X-Forwarded-For $remote_addr;",
+                "Backends see the proxy's address: the client's is in this header. Values that a client sends there itself \
+                 are removed; write $proxy_add_x_forwarded_for behind another proxy that is trusted.",
+                "nginx documentation, proxy_set_header; HAProxy, examples/basic-config-edge.cfg",
             );
             text.plain("proxy_set_header X-Forwarded-Proto $scheme;");
             text.set(

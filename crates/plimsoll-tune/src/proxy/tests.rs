@@ -43,12 +43,21 @@ fn clients_and_protocols_are_passed_on_by_both() {
         (
             Program::Haproxy,
             (2, 6),
-            &["option forwardfor", "alpn h2,http/1.1", "cachesize 600000"][..],
+            &[
+                "del-header X-Forwarded-For\n    option forwardfor",
+                "alpn h2,http/1.1",
+                "cachesize 600000",
+            ][..],
         ),
         (
             Program::Nginx,
             (1, 22),
-            &["X-Forwarded-For", " ssl http2 ", "$connection_upgrade;", "shared:tls:150m"],
+            &[
+                "X-Forwarded-For $remote_addr;",
+                " ssl http2 ",
+                "$connection_upgrade;",
+                "shared:tls:150m",
+            ],
         ),
         (Program::Nginx, (1, 26), &["        http2 on;"]),
         (Program::Nginx, (1, 18), &["http2_max_requests 100000;"]),
@@ -95,7 +104,7 @@ fn names_are_resolved_while_haproxy_runs() {
 
 #[test]
 fn words_follow_the_version() {
-    let many = ProxyGoal { connections: 1_000_000, ..goal() };
+    let many = ProxyGoal { connections: 1_000_000, cores: 32, ..goal() };
     let has = |version, word: &str| {
         Program::Haproxy.configure(version, &many).text.lines().any(|line| line.contains(word))
     };
@@ -103,6 +112,53 @@ fn words_follow_the_version() {
         [("fd-hard-limit 2", (2, 6)), ("shards by-thread", (2, 5)), ("timeout client-hs", (2, 9))]
     {
         assert!(!has((since.0, since.1 - 1), word) && has(since, word), "{word}");
+    }
+}
+
+/// Words that begin a section.
+const SECTIONS: [&str; 9] = [
+    "global",
+    "defaults",
+    "resolvers",
+    "frontend",
+    "backend",
+    "events",
+    "http",
+    "upstream",
+    "location",
+];
+
+/// The name of the directive in a line of a configuration, if it has one.
+fn directive(line: &str) -> Option<String> {
+    let mut words = line.trim().trim_end_matches([';', '{']).split_whitespace();
+    let first = words.next().filter(|word| !word.starts_with(['#', '}']))?;
+    if SECTIONS.contains(&first) {
+        return None;
+    }
+    let is_group = ["option", "timeout", "stats", "http-request"].contains(&first);
+    let is_header = first == "proxy_set_header";
+    let second = words.next().filter(|_| is_group || is_header);
+    Some(second.map_or_else(|| first.to_owned(), |second| format!("{first} {second}")))
+}
+
+#[test]
+fn each_directive_is_compared_with_its_guide_in_the_book() {
+    let page = include_str!("../../../../docs/reference/proxy-configurations.md");
+    let names = ProxyGoal {
+        connections: 1_000_000,
+        named_backends: vec!["192.0.2.11:8080".to_owned()],
+        ..goal()
+    };
+    for (program, version) in [
+        (Program::Haproxy, (2, 4)),
+        (Program::Haproxy, (3, 2)),
+        (Program::Nginx, (1, 18)),
+        (Program::Nginx, (1, 28)),
+    ] {
+        for line in program.configure(version, &names).text.lines() {
+            let Some(directive) = directive(line) else { continue };
+            assert!(page.contains(&format!("| `{directive}")), "{directive} is not compared");
+        }
     }
 }
 

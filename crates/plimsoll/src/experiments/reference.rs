@@ -24,10 +24,10 @@ const CONNECTIONS_MAX: u64 = 1_000;
 /// ask for, so its capacity cannot be measured.
 const BUSY_MIN: f64 = 0.1;
 
-/// How the null responder is run.
+/// The processes and CPUs of the null responder.
 #[derive(Debug, Default)]
 pub(crate) struct Reference {
-    /// Its CPUs; empty means those of this process.
+    /// CPUs of the null responder; empty for those of this process.
     pub(crate) cpus: Vec<u32>,
     /// The certificate that the clients trust already; `None` makes one.
     pub(crate) identity: Option<Identity>,
@@ -96,12 +96,13 @@ impl Reference {
     }
 }
 
-/// The same load as a closed loop against the null responder.
+/// Returns `plan` as a closed loop against the null responder.
 fn towards(plan: &LoadPlan, servers: &ServerGroup, identity: &Identity) -> LoadPlan {
     let mut plan = LoadPlan {
         pacing: Pacing::Closed { duration: Some(SPAN), ops_total: None },
         abort_bad_ops: None,
         connections: plan.connections.min(CONNECTIONS_MAX),
+        unix_socket: None,
         ..plan.clone()
     };
     for destination in &mut plan.destinations {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use plimsoll_fleet::hosts::{Launcher, LoadHosts};
 use plimsoll_model::Nanos;
@@ -33,35 +33,35 @@ pub(super) const CONNECTIONS_DEFAULT: u64 = 100;
 pub(crate) struct LoadJob {
     /// The whole load.
     pub(crate) plan: LoadPlan,
-    /// What decides between exit codes 0 and 99.
+    /// Objectives that decide between exit codes 0 and 99.
     pub(crate) slo: Option<Slo>,
     /// Agents to spread it over; never more than connections.
     pub(crate) processes: Processes,
     /// Other hosts that make it; `None`: this one does.
     pub(crate) hosts: Option<LoadHosts>,
-    /// Threads on each of them that names none itself; `None`: as many as it has CPUs.
+    /// Threads on each host that names none itself; `None` for one per CPU.
     pub(crate) threads_each: Option<u32>,
     /// The loss of an agent ends a load.
     pub(crate) stops_at_loss: bool,
-    /// Where the archive goes.
+    /// Folder of the archive.
     pub(crate) out: Option<PathBuf>,
-    /// Where the summary goes.
+    /// File of the summary.
     pub(crate) json: Option<OutputFile>,
-    /// Where rows of single operations go.
+    /// Files of rows of single operations.
     pub(crate) rows: Option<RowJob>,
-    /// Whether progress is shown.
+    /// `true` to show progress.
     pub(crate) ui: bool,
-    /// Whether the whole report is shown.
+    /// `true` to show the whole report.
     pub(crate) details: bool,
-    /// Where figures go meanwhile.
+    /// Receivers of figures during the run.
     pub(crate) publish: PublishJob,
     /// Settings as they were typed, which `plan` no longer holds: `rate` and `sources`.
     pub(crate) settings: BTreeMap<String, String>,
-    /// What reports call the target.
+    /// Name of the target in reports.
     pub(crate) target_name: String,
     /// Every server has an address of this host.
     pub(crate) both_ends_here: bool,
-    /// Where clients have many addresses that nobody has to name, as on loopback: the first of them.
+    /// First of the addresses that clients have without naming them, as on loopback; `None` if there are none.
     pub(crate) free_sources: Option<Ipv4Addr>,
 }
 
@@ -76,7 +76,7 @@ impl LoadJob {
     }
 }
 
-/// What every load has, whatever experiment it is part of.
+/// The parts that every load has, in each kind of experiment.
 pub(super) struct Parts<'a> {
     pub(super) to: &'a Destination,
     pub(super) pool: &'a PoolFlags,
@@ -106,6 +106,7 @@ pub(crate) fn build(flags: &LoadFlags, inputs: &mut Inputs<'_>) -> Result<LoadJo
     let parts = Parts {
         to: &Destination {
             only_connects: flags.handshake_only,
+            unix_socket: flags.unix_socket.clone(),
             ..Destination::named("plimsoll load", &flags.server, &flags.request)
         },
         pool: &flags.pool,
@@ -153,7 +154,11 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
     let targets = targets::targets(to, inputs)?;
     let keepalive = headers::keepalive(&targets, &parts)?;
     let mqtt = mqtt::plan(&targets, &parts, workers.connections, inputs)?;
-    let mut servers = targets::servers(&targets, &to.server, inputs)?;
+    check_unix_socket(to.unix_socket.as_deref())?;
+    let mut servers = match to.unix_socket {
+        Some(_) => targets::servers_behind_a_socket(&targets, &to.server),
+        None => targets::servers(&targets, &to.server, inputs)?,
+    };
     let sources = sources::addresses(&client.source);
     sources::check_owned(&sources, inputs)?;
     sources::keep_reachable(&mut servers.destinations, &sources)?;
@@ -179,6 +184,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
             targets,
             target_destination: servers.target_destination,
             destinations: servers.destinations,
+            unix_socket: to.unix_socket.clone(),
             pacing: parts.pacing,
             connections: workers.connections,
             keepalive,
@@ -269,6 +275,19 @@ impl Workers {
     }
 }
 
+/// The kernel's limit on the path of a Unix socket, its end included.
+const UNIX_PATH_MAX: usize = 108;
+
+fn check_unix_socket(path: Option<&Path>) -> Result<(), Stop> {
+    match path {
+        Some(path) if path.as_os_str().len() >= UNIX_PATH_MAX => Err(Stop::usage(
+            format_args!("--unix-socket: a path of {} bytes", path.as_os_str().len()),
+            format_args!("the kernel's limit is {}: name it from its folder", UNIX_PATH_MAX - 1),
+        )),
+        _ => Ok(()),
+    }
+}
+
 fn check_waits(deadline: Option<Nanos>, linger: Nanos) -> Result<(), Stop> {
     if deadline.is_none() && linger == Nanos::ZERO {
         return Err(Stop::usage(
@@ -293,7 +312,7 @@ fn check_hosts_have_connections(hosts: Option<&LoadHosts>, connections: u64) -> 
 
 /// The hosts' own addresses are other servers than the one that is meant.
 fn check_hosts_reach(hosts: Option<&LoadHosts>, is_loopback: bool) -> Result<(), Stop> {
-    // What another command reaches may be here, and whoever connects may come from here.
+    // Hosts of another launcher, and agents that connect by themselves, may be this host.
     let is_elsewhere =
         |hosts: &LoadHosts| !matches!(hosts.launcher, Launcher::Other(_) | Launcher::Joined(_));
     if is_loopback && hosts.is_some_and(is_elsewhere) {

@@ -1,9 +1,10 @@
-//! What the flags mean: checked conversion into plans that agents can carry out.
+//! Checked conversion of flags into plans that agents can carry out.
 //!
 //! Everything that can be wrong before a run is found here, so that nothing has been started when
 //! it is. Files, standard input and names come in through [`Inputs`].
 
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 
 use plimsoll_model::plan::Trust;
 
@@ -71,7 +72,7 @@ pub(crate) enum Job {
 }
 
 impl Job {
-    /// What is sent, and where to.
+    /// Returns the load: requests and destination.
     pub(crate) fn load(&self) -> &LoadJob {
         match self {
             Self::Rate(job) => &job.load,
@@ -81,7 +82,7 @@ impl Job {
         }
     }
 
-    /// The same, to be changed.
+    /// Like [`Self::load`], mutable.
     pub(crate) fn load_mut(&mut self) -> &mut LoadJob {
         match self {
             Self::Rate(job) => &mut job.load,
@@ -91,7 +92,7 @@ impl Job {
         }
     }
 
-    /// What is searched for, where something is.
+    /// Returns the search, if the job is one.
     pub(crate) fn search(&self) -> Option<&SearchJob> {
         match self {
             Self::Rate(job) => Some(&job.search),
@@ -115,12 +116,14 @@ pub(crate) struct Destination {
     request: RequestFlags,
     /// Nothing is asked for once a connection is usable.
     only_connects: bool,
-    /// How clients verify the server's certificate; `None` leaves it to the flags.
+    /// Roots for the server's certificate; `None` leaves them to the flags.
     trust: Option<Trust>,
-    /// Where clients have many addresses that nobody has to name: the first of them.
+    /// First of the addresses that clients have without naming them; `None` if there are none.
     sources: Option<Ipv4Addr>,
     /// The server is a laboratory's on another machine.
     is_far: bool,
+    /// Unix socket that all connections go to.
+    unix_socket: Option<PathBuf>,
 }
 
 impl Destination {
@@ -128,7 +131,8 @@ impl Destination {
     fn named(usage: &'static str, server: &ServerFlags, request: &RequestFlags) -> Self {
         let (server, request) = (server.clone(), request.clone());
         let (trust, sources) = (None, None);
-        Self { usage, server, request, only_connects: false, trust, sources, is_far: false }
+        let (only_connects, is_far, unix_socket) = (false, false, None);
+        Self { usage, server, request, only_connects, trust, sources, is_far, unix_socket }
     }
 
     /// The server of a laboratory: it answers `request` at `url`, with a certificate that `trust` accepts. The clients
@@ -141,16 +145,17 @@ impl Destination {
     ) -> Self {
         let server = ServerFlags { url: Some(url), ..ServerFlags::default() };
         let (trust, usage) = (Some(trust), "plimsoll lab");
-        Self { usage, server, request, only_connects: false, trust, sources, is_far: false }
+        let (only_connects, is_far, unix_socket) = (false, false, None);
+        Self { usage, server, request, only_connects, trust, sources, is_far, unix_socket }
     }
 
-    /// The same on another machine; `clients` names those that make the load.
+    /// The laboratory's server on another machine; `clients` names the hosts that make the load.
     pub(crate) fn far(self, clients: LoadHostFlags) -> Self {
         let server = ServerFlags { hosts: clients, ..self.server };
         Self { server, is_far: true, ..self }
     }
 
-    /// Whether the server is a laboratory's.
+    /// Reports whether the server is a laboratory's.
     fn is_laboratory(&self) -> bool {
         self.trust.is_some()
     }

@@ -1,7 +1,8 @@
-//! What is sent and where: URL or targets, method, headers and body into targets; their servers
+//! Targets and their servers: URL or targets, method, headers and body into targets; their servers
 //! into destinations.
 
 use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use plimsoll_model::plan::{Destination as Server, ServerName};
 use plimsoll_model::target::{Body, Target, TargetUrl, UrlError, is_method, vegeta};
@@ -17,6 +18,7 @@ use crate::flags::values::{InputFile, Resolved, TargetFormat};
 const USER_AGENT: &str = concat!("plimsoll/", env!("CARGO_PKG_VERSION"));
 
 /// The servers of all targets, without repetition.
+#[derive(Default)]
 pub(super) struct Servers {
     /// One per scheme, host and port.
     pub(super) destinations: Vec<Server>,
@@ -174,6 +176,21 @@ fn add_headers(target: &mut Target, headers: &[(String, String)]) {
     }
 }
 
+/// The servers of `targets` behind one Unix socket: their names are not resolved.
+pub(super) fn servers_behind_a_socket(targets: &[Target], flags: &ServerFlags) -> Servers {
+    let mut servers = Servers::default();
+    for Target { url, .. } in targets {
+        let server = named(url, flags, vec![(Ipv4Addr::LOCALHOST, url.port).into()]);
+        let known = servers.destinations.iter().position(|one| *one == server);
+        let index = known.unwrap_or_else(|| {
+            servers.destinations.push(server);
+            servers.destinations.len() - 1
+        });
+        servers.target_destination.push(index as u32);
+    }
+    servers
+}
+
 /// Resolves the servers of `targets`, as far as `flags` do not name their addresses.
 pub(super) fn servers(
     targets: &[Target],
@@ -219,8 +236,6 @@ fn destination(
     inputs: &Inputs<'_>,
 ) -> Result<Server, Stop> {
     let TargetUrl { host, port, .. } = url;
-    let name =
-        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     let given = flags.resolve.iter().filter(|one| is_of(one, url));
     let mut addresses: Vec<_> = given.flat_map(|one| one.addresses.iter().copied()).collect();
     if addresses.is_empty() {
@@ -228,15 +243,23 @@ fn destination(
         notes.extend(found.note().map(|note| format!("{host}: {note}")));
         addresses = found.kept;
     }
+    Ok(named(url, flags, addresses))
+}
+
+/// The server of a URL, at these addresses.
+fn named(url: &TargetUrl, flags: &ServerFlags, addresses: Vec<SocketAddr>) -> Server {
+    let TargetUrl { host, port, .. } = url;
+    let name =
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     let sni = flags.trust.sni.as_deref();
-    Ok(Server {
+    Server {
         name,
         addresses,
         tls: url.tls.then(|| ServerName(sni.unwrap_or_else(|| url.host_without_zone()).to_owned())),
-    })
+    }
 }
 
-/// How reports name what was tested.
+/// Returns the name of the targets in reports.
 pub(super) fn name(targets: &[Target]) -> String {
     match targets {
         [] => String::new(),
