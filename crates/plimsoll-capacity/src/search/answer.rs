@@ -85,13 +85,13 @@ impl Known<'_> {
         MissedBelow::of(self.counted(), lower)
     }
 
-    /// Trials as long as a confirmation for and against `load`: one that met the objective confirms every lower load, one
+    /// Longer trials for and against `load`: one that met the objective confirms every lower load, one
     /// that missed it speaks against every higher one.
     pub(super) fn confirmations_at(&self, load: f64) -> Confirmations {
         let invalid = self.evidence.invalid_confirmations;
         let mut seen = Confirmations { invalid, ..Default::default() };
         for trial in self.counted() {
-            if trial.is_verdict() && trial.planned >= self.task.limits.confirm_trial {
+            if trial.role == Role::Confirmation {
                 seen.good += u32::from(trial.good && trial.load >= load * (1.0 - 1e-9));
                 seen.bad += u32::from(!trial.good && trial.load <= load * (1.0 + 1e-9));
             }

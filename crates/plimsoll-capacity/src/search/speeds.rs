@@ -186,6 +186,6 @@ mod tests {
         let varied = of(&[5_000.0, 4_000.0, 5_000.0, 5_000.0, 5_000.0, 4_000.0]);
         assert!(varied.misses(Nanos::from_secs(5)) && !varied.misses(RUN));
         let deepest = varied.depths().iter().map(|(depth, _)| *depth).fold(0.0, f64::max);
-        assert!((deepest - 1.3 * varied.depth()).abs() < 1e-9);
+        assert!((deepest - 1.6 * varied.depth()).abs() < 1e-9);
     }
 }

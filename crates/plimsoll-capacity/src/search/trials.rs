@@ -24,6 +24,8 @@ pub(super) const CARRIED_WINDOW_MIN: Nanos = Nanos::from_millis(250);
 pub(crate) enum Role {
     /// Whether its load meets the objective.
     Verdict,
+    /// The same, over a confirmation's length.
+    Confirmation,
     /// Whether its load meets the objective with random arrivals.
     Safe,
     /// BAD for a few operations that may as well be chance: no verdict.
@@ -42,6 +44,7 @@ impl Role {
             Phase::Sentinel => Self::Sentinel,
             Phase::Overload => Self::Overload,
             Phase::Safe => Self::Safe,
+            Phase::Confirm => Self::Confirmation,
             _ => Self::Verdict,
         }
     }
@@ -122,7 +125,7 @@ impl Trial {
 
     /// Whether it tells if its load meets the objective.
     pub(crate) const fn is_verdict(&self) -> bool {
-        matches!(self.role, Role::Verdict)
+        matches!(self.role, Role::Verdict | Role::Confirmation)
     }
 }
 
@@ -138,7 +141,8 @@ pub(crate) struct MissedBelow {
 impl MissedBelow {
     /// Of `trials`, below `lower`; `None` where no more missed it than accidents explain.
     pub(crate) fn of(trials: &[Trial], lower: f64) -> Option<Self> {
-        let below = || trials.iter().filter(|t| t.is_verdict() && t.load < FAR_BELOW * lower);
+        let is_told = |t: &&Trial| t.is_verdict() || t.role == Role::Safe;
+        let below = || trials.iter().filter(is_told).filter(|t| t.load < FAR_BELOW * lower);
         let highest = below().filter(|t| !t.good).map(|t| t.load).reduce(f64::max)?;
         let (bad, all) = (below().filter(|t| !t.good).count(), below().count());
         let is_more = bad >= MISSED_MIN && bad as f64 > MISSED * all as f64;

@@ -218,8 +218,7 @@ impl Policy {
         // A load just below that was confirmed already does as well.
         let near = load / (1.0 + known.task.limits.width_max)..load;
         let verdicts = known.evidence.verdicts();
-        let long = known.task.limits.confirm_trial;
-        let confirmed = verdicts.filter(|t| t.planned >= long && t.good);
+        let confirmed = verdicts.filter(|t| t.role == Role::Confirmation && t.good);
         confirmed
             .map(|t| t.load)
             .filter(|known| near.contains(known))

@@ -19,7 +19,7 @@ const WIDTH_SPREADS: f64 = 2.0;
 /// If the next verdict is foreseen so well, bits, further ones change nothing.
 const INFORMATION_MIN: f64 = 0.05;
 /// An interval that is wider, relative, is first made narrower.
-const WIDE: f64 = 0.12;
+const WIDE: f64 = 0.2;
 /// From an interval of this relative width on trials are as long as a confirmation: shorter ones may miss what
 /// such a run meets with.
 const LONG_FROM: f64 = 0.3;
