@@ -36,7 +36,8 @@ struct Case {
 
 pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
     let summary = run.summary;
-    let mut cases: Vec<Case> = summary.find.iter().map(|find| of_search(find, run)).collect();
+    let mut cases: Vec<Case> =
+        summary.result.find().into_iter().map(|find| of_search(find, run)).collect();
     for check in &summary.reasons {
         // A check that was made of several trials stands there once.
         if !cases.iter().any(|case| case.name == check.id.name()) {
@@ -66,7 +67,7 @@ pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), Re
 /// `plimsoll.load`, `plimsoll.find.rate`.
 fn class_name(summary: &Summary) -> String {
     let words = summary.command.split_whitespace();
-    let axis = summary.find.as_ref().map(|find| find.axis.name());
+    let axis = summary.result.find().map(|find| find.axis.name());
     // `lab hold` names what it does itself.
     let axis = axis.filter(|axis| !summary.command.ends_with(axis));
     std::iter::once("plimsoll").chain(words).chain(axis).collect::<Vec<_>>().join(".")

@@ -70,7 +70,7 @@ fn figures(summary: &Summary) -> String {
     let corrected = &summary.latency_ms.corrected;
     let in_ms = |value: Option<f64>| format!("{} ms", ms(value));
     let mut rows = Vec::new();
-    if let Some(find) = &summary.find {
+    if let Some(find) = summary.result.find() {
         let load =
             |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| load(find.axis, v));
         if find.safe.is_some() {
@@ -87,7 +87,7 @@ fn figures(summary: &Summary) -> String {
         let regimes = regime_lines(find.axis, &find.regimes);
         rows.extend(regimes.into_iter().map(|line| ("speed", line)));
     }
-    if let Some(hold) = &summary.hold {
+    if let Some(hold) = summary.result.hold() {
         rows.push(("held", format!("{} of {}", grouped(hold.held), grouped(hold.asked))));
     }
     if summary.scheduled > 0 {

@@ -167,7 +167,7 @@ fn differences(views: &[View]) -> Markup {
 
 fn pair(a: &Summary, b: &Summary) -> Vec<String> {
     let mut texts = Vec::new();
-    if let (Some(one), Some(other)) = (&a.find, &b.find) {
+    if let (Some(one), Some(other)) = (a.result.find(), b.result.find()) {
         match (one.axis == other.axis && one.slo == other.slo, Difference::of(one, other)) {
             (false, _) => {
                 texts.push("tipping point: another axis or another SLO, not compared".to_owned())

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use plimsoll_model::compare::CompareSummary;
 use plimsoll_model::hold::{Confidence, HoldSummary};
+use plimsoll_model::result::RunResult;
 use plimsoll_model::rfc9411::Rfc9411Summary;
 use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::{Check, Level, Outcome, Verdict, deciding};
@@ -108,16 +109,14 @@ fn why_invalid(summary: &Summary) -> Markup {
 type Key = (&'static str, String, String);
 
 fn key_figures(summary: &Summary) -> Markup {
-    let keys = if let Some(compare) = &summary.compare {
-        keys_of_comparison(summary, compare)
-    } else if let Some(case) = &summary.rfc9411 {
-        keys_of_case(summary, case)
-    } else if let Some(find) = &summary.find {
-        keys_of_search(summary, find)
-    } else if let Some(hold) = &summary.hold {
-        keys_of_hold(summary, hold)
-    } else {
-        keys_of_load(summary)
+    let keys = match &summary.result {
+        RunResult::Compare { compare } => keys_of_comparison(summary, compare),
+        RunResult::Rfc9411 { rfc9411 } => keys_of_case(summary, rfc9411),
+        RunResult::Find { find } | RunResult::Connections { find, .. } => {
+            keys_of_search(summary, find)
+        }
+        RunResult::Hold { hold } => keys_of_hold(summary, hold),
+        RunResult::Load | RunResult::Sizing { .. } => keys_of_load(summary),
     };
     html! {
         dl.key { @for (name, figure, note) in &keys {
@@ -318,7 +317,7 @@ pub(super) fn cause(view: &View) -> Markup {
     let found = answer::cause(summary);
     html! {
         @if !found.is_empty() { (entries(&found)) }
-        @else if summary.find.is_some() { p.quiet { "No cause was looked for in this run." } }
+        @else if summary.result.find().is_some() { p.quiet { "No cause was looked for in this run." } }
     }
 }
 
@@ -438,11 +437,10 @@ const TABLES: [(&str, Rows); 4] = [
 /// The tables that only some runs have, and the criteria of RFC 9411.
 pub(super) fn tables(view: &View, json: &Value) -> Markup {
     let found = TABLES.iter().map(|(name, rows)| (name, Table::of(json, rows)));
-    let results = view
-        .summary
-        .as_ref()
-        .and_then(|summary| summary.rfc9411.as_ref())
-        .map(|case| &case.results[..]);
+    let results = match view.summary.as_ref().map(|summary| &summary.result) {
+        Some(RunResult::Rfc9411 { rfc9411 }) => &rfc9411.results[..],
+        _ => &[],
+    };
     html! {
         @for (name, table) in found.filter(|(_, table)| table.has_figures()) {
             section aria-label=(name) {
@@ -450,7 +448,7 @@ pub(super) fn tables(view: &View, json: &Value) -> Markup {
                 div.scroll tabindex="0" role="region" aria-label=(name) { (table.markup(name)) }
             }
         }
-        @for result in results.unwrap_or_default() {
+        @for result in results {
             section aria-label={ "Criteria of " (result.object) } {
                 h2 { "Criteria: " (result.object) @if let Some(number) = result.scenario { ", scenario " (number) } }
                 (check_table(&result.criteria, "Criteria of RFC 9411 at the load that the case reports"))
@@ -504,7 +502,7 @@ pub(super) fn trials(view: &View, json: &Value) -> Markup {
 pub(super) fn facts(view: &View) -> Markup {
     let Some(summary) = &view.summary else { return html! {} };
     let found = answer::facts(summary);
-    let notes = summary.find.as_ref().map(|find| &find.notes[..]).unwrap_or_default();
+    let notes = summary.result.find().map(|find| &find.notes[..]).unwrap_or_default();
     html! {
         section aria-labelledby="facts" {
             h2 id="facts" { "Facts" }
@@ -517,7 +515,7 @@ pub(super) fn facts(view: &View) -> Markup {
 
 /// Error classes with what to do about each.
 fn errors(summary: &Summary) -> Markup {
-    let lost = summary.hold.as_ref().map_or(&summary.lost_idle_classes, |hold| &hold.loss_classes);
+    let lost = summary.result.hold().map_or(&summary.lost_idle_classes, |hold| &hold.loss_classes);
     let classes: Vec<_> = [&summary.error_classes, &summary.connection_error_classes, lost]
         .into_iter()
         .zip(["operation", "attempt to connect", "open connection"])
@@ -585,10 +583,10 @@ mod tests {
     #[test]
     fn the_load_that_can_be_planned_with_is_the_first_key_figure() {
         let (summary, _) = fixtures::find_regular();
-        let keys = keys_of_search(&summary, summary.find.as_ref().expect("a search"));
+        let keys = keys_of_search(&summary, summary.result.find().expect("a search"));
         assert_eq!([keys[0].0, keys[1].0], ["Safe load", "Tipping point"]);
         let (summary, _) = fixtures::find_unstable();
-        let keys = keys_of_search(&summary, summary.find.as_ref().expect("a search"));
+        let keys = keys_of_search(&summary, summary.result.find().expect("a search"));
         assert_eq!(keys[0].0, "Bounds seen");
     }
 

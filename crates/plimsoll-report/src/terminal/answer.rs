@@ -2,6 +2,7 @@
 
 use std::io;
 
+use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{Outcome, Verdict};
 
@@ -26,21 +27,24 @@ impl From<(Tone, &str, String)> for Answer {
 /// The answer of a run; of a search for several SLOs, and beside a safe load, there are several.
 pub(crate) fn answers(summary: &Summary) -> Vec<Answer> {
     let one = |answer: (Tone, &str, String)| vec![Answer::from(answer)];
-    if let Some(found) = &summary.compare {
-        one(compare::headline(found))
-    } else if let Some(found) = &summary.sizing {
-        one(sizing::headline(found))
-    } else if let Some(case) = &summary.rfc9411 {
-        let lead = format!("RFC 9411, {}:", case.case);
-        one((summary.verdict.into(), &lead, clean(&case.title)))
-    } else if let Some(found) = &summary.find {
-        search::answers(summary, found)
-    } else if let Some(held) = &summary.hold {
-        let (word, tone) = hold::head_word(summary);
-        one((tone, word, hold::sentence(summary, held)))
-    } else {
-        let (word, tone) = load::head_word(summary);
-        one((tone, word, load::sentence(summary)))
+    match &summary.result {
+        RunResult::Load => {
+            let (word, tone) = load::head_word(summary);
+            one((tone, word, load::sentence(summary)))
+        }
+        RunResult::Find { find } | RunResult::Connections { find, .. } => {
+            search::answers(summary, find)
+        }
+        RunResult::Hold { hold } => {
+            let (word, tone) = hold::head_word(summary);
+            one((tone, word, hold::sentence(summary, hold)))
+        }
+        RunResult::Compare { compare } => one(compare::headline(compare)),
+        RunResult::Sizing { sizing } => one(sizing::headline(sizing)),
+        RunResult::Rfc9411 { rfc9411: case } => {
+            let lead = format!("RFC 9411, {}:", case.case);
+            one((summary.verdict.into(), &lead, clean(&case.title)))
+        }
     }
 }
 
@@ -53,36 +57,28 @@ pub(crate) struct Badge {
 
 impl Badge {
     pub(crate) fn of(summary: &Summary) -> Self {
-        if summary.partial {
-            return Self { word: "PARTIAL", class: "plain" };
-        }
-        match summary.find.as_ref().map(|find| &find.outcome) {
-            Some(Outcome::Unstable { .. }) => return Self { word: "UNSTABLE", class: "plain" },
-            Some(Outcome::Undecided { .. }) => return Self { word: "UNDECIDED", class: "plain" },
-            _ => {}
-        }
-        let has_words = summary.find.is_none()
-            && summary.compare.is_none()
-            && summary.sizing.is_none()
-            && summary.rfc9411.is_none();
-        // The words of loads and holds, where a good verdict may mean that nothing was asked.
-        if has_words && let Some(first) = answers(summary).first() {
-            match &first.lead[..] {
-                "DONE" => return Self { word: "DONE", class: "plain" },
-                "FAILED" => return Self { word: "FAILED", class: "bad" },
-                "HELD" => return Self { word: "HELD", class: "good" },
-                _ => {}
-            }
-        }
-        if summary.compare.is_some() || summary.sizing.is_some() {
-            let class = if summary.verdict == Verdict::Invalid { "invalid" } else { "plain" };
-            return Self { word: if class == "plain" { "COMPARED" } else { "INVALID" }, class };
-        }
-        match summary.verdict {
-            Verdict::Good => Self { word: "GOOD", class: "good" },
-            Verdict::Bad => Self { word: "BAD", class: "bad" },
-            Verdict::Invalid => Self { word: "INVALID", class: "invalid" },
-        }
+        let word = match &summary.result {
+            _ if summary.partial => "PARTIAL",
+            RunResult::Load => load::head_word(summary).0,
+            RunResult::Hold { .. } => hold::head_word(summary).0,
+            RunResult::Find { find } | RunResult::Connections { find, .. } => match find.outcome {
+                Outcome::Unstable { .. } => "UNSTABLE",
+                Outcome::Undecided { .. } => "UNDECIDED",
+                _ => search::verdict_word(summary.verdict),
+            },
+            RunResult::Compare { .. } | RunResult::Sizing { .. } => match summary.verdict {
+                Verdict::Invalid => "INVALID",
+                Verdict::Good | Verdict::Bad => "COMPARED",
+            },
+            RunResult::Rfc9411 { .. } => search::verdict_word(summary.verdict),
+        };
+        let class = match word {
+            "GOOD" | "HELD" => "good",
+            "BAD" | "FAILED" => "bad",
+            "INVALID" => "invalid",
+            _ => "plain",
+        };
+        Self { word, class }
     }
 }
 
@@ -95,29 +91,29 @@ pub(crate) fn facts(summary: &Summary) -> Vec<Entry> {
 }
 
 fn write_facts(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
-    if let Some(found) = &summary.compare {
-        return compare::facts(page, found);
-    }
-    if let Some(case) = &summary.rfc9411 {
-        return rfc9411::facts(page, summary, case);
-    }
-    if let Some(found) = &summary.find {
-        search::facts(page, summary, found)?;
-        if let Some(held) = &summary.hold {
-            hold::closing(page, summary, held)?;
+    match &summary.result {
+        RunResult::Load | RunResult::Sizing { .. } => {
+            sections::operations(page, summary)?;
+            sections::server_side(page, summary)?;
+            sections::generator(page, summary)?;
         }
-        return timers::longest(page, summary);
+        RunResult::Hold { hold } => {
+            hold::facts(page, hold, summary.pings, &summary.settings)?;
+            sections::server_side(page, summary)?;
+            hold::tls_messages(page, hold)?;
+            hold::closing(page, summary, hold)?;
+            sections::generator(page, summary)?;
+        }
+        RunResult::Find { find } => search::facts(page, summary, find)?,
+        RunResult::Connections { find, hold } => {
+            search::facts(page, summary, find)?;
+            if let Some(hold) = hold {
+                hold::closing(page, summary, hold)?;
+            }
+        }
+        RunResult::Compare { compare } => return compare::facts(page, compare),
+        RunResult::Rfc9411 { rfc9411 } => return rfc9411::facts(page, summary, rfc9411),
     }
-    match &summary.hold {
-        Some(held) => hold::facts(page, held, summary.pings, &summary.settings)?,
-        None => sections::operations(page, summary)?,
-    }
-    sections::server_side(page, summary)?;
-    if let Some(held) = &summary.hold {
-        hold::tls_messages(page, held)?;
-        hold::closing(page, summary, held)?;
-    }
-    sections::generator(page, summary)?;
     timers::longest(page, summary)
 }
 

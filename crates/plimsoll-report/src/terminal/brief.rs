@@ -7,6 +7,7 @@
 use std::io;
 use std::io::Write;
 
+use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::{FindSummary, FullQuantiles, Summary};
 use plimsoll_model::trial::{CheckId, Family, Level, TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
@@ -76,7 +77,7 @@ fn written(
 /// The answers; the load that can be planned with comes first.
 fn head(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     let answers = answer::answers(summary);
-    let is_for_several = summary.find.as_ref().is_some_and(|find| !find.goals.is_empty());
+    let is_for_several = summary.result.find().is_some_and(|find| !find.goals.is_empty());
     let most = match answers.len() {
         0..=1 => 5,
         2 if answers.iter().any(|answer| answer.lead == search::TO_DO) => 5,
@@ -87,41 +88,56 @@ fn head(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     for Answer { tone, lead, text } in answers.iter().take(LINES_MAX / 4) {
         page.hanging_within(*tone, lead, text, most)?;
     }
-    if summary.partial && summary.find.is_some() {
+    if summary.partial && summary.result.find().is_some() {
         page.hanging_within(Tone::Warn, "PARTIAL", search::CUT_SHORT, 1)?;
     }
     page.blank()
 }
 
 fn body(page: &mut Page<'_>, summary: &Summary, trials: &[TrialRecord]) -> io::Result<()> {
-    if let Some(sizing) = &summary.sizing {
-        return sizing::table(page, sizing);
-    }
-    if let Some(found) = &summary.find {
-        searched(page, summary, found)?;
-        causes(page, summary)?;
-        if let Some((place, view)) = search::at_shown_load(summary, trials) {
-            latency(page, &view, &place)?;
+    let shown: &[&str] = &["Operations", "Delivered", "Ramp", "Requests", "Pings"];
+    let shown = match &summary.result {
+        RunResult::Sizing { sizing } => return sizing::table(page, sizing),
+        RunResult::Find { find } | RunResult::Connections { find, .. } => {
+            return of_search(page, summary, find, trials);
         }
-        if summary.hold.is_none() && found.goals.is_empty() {
-            load_line(page, found, trials)?;
+        RunResult::Rfc9411 { rfc9411 } => {
+            rfc9411::kpis(page, rfc9411)?;
+            &[]
         }
-        return Ok(());
-    }
-    if summary.compare.is_some() || summary.rfc9411.is_some() {
-        if let Some(case) = &summary.rfc9411 {
-            rfc9411::kpis(page, case)?;
+        RunResult::Compare { .. } => &[],
+        RunResult::Hold { hold } => {
+            latency(page, summary, "")?;
+            if let Some(level) = hold.plateaus.last() {
+                page.entry_within("Memory", &hold::costs_of(level), 1)?;
+            }
+            shown
         }
-        return answer::facts(summary).iter().try_for_each(|entry| first_line(page, entry, 1));
-    }
-    latency(page, summary, "")?;
-    if let Some(level) = summary.hold.as_ref().and_then(|held| held.plateaus.last()) {
-        page.entry_within("Memory", &hold::costs_of(level), 1)?;
-    }
+        RunResult::Load => {
+            latency(page, summary, "")?;
+            shown
+        }
+    };
     let facts = answer::facts(summary);
-    let shown = ["Operations", "Delivered", "Ramp", "Requests", "Pings"];
-    let shown = facts.iter().filter(|entry| shown.contains(&entry.label.as_str()));
-    shown.into_iter().try_for_each(|entry| first_line(page, entry, 1))
+    let is_shown = |entry: &&Entry| shown.is_empty() || shown.contains(&entry.label.as_str());
+    facts.iter().filter(is_shown).try_for_each(|entry| first_line(page, entry, 1))
+}
+
+fn of_search(
+    page: &mut Page<'_>,
+    summary: &Summary,
+    find: &FindSummary,
+    trials: &[TrialRecord],
+) -> io::Result<()> {
+    searched(page, summary, find)?;
+    causes(page, summary)?;
+    if let Some((place, view)) = search::at_shown_load(summary, trials) {
+        latency(page, &view, &place)?;
+    }
+    match summary.result {
+        RunResult::Find { .. } if find.goals.is_empty() => load_line(page, find, trials),
+        _ => Ok(()),
+    }
 }
 
 /// The first thing that is said under a label.
@@ -229,7 +245,7 @@ fn grave(summary: &Summary) -> Vec<Warning> {
             Warning::new(&check.id.name(), &text)
         })
     };
-    let lost = summary.hold.as_ref().map_or(&summary.lost_idle_classes, |held| &held.loss_classes);
+    let lost = summary.result.hold().map_or(&summary.lost_idle_classes, |held| &held.loss_classes);
     let classes = [&summary.error_classes, &summary.connection_error_classes, lost];
     let mut seen: Vec<&str> = Vec::new();
     let failures =

@@ -15,7 +15,7 @@ use super::sections;
 const WAITED_MIN: f64 = 0.1;
 
 /// Writes the report of `compare`.
-pub fn render_compare(
+pub(super) fn render(
     summary: &Summary,
     compare: &CompareSummary,
     style: Style,

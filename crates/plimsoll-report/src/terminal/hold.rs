@@ -15,7 +15,7 @@ use super::{sections, timers};
 use crate::settings as keys;
 
 /// Writes the report of `hold` and `lab hold`.
-pub fn render_hold(
+pub(super) fn render(
     summary: &Summary,
     hold: &HoldSummary,
     style: Style,

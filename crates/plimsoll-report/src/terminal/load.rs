@@ -12,7 +12,7 @@ use super::{findings, hints, sections, timers};
 use crate::settings;
 
 /// Writes the report of `load`.
-pub fn render_load(summary: &Summary, style: Style, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn render(summary: &Summary, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let mut page = Page::new(out, style);
     let (word, tone) = head_word(summary);
     page.hanging(tone, word, &sentence(summary))?;

@@ -6,6 +6,7 @@
 use std::io;
 use std::io::Write;
 
+use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{TrialRecord, Verdict};
 
@@ -28,43 +29,33 @@ mod sections;
 mod sizing;
 mod timers;
 
-pub use compare::{render_compare, render_round_line};
+pub use compare::render_round_line;
 pub use confirmation::{render_confirmation_pair, render_confirmation_plan, render_remedy_plan};
 pub use gate::{GateLine, GateReport, render_gate};
 pub(crate) use hold::plateau_line;
-pub use hold::render_hold;
 pub use job_log::JobLog;
 use job_log::github_line;
 pub(crate) use layout::counted;
 pub use layout::{Style, clean};
-pub use load::render_load;
-pub use rfc9411::render_rfc9411;
 pub(crate) use search::{level_line, load_text, regime_lines};
-pub use search::{render_answer_line, render_find, render_search_line, render_trial_line};
-pub use sizing::render_sizing;
+pub use search::{render_answer_line, render_search_line, render_trial_line};
 
-/// On one screen, unless details are asked for; then the report that fits: of a comparison, a sweep, a case of RFC 9411, a search or a hold when the summary has one, else of a
-/// load.
+/// Writes the report of a run: on one screen, unless details are asked for.
 pub fn render(
     summary: &Summary,
     trials: &[TrialRecord],
     style: Style,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    if !style.details {
-        brief::render(summary, trials, style, out)?;
-    } else if let Some(compare) = &summary.compare {
-        render_compare(summary, compare, style, out)?;
-    } else if let Some(sizing) = &summary.sizing {
-        render_sizing(summary, sizing, style, out)?;
-    } else if let Some(case) = &summary.rfc9411 {
-        render_rfc9411(summary, case, style, out)?;
-    } else if summary.find.is_some() {
-        render_find(summary, trials, style, out)?;
-    } else if let Some(hold) = &summary.hold {
-        render_hold(summary, hold, style, out)?;
-    } else {
-        render_load(summary, style, out)?;
+    match &summary.result {
+        _ if !style.details => brief::render(summary, trials, style, out)?,
+        RunResult::Load => load::render(summary, style, out)?,
+        RunResult::Find { find } => search::render(summary, find, trials, style, out)?,
+        RunResult::Connections { find, .. } => search::render(summary, find, trials, style, out)?,
+        RunResult::Hold { hold } => hold::render(summary, hold, style, out)?,
+        RunResult::Compare { compare } => compare::render(summary, compare, style, out)?,
+        RunResult::Sizing { sizing } => sizing::render(summary, sizing, style, out)?,
+        RunResult::Rfc9411 { rfc9411 } => rfc9411::render(summary, rfc9411, style, out)?,
     }
     match style.log {
         Some(JobLog::GitHub) => annotate(summary, trials, out),

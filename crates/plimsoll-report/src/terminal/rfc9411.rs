@@ -15,7 +15,7 @@ use super::layout::{Page, Style, Tone, clean, cpu_percent, ms, span, whole};
 use super::{findings, sections};
 
 /// Writes the report of `--mode rfc9411`.
-pub fn render_rfc9411(
+pub(super) fn render(
     summary: &Summary,
     case: &Rfc9411Summary,
     style: Style,

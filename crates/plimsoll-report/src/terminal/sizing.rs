@@ -15,7 +15,7 @@ use super::sections;
 const NAME_COLUMNS_MAX: usize = 11;
 
 /// Writes the report of `lab sweep`.
-pub fn render_sizing(
+pub(super) fn render(
     summary: &Summary,
     sizing: &SizingSummary,
     style: Style,

@@ -378,7 +378,7 @@ impl ViewBuilder {
 
     /// Of the trials at the lower bound of a search, else of everything.
     fn spectrum(&self) -> Spectrum {
-        let find = self.summary.as_ref().and_then(|summary| summary.find.as_ref());
+        let find = self.summary.as_ref().and_then(|summary| summary.result.find());
         let lower = find.and_then(|find| Rate::per_second(find.lower?));
         let at = lower.and_then(|lower| TrialsAtLoad::at_lower_bound(&self.records, lower));
         Spectrum::of(at.as_ref().map_or(&self.whole, |at| &at.tally.spans))

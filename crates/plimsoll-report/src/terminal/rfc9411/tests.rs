@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_model::criterion::Criterion;
+use plimsoll_model::result::RunResult;
 use plimsoll_model::rfc9411::{Case, Sample, Step};
 use plimsoll_model::trial::Measure;
 
@@ -156,11 +157,10 @@ pub(crate) fn summary() -> Summary {
     };
     let (base, _) = fixtures::find_regular();
     Summary {
-        find: None,
         cliffs: None,
         timers: None,
         longest_timer: None,
-        rfc9411: Some(block),
+        result: RunResult::Rfc9411 { rfc9411: Box::new(block) },
         ..base
     }
 }

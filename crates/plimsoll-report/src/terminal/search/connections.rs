@@ -34,7 +34,7 @@ pub(super) fn render(
         levels(page, trials)?;
         explanations(page, trials)
     })?;
-    if let Some(held) = &summary.hold {
+    if let Some(held) = summary.result.hold() {
         page.blank()?;
         hold::costs(&mut page, held)?;
         hold::projections(&mut page, held)?;
@@ -43,7 +43,7 @@ pub(super) fn render(
     page.blank()?;
     sections::errors(&mut page, summary)?;
     sections::server_side(&mut page, summary)?;
-    if let Some(held) = &summary.hold {
+    if let Some(held) = summary.result.hold() {
         hold::closing(&mut page, summary, held)?;
     }
     sections::generator(&mut page, summary)?;

@@ -19,24 +19,23 @@ mod repeat;
 pub use bounds::render_answer_line;
 pub(crate) use bounds::{load_text, regime_lines};
 pub(crate) use connections::level_line;
-pub(super) use page::{CUT_SHORT, TO_DO};
+pub(super) use page::{CUT_SHORT, TO_DO, verdict_word};
 pub(super) use rate::at_shown_load;
 pub use rate::render_trial_line;
 pub use repeat::render_search_line;
 
-/// Writes the report of `find` and `lab`; a summary without `find` gets nothing but its trials.
-pub fn render_find(
+/// Writes the report of `find` and `lab`.
+pub(super) fn render(
     summary: &Summary,
+    find: &FindSummary,
     trials: &[TrialRecord],
     style: Style,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    match (&summary.find, &summary.repeat) {
-        (Some(find), Some(repeat)) => repeat::render(summary, find, repeat, style, out),
-        (Some(find), None) if find.axis == Axis::Connections => {
-            connections::render(summary, find, trials, style, out)
-        }
-        _ => rate::render(summary, trials, style, out),
+    match (&summary.repeat, find.axis) {
+        (Some(repeat), _) => repeat::render(summary, find, repeat, style, out),
+        (None, Axis::Connections) => connections::render(summary, find, trials, style, out),
+        (None, _) => rate::render(summary, find, trials, style, out),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io;
 
 use plimsoll_model::Nanos;
+use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::{FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{CheckId, Outcome, Phase, TrialRecord, Verdict};
@@ -68,7 +69,7 @@ pub(super) fn search_entry(page: &mut Page<'_>, find: &FindSummary, unit: &str) 
     page.entry_items("Search", &items)
 }
 
-pub(super) const fn verdict_word(verdict: Verdict) -> &'static str {
+pub(in crate::terminal) const fn verdict_word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Good => "GOOD",
         Verdict::Bad => "BAD",
@@ -119,8 +120,7 @@ pub(super) fn view(summary: &Summary, tally: &Tally, window: Nanos, verdict: Ver
             settings: summary.settings.clone(),
             verdict,
             reasons: Vec::new(),
-            find: None,
-            hold: None,
+            result: RunResult::Load,
             archive: None,
         },
         tally,

@@ -27,35 +27,31 @@ use crate::terminal::layout::{
 use crate::terminal::{causes, findings, hints, sections, timers};
 use crate::unsettled::{advice, reason, safe_missing};
 
-/// Writes the report; a summary without `find` gets nothing but its trials.
+/// Writes the report.
 pub(super) fn render(
     summary: &Summary,
+    find: &FindSummary,
     trials: &[TrialRecord],
     style: Style,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut page = Page::new(out, style);
-    let goals = summary.find.as_ref().map(|find| &find.goals[..]).unwrap_or_default();
-    if let Some(find) = &summary.find {
-        let is_silent = trials.iter().all(is_unanswered);
-        if goals.is_empty() {
-            top(&mut page, summary, &answer(summary, find, is_silent))?;
-        } else {
-            each_goal(&mut page, summary, find, is_silent)?;
-        }
-        facts(&mut page, summary, find)?;
-        causes::section(&mut page, summary)?;
+    let is_silent = trials.iter().all(is_unanswered);
+    if find.goals.is_empty() {
+        top(&mut page, summary, &answer(summary, find, is_silent))?;
+    } else {
+        each_goal(&mut page, summary, find, is_silent)?;
     }
+    facts(&mut page, summary, find)?;
+    causes::section(&mut page, summary)?;
     page.blank()?;
     page.folded("Trials", |page| {
-        trial_table(page, trials, goals.len())?;
+        trial_table(page, trials, find.goals.len())?;
         explanations(page, trials)
     })?;
-    if let Some(find) = &summary.find {
-        evidence(&mut page, summary, find, trials)?;
-        timers::longest(&mut page, summary)?;
-        notes(&mut page, find, unsteady(trials).into_iter().chain(slow::lines(&summary.slow)))?;
-    }
+    evidence(&mut page, summary, find, trials)?;
+    timers::longest(&mut page, summary)?;
+    notes(&mut page, find, unsteady(trials).into_iter().chain(slow::lines(&summary.slow)))?;
     timers::probe(&mut page, summary)?;
     timers::cliffs_of_search(&mut page, summary)?;
     sections::checks(&mut page, &summary.reasons)?;
@@ -72,7 +68,7 @@ fn lowest_bad(trials: &[TrialRecord]) -> Option<&TrialRecord> {
 
 /// A load on the axis: `12,400/s` of requests, `1,240 handshakes/s`.
 fn load(summary: &Summary, value: f64) -> String {
-    load_text(summary.find.as_ref().map_or(Axis::Rate, |find| find.axis), value)
+    load_text(summary.result.find().map_or(Axis::Rate, |find| find.axis), value)
 }
 
 /// The answer; `is_silent` where no operation of any trial was answered.
@@ -507,7 +503,7 @@ pub(in crate::terminal) fn at_shown_load(
     summary: &Summary,
     trials: &[TrialRecord],
 ) -> Option<(String, Summary)> {
-    let find = summary.find.as_ref().filter(|find| find.axis != Axis::Connections)?;
+    let find = summary.result.find().filter(|find| find.axis != Axis::Connections)?;
     let (at, verdict, place) = shown_load(find, trials)?;
     let place = format!(" {place}, {}", load(summary, at.load.get()));
     Some((place, view(summary, &at.tally, at.window, verdict)))
