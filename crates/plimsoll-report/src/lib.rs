@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod archive;
+mod digest;
 pub mod error;
 pub mod explain;
 pub mod exports;

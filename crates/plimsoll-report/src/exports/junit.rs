@@ -12,8 +12,9 @@ use plimsoll_model::trial::{Check, CheckId, Family, Level, Outcome, Verdict};
 
 use super::ExportedRun;
 use super::xml::Element;
+use crate::digest::Digest;
 use crate::error::ReportError;
-use crate::terminal::{GateLine, findings, headline};
+use crate::terminal::{GateLine, findings};
 
 /// How a case ended.
 enum Ending {
@@ -46,7 +47,7 @@ pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), Re
     }
     cases.extend(run.gate.iter().flat_map(|report| report.lines.iter().map(of_gate)));
     if cases.is_empty() {
-        let text = headline(summary, run.archive.trials());
+        let text = Digest::of(summary).sentence();
         let ending = if summary.partial { Ending::Error("run") } else { Ending::Passed };
         cases.push(Case { group: "run", name: "run-complete".to_owned(), ending, text });
     }
@@ -100,7 +101,7 @@ fn of_search(find: &FindSummary, run: &ExportedRun<'_>) -> Case {
         | Outcome::NetworkLimited { .. }
         | Outcome::Unconfirmed { .. } => Ending::Error("generator"),
     };
-    let text = headline(run.summary, run.archive.trials());
+    let text = Digest::of(run.summary).sentence();
     Case { group: "search", name: "tipping-point".to_owned(), ending, text }
 }
 

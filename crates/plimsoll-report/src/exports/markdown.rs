@@ -11,11 +11,11 @@ use plimsoll_model::units::grouped;
 use plimsoll_model::{Histogram, Rate};
 
 use super::ExportedRun;
+use crate::digest::{Badge, Digest};
 use crate::error::ReportError;
 use crate::reasons;
-use crate::terminal::answer::Badge;
 use crate::terminal::layout::{ms, per_s};
-use crate::terminal::{GateReport, findings, headline, regime_lines, render_trial_line};
+use crate::terminal::{GateReport, findings, regime_lines, render_trial_line};
 
 /// A step summary of more than 1 MiB is dropped as a whole, a comment has 65,536 characters.
 const BYTES_MAX: usize = 60_000;
@@ -31,8 +31,9 @@ const SPARK_COLUMNS: usize = 60;
 pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
     let summary = run.summary;
     let trials = run.archive.trials();
-    let mut text = format!("### plimsoll {}: {}\n\n", code(&summary.command), badge(summary));
-    text.push_str(&format!("{}\n\n", escaped(&headline(summary, trials))));
+    let digest = Digest::of(summary);
+    let mut text = format!("### plimsoll {}: {}\n\n", code(&summary.command), badge(digest.badge));
+    text.push_str(&format!("{}\n\n", escaped(&digest.sentence())));
     let spark =
         sparkline(run)?.map_or_else(String::new, |line| format!("p99 over time, {line}\n\n"));
     let gates = run.gate.map_or_else(String::new, gates);
@@ -55,8 +56,7 @@ pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), Re
 }
 
 /// The word of the page's badge, with a shape.
-fn badge(summary: &Summary) -> String {
-    let Badge { word, class } = Badge::of(summary);
+fn badge(Badge { word, class }: Badge) -> String {
     let shape = match class {
         "good" => '●',
         "bad" => '✕',

@@ -9,8 +9,9 @@ use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::{Family, Level, Outcome};
 use plimsoll_model::units::grouped;
 
+use crate::digest::Digest;
 use crate::terminal::layout::{bytes, clean, counted, cpu_percent, ms_text, per_s, span, whole};
-use crate::terminal::{answer, hints, load_text as load};
+use crate::terminal::{hints, load_text as load};
 use crate::unsettled::reason;
 use crate::watch::source_lost;
 
@@ -266,6 +267,5 @@ pub(super) fn cliffs(summary: &Summary) -> String {
 pub(super) fn comparison(summary: &Summary) -> Option<String> {
     let RunResult::Compare { compare } = &summary.result else { return None };
     compare.ratio?;
-    let answer = answer::answers(summary).into_iter().next()?;
-    Some(format!("{} {}", answer.lead, answer.text))
+    Some(Digest::of(summary).sentence())
 }

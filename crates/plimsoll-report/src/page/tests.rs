@@ -64,7 +64,7 @@ fn answer_checks_and_trials_are_there_without_a_program() {
     let view = search();
     let page = render(&view);
     let markup = page.split("<script>").next().unwrap();
-    for answer in crate::terminal::answer::answers(view.summary.as_ref().unwrap()) {
+    for answer in crate::digest::Digest::of(view.summary.as_ref().unwrap()).answers {
         assert!(markup.contains(answer.text.split('.').next().unwrap()), "{}", answer.text);
     }
     let rows = between(markup, "id=\"trials-table\"", "</table>").matches("<tr>").count();

@@ -10,12 +10,15 @@ use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{TrialRecord, Verdict};
 
+use crate::digest::Digest;
+use layout::{Page, Tone};
+
 mod announced;
-pub(crate) mod answer;
 mod brief;
 mod causes;
 mod compare;
 mod confirmation;
+pub(crate) mod facts;
 pub mod findings;
 mod gate;
 pub(crate) mod hints;
@@ -24,10 +27,10 @@ mod job_log;
 pub(crate) mod layout;
 mod load;
 pub(crate) mod rfc9411;
-mod search;
-mod sections;
+pub(crate) mod search;
+pub(crate) mod sections;
 mod sizing;
-mod timers;
+pub(crate) mod timers;
 
 pub use compare::render_round_line;
 pub use confirmation::{render_confirmation_pair, render_confirmation_plan, render_remedy_plan};
@@ -47,24 +50,51 @@ pub fn render(
     style: Style,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    match &summary.result {
-        _ if !style.details => brief::render(summary, trials, style, out)?,
-        RunResult::Load => load::render(summary, style, out)?,
-        RunResult::Find { find } => search::render(summary, find, trials, style, out)?,
-        RunResult::Connections { find, .. } => search::render(summary, find, trials, style, out)?,
-        RunResult::Hold { hold } => hold::render(summary, hold, style, out)?,
-        RunResult::Compare { compare } => compare::render(summary, compare, style, out)?,
-        RunResult::Sizing { sizing } => sizing::render(summary, sizing, style, out)?,
-        RunResult::Rfc9411 { rfc9411 } => rfc9411::render(summary, rfc9411, style, out)?,
+    let digest = Digest::of(summary);
+    if style.details {
+        detailed(&mut Page::new(out, style), summary, &digest, trials)?;
+    } else {
+        brief::render(summary, &digest, trials, style, out)?;
     }
     match style.log {
-        Some(JobLog::GitHub) => annotate(summary, trials, out),
+        Some(JobLog::GitHub) => annotate(summary, &digest, out),
         Some(JobLog::GitLab { .. }) | None => Ok(()),
     }
 }
 
-/// Writes the answer beside a job of GitHub Actions, where it is not a good one: one line, as ten of a step are shown.
-fn annotate(summary: &Summary, trials: &[TrialRecord], out: &mut dyn Write) -> io::Result<()> {
+fn detailed(
+    page: &mut Page<'_>,
+    summary: &Summary,
+    digest: &Digest,
+    trials: &[TrialRecord],
+) -> io::Result<()> {
+    let by_slo = digest.answers.chunk_by(|one, other| one.slo == other.slo);
+    for (answers, number) in by_slo.zip(1..) {
+        if let Some(slo) = &answers[0].slo {
+            page.heading(&format!("SLO {number}: {slo}"))?;
+        }
+        for answer in answers {
+            page.hanging(answer.tone, answer.own_lead(), &answer.text)?;
+        }
+        if let Some(text) = digest.cut_short {
+            page.hanging(Tone::Warn, "PARTIAL", text)?;
+        }
+        page.blank()?;
+    }
+    match &summary.result {
+        RunResult::Load => load::render(page, summary),
+        RunResult::Find { find } | RunResult::Connections { find, .. } => {
+            search::render(page, summary, find, trials)
+        }
+        RunResult::Hold { hold } => hold::render(page, summary, hold),
+        RunResult::Compare { compare } => compare::render(page, summary, compare),
+        RunResult::Sizing { sizing } => sizing::render(page, summary, sizing),
+        RunResult::Rfc9411 { rfc9411 } => rfc9411::render(page, summary, rfc9411),
+    }
+}
+
+/// Writes the answer beside a job of GitHub Actions, if it is not a good one: one line, as ten of a step are shown.
+fn annotate(summary: &Summary, digest: &Digest, out: &mut dyn Write) -> io::Result<()> {
     let (level, title) = match summary.verdict {
         _ if summary.partial => ("warning", "interrupted"),
         Verdict::Good => return Ok(()),
@@ -72,17 +102,7 @@ fn annotate(summary: &Summary, trials: &[TrialRecord], out: &mut dyn Write) -> i
         Verdict::Invalid => ("warning", "INVALID"),
     };
     let title = format!("plimsoll {}, {title}", summary.command);
-    writeln!(out, "{}", github_line(level, &title, &headline(summary, trials)))
-}
-
-/// The answer in words: the first paragraph of the report, in one line.
-pub fn headline(summary: &Summary, trials: &[TrialRecord]) -> String {
-    let mut text = Vec::new();
-    // Memory can be written to.
-    let _ = render(summary, trials, Style::default(), &mut text);
-    let text = String::from_utf8_lossy(&text);
-    let words = text.lines().take_while(|line| !line.trim().is_empty());
-    words.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
+    writeln!(out, "{}", github_line(level, &title, &digest.sentence()))
 }
 
 #[cfg(test)]
