@@ -19,6 +19,7 @@ mod reasons;
 pub mod schema;
 pub mod settings;
 mod slow;
+mod state;
 pub mod terminal;
 pub mod time_text;
 pub mod tui;
