@@ -52,14 +52,7 @@ fn of_slo(summary: &Summary, find: &FindSummary) -> Vec<Answer> {
 
 /// The interval of a search for a rate, or why there is none.
 fn of_rate(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, String) {
-    let lower = find.lower.map(|lower| load_text(find.axis, lower));
-    let between = match (&lower, find.upper.map(|upper| load_text(find.axis, upper))) {
-        (Some(lower), Some(upper)) => format!("between {lower} and {upper}"),
-        (Some(lower), None) => format!("at least {lower}"),
-        (None, Some(upper)) => format!("below {upper}"),
-        (None, None) => "unknown".to_owned(),
-    };
-    let at_least = lower.map_or_else(|| "no figure".to_owned(), |l| format!("at least {l}"));
+    let (between, at_least) = (between(find.axis, find.lower, find.upper), at_least(find));
     let known = Bounds::from(find);
     let (bounds, so_far) = (known.text(), known.with_safe());
     let (observed, claimed) = match known.is_empty() {
@@ -170,10 +163,7 @@ const fn unsettled(find: &FindSummary) -> Option<&Unsettled> {
 /// What the interval is, in one line.
 fn how_sure(find: &FindSummary) -> String {
     // Reports of old archives have no confidence.
-    let Some(confidence) = find.confidence else {
-        let width = find.width.map(|w| whole(&format!(" ({:.1} % wide)", w * 100.0)));
-        return width.unwrap_or_default();
-    };
+    let Some(confidence) = find.confidence else { return wide(find.lower, find.upper) };
     format!(
         " ({} confidence): the most that the server takes in even arrivals and meets the SLO",
         sure(confidence)
@@ -204,26 +194,13 @@ fn safe_load(find: &FindSummary) -> Option<(Tone, &'static str, String)> {
     );
     Some((Tone::Good, "Safe load:", text))
 }
+
+/// The interval of a search for held connections, or why there is none.
 fn of_connections(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, String) {
-    let number = |bound: Option<f64>| bound.map(|bound| grouped(bound as u64));
-    let between = match (number(find.lower), find.upper) {
-        (Some(lower), Some(upper)) => {
-            format!("between {lower} and {}", load_text(find.axis, upper))
-        }
-        (Some(_), None) => {
-            format!("at least {}", load_text(find.axis, find.lower.unwrap_or_default()))
-        }
-        (None, Some(upper)) => format!("below {}", load_text(find.axis, upper)),
-        (None, None) => "unknown".to_owned(),
-    };
-    let at_least = match find.lower {
-        Some(lower) => format!("at least {}", load_text(find.axis, lower)),
-        None => "no figure".to_owned(),
-    };
+    let (between, at_least) = (between(find.axis, find.lower, find.upper), at_least(find));
     match &find.outcome {
         Outcome::Regular => {
-            let width = find.width.map(|width| whole(&format!(" ({:.1} % wide)", width * 100.0)));
-            (Tone::Good, LEAD, format!("{between}{}", width.unwrap_or_default()))
+            (Tone::Good, LEAD, format!("{between}{}", wide(find.lower, find.upper)))
         }
         Outcome::NotReached { cap } => (
             Tone::Warn,
@@ -270,14 +247,18 @@ fn of_connections(summary: &Summary, find: &FindSummary) -> (Tone, &'static str,
         }
     }
 }
+
+/// The interval over repeated searches.
 fn of_repeated(find: &FindSummary, repeat: &RepeatSummary) -> (Tone, &'static str, String) {
     if repeat.used == 0 {
         let text = match find.lower {
             None => "no search ended with an interval; see below.".to_owned(),
-            Some(lower) => format!(
-                "at least {} in each search; none ended with an interval, see below.",
-                load_text(find.axis, lower)
-            ),
+            Some(_) => {
+                format!(
+                    "{} in each search; none ended with an interval, see below.",
+                    at_least(find)
+                )
+            }
         };
         return (Tone::Warn, "No tipping point:", text);
     }
@@ -286,21 +267,40 @@ fn of_repeated(find: &FindSummary, repeat: &RepeatSummary) -> (Tone, &'static st
         || ", by a single search".to_owned(),
         |confidence| format!(", {} confidence", percent(confidence)),
     );
-    (tone, LEAD, format!("{}{sure}", between(find.axis, find.lower, find.upper)))
+    (tone, LEAD, format!("{}{sure}", interval(find.axis, find.lower, find.upper)))
 }
 
-pub(crate) fn between(axis: Axis, lower: Option<f64>, upper: Option<f64>) -> String {
+/// `between 18,200/s and 18,900/s`, or what is known of it.
+fn between(axis: Axis, lower: Option<f64>, upper: Option<f64>) -> String {
+    let load = |value| load_text(axis, value);
     match (lower, upper) {
-        (Some(lower), Some(upper)) => {
-            let width = whole(&format!("({:.1} % wide)", (upper / lower - 1.0) * 100.0));
-            format!("between {} and {} {width}", load_text(axis, lower), load_text(axis, upper))
+        (Some(lower), Some(upper)) if axis == Axis::Connections => {
+            format!("between {} and {}", grouped(lower as u64), load(upper))
         }
-        (Some(lower), None) => format!("at least {}", load_text(axis, lower)),
-        (None, Some(upper)) => format!("below {}", load_text(axis, upper)),
+        (Some(lower), Some(upper)) => format!("between {} and {}", load(lower), load(upper)),
+        (Some(lower), None) => format!("at least {}", load(lower)),
+        (None, Some(upper)) => format!("below {}", load(upper)),
         (None, None) => "unknown".to_owned(),
     }
 }
 
+fn at_least(find: &FindSummary) -> String {
+    let lower = find.lower.map(|lower| format!("at least {}", load_text(find.axis, lower)));
+    lower.unwrap_or_else(|| "no figure".to_owned())
+}
+
+/// ` (3.8 % wide)`; nothing if an end is missing.
+fn wide(lower: Option<f64>, upper: Option<f64>) -> String {
+    let width = lower.zip(upper).map(|(lower, upper)| (upper / lower - 1.0) * 100.0);
+    width.map_or_else(String::new, |width| whole(&format!(" ({width:.1} % wide)")))
+}
+
+/// `between 18,200/s and 18,900/s (3.8 % wide)`.
+pub(crate) fn interval(axis: Axis, lower: Option<f64>, upper: Option<f64>) -> String {
+    between(axis, lower, upper) + &wide(lower, upper)
+}
+
+/// `97 %`, in one piece.
 pub(crate) fn percent(share: f64) -> String {
     whole(&format!("{:.0} %", share * 100.0))
 }

@@ -7,7 +7,7 @@ use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::Outcome;
 
-use crate::digest::search::{between, percent};
+use crate::digest::search::{interval, percent};
 use crate::terminal::layout::{Page, Tone, clean, counted, per_s, span};
 use crate::terminal::{hints, sections};
 use crate::unsettled::reason;
@@ -136,7 +136,7 @@ pub fn render_search_line(axis: Axis, search: &RepeatedSearch, asked: u32) -> St
     format!(
         "search {} of {asked}: {}; {}",
         search.number,
-        between(axis, search.lower, search.upper),
+        interval(axis, search.lower, search.upper),
         outcome(search)
     )
     .replace('\u{a0}', " ")
