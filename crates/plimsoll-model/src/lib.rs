@@ -25,6 +25,7 @@ pub mod pace;
 pub mod plan;
 pub mod reason;
 pub mod repeat;
+pub mod result;
 pub mod rfc9411;
 pub mod row;
 pub mod search;

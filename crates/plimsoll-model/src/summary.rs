@@ -7,15 +7,13 @@ use serde::{Deserialize, Serialize};
 use crate::announced::AnnouncedLimits;
 use crate::cause::Finding;
 use crate::cliff::{Cliff, Confidence, Horizon, Owner, ProbedTimer};
-use crate::compare::CompareSummary;
 use crate::ending::{Closer, Stretch};
-use crate::hold::{ConnectionsFound, HoldSummary};
+use crate::hold::ConnectionsFound;
 use crate::host::HostSummary;
 use crate::reason::{CountedReason, ErrorReasons, Reason};
 use crate::repeat::RepeatSummary;
-use crate::rfc9411::Rfc9411Summary;
+use crate::result::RunResult;
 use crate::search::{Axis, Mode};
-use crate::sizing::SizingSummary;
 use crate::tally::{PingCounts, StreamCounts, Tally};
 use crate::trial::{
     Check, Confirmations, Met, Outcome, Recovery, Regime, SafeMissing, SloFound, Slow,
@@ -83,10 +81,8 @@ pub struct Summary {
     pub settings: BTreeMap<String, String>,
     pub verdict: Verdict,
     pub reasons: Vec<Check>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub find: Option<FindSummary>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hold: Option<HoldSummary>,
+    #[serde(flatten)]
+    pub result: RunResult,
     /// The limiting resources, the surest first; empty where none was found. `None`: not diagnosed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub causes: Option<Vec<Finding>>,
@@ -107,18 +103,9 @@ pub struct Summary {
     pub timers: Option<Vec<ProbedTimer>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_timer: Option<Horizon>,
-    /// Set by `compare` alone, whose measurements have summaries of their own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub compare: Option<CompareSummary>,
-    /// Set by `lab sweep` alone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sizing: Option<SizingSummary>,
     /// Set by `--repeat` alone; the searches have summaries of their own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeat: Option<RepeatSummary>,
-    /// Set by `--mode rfc9411` alone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rfc9411: Option<Rfc9411Summary>,
     /// Set where single operations were recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<RowSummary>,
@@ -574,14 +561,14 @@ pub struct SummaryHead {
     pub settings: BTreeMap<String, String>,
     pub verdict: Verdict,
     pub reasons: Vec<Check>,
-    pub find: Option<FindSummary>,
-    pub hold: Option<HoldSummary>,
+    pub result: RunResult,
     pub archive: Option<String>,
 }
 
 impl Summary {
     /// The summary of a load whose whole tally is `tally`.
     pub fn new(head: SummaryHead, tally: &Tally) -> Self {
+        let hold = head.result.hold();
         let seconds = head.window.as_secs_f64();
         let per_s = |ops: f64| if seconds > 0.0 { ops / seconds } else { 0.0 };
         let names = |errors: &crate::tally::ErrorCounts| {
@@ -677,20 +664,13 @@ impl Summary {
                 cpu_system_s: tally.generator.cpu_system.as_secs_f64(),
                 busiest_thread: tally.generator.busiest_thread,
                 rss_bytes_max: tally.generator.rss_bytes_max,
-                user_bytes_per_connection: head
-                    .hold
-                    .as_ref()
-                    .and_then(|hold| hold.user_bytes_per_connection),
-                kernel_bytes_per_connection: head
-                    .hold
-                    .as_ref()
-                    .and_then(|hold| hold.kernel_bytes_per_connection),
+                user_bytes_per_connection: hold.and_then(|hold| hold.user_bytes_per_connection),
+                kernel_bytes_per_connection: hold.and_then(|hold| hold.kernel_bytes_per_connection),
             },
             settings: head.settings,
             verdict: head.verdict,
             reasons: head.reasons,
-            find: head.find,
-            hold: head.hold,
+            result: head.result,
             causes: None,
             slow: Vec::new(),
             hosts: BTreeMap::new(),
@@ -698,10 +678,7 @@ impl Summary {
             cliffs: None,
             timers: None,
             longest_timer: None,
-            compare: None,
-            sizing: None,
             repeat: None,
-            rfc9411: None,
             rows: None,
             archive: head.archive,
         }

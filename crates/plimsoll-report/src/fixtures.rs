@@ -21,6 +21,7 @@ use plimsoll_model::plan::{
 };
 use plimsoll_model::reason::{CertificateFault, ErrorReasons, Reason};
 use plimsoll_model::repeat::{RepeatSummary, RepeatedSearch};
+use plimsoll_model::result::RunResult;
 use plimsoll_model::search::{Axis, Mode};
 use plimsoll_model::slo::Goal;
 use plimsoll_model::summary::{self, FindHead, FindSummary, Summary, SummaryHead};
@@ -230,8 +231,7 @@ fn head(seconds: f64, verdict: Verdict, reasons: Vec<Check>) -> SummaryHead {
         settings: settings_of_plan(),
         verdict,
         reasons,
-        find: None,
-        hold: None,
+        result: RunResult::Load,
         archive: Some("plimsoll-20261121T021530Z".to_owned()),
     }
 }
@@ -585,7 +585,7 @@ fn find_with(tip: TippingPoint, trials: &[TrialRecord], verdict: Verdict) -> Sum
     let mut head = head(20.0, verdict, Vec::new());
     head.command = "find".to_owned();
     let shown = trials.last().expect("fixtures have trials");
-    head.find = Some(find(tip));
+    head.result = find(tip).into();
     Summary::new(head, &shown.measurement.tally)
 }
 
@@ -642,7 +642,7 @@ pub(crate) fn find_repeated() -> Summary {
         trials: 105,
         ..tipping_point()
     };
-    head.find = Some(find(tip));
+    head.result = find(tip).into();
     let repeat = RepeatSummary {
         asked: 6,
         used: 5,
@@ -729,10 +729,13 @@ pub(crate) fn find_refused() -> (Summary, Vec<TrialRecord>) {
     tally.connection_errors.add(ErrorClass::ConnectRefused, 300);
     tally.connections.failed = 300;
     trials[0].judgement.loss_ratio = 1.0;
-    if let Some(find) = &mut summary.find {
+    if let Some(find) = summary.result.find_mut() {
         find.confirm_s = 0.0;
     }
-    (summary, trials)
+    let mut head = head(20.0, Verdict::Bad, Vec::new());
+    head.command = summary.command;
+    head.result = summary.result;
+    (Summary::new(head, &trials[0].measurement.tally), trials)
 }
 
 pub(crate) fn find_unfinished() -> (Summary, Vec<TrialRecord>) {

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod archive;
+mod digest;
 pub mod error;
 pub mod explain;
 pub mod exports;
@@ -18,6 +19,7 @@ mod reasons;
 pub mod schema;
 pub mod settings;
 mod slow;
+mod state;
 pub mod terminal;
 pub mod time_text;
 pub mod tui;

@@ -4,20 +4,13 @@
 
 use std::io::Write;
 
-use plimsoll_model::compare::BlockStart;
 use plimsoll_model::event::Event;
 use plimsoll_model::tally::Interval;
-use plimsoll_model::trial::{TrialBounds, TrialRequest};
 use plimsoll_model::units::grouped;
 use plimsoll_model::{Histogram, Nanos, Rate};
 
-use crate::reasons;
-use crate::terminal::layout::{clean, ms_text, percent};
-use crate::terminal::{level_line, plateau_line, render_answer_line, render_trial_line};
-
-pub(crate) mod holding;
-
-use holding::Holding;
+use crate::state::{RunState, Said};
+use crate::terminal::layout::{ms_text, percent};
 
 /// Opening connections for longer than this looks like a hang.
 const WAIT_TOLD_AFTER: Nanos = Nanos::from_secs(5);
@@ -54,18 +47,10 @@ impl Progress {
 /// The state of progress; pure.
 #[derive(Debug, Default)]
 struct State {
-    trial: Option<TrialRequest>,
-    /// Of a comparison.
-    block: Option<BlockStart>,
-    planned: Option<Nanos>,
-    started_at: Option<Nanos>,
-    draining: Option<u64>,
+    run: RunState,
     /// Whether a long wait for the first load was reported.
     wait_told: bool,
     since_line: Stretch,
-    bounds: TrialBounds,
-    /// Of a hold.
-    holding: Option<Holding>,
 }
 
 /// Some seconds of a load.
@@ -111,68 +96,30 @@ impl std::fmt::Display for Stretch {
 impl State {
     /// The line that is due, without its end.
     fn handle_event(&mut self, event: &Event, elapsed: Nanos, every_s: u32) -> Option<String> {
+        self.run.handle_event(event, elapsed);
         match event {
-            Event::LoadStarted { trial, planned, .. } => {
-                self.trial = *trial;
-                self.planned = *planned;
-                self.started_at = Some(elapsed);
-                self.draining = None;
+            Event::LoadStarted { .. } => {
                 self.since_line = Stretch::default();
                 None
             }
             Event::Interval(interval) => self.handle_interval(interval, elapsed, every_s),
-            Event::HoldStep(step) => {
-                self.hold(elapsed).handle_step(*step, elapsed);
-                None
-            }
-            Event::Memory(memory) => {
-                self.hold(elapsed).handle_memory(**memory);
-                None
-            }
-            Event::PlateauEnded(plateau) => {
-                let baseline = self.hold(elapsed).baseline();
-                Some(plateau_line(plateau, &baseline))
-            }
             Event::Draining { in_flight } => {
-                self.draining = Some(*in_flight);
-                let is_shown = self.trial.is_none() && self.block.is_none() && *in_flight > 0;
+                let is_trial = self.run.trial.is_some() && self.run.holding.is_none();
+                let is_shown = !is_trial && self.run.block.is_none() && *in_flight > 0;
                 is_shown.then(|| draining(*in_flight))
             }
-            Event::TrialEnded(record) => {
-                self.bounds.add(record);
-                if self.holding.is_some() {
-                    // The load goes on.
-                    return Some(level_line(record));
-                }
-                self.started_at = None;
-                Some(render_trial_line(record))
-            }
-            Event::Answer(answer) => answer.has_bounds().then(|| render_answer_line(answer)),
-            Event::BlockStarted(block) => {
-                self.block = Some(*block);
-                None
-            }
-            Event::TrialStarted(_)
-            | Event::TimersProbed(_)
-            | Event::SearchEnded(_)
-            | Event::Rows(_) => None,
-            Event::FirstFailure { class, reason } => Some(reasons::first_failure(*class, reason)),
-            Event::Note(text) => Some(clean(text)),
+            other => self.run.said(other).map(Said::into_text),
         }
     }
 
     /// The line for a wait that may look like a hang.
     fn handle_wait(&mut self, elapsed: Nanos) -> Option<&'static str> {
-        let waits = self.started_at.is_none() && self.trial.is_none() && !self.wait_told;
-        if !waits || elapsed < WAIT_TOLD_AFTER {
+        let has_begun = self.run.started_at.is_some() || self.run.trial.is_some();
+        if has_begun || self.wait_told || elapsed < WAIT_TOLD_AFTER {
             return None;
         }
         self.wait_told = true;
         Some("still opening connections; --connect-timeout ends the wait for each")
-    }
-
-    fn hold(&mut self, elapsed: Nanos) -> &mut Holding {
-        self.holding.get_or_insert_with(|| Holding::new(elapsed))
     }
 
     fn handle_interval(
@@ -181,19 +128,12 @@ impl State {
         elapsed: Nanos,
         every_s: u32,
     ) -> Option<String> {
-        if let Some(holding) = &mut self.holding {
-            holding.handle_second(&interval.tally);
-        }
-        let ended = self.since_line.ended;
         self.since_line.add(interval);
-        // The second in which sending ended has earlier answers in it: this is an upper bound.
-        let ended = self.since_line.ended - ended;
-        self.draining = self.draining.map(|left| left.saturating_sub(ended));
         if self.since_line.seconds < every_s {
             return None;
         }
         let stretch = std::mem::take(&mut self.since_line);
-        if let Some(holding) = &self.holding {
+        if let Some(holding) = &self.run.holding {
             return Some(holding.line(elapsed));
         }
         Some(self.line(interval.second, &stretch))
@@ -202,10 +142,10 @@ impl State {
     /// `trial 7 at 18,200/s, 3 s of 5 s: …`; `10 s of 25 s: …` of a load by itself.
     fn line(&self, second: u32, stretch: &Stretch) -> String {
         let mut parts = Vec::new();
-        if let Some(trial) = &self.trial {
+        if let Some(trial) = &self.run.trial {
             parts.push(format!("trial {} at {}", trial.number, trial.rate));
         }
-        if let Some(block) = &self.block {
+        if let Some(block) = &self.run.block {
             let of = if block.round == 0 {
                 "first loads".to_owned()
             } else {
@@ -213,18 +153,19 @@ impl State {
             };
             parts.push(format!("{of}, {}", block.arm.name()));
         }
-        parts.push(match self.draining {
+        parts.push(match self.run.draining {
             Some(in_flight) if in_flight > 0 => draining(in_flight),
             _ => self.place(Nanos::from_secs(u64::from(second) + 1)),
         });
-        let bounds = self.trial.and_then(|_| self.bounds()).map(|bounds| format!("; {bounds}"));
+        let bounds =
+            self.run.trial.and_then(|_| self.run.bounds_text()).map(|bounds| format!("; {bounds}"));
         format!("{}: {stretch}{}", parts.join(", "), bounds.unwrap_or_default())
     }
 
     /// `4 s of 10 s`.
     fn place(&self, into_load: Nanos) -> String {
         let seconds = into_load.as_secs_f64().floor();
-        match self.planned {
+        match self.run.planned {
             Some(planned) => {
                 let planned = planned.as_secs_f64().ceil();
                 match seconds > planned {
@@ -233,19 +174,6 @@ impl State {
                 }
             }
             None => format!("{seconds} s"),
-        }
-    }
-
-    fn bounds(&self) -> Option<String> {
-        match (self.bounds.good_max, self.bounds.bad_min) {
-            // Trials may contradict each other; the search weighs them, this line does not.
-            (Some(good), Some(bad)) if bad <= good => {
-                Some(format!("both good and bad from {bad} to {good}"))
-            }
-            (Some(good), Some(bad)) => Some(format!("good at {good}, bad at {bad}")),
-            (Some(good), None) => Some(format!("good at {good}")),
-            (None, Some(bad)) => Some(format!("bad at {bad}")),
-            (None, None) => None,
         }
     }
 }
@@ -257,8 +185,6 @@ fn draining(in_flight: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::trial::{Phase, Verdict};
-
     use super::*;
     use crate::fixtures;
 
@@ -354,24 +280,6 @@ mod tests {
         }
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text, "still opening connections; --connect-timeout ends the wait for each\n");
-    }
-
-    #[test]
-    fn bounds_that_cross_are_not_shown_as_bounds() {
-        let bounds = |phase, good, bad| {
-            let mut state = State::default();
-            for (per_s, verdict) in [(good, Verdict::Good), (bad, Verdict::Bad)] {
-                let trial = fixtures::trial(1, phase, per_s, 1, verdict);
-                state.handle_event(&Event::TrialEnded(Box::new(trial)), Nanos::ZERO, 1);
-            }
-            state.bounds()
-        };
-        let narrow = |good, bad| bounds(Phase::Narrow, good, bad).unwrap();
-        assert_eq!(narrow(100, 200), "good at 100/s, bad at 200/s");
-        assert_eq!(narrow(200, 100), "both good and bad from 100/s to 200/s");
-        // Neither says where the tipping point is.
-        assert_eq!(bounds(Phase::Sentinel, 100, 200), None);
-        assert_eq!(bounds(Phase::Safe, 100, 200), None);
     }
 
     #[test]

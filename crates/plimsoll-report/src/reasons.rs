@@ -79,7 +79,7 @@ impl Setting {
             introduces: has("proxy-protocol"),
             has_certificate: has("tls-client-certificate"),
             is_address: has_address(&summary.target),
-            is_hold: summary.hold.is_some(),
+            is_hold: summary.result.hold().is_some(),
             is_unix: has(UNIX_SOCKET),
             greeting: Greeting::of(&summary.target),
         }
@@ -101,7 +101,7 @@ fn has_address(url: &str) -> bool {
 /// The reasons of a class, each with its count, time and connection; the remedy of the class alone where there is none.
 pub(crate) fn paragraphs(class: &str, summary: &Summary) -> Vec<String> {
     let known = class_named(class);
-    let end = summary.hold.as_ref().map(|hold| &hold.end);
+    let end = summary.result.hold().map(|hold| &hold.end);
     if let (Some(ErrorClass::Timeout), Some(HoldEnd::ServerFull { .. })) = (known, end) {
         return vec![
             "the server answers no connection beyond its limit, see the first line".to_owned(),

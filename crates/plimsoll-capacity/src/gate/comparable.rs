@@ -26,23 +26,6 @@ const SETTINGS: [&str; 17] = [
     "tls-certificates",
 ];
 
-/// What a run is.
-fn kind(summary: &Summary) -> &'static str {
-    if summary.compare.is_some() {
-        "a comparison"
-    } else if summary.sizing.is_some() {
-        "a sweep"
-    } else if summary.rfc9411.is_some() {
-        "a case of RFC 9411"
-    } else if summary.find.is_some() {
-        "a search"
-    } else if summary.hold.is_some() {
-        "a hold"
-    } else {
-        "a load"
-    }
-}
-
 /// Whose server it was.
 fn server(summary: &Summary) -> &'static str {
     if summary.command.starts_with("lab") { "of a laboratory" } else { "one that was named" }
@@ -70,9 +53,9 @@ pub(super) fn comparable(
         let (what, baseline, run) = (what.to_owned(), a.to_owned(), b.to_owned());
         if baseline == run { Ok(()) } else { Err(Incomparable::Differs { what, baseline, run }) }
     };
-    differs("kind of run", kind(baseline), kind(run))?;
+    differs("kind of run", baseline.result.noun(), run.result.noun())?;
     differs("server", server(baseline), server(run))?;
-    if kind(run) != kind_of(metric) {
+    if run.result.noun() != kind_of(metric) {
         let why = match kind_of(metric) {
             "a search" => "only searches state it",
             "a hold" => "only holds measure it",
@@ -80,7 +63,7 @@ pub(super) fn comparable(
         };
         return Err(Incomparable::NoInterval { side: Side::Run, metric, why });
     }
-    if let (Some(a), Some(b)) = (&baseline.find, &run.find) {
+    if let (Some(a), Some(b)) = (baseline.result.find(), run.result.find()) {
         differs("axis", a.axis.name(), b.axis.name())?;
         differs("SLO", &a.slo, &b.slo)?;
     }
@@ -89,7 +72,7 @@ pub(super) fn comparable(
     };
     for name in SETTINGS {
         // A hold may hold more, and a search its own number of connections for each load.
-        let is_size = name == "connections" && kind(run) != "a load";
+        let is_size = name == "connections" && run.result.noun() != "a load";
         if !is_size {
             differs(name, &of(baseline, name), &of(run, name))?;
         }
@@ -102,7 +85,7 @@ fn is_measured(side: Side, metric: GateMetric, summary: &Summary) -> Result<(), 
     if summary.partial {
         return Err(Incomparable::NoInterval { side, metric, why: "it was cut short" });
     }
-    match summary.find.as_ref().map(|find| &find.outcome) {
+    match summary.result.find().map(|find| &find.outcome) {
         Some(Outcome::Unstable { why } | Outcome::Undecided { why } | Outcome::Bounds { why }) => {
             Err(Incomparable::Unsettled { side, why: why.clone() })
         }

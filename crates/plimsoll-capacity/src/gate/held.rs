@@ -27,7 +27,7 @@ pub(super) fn compare(
 /// What a connection costs.
 fn cost(side: Side, metric: GateMetric, summary: &Summary) -> Result<Estimate, Incomparable> {
     let none = |why| Incomparable::NoInterval { side, metric, why };
-    let hold = summary.hold.as_ref().ok_or_else(|| Incomparable::no_interval(side, metric))?;
+    let hold = summary.result.hold().ok_or_else(|| Incomparable::no_interval(side, metric))?;
     let of_level = |level: &PlateauSummary| match metric {
         GateMetric::SutBytes => level.sut_bytes_per_connection,
         GateMetric::KernelBytes => level.kernel_bytes_per_connection,

@@ -59,7 +59,7 @@ fn of_searches(
     run: GateRun<'_>,
 ) -> Result<GateFinding, Incomparable> {
     let of = |side, run: GateRun<'_>| {
-        let find = run.summary.find.as_ref();
+        let find = run.summary.result.find();
         let found = find.and_then(|find| stated(gate.metric, find));
         found.ok_or_else(|| Incomparable::no_interval(side, gate.metric))
     };
@@ -69,7 +69,7 @@ fn of_searches(
         GateFinding::new(gate, (a.value, b.value), change, GateMethod::Stated)
     };
     // A server that fails at the lowest load has no interval, and yet is below that load.
-    if let Some(below) = run.summary.find.as_ref().and_then(below_minimum) {
+    if let Some(below) = run.summary.result.find().and_then(below_minimum) {
         let finding = finding(below);
         let is_shown = gate.is_below && finding.result == GateResult::Fail;
         let why = "the server missed the SLO even at the lowest load";

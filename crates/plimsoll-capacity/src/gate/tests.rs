@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use fastrand::Rng;
 use plimsoll_model::gate::{Gate, GateFinding, GateMethod, GateResult, Incomparable, Side};
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary, MemoryReading, Plateau};
+use plimsoll_model::result::RunResult;
 use plimsoll_model::search::{Axis, Mode};
 use plimsoll_model::summary::{FindHead, FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
@@ -178,8 +179,7 @@ pub(super) fn head(command: &str) -> SummaryHead {
         settings: BTreeMap::from([("arrivals".to_owned(), "poisson".to_owned())]),
         verdict: Verdict::Good,
         reasons: Vec::new(),
-        find: None,
-        hold: None,
+        result: RunResult::Load,
         archive: None,
     }
 }
@@ -214,7 +214,7 @@ fn search(outcome: Outcome, lower: f64, upper: f64, safe: Option<f64>) -> Summar
     let slo = "p99<50ms,errors<0.1%".to_owned();
     let (search, confirm) = (Nanos::ZERO, Nanos::ZERO);
     let find = FindHead { axis: Axis::Rate, slo, mode: Mode::Quick, search, confirm };
-    let head = SummaryHead { find: Some(FindSummary::new(find, &tip)), ..head("find") };
+    let head = SummaryHead { result: FindSummary::new(find, &tip).into(), ..head("find") };
     Summary::new(head, &Tally::default())
 }
 
@@ -262,7 +262,7 @@ fn a_server_that_fails_at_the_lowest_load_fails_the_gate() {
     assert!(of_runs("tipping-point>5%", &before, &failed).is_err());
     assert!(of_runs("tipping-point<-5%", &failed, &before).is_err());
     // The lowest load was higher than what the baseline took.
-    failed.find.as_mut().expect("a search").upper = Some(1_000.0);
+    failed.result.find_mut().expect("a search").upper = Some(1_000.0);
     assert!(of_runs("tipping-point<-5%", &before, &failed).is_err());
 }
 
@@ -279,7 +279,7 @@ fn searches_without_an_interval_are_refused() {
     let refused = of_runs("tipping-point<-5%", &limited, &before);
     assert_eq!(refused, Err(Incomparable::Invalid { side: Side::Baseline }));
     let mut unsure = before.clone();
-    unsure.find.as_mut().expect("a search").confidence = None;
+    unsure.result.find_mut().expect("a search").confidence = None;
     let no_safe = search(Outcome::Regular, 1_000.0, 1_050.0, None);
     let unreached = search(Outcome::NotReached { cap: "cap".to_owned() }, 1.0, 2.0, None);
     let partial = Summary { partial: true, ..before.clone() };
@@ -306,7 +306,7 @@ fn the_first_difference_is_named() {
     };
     let changed = |change: fn(&mut FindSummary)| {
         let mut run = before.clone();
-        change(run.find.as_mut().expect("a search"));
+        change(run.result.find_mut().expect("a search"));
         run
     };
     assert_eq!(differs("safe<-5%", &load_summary()), "kind of run");
@@ -354,7 +354,7 @@ fn hold(costs: &[f64]) -> Summary {
         ports_per_source: 1,
     };
     let hold = HoldSummary::new(head_of_hold, &Tally::default());
-    Summary::new(SummaryHead { hold: Some(hold), ..head("hold") }, &Tally::default())
+    Summary::new(SummaryHead { result: hold.into(), ..head("hold") }, &Tally::default())
 }
 
 #[test]

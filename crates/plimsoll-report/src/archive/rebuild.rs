@@ -8,6 +8,7 @@ use plimsoll_model::cause::Finding;
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary};
 use plimsoll_model::plan::HoldPlan;
+use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::{self, FindHead, FindSummary, FullQuantiles, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
@@ -122,11 +123,12 @@ fn summary_against(summary: &Summary, trials: &[TrialRecord], totals: &Totals) -
     let whole = totals.whole();
     let against_whole = stated.against(&Figures::of_tally(&whole.tally), "summary");
     // A search's summary shows the trials at one of its loads, or one trial, not the sum of all.
-    let lower = summary.find.as_ref().and_then(|find| Rate::per_second(find.lower?));
+    let lower = summary.result.find().and_then(|find| Rate::per_second(find.lower?));
     let at_lower = lower.and_then(|lower| TrialsAtLoad::at_lower_bound(trials, lower));
     let of_trials = trials.iter().map(|trial| &trial.measurement.tally);
     let mut shown = of_trials.chain(at_lower.as_ref().map(|at| &at.tally));
-    let is_shown = summary.find.is_some() && shown.any(|tally| Figures::of_tally(tally) == stated);
+    let is_shown =
+        summary.result.find().is_some() && shown.any(|tally| Figures::of_tally(tally) == stated);
     if is_shown { Vec::new() } else { against_whole }
 }
 
@@ -207,7 +209,8 @@ fn rebuild(archive: &Archive, totals: &Totals) -> Summary {
     };
     let ended = tally.ok + tally.errors_total() + tally.unsent;
     tally.errors.add(ErrorClass::Interrupted, tally.scheduled.saturating_sub(ended));
-    let hold = rebuild_hold(archive, &tally);
+    let found = find.map(RunResult::from);
+    let held = || Some(RunResult::from(rebuild_hold(archive, &tally)?));
     let head = SummaryHead {
         command: manifest.command.clone(),
         target: manifest.target.clone(),
@@ -218,8 +221,7 @@ fn rebuild(archive: &Archive, totals: &Totals) -> Summary {
         // Nobody judged it; GOOD or BAD would be a claim.
         verdict: Verdict::Invalid,
         reasons: vec![Check::failed(CheckId::RunComplete, "no, the run was killed")],
-        find,
-        hold,
+        result: found.or_else(held).unwrap_or_default(),
         archive: Some(archive.dir().display().to_string()),
     };
     let probed = archive.events().iter().rev().find_map(|event| match event {
@@ -242,10 +244,10 @@ fn sending(archive: &Archive, seconds: u64) -> Nanos {
     planned.map_or(seen, |planned| seen.min(planned))
 }
 
-/// What a hold had reached, by its plan and its events; `None` for what is no hold.
+/// What a hold had reached, by its plan and its events; `None` for a load.
 fn rebuild_hold(archive: &Archive, tally: &Tally) -> Option<HoldSummary> {
     let manifest = archive.manifest();
-    let plan = manifest.plan.pointer("/pacing/hold").filter(|_| manifest.search.is_none())?;
+    let plan = manifest.plan.pointer("/pacing/hold")?;
     let plan: HoldPlan = serde_json::from_value(plan.clone()).ok()?;
     let list = |name: &str| manifest.plan[name].as_array().map(Vec::as_slice).unwrap_or_default();
     let addresses = list("destinations").iter().flat_map(|server| {

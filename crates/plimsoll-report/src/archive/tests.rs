@@ -6,6 +6,7 @@ use std::path::Path;
 
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::HoldEnd;
+use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::{CheckId, TrialRecord};
@@ -53,8 +54,7 @@ fn summary_of(parts: &[Tally]) -> Summary {
         settings: settings::from_plan(&fixtures::plan()),
         verdict: plimsoll_model::trial::Verdict::Good,
         reasons: Vec::new(),
-        find: None,
-        hold: None,
+        result: RunResult::Load,
         archive: Some("somewhere".to_owned()),
     };
     Summary::new(head, &whole)
@@ -222,7 +222,7 @@ fn a_killed_hold_is_drawn_as_a_hold() {
     }
     drop(writer);
     let summary = Archive::open(dir.path()).unwrap().rebuild_summary().unwrap();
-    let hold = summary.hold.as_ref().unwrap();
+    let hold = summary.result.hold().unwrap();
     assert_eq!((hold.asked, hold.held, &hold.end), (10_000, 1_200, &HoldEnd::Unfinished));
     assert_eq!(hold.user_bytes_per_connection, Some(449.0));
     assert_eq!(hold.heartbeat_s, Some(60.0));
@@ -241,7 +241,7 @@ fn a_killed_search_keeps_its_trials_and_bounds() {
     drop(write_search(dir.path(), &trials[..6]));
     let archive = Archive::open(dir.path()).unwrap();
     let summary = archive.rebuild_summary().unwrap();
-    let find = summary.find.unwrap();
+    let find = summary.result.find().unwrap();
     assert_eq!((find.lower, find.upper), (Some(16_000.0), Some(18_900.0)));
     assert_eq!((find.trials, find.invalid_trials), (5, 1));
     let (text, _) = redrawn(dir.path(), Style::default());
@@ -265,8 +265,8 @@ fn a_search_killed_after_its_end_keeps_its_answer() {
     let summary = Archive::open(dir.path()).unwrap().rebuild_summary().unwrap();
     // Cliffs were not looked for, but the probe had reported its findings.
     assert_eq!((summary.cliffs, summary.timers), (None, Some(fixtures::timers())));
-    let find = summary.find.unwrap();
-    assert_eq!((find.outcome, find.notes), (tip.outcome, tip.notes));
+    let find = summary.result.find().unwrap();
+    assert_eq!((&find.outcome, &find.notes), (&tip.outcome, &tip.notes));
 }
 
 #[test]

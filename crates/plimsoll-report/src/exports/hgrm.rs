@@ -23,7 +23,7 @@ pub(super) fn write(
 
 /// The operations that the summary's figures are of: the trials at the lower bound, or the whole load.
 fn shown(run: &ExportedRun<'_>) -> Result<Tally, ReportError> {
-    let lower = run.summary.find.as_ref().and_then(|find| Rate::per_second(find.lower?));
+    let lower = run.summary.result.find().and_then(|find| Rate::per_second(find.lower?));
     let at = lower.and_then(|lower| TrialsAtLoad::at_lower_bound(run.archive.trials(), lower));
     if let Some(at) = at {
         return Ok(at.tally);

@@ -12,8 +12,9 @@ use plimsoll_model::trial::{Check, CheckId, Family, Level, Outcome, Verdict};
 
 use super::ExportedRun;
 use super::xml::Element;
+use crate::digest::Digest;
 use crate::error::ReportError;
-use crate::terminal::{GateLine, findings, headline};
+use crate::terminal::{GateLine, findings};
 
 /// How a case ended.
 enum Ending {
@@ -36,7 +37,8 @@ struct Case {
 
 pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
     let summary = run.summary;
-    let mut cases: Vec<Case> = summary.find.iter().map(|find| of_search(find, run)).collect();
+    let mut cases: Vec<Case> =
+        summary.result.find().into_iter().map(|find| of_search(find, run)).collect();
     for check in &summary.reasons {
         // A check that was made of several trials stands there once.
         if !cases.iter().any(|case| case.name == check.id.name()) {
@@ -45,7 +47,7 @@ pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), Re
     }
     cases.extend(run.gate.iter().flat_map(|report| report.lines.iter().map(of_gate)));
     if cases.is_empty() {
-        let text = headline(summary, run.archive.trials());
+        let text = Digest::of(summary).sentence();
         let ending = if summary.partial { Ending::Error("run") } else { Ending::Passed };
         cases.push(Case { group: "run", name: "run-complete".to_owned(), ending, text });
     }
@@ -66,7 +68,7 @@ pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), Re
 /// `plimsoll.load`, `plimsoll.find.rate`.
 fn class_name(summary: &Summary) -> String {
     let words = summary.command.split_whitespace();
-    let axis = summary.find.as_ref().map(|find| find.axis.name());
+    let axis = summary.result.find().map(|find| find.axis.name());
     // `lab hold` names what it does itself.
     let axis = axis.filter(|axis| !summary.command.ends_with(axis));
     std::iter::once("plimsoll").chain(words).chain(axis).collect::<Vec<_>>().join(".")
@@ -99,7 +101,7 @@ fn of_search(find: &FindSummary, run: &ExportedRun<'_>) -> Case {
         | Outcome::NetworkLimited { .. }
         | Outcome::Unconfirmed { .. } => Ending::Error("generator"),
     };
-    let text = headline(run.summary, run.archive.trials());
+    let text = Digest::of(run.summary).sentence();
     Case { group: "search", name: "tipping-point".to_owned(), ending, text }
 }
 

@@ -11,11 +11,12 @@ use plimsoll_model::units::grouped;
 use plimsoll_model::{Histogram, Rate};
 
 use super::ExportedRun;
+use crate::digest::{Badge, Digest};
 use crate::error::ReportError;
 use crate::reasons;
-use crate::terminal::answer::{self, Badge};
+use crate::terminal::facts;
 use crate::terminal::layout::{ms, per_s};
-use crate::terminal::{GateReport, findings, headline, regime_lines, render_trial_line};
+use crate::terminal::{GateReport, findings, regime_lines, render_trial_line};
 
 /// A step summary of more than 1 MiB is dropped as a whole, a comment has 65,536 characters.
 const BYTES_MAX: usize = 60_000;
@@ -31,8 +32,9 @@ const SPARK_COLUMNS: usize = 60;
 pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
     let summary = run.summary;
     let trials = run.archive.trials();
-    let mut text = format!("### plimsoll {}: {}\n\n", code(&summary.command), badge(summary));
-    text.push_str(&format!("{}\n\n", escaped(&headline(summary, trials))));
+    let digest = Digest::of(summary);
+    let mut text = format!("### plimsoll {}: {}\n\n", code(&summary.command), badge(digest.badge));
+    text.push_str(&format!("{}\n\n", escaped(&digest.sentence())));
     let spark =
         sparkline(run)?.map_or_else(String::new, |line| format!("p99 over time, {line}\n\n"));
     let gates = run.gate.map_or_else(String::new, gates);
@@ -56,8 +58,7 @@ pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), Re
 }
 
 /// The word of the page's badge, with a shape.
-fn badge(summary: &Summary) -> String {
-    let Badge { word, class } = Badge::of(summary);
+fn badge(Badge { word, class }: Badge) -> String {
     let shape = match class {
         "good" => '●',
         "bad" => '✕',
@@ -71,7 +72,7 @@ fn figures(summary: &Summary) -> String {
     let corrected = &summary.latency_ms.corrected;
     let in_ms = |value: Option<f64>| format!("{} ms", ms(value));
     let mut rows = Vec::new();
-    if let Some(find) = &summary.find {
+    if let Some(find) = summary.result.find() {
         let load =
             |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| load(find.axis, v));
         if find.safe.is_some() {
@@ -88,7 +89,7 @@ fn figures(summary: &Summary) -> String {
         let regimes = regime_lines(find.axis, &find.regimes);
         rows.extend(regimes.into_iter().map(|line| ("speed", line)));
     }
-    if let Some(hold) = &summary.hold {
+    if let Some(hold) = summary.result.hold() {
         rows.push(("held", format!("{} of {}", grouped(hold.held), grouped(hold.asked))));
     }
     if summary.scheduled > 0 {
@@ -135,7 +136,7 @@ fn load(axis: Axis, value: f64) -> String {
 
 /// The limiting resources in the words of the terminal: evidence, what a correlated one lacks, tests, remedies.
 fn causes(summary: &Summary) -> String {
-    let entries = answer::cause(summary);
+    let entries = facts::cause(summary);
     if entries.is_empty() {
         return String::new();
     }

@@ -389,7 +389,7 @@ fn an_invalid_run_says_nothing_of_its_goals() {
 fn a_search_is_a_case_of_its_own() {
     let ending = |outcome: Outcome| {
         let (mut summary, _) = fixtures::find_regular();
-        summary.find.as_mut().unwrap().outcome = outcome;
+        summary.result.find_mut().unwrap().outcome = outcome;
         let text = Made::write(&fixtures::plan(), &[started()], summary).export(Export::Junit);
         let document = roxmltree::Document::parse(&text).unwrap();
         let mut cases = document.descendants().filter(|node| node.has_tag_name("testcase"));

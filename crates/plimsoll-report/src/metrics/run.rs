@@ -2,11 +2,12 @@
 
 use plimsoll_model::event::Event;
 use plimsoll_model::tally::{Interval, Tally};
-use plimsoll_model::trial::{Phase, TippingPoint, TrialBounds, TrialRecord, TrialRequest, Verdict};
-use plimsoll_model::{Histogram, Nanos, Rate};
+use plimsoll_model::trial::{TrialBounds, Verdict};
+use plimsoll_model::{Histogram, Nanos};
 
 use super::{Buckets, Family, Labels, Points};
 use crate::archive::Manifest;
+use crate::state::RunState;
 
 /// Mantissas and decades of the edges: 0.1 ms to 100 s, in units of 0.1 ms.
 const EDGES: (&[u64], u32) = (&[1, 2, 5], 6);
@@ -24,10 +25,8 @@ pub(crate) struct RunMetrics {
     total: Tally,
     /// In the last second.
     offered: f64,
-    trial: Option<(u32, Phase)>,
+    state: RunState,
     judged: [u64; 3],
-    bounds: TrialBounds,
-    safe: Option<Rate>,
     is_finished: bool,
 }
 
@@ -47,23 +46,18 @@ impl RunMetrics {
             deadline,
             total,
             offered: 0.0,
-            trial: None,
+            state: RunState::default(),
             judged,
-            bounds: TrialBounds::default(),
-            safe: None,
             is_finished: false,
         }
     }
 
     pub(crate) fn handle_event(&mut self, event: &Event) {
+        // No figure counts from the start of the run.
+        self.state.handle_event(event, Nanos::ZERO);
         match event {
-            Event::LoadStarted { trial: Some(request), .. } | Event::TrialStarted(request) => {
-                self.start_trial(request);
-            }
             Event::Interval(interval) => self.add(interval),
-            Event::TrialEnded(record) => self.end_trial(record),
-            Event::Answer(answer) if !answer.has_bounds() => {}
-            Event::Answer(answer) | Event::SearchEnded(answer) => self.answer(answer),
+            Event::TrialEnded(record) => self.judged[record.judgement.verdict as usize] += 1,
             _ => {}
         }
     }
@@ -74,24 +68,10 @@ impl RunMetrics {
         self.offered = 0.0;
     }
 
-    fn start_trial(&mut self, request: &TrialRequest) {
-        self.trial = Some((request.number, request.phase));
-    }
-
     fn add(&mut self, interval: &Interval) {
         self.offered = interval.tally.scheduled as f64;
         self.total.merge_following(&interval.tally);
         self.total.outstanding.clear();
-    }
-
-    fn end_trial(&mut self, record: &TrialRecord) {
-        self.judged[record.judgement.verdict as usize] += 1;
-        self.bounds.add(record);
-    }
-
-    fn answer(&mut self, found: &TippingPoint) {
-        self.bounds = TrialBounds { good_max: found.lower, bad_min: found.upper };
-        self.safe = found.safe;
     }
 
     /// Every family, those without a value left out.
@@ -107,13 +87,14 @@ impl RunMetrics {
     }
 
     fn of_run(&self) -> Vec<Family> {
-        let trial = self.trial.map(|(number, phase)| (label("phase", phase.name()), number.into()));
+        let trial = self.state.trial;
+        let trial = trial.map(|trial| (label("phase", trial.phase.name()), trial.number.into()));
         let verdicts = [Verdict::Good, Verdict::Bad, Verdict::Invalid].into_iter();
         let judged = verdicts.map(|verdict| {
             (label("verdict", verdict.name()), self.judged[verdict as usize] as f64)
         });
-        let TrialBounds { good_max, bad_min } = self.bounds;
-        let bounds = [("lower", good_max), ("upper", bad_min), ("safe", self.safe)];
+        let (TrialBounds { good_max, bad_min }, safe) = self.state.known();
+        let bounds = [("lower", good_max), ("upper", bad_min), ("safe", safe)];
         let bounds = bounds.into_iter();
         let bounds = bounds.filter_map(|(end, rate)| Some((label("bound", end), rate?.get())));
         vec![

@@ -1,11 +1,13 @@
-//! The figures of a page by command: what each draws, why it may be empty, and the rows of its table.
+//! The figures of a page by kind of result: what each draws, why it may be empty, and the rows of its table.
 
+use plimsoll_model::result::RunResult;
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::Summary;
 use serde_json::Value;
 
 use super::sentences;
 use super::table::{Column, Rows, Thin, Unit};
+use crate::view::View;
 
 /// Where on the page a figure stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -368,108 +370,90 @@ pub(super) const OVERLAY: [(Section, Figure); 4] = [
     (Section::Distribution, OVERLAY_RATIO),
 ];
 
-/// What kind of run it is, as far as its figures differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Load,
-    Rate,
-    Connections,
-    Hold,
-    Compare,
-    Sizing,
-    Rfc9411,
-}
+const LOAD: &[(Section, Figure)] = &[
+    (Section::Main, LATENCY),
+    (Section::Time, RATE),
+    (Section::Time, ERRORS),
+    (Section::Time, CONNECTIONS),
+    (Section::Distribution, PERCENTILES),
+    (Section::Cause, CLIFFS),
+];
 
-impl Kind {
-    /// Of a run that has ended, and of one that has not, by its command and axis.
-    pub(super) fn of(summary: Option<&Summary>, command: &str, axis: Option<Axis>) -> Self {
-        if let Some(summary) = summary {
-            if summary.compare.is_some() {
-                return Self::Compare;
-            }
-            if summary.sizing.is_some() {
-                return Self::Sizing;
-            }
-            if summary.rfc9411.is_some() {
-                return Self::Rfc9411;
-            }
-        }
-        let axis = summary.and_then(|summary| Some(summary.find.as_ref()?.axis)).or(axis);
-        match axis {
-            Some(Axis::Connections) => return Self::Connections,
-            Some(Axis::Rate | Axis::Handshakes | Axis::Deliveries) => return Self::Rate,
-            Some(Axis::ConnectionsPerS | Axis::TransactionsPerS) => return Self::Rfc9411,
-            None => {}
-        }
-        let holds = summary.is_some_and(|summary| summary.hold.is_some());
-        if holds || command.split_whitespace().any(|word| word == "hold") {
-            return Self::Hold;
-        }
-        Self::Load
-    }
+const RATE_SEARCH: &[(Section, Figure)] = &[
+    (Section::Main, TIPPING),
+    (Section::Main, GOODPUT),
+    (Section::Main, COURSE),
+    (Section::Time, RATE),
+    (Section::Time, LATENCY),
+    (Section::Time, ERRORS),
+    (Section::Time, CONNECTIONS),
+    (Section::Distribution, PERCENTILES),
+    (Section::Cause, CONFIRMATION),
+    (Section::Cause, CLIFFS),
+];
 
-    /// Its figures in the order of the page; the hosts come after them.
-    pub(super) const fn figures(self) -> &'static [(Section, Figure)] {
-        use Section::{Cause, Distribution, Main, Time};
-        match self {
-            Self::Load => &[
-                (Main, LATENCY),
-                (Time, RATE),
-                (Time, ERRORS),
-                (Time, CONNECTIONS),
-                (Distribution, PERCENTILES),
-                (Cause, CLIFFS),
-            ],
-            Self::Rate => &[
-                (Main, TIPPING),
-                (Main, GOODPUT),
-                (Main, COURSE),
-                (Time, RATE),
-                (Time, LATENCY),
-                (Time, ERRORS),
-                (Time, CONNECTIONS),
-                (Distribution, PERCENTILES),
-                (Cause, CONFIRMATION),
-                (Cause, CLIFFS),
-            ],
-            Self::Connections => &[
-                (Main, TIPPING),
-                (Main, GOODPUT),
-                (Main, COURSE),
-                (Main, MEMORY),
-                (Time, HELD),
-                (Time, LATENCY),
-                (Time, ERRORS),
-                (Distribution, PERCENTILES),
-                (Cause, CLIFFS),
-            ],
-            Self::Hold => &[
-                (Main, HELD),
-                (Main, MEMORY),
-                (Time, RATE),
-                (Time, LATENCY),
-                (Time, ERRORS),
-                (Distribution, PERCENTILES),
-                (Cause, CLIFFS),
-            ],
-            Self::Compare => &[
-                (Main, FOREST),
-                (Main, ROUNDS),
-                (Time, RATE),
-                (Time, LATENCY),
-                (Time, ERRORS),
-                (Distribution, PERCENTILES),
-            ],
-            Self::Sizing => &[(Time, RATE), (Time, LATENCY), (Time, ERRORS)],
-            Self::Rfc9411 => &[
-                (Main, KPIS),
-                (Time, RATE),
-                (Time, LATENCY),
-                (Time, ERRORS),
-                (Time, CONNECTIONS),
-                (Distribution, PERCENTILES),
-            ],
-        }
+const CONNECTION_SEARCH: &[(Section, Figure)] = &[
+    (Section::Main, TIPPING),
+    (Section::Main, GOODPUT),
+    (Section::Main, COURSE),
+    (Section::Main, MEMORY),
+    (Section::Time, HELD),
+    (Section::Time, LATENCY),
+    (Section::Time, ERRORS),
+    (Section::Distribution, PERCENTILES),
+    (Section::Cause, CLIFFS),
+];
+
+const HOLD: &[(Section, Figure)] = &[
+    (Section::Main, HELD),
+    (Section::Main, MEMORY),
+    (Section::Time, RATE),
+    (Section::Time, LATENCY),
+    (Section::Time, ERRORS),
+    (Section::Distribution, PERCENTILES),
+    (Section::Cause, CLIFFS),
+];
+
+const COMPARISON: &[(Section, Figure)] = &[
+    (Section::Main, FOREST),
+    (Section::Main, ROUNDS),
+    (Section::Time, RATE),
+    (Section::Time, LATENCY),
+    (Section::Time, ERRORS),
+    (Section::Distribution, PERCENTILES),
+];
+
+const SIZING: &[(Section, Figure)] =
+    &[(Section::Time, RATE), (Section::Time, LATENCY), (Section::Time, ERRORS)];
+
+const RFC9411: &[(Section, Figure)] = &[
+    (Section::Main, KPIS),
+    (Section::Time, RATE),
+    (Section::Time, LATENCY),
+    (Section::Time, ERRORS),
+    (Section::Time, CONNECTIONS),
+    (Section::Distribution, PERCENTILES),
+];
+
+/// The figures of a run in the order of the page; the hosts come after them.
+pub(super) fn figures(view: &View) -> &'static [(Section, Figure)] {
+    let Some(summary) = &view.summary else {
+        return match view.head.axis {
+            Some(Axis::Connections) => CONNECTION_SEARCH,
+            Some(Axis::ConnectionsPerS | Axis::TransactionsPerS) => RFC9411,
+            Some(Axis::Rate | Axis::Handshakes | Axis::Deliveries) => RATE_SEARCH,
+            None if view.head.is_hold => HOLD,
+            None => LOAD,
+        };
+    };
+    match summary.result {
+        RunResult::Load => LOAD,
+        RunResult::Find { .. } => RATE_SEARCH,
+        RunResult::Hold { .. } => HOLD,
+        RunResult::Connections { .. } => CONNECTION_SEARCH,
+        RunResult::Compare { .. } => COMPARISON,
+        RunResult::Sizing { .. } => SIZING,
+        RunResult::Rfc9411 { .. } => RFC9411,
     }
 }
 
@@ -481,23 +465,22 @@ pub(super) const fn of_hosts() -> Figure {
 /// What a figure shows of this run; what it is about where the run has not ended.
 pub(super) fn title(figure: &Figure, summary: Option<&Summary>) -> String {
     let Some(summary) = summary else { return neutral(figure.chart).to_owned() };
-    let find = summary.find.as_ref();
+    let result = &summary.result;
     // One sentence about latency and rate describes one load only.
-    let is_one_load = find.is_none()
-        && summary.compare.is_none()
-        && summary.rfc9411.is_none()
-        && summary.sizing.is_none();
+    let is_one_load = matches!(result, RunResult::Load | RunResult::Hold { .. });
     match figure.chart {
-        "tipping" => find.map(sentences::tipping),
-        "course" => find.map(sentences::course),
-        "rate" if is_one_load && summary.hold.is_none() => Some(sentences::rate(summary)),
+        "tipping" => result.find().map(sentences::tipping),
+        "course" => result.find().map(sentences::course),
+        "rate" if *result == RunResult::Load => Some(sentences::rate(summary)),
         "latency" if is_one_load => Some(sentences::latency(summary)),
-        "percentiles" if is_one_load || find.is_some() => Some(sentences::percentiles(summary)),
+        "percentiles" if is_one_load || result.find().is_some() => {
+            Some(sentences::percentiles(summary))
+        }
         "errors" if is_one_load => Some(sentences::errors(summary)),
-        "connections" if is_one_load || summary.hold.is_some() => {
+        "connections" if is_one_load || result.hold().is_some() => {
             Some(sentences::connections(summary))
         }
-        "memory" => summary.hold.as_ref().map(sentences::memory),
+        "memory" => result.hold().map(sentences::memory),
         "cliffs" => Some(sentences::cliffs(summary)),
         "forest" => sentences::comparison(summary),
         _ => None,

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::view::View;
 use assets::Place;
-use figures::{Figure, Kind, Section};
+use figures::{Figure, Section};
 use table::Table;
 
 mod assets;
@@ -64,20 +64,16 @@ fn title(view: &View) -> String {
     format!("plimsoll {}: {}", view.head.command, view.head.target)
 }
 
-fn kind(view: &View) -> Kind {
-    Kind::of(view.summary.as_ref(), &view.head.command, view.head.axis)
-}
-
 fn columns(view: &View) -> Markup {
     let host = figures::of_hosts();
-    let figures = kind(view).figures().iter().map(|(_, figure)| figure).chain([&host]);
+    let figures = figures::figures(view).iter().map(|(_, figure)| figure).chain([&host]);
     json_block("columns", &figures::tables(figures))
 }
 
 /// Everything but the shell.
 fn report(view: &View, json: &Value) -> Markup {
     let summary = view.summary.as_ref();
-    let figures = kind(view).figures();
+    let figures = figures::figures(view);
     let of = |wanted: Section| {
         html! {
             @for (_, one) in figures.iter().filter(|(section, _)| *section == wanted) {

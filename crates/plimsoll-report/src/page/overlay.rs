@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::figures::{Figure, OVERLAY, Section, title};
 use super::sections::shell_line;
 use super::table::Table;
-use crate::terminal::answer;
+use crate::digest::Digest;
 use crate::terminal::layout::{ms_text, per_s, whole};
 use crate::view::View;
 
@@ -86,8 +86,8 @@ fn runs(views: &[View]) -> Markup {
                         tr {
                             th scope="row" { (letter(index)) }
                             td { (view.head.command) " against " (view.head.target) }
-                            td.words { @for answer in summary.map(answer::answers).unwrap_or_default() {
-                                div { (answer.lead) " " (answer.text) }
+                            td.words { @for answer in summary.map(|summary| Digest::of(summary).answers).unwrap_or_default() {
+                                div { (answer.lead()) " " (answer.text) }
                             } }
                             td.n { (ms_text(summary.and_then(|summary| summary.latency_ms.corrected.p99))) }
                             td.n { (summary.map_or_else(String::new, |summary| per_s(summary.rate.achieved_per_s))) }
@@ -167,7 +167,7 @@ fn differences(views: &[View]) -> Markup {
 
 fn pair(a: &Summary, b: &Summary) -> Vec<String> {
     let mut texts = Vec::new();
-    if let (Some(one), Some(other)) = (&a.find, &b.find) {
+    if let (Some(one), Some(other)) = (a.result.find(), b.result.find()) {
         match (one.axis == other.axis && one.slo == other.slo, Difference::of(one, other)) {
             (false, _) => {
                 texts.push("tipping point: another axis or another SLO, not compared".to_owned())

@@ -1,26 +1,18 @@
 //! The parts of a page that are words and tables: the answer, figures, checks, trials, and how to do it again.
 
 use maud::{Markup, html};
-use plimsoll_model::compare::CompareSummary;
-use plimsoll_model::hold::{Confidence, HoldSummary};
-use plimsoll_model::rfc9411::Rfc9411Summary;
-use plimsoll_model::summary::{FindSummary, Summary};
-use plimsoll_model::trial::{Check, Level, Outcome, Verdict, deciding};
+use plimsoll_model::result::RunResult;
+use plimsoll_model::summary::Summary;
+use plimsoll_model::trial::{Check, Level, Verdict, deciding};
 use plimsoll_model::units::grouped;
 use serde_json::Value;
 
 use super::table::{Column, Rows, Table, Thin, Unit};
-use crate::terminal::answer::{self, Answer, Badge};
-use crate::terminal::layout::{Entry, bytes, cpu_percent, ms_text, per_s, percent, span};
-use crate::terminal::{findings, hints, regime_lines};
+use crate::digest::{Answer, Digest};
+use crate::terminal::layout::{Entry, span};
+use crate::terminal::{facts, findings, hints};
 use crate::view::View;
 use crate::{reasons, slow};
-
-/// The badge of a run.
-fn badge(summary: &Summary) -> Markup {
-    let Badge { word, class } = Badge::of(summary);
-    html! { span class={ "badge " (class) } { (shape(class)) (word) } }
-}
 
 /// The mark of a verdict, as the charts have it.
 fn shape(class: &str) -> Markup {
@@ -52,17 +44,16 @@ pub(super) fn answer(view: &View) -> Markup {
             }
         };
     };
-    let answers = answer::answers(summary);
-    let sentence = |answer: &Answer| {
+    let Digest { badge, answers, figures, .. } = Digest::of(summary);
+    let sentence = |answer: &Answer| match answer.lead() {
+        lead if lead.ends_with(':') => format!("{lead} {}", answer.text),
         // The badge has said it.
-        let lead =
-            if answer.lead.ends_with(':') { format!("{} ", answer.lead) } else { String::new() };
-        format!("{lead}{}", answer.text)
+        _ => answer.text.clone(),
     };
     html! {
         div.answer {
             h1 {
-                (badge(summary))
+                span class={ "badge " (badge.class) } { (shape(badge.class)) (badge.word) }
                 @if let Some(first) = answers.first() { (sentence(first)) }
             }
             @for more in answers.iter().skip(1) { p { (sentence(more)) } }
@@ -70,7 +61,9 @@ pub(super) fn answer(view: &View) -> Markup {
             (cut_off(view, summary))
             (why_invalid(summary))
         }
-        (key_figures(summary))
+        dl.key { @for (name, figure, note) in &figures {
+            div { dt { (name) } dd { (figure) @if !note.is_empty() { span.note { (note) } } } }
+        } }
     }
 }
 
@@ -104,189 +97,6 @@ fn why_invalid(summary: &Summary) -> Markup {
     }
 }
 
-/// A key figure: what it is called, the figure, and a remark.
-type Key = (&'static str, String, String);
-
-fn key_figures(summary: &Summary) -> Markup {
-    let keys = if let Some(compare) = &summary.compare {
-        keys_of_comparison(summary, compare)
-    } else if let Some(case) = &summary.rfc9411 {
-        keys_of_case(summary, case)
-    } else if let Some(find) = &summary.find {
-        keys_of_search(summary, find)
-    } else if let Some(hold) = &summary.hold {
-        keys_of_hold(summary, hold)
-    } else {
-        keys_of_load(summary)
-    };
-    html! {
-        dl.key { @for (name, figure, note) in &keys {
-            div { dt { (name) } dd { (figure) @if !note.is_empty() { span.note { (note) } } } }
-        } }
-    }
-}
-
-fn keys_of_search(summary: &Summary, find: &FindSummary) -> Vec<Key> {
-    let is_connections = find.connections.is_some();
-    let load = |value: f64| if is_connections { grouped(value as u64) } else { per_s(value) };
-    let mut keys: Vec<Key> = Vec::new();
-    // The load to plan with comes first.
-    if let Some(safe) = find.safe {
-        keys.push(("Safe load", load(safe), "9 of 10 loads meet the SLO".to_owned()));
-    }
-    let bounds = match (find.lower, find.upper) {
-        (Some(lower), Some(upper)) => format!("{} – {}", load(lower), load(upper)),
-        (Some(lower), None) => format!("≥ {}", load(lower)),
-        (None, Some(upper)) => format!("< {}", load(upper)),
-        (None, None) => "none".to_owned(),
-    };
-    let sure = find
-        .confidence
-        .map_or_else(String::new, |sure| format!("{:.0} % confidence", sure * 100.0));
-    let (name, note) = match &find.outcome {
-        Outcome::Regular => ("Tipping point", sure),
-        _ => ("Bounds seen", "without a confidence".to_owned()),
-    };
-    keys.push((name, bounds, note));
-    if let Some(good) = find.conditional_throughput {
-        keys.push(("Throughput", load(good), "good answers at the lower bound".to_owned()));
-    }
-    let of_speeds = regime_lines(find.axis, &find.regimes).into_iter();
-    let known = find.regimes.iter().filter(|regime| regime.lower.or(regime.upper).is_some());
-    keys.extend(of_speeds.zip(known).map(|(line, regime)| {
-        let bounds = [regime.lower, regime.upper].into_iter().flatten();
-        let figure = bounds.map(|bound| load(bound.get())).collect::<Vec<_>>().join(" – ");
-        ("At one speed", figure, line)
-    }));
-    // With spaces, so that it breaks between goals.
-    keys.push(("SLO", find.slo.replace(',', ", "), String::new()));
-    if let Some(cause) = summary.causes.as_ref().and_then(|causes| causes.first()) {
-        keys.push((
-            "Limited by",
-            cause.cause.name().to_owned(),
-            format!("{:?}", cause.grade).to_lowercase(),
-        ));
-    }
-    let invalid = match find.invalid_trials {
-        0 => String::new(),
-        count => format!("{count} INVALID not counted"),
-    };
-    keys.push(("Trials", find.trials.to_string(), invalid));
-    keys.push(("Length", span(find.search_s + find.confirm_s), String::new()));
-    keys
-}
-
-fn keys_of_comparison(summary: &Summary, compare: &CompareSummary) -> Vec<Key> {
-    let percent = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
-    let mut keys: Vec<Key> = Vec::new();
-    if let Some(ratio) = compare.ratio {
-        let interval = match (compare.ratio_low, compare.ratio_high) {
-            (Some(low), Some(high)) => format!("{} to {}", percent(low), percent(high)),
-            _ => String::new(),
-        };
-        keys.push(("B against A", percent(ratio), interval));
-    }
-    keys.push(("Compared", compare.metric.title().to_owned(), compare.unit.clone()));
-    let invalid = match compare.rounds_invalid {
-        0 => String::new(),
-        count => format!("{count} INVALID not counted"),
-    };
-    keys.push((
-        "Rounds",
-        format!("{} of {}", compare.rounds_used, compare.rounds_planned),
-        invalid,
-    ));
-    if let Some(noise) = &compare.noise {
-        let text = format!("{:.1} %", noise.detectable * 100.0);
-        keys.push(("Smallest difference", text, "that could have been seen".to_owned()));
-        if let Some(floor) = noise.floor {
-            let text = format!("±{:.1} %", floor * 100.0);
-            keys.push(("A against A", text, "the noise floor".to_owned()));
-        }
-    }
-    keys.push(("Length", span(summary.seconds), String::new()));
-    keys
-}
-
-fn keys_of_case(summary: &Summary, case: &Rfc9411Summary) -> Vec<Key> {
-    let recommended = match case.shorter_than_recommended {
-        true => format!("shorter than the {} of the RFC", span(case.sustain_recommended_s)),
-        false => String::new(),
-    };
-    let mut keys: Vec<Key> = vec![
-        ("Case", case.case.to_string(), String::new()),
-        ("Objects", case.results.len().to_string(), String::new()),
-        ("Sustain phase", span(case.sustain_s), recommended),
-    ];
-    if let [only] = &case.results[..] {
-        let load = only.load.map_or_else(|| "none".to_owned(), |load| format!("{load:.1}"));
-        keys.push(("Load", load, only.unit.clone()));
-    }
-    keys.push(("Length", span(summary.seconds), String::new()));
-    keys
-}
-
-fn keys_of_hold(summary: &Summary, hold: &HoldSummary) -> Vec<Key> {
-    let mut keys: Vec<Key> = vec![
-        ("Held", grouped(hold.held), format!("of {}", grouped(hold.asked))),
-        ("Lost", grouped(hold.lost), String::new()),
-    ];
-    if let Some(swept) = hold.last_sweep.filter(|swept| swept.connections > 0) {
-        keys.push((
-            "Answered at the end",
-            grouped(swept.answered),
-            format!("of {}", grouped(swept.connections)),
-        ));
-    }
-    if let Some(cost) = hold.machine_bytes_per_connection {
-        let ends = if hold.both_ends_here { "both ends" } else { "this end" };
-        keys.push(("Memory each", bytes(cost.round() as u64), format!("of the machine, {ends}")));
-    }
-    let first =
-        hold.projections.iter().filter(|one| one.ends_at.is_some()).min_by_key(|one| one.ends_at);
-    if let Some(first) = first {
-        let sure = match first.confidence {
-            Confidence::Low => "low confidence",
-            Confidence::Fair => "fair confidence",
-            Confidence::Good => "good confidence",
-            Confidence::Exact => "exact",
-        };
-        let ends = grouped(first.ends_at.unwrap_or_default());
-        keys.push(("First limit", ends, format!("{}, {sure}", first.resource)));
-    }
-    keys.push(("Length", span(summary.seconds), String::new()));
-    keys
-}
-
-fn keys_of_load(summary: &Summary) -> Vec<Key> {
-    let latency = &summary.latency_ms;
-    let failed = summary.errors + summary.unsent;
-    vec![
-        (
-            "Rate",
-            per_s(summary.rate.achieved_per_s),
-            format!("of {} offered", per_s(summary.rate.offered_per_s)),
-        ),
-        (
-            "p99, corrected",
-            ms_text(latency.corrected.p99),
-            format!("median {}", ms_text(latency.corrected.p50)),
-        ),
-        (
-            "Good",
-            format!("{} %", percent(summary.ok, summary.scheduled)),
-            format!("of {} operations", grouped(summary.scheduled)),
-        ),
-        ("Failed or unsent", grouped(failed), String::new()),
-        (
-            "Busiest generator thread",
-            format!("{} %", cpu_percent(summary.generator.busiest_thread)),
-            String::new(),
-        ),
-        ("Length", span(summary.seconds), String::new()),
-    ]
-}
-
 /// What happened, with the numbers that the charts over time show.
 pub(super) fn events(view: &View) -> Markup {
     html! {
@@ -315,10 +125,10 @@ pub(super) fn cause(view: &View) -> Markup {
             @if view.head.axis.is_some() { p.quiet { "The cause is looked for when the search has ended." } }
         };
     };
-    let found = answer::cause(summary);
+    let found = facts::cause(summary);
     html! {
         @if !found.is_empty() { (entries(&found)) }
-        @else if summary.find.is_some() { p.quiet { "No cause was looked for in this run." } }
+        @else if summary.result.find().is_some() { p.quiet { "No cause was looked for in this run." } }
     }
 }
 
@@ -438,11 +248,10 @@ const TABLES: [(&str, Rows); 4] = [
 /// The tables that only some runs have, and the criteria of RFC 9411.
 pub(super) fn tables(view: &View, json: &Value) -> Markup {
     let found = TABLES.iter().map(|(name, rows)| (name, Table::of(json, rows)));
-    let results = view
-        .summary
-        .as_ref()
-        .and_then(|summary| summary.rfc9411.as_ref())
-        .map(|case| &case.results[..]);
+    let results = match view.summary.as_ref().map(|summary| &summary.result) {
+        Some(RunResult::Rfc9411 { rfc9411 }) => &rfc9411.results[..],
+        _ => &[],
+    };
     html! {
         @for (name, table) in found.filter(|(_, table)| table.has_figures()) {
             section aria-label=(name) {
@@ -450,7 +259,7 @@ pub(super) fn tables(view: &View, json: &Value) -> Markup {
                 div.scroll tabindex="0" role="region" aria-label=(name) { (table.markup(name)) }
             }
         }
-        @for result in results.unwrap_or_default() {
+        @for result in results {
             section aria-label={ "Criteria of " (result.object) } {
                 h2 { "Criteria: " (result.object) @if let Some(number) = result.scenario { ", scenario " (number) } }
                 (check_table(&result.criteria, "Criteria of RFC 9411 at the load that the case reports"))
@@ -503,8 +312,8 @@ pub(super) fn trials(view: &View, json: &Value) -> Markup {
 /// The facts of the terminal's report, and its notes.
 pub(super) fn facts(view: &View) -> Markup {
     let Some(summary) = &view.summary else { return html! {} };
-    let found = answer::facts(summary);
-    let notes = summary.find.as_ref().map(|find| &find.notes[..]).unwrap_or_default();
+    let found = facts::of(summary);
+    let notes = summary.result.find().map(|find| &find.notes[..]).unwrap_or_default();
     html! {
         section aria-labelledby="facts" {
             h2 id="facts" { "Facts" }
@@ -517,7 +326,7 @@ pub(super) fn facts(view: &View) -> Markup {
 
 /// Error classes with what to do about each.
 fn errors(summary: &Summary) -> Markup {
-    let lost = summary.hold.as_ref().map_or(&summary.lost_idle_classes, |hold| &hold.loss_classes);
+    let lost = summary.result.hold().map_or(&summary.lost_idle_classes, |hold| &hold.loss_classes);
     let classes: Vec<_> = [&summary.error_classes, &summary.connection_error_classes, lost]
         .into_iter()
         .zip(["operation", "attempt to connect", "open connection"])
@@ -580,17 +389,6 @@ pub(super) fn shell_line(args: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures;
-
-    #[test]
-    fn the_load_that_can_be_planned_with_is_the_first_key_figure() {
-        let (summary, _) = fixtures::find_regular();
-        let keys = keys_of_search(&summary, summary.find.as_ref().expect("a search"));
-        assert_eq!([keys[0].0, keys[1].0], ["Safe load", "Tipping point"]);
-        let (summary, _) = fixtures::find_unstable();
-        let keys = keys_of_search(&summary, summary.find.as_ref().expect("a search"));
-        assert_eq!(keys[0].0, "Bounds seen");
-    }
 
     #[test]
     fn a_command_line_is_quoted_for_a_shell() {

@@ -3,13 +3,15 @@
 use plimsoll_model::Nanos;
 use plimsoll_model::hold::{Confidence, HoldEnd, HoldSummary, Projection};
 use plimsoll_model::host::HostSummary;
+use plimsoll_model::result::RunResult;
 use plimsoll_model::slo::{Goal, Slo};
 use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::{Family, Level, Outcome};
 use plimsoll_model::units::grouped;
 
+use crate::digest::Digest;
 use crate::terminal::layout::{bytes, clean, counted, cpu_percent, ms_text, per_s, span, whole};
-use crate::terminal::{answer, hints, load_text as load};
+use crate::terminal::{hints, load_text as load};
 use crate::unsettled::reason;
 use crate::watch::source_lost;
 
@@ -106,7 +108,7 @@ pub(super) fn latency(summary: &Summary) -> String {
     let Some(p99) = summary.latency_ms.corrected.p99 else {
         return "No operation was answered".to_owned();
     };
-    let at = match &summary.hold {
+    let at = match summary.result.hold() {
         Some(_) => String::new(),
         None => format!(" at {}", per_s(summary.rate.offered_per_s)),
     };
@@ -157,7 +159,7 @@ pub(super) fn errors(summary: &Summary) -> String {
 
 /// Of held connections over time.
 pub(super) fn connections(summary: &Summary) -> String {
-    let Some(hold) = &summary.hold else {
+    let Some(hold) = summary.result.hold() else {
         let seen = &summary.connections;
         return format!(
             "At most {} held at once, {} opened",
@@ -264,7 +266,7 @@ pub(super) fn cliffs(summary: &Summary) -> String {
 
 /// Of a comparison with a finding: what its report says first.
 pub(super) fn comparison(summary: &Summary) -> Option<String> {
-    summary.compare.as_ref()?.ratio?;
-    let answer = answer::answers(summary).into_iter().next()?;
-    Some(format!("{} {}", answer.lead, answer.text))
+    let RunResult::Compare { compare } = &summary.result else { return None };
+    compare.ratio?;
+    Some(Digest::of(summary).sentence())
 }

@@ -6,13 +6,15 @@ use std::path::Path;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::GzDecoder;
+use plimsoll_model::result::RunResult;
+use plimsoll_model::search::Axis;
 use serde_json::Value;
 
-use super::figures::{Kind, OVERLAY, of_hosts};
+use super::figures::{OVERLAY, figures, of_hosts};
 use super::*;
 use crate::archive::Archive;
 use crate::fixtures;
-use crate::terminal::answer;
+use crate::view::Head;
 
 /// A stored run, which has trials and no host.
 fn search() -> View {
@@ -62,7 +64,7 @@ fn answer_checks_and_trials_are_there_without_a_program() {
     let view = search();
     let page = render(&view);
     let markup = page.split("<script>").next().unwrap();
-    for answer in answer::answers(view.summary.as_ref().unwrap()) {
+    for answer in crate::digest::Digest::of(view.summary.as_ref().unwrap()).answers {
         assert!(markup.contains(answer.text.split('.').next().unwrap()), "{}", answer.text);
     }
     let rows = between(markup, "id=\"trials-table\"", "</table>").matches("<tr>").count();
@@ -74,7 +76,7 @@ fn answer_checks_and_trials_are_there_without_a_program() {
 #[test]
 fn the_safe_load_is_the_first_key_figure() {
     let mut view = search();
-    let find = view.summary.as_mut().unwrap().find.as_mut().unwrap();
+    let find = view.summary.as_mut().unwrap().result.find_mut().unwrap();
     find.safe = Some(1_234.0);
     let page = render(&view);
     let first = between(&page, "<dl class=\"key\">", "</dl>");
@@ -88,7 +90,7 @@ fn what_a_correlated_cause_lacks_is_on_the_page() {
     *summary = fixtures::find_correlated().0;
     let markup = render(&view);
     let markup = markup.split("<script>").next().unwrap();
-    let lines = answer::cause(view.summary.as_ref().unwrap());
+    let lines = crate::terminal::facts::cause(view.summary.as_ref().unwrap());
     let lacks = lines
         .iter()
         .flat_map(|entry| &entry.lines)
@@ -134,16 +136,20 @@ fn several_runs_claim_no_finding() {
 #[test]
 fn every_figure_has_a_program_and_every_program_a_figure() {
     let program = assets::program();
-    let kinds = [
-        Kind::Load,
-        Kind::Rate,
-        Kind::Connections,
-        Kind::Hold,
-        Kind::Compare,
-        Kind::Sizing,
-        Kind::Rfc9411,
-    ];
-    let charts = kinds.iter().flat_map(|kind| kind.figures()).chain(&OVERLAY);
+    let mut connections = fixtures::find_regular().0;
+    let find = connections.result.find().cloned().map(Box::new).unwrap();
+    connections.result = RunResult::Connections { find, hold: None };
+    let views = [
+        fixtures::load_good(),
+        fixtures::find_regular().0,
+        connections,
+        fixtures::hold_bad(),
+        fixtures::compare_saturated(),
+        fixtures::sizing_better(),
+        crate::terminal::rfc9411::tests::summary(),
+    ]
+    .map(|summary| View { summary: Some(summary), ..search() });
+    let charts = views.iter().flat_map(figures).chain(&OVERLAY);
     let mut names: Vec<_> = charts.map(|(_, figure)| figure.chart).collect();
     names.push(of_hosts().chart);
     names.sort_unstable();
@@ -158,13 +164,13 @@ fn every_figure_has_a_program_and_every_program_a_figure() {
 }
 
 #[test]
-fn the_kind_of_a_run_is_that_of_its_summary_or_of_its_command() {
-    let of = |summary| Kind::of(Some(&summary), "lab", None);
-    assert_eq!(of(fixtures::load_good()), Kind::Load);
-    assert_eq!(of(fixtures::hold_bad()), Kind::Hold);
-    assert_eq!(of(fixtures::compare_saturated()), Kind::Compare);
-    assert_eq!(of(fixtures::sizing_better()), Kind::Sizing);
-    assert_eq!(of(fixtures::find_regular().0), Kind::Rate);
-    assert_eq!(of(crate::terminal::rfc9411::tests::summary()), Kind::Rfc9411);
-    assert_eq!(Kind::of(None, "lab hold", None), Kind::Hold);
+fn a_run_that_has_not_ended_has_the_figures_of_its_plan() {
+    let main = |is_hold, axis| {
+        let head = Head { is_hold, axis, ..search().head };
+        figures(&View { summary: None, head, ..search() })[0].1.chart
+    };
+    assert_eq!(main(false, None), "latency");
+    assert_eq!(main(true, None), "connections");
+    assert_eq!(main(true, Some(Axis::Connections)), "tipping");
+    assert_eq!(main(false, Some(Axis::ConnectionsPerS)), "kpis");
 }

@@ -74,7 +74,7 @@ fn idle(summary: &Summary) -> Option<String> {
     let seconds = Some(summary.announced.idle_s).filter(|seconds| *seconds > 0)?;
     let counts = &summary.connections;
     let lost = counts.closed_by_peer + counts.reset_by_peer;
-    let lost_in_hold = summary.hold.as_ref().is_some_and(|hold| !hold.loss_classes.is_empty());
+    let lost_in_hold = summary.result.hold().is_some_and(|hold| !hold.loss_classes.is_empty());
     (lost > 0 || lost_in_hold).then(|| {
         format!("the server closes connections that are idle for {seconds} s (Keep-Alive: timeout={seconds})")
     })

@@ -7,14 +7,13 @@
 use std::io;
 use std::io::Write;
 
+use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::{FindSummary, FullQuantiles, Summary};
-use plimsoll_model::trial::{CheckId, Family, Level, TrialRecord, Verdict};
-use plimsoll_model::units::grouped;
+use plimsoll_model::trial::{TrialRecord, Verdict};
 
-use super::answer::{self, Answer};
 use super::layout::{Entry, Page, Style, Tone, bars, clean, counted, ms, span};
-use super::{findings, hold, rfc9411, search, sections, sizing};
-use crate::reasons;
+use super::{facts, hold, rfc9411, search, sizing};
+use crate::digest::{Digest, Warning};
 
 /// Lines of a terminal that nobody has enlarged.
 const LINES_MAX: usize = 24;
@@ -29,19 +28,18 @@ const DISAGREE: f64 = 1.5;
 /// Writes it.
 pub(super) fn render(
     summary: &Summary,
+    digest: &Digest,
     trials: &[TrialRecord],
     style: Style,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let style = Style { width: style.width.min(COLUMNS), ..style };
-    let head = written(style, |page| head(page, summary))?;
+    let head = written(style, |page| head(page, digest))?;
     let body = written(style, |page| body(page, summary, trials))?;
-    let grave = grave(summary);
-    let explained = grave.first().map(|warning| warning.id.as_str());
-    let tail = written(style, |page| tail(page, summary, explained))?;
+    let tail = written(style, |page| tail(page, digest))?;
     let mut room = LINES_MAX.saturating_sub(head.len() + tail.len());
     let mut warnings = Vec::new();
-    for Warning { id, text } in &grave {
+    for Warning { id, text } in digest.warnings.iter().take(WARNINGS_MAX) {
         let lead = format!("{id}:");
         let lines =
             written(style, |page| page.hanging_within(Tone::Warn, &lead, text, WARNING_LINES))?;
@@ -74,54 +72,68 @@ fn written(
 }
 
 /// The answers; the load that can be planned with comes first.
-fn head(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
-    let answers = answer::answers(summary);
-    let is_for_several = summary.find.as_ref().is_some_and(|find| !find.goals.is_empty());
+fn head(page: &mut Page<'_>, digest: &Digest) -> io::Result<()> {
+    let answers = &digest.answers;
     let most = match answers.len() {
         0..=1 => 5,
-        2 if answers.iter().any(|answer| answer.lead == search::TO_DO) => 5,
-        _ if is_for_several => 1,
+        2 if answers.iter().any(|answer| answer.is_advice) => 5,
+        _ if answers.iter().any(|answer| answer.slo.is_some()) => 1,
         2 => 3,
         _ => 4,
     };
-    for Answer { tone, lead, text } in answers.iter().take(LINES_MAX / 4) {
-        page.hanging_within(*tone, lead, text, most)?;
+    for answer in answers.iter().take(LINES_MAX / 4) {
+        page.hanging_within(answer.tone, &answer.lead(), &answer.text, most)?;
     }
-    if summary.partial && summary.find.is_some() {
-        page.hanging_within(Tone::Warn, "PARTIAL", search::CUT_SHORT, 1)?;
+    if let Some(text) = digest.cut_short {
+        page.hanging_within(Tone::Warn, "PARTIAL", text, 1)?;
     }
     page.blank()
 }
 
 fn body(page: &mut Page<'_>, summary: &Summary, trials: &[TrialRecord]) -> io::Result<()> {
-    if let Some(sizing) = &summary.sizing {
-        return sizing::table(page, sizing);
-    }
-    if let Some(found) = &summary.find {
-        searched(page, summary, found)?;
-        causes(page, summary)?;
-        if let Some((place, view)) = search::at_shown_load(summary, trials) {
-            latency(page, &view, &place)?;
+    let shown: &[&str] = &["Operations", "Delivered", "Ramp", "Requests", "Pings"];
+    let shown = match &summary.result {
+        RunResult::Sizing { sizing } => return sizing::table(page, sizing),
+        RunResult::Find { find } | RunResult::Connections { find, .. } => {
+            return of_search(page, summary, find, trials);
         }
-        if summary.hold.is_none() && found.goals.is_empty() {
-            load_line(page, found, trials)?;
+        RunResult::Rfc9411 { rfc9411 } => {
+            rfc9411::kpis(page, rfc9411)?;
+            &[]
         }
-        return Ok(());
-    }
-    if summary.compare.is_some() || summary.rfc9411.is_some() {
-        if let Some(case) = &summary.rfc9411 {
-            rfc9411::kpis(page, case)?;
+        RunResult::Compare { .. } => &[],
+        RunResult::Hold { hold } => {
+            latency(page, summary, "")?;
+            if let Some(level) = hold.plateaus.last() {
+                page.entry_within("Memory", &hold::costs_of(level), 1)?;
+            }
+            shown
         }
-        return answer::facts(summary).iter().try_for_each(|entry| first_line(page, entry, 1));
+        RunResult::Load => {
+            latency(page, summary, "")?;
+            shown
+        }
+    };
+    let facts = facts::of(summary);
+    let is_shown = |entry: &&Entry| shown.is_empty() || shown.contains(&entry.label.as_str());
+    facts.iter().filter(is_shown).try_for_each(|entry| first_line(page, entry, 1))
+}
+
+fn of_search(
+    page: &mut Page<'_>,
+    summary: &Summary,
+    find: &FindSummary,
+    trials: &[TrialRecord],
+) -> io::Result<()> {
+    searched(page, summary, find)?;
+    causes(page, summary)?;
+    if let Some((place, view)) = search::at_shown_load(summary, trials) {
+        latency(page, &view, &place)?;
     }
-    latency(page, summary, "")?;
-    if let Some(level) = summary.hold.as_ref().and_then(|held| held.plateaus.last()) {
-        page.entry_within("Memory", &hold::costs_of(level), 1)?;
+    match summary.result {
+        RunResult::Find { .. } if find.goals.is_empty() => load_line(page, find, trials),
+        _ => Ok(()),
     }
-    let facts = answer::facts(summary);
-    let shown = ["Operations", "Delivered", "Ramp", "Requests", "Pings"];
-    let shown = facts.iter().filter(|entry| shown.contains(&entry.label.as_str()));
-    shown.into_iter().try_for_each(|entry| first_line(page, entry, 1))
 }
 
 /// The first thing that is said under a label.
@@ -144,7 +156,7 @@ fn searched(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::R
 
 /// The first cause, its test, its remedy, and the next limit.
 fn causes(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
-    let entries = answer::cause(summary);
+    let entries = facts::cause(summary);
     for (label, most) in [("Cause", 2), ("Test", 3), ("Remedy", 3), ("Next", 1)] {
         if let Some(entry) = entries.iter().find(|entry| entry.label == label) {
             first_line(page, entry, most)?;
@@ -213,78 +225,19 @@ fn load_line(page: &mut Page<'_>, find: &FindSummary, trials: &[TrialRecord]) ->
     page.entry_within("", &format!("{marks}  = tipping point, s safe load"), 1)
 }
 
-/// What changes how far the figures can be used, the gravest first: checks that did not pass, then failures by class. Each names its
-/// explanation.
-fn grave(summary: &Summary) -> Vec<Warning> {
-    // Goals and what became of connections are in the answer; what our timers ended is among the failures.
-    let is_said = |id: &CheckId| {
-        use CheckId::{Answered, Answers, Held, Lost, OwnTimers};
-        id.family() == Family::Goal || matches!(id, Answered | Answers | Held | Lost | OwnTimers)
-    };
-    let checks = |level| {
-        let of_level = summary.reasons.iter().filter(move |check| check.level == level);
-        of_level.filter(|check| !is_said(&check.id)).map(|check| {
-            let hint = check.id.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
-            let text = format!("{}{hint}", findings::seen_and_limit(check));
-            Warning::new(&check.id.name(), &text)
-        })
-    };
-    let lost = summary.hold.as_ref().map_or(&summary.lost_idle_classes, |held| &held.loss_classes);
-    let classes = [&summary.error_classes, &summary.connection_error_classes, lost];
-    let mut seen: Vec<&str> = Vec::new();
-    let failures =
-        classes.into_iter().flat_map(sections::most_first).filter_map(|(class, count)| {
-            let is_new = !seen.contains(&class);
-            seen.push(class);
-            let why = reasons::paragraphs(class, summary).into_iter().next().unwrap_or_default();
-            is_new.then(|| Warning::new(class, &format!("{}: {why}", grouped(count))))
-        });
-    let failures: Vec<_> = failures.collect();
-    let all = checks(Level::Fail).chain(failures).chain(checks(Level::Warn));
-    all.take(WARNINGS_MAX).collect()
-}
-
-/// A check or a class of failures, by the id that `plimsoll explain` takes, and its sentence.
-struct Warning {
-    id: String,
-    text: String,
-}
-
-impl Warning {
-    fn new(id: &str, text: &str) -> Self {
-        Self { id: clean(id), text: clean(text) }
-    }
-}
-
 /// Where the rest is, one command a line: the label is short, so that a line with the usual archive's name fits.
-fn tail(page: &mut Page<'_>, summary: &Summary, explained: Option<&str>) -> io::Result<()> {
+fn tail(page: &mut Page<'_>, digest: &Digest) -> io::Result<()> {
     page.blank()?;
-    let explained = explained.map(|id| format!("plimsoll explain {id}"));
-    let reported = summary.archive.as_ref().map(|dir| {
-        let dir = clean(dir);
-        [
-            format!("plimsoll report {dir} --details"),
-            format!("plimsoll report {dir} --html page.html"),
-        ]
-    });
-    let unkept = summary
-        .archive
-        .is_none()
-        .then_some("--details: trials, checks, settings; --out DIR keeps them");
-    let commands = explained
-        .into_iter()
-        .chain(reported.into_iter().flatten())
-        .chain(unkept.map(str::to_owned));
-    let mut lead = "More";
-    for command in commands {
-        page.hanging(Tone::Strong, lead, &command)?;
-        lead = "    ";
+    for (index, command) in digest.next.iter().enumerate() {
+        page.hanging(Tone::Strong, if index == 0 { "More" } else { "    " }, command)?;
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::trial::Level;
+
     use super::*;
     use crate::fixtures;
     use crate::fixtures::golden;
@@ -370,7 +323,7 @@ mod tests {
     fn what_to_do_is_said_whole_where_no_interval_is_claimed() {
         let (summary, trials) = fixtures::find_unstable();
         let text = brief(&summary, &trials);
-        let whole = answer::answers(&summary).pop().expect("what to do is said last").text;
+        let whole = Digest::of(&summary).answers.pop().expect("what to do is said last").text;
         let words: Vec<_> = text.split_whitespace().collect();
         assert!(words.join(" ").contains(&whole), "{text}");
     }

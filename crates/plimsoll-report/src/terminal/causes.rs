@@ -107,7 +107,7 @@ struct Search {
 
 impl Search {
     fn of(summary: &Summary) -> Self {
-        let find = summary.find.as_ref();
+        let find = summary.result.find();
         Self {
             axis: find.map_or(Axis::Rate, |find| find.axis),
             has_tip: find.is_some_and(|find| find.lower.and(find.upper).is_some()),

@@ -1,143 +1,36 @@
 //! The report of a comparison: the difference in words, how sure it is, every round.
 
 use std::io;
-use std::io::Write;
 
 use plimsoll_model::compare::{
     Arm, BlockSummary, CompareSummary, Finding, MeasuredSummary, Metric, Order, RoundSummary,
 };
 use plimsoll_model::summary::Summary;
 
-use super::layout::{Page, Style, Tone, clean, counted, ms, per_s, span, whole};
+use super::layout::{Page, Tone, clean, counted, ms, per_s, span};
 use super::sections;
+use crate::digest::compare::{percent, signed};
 
 /// Waiting for a CPU is mentioned from this fraction on.
 const WAITED_MIN: f64 = 0.1;
 
 /// Writes the report of `compare`.
-pub fn render_compare(
+pub(super) fn render(
+    page: &mut Page<'_>,
     summary: &Summary,
     compare: &CompareSummary,
-    style: Style,
-    out: &mut dyn Write,
 ) -> io::Result<()> {
-    let mut page = Page::new(out, style);
-    if summary.partial {
-        page.hanging(
-            Tone::Warn,
-            "PARTIAL",
-            "The comparison was cut short; all figures cover the time until then.",
-        )?;
-    }
-    let (tone, lead, text) = headline(compare);
-    page.hanging(tone, lead, &text)?;
+    facts(page, compare)?;
     page.blank()?;
-    facts(&mut page, compare)?;
-    page.blank()?;
-    others(&mut page, compare)?;
-    round_table(&mut page, compare)?;
-    explanations(&mut page, compare)?;
+    others(page, compare)?;
+    round_table(page, compare)?;
+    explanations(page, compare)?;
     if !summary.settings.is_empty() {
         page.blank()?;
     }
-    sections::settings(&mut page, summary)?;
-    sections::checks(&mut page, &summary.reasons)?;
-    sections::archive(&mut page, summary)
-}
-
-pub(super) fn headline(compare: &CompareSummary) -> (Tone, &'static str, String) {
-    let (Some(ratio), Some(low), Some(high)) =
-        (compare.ratio, compare.ratio_low, compare.ratio_high)
-    else {
-        return (Tone::Warn, "Undecided:", undecided(compare));
-    };
-    let seen = compare.noise.as_ref().map(|noise| {
-        format!(
-            "; the smallest difference this comparison could have seen is {}",
-            percent(noise.detectable)
-        )
-    });
-    let seen = seen.unwrap_or_default();
-    let sure = compare.confidence.map_or_else(String::new, |confidence| {
-        whole(&format!("{:.0} % interval ", confidence * 100.0))
-    });
-    let is_higher = compare.finding == Finding::Higher;
-    match compare.finding {
-        Finding::Higher | Finding::Lower => {
-            let (size, from, to) = if is_higher {
-                (ratio - 1.0, low - 1.0, high - 1.0)
-            } else {
-                (1.0 - ratio, 1.0 - high, 1.0 - low)
-            };
-            let better = is_higher == compare.metric.more_is_better();
-            let (tone, lead) = if better { (Tone::Good, "Better:") } else { (Tone::Bad, "Worse:") };
-            let range = whole(&format!("{} to {}", bare_percent(from), percent(to)));
-            let text = format!(
-                "{} ({sure}{range}){seen}.",
-                differs(compare.metric, is_higher, &percent(size))
-            );
-            (tone, lead, text)
-        }
-        Finding::NoDifference => {
-            let range = whole(&format!("{} to {}", signed(low - 1.0), signed(high - 1.0)));
-            let ratio = whole(&format!("{:.1} %", ratio * 100.0));
-            let title = compare.metric.title();
-            let text =
-                format!("none seen in {title}; B's is {ratio} of A's ({sure}{range}){seen}.");
-            (Tone::Strong, "No difference:", text)
-        }
-        Finding::Undecided => (Tone::Warn, "Undecided:", undecided(compare)),
-    }
-}
-
-/// `B is 3.1 % slower than A at saturation`.
-fn differs(metric: Metric, is_higher: bool, size: &str) -> String {
-    let (more, less) = if is_higher { ("higher", "faster") } else { ("lower", "slower") };
-    match metric {
-        Metric::Goodput => format!("B is {size} {less} than A at saturation"),
-        Metric::ServerCpu if is_higher => {
-            format!("B is slower than A: it needs {size} more CPU time per answer")
-        }
-        Metric::ServerCpu => {
-            format!("B is faster than A: it needs {size} less CPU time per answer")
-        }
-        _ => format!("B is {size} {more} than A in {}", metric.title()),
-    }
-}
-
-fn undecided(compare: &CompareSummary) -> String {
-    let stopped = compare.stopped.as_ref().map(|why| format!(" {}.", sentence(why)));
-    let made = match compare.rounds.len() {
-        0 => "no round was made".to_owned(),
-        made => {
-            format!("{} of {} can be used", compare.rounds_used, counted(made as u64, "round"))
-        }
-    };
-    let stopped = stopped.unwrap_or_default();
-    format!("{made}, and a statement needs at least eight.{stopped}")
-}
-
-/// `text` as the beginning of a sentence.
-fn sentence(text: &str) -> String {
-    let text = clean(text);
-    let mut letters = text.chars();
-    letters
-        .next()
-        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect::<String>())
-}
-
-/// A relative difference in percent with one decimal.
-fn percent(relative: f64) -> String {
-    whole(&format!("{} %", bare_percent(relative)))
-}
-
-fn bare_percent(relative: f64) -> String {
-    format!("{:.1}", relative * 100.0)
-}
-
-/// The same with its sign.
-fn signed(relative: f64) -> String {
-    whole(&format!("{:+.1} %", relative * 100.0))
+    sections::settings(page, summary)?;
+    sections::checks(page, &summary.reasons)?;
+    sections::archive(page, summary)
 }
 
 pub(super) fn facts(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()> {

@@ -1,5 +1,6 @@
 //! The words of a check, made here and nowhere else: its figures with their units, and its limits.
 
+use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{Check, CheckId, CheckText, Judgement, Level, Measure, Unit};
 use plimsoll_model::units::grouped;
@@ -86,9 +87,11 @@ pub(crate) fn worded_summary(summary: &Summary) -> Summary {
     let mut summary = summary.clone();
     put_words(&mut summary.reasons);
     reasons::put_words(&mut summary);
-    for result in summary.rfc9411.iter_mut().flat_map(|case| &mut case.results) {
-        put_words(&mut result.criteria);
-        put_words(&mut result.checks);
+    if let RunResult::Rfc9411 { rfc9411 } = &mut summary.result {
+        for result in &mut rfc9411.results {
+            put_words(&mut result.criteria);
+            put_words(&mut result.checks);
+        }
     }
     summary
 }

@@ -2,117 +2,38 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::io::Write;
 
-use plimsoll_model::hold::{Confidence, HoldEnd, HoldSummary, Plateau, PlateauSummary, Projection};
+use plimsoll_model::hold::{Confidence, HoldSummary, Plateau, PlateauSummary, Projection};
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::PingCounts;
-use plimsoll_model::trial::{Unit, Verdict};
+use plimsoll_model::trial::Unit;
 use plimsoll_model::units::grouped;
 
-use super::layout::{Page, Style, Tone, bytes, clean, counted, per_s, span, whole};
+use super::layout::{Page, bytes, clean, counted, per_s, span};
 use super::{sections, timers};
 use crate::settings as keys;
 
 /// Writes the report of `hold` and `lab hold`.
-pub fn render_hold(
-    summary: &Summary,
-    hold: &HoldSummary,
-    style: Style,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let mut page = Page::new(out, style);
-    let (word, tone) = head_word(summary);
-    page.hanging(tone, word, &sentence(summary, hold))?;
+pub(super) fn render(page: &mut Page<'_>, summary: &Summary, hold: &HoldSummary) -> io::Result<()> {
+    costs(page, hold)?;
+    projections(page, hold)?;
     page.blank()?;
-    costs(&mut page, hold)?;
-    projections(&mut page, hold)?;
+    sections::latency(page, "Latency in ms", summary)?;
     page.blank()?;
-    sections::latency(&mut page, "Latency in ms", summary)?;
-    page.blank()?;
-    facts(&mut page, hold, summary.pings, &summary.settings)?;
-    sections::errors(&mut page, summary)?;
-    sections::server_side(&mut page, summary)?;
-    tls_messages(&mut page, hold)?;
-    closing(&mut page, summary, hold)?;
-    timers::longest(&mut page, summary)?;
+    facts(page, hold, summary.pings, &summary.settings)?;
+    sections::errors(page, summary)?;
+    sections::server_side(page, summary)?;
+    tls_messages(page, hold)?;
+    closing(page, summary, hold)?;
+    timers::longest(page, summary)?;
     if summary.cliffs.as_ref().is_some_and(|cliffs| !cliffs.is_empty()) {
         page.blank()?;
     }
-    timers::cliffs_of_load(&mut page, summary)?;
-    sections::generator(&mut page, summary)?;
-    sections::settings(&mut page, summary)?;
-    sections::checks(&mut page, &summary.reasons)?;
-    sections::archive(&mut page, summary)
-}
-
-pub(super) const fn head_word(summary: &Summary) -> (&'static str, Tone) {
-    if summary.partial {
-        return ("PARTIAL", Tone::Warn);
-    }
-    match summary.verdict {
-        Verdict::Good => ("HELD", Tone::Good),
-        Verdict::Bad => ("BAD", Tone::Bad),
-        Verdict::Invalid => ("INVALID", Tone::Warn),
-    }
-}
-
-pub(super) fn sentence(summary: &Summary, hold: &HoldSummary) -> String {
-    let (held, asked) = (grouped(hold.held), grouped(hold.asked));
-    let target = clean(&summary.target);
-    let mut text = format!("{held} of {} to {target}", whole(&format!("{asked} connections")));
-    match &hold.end {
-        HoldEnd::NothingHeld => {
-            return format!("Not one of {asked} connections to {target} could be held.");
-        }
-        HoldEnd::Unfinished => text.push_str(" when it was cut short"),
-        HoldEnd::Complete
-        | HoldEnd::CutShort { .. }
-        | HoldEnd::ServerFailed { .. }
-        | HoldEnd::ServerFull { .. } => {
-            text.push_str(&format!(", held for {}", span(hold.hold_s)));
-        }
-    }
-    text.push_str(match hold.lost {
-        0 => "; none was lost",
-        _ => "; some were lost",
-    });
-    if hold.lost > 0 {
-        text.push_str(&format!(" ({})", grouped(hold.lost)));
-    }
-    if let Some(swept) = hold.last_sweep.filter(|swept| swept.connections > 0) {
-        let answered = match swept.connections - swept.answered {
-            0 => ", and every one answered at the end".to_owned(),
-            silent => format!(", and {} did not answer at the end", grouped(silent)),
-        };
-        text.push_str(&answered);
-    }
-    text.push('.');
-    match &hold.end {
-        HoldEnd::CutShort { why } => {
-            text.push_str(&format!(" This host cannot hold more: {}.", clean(why)));
-        }
-        HoldEnd::ServerFailed { why } => {
-            text.push_str(&format!(" The server failed: {}.", clean(why)));
-        }
-        HoldEnd::ServerFull { resource, unit, used, limit } => {
-            let amount = |amount: u64| match unit {
-                Unit::Bytes => bytes(amount),
-                _ => grouped(amount),
-            };
-            let (used, limit, resource) =
-                (amount(*used), amount(*limit), clean(&resource.to_string()));
-            text.push_str(&format!(
-                " The server is at a limit of its own, {resource}: {used} of {limit} in use. Raise \
-                 it to hold more."
-            ));
-        }
-        HoldEnd::Complete | HoldEnd::NothingHeld | HoldEnd::Unfinished => {}
-    }
-    if let Some(timer) = timers::of_losses(summary) {
-        text.push_str(&format!(" {timer}"));
-    }
-    text
+    timers::cliffs_of_load(page, summary)?;
+    sections::generator(page, summary)?;
+    sections::settings(page, summary)?;
+    sections::checks(page, &summary.reasons)?;
+    sections::archive(page, summary)
 }
 
 /// One line per level: what each connection costs, and what is left.

@@ -6,15 +6,19 @@
 use std::io;
 use std::io::Write;
 
+use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{TrialRecord, Verdict};
 
+use crate::digest::Digest;
+use layout::{Page, Tone};
+
 mod announced;
-pub(crate) mod answer;
 mod brief;
 mod causes;
 mod compare;
 mod confirmation;
+pub(crate) mod facts;
 pub mod findings;
 mod gate;
 pub(crate) mod hints;
@@ -23,57 +27,74 @@ mod job_log;
 pub(crate) mod layout;
 mod load;
 pub(crate) mod rfc9411;
-mod search;
-mod sections;
+pub(crate) mod search;
+pub(crate) mod sections;
 mod sizing;
-mod timers;
+pub(crate) mod timers;
 
-pub use compare::{render_compare, render_round_line};
+pub use compare::render_round_line;
 pub use confirmation::{render_confirmation_pair, render_confirmation_plan, render_remedy_plan};
 pub use gate::{GateLine, GateReport, render_gate};
 pub(crate) use hold::plateau_line;
-pub use hold::render_hold;
 pub use job_log::JobLog;
 use job_log::github_line;
 pub(crate) use layout::counted;
 pub use layout::{Style, clean};
-pub use load::render_load;
-pub use rfc9411::render_rfc9411;
 pub(crate) use search::{level_line, load_text, regime_lines};
-pub use search::{render_answer_line, render_find, render_search_line, render_trial_line};
-pub use sizing::render_sizing;
+pub use search::{render_answer_line, render_search_line, render_trial_line};
 
-/// On one screen, unless details are asked for; then the report that fits: of a comparison, a sweep, a case of RFC 9411, a search or a hold when the summary has one, else of a
-/// load.
+/// Writes the report of a run: on one screen, unless details are asked for.
 pub fn render(
     summary: &Summary,
     trials: &[TrialRecord],
     style: Style,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    if !style.details {
-        brief::render(summary, trials, style, out)?;
-    } else if let Some(compare) = &summary.compare {
-        render_compare(summary, compare, style, out)?;
-    } else if let Some(sizing) = &summary.sizing {
-        render_sizing(summary, sizing, style, out)?;
-    } else if let Some(case) = &summary.rfc9411 {
-        render_rfc9411(summary, case, style, out)?;
-    } else if summary.find.is_some() {
-        render_find(summary, trials, style, out)?;
-    } else if let Some(hold) = &summary.hold {
-        render_hold(summary, hold, style, out)?;
+    let digest = Digest::of(summary);
+    if style.details {
+        detailed(&mut Page::new(out, style), summary, &digest, trials)?;
     } else {
-        render_load(summary, style, out)?;
+        brief::render(summary, &digest, trials, style, out)?;
     }
     match style.log {
-        Some(JobLog::GitHub) => annotate(summary, trials, out),
+        Some(JobLog::GitHub) => annotate(summary, &digest, out),
         Some(JobLog::GitLab { .. }) | None => Ok(()),
     }
 }
 
-/// Writes the answer beside a job of GitHub Actions, where it is not a good one: one line, as ten of a step are shown.
-fn annotate(summary: &Summary, trials: &[TrialRecord], out: &mut dyn Write) -> io::Result<()> {
+fn detailed(
+    page: &mut Page<'_>,
+    summary: &Summary,
+    digest: &Digest,
+    trials: &[TrialRecord],
+) -> io::Result<()> {
+    let by_slo = digest.answers.chunk_by(|one, other| one.slo == other.slo);
+    for (answers, number) in by_slo.zip(1..) {
+        if let Some(slo) = &answers[0].slo {
+            page.heading(&format!("SLO {number}: {slo}"))?;
+        }
+        for answer in answers {
+            page.hanging(answer.tone, answer.own_lead(), &answer.text)?;
+        }
+        if let Some(text) = digest.cut_short {
+            page.hanging(Tone::Warn, "PARTIAL", text)?;
+        }
+        page.blank()?;
+    }
+    match &summary.result {
+        RunResult::Load => load::render(page, summary),
+        RunResult::Find { find } | RunResult::Connections { find, .. } => {
+            search::render(page, summary, find, trials)
+        }
+        RunResult::Hold { hold } => hold::render(page, summary, hold),
+        RunResult::Compare { compare } => compare::render(page, summary, compare),
+        RunResult::Sizing { sizing } => sizing::render(page, summary, sizing),
+        RunResult::Rfc9411 { rfc9411 } => rfc9411::render(page, summary, rfc9411),
+    }
+}
+
+/// Writes the answer beside a job of GitHub Actions, if it is not a good one: one line, as ten of a step are shown.
+fn annotate(summary: &Summary, digest: &Digest, out: &mut dyn Write) -> io::Result<()> {
     let (level, title) = match summary.verdict {
         _ if summary.partial => ("warning", "interrupted"),
         Verdict::Good => return Ok(()),
@@ -81,17 +102,7 @@ fn annotate(summary: &Summary, trials: &[TrialRecord], out: &mut dyn Write) -> i
         Verdict::Invalid => ("warning", "INVALID"),
     };
     let title = format!("plimsoll {}, {title}", summary.command);
-    writeln!(out, "{}", github_line(level, &title, &headline(summary, trials)))
-}
-
-/// The answer in words: the first paragraph of the report, in one line.
-pub fn headline(summary: &Summary, trials: &[TrialRecord]) -> String {
-    let mut text = Vec::new();
-    // Memory can be written to.
-    let _ = render(summary, trials, Style::default(), &mut text);
-    let text = String::from_utf8_lossy(&text);
-    let words = text.lines().take_while(|line| !line.trim().is_empty());
-    words.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
+    writeln!(out, "{}", github_line(level, &title, &digest.sentence()))
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 //! KPIs by their names, the criteria with their thresholds, and every iteration.
 
 use std::io;
-use std::io::Write;
 
 use plimsoll_model::rfc9411::{
     Ending, Isolation, Iteration, Kind, Kpis, MinAvgMax, ObjectResult, Reference, Rfc9411Summary,
@@ -11,30 +10,22 @@ use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{Check, CheckId, Family, Level, Verdict};
 use plimsoll_model::units::grouped;
 
-use super::layout::{Page, Style, Tone, clean, cpu_percent, ms, span, whole};
+use super::layout::{Page, Tone, clean, cpu_percent, ms, span, whole};
 use super::{findings, sections};
+use crate::digest::verdict_word;
 
 /// Writes the report of `--mode rfc9411`.
-pub fn render_rfc9411(
+pub(super) fn render(
+    page: &mut Page<'_>,
     summary: &Summary,
     case: &Rfc9411Summary,
-    style: Style,
-    out: &mut dyn Write,
 ) -> io::Result<()> {
-    let mut page = Page::new(out, style);
-    if summary.partial {
-        let text = "The case was cut short; all figures cover the time until then.";
-        page.hanging(Tone::Warn, "PARTIAL", text)?;
-    }
-    let tone = Tone::from(summary.verdict);
-    page.hanging(tone, &format!("RFC 9411, {}:", case.case), &clean(&case.title))?;
+    table(page, case)?;
     page.blank()?;
-    table(&mut page, case)?;
-    page.blank()?;
-    facts(&mut page, summary, case)?;
+    facts(page, summary, case)?;
     for result in &case.results {
         page.blank()?;
-        object(&mut page, case, result)?;
+        object(page, case, result)?;
     }
     for (index, note) in case.notes.iter().enumerate() {
         if index == 0 {
@@ -44,12 +35,12 @@ pub fn render_rfc9411(
         page.hanging(Tone::Quiet, "  -", &clean(note))?;
     }
     page.blank()?;
-    sections::settings(&mut page, summary)?;
-    sections::errors(&mut page, summary)?;
+    sections::settings(page, summary)?;
+    sections::errors(page, summary)?;
     let generator: Vec<Check> =
         summary.reasons.iter().filter(|check| check.id.family() != Family::Goal).cloned().collect();
-    sections::checks(&mut page, &generator)?;
-    sections::archive(&mut page, summary)
+    sections::checks(page, &generator)?;
+    sections::archive(page, summary)
 }
 
 /// The summary block: one line for each object.
@@ -318,11 +309,7 @@ fn iterations(page: &mut Page<'_>, iterations: &[Iteration]) -> io::Result<()> {
     );
     page.heading(&columns)?;
     for iteration in iterations {
-        let verdict = match iteration.verdict {
-            Verdict::Good => "GOOD",
-            Verdict::Bad => "BAD",
-            Verdict::Invalid => "INVALID",
-        };
+        let verdict = verdict_word(iteration.verdict);
         let painted = page.paint(iteration.verdict.into(), &format!("{verdict:7}"));
         let why = short_why(iteration);
         page.line(&format!(

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use plimsoll_model::result::RunResult;
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{
     DeliverySummary, FullQuantiles, LoadHostSummary, ShortQuantiles, Summary,
@@ -32,7 +33,7 @@ pub(crate) fn is_handshakes(summary: &Summary) -> bool {
 
 /// Whether an operation is the delivery of something that was published.
 fn has_deliveries(summary: &Summary) -> bool {
-    summary.find.as_ref().is_some_and(|find| find.axis == Axis::Deliveries)
+    summary.result.find().is_some_and(|find| find.axis == Axis::Deliveries)
 }
 
 /// Corrected and uncorrected latency one above the other, then the parts of a request's way; only
@@ -280,7 +281,7 @@ fn deliveries(page: &mut Page<'_>, counts: &DeliverySummary) -> io::Result<()> {
 pub(crate) fn errors(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     let attempts = summary.connections.opened + summary.connections.failed;
     // In a load, what was lost in use is among the errors.
-    let (lost_title, lost) = match &summary.hold {
+    let (lost_title, lost) = match summary.result.hold() {
         Some(hold) => ("Lost connections", &hold.loss_classes),
         None => ("Lost while idle", &summary.lost_idle_classes),
     };
@@ -431,7 +432,7 @@ pub(crate) fn generator(page: &mut Page<'_>, summary: &Summary) -> io::Result<()
 /// The watched sources that could not be read at the end. A comparison starts its servers afresh, so that their ends
 /// are no finding.
 fn sources_lost(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
-    if summary.compare.is_some() {
+    if matches!(summary.result, RunResult::Compare { .. }) {
         return Ok(());
     }
     let mut label = "Sources";

@@ -3,6 +3,7 @@
 use plimsoll_model::Nanos;
 use plimsoll_model::hold::{ConnectionsFound, FailedAt, HoldEnd, Side, Swept};
 use plimsoll_model::host::{EndStatus, HostSummary, LimitId, LimitKind, SourceKind, SourceSummary};
+use plimsoll_model::result::RunResult;
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{DeliverySummary, LoadHostSummary, MetSummary, Recovers, Summary};
 use plimsoll_model::trial::{
@@ -253,7 +254,7 @@ fn sizing_page() {
 #[test]
 fn compare_lines() {
     let summary = fixtures::compare_saturated();
-    let compare = summary.compare.as_ref().unwrap();
+    let RunResult::Compare { compare } = &summary.result else { panic!("a comparison") };
     let (metric, unit) = (compare.metric, compare.unit.as_str());
     let rounds = compare.rounds.iter();
     let lines: Vec<_> = rounds.map(|round| render_round_line(metric, unit, 10, round)).collect();
@@ -292,7 +293,7 @@ fn pages_fit_80_columns_and_colours_change_nothing_else() {
 #[test]
 fn the_cap_is_named_when_the_tipping_point_was_not_reached() {
     let (mut summary, trials) = fixtures::find_regular();
-    if let Some(find) = &mut summary.find {
+    if let Some(find) = summary.result.find_mut() {
         find.outcome = Outcome::NotReached { cap: "--max 20000".to_owned() };
         find.upper = None;
     }
@@ -311,7 +312,7 @@ fn a_server_that_is_gone_is_told_first() {
     let (mut summary, trials) = fixtures::find_unfinished();
     summary.verdict = Verdict::Bad;
     summary.partial = false;
-    if let Some(find) = &mut summary.find {
+    if let Some(find) = summary.result.find_mut() {
         find.outcome = Outcome::Unfinished { why: "haproxy ended: SIGKILL".to_owned() };
         find.upper = None;
     }
@@ -324,7 +325,7 @@ fn a_server_that_is_gone_is_told_first() {
 #[test]
 fn confirmations_noise_and_recovery_are_told() {
     let (mut summary, trials) = fixtures::find_regular();
-    let find = summary.find.as_mut().expect("a search");
+    let find = summary.result.find_mut().expect("a search");
     find.confirmations = Confirmations { good: 2, bad: 1, invalid: 1 };
     find.spread = Some(0.048);
     find.recovers = Some(Recovers::After);
@@ -335,7 +336,7 @@ fn confirmations_noise_and_recovery_are_told() {
     {
         assert!(text.contains(expected), "{expected} in {text}");
     }
-    let find = summary.find.as_mut().expect("a search");
+    let find = summary.result.find_mut().expect("a search");
     find.recovers = Some(Recovers::No);
     find.outcome = Outcome::Unconfirmed { why: "send-lag: p99 9 ms".to_owned() };
     let text = page(&summary, &trials, false);
@@ -346,13 +347,13 @@ fn confirmations_noise_and_recovery_are_told() {
 #[test]
 fn a_safe_load_that_was_not_found_is_said_to_be_missing() {
     let (mut summary, trials) = fixtures::find_regular();
-    let find = summary.find.as_mut().expect("a search");
+    let find = summary.result.find_mut().expect("a search");
     (find.safe, find.safe_missing) = (None, Some(SafeMissing::NoTime));
     let text = page(&summary, &trials, false);
     let at = |words| text.find(words).unwrap_or(usize::MAX);
     assert!(text.starts_with("Tipping point: between"), "{text}");
     assert!(at("Safe load: none: the time budget left no time") < at("Trials"), "{text}");
-    let find = summary.find.as_mut().expect("a search");
+    let find = summary.result.find_mut().expect("a search");
     find.safe_missing = None;
     let text = page(&summary, &trials, false);
     assert!(!text.contains("Safe load:"), "{text}");
@@ -366,13 +367,11 @@ fn the_full_report_begins_with_the_answers_of_the_page() {
         fixtures::find_fails_at_minimum(),
         fixtures::find_unstable(),
     ] {
-        let answers: Vec<_> = answer::answers(&summary)
-            .into_iter()
-            .map(|answer| format!("{} {}", answer.lead, answer.text))
-            .collect();
-        let answers: Vec<_> = answers.iter().flat_map(|text| text.split_whitespace()).collect();
+        let text = page(&summary, &trials, false);
+        let first = text.lines().take_while(|line| !line.trim().is_empty());
+        let first: Vec<_> = first.flat_map(str::split_whitespace).collect();
         // What Markdown says first.
-        assert_eq!(headline(&summary, &trials), answers.join(" "));
+        assert_eq!(first.join(" "), Digest::of(&summary).sentence());
     }
 }
 
@@ -380,7 +379,7 @@ fn the_full_report_begins_with_the_answers_of_the_page() {
 fn what_is_not_settled_claims_no_interval() {
     let (mut summary, trials) = fixtures::find_regular();
     summary.causes = None;
-    let find = summary.find.as_mut().expect("a search");
+    let find = summary.result.find_mut().expect("a search");
     (find.lower, find.upper, find.width) = (None, None, None);
     (find.safe, find.confidence) = (None, None);
     let why = Unsettled::Spread { sd: 0.3 };
@@ -392,13 +391,13 @@ fn what_is_not_settled_claims_no_interval() {
         "{text}"
     );
     assert!(!text.contains("Safe load"), "{text}");
-    let find = summary.find.as_mut().expect("a search");
+    let find = summary.result.find_mut().expect("a search");
     find.confirmations = Confirmations { good: 1, bad: 1, invalid: 0 };
     (find.confirmed, find.confirm_s) = (Some(700.0), 30.0);
     let text = page(&summary, &trials, false);
     assert!(!text.to_lowercase().contains("confirmed"), "{text}");
     assert!(text.contains("Long trials  700/s: 1 of 2 longer trials GOOD"), "{text}");
-    let find = summary.find.as_mut().expect("a search");
+    let find = summary.result.find_mut().expect("a search");
     let budget = Nanos::from_secs(210);
     find.outcome = Outcome::Undecided { why: Unsettled::Time { budget } };
     (find.lower, find.upper) = (Some(700.0), Some(900.0));
@@ -408,7 +407,7 @@ fn what_is_not_settled_claims_no_interval() {
                  missed it; not one number, because the time budget of 3 m 30 s ended. What to do: \
                  give it more time with --budget; more: plimsoll explain time";
     assert!(text.starts_with(first), "{text}");
-    let find = summary.find.as_mut().expect("a search");
+    let find = summary.result.find_mut().expect("a search");
     find.outcome = Outcome::Bounds { why: Unsettled::Time { budget } };
     find.met = Some(MetSummary { trials: 4, longest_s: 15.0 });
     let text = unwrapped(&page(&summary, &trials, false));
@@ -471,7 +470,7 @@ fn loads_that_were_good_and_bad_are_told() {
 #[test]
 fn handshakes_are_called_by_their_name() {
     let (mut summary, mut trials) = fixtures::find_regular();
-    if let Some(find) = &mut summary.find {
+    if let Some(find) = summary.result.find_mut() {
         find.axis = Axis::Handshakes;
     }
     let what = [(crate::settings::OPERATION, crate::settings::HANDSHAKE)];
@@ -484,7 +483,7 @@ fn handshakes_are_called_by_their_name() {
     }
     // A handshake has no status, and one that was late was answered all the same.
     trials.iter_mut().for_each(|trial| trial.measurement.tally.status = Default::default());
-    if let Some(find) = &mut summary.find {
+    if let Some(find) = summary.result.find_mut() {
         find.outcome = Outcome::FailsAtMinimum;
     }
     let text = page(&summary, &trials, false);
@@ -494,7 +493,7 @@ fn handshakes_are_called_by_their_name() {
 #[test]
 fn a_hold_that_lost_everything_states_the_limit_and_nothing_of_no_connections() {
     let mut summary = fixtures::hold_bad();
-    let hold = summary.hold.as_mut().expect("a hold");
+    let hold = summary.result.hold_mut().expect("a hold");
     hold.last_sweep = Some(Swept { connections: 0, answered: 0 });
     hold.beats.lost = 7;
     hold.end = HoldEnd::ServerFull {
@@ -520,9 +519,9 @@ fn a_hold_that_lost_everything_states_the_limit_and_nothing_of_no_connections() 
 #[test]
 fn connections_are_levels_and_no_rates() {
     let (mut summary, mut trials) = fixtures::find_regular();
-    summary.hold = fixtures::hold_good().hold;
-    let memory = summary.hold.as_ref().map(|hold| hold.projections[0].clone());
-    let find = summary.find.as_mut().expect("a search");
+    let hold = fixtures::hold_good().result.hold().cloned().map(Box::new);
+    let memory = hold.as_ref().map(|hold| hold.projections[0].clone());
+    let mut find = summary.result.find().cloned().expect("a search");
     find.axis = Axis::Connections;
     (find.lower, find.upper, find.width) = (Some(18_200.0), Some(18_900.0), Some(0.038));
     find.recovers = Some(Recovers::Yes);
@@ -539,6 +538,7 @@ fn connections_are_levels_and_no_rates() {
             predicted_off: Some(-0.021),
         }),
     });
+    summary.result = RunResult::Connections { find: Box::new(find), hold };
     let held = fixtures::count(CheckId::Held, 18_750, 18_882);
     for trial in trials.iter_mut().filter(|trial| trial.judgement.verdict == Verdict::Bad) {
         trial.judgement.reasons.insert(0, held.clone());
@@ -561,12 +561,12 @@ fn connections_are_levels_and_no_rates() {
         assert!(text.contains(words), "{words}: {text}");
     }
     assert!(!text.contains("18,200/s"), "{text}");
-    let failed_at = summary.find.as_mut().and_then(|find| find.connections.as_mut());
+    let failed_at = summary.result.find_mut().and_then(|find| find.connections.as_mut());
     let failed_at = failed_at.and_then(|found| found.failed_at.as_mut()).expect("as above");
     failed_at.predicted_off = Some(9_974.0);
     let text = flat(&summary);
     assert!(text.contains("9,975 times as many") && !text.contains("997400"), "{text}");
-    if let Some(find) = &mut summary.find {
+    if let Some(find) = summary.result.find_mut() {
         find.outcome = Outcome::GeneratorLimited { why: "source ports (clients)".to_owned() };
     }
     let text = flat(&summary);

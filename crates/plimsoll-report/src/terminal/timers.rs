@@ -43,7 +43,7 @@ pub(crate) fn cliffs_of_search(page: &mut Page<'_>, summary: &Summary) -> io::Re
 
 /// A sentence on the timer that closed most of the connections that a hold lost; `None` if no timer did.
 pub(crate) fn of_losses(summary: &Summary) -> Option<String> {
-    let lost = summary.hold.as_ref().filter(|hold| hold.lost > 0)?.lost;
+    let lost = summary.result.hold().filter(|hold| hold.lost > 0)?.lost;
     let is_connection = |cliff: &&CliffSummary| {
         matches!(cliff.stretch, Stretch::Idle | Stretch::Lifetime)
             && cliff.closer.is_peer()
@@ -266,7 +266,7 @@ mod tests {
 
     fn of(cliffs: &[Cliff], probed: Option<Vec<ProbedTimer>>) -> Option<String> {
         let mut summary = fixtures::hold_bad();
-        summary.hold.as_mut().expect("a hold").lost = 40;
+        summary.result.hold_mut().expect("a hold").lost = 40;
         let horizon = Horizon { answer_ms: 1.0, connection_ms: 5_000.0, probe_ms: None };
         of_losses(&summary.with_timers(cliffs, probed, horizon))
     }

@@ -9,9 +9,10 @@ use ratatui::symbols::Marker;
 use ratatui::widgets::{Axis, Chart, Dataset, GraphType};
 
 use super::look::Look;
-use super::state::{Quantiles, State};
-use crate::progress::holding::Holding;
+use super::state::State;
+use crate::state::Holding;
 use crate::terminal::layout::ms;
+use crate::view::Quantiles;
 
 /// The least time that a chart shows, s.
 const SECONDS_MIN: usize = 60;
@@ -45,7 +46,7 @@ pub(super) fn latency(state: &State, look: &Look, frame: &mut Frame<'_>, area: R
     let seconds = state.seconds.iter().rev().take(count);
     let deadline = state.head.deadline.map(|limit| limit.as_millis_f64());
     let of = |index: usize| -> Vec<Option<f64>> {
-        let pick = |quantiles: Quantiles| quantiles.0[index];
+        let pick = |quantiles: Quantiles| quantiles.all()[index];
         let latencies = seconds
             .clone()
             .map(|one| if look.uncorrected { one.uncorrected } else { one.corrected });
@@ -94,7 +95,7 @@ pub(super) fn held(state: &State, look: &Look, frame: &mut Frame<'_>, area: Rect
     let seconds = state.seconds.iter().rev().take(count).enumerate();
     let held: Vec<(f64, f64)> =
         seconds.map(|(age, second)| (-(age as f64), second.held as f64)).collect();
-    let asked = state.holding.as_ref().and_then(Holding::asked).map(|asked| asked as f64);
+    let asked = state.run.holding.as_ref().and_then(Holding::asked).map(|asked| asked as f64);
     let dashes: Vec<(f64, f64)> = asked
         .map(|asked| (0..count).step_by(4).map(|age| (-(age as f64), asked)).collect())
         .unwrap_or_default();
@@ -122,7 +123,7 @@ pub(super) fn trials(state: &State, look: &Look, frame: &mut Frame<'_>, area: Re
     let deadline = state.head.deadline.map(|limit| limit.as_millis_f64());
     let latencies = state.trials.iter().filter_map(|trial| trial.p99_ms).chain(deadline);
     let scale = Scale::new(look.linear, latencies);
-    let running = state.trial.map(|trial| trial.rate.get());
+    let running = state.run.trial.map(|trial| trial.rate.get());
     let loads = state.trials.iter().map(|trial| trial.per_s).chain(running);
     let most = loads.fold(1.0, f64::max) * 1.05;
     let [bottom, top] = scale.bounds();
@@ -131,8 +132,8 @@ pub(super) fn trials(state: &State, look: &Look, frame: &mut Frame<'_>, area: Re
         let at = |row: usize| bottom + (top - bottom) * row as f64 / rows as f64;
         load.map(|load| (0..=rows).map(|row| (load, at(row))).collect()).unwrap_or_default()
     };
-    let good = upright(state.bounds.good_max.map(|rate| rate.get()));
-    let bad = upright(state.bounds.bad_min.map(|rate| rate.get()));
+    let good = upright(state.run.bounds.good_max.map(|rate| rate.get()));
+    let bad = upright(state.run.bounds.bad_min.map(|rate| rate.get()));
     let dashes: Vec<(f64, f64)> = deadline
         .map(|deadline| {
             (0..=30).map(|part| (most * f64::from(part) / 30.0, scale.at(deadline))).collect()

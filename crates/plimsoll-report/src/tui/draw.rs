@@ -12,8 +12,9 @@ use ratatui::widgets::Paragraph;
 use super::chart;
 use super::look::{Look, Panel};
 use super::scene::{Scene, around, beside, bold, dim, draw_help, draw_small, is_small, titled};
-use super::state::{Host, Quantiles, Second, State};
+use super::state::{Host, Second, State};
 use crate::terminal::layout::{bars, bytes, clean, cpu_percent, ms, wrap};
+use crate::view::Quantiles;
 
 /// From so many columns last second and whole load stand side by side.
 const WIDE_TABLE_FROM: u16 = 76;
@@ -65,15 +66,15 @@ impl Scene for State {
 /// Those that this run has, the first one first.
 fn panels(state: &State) -> Vec<Panel> {
     let mut panels = vec![Panel::Latency, Panel::Errors, Panel::Hosts, Panel::Notes];
-    if state.block.is_some() {
+    if state.run.block.is_some() {
         // What each round of a comparison gave is noted.
         panels.rotate_right(1);
     }
-    if state.is_search || !state.lines.is_empty() {
+    if state.run.is_search || !state.lines.is_empty() {
         panels.insert(0, Panel::Trials);
     }
     // A hold begins without requests.
-    let at = if state.holding.is_some() { 0 } else { panels.len() - 1 };
+    let at = if state.run.holding.is_some() { 0 } else { panels.len() - 1 };
     panels.insert(at, Panel::Connections);
     panels
 }
@@ -88,16 +89,16 @@ fn title(state: &State, elapsed: Nanos, width: u16) -> Line<'static> {
 /// `12 s of 60 s`, `trial 7 narrow, 3 s of 5 s`, `waiting for 12 answers`.
 fn place(state: &State, elapsed: Nanos) -> String {
     let mut parts = Vec::new();
-    if let Some(block) = &state.block {
+    if let Some(block) = &state.run.block {
         parts.push(match block.round {
             0 => format!("first loads, {}", block.arm.name()),
             round => format!("round {round}, {}", block.arm.name()),
         });
-    } else if let Some(trial) = &state.trial {
+    } else if let Some(trial) = &state.run.trial {
         parts.push(format!("trial {} {}", trial.number, trial.phase.name()));
     }
     let into = |from: Nanos| elapsed.since(from).as_secs_f64().floor();
-    parts.push(match (state.draining, state.started_at, state.planned) {
+    parts.push(match (state.run.draining, state.run.started_at, state.run.planned) {
         (Some(left), _, _) if left > 0 => format!("waiting for {} answers", grouped(left)),
         (_, None, _) if state.trials_ended > 0 => "between trials".to_owned(),
         (_, None, _) => format!("opening connections, {} s", into(Nanos::ZERO)),
@@ -135,16 +136,16 @@ fn figures(state: &State) -> Line<'static> {
 /// Everything above the panel, the most important first.
 fn top(state: &State, look: &Look, elapsed: Nanos, area: Rect) -> Vec<Line<'static>> {
     let mut lines = vec![title(state, elapsed, area.width)];
-    if let Some(holding) = &state.holding {
+    if let Some(holding) = &state.run.holding {
         lines.push(Line::from(holding.line(elapsed)));
     }
     if let Some(answer) = &state.answer {
         let answer = wrap(answer, area.width.into()).into_iter().take(ANSWER_ROWS_MAX);
         lines.extend(answer.map(|line| Line::from(bold(line))));
-        let now = state.trial.as_ref().map(|trial| format!("now at {}", trial.rate));
+        let now = state.run.trial.as_ref().map(|trial| format!("now at {}", trial.rate));
         let rest: Vec<String> = now.into_iter().chain(left(state, elapsed)).collect();
         lines.push(Line::from(rest.join("  ")));
-    } else if state.is_search {
+    } else if state.run.is_search {
         lines.push(search(state, elapsed, area.width));
     } else {
         lines.extend(left(state, elapsed).map(Line::from));
@@ -160,28 +161,18 @@ fn top(state: &State, look: &Look, elapsed: Nanos, area: Rect) -> Vec<Line<'stat
 /// `at most 170 s left`.
 fn left(state: &State, elapsed: Nanos) -> Option<String> {
     let seconds = state.left(elapsed)?.as_secs_f64().ceil();
-    let of = if state.is_search && state.holding.is_none() { " of trials" } else { "" };
+    let of = if state.run.is_search && state.run.holding.is_none() { " of trials" } else { "" };
     Some(format!("at most {seconds} s{of} left"))
 }
 
 /// `good at 33,779/s, bad at 35,377/s (4.7 % apart)`, what runs now, and the time that is left.
 fn search(state: &State, elapsed: Nanos, width: u16) -> Line<'static> {
-    let mut apart = String::new();
-    let bounds = match (state.bounds.good_max, state.bounds.bad_min) {
-        (Some(good), Some(bad)) if bad.get() <= good.get() => {
-            // Trials may contradict each other; the search weighs them, this line does not.
-            format!("both good and bad from {bad} to {good}")
-        }
-        (Some(good), Some(bad)) => {
-            let width = (bad.get() - good.get()) / good.get() * 100.0;
-            apart = format!(" ({width:.1} % apart)");
-            format!("good at {good}, bad at {bad}")
-        }
-        (Some(good), None) => format!("good at {good}"),
-        (None, Some(bad)) => format!("bad at {bad}"),
-        (None, None) => "no bounds yet".to_owned(),
-    };
-    let now = state.trial.as_ref().map(|trial| format!("  now at {}", trial.rate));
+    let bounds = state.run.bounds_text().unwrap_or_else(|| "no bounds yet".to_owned());
+    let ends = state.run.bounds.good_max.zip(state.run.bounds.bad_min);
+    let width_of = |(good, bad): (Rate, Rate)| (bad.get() / good.get() - 1.0) * 100.0;
+    let apart = ends.map(width_of).filter(|width| *width > 0.0);
+    let mut apart = apart.map_or_else(String::new, |width| format!(" ({width:.1} % apart)"));
+    let now = state.run.trial.as_ref().map(|trial| format!("  now at {}", trial.rate));
     let rest = now.into_iter().chain(left(state, elapsed).map(|left| format!("  {left}")));
     let rest: String = rest.collect();
     if bounds.len() + apart.len() + rest.len() > usize::from(width) {
@@ -208,7 +199,8 @@ fn per_second(
 
 /// Latency by quantile: of the last second, and of the load so far.
 fn table(state: &State, area: Rect) -> Vec<Line<'static>> {
-    let whole = if state.is_search && state.holding.is_none() { "this trial" } else { "so far" };
+    let whole =
+        if state.run.is_search && state.run.holding.is_none() { "this trial" } else { "so far" };
     let (last, so_far) = (state.last.unwrap_or_default(), &state.whole.spans);
     let rows = [
         ("corrected", last.corrected, so_far.corrected),
@@ -218,7 +210,7 @@ fn table(state: &State, area: Rect) -> Vec<Line<'static>> {
     let names = ["p50", "p90", "p99", "p99.9", "max"];
     let cells = |cells: [String; 5]| cells.map(|cell| format!("{cell:>6}")).concat();
     let (head, values) =
-        (cells(names.map(str::to_owned)), |of: Quantiles| cells(of.0.map(short_ms)));
+        (cells(names.map(str::to_owned)), |of: Quantiles| cells(of.all().map(short_ms)));
     if area.width >= WIDE_TABLE_FROM {
         let above = format!("{:14}{:33}{whole}", "latency, ms", "last second");
         let mut lines =
@@ -290,7 +282,7 @@ fn keys(state: &State, elapsed: Nanos) -> Line<'static> {
     if state.stopping {
         return Line::from(bold("stopping: open operations end first; q again ends at once"));
     }
-    if state.is_search && state.holding.is_none() {
+    if state.run.is_search && state.run.holding.is_none() {
         return Line::from(dim(
             "s stop with the answer so far  Q end now  Tab panel  u/l chart  ? keys",
         ));
@@ -397,7 +389,7 @@ fn trials(state: &State, look: &Look, frame: &mut Frame<'_>, area: Rect) {
         Constraint::Length(listed.min(state.lines.len() as u16)),
     ])
     .areas(area);
-    let unit = if state.holding.is_some() { "connections" } else { "per second" };
+    let unit = if state.run.holding.is_some() { "connections" } else { "per second" };
     let scale = if look.linear { "linear" } else { "log" };
     let mut title = vec![dim(format!("load, {unit}, against p99, ms ({scale})  "))];
     for verdict in [Verdict::Good, Verdict::Bad, Verdict::Invalid] {

@@ -2,17 +2,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use plimsoll_model::compare::BlockStart;
 use plimsoll_model::event::Event;
 use plimsoll_model::host::{Change, HostFigures, Metric, Reading};
 use plimsoll_model::tally::{Interval, Tally};
-use plimsoll_model::trial::{TrialBounds, TrialRecord, TrialRequest, Verdict};
+use plimsoll_model::trial::{TrialRecord, Verdict};
 use plimsoll_model::{ErrorClass, Histogram, Nanos};
 
-use crate::progress::holding::Holding;
-use crate::reasons;
-use crate::terminal::layout::clean;
-use crate::terminal::{level_line, plateau_line, render_answer_line, render_trial_line};
+use crate::state::{RunState, Said};
+use crate::view::Quantiles;
 use crate::watch::{Traffic, traffic};
 
 /// Seconds that the chart shows at most.
@@ -54,12 +51,7 @@ pub struct Head {
 #[derive(Clone, Debug, Default)]
 pub struct State {
     pub(super) head: Head,
-    pub(super) is_search: bool,
-    pub(super) trial: Option<TrialRequest>,
-    pub(super) block: Option<BlockStart>,
-    pub(super) planned: Option<Nanos>,
-    pub(super) started_at: Option<Nanos>,
-    pub(super) draining: Option<u64>,
+    pub(super) run: RunState,
     pub(super) seconds: VecDeque<Second>,
     /// The last second of the current load.
     pub(super) last: Option<Spans>,
@@ -71,10 +63,8 @@ pub struct State {
     pub(super) tried: Nanos,
     /// When the first load began.
     pub(super) first_load: Option<Nanos>,
-    pub(super) bounds: TrialBounds,
     /// The answer of a search after its last trial.
     pub(super) answer: Option<String>,
-    pub(super) holding: Option<Holding>,
     /// Of trials, levels and rounds, the oldest first.
     pub(super) lines: VecDeque<String>,
     pub(super) notes: VecDeque<String>,
@@ -98,17 +88,6 @@ pub(super) struct Second {
     pub(super) opened: u64,
     /// Connections that the peer or the network ended in it.
     pub(super) lost: u64,
-}
-
-/// p50, p90, p99, p99.9 and the largest, ms.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Quantiles(pub(super) [Option<f64>; 5]);
-
-impl Quantiles {
-    fn of(latencies: &Histogram) -> Self {
-        let at = |q| latencies.quantile(q).map(Nanos::as_millis_f64);
-        Self([at(0.5), at(0.9), at(0.99), at(0.999), latencies.max().map(Nanos::as_millis_f64)])
-    }
 }
 
 /// Latencies of a stretch of time.
@@ -205,30 +184,19 @@ impl Tracker {
 
     /// Takes an event; `elapsed` since the run began.
     pub fn handle_event(&mut self, event: &Event, elapsed: Nanos) {
+        let state = &mut self.state;
+        state.run.handle_event(event, elapsed);
+        match state.run.said(event) {
+            Some(Said::Result(line)) => push(&mut state.lines, line),
+            Some(Said::Answer(line)) => state.answer = Some(line),
+            Some(Said::Note(line)) => push(&mut state.notes, line),
+            None => {}
+        }
         match event {
-            Event::LoadStarted { trial, planned, .. } => self.begin_load(*trial, *planned, elapsed),
+            Event::LoadStarted { .. } => self.begin_load(elapsed),
             Event::Interval(interval) => self.handle_interval(interval),
-            Event::HoldStep(step) => self.hold(elapsed).handle_step(*step, elapsed),
-            Event::Memory(memory) => self.hold(elapsed).handle_memory(**memory),
-            Event::PlateauEnded(plateau) => {
-                let baseline = self.hold(elapsed).baseline();
-                push(&mut self.state.lines, plateau_line(plateau, &baseline));
-            }
-            Event::Draining { in_flight } => self.state.draining = Some(*in_flight),
-            Event::TrialStarted(trial) => {
-                self.state.trial = Some(*trial);
-                self.state.is_search = true;
-            }
             Event::TrialEnded(record) => self.handle_trial(record),
-            Event::Answer(answer) => {
-                self.state.answer = answer.has_bounds().then(|| render_answer_line(answer));
-            }
-            Event::BlockStarted(block) => self.state.block = Some(*block),
-            Event::FirstFailure { class, reason } => {
-                push(&mut self.state.notes, reasons::first_failure(*class, reason));
-            }
-            Event::Note(text) => push(&mut self.state.notes, clean(text)),
-            Event::TimersProbed(_) | Event::SearchEnded(_) | Event::Rows(_) => {}
+            _ => {}
         }
     }
 
@@ -249,18 +217,9 @@ impl Tracker {
         }
     }
 
-    fn hold(&mut self, elapsed: Nanos) -> &mut Holding {
-        self.state.holding.get_or_insert_with(|| Holding::new(elapsed))
-    }
-
-    fn begin_load(&mut self, trial: Option<TrialRequest>, planned: Option<Nanos>, elapsed: Nanos) {
+    fn begin_load(&mut self, elapsed: Nanos) {
         let state = &mut self.state;
-        state.is_search |= trial.is_some();
-        state.trial = trial;
-        state.planned = planned;
-        state.started_at = Some(elapsed);
         state.first_load.get_or_insert(elapsed);
-        state.draining = None;
         state.last = None;
         state.whole = Whole::default();
         self.errors.clear();
@@ -296,12 +255,6 @@ impl Tracker {
             self.errors.entry(class).or_default()[kind] += count;
         }
         let state = &mut self.state;
-        if let Some(holding) = &mut state.holding {
-            holding.handle_second(tally);
-        }
-        let ended = tally.ok + tally.errors_total();
-        // The second in which sending ended has earlier answers in it: this is an upper bound.
-        state.draining = state.draining.map(|left| left.saturating_sub(ended));
         state.whole.add(tally, whole);
         state.whole.errors = self
             .errors
@@ -315,7 +268,7 @@ impl Tracker {
         }
         state.seconds.push_back(Second {
             offered: tally.scheduled,
-            ended,
+            ended: tally.ok + tally.errors_total(),
             corrected: last.corrected,
             uncorrected: last.uncorrected,
             held: tally.connections.held_end,
@@ -328,7 +281,6 @@ impl Tracker {
         let state = &mut self.state;
         let verdict = record.judgement.verdict;
         let rate = record.measurement.request.rate;
-        state.bounds.add(record);
         let p99 = record.measurement.tally.spans.corrected.quantile(0.99);
         if state.trials.len() == TRIALS_MAX {
             state.trials.pop_front();
@@ -340,13 +292,6 @@ impl Tracker {
             p99_ms: p99.map(Nanos::as_millis_f64),
             verdict,
         });
-        if state.holding.is_some() {
-            // The load goes on.
-            push(&mut state.lines, level_line(record));
-            return;
-        }
-        push(&mut state.lines, render_trial_line(record));
-        state.started_at = None;
     }
 }
 

@@ -23,6 +23,7 @@ impl Head {
             settings: manifest.settings.clone(),
             host: manifest.host.clone(),
             axis: manifest.search.as_ref().map(|search| search.axis),
+            is_hold: manifest.plan.pointer("/pacing/hold").is_some(),
             slo,
             deadline_ms: deadline.map(Nanos::as_millis_f64),
         }

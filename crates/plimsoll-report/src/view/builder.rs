@@ -9,7 +9,7 @@ use plimsoll_model::slo::Slo;
 use plimsoll_model::spans::Spans;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::Interval;
-use plimsoll_model::trial::{Phase, TrialRecord, TrialRequest, TrialsAtLoad};
+use plimsoll_model::trial::{Phase, TrialRecord, TrialsAtLoad};
 use plimsoll_model::{Nanos, Rate};
 
 use super::columns::columns;
@@ -19,22 +19,12 @@ use super::number::{instant, short};
 use super::seconds::{HeatColumn, Second, Stretch, is_whole};
 use super::spectrum::Spectrum;
 use super::{Happened, Head, Level, Patch, SCHEMA, TrialRow, View};
-use crate::reasons;
-use crate::terminal::render_answer_line;
+use crate::state::{RunState, Said};
 
 /// Columns of a document; of a longer run that goes on, the newest are shown.
 const COLUMNS_MAX: usize = 3_600;
 /// Between two loads whose instants are not known, seconds.
 const UNKNOWN_REST_S: f64 = 1.0;
-
-/// The load that goes on.
-#[derive(Clone, Copy, Debug, Default)]
-struct Load {
-    /// Its first second, seconds since the run's first one.
-    begin_s: f64,
-    planned: Option<Nanos>,
-    trial: Option<u32>,
-}
 
 /// Makes a [`View`] of what it is told, in the order in which it happened.
 #[derive(Debug)]
@@ -47,7 +37,9 @@ pub struct ViewBuilder {
     column_s: u32,
     /// CLOCK_MONOTONIC of the run's first second.
     origin: Option<Nanos>,
-    load: Load,
+    run_state: RunState,
+    /// The first second of the load that runs, seconds since the run's first one.
+    begin_s: f64,
     open: Stretch,
     /// The last second, and how many connections were to be reached in it: whether it is whole shows when the next one comes.
     last: Option<(Box<Interval>, Option<u64>)>,
@@ -85,7 +77,8 @@ impl ViewBuilder {
             slo,
             column_s: column_s.max(1),
             origin: None,
-            load: Load::default(),
+            run_state: RunState::default(),
+            begin_s: 0.0,
             open: Stretch::default(),
             last: None,
             asked: None,
@@ -118,38 +111,29 @@ impl ViewBuilder {
     /// Takes an event; the changes that it makes.
     pub fn handle_event(&mut self, event: &Event) -> Vec<Patch> {
         let mut patches = Vec::new();
+        if matches!(event, Event::LoadStarted { .. } | Event::TrialStarted(_)) {
+            patches.extend(self.end_seconds());
+        }
+        // No figure counts from the start of the run.
+        self.run_state.handle_event(event, Nanos::ZERO);
         match event {
-            Event::LoadStarted { trial, planned, epoch } => {
-                patches.extend(self.end_seconds());
-                self.begin_load(*epoch, *planned, trial.as_ref());
+            Event::LoadStarted { trial, epoch, .. } => {
+                self.begin_load(*epoch);
                 patches.extend(trial.as_ref().and_then(|trial| self.enter(trial.phase)));
             }
-            Event::TrialStarted(request) => {
-                patches.extend(self.take_last(None));
-                patches.extend(self.end_stretch());
-                self.load.trial = Some(request.number);
-                patches.extend(self.enter(request.phase));
-            }
+            Event::TrialStarted(request) => patches.extend(self.enter(request.phase)),
             Event::Interval(interval) => return self.handle_second(interval.clone(), self.asked),
             Event::TrialEnded(record) => return self.handle_trial(record),
             Event::PlateauEnded(plateau) => self.plateaus.push(**plateau),
             Event::HoldStep(step) => self.asked = step.aim().or(self.asked),
-            Event::FirstFailure { class, reason } => {
-                patches.push(self.note(&reasons::first_failure(*class, reason)));
-            }
-            Event::Note(text) => patches.push(self.note(text)),
-            Event::Answer(answer) if !answer.has_bounds() => {}
-            Event::Answer(answer) => {
-                let text = render_answer_line(answer);
-                self.answer = Some(text.clone());
-                patches.push(Patch::Answer { text });
-            }
-            Event::SearchEnded(_)
-            | Event::Draining { .. }
-            | Event::Rows(_)
-            | Event::BlockStarted(_)
-            | Event::TimersProbed(_)
-            | Event::Memory(_) => {}
+            other => match self.run_state.said(other) {
+                Some(Said::Note(text)) => patches.push(self.note(&text)),
+                Some(Said::Answer(text)) => {
+                    self.answer = Some(text.clone());
+                    patches.push(Patch::Answer { text });
+                }
+                Some(Said::Result(_)) | None => {}
+            },
         }
         self.count(patches)
     }
@@ -256,14 +240,9 @@ impl ViewBuilder {
         narrowed.collect()
     }
 
-    fn begin_load(
-        &mut self,
-        epoch: Option<Nanos>,
-        planned: Option<Nanos>,
-        trial: Option<&TrialRequest>,
-    ) {
+    fn begin_load(&mut self, epoch: Option<Nanos>) {
         let after = self.rows.back().map_or(0.0, |row| row.t + UNKNOWN_REST_S);
-        let begin_s = match (epoch, self.origin) {
+        self.begin_s = match (epoch, self.origin) {
             (Some(epoch), Some(origin)) => epoch.since(origin).as_secs_f64(),
             (Some(epoch), None) => {
                 self.origin = Some(epoch);
@@ -272,7 +251,6 @@ impl ViewBuilder {
             (None, _) => after,
         };
         self.asked = None;
-        self.load = Load { begin_s, planned, trial: trial.map(|trial| trial.number) };
     }
 
     /// The phase that a search enters, when it is another one.
@@ -284,15 +262,15 @@ impl ViewBuilder {
             return None;
         }
         let text = format!("phase {}", phase.name());
-        let happened = Happened { t: instant(self.load.begin_s), text };
+        let happened = Happened { t: instant(self.begin_s), text };
         self.events.push(happened.clone());
         Some(Patch::Step(happened))
     }
 
     fn begin_second(&mut self, interval: Box<Interval>, asked: Option<u64>) {
-        let begin_s = self.load.begin_s + f64::from(interval.second);
-        if let Some(trial) = self.load.trial {
-            self.begins.entry(trial).or_insert(begin_s);
+        let begin_s = self.begin_s + f64::from(interval.second);
+        if let Some(trial) = self.run_state.trial {
+            self.begins.entry(trial.number).or_insert(begin_s);
         }
         self.whole.merge(&interval.tally.spans);
         self.last = Some((interval, asked));
@@ -301,9 +279,10 @@ impl ViewBuilder {
     /// The last second becomes part of a column; `next` follows it in the same load.
     fn take_last(&mut self, next: Option<&Interval>) -> Option<Patch> {
         let (last, asked) = self.last.take()?;
-        let whole = is_whole(last.second, self.load.planned, next);
-        let end_s = self.load.begin_s + f64::from(last.second) + 1.0;
-        self.open.add(&last.tally, self.load.trial, whole, end_s);
+        let RunState { trial, planned, .. } = self.run_state;
+        let whole = is_whole(last.second, planned, next);
+        let end_s = self.begin_s + f64::from(last.second) + 1.0;
+        self.open.add(&last.tally, trial.map(|trial| trial.number), whole, end_s);
         self.open.asked = asked;
         if self.open.seconds >= self.column_s { self.end_stretch() } else { None }
     }
@@ -359,7 +338,7 @@ impl ViewBuilder {
     }
 
     fn note(&mut self, text: &str) -> Patch {
-        let happened = Happened { t: instant(self.load.begin_s), text: text.to_owned() };
+        let happened = Happened { t: instant(self.begin_s), text: text.to_owned() };
         self.notes.push(text.to_owned());
         self.events.push(happened.clone());
         Patch::Note(happened)
@@ -379,7 +358,7 @@ impl ViewBuilder {
 
     /// Of the trials at the lower bound of a search, else of everything.
     fn spectrum(&self) -> Spectrum {
-        let find = self.summary.as_ref().and_then(|summary| summary.find.as_ref());
+        let find = self.summary.as_ref().and_then(|summary| summary.result.find());
         let lower = find.and_then(|find| Rate::per_second(find.lower?));
         let at = lower.and_then(|lower| TrialsAtLoad::at_lower_bound(&self.records, lower));
         Spectrum::of(at.as_ref().map_or(&self.whole, |at| &at.tally.spans))

@@ -88,6 +88,9 @@ pub struct Head {
     pub host: ArchivedHost,
     /// What a search raises.
     pub axis: Option<Axis>,
+    /// Whether it holds connections.
+    #[serde(skip)]
+    pub is_hold: bool,
     /// The objective of a search or a load, as `--slo` spells it.
     pub slo: Option<String>,
     pub deadline_ms: Option<f64>,

@@ -9,8 +9,8 @@ use serde::Serialize;
 use super::heat::{self, Cells};
 use super::number::{instant, ms, short};
 
-/// Percentiles, milliseconds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+/// Percentiles, milliseconds with four significant digits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Quantiles {
     /// Median.
     pub p50: Option<f64>,
@@ -25,7 +25,7 @@ pub struct Quantiles {
 }
 
 impl Quantiles {
-    pub(super) fn of(histogram: &Histogram) -> Self {
+    pub(crate) fn of(histogram: &Histogram) -> Self {
         let at = |q| histogram.quantile(q).and_then(ms);
         Self {
             p50: at(0.5),
@@ -34,6 +34,11 @@ impl Quantiles {
             p999: at(0.999),
             max: histogram.max().and_then(ms),
         }
+    }
+
+    /// From the median to the longest.
+    pub(crate) const fn all(&self) -> [Option<f64>; 5] {
+        [self.p50, self.p90, self.p99, self.p999, self.max]
     }
 }
 

@@ -123,7 +123,7 @@ impl Results {
                 run.handle_event(&Event::Note(complaint));
             }
             let seconds = run.elapsed().since(began).as_secs_f64();
-            let Some(find) = summary.find.take() else { continue };
+            let Some(find) = summary.result.find().cloned() else { continue };
             let found = RepeatedSearch {
                 number,
                 outcome: find.outcome.clone(),
@@ -225,8 +225,7 @@ impl Results {
                 .max_by_key(|(code, _)| *code)
                 .map_or(Verdict::Invalid, |(_, verdict)| verdict),
             reasons: self.reasons.clone(),
-            find: Some(find),
-            hold: None,
+            result: find.into(),
             archive: run.archive_dir(),
         };
         Some(Summary { repeat: Some(repeat), ..Summary::new(head, &Tally::default()) })

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_lab::{ProxyConfiguration, SutSettings, debian_connections};
 use plimsoll_model::Nanos;
 use plimsoll_model::compare::Finding;
+use plimsoll_model::result::RunResult;
 use plimsoll_model::sizing::{SizingDifference, SizingSummary};
 use plimsoll_model::units::grouped;
 use plimsoll_sys::limits::raise_descriptor_limit;
@@ -95,20 +96,18 @@ fn measure(
     let ended = session::measure(&mut experiment, set_up)?;
     let mut summary = ended.summary;
     ended.run.store(&mut summary)?;
-    match (ended.stop, summary.sizing) {
-        (Some(stop), sizing) => {
-            if let Some(why) = sizing.as_ref().and_then(|sizing| sizing.stopped.as_ref()) {
-                let made = sizing.as_ref().map_or(0, |sizing| sizing.rounds_made);
-                say(&format!(
-                    "{unit}: {made} rounds were made, and a statement needs at least eight: {why}; \
-                     give a longer --budget\n"
-                ))?;
-            }
-            Err(stop)
-        }
-        (None, Some(sizing)) => Ok(sizing),
-        (None, None) => Err(Stop::Unsettled),
+    let RunResult::Sizing { sizing } = summary.result else {
+        return Err(ended.stop.unwrap_or(Stop::Unsettled));
+    };
+    let Some(stop) = ended.stop else { return Ok(*sizing) };
+    if let Some(why) = &sizing.stopped {
+        let made = sizing.rounds_made;
+        say(&format!(
+            "{unit}: {made} rounds were made, and a statement needs at least eight: {why}; give a \
+             longer --budget\n"
+        ))?;
     }
+    Err(stop)
 }
 
 /// `plimsoll lab` for the installed program.

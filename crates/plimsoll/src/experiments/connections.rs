@@ -10,6 +10,7 @@ use plimsoll_lab::{LabPlan, Laboratory};
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary, MemoryReading};
+use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::{FindHead, FindSummary};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Outcome as SearchOutcome, TippingPoint, TrialRecord, Verdict};
@@ -173,8 +174,7 @@ impl Experiment for ConnectionsExperiment {
         let Found { load: driven, trials, .. } = found;
         Ok(Outcome {
             partial: driven.is_partial(),
-            find: Some(find),
-            hold: Some(hold),
+            result: RunResult::Connections { find: Box::new(find), hold: Some(Box::new(hold)) },
             timers: Some(timers.found(&load.plan, &trials)),
             trials,
             ..Outcome::new(driven.tally, driven.window, verdict, reasons)

@@ -140,7 +140,7 @@ impl Experiment for HoldExperiment {
         let LoadOutcome { tally, window, .. } = driven.load;
         Ok(Outcome {
             partial,
-            hold: Some(hold),
+            result: hold.into(),
             timers: Some(timers),
             ..Outcome::new(tally, window, verdict, reasons)
         })

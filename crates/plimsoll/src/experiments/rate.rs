@@ -137,7 +137,7 @@ impl Experiment for RateExperiment {
         let mut outcome = outcome(&self.job, found, timers, session);
         let has_ended = outcome.partial || session.server_end().is_some();
         let test = self.job.cause_test.filter(|_| !has_ended);
-        if let Some((by, find)) = test.zip(outcome.find.as_ref()) {
+        if let Some((by, find)) = test.zip(outcome.result.find()) {
             let mut causes = session.causes(find, &outcome.trials).unwrap_or_default();
             let lower = find.lower.unwrap_or_default();
             confirm::run(by, &self.job.load.plan, lower, &mut causes, session)?;
@@ -178,12 +178,12 @@ impl RateExperiment {
         let again = find(&job, None, Pass::Again, session, &mut timers)?;
         drop(raised);
         let outcome = outcome(&job, again, timers, session);
-        if let Some(find) = outcome.find {
-            remedied.causes = session.causes(&find, &outcome.trials).unwrap_or_default();
+        if let Some(find) = outcome.result.find() {
+            remedied.causes = session.causes(find, &outcome.trials).unwrap_or_default();
             (remedied.lower, remedied.upper) = (find.lower, find.upper);
             let middle = find.lower.zip(find.upper).map(|(lower, upper)| (lower * upper).sqrt());
             remedied.ratio = middle.map(|middle| middle / tip);
-            remedied.outcome = Some(find.outcome);
+            remedied.outcome = Some(find.outcome.clone());
         }
         remedied.seconds = session.elapsed().since(began).as_secs_f64();
         finding.remedied = Some(Box::new(remedied));
@@ -535,14 +535,15 @@ fn outcome(job: &RateJob, found: Found, timers: TimerWatch, session: &Session<'_
     };
     let verdict = tipping::verdict(&tipping, found.is_server_to_blame);
     let reasons = tipping::reasons(&tipping, &trials, verdict);
+    let find = FindSummary {
+        notes,
+        path: found.path,
+        budget_s: Some(budget_of_trials(job).as_secs_f64()),
+        ..FindSummary::new(head, &tipping)
+    };
     Outcome {
         partial: session.is_interrupted(),
-        find: Some(FindSummary {
-            notes,
-            path: found.path,
-            budget_s: Some(budget_of_trials(job).as_secs_f64()),
-            ..FindSummary::new(head, &tipping)
-        }),
+        result: find.into(),
         timers: Some(timers.found(&job.load.plan, &trials)),
         trials,
         ..Outcome::new(tally, window, verdict, reasons)

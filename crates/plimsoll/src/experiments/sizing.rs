@@ -7,6 +7,7 @@ use plimsoll_capacity::compare::{Comparison, Pair, ROUNDS_MIN, compare, turns};
 use plimsoll_capacity::median_of;
 use plimsoll_model::Nanos;
 use plimsoll_model::host::LimitKind;
+use plimsoll_model::result::RunResult;
 use plimsoll_model::sizing::{
     SizingBlock, SizingDifference, SizingRound, SizingSummary, SizingValue,
 };
@@ -247,7 +248,7 @@ impl Experiment for SizingExperiment {
         let fewest = sizing.values.iter().map(|value| value.rounds_used).min().unwrap_or(0);
         let is_sized = !sizing.is_cut_short();
         let mut outcome = self.runs.outcome(session, is_sized, fewest, sizing.rounds_made);
-        outcome.sizing = Some(sizing);
+        outcome.result = RunResult::Sizing { sizing: Box::new(sizing) };
         Ok(outcome)
     }
 }

@@ -15,19 +15,14 @@ use plimsoll_fleet::{FleetError, LoadAgents};
 use plimsoll_lab::{ServerEnd, WatchedServer};
 use plimsoll_model::cause::Finding;
 use plimsoll_model::cliff::{Cliff, Horizon, ProbedTimer};
-use plimsoll_model::compare::CompareSummary;
 use plimsoll_model::event::Event;
-use plimsoll_model::hold::HoldSummary;
 use plimsoll_model::observation::Observations;
 use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::rfc9411::Rfc9411Summary;
-use plimsoll_model::sizing::SizingSummary;
+use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::{self, FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{
-    self, Check, CheckId, TrialRecord, TrialRequest, TrialSecond, Verdict,
-};
-use plimsoll_model::{Nanos, compare, units};
+use plimsoll_model::trial::{Check, CheckId, TrialRecord, TrialRequest, TrialSecond, Verdict};
+use plimsoll_model::{Nanos, units};
 use plimsoll_probe::yardstick::Yardstick;
 use plimsoll_report::archive::SearchHead;
 use plimsoll_report::settings::ADDRESSES;
@@ -112,13 +107,9 @@ pub(crate) struct Outcome {
     pub(crate) verdict: Verdict,
     pub(crate) reasons: Vec<Check>,
     pub(crate) trials: Vec<TrialRecord>,
-    pub(crate) find: Option<FindSummary>,
+    pub(crate) result: RunResult,
     /// The limiting resources, where the experiment has tested one.
     pub(crate) causes: Option<Vec<Finding>>,
-    pub(crate) hold: Option<HoldSummary>,
-    pub(crate) rfc9411: Option<Rfc9411Summary>,
-    pub(crate) compare: Option<CompareSummary>,
-    pub(crate) sizing: Option<SizingSummary>,
     pub(crate) timers: Option<Timers>,
     /// Why there is nothing to judge, where that is so.
     pub(crate) unmeasured: Option<String>,
@@ -133,7 +124,7 @@ pub(crate) struct Timers {
 }
 
 impl Outcome {
-    /// One without any of the blocks that only some experiments have.
+    /// An outcome of one load.
     pub(crate) fn new(tally: Tally, window: Nanos, verdict: Verdict, reasons: Vec<Check>) -> Self {
         Self {
             tally,
@@ -142,12 +133,8 @@ impl Outcome {
             verdict,
             reasons,
             trials: Vec::new(),
-            find: None,
+            result: RunResult::Load,
             causes: None,
-            hold: None,
-            rfc9411: None,
-            compare: None,
-            sizing: None,
             timers: None,
             unmeasured: None,
         }
@@ -278,11 +265,7 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     let target = experiment.load().target_name.clone();
     let (mut summary, trials) = summarise(command, target, settings, outcome, &run);
     summary.load_hosts = load_hosts;
-    let is_cut_short = |sizing: &SizingSummary| sizing.is_cut_short();
-    let is_unsettled = summary.find.as_ref().is_some_and(is_unsettled)
-        || (unmeasured.is_none()
-            && (summary.compare.as_ref().is_some_and(is_undecided)
-                || summary.sizing.as_ref().is_some_and(is_cut_short)));
+    let is_unsettled = unmeasured.is_none() && summary.result.is_unsettled();
     let is_laboratorys = matches!(server_end, Some(ServerEnd::Laboratory(_)));
     let stop = match (verdict, unmeasured) {
         _ if interrupted => Some(run::interrupted_stop(interrupts)),
@@ -293,22 +276,6 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
         (Verdict::Invalid, None) => Some(Stop::Invalid),
     };
     Ok(Ended { summary, trials, run, stop, server_is_gone: server_end.is_some() })
-}
-
-/// Whether a search claims no interval for one of its SLOs, and nothing worse is said of the others.
-fn is_unsettled(find: &FindSummary) -> bool {
-    use trial::Outcome::{Bounds, NotReached, Regular, Undecided, Unstable};
-    let first = std::iter::once(&find.outcome);
-    let mut outcomes = first.chain(find.goals.iter().map(|goal| &goal.outcome));
-    let is_open = |outcome: &trial::Outcome| matches!(outcome, Unstable { .. } | Undecided { .. });
-    outcomes.clone().any(is_open)
-        && outcomes
-            .all(|one| is_open(one) || matches!(one, Regular | Bounds { .. } | NotReached { .. }))
-}
-
-/// Whether a comparison ended before it had enough rounds, though those it had can be used.
-fn is_undecided(compare: &CompareSummary) -> bool {
-    compare.finding == compare::Finding::Undecided && compare.rounds_invalid == 0
 }
 
 fn summarise(
@@ -328,18 +295,16 @@ fn summarise(
         settings,
         verdict,
         reasons,
-        find: outcome.find,
-        hold: outcome.hold,
+        result: outcome.result,
         archive: run.archive_dir(),
     };
-    let (rfc9411, compare, sizing) = (outcome.rfc9411, outcome.compare, outcome.sizing);
-    let mut summary = Summary { rfc9411, compare, sizing, ..Summary::new(head, &tally) };
+    let mut summary = Summary::new(head, &tally);
     summary.causes = outcome.causes;
     summary.rows = run.rows();
     // A search's figures are those of the trials at its lower bound, and failures are in the others.
     summary.error_reasons = summary::reasons(run.reasons());
     summary.slow = speed::slow_trials(&trials);
-    match (run.archive_dir(), summary.find.as_ref()) {
+    match (run.archive_dir(), summary.result.find()) {
         (Some(dir), Some(find)) => {
             let readings = causes::readings(dir.as_ref());
             summary.hosts = causes::hosts_of_search(&readings, find, &trials);

@@ -13,6 +13,7 @@ use std::fs;
 use std::path::Path;
 
 use plimsoll_model::event::Event;
+use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::{Summary, SummaryHead};
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Verdict};
@@ -213,8 +214,7 @@ impl<'a> Merge<'a> {
             settings: manifest.settings,
             verdict,
             reasons,
-            find: None,
-            hold: None,
+            result: RunResult::Load,
             archive: Some(dir.display().to_string()),
         };
         let summary = Summary { hosts: summarise_hosts(part)?, ..Summary::new(head, &tally) };

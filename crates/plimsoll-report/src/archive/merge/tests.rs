@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_model::host::Reading;
 use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::FullQuantiles;
 use proptest::prelude::*;
 
@@ -70,8 +71,7 @@ fn head(run: &str, seconds: usize) -> SummaryHead {
         settings: BTreeMap::new(),
         verdict: Verdict::Good,
         reasons: Vec::new(),
-        find: None,
-        hold: None,
+        result: RunResult::Load,
         archive: Some(run.to_owned()),
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_model::criterion::Criterion;
+use plimsoll_model::result::RunResult;
 use plimsoll_model::rfc9411::{Case, Sample, Step};
 use plimsoll_model::trial::Measure;
 
@@ -156,11 +157,10 @@ pub(crate) fn summary() -> Summary {
     };
     let (base, _) = fixtures::find_regular();
     Summary {
-        find: None,
         cliffs: None,
         timers: None,
         longest_timer: None,
-        rfc9411: Some(block),
+        result: RunResult::Rfc9411 { rfc9411: Box::new(block) },
         ..base
     }
 }
@@ -168,7 +168,8 @@ pub(crate) fn summary() -> Summary {
 #[test]
 fn a_case_with_every_kind_of_result() {
     let mut out = Vec::new();
-    super::super::render(&summary(), &[], Style::default(), &mut out).expect("memory takes all");
+    super::super::render(&summary(), &[], crate::Style::default(), &mut out)
+        .expect("memory takes all");
     let text = String::from_utf8(out).expect("reports are UTF-8");
     golden("rfc9411", &text);
 }

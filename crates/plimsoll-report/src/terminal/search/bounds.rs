@@ -21,7 +21,7 @@ pub(crate) fn load_text(axis: Axis, value: f64) -> String {
 }
 
 /// `90 %`, in one piece.
-pub(super) fn sure(confidence: f64) -> String {
+pub(crate) fn sure(confidence: f64) -> String {
     whole(&format!("{} %", (confidence * 1000.0).round() / 10.0))
 }
 
@@ -58,12 +58,12 @@ impl From<&TippingPoint> for Bounds {
 }
 
 impl Bounds {
-    pub(super) const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.lower.is_none() && self.upper.is_none()
     }
 
     /// `between 32,791/s and 40,974/s (90 % confidence)`, or the loads that met the SLO and missed it.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let load = |value: Option<f64>| value.map(|value| load_text(self.axis, value));
         let (lower, upper) = (load(self.lower), load(self.upper));
         if let (Some(lower), Some(upper), Some(confidence)) = (&lower, &upper, self.confidence) {
@@ -87,7 +87,7 @@ impl Bounds {
     }
 
     /// [`Self::text`] with the safe load, if there is one.
-    pub(super) fn with_safe(&self) -> String {
+    pub(crate) fn with_safe(&self) -> String {
         match self.safe {
             Some(safe) => format!("{}; safe load {}", self.text(), load_text(self.axis, safe)),
             None => self.text(),

@@ -2,126 +2,57 @@
 //! costs, and the projected limit of each resource.
 
 use std::io;
-use std::io::Write;
 
 use plimsoll_model::Rate;
 use plimsoll_model::hold::FailedAt;
 use plimsoll_model::summary::{FindSummary, Recovers, Summary};
-use plimsoll_model::trial::{CheckId, Outcome, TrialRecord, Verdict, trial_at_lower_bound};
+use plimsoll_model::trial::{CheckId, TrialRecord, Verdict, trial_at_lower_bound};
 use plimsoll_model::units::grouped;
 
-use super::page::{
-    LEAD, explanation, notes, phase_word, search_entry, top, verdict_word, view, why,
-};
-use crate::terminal::layout::{Page, Style, Tone, clean, counted, ms, span, whole};
+use super::page::{explanation, notes, phase_word, search_entry, view, why};
+use crate::digest::verdict_word;
+use crate::terminal::layout::{Page, clean, counted, ms, span, whole};
 use crate::terminal::{causes, hold, sections, timers};
-use crate::unsettled::reason;
 
 /// Writes the report of `find connections` and `lab --find connections`.
 pub(super) fn render(
+    page: &mut Page<'_>,
     summary: &Summary,
     find: &FindSummary,
     trials: &[TrialRecord],
-    style: Style,
-    out: &mut dyn Write,
 ) -> io::Result<()> {
-    let mut page = Page::new(out, style);
-    top(&mut page, summary, &[headline(summary, find)])?;
-    facts(&mut page, summary, find)?;
-    causes::section(&mut page, summary)?;
+    facts(page, summary, find)?;
+    causes::section(page, summary)?;
     page.blank()?;
     page.folded("Levels", |page| {
         levels(page, trials)?;
         explanations(page, trials)
     })?;
-    if let Some(held) = &summary.hold {
+    if let Some(held) = summary.result.hold() {
         page.blank()?;
-        hold::costs(&mut page, held)?;
-        hold::projections(&mut page, held)?;
+        hold::costs(page, held)?;
+        hold::projections(page, held)?;
     }
-    at_lower_bound(&mut page, summary, find, trials)?;
+    at_lower_bound(page, summary, find, trials)?;
     page.blank()?;
-    sections::errors(&mut page, summary)?;
-    sections::server_side(&mut page, summary)?;
-    if let Some(held) = &summary.hold {
-        hold::closing(&mut page, summary, held)?;
+    sections::errors(page, summary)?;
+    sections::server_side(page, summary)?;
+    if let Some(held) = summary.result.hold() {
+        hold::closing(page, summary, held)?;
     }
-    sections::generator(&mut page, summary)?;
-    sections::settings(&mut page, summary)?;
-    timers::longest(&mut page, summary)?;
-    notes(&mut page, find, None)?;
-    timers::probe(&mut page, summary)?;
-    timers::cliffs_of_search(&mut page, summary)?;
-    sections::checks(&mut page, &summary.reasons)?;
-    sections::archive(&mut page, summary)
+    sections::generator(page, summary)?;
+    sections::settings(page, summary)?;
+    timers::longest(page, summary)?;
+    notes(page, find, None)?;
+    timers::probe(page, summary)?;
+    timers::cliffs_of_search(page, summary)?;
+    sections::checks(page, &summary.reasons)?;
+    sections::archive(page, summary)
 }
 
 /// `1,000 connections`, not torn.
 fn load(connections: f64) -> String {
     whole(&counted(connections as u64, "connection"))
-}
-
-pub(super) fn headline(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, String) {
-    let number = |bound: Option<f64>| bound.map(|bound| grouped(bound as u64));
-    let between = match (number(find.lower), find.upper) {
-        (Some(lower), Some(upper)) => format!("between {lower} and {}", load(upper)),
-        (Some(_), None) => format!("at least {}", load(find.lower.unwrap_or_default())),
-        (None, Some(upper)) => format!("below {}", load(upper)),
-        (None, None) => "unknown".to_owned(),
-    };
-    let at_least = match find.lower {
-        Some(lower) => format!("at least {}", load(lower)),
-        None => "no figure".to_owned(),
-    };
-    match &find.outcome {
-        Outcome::Regular => {
-            let width = find.width.map(|width| whole(&format!(" ({:.1} % wide)", width * 100.0)));
-            (Tone::Good, LEAD, format!("{between}{}", width.unwrap_or_default()))
-        }
-        Outcome::NotReached { cap } => (
-            Tone::Warn,
-            "Tipping point not reached:",
-            format!("{at_least} are held and answer. More were not tried: {}.", clean(cap)),
-        ),
-        Outcome::FailsAtMinimum if summary.connections.opened == 0 => (
-            Tone::Bad,
-            "No tipping point:",
-            "not one connection could be opened; see the errors below.".to_owned(),
-        ),
-        Outcome::FailsAtMinimum => (
-            Tone::Bad,
-            "No tipping point:",
-            match timers::of_losses(summary) {
-                Some(timer) => {
-                    format!("{between}. The server failed at the lowest level. {timer}")
-                }
-                None => format!(
-                    "{between}. The server failed at the lowest level; see the levels, then \
-                     lower --min, loosen --slo or fix the server."
-                ),
-            },
-        ),
-        Outcome::GeneratorLimited { why }
-        | Outcome::NetworkLimited { why }
-        | Outcome::Unconfirmed { why } => (
-            Tone::Warn,
-            LEAD,
-            format!(
-                "{at_least}: this host was the limit ({}). What the server can hold beyond that \
-                 was not measured.",
-                clean(why)
-            ),
-        ),
-        Outcome::Unfinished { why } => {
-            let timer = timers::of_losses(summary).map(|timer| format!(" {timer}"));
-            let why = clean(why);
-            let text = format!("{between} so far; the search stopped early ({why}).");
-            (Tone::Warn, "Stopped:", text + &timer.unwrap_or_default())
-        }
-        Outcome::Bounds { why } | Outcome::Unstable { why } | Outcome::Undecided { why } => {
-            (Tone::Warn, "Tipping point not found:", format!("{between} so far; {}.", reason(why)))
-        }
-    }
 }
 
 pub(super) fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {

@@ -1,16 +1,14 @@
 //! The reports of searches, one file for each kind of load.
 
 use std::io;
-use std::io::Write;
 
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::TrialRecord;
 
-use super::answer::Answer;
-use super::layout::{Page, Style};
+use super::layout::Page;
 
-mod bounds;
+pub(crate) mod bounds;
 mod connections;
 mod page;
 mod rate;
@@ -19,35 +17,21 @@ mod repeat;
 pub use bounds::render_answer_line;
 pub(crate) use bounds::{load_text, regime_lines};
 pub(crate) use connections::level_line;
-pub(super) use page::{CUT_SHORT, TO_DO};
 pub(super) use rate::at_shown_load;
 pub use rate::render_trial_line;
 pub use repeat::render_search_line;
 
-/// Writes the report of `find` and `lab`; a summary without `find` gets nothing but its trials.
-pub fn render_find(
+/// Writes the report of `find` and `lab`.
+pub(super) fn render(
+    page: &mut Page<'_>,
     summary: &Summary,
+    find: &FindSummary,
     trials: &[TrialRecord],
-    style: Style,
-    out: &mut dyn Write,
 ) -> io::Result<()> {
-    match (&summary.find, &summary.repeat) {
-        (Some(find), Some(repeat)) => repeat::render(summary, find, repeat, style, out),
-        (Some(find), None) if find.axis == Axis::Connections => {
-            connections::render(summary, find, trials, style, out)
-        }
-        _ => rate::render(summary, trials, style, out),
-    }
-}
-
-/// What stands at the top of such a report.
-pub(super) fn answers(summary: &Summary, find: &FindSummary) -> Vec<Answer> {
-    match &summary.repeat {
-        Some(repeat) => vec![Answer::from(repeat::headline(find, repeat))],
-        None if find.axis == Axis::Connections => {
-            vec![Answer::from(connections::headline(summary, find))]
-        }
-        None => rate::answers(summary, find),
+    match (&summary.repeat, find.axis) {
+        (Some(repeat), _) => repeat::render(page, summary, find, repeat),
+        (None, Axis::Connections) => connections::render(page, summary, find, trials),
+        (None, _) => rate::render(page, summary, find, trials),
     }
 }
 

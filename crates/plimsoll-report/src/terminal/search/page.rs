@@ -3,38 +3,15 @@
 use std::io;
 
 use plimsoll_model::Nanos;
+use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::{FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{CheckId, Outcome, Phase, TrialRecord, Verdict};
 
+use crate::digest::verdict_word;
 use crate::terminal::findings;
 use crate::terminal::layout::{Page, Tone, clean, counted, span};
 use crate::time_text::rounded;
-
-/// Said of a search that was ended by its user.
-pub(crate) const CUT_SHORT: &str =
-    "The search was cut short; all figures cover the time until then.";
-
-/// What stands before the interval.
-pub(super) const LEAD: &str = "Tipping point:";
-
-/// What stands before what helps where no interval is claimed.
-pub(crate) const TO_DO: &str = "What to do:";
-
-/// The answer in its parts, and whether the search was cut short.
-pub(super) fn top(
-    page: &mut Page<'_>,
-    summary: &Summary,
-    answer: &[(Tone, &str, String)],
-) -> io::Result<()> {
-    for (tone, lead, text) in answer {
-        page.hanging(*tone, lead, text)?;
-    }
-    if summary.partial {
-        page.hanging(Tone::Warn, "PARTIAL", CUT_SHORT)?;
-    }
-    page.blank()
-}
 
 /// Whether the longer trials confirm what is stated.
 pub(super) const fn is_confirmed(find: &FindSummary) -> bool {
@@ -66,14 +43,6 @@ pub(super) fn search_entry(page: &mut Page<'_>, find: &FindSummary, unit: &str) 
         }
     }
     page.entry_items("Search", &items)
-}
-
-pub(super) const fn verdict_word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Good => "GOOD",
-        Verdict::Bad => "BAD",
-        Verdict::Invalid => "INVALID",
-    }
 }
 
 /// Short enough for a column of the table.
@@ -119,8 +88,7 @@ pub(super) fn view(summary: &Summary, tally: &Tally, window: Nanos, verdict: Ver
             settings: summary.settings.clone(),
             verdict,
             reasons: Vec::new(),
-            find: None,
-            hold: None,
+            result: RunResult::Load,
             archive: None,
         },
         tally,

@@ -3,64 +3,45 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::io::Write;
 
 use plimsoll_model::Rate;
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{FindSummary, Recovers, Summary};
-use plimsoll_model::trial::{
-    Outcome, SafeMissing, SloFound, TrialRecord, TrialsAtLoad, Unsettled, Verdict,
-};
+use plimsoll_model::trial::{TrialRecord, TrialsAtLoad, Verdict};
 use plimsoll_model::units::grouped;
 
-use super::bounds::{Bounds, load_text, regime_lines, sure};
-use super::page::{
-    LEAD, TO_DO, explanation, is_confirmed, notes, phase_word, search_entry, top, verdict_word,
-    view, why,
-};
+use super::bounds::{load_text, regime_lines};
+use super::page::{explanation, is_confirmed, notes, phase_word, search_entry, view, why};
+use crate::digest::verdict_word;
 use crate::settings as keys;
 use crate::slow;
-use crate::terminal::answer::Answer;
 use crate::terminal::layout::{
-    Page, Style, Tone, clean, counted, cpu_percent, ms, per_s, percent, ratio_percent, span, whole,
+    Page, clean, counted, cpu_percent, ms, per_s, percent, ratio_percent, span,
 };
-use crate::terminal::{causes, findings, hints, sections, timers};
-use crate::unsettled::{advice, reason, safe_missing};
+use crate::terminal::{causes, findings, sections, timers};
 
-/// Writes the report; a summary without `find` gets nothing but its trials.
+/// Writes the report.
 pub(super) fn render(
+    page: &mut Page<'_>,
     summary: &Summary,
+    find: &FindSummary,
     trials: &[TrialRecord],
-    style: Style,
-    out: &mut dyn Write,
 ) -> io::Result<()> {
-    let mut page = Page::new(out, style);
-    let goals = summary.find.as_ref().map(|find| &find.goals[..]).unwrap_or_default();
-    if let Some(find) = &summary.find {
-        let is_silent = trials.iter().all(is_unanswered);
-        if goals.is_empty() {
-            top(&mut page, summary, &answer(summary, find, is_silent))?;
-        } else {
-            each_goal(&mut page, summary, find, is_silent)?;
-        }
-        facts(&mut page, summary, find)?;
-        causes::section(&mut page, summary)?;
-    }
+    facts(page, summary, find)?;
+    causes::section(page, summary)?;
     page.blank()?;
     page.folded("Trials", |page| {
-        trial_table(page, trials, goals.len())?;
+        trial_table(page, trials, find.goals.len())?;
         explanations(page, trials)
     })?;
-    if let Some(find) = &summary.find {
-        evidence(&mut page, summary, find, trials)?;
-        timers::longest(&mut page, summary)?;
-        notes(&mut page, find, unsteady(trials).into_iter().chain(slow::lines(&summary.slow)))?;
-    }
-    timers::probe(&mut page, summary)?;
-    timers::cliffs_of_search(&mut page, summary)?;
-    sections::checks(&mut page, &summary.reasons)?;
-    sections::passed_by_trials(&mut page, trials)?;
-    sections::archive(&mut page, summary)
+    evidence(page, summary, find, trials)?;
+    timers::longest(page, summary)?;
+    notes(page, find, unsteady(trials).into_iter().chain(slow::lines(&summary.slow)))?;
+    timers::probe(page, summary)?;
+    timers::cliffs_of_search(page, summary)?;
+    sections::checks(page, &summary.reasons)?;
+    sections::passed_by_trials(page, trials)?;
+    sections::archive(page, summary)
 }
 
 fn lowest_bad(trials: &[TrialRecord]) -> Option<&TrialRecord> {
@@ -72,219 +53,7 @@ fn lowest_bad(trials: &[TrialRecord]) -> Option<&TrialRecord> {
 
 /// A load on the axis: `12,400/s` of requests, `1,240 handshakes/s`.
 fn load(summary: &Summary, value: f64) -> String {
-    load_text(summary.find.as_ref().map_or(Axis::Rate, |find| find.axis), value)
-}
-
-/// The answer; `is_silent` where no operation of any trial was answered.
-fn headline(
-    summary: &Summary,
-    find: &FindSummary,
-    is_silent: bool,
-) -> (Tone, &'static str, String) {
-    let lower = find.lower.map(|lower| load(summary, lower));
-    let between = match (&lower, find.upper.map(|upper| load(summary, upper))) {
-        (Some(lower), Some(upper)) => format!("between {lower} and {upper}"),
-        (Some(lower), None) => format!("at least {lower}"),
-        (None, Some(upper)) => format!("below {upper}"),
-        (None, None) => "unknown".to_owned(),
-    };
-    let at_least = lower.map_or_else(|| "no figure".to_owned(), |l| format!("at least {l}"));
-    let known = Bounds::from(find);
-    let (bounds, so_far) = (known.text(), known.with_safe());
-    let (observed, claimed) = match known.is_empty() {
-        true => (String::new(), "no interval is claimed"),
-        false => (format!("{so_far}; "), "not one number"),
-    };
-    match &find.outcome {
-        Outcome::Regular => (Tone::Good, LEAD, format!("{between}{}", how_sure(find))),
-        Outcome::NotReached { cap } => (
-            Tone::Warn,
-            "Tipping point not reached:",
-            format!(
-                "{at_least}. The server met the SLO at every load up to the cap: {}.",
-                clean(cap)
-            ),
-        ),
-        Outcome::FailsAtMinimum if is_silent => (
-            Tone::Bad,
-            "No tipping point:",
-            "not one operation was answered, even at the lowest load; see the errors below."
-                .to_owned(),
-        ),
-        Outcome::FailsAtMinimum => (
-            Tone::Bad,
-            "No tipping point:",
-            format!(
-                "{between}. The server missed the SLO even at the lowest load; see the first \
-                 trials, then loosen --slo or fix the server."
-            ),
-        ),
-        Outcome::GeneratorLimited { why } => (
-            Tone::Warn,
-            LEAD,
-            format!(
-                "{at_least}: {} ({}). What the server can take beyond that was not measured. {}",
-                hints::obstacle(why),
-                clean(why),
-                hints::remedy(why)
-            ),
-        ),
-        Outcome::NetworkLimited { why } => (
-            Tone::Warn,
-            LEAD,
-            format!(
-                "{at_least}: the path was the limit ({}), at low loads, too. What the server can take \
-                 was not measured. Search over a path without loss, or with a limit above 200 ms.",
-                clean(why)
-            ),
-        ),
-        Outcome::Unconfirmed { why } => (
-            Tone::Warn,
-            "Tipping point not confirmed:",
-            format!(
-                "{between} as far as the search measured; every longer trial at the lower bound was \
-                 INVALID, because {} ({}). {}",
-                hints::obstacle(why),
-                clean(why),
-                hints::remedy(why)
-            ),
-        ),
-        Outcome::Bounds { why } => (
-            Tone::Good,
-            LEAD,
-            format!("{bounds}; no confidence is stated, because {}.", reason(why)),
-        ),
-        Outcome::Unstable { why } => {
-            (Tone::Warn, "Unstable:", format!("{observed}{claimed}, because {}.", reason(why)))
-        }
-        Outcome::Undecided { why } => {
-            (Tone::Warn, "Undecided:", format!("{observed}{claimed}, because {}.", reason(why)))
-        }
-        Outcome::Unfinished { why } if summary.verdict == Verdict::Bad => {
-            (Tone::Bad, "Server lost:", format!("{}. Until then: {so_far}.", clean(why)))
-        }
-        Outcome::Unfinished { why } => (
-            Tone::Warn,
-            "Stopped:",
-            format!("{so_far}; the search stopped early ({}).", clean(why)),
-        ),
-    }
-}
-
-/// What was found for one of several SLOs, as if it had been the only one.
-fn of_goal(find: &FindSummary, goal: &SloFound) -> FindSummary {
-    FindSummary {
-        outcome: goal.outcome.clone(),
-        lower: goal.lower.map(Rate::get),
-        upper: goal.upper.map(Rate::get),
-        confidence: goal.confidence,
-        safe: goal.safe.map(Rate::get),
-        safe_missing: goal.safe_missing.clone(),
-        met: goal.met.map(Into::into),
-        regimes: goal.regimes.clone(),
-        ..find.clone()
-    }
-}
-
-/// The answers of a search for several SLOs.
-fn each_goal(
-    page: &mut Page<'_>,
-    summary: &Summary,
-    find: &FindSummary,
-    is_silent: bool,
-) -> io::Result<()> {
-    for (goal, number) in find.goals.iter().zip(1..) {
-        page.heading(&format!("SLO {number}: {}", clean(&goal.slo)))?;
-        let own = of_goal(find, goal);
-        top(page, summary, &answer(summary, &own, is_silent))?;
-    }
-    Ok(())
-}
-
-/// A known safe load, since it can be planned with; the interval; why there is no safe load; what to do about that.
-fn answer(
-    summary: &Summary,
-    find: &FindSummary,
-    is_silent: bool,
-) -> Vec<(Tone, &'static str, String)> {
-    let (known, missing) = match (safe_load(summary, find), find.safe) {
-        (safe, Some(_)) => (safe, None),
-        (missing, None) => (None, missing),
-    };
-    let interval = headline(summary, find, is_silent);
-    let to_do = unsettled(find).map(|why| (Tone::Strong, TO_DO, advice(why)));
-    [known, Some(interval), missing, to_do].into_iter().flatten().collect()
-}
-
-/// Why no interval is claimed.
-const fn unsettled(find: &FindSummary) -> Option<&Unsettled> {
-    match &find.outcome {
-        Outcome::Bounds { why } | Outcome::Unstable { why } | Outcome::Undecided { why } => {
-            Some(why)
-        }
-        _ => None,
-    }
-}
-
-/// The answers without their trials, of each SLO.
-pub(super) fn answers(summary: &Summary, find: &FindSummary) -> Vec<Answer> {
-    let is_silent = summary.ok == 0 && summary.status.is_empty();
-    let all = |prefix: &str, find: &FindSummary| {
-        let answers = answer(summary, find, is_silent).into_iter();
-        answers
-            .map(|(tone, lead, text)| Answer { tone, lead: format!("{prefix}{lead}"), text })
-            .collect::<Vec<_>>()
-    };
-    if find.goals.is_empty() {
-        return all("", find);
-    }
-    let goals = find.goals.iter();
-    goals.flat_map(|goal| all(&format!("{}: ", clean(&goal.slo)), &of_goal(find, goal))).collect()
-}
-
-/// What the interval is, in one line.
-fn how_sure(find: &FindSummary) -> String {
-    // Reports of old archives have no confidence.
-    let Some(confidence) = find.confidence else {
-        let width = find.width.map(|w| whole(&format!(" ({:.1} % wide)", w * 100.0)));
-        return width.unwrap_or_default();
-    };
-    format!(
-        " ({} confidence): the most that the server takes in even arrivals and meets the SLO",
-        sure(confidence)
-    )
-}
-
-/// The load that can be offered, or why it is not known.
-fn safe_load(summary: &Summary, find: &FindSummary) -> Option<(Tone, &'static str, String)> {
-    // What was stopped has all in one line.
-    if matches!(find.outcome, Outcome::Unfinished { .. }) {
-        return None;
-    }
-    let Some(safe) = find.safe else {
-        let why = find.safe_missing.as_ref()?;
-        let text = match (why, unsettled(find)) {
-            (SafeMissing::SetAside { why }, Some(said)) if why == said => {
-                "none: the trials with random arrivals do not count, for the same reason".to_owned()
-            }
-            _ => format!("none: {}", safe_missing(why)),
-        };
-        return Some((Tone::Warn, "Safe load:", text));
-    };
-    let text = format!(
-        "{} ({} confidence): 9 of 10 loads as long as a confirmation meet the SLO in random \
-         arrivals",
-        load(summary, safe),
-        sure(find.confidence?)
-    );
-    Some((Tone::Good, "Safe load:", text))
-}
-
-/// Whether no answer came, good or bad.
-fn is_unanswered(trial: &TrialRecord) -> bool {
-    let tally = &trial.measurement.tally;
-    // A handshake has no status.
-    tally.ok == 0 && tally.status.iter().next().is_none()
+    load_text(summary.result.find().map_or(Axis::Rate, |find| find.axis), value)
 }
 
 pub(super) fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {
@@ -507,7 +276,7 @@ pub(in crate::terminal) fn at_shown_load(
     summary: &Summary,
     trials: &[TrialRecord],
 ) -> Option<(String, Summary)> {
-    let find = summary.find.as_ref().filter(|find| find.axis != Axis::Connections)?;
+    let find = summary.result.find().filter(|find| find.axis != Axis::Connections)?;
     let (at, verdict, place) = shown_load(find, trials)?;
     let place = format!(" {place}, {}", load(summary, at.load.get()));
     Some((place, view(summary, &at.tally, at.window, verdict)))

@@ -1,16 +1,14 @@
 //! The report of repeated searches: the interval over them, then each of them.
 
 use std::io;
-use std::io::Write;
 
 use plimsoll_model::repeat::{RepeatSummary, RepeatedSearch};
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::Outcome;
-use plimsoll_model::units::grouped;
 
-use super::page::{LEAD, top};
-use crate::terminal::layout::{Page, Style, Tone, clean, counted, per_s, span, whole};
+use crate::digest::search::{interval, percent};
+use crate::terminal::layout::{Page, Tone, clean, counted, per_s, span};
 use crate::terminal::{hints, sections};
 use crate::unsettled::reason;
 
@@ -19,14 +17,11 @@ const SEARCHES_FOR_95: u32 = 6;
 
 /// Writes the report.
 pub(super) fn render(
+    page: &mut Page<'_>,
     summary: &Summary,
     find: &FindSummary,
     repeat: &RepeatSummary,
-    style: Style,
-    out: &mut dyn Write,
 ) -> io::Result<()> {
-    let mut page = Page::new(out, style);
-    top(&mut page, summary, &[headline(find, repeat)])?;
     page.entry("Target", &clean(&summary.target))?;
     page.entry("SLO", &clean(&find.slo))?;
     page.entry_items("Search", &asked(find, repeat))?;
@@ -34,55 +29,14 @@ pub(super) fn render(
         page.entry("Interval", &text)?;
     }
     page.blank()?;
-    table(&mut page, find, repeat)?;
-    sections::archive(&mut page, summary)?;
+    table(page, find, repeat)?;
+    sections::archive(page, summary)?;
     match &summary.archive {
         Some(dir) => {
             page.quiet(13, &format!("one search: plimsoll report {}/search-1", clean(dir)))
         }
         None => Ok(()),
     }
-}
-
-/// A load on the axis.
-fn load(axis: Axis, value: f64) -> String {
-    match axis {
-        Axis::Handshakes => whole(&format!("{} handshakes/s", grouped(value.round() as u64))),
-        Axis::Deliveries => whole(&format!("{} deliveries/s", grouped(value.round() as u64))),
-        Axis::Connections => whole(&counted(value.round() as u64, "connection")),
-        _ => per_s(value),
-    }
-}
-
-fn between(axis: Axis, lower: Option<f64>, upper: Option<f64>) -> String {
-    match (lower, upper) {
-        (Some(lower), Some(upper)) => {
-            let width = whole(&format!("({:.1} % wide)", (upper / lower - 1.0) * 100.0));
-            format!("between {} and {} {width}", load(axis, lower), load(axis, upper))
-        }
-        (Some(lower), None) => format!("at least {}", load(axis, lower)),
-        (None, Some(upper)) => format!("below {}", load(axis, upper)),
-        (None, None) => "unknown".to_owned(),
-    }
-}
-
-pub(super) fn headline(find: &FindSummary, repeat: &RepeatSummary) -> (Tone, &'static str, String) {
-    if repeat.used == 0 {
-        let text = match find.lower {
-            None => "no search ended with an interval; see below.".to_owned(),
-            Some(lower) => format!(
-                "at least {} in each search; none ended with an interval, see below.",
-                load(find.axis, lower)
-            ),
-        };
-        return (Tone::Warn, "No tipping point:", text);
-    }
-    let tone = if repeat.used == repeat.asked { Tone::Good } else { Tone::Warn };
-    let sure = repeat.confidence.map_or_else(
-        || ", by a single search".to_owned(),
-        |confidence| format!(", {} confidence", percent(confidence)),
-    );
-    (tone, LEAD, format!("{}{sure}", between(find.axis, find.lower, find.upper)))
 }
 
 fn asked(find: &FindSummary, repeat: &RepeatSummary) -> Vec<String> {
@@ -118,10 +72,6 @@ fn meaning(repeat: &RepeatSummary) -> Option<String> {
         "{ends} of {used}{of} searches. The median of all such searches lies in it with \
          {confidence} confidence{more}"
     ))
-}
-
-fn percent(share: f64) -> String {
-    whole(&format!("{:.0} %", share * 100.0))
 }
 
 fn table(page: &mut Page<'_>, find: &FindSummary, repeat: &RepeatSummary) -> io::Result<()> {
@@ -186,7 +136,7 @@ pub fn render_search_line(axis: Axis, search: &RepeatedSearch, asked: u32) -> St
     format!(
         "search {} of {asked}: {}; {}",
         search.number,
-        between(axis, search.lower, search.upper),
+        interval(axis, search.lower, search.upper),
         outcome(search)
     )
     .replace('\u{a0}', " ")

@@ -6,6 +6,7 @@ use plimsoll_capacity::gate::{GateRun, RunSpeed, SecondRecord, Seconds, judge};
 use plimsoll_model::Nanos;
 use plimsoll_model::gate::{Gate, GateResult, Incomparable};
 use plimsoll_model::host::{Change, Label, Metric, Reading};
+use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::Summary;
 use plimsoll_report::terminal::{GateLine, GateReport};
 use plimsoll_report::{Archive, ReportError};
@@ -63,7 +64,7 @@ pub(super) fn gate(
 
 /// The seconds of a load; other runs are compared by what they state.
 fn seconds(archive: &Archive, summary: &Summary) -> Result<Seconds, ReportError> {
-    if summary.find.is_some() || summary.hold.is_some() || summary.compare.is_some() {
+    if summary.result != RunResult::Load {
         return Ok(Seconds::default());
     }
     archive.check_agreement(summary)?;

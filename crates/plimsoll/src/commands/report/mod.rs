@@ -112,7 +112,7 @@ fn report_run(
     stream: Stream,
 ) -> Result<Reported, Stop> {
     let diagnose = |summary: &Summary| {
-        let find = summary.find.as_ref()?;
+        let find = summary.result.find()?;
         causes::of(&causes::readings(archive.dir()), find, archive.trials())
     };
     let style = Style { details: flags.details, ..stream.style() };

@@ -19,6 +19,7 @@ use plimsoll_model::compare::{
 };
 use plimsoll_model::event::Event;
 use plimsoll_model::plan::{LoadPlan, Pacing};
+use plimsoll_model::result::RunResult;
 use plimsoll_model::trial::{Check, CheckId, Level, Measure};
 use plimsoll_model::units::grouped;
 use plimsoll_report::terminal::render_round_line;
@@ -445,7 +446,7 @@ impl Experiment for CompareExperiment {
         let (usable, made) = (compare.rounds_used, compare.rounds.len() as u32);
         let mut outcome = self.runs.outcome(session, compare.ratio.is_some(), usable, made);
         outcome.reasons.extend(self.saturation());
-        outcome.compare = Some(compare);
+        outcome.result = RunResult::Compare { compare: Box::new(compare) };
         Ok(outcome)
     }
 }

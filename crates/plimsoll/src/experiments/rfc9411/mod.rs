@@ -12,6 +12,7 @@ use plimsoll_capacity::rfc9411::thresholds;
 use plimsoll_fleet::ServerGroup;
 use plimsoll_lab::{Isolated, LabError, LabPlan, Laboratory, OwnServers, Placement};
 use plimsoll_model::Nanos;
+use plimsoll_model::result::RunResult;
 use plimsoll_model::rfc9411::{
     Case, Ending, Kind, ObjectResult, Rfc9411Summary, SUSTAIN_RECOMMENDED,
 };
@@ -188,7 +189,8 @@ fn outcome(
         results,
         notes,
     };
-    Outcome { rfc9411: Some(block), ..Outcome::new(tally, window, verdict, reasons) }
+    let result = RunResult::Rfc9411 { rfc9411: Box::new(block) };
+    Outcome { result, ..Outcome::new(tally, window, verdict, reasons) }
 }
 
 /// Section 4.3 says that neither side offers resumption. A SUT that sends tickets all the same

@@ -1,0 +1,152 @@
+//! The result of a run, by kind.
+
+use serde::{Deserialize, Serialize};
+
+use crate::compare::{self, CompareSummary};
+use crate::hold::HoldSummary;
+use crate::rfc9411::Rfc9411Summary;
+use crate::search::Axis;
+use crate::sizing::SizingSummary;
+use crate::summary::FindSummary;
+use crate::trial::Outcome;
+
+/// The result of a run. Each kind is a block of the summary's JSON by the name of its field; a load has none.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, from = "Blocks")]
+#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+pub enum RunResult {
+    /// One load.
+    #[default]
+    Load,
+    /// A search for a rate.
+    Find { find: Box<FindSummary> },
+    /// Connections that were held.
+    Hold { hold: Box<HoldSummary> },
+    /// A search for a number of held connections. Neither a repeated search nor one that was killed has a hold.
+    Connections {
+        find: Box<FindSummary>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hold: Option<Box<HoldSummary>>,
+    },
+    /// A comparison; its measurements have summaries of their own.
+    Compare { compare: Box<CompareSummary> },
+    /// A sweep over settings.
+    Sizing { sizing: Box<SizingSummary> },
+    /// A case of RFC 9411.
+    Rfc9411 { rfc9411: Box<Rfc9411Summary> },
+}
+
+/// The blocks as JSON has them.
+#[derive(Deserialize)]
+struct Blocks {
+    find: Option<Box<FindSummary>>,
+    hold: Option<Box<HoldSummary>>,
+    compare: Option<Box<CompareSummary>>,
+    sizing: Option<Box<SizingSummary>>,
+    rfc9411: Option<Box<Rfc9411Summary>>,
+}
+
+impl From<Blocks> for RunResult {
+    fn from(blocks: Blocks) -> Self {
+        match blocks {
+            Blocks { compare: Some(compare), .. } => Self::Compare { compare },
+            Blocks { sizing: Some(sizing), .. } => Self::Sizing { sizing },
+            Blocks { rfc9411: Some(rfc9411), .. } => Self::Rfc9411 { rfc9411 },
+            Blocks { find: Some(find), hold, .. } if find.axis == Axis::Connections => {
+                Self::Connections { find, hold }
+            }
+            Blocks { find: Some(find), .. } => Self::Find { find },
+            Blocks { hold: Some(hold), .. } => Self::Hold { hold },
+            _ => Self::Load,
+        }
+    }
+}
+
+impl From<FindSummary> for RunResult {
+    fn from(find: FindSummary) -> Self {
+        let find = Box::new(find);
+        match find.axis {
+            Axis::Connections => Self::Connections { find, hold: None },
+            _ => Self::Find { find },
+        }
+    }
+}
+
+impl From<HoldSummary> for RunResult {
+    fn from(hold: HoldSummary) -> Self {
+        Self::Hold { hold: Box::new(hold) }
+    }
+}
+
+impl RunResult {
+    /// The answer of a search.
+    pub fn find(&self) -> Option<&FindSummary> {
+        match self {
+            Self::Find { find } | Self::Connections { find, .. } => Some(find),
+            _ => None,
+        }
+    }
+
+    /// The answer of a search, to change it.
+    pub fn find_mut(&mut self) -> Option<&mut FindSummary> {
+        match self {
+            Self::Find { find } | Self::Connections { find, .. } => Some(find),
+            _ => None,
+        }
+    }
+
+    /// The connections that a hold, or the last level of a search, held.
+    pub fn hold(&self) -> Option<&HoldSummary> {
+        match self {
+            Self::Hold { hold } | Self::Connections { hold: Some(hold), .. } => Some(hold),
+            _ => None,
+        }
+    }
+
+    /// The same, to change it.
+    pub fn hold_mut(&mut self) -> Option<&mut HoldSummary> {
+        match self {
+            Self::Hold { hold } | Self::Connections { hold: Some(hold), .. } => Some(hold),
+            _ => None,
+        }
+    }
+
+    /// `a load`, `a search`.
+    pub const fn noun(&self) -> &'static str {
+        match self {
+            Self::Load => "a load",
+            Self::Find { .. } | Self::Connections { .. } => "a search",
+            Self::Hold { .. } => "a hold",
+            Self::Compare { .. } => "a comparison",
+            Self::Sizing { .. } => "a sweep",
+            Self::Rfc9411 { .. } => "a case of RFC 9411",
+        }
+    }
+
+    /// `true` if the run claims no answer, and nothing worse is known: for one SLO of a search, or because a comparison
+    /// or a sweep ended before it had enough rounds.
+    pub fn is_unsettled(&self) -> bool {
+        match self {
+            Self::Find { find } | Self::Connections { find, .. } => find.is_unsettled(),
+            Self::Compare { compare } => {
+                compare.finding == compare::Finding::Undecided && compare.rounds_invalid == 0
+            }
+            Self::Sizing { sizing } => sizing.is_cut_short(),
+            Self::Load | Self::Hold { .. } | Self::Rfc9411 { .. } => false,
+        }
+    }
+}
+
+impl FindSummary {
+    /// `true` if no interval is claimed for one of the SLOs, and nothing worse is said of the others.
+    pub fn is_unsettled(&self) -> bool {
+        use Outcome::{Bounds, NotReached, Regular, Undecided, Unstable};
+        let first = std::iter::once(&self.outcome);
+        let mut outcomes = first.chain(self.goals.iter().map(|goal| &goal.outcome));
+        let is_open = |outcome: &Outcome| matches!(outcome, Unstable { .. } | Undecided { .. });
+        outcomes.clone().any(is_open)
+            && outcomes.all(|one| {
+                is_open(one) || matches!(one, Regular | Bounds { .. } | NotReached { .. })
+            })
+    }
+}

@@ -1,0 +1,100 @@
+//! The answer of a comparison: the difference in words, and how sure it is.
+
+use plimsoll_model::compare::{CompareSummary, Finding, Metric};
+
+use crate::terminal::layout::{Tone, clean, counted, whole};
+
+pub(super) fn answer(compare: &CompareSummary) -> (Tone, &'static str, String) {
+    let (Some(ratio), Some(low), Some(high)) =
+        (compare.ratio, compare.ratio_low, compare.ratio_high)
+    else {
+        return (Tone::Warn, "Undecided:", undecided(compare));
+    };
+    let seen = compare.noise.as_ref().map(|noise| {
+        format!(
+            "; the smallest difference this comparison could have seen is {}",
+            percent(noise.detectable)
+        )
+    });
+    let seen = seen.unwrap_or_default();
+    let sure = compare.confidence.map_or_else(String::new, |confidence| {
+        whole(&format!("{:.0} % interval ", confidence * 100.0))
+    });
+    let is_higher = compare.finding == Finding::Higher;
+    match compare.finding {
+        Finding::Higher | Finding::Lower => {
+            let (size, from, to) = if is_higher {
+                (ratio - 1.0, low - 1.0, high - 1.0)
+            } else {
+                (1.0 - ratio, 1.0 - high, 1.0 - low)
+            };
+            let better = is_higher == compare.metric.more_is_better();
+            let (tone, lead) = if better { (Tone::Good, "Better:") } else { (Tone::Bad, "Worse:") };
+            let range = whole(&format!("{} to {}", bare_percent(from), percent(to)));
+            let text = format!(
+                "{} ({sure}{range}){seen}.",
+                differs(compare.metric, is_higher, &percent(size))
+            );
+            (tone, lead, text)
+        }
+        Finding::NoDifference => {
+            let range = whole(&format!("{} to {}", signed(low - 1.0), signed(high - 1.0)));
+            let ratio = whole(&format!("{:.1} %", ratio * 100.0));
+            let title = compare.metric.title();
+            let text =
+                format!("none seen in {title}; B's is {ratio} of A's ({sure}{range}){seen}.");
+            (Tone::Strong, "No difference:", text)
+        }
+        Finding::Undecided => (Tone::Warn, "Undecided:", undecided(compare)),
+    }
+}
+
+/// `B is 3.1 % slower than A at saturation`.
+fn differs(metric: Metric, is_higher: bool, size: &str) -> String {
+    let (more, less) = if is_higher { ("higher", "faster") } else { ("lower", "slower") };
+    match metric {
+        Metric::Goodput => format!("B is {size} {less} than A at saturation"),
+        Metric::ServerCpu if is_higher => {
+            format!("B is slower than A: it needs {size} more CPU time per answer")
+        }
+        Metric::ServerCpu => {
+            format!("B is faster than A: it needs {size} less CPU time per answer")
+        }
+        _ => format!("B is {size} {more} than A in {}", metric.title()),
+    }
+}
+
+fn undecided(compare: &CompareSummary) -> String {
+    let stopped = compare.stopped.as_ref().map(|why| format!(" {}.", sentence(why)));
+    let made = match compare.rounds.len() {
+        0 => "no round was made".to_owned(),
+        made => {
+            format!("{} of {} can be used", compare.rounds_used, counted(made as u64, "round"))
+        }
+    };
+    let stopped = stopped.unwrap_or_default();
+    format!("{made}, and a statement needs at least eight.{stopped}")
+}
+
+/// `text` as the beginning of a sentence.
+fn sentence(text: &str) -> String {
+    let text = clean(text);
+    let mut letters = text.chars();
+    letters
+        .next()
+        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect::<String>())
+}
+
+/// A relative difference in percent with one decimal.
+pub(crate) fn percent(relative: f64) -> String {
+    whole(&format!("{} %", bare_percent(relative)))
+}
+
+fn bare_percent(relative: f64) -> String {
+    format!("{:.1}", relative * 100.0)
+}
+
+/// The same with its sign.
+pub(crate) fn signed(relative: f64) -> String {
+    whole(&format!("{:+.1} %", relative * 100.0))
+}

@@ -1,0 +1,191 @@
+//! The key figures of a run: name, figure and remark of each.
+
+use plimsoll_model::compare::CompareSummary;
+use plimsoll_model::hold::{Confidence, HoldSummary};
+use plimsoll_model::rfc9411::Rfc9411Summary;
+use plimsoll_model::summary::{FindSummary, Summary};
+use plimsoll_model::trial::Outcome;
+use plimsoll_model::units::grouped;
+
+use crate::terminal::layout::{bytes, cpu_percent, ms_text, per_s, percent, span};
+use crate::terminal::search::bounds::regime_lines;
+
+/// The name of a figure, the figure, and a remark.
+pub(crate) type KeyFigure = (&'static str, String, String);
+
+pub(super) fn of_search(summary: &Summary, find: &FindSummary) -> Vec<KeyFigure> {
+    let is_connections = find.connections.is_some();
+    let load = |value: f64| if is_connections { grouped(value as u64) } else { per_s(value) };
+    let mut keys: Vec<KeyFigure> = Vec::new();
+    // The load to plan with comes first.
+    if let Some(safe) = find.safe {
+        keys.push(("Safe load", load(safe), "9 of 10 loads meet the SLO".to_owned()));
+    }
+    let bounds = match (find.lower, find.upper) {
+        (Some(lower), Some(upper)) => format!("{} – {}", load(lower), load(upper)),
+        (Some(lower), None) => format!("≥ {}", load(lower)),
+        (None, Some(upper)) => format!("< {}", load(upper)),
+        (None, None) => "none".to_owned(),
+    };
+    let sure = find
+        .confidence
+        .map_or_else(String::new, |sure| format!("{:.0} % confidence", sure * 100.0));
+    let (name, note) = match &find.outcome {
+        Outcome::Regular => ("Tipping point", sure),
+        _ => ("Bounds seen", "without a confidence".to_owned()),
+    };
+    keys.push((name, bounds, note));
+    if let Some(good) = find.conditional_throughput {
+        keys.push(("Throughput", load(good), "good answers at the lower bound".to_owned()));
+    }
+    let of_speeds = regime_lines(find.axis, &find.regimes).into_iter();
+    let known = find.regimes.iter().filter(|regime| regime.lower.or(regime.upper).is_some());
+    keys.extend(of_speeds.zip(known).map(|(line, regime)| {
+        let bounds = [regime.lower, regime.upper].into_iter().flatten();
+        let figure = bounds.map(|bound| load(bound.get())).collect::<Vec<_>>().join(" – ");
+        ("At one speed", figure, line)
+    }));
+    // With spaces, so that it breaks between goals.
+    keys.push(("SLO", find.slo.replace(',', ", "), String::new()));
+    if let Some(cause) = summary.causes.as_ref().and_then(|causes| causes.first()) {
+        keys.push((
+            "Limited by",
+            cause.cause.name().to_owned(),
+            format!("{:?}", cause.grade).to_lowercase(),
+        ));
+    }
+    let invalid = match find.invalid_trials {
+        0 => String::new(),
+        count => format!("{count} INVALID not counted"),
+    };
+    keys.push(("Trials", find.trials.to_string(), invalid));
+    keys.push(("Length", span(find.search_s + find.confirm_s), String::new()));
+    keys
+}
+
+pub(super) fn of_comparison(summary: &Summary, compare: &CompareSummary) -> Vec<KeyFigure> {
+    let percent = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
+    let mut keys: Vec<KeyFigure> = Vec::new();
+    if let Some(ratio) = compare.ratio {
+        let interval = match (compare.ratio_low, compare.ratio_high) {
+            (Some(low), Some(high)) => format!("{} to {}", percent(low), percent(high)),
+            _ => String::new(),
+        };
+        keys.push(("B against A", percent(ratio), interval));
+    }
+    keys.push(("Compared", compare.metric.title().to_owned(), compare.unit.clone()));
+    let invalid = match compare.rounds_invalid {
+        0 => String::new(),
+        count => format!("{count} INVALID not counted"),
+    };
+    keys.push((
+        "Rounds",
+        format!("{} of {}", compare.rounds_used, compare.rounds_planned),
+        invalid,
+    ));
+    if let Some(noise) = &compare.noise {
+        let text = format!("{:.1} %", noise.detectable * 100.0);
+        keys.push(("Smallest difference", text, "that could have been seen".to_owned()));
+        if let Some(floor) = noise.floor {
+            let text = format!("±{:.1} %", floor * 100.0);
+            keys.push(("A against A", text, "the noise floor".to_owned()));
+        }
+    }
+    keys.push(("Length", span(summary.seconds), String::new()));
+    keys
+}
+
+pub(super) fn of_case(summary: &Summary, case: &Rfc9411Summary) -> Vec<KeyFigure> {
+    let recommended = match case.shorter_than_recommended {
+        true => format!("shorter than the {} of the RFC", span(case.sustain_recommended_s)),
+        false => String::new(),
+    };
+    let mut keys: Vec<KeyFigure> = vec![
+        ("Case", case.case.to_string(), String::new()),
+        ("Objects", case.results.len().to_string(), String::new()),
+        ("Sustain phase", span(case.sustain_s), recommended),
+    ];
+    if let [only] = &case.results[..] {
+        let load = only.load.map_or_else(|| "none".to_owned(), |load| format!("{load:.1}"));
+        keys.push(("Load", load, only.unit.clone()));
+    }
+    keys.push(("Length", span(summary.seconds), String::new()));
+    keys
+}
+
+pub(super) fn of_hold(summary: &Summary, hold: &HoldSummary) -> Vec<KeyFigure> {
+    let mut keys: Vec<KeyFigure> = vec![
+        ("Held", grouped(hold.held), format!("of {}", grouped(hold.asked))),
+        ("Lost", grouped(hold.lost), String::new()),
+    ];
+    if let Some(swept) = hold.last_sweep.filter(|swept| swept.connections > 0) {
+        keys.push((
+            "Answered at the end",
+            grouped(swept.answered),
+            format!("of {}", grouped(swept.connections)),
+        ));
+    }
+    if let Some(cost) = hold.machine_bytes_per_connection {
+        let ends = if hold.both_ends_here { "both ends" } else { "this end" };
+        keys.push(("Memory each", bytes(cost.round() as u64), format!("of the machine, {ends}")));
+    }
+    let first =
+        hold.projections.iter().filter(|one| one.ends_at.is_some()).min_by_key(|one| one.ends_at);
+    if let Some(first) = first {
+        let sure = match first.confidence {
+            Confidence::Low => "low confidence",
+            Confidence::Fair => "fair confidence",
+            Confidence::Good => "good confidence",
+            Confidence::Exact => "exact",
+        };
+        let ends = grouped(first.ends_at.unwrap_or_default());
+        keys.push(("First limit", ends, format!("{}, {sure}", first.resource)));
+    }
+    keys.push(("Length", span(summary.seconds), String::new()));
+    keys
+}
+
+pub(super) fn of_load(summary: &Summary) -> Vec<KeyFigure> {
+    let latency = &summary.latency_ms;
+    let failed = summary.errors + summary.unsent;
+    vec![
+        (
+            "Rate",
+            per_s(summary.rate.achieved_per_s),
+            format!("of {} offered", per_s(summary.rate.offered_per_s)),
+        ),
+        (
+            "p99, corrected",
+            ms_text(latency.corrected.p99),
+            format!("median {}", ms_text(latency.corrected.p50)),
+        ),
+        (
+            "Good",
+            format!("{} %", percent(summary.ok, summary.scheduled)),
+            format!("of {} operations", grouped(summary.scheduled)),
+        ),
+        ("Failed or unsent", grouped(failed), String::new()),
+        (
+            "Busiest generator thread",
+            format!("{} %", cpu_percent(summary.generator.busiest_thread)),
+            String::new(),
+        ),
+        ("Length", span(summary.seconds), String::new()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+
+    #[test]
+    fn the_load_that_can_be_planned_with_is_the_first_key_figure() {
+        let (summary, _) = fixtures::find_regular();
+        let keys = of_search(&summary, summary.result.find().expect("a search"));
+        assert_eq!([keys[0].0, keys[1].0], ["Safe load", "Tipping point"]);
+        let (summary, _) = fixtures::find_unstable();
+        let keys = of_search(&summary, summary.result.find().expect("a search"));
+        assert_eq!(keys[0].0, "Bounds seen");
+    }
+}

@@ -1,0 +1,176 @@
+//! The digest of a run: what every report of it says. Terminal, page, Markdown, JUnit and the logs of CI services lay it
+//! out and decide nothing.
+//!
+//! [`Digest::of`] matches once on the kind of result. A module for each kind has its sentences, [`figures`] has the key
+//! figures, and [`warnings`] has what limits the use of the figures.
+
+use plimsoll_model::result::RunResult;
+use plimsoll_model::summary::Summary;
+use plimsoll_model::trial::{Outcome, Verdict};
+
+use crate::terminal::layout::{Tone, clean};
+
+pub(crate) mod compare;
+mod figures;
+mod hold;
+mod load;
+pub(crate) mod search;
+pub(crate) mod sizing;
+mod warnings;
+
+pub(crate) use figures::KeyFigure;
+pub(crate) use warnings::Warning;
+
+/// What every report of a run says.
+#[derive(Clone, Debug)]
+pub(crate) struct Digest {
+    pub(crate) badge: Badge,
+    /// At least one. The load that can be planned with comes first.
+    pub(crate) answers: Vec<Answer>,
+    /// The sentence about a run that was ended early, if no answer says so.
+    pub(crate) cut_short: Option<&'static str>,
+    pub(crate) figures: Vec<KeyFigure>,
+    /// The gravest first.
+    pub(crate) warnings: Vec<Warning>,
+    /// Commands that show more.
+    pub(crate) next: Vec<String>,
+}
+
+/// What a report says first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) tone: Tone,
+    /// The SLO that it is about, if there are several.
+    pub(crate) slo: Option<String>,
+    /// `Tipping point:`, `GOOD`.
+    lead: String,
+    pub(crate) text: String,
+    /// Whether it says what to do, and not what was found.
+    pub(crate) is_advice: bool,
+}
+
+impl From<(Tone, &str, String)> for Answer {
+    fn from((tone, lead, text): (Tone, &str, String)) -> Self {
+        Self { tone, slo: None, lead: lead.to_owned(), text, is_advice: false }
+    }
+}
+
+impl Answer {
+    /// The words before the text, without the SLO.
+    pub(crate) fn own_lead(&self) -> &str {
+        &self.lead
+    }
+
+    /// The words before the text.
+    pub(crate) fn lead(&self) -> String {
+        self.slo.as_ref().map_or_else(|| self.lead.clone(), |slo| format!("{slo}: {}", self.lead))
+    }
+}
+
+/// A word with a shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Badge {
+    pub(crate) word: &'static str,
+    /// `good`, `bad`, `invalid`, or `plain` if nothing was judged.
+    pub(crate) class: &'static str,
+}
+
+impl From<&'static str> for Badge {
+    fn from(word: &'static str) -> Self {
+        let class = match word {
+            "GOOD" | "HELD" => "good",
+            "BAD" | "FAILED" => "bad",
+            "INVALID" => "invalid",
+            _ => "plain",
+        };
+        Self { word, class }
+    }
+}
+
+/// The word for a verdict.
+pub(crate) const fn verdict_word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Good => "GOOD",
+        Verdict::Bad => "BAD",
+        Verdict::Invalid => "INVALID",
+    }
+}
+
+impl Digest {
+    pub(crate) fn of(summary: &Summary) -> Self {
+        let verdict = verdict_word(summary.verdict);
+        let compared = if summary.verdict == Verdict::Invalid { verdict } else { "COMPARED" };
+        let (word, answers, cut_short, figures) = match &summary.result {
+            RunResult::Load => {
+                let (word, tone) = load::head_word(summary);
+                let answer = (tone, word, load::sentence(summary)).into();
+                (word, vec![answer], None, figures::of_load(summary))
+            }
+            RunResult::Hold { hold } => {
+                let (word, tone) = hold::head_word(summary);
+                let answer = (tone, word, hold::sentence(summary, hold)).into();
+                (word, vec![answer], None, figures::of_hold(summary, hold))
+            }
+            RunResult::Find { find } | RunResult::Connections { find, .. } => {
+                let word = match find.outcome {
+                    Outcome::Unstable { .. } => "UNSTABLE",
+                    Outcome::Undecided { .. } => "UNDECIDED",
+                    _ => verdict,
+                };
+                let answers = search::answers(summary, find);
+                (word, answers, Some(SEARCH_CUT), figures::of_search(summary, find))
+            }
+            RunResult::Compare { compare } => {
+                let answer = compare::answer(compare).into();
+                let figures = figures::of_comparison(summary, compare);
+                (compared, vec![answer], Some(COMPARISON_CUT), figures)
+            }
+            RunResult::Sizing { sizing } => {
+                let answer = sizing::answer(sizing).into();
+                (compared, vec![answer], Some(SWEEP_CUT), figures::of_load(summary))
+            }
+            RunResult::Rfc9411 { rfc9411: case } => {
+                let lead = format!("RFC 9411, {}:", case.case);
+                let answer = (Tone::from(summary.verdict), &*lead, clean(&case.title)).into();
+                (verdict, vec![answer], Some(CASE_CUT), figures::of_case(summary, case))
+            }
+        };
+        let warnings = warnings::of(summary);
+        Self {
+            badge: if summary.partial { "PARTIAL" } else { word }.into(),
+            answers,
+            cut_short: cut_short.filter(|_| summary.partial),
+            figures,
+            next: next(summary, warnings.first()),
+            warnings,
+        }
+    }
+
+    /// The answers in one line.
+    pub(crate) fn sentence(&self) -> String {
+        let answers =
+            self.answers.iter().map(|answer| format!("{} {}", answer.lead(), answer.text));
+        let cut_short = self.cut_short.map(|text| format!("PARTIAL {text}"));
+        let texts: Vec<_> = answers.chain(cut_short).collect();
+        texts.iter().flat_map(|text| text.split_whitespace()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+const SEARCH_CUT: &str = "The search was cut short; all figures cover the time until then.";
+const COMPARISON_CUT: &str = "The comparison was cut short; all figures cover the time until then.";
+const SWEEP_CUT: &str = "The sweep was cut short; all figures cover the time until then.";
+const CASE_CUT: &str = "The case was cut short; all figures cover the time until then.";
+
+fn next(summary: &Summary, first: Option<&Warning>) -> Vec<String> {
+    let mut next: Vec<_> =
+        first.map(|warning| format!("plimsoll explain {}", warning.id)).into_iter().collect();
+    match &summary.archive {
+        Some(dir) => {
+            let dir = clean(dir);
+            next.push(format!("plimsoll report {dir} --details"));
+            next.push(format!("plimsoll report {dir} --html page.html"));
+        }
+        None => next.push("--details: trials, checks, settings; --out DIR keeps them".to_owned()),
+    }
+    next
+}

@@ -1,0 +1,306 @@
+//! The answers of a search.
+
+use plimsoll_model::Rate;
+use plimsoll_model::repeat::RepeatSummary;
+use plimsoll_model::search::Axis;
+use plimsoll_model::summary::{FindSummary, Summary};
+use plimsoll_model::trial::{Outcome, SafeMissing, SloFound, Unsettled, Verdict};
+use plimsoll_model::units::grouped;
+
+use super::Answer;
+use crate::terminal::layout::{Tone, clean, whole};
+use crate::terminal::search::bounds::{Bounds, load_text, sure};
+use crate::terminal::{hints, timers};
+use crate::unsettled::{advice, reason, safe_missing};
+
+const LEAD: &str = "Tipping point:";
+
+/// The answers of a search, SLO by SLO.
+pub(super) fn answers(summary: &Summary, find: &FindSummary) -> Vec<Answer> {
+    if let Some(repeat) = &summary.repeat {
+        return vec![of_repeated(find, repeat).into()];
+    }
+    if find.axis == Axis::Connections {
+        return vec![of_connections(summary, find).into()];
+    }
+    if find.goals.is_empty() {
+        return of_slo(summary, find);
+    }
+    let of_goal = |goal: &SloFound| {
+        let mut answers = of_slo(summary, &alone(find, goal));
+        for answer in &mut answers {
+            answer.slo = Some(clean(&goal.slo));
+        }
+        answers
+    };
+    find.goals.iter().flat_map(of_goal).collect()
+}
+
+/// A known safe load, since it can be planned with; the interval; why there is no safe load; what to do about that.
+fn of_slo(summary: &Summary, find: &FindSummary) -> Vec<Answer> {
+    let mut answers = vec![Answer::from(of_rate(summary, find))];
+    if let Some(answer) = safe_load(find).map(Answer::from) {
+        let at = if find.safe.is_some() { 0 } else { 1 };
+        answers.insert(at, answer);
+    }
+    if let Some(why) = unsettled(find) {
+        let advice = Answer::from((Tone::Strong, "What to do:", advice(why)));
+        answers.push(Answer { is_advice: true, ..advice });
+    }
+    answers
+}
+
+/// The interval of a search for a rate, or why there is none.
+fn of_rate(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, String) {
+    let (between, at_least) = (between(find.axis, find.lower, find.upper), at_least(find));
+    let known = Bounds::from(find);
+    let (bounds, so_far) = (known.text(), known.with_safe());
+    let (observed, claimed) = match known.is_empty() {
+        true => (String::new(), "no interval is claimed"),
+        false => (format!("{so_far}; "), "not one number"),
+    };
+    match &find.outcome {
+        Outcome::Regular => (Tone::Good, LEAD, format!("{between}{}", how_sure(find))),
+        Outcome::NotReached { cap } => (
+            Tone::Warn,
+            "Tipping point not reached:",
+            format!(
+                "{at_least}. The server met the SLO at every load up to the cap: {}.",
+                clean(cap)
+            ),
+        ),
+        Outcome::FailsAtMinimum if summary.ok == 0 && summary.status.is_empty() => (
+            Tone::Bad,
+            "No tipping point:",
+            "not one operation was answered, even at the lowest load; see the errors below."
+                .to_owned(),
+        ),
+        Outcome::FailsAtMinimum => (
+            Tone::Bad,
+            "No tipping point:",
+            format!(
+                "{between}. The server missed the SLO even at the lowest load; see the first \
+                 trials, then loosen --slo or fix the server."
+            ),
+        ),
+        Outcome::GeneratorLimited { why } => (
+            Tone::Warn,
+            LEAD,
+            format!(
+                "{at_least}: {} ({}). What the server can take beyond that was not measured. {}",
+                hints::obstacle(why),
+                clean(why),
+                hints::remedy(why)
+            ),
+        ),
+        Outcome::NetworkLimited { why } => (
+            Tone::Warn,
+            LEAD,
+            format!(
+                "{at_least}: the path was the limit ({}), at low loads, too. What the server can take \
+                 was not measured. Search over a path without loss, or with a limit above 200 ms.",
+                clean(why)
+            ),
+        ),
+        Outcome::Unconfirmed { why } => (
+            Tone::Warn,
+            "Tipping point not confirmed:",
+            format!(
+                "{between} as far as the search measured; every longer trial at the lower bound was \
+                 INVALID, because {} ({}). {}",
+                hints::obstacle(why),
+                clean(why),
+                hints::remedy(why)
+            ),
+        ),
+        Outcome::Bounds { why } => (
+            Tone::Good,
+            LEAD,
+            format!("{bounds}; no confidence is stated, because {}.", reason(why)),
+        ),
+        Outcome::Unstable { why } => {
+            (Tone::Warn, "Unstable:", format!("{observed}{claimed}, because {}.", reason(why)))
+        }
+        Outcome::Undecided { why } => {
+            (Tone::Warn, "Undecided:", format!("{observed}{claimed}, because {}.", reason(why)))
+        }
+        Outcome::Unfinished { why } if summary.verdict == Verdict::Bad => {
+            (Tone::Bad, "Server lost:", format!("{}. Until then: {so_far}.", clean(why)))
+        }
+        Outcome::Unfinished { why } => (
+            Tone::Warn,
+            "Stopped:",
+            format!("{so_far}; the search stopped early ({}).", clean(why)),
+        ),
+    }
+}
+
+/// What was found for one of several SLOs, as if it had been the only one.
+fn alone(find: &FindSummary, goal: &SloFound) -> FindSummary {
+    FindSummary {
+        outcome: goal.outcome.clone(),
+        lower: goal.lower.map(Rate::get),
+        upper: goal.upper.map(Rate::get),
+        confidence: goal.confidence,
+        safe: goal.safe.map(Rate::get),
+        safe_missing: goal.safe_missing.clone(),
+        met: goal.met.map(Into::into),
+        regimes: goal.regimes.clone(),
+        ..find.clone()
+    }
+}
+
+/// Why no interval is claimed.
+const fn unsettled(find: &FindSummary) -> Option<&Unsettled> {
+    match &find.outcome {
+        Outcome::Bounds { why } | Outcome::Unstable { why } | Outcome::Undecided { why } => {
+            Some(why)
+        }
+        _ => None,
+    }
+}
+
+/// What the interval is, in one line.
+fn how_sure(find: &FindSummary) -> String {
+    // Reports of old archives have no confidence.
+    let Some(confidence) = find.confidence else { return wide(find.lower, find.upper) };
+    format!(
+        " ({} confidence): the most that the server takes in even arrivals and meets the SLO",
+        sure(confidence)
+    )
+}
+
+/// The load that can be offered, or why it is not known.
+fn safe_load(find: &FindSummary) -> Option<(Tone, &'static str, String)> {
+    // What was stopped has all in one line.
+    if matches!(find.outcome, Outcome::Unfinished { .. }) {
+        return None;
+    }
+    let Some(safe) = find.safe else {
+        let why = find.safe_missing.as_ref()?;
+        let text = match (why, unsettled(find)) {
+            (SafeMissing::SetAside { why }, Some(said)) if why == said => {
+                "none: the trials with random arrivals do not count, for the same reason".to_owned()
+            }
+            _ => format!("none: {}", safe_missing(why)),
+        };
+        return Some((Tone::Warn, "Safe load:", text));
+    };
+    let text = format!(
+        "{} ({} confidence): 9 of 10 loads as long as a confirmation meet the SLO in random \
+         arrivals",
+        load_text(find.axis, safe),
+        sure(find.confidence?)
+    );
+    Some((Tone::Good, "Safe load:", text))
+}
+
+/// The interval of a search for held connections, or why there is none.
+fn of_connections(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, String) {
+    let (between, at_least) = (between(find.axis, find.lower, find.upper), at_least(find));
+    match &find.outcome {
+        Outcome::Regular => {
+            (Tone::Good, LEAD, format!("{between}{}", wide(find.lower, find.upper)))
+        }
+        Outcome::NotReached { cap } => (
+            Tone::Warn,
+            "Tipping point not reached:",
+            format!("{at_least} are held and answer. More were not tried: {}.", clean(cap)),
+        ),
+        Outcome::FailsAtMinimum if summary.connections.opened == 0 => (
+            Tone::Bad,
+            "No tipping point:",
+            "not one connection could be opened; see the errors below.".to_owned(),
+        ),
+        Outcome::FailsAtMinimum => (
+            Tone::Bad,
+            "No tipping point:",
+            match timers::of_losses(summary) {
+                Some(timer) => {
+                    format!("{between}. The server failed at the lowest level. {timer}")
+                }
+                None => format!(
+                    "{between}. The server failed at the lowest level; see the levels, then \
+                     lower --min, loosen --slo or fix the server."
+                ),
+            },
+        ),
+        Outcome::GeneratorLimited { why }
+        | Outcome::NetworkLimited { why }
+        | Outcome::Unconfirmed { why } => (
+            Tone::Warn,
+            LEAD,
+            format!(
+                "{at_least}: this host was the limit ({}). What the server can hold beyond that \
+                 was not measured.",
+                clean(why)
+            ),
+        ),
+        Outcome::Unfinished { why } => {
+            let timer = timers::of_losses(summary).map(|timer| format!(" {timer}"));
+            let why = clean(why);
+            let text = format!("{between} so far; the search stopped early ({why}).");
+            (Tone::Warn, "Stopped:", text + &timer.unwrap_or_default())
+        }
+        Outcome::Bounds { why } | Outcome::Unstable { why } | Outcome::Undecided { why } => {
+            (Tone::Warn, "Tipping point not found:", format!("{between} so far; {}.", reason(why)))
+        }
+    }
+}
+
+/// The interval over repeated searches.
+fn of_repeated(find: &FindSummary, repeat: &RepeatSummary) -> (Tone, &'static str, String) {
+    if repeat.used == 0 {
+        let text = match find.lower {
+            None => "no search ended with an interval; see below.".to_owned(),
+            Some(_) => {
+                format!(
+                    "{} in each search; none ended with an interval, see below.",
+                    at_least(find)
+                )
+            }
+        };
+        return (Tone::Warn, "No tipping point:", text);
+    }
+    let tone = if repeat.used == repeat.asked { Tone::Good } else { Tone::Warn };
+    let sure = repeat.confidence.map_or_else(
+        || ", by a single search".to_owned(),
+        |confidence| format!(", {} confidence", percent(confidence)),
+    );
+    (tone, LEAD, format!("{}{sure}", interval(find.axis, find.lower, find.upper)))
+}
+
+/// `between 18,200/s and 18,900/s`, or what is known of it.
+fn between(axis: Axis, lower: Option<f64>, upper: Option<f64>) -> String {
+    let load = |value| load_text(axis, value);
+    match (lower, upper) {
+        (Some(lower), Some(upper)) if axis == Axis::Connections => {
+            format!("between {} and {}", grouped(lower as u64), load(upper))
+        }
+        (Some(lower), Some(upper)) => format!("between {} and {}", load(lower), load(upper)),
+        (Some(lower), None) => format!("at least {}", load(lower)),
+        (None, Some(upper)) => format!("below {}", load(upper)),
+        (None, None) => "unknown".to_owned(),
+    }
+}
+
+fn at_least(find: &FindSummary) -> String {
+    let lower = find.lower.map(|lower| format!("at least {}", load_text(find.axis, lower)));
+    lower.unwrap_or_else(|| "no figure".to_owned())
+}
+
+/// ` (3.8 % wide)`; nothing if an end is missing.
+fn wide(lower: Option<f64>, upper: Option<f64>) -> String {
+    let width = lower.zip(upper).map(|(lower, upper)| (upper / lower - 1.0) * 100.0);
+    width.map_or_else(String::new, |width| whole(&format!(" ({width:.1} % wide)")))
+}
+
+/// `between 18,200/s and 18,900/s (3.8 % wide)`.
+pub(crate) fn interval(axis: Axis, lower: Option<f64>, upper: Option<f64>) -> String {
+    between(axis, lower, upper) + &wide(lower, upper)
+}
+
+/// `97 %`, in one piece.
+pub(crate) fn percent(share: f64) -> String {
+    whole(&format!("{:.0} %", share * 100.0))
+}

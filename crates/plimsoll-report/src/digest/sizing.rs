@@ -1,0 +1,52 @@
+//! The answer of a sweep over settings: the best value, where one is better than the first.
+
+use plimsoll_model::compare::Finding;
+use plimsoll_model::sizing::{SizingDifference, SizingSummary, SizingValue};
+
+use crate::terminal::layout::{Tone, clean, whole};
+
+/// The value that carries most for each CPU, where one is better than the first.
+pub(super) fn answer(sizing: &SizingSummary) -> (Tone, &'static str, String) {
+    if sizing.is_cut_short() {
+        let made = sizing.rounds_made;
+        let text = format!("{made} rounds were made, and a statement needs at least eight.");
+        return (Tone::Warn, "Undecided:", text);
+    }
+    let gain = |value: &SizingValue| {
+        let higher =
+            |found: Option<SizingDifference>| found.filter(|one| one.finding == Finding::Higher);
+        higher(value.goodput)
+            .into_iter()
+            .chain(higher(value.per_cpu))
+            .map(|one| one.ratio)
+            .fold(0.0, f64::max)
+    };
+    let best = sizing.values.iter().max_by(|one, other| gain(one).total_cmp(&gain(other)));
+    let Some(best) = best.filter(|best| gain(best) > 0.0) else {
+        let text = "no value carries more than the first.".to_owned();
+        return (Tone::Strong, "Nothing to gain:", text);
+    };
+    let mut parts = Vec::new();
+    if let Some(found) = best.goodput.filter(differs) {
+        parts.push(format!("{} {}", change(&found), clean(&sizing.unit)));
+    }
+    if let Some(found) = best.per_cpu.filter(differs) {
+        parts.push(format!("{} per CPU", change(&found)));
+    }
+    let first = sizing.values.first().map_or("", |value| &value.name);
+    let text = format!("{}: {}, against {}.", clean(&best.name), parts.join(", "), clean(first));
+    (Tone::Good, "Best:", text)
+}
+
+fn differs(found: &SizingDifference) -> bool {
+    found.finding != Finding::NoDifference
+}
+
+fn change(found: &SizingDifference) -> String {
+    whole(&format!("{} %", bare(found.ratio - 1.0)))
+}
+
+pub(crate) fn bare(relative: f64) -> String {
+    let percent = relative * 100.0;
+    if percent.abs() < 100.0 { format!("{percent:+.1}") } else { format!("{percent:+.0}") }
+}

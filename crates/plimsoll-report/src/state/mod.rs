@@ -1,0 +1,180 @@
+//! The state of a running command, reduced once from its events. Lines of progress, the screen and the metrics are
+//! projections of it.
+//!
+//! [`RunState::handle_event`] takes each event; [`RunState::said`] then has the line that it is worth.
+
+use plimsoll_model::compare::BlockStart;
+use plimsoll_model::event::Event;
+use plimsoll_model::tally::Interval;
+use plimsoll_model::trial::{TippingPoint, TrialBounds, TrialRequest};
+use plimsoll_model::{Nanos, Rate};
+
+use crate::reasons;
+use crate::terminal::layout::clean;
+use crate::terminal::{level_line, plateau_line, render_answer_line, render_trial_line};
+
+mod holding;
+
+pub(crate) use holding::Holding;
+
+/// The state as of the last event.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RunState {
+    /// Whether trials are made.
+    pub(crate) is_search: bool,
+    /// The trial that runs, or the last one.
+    pub(crate) trial: Option<TrialRequest>,
+    /// The block of a comparison that runs.
+    pub(crate) block: Option<BlockStart>,
+    /// Length of the load.
+    pub(crate) planned: Option<Nanos>,
+    /// When the load started; `None` between two trials.
+    pub(crate) started_at: Option<Nanos>,
+    /// The most operations that may still be answered, after sending has ended.
+    pub(crate) draining: Option<u64>,
+    /// The bounds by the verdicts of trials alone.
+    pub(crate) bounds: TrialBounds,
+    /// The last answer of a search. Until the search ends it has bounds.
+    pub(crate) answer: Option<Box<TippingPoint>>,
+    pub(crate) holding: Option<Holding>,
+}
+
+/// A line for the reader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// About a trial or a level that has ended.
+    Result(String),
+    /// The answer of a search so far.
+    Answer(String),
+    Note(String),
+}
+
+impl Said {
+    /// The line.
+    pub(crate) fn into_text(self) -> String {
+        match self {
+            Self::Result(text) | Self::Answer(text) | Self::Note(text) => text,
+        }
+    }
+}
+
+impl RunState {
+    /// Takes an event; `elapsed` since any fixed instant of the run.
+    pub(crate) fn handle_event(&mut self, event: &Event, elapsed: Nanos) {
+        match event {
+            Event::LoadStarted { trial, planned, .. } => {
+                self.is_search |= trial.is_some();
+                self.trial = *trial;
+                self.planned = *planned;
+                self.started_at = Some(elapsed);
+                self.draining = None;
+            }
+            Event::Interval(interval) => self.handle_second(interval),
+            Event::HoldStep(step) => self.hold(elapsed).handle_step(*step, elapsed),
+            Event::Memory(memory) => self.hold(elapsed).handle_memory(**memory),
+            Event::PlateauEnded(_) => {
+                self.hold(elapsed);
+            }
+            Event::Draining { in_flight } => self.draining = Some(*in_flight),
+            Event::TrialStarted(trial) => {
+                self.is_search = true;
+                self.trial = Some(*trial);
+            }
+            Event::TrialEnded(record) => {
+                self.bounds.add(record);
+                // The load of a hold goes on.
+                self.started_at = self.started_at.filter(|_| self.holding.is_some());
+            }
+            Event::Answer(answer) if !answer.has_bounds() => {}
+            Event::Answer(answer) | Event::SearchEnded(answer) => {
+                self.answer = Some(answer.clone());
+            }
+            Event::BlockStarted(block) => self.block = Some(*block),
+            Event::FirstFailure { .. }
+            | Event::Note(_)
+            | Event::TimersProbed(_)
+            | Event::Rows(_) => {}
+        }
+    }
+
+    /// The line that `event` is worth, once it was taken.
+    pub(crate) fn said(&self, event: &Event) -> Option<Said> {
+        Some(match event {
+            Event::PlateauEnded(plateau) => {
+                let baseline = self.holding.as_ref().map(Holding::baseline).unwrap_or_default();
+                Said::Result(plateau_line(plateau, &baseline))
+            }
+            Event::TrialEnded(record) if self.holding.is_some() => Said::Result(level_line(record)),
+            Event::TrialEnded(record) => Said::Result(render_trial_line(record)),
+            Event::Answer(answer) if answer.has_bounds() => {
+                Said::Answer(render_answer_line(answer))
+            }
+            Event::FirstFailure { class, reason } => {
+                Said::Note(reasons::first_failure(*class, reason))
+            }
+            Event::Note(text) => Said::Note(clean(text)),
+            _ => return None,
+        })
+    }
+
+    /// `good at 33,779/s, bad at 35,377/s`.
+    pub(crate) fn bounds_text(&self) -> Option<String> {
+        match (self.bounds.good_max, self.bounds.bad_min) {
+            // Trials may contradict each other; the search weighs them, this line does not.
+            (Some(good), Some(bad)) if bad <= good => {
+                Some(format!("both good and bad from {bad} to {good}"))
+            }
+            (Some(good), Some(bad)) => Some(format!("good at {good}, bad at {bad}")),
+            (Some(good), None) => Some(format!("good at {good}")),
+            (None, Some(bad)) => Some(format!("bad at {bad}")),
+            (None, None) => None,
+        }
+    }
+
+    /// What the search knows: the last answer, or the bounds by the verdicts of trials until there is one.
+    pub(crate) fn known(&self) -> (TrialBounds, Option<Rate>) {
+        self.answer.as_ref().map_or((self.bounds, None), |answer| {
+            (TrialBounds { good_max: answer.lower, bad_min: answer.upper }, answer.safe)
+        })
+    }
+
+    fn hold(&mut self, elapsed: Nanos) -> &mut Holding {
+        self.holding.get_or_insert_with(|| Holding::new(elapsed))
+    }
+
+    fn handle_second(&mut self, interval: &Interval) {
+        let tally = &interval.tally;
+        if let Some(holding) = &mut self.holding {
+            holding.handle_second(tally);
+        }
+        // The second in which sending ended has earlier answers in it: this is an upper bound.
+        let ended = tally.ok + tally.errors_total();
+        self.draining = self.draining.map(|left| left.saturating_sub(ended));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_model::trial::{Phase, Verdict};
+
+    use super::*;
+    use crate::fixtures;
+
+    #[test]
+    fn bounds_that_cross_are_not_shown_as_bounds() {
+        let bounds = |phase, good, bad| {
+            let mut state = RunState::default();
+            for (per_s, verdict) in [(good, Verdict::Good), (bad, Verdict::Bad)] {
+                let trial = fixtures::trial(1, phase, per_s, 1, verdict);
+                state.handle_event(&Event::TrialEnded(Box::new(trial)), Nanos::ZERO);
+            }
+            state.bounds_text()
+        };
+        let narrow = |good, bad| bounds(Phase::Narrow, good, bad).unwrap();
+        assert_eq!(narrow(100, 200), "good at 100/s, bad at 200/s");
+        assert_eq!(narrow(200, 100), "both good and bad from 100/s to 200/s");
+        // Neither says where the tipping point is.
+        assert_eq!(bounds(Phase::Sentinel, 100, 200), None);
+        assert_eq!(bounds(Phase::Safe, 100, 200), None);
+    }
+}

@@ -1,0 +1,52 @@
+//! The facts of a run and its cause as entries, for reports that lay them out themselves.
+
+use std::io;
+
+use plimsoll_model::result::RunResult;
+use plimsoll_model::summary::Summary;
+
+use super::layout::{Entry, Page};
+use super::{causes, compare, hold, rfc9411, search, sections, timers};
+
+/// The facts of a run, those of its cause apart.
+pub(crate) fn of(summary: &Summary) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let written = write_facts(&mut Page::entries(&mut entries), summary);
+    debug_assert!(written.is_ok(), "entries are kept in memory");
+    entries
+}
+
+fn write_facts(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+    match &summary.result {
+        RunResult::Load | RunResult::Sizing { .. } => {
+            sections::operations(page, summary)?;
+            sections::server_side(page, summary)?;
+            sections::generator(page, summary)?;
+        }
+        RunResult::Hold { hold } => {
+            hold::facts(page, hold, summary.pings, &summary.settings)?;
+            sections::server_side(page, summary)?;
+            hold::tls_messages(page, hold)?;
+            hold::closing(page, summary, hold)?;
+            sections::generator(page, summary)?;
+        }
+        RunResult::Find { find } => search::facts(page, summary, find)?,
+        RunResult::Connections { find, hold } => {
+            search::facts(page, summary, find)?;
+            if let Some(hold) = hold {
+                hold::closing(page, summary, hold)?;
+            }
+        }
+        RunResult::Compare { compare } => return compare::facts(page, compare),
+        RunResult::Rfc9411 { rfc9411 } => return rfc9411::facts(page, summary, rfc9411),
+    }
+    timers::longest(page, summary)
+}
+
+/// What limits, how sure that is, and what to do; empty where nothing was diagnosed.
+pub(crate) fn cause(summary: &Summary) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let written = causes::section(&mut Page::entries(&mut entries), summary);
+    debug_assert!(written.is_ok(), "entries are kept in memory");
+    entries
+}
