@@ -141,8 +141,7 @@ pub(crate) struct MissedBelow {
 impl MissedBelow {
     /// Of `trials`, below `lower`; `None` where no more missed it than accidents explain.
     pub(crate) fn of(trials: &[Trial], lower: f64) -> Option<Self> {
-        let is_told = |t: &&Trial| t.is_verdict() || t.role == Role::Safe;
-        let below = || trials.iter().filter(is_told).filter(|t| t.load < FAR_BELOW * lower);
+        let below = || trials.iter().filter(|t| t.is_verdict() && t.load < FAR_BELOW * lower);
         let highest = below().filter(|t| !t.good).map(|t| t.load).reduce(f64::max)?;
         let (bad, all) = (below().filter(|t| !t.good).count(), below().count());
         let is_more = bad >= MISSED_MIN && bad as f64 > MISSED * all as f64;
