@@ -35,6 +35,7 @@ pub mod sizing;
 pub mod slo;
 pub mod starts;
 pub mod summary;
+pub mod sut;
 pub mod tally;
 pub mod target;
 pub mod time;
@@ -43,5 +44,6 @@ pub mod units;
 
 pub use error_class::{ErrorClass, Fault};
 pub use hist::Histogram;
+pub use sut::SutKind;
 pub use time::Nanos;
 pub use units::Rate;
