@@ -1,8 +1,6 @@
 //! `plimsoll find` and `plimsoll lab`: the experiments of each, with the flags of each. What was
 //! typed, not what it means.
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
 
 use super::hold::HoldFlags;
