@@ -64,7 +64,7 @@ impl Installed {
 }
 
 fn description(dialect: &Dialect) -> Result<&'static dyn Proxy, LabError> {
-    proxy(dialect.kind).ok_or(LabError::NotThere { program: dialect.kind.name() })
+    proxy(dialect.kind).ok_or_else(|| LabError::NotThere { program: dialect.kind.name() })
 }
 
 #[cfg(test)]

@@ -33,8 +33,10 @@ pub struct Sut {
 }
 
 impl Sut {
-    /// plimsoll's own server, which answers requests itself.
-    pub const EMBEDDED: Self = Self { kind: SutKind::Embedded, program: PathBuf::new() };
+    /// Returns plimsoll's own server, which answers requests itself.
+    pub fn embedded() -> Self {
+        Self { kind: SutKind::Embedded, program: PathBuf::new() }
+    }
 
     /// A SUT whose program another host looks up.
     pub fn elsewhere(kind: SutKind) -> Self {
@@ -43,7 +45,7 @@ impl Sut {
 
     /// Finds the named program of this kind, or the installed one.
     pub fn find(kind: SutKind, named: Option<&Path>) -> Result<Self, LabError> {
-        let Some(proxy) = proxy(kind) else { return Ok(Self::EMBEDDED) };
+        let Some(proxy) = proxy(kind) else { return Ok(Self::embedded()) };
         let missing = LabError::NotInstalled { program: kind.name(), package: proxy.package() };
         let program = program::find(kind.name(), named).ok_or(missing)?;
         Ok(Self { kind, program })
@@ -51,7 +53,7 @@ impl Sut {
 
     /// Returns HAProxy if it is installed, else plimsoll's own server.
     pub fn installed() -> Self {
-        Self::find(SutKind::Haproxy, None).unwrap_or(Self::EMBEDDED)
+        Self::find(SutKind::Haproxy, None).unwrap_or_else(|_| Self::embedded())
     }
 
     /// Returns the key of the certificate of a SUT whose rate is searched.

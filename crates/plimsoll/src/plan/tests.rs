@@ -424,7 +424,7 @@ fn laboratories() {
     let flags = ["--sut", "embedded", "-H", "sleep: 20", "-c", "7", "--slo", "p90<9ms"];
     let words = [&["lab"], &flags[..]].concat();
     let named = hosts(&words);
-    assert_eq!((named.sut, named.sut_is_default), (Sut::EMBEDDED, false));
+    assert_eq!((named.sut, named.sut_is_default), (Sut::embedded(), false));
     let plan = searched(&words).load.plan;
     // The lab trusts its own certificate; -k makes handshakes cheaper.
     assert_eq!((plan.connections, plan.tls.trust), (7, Trust::Roots("ca".into())));
