@@ -15,11 +15,13 @@ pub enum SutKind {
     Haproxy,
     /// nginx.
     Nginx,
+    /// Caddy.
+    Caddy,
 }
 
 impl SutKind {
     /// Every kind, in the order in which help lists them.
-    pub const ALL: [Self; 3] = [Self::Embedded, Self::Haproxy, Self::Nginx];
+    pub const ALL: [Self; 4] = [Self::Embedded, Self::Haproxy, Self::Nginx, Self::Caddy];
 
     /// Name on command lines and in documents. For every kind but [`Self::Embedded`] also the name of the program's
     /// file.
@@ -28,6 +30,7 @@ impl SutKind {
             Self::Embedded => "embedded",
             Self::Haproxy => "haproxy",
             Self::Nginx => "nginx",
+            Self::Caddy => "caddy",
         }
     }
 
@@ -37,6 +40,7 @@ impl SutKind {
             Self::Embedded => "plimsoll serve",
             Self::Haproxy => "HAProxy",
             Self::Nginx => "nginx",
+            Self::Caddy => "Caddy",
         }
     }
 

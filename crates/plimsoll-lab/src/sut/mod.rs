@@ -3,6 +3,7 @@
 //! A module describes its program by one [`Proxy`]: its package, its version, its configuration, and what it can do.
 //! [`proxy`] is the only table of them.
 
+mod caddy;
 mod haproxy;
 mod nginx;
 
@@ -118,6 +119,7 @@ pub(crate) fn proxy(kind: SutKind) -> Option<&'static dyn Proxy> {
         SutKind::Embedded => None,
         SutKind::Haproxy => Some(&haproxy::Haproxy),
         SutKind::Nginx => Some(&nginx::Nginx),
+        SutKind::Caddy => Some(&caddy::Caddy),
     }
 }
 
