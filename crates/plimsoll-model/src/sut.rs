@@ -52,6 +52,16 @@ impl SutKind {
         }
     }
 
+    /// `true` if its runtime moves work from thread to thread, so that the CPU of one thread says nothing of the others.
+    pub const fn moves_work(self) -> bool {
+        matches!(self, Self::Caddy)
+    }
+
+    /// Returns the kind whose processes have such a name.
+    pub fn of_process(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| name.starts_with(kind.process()))
+    }
+
     /// `true` if plimsoll's own server is the SUT, with nothing behind it.
     pub const fn is_embedded(self) -> bool {
         matches!(self, Self::Embedded)
@@ -92,6 +102,8 @@ mod tests {
             assert_eq!(kind.name().parse(), Ok(kind));
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         }
+        assert_eq!(SutKind::of_process("nginx-2"), Some(SutKind::Nginx));
+        assert_eq!(SutKind::of_process("python"), None);
         assert_eq!("HAProxy".parse::<SutKind>(), Err(UnknownSut));
         assert!(SutKind::proxies().all(|kind| !kind.is_embedded()));
     }

@@ -285,7 +285,7 @@ fn pools(scene: &Scene<'_>) -> Vec<Pool> {
         None => all.push(Pool { name: name.to_owned(), workers: 1, masters: 1 }),
     };
     // A thread of these serves many operations at once.
-    let is_pool = |name: &str| !SutKind::ALL.iter().any(|kind| name.starts_with(kind.process()));
+    let is_pool = |name: &str| SutKind::of_process(name).is_none();
     let threads = usage::threads(&scene.after);
     let threads: Vec<&str> =
         threads.iter().map(|one| one.process.as_str()).filter(|name| is_pool(name)).collect();
