@@ -239,7 +239,10 @@ fn memory_that_ends_stops_the_search_before_the_server_dies() {
         let Outcome::NotReached { cap } = &answer.tipping.outcome else {
             panic!("seed {seed}: {:?}", answer.tipping);
         };
-        assert!(cap.contains("address space of server") && cap.contains("85 %"), "seed {seed}: {cap}");
+        assert!(
+            cap.contains("address space of server") && cap.contains("85 %"),
+            "seed {seed}: {cap}"
+        );
         assert_eq!(answer.tipping.recovery, Some(Recovery::Yes));
         let first = answer.search.found().first_limit.expect("memory is watched");
         let end = first.ends_at.expect("it grows") as f64;

@@ -24,13 +24,13 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::{fmt, fs};
 
-use plimsoll_model::Nanos;
 use plimsoll_model::cliff::KnownTimer;
 use plimsoll_model::host::{LimitUse, Reading};
 use plimsoll_model::plan::{Identity, Listener, LoadPlan, ServePlan, Steer, TlsState};
 use plimsoll_model::row::RowBatch;
 use plimsoll_model::tally::Interval;
 use plimsoll_model::target::Protocol;
+use plimsoll_model::{Nanos, SutKind};
 use plimsoll_sys::affinity;
 use serde::{Deserialize, Serialize};
 
@@ -356,7 +356,7 @@ pub struct HostNeed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SutPlan {
     /// Which one.
-    pub program: SutProgram,
+    pub kind: SutKind,
     /// Where it listens.
     pub listen: SocketAddr,
     /// Its certificate and key.
@@ -381,18 +381,6 @@ pub struct SutPlan {
     /// It is one process with a thread on each CPU of the host; otherwise it has as many processes as its
     /// connections need.
     pub is_pinned: bool,
-}
-
-/// A program that can be tested.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SutProgram {
-    /// Our own server, which answers itself.
-    Embedded,
-    /// HAProxy.
-    Haproxy,
-    /// nginx.
-    Nginx,
 }
 
 /// A server under test that has been started.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use plimsoll_fleet::FleetError;
 use plimsoll_fleet::coordinator::FarServers;
-use plimsoll_fleet::message::{SutPlan, SutProgram, SutStarted};
+use plimsoll_fleet::message::{SutPlan, SutStarted};
 use plimsoll_model::cliff::{KnownTimer, Owner};
 use plimsoll_model::host::LimitUse;
 use plimsoll_model::plan::Listener;
@@ -15,7 +15,6 @@ use crate::address::SutAddress;
 use crate::error::LabError;
 use crate::own_servers::OwnServers;
 use crate::plan::{FarHosts, LabPlan};
-use crate::sut::Sut;
 use crate::watched::ServerEnd;
 
 /// The number of the SUT's host.
@@ -39,7 +38,7 @@ impl FarSut {
         let mut notes = servers.take_notes();
         let own = plan.own_servers(&[]);
         let (mut backends, mut backend_timers) = (Vec::new(), Vec::new());
-        if !plan.sut.is_embedded() {
+        if !plan.sut.kind.is_embedded() {
             backends = start_backends(plan, far, at, &own, &mut servers)?;
             backend_timers = own.timers(Owner::Backend, "backend");
             notes.push(place_of(backends.len(), far, &servers));
@@ -139,11 +138,7 @@ fn place_of(count: usize, far: &FarHosts, servers: &FarServers) -> String {
 
 fn sut_plan(plan: &LabPlan, far: &FarHosts, at: &SutAddress, backends: Vec<SocketAddr>) -> SutPlan {
     SutPlan {
-        program: match plan.sut {
-            Sut::Embedded => SutProgram::Embedded,
-            Sut::Haproxy(_) => SutProgram::Haproxy,
-            Sut::Nginx(_) => SutProgram::Nginx,
-        },
+        kind: plan.sut.kind,
         listen: at.listen,
         identity: at.identity().clone(),
         backends,

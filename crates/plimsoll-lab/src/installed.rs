@@ -3,20 +3,20 @@
 use std::path::{Path, PathBuf};
 
 use plimsoll_sys::private_dir::ScratchDir;
-use plimsoll_tune::proxy::{Program, Version};
+use plimsoll_tune::proxy as languages;
+use plimsoll_tune::proxy::{Dialect, Version};
 
 use crate::error::LabError;
+use crate::program;
 use crate::program::CheckError;
-use crate::proxy::write;
-use crate::sut::Sut;
-use crate::{haproxy, nginx, program};
+use crate::sut::{Proxy, proxy, write};
 
 /// A proxy that is installed on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installed {
-    /// Which one.
-    pub program: Program,
-    /// Path of the program's file.
+    /// The language of its configuration.
+    pub dialect: &'static Dialect,
+    /// Its file.
     pub path: PathBuf,
     /// The version as it writes it: `2.6.12-1+deb12u4`.
     pub version_text: String,
@@ -25,58 +25,46 @@ pub struct Installed {
 }
 
 impl Installed {
-    /// The program that is named, or else the installed one. An old one, or one that is something
-    /// else, is refused.
-    pub fn find(program: Program, named: Option<&Path>) -> Result<Self, LabError> {
-        let name = program.name();
+    /// Finds the named program, or the installed one. An old or foreign program is refused.
+    pub fn find(dialect: &'static Dialect, named: Option<&Path>) -> Result<Self, LabError> {
+        let name = dialect.kind.name();
         let path = program::find(name, named).ok_or_else(|| match named {
             Some(path) => LabError::NoProgram { path: path.to_owned() },
             None => LabError::NotThere { program: name },
         })?;
-        let version_text = match program {
-            Program::Haproxy => haproxy::version(&path)?,
-            Program::Nginx => nginx::version(&path)?,
-        };
+        let version_text = description(dialect)?.version(&path)?;
         let foreign =
             || CheckError::NoVersion { program: path.clone(), output: version_text.clone() };
-        let version = program.version(&version_text).ok_or_else(foreign)?;
-        let oldest = program.oldest();
+        let version = languages::version(&version_text).ok_or_else(foreign)?;
+        let oldest = dialect.oldest;
         if version < oldest {
             let oldest = format!("{}.{}", oldest.0, oldest.1);
             return Err(LabError::TooOld { path, version: version_text, oldest });
         }
-        Ok(Self { program, path, version_text, version })
+        Ok(Self { dialect, path, version_text, version })
     }
 
-    /// The laboratory's system under test.
-    pub fn sut(&self) -> Sut {
-        match self.program {
-            Program::Haproxy => Sut::Haproxy(self.path.clone()),
-            Program::Nginx => Sut::Nginx(self.path.clone()),
-        }
-    }
-
-    /// Reports whether it can answer its statistics.
+    /// `true` if this build of it reports statistics.
     pub fn has_statistics(&self) -> bool {
-        self.program == Program::Haproxy || nginx::has_stub_status(&self.path)
+        proxy(self.dialect.kind).is_some_and(|proxy| proxy.has_statistics(&self.path))
     }
 
-    /// Reports whether it speaks HTTP/2.
+    /// `true` if this build of it speaks HTTP/2.
     pub fn has_http2(&self) -> bool {
-        self.program == Program::Haproxy || nginx::has_http2(&self.path)
+        proxy(self.dialect.kind).is_some_and(|proxy| proxy.has_http2(&self.path))
     }
 
     /// Lets the program itself check a configuration.
     pub fn check(&self, text: &str) -> Result<(), LabError> {
         let scratch = ScratchDir::new("plimsoll-tune").map_err(LabError::Scratch)?;
-        let config = scratch.path().join(format!("{}.cfg", self.program.name()));
+        let config = scratch.path().join(format!("{}.cfg", self.dialect.kind));
         write(&config, text)?;
-        match self.program {
-            Program::Haproxy => haproxy::check(&self.path, &config)?,
-            Program::Nginx => nginx::check(&self.path, &config, scratch.path())?,
-        }
-        Ok(())
+        Ok(description(self.dialect)?.check(&self.path, &config)?)
     }
+}
+
+fn description(dialect: &Dialect) -> Result<&'static dyn Proxy, LabError> {
+    proxy(dialect.kind).ok_or_else(|| LabError::NotThere { program: dialect.kind.name() })
 }
 
 #[cfg(test)]
@@ -85,7 +73,8 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::process::{Command, Stdio};
 
-    use plimsoll_tune::proxy::{Places, ProxyGoal};
+    use plimsoll_model::SutKind;
+    use plimsoll_tune::proxy::{HAPROXY, NGINX, Places, ProxyGoal};
 
     use super::*;
     use crate::program::tests::write_certificate;
@@ -130,11 +119,9 @@ mod tests {
         let config = scratch.path().join("config");
         fs::write(&config, text).unwrap();
         let mut command = Command::new(&installed.path);
-        match installed.program {
-            Program::Haproxy => command.arg("-c").arg("-f").arg(&config),
-            Program::Nginx => {
-                command.arg("-t").arg("-p").arg(scratch.path()).arg("-c").arg(&config)
-            }
+        match installed.dialect.kind {
+            SutKind::Haproxy => command.arg("-c").arg("-f").arg(&config),
+            _ => command.arg("-t").arg("-p").arg(scratch.path()).arg("-c").arg(&config),
         };
         let output = command.stdin(Stdio::null()).output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -148,11 +135,11 @@ mod tests {
         let scratch = tempfile::Builder::new().prefix(prefix).tempdir().unwrap();
         let goal = goal(scratch.path());
         write_certificate(&goal.certificate);
-        for program in [Program::Haproxy, Program::Nginx] {
-            let installed = Installed::find(program, None).unwrap();
-            let written = program.configure(installed.version, &goal);
+        for dialect in [&HAPROXY, &NGINX] {
+            let installed = Installed::find(dialect, None).unwrap();
+            let written = dialect.configure(installed.version, &goal);
             for goal in variants(&goal) {
-                let written = program.configure(installed.version, &goal);
+                let written = dialect.configure(installed.version, &goal);
                 installed.check(&written.text).unwrap();
                 assert_eq!(warnings(&installed, &written.text), "", "{}", written.text);
             }
@@ -176,9 +163,9 @@ mod tests {
         }
         let goal = goal(scratch.path());
         write_certificate(&goal.certificate);
-        for program in [Program::Haproxy, Program::Nginx] {
-            let installed = Installed::find(program, None).unwrap();
-            let written = program.configure(installed.version, &goal);
+        for dialect in [&HAPROXY, &NGINX] {
+            let installed = Installed::find(dialect, None).unwrap();
+            let written = dialect.configure(installed.version, &goal);
             installed.check(&written.text).unwrap();
         }
         let left = fs::read_dir(&planted).map(Iterator::count);
@@ -204,7 +191,7 @@ mod tests {
             (&foreign, "reports no version but \"hello\""),
             (&missing, "is no program"),
         ] {
-            let error = Installed::find(Program::Haproxy, Some(path)).unwrap_err().to_string();
+            let error = Installed::find(&HAPROXY, Some(path)).unwrap_err().to_string();
             assert!(error.contains(words) && !error.contains('\n'), "{error}");
         }
     }

@@ -21,7 +21,6 @@ use crate::mosquitto::Mosquitto;
 use crate::own_servers::OwnServers;
 use crate::plan::{FarHosts, LabPlan};
 use crate::running_sut::RunningSut;
-use crate::sut::Sut;
 use crate::watched::{HostView, ServerEnd, WatchedServer};
 
 /// The note when our own server is tested because HAProxy is missing.
@@ -120,9 +119,9 @@ impl Laboratory {
         let (mut backends, mut backend_timers) = (None, Vec::new());
         // Before the SUT, whose configuration names their addresses.
         let host = at.isolated().map(|hosts| hosts.backends.clone());
-        if let Some(path) = plan.mosquitto.as_deref().filter(|_| !plan.sut.is_embedded()) {
+        if let Some(path) = plan.mosquitto.as_deref().filter(|_| !plan.sut.kind.is_embedded()) {
             backends = Some(Backends::Mosquitto(Mosquitto::start(path, plan, host.as_ref())?));
-        } else if !plan.sut.is_embedded() {
+        } else if !plan.sut.kind.is_embedded() {
             let cpus = plan.placement.as_ref().map_or(&[][..], |placement| &placement.backends);
             let fit = limits::raise_descriptor_limit().saturating_sub(PROCESS_DESCRIPTORS);
             let processes = if plan.is_tunnel() { plan.processes(fit) } else { 1 };
@@ -134,11 +133,7 @@ impl Laboratory {
         let addresses = backends.as_ref().map(Backends::addresses).unwrap_or_default();
         let none = || "no backends: the SUT answers itself".to_owned();
         let behind = backends.as_ref().map_or_else(none, Backends::name);
-        let sut = match &plan.sut {
-            Sut::Embedded => RunningSut::start_embedded(plan, &at)?,
-            Sut::Haproxy(path) => RunningSut::start_haproxy(path, plan, &at, addresses)?,
-            Sut::Nginx(path) => RunningSut::start_nginx(path, plan, &at, addresses)?,
-        };
+        let sut = RunningSut::start(plan, &at, addresses)?;
         let url = at.url(plan.protocol, plan.tls);
         let mut notes = vec![format!("SUT {} at {url}", sut.name)];
         match &plan.placement {
@@ -152,7 +147,7 @@ impl Laboratory {
                 "clients, SUT and backends run at nice {nice}, before other work on this host"
             ));
         }
-        if plan.sut_is_default && plan.sut.is_embedded() {
+        if plan.sut_is_default && plan.sut.kind.is_embedded() {
             notes.push(NO_HAPROXY.to_owned());
         }
         notes.extend(sut.notes.iter().cloned());

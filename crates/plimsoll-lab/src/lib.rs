@@ -15,22 +15,18 @@ macro_rules! line {
 
 mod address;
 mod control_group;
-mod debian;
 mod error;
 mod far_sut;
-mod haproxy;
 mod installed;
 mod isolated;
 mod laboratory;
 mod lever;
 mod log_receiver;
 mod mosquitto;
-mod nginx;
 mod own_servers;
 mod placement;
 mod plan;
 mod program;
-mod proxy;
 mod proxy_plan;
 mod running_sut;
 mod settings;
@@ -39,7 +35,6 @@ mod sut_host;
 mod watched;
 
 pub use address::SutAddress;
-pub use debian::debian_connections;
 pub use error::LabError;
 pub use installed::Installed;
 pub use isolated::{ClientHost, Isolated, IsolatedHost};
@@ -50,6 +45,6 @@ pub use placement::Placement;
 pub use plan::{FarHosts, LabPlan};
 pub use program::CheckError;
 pub use settings::{ProxyConfiguration, SutSettings};
-pub use sut::Sut;
+pub use sut::{Sut, carries_tcp, keeps_privileges};
 pub use sut_host::SutHost;
 pub use watched::{HostView, NamedServer, ServerEnd, WatchedServer};

@@ -12,7 +12,7 @@ use crate::error::LabError;
 use crate::isolated::IsolatedHost;
 use crate::plan::{CONNECTIONS_SPARE, LabPlan};
 use crate::program;
-use crate::proxy::{check_descriptors, write};
+use crate::sut::{check_descriptors, write};
 
 /// Descriptors of its own, beside connections and listening sockets.
 const DESCRIPTORS_OWN: u64 = 64;

@@ -146,13 +146,14 @@ impl LabPlan {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::SutKind;
     use plimsoll_model::cliff::Owner;
 
     use super::*;
 
     #[test]
     fn processes_are_started_for_descriptors_and_none_is_planned_full() {
-        let plan = |connections| LabPlan { connections, ..LabPlan::new(Sut::Embedded) };
+        let plan = |connections| LabPlan { connections, ..LabPlan::new(Sut::embedded()) };
         for (connections, fit, processes) in [
             (9_000, 9_964, 1),
             // The spare ones do not fit.
@@ -171,7 +172,7 @@ mod tests {
     #[test]
     fn tunnels_have_enough_ports_behind_the_proxy() {
         let plan = |protocol, connections| {
-            let plan = LabPlan::new(Sut::Haproxy("haproxy".into()));
+            let plan = LabPlan::new(Sut::elsewhere(SutKind::Haproxy));
             LabPlan { protocol, connections, backends: 4, ..plan }.backend_ports()
         };
         assert_eq!(plan(Protocol::Mqtt, 48_000), 4);
@@ -184,7 +185,8 @@ mod tests {
     fn timers_of_our_own_servers_are_known_at_what_they_are_set_to() {
         for (wait_s, timer_s) in [(3, 600), (86_400, 86_400)] {
             let longest_wait = Nanos::from_secs(wait_s);
-            let servers = LabPlan { longest_wait, ..LabPlan::new(Sut::Embedded) }.own_servers(&[]);
+            let servers =
+                LabPlan { longest_wait, ..LabPlan::new(Sut::embedded()) }.own_servers(&[]);
             let timers = servers.timers(Owner::Backend, "backend");
             assert_eq!(servers.timeout, Nanos::from_secs(timer_s));
             assert!(timers.iter().all(|timer| timer.at == servers.timeout), "{timers:?}");

@@ -1,4 +1,4 @@
-//! Finding an installed program and running its checks: what HAProxy and nginx have in common.
+//! Finding an installed program and running its checks: what installed programs have in common.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::{env, io};
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// The program did not start.
-    #[error("cannot run {}: {source}; install it (apt-get install haproxy nginx-light) or name another", program.display())]
+    #[error("cannot run {}: {source}; install it or name another", program.display())]
     NotRun {
         /// What was run.
         program: PathBuf,
@@ -27,7 +27,7 @@ pub enum CheckError {
         alert: String,
     },
     /// The program reports no version: it is another program of that name.
-    #[error("{} -v reports no version but {output:?}; is it the right program?", program.display())]
+    #[error("{} reports no version but {output:?}; is it the right program?", program.display())]
     NoVersion {
         /// What was run.
         program: PathBuf,
@@ -73,9 +73,9 @@ pub(crate) fn run(program: &Path, arguments: &[String]) -> Result<Output, CheckE
         .map_err(|source| CheckError::NotRun { program: program.to_owned(), source })
 }
 
-/// What follows `marker` on the line where `program -v` names its version.
-pub(crate) fn version(program: &Path, marker: &str) -> Result<String, CheckError> {
-    let output = run(program, &["-v".to_owned()])?;
+/// Returns the word after `marker` on the line of `program argument` that names its version.
+pub(crate) fn version(program: &Path, argument: &str, marker: &str) -> Result<String, CheckError> {
+    let output = run(program, &[argument.to_owned()])?;
     // HAProxy writes to stdout, nginx to stderr.
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
@@ -163,9 +163,9 @@ pub(crate) mod tests {
     #[test]
     fn errors_name_the_program() {
         let missing = Path::new("/nonexistent/haproxy");
-        let text = version(missing, "version ").unwrap_err().to_string();
+        let text = version(missing, "-v", "version ").unwrap_err().to_string();
         assert!(text.starts_with("cannot run /nonexistent/haproxy: "), "{text}");
         let echo = installed("echo", "coreutils");
-        assert!(matches!(version(&echo, "version "), Err(CheckError::NoVersion { .. })));
+        assert!(matches!(version(&echo, "-v", "version "), Err(CheckError::NoVersion { .. })));
     }
 }

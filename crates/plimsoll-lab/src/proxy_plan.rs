@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::target::Protocol;
-use plimsoll_tune::proxy::{Places, Program, ProxyGoal, Version};
+use plimsoll_tune::proxy::{Dialect, Places, ProxyGoal, Version};
 
 use crate::settings::SutSettings;
 
@@ -58,7 +58,7 @@ impl ProxyPlan {
     }
 
     /// What `tune` writes for `goal`, with the addresses and places of this laboratory.
-    pub(crate) fn tuned(&self, program: Program, version: Version, goal: &ProxyGoal) -> String {
+    pub(crate) fn tuned(&self, dialect: &Dialect, version: Version, goal: &ProxyGoal) -> String {
         let goal = ProxyGoal {
             cores: self.threads,
             certificate: self.certificate_pem_path.clone(),
@@ -74,7 +74,7 @@ impl ProxyPlan {
             },
             ..goal.clone()
         };
-        program.configure(version, &goal).text
+        dialect.configure(version, &goal).text
     }
 
     /// Every timeout in whole milliseconds, rounded up, within what both programs' timers hold.
@@ -117,6 +117,14 @@ impl ProxyPlan {
             settings: SutSettings::default(),
             scratch: scratch.to_owned(),
         }
+    }
+
+    /// Like [`Self::sample`], with Debian's configuration.
+    #[cfg(test)]
+    pub(crate) fn debian(scratch: &std::path::Path) -> Self {
+        let configuration = crate::settings::ProxyConfiguration::Debian;
+        let settings = SutSettings { configuration, ..SutSettings::default() };
+        Self { settings, ..Self::sample(scratch) }
     }
 }
 

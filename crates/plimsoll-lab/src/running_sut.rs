@@ -1,8 +1,6 @@
-//! A running SUT: our own server, or HAProxy or nginx under a supervisor, which ends it in every
-//! case.
+//! A running SUT: our own server, or an installed proxy under a supervisor, which always ends it.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::time::Duration;
 
 use plimsoll_fleet::message::SupervisorPlan;
@@ -21,11 +19,8 @@ use crate::error::LabError;
 use crate::log_receiver::LogReceiver;
 use crate::own_servers::OwnServers;
 use crate::plan::{CONNECTIONS_SPARE, LabPlan};
-use crate::proxy;
-use crate::proxy::{Prepared, write};
 use crate::proxy_plan::ProxyPlan;
-use crate::settings::ProxyConfiguration;
-use crate::sut::{Sut, several};
+use crate::sut::{Prepared, Proxy, proxy, several, write};
 use crate::watched::{ServerEnd, Statistics};
 
 /// Every timer of a proxy is longer than the longest wait by this, so that none fires while
@@ -59,8 +54,19 @@ enum SutProcesses {
 }
 
 impl RunningSut {
-    /// Starts our own server.
-    pub(crate) fn start_embedded(plan: &LabPlan, at: &SutAddress) -> Result<Self, LabError> {
+    /// Starts the planned SUT in front of `backends`.
+    pub(crate) fn start(
+        plan: &LabPlan,
+        at: &SutAddress,
+        backends: Vec<SocketAddr>,
+    ) -> Result<Self, LabError> {
+        match proxy(plan.sut.kind) {
+            Some(proxy) => Self::start_proxy(proxy, plan, at, backends),
+            None => Self::start_embedded(plan, at),
+        }
+    }
+
+    fn start_embedded(plan: &LabPlan, at: &SutAddress) -> Result<Self, LabError> {
         let fit = limits::raise_descriptor_limit().saturating_sub(PROCESS_DESCRIPTORS);
         let own = OwnServers {
             processes: plan.processes(fit),
@@ -78,31 +84,11 @@ impl RunningSut {
         })
     }
 
-    /// Starts HAProxy, at `path`, in front of `backends`.
-    pub(crate) fn start_haproxy(
-        path: &Path,
-        plan: &LabPlan,
-        at: &SutAddress,
-        backends: Vec<SocketAddr>,
-    ) -> Result<Self, LabError> {
-        Self::start_proxy(plan, at, backends, |of| proxy::prepare_haproxy(path, plan, of))
-    }
-
-    /// Starts nginx, at `path`, in front of `backends`.
-    pub(crate) fn start_nginx(
-        path: &Path,
-        plan: &LabPlan,
-        at: &SutAddress,
-        backends: Vec<SocketAddr>,
-    ) -> Result<Self, LabError> {
-        Self::start_proxy(plan, at, backends, |of| proxy::prepare_nginx(path, plan, of))
-    }
-
     fn start_proxy(
+        proxy: &dyn Proxy,
         plan: &LabPlan,
         at: &SutAddress,
         backends: Vec<SocketAddr>,
-        prepare: impl FnOnce(&ProxyPlan) -> Result<Prepared, LabError> + Send,
     ) -> Result<Self, LabError> {
         let scratch = private_dir::unused_path(&format!("plimsoll-lab-{}", at.listen.port()));
         if let Some(character) = unwritable(&scratch) {
@@ -130,12 +116,11 @@ impl RunningSut {
             tls: plan.tls,
             resumes: plan.resumes,
             stats_socket: scratch.join("stats.sock"),
-            // HAProxy has its statistics always; nginx says below whether it can.
-            stub_status: matches!(plan.sut, Sut::Haproxy(_)),
+            stub_status: proxy.has_statistics(&plan.sut.program),
             settings: plan.settings.clone(),
             scratch: scratch.clone(),
         };
-        let log = (plan.settings.is_logging() && matches!(plan.sut, Sut::Haproxy(_)))
+        let log = (plan.settings.is_logging() && proxy.logs_to_socket())
             .then(|| {
                 let path = proxy_plan.log();
                 let cpus = plan.placement.as_ref().map(|placement| placement.clients.clone());
@@ -147,9 +132,8 @@ impl RunningSut {
         let pem = format!("{chain_pem}{key_pem}");
         write(&proxy_plan.certificate_pem_path, &pem)?;
         // nginx binds its port when it checks a configuration.
-        let prepared = at.on_sut(|| prepare(&proxy_plan))??;
-        if plan.settings.configuration == ProxyConfiguration::Debian {
-            // Its nginx has no `reuseport`.
+        let prepared = at.on_sut(|| proxy.prepare(&plan.sut.program, plan, proxy_plan))??;
+        if !proxy.shares_port(&plan.settings.configuration) {
             at.admit_any()?;
         }
         let Prepared { name, children, mut notes, timers, statistics } = prepared;

@@ -1,6 +1,6 @@
 //! A SUT on the machine that it was asked to run on by a laboratory elsewhere.
 
-use plimsoll_fleet::message::{SutPlan, SutProgram, SutStarted, SutStatus};
+use plimsoll_fleet::message::{SutPlan, SutStarted, SutStatus};
 use plimsoll_probe::server_counters::CounterSource;
 use plimsoll_sys::affinity::usable_cpus;
 
@@ -25,11 +25,7 @@ pub struct SutHost {
 impl SutHost {
     /// Finds the program, writes and checks its configuration, and starts it.
     pub fn start(plan: SutPlan) -> Result<Self, LabError> {
-        let sut = match plan.program {
-            SutProgram::Embedded => Sut::Embedded,
-            SutProgram::Haproxy => Sut::haproxy(None).map_err(on_this_host)?,
-            SutProgram::Nginx => Sut::nginx(None).map_err(on_this_host)?,
-        };
+        let sut = Sut::find(plan.kind, None).map_err(on_this_host)?;
         let lab = LabPlan {
             connections: plan.connections,
             longest_wait: plan.longest_wait,
@@ -44,11 +40,7 @@ impl SutHost {
             ..LabPlan::new(sut)
         };
         let at = SutAddress::named(plan.listen, plan.identity)?;
-        let sut = match &lab.sut {
-            Sut::Embedded => RunningSut::start_embedded(&lab, &at)?,
-            Sut::Haproxy(path) => RunningSut::start_haproxy(path, &lab, &at, plan.backends)?,
-            Sut::Nginx(path) => RunningSut::start_nginx(path, &lab, &at, plan.backends)?,
-        };
+        let sut = RunningSut::start(&lab, &at, plan.backends)?;
         Ok(Self { sut, ended: None, _at: at })
     }
 
@@ -98,9 +90,9 @@ fn on_this_host(error: LabError) -> LabError {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::Nanos;
     use plimsoll_model::plan::TlsState;
     use plimsoll_model::target::Protocol;
+    use plimsoll_model::{Nanos, SutKind};
     use plimsoll_tls::KeyKind;
 
     use super::*;
@@ -111,7 +103,7 @@ mod tests {
         let listen = "192.0.2.1:8443".parse().expect("an address");
         let at = SutAddress::elsewhere(KeyKind::EcdsaP256, listen).expect("a certificate");
         let plan = SutPlan {
-            program: SutProgram::Embedded,
+            kind: SutKind::Embedded,
             listen,
             identity: at.identity().clone(),
             backends: Vec::new(),

@@ -37,6 +37,7 @@ pub mod slo;
 pub mod spans;
 pub mod starts;
 pub mod summary;
+pub mod sut;
 pub mod tally;
 pub mod target;
 pub mod time;
@@ -45,5 +46,6 @@ pub mod units;
 
 pub use error_class::{ErrorClass, Fault};
 pub use hist::Histogram;
+pub use sut::SutKind;
 pub use time::Nanos;
 pub use units::Rate;

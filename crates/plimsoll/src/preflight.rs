@@ -5,7 +5,8 @@
 
 use std::path::Path;
 
-use plimsoll_lab::Sut;
+use plimsoll_lab::keeps_privileges;
+use plimsoll_model::SutKind;
 use plimsoll_model::units::grouped;
 use plimsoll_probe::limits::HostLimits;
 use plimsoll_sys::limits::raise_descriptor_limit;
@@ -35,7 +36,7 @@ pub(crate) enum Server {
     /// An existing server on this host; its needs are estimated as those of `plimsoll serve`.
     Running,
     /// The laboratory's.
-    Laboratory(Sut),
+    Laboratory(SutKind),
 }
 
 impl Server {
@@ -47,11 +48,10 @@ impl Server {
         match self {
             Self::Elsewhere => None,
             Self::Running => Some(Part { processes: Processes::Running, ..serve }),
-            Self::Laboratory(Sut::Embedded) => Some(serve),
-            // Its configuration names no other user.
-            Self::Laboratory(Sut::Haproxy(_)) => Some(Part { is_privileged: true, ..proxy }),
-            // Workers of a privileged nginx become `nobody`.
-            Self::Laboratory(Sut::Nginx(_)) => Some(proxy),
+            Self::Laboratory(SutKind::Embedded) => Some(serve),
+            Self::Laboratory(kind) => {
+                Some(Part { is_privileged: keeps_privileges(*kind), ..proxy })
+            }
         }
     }
 }
@@ -178,7 +178,6 @@ fn warnings(needs: &Needs) -> impl Iterator<Item = String> {
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
-    use std::path::PathBuf;
 
     use super::*;
     use crate::plan::tests::hold_job;
@@ -187,9 +186,9 @@ mod tests {
     /// 62 addresses that hosts may have.
     const SOURCES: [&str; 2] = ["--source", "127.1.0.0/26"];
 
-    const EMBEDDED: Server = Server::Laboratory(Sut::Embedded);
-    const HAPROXY: Server = Server::Laboratory(Sut::Haproxy(PathBuf::new()));
-    const NGINX: Server = Server::Laboratory(Sut::Nginx(PathBuf::new()));
+    const EMBEDDED: Server = Server::Laboratory(SutKind::Embedded);
+    const HAPROXY: Server = Server::Laboratory(SutKind::Haproxy);
+    const NGINX: Server = Server::Laboratory(SutKind::Nginx);
 
     fn large() -> HostLimits {
         HostLimits {

@@ -81,6 +81,13 @@ fn nginx_is_searched() {
 }
 
 #[test]
+fn caddy_is_searched() {
+    let finished = undisturbed(|| lab(&["--sut", "caddy"]).run());
+    assert_not_reached(&finished, "caddy");
+    finished.assert_no_scratch();
+}
+
+#[test]
 fn haproxy_is_searched_and_its_configuration_kept_where_asked() {
     let flags = ["--sut", "haproxy", "--backends", "3", "--keep"];
     let finished = undisturbed(|| lab(&flags).run());

@@ -387,7 +387,7 @@ fn a_laboratory_runs_in_a_folder_of_almost_any_name() {
         let flags = ["lab", "hold", "--sut", sut, "-c", "50", "--for", "0", "--json", "out.json"];
         Plimsoll::after(&before, &flags).run()
     };
-    for sut in ["haproxy", "nginx"] {
+    for sut in ["haproxy", "nginx", "caddy"] {
         assert_held(&run(r#"it's "a" \b #c; {d}"#, sut).written(0), 50);
         let refused = run("a$b", sut);
         assert_eq!(refused.code, Some(1), "{}", refused.stderr);

@@ -143,9 +143,12 @@ fn mosquitto_knows_each_client_by_name_and_password() {
 #[test]
 fn a_laboratory_holds_sessions_behind_real_proxies() {
     let hold = ["lab", "hold", "-c", "40", "--rate", "100", "--for", "2s", "--heartbeat", "1s"];
-    for (protocol, sut, url) in
-        [("mqtt", "haproxy", "mqtts://"), ("tcp", "haproxy", "tls://"), ("ws", "nginx", "wss://")]
-    {
+    for (protocol, sut, url) in [
+        ("mqtt", "haproxy", "mqtts://"),
+        ("tcp", "haproxy", "tls://"),
+        ("ws", "nginx", "wss://"),
+        ("ws", "caddy", "wss://"),
+    ] {
         let lab = ["--protocol", protocol, "--sut", sut, "--no-ui", "--json", "-"];
         let finished = Plimsoll::new([&hold[..], &lab].concat()).run();
         let summary = finished.summary(0);

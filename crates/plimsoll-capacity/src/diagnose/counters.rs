@@ -1,5 +1,6 @@
 //! Counters of what did not fit, or was refused, that move at the tipping point.
 
+use plimsoll_model::SutKind;
 use plimsoll_model::cause::{Cause, EvidenceUnit, Grade, Missing, Resource, ResourceKind};
 use plimsoll_model::host::{Label, Metric};
 
@@ -118,8 +119,11 @@ pub(super) fn refused(scene: &Scene<'_>) -> Option<Suspect> {
 fn is_nginx(scene: &Scene<'_>) -> bool {
     let last = scene.after.last();
     let mut servers = last.of(Metric::ProcessInfo, &[(Label::Role, "server")]);
-    servers
-        .any(|one| one.series.label(Label::Process).is_some_and(|name| name.starts_with("nginx")))
+    servers.any(|one| {
+        one.series
+            .label(Label::Process)
+            .is_some_and(|name| name.starts_with(SutKind::Nginx.process()))
+    })
 }
 
 /// A share of the answers that is there above and was not below.

@@ -29,7 +29,7 @@ const MISSES_MIN: f64 = 0.3;
 
 /// Whether one thread is busy, or would be if it got its CPU, while others that do the same work are not.
 pub(super) fn is_hot_thread(threads: &[ThreadUse]) -> bool {
-    let servers = || threads.iter().filter(|thread| thread.is_server);
+    let servers = || threads.iter().filter(|thread| thread.is_server && !thread.moves_work());
     let busy = |thread: &ThreadUse| thread.used + thread.waited;
     let Some(hottest) = servers().max_by(|a, b| a.used.total_cmp(&b.used)) else { return false };
     let others = servers().filter(|thread| {

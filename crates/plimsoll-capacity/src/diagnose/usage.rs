@@ -1,5 +1,6 @@
 //! How much of every resource of a host was used in one trial.
 
+use plimsoll_model::SutKind;
 use plimsoll_model::cause::{Cause, Resource, ResourceKind};
 use plimsoll_model::host::{Label, LimitId, LimitKind, Metric, Sample};
 use plimsoll_model::search::Axis;
@@ -52,6 +53,11 @@ impl ThreadUse {
     pub(super) fn kind(&self) -> &str {
         let name = self.thread.rsplit_once('/').map_or(&*self.thread, |(name, _)| name);
         name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-')
+    }
+
+    /// `true` if the other threads of its process take its work when it has no CPU.
+    pub(super) fn moves_work(&self) -> bool {
+        SutKind::of_process(&self.process).is_some_and(SutKind::moves_work)
     }
 
     fn resource(&self) -> Resource {
@@ -225,13 +231,14 @@ fn disks(during: &During<'_>) -> Vec<Usage> {
     [operations, bytes].into_iter().flat_map(limited).collect()
 }
 
-/// Processes with several threads, none of which is busy by itself.
+/// Processes with several threads, none of which is busy by itself. One whose runtime moves work has more threads than
+/// it may run at once: one CPU for all of them is then no sign of a lock, and the CPU itself is listed.
 fn add_processes(threads: &[ThreadUse], all: &mut Vec<Usage>) {
     for process in processes(threads) {
         let of_it = || threads.iter().filter(|thread| thread.process == process);
         let used: f64 = of_it().map(|thread| thread.used).sum();
         let busiest = of_it().map(|thread| thread.used).fold(0.0, f64::max);
-        let is_server = of_it().any(|thread| thread.is_server);
+        let is_server = of_it().any(|thread| thread.is_server && !thread.moves_work());
         // Beyond one CPU it is not serialised.
         if of_it().count() > 1 && is_server && used <= 1.1 {
             all.push(Usage {

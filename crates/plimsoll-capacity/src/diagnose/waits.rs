@@ -2,6 +2,7 @@
 //! times their time in service at a load that the server does not feel.
 
 use plimsoll_model::Nanos;
+use plimsoll_model::SutKind;
 use plimsoll_model::cause::{Cause, EvidenceUnit, Grade, Projected, Resource, ResourceKind};
 use plimsoll_model::host::{Label, Metric};
 use plimsoll_model::search::Axis;
@@ -29,8 +30,6 @@ const SERVICE_MIN_S: f64 = 0.001;
 const POOL_OFF: f64 = 0.06;
 /// Fewer workers than this are no pool that a number could tell from others.
 const WORKERS_MIN: usize = 4;
-/// Programs whose threads serve many operations at once: their number says nothing of these.
-const EVENT_LOOPS: [&str; 3] = ["haproxy", "nginx", "plimsoll"];
 /// Operations in service that are one at a time.
 const ONE_AT_ONCE: (f64, f64) = (0.75, 1.3);
 /// Threads that wait for each other: so many, and for each operation they go to sleep so often.
@@ -285,7 +284,8 @@ fn pools(scene: &Scene<'_>) -> Vec<Pool> {
         }
         None => all.push(Pool { name: name.to_owned(), workers: 1, masters: 1 }),
     };
-    let is_pool = |name: &str| !EVENT_LOOPS.iter().any(|program| name.starts_with(program));
+    // A thread of these serves many operations at once.
+    let is_pool = |name: &str| SutKind::of_process(name).is_none();
     let threads = usage::threads(&scene.after);
     let threads: Vec<&str> =
         threads.iter().map(|one| one.process.as_str()).filter(|name| is_pool(name)).collect();

@@ -40,7 +40,7 @@ fn a_stated_interval_holds_the_truth_and_is_hardly_ever_far_off() {
             kind.name, score.stated, score.contained, score.wrong, score.unstable, score.undecided,
         );
         // One in five intervals lies between the capacities of a server that has two.
-        let missed_max = if kind.truth == kinds::Truth::AnyRegime { 8 } else { 6 };
+        let missed_max = if kind.truth == Truth::AnyRegime { 8 } else { 6 };
         assert!(score.wrong <= 3 && score.contained + missed_max >= score.stated, "{text}");
         let settings = SearchSettings::new(Mode::Quick);
         // A slow server gets the time that its operations take.

@@ -1,10 +1,11 @@
 //! HAProxy 2.4 and later.
 
+use plimsoll_model::SutKind;
 use plimsoll_model::units::grouped;
 
 use super::memory::Memory;
 use super::text::Text;
-use super::{CIPHERS, Configuration, Places, Program, ProxyGoal, Version};
+use super::{CIPHERS, Configuration, Dialect, Places, ProxyGoal, Version};
 
 /// The most threads of one process without thread groups.
 const THREADS_MAX: u32 = 64;
@@ -15,7 +16,24 @@ const DESCRIPTORS_DEFAULT_MAX: u64 = 1_048_576;
 /// An entry of the session cache: HAProxy manual, tune.ssl.cachesize.
 const SESSION_BYTES: u64 = 200;
 
-pub(super) fn configure(version: Version, goal: &ProxyGoal) -> Configuration {
+/// HAProxy's language.
+pub static HAPROXY: Dialect = Dialect {
+    kind: SutKind::Haproxy,
+    oldest: (2, 4),
+    check_flag: "-c",
+    user: "haproxy",
+    chroot: Some("/var/lib/haproxy"),
+    state: "/run/haproxy",
+    statistics: "admin.sock",
+    log: "/dev/log",
+    // Computed from the unit's LimitNOFILE of 524,288: two open files for each connection, and some besides.
+    debian_connections: |_| 262_000,
+    // Strong quotes, in which nothing has a meaning; a quote stands outside of them.
+    quote: |text| format!("'{}'", text.replace('\'', r"'\''")),
+    write: configure,
+};
+
+fn configure(version: Version, goal: &ProxyGoal) -> Configuration {
     let threads = goal.cores.clamp(1, THREADS_MAX);
     // Both sides of each connection; pollers, pipes and listeners of each thread.
     let descriptors = goal
@@ -24,7 +42,7 @@ pub(super) fn configure(version: Version, goal: &ProxyGoal) -> Configuration {
         .saturating_add(64 + 8 * u64::from(threads) + 8 * goal.backends.len() as u64);
     let memory = Memory::of(goal, goal.sessions() * SESSION_BYTES);
     let mut text = Text::default();
-    Program::Haproxy.heading(&mut text, version, goal, &memory);
+    HAPROXY.heading(&mut text, version, goal, &memory);
     text.comment(
         "A reload doubles the memory of the process until hard-stop-after; glibc may keep 10 to 20 % \
          more.",
@@ -84,7 +102,7 @@ fn global(text: &mut Text, version: Version, goal: &ProxyGoal, threads: u32, des
     );
     if let Some(log) = &goal.places.log {
         text.set(
-            &format!("log {} local0", Program::Haproxy.word(log)),
+            &format!("log {} local0", HAPROXY.word(log)),
             "The usual place; see dontlog-normal below.",
             "Debian's configuration",
         );
@@ -95,13 +113,13 @@ fn global(text: &mut Text, version: Version, goal: &ProxyGoal, threads: u32, des
         text.plain(&format!("group {user}"));
     }
     if let Some(chroot) = chroot {
-        text.plain(&format!("chroot {}", Program::Haproxy.word(chroot)));
+        text.plain(&format!("chroot {}", HAPROXY.word(chroot)));
     }
     if let Some(socket) = statistics {
         text.set(
             &format!(
                 "stats socket {} mode 600 level operator expose-fd listeners",
-                Program::Haproxy.word(socket)
+                HAPROXY.word(socket)
             ),
             "For plimsoll watch --haproxy, and so that a reload drops no connection.",
             "HAProxy manual, stats socket",
@@ -210,7 +228,7 @@ fn frontend(text: &mut Text, version: Version, goal: &ProxyGoal, threads: u32) {
         &format!(
             "bind {} ssl crt {} alpn h2,http/1.1 backlog {backlog}{shards}",
             goal.listen,
-            Program::Haproxy.word(&goal.certificate)
+            HAPROXY.word(&goal.certificate)
         ),
         &format!(
             "Connections of one second may wait while the acceptor pauses; net.core.somaxconn has to \

@@ -13,20 +13,14 @@ mod text;
 
 use std::path::PathBuf;
 
+use plimsoll_model::SutKind;
 use plimsoll_model::units::grouped;
 
+pub use haproxy::HAPROXY;
 pub use memory::Memory;
+pub use nginx::{DEBIAN_WORKER_CONNECTIONS, NGINX};
 pub use path::unwritable;
 use text::Text;
-
-/// A program that a configuration can be written for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Program {
-    /// HAProxy, 2.4 and later.
-    Haproxy,
-    /// nginx, 1.18 and later.
-    Nginx,
-}
 
 /// Major and minor number of a version.
 pub type Version = (u32, u32);
@@ -121,43 +115,51 @@ pub struct Configuration {
     pub descriptors: u64,
 }
 
-impl Program {
-    /// The name of the program's file.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Haproxy => "haproxy",
-            Self::Nginx => "nginx",
-        }
-    }
-
+/// The configuration language of a program, and the places of its files on Debian.
+#[derive(Debug)]
+pub struct Dialect {
+    /// The program.
+    pub kind: SutKind,
     /// The oldest version that a configuration is written for.
-    pub const fn oldest(self) -> Version {
-        match self {
-            Self::Haproxy => (2, 4),
-            Self::Nginx => (1, 18),
-        }
-    }
+    pub oldest: Version,
+    /// The argument that lets the program check a configuration.
+    pub check_flag: &'static str,
+    /// The user of Debian's service.
+    pub user: &'static str,
+    /// The directory that Debian's service changes its root to.
+    pub chroot: Option<&'static str>,
+    /// The directory of its sockets and its pid file.
+    pub state: &'static str,
+    /// The name of its statistics socket in `state`.
+    pub statistics: &'static str,
+    /// Where Debian's service logs to.
+    pub log: &'static str,
+    /// Proxied connections that Debian's configuration allows on a number of CPUs.
+    pub debian_connections: fn(u32) -> u64,
+    quote: fn(&str) -> String,
+    write: fn(Version, &ProxyGoal) -> Configuration,
+}
 
-    /// The version in what the program calls itself, such as `2.6.12-1+deb12u4`.
-    pub fn version(self, text: &str) -> Option<Version> {
-        let mut numbers = text.split(|c: char| !c.is_ascii_digit());
-        Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+impl PartialEq for Dialect {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind == other.kind
     }
+}
 
-    /// The first comments of a configuration: what it is for, and the memory that this takes.
-    fn heading(self, text: &mut Text, version: Version, goal: &ProxyGoal, memory: &Memory) {
-        let title = match self {
-            Self::Haproxy => "HAProxy",
-            Self::Nginx => "nginx",
-        };
+impl Eq for Dialect {}
+
+impl Dialect {
+    /// Returns the first comments of a configuration: its purpose, and the memory that it takes.
+    fn heading(&self, text: &mut Text, version: Version, goal: &ProxyGoal, memory: &Memory) {
         text.comment(&format!(
-            "{title} {}.{}: {} connections, {} new ones per second, {} CPUs. Written by plimsoll tune {}.",
+            "{} {}.{}: {} connections, {} new ones per second, {} CPUs. Written by plimsoll tune {}.",
+            self.kind.title(),
             version.0,
             version.1,
             grouped(goal.connections),
             grouped(goal.rate_per_s),
             goal.cores,
-            self.name()
+            self.kind
         ));
         text.comment(&memory.line());
         if let Some(warning) = goal.too_fast() {
@@ -165,11 +167,14 @@ impl Program {
         }
     }
 
-    /// The configuration for `goal`, in the words of `version`.
-    pub fn configure(self, version: Version, goal: &ProxyGoal) -> Configuration {
-        match self {
-            Self::Haproxy => haproxy::configure(version, goal),
-            Self::Nginx => nginx::configure(version, goal),
-        }
+    /// Returns the configuration for `goal`, in the words of `version`.
+    pub fn configure(&self, version: Version, goal: &ProxyGoal) -> Configuration {
+        (self.write)(version, goal)
     }
+}
+
+/// Reads the numbers of a version such as `2.6.12-1+deb12u4`.
+pub fn version(text: &str) -> Option<Version> {
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }

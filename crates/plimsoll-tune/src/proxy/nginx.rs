@@ -2,16 +2,37 @@
 
 use std::path::PathBuf;
 
+use plimsoll_model::SutKind;
+
 use super::memory::Memory;
 use super::text::Text;
-use super::{CIPHERS, Configuration, Program, ProxyGoal, Version};
+use super::{CIPHERS, Configuration, Dialect, ProxyGoal, Version};
 
 /// One slot of a worker's table: a connection and its two events.
 const SLOT_BYTES: u64 = 424;
 /// Sessions in a megabyte of the cache: nginx documentation, ssl_session_cache.
 const SESSIONS_PER_MB: u64 = 4_000;
 
-pub(super) fn configure(version: Version, goal: &ProxyGoal) -> Configuration {
+/// Connections of one worker in Debian's configuration, including those to the backends.
+pub const DEBIAN_WORKER_CONNECTIONS: u64 = 768;
+
+/// nginx's language.
+pub static NGINX: Dialect = Dialect {
+    kind: SutKind::Nginx,
+    oldest: (1, 18),
+    check_flag: "-t",
+    user: "www-data",
+    chroot: None,
+    state: "/run",
+    statistics: "nginx-status.sock",
+    log: "/var/log/nginx/access.log",
+    debian_connections: |cores| DEBIAN_WORKER_CONNECTIONS / 2 * u64::from(cores),
+    // The only escapes that a path can need; `\$` is no escape.
+    quote: |text| format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\"")),
+    write: configure,
+};
+
+fn configure(version: Version, goal: &ProxyGoal) -> Configuration {
     let workers = u64::from(goal.cores.max(1));
     let slots = slots_per_worker(goal.connections, workers);
     let descriptors = slots + 64;
@@ -19,7 +40,7 @@ pub(super) fn configure(version: Version, goal: &ProxyGoal) -> Configuration {
     let slots_bytes = workers.saturating_mul(slots).saturating_mul(SLOT_BYTES);
     let memory = Memory::of(goal, slots_bytes.saturating_add(cache));
     let mut text = Text::default();
-    Program::Nginx.heading(&mut text, version, goal, &memory);
+    NGINX.heading(&mut text, version, goal, &memory);
     text.comment("A reload doubles the memory of the workers until worker_shutdown_timeout.");
     process(&mut text, goal, workers, slots, descriptors);
     text.plain("http {");
@@ -45,10 +66,10 @@ fn process(text: &mut Text, goal: &ProxyGoal, workers: u64, slots: u64, descript
     if let Some(user) = &goal.places.user {
         text.plain(&format!("user {user};"));
     }
-    text.plain(&format!("pid {};", Program::Nginx.word(&goal.places.state.join("nginx.pid"))));
+    text.plain(&format!("pid {};", NGINX.word(&goal.places.state.join("nginx.pid"))));
     // Without a directory of its own, what is wrong goes to the terminal or the journal.
     let log = goal.places.log.as_ref().map(|log| log.with_file_name("error.log"));
-    let log = log.map_or_else(|| "stderr".to_owned(), |log| Program::Nginx.word(&log));
+    let log = log.map_or_else(|| "stderr".to_owned(), |log| NGINX.word(&log));
     text.plain(&format!("error_log {log} warn;"));
     text.set(
         &format!("worker_processes {workers};"),
@@ -85,7 +106,7 @@ fn session_megabytes(goal: &ProxyGoal) -> u64 {
 fn http(text: &mut Text, version: Version, goal: &ProxyGoal) {
     match &goal.places.log {
         Some(log) => text.set(
-            &format!("access_log {} combined buffer=64k flush=1s;", Program::Nginx.word(log)),
+            &format!("access_log {} combined buffer=64k flush=1s;", NGINX.word(log)),
             "Lines are written 64 KiB at once, not one by one.",
             "nginx documentation, access_log",
         ),
@@ -134,7 +155,7 @@ fn http(text: &mut Text, version: Version, goal: &ProxyGoal) {
         // Where there is none yet, the built-in places may not be writable either.
         if goal.places.user.is_none() {
             let path = goal.places.state.join(format!("temp_{kind}"));
-            text.plain(&format!("{kind}_temp_path {};", Program::Nginx.word(&path)));
+            text.plain(&format!("{kind}_temp_path {};", NGINX.word(&path)));
         }
     }
 }
@@ -168,7 +189,7 @@ fn server(text: &mut Text, version: Version, goal: &ProxyGoal) {
     // A parameter of listen until 1.25.1 made it a directive.
     let is_directive = version >= (1, 26);
     let parameter = if goal.http2 && !is_directive { " http2" } else { "" };
-    let certificate = Program::Nginx.word(&goal.certificate);
+    let certificate = NGINX.word(&goal.certificate);
     text.plain("server {");
     text.block(|text| {
         text.set(
@@ -221,7 +242,7 @@ fn status(text: &mut Text, goal: &ProxyGoal) {
     text.plain("server {");
     text.block(|text| {
         text.set(
-            &format!("listen {};", Program::Nginx.word(&address)),
+            &format!("listen {};", NGINX.word(&address)),
             "For plimsoll watch: on a TCP port, clients could reach it.",
             "nginx documentation, stub_status",
         );

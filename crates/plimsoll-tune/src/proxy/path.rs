@@ -2,22 +2,17 @@
 
 use std::path::Path;
 
-use super::Program;
+use super::Dialect;
 
-impl Program {
+impl Dialect {
     /// `path` as one word: as it is where no character has a meaning, else in quotes.
-    pub fn word(self, path: &Path) -> String {
+    pub fn word(&self, path: &Path) -> String {
         let text = path.to_string_lossy();
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
         if text.bytes().all(is_plain) {
             return text.into_owned();
         }
-        match self {
-            // Strong quotes, in which nothing has a meaning; a quote stands outside of them.
-            Self::Haproxy => format!("'{}'", text.replace('\'', r"'\''")),
-            // The only escapes that a path can need; `\$` is no escape.
-            Self::Nginx => format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\"")),
-        }
+        (self.quote)(&text)
     }
 }
 
@@ -31,6 +26,7 @@ pub fn unwritable(path: &Path) -> Option<char> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proxy::{HAPROXY, NGINX};
 
     #[test]
     fn paths_are_quoted_where_that_is_needed() {
@@ -41,8 +37,8 @@ mod tests {
             (r#"/"a"\b"#, r#"'/"a"\b'"#, r#""/\"a\"\\b""#),
             ("/a$b;#{c}", "'/a$b;#{c}'", "\"/a$b;#{c}\""),
         ] {
-            assert_eq!(Program::Haproxy.word(Path::new(path)), haproxy);
-            assert_eq!(Program::Nginx.word(Path::new(path)), nginx);
+            assert_eq!(HAPROXY.word(Path::new(path)), haproxy);
+            assert_eq!(NGINX.word(Path::new(path)), nginx);
         }
     }
 

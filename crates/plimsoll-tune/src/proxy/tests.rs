@@ -27,21 +27,21 @@ fn goal() -> ProxyGoal {
 
 #[test]
 fn the_whole_haproxy_configuration() {
-    assert_snapshot!(Program::Haproxy.configure((2, 6), &goal()).text);
+    assert_snapshot!(HAPROXY.configure((2, 6), &goal()).text);
 }
 
 #[test]
 fn the_whole_nginx_configuration() {
     let mut goal = goal();
     goal.places.log = Some("/var/log/nginx/access.log".into());
-    assert_snapshot!(Program::Nginx.configure((1, 22), &goal).text);
+    assert_snapshot!(NGINX.configure((1, 22), &goal).text);
 }
 
 #[test]
 fn clients_and_protocols_are_passed_on_by_both() {
     for (program, version, words) in [
         (
-            Program::Haproxy,
+            &HAPROXY,
             (2, 6),
             &[
                 "del-header X-Forwarded-For\n    option forwardfor",
@@ -50,7 +50,7 @@ fn clients_and_protocols_are_passed_on_by_both() {
             ][..],
         ),
         (
-            Program::Nginx,
+            &NGINX,
             (1, 22),
             &[
                 "X-Forwarded-For $remote_addr;",
@@ -59,15 +59,15 @@ fn clients_and_protocols_are_passed_on_by_both() {
                 "shared:tls:150m",
             ],
         ),
-        (Program::Nginx, (1, 26), &["        http2 on;"]),
-        (Program::Nginx, (1, 18), &["http2_max_requests 100000;"]),
+        (&NGINX, (1, 26), &["        http2 on;"]),
+        (&NGINX, (1, 18), &["http2_max_requests 100000;"]),
     ] {
         let text = program.configure(version, &goal()).text;
         for word in words {
             assert!(text.contains(word), "{word} in {text}");
         }
     }
-    let without = Program::Nginx.configure((1, 22), &ProxyGoal { http2: false, ..goal() }).text;
+    let without = NGINX.configure((1, 22), &ProxyGoal { http2: false, ..goal() }).text;
     assert!(!without.contains("http2"), "{without}");
 }
 
@@ -81,7 +81,7 @@ fn a_rate_that_the_cpus_cannot_make_is_named() {
         warning.contains("about 1,100 full TLS handshakes per second, so that 19 CPUs"),
         "{warning}"
     );
-    for program in [Program::Haproxy, Program::Nginx] {
+    for program in [&HAPROXY, &NGINX] {
         let text = program.configure((2, 6), &fast).text.replace("\n# ", " ");
         assert!(text.contains(&warning), "{text}");
     }
@@ -95,7 +95,7 @@ fn names_are_resolved_while_haproxy_runs() {
         named_backends: vec![name],
         ..goal()
     };
-    let text = Program::Haproxy.configure((2, 6), &goal).text;
+    let text = HAPROXY.configure((2, 6), &goal).text;
     assert!(text.contains("resolvers system\n    parse-resolv-conf\n"), "{text}");
     assert!(text.contains("    server s1 192.0.2.11:8080\n"), "{text}");
     let named = "    server s2 app.example:8080 resolvers system init-addr last,libc,none\n";
@@ -106,7 +106,7 @@ fn names_are_resolved_while_haproxy_runs() {
 fn words_follow_the_version() {
     let many = ProxyGoal { connections: 1_000_000, cores: 32, ..goal() };
     let has = |version, word: &str| {
-        Program::Haproxy.configure(version, &many).text.lines().any(|line| line.contains(word))
+        HAPROXY.configure(version, &many).text.lines().any(|line| line.contains(word))
     };
     for (word, since) in
         [("fd-hard-limit 2", (2, 6)), ("shards by-thread", (2, 5)), ("timeout client-hs", (2, 9))]
@@ -150,10 +150,10 @@ fn each_directive_is_compared_with_its_guide_in_the_book() {
         ..goal()
     };
     for (program, version) in [
-        (Program::Haproxy, (2, 4)),
-        (Program::Haproxy, (3, 2)),
-        (Program::Nginx, (1, 18)),
-        (Program::Nginx, (1, 28)),
+        (&HAPROXY, (2, 4)),
+        (&HAPROXY, (3, 2)),
+        (&NGINX, (1, 18)),
+        (&NGINX, (1, 28)),
     ] {
         for line in program.configure(version, &names).text.lines() {
             let Some(directive) = directive(line) else { continue };
@@ -172,13 +172,13 @@ fn versions_are_read_from_what_programs_call_themselves() {
         ("unknown", None),
         ("", None),
     ] {
-        assert_eq!(Program::Haproxy.version(text), version, "{text:?}");
+        assert_eq!(super::version(text), version, "{text:?}");
     }
 }
 
 #[test]
 fn memory_grows_with_what_is_held_and_says_what_fits() {
-    let memory = Program::Haproxy.configure((2, 6), &goal()).memory;
+    let memory = HAPROXY.configure((2, 6), &goal()).memory;
     // 200,000 idle TLS clients at 16.5 kB and 4.1 kB.
     assert_eq!((memory.held, memory.sockets), (3_300_000_000, 820_000_000));
     assert!(memory.busy > 0 && memory.handshakes > 0 && memory.fixed > 0);
@@ -186,7 +186,7 @@ fn memory_grows_with_what_is_held_and_says_what_fits() {
     assert_eq!(memory.connections_fit(0), 0);
     // Nonsense saturates, and is no crash.
     let all = ProxyGoal { connections: u64::MAX, rate_per_s: u64::MAX, ..goal() };
-    assert_eq!(Program::Nginx.configure((1, 22), &all).memory.total(), u64::MAX);
+    assert_eq!(NGINX.configure((1, 22), &all).memory.total(), u64::MAX);
     let none = ProxyGoal { connections: 0, rate_per_s: 0, cores: 0, ..goal() };
-    assert!(Program::Haproxy.configure((2, 6), &none).text.contains("nbthread 1\n"));
+    assert!(HAPROXY.configure((2, 6), &none).text.contains("nbthread 1\n"));
 }

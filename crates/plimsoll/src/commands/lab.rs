@@ -107,7 +107,7 @@ impl Planned {
         shown.extend(hosts.far.iter().map(|far| ("sut-hosts".to_owned(), far.name())));
         let server = match hosts.far {
             Some(_) => Server::Elsewhere,
-            None => Server::Laboratory(hosts.sut.clone()),
+            None => Server::Laboratory(hosts.sut.kind),
         };
         let mut prepared = experiments::prepare(job.clone(), &server)?;
         prepared.1.extend(isolation.note.clone());

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use plimsoll_lab::{CheckError, LabError, Laboratory, Sut};
+use plimsoll_lab::{CheckError, LabError, Laboratory};
 use plimsoll_model::sizing::SizingValue;
 
 use super::isolation::Isolation;
@@ -13,7 +13,7 @@ use crate::experiments::sizing::{Sized, SizingExperiment};
 use crate::flags::SweepFlags;
 use crate::plan::Inputs;
 use crate::plan::lab::check_near;
-use crate::plan::sizing::{SizedValue, Variation, build};
+use crate::plan::sizing::{SizedValue, build};
 use crate::publish::Publisher;
 use crate::session::SetUp;
 use crate::{run, session};
@@ -62,13 +62,8 @@ pub(super) fn plan(
     inputs: &mut Inputs<'_>,
 ) -> Result<lab::Planned, Stop> {
     check_near(value.experiment.hosts(), "lab sweep")?;
-    let Variation { of, .. } = value.variation;
     let planned = lab::Planned::varied(&value.experiment, &value.variation, isolation, inputs)?;
-    let fits = match (&planned.plan.sut, of) {
-        (_, None) | (Sut::Haproxy(_), Some("haproxy" | "proxy")) => true,
-        (sut, Some(of)) => matches!(sut, Sut::Nginx(_)) && of != "haproxy",
-    };
-    if fits {
+    if value.variation.of.is_none_or(|of| of.has(planned.plan.sut.kind)) {
         return Ok(planned);
     }
     Err(Stop::usage(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_lab::{ProxyConfiguration, SutSettings, debian_connections};
+use plimsoll_lab::{ProxyConfiguration, SutSettings};
 use plimsoll_model::Nanos;
 use plimsoll_model::compare::Finding;
 use plimsoll_model::result::RunResult;
@@ -10,7 +10,7 @@ use plimsoll_model::sizing::{SizingDifference, SizingSummary};
 use plimsoll_model::units::grouped;
 use plimsoll_sys::limits::raise_descriptor_limit;
 use plimsoll_sys::signal::Interrupts;
-use plimsoll_tune::proxy::{Program, ProxyGoal};
+use plimsoll_tune::proxy::{Dialect, ProxyGoal};
 
 use super::isolation::Isolation;
 use super::printed::say;
@@ -45,7 +45,7 @@ pub(super) fn run(proxy: &TunedProxy, budget: Nanos) -> Result<(), Stop> {
     let interrupts = run::install_interrupts()?;
     let requests = measure(proxy, "rate", "requests/s", budget, &interrupts)?;
     let handshakes = measure(proxy, "handshakes", "handshakes/s", budget, &interrupts)?;
-    say(&table(proxy.installed.program, &proxy.goal, &requests, &handshakes))
+    say(&table(proxy.installed.dialect, &proxy.goal, &requests, &handshakes))
 }
 
 /// One of the two experiments; its archive is kept.
@@ -83,7 +83,8 @@ fn measure(
     }
     let run =
         SizingRun { rounds: 24, budget, seed: 1, out: None, json: None, ui: true, details: false };
-    let target = format!("{} {}", proxy.installed.program.name(), proxy.installed.version_text);
+    let target =
+        format!("{} {}", proxy.installed.dialect.kind.name(), proxy.installed.version_text);
     let mut experiment = SizingExperiment::new(run, unit, &target, values);
     let mut servers = experiment.servers();
     let set_up = SetUp {
@@ -112,7 +113,7 @@ fn measure(
 
 /// `plimsoll lab` for the installed program.
 fn laboratory(proxy: &TunedProxy, experiment: &str) -> Result<LabExperiment, Stop> {
-    let name = proxy.installed.program.name();
+    let name = proxy.installed.dialect.kind.name();
     let path = proxy.installed.path.to_string_lossy();
     let words = [
         "lab",
@@ -133,7 +134,7 @@ fn laboratory(proxy: &TunedProxy, experiment: &str) -> Result<LabExperiment, Sto
 }
 
 fn table(
-    program: Program,
+    dialect: &Dialect,
     goal: &ProxyGoal,
     requests: &SizingSummary,
     handshakes: &SizingSummary,
@@ -156,7 +157,7 @@ fn table(
             text.push_str(&format!("{name:22} {default:>18} {tuned:>12}  {found}\n"));
         }
     }
-    let default = debian_connections(program, goal.cores);
+    let default = (dialect.debian_connections)(goal.cores);
     let (default, tuned) = (grouped(default), grouped(goal.connections));
     text.push_str(&format!(
         "{:22} {default:>18} {tuned:>12}  what each configuration allows, not measured\n",
@@ -187,7 +188,7 @@ fn difference(found: &SizingDifference) -> String {
 #[cfg(test)]
 mod tests {
     use plimsoll_model::sizing::SizingValue;
-    use plimsoll_tune::proxy::Places;
+    use plimsoll_tune::proxy::{HAPROXY, NGINX, Places};
 
     use super::*;
 
@@ -234,10 +235,10 @@ mod tests {
             },
         };
         let (higher, same) = (sized(Finding::Higher), sized(Finding::NoDifference));
-        let text = table(Program::Haproxy, &goal, &higher, &same);
+        let text = table(&HAPROXY, &goal, &higher, &same);
         assert!(text.contains("+23.4 % (+14.5 to +31.2)") && text.contains("262,000"), "{text}");
         assert!(!text.contains("Nothing to gain"), "{text}");
-        let text = table(Program::Nginx, &goal, &same, &same);
+        let text = table(&NGINX, &goal, &same, &same);
         assert!(text.contains("Nothing to gain") && text.contains(" 768 "), "{text}");
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use plimsoll_report::time_text;
 use plimsoll_sys::{clock, sock_diag};
-use plimsoll_tune::proxy::Program;
+use plimsoll_tune::proxy::{HAPROXY, NGINX};
 use plimsoll_tune::tune::{
     Applied, HostDisk, Journal, Outcome, Plan, Reverted, Role, StartedBy, TuneError, apply, lock,
     revert,
@@ -26,8 +26,8 @@ pub(crate) fn run(command: &TuneCommand) -> Result<(), Stop> {
         TuneCommand::Plan(flags) => show_plan(flags),
         TuneCommand::Apply(flags) => apply_plan(flags),
         TuneCommand::Revert(flags) => revert_newest(flags),
-        TuneCommand::Haproxy(flags) => tune_proxy::run(Program::Haproxy, flags),
-        TuneCommand::Nginx(flags) => tune_proxy::run(Program::Nginx, flags),
+        TuneCommand::Haproxy(flags) => tune_proxy::run(&HAPROXY, flags),
+        TuneCommand::Nginx(flags) => tune_proxy::run(&NGINX, flags),
     }
 }
 

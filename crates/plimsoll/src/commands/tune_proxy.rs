@@ -3,9 +3,10 @@
 use std::io;
 use std::io::Write;
 
+use plimsoll_lab::Installed;
 use plimsoll_model::units::grouped;
 use plimsoll_sys::whole_file::WholeFile;
-use plimsoll_tune::proxy::Program;
+use plimsoll_tune::proxy::Dialect;
 
 use super::printed::say;
 use super::tried;
@@ -14,8 +15,8 @@ use crate::flags::ProxyFlags;
 use crate::plan::Inputs;
 use crate::plan::tuned_proxy::{TunedProxy, build};
 
-pub(crate) fn run(program: Program, flags: &ProxyFlags) -> Result<(), Stop> {
-    let proxy = build(program, flags, &Inputs::of_host(&mut io::empty()))?;
+pub(crate) fn run(dialect: &'static Dialect, flags: &ProxyFlags) -> Result<(), Stop> {
+    let proxy = build(dialect, flags, &Inputs::of_host(&mut io::empty()))?;
     let checked = check(&proxy)?;
     if let Some(warning) = proxy.goal.too_fast() {
         let _ = writeln!(io::stderr(), "{warning}");
@@ -44,8 +45,8 @@ fn write(proxy: &TunedProxy, checked: &str, flags: &ProxyFlags) -> Result<(), St
 /// Lets the program check its configuration; says who has.
 fn check(proxy: &TunedProxy) -> Result<String, Stop> {
     let TunedProxy { installed, configuration, .. } = proxy;
-    let flag = if installed.program == Program::Haproxy { "-c" } else { "-t" };
-    let by = format!("{} {} {flag}", installed.program.name(), installed.version_text);
+    let Installed { dialect, version_text, .. } = installed;
+    let by = format!("{} {version_text} {}", dialect.kind, dialect.check_flag);
     match installed.check(&configuration.text) {
         Ok(()) => Ok(format!("accepted by {by}")),
         // It opens files and ports that only its own user may.

@@ -81,7 +81,7 @@ impl LabExperiment for RateExperiment {
         self.job.load.target_name = lab.name();
         pin_clients(&mut self.job.load.plan, lab_plan);
         let mut notes = Vec::new();
-        if lab_plan.sut.is_embedded() && renew_connections(&mut self.job.load) {
+        if lab_plan.sut.kind.is_embedded() && renew_connections(&mut self.job.load) {
             notes.push(format!(
                 "each connection is replaced after {EMBEDDED_REQUESTS_PER_CONNECTION} requests, \
                  with a full handshake (RSA-2048); otherwise the embedded server would need as \
@@ -89,7 +89,7 @@ impl LabExperiment for RateExperiment {
             ));
         }
         if self.job.search.axis == Axis::Handshakes {
-            let key = if lab_plan.sut.is_embedded() { "RSA-2048" } else { "ECDSA P-256" };
+            let key = if lab_plan.sut.kind.is_embedded() { "RSA-2048" } else { "ECDSA P-256" };
             notes.push(format!(
                 "each operation is one handshake with an {key} certificate; no request is sent"
             ));

@@ -1,19 +1,18 @@
 //! `plimsoll find` and `plimsoll lab`: the experiments of each, with the flags of each. What was
 //! typed, not what it means.
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
 
 use super::hold::HoldFlags;
 use super::hosts::{LabHostFlags, LoadHostFlags};
 use super::mqtt::MqttFlags;
+use super::programs::SutFlags;
 use super::rfc9411::Rfc9411Flags;
 use super::script::ScriptFlags;
 use super::search::{ConnectionsFlags, HandshakesFlags, RateFlags};
 use super::shared::{HeaderFlags, OutputFlags, RequestFlags, ServerFlags, WatchFlags};
 use super::sweep::SweepFlags;
-use super::values::{BrokerFlag, Cidr, IsolateFlag, ProtocolFlag, SutFlag, Watch, backends};
+use super::values::{BrokerFlag, Cidr, IsolateFlag, ProtocolFlag, Watch, backends};
 
 /// Examples below the help of `find`.
 pub(super) const FIND_EXAMPLES: &str = "\
@@ -391,9 +390,8 @@ pub(crate) struct FreshFlags {
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(next_help_heading = "Laboratory")]
 pub(crate) struct HostFlags {
-    /// Server to test: embedded, haproxy or nginx [default: haproxy if installed, else embedded]
-    #[arg(long, value_name = "SUT", hide_possible_values = true)]
-    pub(crate) sut: Option<SutFlag>,
+    #[command(flatten)]
+    pub(crate) server: SutFlags,
 
     /// What clients speak over TLS: http, ws (WebSocket), mqtt or tcp (a script)
     ///
@@ -404,14 +402,6 @@ pub(crate) struct HostFlags {
     /// Broker behind HAProxy with --protocol mqtt: embedded (plimsoll serve --mqtt) or mosquitto
     #[arg(long, value_name = "BROKER", default_value = "embedded", hide_possible_values = true)]
     pub(crate) broker: BrokerFlag,
-
-    /// HAProxy binary [default: the one on the PATH]
-    #[arg(long, value_name = "PATH")]
-    pub(crate) haproxy: Option<PathBuf>,
-
-    /// nginx binary [default: the one on the PATH]
-    #[arg(long, value_name = "PATH")]
-    pub(crate) nginx: Option<PathBuf>,
 
     /// Backends behind the server
     #[arg(long, value_name = "N", default_value = "4", value_parser = backends)]

@@ -48,6 +48,7 @@ pub(crate) mod k8s;
 pub(crate) mod live;
 mod load;
 pub(crate) mod mqtt;
+mod programs;
 pub(crate) mod publish;
 #[cfg(test)]
 mod reference;

@@ -142,17 +142,6 @@ pub(crate) enum ModeFlag {
     Strict,
 }
 
-/// `--sut` of the laboratory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SutFlag {
-    /// plimsoll's own TLS server.
-    Embedded,
-    /// A real HAProxy.
-    Haproxy,
-    /// A real nginx.
-    Nginx,
-}
-
 /// `--broker` of the laboratory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BrokerFlag {

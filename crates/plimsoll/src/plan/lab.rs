@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use plimsoll_fleet::hosts::{HostName, LoadHosts, fold};
-use plimsoll_lab::{LabPlan, Placement, Sut};
+use plimsoll_lab::{LabPlan, Placement, Sut, carries_tcp};
+use plimsoll_model::SutKind;
 use plimsoll_model::plan::Trust;
 use plimsoll_model::target::Protocol;
 use plimsoll_sys::affinity::usable_cpus;
@@ -14,7 +15,7 @@ use crate::exit::Stop;
 use crate::flags::experiments::HostFlags;
 use crate::flags::hosts::SUT_PORT;
 use crate::flags::shared::RequestFlags;
-use crate::flags::values::{BrokerFlag, IsolateFlag, ProtocolFlag, SutFlag};
+use crate::flags::values::{BrokerFlag, IsolateFlag, ProtocolFlag};
 
 /// What `--protocol tcp` sends, and expects back, where no flag says it.
 const ECHO_BYTES_DEFAULT: u64 = 64;
@@ -87,12 +88,9 @@ pub(crate) fn hosts(flags: &HostFlags, inputs: &Inputs<'_>) -> Result<Hosts, Sto
     let (kind, program) = named(flags)?;
     let sut = match kind {
         // Their host finds the program.
-        None | Some(SutFlag::Haproxy) if far.is_some() => Sut::Haproxy(PathBuf::from("haproxy")),
-        Some(SutFlag::Nginx) if far.is_some() => Sut::Nginx(PathBuf::from("nginx")),
+        kind if far.is_some() => Sut::elsewhere(kind.unwrap_or(SutKind::Haproxy)),
         None => Sut::installed(),
-        Some(SutFlag::Embedded) => Sut::Embedded,
-        Some(SutFlag::Haproxy) => Sut::haproxy(program)?,
-        Some(SutFlag::Nginx) => Sut::nginx(program)?,
+        Some(kind) => Sut::find(kind, program)?,
     };
     let protocol = match flags.protocol {
         ProtocolFlag::Http => Protocol::Http1,
@@ -100,15 +98,18 @@ pub(crate) fn hosts(flags: &HostFlags, inputs: &Inputs<'_>) -> Result<Hosts, Sto
         ProtocolFlag::Mqtt => Protocol::Mqtt,
         ProtocolFlag::Tcp => Protocol::Script,
     };
-    if !protocol.has_headers() && matches!(sut, Sut::Nginx(_)) {
+    if !protocol.has_headers() && !carries_tcp(sut.kind) {
         return Err(Stop::usage(
-            "nginx is an HTTP proxy here, and --protocol mqtt and tcp need one of TCP",
+            format_args!(
+                "{} is an HTTP proxy here, and --protocol mqtt and tcp need one of TCP",
+                sut.kind.title()
+            ),
             "use --sut haproxy, or --sut embedded",
         ));
     }
     let mosquitto = match flags.broker {
         BrokerFlag::Embedded => None,
-        BrokerFlag::Mosquitto if protocol != Protocol::Mqtt || sut.is_embedded() => {
+        BrokerFlag::Mosquitto if protocol != Protocol::Mqtt || sut.kind.is_embedded() => {
             return Err(Stop::usage(
                 "--broker mosquitto is behind a proxy that passes MQTT on",
                 "use --protocol mqtt --sut haproxy; a broker alone is loaded by its URL: find rate mqtt://HOST",
@@ -132,18 +133,17 @@ pub(crate) fn hosts(flags: &HostFlags, inputs: &Inputs<'_>) -> Result<Hosts, Sto
 fn far(flags: &HostFlags, inputs: &Inputs<'_>) -> Result<Option<Far>, Stop> {
     let machines = &flags.machines;
     let Some(sut) = &machines.sut_host else { return Ok(None) };
-    for (flag, is_given, why) in [
-        ("--haproxy", flags.haproxy.is_some(), "names a file of this host"),
-        ("--nginx", flags.nginx.is_some(), "names a file of this host"),
-        ("--broker", flags.broker != BrokerFlag::Embedded, "starts a broker on this host"),
-        ("--isolate", flags.isolate == IsolateFlag::Netns, "makes hosts of this one"),
-    ] {
-        if is_given {
-            return Err(Stop::usage(
-                format_args!("{flag} {why}, and --sut-host runs the server on another"),
-                "drop one of them; --sut says which program is run",
-            ));
-        }
+    let program = flags.server.programs().next();
+    let program = program.map(|(kind, _)| (format!("--{kind}"), "names a file of this host"));
+    let broker = (flags.broker != BrokerFlag::Embedded)
+        .then(|| ("--broker".to_owned(), "starts a broker on this host"));
+    let isolate = (flags.isolate == IsolateFlag::Netns)
+        .then(|| ("--isolate".to_owned(), "makes hosts of this one"));
+    if let Some((flag, why)) = program.or(broker).or(isolate) {
+        return Err(Stop::usage(
+            format_args!("{flag} {why}, and --sut-host runs the server on another"),
+            "drop one of them; --sut says which program is run",
+        ));
     }
     let hosts = super::hosts::of_laboratory(machines, sut)?;
     let listen = match machines.sut_address {
@@ -195,28 +195,23 @@ pub(crate) fn placement(count: usize) -> Result<Placement, Stop> {
     })
 }
 
-/// The program under test and its file, as far as the flags name them.
-fn named(flags: &HostFlags) -> Result<(Option<SutFlag>, Option<&Path>), Stop> {
-    let programs = [
-        ("--haproxy", &flags.haproxy, SutFlag::Haproxy),
-        ("--nginx", &flags.nginx, SutFlag::Nginx),
-    ];
-    let (mut sut, mut program) = (flags.sut, None);
-    for (flag, path, kind) in programs {
-        let Some(path) = path else { continue };
+/// Returns the kind of server under test and the file of its program, if the flags name them.
+fn named(flags: &HostFlags) -> Result<(Option<SutKind>, Option<&Path>), Stop> {
+    let (mut sut, mut program) = (flags.server.sut, None);
+    for (kind, path) in flags.server.programs() {
         if !path.is_file() {
             return Err(Stop::usage(
-                format_args!("{flag} {path:?} is no file"),
+                format_args!("--{kind} {path:?} is no file"),
                 "name the program",
             ));
         }
         if sut.is_some_and(|other| other != kind) {
             return Err(Stop::usage(
-                format_args!("{flag} names a program that is not what --sut tests"),
-                format_args!("drop {flag}, or change --sut"),
+                format_args!("--{kind} names a program that is not what --sut tests"),
+                format_args!("drop --{kind}, or change --sut"),
             ));
         }
-        (sut, program) = (Some(kind), Some(path.as_path()));
+        (sut, program) = (Some(kind), Some(path));
     }
     Ok((sut, program))
 }

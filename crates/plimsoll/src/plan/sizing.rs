@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use plimsoll_lab::SutSettings;
-use plimsoll_model::Nanos;
 use plimsoll_model::target::REDACTED;
 use plimsoll_model::units::parse_size;
+use plimsoll_model::{Nanos, SutKind};
 use plimsoll_tls::KeyKind;
 
 use super::publish::PublishJob;
@@ -38,7 +38,7 @@ const NGINX_OPTIONS: [&str; 5] =
 /// The prefix of HAProxy's settings.
 const TUNE: &str = "tune.";
 /// Every value of a key that is not a number.
-const WORDS: [&str; 16] = [
+const WORDS: [&str; 12] = [
     "on",
     "off",
     "auto",
@@ -50,10 +50,6 @@ const WORDS: [&str; 16] = [
     "connection",
     "ecdsa-p256",
     "rsa2048",
-    "embedded",
-    "haproxy",
-    "nginx",
-    "caddy",
     "mosquitto",
 ];
 /// The longest number with its unit.
@@ -84,7 +80,7 @@ fn is_value(value: &str) -> bool {
         && number.len() - digits.len() <= "KiB".len()
         && digits.starts_with(|c: char| c.is_ascii_digit())
         && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    is_number || WORDS.contains(&value)
+    is_number || WORDS.contains(&value) || value.parse::<SutKind>().is_ok()
 }
 
 /// What of a laboratory its flags cannot say.
@@ -100,8 +96,27 @@ pub(crate) struct Variation {
     pub(crate) sut_cpus: Option<usize>,
     /// What else differs.
     pub(crate) settings: SutSettings,
-    /// The program that these settings are of, where they are of one.
-    pub(crate) of: Option<&'static str>,
+    /// The servers that have these settings.
+    pub(crate) of: Option<SettingOf>,
+}
+
+/// The servers that have a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SettingOf {
+    /// Every installed proxy.
+    Proxy,
+    /// The servers of one kind.
+    Kind(SutKind),
+}
+
+impl SettingOf {
+    /// `true` if a server of `kind` has the setting.
+    pub(crate) fn has(self, kind: SutKind) -> bool {
+        match self {
+            Self::Proxy => !kind.is_embedded(),
+            Self::Kind(one) => one == kind,
+        }
+    }
 }
 
 /// One laboratory of a sweep.
@@ -323,19 +338,19 @@ fn apply(
         }
         "logging" => {
             variation.settings.logs = switch()?;
-            variation.of = variation.of.or(Some("proxy"));
+            variation.of = variation.of.or(Some(SettingOf::Proxy));
         }
         "threads" => {
             variation.settings.threads = Some(count(64)?);
-            variation.of = variation.of.or(Some("proxy"));
+            variation.of = variation.of.or(Some(SettingOf::Proxy));
         }
         _ if is_tune(key) && is_value(value) => {
             variation.settings.options.push(format!("{key} {value}"));
-            variation.of = Some("haproxy");
+            variation.of = Some(SettingOf::Kind(SutKind::Haproxy));
         }
         _ if NGINX_OPTIONS.contains(&key) && is_value(value) => {
             variation.settings.options.push(format!("{key} {value}"));
-            variation.of = Some("nginx");
+            variation.of = Some(SettingOf::Kind(SutKind::Nginx));
         }
         _ if is_tune(key) || NGINX_OPTIONS.contains(&key) => {
             return Err(refuse(

@@ -16,7 +16,7 @@ use plimsoll_lab::Sut;
 use plimsoll_model::pace::{Arrivals, Profile, Stage};
 use plimsoll_model::plan::{Group, HoldPlan, Pacing, ServerName, TlsState, TlsVersion, Trust};
 use plimsoll_model::slo::Slo;
-use plimsoll_model::{Nanos, Rate};
+use plimsoll_model::{Nanos, Rate, SutKind};
 
 use super::Inputs;
 use super::compare::CompareJob;
@@ -424,7 +424,7 @@ fn laboratories() {
     let flags = ["--sut", "embedded", "-H", "sleep: 20", "-c", "7", "--slo", "p90<9ms"];
     let words = [&["lab"], &flags[..]].concat();
     let named = hosts(&words);
-    assert_eq!((named.sut, named.sut_is_default), (Sut::Embedded, false));
+    assert_eq!((named.sut, named.sut_is_default), (Sut::embedded(), false));
     let plan = searched(&words).load.plan;
     // The lab trusts its own certificate; -k makes handshakes cheaper.
     assert_eq!((plan.connections, plan.tls.trust), (7, Trust::Roots("ca".into())));
@@ -437,7 +437,8 @@ fn laboratories() {
     let program = file(folder.path(), "nginx", "PROGRAM");
     fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
     let named = hosts(&["lab", "--nginx", &program]);
-    assert_eq!((named.sut, named.sut_is_default), (Sut::Nginx((&program).into()), false));
+    let nginx = Sut { kind: SutKind::Nginx, program: (&program).into() };
+    assert_eq!((named.sut, named.sut_is_default), (nginx, false));
     let (said, code) = refused(&["lab", "--sut", "haproxy", "--nginx", &program], b"");
     assert_eq!(code, 2, "{said}");
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_lab::Installed;
 use plimsoll_model::units::grouped;
-use plimsoll_tune::proxy::{Configuration, Places, Program, ProxyGoal, unwritable};
+use plimsoll_tune::proxy::{Configuration, Dialect, Places, ProxyGoal, unwritable};
 
 use super::Inputs;
 use super::inputs::read_text;
@@ -30,7 +30,7 @@ pub(crate) struct TunedProxy {
 
 /// Finds the program, and writes the configuration for it, which it has not yet checked.
 pub(crate) fn build(
-    program: Program,
+    dialect: &'static Dialect,
     flags: &ProxyFlags,
     inputs: &Inputs<'_>,
 ) -> Result<TunedProxy, Stop> {
@@ -47,12 +47,12 @@ pub(crate) fn build(
             format_args!(
                 "--cert {certificate:?}: a path with {character:?} cannot be written in a \
                  configuration of {}",
-                program.name()
+                dialect.kind
             ),
             "copy the file to another place",
         ));
     }
-    let installed = Installed::find(program, flags.program.as_deref())?;
+    let installed = Installed::find(dialect, flags.program.as_deref())?;
     let goal = ProxyGoal {
         connections: flags.connections,
         rate_per_s: flags
@@ -65,9 +65,9 @@ pub(crate) fn build(
         http2: installed.has_http2(),
         backends: flags.backend.clone(),
         listen: flags.listen.clone(),
-        places: places(program, installed.has_statistics()),
+        places: places(dialect, installed.has_statistics()),
     };
-    let configuration = program.configure(installed.version, &goal);
+    let configuration = dialect.configure(installed.version, &goal);
     let memory = flags.memory.or_else(|| host_limits().memory_total_bytes);
     let needed = configuration.memory.total();
     if let Some(memory) = memory.filter(|memory| needed > *memory) {
@@ -123,32 +123,25 @@ fn named(backends: &[String], hosts: &str) -> Vec<String> {
 }
 
 /// Where distributions have the files of a proxy, as far as they are there.
-fn places(program: Program, has_statistics: bool) -> Places {
+fn places(dialect: &Dialect, has_statistics: bool) -> Places {
     let has_user = |name: &&str| {
         let users = fs::read_to_string(PASSWD).unwrap_or_default();
         users.lines().any(|line| line.split(':').next() == Some(name))
     };
-    let (user, state, log) = match program {
-        Program::Haproxy => ("haproxy", "/run/haproxy", "/dev/log"),
-        Program::Nginx => ("www-data", "/run", "/var/log/nginx/access.log"),
-    };
-    let user = Some(user).filter(has_user).map(str::to_owned);
-    let state = PathBuf::from(state);
-    let chroot = Path::new("/var/lib/haproxy");
-    let chroot = (program == Program::Haproxy && user.is_some() && chroot.is_dir())
-        .then(|| chroot.to_owned());
-    let statistics = match program {
-        Program::Haproxy => state.join("admin.sock"),
-        Program::Nginx => state.join("nginx-status.sock"),
-    };
+    let user = Some(dialect.user).filter(has_user).map(str::to_owned);
+    let state = PathBuf::from(dialect.state);
+    let chroot = dialect.chroot.map(PathBuf::from).filter(|path| user.is_some() && path.is_dir());
+    let statistics = has_statistics.then(|| state.join(dialect.statistics));
     // Where nginx was never installed as a service there is no directory that only it may write to.
-    let log = Path::new(log);
+    let log = Path::new(dialect.log);
     let log = log.parent().is_some_and(Path::is_dir).then(|| log.to_owned());
-    Places { user, chroot, statistics: has_statistics.then_some(statistics), log, state }
+    Places { user, chroot, statistics, log, state }
 }
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_tune::proxy::HAPROXY;
+
     use super::*;
     use crate::flags::{Command, TuneCommand, parse_words};
 
@@ -157,7 +150,7 @@ mod tests {
         let Command::Tune(TuneCommand::Haproxy(flags)) = parse_words(&words)? else {
             panic!("{words:?}")
         };
-        build(Program::Haproxy, &flags, &Inputs::of_host(&mut std::io::empty()))
+        build(&HAPROXY, &flags, &Inputs::of_host(&mut std::io::empty()))
     }
 
     #[test]

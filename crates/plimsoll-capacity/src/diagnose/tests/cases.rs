@@ -61,6 +61,26 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
             C::SerialisedProcess,
             Predicted,
         ),
+        (
+            "1 one CPU for all threads of a runtime that moves work",
+            (0..4).fold(free().cpu("2", TIP), |world, n| {
+                world.thread("caddy", "server", &format!("caddy/{n}"), 0.0, 4.0 * TIP)
+            }),
+            C::ServerCpu,
+            Predicted,
+        ),
+        (
+            "1 its busiest thread",
+            free().cpu("2", TIP).thread("caddy", "server", "caddy/0", 0.0, TIP).thread(
+                "caddy",
+                "server",
+                "caddy/1",
+                0.0,
+                20.0 * TIP,
+            ),
+            C::ServerCpu,
+            Predicted,
+        ),
         ("6 server maxconn", limited("maxconn of server b/s1", 200.0), C::ServerMaxconn, Predicted),
         (
             "6 queue alone",

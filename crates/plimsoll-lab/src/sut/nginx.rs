@@ -3,20 +3,115 @@
 //!
 //! Stop it with SIGTERM: its workers outlive a master that was killed with SIGKILL.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use plimsoll_fleet::message::{Readiness, SupervisedProgram};
 use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
 use plimsoll_model::target::Protocol;
-use plimsoll_tune::proxy::{Program, Version};
+use plimsoll_probe::server_counters::CounterSource;
+use plimsoll_sys::limits;
+use plimsoll_tune::proxy::{self, DEBIAN_WORKER_CONNECTIONS, NGINX, Version};
 
+use super::{Prepared, Proxy, check_descriptors, write};
+use crate::error::LabError;
+use crate::plan::{LabPlan, PROCESSES_MAX};
+use crate::program;
 use crate::program::CheckError;
 use crate::proxy_plan::ProxyPlan;
 use crate::settings::ProxyConfiguration;
-use crate::{debian, program};
+
+/// The longest path of a Unix socket that HAProxy accepts; nginx's is a little longer.
+const SOCKET_PATH_BYTES_MAX: usize = 97;
+
+/// nginx.
+pub(crate) struct Nginx;
+
+impl Proxy for Nginx {
+    fn package(&self) -> &'static str {
+        "nginx-light"
+    }
+
+    fn version(&self, program: &Path) -> Result<String, CheckError> {
+        program::version(program, "-v", "nginx version: nginx/")
+    }
+
+    /// Workers of a privileged master become `nobody`.
+    fn keeps_privileges(&self) -> bool {
+        false
+    }
+
+    fn shares_port(&self, configuration: &ProxyConfiguration) -> bool {
+        *configuration != ProxyConfiguration::Debian
+    }
+
+    fn has_statistics(&self, program: &Path) -> bool {
+        is_built_with(program, "stub_status")
+    }
+
+    fn has_http2(&self, program: &Path) -> bool {
+        is_built_with(program, "http_v2_module")
+    }
+
+    /// Checks a configuration with `nginx -t`, which creates the temporary folders beside it; the error holds the
+    /// first `[emerg]` line.
+    fn check(&self, program: &Path, config: &Path) -> Result<(), CheckError> {
+        let mut arguments = argv(program, config);
+        arguments.push("-t".to_owned());
+        let output = program::run(program, &arguments[1..])?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let alert = program::alert(&output.stderr, "[emerg]");
+        // `31015#31015: cannot load ...`: the ids of process and thread are of no use to the reader.
+        let text = alert.split_once(": ").filter(|(ids, _)| ids.contains('#'));
+        Err(CheckError::Rejected {
+            program: program.to_owned(),
+            config: config.to_owned(),
+            alert: text.map_or(alert.as_str(), |(_, text)| text).to_owned(),
+        })
+    }
+
+    /// One nginx with as many workers as descriptors require: each worker has a listening socket of its own on the
+    /// port.
+    fn prepare(
+        &self,
+        program: &Path,
+        lab: &LabPlan,
+        mut plan: ProxyPlan,
+    ) -> Result<Prepared, LabError> {
+        let have = limits::raise_descriptor_limit();
+        while lab.may_split() && plan.threads < PROCESSES_MAX && descriptors_needed(&plan) > have {
+            plan.threads += 1;
+        }
+        check_descriptors("nginx", descriptors_needed(&plan))?;
+        plan.stub_status = self.has_statistics(program)
+            && plan.stats_socket.as_os_str().len() <= SOCKET_PATH_BYTES_MAX;
+        let config = plan.scratch.join("nginx.conf");
+        let version = self.version(program)?;
+        let numbers = proxy::version(&version).unwrap_or(NGINX.oldest);
+        write(&config, &render(&plan, numbers))?;
+        self.check(program, &config)?;
+        let name = format!("nginx {version}");
+        let child = SupervisedProgram {
+            name: name.clone(),
+            argv: argv(program, &config),
+            cpus: plan.cpus.clone(),
+            ready: Readiness::Accepts(plan.listen),
+        };
+        let notes = match plan.threads > lab.sut_cpus().len().max(1) as u32 {
+            true => vec![format!("nginx has {} workers on one port", plan.threads)],
+            false => Vec::new(),
+        };
+        let statistics =
+            plan.stub_status.then(|| CounterSource::NginxSocket(plan.stats_socket.clone()));
+        let timers = timers(&plan);
+        Ok(Prepared { name, children: vec![child], notes, timers, statistics })
+    }
+}
 
 /// File descriptors that each worker process with this plan needs, an upper bound. nginx starts
 /// with fewer and then refuses connections, so compare this with the limit first.
-pub(crate) fn descriptors_needed(plan: &ProxyPlan) -> u64 {
+fn descriptors_needed(plan: &ProxyPlan) -> u64 {
     // Besides connections: listeners, channels to the master, logs.
     connections_per_worker(plan).saturating_add(64)
 }
@@ -34,11 +129,11 @@ fn connections_per_worker(plan: &ProxyPlan) -> u64 {
 }
 
 /// The whole configuration file, for a program of this `version`. Paths in it are relative to the prefix that [`argv`] sets.
-pub(crate) fn render(plan: &ProxyPlan, version: Version) -> String {
+fn render(plan: &ProxyPlan, version: Version) -> String {
     match &plan.settings.configuration {
         ProxyConfiguration::Laboratory => {}
-        ProxyConfiguration::Debian => return debian::nginx(plan),
-        ProxyConfiguration::Tuned(goal) => return plan.tuned(Program::Nginx, version, goal),
+        ProxyConfiguration::Debian => return render_debian(plan),
+        ProxyConfiguration::Tuned(goal) => return plan.tuned(&NGINX, version, goal),
     }
     let mut text = String::with_capacity(2_048);
     render_process(plan, &mut text);
@@ -54,7 +149,7 @@ pub(crate) fn render(plan: &ProxyPlan, version: Version) -> String {
 }
 
 /// The timers of the configuration that a client can meet.
-pub(crate) fn timers(plan: &ProxyPlan) -> Vec<KnownTimer> {
+fn timers(plan: &ProxyPlan) -> Vec<KnownTimer> {
     let timer = |(directive, awaits)| KnownTimer {
         name: format!("nginx {directive}"),
         at: plan.timeout_in_effect(),
@@ -95,7 +190,7 @@ fn affinity_mask(cpu: u32) -> String {
 
 fn render_http(plan: &ProxyPlan, text: &mut String) {
     if plan.settings.logs {
-        line!(text, "    access_log {};", Program::Nginx.word(&plan.log()));
+        line!(text, "    access_log {};", NGINX.word(&plan.log()));
     } else {
         line!(text, "    access_log off;");
     }
@@ -128,7 +223,7 @@ fn render_http(plan: &ProxyPlan, text: &mut String) {
 }
 
 /// Temporary files lie below the prefix.
-pub(crate) fn render_temporary(text: &mut String) {
+fn render_temporary(text: &mut String) {
     for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
         line!(text, "    {kind}_temp_path temp_{kind};");
     }
@@ -147,10 +242,10 @@ fn render_upstream(plan: &ProxyPlan, text: &mut String) {
 }
 
 /// stub_status on a Unix socket: on a TCP port, load could reach it.
-pub(crate) fn render_status(plan: &ProxyPlan, text: &mut String) {
+fn render_status(plan: &ProxyPlan, text: &mut String) {
     line!(text, "    server {{");
     let socket = format!("unix:{}", plan.stats_socket.display());
-    line!(text, "        listen {};", Program::Nginx.word(Path::new(&socket)));
+    line!(text, "        listen {};", NGINX.word(Path::new(&socket)));
     line!(text, "        location / {{");
     line!(text, "            stub_status;");
     line!(text, "        }}");
@@ -182,56 +277,16 @@ fn render_server(plan: &ProxyPlan, text: &mut String) {
 }
 
 /// Where clients connect, with these `words` of the listening socket.
-pub(crate) fn render_listen(plan: &ProxyPlan, words: &str, text: &mut String) {
+fn render_listen(plan: &ProxyPlan, words: &str, text: &mut String) {
     if !plan.tls {
         line!(text, "        listen {}{words};", plan.listen);
         return;
     }
-    let certificate = Program::Nginx.word(&plan.certificate_pem_path);
+    let certificate = NGINX.word(&plan.certificate_pem_path);
     let http2 = if plan.protocol == Protocol::Mqtt { "" } else { " http2" };
     line!(text, "        listen {} ssl{http2}{words};", plan.listen);
     line!(text, "        ssl_certificate {certificate};");
     line!(text, "        ssl_certificate_key {certificate};");
-}
-
-/// Checks a configuration file with `nginx -t`, which creates the temporary folders below `scratch`;
-/// the error holds the first `[emerg]` line.
-pub(crate) fn check(nginx: &Path, config: &Path, scratch: &Path) -> Result<(), CheckError> {
-    let mut arguments = argv(nginx, config, scratch);
-    arguments.push("-t".to_owned());
-    let output = program::run(nginx, &arguments[1..])?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let alert = program::alert(&output.stderr, "[emerg]");
-    // `31015#31015: cannot load ...`: the ids of process and thread are of no use to the reader.
-    let text = alert.split_once(": ").filter(|(ids, _)| ids.contains('#'));
-    Err(CheckError::Rejected {
-        program: nginx.to_owned(),
-        config: config.to_owned(),
-        alert: text.map_or(alert.as_str(), |(_, text)| text).to_owned(),
-    })
-}
-
-/// The nginx to use: `explicit` (a path, or a name to look up) if it can be executed, else the
-/// installed one, from PATH or the folders where daemons are installed.
-pub(crate) fn find(explicit: Option<&Path>) -> Option<PathBuf> {
-    program::find("nginx", explicit)
-}
-
-/// The version as nginx writes it: `1.22.1`.
-pub(crate) fn version(nginx: &Path) -> Result<String, CheckError> {
-    program::version(nginx, "nginx version: nginx/")
-}
-
-/// Whether this nginx was built with stub_status.
-pub(crate) fn has_stub_status(nginx: &Path) -> bool {
-    is_built_with(nginx, "stub_status")
-}
-
-/// Whether it speaks HTTP/2.
-pub(crate) fn has_http2(nginx: &Path) -> bool {
-    is_built_with(nginx, "http_v2_module")
 }
 
 fn is_built_with(nginx: &Path, module: &str) -> bool {
@@ -240,16 +295,49 @@ fn is_built_with(nginx: &Path, module: &str) -> bool {
 }
 
 /// Program and arguments that run nginx in the foreground: a master and its workers.
-pub(crate) fn argv(nginx: &Path, config: &Path, scratch: &Path) -> Vec<String> {
+fn argv(nginx: &Path, config: &Path) -> Vec<String> {
     vec![
         nginx.to_string_lossy().into_owned(),
         "-g".to_owned(),
         "daemon off;".to_owned(),
         "-p".to_owned(),
-        scratch.to_string_lossy().into_owned(),
+        config.parent().unwrap_or(config).to_string_lossy().into_owned(),
         "-c".to_owned(),
         config.to_string_lossy().into_owned(),
     ]
+}
+
+/// Debian's nginx.conf (1.22): 768 connections in a worker, and HTTP/1.0 to the servers behind it.
+fn render_debian(plan: &ProxyPlan) -> String {
+    let mut text = String::with_capacity(2_048);
+    let text = &mut text;
+    line!(text, "pid nginx.pid;");
+    line!(text, "error_log stderr warn;");
+    line!(text, "worker_processes {};", plan.threads.max(1));
+    line!(text, "events {{ worker_connections {DEBIAN_WORKER_CONNECTIONS}; }}");
+    line!(text, "http {{");
+    line!(text, "    sendfile on;");
+    line!(text, "    tcp_nopush on;");
+    line!(text, "    types_hash_max_size 2048;");
+    line!(text, "    ssl_protocols TLSv1 TLSv1.1 TLSv1.2 TLSv1.3;");
+    line!(text, "    ssl_prefer_server_ciphers on;");
+    line!(text, "    access_log {};", NGINX.word(&plan.log()));
+    line!(text, "    gzip on;");
+    render_temporary(text);
+    line!(text, "    upstream backends {{");
+    for backend in &plan.backends {
+        line!(text, "        server {backend};");
+    }
+    line!(text, "    }}");
+    line!(text, "    server {{");
+    render_listen(plan, "", text);
+    line!(text, "        location / {{ proxy_pass http://backends; }}");
+    line!(text, "    }}");
+    if plan.stub_status {
+        render_status(plan, text);
+    }
+    line!(text, "}}");
+    std::mem::take(text)
 }
 
 #[cfg(test)]
@@ -292,7 +380,7 @@ mod tests {
             plan.listen = listen.parse().unwrap();
             (plan.cpus, plan.threads) = (cpus, threads);
             fs::write(&config, render(&plan, (1, 22))).unwrap();
-            check(&nginx, &config, scratch.path()).unwrap();
+            Nginx.check(&nginx, &config).unwrap();
         }
     }
 
@@ -303,24 +391,36 @@ mod tests {
         let config = scratch.path().join("nginx.conf");
         // The certificate is missing.
         fs::write(&config, render(&ProxyPlan::sample(scratch.path()), (1, 22))).unwrap();
-        let text = check(&nginx, &config, scratch.path()).unwrap_err().to_string();
+        let text = Nginx.check(&nginx, &config).unwrap_err().to_string();
         assert!(text.contains("nginx.conf: cannot load certificate"), "{text}");
         // A typing error is placed.
         fs::write(&config, "events {}\nhttp { keepalive_timeoutt 1s; }\n").unwrap();
-        let text = check(&nginx, &config, scratch.path()).unwrap_err().to_string();
+        let text = Nginx.check(&nginx, &config).unwrap_err().to_string();
         assert!(text.contains("unknown directive \"keepalive_timeoutt\""), "{text}");
         assert!(text.ends_with("nginx.conf:2"), "{text}");
     }
 
     #[test]
+    fn debians_configuration_is_accepted() {
+        let scratch = tempfile::Builder::new().prefix("plimsoll debian ").tempdir().unwrap();
+        let plan = ProxyPlan::debian(scratch.path());
+        write_certificate(&plan.certificate_pem_path);
+        let text = render(&plan, (1, 22));
+        assert!(text.contains("worker_connections 768"), "{text}");
+        let config = scratch.path().join("config");
+        fs::write(&config, text).unwrap();
+        Nginx.check(&installed("nginx", "nginx-light"), &config).unwrap();
+    }
+
+    #[test]
     fn version_is_a_version() {
-        let version = version(&installed("nginx", "nginx-light")).unwrap();
+        let version = Nginx.version(&installed("nginx", "nginx-light")).unwrap();
         assert!(version.starts_with(|first: char| first.is_ascii_digit()), "{version}");
     }
 
     #[test]
     fn it_stays_in_the_foreground() {
-        let argv = argv(Path::new("nginx"), Path::new("/s/nginx.conf"), Path::new("/s"));
+        let argv = argv(Path::new("nginx"), Path::new("/s/nginx.conf"));
         assert_eq!(argv, ["nginx", "-g", "daemon off;", "-p", "/s", "-c", "/s/nginx.conf"]);
     }
 }

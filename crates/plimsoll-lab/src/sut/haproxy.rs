@@ -1,26 +1,139 @@
 //! HAProxy, 2.4 and later: the configuration of a TLS-terminating proxy, and how to check and
 //! start an installed one. It needs no privileges: no chroot, no change of user, no daemon.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use plimsoll_fleet::message::{Readiness, SupervisedProgram};
 use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
 use plimsoll_model::target::Protocol;
-use plimsoll_tune::proxy::{Program, Version};
+use plimsoll_model::units::grouped;
+use plimsoll_probe::server_counters::CounterSource;
+use plimsoll_sys::limits;
+use plimsoll_tune::proxy::{self, HAPROXY, Version};
 
+use super::{Prepared, Proxy, check_descriptors, several, write};
+use crate::error::LabError;
+use crate::plan::LabPlan;
+use crate::program;
 use crate::program::CheckError;
 use crate::proxy_plan::ProxyPlan;
 use crate::settings::ProxyConfiguration;
-use crate::{debian, program};
 
 /// The most threads of one process that every supported version can bind to CPUs as one group.
-pub(crate) const THREADS_MAX: u32 = 64;
+const THREADS_MAX: u32 = 64;
+
+/// The hard limit of open files of a systemd service, from which Debian's HAProxy computes its maxconn.
+const UNIT_DESCRIPTORS: u64 = 524_288;
+/// TLS sessions that each of several HAProxy processes caches: a session cannot be
+/// resumed at another process, and the default of 20,000 would need more memory than the held
+/// connections of a small laboratory.
+const TLS_SESSIONS_OF_MANY: u32 = 1_000;
 
 /// The default of `fd-hard-limit` in HAProxy 3.0 and later.
 const DESCRIPTORS_DEFAULT_MAX: u64 = 1_048_576;
 
+/// HAProxy.
+pub(crate) struct Haproxy;
+
+impl Proxy for Haproxy {
+    fn package(&self) -> &'static str {
+        "haproxy"
+    }
+
+    fn version(&self, program: &Path) -> Result<String, CheckError> {
+        program::version(program, "-v", "roxy version ")
+    }
+
+    fn carries_tcp(&self) -> bool {
+        true
+    }
+
+    fn logs_to_socket(&self) -> bool {
+        true
+    }
+
+    /// Checks a configuration with `haproxy -c`; the error holds the first alert.
+    fn check(&self, program: &Path, config: &Path) -> Result<(), CheckError> {
+        let arguments = ["-c", "-f", &config.to_string_lossy()].map(str::to_owned);
+        let output = program::run(program, &arguments)?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let alert = program::alert(&output.stderr, "[ALERT]");
+        // `(22787) : config : parsing [...]`: the process id is of no use to the reader.
+        let alert = alert.split_once(") : ").map_or(&*alert, |(_, text)| text);
+        let alert = alert.strip_prefix("config : ").unwrap_or(alert);
+        Err(CheckError::Rejected {
+            program: program.to_owned(),
+            config: config.to_owned(),
+            alert: alert.to_owned(),
+        })
+    }
+
+    /// As many processes on one port as descriptors require, each with a configuration and a statistics socket of its
+    /// own.
+    fn prepare(
+        &self,
+        program: &Path,
+        lab: &LabPlan,
+        plan: ProxyPlan,
+    ) -> Result<Prepared, LabError> {
+        let fit = connections_fit(&plan, limits::raise_descriptor_limit());
+        let processes = lab.processes(fit);
+        let version = self.version(program)?;
+        let numbers = proxy::version(&version).unwrap_or(HAPROXY.oldest);
+        let mut children = Vec::new();
+        for number in 1..=processes {
+            let mut plan = plan.clone();
+            let mut config = plan.scratch.join("haproxy.cfg");
+            if processes > 1 {
+                // As many as one can hold: the kernel chooses the process of each connection.
+                plan.connections_max = fit;
+                plan.tls_sessions_max = Some(TLS_SESSIONS_OF_MANY);
+                plan.stats_socket = plan.scratch.join(format!("stats-{number}.sock"));
+                config = plan.scratch.join(format!("haproxy-{number}.cfg"));
+            }
+            check_descriptors("haproxy", descriptors_needed(&plan))?;
+            write(&config, &render(&plan, numbers))?;
+            if number == 1 {
+                self.check(program, &config)?;
+            }
+            let name = format!("haproxy {version}");
+            children.push(SupervisedProgram {
+                name: if processes == 1 { name } else { format!("{name} ({number})") },
+                argv: argv(program, &config),
+                cpus: plan.cpus.clone(),
+                ready: if processes == 1 {
+                    Readiness::Accepts(plan.listen)
+                } else {
+                    // The port is open as soon as the first of them listens.
+                    Readiness::Exists(plan.stats_socket.clone())
+                },
+            });
+        }
+        let mut notes = Vec::new();
+        if processes > 1 {
+            notes.push(format!(
+                "{processes} HAProxy processes share the port, maxconn {} each; tune.ssl.cachesize \
+                 {TLS_SESSIONS_OF_MANY}, every other tune.* at HAProxy's default",
+                grouped(fit)
+            ));
+        }
+        Ok(Prepared {
+            name: several(processes, &format!("haproxy {version}")),
+            children,
+            notes,
+            timers: timers(&plan),
+            // Each of several processes counts only its own connections.
+            statistics: (processes == 1)
+                .then(|| CounterSource::Haproxy(plan.stats_socket.as_path().into())),
+        })
+    }
+}
+
 /// File descriptors that one process with this plan needs, an upper bound; HAProxy refuses to
 /// start when its limit is lower and it cannot raise it.
-pub(crate) fn descriptors_needed(plan: &ProxyPlan) -> u64 {
+fn descriptors_needed(plan: &ProxyPlan) -> u64 {
     // Two per proxied connection; with 2 threads, pollers and pipes needed 28 more.
     let own = 64 + 8 * u64::from(plan.threads);
     plan.connections_max.saturating_mul(2).saturating_add(own)
@@ -28,18 +141,18 @@ pub(crate) fn descriptors_needed(plan: &ProxyPlan) -> u64 {
 
 /// Client connections that one process with this plan can have when it may open `descriptors`
 /// files, whatever `plan.connections_max` is.
-pub(crate) fn connections_fit(plan: &ProxyPlan, descriptors: u64) -> u64 {
+fn connections_fit(plan: &ProxyPlan, descriptors: u64) -> u64 {
     let own = descriptors_needed(&ProxyPlan { connections_max: 0, ..plan.clone() });
     descriptors.saturating_sub(own) / 2
 }
 
 /// The whole configuration file, for a program of this `version`. Threads beyond [`THREADS_MAX`] are
 /// not started.
-pub(crate) fn render(plan: &ProxyPlan, version: Version) -> String {
+fn render(plan: &ProxyPlan, version: Version) -> String {
     match &plan.settings.configuration {
         ProxyConfiguration::Laboratory => {}
-        ProxyConfiguration::Debian => return debian::haproxy(plan, version),
-        ProxyConfiguration::Tuned(goal) => return plan.tuned(Program::Haproxy, version, goal),
+        ProxyConfiguration::Debian => return render_debian(plan, version),
+        ProxyConfiguration::Tuned(goal) => return plan.tuned(&HAPROXY, version, goal),
     }
     let mut text = String::with_capacity(2_048);
     render_global(plan, &mut text);
@@ -65,18 +178,14 @@ fn render_global(plan: &ProxyPlan, text: &mut String) {
     for (index, cpu) in plan.cpu_per_thread(threads).iter().enumerate() {
         line!(text, "    cpu-map 1/{} {cpu}", index + 1);
     }
-    line!(
-        text,
-        "    stats socket {} mode 600 level admin",
-        Program::Haproxy.word(&plan.stats_socket)
-    );
+    line!(text, "    stats socket {} mode 600 level admin", HAPROXY.word(&plan.stats_socket));
     if let Some(sessions) = plan.tls_sessions_max.or_else(|| (!plan.resumes).then_some(0)) {
         line!(text, "    tune.ssl.cachesize {sessions}");
     }
     let tickets = if plan.resumes { "" } else { " no-tls-tickets" };
     line!(text, "    ssl-default-bind-options ssl-min-ver TLSv1.2{tickets}");
     if plan.settings.logs {
-        line!(text, "    log {} local0", Program::Haproxy.word(&plan.log()));
+        line!(text, "    log {} local0", HAPROXY.word(&plan.log()));
     }
     for option in &plan.settings.options {
         line!(text, "    {option}");
@@ -120,14 +229,14 @@ fn phases(protocol: Protocol) -> Vec<&'static str> {
     phases
 }
 
-pub(crate) fn render_proxies(plan: &ProxyPlan, text: &mut String) {
+fn render_proxies(plan: &ProxyPlan, text: &mut String) {
     if plan.tls {
         line!(text, "frontend tls");
         line!(
             text,
             "    bind {} ssl crt {}{}",
             plan.listen,
-            Program::Haproxy.word(&plan.certificate_pem_path),
+            HAPROXY.word(&plan.certificate_pem_path),
             if plan.protocol.has_headers() { " alpn h2,http/1.1" } else { "" }
         );
     } else {
@@ -147,7 +256,7 @@ pub(crate) fn render_proxies(plan: &ProxyPlan, text: &mut String) {
 }
 
 /// The timers of the configuration that a client can meet.
-pub(crate) fn timers(plan: &ProxyPlan) -> Vec<KnownTimer> {
+fn timers(plan: &ProxyPlan) -> Vec<KnownTimer> {
     let timer = |(phase, awaits)| KnownTimer {
         name: format!("HAProxy timeout {phase}"),
         at: plan.timeout_in_effect(),
@@ -167,43 +276,53 @@ pub(crate) fn timers(plan: &ProxyPlan) -> Vec<KnownTimer> {
     all.into_iter().filter(|(phase, _)| known.contains(phase)).map(timer).collect()
 }
 
-/// Checks a configuration file with `haproxy -c`; the error holds the first alert.
-pub(crate) fn check(haproxy: &Path, config: &Path) -> Result<(), CheckError> {
-    let arguments = ["-c", "-f", &config.to_string_lossy()].map(str::to_owned);
-    let output = program::run(haproxy, &arguments)?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let alert = program::alert(&output.stderr, "[ALERT]");
-    // `(22787) : config : parsing [...]`: the process id is of no use to the reader.
-    let alert = alert.split_once(") : ").map_or(&*alert, |(_, text)| text);
-    let alert = alert.strip_prefix("config : ").unwrap_or(alert);
-    Err(CheckError::Rejected {
-        program: haproxy.to_owned(),
-        config: config.to_owned(),
-        alert: alert.to_owned(),
-    })
-}
-
-/// The HAProxy to use: `explicit` (a path, or a name to look up) if it can be executed, else the
-/// installed one, from PATH or the folders where daemons are installed.
-pub(crate) fn find(explicit: Option<&Path>) -> Option<PathBuf> {
-    program::find("haproxy", explicit)
-}
-
-/// The version as HAProxy writes it: `2.6.12-1+deb12u4`.
-pub(crate) fn version(haproxy: &Path) -> Result<String, CheckError> {
-    program::version(haproxy, "roxy version ")
-}
-
 /// Program and arguments that run HAProxy in the foreground, as one process.
-pub(crate) fn argv(haproxy: &Path, config: &Path) -> Vec<String> {
+fn argv(haproxy: &Path, config: &Path) -> Vec<String> {
     vec![
         haproxy.to_string_lossy().into_owned(),
         "-db".to_owned(),
         "-f".to_owned(),
         config.to_string_lossy().into_owned(),
     ]
+}
+
+/// Debian's haproxy.cfg (2.6): every request is logged, and sessions are cached, not sent as tickets.
+fn render_debian(plan: &ProxyPlan, version: Version) -> String {
+    let mut text = String::with_capacity(2_048);
+    let text = &mut text;
+    let log = HAPROXY.word(&plan.log());
+    line!(text, "global");
+    line!(text, "    log {log} local0");
+    line!(text, "    log {log} local1 notice");
+    line!(text, "    stats socket {} mode 660 level admin", HAPROXY.word(&plan.stats_socket));
+    line!(text, "    stats timeout 30s");
+    if version >= (2, 6) {
+        line!(text, "    # LimitNOFILE of the unit");
+        line!(text, "    fd-hard-limit {UNIT_DESCRIPTORS}");
+    }
+    line!(text, "    nbthread {}", plan.threads.clamp(1, THREADS_MAX));
+    line!(
+        text,
+        "    ssl-default-bind-ciphers ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:\
+         ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:\
+         ECDHE-RSA-CHACHA20-POLY1305:DHE-RSA-AES128-GCM-SHA256:DHE-RSA-AES256-GCM-SHA384"
+    );
+    line!(
+        text,
+        "    ssl-default-bind-ciphersuites TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:\
+         TLS_CHACHA20_POLY1305_SHA256"
+    );
+    line!(text, "    ssl-default-bind-options ssl-min-ver TLSv1.2 no-tls-tickets");
+    line!(text, "defaults");
+    line!(text, "    log global");
+    line!(text, "    mode http");
+    line!(text, "    option httplog");
+    line!(text, "    option dontlognull");
+    line!(text, "    timeout connect 5000");
+    line!(text, "    timeout client 50000");
+    line!(text, "    timeout server 50000");
+    render_proxies(plan, text);
+    std::mem::take(text)
 }
 
 #[cfg(test)]
@@ -266,7 +385,7 @@ mod tests {
             (plan.tls, plan.resumes) = (tls, resumes);
             plan.tls_sessions_max = resumes.then_some(1_000);
             fs::write(&config, render(&plan, (2, 6))).unwrap();
-            check(&haproxy, &config).unwrap();
+            Haproxy.check(&haproxy, &config).unwrap();
         }
     }
 
@@ -277,17 +396,30 @@ mod tests {
         let config = scratch.path().join("haproxy.cfg");
         // The certificate is missing.
         fs::write(&config, render(&ProxyPlan::sample(scratch.path()), (2, 6))).unwrap();
-        let text = check(&haproxy, &config).unwrap_err().to_string();
+        let text = Haproxy.check(&haproxy, &config).unwrap_err().to_string();
         assert!(text.contains("haproxy.cfg: parsing ["), "{text}");
         assert!(text.contains("lab.pem"), "{text}");
         // A file that is not there.
-        let text = check(&haproxy, &scratch.path().join("none.cfg")).unwrap_err().to_string();
+        let text =
+            Haproxy.check(&haproxy, &scratch.path().join("none.cfg")).unwrap_err().to_string();
         assert!(text.contains("No such file"), "{text}");
     }
 
     #[test]
+    fn debians_configuration_is_accepted() {
+        let scratch = tempfile::Builder::new().prefix("plimsoll debian ").tempdir().unwrap();
+        let plan = ProxyPlan::debian(scratch.path());
+        write_certificate(&plan.certificate_pem_path);
+        let text = render(&plan, (2, 6));
+        assert!(text.contains("no-tls-tickets") && text.contains("option httplog"), "{text}");
+        let config = scratch.path().join("config");
+        fs::write(&config, text).unwrap();
+        Haproxy.check(&installed("haproxy", "haproxy"), &config).unwrap();
+    }
+
+    #[test]
     fn version_is_a_version() {
-        let version = version(&installed("haproxy", "haproxy")).unwrap();
+        let version = Haproxy.version(&installed("haproxy", "haproxy")).unwrap();
         assert!(version.starts_with(|first: char| first.is_ascii_digit()), "{version}");
         assert!(version.contains('.'), "{version}");
     }

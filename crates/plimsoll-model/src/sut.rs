@@ -1,0 +1,110 @@
+//! The kinds of server that a laboratory can start as its system under test (SUT).
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A kind of server that a laboratory can start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SutKind {
+    /// plimsoll's own server, which answers requests itself.
+    Embedded,
+    /// HAProxy.
+    Haproxy,
+    /// nginx.
+    Nginx,
+    /// Caddy.
+    Caddy,
+}
+
+impl SutKind {
+    /// Every kind, in the order in which help lists them.
+    pub const ALL: [Self; 4] = [Self::Embedded, Self::Haproxy, Self::Nginx, Self::Caddy];
+
+    /// Name on command lines and in documents. For every kind but [`Self::Embedded`] also the name of the program's
+    /// file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Embedded => "embedded",
+            Self::Haproxy => "haproxy",
+            Self::Nginx => "nginx",
+            Self::Caddy => "caddy",
+        }
+    }
+
+    /// Name in sentences.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Embedded => "plimsoll serve",
+            Self::Haproxy => "HAProxy",
+            Self::Nginx => "nginx",
+            Self::Caddy => "Caddy",
+        }
+    }
+
+    /// Start of the names of its processes.
+    pub const fn process(self) -> &'static str {
+        match self {
+            Self::Embedded => "plimsoll",
+            other => other.name(),
+        }
+    }
+
+    /// `true` if its runtime moves work from thread to thread, so that the CPU of one thread says nothing of the others.
+    pub const fn moves_work(self) -> bool {
+        matches!(self, Self::Caddy)
+    }
+
+    /// Returns the kind whose processes have such a name.
+    pub fn of_process(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| name.starts_with(kind.process()))
+    }
+
+    /// `true` if plimsoll's own server is the SUT, with nothing behind it.
+    pub const fn is_embedded(self) -> bool {
+        matches!(self, Self::Embedded)
+    }
+
+    /// Returns the kinds that are installed programs, with servers behind them.
+    pub fn proxies() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|kind| !kind.is_embedded())
+    }
+}
+
+impl fmt::Display for SutKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The error for a name that is no [`SutKind`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no such kind of server")]
+pub struct UnknownSut;
+
+impl FromStr for SutKind {
+    type Err = UnknownSut;
+
+    fn from_str(name: &str) -> Result<Self, UnknownSut> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or(UnknownSut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_parsed_and_serialised_alike() {
+        for kind in SutKind::ALL {
+            assert_eq!(kind.name().parse(), Ok(kind));
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+        }
+        assert_eq!(SutKind::of_process("nginx-2"), Some(SutKind::Nginx));
+        assert_eq!(SutKind::of_process("python"), None);
+        assert_eq!("HAProxy".parse::<SutKind>(), Err(UnknownSut));
+        assert!(SutKind::proxies().all(|kind| !kind.is_embedded()));
+    }
+}
