@@ -38,16 +38,16 @@ fn assert_not_reached(finished: &Finished, sut: &str) {
     for name in ["manifest.json", "intervals.jsonl", "events.jsonl", "summary.json"] {
         assert!(archived_lines(&folder, name) > 0, "{name} is empty");
     }
-    assert_all_checks_made(&folder);
+    assert_all_checks_made(&folder, sut != "caddy");
     let report =
         |flags: &[&str]| Plimsoll::new([&["report", "run"], flags].concat()).within(&folder).run();
     assert_eq!(report(&[]).stdout, finished.stdout);
     assert_eq!(Summary::parse(&report(&["--json", "-"]).stdout), summary);
 }
 
-/// Checks that every trial was looked at from all sides, and that the server has counted what the
-/// clients have sent.
-fn assert_all_checks_made(folder: &Path) {
+/// Checks that every trial was looked at from all sides, and that a server that `counts` has counted what
+/// the clients have sent.
+fn assert_all_checks_made(folder: &Path, counts: bool) {
     let text = fs::read_to_string(folder.join("run/trials.jsonl")).expect("archived");
     for line in text.lines() {
         let trial: Value = serde_json::from_str(line).expect("one JSON object in each line");
@@ -62,7 +62,9 @@ fn assert_all_checks_made(folder: &Path) {
         }
         level("monitor");
         assert_eq!(level("co-location"), "warn");
-        assert_eq!(level("peer-counters"), "pass", "{line}");
+        if counts {
+            assert_eq!(level("peer-counters"), "pass", "{line}");
+        }
     }
 }
 
