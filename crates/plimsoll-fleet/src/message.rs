@@ -136,7 +136,8 @@ pub enum FromAgent {
         pid: u32,
         /// Its limit of open files.
         descriptors_max: u64,
-        /// Where it runs.
+        /// Where it runs. The version of an agent has to be read even if it does not send this.
+        #[serde(default)]
         machine: Machine,
     },
     /// The answer to a [`ToAgent::Ping`].

@@ -33,7 +33,7 @@ impl Run {
         let (trials, intervals) = (self.lines("trials.jsonl"), self.lines("intervals.jsonl"));
         let mut events = vec![json!({ "note": "SLO p99<500ms,errors<1%" })];
         let (mut new_trials, mut new_intervals) = (Vec::new(), Vec::new());
-        let mut began = at(&trials[0], "/measurement/witnesses/began").as_u64().expect("ns");
+        let mut began = at(&trials[0], "/measurement/observations/began").as_u64().expect("ns");
         for number in 1..=count {
             let mut trial = trials[number as usize % trials.len()].clone();
             let own = at(&trial, "/measurement/request/number").clone();
@@ -47,7 +47,7 @@ impl Run {
                 _ => "good",
             };
             trial["judgement"]["verdict"] = verdict.into();
-            trial["measurement"]["witnesses"]["began"] = began.into();
+            trial["measurement"]["observations"]["began"] = began.into();
             began += at(&trial, "/measurement/window").as_u64().expect("ns") + PAUSE;
             let planned = request["duration"].clone();
             events.push(json!({ "load-started": { "trial": request, "planned": planned } }));

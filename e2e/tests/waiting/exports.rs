@@ -253,7 +253,8 @@ fn as_search(archive: &Path, to: &Path, outcome: Value, lower: f64, safe: f64) {
         "axis": "rate", "slo": "p99<50ms", "mode": "quick", "outcome": outcome,
         "lower": lower, "upper": lower * 1.05, "width": 0.05, "confidence": 0.95, "safe": safe,
         "trials": 9, "invalid_trials": 0, "search_s": 60.0, "confirm_s": 20.0,
-        "conditional_throughput": null, "notes": [],
+        "conditional_throughput": null, "notes": [], "regimes": [],
+        "confirmations": {"good": 1, "bad": 0, "invalid": 0},
     });
     fs::write(&place, summary.to_string()).expect("a file");
 }

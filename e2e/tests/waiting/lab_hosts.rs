@@ -75,7 +75,7 @@ fn a_rate_is_searched_with_each_part_on_its_host() {
         std::fs::read_to_string(finished.folder().join("run/trials.jsonl")).expect("trials");
     let first: serde_json::Value =
         serde_json::from_str(trials.lines().next().expect("one")).expect("JSON");
-    let peer = &first["measurement"]["witnesses"]["peer"];
+    let peer = &first["measurement"]["observations"]["peer"];
     assert!(peer["received"].as_u64() > Some(0) && peer["received"] == peer["sent"], "{first}");
     assert!(shown.contains("4 backends on 10.77.0.4"), "{shown}");
     assert_nothing_left(&finished);

@@ -149,12 +149,9 @@ fn each_directive_is_compared_with_its_guide_in_the_book() {
         named_backends: vec!["192.0.2.11:8080".to_owned()],
         ..goal()
     };
-    for (program, version) in [
-        (&HAPROXY, (2, 4)),
-        (&HAPROXY, (3, 2)),
-        (&NGINX, (1, 18)),
-        (&NGINX, (1, 28)),
-    ] {
+    for (program, version) in
+        [(&HAPROXY, (2, 4)), (&HAPROXY, (3, 2)), (&NGINX, (1, 18)), (&NGINX, (1, 28))]
+    {
         for line in program.configure(version, &names).text.lines() {
             let Some(directive) = directive(line) else { continue };
             assert!(page.contains(&format!("| `{directive}")), "{directive} is not compared");
