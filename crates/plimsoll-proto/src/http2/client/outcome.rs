@@ -24,7 +24,7 @@ pub enum ClientProgress {
     /// The stream of this key is over.
     Ended(u32, StreamEnd),
     /// No stream may begin any more. Those that the server will not answer are given by
-    /// [`Client::take_untouched`].
+    /// [`super::Client::take_untouched`].
     Draining,
 }
 
