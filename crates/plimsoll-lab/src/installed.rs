@@ -71,9 +71,7 @@ fn description(dialect: &Dialect) -> Result<&'static dyn Proxy, LabError> {
 mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
-    use std::process::{Command, Stdio};
 
-    use plimsoll_model::SutKind;
     use plimsoll_tune::proxy::{HAPROXY, NGINX, Places, ProxyGoal};
 
     use super::*;
@@ -118,12 +116,8 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let config = scratch.path().join("config");
         fs::write(&config, text).unwrap();
-        let mut command = Command::new(&installed.path);
-        match installed.dialect.kind {
-            SutKind::Haproxy => command.arg("-c").arg("-f").arg(&config),
-            _ => command.arg("-t").arg("-p").arg(scratch.path()).arg("-c").arg(&config),
-        };
-        let output = command.stdin(Stdio::null()).output().unwrap();
+        let argv = description(installed.dialect).unwrap().check_argv(&installed.path, &config);
+        let output = program::run(Path::new(&argv[0]), &argv[1..]).unwrap();
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         let is_warning = |line: &&str| line.to_lowercase().contains("[warn");
         text.lines().filter(is_warning).collect::<Vec<_>>().join("\n")

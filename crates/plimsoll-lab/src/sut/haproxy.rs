@@ -52,26 +52,20 @@ impl Proxy for Haproxy {
         true
     }
 
-    /// Checks a configuration with `haproxy -c`; the error holds the first alert.
-    fn check(&self, program: &Path, config: &Path) -> Result<(), CheckError> {
-        let arguments = ["-c", "-f", &config.to_string_lossy()].map(str::to_owned);
-        let output = program::run(program, &arguments)?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let alert = program::alert(&output.stderr, "[ALERT]");
-        // `(22787) : config : parsing [...]`: the process id is of no use to the reader.
-        let alert = alert.split_once(") : ").map_or(&*alert, |(_, text)| text);
-        let alert = alert.strip_prefix("config : ").unwrap_or(alert);
-        Err(CheckError::Rejected {
-            program: program.to_owned(),
-            config: config.to_owned(),
-            alert: alert.to_owned(),
-        })
+    fn check_argv(&self, program: &Path, config: &Path) -> Vec<String> {
+        let config = config.to_string_lossy();
+        vec![program.to_string_lossy().into(), "-c".into(), "-f".into(), config.into()]
     }
 
-    /// As many processes on one port as descriptors require, each with a configuration and a statistics socket of its
-    /// own.
+    fn alert(&self, stderr: &[u8]) -> String {
+        let alert = program::alert(stderr, "[ALERT]");
+        // `(22787) : config : parsing [...]`: the process id is of no use to the reader.
+        let alert = alert.split_once(") : ").map_or(&*alert, |(_, text)| text);
+        alert.strip_prefix("config : ").unwrap_or(alert).to_owned()
+    }
+
+    /// Processes that share one port, as many as descriptors require. Each has its own configuration and statistics
+    /// socket.
     fn prepare(
         &self,
         program: &Path,

@@ -27,7 +27,7 @@ use crate::settings::ProxyConfiguration;
 /// The server under test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sut {
-    /// Its kind.
+    /// Kind of the server.
     pub kind: SutKind,
     /// The program's file; unused for plimsoll's own server.
     pub program: PathBuf,
@@ -75,8 +75,25 @@ pub(crate) trait Proxy: Sync {
     /// Returns the version as the program writes it: `2.6.12-1+deb12u4`.
     fn version(&self, program: &Path) -> Result<String, CheckError>;
 
-    /// Lets the program check the configuration in `config`, beside which it may write temporary files.
-    fn check(&self, program: &Path, config: &Path) -> Result<(), CheckError>;
+    /// Program and arguments that check the configuration in `config`, beside which temporary files may be written.
+    fn check_argv(&self, program: &Path, config: &Path) -> Vec<String>;
+
+    /// Returns the first error in what a failed check wrote to stderr.
+    fn alert(&self, stderr: &[u8]) -> String;
+
+    /// Lets the program check the configuration in `config`.
+    fn check(&self, program: &Path, config: &Path) -> Result<(), CheckError> {
+        let argv = self.check_argv(program, config);
+        let output = program::run(Path::new(&argv[0]), &argv[1..])?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(CheckError::Rejected {
+            program: program.to_owned(),
+            config: config.to_owned(),
+            alert: self.alert(&output.stderr),
+        })
+    }
 
     /// Writes and checks the configurations of `plan`, and returns the processes to start.
     fn prepare(&self, program: &Path, lab: &LabPlan, plan: ProxyPlan)

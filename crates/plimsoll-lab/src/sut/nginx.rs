@@ -52,23 +52,18 @@ impl Proxy for Nginx {
         is_built_with(program, "http_v2_module")
     }
 
-    /// Checks a configuration with `nginx -t`, which creates the temporary folders beside it; the error holds the
-    /// first `[emerg]` line.
-    fn check(&self, program: &Path, config: &Path) -> Result<(), CheckError> {
-        let mut arguments = argv(program, config);
-        arguments.push("-t".to_owned());
-        let output = program::run(program, &arguments[1..])?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let alert = program::alert(&output.stderr, "[emerg]");
+    /// `nginx -t` creates the temporary folders beside the configuration.
+    fn check_argv(&self, program: &Path, config: &Path) -> Vec<String> {
+        let mut argv = argv(program, config);
+        argv.push("-t".to_owned());
+        argv
+    }
+
+    fn alert(&self, stderr: &[u8]) -> String {
+        let alert = program::alert(stderr, "[emerg]");
         // `31015#31015: cannot load ...`: the ids of process and thread are of no use to the reader.
         let text = alert.split_once(": ").filter(|(ids, _)| ids.contains('#'));
-        Err(CheckError::Rejected {
-            program: program.to_owned(),
-            config: config.to_owned(),
-            alert: text.map_or(alert.as_str(), |(_, text)| text).to_owned(),
-        })
+        text.map_or(alert.as_str(), |(_, text)| text).to_owned()
     }
 
     /// One nginx with as many workers as descriptors require: each worker has a listening socket of its own on the
