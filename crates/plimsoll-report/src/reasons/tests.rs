@@ -1,5 +1,7 @@
 //! The table of failures, row by row.
 
+use plimsoll_model::reason::MqttPacket;
+
 use super::*;
 use crate::fixtures;
 
