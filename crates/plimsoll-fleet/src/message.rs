@@ -136,7 +136,7 @@ pub enum FromAgent {
         pid: u32,
         /// Its limit of open files.
         descriptors_max: u64,
-        /// Where it runs. The version of an agent has to be read even if it does not send this.
+        /// The machine of the agent. Optional, so that the version of an agent that does not send it can be read.
         #[serde(default)]
         machine: Machine,
     },

@@ -103,7 +103,7 @@ impl RunResult {
         }
     }
 
-    /// The same, to change it.
+    /// The connections that were held, to change them.
     pub fn hold_mut(&mut self) -> Option<&mut HoldSummary> {
         match self {
             Self::Hold { hold } | Self::Connections { hold: Some(hold), .. } => Some(hold),

@@ -47,8 +47,8 @@ spans! {
     tls,
     /// The request's first byte sent to the answer's first byte received.
     ttfb,
-    /// What this process added between the instant an operation could be sent (it was due and a
-    /// connection was free, or could be opened) and the instant it was: our own fault.
+    /// Delay of this process from the instant at which an operation could be sent (it was due and a
+    /// connection was free, or could be opened) to the instant at which it was: our own fault.
     send_lag,
     /// SYN to the first byte of the first answer; sessions.
     syn_to_first_byte,
@@ -58,7 +58,7 @@ spans! {
     pushed,
     /// A publish's intended start to its delivery to one of the load's own subscriptions, where both are on one host.
     delivery,
-    /// The same from its actual send.
+    /// A publish's actual send to its delivery, as in `delivery`.
     delivery_uncorrected,
     /// Actual send to the arrival of the answer's last bytes in this host's kernel, less what this
     /// process took to read what the handshake waited for: the server and the path. Stamped
@@ -71,8 +71,8 @@ spans! {
     /// `corrected` of the stamped operations without our own delay: send lag, receive lag, and the
     /// wait for a connection that was ours to free.
     undelayed,
-    /// What `corrected` would at least have been: earlier operations that were sent late, too, may
-    /// have made the server slower, which received them together with these.
+    /// Lower bound of `undelayed`: earlier operations that were sent late, too, may have made the
+    /// server slower, which received them together with these.
     undelayed_min,
 }
 

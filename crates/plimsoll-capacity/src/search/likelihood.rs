@@ -19,7 +19,8 @@ use crate::median::median_of;
 
 /// Shares of trials that are BAD whatever the load, and their prior weights.
 const LAPSES: [(f64, f64); 3] = [(0.01, 0.6), (0.05, 0.3), (0.15, 0.1)];
-/// The same where the speed is known to change, and explains what is BAD far below the capacity.
+/// Prior weights of [`LAPSES`] if the speed of the host is known to change. Slow stretches then explain most BAD trials
+/// far below the capacity.
 const LAPSES_OF_VARIED: [f64; 3] = [0.96, 0.02, 0.02];
 /// The logistic function of so many times z is nearly the normal distribution function of z.
 const LOGISTIC: f64 = 1.702;

@@ -12,7 +12,7 @@ pub(super) const SATURATED: f64 = 0.98;
 
 /// Loads below this share of a bound are far below it: what is missed there does not depend on the load.
 pub(super) const FAR_BELOW: f64 = 0.9;
-/// Where so many trials, and this share, miss the objective far below a bound, that is no bound.
+/// A bound is refuted if this number of trials far below it, and this share of them, miss the objective.
 const MISSED_MIN: usize = 2;
 const MISSED: f64 = 0.2;
 

@@ -14,7 +14,7 @@ const HOST: &str = "host";
 
 macro_rules! limits {
     ($($unit:ident { $($variant:ident = $name:literal: $doc:literal;)* })*) => {
-        /// What a limit counts.
+        /// Resource that a limit bounds.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum LimitKind {
             $($(
@@ -88,7 +88,7 @@ impl LimitKind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct LimitId {
-    /// What it counts.
+    /// Resource that is bounded.
     pub kind: LimitKind,
     /// The process, listener, frontend or server that it holds for; `None` for the whole host.
     pub scope: Option<String>,

@@ -162,7 +162,6 @@ const fn unsettled(find: &FindSummary) -> Option<&Unsettled> {
 
 /// What the interval is, in one line.
 fn how_sure(find: &FindSummary) -> String {
-    // Reports of old archives have no confidence.
     let Some(confidence) = find.confidence else { return wide(find.lower, find.upper) };
     format!(
         " ({} confidence): the most that the server takes in even arrivals and meets the SLO",

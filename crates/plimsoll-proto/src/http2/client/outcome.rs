@@ -1,4 +1,4 @@
-//! What the client reports: progress, and how streams and connections end.
+//! Reports of the client: progress, and how streams and connections end.
 
 use plimsoll_model::ErrorClass;
 use thiserror::Error;

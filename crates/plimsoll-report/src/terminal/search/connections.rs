@@ -65,9 +65,9 @@ pub(super) fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) 
     )?;
     search_entry(page, find, "level")?;
     let Some(found) = &find.connections else { return Ok(()) };
-    if let Some(soaked) = found.soak_held {
-        let held = format!("{} held for {}", load(soaked as f64), span(found.soak_s));
-        page.entry("Soak test", &format!("passed: {held} and polled repeatedly"))?;
+    if let Some(held) = found.soak_held {
+        let text = format!("{} held for {}", load(held as f64), span(found.soak_s));
+        page.entry("Soak test", &format!("passed: {text} and polled repeatedly"))?;
     }
     match find.recovers {
         Some(Recovers::Yes) => page.entry("Re-ramp", "from zero: passed")?,

@@ -116,7 +116,7 @@ fn after_search(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> i
             Some(at) => {
                 format!("{}, which 9 of 10 trials are expected to meet: {good}", load(summary, at))
             }
-            // Of old archives, and of searches that ended before.
+            // The search ended before its interval was confirmed.
             None => good,
         };
         page.entry(if is_confirmed(find) { "Confirmed" } else { "Long trials" }, &text)?;
