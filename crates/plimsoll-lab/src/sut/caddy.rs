@@ -260,14 +260,17 @@ mod tests {
         let caddy = installed("caddy", "caddy");
         let scratch = tempfile::tempdir().unwrap();
         let config = scratch.path().join("caddy.json");
-        // The certificate is missing.
-        let text = render(&ProxyPlan::sample(scratch.path()));
+        let plan = ProxyPlan::sample(scratch.path());
+        let text = render(&plan);
+        // The certificate is missing: Caddy loads its apps in random order, and two need it.
         fs::write(&config, &text).unwrap();
         let refused = Caddy.check(&caddy, &config).unwrap_err().to_string();
-        assert!(refused.contains("caddy.json: loading http app module"), "{refused}");
+        assert!(refused.contains("caddy.json: loading "), "{refused}");
         assert!(refused.ends_with("lab.pem: no such file or directory"), "{refused}");
+        write_certificate(&plan.certificate_pem_path);
         fs::write(&config, text.replace("\"idle_timeout\"", "\"idle_timeoutt\"")).unwrap();
         let refused = Caddy.check(&caddy, &config).unwrap_err().to_string();
+        assert!(refused.contains("caddy.json: loading http app module"), "{refused}");
         assert!(refused.ends_with("unknown field \"idle_timeoutt\""), "{refused}");
     }
 
