@@ -260,8 +260,8 @@ pub struct TrialRecord {
 pub enum Outcome {
     /// An interval was found, and its lower end confirmed.
     Regular,
-    /// No interval is claimed, but a load met the SLO in every stretch of a longer trial: the bounds
-    /// are what was observed, without a confidence.
+    /// No one capacity explains the trials, but a load met the SLO in every stretch of a longer trial. With a
+    /// confidence the bounds are a range that spans the speeds that were met; without one, what was observed.
     Bounds {
         /// What an interval lacks.
         why: Unsettled,

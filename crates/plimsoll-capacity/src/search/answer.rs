@@ -16,6 +16,7 @@ use super::levels::reading;
 use super::open::open_goal;
 use super::regimes::regimes;
 use super::safe::safe_load;
+use super::second::Second;
 use super::task::Task;
 use super::trials::{MissedBelow, Role, Trial};
 
@@ -27,6 +28,14 @@ const LEVELS_APART: f64 = 0.1;
 const SPREADS_APART: f64 = 4.0;
 /// A wider interval says nothing.
 const WIDTH_MAX: f64 = 0.6;
+/// One that spans the speeds that were met is told up to this upper over lower bound.
+const RANGE_MAX: f64 = 3.0;
+/// A wider interval is of a server that has several speeds: it reaches to the slowest and the fastest that were met.
+const OF_SPEEDS: f64 = 0.2;
+/// Share of the seconds of overloads that were slower than the slowest speed, and faster than the fastest.
+const BEYOND: f64 = 0.1;
+/// Goodput under overload and the capacity under the objective differ by so much.
+const OVERLOAD_OFF: f64 = 0.02;
 /// Standard deviations by which the verdicts may be less likely than the model predicts.
 const SURPRISE_MAX: f64 = 4.0;
 
@@ -77,6 +86,44 @@ impl Known<'_> {
                 (Outcome::Bounds { why }, Some(observed))
             }
             (outcome, _) => (outcome, None),
+        }
+    }
+
+    /// The interval that spans what was observed, where one capacity does not explain it: from a load that held,
+    /// through what the fit says, to the lowest load above that did not.
+    fn range(&self, why: &Unsettled) -> Option<(Rate, Rate)> {
+        let is_of_speeds = matches!(
+            why,
+            Unsettled::NotConfirmed { .. }
+                | Unsettled::Wide { .. }
+                | Unsettled::Spread { .. }
+                | Unsettled::Time { .. }
+                | Unsettled::Trials { .. }
+        );
+        let counted = self.guards.levels.counted(self.evidence);
+        let fit = self.fit.filter(|_| is_of_speeds)?;
+        let observed = Observed::of(&counted, self.task.limits.confirm_trial)?;
+        let (low, high) = fit.ends;
+        let met = counted.iter().filter(|t| t.is_verdict() && t.good).map(|t| t.load);
+        let lower = observed.lower.get().min(low);
+        let upper = met.fold(observed.upper?.get().max(high), f64::max);
+        let (lower, upper) = self.with_speeds((lower, upper));
+        Rate::per_second(lower).zip(Rate::per_second(upper)).filter(|_| upper <= RANGE_MAX * lower)
+    }
+
+    /// An interval that is wide reaches to the speeds that overloads have shown.
+    fn with_speeds(&self, (lower, upper): (f64, f64)) -> (f64, f64) {
+        let counted = self.guards.levels.counted(self.evidence);
+        let is_counted = |second: &&Second| counted.iter().any(|t| t.number == second.trial);
+        let seconds = self.evidence.seconds().iter().filter(|second| second.is_reading());
+        let mut carried: Vec<f64> = seconds.filter(is_counted).map(|second| second.ok).collect();
+        carried.sort_by(f64::total_cmp);
+        let beyond = (BEYOND * carried.len() as f64) as usize;
+        match (carried.get(beyond), carried.iter().rev().nth(beyond)) {
+            (Some(slow), Some(fast)) if upper > (1.0 + OF_SPEEDS) * lower => {
+                (lower.min(slow * (1.0 - OVERLOAD_OFF)), upper.max(fast * (1.0 + OVERLOAD_OFF)))
+            }
+            _ => (lower, upper),
         }
     }
 
@@ -205,10 +252,17 @@ pub(super) fn answer(
         }
         outcome => (outcome, None),
     };
+    let range = match &outcome {
+        Outcome::Bounds { why } => known.range(why),
+        _ => None,
+    };
     let (lower, upper) = match (&outcome, fit, observed) {
+        _ if range.is_some() => range.unzip(),
         (_, _, Some(observed)) => (Some(observed.lower), observed.upper),
         (Outcome::Regular, Some(fit), _) => {
-            (fit.lower.and_then(Rate::per_second), fit.upper.and_then(Rate::per_second))
+            let (lower, upper) =
+                fit.lower.zip(fit.upper).map(|ends| known.with_speeds(ends)).unzip();
+            (lower.and_then(Rate::per_second), upper.and_then(Rate::per_second))
         }
         _ => guards.silence.known().unwrap_or_else(|| evidence.leaning_bounds()),
     };
@@ -220,9 +274,10 @@ pub(super) fn answer(
     if outcome == Outcome::FailsAtMinimum {
         notes.extend(full_host(evidence.verdicts()));
     }
-    let is_interval = outcome == Outcome::Regular;
+    let is_interval = outcome == Outcome::Regular || range.is_some();
     let safe = fit.filter(|_| is_interval).and_then(|fit| {
         let load = safe_load(fit)?;
+        let load = lower.map_or(load, |lower| if load < lower { load } else { lower });
         Some(load).filter(|load| load.get() >= plan.lowest)
     });
     let spread = fit.map(|fit| fit.posterior.spread());

@@ -673,8 +673,10 @@ proptest! {
             prop_assert!(lower < upper, "{:?}", tipping);
         }
         // An interval is claimed with its confidence, or not at all.
-        let claimed = tipping.outcome == Outcome::Regular;
-        prop_assert_eq!(tipping.confidence.is_some(), claimed);
+        let claimed = tipping.confidence.is_some();
+        let may_claim = matches!(tipping.outcome, Outcome::Regular | Outcome::Bounds { .. });
+        prop_assert!(may_claim || !claimed);
+        prop_assert!(claimed || tipping.outcome != Outcome::Regular);
         prop_assert!(!claimed || tipping.lower.is_some() && tipping.upper.is_some());
         let is_met = matches!(tipping.outcome, Outcome::Bounds { .. });
         prop_assert!(is_met == tipping.met.is_some() && (!is_met || tipping.lower.is_some()));

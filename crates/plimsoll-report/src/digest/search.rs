@@ -113,6 +113,11 @@ fn of_rate(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, String
                 hints::remedy(why)
             ),
         ),
+        Outcome::Bounds { why } if find.confidence.is_some() => (
+            Tone::Good,
+            LEAD,
+            format!("{between}{}; a range, because {}.", how_sure(find), reason(why)),
+        ),
         Outcome::Bounds { why } => (
             Tone::Good,
             LEAD,

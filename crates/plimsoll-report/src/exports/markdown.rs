@@ -80,7 +80,9 @@ fn figures(summary: &Summary) -> String {
         }
         let interval = format!("{} to {}", load(find.lower), load(find.upper));
         let name = match find.outcome {
-            Outcome::Bounds { .. } | Outcome::Unstable { .. } | Outcome::Undecided { .. } => {
+            Outcome::Bounds { .. } | Outcome::Unstable { .. } | Outcome::Undecided { .. }
+                if find.confidence.is_none() =>
+            {
                 "bounds without a confidence"
             }
             _ => "tipping point",

@@ -33,14 +33,18 @@ pub(super) fn tipping(find: &FindSummary) -> String {
     let sure = find.confidence.map_or_else(String::new, |confidence| {
         whole(&format!(" ({} %)", (confidence * 1000.0).round() / 10.0))
     });
+    let leaves = |range: &str| {
+        let between =
+            format!("between {} and {}{sure}{range}", or_nothing(&lower), or_nothing(&upper));
+        match &goal {
+            Some((name, limit)) => format!("{name} leaves {limit} {between}"),
+            None => format!("The server stops meeting {} {between}", clean(&find.slo)),
+        }
+    };
     match &find.outcome {
-        Outcome::Regular => {
-            let between =
-                format!("between {} and {}{sure}", or_nothing(&lower), or_nothing(&upper));
-            match goal {
-                Some((name, limit)) => format!("{name} leaves {limit} {between}"),
-                None => format!("The server stops meeting {} {between}", clean(&find.slo)),
-            }
+        Outcome::Regular => leaves(""),
+        Outcome::Bounds { why } if find.confidence.is_some() => {
+            leaves(&format!("; a range, because {}", reason(why)))
         }
         Outcome::NotReached { .. } => match goal {
             Some((name, limit)) => {

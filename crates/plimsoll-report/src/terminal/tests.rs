@@ -415,6 +415,12 @@ fn what_is_not_settled_claims_no_interval() {
                  which missed it; no confidence is stated, because the time budget of 3 m 30 s \
                  ended. What to do: give it more time with --budget; more: plimsoll explain time";
     assert!(text.starts_with(first), "{text}");
+    summary.result.find_mut().expect("a search").confidence = Some(0.9);
+    let text = unwrapped(&page(&summary, &trials, false));
+    let range = "Tipping point: between 700/s and 900/s (90 % confidence): the most that the server \
+                 takes in even arrivals and meets the SLO; a range, because the time budget of 3 m \
+                 30 s ended. What to do: give it more time with --budget; more: plimsoll explain time";
+    assert!(text.contains(range), "{text}");
 }
 
 #[test]

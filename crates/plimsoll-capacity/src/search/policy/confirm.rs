@@ -61,10 +61,16 @@ impl Policy {
         if is_confirmed(&seen) && seen.good >= limits.confirmations {
             return self.plan_longer(known, fit, target);
         }
-        match self.exhausted(known, limits.confirm_trial) {
+        // Confirmations that contradict each other leave time for a safe load.
+        let is_open = seen.bad > 0 && known.evidence.safe_made == 0;
+        let kept = if is_open { limits.confirm_trial } else { Nanos::ZERO };
+        match self.exhausted(known, limits.confirm_trial + kept) {
             None => Want::Trial(Phase::Confirm, target, limits.confirm_trial),
             Some(_) if is_confirmed(&seen) => self.overload(known, fit, target),
-            Some(_) => Want::Finish(not_confirmed(&seen)),
+            Some(_) => {
+                let safe = if is_open { self.plan_safe(known, fit) } else { None };
+                safe.unwrap_or(Want::Finish(not_confirmed(&seen)))
+            }
         }
     }
 
