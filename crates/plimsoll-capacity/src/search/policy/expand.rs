@@ -136,12 +136,19 @@ impl Policy {
         Want::Trial(Phase::Qualify, rate, coarse.max(limits.final_trial))
     }
 
-    /// The highest load that may be offered was met: by operations enough?
+    /// The highest load that may be offered was met: by operations enough, and for long enough?
     pub(super) fn plan_capped(&self, known: &Known<'_>, load: f64) -> Want {
-        let Some(open) = open_goal_at(known.evidence, &known.task.slo, load) else {
-            return Want::Finish(known.task.met_at_cap());
-        };
         let limits = &known.task.limits;
+        let Some(open) = open_goal_at(known.evidence, &known.task.slo, load) else {
+            let long = limits.confirm_trial;
+            let mut met = known.evidence.at(load).filter(|trial| trial.good);
+            let is_confirmed = met.any(|trial| trial.planned >= long);
+            return if is_confirmed || !self.affords(known, long) {
+                Want::Finish(known.task.met_at_cap())
+            } else {
+                Want::Trial(Phase::Expand, load, long)
+            };
+        };
         let usual = self.trial_length(known, load, limits.initial_trial);
         let longest = usual.max(Nanos(limits.confirm_trial.0 * LONGEST));
         let wanted = open.missing().map(|missing| Nanos::from_secs_f64(missing as f64 / load));
