@@ -43,7 +43,10 @@ const SERVICE_FLAT: f64 = 1.1;
 /// capacity a pool has a queue; below, no server queues.
 const COMPARED: std::ops::RangeInclusive<f64> = 0.4..=0.85;
 /// The widest interval, upper over lower bound, from which the number of operations follows.
-const WIDE: f64 = 1.1;
+const WIDE: f64 = 1.2;
+/// How far the product at the middle of a wide interval may be from a whole number, relative: the truth is
+/// seldom near an end.
+const NUMBER_OFF: f64 = 0.05;
 /// The use of a CPU at the lowest load from which on others fill it.
 const BUSY_OF_OTHERS: f64 = 0.8;
 /// The error of the time in service: clients read answers a little late.
@@ -258,12 +261,12 @@ fn flat_service(scene: &Scene<'_>, capacity: f64) -> Option<f64> {
     median_of(services.iter().map(|(_, seen)| *seen)).filter(|_| is_flat && is_loaded)
 }
 
-/// Returns the whole number that an interval contains, the one nearest to its middle. A limit on operations is one; the
-/// product of a limited rate and a time in service seldom is.
+/// Returns the whole number that the middle of an interval is next to. A limit on operations is one; the product of
+/// a limited rate and a time in service seldom is.
 fn whole_number((lower, upper): (f64, f64)) -> Option<f64> {
-    let nearest = (lower * upper).sqrt().round();
-    let around = lower * (1.0 - SERVICE_OFF)..=upper * (1.0 + SERVICE_OFF);
-    around.contains(&nearest).then_some(nearest)
+    let middle = (lower * upper).sqrt();
+    let off = (SERVICE_OFF + 0.5 * (upper / lower - 1.0)).min(NUMBER_OFF);
+    Some(middle.round()).filter(|number| (number / middle - 1.0).abs() <= off)
 }
 
 /// Threads or processes that may serve one operation each.

@@ -66,6 +66,20 @@ fn a_pool_of_a_runtime_that_has_few_threads_is_named_with_its_number() {
 }
 
 #[test]
+fn the_middle_of_a_wide_interval_is_next_to_the_number() {
+    let named = |at, world: &World| {
+        let search = Search { at, off: 0.08, ..SEARCH };
+        diagnosed_by(search, world, 1, &LOADS).expect("a trial below").swap_remove(0)
+    };
+    let pool =
+        World { service_at: Some(|load| if load < 0.95 { 0.0092 } else { 0.0131 }), ..events() };
+    assert_eq!(named(2_467.0, &pool).resource.name, "operations at once, about 23");
+    // 7.5 at once, by a limited rate: an interval of 16 % holds 7 and 8.
+    let bucket = World { service_at: Some(|_| 0.025), ..events() };
+    assert_eq!(named(300.0, &bucket).cause, Cause::Unknown);
+}
+
+#[test]
 fn without_a_trial_that_a_shared_cpu_would_slow_down_no_limit_is_named() {
     let loads = [(0.1, true), (0.2, true), (0.96, true), (1.02, false), (1.2, false)];
     let found = found_at(events(), 317.0, eight_at_once, &loads);

@@ -243,16 +243,18 @@ struct Search {
     axis: Axis,
     /// It ended with an interval.
     is_found: bool,
+    /// The ends of the interval over and below that, relative.
+    off: f64,
 }
 
-const SEARCH: Search = Search { at: TIP, axis: Axis::Rate, is_found: true };
+const SEARCH: Search = Search { at: TIP, axis: Axis::Rate, is_found: true, off: 0.02 };
 
 fn diagnosed(world: &World, seed: u64, loads: &[(f64, bool)]) -> Option<Vec<Finding>> {
     diagnosed_by(SEARCH, world, seed, loads)
 }
 
 fn diagnosed_by(
-    Search { at, axis, is_found }: Search,
+    Search { at, axis, is_found, off }: Search,
     world: &World,
     seed: u64,
     loads: &[(f64, bool)],
@@ -277,7 +279,7 @@ fn diagnosed_by(
         });
     }
     let deadline = Some(Nanos::from_millis(50));
-    let tip = is_found.then_some((0.98 * at, 1.02 * at));
+    let tip = is_found.then_some(((1.0 - off) * at, (1.0 + off) * at));
     diagnose(&Record { axis, tip, deadline, round_trip: world.round_trip, trials })
 }
 
@@ -500,7 +502,7 @@ fn without_an_interval_only_what_was_seen_is_named() {
 
 #[test]
 fn held_connections_have_limits_and_no_cpu() {
-    let held = Search { at: 730.0, axis: Axis::Connections, is_found: true };
+    let held = Search { at: 730.0, axis: Axis::Connections, ..SEARCH };
     let world = World::default()
         .thread("haproxy", "server", "haproxy/0", 0.01, 730.0)
         .cpu("0", 730.0)
