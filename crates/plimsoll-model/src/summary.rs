@@ -530,6 +530,13 @@ impl From<&Histogram> for FullQuantiles {
     }
 }
 
+impl FullQuantiles {
+    /// The median, the 90th, 99th and 99.9th percentile, and the longest.
+    pub const fn from_median(&self) -> [Option<f64>; 5] {
+        [self.p50, self.p90, self.p99, self.p999, self.max]
+    }
+}
+
 impl From<&Histogram> for ShortQuantiles {
     fn from(hist: &Histogram) -> Self {
         Self {

@@ -468,6 +468,13 @@ impl Tally {
         self.errors.total()
     }
 
+    /// Usable connections that ended without our doing. Those of a hold are counted by class, and by who ended them if
+    /// that was the peer.
+    pub fn lost(&self) -> u64 {
+        let by_peer = self.connections.reset_by_peer + self.connections.closed_by_peer;
+        by_peer.max(self.losses.total())
+    }
+
     /// Memory of its histograms.
     pub fn histogram_bytes(&self) -> u64 {
         let endings = self.endings.iter().map(|(_, series)| series.durations.memory_bytes());
@@ -552,9 +559,12 @@ impl Tally {
         self.merge_sums(other);
         self.connections.held_end = other.connections.held_end;
         self.connections.held_max = self.connections.held_max.max(other.connections.held_max);
-        let second = other.handshakes.full + other.handshakes.resumed;
-        self.handshakes_per_s_max =
-            self.handshakes_per_s_max.max(other.handshakes_per_s_max).max(second);
+        // A second by itself has no figure yet.
+        let most = match other.handshakes_per_s_max {
+            0 => other.handshakes.full + other.handshakes.resumed,
+            most => most,
+        };
+        self.handshakes_per_s_max = self.handshakes_per_s_max.max(most);
         self.outstanding.extend_from_slice(&other.outstanding);
         let (ours, theirs) = (&mut self.generator, &other.generator);
         ours.busiest_thread = ours.busiest_thread.max(theirs.busiest_thread);
@@ -574,38 +584,30 @@ impl Tally {
         self.unsent_lost += other.unsent_lost;
         self.after_window.ok_ppm += other.after_window.ok_ppm;
         self.after_window.failed_ppm += other.after_window.failed_ppm;
-        for (class, ops) in other.errors.iter() {
-            self.errors.add(class, ops);
+        for (into, from) in [
+            (&mut self.errors, &other.errors),
+            (&mut self.connection_errors, &other.connection_errors),
+            (&mut self.losses, &other.losses),
+            (&mut self.lost_idle, &other.lost_idle),
+            (&mut self.lost_in_use, &other.lost_in_use),
+        ] {
+            from.iter().for_each(|(class, count)| into.add(class, count));
         }
-        for (class, attempts) in other.connection_errors.iter() {
-            self.connection_errors.add(class, attempts);
-        }
-        for (class, conns) in other.losses.iter() {
-            self.losses.add(class, conns);
-        }
-        for (class, conns) in other.lost_idle.iter() {
-            self.lost_idle.add(class, conns);
-        }
-        for (class, conns) in other.lost_in_use.iter() {
-            self.lost_in_use.add(class, conns);
+        for (into, from) in [
+            (&mut self.status, &other.status),
+            (&mut self.grpc_status, &other.grpc_status),
+            (&mut self.ws_close, &other.ws_close),
+        ] {
+            from.iter().for_each(|(status, count)| into.add(status, count));
         }
         self.reasons.merge(&other.reasons, Nanos::ZERO);
         self.streams.merge(&other.streams);
         self.announced.merge(&other.announced);
-        for (status, answers) in other.grpc_status.iter() {
-            self.grpc_status.add(status, answers);
-        }
         self.pushed.messages += other.pushed.messages;
         self.pushed.surplus += other.pushed.surplus;
         self.pushed.bytes += other.pushed.bytes;
         self.deliveries.merge(&other.deliveries);
         self.pings.merge(&other.pings);
-        for (code, closes) in other.ws_close.iter() {
-            self.ws_close.add(code, closes);
-        }
-        for (status, answers) in other.status.iter() {
-            self.status.add(status, answers);
-        }
         self.connections.opened += other.connections.opened;
         self.connections.failed += other.connections.failed;
         self.connections.reset_by_peer += other.connections.reset_by_peer;
@@ -723,6 +725,33 @@ mod tests {
         both.merge_following(&of(50, Some(20)));
         both.merge_following(&of(50, Some(30)));
         assert_eq!(both.streams.allowed, Some(20));
+    }
+
+    #[test]
+    fn most_handshakes_are_of_one_second_however_seconds_are_merged() {
+        let second = |full, resumed| {
+            let handshakes = HandshakeCounts { full, resumed, failed: 0 };
+            Tally { handshakes, ..Tally::default() }
+        };
+        let mut load = Tally::default();
+        load.merge_following(&second(30, 10));
+        load.merge_following(&second(50, 0));
+        let mut run = Tally::default();
+        run.merge_following(&load);
+        run.merge_following(&load);
+        assert_eq!((run.handshakes.full, run.handshakes_per_s_max), (160, 50));
+    }
+
+    #[test]
+    fn lost_connections_are_counted_once() {
+        let mut tally = Tally::default();
+        tally.connections.reset_by_peer = 2;
+        tally.connections.closed_by_peer = 1;
+        assert_eq!(tally.lost(), 3);
+        tally.losses.add(ErrorClass::ResetByPeer, 2);
+        tally.losses.add(ErrorClass::ClosedByPeer, 1);
+        tally.losses.add(ErrorClass::AgentLost, 5);
+        assert_eq!(tally.lost(), 8);
     }
 
     fn one_end(now: u64) -> Tally {

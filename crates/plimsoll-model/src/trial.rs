@@ -307,6 +307,44 @@ pub enum Outcome {
     },
 }
 
+/// What the outcome of a search says of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// A load met the SLO.
+    Met,
+    /// Not even the lowest load met it.
+    Missed,
+    /// Nothing: the generator or the path was the limit.
+    Invalid,
+    /// Nothing: the trials are too few, or contradict each other.
+    Open,
+    /// The search was stopped.
+    Stopped,
+}
+
+impl Outcome {
+    /// What it says of the server.
+    pub const fn standing(&self) -> Standing {
+        match self {
+            Self::Regular | Self::Bounds { .. } | Self::NotReached { .. } => Standing::Met,
+            Self::FailsAtMinimum => Standing::Missed,
+            Self::GeneratorLimited { .. }
+            | Self::NetworkLimited { .. }
+            | Self::Unconfirmed { .. } => Standing::Invalid,
+            Self::Unstable { .. } | Self::Undecided { .. } => Standing::Open,
+            Self::Unfinished { .. } => Standing::Stopped,
+        }
+    }
+
+    /// Why there is no interval with a confidence; `None` if there is one, or for another reason.
+    pub const fn unsettled(&self) -> Option<&Unsettled> {
+        match self {
+            Self::Bounds { why } | Self::Unstable { why } | Self::Undecided { why } => Some(why),
+            _ => None,
+        }
+    }
+}
+
 /// Longer trials after the search, by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confirmations {
