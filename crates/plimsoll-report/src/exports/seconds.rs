@@ -1,11 +1,14 @@
 //! The seconds of a run as one table: the same columns for every format.
 
-use plimsoll_model::host::{Change, HostFigures, Label, Metric, Reading};
-use plimsoll_model::tally::{Interval, Tally};
+use std::collections::BTreeMap;
+
+use plimsoll_model::host::Reading;
+use plimsoll_model::summary::FullQuantiles;
 use plimsoll_model::{Histogram, Nanos};
 
-use crate::archive::{Archive, IntervalLine, Lines, Loads, each_reading};
+use crate::archive::{Archive, IntervalLine, Lines, Loads, Place, each_reading};
 use crate::error::ReportError;
+use crate::state::HostRow;
 use crate::{settings, time_text};
 
 /// The columns of the load; those of the hosts follow.
@@ -76,90 +79,33 @@ impl From<Option<Nanos>> for Cell {
     }
 }
 
-/// One second of one load, and where it lies.
-pub(super) struct Second {
-    pub(super) trial: Option<u32>,
-    pub(super) interval: Interval,
-    /// Since the first operation of the run was due; in an archive without instants the pauses between loads are left out.
-    pub(super) since_begin: Nanos,
-    /// When it began, on CLOCK_MONOTONIC.
-    began: Option<Nanos>,
-}
-
-/// Places the seconds of a run one after another.
-pub(super) struct Timeline {
-    loads: Loads,
-    /// The load and the second of the last line.
-    last: Option<(usize, u32)>,
-    /// Seconds of the loads before.
-    seconds_before: u64,
-}
-
-impl Timeline {
-    pub(super) fn of(archive: &Archive) -> Self {
-        Self { loads: Loads::of(archive.events()), last: None, seconds_before: 0 }
-    }
-
-    /// When the first operation of the run was due, on CLOCK_MONOTONIC.
-    pub(super) fn first_epoch(archive: &Archive) -> Option<Nanos> {
-        Self::of(archive).loads.epoch(0)
-    }
-
-    /// Places the next line.
-    pub(super) fn place(&mut self, line: IntervalLine) -> Second {
-        let load = self.loads.place(&line);
-        let IntervalLine { trial, interval, .. } = line;
-        if let Some((_, last)) = self.last.filter(|(number, _)| *number != load) {
-            self.seconds_before += u64::from(last) + 1;
-        }
-        self.last = Some((load, interval.second));
-        let into = Nanos::from_secs(u64::from(interval.second));
-        let began = self.loads.epoch(load).map(|epoch| epoch + into);
-        let since_begin = match (began, self.loads.epoch(0)) {
-            (Some(began), Some(first)) => began.since(first),
-            _ => Nanos::from_secs(self.seconds_before) + into,
-        };
-        Second { trial, interval, since_begin, began }
-    }
-}
-
-/// The figures of a host around an instant.
-struct HostRow {
-    at: Nanos,
-    cells: [Cell; HOST_COLUMNS.len()],
-}
-
 /// What is known of the hosts, by name, in the order of their columns.
-struct Hosts(Vec<(String, Vec<HostRow>)>);
+struct Hosts(BTreeMap<String, Vec<HostRow>>);
 
 impl Hosts {
     fn of(archive: &Archive) -> Result<Self, ReportError> {
-        let mut hosts: Vec<(String, Vec<HostRow>, Reading)> = Vec::new();
-        each_reading(archive.dir(), &mut |host, reading| match hosts
-            .iter_mut()
-            .find(|(name, ..)| name == host)
-        {
-            Some((_, rows, before)) => {
-                rows.push(HostRow::between(before, &reading));
-                *before = reading;
-            }
-            None => hosts.push((host.to_owned(), Vec::new(), reading)),
+        let mut hosts = BTreeMap::<String, Vec<HostRow>>::new();
+        let mut last = BTreeMap::<String, Reading>::new();
+        each_reading(archive.dir(), &mut |host, reading| {
+            let rows = hosts.entry(host.to_owned()).or_default();
+            rows.extend(last.get(host).map(|before| HostRow::between(before, &reading)));
+            last.insert(host.to_owned(), reading);
         })?;
-        hosts.sort_by(|a, b| a.0.cmp(&b.0));
-        Ok(Self(hosts.into_iter().map(|(name, rows, _)| (name, rows)).collect()))
+        Ok(Self(hosts))
     }
 
     fn columns(&self) -> impl Iterator<Item = String> {
-        self.0.iter().flat_map(|(host, _)| {
+        self.0.keys().flat_map(|host| {
             HOST_COLUMNS.iter().map(move |column| format!("host.{host}.{column}"))
         })
     }
 
-    fn cells(&self, second: &Second) -> impl Iterator<Item = Cell> {
-        let ends = second.began.map(|began| began + Nanos::from_secs(1));
-        self.0.iter().flat_map(move |(_, rows)| {
+    /// Of the second that `began` then.
+    fn cells(&self, began: Option<Nanos>) -> impl Iterator<Item = Cell> {
+        let ends = began.map(|began| began + Nanos::from_secs(1));
+        self.0.values().flat_map(move |rows| {
             let near = ends.and_then(|ends| nearest(rows, ends));
-            near.map_or([const { Cell::None }; HOST_COLUMNS.len()], |row| row.cells.clone())
+            near.map_or([const { Cell::None }; HOST_COLUMNS.len()], host_cells)
         })
     }
 }
@@ -171,25 +117,18 @@ fn nearest(rows: &[HostRow], at: Nanos) -> Option<&HostRow> {
     candidates.min_by_key(off).filter(|row| off(row) <= READING_OFF_MAX)
 }
 
-impl HostRow {
-    fn between(before: &Reading, after: &Reading) -> Self {
-        let figures = HostFigures::between(before, after);
-        let change = Change::new(before, after);
-        let rate = |metric, direction| -> Cell {
-            change.rate(metric, &[(Label::Direction, direction)]).map(thousandths).into()
-        };
-        let cells = [
-            figures.established.into(),
-            figures.cpu.map(thousandths).into(),
-            figures.busiest_cpu.map(thousandths).into(),
-            figures.memory_bytes.into(),
-            rate(Metric::NetworkPackets, "receive"),
-            rate(Metric::NetworkPackets, "transmit"),
-            rate(Metric::NetworkBytes, "receive"),
-            rate(Metric::NetworkBytes, "transmit"),
-        ];
-        Self { at: after.end, cells }
-    }
+fn host_cells(row: &HostRow) -> [Cell; HOST_COLUMNS.len()] {
+    let figures = &row.figures;
+    [
+        figures.established.into(),
+        figures.cpu.map(thousandths).into(),
+        figures.busiest_cpu.map(thousandths).into(),
+        figures.memory_bytes.into(),
+        row.packets_in.map(thousandths).into(),
+        row.packets_out.map(thousandths).into(),
+        row.bytes_in.map(thousandths).into(),
+        row.bytes_out.map(thousandths).into(),
+    ]
 }
 
 fn thousandths(value: f64) -> f64 {
@@ -204,7 +143,7 @@ pub(super) struct Table<'a> {
     run: String,
     is_open: bool,
     hosts: Hosts,
-    timeline: Timeline,
+    loads: Loads,
     lines: Lines<IntervalLine>,
 }
 
@@ -218,16 +157,16 @@ impl<'a> Table<'a> {
             run: run_name(archive),
             is_open: is_open_loop(archive),
             hosts,
-            timeline: Timeline::of(archive),
+            loads: Loads::of(archive.events()),
             lines: archive.intervals()?,
         })
     }
 
     fn row(&mut self, line: IntervalLine) -> Vec<Cell> {
-        let second = self.timeline.place(line);
-        let wall = wall(self.archive, &second);
-        let mut row = cells(&self.run, wall, &second, self.is_open);
-        row.extend(self.hosts.cells(&second));
+        let place = self.loads.place(&line);
+        let wall = wall(self.archive, place.began);
+        let mut row = cells(&self.run, wall, &line, place, self.is_open);
+        row.extend(self.hosts.cells(place.began));
         row
     }
 }
@@ -255,22 +194,22 @@ fn is_open_loop(archive: &Archive) -> bool {
     arrivals.is_none_or(|arrivals| arrivals != settings::CLOSED)
 }
 
-fn wall(archive: &Archive, second: &Second) -> Cell {
+fn wall(archive: &Archive, began: Option<Nanos>) -> Cell {
     let clock = archive.manifest().clock;
     let text = |began| Cell::Text(time_text::rfc3339_ms(clock.unix_ns_at(began)));
-    second.began.map_or(Cell::None, text)
+    began.map_or(Cell::None, text)
 }
 
-fn cells(run: &str, wall: Cell, second: &Second, is_open: bool) -> Vec<Cell> {
-    let tally: &Tally = &second.interval.tally;
+fn cells(run: &str, wall: Cell, line: &IntervalLine, place: Place, is_open: bool) -> Vec<Cell> {
+    let tally = &line.interval.tally;
     // In a closed loop an operation comes due by being sent.
     let sent = if is_open { tally.spans.send_lag.count() } else { tally.scheduled };
     let connections = &tally.connections;
     let mut row = vec![
         Cell::Text(run.to_owned()),
-        Cell::Real(second.since_begin.as_secs_f64()),
+        Cell::Real(place.since_begin.as_secs_f64()),
         wall,
-        second.trial.map_or(Cell::None, |trial| Cell::Count(trial.into())),
+        line.trial.map_or(Cell::None, |trial| Cell::Count(trial.into())),
         Cell::Count(tally.scheduled),
         Cell::Count(sent),
         Cell::Count(tally.ok),
@@ -286,7 +225,7 @@ fn cells(run: &str, wall: Cell, second: &Second, is_open: bool) -> Vec<Cell> {
         Cell::Count(connections.held_end),
         Cell::Count(connections.opened),
         Cell::Count(connections.failed),
-        Cell::Count(connections.reset_by_peer + connections.closed_by_peer),
+        Cell::Count(tally.lost()),
         tally.outstanding.last().map_or(Cell::None, |waiting| Cell::Count((*waiting).into())),
         Cell::Count(tally.bytes.received),
         Cell::Count(tally.bytes.sent),
@@ -295,6 +234,5 @@ fn cells(run: &str, wall: Cell, second: &Second, is_open: bool) -> Vec<Cell> {
 }
 
 fn quantiles(hist: &Histogram) -> [Cell; 5] {
-    let of = |q| hist.quantile(q).into();
-    [of(0.5), of(0.9), of(0.99), of(0.999), hist.max().into()]
+    FullQuantiles::from(hist).from_median().map(Cell::from)
 }

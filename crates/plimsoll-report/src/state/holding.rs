@@ -1,6 +1,6 @@
 //! How a hold stands, in one line.
 
-use plimsoll_model::hold::{HoldStep, MemoryReading};
+use plimsoll_model::hold::{HoldStep, MemoryReading, Plateau};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
@@ -14,6 +14,8 @@ pub(crate) struct Holding {
     began: Nanos,
     baseline: Option<MemoryReading>,
     memory: MemoryReading,
+    /// Levels that ended.
+    pub(crate) plateaus: Vec<Plateau>,
     held: u64,
     /// Opened in the last second.
     opened: u64,
@@ -29,6 +31,7 @@ impl Holding {
             began: elapsed,
             baseline: None,
             memory: MemoryReading::default(),
+            plateaus: Vec::new(),
             held: 0,
             opened: 0,
             failed: 0,
@@ -55,7 +58,7 @@ impl Holding {
         self.held = tally.connections.held_end;
         self.opened = tally.connections.opened;
         self.failed += tally.connections.failed;
-        self.lost += tally.losses.total();
+        self.lost += tally.lost();
     }
 
     /// How many connections the current step is to reach.

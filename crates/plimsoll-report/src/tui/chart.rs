@@ -1,5 +1,6 @@
 //! Charts in the cells of a terminal.
 
+use plimsoll_model::summary::FullQuantiles;
 use plimsoll_model::trial::Verdict;
 use plimsoll_model::units::grouped;
 use ratatui::Frame;
@@ -12,7 +13,6 @@ use super::look::Look;
 use super::state::State;
 use crate::state::Holding;
 use crate::terminal::layout::ms;
-use crate::view::Quantiles;
 
 /// The least time that a chart shows, s.
 const SECONDS_MIN: usize = 60;
@@ -46,7 +46,7 @@ pub(super) fn latency(state: &State, look: &Look, frame: &mut Frame<'_>, area: R
     let seconds = state.seconds.iter().rev().take(count);
     let deadline = state.head.deadline.map(|limit| limit.as_millis_f64());
     let of = |index: usize| -> Vec<Option<f64>> {
-        let pick = |quantiles: Quantiles| quantiles.all()[index];
+        let pick = |quantiles: FullQuantiles| quantiles.from_median()[index];
         let latencies = seconds
             .clone()
             .map(|one| if look.uncorrected { one.uncorrected } else { one.corrected });

@@ -1,8 +1,10 @@
 //! The screen: title and figures above, one panel or two in the middle, hosts, notes and keys below.
 
+use plimsoll_model::spans::Spans;
+use plimsoll_model::summary::FullQuantiles;
 use plimsoll_model::trial::Verdict;
 use plimsoll_model::units::grouped;
-use plimsoll_model::{Nanos, Rate};
+use plimsoll_model::{Histogram, Nanos, Rate};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
@@ -12,9 +14,9 @@ use ratatui::widgets::Paragraph;
 use super::chart;
 use super::look::{Look, Panel};
 use super::scene::{Scene, around, beside, bold, dim, draw_help, draw_small, is_small, titled};
-use super::state::{Host, Second, State};
+use super::state::{Point, State};
+use crate::state::HostRow;
 use crate::terminal::layout::{bars, bytes, clean, cpu_percent, ms, wrap};
-use crate::view::Quantiles;
 
 /// From so many columns last second and whole load stand side by side.
 const WIDE_TABLE_FROM: u16 = 76;
@@ -120,16 +122,17 @@ fn rate(count: u64) -> String {
 
 /// The rates of the last second and the counts so far.
 fn figures(state: &State) -> Line<'static> {
-    let whole = &state.whole;
-    let last = state.seconds.back().copied().unwrap_or_default();
+    let load = &state.run.load;
+    let (offered, ended) =
+        state.seconds.back().map_or((0, 0), |last| (last.offered, last.ended));
     Line::from(format!(
         "offered {}  achieved {}  errors {}  late {}  unsent {}  ok {}",
-        rate(last.offered),
-        rate(last.ended),
-        grouped(whole.failed),
-        grouped(whole.late),
-        grouped(whole.unsent),
-        grouped(whole.ok),
+        rate(offered),
+        rate(ended),
+        grouped(load.errors_total()),
+        grouped(load.late),
+        grouped(load.unsent),
+        grouped(load.ok),
     ))
 }
 
@@ -184,7 +187,7 @@ fn search(state: &State, elapsed: Nanos, width: u16) -> Line<'static> {
 /// A column for each of the last seconds.
 fn per_second(
     name: &str,
-    of: impl Fn(&Second) -> u64,
+    of: impl Fn(&Point) -> u64,
     state: &State,
     look: &Look,
     width: u16,
@@ -201,16 +204,21 @@ fn per_second(
 fn table(state: &State, area: Rect) -> Vec<Line<'static>> {
     let whole =
         if state.run.is_search && state.run.holding.is_none() { "this trial" } else { "so far" };
-    let (last, so_far) = (state.last.unwrap_or_default(), &state.whole.spans);
+    let none = Spans::default();
+    let last = state.run.second.as_ref().map_or(&none, |second| &second.tally.spans);
+    let so_far = &state.run.load.spans;
+    let row = |name, last: &Histogram, so_far: &Histogram| {
+        (name, FullQuantiles::from(last), FullQuantiles::from(so_far))
+    };
     let rows = [
-        ("corrected", last.corrected, so_far.corrected),
-        ("uncorrected", last.uncorrected, so_far.uncorrected),
-        ("wire", last.wire, so_far.wire),
+        row("corrected", &last.corrected, &so_far.corrected),
+        row("uncorrected", &last.uncorrected, &so_far.uncorrected),
+        row("wire", &last.wire, &so_far.wire),
     ];
     let names = ["p50", "p90", "p99", "p99.9", "max"];
     let cells = |cells: [String; 5]| cells.map(|cell| format!("{cell:>6}")).concat();
     let (head, values) =
-        (cells(names.map(str::to_owned)), |of: Quantiles| cells(of.all().map(short_ms)));
+        (cells(names.map(str::to_owned)), |of: FullQuantiles| cells(of.from_median().map(short_ms)));
     if area.width >= WIDE_TABLE_FROM {
         let above = format!("{:14}{:33}{whole}", "latency, ms", "last second");
         let mut lines =
@@ -241,21 +249,21 @@ fn short_ms(value: Option<f64>) -> String {
 
 /// Everything below the panel, the most important last.
 fn bottom(state: &State, look: &Look, elapsed: Nanos, area: Rect) -> Vec<Line<'static>> {
-    let whole = &state.whole;
-    let send_lag = state.last.and_then(|last| last.send_lag_p99);
+    let (load, connections) = (&state.run.load, &state.run.load.connections);
+    let last = state.run.second.as_ref();
+    let send_lag = last.and_then(|second| second.tally.spans.send_lag.quantile(0.99));
     let mut lines = vec![Line::from(format!(
         "connections  held {}  opened {}  failed {}  lost {}   send lag p99 {} ms",
-        grouped(whole.held),
-        grouped(whole.opened),
-        grouped(whole.connections_failed),
-        grouped(whole.lost),
-        ms(send_lag),
+        grouped(connections.held_end),
+        grouped(connections.opened),
+        grouped(connections.failed),
+        grouped(load.lost()),
+        ms(send_lag.map(Nanos::as_millis_f64)),
     ))];
-    if !whole.errors.is_empty() {
-        let classes = whole
-            .errors
-            .iter()
-            .map(|(class, count)| format!("{} {}", class.name(), grouped(*count)));
+    let errors = state.errors();
+    if !errors.is_empty() {
+        let classes =
+            errors.iter().map(|(class, count)| format!("{} {}", class.name(), grouped(*count)));
         lines.push(Line::from(format!("errors       {}", classes.collect::<Vec<_>>().join(", "))));
     }
     let hosts_max = if area.height >= 36 { 6 } else { 3 };
@@ -304,7 +312,7 @@ fn hosts(state: &State, most: usize) -> Vec<Line<'static>> {
     lines
 }
 
-fn host_line(name: &str, host: &Host) -> Line<'static> {
+fn host_line(name: &str, host: &HostRow) -> Line<'static> {
     let percent = |share: Option<f64>| {
         share.map_or_else(|| "-".to_owned(), |share| format!("{} %", cpu_percent(share)))
     };
@@ -318,10 +326,10 @@ fn host_line(name: &str, host: &Host) -> Line<'static> {
         percent(figures.busiest_cpu),
         percent(figures.cpu),
         count(figures.established),
-        host.available_bytes.map_or_else(|| "-".to_owned(), size),
+        host.memory_available.map_or_else(|| "-".to_owned(), size),
         count(figures.packets_per_s),
-        size(host.traffic.bytes_in),
-        size(host.traffic.bytes_out),
+        size(host.bytes_in.unwrap_or_default()),
+        size(host.bytes_out.unwrap_or_default()),
     ))
 }
 
@@ -370,13 +378,12 @@ fn connections(state: &State, look: &Look, frame: &mut Frame<'_>, area: Rect) {
 }
 
 fn errors(state: &State, rows: usize) -> Vec<Line<'static>> {
-    if state.whole.errors.is_empty() {
+    let errors = state.errors();
+    if errors.is_empty() {
         return vec![Line::from("none")];
     }
-    let line = |(class, count): &(plimsoll_model::ErrorClass, u64)| {
-        Line::from(format!("{:>12}  {}", grouped(*count), class.name()))
-    };
-    state.whole.errors.iter().take(rows).map(line).collect()
+    let lines = errors.into_iter().take(rows);
+    lines.map(|(class, n)| Line::from(format!("{:>12}  {}", grouped(n), class.name()))).collect()
 }
 
 /// The chart of trials, and below it the last ones in words.

@@ -49,7 +49,7 @@ impl Seconds<'_> {
             let (load, line) = match self.next.take() {
                 Some(next) => next,
                 None => match self.lines.next().transpose()? {
-                    Some(line) => (self.loads.place(&line), line),
+                    Some(line) => (self.loads.place(&line).load, line),
                     None => return Ok(()),
                 },
             };
@@ -57,7 +57,8 @@ impl Seconds<'_> {
                 self.next = Some((load, line));
                 return Ok(());
             }
-            self.builder.handle_second(Box::new(line.interval), line.asked);
+            self.builder.set_asked(line.asked);
+            self.builder.handle_event(&Event::Interval(Box::new(line.interval)));
         }
     }
 
