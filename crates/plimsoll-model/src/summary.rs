@@ -14,7 +14,9 @@ use crate::reason::{CountedReason, ErrorReasons, Reason};
 use crate::repeat::RepeatSummary;
 use crate::result::RunResult;
 use crate::search::{Axis, Mode};
-use crate::tally::{PingCounts, StreamCounts, Tally};
+use crate::tally::{
+    ByteCounts, HandshakeCounts, PingCounts, PushCounts, StampCounts, StreamCounts, Tally,
+};
 use crate::trial::{
     Check, Confirmations, Met, Outcome, Recovery, Regime, SafeMissing, SloFound, Slow,
     TippingPoint, Verdict,
@@ -76,7 +78,7 @@ pub struct Summary {
     pub error_reasons: BTreeMap<String, Vec<ReasonSummary>>,
     pub connections: ConnectionSummary,
     pub handshakes: HandshakeSummary,
-    pub bytes: ByteSummary,
+    pub bytes: ByteCounts,
     pub generator: GeneratorSummary,
     pub settings: BTreeMap<String, String>,
     pub verdict: Verdict,
@@ -198,19 +200,16 @@ pub struct RateSummary {
 #[expect(missing_docs, reason = "see Summary")]
 pub struct StampSummary {
     pub operations: u64,
-    /// About one of so many was to be stamped; 0 where the kernel refuses.
-    pub every: u32,
-    pub missing: u64,
-    pub clock_set: u32,
+    #[serde(flatten)]
+    pub counts: StampCounts,
 }
 
 /// Messages that servers sent of their own accord.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see Summary")]
 pub struct PushSummary {
-    pub messages: u64,
-    pub surplus: u64,
-    pub bytes: u64,
+    #[serde(flatten)]
+    pub counts: PushCounts,
     /// Those of a server on the same clock.
     pub timed: u64,
     pub delay_ms: ShortQuantiles,
@@ -302,18 +301,9 @@ pub struct ConnectionSummary {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see Summary")]
 pub struct HandshakeSummary {
-    pub full: u64,
-    pub resumed: u64,
-    pub failed: u64,
+    #[serde(flatten)]
+    pub counts: HandshakeCounts,
     pub per_s_max: u64,
-}
-
-/// Bytes at the sockets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "see Summary")]
-pub struct ByteSummary {
-    pub sent: u64,
-    pub received: u64,
 }
 
 /// Single operations that were recorded.
@@ -609,17 +599,13 @@ impl Summary {
             receive_lag_ms: (&tally.spans.receive_lag).into(),
             stamps: Some(StampSummary {
                 operations: tally.spans.wire.count(),
-                every: tally.stamps.every,
-                missing: tally.stamps.missing,
-                clock_set: tally.stamps.clock_set,
+                counts: tally.stamps,
             }),
             status: tally.status.iter().map(|(code, n)| (code.to_string(), n)).collect(),
             grpc_status: tally.grpc_status.iter().map(|(code, n)| (code.to_string(), n)).collect(),
             ws_close: tally.ws_close.iter().map(|(code, n)| (code.to_string(), n)).collect(),
             pushed: (!tally.pushed.is_none()).then(|| PushSummary {
-                messages: tally.pushed.messages,
-                surplus: tally.pushed.surplus,
-                bytes: tally.pushed.bytes,
+                counts: tally.pushed,
                 timed: tally.spans.pushed.count(),
                 delay_ms: (&tally.spans.pushed).into(),
             }),
@@ -658,12 +644,10 @@ impl Summary {
                 closed_at_once: tally.connections.closed_at_once,
             },
             handshakes: HandshakeSummary {
-                full: tally.handshakes.full,
-                resumed: tally.handshakes.resumed,
-                failed: tally.handshakes.failed,
+                counts: tally.handshakes,
                 per_s_max: tally.handshakes_per_s_max,
             },
-            bytes: ByteSummary { sent: tally.bytes.sent, received: tally.bytes.received },
+            bytes: tally.bytes,
             generator: GeneratorSummary {
                 processes: tally.generator.processes,
                 threads: tally.generator.threads,

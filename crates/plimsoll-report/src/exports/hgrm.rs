@@ -2,11 +2,12 @@
 
 use std::io::Write;
 
+use plimsoll_model::spans::Span;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::TrialsAtLoad;
 use plimsoll_model::{Histogram, Nanos, Rate};
 
-use super::{ExportedRun, Span};
+use super::ExportedRun;
 use crate::error::ReportError;
 
 /// Quantiles from each one to half way to 1.
@@ -18,7 +19,7 @@ pub(super) fn write(
     out: &mut dyn Write,
 ) -> Result<(), ReportError> {
     let tally = shown(run)?;
-    Ok(distribution(span.of(&tally.spans), out)?)
+    Ok(distribution(tally.spans.of(span), out)?)
 }
 
 /// The operations that the summary's figures are of: the trials at the lower bound, or the whole load.

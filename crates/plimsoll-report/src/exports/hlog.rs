@@ -5,7 +5,7 @@ use std::io::Write;
 
 use plimsoll_model::Nanos;
 
-use super::{ExportedRun, Span};
+use super::{ExportedRun, SPANS};
 use crate::archive::Loads;
 use crate::error::ReportError;
 use crate::time_text;
@@ -23,8 +23,8 @@ pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), Re
     for line in run.archive.intervals()? {
         let line = line?;
         let begin = loads.place(&line).since_begin.as_secs_f64();
-        for span in Span::ALL {
-            let hist = span.of(&line.interval.tally.spans);
+        for span in SPANS {
+            let hist = line.interval.tally.spans.of(span);
             let Some(max) = hist.max() else { continue };
             let name = span.name();
             let (max, encoded) = (max.as_millis_f64(), hist.encode_for_log());

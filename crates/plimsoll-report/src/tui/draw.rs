@@ -1,10 +1,10 @@
 //! The screen: title and figures above, one panel or two in the middle, hosts, notes and keys below.
 
-use plimsoll_model::spans::Spans;
+use plimsoll_model::spans::{Span as Measured, Spans};
 use plimsoll_model::summary::FullQuantiles;
 use plimsoll_model::trial::Verdict;
 use plimsoll_model::units::grouped;
-use plimsoll_model::{Histogram, Nanos, Rate};
+use plimsoll_model::{Nanos, Rate};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
@@ -207,14 +207,10 @@ fn table(state: &State, area: Rect) -> Vec<Line<'static>> {
     let none = Spans::default();
     let last = state.run.second.as_ref().map_or(&none, |second| &second.tally.spans);
     let so_far = &state.run.load.spans;
-    let row = |name, last: &Histogram, so_far: &Histogram| {
-        (name, FullQuantiles::from(last), FullQuantiles::from(so_far))
-    };
-    let rows = [
-        row("corrected", &last.corrected, &so_far.corrected),
-        row("uncorrected", &last.uncorrected, &so_far.uncorrected),
-        row("wire", &last.wire, &so_far.wire),
-    ];
+    let rows = [Measured::Corrected, Measured::Uncorrected, Measured::Wire].map(|span| {
+        let of = |spans: &Spans| FullQuantiles::from(spans.of(span));
+        (span.name(), of(last), of(so_far))
+    });
     let names = ["p50", "p90", "p99", "p99.9", "max"];
     let cells = |cells: [String; 5]| cells.map(|cell| format!("{cell:>6}")).concat();
     let (head, values) =
