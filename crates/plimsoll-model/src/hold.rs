@@ -130,18 +130,18 @@ pub struct Plateau {
     pub swept: Option<Swept>,
 }
 
-/// How much a projection is worth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Confidence {
-    /// Two levels only, or more that disagree.
-    Low,
-    /// Three levels in rough agreement, or an extrapolation to more than four times the last one.
-    Fair,
-    /// Four levels or more whose slopes agree within 10 %.
-    Good,
-    /// Not fitted: each connection needs a known part of a known total.
-    Exact,
+named! {
+    /// How much a projection is worth.
+    pub enum Confidence {
+        /// Two levels only, or more that disagree.
+        Low = "low",
+        /// Three levels in rough agreement, or an extrapolation to more than four times the last one.
+        Fair = "fair",
+        /// Four levels or more whose slopes agree within 10 %.
+        Good = "good",
+        /// Not fitted: each connection needs a known part of a known total.
+        Exact = "exact",
+    }
 }
 
 /// Whose a resource is.

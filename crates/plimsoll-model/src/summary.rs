@@ -19,7 +19,7 @@ use crate::tally::{
 };
 use crate::trial::{
     Check, Confirmations, Met, Outcome, Recovery, Regime, SafeMissing, SloFound, Slow,
-    TippingPoint, Verdict,
+    TippingPoint, TrialRecord, TrialsAtLoad, Verdict,
 };
 use crate::{ErrorClass, Histogram, Nanos, Rate};
 
@@ -460,6 +460,11 @@ pub struct FindHead {
 }
 
 impl FindSummary {
+    /// The trials at the lower bound.
+    pub fn at_lower_bound(&self, trials: &[TrialRecord]) -> Option<TrialsAtLoad> {
+        TrialsAtLoad::at_lower_bound(trials, Rate::per_second(self.lower?)?)
+    }
+
     /// The answer as the summary shows it.
     pub fn new(head: FindHead, tipping: &TippingPoint) -> Self {
         let (recovers, recovery) = match tipping.recovery {
@@ -563,6 +568,11 @@ pub struct SummaryHead {
 }
 
 impl Summary {
+    /// Lost connections by class: those of a hold, or those of a load that were lost while idle.
+    pub fn lost_classes(&self) -> &BTreeMap<String, u64> {
+        self.result.hold().map_or(&self.lost_idle_classes, |hold| &hold.loss_classes)
+    }
+
     /// The summary of a load whose whole tally is `tally`.
     pub fn new(head: SummaryHead, tally: &Tally) -> Self {
         let hold = head.result.hold();

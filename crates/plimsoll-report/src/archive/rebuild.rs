@@ -12,8 +12,7 @@ use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::{self, FindHead, FindSummary, FullQuantiles, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
-    Check, CheckId, Confirmations, Outcome, TippingPoint, TrialBounds, TrialRecord, TrialsAtLoad,
-    Verdict,
+    Check, CheckId, Confirmations, Outcome, TippingPoint, TrialBounds, TrialRecord, Verdict,
 };
 use plimsoll_model::units::grouped;
 use plimsoll_model::{ErrorClass, Nanos, Rate};
@@ -125,8 +124,7 @@ fn summary_against(summary: &Summary, trials: &[TrialRecord], totals: &Totals) -
     let whole = totals.whole();
     let against_whole = stated.against(&Figures::of_tally(&whole.tally), "summary");
     // A search's summary shows the trials at one of its loads, or one trial, not the sum of all.
-    let lower = summary.result.find().and_then(|find| Rate::per_second(find.lower?));
-    let at_lower = lower.and_then(|lower| TrialsAtLoad::at_lower_bound(trials, lower));
+    let at_lower = summary.result.find().and_then(|find| find.at_lower_bound(trials));
     let of_trials = trials.iter().map(|trial| &trial.measurement.tally);
     let mut shown = of_trials.chain(at_lower.as_ref().map(|at| &at.tally));
     let is_shown =
@@ -199,17 +197,12 @@ fn rebuild(archive: &Archive, totals: &Totals) -> Summary {
     let mut state = RunState::default();
     archive.events().iter().for_each(|event| state.handle_event(event, Nanos::ZERO));
     let find = manifest.search.as_ref().map(|search| rebuild_find(archive, &state, search));
-    let shown = find
-        .as_ref()
-        .and_then(|find| find.lower)
-        .and_then(Rate::per_second)
-        .and_then(|lower| TrialsAtLoad::at_lower_bound(archive.trials(), lower));
+    let whole = totals.whole();
+    let error_reasons = summary::reasons(&whole.tally.reasons);
+    let shown = find.as_ref().and_then(|find| find.at_lower_bound(archive.trials()));
     let (mut tally, window) = match shown {
         Some(at) => (at.tally, at.window),
-        None => {
-            let whole = totals.whole();
-            (whole.tally, sending(archive, whole.seconds))
-        }
+        None => (whole.tally, sending(archive, whole.seconds)),
     };
     let ended = tally.ok + tally.errors_total() + tally.unsent;
     tally.errors.add(ErrorClass::Interrupted, tally.scheduled.saturating_sub(ended));
@@ -232,7 +225,6 @@ fn rebuild(archive: &Archive, totals: &Totals) -> Summary {
         Event::TimersProbed(timers) => Some(timers.clone()),
         _ => None,
     });
-    let error_reasons = summary::reasons(&totals.whole().tally.reasons);
     Summary { timers: probed, error_reasons, ..Summary::new(head, &tally) }
 }
 

@@ -1,12 +1,13 @@
 //! The key figures of a run: name, figure and remark of each.
 
 use plimsoll_model::compare::CompareSummary;
-use plimsoll_model::hold::{Confidence, HoldSummary};
+use plimsoll_model::hold::HoldSummary;
 use plimsoll_model::rfc9411::Rfc9411Summary;
 use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::Outcome;
 use plimsoll_model::units::grouped;
 
+use super::hold;
 use crate::terminal::layout::{bytes, cpu_percent, ms_text, per_s, percent, span};
 use crate::terminal::search::bounds::regime_lines;
 
@@ -132,12 +133,7 @@ pub(super) fn of_hold(summary: &Summary, hold: &HoldSummary) -> Vec<KeyFigure> {
     let first =
         hold.projections.iter().filter(|one| one.ends_at.is_some()).min_by_key(|one| one.ends_at);
     if let Some(first) = first {
-        let sure = match first.confidence {
-            Confidence::Low => "low confidence",
-            Confidence::Fair => "fair confidence",
-            Confidence::Good => "good confidence",
-            Confidence::Exact => "exact",
-        };
+        let sure = hold::sure(first.confidence);
         let ends = grouped(first.ends_at.unwrap_or_default());
         keys.push(("First limit", ends, format!("{}, {sure}", first.resource)));
     }

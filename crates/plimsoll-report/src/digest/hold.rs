@@ -1,12 +1,20 @@
 //! The answer of a hold: what was held, and why not all.
 
-use plimsoll_model::hold::{HoldEnd, HoldSummary};
+use plimsoll_model::hold::{Confidence, HoldEnd, HoldSummary};
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{Unit, Verdict};
 use plimsoll_model::units::grouped;
 
 use crate::terminal::layout::{Tone, bytes, clean, span, whole};
 use crate::terminal::timers;
+
+/// `low confidence`, `exact`.
+pub(crate) fn sure(confidence: Confidence) -> String {
+    match confidence {
+        Confidence::Exact => confidence.name().to_owned(),
+        _ => format!("{} confidence", confidence.name()),
+    }
+}
 
 pub(super) const fn head_word(summary: &Summary) -> (&'static str, Tone) {
     if summary.partial {

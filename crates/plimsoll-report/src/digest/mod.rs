@@ -12,7 +12,7 @@ use crate::terminal::layout::{Tone, clean};
 
 pub(crate) mod compare;
 mod figures;
-mod hold;
+pub(crate) mod hold;
 mod load;
 pub(crate) mod search;
 pub(crate) mod sizing;

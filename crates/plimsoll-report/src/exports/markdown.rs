@@ -11,6 +11,7 @@ use plimsoll_model::trial::{Level, TrialRecord};
 use super::ExportedRun;
 use crate::digest::{Badge, Digest, KeyFigure};
 use crate::error::ReportError;
+use crate::page::shell_line;
 use crate::reasons;
 use crate::terminal::facts;
 use crate::terminal::layout::ms;
@@ -141,20 +142,9 @@ fn trial_list(trials: &[TrialRecord]) -> String {
 
 fn command_line(run: &ExportedRun<'_>) -> String {
     let manifest = run.archive.manifest();
-    let words: Vec<_> = manifest.command_line.iter().map(|word| shell_word(word)).collect();
+    let command = fence(&shell_line(&manifest.command_line));
     let version = code(&manifest.plimsoll_version);
-    format!("{}\nplimsoll {version}, {}\n", fence(&words.join(" ")), escaped(&manifest.started_at))
-}
-
-/// A word as a shell takes it.
-fn shell_word(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,@%+".contains(c);
-    let word: String = word.chars().filter(|c| !c.is_control()).collect();
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
+    format!("{command}\nplimsoll {version}, {}\n", escaped(&manifest.started_at))
 }
 
 /// The largest p99 of each stretch as blocks, with its scale.

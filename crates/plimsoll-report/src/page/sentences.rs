@@ -7,7 +7,8 @@ use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::{Family, Level};
 use plimsoll_model::units::grouped;
 
-use crate::digest::Digest;
+use crate::digest::compare::capitalised;
+use crate::digest::{Digest, hold};
 use crate::terminal::layout::{bytes, clean, counted, cpu_percent, ms_text, per_s, span, whole};
 use crate::watch::source_lost;
 
@@ -127,22 +128,14 @@ pub(super) fn memory(hold: &HoldSummary) -> String {
 }
 
 fn projected(first: &Projection) -> String {
-    let word = match first.confidence {
-        Confidence::Low => "low confidence",
-        Confidence::Fair => "fair confidence",
-        Confidence::Good => "good confidence",
-        Confidence::Exact => "exact",
-    };
-    let resource = first.resource.to_string();
-    let mut letters = resource.chars();
-    let resource: String =
-        letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect();
+    let word = hold::sure(first.confidence);
+    let resource = capitalised(&first.resource.to_string());
     let end = grouped(first.ends_at.unwrap_or_default());
     let cautious = match first.ends_at_min.filter(|_| first.confidence != Confidence::Exact) {
         Some(least) => format!(", cautious end {}", grouped(least)),
         None => String::new(),
     };
-    format!("{} is the first limit, at {end} connections ({word}{cautious})", clean(&resource))
+    format!("{resource} is the first limit, at {end} connections ({word}{cautious})")
 }
 
 /// Of one host.

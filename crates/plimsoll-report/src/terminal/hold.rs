@@ -136,12 +136,10 @@ fn each(row: &Projection) -> String {
 }
 
 fn confidence(row: &Projection) -> String {
-    let word = match row.confidence {
-        Confidence::Low => "low",
-        Confidence::Fair => "fair",
-        Confidence::Good => "good",
-        Confidence::Exact => return "exact".to_owned(),
-    };
+    let word = row.confidence.name();
+    if row.confidence == Confidence::Exact {
+        return word.to_owned();
+    }
     let bend = if row.superlinear { ", grows faster than the connections" } else { "" };
     format!("{word}, {} levels{bend}", row.points)
 }

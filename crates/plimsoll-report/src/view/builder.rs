@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::host::Reading;
 use plimsoll_model::slo::Slo;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::Interval;
-use plimsoll_model::trial::{Phase, TrialRecord, TrialsAtLoad};
-use plimsoll_model::{Nanos, Rate};
+use plimsoll_model::trial::{Phase, TrialRecord};
 
 use super::columns::columns;
 use super::heat::{Heat, Range};
@@ -326,8 +326,7 @@ impl ViewBuilder {
     /// Of the trials at the lower bound of a search, else of everything.
     fn spectrum(&self) -> Spectrum {
         let find = self.view.summary.as_ref().and_then(|summary| summary.result.find());
-        let lower = find.and_then(|find| Rate::per_second(find.lower?));
-        let at = lower.and_then(|lower| TrialsAtLoad::at_lower_bound(&self.records, lower));
+        let at = find.and_then(|find| find.at_lower_bound(&self.records));
         Spectrum::of(&at.map_or_else(|| self.run_state.total(), |at| at.tally).spans)
     }
 }
