@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_model::host::Reading;
+use plimsoll_model::host::{Change, Reading};
 use plimsoll_model::summary::FullQuantiles;
 use plimsoll_model::{Histogram, Nanos};
 
@@ -88,7 +88,8 @@ impl Hosts {
         let mut last = BTreeMap::<String, Reading>::new();
         each_reading(archive.dir(), &mut |host, reading| {
             let rows = hosts.entry(host.to_owned()).or_default();
-            rows.extend(last.get(host).map(|before| HostRow::between(before, &reading)));
+            let row = |before: &Reading| HostRow::of(&Change::new(before, &reading));
+            rows.extend(last.get(host).map(row));
             last.insert(host.to_owned(), reading);
         })?;
         Ok(Self(hosts))

@@ -1,7 +1,7 @@
 //! The figures of a host between two readings.
 
 use plimsoll_model::Nanos;
-use plimsoll_model::host::{Change, HostFigures, Label, Metric, Reading};
+use plimsoll_model::host::{Change, HostFigures, Label, Metric};
 
 /// Figures of a host between two readings, which screen, page and tables show. What was not read is `None`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,12 +18,12 @@ pub(crate) struct HostRow {
 }
 
 impl HostRow {
-    pub(crate) fn between(before: &Reading, after: &Reading) -> Self {
-        let change = Change::new(before, after);
+    pub(crate) fn of(change: &Change<'_>) -> Self {
+        let after = change.after();
         let rate = |metric, direction| change.rate(metric, &[(Label::Direction, direction)]);
         Self {
             at: after.end,
-            figures: HostFigures::between(before, after),
+            figures: HostFigures::between(change.before(), after),
             memory_available: after.sum(Metric::MemoryAvailableBytes, &[]),
             packets_in: rate(Metric::NetworkPackets, "receive"),
             packets_out: rate(Metric::NetworkPackets, "transmit"),

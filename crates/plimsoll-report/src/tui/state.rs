@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use plimsoll_model::event::Event;
-use plimsoll_model::host::Reading;
+use plimsoll_model::host::{Change, Reading};
 use plimsoll_model::summary::FullQuantiles;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{TrialRecord, Verdict};
@@ -204,7 +204,7 @@ impl Tracker {
     /// Takes a reading of `host`.
     pub fn handle_reading(&mut self, host: &str, reading: &Reading) {
         if let Some(before) = self.readings.get(host) {
-            self.state.hosts.insert(host.to_owned(), HostRow::between(before, reading));
+            self.state.hosts.insert(host.to_owned(), HostRow::of(&Change::new(before, reading)));
         }
         if self.readings.len() < HOSTS_MAX || self.readings.contains_key(host) {
             self.readings.insert(host.to_owned(), reading.clone());

@@ -192,9 +192,9 @@ fn row(before: &Reading, after: &Reading, origin: Nanos) -> Option<HostPoint> {
     if after.end < origin {
         return None;
     }
-    let row = HostRow::between(before, after);
-    let HostRow { figures, memory_available, packets_in, packets_out, bytes_in, bytes_out, .. } = row;
     let change = Change::new(before, after);
+    let row = HostRow::of(&change);
+    let HostRow { figures, memory_available, packets_in, packets_out, bytes_in, bytes_out, .. } = row;
     let trouble = TROUBLE.into_iter().filter_map(|metric| {
         let grown = change.grown(metric, &[]).filter(|grown| *grown > 0.0)?;
         Some((metric.name(), grown))
