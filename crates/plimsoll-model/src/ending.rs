@@ -58,6 +58,18 @@ pub enum Closer {
     Us,
 }
 
+/// Every closer but the statuses, with its name.
+const NAMED: [(Closer, &str); 8] = [
+    (Closer::Success, "success"),
+    (Closer::PeerFin, "peer-fin"),
+    (Closer::PeerReset, "peer-reset"),
+    (Closer::PeerAnswer, "peer-answer"),
+    (Closer::TlsAlert, "tls-alert"),
+    (Closer::OwnTimer, "own-timer"),
+    (Closer::Kernel, "kernel"),
+    (Closer::Us, "us"),
+];
+
 impl Closer {
     /// What ended an operation or an opening that failed in `class`; `None` where the duration
     /// has nothing to do with a timer.
@@ -87,17 +99,11 @@ impl Closer {
 
 impl fmt::Display for Closer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Success => f.write_str("success"),
-            Self::PeerFin => f.write_str("peer-fin"),
-            Self::PeerReset => f.write_str("peer-reset"),
-            Self::PeerAnswer => f.write_str("peer-answer"),
-            Self::TlsAlert => f.write_str("tls-alert"),
-            Self::Status(status) => write!(f, "status-{status}"),
-            Self::OwnTimer => f.write_str("own-timer"),
-            Self::Kernel => f.write_str("kernel"),
-            Self::Us => f.write_str("us"),
+        if let Self::Status(status) = self {
+            return write!(f, "status-{status}");
         }
+        let named = NAMED.iter().find(|(closer, _)| closer == self);
+        f.write_str(named.map_or("", |(_, name)| name))
     }
 }
 
@@ -119,20 +125,8 @@ impl FromStr for Closer {
         if let Some(status) = text.strip_prefix("status-") {
             return status.parse().map(Self::Status).map_err(|_| UnknownName(text.to_owned()));
         }
-        let named = [
-            Self::Success,
-            Self::PeerFin,
-            Self::PeerReset,
-            Self::PeerAnswer,
-            Self::TlsAlert,
-            Self::OwnTimer,
-            Self::Kernel,
-            Self::Us,
-        ];
-        named
-            .into_iter()
-            .find(|closer| closer.to_string() == text)
-            .ok_or_else(|| UnknownName(text.to_owned()))
+        let named = NAMED.iter().find(|(_, name)| *name == text);
+        named.map(|(closer, _)| *closer).ok_or_else(|| UnknownName(text.to_owned()))
     }
 }
 

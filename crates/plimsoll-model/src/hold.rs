@@ -248,9 +248,8 @@ pub struct HoldSummary {
     pub sources: u64,
     pub ports_per_source: u64,
     pub closed_by: ClosedBy,
-    pub tickets: u64,
-    pub key_updates_received: u64,
-    pub key_updates_sent: u64,
+    #[serde(flatten)]
+    pub tls_messages: TlsMessageCounts,
 }
 
 /// What a summary of a hold needs besides the tally.
@@ -285,7 +284,6 @@ impl HoldSummary {
         // The highest level: the fixed cost of each process weighs least there.
         let full = plateaus.iter().max_by_key(|plateau| plateau.held);
         let cost = |of: fn(&PlateauSummary) -> Option<f64>| full.and_then(of);
-        let classes = tally.losses.iter().map(|(class, count)| (class.name().to_owned(), count));
         Self {
             asked: head.asked,
             held: head.held,
@@ -296,7 +294,7 @@ impl HoldSummary {
             paused_s: head.paused.as_secs_f64(),
             heartbeat_s: head.heartbeat.map(Nanos::as_secs_f64),
             lost: tally.losses.total(),
-            loss_classes: classes.collect(),
+            loss_classes: tally.losses.by_name(),
             replaced: tally.connections.replaced,
             beats: BeatSummary::of(tally),
             last_sweep: head.last_sweep,
@@ -311,9 +309,7 @@ impl HoldSummary {
             sources: head.sources,
             ports_per_source: head.ports_per_source,
             closed_by: ClosedBy::Rst,
-            tickets: tally.tls_messages.tickets,
-            key_updates_received: tally.tls_messages.key_updates_received,
-            key_updates_sent: tally.tls_messages.key_updates_sent,
+            tls_messages: tally.tls_messages,
         }
     }
 }

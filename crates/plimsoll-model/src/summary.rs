@@ -578,9 +578,6 @@ impl Summary {
         let hold = head.result.hold();
         let seconds = head.window.as_secs_f64();
         let per_s = |ops: f64| if seconds > 0.0 { ops / seconds } else { 0.0 };
-        let names = |errors: &crate::tally::ErrorCounts| {
-            errors.iter().map(|(class, ops)| (class.name().to_owned(), ops)).collect()
-        };
         Self {
             schema: SCHEMA.to_owned(),
             command: head.command,
@@ -611,9 +608,9 @@ impl Summary {
                 operations: tally.spans.wire.count(),
                 counts: tally.stamps,
             }),
-            status: tally.status.iter().map(|(code, n)| (code.to_string(), n)).collect(),
-            grpc_status: tally.grpc_status.iter().map(|(code, n)| (code.to_string(), n)).collect(),
-            ws_close: tally.ws_close.iter().map(|(code, n)| (code.to_string(), n)).collect(),
+            status: tally.status.by_name(),
+            grpc_status: tally.grpc_status.by_name(),
+            ws_close: tally.ws_close.by_name(),
             pushed: (!tally.pushed.is_none()).then(|| PushSummary {
                 counts: tally.pushed,
                 timed: tally.spans.pushed.count(),
@@ -637,10 +634,10 @@ impl Summary {
             pings: tally.pings,
             streams: tally.streams,
             announced: tally.announced,
-            error_classes: names(&tally.errors),
-            connection_error_classes: names(&tally.connection_errors),
-            lost_idle_classes: names(&tally.lost_idle),
-            lost_in_use_classes: names(&tally.lost_in_use),
+            error_classes: tally.errors.by_name(),
+            connection_error_classes: tally.connection_errors.by_name(),
+            lost_idle_classes: tally.lost_idle.by_name(),
+            lost_in_use_classes: tally.lost_in_use.by_name(),
             error_reasons: reasons(&tally.reasons),
             connections: ConnectionSummary {
                 opened: tally.connections.opened,

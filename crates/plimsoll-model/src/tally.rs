@@ -38,6 +38,11 @@ impl ErrorCounts {
         self.0.iter().sum()
     }
 
+    /// The classes that occurred, by their names.
+    pub fn by_name(&self) -> BTreeMap<String, u64> {
+        self.iter().map(|(class, count)| (class.name().to_owned(), count)).collect()
+    }
+
     /// The classes that occurred, in fixed order.
     pub fn iter(&self) -> impl Iterator<Item = (ErrorClass, u64)> + '_ {
         ErrorClass::ALL.iter().map(|class| (*class, self.get(*class))).filter(|(_, ops)| *ops > 0)
@@ -80,6 +85,11 @@ impl StatusCounts {
     /// Whether none was counted.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The codes that occurred, as text.
+    pub fn by_name(&self) -> BTreeMap<String, u64> {
+        self.iter().map(|(status, answers)| (status.to_string(), answers)).collect()
     }
 
     /// The codes that occurred, ascending.

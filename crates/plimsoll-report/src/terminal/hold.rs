@@ -5,7 +5,7 @@ use std::io;
 
 use plimsoll_model::hold::{Confidence, HoldSummary, Plateau, PlateauSummary, Projection};
 use plimsoll_model::summary::Summary;
-use plimsoll_model::tally::PingCounts;
+use plimsoll_model::tally::{PingCounts, TlsMessageCounts};
 use plimsoll_model::trial::Unit;
 use plimsoll_model::units::grouped;
 
@@ -187,15 +187,16 @@ pub(super) fn facts(
 }
 
 pub(super) fn tls_messages(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
-    if hold.tickets + hold.key_updates_received + hold.key_updates_sent == 0 {
+    let TlsMessageCounts { tickets, key_updates_received, key_updates_sent } = hold.tls_messages;
+    if tickets + key_updates_received + key_updates_sent == 0 {
         return Ok(());
     }
     page.entry_items(
         "TLS",
         &[
-            format!("{} tickets", grouped(hold.tickets)),
-            format!("{} key updates received", grouped(hold.key_updates_received)),
-            format!("{} sent", grouped(hold.key_updates_sent)),
+            format!("{} tickets", grouped(tickets)),
+            format!("{} key updates received", grouped(key_updates_received)),
+            format!("{} sent", grouped(key_updates_sent)),
         ],
     )
 }
@@ -244,15 +245,8 @@ pub(crate) fn plateau_line(
 ) -> String {
     let level = PlateauSummary::new(plateau, baseline);
     let mut parts = vec![format!("{} held", grouped(level.held))];
-    for (name, figure) in [
-        ("client", level.user_bytes_per_connection),
-        ("SUT", level.sut_bytes_per_connection),
-        ("kernel", level.kernel_bytes_per_connection),
-    ] {
-        if figure.is_some() {
-            parts.push(format!("{name} {}", cost(figure)));
-        }
-    }
+    let known = MEMORY[..3].iter().filter_map(|(name, _, of)| Some((name, of(&level)?)));
+    parts.extend(known.map(|(name, figure)| format!("{name} {}", cost(Some(figure)))));
     let left = level.available_bytes.map(|left| format!("{} available", shown_bytes(left)));
     parts.extend(left);
     parts.push(format!("answered: {}", answered(&level)));
