@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 use crate::host::LimitId;
-use crate::tally::{ErrorCounts, Tally};
+use crate::tally::{ErrorCounts, Tally, TlsMessageCounts};
 use crate::trial::Unit;
 
 /// Bytes of `total_bytes` of memory that are kept free: below them the kernel reclaims pages,
