@@ -111,15 +111,14 @@ pub enum Trust {
     Insecure,
 }
 
-/// A TLS version that can be forced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum TlsVersion {
-    /// TLS 1.2, RFC 5246.
-    #[serde(rename = "1.2")]
-    V1_2,
-    /// TLS 1.3, RFC 8446.
-    #[serde(rename = "1.3")]
-    V1_3,
+named! {
+    /// A TLS version that can be forced.
+    pub enum TlsVersion {
+        /// TLS 1.2, RFC 5246.
+        V1_2 = "1.2",
+        /// TLS 1.3, RFC 8446.
+        V1_3 = "1.3",
+    }
 }
 
 impl FromStr for TlsVersion {
@@ -200,15 +199,16 @@ pub enum CertificateKey {
     Ecdsa,
 }
 
-/// The state that a TLS connection stores between its handshake and its end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TlsState {
-    /// Traffic secrets and sequence numbers; records by our own layer.
-    #[default]
-    Compact,
-    /// The whole rustls object: the reference that the compact state is compared with.
-    Rustls,
+named! {
+    /// The state that a TLS connection stores between its handshake and its end.
+    #[derive(Default)]
+    pub enum TlsState {
+        /// Traffic secrets and sequence numbers; records by our own layer.
+        #[default]
+        Compact = "compact",
+        /// The whole rustls object: the reference that the compact state is compared with.
+        Rustls = "rustls",
+    }
 }
 
 impl Default for TlsOptions {
