@@ -12,6 +12,13 @@ use crate::spans::Spans;
 use crate::starts::StartCounts;
 use crate::{ErrorClass, Fault, Nanos};
 
+/// Adds the fields of one value to those of another.
+macro_rules! add_fields {
+    ($into:expr, $from:expr, $($($field:ident).+),+ $(,)?) => {
+        $($into.$($field).+ += $from.$($field).+;)+
+    };
+}
+
 /// Failed operations by class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "BTreeMap<ErrorClass, u64>", into = "BTreeMap<ErrorClass, u64>")]
@@ -171,8 +178,7 @@ impl PingCounts {
     }
 
     const fn merge(&mut self, other: &Self) {
-        self.sent += other.sent;
-        self.answered += other.answered;
+        add_fields!(self, other, sent, answered);
         self.note_stated(other.server_keep_alive_s);
     }
 }
@@ -215,13 +221,8 @@ impl DeliveryCounts {
     }
 
     const fn merge(&mut self, other: &Self) {
-        self.expected += other.expected;
-        self.delivered += other.delivered;
-        self.repeated += other.repeated;
-        self.reordered += other.reordered;
-        self.unclassified += other.unclassified;
-        self.unknown += other.unknown;
-        self.foreign += other.foreign;
+        add_fields!(self, other, expected, delivered, repeated, reordered);
+        add_fields!(self, other, unclassified, unknown, foreign);
     }
 }
 
@@ -265,11 +266,7 @@ impl StreamCounts {
             (None, allowed) | (allowed, None) => allowed,
             (Some(ours), Some(theirs)) => Some(ours.min(theirs)),
         };
-        self.goaways += other.goaways;
-        self.resets_received += other.resets_received;
-        self.resets_sent += other.resets_sent;
-        self.requeued += other.requeued;
-        self.blocked += other.blocked;
+        add_fields!(self, other, goaways, resets_received, resets_sent, requeued, blocked);
     }
 }
 
@@ -347,8 +344,7 @@ impl StampCounts {
 
     fn merge(&mut self, other: Self) {
         self.every = self.every.max(other.every);
-        self.missing += other.missing;
-        self.clock_set += other.clock_set;
+        add_fields!(self, other, missing, clock_set);
     }
 }
 
@@ -587,13 +583,16 @@ impl Tally {
     }
 
     fn merge_sums(&mut self, other: &Self) {
-        self.scheduled += other.scheduled;
-        self.ok += other.ok;
-        self.late += other.late;
-        self.unsent += other.unsent;
-        self.unsent_lost += other.unsent_lost;
-        self.after_window.ok_ppm += other.after_window.ok_ppm;
-        self.after_window.failed_ppm += other.after_window.failed_ppm;
+        add_fields!(self, other, scheduled, ok, late, unsent, unsent_lost, pool_exhausted);
+        add_fields!(self, other, after_window.ok_ppm, after_window.failed_ppm);
+        add_fields!(self, other, pushed.messages, pushed.surplus, pushed.bytes);
+        let (ours, theirs) = (&mut self.connections, &other.connections);
+        add_fields!(ours, theirs, opened, failed, replaced, finished);
+        add_fields!(ours, theirs, reset_by_peer, closed_by_peer, closed_at_once);
+        let (ours, theirs) = (&mut self.tls_messages, &other.tls_messages);
+        add_fields!(ours, theirs, tickets, key_updates_received, key_updates_sent);
+        add_fields!(self.handshakes, other.handshakes, full, resumed, failed);
+        add_fields!(self.bytes, other.bytes, sent, received);
         for (into, from) in [
             (&mut self.errors, &other.errors),
             (&mut self.connection_errors, &other.connection_errors),
@@ -613,32 +612,13 @@ impl Tally {
         self.reasons.merge(&other.reasons, Nanos::ZERO);
         self.streams.merge(&other.streams);
         self.announced.merge(&other.announced);
-        self.pushed.messages += other.pushed.messages;
-        self.pushed.surplus += other.pushed.surplus;
-        self.pushed.bytes += other.pushed.bytes;
         self.deliveries.merge(&other.deliveries);
         self.pings.merge(&other.pings);
-        self.connections.opened += other.connections.opened;
-        self.connections.failed += other.connections.failed;
-        self.connections.reset_by_peer += other.connections.reset_by_peer;
-        self.connections.closed_by_peer += other.connections.closed_by_peer;
-        self.connections.closed_at_once += other.connections.closed_at_once;
-        self.connections.replaced += other.connections.replaced;
-        self.connections.finished += other.connections.finished;
-        self.tls_messages.tickets += other.tls_messages.tickets;
-        self.tls_messages.key_updates_received += other.tls_messages.key_updates_received;
-        self.tls_messages.key_updates_sent += other.tls_messages.key_updates_sent;
-        self.handshakes.full += other.handshakes.full;
-        self.handshakes.resumed += other.handshakes.resumed;
-        self.handshakes.failed += other.handshakes.failed;
-        self.bytes.sent += other.bytes.sent;
-        self.bytes.received += other.bytes.received;
         self.segments.merge(other.segments);
         self.spans.merge(&other.spans);
         self.endings.merge(&other.endings);
         self.starts.merge(&other.starts);
         self.stamps.merge(other.stamps);
-        self.pool_exhausted += other.pool_exhausted;
         self.generator.cpu_user = self.generator.cpu_user + other.generator.cpu_user;
         self.generator.cpu_system = self.generator.cpu_system + other.generator.cpu_system;
     }
