@@ -27,7 +27,7 @@ use crate::{ErrorClass, Histogram, Nanos, Rate};
 pub const SCHEMA: &str = "plimsoll.summary/1";
 
 /// One run. Field names are a contract; more may be added, none renamed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
 pub struct Summary {
     pub schema: String,
@@ -550,7 +550,7 @@ impl From<&Histogram> for LagQuantiles {
 }
 
 /// What a summary needs besides the tally.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "see Summary")]
 pub struct SummaryHead {
     pub command: String,
@@ -669,16 +669,8 @@ impl Summary {
             verdict: head.verdict,
             reasons: head.reasons,
             result: head.result,
-            causes: None,
-            slow: Vec::new(),
-            hosts: BTreeMap::new(),
-            load_hosts: BTreeMap::new(),
-            cliffs: None,
-            timers: None,
-            longest_timer: None,
-            repeat: None,
-            rows: None,
             archive: head.archive,
+            ..Self::default()
         }
     }
 

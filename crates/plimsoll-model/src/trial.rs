@@ -145,12 +145,14 @@ impl TrialMeasurement {
 
 named! {
     /// Three-valued verdict.
+    #[derive(Default)]
     pub enum Verdict {
         /// Every goal met.
         Good = "good",
         /// At least one goal missed, by the SUT.
         Bad = "bad",
-        /// The generator, not the SUT, shaped the result.
+        /// The generator, not the SUT, shaped the result, or nobody judged it.
+        #[default]
         Invalid = "invalid",
     }
 }

@@ -123,14 +123,7 @@ impl State {
         if let Some(trial) = &self.run.trial {
             parts.push(format!("trial {} at {}", trial.number, trial.rate));
         }
-        if let Some(block) = &self.run.block {
-            let of = if block.round == 0 {
-                "first loads".to_owned()
-            } else {
-                format!("round {}", block.round)
-            };
-            parts.push(format!("{of}, {}", block.arm.name()));
-        }
+        parts.extend(self.run.block_text());
         parts.push(match self.run.draining {
             Some(in_flight) if in_flight > 0 => draining(in_flight),
             _ => self.place(Nanos::from_secs(u64::from(second) + 1)),

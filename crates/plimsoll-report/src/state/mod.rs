@@ -155,6 +155,14 @@ impl RunState {
         })
     }
 
+    /// `round 3, B`, of a comparison.
+    pub(crate) fn block_text(&self) -> Option<String> {
+        self.block.map(|BlockStart { round, arm, .. }| match round {
+            0 => format!("first loads, {}", arm.name()),
+            round => format!("round {round}, {}", arm.name()),
+        })
+    }
+
     /// `good at 33,779/s, bad at 35,377/s`.
     pub(crate) fn bounds_text(&self) -> Option<String> {
         match (self.bounds.good_max, self.bounds.bad_min) {

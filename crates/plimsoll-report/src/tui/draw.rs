@@ -91,11 +91,8 @@ fn title(state: &State, elapsed: Nanos, width: u16) -> Line<'static> {
 /// `12 s of 60 s`, `trial 7 narrow, 3 s of 5 s`, `waiting for 12 answers`.
 fn place(state: &State, elapsed: Nanos) -> String {
     let mut parts = Vec::new();
-    if let Some(block) = &state.run.block {
-        parts.push(match block.round {
-            0 => format!("first loads, {}", block.arm.name()),
-            round => format!("round {round}, {}", block.arm.name()),
-        });
+    if let Some(block) = state.run.block_text() {
+        parts.push(block);
     } else if let Some(trial) = &state.run.trial {
         parts.push(format!("trial {} {}", trial.number, trial.phase.name()));
     }

@@ -3,7 +3,6 @@
 use std::io;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::{FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{CheckId, Outcome, Phase, Standing, TrialRecord, Verdict};
@@ -82,12 +81,9 @@ pub(super) fn view(summary: &Summary, tally: &Tally, window: Nanos, verdict: Ver
             target: summary.target.clone(),
             started_at: summary.started_at.clone(),
             window,
-            partial: false,
             settings: summary.settings.clone(),
             verdict,
-            reasons: Vec::new(),
-            result: RunResult::Load,
-            archive: None,
+            ..SummaryHead::default()
         },
         tally,
     );
