@@ -11,9 +11,9 @@ named! {
     pub enum Owner {
         /// plimsoll, or the kernel it runs on.
         Client = "client",
-        /// What plimsoll connects to.
+        /// The server that plimsoll connects to.
         Sut = "sut",
-        /// What stands behind the SUT and makes the answers.
+        /// A server behind the SUT that makes the answers.
         Backend = "backend",
         /// The path between plimsoll and the SUT: packets were lost there and sent again.
         Network = "network",

@@ -131,7 +131,7 @@ pub struct Plateau {
 }
 
 named! {
-    /// How much a projection is worth.
+    /// The confidence in a projection.
     pub enum Confidence {
         /// Two levels only, or more that disagree.
         Low = "low",

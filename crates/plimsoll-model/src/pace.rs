@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Nanos, Rate};
 
 named! {
-    /// How intended starts are spread.
+    /// The spread of intended starts.
     #[derive(Default)]
     pub enum Arrivals {
         /// Independent users: exponential gaps.

@@ -19,9 +19,9 @@ pub use speed::{Slow, SlowSeconds, Slower};
 pub use unsettled::{Contrast, Unsettled, Witness};
 
 named! {
-    /// Why the search asked for a trial.
+    /// The purpose of a trial within its search.
     pub enum Phase {
-        /// Whether the SUT meets the SLO at the lowest load.
+        /// The lowest load, which the SUT has to meet first.
         Qualify = "qualify",
         /// Growing steps from below until the first BAD.
         Expand = "expand",
@@ -282,7 +282,7 @@ pub enum Outcome {
     },
 }
 
-/// What the outcome of a search says of the server.
+/// The statement of a search's outcome about the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// A load met the SLO.
@@ -298,7 +298,7 @@ pub enum Standing {
 }
 
 impl Outcome {
-    /// What it says of the server.
+    /// Returns its statement about the server.
     pub const fn standing(&self) -> Standing {
         match self {
             Self::Regular | Self::Bounds { .. } | Self::NotReached { .. } => Standing::Met,
@@ -311,7 +311,7 @@ impl Outcome {
         }
     }
 
-    /// Why there is no interval with a confidence; `None` if there is one, or for another reason.
+    /// Returns the reason for which no confidence is stated; `None` if one is, or if the search did not come so far.
     pub const fn unsettled(&self) -> Option<&Unsettled> {
         match self {
             Self::Bounds { why } | Self::Unstable { why } | Self::Undecided { why } => Some(why),

@@ -12,13 +12,13 @@ pub enum MetricKind {
 }
 
 named! {
-    /// What distinguishes the series of one metric. None of them is unbounded: no process id, no port
+    /// The labels that distinguish the series of one metric. None of them is unbounded: no process id, no port
     /// of a client.
     #[derive(PartialOrd, Ord, Hash)]
     pub enum Label {
         /// Number of a CPU.
         Cpu = "cpu",
-        /// What a CPU did: `user`, `system`, `idle`, ….
+        /// The use of CPU time: `user`, `system`, `idle`, ….
         Mode = "mode",
         /// `cpu`, `memory` or `io`.
         Resource = "resource",
@@ -30,9 +30,9 @@ named! {
         Device = "device",
         /// State of a socket or connection.
         State = "state",
-        /// What was done with an object that did not fit.
+        /// The treatment of an object that did not fit.
         Action = "action",
-        /// Why something was given up.
+        /// The reason for which something was given up.
         Reason = "reason",
         /// A process, by the name that it was given.
         Process = "process",
@@ -44,7 +44,7 @@ named! {
         Listener = "listener",
         /// A limit of the host, a process or a server.
         Limit = "limit",
-        /// What the limit holds for.
+        /// The scope of a limit.
         Scope = "scope",
         /// A proxy (frontend or backend) of HAProxy.
         Proxy = "proxy",
@@ -52,7 +52,7 @@ named! {
         Event = "event",
         /// A name that another program sent over StatsD.
         Name = "name",
-        /// What a process does in a run.
+        /// The role of a process in a run.
         Role = "role",
         /// A source of readings: a process by its name, a server by where it is read.
         Source = "source",

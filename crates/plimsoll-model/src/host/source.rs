@@ -26,7 +26,7 @@ const SIGNALS: [(i32, &str); 15] = [
 ];
 
 named! {
-    /// What kind of source it is.
+    /// The kind of a source.
     #[derive(PartialOrd, Ord)]
     pub enum SourceKind {
         /// The kernel of the host.
@@ -93,7 +93,7 @@ pub enum SourceState {
 /// A source of a reading.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// What kind of source it is.
+    /// The kind of a source.
     pub kind: SourceKind,
     /// The name of a process in the series, else where it is read, as in the flag `--watch`.
     pub name: String,

@@ -253,7 +253,7 @@ impl<T: DeserializeOwned> Lines<T> {
         }
     }
 
-    /// What is wrong with the last line that was read.
+    /// Returns the error for the last line that was read.
     pub(super) fn refuse(&self, why: &str) -> ReportError {
         unread(&self.path, self.number, why.to_owned(), REMOVE_LINE)
     }

@@ -16,7 +16,7 @@ use crate::unsettled::{advice, reason, safe_missing};
 
 const LEAD: &str = "Tipping point:";
 
-/// How a search ended, in a few words, and why, if its outcome says.
+/// The end of a search in a few words, and its reason, if its outcome states one.
 pub(crate) fn ending(outcome: &Outcome) -> (&'static str, Option<String>) {
     let how = match outcome {
         Outcome::Regular => "interval",

@@ -101,7 +101,7 @@ impl Hosts {
         })
     }
 
-    /// Of the second that `began` then.
+    /// Returns the figures at the end of the second that `began` then.
     fn cells(&self, began: Option<Nanos>) -> impl Iterator<Item = Cell> {
         let ends = began.map(|began| began + Nanos::from_secs(1));
         self.0.values().flat_map(move |rows| {
