@@ -5,6 +5,7 @@ use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{Unit, Verdict};
 use plimsoll_model::units::grouped;
 
+use super::verdict_word;
 use crate::terminal::layout::{Tone, bytes, clean, span, whole};
 use crate::terminal::timers;
 
@@ -16,14 +17,13 @@ pub(crate) fn sure(confidence: Confidence) -> String {
     }
 }
 
-pub(super) const fn head_word(summary: &Summary) -> (&'static str, Tone) {
+pub(super) fn head_word(summary: &Summary) -> (&'static str, Tone) {
     if summary.partial {
         return ("PARTIAL", Tone::Warn);
     }
     match summary.verdict {
         Verdict::Good => ("HELD", Tone::Good),
-        Verdict::Bad => ("BAD", Tone::Bad),
-        Verdict::Invalid => ("INVALID", Tone::Warn),
+        verdict => (verdict_word(verdict), verdict.into()),
     }
 }
 
