@@ -56,8 +56,7 @@ struct State {
 
 /// `4,998/s, 100 % ok, p99 3.21 ms, 100 connections`.
 fn answers((tally, seconds): &(Tally, u32)) -> String {
-    let (ended, held) =
-        (tally.ok + tally.errors_total(), grouped(tally.connections.held_end));
+    let (ended, held) = (tally.ok + tally.errors_total(), grouped(tally.connections.held_end));
     if ended == 0 {
         return format!("no answers, {held} connections");
     }

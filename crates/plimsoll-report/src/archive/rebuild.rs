@@ -299,9 +299,8 @@ fn rebuild_find(archive: &Archive, state: &RunState, search: &SearchHead) -> Fin
 fn bounds_so_far(trials: &[TrialRecord]) -> TippingPoint {
     let bounds_below = |load: Option<Rate>| {
         let mut bounds = TrialBounds::default();
-        let is_below = |trial: &&TrialRecord| {
-            load.is_none_or(|load| trial.measurement.request.rate < load)
-        };
+        let is_below =
+            |trial: &&TrialRecord| load.is_none_or(|load| trial.measurement.request.rate < load);
         trials.iter().filter(is_below).for_each(|trial| bounds.add(trial));
         bounds
     };

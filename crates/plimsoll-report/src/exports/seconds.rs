@@ -96,9 +96,9 @@ impl Hosts {
     }
 
     fn columns(&self) -> impl Iterator<Item = String> {
-        self.0.keys().flat_map(|host| {
-            HOST_COLUMNS.iter().map(move |column| format!("host.{host}.{column}"))
-        })
+        self.0
+            .keys()
+            .flat_map(|host| HOST_COLUMNS.iter().map(move |column| format!("host.{host}.{column}")))
     }
 
     /// Returns the figures at the end of the second that `began` then.

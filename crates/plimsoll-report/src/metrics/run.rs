@@ -160,11 +160,8 @@ fn of_connections(total: &Tally) -> Vec<Family> {
     let connections = &total.connections;
     let handshakes = &total.handshakes;
     let lost = [("reset", connections.reset_by_peer), ("close", connections.closed_by_peer)];
-    let by_kind = [
-        ("full", handshakes.full),
-        ("resumed", handshakes.resumed),
-        ("failed", handshakes.failed),
-    ];
+    let by_kind =
+        [("full", handshakes.full), ("resumed", handshakes.resumed), ("failed", handshakes.failed)];
     vec![
         gauge(
             "connections",

@@ -326,11 +326,12 @@ pub(super) fn facts(view: &View) -> Markup {
 
 /// Error classes with what to do about each.
 fn errors(summary: &Summary) -> Markup {
-    let classes: Vec<_> = [&summary.error_classes, &summary.connection_error_classes, summary.lost_classes()]
-        .into_iter()
-        .zip(["operation", "attempt to connect", "open connection"])
-        .flat_map(|(classes, of)| classes.iter().map(move |(name, count)| (of, name, *count)))
-        .collect();
+    let classes: Vec<_> =
+        [&summary.error_classes, &summary.connection_error_classes, summary.lost_classes()]
+            .into_iter()
+            .zip(["operation", "attempt to connect", "open connection"])
+            .flat_map(|(classes, of)| classes.iter().map(move |(name, count)| (of, name, *count)))
+            .collect();
     html! {
         @if !classes.is_empty() {
             div.scroll tabindex="0" role="region" aria-label="Errors" {

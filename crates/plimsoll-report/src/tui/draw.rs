@@ -120,8 +120,7 @@ fn rate(count: u64) -> String {
 /// The rates of the last second and the counts so far.
 fn figures(state: &State) -> Line<'static> {
     let load = &state.run.load;
-    let (offered, ended) =
-        state.seconds.back().map_or((0, 0), |last| (last.offered, last.ended));
+    let (offered, ended) = state.seconds.back().map_or((0, 0), |last| (last.offered, last.ended));
     Line::from(format!(
         "offered {}  achieved {}  errors {}  late {}  unsent {}  ok {}",
         rate(offered),
@@ -210,8 +209,9 @@ fn table(state: &State, area: Rect) -> Vec<Line<'static>> {
     });
     let names = ["p50", "p90", "p99", "p99.9", "max"];
     let cells = |cells: [String; 5]| cells.map(|cell| format!("{cell:>6}")).concat();
-    let (head, values) =
-        (cells(names.map(str::to_owned)), |of: FullQuantiles| cells(of.from_median().map(short_ms)));
+    let (head, values) = (cells(names.map(str::to_owned)), |of: FullQuantiles| {
+        cells(of.from_median().map(short_ms))
+    });
     if area.width >= WIDE_TABLE_FROM {
         let above = format!("{:14}{:33}{whole}", "latency, ms", "last second");
         let mut lines =

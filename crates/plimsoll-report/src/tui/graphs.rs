@@ -139,10 +139,8 @@ fn graphs(state: &Watched, look: &Look, frame: &mut Frame<'_>, area: Rect) {
 type Figure = fn(&Point) -> Option<f64>;
 
 const ESTABLISHED: &[Figure] = &[|point| point.row.figures.established];
-const PACKETS: &[Figure] =
-    &[|point| point.row.packets_in, |point| point.row.packets_out];
-const BYTES: &[Figure] =
-    &[|point| point.row.bytes_in, |point| point.row.bytes_out];
+const PACKETS: &[Figure] = &[|point| point.row.packets_in, |point| point.row.packets_out];
+const BYTES: &[Figure] = &[|point| point.row.bytes_in, |point| point.row.bytes_out];
 const MEMORY: &[Figure] = &[|point| point.row.figures.memory_bytes];
 
 /// A graph, and what stands beside it, the most important line first.
@@ -200,7 +198,9 @@ fn established(state: &Watched, now: &Now) -> Graph {
 fn packets(state: &Watched, now: &Now) -> Graph {
     let top = Graph::top(state, PACKETS, None);
     let current = state.points.back().map(|point| point.row).unwrap_or_default();
-    let both = format!("in {} out {}", per_s(current.packets_in), per_s(current.packets_out));
+    let [packets_in, packets_out] =
+        [current.packets_in, current.packets_out].map(|rate| per_s(rate.or(Some(0.0))));
+    let both = format!("in {packets_in} out {packets_out}");
     let mut lines = vec![named("packets", &both)];
     lines.push(Line::from(format!(" graph to {}", per_s(Some(top)))));
     if !now.loopback.is_none() {
@@ -213,7 +213,8 @@ fn packets(state: &Watched, now: &Now) -> Graph {
 fn bytes(state: &Watched, now: &Now) -> Graph {
     let top = Graph::top(state, BYTES, None);
     let current = state.points.back().map(|point| point.row).unwrap_or_default();
-    let (bytes_in, bytes_out) = (size(current.bytes_in), size(current.bytes_out));
+    let [bytes_in, bytes_out] =
+        [current.bytes_in, current.bytes_out].map(|rate| size(rate.or(Some(0.0))));
     let mut lines = vec![named("bytes", &format!("in {bytes_in}/s out {bytes_out}/s"))];
     let [link_in, link_out] = now.link;
     if link_in.or(link_out).is_some() {

@@ -171,7 +171,8 @@ impl Host {
         let template = row(&nothing, &nothing, Nanos::ZERO);
         let columns = match &template {
             Some(template) => {
-                let of_run = |row: &HostPoint| HostPoint { speed: self.speed_of(row), ..row.clone() };
+                let of_run =
+                    |row: &HostPoint| HostPoint { speed: self.speed_of(row), ..row.clone() };
                 let rows: Vec<HostPoint> = self.rows.iter().map(of_run).collect();
                 columns(&rows, template, &["trouble"])
             }
@@ -194,7 +195,8 @@ fn row(before: &Reading, after: &Reading, origin: Nanos) -> Option<HostPoint> {
     }
     let change = Change::new(before, after);
     let row = HostRow::of(&change);
-    let HostRow { figures, memory_available, packets_in, packets_out, bytes_in, bytes_out, .. } = row;
+    let HostRow { figures, memory_available, packets_in, packets_out, bytes_in, bytes_out, .. } =
+        row;
     let trouble = TROUBLE.into_iter().filter_map(|metric| {
         let grown = change.grown(metric, &[]).filter(|grown| *grown > 0.0)?;
         Some((metric.name(), grown))
