@@ -62,9 +62,10 @@ pub struct KnownTimer {
 }
 
 /// Many durations at one value: a timer.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cliff {
     /// The value.
+    #[serde(rename = "at_ms", with = "crate::time::ms")]
     pub at: Nanos,
     /// Durations in the pile.
     pub count: u64,

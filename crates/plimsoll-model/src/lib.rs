@@ -26,6 +26,7 @@ pub mod lines;
 pub mod observation;
 pub mod pace;
 pub mod plan;
+mod quantiles;
 pub mod reason;
 pub mod repeat;
 pub mod result;

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::announced::AnnouncedLimits;
 use crate::cause::Finding;
-use crate::cliff::{Cliff, Confidence, Horizon, Owner, ProbedTimer};
-use crate::ending::{Closer, Stretch};
+use crate::cliff::{Cliff, Horizon, ProbedTimer};
 use crate::hold::ConnectionsFound;
 use crate::host::HostSummary;
+pub use crate::quantiles::{FullQuantiles, LagQuantiles, ShortQuantiles};
 use crate::reason::{CountedReason, ErrorReasons, Reason};
 use crate::repeat::RepeatSummary;
 use crate::result::RunResult;
@@ -21,7 +21,7 @@ use crate::trial::{
     Check, Confirmations, Met, Outcome, Recovery, Regime, SafeMissing, SloFound, Slow,
     TippingPoint, TrialRecord, TrialsAtLoad, Verdict,
 };
-use crate::{ErrorClass, Histogram, Nanos, Rate};
+use crate::{ErrorClass, Nanos, Rate};
 
 /// The value of `schema`.
 pub const SCHEMA: &str = "plimsoll.summary/1";
@@ -99,7 +99,7 @@ pub struct Summary {
     pub load_hosts: BTreeMap<String, LoadHostSummary>,
     /// `None`: not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cliffs: Option<Vec<CliffSummary>>,
+    pub cliffs: Option<Vec<Cliff>>,
     /// `None`: there was no timeout probe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timers: Option<Vec<ProbedTimer>>,
@@ -249,38 +249,6 @@ pub struct LatencySummary {
     pub wire: FullQuantiles,
 }
 
-/// Milliseconds; `null` when nothing was measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "see Summary")]
-pub struct FullQuantiles {
-    pub min: Option<f64>,
-    pub mean: Option<f64>,
-    pub p50: Option<f64>,
-    pub p90: Option<f64>,
-    pub p99: Option<f64>,
-    pub p999: Option<f64>,
-    pub max: Option<f64>,
-}
-
-/// Milliseconds; `null` when nothing was measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "see Summary")]
-pub struct ShortQuantiles {
-    pub p50: Option<f64>,
-    pub p90: Option<f64>,
-    pub p99: Option<f64>,
-    pub max: Option<f64>,
-}
-
-/// Milliseconds; `null` when nothing was measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "see Summary")]
-pub struct LagQuantiles {
-    pub p50: Option<f64>,
-    pub p99: Option<f64>,
-    pub max: Option<f64>,
-}
-
 /// Connections, counted on the client's side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see Summary")]
@@ -327,37 +295,6 @@ pub struct GeneratorSummary {
     pub rss_bytes_max: u64,
     pub user_bytes_per_connection: Option<f64>,
     pub kernel_bytes_per_connection: Option<f64>,
-}
-
-/// A hidden timer that the load met.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "see Summary")]
-pub struct CliffSummary {
-    pub at_ms: f64,
-    pub count: u64,
-    pub share: f64,
-    pub stretch: Stretch,
-    pub closer: Closer,
-    pub label: Option<String>,
-    pub owner: Owner,
-    pub confidence: Confidence,
-    pub evidence: String,
-}
-
-impl From<&Cliff> for CliffSummary {
-    fn from(cliff: &Cliff) -> Self {
-        Self {
-            at_ms: cliff.at.as_millis_f64(),
-            count: cliff.count,
-            share: cliff.share,
-            stretch: cliff.stretch,
-            closer: cliff.closer,
-            label: cliff.label.clone(),
-            owner: cliff.owner,
-            confidence: cliff.confidence,
-            evidence: cliff.evidence.clone(),
-        }
-    }
 }
 
 /// The answer of `find` and `lab`.
@@ -507,48 +444,6 @@ impl FindSummary {
     }
 }
 
-fn ms(span: Option<Nanos>) -> Option<f64> {
-    span.map(Nanos::as_millis_f64)
-}
-
-impl From<&Histogram> for FullQuantiles {
-    fn from(hist: &Histogram) -> Self {
-        Self {
-            min: ms(hist.min()),
-            mean: ms(hist.mean()),
-            p50: ms(hist.quantile(0.5)),
-            p90: ms(hist.quantile(0.9)),
-            p99: ms(hist.quantile(0.99)),
-            p999: ms(hist.quantile(0.999)),
-            max: ms(hist.max()),
-        }
-    }
-}
-
-impl FullQuantiles {
-    /// The median, the 90th, 99th and 99.9th percentile, and the longest.
-    pub const fn from_median(&self) -> [Option<f64>; 5] {
-        [self.p50, self.p90, self.p99, self.p999, self.max]
-    }
-}
-
-impl From<&Histogram> for ShortQuantiles {
-    fn from(hist: &Histogram) -> Self {
-        Self {
-            p50: ms(hist.quantile(0.5)),
-            p90: ms(hist.quantile(0.9)),
-            p99: ms(hist.quantile(0.99)),
-            max: ms(hist.max()),
-        }
-    }
-}
-
-impl From<&Histogram> for LagQuantiles {
-    fn from(hist: &Histogram) -> Self {
-        Self { p50: ms(hist.quantile(0.5)), p99: ms(hist.quantile(0.99)), max: ms(hist.max()) }
-    }
-}
-
 /// What a summary needs besides the tally.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "see Summary")]
@@ -682,7 +577,7 @@ impl Summary {
         timers: Option<Vec<ProbedTimer>>,
         longest: Horizon,
     ) -> Self {
-        self.cliffs = Some(cliffs.iter().map(CliffSummary::from).collect());
+        self.cliffs = Some(cliffs.to_vec());
         self.timers = timers;
         self.longest_timer = Some(longest);
         self

@@ -297,6 +297,13 @@ pub enum Standing {
     Stopped,
 }
 
+impl Default for Outcome {
+    /// A search before its first trial.
+    fn default() -> Self {
+        Self::Unfinished { why: String::new() }
+    }
+}
+
 impl Outcome {
     /// Returns its statement about the server.
     pub const fn standing(&self) -> Standing {
@@ -409,8 +416,8 @@ pub struct Outlook {
     pub further: Nanos,
 }
 
-/// The tipping point: the answer of a search, at its end or while it runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// The tipping point: the answer of a search, at its end or while it runs. The default one is empty.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TippingPoint {
     /// How the search ended.
     pub outcome: Outcome,

@@ -27,11 +27,12 @@ pub(super) fn archived(plan: &LoadPlan) -> Value {
     serde_json::to_value(ArchivedPlan::of(plan)).unwrap_or(Value::Null)
 }
 
-/// Declares what an archive has of a part of a plan. Each field is listed once, with the value that is written of it.
+/// Declares the part of a plan that an archive has. Each field is listed once, with the value that is written of it; the one
+/// behind `without` is not written.
 macro_rules! archived {
-    ($(#[$about:meta])* $name:ident $(<$life:lifetime>)? of $plan:ident {
+    ($($(#[$about:meta])* $name:ident $(<$life:lifetime>)? of $plan:ident $(without $left:ident)? {
         $($(#[$of:meta])* $field:ident: $type:ty = $value:expr,)*
-    }) => {
+    })*) => {$(
         $(#[$about])*
         #[derive(Serialize)]
         struct $name $(<$life>)? {
@@ -40,11 +41,11 @@ macro_rules! archived {
 
         impl $(<$life>)? $name $(<$life>)? {
             fn of(plan: &$($life)? $plan) -> Self {
-                let $plan { $($field,)* } = plan;
+                let $plan { $($field,)* $($left: _)? } = plan;
                 Self { $($field: $value,)* }
             }
         }
-    };
+    )*};
 }
 
 archived! {
@@ -84,6 +85,83 @@ archived! {
         #[serde(skip_serializing_if = "Option::is_none")]
         http2: Option<Http2Plan> = *http2,
     }
+
+    /// Without its topic.
+    ArchivedPublish of Publish without topic {
+        qos: Qos = *qos,
+        retain: bool = *retain,
+    }
+
+    /// The numbers of its steps.
+    ArchivedScript of Script {
+        opening: usize = opening.len(),
+        operation: usize = operation.len(),
+        rest: Nanos = *rest,
+    }
+
+    ArchivedMessages of Messages {
+        is_binary: bool = *is_binary,
+        payload_bytes_max: Option<u32> = *payload_bytes_max,
+        skipped: u32 = *skipped,
+        #[serde(rename = "has_expectation")]
+        expected: bool = expected.is_some(),
+    }
+
+    /// Without its names, which URLs have.
+    ArchivedServer<'a> of Destination without name {
+        addresses: &'a [SocketAddr] = addresses.as_slice(),
+        tls: bool = tls.is_some(),
+    }
+
+    ArchivedTls<'a> of TlsOptions {
+        trust: &'static str = match trust {
+            Trust::System => "system",
+            Trust::Roots(_) => "roots",
+            Trust::Insecure => "insecure",
+        },
+        #[serde(rename = "has_client_certificate")]
+        identity: bool = identity.is_some(),
+        version: Option<TlsVersion> = *version,
+        groups: &'a [Group] = groups.as_slice(),
+        resume_ratio: f64 = *resume_ratio,
+        reuse_key_share: bool = *reuse_key_share,
+        state: TlsState = *state,
+        offers_http2: bool = *offers_http2,
+        certificate_key: Option<CertificateKey> = *certificate_key,
+    }
+
+    ArchivedMqtt of MqttPlan {
+        version: MqttVersion = *version,
+        /// Number of listed identifiers; `None` if each connection has a generated one.
+        client_ids: Option<usize> = match client_ids {
+            ClientIds::Prefix(_) => None,
+            ClientIds::Listed(all) => Some(all.len()),
+        },
+        users: usize = users.len(),
+        keep_alive_s: u16 = *keep_alive_s,
+        resumes_session: bool = *resumes_session,
+        session_expiry_s: Option<u32> = *session_expiry_s,
+        in_flight: u16 = *in_flight,
+        will: Option<ArchivedWill> = will.as_ref().map(ArchivedWill::of),
+        subscribe: Option<ArchivedSubscription> = subscribe.as_ref().map(ArchivedSubscription::of),
+        #[serde(rename = "counts_deliveries")]
+        deliveries: bool = deliveries.is_some(),
+    }
+
+    ArchivedWill of Will {
+        publish: ArchivedPublish = ArchivedPublish::of(publish),
+        message: Bytes = Bytes { bytes: message.len() },
+    }
+
+    /// Without its filter.
+    ArchivedSubscription of Subscription without filter {
+        qos: Qos = *qos,
+    }
+
+    /// Without the prefix of its identifiers.
+    ArchivedProxy of ProxyPlan without id_prefix {
+        sources: Option<AddressRange> = *sources,
+    }
 }
 
 #[derive(Serialize)]
@@ -119,135 +197,4 @@ impl<'a> ArchivedTarget<'a> {
 #[derive(Serialize)]
 struct Bytes {
     bytes: usize,
-}
-
-/// Without its topic.
-#[derive(Serialize)]
-struct ArchivedPublish {
-    qos: Qos,
-    retain: bool,
-}
-
-impl ArchivedPublish {
-    const fn of(publish: &Publish) -> Self {
-        let Publish { topic: _, qos, retain } = publish;
-        Self { qos: *qos, retain: *retain }
-    }
-}
-
-/// The numbers of its steps.
-#[derive(Serialize)]
-struct ArchivedScript {
-    opening: usize,
-    operation: usize,
-    rest: Nanos,
-}
-
-impl ArchivedScript {
-    const fn of(script: &Script) -> Self {
-        let Script { opening, operation, rest } = script;
-        Self { opening: opening.len(), operation: operation.len(), rest: *rest }
-    }
-}
-
-archived! {
-    ArchivedMessages of Messages {
-        is_binary: bool = *is_binary,
-        payload_bytes_max: Option<u32> = *payload_bytes_max,
-        skipped: u32 = *skipped,
-        #[serde(rename = "has_expectation")]
-        expected: bool = expected.is_some(),
-    }
-}
-
-/// Without its names, which URLs have.
-#[derive(Serialize)]
-struct ArchivedServer<'a> {
-    addresses: &'a [SocketAddr],
-    tls: bool,
-}
-
-impl<'a> ArchivedServer<'a> {
-    const fn of(server: &'a Destination) -> Self {
-        let Destination { name: _, addresses, tls } = server;
-        Self { addresses: addresses.as_slice(), tls: tls.is_some() }
-    }
-}
-
-archived! {
-    ArchivedTls<'a> of TlsOptions {
-        trust: &'static str = match trust {
-            Trust::System => "system",
-            Trust::Roots(_) => "roots",
-            Trust::Insecure => "insecure",
-        },
-        #[serde(rename = "has_client_certificate")]
-        identity: bool = identity.is_some(),
-        version: Option<TlsVersion> = *version,
-        groups: &'a [Group] = groups.as_slice(),
-        resume_ratio: f64 = *resume_ratio,
-        reuse_key_share: bool = *reuse_key_share,
-        state: TlsState = *state,
-        offers_http2: bool = *offers_http2,
-        certificate_key: Option<CertificateKey> = *certificate_key,
-    }
-}
-
-archived! {
-    ArchivedMqtt of MqttPlan {
-        version: MqttVersion = *version,
-        /// Number of listed identifiers; `None` if each connection has a generated one.
-        client_ids: Option<usize> = match client_ids {
-            ClientIds::Prefix(_) => None,
-            ClientIds::Listed(all) => Some(all.len()),
-        },
-        users: usize = users.len(),
-        keep_alive_s: u16 = *keep_alive_s,
-        resumes_session: bool = *resumes_session,
-        session_expiry_s: Option<u32> = *session_expiry_s,
-        in_flight: u16 = *in_flight,
-        will: Option<ArchivedWill> = will.as_ref().map(ArchivedWill::of),
-        subscribe: Option<ArchivedSubscription> = subscribe.as_ref().map(ArchivedSubscription::of),
-        #[serde(rename = "counts_deliveries")]
-        deliveries: bool = deliveries.is_some(),
-    }
-}
-
-#[derive(Serialize)]
-struct ArchivedWill {
-    publish: ArchivedPublish,
-    message: Bytes,
-}
-
-impl ArchivedWill {
-    const fn of(will: &Will) -> Self {
-        let Will { publish, message } = will;
-        Self { publish: ArchivedPublish::of(publish), message: Bytes { bytes: message.len() } }
-    }
-}
-
-/// Without its filter.
-#[derive(Serialize)]
-struct ArchivedSubscription {
-    qos: Qos,
-}
-
-impl ArchivedSubscription {
-    const fn of(subscription: &Subscription) -> Self {
-        let Subscription { filter: _, qos } = subscription;
-        Self { qos: *qos }
-    }
-}
-
-/// Without the prefix of its identifiers.
-#[derive(Serialize)]
-struct ArchivedProxy {
-    sources: Option<AddressRange>,
-}
-
-impl ArchivedProxy {
-    const fn of(proxy: &ProxyPlan) -> Self {
-        let ProxyPlan { sources, id_prefix: _ } = proxy;
-        Self { sources: *sources }
-    }
 }

@@ -12,7 +12,7 @@ use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::{self, FindHead, FindSummary, FullQuantiles, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
-    Check, CheckId, Confirmations, Outcome, TippingPoint, TrialBounds, TrialRecord, Verdict,
+    Check, CheckId, Outcome, TippingPoint, TrialBounds, TrialRecord, Verdict,
 };
 use plimsoll_model::units::grouped;
 use plimsoll_model::{ErrorClass, Nanos, Rate};
@@ -313,26 +313,12 @@ fn bounds_so_far(trials: &[TrialRecord]) -> TippingPoint {
         trials.iter().filter(counts).count() as u32
     };
     TippingPoint {
-        safe_missing: None,
-        met: None,
-        regimes: Vec::new(),
-        outlook: None,
         outcome: Outcome::Unfinished { why: "killed before the search ended".to_owned() },
         lower,
         upper,
-        conditional_throughput: None,
-        confirmed: None,
-        confirmations: Confirmations::default(),
-        noise: None,
-        confidence: None,
-        safe: None,
-        spread: None,
-        drift_per_min: None,
-        recovery: None,
         trials: count(Verdict::Good).saturating_add(count(Verdict::Bad)),
         invalid_trials: count(Verdict::Invalid),
-        notes: Vec::new(),
-        goals: Vec::new(),
+        ..TippingPoint::default()
     }
 }
 

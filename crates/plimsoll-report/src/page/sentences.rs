@@ -178,7 +178,7 @@ pub(super) fn cliffs(summary: &Summary) -> String {
                 0 => String::new(),
                 more => format!("; {more} more"),
             };
-            format!("A hidden timer of {}{label}{more}", span(first.at_ms / 1e3))
+            format!("A hidden timer of {}{label}{more}", span(first.at.as_secs_f64()))
         }
     }
 }
