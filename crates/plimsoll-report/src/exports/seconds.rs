@@ -2,57 +2,61 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_model::Nanos;
 use plimsoll_model::host::{Change, Reading};
-use plimsoll_model::summary::FullQuantiles;
-use plimsoll_model::{Histogram, Nanos};
+use plimsoll_model::tally::Tally;
 
 use crate::archive::{Archive, IntervalLine, Lines, Loads, Place, each_reading};
 use crate::error::ReportError;
 use crate::state::HostRow;
 use crate::{settings, time_text};
 
-/// The columns of the load; those of the hosts follow.
-pub(super) const COLUMNS: [&str; 29] = [
-    "run",
-    "t",
-    "wall",
-    "trial",
-    "offered",
-    "sent",
-    "ok",
-    "late",
-    "errors",
-    "unsent",
-    "count",
-    "p50_ms",
-    "p90_ms",
-    "p99_ms",
-    "p999_ms",
-    "max_ms",
-    "u_p50_ms",
-    "u_p90_ms",
-    "u_p99_ms",
-    "u_p999_ms",
-    "u_max_ms",
-    "send_lag_p99_ms",
-    "held",
-    "opened",
-    "failed",
-    "lost",
-    "backlog",
-    "bytes_in",
-    "bytes_out",
+/// The columns of the load, each with its name and the value of a row; those of the hosts follow.
+pub(super) const COLUMNS: [(&str, fn(&Row<'_>) -> Cell); 29] = [
+    ("run", |row| Cell::Text(row.table.run.clone())),
+    ("t", |row| Some(row.place.since_begin.as_secs_f64()).into()),
+    ("wall", |row| wall(row.table.archive, row.place.began)),
+    ("trial", |row| row.line.trial.map(u64::from).into()),
+    ("offered", |row| Cell::Count(row.tally().scheduled)),
+    ("sent", |row| match row.table.is_open {
+        true => Cell::Count(row.tally().spans.send_lag.count()),
+        // In a closed loop an operation comes due by being sent.
+        false => Cell::Count(row.tally().scheduled),
+    }),
+    ("ok", |row| Cell::Count(row.tally().ok)),
+    ("late", |row| Cell::Count(row.tally().late)),
+    ("errors", |row| Cell::Count(row.tally().errors_total())),
+    ("unsent", |row| Cell::Count(row.tally().unsent)),
+    ("count", |row| Cell::Count(row.tally().spans.corrected.count())),
+    ("p50_ms", |row| row.tally().spans.corrected.quantile(0.5).into()),
+    ("p90_ms", |row| row.tally().spans.corrected.quantile(0.9).into()),
+    ("p99_ms", |row| row.tally().spans.corrected.quantile(0.99).into()),
+    ("p999_ms", |row| row.tally().spans.corrected.quantile(0.999).into()),
+    ("max_ms", |row| row.tally().spans.corrected.max().into()),
+    ("u_p50_ms", |row| row.tally().spans.uncorrected.quantile(0.5).into()),
+    ("u_p90_ms", |row| row.tally().spans.uncorrected.quantile(0.9).into()),
+    ("u_p99_ms", |row| row.tally().spans.uncorrected.quantile(0.99).into()),
+    ("u_p999_ms", |row| row.tally().spans.uncorrected.quantile(0.999).into()),
+    ("u_max_ms", |row| row.tally().spans.uncorrected.max().into()),
+    ("send_lag_p99_ms", |row| row.tally().spans.send_lag.quantile(0.99).into()),
+    ("held", |row| Cell::Count(row.tally().connections.held_end)),
+    ("opened", |row| Cell::Count(row.tally().connections.opened)),
+    ("failed", |row| Cell::Count(row.tally().connections.failed)),
+    ("lost", |row| Cell::Count(row.tally().lost())),
+    ("backlog", |row| row.tally().outstanding.last().copied().map(u64::from).into()),
+    ("bytes_in", |row| Cell::Count(row.tally().bytes.received)),
+    ("bytes_out", |row| Cell::Count(row.tally().bytes.sent)),
 ];
 /// The columns of each host: `host.NAME.established`, ….
-const HOST_COLUMNS: [&str; 8] = [
-    "established",
-    "cpu",
-    "busiest_cpu",
-    "memory_bytes",
-    "packets_in_per_s",
-    "packets_out_per_s",
-    "bytes_in_per_s",
-    "bytes_out_per_s",
+const HOST_COLUMNS: [(&str, fn(&HostRow) -> Cell); 8] = [
+    ("established", |row| row.figures.established.into()),
+    ("cpu", |row| row.figures.cpu.map(thousandths).into()),
+    ("busiest_cpu", |row| row.figures.busiest_cpu.map(thousandths).into()),
+    ("memory_bytes", |row| row.figures.memory_bytes.into()),
+    ("packets_in_per_s", |row| row.packets_in.map(thousandths).into()),
+    ("packets_out_per_s", |row| row.packets_out.map(thousandths).into()),
+    ("bytes_in_per_s", |row| row.bytes_in.map(thousandths).into()),
+    ("bytes_out_per_s", |row| row.bytes_out.map(thousandths).into()),
 ];
 /// A reading belongs to a second when it ended so long after the second's end, or before, at most.
 const READING_OFF_MAX: Nanos = Nanos::from_millis(600);
@@ -70,6 +74,12 @@ pub(super) enum Cell {
 impl From<Option<f64>> for Cell {
     fn from(value: Option<f64>) -> Self {
         value.map_or(Self::None, Self::Real)
+    }
+}
+
+impl From<Option<u64>> for Cell {
+    fn from(count: Option<u64>) -> Self {
+        count.map_or(Self::None, Self::Count)
     }
 }
 
@@ -96,9 +106,9 @@ impl Hosts {
     }
 
     fn columns(&self) -> impl Iterator<Item = String> {
-        self.0
-            .keys()
-            .flat_map(|host| HOST_COLUMNS.iter().map(move |column| format!("host.{host}.{column}")))
+        self.0.keys().flat_map(|host| {
+            HOST_COLUMNS.iter().map(move |(name, _)| format!("host.{host}.{name}"))
+        })
     }
 
     /// Returns the figures at the end of the second that `began` then.
@@ -106,7 +116,7 @@ impl Hosts {
         let ends = began.map(|began| began + Nanos::from_secs(1));
         self.0.values().flat_map(move |rows| {
             let near = ends.and_then(|ends| nearest(rows, ends));
-            near.map_or([const { Cell::None }; HOST_COLUMNS.len()], host_cells)
+            HOST_COLUMNS.map(|(_, cell)| near.map_or(Cell::None, cell))
         })
     }
 }
@@ -116,20 +126,6 @@ fn nearest(rows: &[HostRow], at: Nanos) -> Option<&HostRow> {
     let candidates = rows[after.saturating_sub(1)..].iter().take(2);
     let off = |row: &&HostRow| row.at.since(at).max(at.since(row.at));
     candidates.min_by_key(off).filter(|row| off(row) <= READING_OFF_MAX)
-}
-
-fn host_cells(row: &HostRow) -> [Cell; HOST_COLUMNS.len()] {
-    let figures = &row.figures;
-    [
-        figures.established.into(),
-        figures.cpu.map(thousandths).into(),
-        figures.busiest_cpu.map(thousandths).into(),
-        figures.memory_bytes.into(),
-        row.packets_in.map(thousandths).into(),
-        row.packets_out.map(thousandths).into(),
-        row.bytes_in.map(thousandths).into(),
-        row.bytes_out.map(thousandths).into(),
-    ]
 }
 
 fn thousandths(value: f64) -> f64 {
@@ -148,10 +144,24 @@ pub(super) struct Table<'a> {
     lines: Lines<IntervalLine>,
 }
 
+/// A second of the table.
+pub(super) struct Row<'a> {
+    table: &'a Table<'a>,
+    line: &'a IntervalLine,
+    place: Place,
+}
+
+impl Row<'_> {
+    const fn tally(&self) -> &Tally {
+        &self.line.interval.tally
+    }
+}
+
 impl<'a> Table<'a> {
     pub(super) fn of(archive: &'a Archive) -> Result<Self, ReportError> {
         let hosts = Hosts::of(archive)?;
-        let names = COLUMNS.iter().map(|name| (*name).to_owned()).chain(hosts.columns()).collect();
+        let names =
+            COLUMNS.iter().map(|(name, _)| (*name).to_owned()).chain(hosts.columns()).collect();
         Ok(Self {
             archive,
             names,
@@ -165,10 +175,9 @@ impl<'a> Table<'a> {
 
     fn row(&mut self, line: IntervalLine) -> Vec<Cell> {
         let place = self.loads.place(&line);
-        let wall = wall(self.archive, place.began);
-        let mut row = cells(&self.run, wall, &line, place, self.is_open);
-        row.extend(self.hosts.cells(place.began));
-        row
+        let row = Row { table: self, line: &line, place };
+        let cells = COLUMNS.iter().map(|(_, cell)| cell(&row));
+        cells.chain(self.hosts.cells(place.began)).collect()
     }
 }
 
@@ -199,41 +208,4 @@ fn wall(archive: &Archive, began: Option<Nanos>) -> Cell {
     let clock = archive.manifest().clock;
     let text = |began| Cell::Text(time_text::rfc3339_ms(clock.unix_ns_at(began)));
     began.map_or(Cell::None, text)
-}
-
-fn cells(run: &str, wall: Cell, line: &IntervalLine, place: Place, is_open: bool) -> Vec<Cell> {
-    let tally = &line.interval.tally;
-    // In a closed loop an operation comes due by being sent.
-    let sent = if is_open { tally.spans.send_lag.count() } else { tally.scheduled };
-    let connections = &tally.connections;
-    let mut row = vec![
-        Cell::Text(run.to_owned()),
-        Cell::Real(place.since_begin.as_secs_f64()),
-        wall,
-        line.trial.map_or(Cell::None, |trial| Cell::Count(trial.into())),
-        Cell::Count(tally.scheduled),
-        Cell::Count(sent),
-        Cell::Count(tally.ok),
-        Cell::Count(tally.late),
-        Cell::Count(tally.errors_total()),
-        Cell::Count(tally.unsent),
-        Cell::Count(tally.spans.corrected.count()),
-    ];
-    row.extend(quantiles(&tally.spans.corrected));
-    row.extend(quantiles(&tally.spans.uncorrected));
-    row.extend([
-        tally.spans.send_lag.quantile(0.99).into(),
-        Cell::Count(connections.held_end),
-        Cell::Count(connections.opened),
-        Cell::Count(connections.failed),
-        Cell::Count(tally.lost()),
-        tally.outstanding.last().map_or(Cell::None, |waiting| Cell::Count((*waiting).into())),
-        Cell::Count(tally.bytes.received),
-        Cell::Count(tally.bytes.sent),
-    ]);
-    row
-}
-
-fn quantiles(hist: &Histogram) -> [Cell; 5] {
-    FullQuantiles::from(hist).from_median().map(Cell::from)
 }
