@@ -76,7 +76,7 @@ fn detailed(
         for answer in answers {
             page.hanging(answer.tone, answer.own_lead(), &answer.text)?;
         }
-        if let Some(text) = digest.cut_short {
+        if let Some(text) = &digest.cut_short {
             page.hanging(Tone::Warn, "PARTIAL", text)?;
         }
         page.blank()?;
