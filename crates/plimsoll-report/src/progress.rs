@@ -19,34 +19,6 @@ const WAIT_TOLD_AFTER: Nanos = Nanos::from_secs(5);
 #[derive(Debug)]
 pub struct Progress {
     every_s: u32,
-    state: State,
-}
-
-impl Progress {
-    /// A line every `every_s` seconds of a load; nothing is shown before the first event.
-    pub fn new(every_s: u32) -> Self {
-        Self { every_s, state: State::default() }
-    }
-
-    /// Takes an event; `elapsed` since any fixed instant of the run. `out` gets the lines and should be stderr.
-    pub fn handle_event(&mut self, event: &Event, elapsed: Nanos, out: &mut dyn Write) {
-        if let Some(line) = self.state.handle_event(event, elapsed, self.every_s) {
-            // Nobody may be listening any more; the run goes on.
-            let _ = writeln!(out, "{line}");
-        }
-    }
-
-    /// Lets time go on between events; call as often as is convenient. `out` as with events.
-    pub fn handle_tick(&mut self, elapsed: Nanos, out: &mut dyn Write) {
-        if let Some(text) = self.state.handle_wait(elapsed) {
-            let _ = writeln!(out, "{text}");
-        }
-    }
-}
-
-/// The state of progress; pure.
-#[derive(Debug, Default)]
-struct State {
     run: RunState,
     /// Whether a long wait for the first load was reported.
     wait_told: bool,
@@ -54,31 +26,41 @@ struct State {
     since_line: (Tally, u32),
 }
 
-/// `4,998/s, 100 % ok, p99 3.21 ms, 100 connections`.
-fn answers((tally, seconds): &(Tally, u32)) -> String {
-    let (ended, held) = (tally.ok + tally.errors_total(), grouped(tally.connections.held_end));
-    if ended == 0 {
-        return format!("no answers, {held} connections");
+impl Progress {
+    /// A line every `every_s` seconds of a load; nothing is shown before the first event.
+    pub fn new(every_s: u32) -> Self {
+        let since_line = (Tally::default(), 0);
+        Self { every_s, run: RunState::default(), wait_told: false, since_line }
     }
-    let p99 = tally.spans.corrected.quantile(0.99).map(Nanos::as_millis_f64);
-    format!(
-        "{}, {} % ok, p99 {}, {held} connections",
-        Rate::per_second(ended as f64 / f64::from(*seconds)).unwrap_or_default(),
-        percent(tally.ok, ended),
-        ms_text(p99).replace('\u{a0}', " "),
-    )
-}
 
-impl State {
+    /// Takes an event; `elapsed` since any fixed instant of the run. `out` gets the lines and should be stderr.
+    pub fn handle_event(&mut self, event: &Event, elapsed: Nanos, out: &mut dyn Write) {
+        if let Some(line) = self.line_of_event(event, elapsed) {
+            // Nobody may be listening any more; the run goes on.
+            let _ = writeln!(out, "{line}");
+        }
+    }
+
+    /// Lets time go on between events; call as often as is convenient. `out` as with events.
+    pub fn handle_tick(&mut self, elapsed: Nanos, out: &mut dyn Write) {
+        let has_begun = self.run.started_at.is_some() || self.run.trial.is_some();
+        if !has_begun && !self.wait_told && elapsed >= WAIT_TOLD_AFTER {
+            self.wait_told = true;
+            // It may look like a hang.
+            let text = "still opening connections; --connect-timeout ends the wait for each";
+            let _ = writeln!(out, "{text}");
+        }
+    }
+
     /// The line that is due, without its end.
-    fn handle_event(&mut self, event: &Event, elapsed: Nanos, every_s: u32) -> Option<String> {
+    fn line_of_event(&mut self, event: &Event, elapsed: Nanos) -> Option<String> {
         self.run.handle_event(event, elapsed);
         match event {
             Event::LoadStarted { .. } => {
                 self.since_line = (Tally::default(), 0);
                 None
             }
-            Event::Interval(interval) => self.handle_interval(interval, elapsed, every_s),
+            Event::Interval(interval) => self.handle_interval(interval, elapsed),
             Event::Draining { in_flight } => {
                 let is_trial = self.run.trial.is_some() && self.run.holding.is_none();
                 let is_shown = !is_trial && self.run.block.is_none() && *in_flight > 0;
@@ -88,32 +70,14 @@ impl State {
         }
     }
 
-    /// The line for a wait that may look like a hang.
-    fn handle_wait(&mut self, elapsed: Nanos) -> Option<&'static str> {
-        let has_begun = self.run.started_at.is_some() || self.run.trial.is_some();
-        if has_begun || self.wait_told || elapsed < WAIT_TOLD_AFTER {
-            return None;
-        }
-        self.wait_told = true;
-        Some("still opening connections; --connect-timeout ends the wait for each")
-    }
-
-    fn handle_interval(
-        &mut self,
-        interval: &Interval,
-        elapsed: Nanos,
-        every_s: u32,
-    ) -> Option<String> {
+    fn handle_interval(&mut self, interval: &Interval, elapsed: Nanos) -> Option<String> {
         self.since_line.0.merge_following(&interval.tally);
         self.since_line.1 += 1;
-        if self.since_line.1 < every_s {
+        if self.since_line.1 < self.every_s {
             return None;
         }
         let answers = answers(&std::mem::take(&mut self.since_line));
-        if let Some(holding) = &self.run.holding {
-            return Some(holding.line(elapsed));
-        }
-        Some(self.line(interval.second, &answers))
+        self.run.hold_line(elapsed).or_else(|| Some(self.line(interval.second, &answers)))
     }
 
     /// `trial 7 at 18,200/s, 3 s of 5 s: …`; `10 s of 25 s: …` of a load by itself.
@@ -146,6 +110,21 @@ impl State {
             None => format!("{seconds} s"),
         }
     }
+}
+
+/// `4,998/s, 100 % ok, p99 3.21 ms, 100 connections`.
+fn answers((tally, seconds): &(Tally, u32)) -> String {
+    let (ended, held) = (tally.ok + tally.errors_total(), grouped(tally.connections.held_end));
+    if ended == 0 {
+        return format!("no answers, {held} connections");
+    }
+    let p99 = tally.spans.corrected.quantile(0.99).map(Nanos::as_millis_f64);
+    format!(
+        "{}, {} % ok, p99 {}, {held} connections",
+        Rate::per_second(ended as f64 / f64::from(*seconds)).unwrap_or_default(),
+        percent(tally.ok, ended),
+        ms_text(p99).replace('\u{a0}', " "),
+    )
 }
 
 fn draining(in_flight: u64) -> String {

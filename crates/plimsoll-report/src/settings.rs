@@ -6,6 +6,8 @@ use plimsoll_model::plan::{LoadPlan, MqttPlan, Pacing, TlsVersion, Trust};
 use plimsoll_model::target::{Protocol, Subscription, Will};
 use plimsoll_model::units::grouped;
 
+use crate::terminal::layout::trimmed;
+
 /// The key of the arrivals: `poisson`, `uniform` [`CLOSED`] or [`HOLD`].
 pub const ARRIVALS: &str = "arrivals";
 /// The value of [`ARRIVALS`] for a closed loop.
@@ -172,7 +174,7 @@ fn tls(plan: &LoadPlan, set: &mut impl FnMut(&str, String)) {
     let groups =
         if groups.is_empty() { "x25519 secp256r1 secp384r1".to_owned() } else { groups.join(" ") };
     set("tls-groups", groups);
-    set("tls-resume", format!("{} %", trimmed(tls.resume_ratio * 100.0)));
+    set("tls-resume", format!("{} %", trimmed(format!("{:.2}", tls.resume_ratio * 100.0))));
     if tls.reuse_key_share {
         set("tls-key-share", "reused".to_owned());
     }
@@ -186,11 +188,6 @@ fn tls(plan: &LoadPlan, set: &mut impl FnMut(&str, String)) {
     if tls.identity.is_some() {
         set("tls-client-certificate", "yes".to_owned());
     }
-}
-
-fn trimmed(value: f64) -> String {
-    let text = format!("{value:.2}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]

@@ -11,8 +11,13 @@ use crate::error::ReportError;
 use crate::state::HostRow;
 use crate::{settings, time_text};
 
-/// The columns of the load, each with its name and the value of a row; those of the hosts follow.
-pub(super) const COLUMNS: [(&str, fn(&Row<'_>) -> Cell); 29] = [
+/// A column of the load: its name, and the value of a row.
+type Column = (&'static str, fn(&Row<'_>) -> Cell);
+/// A column of a host.
+type HostColumn = (&'static str, fn(&HostRow) -> Cell);
+
+/// The columns of the load; those of the hosts follow.
+pub(super) const COLUMNS: [Column; 29] = [
     ("run", |row| Cell::Text(row.table.run.clone())),
     ("t", |row| Some(row.place.since_begin.as_secs_f64()).into()),
     ("wall", |row| wall(row.table.archive, row.place.began)),
@@ -48,7 +53,7 @@ pub(super) const COLUMNS: [(&str, fn(&Row<'_>) -> Cell); 29] = [
     ("bytes_out", |row| Cell::Count(row.tally().bytes.sent)),
 ];
 /// The columns of each host: `host.NAME.established`, ….
-const HOST_COLUMNS: [(&str, fn(&HostRow) -> Cell); 8] = [
+const HOST_COLUMNS: [HostColumn; 8] = [
     ("established", |row| row.figures.established.into()),
     ("cpu", |row| row.figures.cpu.map(thousandths).into()),
     ("busiest_cpu", |row| row.figures.busiest_cpu.map(thousandths).into()),

@@ -155,6 +155,12 @@ impl RunState {
         })
     }
 
+    /// The state of a hold in one line.
+    pub(crate) fn hold_line(&self, elapsed: Nanos) -> Option<String> {
+        let opened = self.second.as_ref().map_or(0, |second| second.tally.connections.opened);
+        Some(self.holding.as_ref()?.line(&self.load, opened, elapsed))
+    }
+
     /// `round 3, B`, of a comparison.
     pub(crate) fn block_text(&self) -> Option<String> {
         self.block.map(|BlockStart { round, arm, .. }| match round {
@@ -190,9 +196,6 @@ impl RunState {
 
     fn handle_second(&mut self, interval: &Interval) {
         let tally = &interval.tally;
-        if let Some(holding) = &mut self.holding {
-            holding.handle_second(tally);
-        }
         // The second in which sending ended has earlier answers in it: this is an upper bound.
         let ended = tally.ok + tally.errors_total();
         self.draining = self.draining.map(|left| left.saturating_sub(ended));

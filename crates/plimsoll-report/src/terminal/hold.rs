@@ -9,7 +9,7 @@ use plimsoll_model::tally::{PingCounts, TlsMessageCounts};
 use plimsoll_model::trial::Unit;
 use plimsoll_model::units::grouped;
 
-use super::layout::{Page, bytes, clean, counted, per_s, span};
+use super::layout::{Page, bytes, clean, counted, per_s, span, trimmed};
 use super::{sections, timers};
 use crate::settings as keys;
 
@@ -131,8 +131,7 @@ fn each(row: &Projection) -> String {
     if row.unit == Unit::Bytes {
         return shown_bytes(row.per_connection.round() as u64);
     }
-    let text = format!("{:.2}", row.per_connection);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    trimmed(format!("{:.2}", row.per_connection))
 }
 
 fn confidence(row: &Projection) -> String {

@@ -99,7 +99,7 @@ fn place(state: &State, elapsed: Nanos) -> String {
     let into = |from: Nanos| elapsed.since(from).as_secs_f64().floor();
     parts.push(match (state.run.draining, state.run.started_at, state.run.planned) {
         (Some(left), _, _) if left > 0 => format!("waiting for {} answers", grouped(left)),
-        (_, None, _) if state.trials_ended > 0 => "between trials".to_owned(),
+        (_, None, _) if !state.trials.is_empty() => "between trials".to_owned(),
         (_, None, _) => format!("opening connections, {} s", into(Nanos::ZERO)),
         (_, Some(from), Some(planned)) => {
             let planned = planned.as_secs_f64().ceil();
@@ -135,9 +135,7 @@ fn figures(state: &State) -> Line<'static> {
 /// Everything above the panel, the most important first.
 fn top(state: &State, look: &Look, elapsed: Nanos, area: Rect) -> Vec<Line<'static>> {
     let mut lines = vec![title(state, elapsed, area.width)];
-    if let Some(holding) = &state.run.holding {
-        lines.push(Line::from(holding.line(elapsed)));
-    }
+    lines.extend(state.run.hold_line(elapsed).map(Line::from));
     if let Some(answer) = &state.answer {
         let answer = wrap(answer, area.width.into()).into_iter().take(ANSWER_ROWS_MAX);
         lines.extend(answer.map(|line| Line::from(bold(line))));

@@ -53,7 +53,6 @@ pub struct State {
     pub(super) run: RunState,
     pub(super) seconds: VecDeque<Point>,
     pub(super) trials: VecDeque<TrialMark>,
-    pub(super) trials_ended: u32,
     /// How long all trials were.
     pub(super) tried: Nanos,
     /// When the first load began.
@@ -145,7 +144,6 @@ impl State {
         if self.trials.len() == TRIALS_MAX {
             self.trials.pop_front();
         }
-        self.trials_ended += 1;
         self.tried = self.tried + record.measurement.window;
         self.trials.push_back(TrialMark {
             per_s: rate.get(),
