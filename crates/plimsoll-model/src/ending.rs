@@ -107,11 +107,7 @@ impl fmt::Display for Closer {
     }
 }
 
-impl From<Closer> for String {
-    fn from(closer: Closer) -> Self {
-        closer.to_string()
-    }
-}
+written_as_text!(Closer, SeriesKey);
 
 /// The text names no closer, or no series.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -127,14 +123,6 @@ impl FromStr for Closer {
         }
         let named = NAMED.iter().find(|(_, name)| *name == text);
         named.map(|(closer, _)| *closer).ok_or_else(|| UnknownName(text.to_owned()))
-    }
-}
-
-impl TryFrom<String> for Closer {
-    type Error = UnknownName;
-
-    fn try_from(text: String) -> Result<Self, UnknownName> {
-        text.parse()
     }
 }
 
@@ -154,17 +142,11 @@ impl fmt::Display for SeriesKey {
     }
 }
 
-impl From<SeriesKey> for String {
-    fn from(key: SeriesKey) -> Self {
-        key.to_string()
-    }
-}
+impl FromStr for SeriesKey {
+    type Err = UnknownName;
 
-impl TryFrom<String> for SeriesKey {
-    type Error = UnknownName;
-
-    fn try_from(text: String) -> Result<Self, UnknownName> {
-        let unknown = || UnknownName(text.clone());
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        let unknown = || UnknownName(text.to_owned());
         let (stretch, closer) = text.split_once('/').ok_or_else(unknown)?;
         let stretch = Stretch::ALL.into_iter().find(|s| s.name() == stretch).ok_or_else(unknown)?;
         Ok(Self { stretch, closer: closer.parse()? })

@@ -1,4 +1,4 @@
-//! Enums whose variants have names.
+//! Types that JSON has as text.
 
 /// Declares an enum with the name of each variant, which flags, JSON, reports and exports use.
 macro_rules! named {
@@ -16,4 +16,23 @@ macro_rules! named {
             }
         }
     };
+}
+
+/// Gives types with `Display` and `FromStr` the conversions that `#[serde(into = "String", try_from = "String")]` asks for.
+macro_rules! written_as_text {
+    ($($type:ident),+) => {$(
+        impl From<$type> for String {
+            fn from(value: $type) -> Self {
+                value.to_string()
+            }
+        }
+
+        impl TryFrom<String> for $type {
+            type Error = <Self as std::str::FromStr>::Err;
+
+            fn try_from(text: String) -> Result<Self, Self::Error> {
+                text.parse()
+            }
+        }
+    )+};
 }
