@@ -350,17 +350,6 @@ pub enum Recovery {
     No(Nanos),
 }
 
-/// `yes`, `after 4.00 s`, `no, not within 30.0 s`.
-impl std::fmt::Display for Recovery {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Yes => f.write_str("yes"),
-            Self::After(span) => write!(f, "after {span}"),
-            Self::No(span) => write!(f, "no, not within {span}"),
-        }
-    }
-}
-
 /// How long a load met the SLO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Met {

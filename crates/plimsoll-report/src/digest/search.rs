@@ -1,12 +1,12 @@
 //! The answers of a search.
 
+use plimsoll_model::Rate;
 use plimsoll_model::repeat::RepeatSummary;
 use plimsoll_model::search::Axis;
-use plimsoll_model::slo::{Goal, Slo};
+use plimsoll_model::slo::Slo;
 use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::{Outcome, SafeMissing, SloFound, Verdict};
 use plimsoll_model::units::grouped;
-use plimsoll_model::{Nanos, Rate};
 
 use super::Answer;
 use crate::terminal::layout::{Tone, clean, whole};
@@ -157,7 +157,9 @@ fn of_rate(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, String
 
 /// The answer as the title of a chart, whose axes show the bounds.
 pub(crate) fn title(find: &FindSummary) -> String {
-    let goal = latency_goal(&find.slo).map(|(name, limit)| (name, whole(&limit.to_string())));
+    let slo = find.slo.parse::<Slo>().ok();
+    let goal = slo.as_ref().and_then(Slo::latency);
+    let goal = goal.map(|(goal, _, limit)| (goal.metric(), whole(&limit.to_string())));
     let load = |bound: Option<f64>| {
         bound.map_or_else(|| "no load".to_owned(), |bound| load_text(find.axis, bound))
     };
@@ -199,15 +201,6 @@ pub(crate) fn title(find: &FindSummary) -> String {
         }
         Outcome::Unfinished { .. } => format!("The search stopped early: {why}"),
     }
-}
-
-/// The first goal about latency, in words: `p99` and `50 ms`.
-fn latency_goal(slo: &str) -> Option<(String, Nanos)> {
-    let slo: Slo = slo.parse().ok()?;
-    slo.goals.iter().find_map(|goal| match goal {
-        Goal::Latency { limit, .. } => Some((goal.metric(), *limit)),
-        Goal::Errors { .. } => None,
-    })
 }
 
 /// What was found for one of several SLOs, as if it had been the only one.

@@ -92,10 +92,9 @@ impl View {
         for record in archive.trials() {
             builder.handle_trial(record);
         }
-        let mut first: Option<Nanos> = None;
         each_reading(archive.dir(), &mut |host, reading| {
             if !builder.has_origin() {
-                builder.set_origin(*first.get_or_insert(reading.begin));
+                builder.set_origin(reading.begin);
             }
             builder.handle_reading(host, &reading);
         })?;
