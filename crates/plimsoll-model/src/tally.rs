@@ -542,9 +542,8 @@ impl Tally {
     /// Adds the same stretch of time of another thread or agent.
     pub fn merge_parallel(&mut self, other: &Self) {
         self.merge_sums(other);
-        self.connections.held_end += other.connections.held_end;
-        self.connections.held_max += other.connections.held_max;
-        self.handshakes_per_s_max += other.handshakes_per_s_max;
+        add_fields!(self.connections, other.connections, held_end, held_max);
+        add_fields!(self, other, handshakes_per_s_max);
         if self.outstanding.len() < other.outstanding.len() {
             self.outstanding.resize(other.outstanding.len(), 0);
         }
@@ -553,9 +552,7 @@ impl Tally {
         }
         let (ours, theirs) = (&mut self.generator, &other.generator);
         ours.busiest_thread = ours.busiest_thread.max(theirs.busiest_thread);
-        ours.rss_bytes_max += theirs.rss_bytes_max;
-        ours.threads += theirs.threads;
-        ours.processes += theirs.processes;
+        add_fields!(ours, theirs, rss_bytes_max, threads, processes);
         ours.waited = larger(ours.waited, theirs.waited);
         ours.wait_mean = ours.wait_mean.max(theirs.wait_mean);
     }

@@ -55,13 +55,16 @@ pub(super) fn of_search(summary: &Summary, find: &FindSummary) -> Vec<KeyFigure>
             format!("{:?}", cause.grade).to_lowercase(),
         ));
     }
-    let invalid = match find.invalid_trials {
-        0 => String::new(),
-        count => format!("{count} INVALID not counted"),
-    };
-    keys.push(("Trials", find.trials.to_string(), invalid));
+    keys.push(("Trials", find.trials.to_string(), not_counted(find.invalid_trials)));
     keys.push(("Length", span(find.search_s + find.confirm_s), String::new()));
     keys
+}
+
+fn not_counted(invalid: u32) -> String {
+    match invalid {
+        0 => String::new(),
+        count => format!("{count} INVALID not counted"),
+    }
 }
 
 pub(super) fn of_comparison(summary: &Summary, compare: &CompareSummary) -> Vec<KeyFigure> {
@@ -75,15 +78,8 @@ pub(super) fn of_comparison(summary: &Summary, compare: &CompareSummary) -> Vec<
         keys.push(("B against A", percent(ratio), interval));
     }
     keys.push(("Compared", compare.metric.title().to_owned(), compare.unit.clone()));
-    let invalid = match compare.rounds_invalid {
-        0 => String::new(),
-        count => format!("{count} INVALID not counted"),
-    };
-    keys.push((
-        "Rounds",
-        format!("{} of {}", compare.rounds_used, compare.rounds_planned),
-        invalid,
-    ));
+    let rounds = format!("{} of {}", compare.rounds_used, compare.rounds_planned);
+    keys.push(("Rounds", rounds, not_counted(compare.rounds_invalid)));
     if let Some(noise) = &compare.noise {
         let text = format!("{:.1} %", noise.detectable * 100.0);
         keys.push(("Smallest difference", text, "that could have been seen".to_owned()));
