@@ -5,32 +5,20 @@ use serde::{Deserialize, Serialize};
 use crate::Nanos;
 use crate::ending::{Closer, Stretch};
 
-/// Whose timer it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Owner {
-    /// plimsoll, or the kernel it runs on.
-    Client,
-    /// What plimsoll connects to.
-    Sut,
-    /// What stands behind the SUT and makes the answers.
-    Backend,
-    /// The path between plimsoll and the SUT: packets were lost there and sent again.
-    Network,
-    /// The evidence does not show it.
-    Unknown,
-}
-
-impl Owner {
-    /// `client`, `sut`, `backend`, `network` or `unknown`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Sut => "sut",
-            Self::Backend => "backend",
-            Self::Network => "network",
-            Self::Unknown => "unknown",
-        }
+named! {
+    /// Whose timer it is.
+    #[derive(PartialOrd, Ord)]
+    pub enum Owner {
+        /// plimsoll, or the kernel it runs on.
+        Client = "client",
+        /// The server that plimsoll connects to.
+        Sut = "sut",
+        /// A server behind the SUT that makes the answers.
+        Backend = "backend",
+        /// The path between plimsoll and the SUT: packets were lost there and sent again.
+        Network = "network",
+        /// The evidence does not show it.
+        Unknown = "unknown",
     }
 }
 
@@ -74,9 +62,10 @@ pub struct KnownTimer {
 }
 
 /// Many durations at one value: a timer.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cliff {
     /// The value.
+    #[serde(rename = "at_ms", with = "crate::time::ms")]
     pub at: Nanos,
     /// Durations in the pile.
     pub count: u64,

@@ -15,32 +15,23 @@ use crate::{ErrorClass, Histogram, Nanos};
 /// other failures show no timers.
 const TIMED_STATUSES: [u16; 8] = [408, 429, 500, 502, 503, 504, 522, 524];
 
-/// Over what a duration was measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stretch {
-    /// The actual send of an operation to its end.
-    Operation,
-    /// The SYN to the end of the attempt.
-    Opening,
-    /// Usable to closed.
-    Lifetime,
-    /// The last answer (or usable, if there was none) to closed, with nothing asked in between.
-    Idle,
+named! {
+    /// Over what a duration was measured.
+    #[derive(PartialOrd, Ord)]
+    pub enum Stretch {
+        /// The actual send of an operation to its end.
+        Operation = "operation",
+        /// The SYN to the end of the attempt.
+        Opening = "opening",
+        /// Usable to closed.
+        Lifetime = "lifetime",
+        /// The last answer (or usable, if there was none) to closed, with nothing asked in between.
+        Idle = "idle",
+    }
 }
 
 impl Stretch {
     const ALL: [Self; 4] = [Self::Operation, Self::Opening, Self::Lifetime, Self::Idle];
-
-    /// The name in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Operation => "operation",
-            Self::Opening => "opening",
-            Self::Lifetime => "lifetime",
-            Self::Idle => "idle",
-        }
-    }
 }
 
 /// Who or what ended a stretch.
@@ -66,6 +57,18 @@ pub enum Closer {
     /// plimsoll, and no timer.
     Us,
 }
+
+/// Every closer but the statuses, with its name.
+const NAMED: [(Closer, &str); 8] = [
+    (Closer::Success, "success"),
+    (Closer::PeerFin, "peer-fin"),
+    (Closer::PeerReset, "peer-reset"),
+    (Closer::PeerAnswer, "peer-answer"),
+    (Closer::TlsAlert, "tls-alert"),
+    (Closer::OwnTimer, "own-timer"),
+    (Closer::Kernel, "kernel"),
+    (Closer::Us, "us"),
+];
 
 impl Closer {
     /// What ended an operation or an opening that failed in `class`; `None` where the duration
@@ -96,25 +99,15 @@ impl Closer {
 
 impl fmt::Display for Closer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Success => f.write_str("success"),
-            Self::PeerFin => f.write_str("peer-fin"),
-            Self::PeerReset => f.write_str("peer-reset"),
-            Self::PeerAnswer => f.write_str("peer-answer"),
-            Self::TlsAlert => f.write_str("tls-alert"),
-            Self::Status(status) => write!(f, "status-{status}"),
-            Self::OwnTimer => f.write_str("own-timer"),
-            Self::Kernel => f.write_str("kernel"),
-            Self::Us => f.write_str("us"),
+        if let Self::Status(status) = self {
+            return write!(f, "status-{status}");
         }
+        let named = NAMED.iter().find(|(closer, _)| closer == self);
+        f.write_str(named.map_or("", |(_, name)| name))
     }
 }
 
-impl From<Closer> for String {
-    fn from(closer: Closer) -> Self {
-        closer.to_string()
-    }
-}
+written_as_text!(Closer, SeriesKey);
 
 /// The text names no closer, or no series.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -128,28 +121,8 @@ impl FromStr for Closer {
         if let Some(status) = text.strip_prefix("status-") {
             return status.parse().map(Self::Status).map_err(|_| UnknownName(text.to_owned()));
         }
-        let named = [
-            Self::Success,
-            Self::PeerFin,
-            Self::PeerReset,
-            Self::PeerAnswer,
-            Self::TlsAlert,
-            Self::OwnTimer,
-            Self::Kernel,
-            Self::Us,
-        ];
-        named
-            .into_iter()
-            .find(|closer| closer.to_string() == text)
-            .ok_or_else(|| UnknownName(text.to_owned()))
-    }
-}
-
-impl TryFrom<String> for Closer {
-    type Error = UnknownName;
-
-    fn try_from(text: String) -> Result<Self, UnknownName> {
-        text.parse()
+        let named = NAMED.iter().find(|(_, name)| *name == text);
+        named.map(|(closer, _)| *closer).ok_or_else(|| UnknownName(text.to_owned()))
     }
 }
 
@@ -169,17 +142,11 @@ impl fmt::Display for SeriesKey {
     }
 }
 
-impl From<SeriesKey> for String {
-    fn from(key: SeriesKey) -> Self {
-        key.to_string()
-    }
-}
+impl FromStr for SeriesKey {
+    type Err = UnknownName;
 
-impl TryFrom<String> for SeriesKey {
-    type Error = UnknownName;
-
-    fn try_from(text: String) -> Result<Self, UnknownName> {
-        let unknown = || UnknownName(text.clone());
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        let unknown = || UnknownName(text.to_owned());
         let (stretch, closer) = text.split_once('/').ok_or_else(unknown)?;
         let stretch = Stretch::ALL.into_iter().find(|s| s.name() == stretch).ok_or_else(unknown)?;
         Ok(Self { stretch, closer: closer.parse()? })

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 use crate::host::LimitId;
-use crate::tally::{ErrorCounts, Tally};
+use crate::tally::{ErrorCounts, Tally, TlsMessageCounts};
 use crate::trial::Unit;
 
 /// Bytes of `total_bytes` of memory that are kept free: below them the kernel reclaims pages,
@@ -130,18 +130,18 @@ pub struct Plateau {
     pub swept: Option<Swept>,
 }
 
-/// How much a projection is worth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Confidence {
-    /// Two levels only, or more that disagree.
-    Low,
-    /// Three levels in rough agreement, or an extrapolation to more than four times the last one.
-    Fair,
-    /// Four levels or more whose slopes agree within 10 %.
-    Good,
-    /// Not fitted: each connection needs a known part of a known total.
-    Exact,
+named! {
+    /// The confidence in a projection.
+    pub enum Confidence {
+        /// Two levels only, or more that disagree.
+        Low = "low",
+        /// Three levels in rough agreement, or an extrapolation to more than four times the last one.
+        Fair = "fair",
+        /// Four levels or more whose slopes agree within 10 %.
+        Good = "good",
+        /// Not fitted: each connection needs a known part of a known total.
+        Exact = "exact",
+    }
 }
 
 /// Whose a resource is.
@@ -248,9 +248,8 @@ pub struct HoldSummary {
     pub sources: u64,
     pub ports_per_source: u64,
     pub closed_by: ClosedBy,
-    pub tickets: u64,
-    pub key_updates_received: u64,
-    pub key_updates_sent: u64,
+    #[serde(flatten)]
+    pub tls_messages: TlsMessageCounts,
 }
 
 /// What a summary of a hold needs besides the tally.
@@ -285,7 +284,6 @@ impl HoldSummary {
         // The highest level: the fixed cost of each process weighs least there.
         let full = plateaus.iter().max_by_key(|plateau| plateau.held);
         let cost = |of: fn(&PlateauSummary) -> Option<f64>| full.and_then(of);
-        let classes = tally.losses.iter().map(|(class, count)| (class.name().to_owned(), count));
         Self {
             asked: head.asked,
             held: head.held,
@@ -296,7 +294,7 @@ impl HoldSummary {
             paused_s: head.paused.as_secs_f64(),
             heartbeat_s: head.heartbeat.map(Nanos::as_secs_f64),
             lost: tally.losses.total(),
-            loss_classes: classes.collect(),
+            loss_classes: tally.losses.by_name(),
             replaced: tally.connections.replaced,
             beats: BeatSummary::of(tally),
             last_sweep: head.last_sweep,
@@ -311,9 +309,7 @@ impl HoldSummary {
             sources: head.sources,
             ports_per_source: head.ports_per_source,
             closed_by: ClosedBy::Rst,
-            tickets: tally.tls_messages.tickets,
-            key_updates_received: tally.tls_messages.key_updates_received,
-            key_updates_sent: tally.tls_messages.key_updates_sent,
+            tls_messages: tally.tls_messages,
         }
     }
 }

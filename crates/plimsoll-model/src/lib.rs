@@ -4,6 +4,9 @@
 //! and random seeds are arguments.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod named;
+
 pub mod announced;
 pub mod cause;
 pub mod cliff;
@@ -23,6 +26,7 @@ pub mod lines;
 pub mod observation;
 pub mod pace;
 pub mod plan;
+mod quantiles;
 pub mod reason;
 pub mod repeat;
 pub mod result;

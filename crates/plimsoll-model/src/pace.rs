@@ -15,15 +15,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Nanos, Rate};
 
-/// How intended starts are spread.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arrivals {
-    /// Independent users: exponential gaps.
-    #[default]
-    Poisson,
-    /// Equal gaps over all agents and threads together.
-    Uniform,
+named! {
+    /// The spread of intended starts.
+    #[derive(Default)]
+    pub enum Arrivals {
+        /// Independent users: exponential gaps.
+        #[default]
+        Poisson = "poisson",
+        /// Equal gaps over all agents and threads together.
+        Uniform = "uniform",
+    }
 }
 
 /// A stretch in which the rate goes linearly from one value to another.

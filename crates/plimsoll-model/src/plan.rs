@@ -111,15 +111,14 @@ pub enum Trust {
     Insecure,
 }
 
-/// A TLS version that can be forced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum TlsVersion {
-    /// TLS 1.2, RFC 5246.
-    #[serde(rename = "1.2")]
-    V1_2,
-    /// TLS 1.3, RFC 8446.
-    #[serde(rename = "1.3")]
-    V1_3,
+named! {
+    /// A TLS version that can be forced.
+    pub enum TlsVersion {
+        /// TLS 1.2, RFC 5246.
+        V1_2 = "1.2",
+        /// TLS 1.3, RFC 8446.
+        V1_3 = "1.3",
+    }
 }
 
 impl FromStr for TlsVersion {
@@ -134,32 +133,17 @@ impl FromStr for TlsVersion {
     }
 }
 
-/// A key-exchange group, by its IANA name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Group {
-    /// Curve25519.
-    #[serde(rename = "x25519")]
-    X25519,
-    /// NIST P-256.
-    #[serde(rename = "secp256r1")]
-    Secp256r1,
-    /// NIST P-384.
-    #[serde(rename = "secp384r1")]
-    Secp384r1,
-    /// The post-quantum hybrid; TLS 1.3 only.
-    #[serde(rename = "x25519mlkem768")]
-    X25519Mlkem768,
-}
-
-impl Group {
-    /// The name in flags and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::X25519 => "x25519",
-            Self::Secp256r1 => "secp256r1",
-            Self::Secp384r1 => "secp384r1",
-            Self::X25519Mlkem768 => "x25519mlkem768",
-        }
+named! {
+    /// A key-exchange group, by its IANA name.
+    pub enum Group {
+        /// Curve25519.
+        X25519 = "x25519",
+        /// NIST P-256.
+        Secp256r1 = "secp256r1",
+        /// NIST P-384.
+        Secp384r1 = "secp384r1",
+        /// The post-quantum hybrid; TLS 1.3 only.
+        X25519Mlkem768 = "x25519mlkem768",
     }
 }
 
@@ -215,15 +199,16 @@ pub enum CertificateKey {
     Ecdsa,
 }
 
-/// The state that a TLS connection stores between its handshake and its end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TlsState {
-    /// Traffic secrets and sequence numbers; records by our own layer.
-    #[default]
-    Compact,
-    /// The whole rustls object: the reference that the compact state is compared with.
-    Rustls,
+named! {
+    /// The state that a TLS connection stores between its handshake and its end.
+    #[derive(Default)]
+    pub enum TlsState {
+        /// Traffic secrets and sequence numbers; records by our own layer.
+        #[default]
+        Compact = "compact",
+        /// The whole rustls object: the reference that the compact state is compared with.
+        Rustls = "rustls",
+    }
 }
 
 impl Default for TlsOptions {

@@ -8,7 +8,7 @@ use crate::rfc9411::Rfc9411Summary;
 use crate::search::Axis;
 use crate::sizing::SizingSummary;
 use crate::summary::FindSummary;
-use crate::trial::Outcome;
+use crate::trial::{Outcome, Standing};
 
 /// The result of a run. Each kind is a block of the summary's JSON by the name of its field; a load has none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -140,13 +140,10 @@ impl RunResult {
 impl FindSummary {
     /// `true` if no interval is claimed for one of the SLOs, and nothing worse is said of the others.
     pub fn is_unsettled(&self) -> bool {
-        use Outcome::{Bounds, NotReached, Regular, Undecided, Unstable};
         let first = std::iter::once(&self.outcome);
-        let mut outcomes = first.chain(self.goals.iter().map(|goal| &goal.outcome));
-        let is_open = |outcome: &Outcome| matches!(outcome, Unstable { .. } | Undecided { .. });
-        outcomes.clone().any(is_open)
-            && outcomes.all(|one| {
-                is_open(one) || matches!(one, Regular | Bounds { .. } | NotReached { .. })
-            })
+        let outcomes = first.chain(self.goals.iter().map(|goal| &goal.outcome));
+        let mut standings = outcomes.map(Outcome::standing);
+        standings.clone().any(|one| one == Standing::Open)
+            && standings.all(|one| matches!(one, Standing::Open | Standing::Met))
     }
 }

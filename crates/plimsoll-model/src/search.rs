@@ -1,27 +1,8 @@
 //! What a search raises, and how thorough it is.
 
-use serde::{Deserialize, Serialize};
-
-macro_rules! named {
-    ($(#[$doc:meta])* $type:ident { $($(#[$about:meta])* $variant:ident = $name:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        pub enum $type {
-            $($(#[$about])* #[serde(rename = $name)] $variant,)*
-        }
-
-        impl $type {
-            /// The name in flags, reports and JSON.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
-        }
-    };
-}
-
 named! {
     /// What is raised.
-    Axis {
+    pub enum Axis {
         /// Requests per second.
         Rate = "rate",
         /// New TLS connections per second.
@@ -39,7 +20,7 @@ named! {
 
 named! {
     /// How thorough a search is.
-    Mode {
+    pub enum Mode {
         /// About four minutes.
         Quick = "quick",
         /// Up to 25 minutes.

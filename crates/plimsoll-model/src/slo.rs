@@ -55,6 +55,14 @@ impl Slo {
     /// Goals of one objective.
     pub const GOALS_MAX: usize = 8;
 
+    /// The first goal about latency, with its quantile and its limit.
+    pub fn latency(&self) -> Option<(&Goal, f64, Nanos)> {
+        self.goals.iter().find_map(|goal| match goal {
+            Goal::Latency { quantile, limit } => Some((goal, *quantile, *limit)),
+            Goal::Errors { .. } => None,
+        })
+    }
+
     /// The strictest latency limit: the deadline of a single operation.
     pub fn deadline(&self) -> Option<Nanos> {
         self.goals

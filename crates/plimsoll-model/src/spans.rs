@@ -5,7 +5,20 @@ use serde::{Deserialize, Serialize};
 use crate::Histogram;
 
 macro_rules! spans {
-    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
+    ($($(#[doc = $doc:literal])* $variant:ident $name:ident,)*) => {
+        /// A span of time that is measured.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Span {
+            $($(#[doc = $doc])* $variant,)*
+        }
+
+        impl Span {
+            /// The name in flags and files.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => stringify!($name),)* }
+            }
+        }
+
         /// The spans of time that are measured, one histogram each.
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
         pub struct Spans {
@@ -17,6 +30,11 @@ macro_rules! spans {
         }
 
         impl Spans {
+            /// Returns the histogram of `span`.
+            pub const fn of(&self, span: Span) -> &Histogram {
+                match span { $(Span::$variant => &self.$name,)* }
+            }
+
             /// Adds every value of `other`.
             pub fn merge(&mut self, other: &Self) {
                 $(self.$name.merge(&other.$name);)*
@@ -37,43 +55,43 @@ macro_rules! spans {
 
 spans! {
     /// Intended start to the end of the answer; ok operations.
-    corrected,
+    Corrected corrected,
     /// Actual send to the end of the answer; ok operations. Without keep-alive an operation is
     /// sent with its connection's SYN.
-    uncorrected,
+    Uncorrected uncorrected,
     /// SYN to established; opened connections.
-    connect,
+    Connect connect,
     /// Established to handshake complete; opened TLS connections.
-    tls,
+    Tls tls,
     /// The request's first byte sent to the answer's first byte received.
-    ttfb,
+    Ttfb ttfb,
     /// Delay of this process from the instant at which an operation could be sent (it was due and a
     /// connection was free, or could be opened) to the instant at which it was: our own fault.
-    send_lag,
+    SendLag send_lag,
     /// SYN to the first byte of the first answer; sessions.
-    syn_to_first_byte,
+    SynToFirstByte syn_to_first_byte,
     /// SYN to the end of the first answer; sessions whose first answer is ok.
-    syn_to_last_byte,
+    SynToLastByte syn_to_last_byte,
     /// A push's sending by a server on the same clock to its arrival here.
-    pushed,
+    Pushed pushed,
     /// A publish's intended start to its delivery to one of the load's own subscriptions, where both are on one host.
-    delivery,
+    Delivery delivery,
     /// A publish's actual send to its delivery, as in `delivery`.
-    delivery_uncorrected,
+    DeliveryUncorrected delivery_uncorrected,
     /// Actual send to the arrival of the answer's last bytes in this host's kernel, less what this
     /// process took to read what the handshake waited for: the server and the path. Stamped
     /// operations, see [`crate::tally::StampCounts`].
-    wire,
+    Wire wire,
     /// That arrival to our reading of it; stamped operations.
-    receive_lag,
+    ReceiveLag receive_lag,
     /// `corrected` of the stamped operations.
-    stamped,
+    Stamped stamped,
     /// `corrected` of the stamped operations without our own delay: send lag, receive lag, and the
     /// wait for a connection that was ours to free.
-    undelayed,
+    Undelayed undelayed,
     /// Lower bound of `undelayed`: earlier operations that were sent late, too, may have made the
     /// server slower, which received them together with these.
-    undelayed_min,
+    UndelayedMin undelayed_min,
 }
 
 impl Spans {

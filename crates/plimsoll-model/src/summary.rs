@@ -6,26 +6,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::announced::AnnouncedLimits;
 use crate::cause::Finding;
-use crate::cliff::{Cliff, Confidence, Horizon, Owner, ProbedTimer};
-use crate::ending::{Closer, Stretch};
+use crate::cliff::{Cliff, Horizon, ProbedTimer};
 use crate::hold::ConnectionsFound;
 use crate::host::HostSummary;
+pub use crate::quantiles::{FullQuantiles, LagQuantiles, ShortQuantiles};
 use crate::reason::{CountedReason, ErrorReasons, Reason};
 use crate::repeat::RepeatSummary;
 use crate::result::RunResult;
 use crate::search::{Axis, Mode};
-use crate::tally::{PingCounts, StreamCounts, Tally};
+use crate::tally::{
+    ByteCounts, HandshakeCounts, PingCounts, PushCounts, StampCounts, StreamCounts, Tally,
+};
 use crate::trial::{
     Check, Confirmations, Met, Outcome, Recovery, Regime, SafeMissing, SloFound, Slow,
-    TippingPoint, Verdict,
+    TippingPoint, TrialRecord, TrialsAtLoad, Verdict,
 };
-use crate::{ErrorClass, Histogram, Nanos, Rate};
+use crate::{ErrorClass, Nanos, Rate};
 
 /// The value of `schema`.
 pub const SCHEMA: &str = "plimsoll.summary/1";
 
 /// One run. Field names are a contract; more may be added, none renamed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
 pub struct Summary {
     pub schema: String,
@@ -76,7 +78,7 @@ pub struct Summary {
     pub error_reasons: BTreeMap<String, Vec<ReasonSummary>>,
     pub connections: ConnectionSummary,
     pub handshakes: HandshakeSummary,
-    pub bytes: ByteSummary,
+    pub bytes: ByteCounts,
     pub generator: GeneratorSummary,
     pub settings: BTreeMap<String, String>,
     pub verdict: Verdict,
@@ -97,7 +99,7 @@ pub struct Summary {
     pub load_hosts: BTreeMap<String, LoadHostSummary>,
     /// `None`: not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cliffs: Option<Vec<CliffSummary>>,
+    pub cliffs: Option<Vec<Cliff>>,
     /// `None`: there was no timeout probe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timers: Option<Vec<ProbedTimer>>,
@@ -198,19 +200,16 @@ pub struct RateSummary {
 #[expect(missing_docs, reason = "see Summary")]
 pub struct StampSummary {
     pub operations: u64,
-    /// About one of so many was to be stamped; 0 where the kernel refuses.
-    pub every: u32,
-    pub missing: u64,
-    pub clock_set: u32,
+    #[serde(flatten)]
+    pub counts: StampCounts,
 }
 
 /// Messages that servers sent of their own accord.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see Summary")]
 pub struct PushSummary {
-    pub messages: u64,
-    pub surplus: u64,
-    pub bytes: u64,
+    #[serde(flatten)]
+    pub counts: PushCounts,
     /// Those of a server on the same clock.
     pub timed: u64,
     pub delay_ms: ShortQuantiles,
@@ -250,38 +249,6 @@ pub struct LatencySummary {
     pub wire: FullQuantiles,
 }
 
-/// Milliseconds; `null` when nothing was measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "see Summary")]
-pub struct FullQuantiles {
-    pub min: Option<f64>,
-    pub mean: Option<f64>,
-    pub p50: Option<f64>,
-    pub p90: Option<f64>,
-    pub p99: Option<f64>,
-    pub p999: Option<f64>,
-    pub max: Option<f64>,
-}
-
-/// Milliseconds; `null` when nothing was measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "see Summary")]
-pub struct ShortQuantiles {
-    pub p50: Option<f64>,
-    pub p90: Option<f64>,
-    pub p99: Option<f64>,
-    pub max: Option<f64>,
-}
-
-/// Milliseconds; `null` when nothing was measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "see Summary")]
-pub struct LagQuantiles {
-    pub p50: Option<f64>,
-    pub p99: Option<f64>,
-    pub max: Option<f64>,
-}
-
 /// Connections, counted on the client's side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see Summary")]
@@ -302,18 +269,9 @@ pub struct ConnectionSummary {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see Summary")]
 pub struct HandshakeSummary {
-    pub full: u64,
-    pub resumed: u64,
-    pub failed: u64,
+    #[serde(flatten)]
+    pub counts: HandshakeCounts,
     pub per_s_max: u64,
-}
-
-/// Bytes at the sockets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "see Summary")]
-pub struct ByteSummary {
-    pub sent: u64,
-    pub received: u64,
 }
 
 /// Single operations that were recorded.
@@ -337,37 +295,6 @@ pub struct GeneratorSummary {
     pub rss_bytes_max: u64,
     pub user_bytes_per_connection: Option<f64>,
     pub kernel_bytes_per_connection: Option<f64>,
-}
-
-/// A hidden timer that the load met.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "see Summary")]
-pub struct CliffSummary {
-    pub at_ms: f64,
-    pub count: u64,
-    pub share: f64,
-    pub stretch: Stretch,
-    pub closer: Closer,
-    pub label: Option<String>,
-    pub owner: Owner,
-    pub confidence: Confidence,
-    pub evidence: String,
-}
-
-impl From<&Cliff> for CliffSummary {
-    fn from(cliff: &Cliff) -> Self {
-        Self {
-            at_ms: cliff.at.as_millis_f64(),
-            count: cliff.count,
-            share: cliff.share,
-            stretch: cliff.stretch,
-            closer: cliff.closer,
-            label: cliff.label.clone(),
-            owner: cliff.owner,
-            confidence: cliff.confidence,
-            evidence: cliff.evidence.clone(),
-        }
-    }
 }
 
 /// The answer of `find` and `lab`.
@@ -470,6 +397,11 @@ pub struct FindHead {
 }
 
 impl FindSummary {
+    /// The trials at the lower bound.
+    pub fn at_lower_bound(&self, trials: &[TrialRecord]) -> Option<TrialsAtLoad> {
+        TrialsAtLoad::at_lower_bound(trials, Rate::per_second(self.lower?)?)
+    }
+
     /// The answer as the summary shows it.
     pub fn new(head: FindHead, tipping: &TippingPoint) -> Self {
         let (recovers, recovery) = match tipping.recovery {
@@ -512,43 +444,8 @@ impl FindSummary {
     }
 }
 
-fn ms(span: Option<Nanos>) -> Option<f64> {
-    span.map(Nanos::as_millis_f64)
-}
-
-impl From<&Histogram> for FullQuantiles {
-    fn from(hist: &Histogram) -> Self {
-        Self {
-            min: ms(hist.min()),
-            mean: ms(hist.mean()),
-            p50: ms(hist.quantile(0.5)),
-            p90: ms(hist.quantile(0.9)),
-            p99: ms(hist.quantile(0.99)),
-            p999: ms(hist.quantile(0.999)),
-            max: ms(hist.max()),
-        }
-    }
-}
-
-impl From<&Histogram> for ShortQuantiles {
-    fn from(hist: &Histogram) -> Self {
-        Self {
-            p50: ms(hist.quantile(0.5)),
-            p90: ms(hist.quantile(0.9)),
-            p99: ms(hist.quantile(0.99)),
-            max: ms(hist.max()),
-        }
-    }
-}
-
-impl From<&Histogram> for LagQuantiles {
-    fn from(hist: &Histogram) -> Self {
-        Self { p50: ms(hist.quantile(0.5)), p99: ms(hist.quantile(0.99)), max: ms(hist.max()) }
-    }
-}
-
 /// What a summary needs besides the tally.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "see Summary")]
 pub struct SummaryHead {
     pub command: String,
@@ -566,14 +463,16 @@ pub struct SummaryHead {
 }
 
 impl Summary {
+    /// Lost connections by class: those of a hold, or those of a load that were lost while idle.
+    pub fn lost_classes(&self) -> &BTreeMap<String, u64> {
+        self.result.hold().map_or(&self.lost_idle_classes, |hold| &hold.loss_classes)
+    }
+
     /// The summary of a load whose whole tally is `tally`.
     pub fn new(head: SummaryHead, tally: &Tally) -> Self {
         let hold = head.result.hold();
         let seconds = head.window.as_secs_f64();
         let per_s = |ops: f64| if seconds > 0.0 { ops / seconds } else { 0.0 };
-        let names = |errors: &crate::tally::ErrorCounts| {
-            errors.iter().map(|(class, ops)| (class.name().to_owned(), ops)).collect()
-        };
         Self {
             schema: SCHEMA.to_owned(),
             command: head.command,
@@ -602,17 +501,13 @@ impl Summary {
             receive_lag_ms: (&tally.spans.receive_lag).into(),
             stamps: Some(StampSummary {
                 operations: tally.spans.wire.count(),
-                every: tally.stamps.every,
-                missing: tally.stamps.missing,
-                clock_set: tally.stamps.clock_set,
+                counts: tally.stamps,
             }),
-            status: tally.status.iter().map(|(code, n)| (code.to_string(), n)).collect(),
-            grpc_status: tally.grpc_status.iter().map(|(code, n)| (code.to_string(), n)).collect(),
-            ws_close: tally.ws_close.iter().map(|(code, n)| (code.to_string(), n)).collect(),
+            status: tally.status.by_name(),
+            grpc_status: tally.grpc_status.by_name(),
+            ws_close: tally.ws_close.by_name(),
             pushed: (!tally.pushed.is_none()).then(|| PushSummary {
-                messages: tally.pushed.messages,
-                surplus: tally.pushed.surplus,
-                bytes: tally.pushed.bytes,
+                counts: tally.pushed,
                 timed: tally.spans.pushed.count(),
                 delay_ms: (&tally.spans.pushed).into(),
             }),
@@ -634,10 +529,10 @@ impl Summary {
             pings: tally.pings,
             streams: tally.streams,
             announced: tally.announced,
-            error_classes: names(&tally.errors),
-            connection_error_classes: names(&tally.connection_errors),
-            lost_idle_classes: names(&tally.lost_idle),
-            lost_in_use_classes: names(&tally.lost_in_use),
+            error_classes: tally.errors.by_name(),
+            connection_error_classes: tally.connection_errors.by_name(),
+            lost_idle_classes: tally.lost_idle.by_name(),
+            lost_in_use_classes: tally.lost_in_use.by_name(),
             error_reasons: reasons(&tally.reasons),
             connections: ConnectionSummary {
                 opened: tally.connections.opened,
@@ -651,12 +546,10 @@ impl Summary {
                 closed_at_once: tally.connections.closed_at_once,
             },
             handshakes: HandshakeSummary {
-                full: tally.handshakes.full,
-                resumed: tally.handshakes.resumed,
-                failed: tally.handshakes.failed,
+                counts: tally.handshakes,
                 per_s_max: tally.handshakes_per_s_max,
             },
-            bytes: ByteSummary { sent: tally.bytes.sent, received: tally.bytes.received },
+            bytes: tally.bytes,
             generator: GeneratorSummary {
                 processes: tally.generator.processes,
                 threads: tally.generator.threads,
@@ -671,16 +564,8 @@ impl Summary {
             verdict: head.verdict,
             reasons: head.reasons,
             result: head.result,
-            causes: None,
-            slow: Vec::new(),
-            hosts: BTreeMap::new(),
-            load_hosts: BTreeMap::new(),
-            cliffs: None,
-            timers: None,
-            longest_timer: None,
-            repeat: None,
-            rows: None,
             archive: head.archive,
+            ..Self::default()
         }
     }
 
@@ -692,7 +577,7 @@ impl Summary {
         timers: Option<Vec<ProbedTimer>>,
         longest: Horizon,
     ) -> Self {
-        self.cliffs = Some(cliffs.iter().map(CliffSummary::from).collect());
+        self.cliffs = Some(cliffs.to_vec());
         self.timers = timers;
         self.longest_timer = Some(longest);
         self

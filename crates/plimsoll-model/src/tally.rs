@@ -12,6 +12,13 @@ use crate::spans::Spans;
 use crate::starts::StartCounts;
 use crate::{ErrorClass, Fault, Nanos};
 
+/// Adds the fields of one value to those of another.
+macro_rules! add_fields {
+    ($into:expr, $from:expr, $($($field:ident).+),+ $(,)?) => {
+        $($into.$($field).+ += $from.$($field).+;)+
+    };
+}
+
 /// Failed operations by class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "BTreeMap<ErrorClass, u64>", into = "BTreeMap<ErrorClass, u64>")]
@@ -36,6 +43,11 @@ impl ErrorCounts {
     /// Operations in all classes.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
+    }
+
+    /// The classes that occurred, by their names.
+    pub fn by_name(&self) -> BTreeMap<String, u64> {
+        self.iter().map(|(class, count)| (class.name().to_owned(), count)).collect()
     }
 
     /// The classes that occurred, in fixed order.
@@ -80,6 +92,11 @@ impl StatusCounts {
     /// Whether none was counted.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The codes that occurred, as text.
+    pub fn by_name(&self) -> BTreeMap<String, u64> {
+        self.iter().map(|(status, answers)| (status.to_string(), answers)).collect()
     }
 
     /// The codes that occurred, ascending.
@@ -161,8 +178,7 @@ impl PingCounts {
     }
 
     const fn merge(&mut self, other: &Self) {
-        self.sent += other.sent;
-        self.answered += other.answered;
+        add_fields!(self, other, sent, answered);
         self.note_stated(other.server_keep_alive_s);
     }
 }
@@ -205,13 +221,8 @@ impl DeliveryCounts {
     }
 
     const fn merge(&mut self, other: &Self) {
-        self.expected += other.expected;
-        self.delivered += other.delivered;
-        self.repeated += other.repeated;
-        self.reordered += other.reordered;
-        self.unclassified += other.unclassified;
-        self.unknown += other.unknown;
-        self.foreign += other.foreign;
+        add_fields!(self, other, expected, delivered, repeated, reordered);
+        add_fields!(self, other, unclassified, unknown, foreign);
     }
 }
 
@@ -255,11 +266,7 @@ impl StreamCounts {
             (None, allowed) | (allowed, None) => allowed,
             (Some(ours), Some(theirs)) => Some(ours.min(theirs)),
         };
-        self.goaways += other.goaways;
-        self.resets_received += other.resets_received;
-        self.resets_sent += other.resets_sent;
-        self.requeued += other.requeued;
-        self.blocked += other.blocked;
+        add_fields!(self, other, goaways, resets_received, resets_sent, requeued, blocked);
     }
 }
 
@@ -337,8 +344,7 @@ impl StampCounts {
 
     fn merge(&mut self, other: Self) {
         self.every = self.every.max(other.every);
-        self.missing += other.missing;
-        self.clock_set += other.clock_set;
+        add_fields!(self, other, missing, clock_set);
     }
 }
 
@@ -468,6 +474,13 @@ impl Tally {
         self.errors.total()
     }
 
+    /// Usable connections that ended without our doing. Those of a hold are counted by class, and by who ended them if
+    /// that was the peer.
+    pub fn lost(&self) -> u64 {
+        let by_peer = self.connections.reset_by_peer + self.connections.closed_by_peer;
+        by_peer.max(self.losses.total())
+    }
+
     /// Memory of its histograms.
     pub fn histogram_bytes(&self) -> u64 {
         let endings = self.endings.iter().map(|(_, series)| series.durations.memory_bytes());
@@ -529,9 +542,8 @@ impl Tally {
     /// Adds the same stretch of time of another thread or agent.
     pub fn merge_parallel(&mut self, other: &Self) {
         self.merge_sums(other);
-        self.connections.held_end += other.connections.held_end;
-        self.connections.held_max += other.connections.held_max;
-        self.handshakes_per_s_max += other.handshakes_per_s_max;
+        add_fields!(self.connections, other.connections, held_end, held_max);
+        add_fields!(self, other, handshakes_per_s_max);
         if self.outstanding.len() < other.outstanding.len() {
             self.outstanding.resize(other.outstanding.len(), 0);
         }
@@ -540,9 +552,7 @@ impl Tally {
         }
         let (ours, theirs) = (&mut self.generator, &other.generator);
         ours.busiest_thread = ours.busiest_thread.max(theirs.busiest_thread);
-        ours.rss_bytes_max += theirs.rss_bytes_max;
-        ours.threads += theirs.threads;
-        ours.processes += theirs.processes;
+        add_fields!(ours, theirs, rss_bytes_max, threads, processes);
         ours.waited = larger(ours.waited, theirs.waited);
         ours.wait_mean = ours.wait_mean.max(theirs.wait_mean);
     }
@@ -552,9 +562,12 @@ impl Tally {
         self.merge_sums(other);
         self.connections.held_end = other.connections.held_end;
         self.connections.held_max = self.connections.held_max.max(other.connections.held_max);
-        let second = other.handshakes.full + other.handshakes.resumed;
-        self.handshakes_per_s_max =
-            self.handshakes_per_s_max.max(other.handshakes_per_s_max).max(second);
+        // A second by itself has no figure yet.
+        let most = match other.handshakes_per_s_max {
+            0 => other.handshakes.full + other.handshakes.resumed,
+            most => most,
+        };
+        self.handshakes_per_s_max = self.handshakes_per_s_max.max(most);
         self.outstanding.extend_from_slice(&other.outstanding);
         let (ours, theirs) = (&mut self.generator, &other.generator);
         ours.busiest_thread = ours.busiest_thread.max(theirs.busiest_thread);
@@ -567,66 +580,42 @@ impl Tally {
     }
 
     fn merge_sums(&mut self, other: &Self) {
-        self.scheduled += other.scheduled;
-        self.ok += other.ok;
-        self.late += other.late;
-        self.unsent += other.unsent;
-        self.unsent_lost += other.unsent_lost;
-        self.after_window.ok_ppm += other.after_window.ok_ppm;
-        self.after_window.failed_ppm += other.after_window.failed_ppm;
-        for (class, ops) in other.errors.iter() {
-            self.errors.add(class, ops);
+        add_fields!(self, other, scheduled, ok, late, unsent, unsent_lost, pool_exhausted);
+        add_fields!(self, other, after_window.ok_ppm, after_window.failed_ppm);
+        add_fields!(self, other, pushed.messages, pushed.surplus, pushed.bytes);
+        let (ours, theirs) = (&mut self.connections, &other.connections);
+        add_fields!(ours, theirs, opened, failed, replaced, finished);
+        add_fields!(ours, theirs, reset_by_peer, closed_by_peer, closed_at_once);
+        let (ours, theirs) = (&mut self.tls_messages, &other.tls_messages);
+        add_fields!(ours, theirs, tickets, key_updates_received, key_updates_sent);
+        add_fields!(self.handshakes, other.handshakes, full, resumed, failed);
+        add_fields!(self.bytes, other.bytes, sent, received);
+        for (into, from) in [
+            (&mut self.errors, &other.errors),
+            (&mut self.connection_errors, &other.connection_errors),
+            (&mut self.losses, &other.losses),
+            (&mut self.lost_idle, &other.lost_idle),
+            (&mut self.lost_in_use, &other.lost_in_use),
+        ] {
+            from.iter().for_each(|(class, count)| into.add(class, count));
         }
-        for (class, attempts) in other.connection_errors.iter() {
-            self.connection_errors.add(class, attempts);
-        }
-        for (class, conns) in other.losses.iter() {
-            self.losses.add(class, conns);
-        }
-        for (class, conns) in other.lost_idle.iter() {
-            self.lost_idle.add(class, conns);
-        }
-        for (class, conns) in other.lost_in_use.iter() {
-            self.lost_in_use.add(class, conns);
+        for (into, from) in [
+            (&mut self.status, &other.status),
+            (&mut self.grpc_status, &other.grpc_status),
+            (&mut self.ws_close, &other.ws_close),
+        ] {
+            from.iter().for_each(|(status, count)| into.add(status, count));
         }
         self.reasons.merge(&other.reasons, Nanos::ZERO);
         self.streams.merge(&other.streams);
         self.announced.merge(&other.announced);
-        for (status, answers) in other.grpc_status.iter() {
-            self.grpc_status.add(status, answers);
-        }
-        self.pushed.messages += other.pushed.messages;
-        self.pushed.surplus += other.pushed.surplus;
-        self.pushed.bytes += other.pushed.bytes;
         self.deliveries.merge(&other.deliveries);
         self.pings.merge(&other.pings);
-        for (code, closes) in other.ws_close.iter() {
-            self.ws_close.add(code, closes);
-        }
-        for (status, answers) in other.status.iter() {
-            self.status.add(status, answers);
-        }
-        self.connections.opened += other.connections.opened;
-        self.connections.failed += other.connections.failed;
-        self.connections.reset_by_peer += other.connections.reset_by_peer;
-        self.connections.closed_by_peer += other.connections.closed_by_peer;
-        self.connections.closed_at_once += other.connections.closed_at_once;
-        self.connections.replaced += other.connections.replaced;
-        self.connections.finished += other.connections.finished;
-        self.tls_messages.tickets += other.tls_messages.tickets;
-        self.tls_messages.key_updates_received += other.tls_messages.key_updates_received;
-        self.tls_messages.key_updates_sent += other.tls_messages.key_updates_sent;
-        self.handshakes.full += other.handshakes.full;
-        self.handshakes.resumed += other.handshakes.resumed;
-        self.handshakes.failed += other.handshakes.failed;
-        self.bytes.sent += other.bytes.sent;
-        self.bytes.received += other.bytes.received;
         self.segments.merge(other.segments);
         self.spans.merge(&other.spans);
         self.endings.merge(&other.endings);
         self.starts.merge(&other.starts);
         self.stamps.merge(other.stamps);
-        self.pool_exhausted += other.pool_exhausted;
         self.generator.cpu_user = self.generator.cpu_user + other.generator.cpu_user;
         self.generator.cpu_system = self.generator.cpu_system + other.generator.cpu_system;
     }
@@ -723,6 +712,33 @@ mod tests {
         both.merge_following(&of(50, Some(20)));
         both.merge_following(&of(50, Some(30)));
         assert_eq!(both.streams.allowed, Some(20));
+    }
+
+    #[test]
+    fn most_handshakes_are_of_one_second_however_seconds_are_merged() {
+        let second = |full, resumed| {
+            let handshakes = HandshakeCounts { full, resumed, failed: 0 };
+            Tally { handshakes, ..Tally::default() }
+        };
+        let mut load = Tally::default();
+        load.merge_following(&second(30, 10));
+        load.merge_following(&second(50, 0));
+        let mut run = Tally::default();
+        run.merge_following(&load);
+        run.merge_following(&load);
+        assert_eq!((run.handshakes.full, run.handshakes_per_s_max), (160, 50));
+    }
+
+    #[test]
+    fn lost_connections_are_counted_once() {
+        let mut tally = Tally::default();
+        tally.connections.reset_by_peer = 2;
+        tally.connections.closed_by_peer = 1;
+        assert_eq!(tally.lost(), 3);
+        tally.losses.add(ErrorClass::ResetByPeer, 2);
+        tally.losses.add(ErrorClass::ClosedByPeer, 1);
+        tally.losses.add(ErrorClass::AgentLost, 5);
+        assert_eq!(tally.lost(), 8);
     }
 
     fn one_end(now: u64) -> Tally {

@@ -56,6 +56,22 @@ impl Nanos {
     }
 }
 
+/// A span in JSON as milliseconds.
+pub(crate) mod ms {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Nanos;
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+    pub(crate) fn serialize<S: Serializer>(span: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
+        span.as_millis_f64().serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Nanos, D::Error> {
+        f64::deserialize(from).map(|ms| Nanos((ms * 1e6).round() as u64))
+    }
+}
+
 impl Add for Nanos {
     type Output = Self;
 

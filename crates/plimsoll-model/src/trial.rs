@@ -18,49 +18,33 @@ pub use second::TrialSecond;
 pub use speed::{Slow, SlowSeconds, Slower};
 pub use unsettled::{Contrast, Unsettled, Witness};
 
-/// Why the search asked for a trial.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Phase {
-    /// Whether the SUT meets the SLO at the lowest load.
-    Qualify,
-    /// Growing steps from below until the first BAD.
-    Expand,
-    /// Closing in on the interval.
-    Narrow,
-    /// Longer trials at the load that most trials are expected to meet, at most the lower bound.
-    Confirm,
-    /// A short overload in between, always at the same load: is the server still what it was?
-    Sentinel,
-    /// As long as a confirmation, with random arrivals: what load can be offered safely?
-    Safe,
-    /// On purpose too much: 1.2 times the upper bound.
-    Overload,
-    /// Half the lower bound, right after the overload: does the SUT come back?
-    Recover,
-    /// The lower bound of held connections once more, from none.
-    Reramp,
-    /// A load that the search did not try, for how much of each resource it uses; its verdict changes nothing.
-    Usage,
+named! {
+    /// The purpose of a trial within its search.
+    pub enum Phase {
+        /// The lowest load, which the SUT has to meet first.
+        Qualify = "qualify",
+        /// Growing steps from below until the first BAD.
+        Expand = "expand",
+        /// Closing in on the interval.
+        Narrow = "narrow",
+        /// Longer trials at the load that most trials are expected to meet, at most the lower bound.
+        Confirm = "confirm",
+        /// A short overload in between, always at the same load: is the server still what it was?
+        Sentinel = "sentinel",
+        /// As long as a confirmation, with random arrivals: what load can be offered safely?
+        Safe = "safe",
+        /// On purpose too much: 1.2 times the upper bound.
+        Overload = "overload",
+        /// Half the lower bound, right after the overload: does the SUT come back?
+        Recover = "recover",
+        /// The lower bound of held connections once more, from none.
+        Reramp = "reramp",
+        /// A load that the search did not try, for how much of each resource it uses; its verdict changes nothing.
+        Usage = "usage",
+    }
 }
 
 impl Phase {
-    /// Its name in JSON and in metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Qualify => "qualify",
-            Self::Expand => "expand",
-            Self::Narrow => "narrow",
-            Self::Confirm => "confirm",
-            Self::Sentinel => "sentinel",
-            Self::Safe => "safe",
-            Self::Overload => "overload",
-            Self::Recover => "recover",
-            Self::Reramp => "reramp",
-            Self::Usage => "usage",
-        }
-    }
-
     /// Whether the search proper is over: what follows confirms and describes its answer.
     pub const fn is_after_search(self) -> bool {
         !matches!(self, Self::Qualify | Self::Expand | Self::Narrow | Self::Sentinel)
@@ -159,26 +143,17 @@ impl TrialMeasurement {
     }
 }
 
-/// Three-valued verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// Every goal met.
-    Good,
-    /// At least one goal missed, by the SUT.
-    Bad,
-    /// The generator, not the SUT, shaped the result.
-    Invalid,
-}
-
-impl Verdict {
-    /// `good`, `bad` or `invalid`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Good => "good",
-            Self::Bad => "bad",
-            Self::Invalid => "invalid",
-        }
+named! {
+    /// Three-valued verdict.
+    #[derive(Default)]
+    pub enum Verdict {
+        /// Every goal met.
+        Good = "good",
+        /// At least one goal missed, by the SUT.
+        Bad = "bad",
+        /// The generator, not the SUT, shaped the result, or nobody judged it.
+        #[default]
+        Invalid = "invalid",
     }
 }
 
@@ -307,6 +282,51 @@ pub enum Outcome {
     },
 }
 
+/// The statement of a search's outcome about the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// A load met the SLO.
+    Met,
+    /// Not even the lowest load met it.
+    Missed,
+    /// Nothing: the generator or the path was the limit.
+    Invalid,
+    /// Nothing: the trials are too few, or contradict each other.
+    Open,
+    /// The search was stopped.
+    Stopped,
+}
+
+impl Default for Outcome {
+    /// A search before its first trial.
+    fn default() -> Self {
+        Self::Unfinished { why: String::new() }
+    }
+}
+
+impl Outcome {
+    /// Returns its statement about the server.
+    pub const fn standing(&self) -> Standing {
+        match self {
+            Self::Regular | Self::Bounds { .. } | Self::NotReached { .. } => Standing::Met,
+            Self::FailsAtMinimum => Standing::Missed,
+            Self::GeneratorLimited { .. }
+            | Self::NetworkLimited { .. }
+            | Self::Unconfirmed { .. } => Standing::Invalid,
+            Self::Unstable { .. } | Self::Undecided { .. } => Standing::Open,
+            Self::Unfinished { .. } => Standing::Stopped,
+        }
+    }
+
+    /// Returns the reason for which no confidence is stated; `None` if one is, or if the search did not come so far.
+    pub const fn unsettled(&self) -> Option<&Unsettled> {
+        match self {
+            Self::Bounds { why } | Self::Unstable { why } | Self::Undecided { why } => Some(why),
+            _ => None,
+        }
+    }
+}
+
 /// Longer trials after the search, by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confirmations {
@@ -328,17 +348,6 @@ pub enum Recovery {
     After(Nanos),
     /// Not within so much time.
     No(Nanos),
-}
-
-/// `yes`, `after 4.00 s`, `no, not within 30.0 s`.
-impl std::fmt::Display for Recovery {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Yes => f.write_str("yes"),
-            Self::After(span) => write!(f, "after {span}"),
-            Self::No(span) => write!(f, "no, not within {span}"),
-        }
-    }
 }
 
 /// How long a load met the SLO.
@@ -396,8 +405,8 @@ pub struct Outlook {
     pub further: Nanos,
 }
 
-/// The tipping point: the answer of a search, at its end or while it runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// The tipping point: the answer of a search, at its end or while it runs. The default one is empty.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TippingPoint {
     /// How the search ended.
     pub outcome: Outcome,

@@ -5,9 +5,9 @@
 use std::io::Write;
 
 use plimsoll_model::event::Event;
-use plimsoll_model::tally::Interval;
+use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::units::grouped;
-use plimsoll_model::{Histogram, Nanos, Rate};
+use plimsoll_model::{Nanos, Rate};
 
 use crate::state::{RunState, Said};
 use crate::terminal::layout::{ms_text, percent};
@@ -19,18 +19,23 @@ const WAIT_TOLD_AFTER: Nanos = Nanos::from_secs(5);
 #[derive(Debug)]
 pub struct Progress {
     every_s: u32,
-    state: State,
+    run: RunState,
+    /// Whether a long wait for the first load was reported.
+    wait_told: bool,
+    /// The seconds since the last line, merged, and their number.
+    since_line: (Tally, u32),
 }
 
 impl Progress {
     /// A line every `every_s` seconds of a load; nothing is shown before the first event.
     pub fn new(every_s: u32) -> Self {
-        Self { every_s, state: State::default() }
+        let since_line = (Tally::default(), 0);
+        Self { every_s, run: RunState::default(), wait_told: false, since_line }
     }
 
     /// Takes an event; `elapsed` since any fixed instant of the run. `out` gets the lines and should be stderr.
     pub fn handle_event(&mut self, event: &Event, elapsed: Nanos, out: &mut dyn Write) {
-        if let Some(line) = self.state.handle_event(event, elapsed, self.every_s) {
+        if let Some(line) = self.line_of_event(event, elapsed) {
             // Nobody may be listening any more; the run goes on.
             let _ = writeln!(out, "{line}");
         }
@@ -38,71 +43,24 @@ impl Progress {
 
     /// Lets time go on between events; call as often as is convenient. `out` as with events.
     pub fn handle_tick(&mut self, elapsed: Nanos, out: &mut dyn Write) {
-        if let Some(text) = self.state.handle_wait(elapsed) {
+        let has_begun = self.run.started_at.is_some() || self.run.trial.is_some();
+        if !has_begun && !self.wait_told && elapsed >= WAIT_TOLD_AFTER {
+            self.wait_told = true;
+            // It may look like a hang.
+            let text = "still opening connections; --connect-timeout ends the wait for each";
             let _ = writeln!(out, "{text}");
         }
     }
-}
 
-/// The state of progress; pure.
-#[derive(Debug, Default)]
-struct State {
-    run: RunState,
-    /// Whether a long wait for the first load was reported.
-    wait_told: bool,
-    since_line: Stretch,
-}
-
-/// Some seconds of a load.
-#[derive(Clone, Debug, Default)]
-struct Stretch {
-    ok: u64,
-    ended: u64,
-    seconds: u32,
-    connections: u64,
-    corrected: Histogram,
-}
-
-impl Stretch {
-    fn add(&mut self, interval: &Interval) {
-        let tally = &interval.tally;
-        self.ok += tally.ok;
-        self.ended += tally.ok + tally.errors_total();
-        self.seconds += 1;
-        self.connections = tally.connections.held_end;
-        self.corrected.merge(&tally.spans.corrected);
-    }
-}
-
-/// `4,998/s, 100 % ok, p99 3.21 ms, 100 connections`.
-impl std::fmt::Display for Stretch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let per_s = self.ended as f64 / f64::from(self.seconds.max(1));
-        if self.ended == 0 {
-            return write!(f, "no answers, {} connections", grouped(self.connections));
-        }
-        let p99 = self.corrected.quantile(0.99).map(Nanos::as_millis_f64);
-        write!(
-            f,
-            "{}, {} % ok, p99 {}, {} connections",
-            Rate::per_second(per_s).unwrap_or_default(),
-            percent(self.ok, self.ended),
-            ms_text(p99).replace('\u{a0}', " "),
-            grouped(self.connections)
-        )
-    }
-}
-
-impl State {
     /// The line that is due, without its end.
-    fn handle_event(&mut self, event: &Event, elapsed: Nanos, every_s: u32) -> Option<String> {
+    fn line_of_event(&mut self, event: &Event, elapsed: Nanos) -> Option<String> {
         self.run.handle_event(event, elapsed);
         match event {
             Event::LoadStarted { .. } => {
-                self.since_line = Stretch::default();
+                self.since_line = (Tally::default(), 0);
                 None
             }
-            Event::Interval(interval) => self.handle_interval(interval, elapsed, every_s),
+            Event::Interval(interval) => self.handle_interval(interval, elapsed),
             Event::Draining { in_flight } => {
                 let is_trial = self.run.trial.is_some() && self.run.holding.is_none();
                 let is_shown = !is_trial && self.run.block.is_none() && *in_flight > 0;
@@ -112,54 +70,30 @@ impl State {
         }
     }
 
-    /// The line for a wait that may look like a hang.
-    fn handle_wait(&mut self, elapsed: Nanos) -> Option<&'static str> {
-        let has_begun = self.run.started_at.is_some() || self.run.trial.is_some();
-        if has_begun || self.wait_told || elapsed < WAIT_TOLD_AFTER {
+    fn handle_interval(&mut self, interval: &Interval, elapsed: Nanos) -> Option<String> {
+        self.since_line.0.merge_following(&interval.tally);
+        self.since_line.1 += 1;
+        if self.since_line.1 < self.every_s {
             return None;
         }
-        self.wait_told = true;
-        Some("still opening connections; --connect-timeout ends the wait for each")
-    }
-
-    fn handle_interval(
-        &mut self,
-        interval: &Interval,
-        elapsed: Nanos,
-        every_s: u32,
-    ) -> Option<String> {
-        self.since_line.add(interval);
-        if self.since_line.seconds < every_s {
-            return None;
-        }
-        let stretch = std::mem::take(&mut self.since_line);
-        if let Some(holding) = &self.run.holding {
-            return Some(holding.line(elapsed));
-        }
-        Some(self.line(interval.second, &stretch))
+        let answers = answers(&std::mem::take(&mut self.since_line));
+        self.run.hold_line(elapsed).or_else(|| Some(self.line(interval.second, &answers)))
     }
 
     /// `trial 7 at 18,200/s, 3 s of 5 s: …`; `10 s of 25 s: …` of a load by itself.
-    fn line(&self, second: u32, stretch: &Stretch) -> String {
+    fn line(&self, second: u32, answers: &str) -> String {
         let mut parts = Vec::new();
         if let Some(trial) = &self.run.trial {
             parts.push(format!("trial {} at {}", trial.number, trial.rate));
         }
-        if let Some(block) = &self.run.block {
-            let of = if block.round == 0 {
-                "first loads".to_owned()
-            } else {
-                format!("round {}", block.round)
-            };
-            parts.push(format!("{of}, {}", block.arm.name()));
-        }
+        parts.extend(self.run.block_text());
         parts.push(match self.run.draining {
             Some(in_flight) if in_flight > 0 => draining(in_flight),
             _ => self.place(Nanos::from_secs(u64::from(second) + 1)),
         });
         let bounds =
             self.run.trial.and_then(|_| self.run.bounds_text()).map(|bounds| format!("; {bounds}"));
-        format!("{}: {stretch}{}", parts.join(", "), bounds.unwrap_or_default())
+        format!("{}: {answers}{}", parts.join(", "), bounds.unwrap_or_default())
     }
 
     /// `4 s of 10 s`.
@@ -176,6 +110,21 @@ impl State {
             None => format!("{seconds} s"),
         }
     }
+}
+
+/// `4,998/s, 100 % ok, p99 3.21 ms, 100 connections`.
+fn answers((tally, seconds): &(Tally, u32)) -> String {
+    let (ended, held) = (tally.ok + tally.errors_total(), grouped(tally.connections.held_end));
+    if ended == 0 {
+        return format!("no answers, {held} connections");
+    }
+    let p99 = tally.spans.corrected.quantile(0.99).map(Nanos::as_millis_f64);
+    format!(
+        "{}, {} % ok, p99 {}, {held} connections",
+        Rate::per_second(ended as f64 / f64::from(*seconds)).unwrap_or_default(),
+        percent(tally.ok, ended),
+        ms_text(p99).replace('\u{a0}', " "),
+    )
 }
 
 fn draining(in_flight: u64) -> String {
@@ -286,7 +235,7 @@ mod tests {
     fn what_is_waited_for_counts_down() {
         let mut events = load_events(1);
         events.push(Event::Draining { in_flight: 1_500 });
-        let tallies = [fixtures::tally(1_000, 1_000, 1), plimsoll_model::tally::Tally::default()];
+        let tallies = [fixtures::tally(1_000, 1_000, 1), Tally::default()];
         for (tally, second) in tallies.into_iter().zip(1..) {
             events.push(Event::Interval(Box::new(Interval { second, tally })));
         }

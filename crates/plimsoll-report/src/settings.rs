@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_model::pace::Arrivals;
-use plimsoll_model::plan::{LoadPlan, MqttPlan, Pacing, TlsState, TlsVersion, Trust};
+use plimsoll_model::plan::{LoadPlan, MqttPlan, Pacing, TlsVersion, Trust};
 use plimsoll_model::target::{Protocol, Subscription, Will};
 use plimsoll_model::units::grouped;
+
+use crate::terminal::layout::trimmed;
 
 /// The key of the arrivals: `poisson`, `uniform` [`CLOSED`] or [`HOLD`].
 pub const ARRIVALS: &str = "arrivals";
@@ -150,8 +151,7 @@ fn mqtt(said: &MqttPlan, set: &mut impl FnMut(&str, String)) {
 
 fn arrivals(pacing: &Pacing) -> String {
     match pacing {
-        Pacing::Open { arrivals: Arrivals::Poisson, .. } => "poisson",
-        Pacing::Open { arrivals: Arrivals::Uniform, .. } => "uniform",
+        Pacing::Open { arrivals, .. } => arrivals.name(),
         Pacing::Closed { .. } => CLOSED,
         Pacing::Hold(_) => HOLD,
     }
@@ -169,25 +169,16 @@ fn keepalive(plan: &LoadPlan) -> String {
 
 fn tls(plan: &LoadPlan, set: &mut impl FnMut(&str, String)) {
     let tls = &plan.tls;
-    let version = match tls.version {
-        None => "1.3 or 1.2",
-        Some(TlsVersion::V1_2) => "1.2",
-        Some(TlsVersion::V1_3) => "1.3",
-    };
-    set("tls", version.to_owned());
+    set("tls", tls.version.map_or("1.3 or 1.2", TlsVersion::name).to_owned());
     let groups: Vec<_> = tls.groups.iter().map(|group| group.name()).collect();
     let groups =
         if groups.is_empty() { "x25519 secp256r1 secp384r1".to_owned() } else { groups.join(" ") };
     set("tls-groups", groups);
-    set("tls-resume", format!("{} %", trimmed(tls.resume_ratio * 100.0)));
+    set("tls-resume", format!("{} %", trimmed(format!("{:.2}", tls.resume_ratio * 100.0))));
     if tls.reuse_key_share {
         set("tls-key-share", "reused".to_owned());
     }
-    let state = match tls.state {
-        TlsState::Compact => "compact",
-        TlsState::Rustls => "rustls",
-    };
-    set("tls-state", state.to_owned());
+    set("tls-state", tls.state.name().to_owned());
     let certificates = match tls.trust {
         Trust::System => "checked",
         Trust::Roots(_) => "checked against given roots",
@@ -197,11 +188,6 @@ fn tls(plan: &LoadPlan, set: &mut impl FnMut(&str, String)) {
     if tls.identity.is_some() {
         set("tls-client-certificate", "yes".to_owned());
     }
-}
-
-fn trimmed(value: f64) -> String {
-    let text = format!("{value:.2}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]

@@ -144,19 +144,7 @@ impl FromStr for LimitId {
     }
 }
 
-impl TryFrom<String> for LimitId {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<LimitId> for String {
-    fn from(id: LimitId) -> Self {
-        id.to_string()
-    }
-}
+written_as_text!(LimitId);
 
 /// A limit and how much of it is in use.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -211,6 +211,11 @@ impl<'a> Change<'a> {
         cpus
     }
 
+    /// The earlier reading.
+    pub const fn before(&self) -> &'a Reading {
+        self.before
+    }
+
     /// The later reading.
     pub const fn after(&self) -> &'a Reading {
         self.after

@@ -4,18 +4,14 @@
 //! that list; `null` where a series had no value. A series that appears later begins a new list.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufReader, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::host::{HostSummary, Missing, Reading, Sample, Series, Source};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use super::files;
-use super::files::NextLine;
-use super::reader::{REMOVE_LINE, unread, without_place};
+use super::reader::Lines;
 use super::writer::LineFile;
 use crate::error::ReportError;
 
@@ -138,7 +134,7 @@ fn read_within(
     while let Some((host, reading)) = readings.next()? {
         samples += reading.samples.len();
         if samples > samples_max {
-            return Err(readings.unread(TOO_MANY_SAMPLES));
+            return Err(readings.lines.refuse(TOO_MANY_SAMPLES));
         }
         hosts.entry(host).or_default().push(reading);
     }
@@ -178,38 +174,20 @@ pub(crate) fn each_reading(
 
 /// The readings of a file in order, of which one is stored at a time.
 struct Readings {
-    path: PathBuf,
-    input: BufReader<File>,
-    number: usize,
-    line: Vec<u8>,
+    lines: Lines<HostLine<ReadSeries>>,
     known: BTreeMap<String, Known<ReadSeries>>,
 }
 
 impl Readings {
     /// `None` if the archive has no such file.
     fn open(dir: &Path) -> Result<Option<Self>, ReportError> {
-        let path = dir.join(HOSTS);
-        let input = match files::open(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(ReportError::read(&path))?,
-        };
-        let (line, known) = (Vec::new(), BTreeMap::new());
-        Ok(Some(Self { path, input, number: 0, line, known }))
+        let lines = Lines::open_existing(dir.join(HOSTS))?;
+        Ok(lines.map(|lines| Self { lines, known: BTreeMap::new() }))
     }
 
     /// Returns the next reading and its host; `None` at the end.
     fn next(&mut self) -> Result<Option<(String, Reading)>, ReportError> {
-        loop {
-            self.number += 1;
-            let next = files::read_line(&mut self.input, &mut self.line);
-            match next.map_err(ReportError::read(&self.path))? {
-                NextLine::Whole => {}
-                NextLine::None => return Ok(None),
-                NextLine::TooLong => return Err(self.unread(files::TOO_LONG)),
-            }
-            let line = serde_json::from_slice(&self.line).map_err(|error| {
-                unread(&self.path, self.number, without_place(&error), REMOVE_LINE)
-            })?;
+        while let Some(line) = self.lines.next().transpose()? {
             match line {
                 HostLine::List { host, series } => self.known_of(&host)?.series = series,
                 HostLine::Values { host, begin, end, values, missing, sources } => {
@@ -220,22 +198,20 @@ impl Readings {
                     if let Some(sources) = sources {
                         known.sources = sources;
                     }
-                    return Ok(Some((host, known.reading(begin, end, values))));
+                    let reading = known.reading(begin, end, values);
+                    return Ok(Some((host, reading)));
                 }
             }
         }
+        Ok(None)
     }
 
     /// What is known of a host so far.
     fn known_of(&mut self, host: &str) -> Result<&mut Known<ReadSeries>, ReportError> {
         if !self.known.contains_key(host) && self.known.len() >= HOSTS_MAX {
-            return Err(self.unread(TOO_MANY_HOSTS));
+            return Err(self.lines.refuse(TOO_MANY_HOSTS));
         }
         Ok(self.known.entry(host.to_owned()).or_default())
-    }
-
-    fn unread(&self, why: &str) -> ReportError {
-        unread(&self.path, self.number, why.to_owned(), REMOVE_LINE)
     }
 }
 

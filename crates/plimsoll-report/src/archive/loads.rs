@@ -1,4 +1,4 @@
-//! Which load a second belongs to: a run may have many, and the lines of its seconds do not say.
+//! The load that a second belongs to, and its time: a run may have many loads, and the lines of its seconds do not say.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
@@ -11,6 +11,19 @@ pub(crate) struct Loads {
     loads: Vec<(Option<u32>, Option<Nanos>)>,
     /// The load and the second of the last line.
     last: Option<(usize, u32)>,
+    /// Seconds of the loads before that one.
+    seconds_before: u64,
+}
+
+/// The place of a second in its run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// Number of its load, from 0; one more than there are if no event says when that began.
+    pub(crate) load: usize,
+    /// Since the first operation of the run was due; in an archive without instants the pauses between loads are left out.
+    pub(crate) since_begin: Nanos,
+    /// When it began, on CLOCK_MONOTONIC.
+    pub(crate) began: Option<Nanos>,
 }
 
 impl Loads {
@@ -21,7 +34,7 @@ impl Loads {
             }
             _ => None,
         };
-        Self { loads: events.iter().filter_map(load).collect(), last: None }
+        Self { loads: events.iter().filter_map(load).collect(), last: None, seconds_before: 0 }
     }
 
     /// When the first operation of the load `number`, from 0, was due, on CLOCK_MONOTONIC.
@@ -29,20 +42,29 @@ impl Loads {
         self.loads.get(number).and_then(|(_, epoch)| *epoch)
     }
 
-    /// The number of the load of the next line, from 0; one more than there are where its beginning is not known.
-    pub(crate) fn place(&mut self, line: &IntervalLine) -> usize {
+    /// The place of the next line.
+    pub(crate) fn place(&mut self, line: &IntervalLine) -> Place {
         let second = line.interval.second;
-        let number = match self.last {
-            Some((number, last)) if second > last => number,
+        let load = match self.last {
+            Some((load, last)) if second > last => load,
             last => {
-                let next = last.map_or(0, |(number, _)| number + 1);
+                let next = last.map_or(0, |(load, last)| {
+                    self.seconds_before += u64::from(last) + 1;
+                    load + 1
+                });
                 // A load that was stopped before its first second has no line.
                 let is_its = |(of, _): &(Option<u32>, _)| of.is_none() || *of == line.trial;
                 next + self.loads.iter().skip(next).position(is_its).unwrap_or(0)
             }
         };
-        self.last = Some((number, second));
-        number
+        self.last = Some((load, second));
+        let into = Nanos::from_secs(second.into());
+        let began = self.epoch(load).map(|epoch| epoch + into);
+        let since_begin = match (began, self.epoch(0)) {
+            (Some(began), Some(first)) => began.since(first),
+            _ => Nanos::from_secs(self.seconds_before) + into,
+        };
+        Place { load, since_begin, began }
     }
 }
 
@@ -73,7 +95,7 @@ mod tests {
             asked: None,
             interval: Interval { second: *second, tally: Tally::default() },
         };
-        lines.iter().map(|of| loads.place(&line(of))).collect()
+        lines.iter().map(|of| loads.place(&line(of)).load).collect()
     }
 
     #[test]

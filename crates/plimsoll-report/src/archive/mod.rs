@@ -28,7 +28,7 @@ mod writer;
 
 pub(crate) use hosts::each_reading;
 pub use hosts::{HostWriter, has_readings, read_hosts, summarise_hosts};
-pub(crate) use loads::Loads;
+pub(crate) use loads::{Loads, Place};
 pub use manifest::{
     ArchivedHost, ClockPair, Manifest, ManifestHead, MergedPart, SCHEMA, SearchHead,
 };

@@ -27,106 +27,140 @@ pub(super) fn archived(plan: &LoadPlan) -> Value {
     serde_json::to_value(ArchivedPlan::of(plan)).unwrap_or(Value::Null)
 }
 
-#[derive(Serialize)]
-struct ArchivedPlan<'a> {
-    targets: Vec<ArchivedTarget<'a>>,
-    target_destination: &'a [u32],
-    destinations: Vec<ArchivedServer<'a>>,
-    /// All connections go to a Unix socket, whose path is not written.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    unix_socket: bool,
-    pacing: &'a Pacing,
-    connections: u64,
-    keepalive: bool,
-    handshake_only: bool,
-    requests_per_connection: Option<u64>,
-    session: Option<Session>,
-    staggered: bool,
-    prewarm: bool,
-    deadline: Option<Nanos>,
-    linger: Nanos,
-    connect_timeout: Nanos,
-    tls: ArchivedTls<'a>,
-    sources: &'a [IpAddr],
-    threads: u32,
-    cpus: &'a [u32],
-    seed: u64,
-    shard: Shard,
-    on_host: Option<&'a Range<u32>>,
-    numbers_from: u32,
-    abort_bad_ops: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rows: Option<RowPlan>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mqtt: Option<ArchivedMqtt>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    proxy: Option<ArchivedProxy>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    http2: Option<Http2Plan>,
+/// Declares the part of a plan that an archive has. Each field is listed once, with the value that is written of it; the one
+/// behind `without` is not written.
+macro_rules! archived {
+    ($($(#[$about:meta])* $name:ident $(<$life:lifetime>)? of $plan:ident $(without $left:ident)? {
+        $($(#[$of:meta])* $field:ident: $type:ty = $value:expr,)*
+    })*) => {$(
+        $(#[$about])*
+        #[derive(Serialize)]
+        struct $name $(<$life>)? {
+            $($(#[$of])* $field: $type,)*
+        }
+
+        impl $(<$life>)? $name $(<$life>)? {
+            fn of(plan: &$($life)? $plan) -> Self {
+                let $plan { $($field,)* $($left: _)? } = plan;
+                Self { $($field: $value,)* }
+            }
+        }
+    )*};
 }
 
-impl<'a> ArchivedPlan<'a> {
-    fn of(plan: &'a LoadPlan) -> Self {
-        let LoadPlan {
-            targets,
-            target_destination,
-            destinations,
-            unix_socket,
-            pacing,
-            connections,
-            keepalive,
-            handshake_only,
-            requests_per_connection,
-            session,
-            staggered,
-            prewarm,
-            deadline,
-            linger,
-            connect_timeout,
-            tls,
-            sources,
-            threads,
-            cpus,
-            seed,
-            shard,
-            on_host,
-            numbers_from,
-            abort_bad_ops,
-            rows,
-            mqtt,
-            proxy,
-            http2,
-        } = plan;
-        Self {
-            targets: targets.iter().map(ArchivedTarget::of).collect(),
-            target_destination,
-            destinations: destinations.iter().map(ArchivedServer::of).collect(),
-            unix_socket: unix_socket.is_some(),
-            pacing,
-            connections: *connections,
-            keepalive: *keepalive,
-            handshake_only: *handshake_only,
-            requests_per_connection: *requests_per_connection,
-            session: *session,
-            staggered: *staggered,
-            prewarm: *prewarm,
-            deadline: *deadline,
-            linger: *linger,
-            connect_timeout: *connect_timeout,
-            tls: ArchivedTls::of(tls),
-            sources,
-            threads: *threads,
-            cpus,
-            seed: *seed,
-            shard: *shard,
-            on_host: on_host.as_ref(),
-            numbers_from: *numbers_from,
-            abort_bad_ops: *abort_bad_ops,
-            rows: *rows,
-            mqtt: mqtt.as_ref().map(ArchivedMqtt::of),
-            proxy: proxy.as_ref().map(ArchivedProxy::of),
-            http2: *http2,
-        }
+archived! {
+    ArchivedPlan<'a> of LoadPlan {
+        targets: Vec<ArchivedTarget<'a>> = targets.iter().map(ArchivedTarget::of).collect(),
+        target_destination: &'a [u32] = target_destination,
+        destinations: Vec<ArchivedServer<'a>> = destinations.iter().map(ArchivedServer::of).collect(),
+        /// All connections go to a Unix socket, whose path is not written.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        unix_socket: bool = unix_socket.is_some(),
+        pacing: &'a Pacing = pacing,
+        connections: u64 = *connections,
+        keepalive: bool = *keepalive,
+        handshake_only: bool = *handshake_only,
+        requests_per_connection: Option<u64> = *requests_per_connection,
+        session: Option<Session> = *session,
+        staggered: bool = *staggered,
+        prewarm: bool = *prewarm,
+        deadline: Option<Nanos> = *deadline,
+        linger: Nanos = *linger,
+        connect_timeout: Nanos = *connect_timeout,
+        tls: ArchivedTls<'a> = ArchivedTls::of(tls),
+        sources: &'a [IpAddr] = sources,
+        threads: u32 = *threads,
+        cpus: &'a [u32] = cpus,
+        seed: u64 = *seed,
+        shard: Shard = *shard,
+        on_host: Option<&'a Range<u32>> = on_host.as_ref(),
+        numbers_from: u32 = *numbers_from,
+        abort_bad_ops: Option<u64> = *abort_bad_ops,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        rows: Option<RowPlan> = *rows,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        mqtt: Option<ArchivedMqtt> = mqtt.as_ref().map(ArchivedMqtt::of),
+        #[serde(skip_serializing_if = "Option::is_none")]
+        proxy: Option<ArchivedProxy> = proxy.as_ref().map(ArchivedProxy::of),
+        #[serde(skip_serializing_if = "Option::is_none")]
+        http2: Option<Http2Plan> = *http2,
+    }
+
+    /// Without its topic.
+    ArchivedPublish of Publish without topic {
+        qos: Qos = *qos,
+        retain: bool = *retain,
+    }
+
+    /// The numbers of its steps.
+    ArchivedScript of Script {
+        opening: usize = opening.len(),
+        operation: usize = operation.len(),
+        rest: Nanos = *rest,
+    }
+
+    ArchivedMessages of Messages {
+        is_binary: bool = *is_binary,
+        payload_bytes_max: Option<u32> = *payload_bytes_max,
+        skipped: u32 = *skipped,
+        #[serde(rename = "has_expectation")]
+        expected: bool = expected.is_some(),
+    }
+
+    /// Without its names, which URLs have.
+    ArchivedServer<'a> of Destination without name {
+        addresses: &'a [SocketAddr] = addresses.as_slice(),
+        tls: bool = tls.is_some(),
+    }
+
+    ArchivedTls<'a> of TlsOptions {
+        trust: &'static str = match trust {
+            Trust::System => "system",
+            Trust::Roots(_) => "roots",
+            Trust::Insecure => "insecure",
+        },
+        #[serde(rename = "has_client_certificate")]
+        identity: bool = identity.is_some(),
+        version: Option<TlsVersion> = *version,
+        groups: &'a [Group] = groups.as_slice(),
+        resume_ratio: f64 = *resume_ratio,
+        reuse_key_share: bool = *reuse_key_share,
+        state: TlsState = *state,
+        offers_http2: bool = *offers_http2,
+        certificate_key: Option<CertificateKey> = *certificate_key,
+    }
+
+    ArchivedMqtt of MqttPlan {
+        version: MqttVersion = *version,
+        /// Number of listed identifiers; `None` if each connection has a generated one.
+        client_ids: Option<usize> = match client_ids {
+            ClientIds::Prefix(_) => None,
+            ClientIds::Listed(all) => Some(all.len()),
+        },
+        users: usize = users.len(),
+        keep_alive_s: u16 = *keep_alive_s,
+        resumes_session: bool = *resumes_session,
+        session_expiry_s: Option<u32> = *session_expiry_s,
+        in_flight: u16 = *in_flight,
+        will: Option<ArchivedWill> = will.as_ref().map(ArchivedWill::of),
+        subscribe: Option<ArchivedSubscription> = subscribe.as_ref().map(ArchivedSubscription::of),
+        #[serde(rename = "counts_deliveries")]
+        deliveries: bool = deliveries.is_some(),
+    }
+
+    ArchivedWill of Will {
+        publish: ArchivedPublish = ArchivedPublish::of(publish),
+        message: Bytes = Bytes { bytes: message.len() },
+    }
+
+    /// Without its filter.
+    ArchivedSubscription of Subscription without filter {
+        qos: Qos = *qos,
+    }
+
+    /// Without the prefix of its identifiers.
+    ArchivedProxy of ProxyPlan without id_prefix {
+        sources: Option<AddressRange> = *sources,
     }
 }
 
@@ -163,197 +197,4 @@ impl<'a> ArchivedTarget<'a> {
 #[derive(Serialize)]
 struct Bytes {
     bytes: usize,
-}
-
-/// Without its topic.
-#[derive(Serialize)]
-struct ArchivedPublish {
-    qos: Qos,
-    retain: bool,
-}
-
-impl ArchivedPublish {
-    const fn of(publish: &Publish) -> Self {
-        let Publish { topic: _, qos, retain } = publish;
-        Self { qos: *qos, retain: *retain }
-    }
-}
-
-/// The numbers of its steps.
-#[derive(Serialize)]
-struct ArchivedScript {
-    opening: usize,
-    operation: usize,
-    rest: Nanos,
-}
-
-impl ArchivedScript {
-    const fn of(script: &Script) -> Self {
-        let Script { opening, operation, rest } = script;
-        Self { opening: opening.len(), operation: operation.len(), rest: *rest }
-    }
-}
-
-#[derive(Serialize)]
-struct ArchivedMessages {
-    is_binary: bool,
-    payload_bytes_max: Option<u32>,
-    skipped: u32,
-    has_expectation: bool,
-}
-
-impl ArchivedMessages {
-    const fn of(messages: &Messages) -> Self {
-        let Messages { is_binary, payload_bytes_max, skipped, expected } = messages;
-        Self {
-            is_binary: *is_binary,
-            payload_bytes_max: *payload_bytes_max,
-            skipped: *skipped,
-            has_expectation: expected.is_some(),
-        }
-    }
-}
-
-/// Without its names, which URLs have.
-#[derive(Serialize)]
-struct ArchivedServer<'a> {
-    addresses: &'a [SocketAddr],
-    tls: bool,
-}
-
-impl<'a> ArchivedServer<'a> {
-    const fn of(server: &'a Destination) -> Self {
-        let Destination { name: _, addresses, tls } = server;
-        Self { addresses: addresses.as_slice(), tls: tls.is_some() }
-    }
-}
-
-#[derive(Serialize)]
-struct ArchivedTls<'a> {
-    trust: &'static str,
-    has_client_certificate: bool,
-    version: Option<TlsVersion>,
-    groups: &'a [Group],
-    resume_ratio: f64,
-    reuse_key_share: bool,
-    state: TlsState,
-    offers_http2: bool,
-    certificate_key: Option<CertificateKey>,
-}
-
-impl<'a> ArchivedTls<'a> {
-    const fn of(tls: &'a TlsOptions) -> Self {
-        let TlsOptions {
-            trust,
-            identity,
-            version,
-            groups,
-            resume_ratio,
-            reuse_key_share,
-            state,
-            offers_http2,
-            certificate_key,
-        } = tls;
-        Self {
-            trust: match trust {
-                Trust::System => "system",
-                Trust::Roots(_) => "roots",
-                Trust::Insecure => "insecure",
-            },
-            has_client_certificate: identity.is_some(),
-            version: *version,
-            groups: groups.as_slice(),
-            resume_ratio: *resume_ratio,
-            reuse_key_share: *reuse_key_share,
-            state: *state,
-            offers_http2: *offers_http2,
-            certificate_key: *certificate_key,
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct ArchivedMqtt {
-    version: MqttVersion,
-    /// Number of listed identifiers; `None` if each connection has a generated one.
-    client_ids: Option<usize>,
-    users: usize,
-    keep_alive_s: u16,
-    resumes_session: bool,
-    session_expiry_s: Option<u32>,
-    in_flight: u16,
-    will: Option<ArchivedWill>,
-    subscribe: Option<ArchivedSubscription>,
-    counts_deliveries: bool,
-}
-
-impl ArchivedMqtt {
-    fn of(mqtt: &MqttPlan) -> Self {
-        let MqttPlan {
-            version,
-            client_ids,
-            users,
-            keep_alive_s,
-            resumes_session,
-            session_expiry_s,
-            in_flight,
-            will,
-            subscribe,
-            deliveries,
-        } = mqtt;
-        Self {
-            version: *version,
-            client_ids: match client_ids {
-                ClientIds::Prefix(_) => None,
-                ClientIds::Listed(all) => Some(all.len()),
-            },
-            users: users.len(),
-            keep_alive_s: *keep_alive_s,
-            resumes_session: *resumes_session,
-            session_expiry_s: *session_expiry_s,
-            in_flight: *in_flight,
-            will: will.as_ref().map(ArchivedWill::of),
-            subscribe: subscribe.as_ref().map(ArchivedSubscription::of),
-            counts_deliveries: deliveries.is_some(),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct ArchivedWill {
-    publish: ArchivedPublish,
-    message: Bytes,
-}
-
-impl ArchivedWill {
-    const fn of(will: &Will) -> Self {
-        let Will { publish, message } = will;
-        Self { publish: ArchivedPublish::of(publish), message: Bytes { bytes: message.len() } }
-    }
-}
-
-/// Without its filter.
-#[derive(Serialize)]
-struct ArchivedSubscription {
-    qos: Qos,
-}
-
-impl ArchivedSubscription {
-    const fn of(subscription: &Subscription) -> Self {
-        let Subscription { filter: _, qos } = subscription;
-        Self { qos: *qos }
-    }
-}
-
-/// Without the prefix of its identifiers.
-#[derive(Serialize)]
-struct ArchivedProxy {
-    sources: Option<AddressRange>,
-}
-
-impl ArchivedProxy {
-    const fn of(proxy: &ProxyPlan) -> Self {
-        let ProxyPlan { sources, id_prefix: _ } = proxy;
-        Self { sources: *sources }
-    }
 }

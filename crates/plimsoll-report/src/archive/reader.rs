@@ -108,12 +108,7 @@ impl Archive {
 
     /// Single operations, read one batch at a time; `None` where none were recorded.
     pub fn rows(&self) -> Result<Option<Lines<RowBatch>>, ReportError> {
-        match Lines::open(self.dir.join(ROWS)) {
-            Err(ReportError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {
-                Ok(None)
-            }
-            opened => opened.map(Some),
-        }
+        Lines::open_existing(self.dir.join(ROWS))
     }
 
     /// The directory.
@@ -229,7 +224,7 @@ pub(super) fn unread(path: &Path, line: usize, why: String, fix: &'static str) -
 
 pub(super) const RESTORE: &str = "restore it from a copy of the archive";
 const REMOVE_SUMMARY: &str = "remove that file to have it rebuilt from the intervals";
-pub(super) const REMOVE_LINE: &str = "remove that line to read the rest";
+const REMOVE_LINE: &str = "remove that line to read the rest";
 
 /// The lines of one file, parsed one at a time. Ends after its first error.
 #[derive(Debug)]
@@ -248,6 +243,21 @@ impl<T: DeserializeOwned> Lines<T> {
         Ok(Self { path, input, number: 0, line: Vec::new(), ended: false, kind: PhantomData })
     }
 
+    /// `None` if there is no such file.
+    pub(super) fn open_existing(path: PathBuf) -> Result<Option<Self>, ReportError> {
+        match Self::open(path) {
+            Err(ReportError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                Ok(None)
+            }
+            opened => opened.map(Some),
+        }
+    }
+
+    /// Returns the error for the last line that was read.
+    pub(super) fn refuse(&self, why: &str) -> ReportError {
+        unread(&self.path, self.number, why.to_owned(), REMOVE_LINE)
+    }
+
     /// Reads a line without parsing it; `false` at the end, also before a line that was being written when the run was
     /// killed.
     fn read_line(&mut self) -> Result<bool, ReportError> {
@@ -256,9 +266,7 @@ impl<T: DeserializeOwned> Lines<T> {
         match next.map_err(ReportError::read(&self.path))? {
             NextLine::Whole => Ok(true),
             NextLine::None => Ok(false),
-            NextLine::TooLong => {
-                Err(unread(&self.path, self.number, files::TOO_LONG.to_owned(), REMOVE_LINE))
-            }
+            NextLine::TooLong => Err(self.refuse(files::TOO_LONG)),
         }
     }
 
@@ -267,7 +275,7 @@ impl<T: DeserializeOwned> Lines<T> {
             Ok(false) => None,
             Ok(true) => Some(
                 serde_json::from_slice(&self.line)
-                    .map_err(|e| unread(&self.path, self.number, without_place(&e), REMOVE_LINE)),
+                    .map_err(|error| self.refuse(&without_place(&error))),
             ),
             Err(error) => Some(Err(error)),
         }
@@ -275,7 +283,7 @@ impl<T: DeserializeOwned> Lines<T> {
 }
 
 /// serde_json adds "at line 1 column N", and every line here is its line 1.
-pub(super) fn without_place(error: &serde_json::Error) -> String {
+fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line ") {
         Some((text, _)) => format!("{text} at column {}", error.column()),

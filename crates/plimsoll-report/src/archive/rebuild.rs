@@ -12,7 +12,7 @@ use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::{self, FindHead, FindSummary, FullQuantiles, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
-    Check, CheckId, Confirmations, Outcome, TippingPoint, TrialRecord, TrialsAtLoad, Verdict,
+    Check, CheckId, Outcome, TippingPoint, TrialBounds, TrialRecord, Verdict,
 };
 use plimsoll_model::units::grouped;
 use plimsoll_model::{ErrorClass, Nanos, Rate};
@@ -21,6 +21,7 @@ use super::files;
 use super::manifest::{INTERVALS, SearchHead};
 use super::reader::{Archive, RESTORE, unread};
 use crate::error::ReportError;
+use crate::state::{Holding, RunState};
 use crate::terminal;
 use crate::terminal::Style;
 
@@ -123,8 +124,7 @@ fn summary_against(summary: &Summary, trials: &[TrialRecord], totals: &Totals) -
     let whole = totals.whole();
     let against_whole = stated.against(&Figures::of_tally(&whole.tally), "summary");
     // A search's summary shows the trials at one of its loads, or one trial, not the sum of all.
-    let lower = summary.result.find().and_then(|find| Rate::per_second(find.lower?));
-    let at_lower = lower.and_then(|lower| TrialsAtLoad::at_lower_bound(trials, lower));
+    let at_lower = summary.result.find().and_then(|find| find.at_lower_bound(trials));
     let of_trials = trials.iter().map(|trial| &trial.measurement.tally);
     let mut shown = of_trials.chain(at_lower.as_ref().map(|at| &at.tally));
     let is_shown =
@@ -194,23 +194,20 @@ impl Figures {
 
 fn rebuild(archive: &Archive, totals: &Totals) -> Summary {
     let manifest = archive.manifest();
-    let find = manifest.search.as_ref().map(|search| rebuild_find(archive, search));
-    let shown = find
-        .as_ref()
-        .and_then(|find| find.lower)
-        .and_then(Rate::per_second)
-        .and_then(|lower| TrialsAtLoad::at_lower_bound(archive.trials(), lower));
+    let mut state = RunState::default();
+    archive.events().iter().for_each(|event| state.handle_event(event, Nanos::ZERO));
+    let find = manifest.search.as_ref().map(|search| rebuild_find(archive, &state, search));
+    let whole = totals.whole();
+    let error_reasons = summary::reasons(&whole.tally.reasons);
+    let shown = find.as_ref().and_then(|find| find.at_lower_bound(archive.trials()));
     let (mut tally, window) = match shown {
         Some(at) => (at.tally, at.window),
-        None => {
-            let whole = totals.whole();
-            (whole.tally, sending(archive, whole.seconds))
-        }
+        None => (whole.tally, sending(archive, whole.seconds)),
     };
     let ended = tally.ok + tally.errors_total() + tally.unsent;
     tally.errors.add(ErrorClass::Interrupted, tally.scheduled.saturating_sub(ended));
     let found = find.map(RunResult::from);
-    let held = || Some(RunResult::from(rebuild_hold(archive, &tally)?));
+    let held = || Some(RunResult::from(rebuild_hold(archive, &state, &tally)?));
     let head = SummaryHead {
         command: manifest.command.clone(),
         target: manifest.target.clone(),
@@ -228,7 +225,6 @@ fn rebuild(archive: &Archive, totals: &Totals) -> Summary {
         Event::TimersProbed(timers) => Some(timers.clone()),
         _ => None,
     });
-    let error_reasons = summary::reasons(&totals.whole().tally.reasons);
     Summary { timers: probed, error_reasons, ..Summary::new(head, &tally) }
 }
 
@@ -245,7 +241,7 @@ fn sending(archive: &Archive, seconds: u64) -> Nanos {
 }
 
 /// What a hold had reached, by its plan and its events; `None` for a load.
-fn rebuild_hold(archive: &Archive, tally: &Tally) -> Option<HoldSummary> {
+fn rebuild_hold(archive: &Archive, state: &RunState, tally: &Tally) -> Option<HoldSummary> {
     let manifest = archive.manifest();
     let plan = manifest.plan.pointer("/pacing/hold")?;
     let plan: HoldPlan = serde_json::from_value(plan.clone()).ok()?;
@@ -255,16 +251,7 @@ fn rebuild_hold(archive: &Archive, tally: &Tally) -> Option<HoldSummary> {
         addresses.iter().map(|address| address.as_str()?.parse::<SocketAddr>().ok())
     });
     let is_loopback = |address: SocketAddr| address.ip().is_loopback();
-    let mut baseline = None;
-    let mut plateaus = Vec::new();
-    for event in archive.events() {
-        match event {
-            // The first one is read before any connection is opened.
-            Event::Memory(memory) if baseline.is_none() => baseline = Some(**memory),
-            Event::PlateauEnded(plateau) => plateaus.push(**plateau),
-            _ => {}
-        }
-    }
+    let holding = state.holding.as_ref();
     let head = HoldHead {
         asked: manifest.plan["connections"].as_u64()?,
         held: tally.connections.held_end,
@@ -272,9 +259,9 @@ fn rebuild_hold(archive: &Archive, tally: &Tally) -> Option<HoldSummary> {
         hold: Nanos::ZERO,
         paused: Nanos::ZERO,
         heartbeat: plan.heartbeat,
-        baseline: baseline.unwrap_or_default(),
+        baseline: holding.map(Holding::baseline).unwrap_or_default(),
         last_sweep: None,
-        plateaus,
+        plateaus: holding.map(|holding| holding.plateaus.clone()).unwrap_or_default(),
         projections: Vec::new(),
         // A laboratory's hosts are on one machine, also as network namespaces.
         both_ends_here: manifest.settings.contains_key("isolate")
@@ -286,17 +273,10 @@ fn rebuild_hold(archive: &Archive, tally: &Tally) -> Option<HoldSummary> {
     Some(HoldSummary::new(head, tally))
 }
 
-fn rebuild_find(archive: &Archive, search: &SearchHead) -> FindSummary {
+fn rebuild_find(archive: &Archive, state: &RunState, search: &SearchHead) -> FindSummary {
     let trials = archive.trials();
-    let tip = archive
-        .events()
-        .iter()
-        .rev()
-        .find_map(|event| match event {
-            Event::SearchEnded(tip) => Some(TippingPoint::clone(tip)),
-            _ => None,
-        })
-        .unwrap_or_else(|| bounds_so_far(trials));
+    let tip = state.answer.as_ref();
+    let tip = tip.map_or_else(|| bounds_so_far(trials), |tip| TippingPoint::clone(tip));
     let seconds = |confirm: bool| {
         trials
             .iter()
@@ -317,39 +297,28 @@ fn rebuild_find(archive: &Archive, search: &SearchHead) -> FindSummary {
 /// The conservative bounds of unclassified trials: the lowest BAD load bounds from above,
 /// the highest GOOD one below it from below.
 fn bounds_so_far(trials: &[TrialRecord]) -> TippingPoint {
-    let rates = |verdict: Verdict| {
-        trials
-            .iter()
-            .filter(move |trial| trial.judgement.verdict == verdict)
-            .filter(|trial| trial.measurement.request.phase.moves_bounds())
-            .map(|trial| trial.measurement.request.rate)
+    let bounds_below = |load: Option<Rate>| {
+        let mut bounds = TrialBounds::default();
+        let is_below =
+            |trial: &&TrialRecord| load.is_none_or(|load| trial.measurement.request.rate < load);
+        trials.iter().filter(is_below).for_each(|trial| bounds.add(trial));
+        bounds
     };
-    let upper = rates(Verdict::Bad).min_by(|a, b| a.get().total_cmp(&b.get()));
-    let lower = rates(Verdict::Good)
-        .filter(|rate| upper.is_none_or(|upper| *rate < upper))
-        .max_by(|a, b| a.get().total_cmp(&b.get()));
-    let count = |verdict| u32::try_from(rates(verdict).count()).unwrap_or(u32::MAX);
+    let upper = bounds_below(None).bad_min;
+    let lower = bounds_below(upper).good_max;
+    let count = |verdict| {
+        let counts = |trial: &&TrialRecord| {
+            trial.judgement.verdict == verdict && trial.measurement.request.phase.moves_bounds()
+        };
+        trials.iter().filter(counts).count() as u32
+    };
     TippingPoint {
-        safe_missing: None,
-        met: None,
-        regimes: Vec::new(),
-        outlook: None,
         outcome: Outcome::Unfinished { why: "killed before the search ended".to_owned() },
         lower,
         upper,
-        conditional_throughput: None,
-        confirmed: None,
-        confirmations: Confirmations::default(),
-        noise: None,
-        confidence: None,
-        safe: None,
-        spread: None,
-        drift_per_min: None,
-        recovery: None,
         trials: count(Verdict::Good).saturating_add(count(Verdict::Bad)),
         invalid_trials: count(Verdict::Invalid),
-        notes: Vec::new(),
-        goals: Vec::new(),
+        ..TippingPoint::default()
     }
 }
 

@@ -65,7 +65,7 @@ fn differs(metric: Metric, is_higher: bool, size: &str) -> String {
 }
 
 fn undecided(compare: &CompareSummary) -> String {
-    let stopped = compare.stopped.as_ref().map(|why| format!(" {}.", sentence(why)));
+    let stopped = compare.stopped.as_ref().map(|why| format!(" {}.", capitalised(why)));
     let made = match compare.rounds.len() {
         0 => "no round was made".to_owned(),
         made => {
@@ -77,12 +77,10 @@ fn undecided(compare: &CompareSummary) -> String {
 }
 
 /// `text` as the beginning of a sentence.
-fn sentence(text: &str) -> String {
+pub(crate) fn capitalised(text: &str) -> String {
     let text = clean(text);
     let mut letters = text.chars();
-    letters
-        .next()
-        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect::<String>())
+    letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
 }
 
 /// A relative difference in percent with one decimal.

@@ -1,12 +1,13 @@
 //! The key figures of a run: name, figure and remark of each.
 
 use plimsoll_model::compare::CompareSummary;
-use plimsoll_model::hold::{Confidence, HoldSummary};
+use plimsoll_model::hold::HoldSummary;
 use plimsoll_model::rfc9411::Rfc9411Summary;
 use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::Outcome;
 use plimsoll_model::units::grouped;
 
+use super::hold;
 use crate::terminal::layout::{bytes, cpu_percent, ms_text, per_s, percent, span};
 use crate::terminal::search::bounds::regime_lines;
 
@@ -30,8 +31,8 @@ pub(super) fn of_search(summary: &Summary, find: &FindSummary) -> Vec<KeyFigure>
     let sure = find
         .confidence
         .map_or_else(String::new, |sure| format!("{:.0} % confidence", sure * 100.0));
-    let (name, note) = match &find.outcome {
-        Outcome::Regular => ("Tipping point", sure),
+    let (name, note) = match (&find.outcome, find.confidence) {
+        (Outcome::Regular, _) | (_, Some(_)) => ("Tipping point", sure),
         _ => ("Bounds seen", "without a confidence".to_owned()),
     };
     keys.push((name, bounds, note));
@@ -54,13 +55,16 @@ pub(super) fn of_search(summary: &Summary, find: &FindSummary) -> Vec<KeyFigure>
             format!("{:?}", cause.grade).to_lowercase(),
         ));
     }
-    let invalid = match find.invalid_trials {
-        0 => String::new(),
-        count => format!("{count} INVALID not counted"),
-    };
-    keys.push(("Trials", find.trials.to_string(), invalid));
+    keys.push(("Trials", find.trials.to_string(), not_counted(find.invalid_trials)));
     keys.push(("Length", span(find.search_s + find.confirm_s), String::new()));
     keys
+}
+
+fn not_counted(invalid: u32) -> String {
+    match invalid {
+        0 => String::new(),
+        count => format!("{count} INVALID not counted"),
+    }
 }
 
 pub(super) fn of_comparison(summary: &Summary, compare: &CompareSummary) -> Vec<KeyFigure> {
@@ -74,15 +78,8 @@ pub(super) fn of_comparison(summary: &Summary, compare: &CompareSummary) -> Vec<
         keys.push(("B against A", percent(ratio), interval));
     }
     keys.push(("Compared", compare.metric.title().to_owned(), compare.unit.clone()));
-    let invalid = match compare.rounds_invalid {
-        0 => String::new(),
-        count => format!("{count} INVALID not counted"),
-    };
-    keys.push((
-        "Rounds",
-        format!("{} of {}", compare.rounds_used, compare.rounds_planned),
-        invalid,
-    ));
+    let rounds = format!("{} of {}", compare.rounds_used, compare.rounds_planned);
+    keys.push(("Rounds", rounds, not_counted(compare.rounds_invalid)));
     if let Some(noise) = &compare.noise {
         let text = format!("{:.1} %", noise.detectable * 100.0);
         keys.push(("Smallest difference", text, "that could have been seen".to_owned()));
@@ -132,12 +129,7 @@ pub(super) fn of_hold(summary: &Summary, hold: &HoldSummary) -> Vec<KeyFigure> {
     let first =
         hold.projections.iter().filter(|one| one.ends_at.is_some()).min_by_key(|one| one.ends_at);
     if let Some(first) = first {
-        let sure = match first.confidence {
-            Confidence::Low => "low confidence",
-            Confidence::Fair => "fair confidence",
-            Confidence::Good => "good confidence",
-            Confidence::Exact => "exact",
-        };
+        let sure = hold::sure(first.confidence);
         let ends = grouped(first.ends_at.unwrap_or_default());
         keys.push(("First limit", ends, format!("{}, {sure}", first.resource)));
     }

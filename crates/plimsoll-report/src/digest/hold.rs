@@ -1,21 +1,29 @@
 //! The answer of a hold: what was held, and why not all.
 
-use plimsoll_model::hold::{HoldEnd, HoldSummary};
+use plimsoll_model::hold::{Confidence, HoldEnd, HoldSummary};
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{Unit, Verdict};
 use plimsoll_model::units::grouped;
 
+use super::verdict_word;
 use crate::terminal::layout::{Tone, bytes, clean, span, whole};
 use crate::terminal::timers;
 
-pub(super) const fn head_word(summary: &Summary) -> (&'static str, Tone) {
+/// `low confidence`, `exact`.
+pub(crate) fn sure(confidence: Confidence) -> String {
+    match confidence {
+        Confidence::Exact => confidence.name().to_owned(),
+        _ => format!("{} confidence", confidence.name()),
+    }
+}
+
+pub(super) fn head_word(summary: &Summary) -> (&'static str, Tone) {
     if summary.partial {
         return ("PARTIAL", Tone::Warn);
     }
     match summary.verdict {
         Verdict::Good => ("HELD", Tone::Good),
-        Verdict::Bad => ("BAD", Tone::Bad),
-        Verdict::Invalid => ("INVALID", Tone::Warn),
+        verdict => (verdict_word(verdict), verdict.into()),
     }
 }
 

@@ -4,6 +4,7 @@ use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{Check, CheckId, Family, Level, Verdict, deciding};
 use plimsoll_model::units::grouped;
 
+use super::verdict_word;
 use crate::settings;
 use crate::terminal::layout::{Tone, clean, ms_text, per_s, percent, span, whole};
 use crate::terminal::{findings, hints, sections};
@@ -25,9 +26,7 @@ pub(super) fn head_word(summary: &Summary) -> (&'static str, Tone) {
         Verdict::Good if !has_goals(summary) && nothing_ok(summary) => ("DONE", Tone::Warn),
         Verdict::Good if !has_goals(summary) => ("DONE", Tone::Strong),
         Verdict::Bad if !has_goals(summary) => ("FAILED", Tone::Bad),
-        Verdict::Good => ("GOOD", Tone::Good),
-        Verdict::Bad => ("BAD", Tone::Bad),
-        Verdict::Invalid => ("INVALID", Tone::Warn),
+        verdict => (verdict_word(verdict), verdict.into()),
     }
 }
 

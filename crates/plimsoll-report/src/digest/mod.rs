@@ -12,7 +12,7 @@ use crate::terminal::layout::{Tone, clean};
 
 pub(crate) mod compare;
 mod figures;
-mod hold;
+pub(crate) mod hold;
 mod load;
 pub(crate) mod search;
 pub(crate) mod sizing;
@@ -28,7 +28,7 @@ pub(crate) struct Digest {
     /// At least one. The load that can be planned with comes first.
     pub(crate) answers: Vec<Answer>,
     /// The sentence about a run that was ended early, if no answer says so.
-    pub(crate) cut_short: Option<&'static str>,
+    pub(crate) cut_short: Option<String>,
     pub(crate) figures: Vec<KeyFigure>,
     /// The gravest first.
     pub(crate) warnings: Vec<Warning>,
@@ -100,7 +100,7 @@ impl Digest {
     pub(crate) fn of(summary: &Summary) -> Self {
         let verdict = verdict_word(summary.verdict);
         let compared = if summary.verdict == Verdict::Invalid { verdict } else { "COMPARED" };
-        let (word, answers, cut_short, figures) = match &summary.result {
+        let (word, answers, noun, figures) = match &summary.result {
             RunResult::Load => {
                 let (word, tone) = load::head_word(summary);
                 let answer = (tone, word, load::sentence(summary)).into();
@@ -118,28 +118,30 @@ impl Digest {
                     _ => verdict,
                 };
                 let answers = search::answers(summary, find);
-                (word, answers, Some(SEARCH_CUT), figures::of_search(summary, find))
+                (word, answers, Some("search"), figures::of_search(summary, find))
             }
             RunResult::Compare { compare } => {
                 let answer = compare::answer(compare).into();
                 let figures = figures::of_comparison(summary, compare);
-                (compared, vec![answer], Some(COMPARISON_CUT), figures)
+                (compared, vec![answer], Some("comparison"), figures)
             }
             RunResult::Sizing { sizing } => {
                 let answer = sizing::answer(sizing).into();
-                (compared, vec![answer], Some(SWEEP_CUT), figures::of_load(summary))
+                (compared, vec![answer], Some("sweep"), figures::of_load(summary))
             }
             RunResult::Rfc9411 { rfc9411: case } => {
                 let lead = format!("RFC 9411, {}:", case.case);
                 let answer = (Tone::from(summary.verdict), &*lead, clean(&case.title)).into();
-                (verdict, vec![answer], Some(CASE_CUT), figures::of_case(summary, case))
+                (verdict, vec![answer], Some("case"), figures::of_case(summary, case))
             }
         };
         let warnings = warnings::of(summary);
         Self {
             badge: if summary.partial { "PARTIAL" } else { word }.into(),
             answers,
-            cut_short: cut_short.filter(|_| summary.partial),
+            cut_short: noun.filter(|_| summary.partial).map(|noun| {
+                format!("The {noun} was cut short; all figures cover the time until then.")
+            }),
             figures,
             next: next(summary, warnings.first()),
             warnings,
@@ -150,16 +152,11 @@ impl Digest {
     pub(crate) fn sentence(&self) -> String {
         let answers =
             self.answers.iter().map(|answer| format!("{} {}", answer.lead(), answer.text));
-        let cut_short = self.cut_short.map(|text| format!("PARTIAL {text}"));
+        let cut_short = self.cut_short.iter().map(|text| format!("PARTIAL {text}"));
         let texts: Vec<_> = answers.chain(cut_short).collect();
         texts.iter().flat_map(|text| text.split_whitespace()).collect::<Vec<_>>().join(" ")
     }
 }
-
-const SEARCH_CUT: &str = "The search was cut short; all figures cover the time until then.";
-const COMPARISON_CUT: &str = "The comparison was cut short; all figures cover the time until then.";
-const SWEEP_CUT: &str = "The sweep was cut short; all figures cover the time until then.";
-const CASE_CUT: &str = "The case was cut short; all figures cover the time until then.";
 
 fn next(summary: &Summary, first: Option<&Warning>) -> Vec<String> {
     let mut next: Vec<_> =

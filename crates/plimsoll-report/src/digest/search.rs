@@ -3,8 +3,9 @@
 use plimsoll_model::Rate;
 use plimsoll_model::repeat::RepeatSummary;
 use plimsoll_model::search::Axis;
+use plimsoll_model::slo::Slo;
 use plimsoll_model::summary::{FindSummary, Summary};
-use plimsoll_model::trial::{Outcome, SafeMissing, SloFound, Unsettled, Verdict};
+use plimsoll_model::trial::{Outcome, SafeMissing, SloFound, Verdict};
 use plimsoll_model::units::grouped;
 
 use super::Answer;
@@ -14,6 +15,34 @@ use crate::terminal::{hints, timers};
 use crate::unsettled::{advice, reason, safe_missing};
 
 const LEAD: &str = "Tipping point:";
+
+/// The end of a search in a few words, and its reason, if its outcome states one.
+pub(crate) fn ending(outcome: &Outcome) -> (&'static str, Option<String>) {
+    let how = match outcome {
+        Outcome::Regular => "interval",
+        Outcome::Bounds { .. } => "no interval",
+        Outcome::NotReached { .. } => "not reached",
+        Outcome::FailsAtMinimum => "the SLO is missed even at the lowest load",
+        Outcome::GeneratorLimited { why } => hints::obstacle(why),
+        Outcome::NetworkLimited { .. } => "the path was the limit",
+        Outcome::Unconfirmed { .. } => "not confirmed",
+        Outcome::Unstable { .. } => "unstable",
+        Outcome::Undecided { .. } => "undecided",
+        Outcome::Unfinished { .. } => "stopped early",
+    };
+    let why = match outcome {
+        Outcome::Regular | Outcome::FailsAtMinimum => None,
+        Outcome::NotReached { cap: why }
+        | Outcome::GeneratorLimited { why }
+        | Outcome::NetworkLimited { why }
+        | Outcome::Unconfirmed { why }
+        | Outcome::Unfinished { why } => Some(clean(why)),
+        Outcome::Bounds { why } | Outcome::Unstable { why } | Outcome::Undecided { why } => {
+            Some(reason(why))
+        }
+    };
+    (how, why)
+}
 
 /// The answers of a search, SLO by SLO.
 pub(super) fn answers(summary: &Summary, find: &FindSummary) -> Vec<Answer> {
@@ -43,7 +72,7 @@ fn of_slo(summary: &Summary, find: &FindSummary) -> Vec<Answer> {
         let at = if find.safe.is_some() { 0 } else { 1 };
         answers.insert(at, answer);
     }
-    if let Some(why) = unsettled(find) {
+    if let Some(why) = find.outcome.unsettled() {
         let advice = Answer::from((Tone::Strong, "What to do:", advice(why)));
         answers.push(Answer { is_advice: true, ..advice });
     }
@@ -59,15 +88,13 @@ fn of_rate(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, String
         true => (String::new(), "no interval is claimed"),
         false => (format!("{so_far}; "), "not one number"),
     };
+    let why = ending(&find.outcome).1.unwrap_or_default();
     match &find.outcome {
         Outcome::Regular => (Tone::Good, LEAD, format!("{between}{}", how_sure(find))),
-        Outcome::NotReached { cap } => (
+        Outcome::NotReached { .. } => (
             Tone::Warn,
             "Tipping point not reached:",
-            format!(
-                "{at_least}. The server met the SLO at every load up to the cap: {}.",
-                clean(cap)
-            ),
+            format!("{at_least}. The server met the SLO at every load up to the cap: {why}."),
         ),
         Outcome::FailsAtMinimum if summary.ok == 0 && summary.status.is_empty() => (
             Tone::Bad,
@@ -83,60 +110,104 @@ fn of_rate(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, String
                  trials, then loosen --slo or fix the server."
             ),
         ),
-        Outcome::GeneratorLimited { why } => (
+        Outcome::GeneratorLimited { why: checks } => (
             Tone::Warn,
             LEAD,
             format!(
-                "{at_least}: {} ({}). What the server can take beyond that was not measured. {}",
-                hints::obstacle(why),
-                clean(why),
-                hints::remedy(why)
+                "{at_least}: {} ({why}). What the server can take beyond that was not measured. {}",
+                hints::obstacle(checks),
+                hints::remedy(checks)
             ),
         ),
-        Outcome::NetworkLimited { why } => (
+        Outcome::NetworkLimited { .. } => (
             Tone::Warn,
             LEAD,
             format!(
-                "{at_least}: the path was the limit ({}), at low loads, too. What the server can take \
-                 was not measured. Search over a path without loss, or with a limit above 200 ms.",
-                clean(why)
+                "{at_least}: the path was the limit ({why}), at low loads, too. What the server can take \
+                 was not measured. Search over a path without loss, or with a limit above 200 ms."
             ),
         ),
-        Outcome::Unconfirmed { why } => (
+        Outcome::Unconfirmed { why: checks } => (
             Tone::Warn,
             "Tipping point not confirmed:",
             format!(
                 "{between} as far as the search measured; every longer trial at the lower bound was \
-                 INVALID, because {} ({}). {}",
-                hints::obstacle(why),
-                clean(why),
-                hints::remedy(why)
+                 INVALID, because {} ({why}). {}",
+                hints::obstacle(checks),
+                hints::remedy(checks)
             ),
         ),
-        Outcome::Bounds { why } if find.confidence.is_some() => (
-            Tone::Good,
-            LEAD,
-            format!("{between}{}; a range, because {}.", how_sure(find), reason(why)),
-        ),
-        Outcome::Bounds { why } => (
-            Tone::Good,
-            LEAD,
-            format!("{bounds}; no confidence is stated, because {}.", reason(why)),
-        ),
-        Outcome::Unstable { why } => {
-            (Tone::Warn, "Unstable:", format!("{observed}{claimed}, because {}.", reason(why)))
+        Outcome::Bounds { .. } if find.confidence.is_some() => {
+            (Tone::Good, LEAD, format!("{between}{}; a range, because {why}.", how_sure(find)))
         }
-        Outcome::Undecided { why } => {
-            (Tone::Warn, "Undecided:", format!("{observed}{claimed}, because {}.", reason(why)))
+        Outcome::Bounds { .. } => {
+            (Tone::Good, LEAD, format!("{bounds}; no confidence is stated, because {why}."))
         }
-        Outcome::Unfinished { why } if summary.verdict == Verdict::Bad => {
-            (Tone::Bad, "Server lost:", format!("{}. Until then: {so_far}.", clean(why)))
+        Outcome::Unstable { .. } => {
+            (Tone::Warn, "Unstable:", format!("{observed}{claimed}, because {why}."))
         }
-        Outcome::Unfinished { why } => (
-            Tone::Warn,
-            "Stopped:",
-            format!("{so_far}; the search stopped early ({}).", clean(why)),
+        Outcome::Undecided { .. } => {
+            (Tone::Warn, "Undecided:", format!("{observed}{claimed}, because {why}."))
+        }
+        Outcome::Unfinished { .. } if summary.verdict == Verdict::Bad => {
+            (Tone::Bad, "Server lost:", format!("{why}. Until then: {so_far}."))
+        }
+        Outcome::Unfinished { .. } => {
+            (Tone::Warn, "Stopped:", format!("{so_far}; the search stopped early ({why})."))
+        }
+    }
+}
+
+/// The answer as the title of a chart, whose axes show the bounds.
+pub(crate) fn title(find: &FindSummary) -> String {
+    let slo = find.slo.parse::<Slo>().ok();
+    let goal = slo.as_ref().and_then(Slo::latency);
+    let goal = goal.map(|(goal, _, limit)| (goal.metric(), whole(&limit.to_string())));
+    let load = |bound: Option<f64>| {
+        bound.map_or_else(|| "no load".to_owned(), |bound| load_text(find.axis, bound))
+    };
+    let (lower, upper) = (load(find.lower), load(find.upper));
+    let (how, why) = ending(&find.outcome);
+    let why = why.unwrap_or_default();
+    let leaves = |range: &str| {
+        let confidence =
+            find.confidence.map(|confidence| whole(&format!(" ({})", sure(confidence))));
+        let confidence = confidence.unwrap_or_default();
+        let between = format!("between {lower} and {upper}{confidence}{range}");
+        match &goal {
+            Some((name, limit)) => format!("{name} leaves {limit} {between}"),
+            None => format!("The server stops meeting {} {between}", clean(&find.slo)),
+        }
+    };
+    match &find.outcome {
+        Outcome::Regular => leaves(""),
+        Outcome::Bounds { .. } if find.confidence.is_some() => {
+            leaves(&format!("; a range, because {why}"))
+        }
+        Outcome::NotReached { .. } => {
+            let below = goal.map_or_else(
+                || "The SLO was met".to_owned(),
+                |(name, limit)| format!("{name} stays below {limit}"),
+            );
+            format!("{below} up to {lower}, the highest load tried")
+        }
+        Outcome::FailsAtMinimum => format!("The SLO was missed at the lowest load, {upper}"),
+        Outcome::GeneratorLimited { .. } | Outcome::NetworkLimited { .. } => {
+            format!("Above {lower} {how}; the server's end was not seen")
+        }
+        Outcome::Unconfirmed { why: checks } => format!(
+            "No longer trial confirmed that {lower} are served: {}",
+            hints::obstacle(checks)
         ),
+        Outcome::Bounds { .. } | Outcome::Unstable { .. } | Outcome::Undecided { .. } => {
+            match Bounds::from(find).is_empty() {
+                true => format!("No interval is claimed: {why}"),
+                false => format!(
+                    "{lower} met the SLO and {upper} missed it, without a confidence: {why}"
+                ),
+            }
+        }
+        Outcome::Unfinished { .. } => format!("The search stopped early: {why}"),
     }
 }
 
@@ -152,16 +223,6 @@ fn alone(find: &FindSummary, goal: &SloFound) -> FindSummary {
         met: goal.met.map(Into::into),
         regimes: goal.regimes.clone(),
         ..find.clone()
-    }
-}
-
-/// Why no interval is claimed.
-const fn unsettled(find: &FindSummary) -> Option<&Unsettled> {
-    match &find.outcome {
-        Outcome::Bounds { why } | Outcome::Unstable { why } | Outcome::Undecided { why } => {
-            Some(why)
-        }
-        _ => None,
     }
 }
 
@@ -182,7 +243,7 @@ fn safe_load(find: &FindSummary) -> Option<(Tone, &'static str, String)> {
     }
     let Some(safe) = find.safe else {
         let why = find.safe_missing.as_ref()?;
-        let text = match (why, unsettled(find)) {
+        let text = match (why, find.outcome.unsettled()) {
             (SafeMissing::SetAside { why }, Some(said)) if why == said => {
                 "none: the trials with random arrivals do not count, for the same reason".to_owned()
             }
@@ -202,14 +263,15 @@ fn safe_load(find: &FindSummary) -> Option<(Tone, &'static str, String)> {
 /// The interval of a search for held connections, or why there is none.
 fn of_connections(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, String) {
     let (between, at_least) = (between(find.axis, find.lower, find.upper), at_least(find));
+    let why = ending(&find.outcome).1.unwrap_or_default();
     match &find.outcome {
         Outcome::Regular => {
             (Tone::Good, LEAD, format!("{between}{}", wide(find.lower, find.upper)))
         }
-        Outcome::NotReached { cap } => (
+        Outcome::NotReached { .. } => (
             Tone::Warn,
             "Tipping point not reached:",
-            format!("{at_least} are held and answer. More were not tried: {}.", clean(cap)),
+            format!("{at_least} are held and answer. More were not tried: {why}."),
         ),
         Outcome::FailsAtMinimum if summary.connections.opened == 0 => (
             Tone::Bad,
@@ -229,25 +291,23 @@ fn of_connections(summary: &Summary, find: &FindSummary) -> (Tone, &'static str,
                 ),
             },
         ),
-        Outcome::GeneratorLimited { why }
-        | Outcome::NetworkLimited { why }
-        | Outcome::Unconfirmed { why } => (
+        Outcome::GeneratorLimited { .. }
+        | Outcome::NetworkLimited { .. }
+        | Outcome::Unconfirmed { .. } => (
             Tone::Warn,
             LEAD,
             format!(
-                "{at_least}: this host was the limit ({}). What the server can hold beyond that \
-                 was not measured.",
-                clean(why)
+                "{at_least}: this host was the limit ({why}). What the server can hold beyond that \
+                 was not measured."
             ),
         ),
-        Outcome::Unfinished { why } => {
+        Outcome::Unfinished { .. } => {
             let timer = timers::of_losses(summary).map(|timer| format!(" {timer}"));
-            let why = clean(why);
             let text = format!("{between} so far; the search stopped early ({why}).");
             (Tone::Warn, "Stopped:", text + &timer.unwrap_or_default())
         }
-        Outcome::Bounds { why } | Outcome::Unstable { why } | Outcome::Undecided { why } => {
-            (Tone::Warn, "Tipping point not found:", format!("{between} so far; {}.", reason(why)))
+        Outcome::Bounds { .. } | Outcome::Unstable { .. } | Outcome::Undecided { .. } => {
+            (Tone::Warn, "Tipping point not found:", format!("{between} so far; {why}."))
         }
     }
 }

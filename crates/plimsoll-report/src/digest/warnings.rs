@@ -24,8 +24,8 @@ pub(super) fn of(summary: &Summary) -> Vec<Warning> {
             Warning::new(&check.id.name(), &text)
         })
     };
-    let lost = summary.result.hold().map_or(&summary.lost_idle_classes, |held| &held.loss_classes);
-    let classes = [&summary.error_classes, &summary.connection_error_classes, lost];
+    let classes =
+        [&summary.error_classes, &summary.connection_error_classes, summary.lost_classes()];
     let mut seen: Vec<&str> = Vec::new();
     let failures =
         classes.into_iter().flat_map(sections::most_first).filter_map(|(class, count)| {

@@ -40,56 +40,32 @@ pub enum Family {
     Word,
 }
 
+/// The explanations of a family: the noun for one of its ids, a title, and the chapter of the book.
+type Chapter = (Family, &'static str, &'static str, &'static str);
+
+const CHAPTERS: [Chapter; 7] = [
+    (Family::ExitCode, "exit code", "Exit codes", include_str!("exit-codes.md")),
+    (Family::Check, "check", "Checks", include_str!("checks.md")),
+    (
+        Family::Outcome,
+        "outcome of a search",
+        "Outcomes of a search, and their reasons",
+        include_str!("outcomes.md"),
+    ),
+    (Family::Cause, "cause", "Causes", include_str!("causes.md")),
+    (Family::ErrorClass, "error class", "Error classes", include_str!("error-classes.md")),
+    (Family::Reason, "reason of a failure", "Reasons of failures", include_str!("reasons.md")),
+    (Family::Word, "word", "Words", include_str!("words.md")),
+];
+
 impl Family {
-    const ALL: [Self; 7] = [
-        Self::ExitCode,
-        Self::Check,
-        Self::Outcome,
-        Self::Cause,
-        Self::ErrorClass,
-        Self::Reason,
-        Self::Word,
-    ];
-
-    const fn chapter(self) -> &'static str {
-        match self {
-            Self::ExitCode => include_str!("exit-codes.md"),
-            Self::Check => include_str!("checks.md"),
-            Self::Outcome => include_str!("outcomes.md"),
-            Self::Cause => include_str!("causes.md"),
-            Self::ErrorClass => include_str!("error-classes.md"),
-            Self::Reason => include_str!("reasons.md"),
-            Self::Word => include_str!("words.md"),
-        }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::ExitCode => "exit code",
-            Self::Check => "check",
-            Self::Outcome => "outcome of a search",
-            Self::Cause => "cause",
-            Self::ErrorClass => "error class",
-            Self::Reason => "reason of a failure",
-            Self::Word => "word",
-        }
-    }
-
-    const fn plural(self) -> &'static str {
-        match self {
-            Self::ExitCode => "Exit codes",
-            Self::Check => "Checks",
-            Self::Outcome => "Outcomes of a search, and their reasons",
-            Self::Cause => "Causes",
-            Self::ErrorClass => "Error classes",
-            Self::Reason => "Reasons of failures",
-            Self::Word => "Words",
-        }
+    fn chapter(self) -> &'static Chapter {
+        CHAPTERS.iter().find(|(family, ..)| *family == self).unwrap_or(&CHAPTERS[0])
     }
 
     /// Splits the chapter into its introduction and its sections.
     fn sections(self) -> (&'static str, impl Iterator<Item = Section>) {
-        let mut parts = self.chapter().split("\n## ");
+        let mut parts = self.chapter().3.split("\n## ");
         let introduction = parts.next().unwrap_or_default();
         let sections = parts.filter_map(move |part| {
             let (id, text) = part.split_once('\n')?;
@@ -144,7 +120,7 @@ impl Section {
     /// Returns an error if `out` cannot be written.
     pub fn write(&self, out: &mut dyn Write, style: Style) -> io::Result<()> {
         let mut page = Page::new(out, narrow(style));
-        page.heading(&format!("{} ({})", self.id, self.family.name()))?;
+        page.heading(&format!("{} ({})", self.id, self.family.chapter().1))?;
         for paragraph in self.meaning() {
             page.blank()?;
             for line in wrap(&paragraph, usize::from(narrow(style).width)) {
@@ -179,7 +155,7 @@ const fn narrow(style: Style) -> Style {
 
 /// All sections, chapter by chapter.
 pub fn all() -> impl Iterator<Item = Section> {
-    Family::ALL.into_iter().flat_map(|family| family.sections().1)
+    CHAPTERS.iter().flat_map(|(family, ..)| family.sections().1)
 }
 
 /// The sections with this id; of several families where it has several meanings. Spaces and underscores count as hyphens,
@@ -218,11 +194,11 @@ pub fn nearest(id: &str) -> Vec<&'static str> {
 /// Returns an error if `out` cannot be written.
 pub fn write_list(out: &mut dyn Write, style: Style) -> io::Result<()> {
     let mut page = Page::new(out, narrow(style));
-    for (index, family) in Family::ALL.into_iter().enumerate() {
+    for (index, (family, _, plural, _)) in CHAPTERS.iter().enumerate() {
         if index > 0 {
             page.blank()?;
         }
-        page.heading(family.plural())?;
+        page.heading(plural)?;
         let (_, sections) = family.sections();
         let sections: Vec<_> = sections.collect();
         let columns = sections.iter().map(|section| section.id.len()).max().unwrap_or(0);

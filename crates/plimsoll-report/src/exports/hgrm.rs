@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
+use plimsoll_model::spans::Span;
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::TrialsAtLoad;
-use plimsoll_model::{Histogram, Nanos, Rate};
+use plimsoll_model::{Histogram, Nanos};
 
-use super::{ExportedRun, Span};
+use super::ExportedRun;
 use crate::error::ReportError;
 
 /// Quantiles from each one to half way to 1.
@@ -18,14 +18,13 @@ pub(super) fn write(
     out: &mut dyn Write,
 ) -> Result<(), ReportError> {
     let tally = shown(run)?;
-    Ok(distribution(span.of(&tally.spans), out)?)
+    Ok(distribution(tally.spans.of(span), out)?)
 }
 
 /// The operations that the summary's figures are of: the trials at the lower bound, or the whole load.
 fn shown(run: &ExportedRun<'_>) -> Result<Tally, ReportError> {
-    let lower = run.summary.result.find().and_then(|find| Rate::per_second(find.lower?));
-    let at = lower.and_then(|lower| TrialsAtLoad::at_lower_bound(run.archive.trials(), lower));
-    if let Some(at) = at {
+    let find = run.summary.result.find();
+    if let Some(at) = find.and_then(|find| find.at_lower_bound(run.archive.trials())) {
         return Ok(at.tally);
     }
     let mut whole = Tally::default();

@@ -5,8 +5,8 @@ use std::io::Write;
 
 use plimsoll_model::Nanos;
 
-use super::seconds::Timeline;
-use super::{ExportedRun, Span};
+use super::{ExportedRun, SPANS};
+use crate::archive::Loads;
 use crate::error::ReportError;
 use crate::time_text;
 
@@ -19,13 +19,14 @@ pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), Re
         out,
         "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\""
     )?;
-    let mut timeline = Timeline::of(run.archive);
+    let mut loads = Loads::of(run.archive.events());
     for line in run.archive.intervals()? {
-        let second = timeline.place(line?);
-        for span in Span::ALL {
-            let hist = span.of(&second.interval.tally.spans);
+        let line = line?;
+        let begin = loads.place(&line).since_begin.as_secs_f64();
+        for span in SPANS {
+            let hist = line.interval.tally.spans.of(span);
             let Some(max) = hist.max() else { continue };
-            let (name, begin) = (span.name(), second.since_begin.as_secs_f64());
+            let name = span.name();
             let (max, encoded) = (max.as_millis_f64(), hist.encode_for_log());
             writeln!(out, "Tag={name},{begin:.3},1.000,{max:.3},{encoded}")?;
         }
@@ -36,7 +37,7 @@ pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), Re
 /// When the first operation was due, as far as the archive says.
 fn start_unix_s(run: &ExportedRun<'_>) -> f64 {
     let manifest = run.archive.manifest();
-    match Timeline::first_epoch(run.archive) {
+    match Loads::of(run.archive.events()).epoch(0) {
         Some(epoch) => Nanos(manifest.clock.unix_ns_at(epoch)).as_secs_f64(),
         None => time_text::unix_seconds(&manifest.started_at).unwrap_or(0) as f64,
     }

@@ -8,7 +8,7 @@ use std::io::Write;
 use plimsoll_model::Fault;
 use plimsoll_model::gate::GateResult;
 use plimsoll_model::summary::{FindSummary, Summary};
-use plimsoll_model::trial::{Check, CheckId, Family, Level, Outcome, Verdict};
+use plimsoll_model::trial::{Check, CheckId, Family, Level, Standing, Verdict};
 
 use super::ExportedRun;
 use super::xml::Element;
@@ -91,15 +91,11 @@ fn element(case: &Case, summary: &Summary) -> Element {
 
 /// Whether an answer was found.
 fn of_search(find: &FindSummary, run: &ExportedRun<'_>) -> Case {
-    let ending = match &find.outcome {
-        Outcome::Regular | Outcome::Bounds { .. } | Outcome::NotReached { .. } => Ending::Passed,
-        Outcome::FailsAtMinimum => Ending::Failed("slo"),
-        Outcome::Unstable { .. } | Outcome::Undecided { .. } | Outcome::Unfinished { .. } => {
-            Ending::Error("undecided")
-        }
-        Outcome::GeneratorLimited { .. }
-        | Outcome::NetworkLimited { .. }
-        | Outcome::Unconfirmed { .. } => Ending::Error("generator"),
+    let ending = match find.outcome.standing() {
+        Standing::Met => Ending::Passed,
+        Standing::Missed => Ending::Failed("slo"),
+        Standing::Open | Standing::Stopped => Ending::Error("undecided"),
+        Standing::Invalid => Ending::Error("generator"),
     };
     let text = Digest::of(run.summary).sentence();
     Case { group: "search", name: "tipping-point".to_owned(), ending, text }

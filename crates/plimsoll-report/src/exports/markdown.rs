@@ -4,19 +4,18 @@
 
 use std::io::Write;
 
-use plimsoll_model::search::Axis;
+use plimsoll_model::Histogram;
 use plimsoll_model::summary::Summary;
-use plimsoll_model::trial::{Level, Outcome, TrialRecord};
-use plimsoll_model::units::grouped;
-use plimsoll_model::{Histogram, Rate};
+use plimsoll_model::trial::{Level, TrialRecord};
 
 use super::ExportedRun;
-use crate::digest::{Badge, Digest};
+use crate::digest::{Badge, Digest, KeyFigure};
 use crate::error::ReportError;
+use crate::page::shell_line;
 use crate::reasons;
 use crate::terminal::facts;
-use crate::terminal::layout::{ms, per_s};
-use crate::terminal::{GateReport, findings, regime_lines, render_trial_line};
+use crate::terminal::layout::ms;
+use crate::terminal::{GateReport, findings, render_trial_line};
 
 /// A step summary of more than 1 MiB is dropped as a whole, a comment has 65,536 characters.
 const BYTES_MAX: usize = 60_000;
@@ -40,7 +39,7 @@ pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), Re
     let gates = run.gate.map_or_else(String::new, gates);
     let parts = [
         gates,
-        figures(summary),
+        figures(&digest.figures),
         causes(summary),
         checks(summary),
         failures(summary),
@@ -68,50 +67,10 @@ fn badge(Badge { word, class }: Badge) -> String {
     format!("{shape} {word}")
 }
 
-fn figures(summary: &Summary) -> String {
-    let corrected = &summary.latency_ms.corrected;
-    let in_ms = |value: Option<f64>| format!("{} ms", ms(value));
-    let mut rows = Vec::new();
-    if let Some(find) = summary.result.find() {
-        let load =
-            |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| load(find.axis, v));
-        if find.safe.is_some() {
-            rows.push(("safe load", load(find.safe)));
-        }
-        let interval = format!("{} to {}", load(find.lower), load(find.upper));
-        let name = match find.outcome {
-            Outcome::Bounds { .. } | Outcome::Unstable { .. } | Outcome::Undecided { .. }
-                if find.confidence.is_none() =>
-            {
-                "bounds without a confidence"
-            }
-            _ => "tipping point",
-        };
-        rows.push((name, interval));
-        let regimes = regime_lines(find.axis, &find.regimes);
-        rows.extend(regimes.into_iter().map(|line| ("speed", line)));
-    }
-    if let Some(hold) = summary.result.hold() {
-        rows.push(("held", format!("{} of {}", grouped(hold.held), grouped(hold.asked))));
-    }
-    if summary.scheduled > 0 {
-        let rate = Rate::per_second(summary.rate.achieved_per_s).unwrap_or_default();
-        rows.extend([
-            ("achieved rate", rate.to_string()),
-            ("p50, corrected", in_ms(corrected.p50)),
-            ("p99, corrected", in_ms(corrected.p99)),
-            ("max, corrected", in_ms(corrected.max)),
-            ("ok", grouped(summary.ok)),
-            ("late, failed, unsent", {
-                let [late, errors, unsent] =
-                    [summary.late, summary.errors, summary.unsent].map(grouped);
-                format!("{late}, {errors}, {unsent}")
-            }),
-        ]);
-    }
-    let mut text = String::from("| figure | value |\n|---|---|\n");
-    for (name, value) in rows {
-        text.push_str(&format!("| {name} | {} |\n", escaped(&value)));
+fn figures(figures: &[KeyFigure]) -> String {
+    let mut text = String::from("| figure | value | remark |\n|---|---|---|\n");
+    for (name, value, remark) in figures {
+        text.push_str(&format!("| {name} | {} | {} |\n", escaped(value), escaped(remark)));
     }
     format!("{text}\n")
 }
@@ -124,16 +83,6 @@ fn gates(report: &GateReport) -> String {
     }
     let notes: Vec<_> = report.notes.iter().map(|note| escaped(note)).collect();
     format!("{text}\n{}\n\n", notes.join(" "))
-}
-
-/// A load on the axis of a search.
-fn load(axis: Axis, value: f64) -> String {
-    match axis {
-        Axis::Connections => format!("{} connections", grouped(value as u64)),
-        Axis::Handshakes => format!("{} (handshakes)", per_s(value)),
-        Axis::Deliveries => format!("{} (deliveries)", per_s(value)),
-        Axis::Rate | Axis::ConnectionsPerS | Axis::TransactionsPerS => per_s(value),
-    }
 }
 
 /// The limiting resources in the words of the terminal: evidence, what a correlated one lacks, tests, remedies.
@@ -193,20 +142,9 @@ fn trial_list(trials: &[TrialRecord]) -> String {
 
 fn command_line(run: &ExportedRun<'_>) -> String {
     let manifest = run.archive.manifest();
-    let words: Vec<_> = manifest.command_line.iter().map(|word| shell_word(word)).collect();
+    let command = fence(&shell_line(&manifest.command_line));
     let version = code(&manifest.plimsoll_version);
-    format!("{}\nplimsoll {version}, {}\n", fence(&words.join(" ")), escaped(&manifest.started_at))
-}
-
-/// A word as a shell takes it.
-fn shell_word(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,@%+".contains(c);
-    let word: String = word.chars().filter(|c| !c.is_control()).collect();
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
+    format!("{command}\nplimsoll {version}, {}\n", escaped(&manifest.started_at))
 }
 
 /// The largest p99 of each stretch as blocks, with its scale.

@@ -5,6 +5,7 @@
 
 use std::io::Write;
 
+pub use plimsoll_model::spans::Span;
 use plimsoll_model::summary::Summary;
 
 use crate::archive::Archive;
@@ -18,14 +19,23 @@ mod junit;
 mod markdown;
 mod ndjson;
 mod seconds;
-mod span;
 #[cfg(test)]
 mod tests;
 mod vegeta;
 mod xml;
 
-pub use span::Span;
 pub use vegeta::{RowFormat, RowHead, RowLatency, RowTarget, write_rows};
+
+/// The spans that are written, in the order of the lines of the log.
+pub const SPANS: [Span; 7] = [
+    Span::Corrected,
+    Span::Uncorrected,
+    Span::Wire,
+    Span::Ttfb,
+    Span::Connect,
+    Span::Tls,
+    Span::SendLag,
+];
 
 /// What is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,55 +1,67 @@
 //! The seconds of a run as one table: the same columns for every format.
 
-use plimsoll_model::host::{Change, HostFigures, Label, Metric, Reading};
-use plimsoll_model::tally::{Interval, Tally};
-use plimsoll_model::{Histogram, Nanos};
+use std::collections::BTreeMap;
 
-use crate::archive::{Archive, IntervalLine, Lines, Loads, each_reading};
+use plimsoll_model::Nanos;
+use plimsoll_model::host::{Change, Reading};
+use plimsoll_model::tally::Tally;
+
+use crate::archive::{Archive, IntervalLine, Lines, Loads, Place, each_reading};
 use crate::error::ReportError;
+use crate::state::HostRow;
 use crate::{settings, time_text};
 
+/// A column of the load: its name, and the value of a row.
+type Column = (&'static str, fn(&Row<'_>) -> Cell);
+/// A column of a host.
+type HostColumn = (&'static str, fn(&HostRow) -> Cell);
+
 /// The columns of the load; those of the hosts follow.
-pub(super) const COLUMNS: [&str; 29] = [
-    "run",
-    "t",
-    "wall",
-    "trial",
-    "offered",
-    "sent",
-    "ok",
-    "late",
-    "errors",
-    "unsent",
-    "count",
-    "p50_ms",
-    "p90_ms",
-    "p99_ms",
-    "p999_ms",
-    "max_ms",
-    "u_p50_ms",
-    "u_p90_ms",
-    "u_p99_ms",
-    "u_p999_ms",
-    "u_max_ms",
-    "send_lag_p99_ms",
-    "held",
-    "opened",
-    "failed",
-    "lost",
-    "backlog",
-    "bytes_in",
-    "bytes_out",
+pub(super) const COLUMNS: [Column; 29] = [
+    ("run", |row| Cell::Text(row.table.run.clone())),
+    ("t", |row| Some(row.place.since_begin.as_secs_f64()).into()),
+    ("wall", |row| wall(row.table.archive, row.place.began)),
+    ("trial", |row| row.line.trial.map(u64::from).into()),
+    ("offered", |row| Cell::Count(row.tally().scheduled)),
+    ("sent", |row| match row.table.is_open {
+        true => Cell::Count(row.tally().spans.send_lag.count()),
+        // In a closed loop an operation comes due by being sent.
+        false => Cell::Count(row.tally().scheduled),
+    }),
+    ("ok", |row| Cell::Count(row.tally().ok)),
+    ("late", |row| Cell::Count(row.tally().late)),
+    ("errors", |row| Cell::Count(row.tally().errors_total())),
+    ("unsent", |row| Cell::Count(row.tally().unsent)),
+    ("count", |row| Cell::Count(row.tally().spans.corrected.count())),
+    ("p50_ms", |row| row.tally().spans.corrected.quantile(0.5).into()),
+    ("p90_ms", |row| row.tally().spans.corrected.quantile(0.9).into()),
+    ("p99_ms", |row| row.tally().spans.corrected.quantile(0.99).into()),
+    ("p999_ms", |row| row.tally().spans.corrected.quantile(0.999).into()),
+    ("max_ms", |row| row.tally().spans.corrected.max().into()),
+    ("u_p50_ms", |row| row.tally().spans.uncorrected.quantile(0.5).into()),
+    ("u_p90_ms", |row| row.tally().spans.uncorrected.quantile(0.9).into()),
+    ("u_p99_ms", |row| row.tally().spans.uncorrected.quantile(0.99).into()),
+    ("u_p999_ms", |row| row.tally().spans.uncorrected.quantile(0.999).into()),
+    ("u_max_ms", |row| row.tally().spans.uncorrected.max().into()),
+    ("send_lag_p99_ms", |row| row.tally().spans.send_lag.quantile(0.99).into()),
+    ("held", |row| Cell::Count(row.tally().connections.held_end)),
+    ("opened", |row| Cell::Count(row.tally().connections.opened)),
+    ("failed", |row| Cell::Count(row.tally().connections.failed)),
+    ("lost", |row| Cell::Count(row.tally().lost())),
+    ("backlog", |row| row.tally().outstanding.last().copied().map(u64::from).into()),
+    ("bytes_in", |row| Cell::Count(row.tally().bytes.received)),
+    ("bytes_out", |row| Cell::Count(row.tally().bytes.sent)),
 ];
 /// The columns of each host: `host.NAME.established`, ….
-const HOST_COLUMNS: [&str; 8] = [
-    "established",
-    "cpu",
-    "busiest_cpu",
-    "memory_bytes",
-    "packets_in_per_s",
-    "packets_out_per_s",
-    "bytes_in_per_s",
-    "bytes_out_per_s",
+const HOST_COLUMNS: [HostColumn; 8] = [
+    ("established", |row| row.figures.established.into()),
+    ("cpu", |row| row.figures.cpu.map(thousandths).into()),
+    ("busiest_cpu", |row| row.figures.busiest_cpu.map(thousandths).into()),
+    ("memory_bytes", |row| row.figures.memory_bytes.into()),
+    ("packets_in_per_s", |row| row.packets_in.map(thousandths).into()),
+    ("packets_out_per_s", |row| row.packets_out.map(thousandths).into()),
+    ("bytes_in_per_s", |row| row.bytes_in.map(thousandths).into()),
+    ("bytes_out_per_s", |row| row.bytes_out.map(thousandths).into()),
 ];
 /// A reading belongs to a second when it ended so long after the second's end, or before, at most.
 const READING_OFF_MAX: Nanos = Nanos::from_millis(600);
@@ -70,96 +82,46 @@ impl From<Option<f64>> for Cell {
     }
 }
 
+impl From<Option<u64>> for Cell {
+    fn from(count: Option<u64>) -> Self {
+        count.map_or(Self::None, Self::Count)
+    }
+}
+
 impl From<Option<Nanos>> for Cell {
     fn from(span: Option<Nanos>) -> Self {
         span.map(Nanos::as_millis_f64).into()
     }
 }
 
-/// One second of one load, and where it lies.
-pub(super) struct Second {
-    pub(super) trial: Option<u32>,
-    pub(super) interval: Interval,
-    /// Since the first operation of the run was due; in an archive without instants the pauses between loads are left out.
-    pub(super) since_begin: Nanos,
-    /// When it began, on CLOCK_MONOTONIC.
-    began: Option<Nanos>,
-}
-
-/// Places the seconds of a run one after another.
-pub(super) struct Timeline {
-    loads: Loads,
-    /// The load and the second of the last line.
-    last: Option<(usize, u32)>,
-    /// Seconds of the loads before.
-    seconds_before: u64,
-}
-
-impl Timeline {
-    pub(super) fn of(archive: &Archive) -> Self {
-        Self { loads: Loads::of(archive.events()), last: None, seconds_before: 0 }
-    }
-
-    /// When the first operation of the run was due, on CLOCK_MONOTONIC.
-    pub(super) fn first_epoch(archive: &Archive) -> Option<Nanos> {
-        Self::of(archive).loads.epoch(0)
-    }
-
-    /// Places the next line.
-    pub(super) fn place(&mut self, line: IntervalLine) -> Second {
-        let load = self.loads.place(&line);
-        let IntervalLine { trial, interval, .. } = line;
-        if let Some((_, last)) = self.last.filter(|(number, _)| *number != load) {
-            self.seconds_before += u64::from(last) + 1;
-        }
-        self.last = Some((load, interval.second));
-        let into = Nanos::from_secs(u64::from(interval.second));
-        let began = self.loads.epoch(load).map(|epoch| epoch + into);
-        let since_begin = match (began, self.loads.epoch(0)) {
-            (Some(began), Some(first)) => began.since(first),
-            _ => Nanos::from_secs(self.seconds_before) + into,
-        };
-        Second { trial, interval, since_begin, began }
-    }
-}
-
-/// The figures of a host around an instant.
-struct HostRow {
-    at: Nanos,
-    cells: [Cell; HOST_COLUMNS.len()],
-}
-
 /// What is known of the hosts, by name, in the order of their columns.
-struct Hosts(Vec<(String, Vec<HostRow>)>);
+struct Hosts(BTreeMap<String, Vec<HostRow>>);
 
 impl Hosts {
     fn of(archive: &Archive) -> Result<Self, ReportError> {
-        let mut hosts: Vec<(String, Vec<HostRow>, Reading)> = Vec::new();
-        each_reading(archive.dir(), &mut |host, reading| match hosts
-            .iter_mut()
-            .find(|(name, ..)| name == host)
-        {
-            Some((_, rows, before)) => {
-                rows.push(HostRow::between(before, &reading));
-                *before = reading;
-            }
-            None => hosts.push((host.to_owned(), Vec::new(), reading)),
+        let mut hosts = BTreeMap::<String, Vec<HostRow>>::new();
+        let mut last = BTreeMap::<String, Reading>::new();
+        each_reading(archive.dir(), &mut |host, reading| {
+            let rows = hosts.entry(host.to_owned()).or_default();
+            let row = |before: &Reading| HostRow::of(&Change::new(before, &reading));
+            rows.extend(last.get(host).map(row));
+            last.insert(host.to_owned(), reading);
         })?;
-        hosts.sort_by(|a, b| a.0.cmp(&b.0));
-        Ok(Self(hosts.into_iter().map(|(name, rows, _)| (name, rows)).collect()))
+        Ok(Self(hosts))
     }
 
     fn columns(&self) -> impl Iterator<Item = String> {
-        self.0.iter().flat_map(|(host, _)| {
-            HOST_COLUMNS.iter().map(move |column| format!("host.{host}.{column}"))
+        self.0.keys().flat_map(|host| {
+            HOST_COLUMNS.iter().map(move |(name, _)| format!("host.{host}.{name}"))
         })
     }
 
-    fn cells(&self, second: &Second) -> impl Iterator<Item = Cell> {
-        let ends = second.began.map(|began| began + Nanos::from_secs(1));
-        self.0.iter().flat_map(move |(_, rows)| {
+    /// Returns the figures at the end of the second that `began` then.
+    fn cells(&self, began: Option<Nanos>) -> impl Iterator<Item = Cell> {
+        let ends = began.map(|began| began + Nanos::from_secs(1));
+        self.0.values().flat_map(move |rows| {
             let near = ends.and_then(|ends| nearest(rows, ends));
-            near.map_or([const { Cell::None }; HOST_COLUMNS.len()], |row| row.cells.clone())
+            HOST_COLUMNS.map(|(_, cell)| near.map_or(Cell::None, cell))
         })
     }
 }
@@ -169,27 +131,6 @@ fn nearest(rows: &[HostRow], at: Nanos) -> Option<&HostRow> {
     let candidates = rows[after.saturating_sub(1)..].iter().take(2);
     let off = |row: &&HostRow| row.at.since(at).max(at.since(row.at));
     candidates.min_by_key(off).filter(|row| off(row) <= READING_OFF_MAX)
-}
-
-impl HostRow {
-    fn between(before: &Reading, after: &Reading) -> Self {
-        let figures = HostFigures::between(before, after);
-        let change = Change::new(before, after);
-        let rate = |metric, direction| -> Cell {
-            change.rate(metric, &[(Label::Direction, direction)]).map(thousandths).into()
-        };
-        let cells = [
-            figures.established.into(),
-            figures.cpu.map(thousandths).into(),
-            figures.busiest_cpu.map(thousandths).into(),
-            figures.memory_bytes.into(),
-            rate(Metric::NetworkPackets, "receive"),
-            rate(Metric::NetworkPackets, "transmit"),
-            rate(Metric::NetworkBytes, "receive"),
-            rate(Metric::NetworkBytes, "transmit"),
-        ];
-        Self { at: after.end, cells }
-    }
 }
 
 fn thousandths(value: f64) -> f64 {
@@ -204,31 +145,44 @@ pub(super) struct Table<'a> {
     run: String,
     is_open: bool,
     hosts: Hosts,
-    timeline: Timeline,
+    loads: Loads,
     lines: Lines<IntervalLine>,
+}
+
+/// A second of the table.
+pub(super) struct Row<'a> {
+    table: &'a Table<'a>,
+    line: &'a IntervalLine,
+    place: Place,
+}
+
+impl Row<'_> {
+    const fn tally(&self) -> &Tally {
+        &self.line.interval.tally
+    }
 }
 
 impl<'a> Table<'a> {
     pub(super) fn of(archive: &'a Archive) -> Result<Self, ReportError> {
         let hosts = Hosts::of(archive)?;
-        let names = COLUMNS.iter().map(|name| (*name).to_owned()).chain(hosts.columns()).collect();
+        let names =
+            COLUMNS.iter().map(|(name, _)| (*name).to_owned()).chain(hosts.columns()).collect();
         Ok(Self {
             archive,
             names,
             run: run_name(archive),
             is_open: is_open_loop(archive),
             hosts,
-            timeline: Timeline::of(archive),
+            loads: Loads::of(archive.events()),
             lines: archive.intervals()?,
         })
     }
 
     fn row(&mut self, line: IntervalLine) -> Vec<Cell> {
-        let second = self.timeline.place(line);
-        let wall = wall(self.archive, &second);
-        let mut row = cells(&self.run, wall, &second, self.is_open);
-        row.extend(self.hosts.cells(&second));
-        row
+        let place = self.loads.place(&line);
+        let row = Row { table: self, line: &line, place };
+        let cells = COLUMNS.iter().map(|(_, cell)| cell(&row));
+        cells.chain(self.hosts.cells(place.began)).collect()
     }
 }
 
@@ -255,46 +209,8 @@ fn is_open_loop(archive: &Archive) -> bool {
     arrivals.is_none_or(|arrivals| arrivals != settings::CLOSED)
 }
 
-fn wall(archive: &Archive, second: &Second) -> Cell {
+fn wall(archive: &Archive, began: Option<Nanos>) -> Cell {
     let clock = archive.manifest().clock;
     let text = |began| Cell::Text(time_text::rfc3339_ms(clock.unix_ns_at(began)));
-    second.began.map_or(Cell::None, text)
-}
-
-fn cells(run: &str, wall: Cell, second: &Second, is_open: bool) -> Vec<Cell> {
-    let tally: &Tally = &second.interval.tally;
-    // In a closed loop an operation comes due by being sent.
-    let sent = if is_open { tally.spans.send_lag.count() } else { tally.scheduled };
-    let connections = &tally.connections;
-    let mut row = vec![
-        Cell::Text(run.to_owned()),
-        Cell::Real(second.since_begin.as_secs_f64()),
-        wall,
-        second.trial.map_or(Cell::None, |trial| Cell::Count(trial.into())),
-        Cell::Count(tally.scheduled),
-        Cell::Count(sent),
-        Cell::Count(tally.ok),
-        Cell::Count(tally.late),
-        Cell::Count(tally.errors_total()),
-        Cell::Count(tally.unsent),
-        Cell::Count(tally.spans.corrected.count()),
-    ];
-    row.extend(quantiles(&tally.spans.corrected));
-    row.extend(quantiles(&tally.spans.uncorrected));
-    row.extend([
-        tally.spans.send_lag.quantile(0.99).into(),
-        Cell::Count(connections.held_end),
-        Cell::Count(connections.opened),
-        Cell::Count(connections.failed),
-        Cell::Count(connections.reset_by_peer + connections.closed_by_peer),
-        tally.outstanding.last().map_or(Cell::None, |waiting| Cell::Count((*waiting).into())),
-        Cell::Count(tally.bytes.received),
-        Cell::Count(tally.bytes.sent),
-    ]);
-    row
-}
-
-fn quantiles(hist: &Histogram) -> [Cell; 5] {
-    let of = |q| hist.quantile(q).into();
-    [of(0.5), of(0.9), of(0.99), of(0.999), hist.max().into()]
+    began.map_or(Cell::None, text)
 }

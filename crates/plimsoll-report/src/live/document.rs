@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::io::Write;
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -12,9 +11,9 @@ use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use tokio::sync::watch;
 
-use super::RunHead;
 use super::feed::Message;
 use super::records::Records;
+use super::{RunHead, Shared};
 use crate::page;
 use crate::view::{Head, Patch, View, ViewBuilder};
 
@@ -165,19 +164,7 @@ impl Document {
     }
 }
 
-/// Shared by the tasks of one thread, which never hold it while they wait.
-#[derive(Clone, Debug)]
-pub(super) struct SharedDocument(Arc<Mutex<Document>>);
-
-impl SharedDocument {
-    pub(super) fn new(document: Document) -> Self {
-        Self(Arc::new(Mutex::new(document)))
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, Document> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl Shared<Document> {
     /// Tells of what is new from now on.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.lock().changed.subscribe()

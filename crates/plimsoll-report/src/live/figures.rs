@@ -1,14 +1,13 @@
 //! What is measured so far, for everybody who asks for figures or is sent them.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use plimsoll_model::event::Event;
 use plimsoll_model::host::{Change, Reading};
 use tokio::sync::watch;
 
-use super::RunHead;
 use super::feed::Message;
+use super::{RunHead, Shared};
 use crate::metrics::{Family, RunMetrics, Statsd, exposition, of_hosts};
 
 /// The figures of a run and of its hosts.
@@ -76,19 +75,7 @@ impl Figures {
     }
 }
 
-/// Shared by the tasks of one thread, which never hold it while they wait.
-#[derive(Clone, Debug)]
-pub(super) struct SharedFigures(Arc<Mutex<Figures>>);
-
-impl SharedFigures {
-    pub(super) fn new(figures: Figures) -> Self {
-        Self(Arc::new(Mutex::new(figures)))
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, Figures> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl Shared<Figures> {
     /// The answer to a scrape.
     pub(super) fn scrape(&self) -> String {
         let figures = self.lock();

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Builder;
@@ -29,8 +30,8 @@ pub use pushed::{Collector, CollectorError};
 
 use access::Access;
 use connections::Patience;
-use document::{Document, SharedDocument};
-use figures::{Figures, SharedFigures};
+use document::Document;
+use figures::Figures;
 use pushed::Pushes;
 use viewers::Viewers;
 
@@ -110,8 +111,8 @@ impl Outlets {
     async fn publish_async(self, inbox: Inbox, patience: Patience) -> io::Result<()> {
         let Inbox { mut messages, notes } = inbox;
         let statsd = self.statsd.map(|(socket, to)| Statsd::new(socket, to)).transpose()?;
-        let figures = SharedFigures::new(Figures::new(statsd));
-        let document = SharedDocument::new(Document::new(notes.clone()));
+        let figures = Shared::new(Figures::new(statsd));
+        let document = Shared::new(Document::new(notes.clone()));
         let viewers = Viewers::new(document.clone(), self.clock.unix_ns);
         let (close, closing) = watch::channel(false);
         let mut servers = JoinSet::new();
@@ -156,6 +157,26 @@ impl Outlets {
         let _ = close.send(true);
         let _ = timeout(CLOSING, async { while servers.join_next().await.is_some() {} }).await;
         Ok(())
+    }
+}
+
+/// Shared by the tasks of one thread, which never hold it while they wait.
+#[derive(Debug)]
+struct Shared<T>(Arc<Mutex<T>>);
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Shared<T> {
+    fn new(value: T) -> Self {
+        Self(Arc::new(Mutex::new(value)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -21,9 +21,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::Shared;
 use super::access::{Access, Refusal};
 use super::connections::{Connections, Mark, Patience, Place, Read};
-use super::figures::SharedFigures;
+use super::figures::Figures;
 use crate::metrics::CONTENT_TYPE as METRICS;
 
 /// The longest head, and the most that is buffered for somebody who does not read.
@@ -45,7 +46,7 @@ impl IsLocal {
 
 /// The routes of a scraper. On loopback `access` has the rules of the page, since a browser of this host reaches that for any
 /// site; elsewhere a scraper asks under whatever name its configuration has.
-pub(super) fn metrics(figures: SharedFigures, access: Option<Access>) -> Router {
+pub(super) fn metrics(figures: Shared<Figures>, access: Option<Access>) -> Router {
     let routes = protected(
         Router::new().route("/metrics", get(scrape)).route("/", get(scrape)).with_state(figures),
     );
@@ -73,7 +74,7 @@ pub(super) fn refused(refusal: Refusal) -> Response {
     (refusal.status(), refusal.text()).into_response()
 }
 
-async fn scrape(State(figures): State<SharedFigures>) -> Response {
+async fn scrape(State(figures): State<Shared<Figures>>) -> Response {
     ([(CONTENT_TYPE, METRICS)], figures.scrape()).into_response()
 }
 

@@ -14,8 +14,9 @@ use axum::{Extension, Router};
 use futures_util::stream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+use super::Shared;
 use super::access::{Access, Refusal};
-use super::document::SharedDocument;
+use super::document::Document;
 use super::records::Next;
 use super::server::{IsLocal, admitting, protected, refused};
 use crate::page::live_policy;
@@ -32,14 +33,14 @@ const LAST_EVENT_ID: &str = "last-event-id";
 /// What viewers share.
 #[derive(Clone, Debug)]
 pub(super) struct Viewers {
-    document: SharedDocument,
+    document: Shared<Document>,
     /// Tells this program from another one at the same address: begins the name of each change.
     program: u64,
     slots: Arc<Semaphore>,
 }
 
 impl Viewers {
-    pub(super) fn new(document: SharedDocument, program: u64) -> Self {
+    pub(super) fn new(document: Shared<Document>, program: u64) -> Self {
         Self { document, program, slots: Arc::new(Semaphore::new(VIEWERS_MAX)) }
     }
 

@@ -1,7 +1,7 @@
-//! What the metrics of a run are, from its events.
+//! The metrics of a run: a projection of its state.
 
 use plimsoll_model::event::Event;
-use plimsoll_model::tally::{Interval, Tally};
+use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{TrialBounds, Verdict};
 use plimsoll_model::{Histogram, Nanos};
 
@@ -21,12 +21,7 @@ pub(crate) struct RunMetrics {
     names: Labels,
     /// An edge of the histograms.
     deadline: Option<Nanos>,
-    /// All seconds; without what only a trial's judge needs.
-    total: Tally,
-    /// In the last second.
-    offered: f64,
     state: RunState,
-    judged: [u64; 3],
     is_finished: bool,
 }
 
@@ -39,46 +34,26 @@ impl RunMetrics {
             ("run", manifest.started_at.clone()),
             ("version", manifest.plimsoll_version.clone()),
         ];
-        let (total, judged) =
-            before.map_or_else(Default::default, |before| (before.total, before.judged));
-        Self {
-            names,
-            deadline,
-            total,
-            offered: 0.0,
-            state: RunState::default(),
-            judged,
-            is_finished: false,
-        }
+        let state = before.map(|before| before.state.next_search()).unwrap_or_default();
+        Self { names, deadline, state, is_finished: false }
     }
 
     pub(crate) fn handle_event(&mut self, event: &Event) {
         // No figure counts from the start of the run.
         self.state.handle_event(event, Nanos::ZERO);
-        match event {
-            Event::Interval(interval) => self.add(interval),
-            Event::TrialEnded(record) => self.judged[record.judgement.verdict as usize] += 1,
-            _ => {}
-        }
     }
 
     /// Nothing more will come.
     pub(crate) fn finish(&mut self) {
         self.is_finished = true;
-        self.offered = 0.0;
-    }
-
-    fn add(&mut self, interval: &Interval) {
-        self.offered = interval.tally.scheduled as f64;
-        self.total.merge_following(&interval.tally);
-        self.total.outstanding.clear();
     }
 
     /// Every family, those without a value left out.
     pub(crate) fn families(&self) -> Vec<Family> {
+        let total = self.state.total();
         let mut all = self.of_run();
-        all.extend(self.of_operations());
-        all.extend(self.of_connections());
+        all.extend(self.of_operations(&total));
+        all.extend(of_connections(&total));
         all.retain(|family| match &family.points {
             Points::Counter(points) | Points::Gauge(points) => !points.is_empty(),
             Points::Histogram(_) => true,
@@ -90,9 +65,10 @@ impl RunMetrics {
         let trial = self.state.trial;
         let trial = trial.map(|trial| (label("phase", trial.phase.name()), trial.number.into()));
         let verdicts = [Verdict::Good, Verdict::Bad, Verdict::Invalid].into_iter();
-        let judged = verdicts.map(|verdict| {
-            (label("verdict", verdict.name()), self.judged[verdict as usize] as f64)
-        });
+        let judged = verdicts
+            .map(|verdict| (label("verdict", verdict.name()), self.state.judged(verdict) as f64));
+        let last = self.state.second.as_ref().filter(|_| !self.is_finished);
+        let offered = last.map_or(0.0, |second| second.tally.scheduled as f64);
         let (TrialBounds { good_max, bad_min }, safe) = self.state.known();
         let bounds = [("lower", good_max), ("upper", bad_min), ("safe", safe)];
         let bounds = bounds.into_iter();
@@ -111,7 +87,7 @@ impl RunMetrics {
             gauge(
                 "offered_rate",
                 "Operations that came due in the last second",
-                [(Vec::new(), self.offered)],
+                [(Vec::new(), offered)],
             ),
             gauge("trial", "Number of the trial that runs, by phase of the search", trial),
             counter("trials_total", "Trials judged, by verdict", judged),
@@ -123,8 +99,7 @@ impl RunMetrics {
         ]
     }
 
-    fn of_operations(&self) -> Vec<Family> {
-        let total = &self.total;
+    fn of_operations(&self, total: &Tally) -> Vec<Family> {
         let ended = [
             (label("outcome", "ok"), total.ok as f64),
             (label("outcome", "unsent"), total.unsent as f64),
@@ -169,40 +144,6 @@ impl RunMetrics {
         ]
     }
 
-    fn of_connections(&self) -> Vec<Family> {
-        let connections = &self.total.connections;
-        let handshakes = &self.total.handshakes;
-        let lost = [("reset", connections.reset_by_peer), ("close", connections.closed_by_peer)];
-        let by_kind = [
-            ("full", handshakes.full),
-            ("resumed", handshakes.resumed),
-            ("failed", handshakes.failed),
-        ];
-        vec![
-            gauge(
-                "connections",
-                "Connections that are usable, counted at the client's end",
-                [(Vec::new(), connections.held_end as f64)],
-            ),
-            plain("connections_opened_total", "Connections that became usable", connections.opened),
-            plain(
-                "connections_failed_total",
-                "Connections that ended before they were usable",
-                connections.failed,
-            ),
-            counter(
-                "connections_lost_total",
-                "Usable connections that the server ended, by reset or by close",
-                lost.map(|(by, count)| (label("by", by), count as f64)),
-            ),
-            counter(
-                "handshakes_total",
-                "TLS handshakes: full, resumed or failed",
-                by_kind.map(|(kind, count)| (label("kind", kind), count as f64)),
-            ),
-        ]
-    }
-
     fn histogram(&self, name: &'static str, help: &'static str, of: &Histogram) -> Family {
         let count = of.count();
         let at_most = |edge: Nanos| (edge.as_secs_f64(), count - of.count_above(edge));
@@ -213,6 +154,37 @@ impl RunMetrics {
         };
         Family { name, help, points: Points::Histogram(buckets) }
     }
+}
+
+fn of_connections(total: &Tally) -> Vec<Family> {
+    let connections = &total.connections;
+    let handshakes = &total.handshakes;
+    let lost = [("reset", connections.reset_by_peer), ("close", connections.closed_by_peer)];
+    let by_kind =
+        [("full", handshakes.full), ("resumed", handshakes.resumed), ("failed", handshakes.failed)];
+    vec![
+        gauge(
+            "connections",
+            "Connections that are usable, counted at the client's end",
+            [(Vec::new(), connections.held_end as f64)],
+        ),
+        plain("connections_opened_total", "Connections that became usable", connections.opened),
+        plain(
+            "connections_failed_total",
+            "Connections that ended before they were usable",
+            connections.failed,
+        ),
+        counter(
+            "connections_lost_total",
+            "Usable connections that the server ended, by reset or by close",
+            lost.map(|(by, count)| (label("by", by), count as f64)),
+        ),
+        counter(
+            "handshakes_total",
+            "TLS handshakes: full, resumed or failed",
+            by_kind.map(|(kind, count)| (label("kind", kind), count as f64)),
+        ),
+    ]
 }
 
 /// 0.1 ms, 0.2 ms, 0.5 ms, … 100 s, and the deadline.

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::sentences;
 use super::table::{Column, Rows, Thin, Unit};
+use crate::digest::search;
 use crate::view::View;
 
 /// Where on the page a figure stands.
@@ -469,7 +470,7 @@ pub(super) fn title(figure: &Figure, summary: Option<&Summary>) -> String {
     // One sentence about latency and rate describes one load only.
     let is_one_load = matches!(result, RunResult::Load | RunResult::Hold { .. });
     match figure.chart {
-        "tipping" => result.find().map(sentences::tipping),
+        "tipping" => result.find().map(search::title),
         "course" => result.find().map(sentences::course),
         "rate" if *result == RunResult::Load => Some(sentences::rate(summary)),
         "latency" if is_one_load => Some(sentences::latency(summary)),

@@ -24,6 +24,8 @@ mod sections;
 mod sentences;
 mod table;
 
+pub(crate) use sections::shell_line;
+
 /// The page of a run in one file, which asks for nothing.
 pub fn render(view: &View) -> String {
     let json = json(view);

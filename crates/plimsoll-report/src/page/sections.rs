@@ -326,12 +326,12 @@ pub(super) fn facts(view: &View) -> Markup {
 
 /// Error classes with what to do about each.
 fn errors(summary: &Summary) -> Markup {
-    let lost = summary.result.hold().map_or(&summary.lost_idle_classes, |hold| &hold.loss_classes);
-    let classes: Vec<_> = [&summary.error_classes, &summary.connection_error_classes, lost]
-        .into_iter()
-        .zip(["operation", "attempt to connect", "open connection"])
-        .flat_map(|(classes, of)| classes.iter().map(move |(name, count)| (of, name, *count)))
-        .collect();
+    let classes: Vec<_> =
+        [&summary.error_classes, &summary.connection_error_classes, summary.lost_classes()]
+            .into_iter()
+            .zip(["operation", "attempt to connect", "open connection"])
+            .flat_map(|(classes, of)| classes.iter().map(move |(name, count)| (of, name, *count)))
+            .collect();
     html! {
         @if !classes.is_empty() {
             div.scroll tabindex="0" role="region" aria-label="Errors" {
@@ -377,10 +377,11 @@ pub(super) fn repeat(view: &View) -> Markup {
 }
 
 /// The arguments as a shell takes them.
-pub(super) fn shell_line(args: &[String]) -> String {
+pub(crate) fn shell_line(args: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,%@+".contains(c);
-    let quoted = args.iter().map(|arg| match !arg.is_empty() && arg.chars().all(plain) {
-        true => arg.clone(),
+    let shown = args.iter().map(|arg| arg.chars().filter(|c| !c.is_control()).collect::<String>());
+    let quoted = shown.map(|arg| match !arg.is_empty() && arg.chars().all(plain) {
+        true => arg,
         false => format!("'{}'", arg.replace('\'', "'\\''")),
     });
     quoted.collect::<Vec<_>>().join(" ")

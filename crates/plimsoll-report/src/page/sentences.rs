@@ -1,93 +1,16 @@
 //! The titles of charts: each states what the chart shows of this run.
 
-use plimsoll_model::Nanos;
 use plimsoll_model::hold::{Confidence, HoldEnd, HoldSummary, Projection};
 use plimsoll_model::host::HostSummary;
 use plimsoll_model::result::RunResult;
-use plimsoll_model::slo::{Goal, Slo};
 use plimsoll_model::summary::{FindSummary, Summary};
-use plimsoll_model::trial::{Family, Level, Outcome};
+use plimsoll_model::trial::{Family, Level};
 use plimsoll_model::units::grouped;
 
-use crate::digest::Digest;
+use crate::digest::compare::capitalised;
+use crate::digest::{Digest, hold};
 use crate::terminal::layout::{bytes, clean, counted, cpu_percent, ms_text, per_s, span, whole};
-use crate::terminal::{hints, load_text as load};
-use crate::unsettled::reason;
 use crate::watch::source_lost;
-
-/// The first goal about latency, in words: `p99` and `50 ms`.
-pub(super) fn latency_goal(slo: &str) -> Option<(String, Nanos)> {
-    let slo: Slo = slo.parse().ok()?;
-    slo.goals.iter().find_map(|goal| match goal {
-        Goal::Latency { limit, .. } => Some((goal.metric(), *limit)),
-        Goal::Errors { .. } => None,
-    })
-}
-
-/// Of the chart of a tipping point.
-pub(super) fn tipping(find: &FindSummary) -> String {
-    let goal = latency_goal(&find.slo).map(|(name, limit)| (name, whole(&limit.to_string())));
-    let lower = find.lower.map(|lower| load(find.axis, lower));
-    let upper = find.upper.map(|upper| load(find.axis, upper));
-    let or_nothing = |bound: &Option<String>| bound.clone().unwrap_or_else(|| "no load".to_owned());
-    let sure = find.confidence.map_or_else(String::new, |confidence| {
-        whole(&format!(" ({} %)", (confidence * 1000.0).round() / 10.0))
-    });
-    let leaves = |range: &str| {
-        let between =
-            format!("between {} and {}{sure}{range}", or_nothing(&lower), or_nothing(&upper));
-        match &goal {
-            Some((name, limit)) => format!("{name} leaves {limit} {between}"),
-            None => format!("The server stops meeting {} {between}", clean(&find.slo)),
-        }
-    };
-    match &find.outcome {
-        Outcome::Regular => leaves(""),
-        Outcome::Bounds { why } if find.confidence.is_some() => {
-            leaves(&format!("; a range, because {}", reason(why)))
-        }
-        Outcome::NotReached { .. } => match goal {
-            Some((name, limit)) => {
-                format!(
-                    "{name} stays below {limit} up to {}, the highest load tried",
-                    or_nothing(&lower)
-                )
-            }
-            None => format!("The SLO was met up to {}, the highest load tried", or_nothing(&lower)),
-        },
-        Outcome::FailsAtMinimum => {
-            format!("The SLO was missed at the lowest load, {}", or_nothing(&upper))
-        }
-        Outcome::GeneratorLimited { why } => format!(
-            "Above {} {}; the server's end was not seen",
-            or_nothing(&lower),
-            hints::obstacle(why)
-        ),
-        Outcome::NetworkLimited { .. } => {
-            format!(
-                "Above {} the path was the limit; the server's end was not seen",
-                or_nothing(&lower)
-            )
-        }
-        Outcome::Unconfirmed { why } => format!(
-            "No longer trial confirmed that {} are served: {}",
-            or_nothing(&lower),
-            hints::obstacle(why)
-        ),
-        Outcome::Bounds { why } | Outcome::Unstable { why } | Outcome::Undecided { why } => {
-            match (&lower, &upper) {
-                (None, None) => format!("No interval is claimed: {}", reason(why)),
-                _ => format!(
-                    "{} met the SLO and {} missed it, without a confidence: {}",
-                    or_nothing(&lower),
-                    or_nothing(&upper),
-                    reason(why)
-                ),
-            }
-        }
-        Outcome::Unfinished { why } => format!("The search stopped early: {}", clean(why)),
-    }
-}
 
 /// Of the course of a search.
 pub(super) fn course(find: &FindSummary) -> String {
@@ -205,22 +128,14 @@ pub(super) fn memory(hold: &HoldSummary) -> String {
 }
 
 fn projected(first: &Projection) -> String {
-    let word = match first.confidence {
-        Confidence::Low => "low confidence",
-        Confidence::Fair => "fair confidence",
-        Confidence::Good => "good confidence",
-        Confidence::Exact => "exact",
-    };
-    let resource = first.resource.to_string();
-    let mut letters = resource.chars();
-    let resource: String =
-        letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect();
+    let word = hold::sure(first.confidence);
+    let resource = capitalised(&first.resource.to_string());
     let end = grouped(first.ends_at.unwrap_or_default());
     let cautious = match first.ends_at_min.filter(|_| first.confidence != Confidence::Exact) {
         Some(least) => format!(", cautious end {}", grouped(least)),
         None => String::new(),
     };
-    format!("{} is the first limit, at {end} connections ({word}{cautious})", clean(&resource))
+    format!("{resource} is the first limit, at {end} connections ({word}{cautious})")
 }
 
 /// Of one host.
@@ -263,7 +178,7 @@ pub(super) fn cliffs(summary: &Summary) -> String {
                 0 => String::new(),
                 more => format!("; {more} more"),
             };
-            format!("A hidden timer of {}{label}{more}", span(first.at_ms / 1e3))
+            format!("A hidden timer of {}{label}{more}", span(first.at.as_secs_f64()))
         }
     }
 }

@@ -5,7 +5,7 @@ use plimsoll_model::units::grouped;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::terminal::layout::{bytes, ms, per_s};
+use crate::terminal::layout::{bytes, ms, per_s, trimmed};
 
 /// The most rows of the table behind a chart over time; the download has all.
 const ROWS_MAX: usize = 60;
@@ -80,10 +80,6 @@ impl Unit {
             Self::Quantile => trimmed(format!("{:.6}", value * 100.0)),
         }
     }
-}
-
-fn trimmed(number: String) -> String {
-    number.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// One column: its heading, and where its values stand, a path within the source of the table.

@@ -1,12 +1,16 @@
 //! The state of a running command, reduced once from its events. Lines of progress, the screen and the metrics are
 //! projections of it.
 //!
-//! [`RunState::handle_event`] takes each event; [`RunState::said`] then has the line that it is worth.
+//! [`RunState::handle_event`] takes each event; [`RunState::said`] then has the line that it is worth. A screen copies the
+//! state several times a second, so that everything large in it is shared.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use plimsoll_model::compare::BlockStart;
 use plimsoll_model::event::Event;
-use plimsoll_model::tally::Interval;
-use plimsoll_model::trial::{TippingPoint, TrialBounds, TrialRequest};
+use plimsoll_model::tally::{Interval, Tally};
+use plimsoll_model::trial::{TippingPoint, TrialBounds, TrialRequest, Verdict};
 use plimsoll_model::{Nanos, Rate};
 
 use crate::reasons;
@@ -14,8 +18,10 @@ use crate::terminal::layout::clean;
 use crate::terminal::{level_line, plateau_line, render_answer_line, render_trial_line};
 
 mod holding;
+mod host;
 
 pub(crate) use holding::Holding;
+pub(crate) use host::HostRow;
 
 /// The state as of the last event.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +43,14 @@ pub(crate) struct RunState {
     /// The last answer of a search. Until the search ends it has bounds.
     pub(crate) answer: Option<Box<TippingPoint>>,
     pub(crate) holding: Option<Holding>,
+    /// The last second of the load that runs, or ran last; `None` before its first.
+    pub(crate) second: Option<Arc<Interval>>,
+    /// All seconds of that load, without [`Tally::outstanding`].
+    pub(crate) load: Arc<Tally>,
+    /// The loads before it, merged.
+    before: Arc<Tally>,
+    /// Trials that were judged, by the name of their verdict.
+    judged: BTreeMap<&'static str, u64>,
 }
 
 /// A line for the reader.
@@ -59,6 +73,27 @@ impl Said {
 }
 
 impl RunState {
+    /// The state at the start of the next search of a command, whose counters continue.
+    pub(crate) fn next_search(&self) -> Self {
+        let before = Arc::new(self.total());
+        Self { before, judged: self.judged.clone(), ..Self::default() }
+    }
+
+    /// All seconds of all loads, without [`Tally::outstanding`].
+    pub(crate) fn total(&self) -> Tally {
+        let mut total = Tally::clone(&self.before);
+        // A load without a second holds no connections, and those of the load before may still be open.
+        if self.second.is_some() {
+            total.merge_following(&self.load);
+        }
+        total
+    }
+
+    /// Trials with `verdict`.
+    pub(crate) fn judged(&self, verdict: Verdict) -> u64 {
+        self.judged.get(verdict.name()).copied().unwrap_or_default()
+    }
+
     /// Takes an event; `elapsed` since any fixed instant of the run.
     pub(crate) fn handle_event(&mut self, event: &Event, elapsed: Nanos) {
         match event {
@@ -68,13 +103,15 @@ impl RunState {
                 self.planned = *planned;
                 self.started_at = Some(elapsed);
                 self.draining = None;
+                if self.second.take().is_some() {
+                    let ended = std::mem::take(&mut self.load);
+                    Arc::make_mut(&mut self.before).merge_following(&ended);
+                }
             }
             Event::Interval(interval) => self.handle_second(interval),
             Event::HoldStep(step) => self.hold(elapsed).handle_step(*step, elapsed),
             Event::Memory(memory) => self.hold(elapsed).handle_memory(**memory),
-            Event::PlateauEnded(_) => {
-                self.hold(elapsed);
-            }
+            Event::PlateauEnded(plateau) => self.hold(elapsed).plateaus.push(**plateau),
             Event::Draining { in_flight } => self.draining = Some(*in_flight),
             Event::TrialStarted(trial) => {
                 self.is_search = true;
@@ -82,6 +119,7 @@ impl RunState {
             }
             Event::TrialEnded(record) => {
                 self.bounds.add(record);
+                *self.judged.entry(record.judgement.verdict.name()).or_default() += 1;
                 // The load of a hold goes on.
                 self.started_at = self.started_at.filter(|_| self.holding.is_some());
             }
@@ -117,6 +155,20 @@ impl RunState {
         })
     }
 
+    /// The state of a hold in one line.
+    pub(crate) fn hold_line(&self, elapsed: Nanos) -> Option<String> {
+        let opened = self.second.as_ref().map_or(0, |second| second.tally.connections.opened);
+        Some(self.holding.as_ref()?.line(&self.load, opened, elapsed))
+    }
+
+    /// `round 3, B`, of a comparison.
+    pub(crate) fn block_text(&self) -> Option<String> {
+        self.block.map(|BlockStart { round, arm, .. }| match round {
+            0 => format!("first loads, {}", arm.name()),
+            round => format!("round {round}, {}", arm.name()),
+        })
+    }
+
     /// `good at 33,779/s, bad at 35,377/s`.
     pub(crate) fn bounds_text(&self) -> Option<String> {
         match (self.bounds.good_max, self.bounds.bad_min) {
@@ -144,12 +196,13 @@ impl RunState {
 
     fn handle_second(&mut self, interval: &Interval) {
         let tally = &interval.tally;
-        if let Some(holding) = &mut self.holding {
-            holding.handle_second(tally);
-        }
         // The second in which sending ended has earlier answers in it: this is an upper bound.
         let ended = tally.ok + tally.errors_total();
         self.draining = self.draining.map(|left| left.saturating_sub(ended));
+        let load = Arc::make_mut(&mut self.load);
+        load.merge_following(tally);
+        load.outstanding.clear();
+        self.second = Some(Arc::new(interval.clone()));
     }
 }
 

@@ -84,7 +84,7 @@ fn head(page: &mut Page<'_>, digest: &Digest) -> io::Result<()> {
     for answer in answers.iter().take(LINES_MAX / 4) {
         page.hanging_within(answer.tone, &answer.lead(), &answer.text, most)?;
     }
-    if let Some(text) = digest.cut_short {
+    if let Some(text) = &digest.cut_short {
         page.hanging_within(Tone::Warn, "PARTIAL", text, 1)?;
     }
     page.blank()

@@ -7,7 +7,7 @@ use plimsoll_model::confirmation::{
 use plimsoll_model::trial::Outcome;
 
 use super::layout::{bytes, clean, per_s, span, whole};
-use crate::unsettled::reason;
+use crate::digest::search::ending;
 
 /// What is changed.
 const fn subject(intervention: Intervention) -> &'static str {
@@ -126,23 +126,13 @@ pub(super) fn remedied(remedied: &Remedied) -> String {
                 clean(cap)
             )
         }
-        (
-            Some(Outcome::Bounds { why } | Outcome::Unstable { why } | Outcome::Undecided { why }),
-            _,
-        ) => format!("no tipping point: {}", reason(why)),
-        (
-            Some(
-                Outcome::Unconfirmed { why }
-                | Outcome::GeneratorLimited { why }
-                | Outcome::NetworkLimited { why }
-                | Outcome::Unfinished { why },
-            ),
-            _,
-        ) => format!("no tipping point: {}", clean(why)),
         (Some(Outcome::FailsAtMinimum), _) => {
             "the SLO was missed at the former lower bound".to_owned()
         }
-        (Some(Outcome::Regular), None) | (None, _) => "not searched".to_owned(),
+        (outcome, _) => match outcome.as_ref().and_then(|outcome| ending(outcome).1) {
+            Some(why) => format!("no tipping point: {why}"),
+            None => "not searched".to_owned(),
+        },
     };
     format!(
         "{change}; predicted {predicted} of the tipping point, {measured}; {}",

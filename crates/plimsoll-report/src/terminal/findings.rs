@@ -7,7 +7,7 @@ use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
 use serde::Serialize;
 
-use super::layout::clean;
+use super::layout::{clean, trimmed};
 use crate::reasons;
 
 /// An entry of `checks` in JSON: the figure that decides, and the words.
@@ -134,13 +134,6 @@ fn percent(share: f64) -> String {
         _ => 2,
     };
     format!("{} %", trimmed(format!("{percent:.0$}", decimals as usize)))
-}
-
-fn trimmed(number: String) -> String {
-    match number.contains('.') {
-        true => number.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => number,
-    }
 }
 
 #[cfg(test)]

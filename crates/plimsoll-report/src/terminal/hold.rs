@@ -5,11 +5,11 @@ use std::io;
 
 use plimsoll_model::hold::{Confidence, HoldSummary, Plateau, PlateauSummary, Projection};
 use plimsoll_model::summary::Summary;
-use plimsoll_model::tally::PingCounts;
+use plimsoll_model::tally::{PingCounts, TlsMessageCounts};
 use plimsoll_model::trial::Unit;
 use plimsoll_model::units::grouped;
 
-use super::layout::{Page, bytes, clean, counted, per_s, span};
+use super::layout::{Page, bytes, clean, counted, per_s, span, trimmed};
 use super::{sections, timers};
 use crate::settings as keys;
 
@@ -131,17 +131,14 @@ fn each(row: &Projection) -> String {
     if row.unit == Unit::Bytes {
         return shown_bytes(row.per_connection.round() as u64);
     }
-    let text = format!("{:.2}", row.per_connection);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    trimmed(format!("{:.2}", row.per_connection))
 }
 
 fn confidence(row: &Projection) -> String {
-    let word = match row.confidence {
-        Confidence::Low => "low",
-        Confidence::Fair => "fair",
-        Confidence::Good => "good",
-        Confidence::Exact => return "exact".to_owned(),
-    };
+    let word = row.confidence.name();
+    if row.confidence == Confidence::Exact {
+        return word.to_owned();
+    }
     let bend = if row.superlinear { ", grows faster than the connections" } else { "" };
     format!("{word}, {} levels{bend}", row.points)
 }
@@ -189,15 +186,16 @@ pub(super) fn facts(
 }
 
 pub(super) fn tls_messages(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
-    if hold.tickets + hold.key_updates_received + hold.key_updates_sent == 0 {
+    let TlsMessageCounts { tickets, key_updates_received, key_updates_sent } = hold.tls_messages;
+    if tickets + key_updates_received + key_updates_sent == 0 {
         return Ok(());
     }
     page.entry_items(
         "TLS",
         &[
-            format!("{} tickets", grouped(hold.tickets)),
-            format!("{} key updates received", grouped(hold.key_updates_received)),
-            format!("{} sent", grouped(hold.key_updates_sent)),
+            format!("{} tickets", grouped(tickets)),
+            format!("{} key updates received", grouped(key_updates_received)),
+            format!("{} sent", grouped(key_updates_sent)),
         ],
     )
 }
@@ -246,15 +244,8 @@ pub(crate) fn plateau_line(
 ) -> String {
     let level = PlateauSummary::new(plateau, baseline);
     let mut parts = vec![format!("{} held", grouped(level.held))];
-    for (name, figure) in [
-        ("client", level.user_bytes_per_connection),
-        ("SUT", level.sut_bytes_per_connection),
-        ("kernel", level.kernel_bytes_per_connection),
-    ] {
-        if figure.is_some() {
-            parts.push(format!("{name} {}", cost(figure)));
-        }
-    }
+    let known = MEMORY[..3].iter().filter_map(|(name, _, of)| Some((name, of(&level)?)));
+    parts.extend(known.map(|(name, figure)| format!("{name} {}", cost(Some(figure)))));
     let left = level.available_bytes.map(|left| format!("{} available", shown_bytes(left)));
     parts.extend(left);
     parts.push(format!("answered: {}", answered(&level)));

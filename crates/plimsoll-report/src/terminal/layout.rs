@@ -374,6 +374,14 @@ pub(crate) fn percent(part: u64, total: u64) -> String {
     }
 }
 
+/// A number without the zeros at the end of its fraction.
+pub(crate) fn trimmed(number: String) -> String {
+    match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => number,
+    }
+}
+
 /// A share between 0 and 1 in percent, without the sign.
 pub(crate) fn ratio_percent(ratio: f64) -> String {
     // Ten digits resolve every count that a run can reach well enough for two decimals.

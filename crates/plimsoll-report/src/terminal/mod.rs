@@ -40,7 +40,7 @@ pub use job_log::JobLog;
 use job_log::github_line;
 pub(crate) use layout::counted;
 pub use layout::{Style, clean};
-pub(crate) use search::{level_line, load_text, regime_lines};
+pub(crate) use search::level_line;
 pub use search::{render_answer_line, render_search_line, render_trial_line};
 
 /// Writes the report of a run: on one screen, unless details are asked for.
@@ -76,7 +76,7 @@ fn detailed(
         for answer in answers {
             page.hanging(answer.tone, answer.own_lead(), &answer.text)?;
         }
-        if let Some(text) = digest.cut_short {
+        if let Some(text) = &digest.cut_short {
             page.hanging(Tone::Warn, "PARTIAL", text)?;
         }
         page.blank()?;

@@ -8,7 +8,7 @@ use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{
     DeliverySummary, FullQuantiles, LoadHostSummary, ShortQuantiles, Summary,
 };
-use plimsoll_model::tally::{PingCounts, StreamCounts};
+use plimsoll_model::tally::{HandshakeCounts, PingCounts, StreamCounts};
 use plimsoll_model::trial::{Check, CheckId, Family, Level, TrialRecord};
 use plimsoll_model::units::grouped;
 
@@ -100,17 +100,18 @@ fn stamped(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
         0 if summary.settings.contains_key(keys::UNIX_SOCKET) => {
             "No wire latency: the kernel does not stamp what arrives on a Unix socket.".to_owned()
         }
-        0 if stamps.every == 0 => {
+        0 if stamps.counts.every == 0 => {
             "No wire latency: this kernel does not stamp what arrives.".to_owned()
         }
         0 => "No wire latency: the kernel stamped no answer.".to_owned(),
-        _ if stamps.clock_set > 0 => format!(
+        _ if stamps.counts.clock_set > 0 => format!(
             "Wire latency of {of_all} operations: the rest was not stamped, or somebody set this \
              host's clock meanwhile."
         ),
-        _ if stamps.every > 1 => {
-            format!("Wire latency of {of_all} operations: about 1 of {} is stamped.", stamps.every)
-        }
+        _ if stamps.counts.every > 1 => format!(
+            "Wire latency of {of_all} operations: about 1 of {} is stamped.",
+            stamps.counts.every
+        ),
         _ => format!("Wire latency of {of_all} operations: the kernel stamped no others."),
     };
     page.quiet(2, &text)
@@ -200,7 +201,7 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
             page.entry_counts(title, &answers)?;
         }
     }
-    if let Some(pushed) = &summary.pushed {
+    if let Some(pushed) = summary.pushed.map(|pushed| pushed.counts) {
         let (messages, payload) = (grouped(pushed.messages), bytes(pushed.bytes));
         let surplus = match pushed.surplus {
             0 => String::new(),
@@ -364,11 +365,11 @@ pub(crate) fn server_side(page: &mut Page<'_>, summary: &Summary) -> io::Result<
     }
     page.entry_items("Connections", &items)?;
     let h = &summary.handshakes;
-    if h.full + h.resumed + h.failed > 0 {
+    if h.counts != HandshakeCounts::default() {
         let items = [
-            format!("{} full", grouped(h.full)),
-            format!("{} resumed", grouped(h.resumed)),
-            format!("{} failed", grouped(h.failed)),
+            format!("{} full", grouped(h.counts.full)),
+            format!("{} resumed", grouped(h.counts.resumed)),
+            format!("{} failed", grouped(h.counts.failed)),
             format!("at most {}/s", grouped(h.per_s_max)),
         ];
         page.entry_items("Handshakes", &items)?;

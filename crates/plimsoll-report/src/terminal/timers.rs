@@ -4,9 +4,9 @@
 use std::io;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::cliff::{Confidence, Owner, ProbeKind};
+use plimsoll_model::cliff::{Cliff, Confidence, Owner, ProbeKind};
 use plimsoll_model::ending::{Closer, Stretch};
-use plimsoll_model::summary::{CliffSummary, Summary};
+use plimsoll_model::summary::Summary;
 use plimsoll_model::units::grouped;
 
 use super::layout::{Page, clean, counted, ratio_percent, span};
@@ -44,20 +44,22 @@ pub(crate) fn cliffs_of_search(page: &mut Page<'_>, summary: &Summary) -> io::Re
 /// A sentence on the timer that closed most of the connections that a hold lost; `None` if no timer did.
 pub(crate) fn of_losses(summary: &Summary) -> Option<String> {
     let lost = summary.result.hold().filter(|hold| hold.lost > 0)?.lost;
-    let is_connection = |cliff: &&CliffSummary| {
+    let is_connection = |cliff: &&Cliff| {
         matches!(cliff.stretch, Stretch::Idle | Stretch::Lifetime)
             && cliff.closer.is_peer()
             && cliff.confidence != Confidence::Possible
     };
     let cliffs: Vec<_> = summary.cliffs.iter().flatten().filter(is_connection).collect();
     // One timer may end connections in several ways: HAProxy answers 408 before the first request, and closes behind one.
-    let ways_of = |of: &CliffSummary| -> Vec<&CliffSummary> {
-        let is_same = |other: &&CliffSummary| {
-            other.stretch == of.stretch && other.owner == of.owner && is_near(other.at_ms, of.at_ms)
+    let ways_of = |of: &Cliff| -> Vec<&Cliff> {
+        let is_same = |other: &&Cliff| {
+            other.stretch == of.stretch
+                && other.owner == of.owner
+                && is_near(other.at.as_millis_f64(), of.at.as_millis_f64())
         };
         cliffs.iter().copied().filter(is_same).collect()
     };
-    let count_of = |ways: &[&CliffSummary]| ways.iter().map(|way| way.count).sum::<u64>();
+    let count_of = |ways: &[&Cliff]| ways.iter().map(|way| way.count).sum::<u64>();
     let timers = cliffs.iter().map(|cliff| ways_of(cliff));
     let Some(ways) = timers.max_by_key(|ways| (count_of(ways), ways[0].stretch == Stretch::Idle))
     else {
@@ -68,7 +70,8 @@ pub(crate) fn of_losses(summary: &Summary) -> Option<String> {
         return None;
     }
     let what = if ways[0].stretch == Stretch::Idle { "idle for" } else { "open for" };
-    let (at, count, whose) = (time(ways[0].at_ms), grouped(count), whose(ways[0].owner));
+    let (at, count, whose) =
+        (time(ways[0].at.as_millis_f64()), grouped(count), whose(ways[0].owner));
     let probed = match is_probed(summary, ways[0]) {
         true => "; the timeout probe met it, too",
         false => "",
@@ -77,7 +80,7 @@ pub(crate) fn of_losses(summary: &Summary) -> Option<String> {
         [only] => (named(only.label.as_ref()), String::new()),
         _ => {
             let one = ways.iter().all(|way| way.label == ways[0].label);
-            let way = |way: &&CliffSummary| {
+            let way = |way: &&Cliff| {
                 let name = if one { String::new() } else { named(way.label.as_ref()) };
                 format!("{} by {}{name}", grouped(way.count), way_of(way.closer))
             };
@@ -136,12 +139,12 @@ fn named(label: Option<&String>) -> String {
 }
 
 /// Whether the timeout probe was closed after the same time.
-fn is_probed(summary: &Summary, cliff: &CliffSummary) -> bool {
+fn is_probed(summary: &Summary, cliff: &Cliff) -> bool {
     let mut met = summary.timers.iter().flatten().filter_map(|row| row.after_ms);
-    met.any(|after_ms| is_near(after_ms, cliff.at_ms))
+    met.any(|after_ms| is_near(after_ms, cliff.at.as_millis_f64()))
 }
 
-fn row(page: &mut Page<'_>, cliff: &CliffSummary) -> io::Result<()> {
+fn row(page: &mut Page<'_>, cliff: &Cliff) -> io::Result<()> {
     let what = match cliff.stretch {
         Stretch::Operation => "an answer",
         Stretch::Opening => "connecting",
@@ -151,7 +154,7 @@ fn row(page: &mut Page<'_>, cliff: &CliffSummary) -> io::Result<()> {
     page.line(&format!(
         "  {:11} {:>9} {:12} {:>9} {:>7}  {}",
         what,
-        time(cliff.at_ms),
+        time(cliff.at.as_millis_f64()),
         closer(cliff.closer),
         grouped(cliff.count),
         ratio_percent(cliff.share),

@@ -1,5 +1,6 @@
 //! Charts in the cells of a terminal.
 
+use plimsoll_model::summary::FullQuantiles;
 use plimsoll_model::trial::Verdict;
 use plimsoll_model::units::grouped;
 use ratatui::Frame;
@@ -12,7 +13,6 @@ use super::look::Look;
 use super::state::State;
 use crate::state::Holding;
 use crate::terminal::layout::ms;
-use crate::view::Quantiles;
 
 /// The least time that a chart shows, s.
 const SECONDS_MIN: usize = 60;
@@ -41,12 +41,11 @@ pub(super) const fn mark(verdict: Verdict) -> char {
 
 /// Latency over the last seconds: from below p50, p99 and the largest, and the deadline.
 pub(super) fn latency(state: &State, look: &Look, frame: &mut Frame<'_>, area: Rect) {
-    let columns = usize::from(area.width.saturating_sub(AXIS_COLUMNS)) * 2;
-    let count = state.seconds.len().clamp(SECONDS_MIN, columns.max(SECONDS_MIN));
+    let count = seconds_shown(state, area);
     let seconds = state.seconds.iter().rev().take(count);
     let deadline = state.head.deadline.map(|limit| limit.as_millis_f64());
     let of = |index: usize| -> Vec<Option<f64>> {
-        let pick = |quantiles: Quantiles| quantiles.all()[index];
+        let pick = |quantiles: FullQuantiles| quantiles.from_median()[index];
         let latencies = seconds
             .clone()
             .map(|one| if look.uncorrected { one.uncorrected } else { one.corrected });
@@ -68,54 +67,55 @@ pub(super) fn latency(state: &State, look: &Look, frame: &mut Frame<'_>, area: R
         }
         lines.push((run, colour));
     }
-    let dashes: Vec<(f64, f64)> = deadline
-        .map(|deadline| {
-            (0..count).step_by(4).map(|age| (-(age as f64), scale.at(deadline))).collect()
-        })
-        .unwrap_or_default();
+    lines.retain(|(line, _)| !line.is_empty());
+    let y = Axis::default().bounds(scale.bounds()).labels(scale.labels(area.height));
+    over_time(count, deadline.map(|deadline| scale.at(deadline)), &lines, y, look, frame, area);
+}
+
+/// Seconds that a chart over time shows.
+fn seconds_shown(state: &State, area: Rect) -> usize {
+    let columns = usize::from(area.width.saturating_sub(AXIS_COLUMNS)) * 2;
+    state.seconds.len().clamp(SECONDS_MIN, columns.max(SECONDS_MIN))
+}
+
+/// Lines over the last `count` seconds, with dashes at `mark`.
+fn over_time(
+    count: usize,
+    mark: Option<f64>,
+    lines: &[(Vec<(f64, f64)>, Color)],
+    y: Axis<'_>,
+    look: &Look,
+    frame: &mut Frame<'_>,
+    area: Rect,
+) {
+    let dash = |mark: f64| (0..count).step_by(4).map(move |age| (-(age as f64), mark));
+    let dashes: Vec<(f64, f64)> = mark.into_iter().flat_map(dash).collect();
     let marker = if look.ascii { Marker::Custom('*') } else { Marker::Braille };
     let mut sets = vec![
         Dataset::default().marker(Marker::Custom('-')).graph_type(GraphType::Scatter).data(&dashes),
     ];
-    sets.extend(lines.iter().filter(|(line, _)| !line.is_empty()).map(|(line, colour)| {
+    sets.extend(lines.iter().map(|(line, colour)| {
         let set = Dataset::default().marker(marker).graph_type(GraphType::Line);
         set.style(Style::new().fg(*colour)).data(line)
     }));
     let x = Axis::default()
         .bounds([-((count - 1) as f64), 0.0])
         .labels([format!("{count} s ago"), "now".to_owned()]);
-    let y = Axis::default().bounds(scale.bounds()).labels(scale.labels(area.height));
     frame.render_widget(Chart::new(sets).x_axis(x).y_axis(y).legend_position(None), area);
 }
 
 /// Connections held at the end of each of the last seconds, and how many the current step is to hold.
 pub(super) fn held(state: &State, look: &Look, frame: &mut Frame<'_>, area: Rect) {
-    let columns = usize::from(area.width.saturating_sub(AXIS_COLUMNS)) * 2;
-    let count = state.seconds.len().clamp(SECONDS_MIN, columns.max(SECONDS_MIN));
+    let count = seconds_shown(state, area);
     let seconds = state.seconds.iter().rev().take(count).enumerate();
     let held: Vec<(f64, f64)> =
         seconds.map(|(age, second)| (-(age as f64), second.held as f64)).collect();
     let asked = state.run.holding.as_ref().and_then(Holding::asked).map(|asked| asked as f64);
-    let dashes: Vec<(f64, f64)> = asked
-        .map(|asked| (0..count).step_by(4).map(|age| (-(age as f64), asked)).collect())
-        .unwrap_or_default();
     let most = held.iter().map(|(_, held)| *held).chain(asked).fold(1.0, f64::max);
-    let marker = if look.ascii { Marker::Custom('*') } else { Marker::Braille };
-    let sets = vec![
-        Dataset::default().marker(Marker::Custom('-')).graph_type(GraphType::Scatter).data(&dashes),
-        Dataset::default()
-            .marker(marker)
-            .graph_type(GraphType::Line)
-            .style(Style::new().fg(Color::Cyan))
-            .data(&held),
-    ];
-    let x = Axis::default()
-        .bounds([-((count - 1) as f64), 0.0])
-        .labels([format!("{count} s ago"), "now".to_owned()]);
     let y = Axis::default()
         .bounds([0.0, most])
         .labels([0.0, most].map(|held| grouped(held.round() as u64)));
-    frame.render_widget(Chart::new(sets).x_axis(x).y_axis(y).legend_position(None), area);
+    over_time(count, asked, &[(held, Color::Cyan)], y, look, frame, area);
 }
 
 /// Trials: load against p99, and the bounds.

@@ -1,5 +1,7 @@
 //! The screen: title and figures above, one panel or two in the middle, hosts, notes and keys below.
 
+use plimsoll_model::spans::{Span as Measured, Spans};
+use plimsoll_model::summary::FullQuantiles;
 use plimsoll_model::trial::Verdict;
 use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
@@ -12,9 +14,9 @@ use ratatui::widgets::Paragraph;
 use super::chart;
 use super::look::{Look, Panel};
 use super::scene::{Scene, around, beside, bold, dim, draw_help, draw_small, is_small, titled};
-use super::state::{Host, Second, State};
+use super::state::{Point, State};
+use crate::state::HostRow;
 use crate::terminal::layout::{bars, bytes, clean, cpu_percent, ms, wrap};
-use crate::view::Quantiles;
 
 /// From so many columns last second and whole load stand side by side.
 const WIDE_TABLE_FROM: u16 = 76;
@@ -89,18 +91,15 @@ fn title(state: &State, elapsed: Nanos, width: u16) -> Line<'static> {
 /// `12 s of 60 s`, `trial 7 narrow, 3 s of 5 s`, `waiting for 12 answers`.
 fn place(state: &State, elapsed: Nanos) -> String {
     let mut parts = Vec::new();
-    if let Some(block) = &state.run.block {
-        parts.push(match block.round {
-            0 => format!("first loads, {}", block.arm.name()),
-            round => format!("round {round}, {}", block.arm.name()),
-        });
+    if let Some(block) = state.run.block_text() {
+        parts.push(block);
     } else if let Some(trial) = &state.run.trial {
         parts.push(format!("trial {} {}", trial.number, trial.phase.name()));
     }
     let into = |from: Nanos| elapsed.since(from).as_secs_f64().floor();
     parts.push(match (state.run.draining, state.run.started_at, state.run.planned) {
         (Some(left), _, _) if left > 0 => format!("waiting for {} answers", grouped(left)),
-        (_, None, _) if state.trials_ended > 0 => "between trials".to_owned(),
+        (_, None, _) if !state.trials.is_empty() => "between trials".to_owned(),
         (_, None, _) => format!("opening connections, {} s", into(Nanos::ZERO)),
         (_, Some(from), Some(planned)) => {
             let planned = planned.as_secs_f64().ceil();
@@ -120,25 +119,23 @@ fn rate(count: u64) -> String {
 
 /// The rates of the last second and the counts so far.
 fn figures(state: &State) -> Line<'static> {
-    let whole = &state.whole;
-    let last = state.seconds.back().copied().unwrap_or_default();
+    let load = &state.run.load;
+    let (offered, ended) = state.seconds.back().map_or((0, 0), |last| (last.offered, last.ended));
     Line::from(format!(
         "offered {}  achieved {}  errors {}  late {}  unsent {}  ok {}",
-        rate(last.offered),
-        rate(last.ended),
-        grouped(whole.failed),
-        grouped(whole.late),
-        grouped(whole.unsent),
-        grouped(whole.ok),
+        rate(offered),
+        rate(ended),
+        grouped(load.errors_total()),
+        grouped(load.late),
+        grouped(load.unsent),
+        grouped(load.ok),
     ))
 }
 
 /// Everything above the panel, the most important first.
 fn top(state: &State, look: &Look, elapsed: Nanos, area: Rect) -> Vec<Line<'static>> {
     let mut lines = vec![title(state, elapsed, area.width)];
-    if let Some(holding) = &state.run.holding {
-        lines.push(Line::from(holding.line(elapsed)));
-    }
+    lines.extend(state.run.hold_line(elapsed).map(Line::from));
     if let Some(answer) = &state.answer {
         let answer = wrap(answer, area.width.into()).into_iter().take(ANSWER_ROWS_MAX);
         lines.extend(answer.map(|line| Line::from(bold(line))));
@@ -184,7 +181,7 @@ fn search(state: &State, elapsed: Nanos, width: u16) -> Line<'static> {
 /// A column for each of the last seconds.
 fn per_second(
     name: &str,
-    of: impl Fn(&Second) -> u64,
+    of: impl Fn(&Point) -> u64,
     state: &State,
     look: &Look,
     width: u16,
@@ -201,16 +198,18 @@ fn per_second(
 fn table(state: &State, area: Rect) -> Vec<Line<'static>> {
     let whole =
         if state.run.is_search && state.run.holding.is_none() { "this trial" } else { "so far" };
-    let (last, so_far) = (state.last.unwrap_or_default(), &state.whole.spans);
-    let rows = [
-        ("corrected", last.corrected, so_far.corrected),
-        ("uncorrected", last.uncorrected, so_far.uncorrected),
-        ("wire", last.wire, so_far.wire),
-    ];
+    let none = Spans::default();
+    let last = state.run.second.as_ref().map_or(&none, |second| &second.tally.spans);
+    let so_far = &state.run.load.spans;
+    let rows = [Measured::Corrected, Measured::Uncorrected, Measured::Wire].map(|span| {
+        let of = |spans: &Spans| FullQuantiles::from(spans.of(span));
+        (span.name(), of(last), of(so_far))
+    });
     let names = ["p50", "p90", "p99", "p99.9", "max"];
     let cells = |cells: [String; 5]| cells.map(|cell| format!("{cell:>6}")).concat();
-    let (head, values) =
-        (cells(names.map(str::to_owned)), |of: Quantiles| cells(of.all().map(short_ms)));
+    let (head, values) = (cells(names.map(str::to_owned)), |of: FullQuantiles| {
+        cells(of.from_median().map(short_ms))
+    });
     if area.width >= WIDE_TABLE_FROM {
         let above = format!("{:14}{:33}{whole}", "latency, ms", "last second");
         let mut lines =
@@ -241,21 +240,21 @@ fn short_ms(value: Option<f64>) -> String {
 
 /// Everything below the panel, the most important last.
 fn bottom(state: &State, look: &Look, elapsed: Nanos, area: Rect) -> Vec<Line<'static>> {
-    let whole = &state.whole;
-    let send_lag = state.last.and_then(|last| last.send_lag_p99);
+    let (load, connections) = (&state.run.load, &state.run.load.connections);
+    let last = state.run.second.as_ref();
+    let send_lag = last.and_then(|second| second.tally.spans.send_lag.quantile(0.99));
     let mut lines = vec![Line::from(format!(
         "connections  held {}  opened {}  failed {}  lost {}   send lag p99 {} ms",
-        grouped(whole.held),
-        grouped(whole.opened),
-        grouped(whole.connections_failed),
-        grouped(whole.lost),
-        ms(send_lag),
+        grouped(connections.held_end),
+        grouped(connections.opened),
+        grouped(connections.failed),
+        grouped(load.lost()),
+        ms(send_lag.map(Nanos::as_millis_f64)),
     ))];
-    if !whole.errors.is_empty() {
-        let classes = whole
-            .errors
-            .iter()
-            .map(|(class, count)| format!("{} {}", class.name(), grouped(*count)));
+    let errors = state.errors();
+    if !errors.is_empty() {
+        let classes =
+            errors.iter().map(|(class, count)| format!("{} {}", class.name(), grouped(*count)));
         lines.push(Line::from(format!("errors       {}", classes.collect::<Vec<_>>().join(", "))));
     }
     let hosts_max = if area.height >= 36 { 6 } else { 3 };
@@ -304,7 +303,7 @@ fn hosts(state: &State, most: usize) -> Vec<Line<'static>> {
     lines
 }
 
-fn host_line(name: &str, host: &Host) -> Line<'static> {
+fn host_line(name: &str, host: &HostRow) -> Line<'static> {
     let percent = |share: Option<f64>| {
         share.map_or_else(|| "-".to_owned(), |share| format!("{} %", cpu_percent(share)))
     };
@@ -318,10 +317,10 @@ fn host_line(name: &str, host: &Host) -> Line<'static> {
         percent(figures.busiest_cpu),
         percent(figures.cpu),
         count(figures.established),
-        host.available_bytes.map_or_else(|| "-".to_owned(), size),
+        host.memory_available.map_or_else(|| "-".to_owned(), size),
         count(figures.packets_per_s),
-        size(host.traffic.bytes_in),
-        size(host.traffic.bytes_out),
+        size(host.bytes_in.unwrap_or_default()),
+        size(host.bytes_out.unwrap_or_default()),
     ))
 }
 
@@ -370,13 +369,12 @@ fn connections(state: &State, look: &Look, frame: &mut Frame<'_>, area: Rect) {
 }
 
 fn errors(state: &State, rows: usize) -> Vec<Line<'static>> {
-    if state.whole.errors.is_empty() {
+    let errors = state.errors();
+    if errors.is_empty() {
         return vec![Line::from("none")];
     }
-    let line = |(class, count): &(plimsoll_model::ErrorClass, u64)| {
-        Line::from(format!("{:>12}  {}", grouped(*count), class.name()))
-    };
-    state.whole.errors.iter().take(rows).map(line).collect()
+    let lines = errors.into_iter().take(rows);
+    lines.map(|(class, n)| Line::from(format!("{:>12}  {}", grouped(n), class.name()))).collect()
 }
 
 /// The chart of trials, and below it the last ones in words.

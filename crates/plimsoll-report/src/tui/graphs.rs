@@ -90,9 +90,9 @@ fn short(state: &Watched) -> Line<'static> {
     let Some(point) = state.points.back() else { return waiting() };
     let mean = point.cpus.iter().map(|busy| f64::from(*busy) / 100.0).sum::<f64>()
         / point.cpus.len().max(1) as f64;
-    let established = count(point.established);
+    let established = count(point.row.figures.established);
     let text = format!("established {established}  CPU {} %", cpu_percent(mean));
-    Line::from(format!("{text}  memory {}", size(point.memory)))
+    Line::from(format!("{text}  memory {}", size(point.row.figures.memory_bytes)))
 }
 
 fn waiting() -> Line<'static> {
@@ -138,12 +138,10 @@ fn graphs(state: &Watched, look: &Look, frame: &mut Frame<'_>, area: Rect) {
 /// A figure of a graph.
 type Figure = fn(&Point) -> Option<f64>;
 
-const ESTABLISHED: &[Figure] = &[|point| point.established];
-const PACKETS: &[Figure] =
-    &[|point| Some(point.traffic.packets_in), |point| Some(point.traffic.packets_out)];
-const BYTES: &[Figure] =
-    &[|point| Some(point.traffic.bytes_in), |point| Some(point.traffic.bytes_out)];
-const MEMORY: &[Figure] = &[|point| point.memory];
+const ESTABLISHED: &[Figure] = &[|point| point.row.figures.established];
+const PACKETS: &[Figure] = &[|point| point.row.packets_in, |point| point.row.packets_out];
+const BYTES: &[Figure] = &[|point| point.row.bytes_in, |point| point.row.bytes_out];
+const MEMORY: &[Figure] = &[|point| point.row.figures.memory_bytes];
 
 /// A graph, and what stands beside it, the most important line first.
 struct Graph {
@@ -186,7 +184,7 @@ fn named(name: &str, value: &str) -> Line<'static> {
 fn established(state: &Watched, now: &Now) -> Graph {
     let limit = now.limit(Panel::Established);
     let top = Graph::top(state, ESTABLISHED, limit.map(|limit| limit.max));
-    let current = state.points.back().and_then(|point| point.established);
+    let current = state.points.back().and_then(|point| point.row.figures.established);
     let mut lines = vec![named("TCP established", &count(current))];
     lines.extend(limit.map(limit_line));
     lines.push(Line::from(format!(
@@ -199,11 +197,11 @@ fn established(state: &Watched, now: &Now) -> Graph {
 
 fn packets(state: &Watched, now: &Now) -> Graph {
     let top = Graph::top(state, PACKETS, None);
-    let current = state.points.back().map(|point| point.traffic).unwrap_or_default();
-    let both = |packets_in, packets_out| {
-        format!("in {} out {}", per_s(Some(packets_in)), per_s(Some(packets_out)))
-    };
-    let mut lines = vec![named("packets", &both(current.packets_in, current.packets_out))];
+    let current = state.points.back().map(|point| point.row).unwrap_or_default();
+    let [packets_in, packets_out] =
+        [current.packets_in, current.packets_out].map(|rate| per_s(rate.or(Some(0.0))));
+    let both = format!("in {packets_in} out {packets_out}");
+    let mut lines = vec![named("packets", &both)];
     lines.push(Line::from(format!(" graph to {}", per_s(Some(top)))));
     if !now.loopback.is_none() {
         let of_it = per_s(Some(now.loopback.packets_in));
@@ -214,8 +212,9 @@ fn packets(state: &Watched, now: &Now) -> Graph {
 
 fn bytes(state: &Watched, now: &Now) -> Graph {
     let top = Graph::top(state, BYTES, None);
-    let current = state.points.back().map(|point| point.traffic).unwrap_or_default();
-    let (bytes_in, bytes_out) = (size(Some(current.bytes_in)), size(Some(current.bytes_out)));
+    let current = state.points.back().map(|point| point.row).unwrap_or_default();
+    let [bytes_in, bytes_out] =
+        [current.bytes_in, current.bytes_out].map(|rate| size(rate.or(Some(0.0))));
     let mut lines = vec![named("bytes", &format!("in {bytes_in}/s out {bytes_out}/s"))];
     let [link_in, link_out] = now.link;
     if link_in.or(link_out).is_some() {
@@ -231,7 +230,7 @@ fn bytes(state: &Watched, now: &Now) -> Graph {
 }
 
 fn memory(state: &Watched, now: &Now) -> Graph {
-    let used = state.points.back().and_then(|point| point.memory);
+    let used = state.points.back().and_then(|point| point.row.figures.memory_bytes);
     let top = now.memory_total.unwrap_or_else(|| Graph::top(state, MEMORY, None));
     let mut lines = vec![named("memory", &format!("{} used", size(used)))];
     let (left, total) = (size(now.memory_available), size(now.memory_total));

@@ -9,6 +9,7 @@ use plimsoll_model::host::{
 use plimsoll_model::units::grouped;
 
 use super::state::push;
+use crate::state::HostRow;
 use crate::terminal::layout::{Tone, bytes, clean, cpu_percent, span};
 use crate::view::{Panel, link, panel_of};
 use crate::watch::{
@@ -39,10 +40,8 @@ pub struct Watched {
 /// What the graphs show of one interval. What was not read is `None`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Point {
-    pub(super) established: Option<f64>,
-    /// Of all interfaces, loopback among them.
-    pub(super) traffic: Traffic,
-    pub(super) memory: Option<f64>,
+    /// Traffic is of all interfaces, loopback among them.
+    pub(super) row: HostRow,
     /// Busy share of each CPU, percent.
     pub(super) cpus: Vec<u8>,
 }
@@ -138,13 +137,8 @@ impl Now {
 }
 
 fn point(change: &Change<'_>) -> Point {
-    let gauge = |metric| change.after().sum(metric, &[]);
-    let [others, loopback] = [false, true].map(|loopback| traffic(change, loopback));
-    let memory = gauge(Metric::MemoryTotalBytes).zip(gauge(Metric::MemoryAvailableBytes));
     Point {
-        established: gauge(Metric::TcpEstablished),
-        traffic: others.plus(loopback),
-        memory: memory.map(|(total, available)| total - available),
+        row: HostRow::of(change),
         cpus: cpus(change).iter().map(|cpu| (cpu.busy * 100.0).round() as u8).collect(),
     }
 }

@@ -1,12 +1,14 @@
 //! The document of an archive.
 
+use std::iter::Peekable;
+
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::slo::Slo;
 use plimsoll_model::summary::Summary;
 
 use super::{Head, View, ViewBuilder};
-use crate::archive::{Archive, IntervalLine, Lines, Loads, Manifest, each_reading};
+use crate::archive::{Archive, IntervalLine, Loads, Manifest, each_reading};
 use crate::error::ReportError;
 
 impl Head {
@@ -32,10 +34,8 @@ impl Head {
 
 /// The seconds of an archive, handed on in the order of its events.
 struct Seconds<'a> {
-    lines: Lines<IntervalLine>,
-    loads: Loads,
-    /// Read, and not handed on, with the number of its load.
-    next: Option<(usize, IntervalLine)>,
+    /// Each with the number of its load.
+    lines: Peekable<Box<dyn Iterator<Item = Result<(usize, IntervalLine), ReportError>>>>,
     builder: &'a mut ViewBuilder,
 }
 
@@ -45,20 +45,15 @@ impl Seconds<'_> {
         &mut self,
         is_later: impl Fn(usize, Option<u32>) -> bool,
     ) -> Result<(), ReportError> {
-        loop {
-            let (load, line) = match self.next.take() {
-                Some(next) => next,
-                None => match self.lines.next().transpose()? {
-                    Some(line) => (self.loads.place(&line), line),
-                    None => return Ok(()),
-                },
-            };
-            if is_later(load, line.trial) {
-                self.next = Some((load, line));
-                return Ok(());
-            }
-            self.builder.handle_second(Box::new(line.interval), line.asked);
+        let is_next = |next: &Result<(usize, IntervalLine), _>| {
+            next.as_ref().map_or(true, |(load, line)| !is_later(*load, line.trial))
+        };
+        while let Some(next) = self.lines.next_if(is_next) {
+            let (_, line) = next?;
+            self.builder.set_asked(line.asked);
+            self.builder.handle_event(&Event::Interval(Box::new(line.interval)));
         }
+        Ok(())
     }
 
     fn replay(&mut self, events: &[Event]) -> Result<(), ReportError> {
@@ -89,23 +84,17 @@ impl View {
         let version = manifest.plimsoll_version.clone();
         let column_s = ViewBuilder::column_for(archive.interval_count()?);
         let mut builder = ViewBuilder::new(run, version, Head::of(manifest), column_s);
-        let lines = archive.intervals()?;
-        let loads = Loads::of(archive.events());
-        let mut seconds = Seconds { lines, loads, next: None, builder: &mut builder };
-        seconds.replay(archive.events())?;
+        let mut loads = Loads::of(archive.events());
+        let mut place = move |line: IntervalLine| (loads.place(&line).load, line);
+        let lines: Box<dyn Iterator<Item = _>> =
+            Box::new(archive.intervals()?.map(move |line| line.map(&mut place)));
+        Seconds { lines: lines.peekable(), builder: &mut builder }.replay(archive.events())?;
         for record in archive.trials() {
             builder.handle_trial(record);
         }
-        if !builder.has_origin() {
-            // Archives of versions that did not say when a load began.
-            let began =
-                archive.trials().iter().find_map(|trial| trial.measurement.observations.began);
-            began.into_iter().for_each(|began| builder.set_origin(began));
-        }
-        let mut first: Option<Nanos> = None;
         each_reading(archive.dir(), &mut |host, reading| {
             if !builder.has_origin() {
-                builder.set_origin(*first.get_or_insert(reading.begin));
+                builder.set_origin(reading.begin);
             }
             builder.handle_reading(host, &reading);
         })?;

@@ -1,16 +1,15 @@
 //! Events and readings in, the document and its changes out.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
+use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
-use plimsoll_model::hold::Plateau;
 use plimsoll_model::host::Reading;
 use plimsoll_model::slo::Slo;
-use plimsoll_model::spans::Spans;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::Interval;
-use plimsoll_model::trial::{Phase, TrialRecord, TrialsAtLoad};
-use plimsoll_model::{Nanos, Rate};
+use plimsoll_model::trial::{Phase, TrialRecord};
 
 use super::columns::columns;
 use super::heat::{Heat, Range};
@@ -26,12 +25,11 @@ const COLUMNS_MAX: usize = 3_600;
 /// Between two loads whose instants are not known, seconds.
 const UNKNOWN_REST_S: f64 = 1.0;
 
-/// Makes a [`View`] of what it is told, in the order in which it happened.
+/// Makes a [`View`] of the events and readings of a run, in the order in which they happened.
 #[derive(Debug)]
 pub struct ViewBuilder {
-    run: String,
-    version: String,
-    head: Head,
+    /// The document without the lists that [`Self::view`] makes.
+    view: View,
     slo: Option<Slo>,
     /// Seconds that become one column.
     column_s: u32,
@@ -42,7 +40,7 @@ pub struct ViewBuilder {
     begin_s: f64,
     open: Stretch,
     /// The last second, and how many connections were to be reached in it: whether it is whole shows when the next one comes.
-    last: Option<(Box<Interval>, Option<u64>)>,
+    last: Option<(Arc<Interval>, Option<u64>)>,
     /// How many connections the steps of a hold were to reach so far. Of an archive the lines of its seconds say it.
     asked: Option<u64>,
     /// The columns, without those of the heat map.
@@ -52,30 +50,21 @@ pub struct ViewBuilder {
     is_full: bool,
     /// When the first second of each trial began.
     begins: BTreeMap<u32, f64>,
-    whole: Spans,
-    trials: Vec<TrialRow>,
     records: Vec<TrialRecord>,
     hosts: BTreeMap<String, Host>,
-    plateaus: Vec<Plateau>,
-    events: Vec<Happened>,
-    notes: Vec<String>,
-    answer: Option<String>,
     phase: Option<Phase>,
-    ceiling: Option<Rate>,
-    summary: Option<Summary>,
-    seq: u64,
 }
 
 impl ViewBuilder {
     /// Of the run named `run`; `column_s` seconds become one column.
     pub fn new(run: String, version: String, head: Head, column_s: u32) -> Self {
         let slo = head.slo.as_ref().and_then(|slo| slo.parse().ok());
+        let column_s = column_s.max(1);
+        let (schema, seconds) = (SCHEMA, f64::from(column_s));
         Self {
-            run,
-            version,
-            head,
+            view: View { schema, run, version, head, column_s: seconds, ..View::default() },
             slo,
-            column_s: column_s.max(1),
+            column_s,
             origin: None,
             run_state: RunState::default(),
             begin_s: 0.0,
@@ -86,18 +75,9 @@ impl ViewBuilder {
             heats: VecDeque::new(),
             is_full: false,
             begins: BTreeMap::new(),
-            whole: Spans::default(),
-            trials: Vec::new(),
             records: Vec::new(),
             hosts: BTreeMap::new(),
-            plateaus: Vec::new(),
-            events: Vec::new(),
-            notes: Vec::new(),
-            answer: None,
             phase: None,
-            ceiling: None,
-            summary: None,
-            seq: 0,
         }
     }
 
@@ -122,14 +102,13 @@ impl ViewBuilder {
                 patches.extend(trial.as_ref().and_then(|trial| self.enter(trial.phase)));
             }
             Event::TrialStarted(request) => patches.extend(self.enter(request.phase)),
-            Event::Interval(interval) => return self.handle_second(interval.clone(), self.asked),
+            Event::Interval(interval) => patches.extend(self.handle_second(interval)),
             Event::TrialEnded(record) => return self.handle_trial(record),
-            Event::PlateauEnded(plateau) => self.plateaus.push(**plateau),
             Event::HoldStep(step) => self.asked = step.aim().or(self.asked),
             other => match self.run_state.said(other) {
                 Some(Said::Note(text)) => patches.push(self.note(&text)),
                 Some(Said::Answer(text)) => {
-                    self.answer = Some(text.clone());
+                    self.view.answer = Some(text.clone());
                     patches.push(Patch::Answer { text });
                 }
                 Some(Said::Result(_)) | None => {}
@@ -138,21 +117,9 @@ impl ViewBuilder {
         self.count(patches)
     }
 
-    /// Takes a second of the load that goes on, and how many connections were to be reached in it.
-    pub(super) fn handle_second(
-        &mut self,
-        interval: Box<Interval>,
-        asked: Option<u64>,
-    ) -> Vec<Patch> {
-        let mut patches: Vec<Patch> = self.take_last(Some(&interval)).into_iter().collect();
-        self.begin_second(interval, asked);
-        if self.rows.len() == COLUMNS_MAX && !std::mem::replace(&mut self.is_full, true) {
-            let hours = COLUMNS_MAX as u64 * u64::from(self.column_s) / 3_600;
-            patches.push(self.note(&format!(
-                "a page that is opened from now on shows the last {hours} h; one that is open, and the report, keep all"
-            )));
-        }
-        self.count(patches)
+    /// States how many connections were to be reached in the next second.
+    pub(super) const fn set_asked(&mut self, asked: Option<u64>) {
+        self.asked = asked;
     }
 
     /// Takes a trial that was judged.
@@ -177,7 +144,7 @@ impl ViewBuilder {
     /// The run is over, and this was found.
     pub fn finish(&mut self, summary: &Summary) -> Vec<Patch> {
         let mut patches = self.end_seconds();
-        self.summary = Some(summary.clone());
+        self.view.summary = Some(summary.clone());
         patches.push(Patch::End { summary: Box::new(summary.clone()) });
         self.count(patches)
     }
@@ -199,33 +166,22 @@ impl ViewBuilder {
     /// The document so far.
     pub fn view(&self) -> View {
         let rows: Vec<&Second> = self.rows.iter().collect();
-        let sentinels = self.trials.iter().filter(|trial| trial.phase == Phase::Sentinel);
+        let sentinels = self.view.trials.iter().filter(|trial| trial.phase == Phase::Sentinel);
         let sentinels = sentinels
             .filter_map(|trial| Some((instant(trial.start_s? + trial.seconds), trial.carried?)));
         View {
-            schema: SCHEMA,
-            run: self.run.clone(),
-            version: self.version.clone(),
-            seq: self.seq,
-            head: self.head.clone(),
-            summary: self.summary.clone(),
-            column_s: f64::from(self.column_s),
             seconds: columns(&rows, &&Stretch::default().row(), &["errors"]),
             heat: self.heat(),
-            trials: self.trials.clone(),
             spectrum: self.spectrum(),
             hosts: self.hosts.iter().map(|(name, host)| (name.clone(), host.columns())).collect(),
             sentinels: sentinels.collect(),
             plateaus: self.levels(),
-            events: self.events.clone(),
-            notes: self.notes.clone(),
-            answer: self.answer.clone(),
-            ceiling_per_s: self.ceiling.and_then(|rate| short(rate.get())),
+            ..self.view.clone()
         }
     }
 
     fn count(&mut self, patches: Vec<Patch>) -> Vec<Patch> {
-        self.seq += patches.len() as u64;
+        self.view.seq += patches.len() as u64;
         let range = Range::LIVE;
         let narrowed = patches.into_iter().map(|patch| match patch {
             Patch::Second(mut second) => {
@@ -263,17 +219,25 @@ impl ViewBuilder {
         }
         let text = format!("phase {}", phase.name());
         let happened = Happened { t: instant(self.begin_s), text };
-        self.events.push(happened.clone());
+        self.view.events.push(happened.clone());
         Some(Patch::Step(happened))
     }
 
-    fn begin_second(&mut self, interval: Box<Interval>, asked: Option<u64>) {
-        let begin_s = self.begin_s + f64::from(interval.second);
+    /// Takes the second of the load that has just ended.
+    fn handle_second(&mut self, interval: &Interval) -> Vec<Patch> {
+        let mut patches: Vec<Patch> = self.take_last(Some(interval)).into_iter().collect();
         if let Some(trial) = self.run_state.trial {
+            let begin_s = self.begin_s + f64::from(interval.second);
             self.begins.entry(trial.number).or_insert(begin_s);
         }
-        self.whole.merge(&interval.tally.spans);
-        self.last = Some((interval, asked));
+        self.last = self.run_state.second.clone().map(|second| (second, self.asked));
+        if self.rows.len() == COLUMNS_MAX && !std::mem::replace(&mut self.is_full, true) {
+            let hours = COLUMNS_MAX as u64 * u64::from(self.column_s) / 3_600;
+            patches.push(self.note(&format!(
+                "a page that is opened from now on shows the last {hours} h; one that is open, and the report, keep all"
+            )));
+        }
+        patches
     }
 
     /// The last second becomes part of a column; `next` follows it in the same load.
@@ -312,9 +276,11 @@ impl ViewBuilder {
     fn end_trial(&mut self, record: &TrialRecord) -> Patch {
         let number = record.measurement.request.number;
         let start_s = self.begins.get(&number).copied();
-        let row = TrialRow::new(record, start_s, self.head.axis, self.slo.as_ref());
-        self.ceiling = record.measurement.observations.reference.or(self.ceiling);
-        self.trials.push(row.clone());
+        let row = TrialRow::new(record, start_s, self.view.head.axis, self.slo.as_ref());
+        if let Some(ceiling) = record.measurement.observations.reference {
+            self.view.ceiling_per_s = short(ceiling.get());
+        }
+        self.view.trials.push(row.clone());
         self.records.push(record.clone());
         Patch::Trial(Box::new(row))
     }
@@ -323,7 +289,8 @@ impl ViewBuilder {
     fn levels(&self) -> Vec<Level> {
         let mut rows = self.rows.iter().peekable();
         let mut levels = Vec::new();
-        for plateau in &self.plateaus {
+        let plateaus = self.run_state.holding.iter().flat_map(|holding| &holding.plateaus);
+        for plateau in plateaus {
             let Some(first) = rows.peek() else { break };
             let is_ramp = first.held < plateau.held;
             let is_there = |row: &&Second| match is_ramp {
@@ -339,18 +306,18 @@ impl ViewBuilder {
 
     fn note(&mut self, text: &str) -> Patch {
         let happened = Happened { t: instant(self.begin_s), text: text.to_owned() };
-        self.notes.push(text.to_owned());
-        self.events.push(happened.clone());
+        self.view.notes.push(text.to_owned());
+        self.view.events.push(happened.clone());
         Patch::Note(happened)
     }
 
     fn heat(&self) -> Heat {
         let columns = || self.heats.iter();
         let both = columns().flat_map(|column| [&column.corrected, &column.uncorrected]);
-        let range = if self.summary.is_some() { Range::of(both) } else { Range::LIVE };
+        let range = if self.view.summary.is_some() { Range::of(both) } else { Range::LIVE };
         Heat {
             rows: range.edges(),
-            column_s: f64::from(self.column_s),
+            column_s: self.view.column_s,
             corrected: columns().map(|column| range.cells(&column.corrected)).collect(),
             uncorrected: columns().map(|column| range.cells(&column.uncorrected)).collect(),
         }
@@ -358,9 +325,8 @@ impl ViewBuilder {
 
     /// Of the trials at the lower bound of a search, else of everything.
     fn spectrum(&self) -> Spectrum {
-        let find = self.summary.as_ref().and_then(|summary| summary.result.find());
-        let lower = find.and_then(|find| Rate::per_second(find.lower?));
-        let at = lower.and_then(|lower| TrialsAtLoad::at_lower_bound(&self.records, lower));
-        Spectrum::of(at.as_ref().map_or(&self.whole, |at| &at.tally.spans))
+        let find = self.view.summary.as_ref().and_then(|summary| summary.result.find());
+        let at = find.and_then(|find| find.at_lower_bound(&self.records));
+        Spectrum::of(&at.map_or_else(|| self.run_state.total(), |at| at.tally).spans)
     }
 }

@@ -17,7 +17,7 @@ const DECADES_MIN: usize = 3;
 const LIVE: (usize, usize) = (2, 7);
 
 /// The map.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Heat {
     /// The limits of the rows, milliseconds, ascending; one more than there are rows.
     pub rows: Vec<f64>,

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_model::host::{Change, HostFigures, Label, LimitKind, Metric, Reading, limits};
+use plimsoll_model::host::{Change, Label, LimitKind, Metric, Reading, limits};
 use plimsoll_model::{Histogram, Nanos};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::columns::columns;
 use super::number::{instant, short};
+use crate::state::HostRow;
 
 /// Counters that stand still while all is well.
 const TROUBLE: [Metric; 16] = [
@@ -33,7 +34,7 @@ const TROUBLE: [Metric; 16] = [
 /// A host, from reading to reading. What was not read is `None`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "docs/json.md describes the fields")]
-pub struct HostRow {
+pub struct HostPoint {
     /// When it was read, seconds since the run's first second.
     pub t: f64,
     pub established: Option<f64>,
@@ -113,7 +114,7 @@ pub struct Limit {
 /// The lists of a host.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HostColumns {
-    /// A list for each field of [`HostRow`].
+    /// A list for each field of [`HostPoint`].
     #[serde(flatten)]
     pub columns: Value,
     /// Limits of what is drawn.
@@ -123,7 +124,7 @@ pub struct HostColumns {
 /// The readings of one host as they come.
 #[derive(Debug, Default)]
 pub(super) struct Host {
-    rows: Vec<HostRow>,
+    rows: Vec<HostPoint>,
     last: Option<Reading>,
     limits: Vec<Limit>,
     /// CPU time of the yardstick's piece of work in each row.
@@ -137,7 +138,7 @@ impl Host {
         reading: &Reading,
         origin: Nanos,
         apart: Nanos,
-    ) -> Option<&HostRow> {
+    ) -> Option<&HostPoint> {
         let Some(last) = &self.last else {
             self.last = Some(reading.clone());
             return None;
@@ -158,7 +159,7 @@ impl Host {
         self.rows.last()
     }
 
-    fn speed_of(&self, row: &HostRow) -> Option<f64> {
+    fn speed_of(&self, row: &HostPoint) -> Option<f64> {
         let median = self.pieces.quantile(0.5)?;
         let speed = median.0 as f64 / 1e3 / row.yardstick_us?;
         // The histogram has three digits.
@@ -170,8 +171,9 @@ impl Host {
         let template = row(&nothing, &nothing, Nanos::ZERO);
         let columns = match &template {
             Some(template) => {
-                let of_run = |row: &HostRow| HostRow { speed: self.speed_of(row), ..row.clone() };
-                let rows: Vec<HostRow> = self.rows.iter().map(of_run).collect();
+                let of_run =
+                    |row: &HostPoint| HostPoint { speed: self.speed_of(row), ..row.clone() };
+                let rows: Vec<HostPoint> = self.rows.iter().map(of_run).collect();
                 columns(&rows, template, &["trouble"])
             }
             None => Value::Null,
@@ -187,28 +189,27 @@ impl Host {
 }
 
 /// `None` for what was before the load.
-fn row(before: &Reading, after: &Reading, origin: Nanos) -> Option<HostRow> {
+fn row(before: &Reading, after: &Reading, origin: Nanos) -> Option<HostPoint> {
     if after.end < origin {
         return None;
     }
-    let figures = HostFigures::between(before, after);
     let change = Change::new(before, after);
-    let directed =
-        |metric, direction| change.rate(metric, &[(Label::Direction, direction)]).and_then(short);
-    let gauge = |metric| after.sum(metric, &[]).and_then(short);
+    let row = HostRow::of(&change);
+    let HostRow { figures, memory_available, packets_in, packets_out, bytes_in, bytes_out, .. } =
+        row;
     let trouble = TROUBLE.into_iter().filter_map(|metric| {
         let grown = change.grown(metric, &[]).filter(|grown| *grown > 0.0)?;
         Some((metric.name(), grown))
     });
-    Some(HostRow {
+    Some(HostPoint {
         t: instant(after.end.since(origin).as_secs_f64()),
         established: figures.established,
-        packets_in: directed(Metric::NetworkPackets, "receive"),
-        packets_out: directed(Metric::NetworkPackets, "transmit"),
-        bytes_in: directed(Metric::NetworkBytes, "receive"),
-        bytes_out: directed(Metric::NetworkBytes, "transmit"),
+        packets_in: packets_in.and_then(short),
+        packets_out: packets_out.and_then(short),
+        bytes_in: bytes_in.and_then(short),
+        bytes_out: bytes_out.and_then(short),
         memory_used: figures.memory_bytes.and_then(short),
-        memory_available: gauge(Metric::MemoryAvailableBytes),
+        memory_available: memory_available.and_then(short),
         link_in: link(change, "receive"),
         link_out: link(change, "transmit"),
         cpu_busiest: figures.busiest_cpu.and_then(short),

@@ -25,7 +25,7 @@ mod trials;
 
 pub use builder::ViewBuilder;
 pub use heat::{Cells, Heat};
-pub use hosts::{HostColumns, HostRow, Limit, Panel};
+pub use hosts::{HostColumns, HostPoint, Limit, Panel};
 pub(crate) use hosts::{link, panel_of};
 pub use seconds::{HeatColumn, Lag, Quantiles, Second};
 pub use spectrum::{Point, Spectrum};
@@ -35,7 +35,7 @@ pub use trials::TrialRow;
 pub const SCHEMA: &str = "plimsoll.view/1";
 
 /// The document. docs/json.md describes its fields.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct View {
     /// Always [`SCHEMA`].
     pub schema: &'static str,
@@ -128,7 +128,7 @@ pub enum Patch {
         host: String,
         /// The values.
         #[serde(flatten)]
-        row: Box<HostRow>,
+        row: Box<HostPoint>,
     },
     /// One more of `trials`.
     Trial(Box<TrialRow>),

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_model::summary::FullQuantiles;
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::{Histogram, Nanos};
 use serde::Serialize;
 
 use super::heat::{self, Cells};
-use super::number::{instant, ms, short};
+use super::number::{instant, short};
 
 /// Percentiles, milliseconds with four significant digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -25,20 +26,10 @@ pub struct Quantiles {
 }
 
 impl Quantiles {
-    pub(crate) fn of(histogram: &Histogram) -> Self {
-        let at = |q| histogram.quantile(q).and_then(ms);
-        Self {
-            p50: at(0.5),
-            p90: at(0.9),
-            p99: at(0.99),
-            p999: at(0.999),
-            max: histogram.max().and_then(ms),
-        }
-    }
-
-    /// From the median to the longest.
-    pub(crate) const fn all(&self) -> [Option<f64>; 5] {
-        [self.p50, self.p90, self.p99, self.p999, self.max]
+    pub(super) fn of(histogram: &Histogram) -> Self {
+        let all = FullQuantiles::from(histogram).from_median();
+        let [p50, p90, p99, p999, max] = all.map(|value| value.and_then(short));
+        Self { p50, p90, p99, p999, max }
     }
 }
 
@@ -146,7 +137,7 @@ impl Stretch {
             0 => None,
             seconds => short(ops as f64 / f64::from(seconds)),
         };
-        let lag = &tally.spans.send_lag;
+        let send_lag = Quantiles::of(&tally.spans.send_lag);
         Second {
             t: instant(self.end_s),
             trial: self.trial,
@@ -159,11 +150,11 @@ impl Stretch {
             held: tally.connections.held_end,
             asked: self.asked,
             opened: tally.connections.opened,
-            lost: tally.losses.total(),
+            lost: tally.lost(),
             backlog: tally.outstanding.iter().copied().max().unwrap_or_default(),
             corrected: Quantiles::of(&tally.spans.corrected),
             uncorrected: Quantiles::of(&tally.spans.uncorrected),
-            send_lag: Lag { p99: lag.quantile(0.99).and_then(ms), max: lag.max().and_then(ms) },
+            send_lag: Lag { p99: send_lag.p99, max: send_lag.max },
             heat: Some(HeatColumn {
                 corrected: heat::cells(&tally.spans.corrected),
                 uncorrected: heat::cells(&tally.spans.uncorrected),
@@ -174,7 +165,7 @@ impl Stretch {
     /// Nothing came due in it, and nothing ended.
     pub(super) fn is_empty(&self) -> bool {
         let tally = &self.tally;
-        let ended = tally.ok + tally.errors_total() + tally.unsent + tally.losses.total();
+        let ended = tally.ok + tally.errors_total() + tally.unsent + tally.lost();
         let held = tally.connections.held_end + tally.connections.opened;
         self.whole.scheduled + ended + held == 0
     }

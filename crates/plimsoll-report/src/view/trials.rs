@@ -1,7 +1,7 @@
 //! The trials of a search.
 
 use plimsoll_model::search::Axis;
-use plimsoll_model::slo::{Goal, Slo};
+use plimsoll_model::slo::Slo;
 use plimsoll_model::trial::{Phase, TrialRecord, Verdict};
 use serde::Serialize;
 
@@ -70,7 +70,7 @@ impl TrialRow {
                 Verdict::Bad | Verdict::Invalid => record.judgement.why(),
             },
             quantiles: Quantiles::of(corrected),
-            interval: interval(corrected, quantile_of(slo)),
+            interval: interval(corrected, slo.and_then(Slo::latency).map_or(0.99, |(_, q, _)| q)),
             goodput: short(goodput),
             carried: short(measurement.carried_per_s()),
             loss_ratio: short(record.judgement.loss_ratio),
@@ -78,14 +78,4 @@ impl TrialRow {
             backlog: tally.outstanding.iter().copied().max().unwrap_or_default(),
         }
     }
-}
-
-/// The quantile of the first goal about latency.
-fn quantile_of(slo: Option<&Slo>) -> f64 {
-    let goals = slo.into_iter().flat_map(|slo| &slo.goals);
-    let mut quantiles = goals.filter_map(|goal| match goal {
-        Goal::Latency { quantile, .. } => Some(*quantile),
-        Goal::Errors { .. } => None,
-    });
-    quantiles.next().unwrap_or(0.99)
 }

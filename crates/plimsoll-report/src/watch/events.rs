@@ -158,16 +158,6 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// This and that of other interfaces.
-    pub(crate) fn plus(self, other: Self) -> Self {
-        Self {
-            bytes_in: self.bytes_in + other.bytes_in,
-            bytes_out: self.bytes_out + other.bytes_out,
-            packets_in: self.packets_in + other.packets_in,
-            packets_out: self.packets_out + other.packets_out,
-        }
-    }
-
     pub(crate) fn is_none(&self) -> bool {
         *self == Self::default()
     }

@@ -2,7 +2,7 @@
 
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
-    Check, Outcome, Phase, TippingPoint, TrialRecord, Verdict, trial_at_lower_bound,
+    Check, Outcome, Phase, Standing, TippingPoint, TrialRecord, Verdict, trial_at_lower_bound,
 };
 use plimsoll_model::{Nanos, Rate};
 use plimsoll_report::archive::SearchHead;
@@ -45,17 +45,12 @@ pub(super) fn all_trials(trials: &[TrialRecord]) -> (Tally, Nanos) {
 
 /// The verdict on a search: GOOD once a load was found that meets the SLO; of several SLOs the worst.
 pub(super) fn verdict(tipping: &TippingPoint, is_server_to_blame: bool) -> Verdict {
-    let one = |outcome: &Outcome, lower: Option<Rate>| match outcome {
-        Outcome::Regular | Outcome::Bounds { .. } | Outcome::NotReached { .. } => Verdict::Good,
-        Outcome::FailsAtMinimum => Verdict::Bad,
-        Outcome::GeneratorLimited { .. }
-        | Outcome::NetworkLimited { .. }
-        | Outcome::Unconfirmed { .. }
-        | Outcome::Unstable { .. }
-        | Outcome::Undecided { .. } => Verdict::Invalid,
-        Outcome::Unfinished { .. } if is_server_to_blame => Verdict::Bad,
-        Outcome::Unfinished { .. } if lower.is_some() => Verdict::Good,
-        Outcome::Unfinished { .. } => Verdict::Invalid,
+    let one = |outcome: &Outcome, lower: Option<Rate>| match outcome.standing() {
+        Standing::Met => Verdict::Good,
+        Standing::Missed => Verdict::Bad,
+        Standing::Stopped if is_server_to_blame => Verdict::Bad,
+        Standing::Stopped if lower.is_some() => Verdict::Good,
+        Standing::Invalid | Standing::Open | Standing::Stopped => Verdict::Invalid,
     };
     let verdicts = tipping.goals.iter().map(|goal| one(&goal.outcome, goal.lower));
     let badness = |verdict: &Verdict| match verdict {
@@ -82,33 +77,13 @@ pub(super) fn reasons(
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::trial::{Confirmations, SloFound, Unsettled};
+    use plimsoll_model::trial::{SloFound, Unsettled};
 
     use super::*;
 
     fn tipping(outcome: Outcome, lower: Option<f64>) -> TippingPoint {
-        TippingPoint {
-            safe_missing: None,
-            met: None,
-            regimes: Vec::new(),
-            outlook: None,
-            outcome,
-            lower: lower.and_then(Rate::per_second),
-            upper: None,
-            conditional_throughput: None,
-            trials: 1,
-            invalid_trials: 0,
-            confirmed: None,
-            confirmations: Confirmations::default(),
-            noise: None,
-            confidence: None,
-            safe: None,
-            spread: None,
-            drift_per_min: None,
-            recovery: None,
-            notes: Vec::new(),
-            goals: Vec::new(),
-        }
+        let lower = lower.and_then(Rate::per_second);
+        TippingPoint { outcome, lower, trials: 1, ..TippingPoint::default() }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use plimsoll_model::gate::Gate;
 use plimsoll_model::units::ParseError;
-use plimsoll_report::exports::{Export, RowFormat, RowLatency, Span};
+use plimsoll_report::exports::{Export, RowFormat, RowLatency, SPANS, Span};
 
 use super::values::{OutputFile, output_file};
 
@@ -136,8 +136,8 @@ fn row_latency(text: &str) -> Result<RowLatency, ParseError> {
 
 /// The name of a span.
 fn span(text: &str) -> Result<Span, ParseError> {
-    let found = Span::ALL.iter().find(|span| span.name() == text);
-    found.copied().ok_or_else(|| ParseError {
+    let found = SPANS.into_iter().find(|span| span.name() == text);
+    found.ok_or_else(|| ParseError {
         text: text.to_owned(),
         expected: "a span: corrected, uncorrected, wire, ttfb, connect, tls or send_lag",
     })

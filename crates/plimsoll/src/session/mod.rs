@@ -97,6 +97,7 @@ pub(crate) trait Experiment {
 }
 
 /// What an experiment has found.
+#[derive(Default)]
 pub(crate) struct Outcome {
     /// What the figures of the report are drawn from.
     pub(crate) tally: Tally,
@@ -126,18 +127,7 @@ pub(crate) struct Timers {
 impl Outcome {
     /// An outcome of one load.
     pub(crate) fn new(tally: Tally, window: Nanos, verdict: Verdict, reasons: Vec<Check>) -> Self {
-        Self {
-            tally,
-            window,
-            partial: false,
-            verdict,
-            reasons,
-            trials: Vec::new(),
-            result: RunResult::Load,
-            causes: None,
-            timers: None,
-            unmeasured: None,
-        }
+        Self { tally, window, verdict, reasons, ..Self::default() }
     }
 }
 

@@ -14,8 +14,8 @@ mod page;
 mod rate;
 mod repeat;
 
+pub(super) use bounds::load_text;
 pub use bounds::render_answer_line;
-pub(crate) use bounds::{load_text, regime_lines};
 pub(crate) use connections::level_line;
 pub(super) use rate::at_shown_load;
 pub use rate::render_trial_line;

@@ -3,10 +3,9 @@
 use std::io;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::{FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{CheckId, Outcome, Phase, TrialRecord, Verdict};
+use plimsoll_model::trial::{CheckId, Outcome, Phase, Standing, TrialRecord, Verdict};
 
 use crate::digest::verdict_word;
 use crate::terminal::findings;
@@ -14,11 +13,9 @@ use crate::terminal::layout::{Page, Tone, clean, counted, span};
 use crate::time_text::rounded;
 
 /// Whether the longer trials confirm what is stated.
-pub(super) const fn is_confirmed(find: &FindSummary) -> bool {
-    !matches!(
-        find.outcome,
-        Outcome::Unconfirmed { .. } | Outcome::Unstable { .. } | Outcome::Undecided { .. }
-    )
+pub(super) fn is_confirmed(find: &FindSummary) -> bool {
+    let is_open = find.outcome.standing() == Standing::Open;
+    !is_open && !matches!(find.outcome, Outcome::Unconfirmed { .. })
 }
 
 /// How it was searched, how much was judged and how long that took; `unit` is what a trial is called.
@@ -84,12 +81,9 @@ pub(super) fn view(summary: &Summary, tally: &Tally, window: Nanos, verdict: Ver
             target: summary.target.clone(),
             started_at: summary.started_at.clone(),
             window,
-            partial: false,
             settings: summary.settings.clone(),
             verdict,
-            reasons: Vec::new(),
-            result: RunResult::Load,
-            archive: None,
+            ..SummaryHead::default()
         },
         tally,
     );

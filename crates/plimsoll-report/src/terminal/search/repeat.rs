@@ -7,10 +7,9 @@ use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::Outcome;
 
-use crate::digest::search::{interval, percent};
+use crate::digest::search::{ending, interval, percent};
 use crate::terminal::layout::{Page, Tone, clean, counted, per_s, span};
-use crate::terminal::{hints, sections};
-use crate::unsettled::reason;
+use crate::terminal::sections;
 
 /// With so many searches the interval has the usual confidence.
 const SEARCHES_FOR_95: u32 = 6;
@@ -111,24 +110,10 @@ fn table(page: &mut Page<'_>, find: &FindSummary, repeat: &RepeatSummary) -> io:
 
 /// How a search ended, in words.
 fn outcome(search: &RepeatedSearch) -> String {
-    match &search.outcome {
-        Outcome::Regular => "interval".to_owned(),
-        Outcome::NotReached { cap } => format!("not counted: not reached ({})", clean(cap)),
-        Outcome::FailsAtMinimum => {
-            "not counted: the SLO is missed even at the lowest load".to_owned()
-        }
-        Outcome::GeneratorLimited { why } => {
-            format!("not counted: {} ({})", hints::obstacle(why), clean(why))
-        }
-        Outcome::NetworkLimited { why } => {
-            format!("not counted: the path was the limit ({})", clean(why))
-        }
-        Outcome::Unconfirmed { why } => format!("not counted: not confirmed ({})", clean(why)),
-        Outcome::Bounds { why } => format!("not counted: no interval ({})", reason(why)),
-        Outcome::Unstable { why } => format!("not counted: unstable ({})", reason(why)),
-        Outcome::Undecided { why } => format!("not counted: undecided ({})", reason(why)),
-        Outcome::Unfinished { why } => format!("not counted: stopped early ({})", clean(why)),
-    }
+    let counted = if search.outcome == Outcome::Regular { "" } else { "not counted: " };
+    let (how, why) = ending(&search.outcome);
+    let why = why.map_or_else(String::new, |why| format!(" ({why})"));
+    format!("{counted}{how}{why}")
 }
 
 /// One line for a search that just ended, without colours and without a newline.
