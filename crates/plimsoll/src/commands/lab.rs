@@ -28,7 +28,7 @@ pub(crate) fn run(flags: &LabExperiment) -> Result<(), Stop> {
     let Planned { job, server, prepared, plan, at } = planned;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
-    let command = if matches!(flags, LabExperiment::Hold { .. }) { "lab hold" } else { "lab" };
+    let command = if matches!(flags, LabExperiment::Hold(_)) { "lab hold" } else { "lab" };
     let interrupts = &interrupts;
     let cpus = plan.placement.as_ref().map(Placement::beside).unwrap_or_default();
     let publish = PublishJob { cpus, ..job.load().publish.clone() };
@@ -74,7 +74,7 @@ impl Planned {
         isolation: &Isolation,
         inputs: &mut Inputs<'_>,
     ) -> Result<Self, Stop> {
-        if matches!(flags, LabExperiment::Rfc9411 { .. }) {
+        if matches!(flags, LabExperiment::Rfc9411(_)) {
             plan::lab::check_near(flags.hosts(), "lab rfc9411")?;
         }
         let hosts = plan::lab::hosts(flags.hosts(), inputs)?;
@@ -158,7 +158,7 @@ impl Bench<'_> {
 /// handshakes did.
 const fn key_kind(flags: &LabExperiment, sut: &Sut) -> KeyKind {
     match flags {
-        LabExperiment::Connections { .. } | LabExperiment::Hold { .. } => KeyKind::EcdsaP256,
+        LabExperiment::Connections(_) | LabExperiment::Hold(_) => KeyKind::EcdsaP256,
         _ => sut.key_kind(),
     }
 }

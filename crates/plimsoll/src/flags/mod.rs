@@ -13,7 +13,9 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 pub(crate) use agent::AgentFlags;
 pub(crate) use compare::CompareFlags;
 pub(crate) use doctor::{DoctorFlags, GoalFlags, RoleFlag};
-pub(crate) use experiments::{FindExperiment, LabCommand, LabExperiment};
+pub(crate) use experiments::{
+    ConfirmFlags, FindExperiment, FindFlags, LabCommand, LabExperiment, LabFlags,
+};
 pub(crate) use explain::ExplainFlags;
 pub(crate) use hold::HoldCommand;
 pub(crate) use load::{LoadFlags, PaceFlags, RowFlags};

@@ -283,8 +283,8 @@ fn value(settings: &[(&str, &str)], all: &[String]) -> Result<SizedValue, Stop> 
 /// The unit of what an experiment gives; others are not what can be measured in turns of seconds.
 fn unit(experiment: &LabExperiment) -> Result<&'static str, Stop> {
     match experiment {
-        LabExperiment::Rate { .. } => Ok("requests/s"),
-        LabExperiment::Handshakes { .. } => Ok("handshakes/s"),
+        LabExperiment::Rate(_) => Ok("requests/s"),
+        LabExperiment::Handshakes(_) => Ok("handshakes/s"),
         _ => Err(Stop::usage(
             "only rates and handshakes can be measured in turns of seconds",
             "name rate or handshakes after --",
