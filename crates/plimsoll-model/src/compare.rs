@@ -91,7 +91,7 @@ impl Metric {
     }
 }
 
-/// The result of a comparison; B is relative to A.
+/// The direction of a difference; B is relative to A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
@@ -101,8 +101,34 @@ pub enum Finding {
     Lower,
     /// No difference was seen.
     NoDifference,
-    /// Too few usable rounds for any statement.
-    Undecided,
+}
+
+/// How far B's figure is from A's over pairs of both, how sure that is, and how much the figure varies by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Difference {
+    /// The direction, where the interval and the user's threshold allow one.
+    pub finding: Finding,
+    /// B/A.
+    pub ratio: f64,
+    /// Lower end of its interval.
+    pub ratio_low: f64,
+    /// Upper end of its interval.
+    pub ratio_high: f64,
+    /// B/A as measured, where `ratio` is the one at like speed of the host; otherwise `None`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio_observed: Option<f64>,
+    /// Share of such intervals that contain the truth, from the rank of their ends.
+    pub confidence: f64,
+    /// Probability of pairs at least as one-sided if A and B are the same.
+    pub p: f64,
+    /// The interval contains no difference larger than this, relative, in either direction.
+    pub difference_max: f64,
+    /// How much the figure varies by itself.
+    pub noise: NoiseSummary,
+    /// Median of A's figures.
+    pub a: f64,
+    /// Median of B's figures.
+    pub b: f64,
 }
 
 /// Which of the two a round measures first.
@@ -124,22 +150,10 @@ pub struct CompareSummary {
     pub metric: Metric,
     /// `requests/s`, `handshakes/s`, `ms`, `us`.
     pub unit: String,
-    pub finding: Finding,
-    /// B/A.
-    pub ratio: Option<f64>,
-    pub ratio_low: Option<f64>,
-    pub ratio_high: Option<f64>,
-    /// B/A as measured, where `ratio` is the one at like speed of the host; otherwise `None`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ratio_observed: Option<f64>,
-    /// Share of comparisons whose interval holds the truth, from the rank of its ends.
-    pub confidence: Option<f64>,
-    pub p: Option<f64>,
-    /// No difference larger than this one, relative.
-    pub difference_max: Option<f64>,
+    /// `None`: too few rounds can be used for any statement.
+    pub difference: Option<Difference>,
     /// Relative differences up to this are of no interest to the user.
     pub threshold: f64,
-    pub noise: Option<NoiseSummary>,
     pub rounds_planned: u32,
     pub rounds_used: u32,
     pub rounds_invalid: u32,
@@ -157,13 +171,14 @@ pub struct CompareSummary {
 
 /// How much the figure varies by itself; all relative.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "see CompareSummary")]
 pub struct NoiseSummary {
+    /// Relative standard deviation of one side from pair to pair, without drift.
     pub cv: f64,
-    /// Half of the interval.
+    /// Half of the interval: as wide as that of a comparison of A with itself.
     pub half_width: f64,
     /// Half of the interval that A has against itself, from its figures in neighbouring rounds.
     pub floor: Option<f64>,
+    /// The smallest difference that a comparison with this noise sees four times in five.
     pub detectable: f64,
 }
 
@@ -194,15 +209,7 @@ pub struct RoundSummary {
 pub struct OtherSummary {
     pub metric: Metric,
     pub unit: String,
-    pub finding: Finding,
-    /// Median over the rounds.
-    pub a: f64,
-    pub b: f64,
-    pub ratio: f64,
-    pub ratio_low: f64,
-    pub ratio_high: f64,
-    pub p: f64,
-    pub detectable: f64,
+    pub difference: Difference,
 }
 
 /// The loads of a block that a comparison of searches chooses by itself.

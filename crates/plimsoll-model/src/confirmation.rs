@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cause::Finding;
+use crate::compare::Difference;
 use crate::trial::Outcome;
 
 /// What is changed to test a cause: one limit of the server, lowered by about a fifth, or the load.
@@ -143,21 +144,6 @@ pub struct ConfirmationPair {
     pub invalid: Option<String>,
 }
 
-/// How far the capacity moved.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Shift {
-    /// Capacity with the changed value over that of the sham.
-    pub ratio: f64,
-    /// Lower end of its interval.
-    pub low: f64,
-    /// Upper end of its interval.
-    pub high: f64,
-    /// Share of such intervals that hold the truth.
-    pub confidence: f64,
-    /// How often chance alone would make the pairs at least as one-sided, if nothing had changed.
-    pub p: f64,
-}
-
 /// A confirmed limit was raised while the server ran, and the search made again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Remedied {
@@ -205,8 +191,8 @@ pub struct Confirmation {
     pub result: ConfirmationResult,
     /// Why it is undecided, where no figure says so.
     pub why: Option<String>,
-    /// How far the capacity moved; `None` with too few pairs.
-    pub shift: Option<Shift>,
+    /// How far the capacity with the change is from that of the sham; `None` with too few pairs.
+    pub shift: Option<Difference>,
     /// Capacity of the shams over that without any step, before the first pair and after the last.
     pub sham_ratio: Option<f64>,
     /// Pairs that were to be counted; fixed before the first, and twice as many where so many were undecided.

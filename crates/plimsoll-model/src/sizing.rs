@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::compare::Finding;
+use crate::compare::Difference;
 
 /// `sizing` of the summary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,24 +47,12 @@ pub struct SizingValue {
     /// CPU of the server's busiest thread, 0 to 1.
     pub sut_busiest_thread: Option<f64>,
     /// `goodput_per_s` against that of the first value.
-    pub goodput: Option<SizingDifference>,
+    pub goodput: Option<Difference>,
     /// `per_cpu_per_s` against that of the first value.
-    pub per_cpu: Option<SizingDifference>,
+    pub per_cpu: Option<Difference>,
     pub rounds_used: u32,
     /// The connections that the server's own configuration allows, where that is known.
     pub connections_max: Option<u64>,
-}
-
-/// A difference, relative to the first value, with its interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "see SizingSummary")]
-pub struct SizingDifference {
-    pub finding: Finding,
-    pub ratio: f64,
-    pub ratio_low: f64,
-    pub ratio_high: f64,
-    pub confidence: f64,
-    pub p: f64,
 }
 
 /// All values, one after another.

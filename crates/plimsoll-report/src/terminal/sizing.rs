@@ -2,7 +2,8 @@
 
 use std::io;
 
-use plimsoll_model::sizing::{SizingDifference, SizingSummary};
+use plimsoll_model::compare::Difference;
+use plimsoll_model::sizing::SizingSummary;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::units::grouped;
 
@@ -71,7 +72,7 @@ pub(super) fn table(page: &mut Page<'_>, sizing: &SizingSummary) -> io::Result<(
 }
 
 /// `+12.0 (+10.1 to +14.2)`, percent.
-fn interval(found: Option<SizingDifference>) -> String {
+fn interval(found: Option<Difference>) -> String {
     found.map_or_else(String::new, |found| {
         format!(
             "{} ({} to {})",

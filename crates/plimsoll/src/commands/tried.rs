@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use plimsoll_lab::{ProxyConfiguration, SutSettings};
 use plimsoll_model::Nanos;
-use plimsoll_model::compare::Finding;
+use plimsoll_model::compare::{Difference, Finding};
 use plimsoll_model::result::RunResult;
-use plimsoll_model::sizing::{SizingDifference, SizingSummary};
+use plimsoll_model::sizing::SizingSummary;
 use plimsoll_model::units::grouped;
 use plimsoll_sys::limits::raise_descriptor_limit;
 use plimsoll_sys::signal::Interrupts;
@@ -179,7 +179,7 @@ fn figure(figure: Option<f64>) -> String {
 }
 
 /// `+27.5 % (+25.5 to +30.5)`.
-fn difference(found: &SizingDifference) -> String {
+fn difference(found: &Difference) -> String {
     let percent = |ratio: f64| format!("{:+.1}", (ratio - 1.0) * 100.0);
     let (low, high) = (percent(found.ratio_low), percent(found.ratio_high));
     format!("{} % ({low} to {high})", percent(found.ratio))
@@ -187,19 +187,27 @@ fn difference(found: &SizingDifference) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::compare::NoiseSummary;
     use plimsoll_model::sizing::SizingValue;
     use plimsoll_tune::proxy::{HAPROXY, NGINX, Places};
 
     use super::*;
 
     fn sized(finding: Finding) -> SizingSummary {
-        let found = SizingDifference {
+        let noise =
+            NoiseSummary { cv: 0.02, half_width: 0.08, floor: None, detectable: 0.1 };
+        let found = Difference {
             finding,
             ratio: 1.234,
             ratio_low: 1.145,
             ratio_high: 1.312,
+            ratio_observed: None,
             confidence: 0.98,
             p: 0.01,
+            difference_max: 0.312,
+            noise,
+            a: 15_336.0,
+            b: 18_925.0,
         };
         let default = SizingValue { goodput_per_s: Some(15_336.0), ..SizingValue::default() };
         let tuned = SizingValue { goodput: Some(found), ..default.clone() };

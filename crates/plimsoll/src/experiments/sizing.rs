@@ -3,14 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_capacity::compare::{Comparison, Pair, ROUNDS_MIN, compare, turns};
+use plimsoll_capacity::compare::{Pair, ROUNDS_MIN, compare, turns};
 use plimsoll_capacity::median_of;
 use plimsoll_model::Nanos;
+use plimsoll_model::compare::Difference;
 use plimsoll_model::host::LimitKind;
 use plimsoll_model::result::RunResult;
-use plimsoll_model::sizing::{
-    SizingBlock, SizingDifference, SizingRound, SizingSummary, SizingValue,
-};
+use plimsoll_model::sizing::{SizingBlock, SizingRound, SizingSummary, SizingValue};
 
 use super::in_turn::{End, FIRST, Load, Loads, Servers, SideServer, saturating};
 use crate::exit::Stop;
@@ -177,13 +176,13 @@ impl SizingExperiment {
         &self,
         place: usize,
         of: impl Fn(&SizingBlock) -> Option<f64>,
-    ) -> Option<SizingDifference> {
+    ) -> Option<Difference> {
         if place == 0 {
             return None;
         }
         let pair = |round| Pair::new(figure(round, 0, &of)?, figure(round, place, &of)?);
         let pairs: Vec<Pair> = self.rounds.iter().filter_map(pair).collect();
-        compare(&pairs, 0.0).map(|found| difference(&found))
+        compare(&pairs, 0.0)
     }
 }
 
@@ -206,17 +205,6 @@ fn block(place: usize, load: &Load) -> SizingBlock {
         server_cpu_us: ran.filter(|ran| *ran > 0.0).map(|ran| ran * 1e6 / ok as f64),
         sut_busiest_thread: load.sut_busiest_thread,
         invalid: load.invalid.clone(),
-    }
-}
-
-fn difference(found: &Comparison) -> SizingDifference {
-    SizingDifference {
-        finding: found.finding,
-        ratio: found.ratio,
-        ratio_low: found.low,
-        ratio_high: found.high,
-        confidence: found.confidence,
-        p: found.p,
     }
 }
 

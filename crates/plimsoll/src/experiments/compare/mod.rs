@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
 
 use plimsoll_capacity::compare::{
-    Blocks, Comparison, Pair, ROUNDS_MIN, compare, compare_any, orders,
+    Blocks, Pair, ROUNDS_MIN, compare, compare_any, orders,
 };
 use plimsoll_lab::Placement;
 use plimsoll_model::Nanos;
 use plimsoll_model::compare::{
-    Arm, BlockLoad, BlockStart, BlockSummary, CompareSummary, Finding, MeasuredSummary, Metric,
-    NoiseSummary, Order, OtherSummary, RoundSummary,
+    Arm, BlockLoad, BlockStart, BlockSummary, CompareSummary, MeasuredSummary, Metric, Order,
+    OtherSummary, RoundSummary,
 };
 use plimsoll_model::event::Event;
 use plimsoll_model::plan::{LoadPlan, Pacing};
@@ -372,29 +372,17 @@ impl CompareExperiment {
             b: b.text.clone(),
             metric,
             unit: job.of.unit(metric).to_owned(),
-            finding: found.map_or(Finding::Undecided, |found| found.finding),
-            ratio: found.map(|found| found.ratio),
-            ratio_low: found.map(|found| found.low),
-            ratio_high: found.map(|found| found.high),
-            ratio_observed: found.and_then(|found| found.observed),
-            confidence: found.map(|found| found.confidence),
-            p: found.map(|found| found.p),
-            difference_max: found.map(|found| found.difference_max),
+            difference: found,
             threshold: job.threshold,
-            noise: found.map(|found| NoiseSummary {
-                cv: found.variation,
-                half_width: found.half_width,
-                floor: found.floor,
-                detectable: found.detectable,
-            }),
             rounds_planned: job.rounds,
             rounds_used: deciding.len() as u32,
             rounds_invalid: (seen.rounds.len() - deciding.len()) as u32,
             rounds: rounds.collect(),
             others: others
                 .filter_map(|metric| {
-                    let found = compare(&pairs(*metric), job.threshold)?;
-                    Some(other(*metric, job.of.unit(*metric), &found))
+                    let difference = compare(&pairs(*metric), job.threshold)?;
+                    let unit = job.of.unit(*metric).to_owned();
+                    Some(OtherSummary { metric: *metric, unit, difference })
                 })
                 .collect(),
             load: seen.load,
@@ -444,25 +432,10 @@ impl Experiment for CompareExperiment {
         self.runs.end(ended)?;
         let compare = self.judge();
         let (usable, made) = (compare.rounds_used, compare.rounds.len() as u32);
-        let mut outcome = self.runs.outcome(session, compare.ratio.is_some(), usable, made);
+        let mut outcome = self.runs.outcome(session, compare.difference.is_some(), usable, made);
         outcome.reasons.extend(self.saturation());
         outcome.result = RunResult::Compare { compare: Box::new(compare) };
         Ok(outcome)
-    }
-}
-
-fn other(metric: Metric, unit: &str, found: &Comparison) -> OtherSummary {
-    OtherSummary {
-        metric,
-        unit: unit.to_owned(),
-        finding: found.finding,
-        a: found.a,
-        b: found.b,
-        ratio: found.ratio,
-        ratio_low: found.low,
-        ratio_high: found.high,
-        p: found.p,
-        detectable: found.detectable,
     }
 }
 
