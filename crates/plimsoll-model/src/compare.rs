@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 /// Which of the two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arm {
     /// What is compared with.
+    #[default]
     A,
     /// What is compared.
     B,
@@ -225,7 +226,7 @@ pub struct BlockLoad {
 }
 
 /// One block: what one side did in its turn.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see CompareSummary")]
 pub struct BlockSummary {
     pub number: u32,

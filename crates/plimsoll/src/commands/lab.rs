@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use plimsoll_lab::{ClientHost, FarHosts, LabPlan, Laboratory, Placement, Sut, SutAddress};
+use plimsoll_lab::{ClientHost, FarHosts, LabError, LabPlan, Laboratory, Placement, Sut, SutAddress};
 use plimsoll_model::plan::Identity;
 use plimsoll_sys::signal::Interrupts;
 use plimsoll_tls::KeyKind;
@@ -12,6 +12,7 @@ use crate::commands::repeated;
 use crate::commands::repeated::Repeated;
 use crate::exit::Stop;
 use crate::experiments::Prepared;
+use crate::experiments::in_turn::{Side, SideServer};
 use crate::flags::LabExperiment;
 use crate::plan::publish::PublishJob;
 use crate::plan::sizing::Variation;
@@ -123,6 +124,19 @@ impl Planned {
             plan.far = Some(FarHosts { hosts: far.hosts, pins_sut });
         }
         Ok(Self { job, server, plan, prepared, at: Rc::new(at) })
+    }
+
+    /// Starts the laboratory as one of several servers that take turns; `notes` get its own, with `name`.
+    pub(super) fn start(self, name: &str, notes: &mut Vec<String>) -> Result<Side, LabError> {
+        let Self { prepared: (mut experiment, fits), plan, at, .. } = self;
+        let lab = Laboratory::start(&plan, Rc::clone(&at))?;
+        let own = experiment.enter(&lab, &plan);
+        let said = [lab.notes(), &fits, &own].concat();
+        notes.extend(said.into_iter().map(|note| format!("{name}: {note}")));
+        let (connections_max, placement) = (plan.connections, plan.placement.clone());
+        let server = SideServer::Laboratory { lab: Some(Box::new(lab)), plan: Box::new(plan), at };
+        let (name, load) = (name.to_owned(), experiment.load().clone());
+        Ok(Side { name, load, connections_max, server, placement })
     }
 }
 

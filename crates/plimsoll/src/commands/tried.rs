@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_capacity::compare::ROUNDS_DEFAULT;
 use plimsoll_lab::{ProxyConfiguration, SutSettings};
 use plimsoll_model::Nanos;
 use plimsoll_model::compare::{Difference, Finding};
@@ -17,10 +18,12 @@ use super::printed::say;
 use super::sweep;
 use crate::exit::Stop;
 use crate::experiments::sizing::SizingExperiment;
+use crate::flags::shared::OutputFlags;
 use crate::flags::{Command, LabCommand, LabExperiment, parse_line};
 use crate::plan::Inputs;
 use crate::plan::inputs::read_text;
-use crate::plan::sizing::{SizedValue, SizingRun, Variation, budget_min};
+use crate::plan::in_turn::TurnsJob;
+use crate::plan::sizing::{SizedValue, Variation, budget_min};
 use crate::plan::tuned_proxy::TunedProxy;
 use crate::publish::Publisher;
 use crate::session::SetUp;
@@ -81,11 +84,15 @@ fn measure(
         let planned = sweep::plan(&value, &isolation, &mut inputs)?;
         values.push(sweep::start(&value, planned, &mut notes)?);
     }
-    let run =
-        SizingRun { rounds: 24, budget, seed: 1, out: None, json: None, ui: true, details: false };
+    let turns = TurnsJob {
+        rounds: ROUNDS_DEFAULT,
+        budget: Some(budget),
+        seed: 1,
+        output: OutputFlags::default(),
+    };
     let target =
         format!("{} {}", proxy.installed.dialect.kind.name(), proxy.installed.version_text);
-    let mut experiment = SizingExperiment::new(run, unit, &target, values);
+    let mut experiment = SizingExperiment::new(turns, unit, &target, values);
     let mut servers = experiment.servers();
     let set_up = SetUp {
         command: "tune try",

@@ -11,29 +11,23 @@ use plimsoll_model::host::LimitKind;
 use plimsoll_model::result::RunResult;
 use plimsoll_model::sizing::{SizingBlock, SizingRound, SizingSummary, SizingValue};
 
-use super::in_turn::{End, FIRST, Load, Loads, Servers, SideServer, saturating};
+use super::in_turn::{End, FIRST, Load, Servers, Side, Turns, saturating};
 use crate::exit::Stop;
+use crate::plan::in_turn::TurnsJob;
 use crate::plan::load::LoadJob;
-use crate::plan::sizing::{BLOCK_MIN, SizingRun};
+use crate::plan::sizing::BLOCK_MIN;
 use crate::session::{Experiment, Outcome, Session};
 
 /// The shortest and the longest time that a value is saturated in one round, whole seconds.
 const BLOCK_SECONDS: (u64, u64) = (2, 5);
-/// One value: what its report shows, and what loads it.
-pub(crate) struct Sized {
-    /// Its figures are still missing.
-    pub(crate) value: SizingValue,
-    pub(crate) load: LoadJob,
-    pub(crate) server: SideServer,
-}
+/// One value: what its report shows, its figures still missing, and what loads it.
+pub(crate) type Sized = (SizingValue, Side);
 
 /// `plimsoll lab sweep`, and `tune --try`.
 pub(crate) struct SizingExperiment {
-    run: SizingRun,
     unit: &'static str,
     values: Vec<SizingValue>,
-    loads: Vec<LoadJob>,
-    runs: Loads,
+    turns: Turns,
     rounds: Vec<SizingRound>,
     block: Nanos,
     rounds_planned: u32,
@@ -42,59 +36,48 @@ pub(crate) struct SizingExperiment {
 impl SizingExperiment {
     /// At least two values; `target` is what reports call all of them.
     pub(crate) fn new(
-        run: SizingRun,
+        job: TurnsJob,
         unit: &'static str,
         target: &str,
         values: Vec<Sized>,
     ) -> Self {
-        let (mut shown, mut loads, mut servers) = (Vec::new(), Vec::new(), Vec::new());
-        for Sized { mut value, mut load, server } in values {
+        let (mut values, sides): (Vec<_>, Vec<_>) = values.into_iter().unzip();
+        let rounds_planned = job.rounds;
+        let turns = Turns::new(job, target, sides);
+        for (value, load) in values.iter_mut().zip(&turns.loads) {
             value.connections = load.plan.connections;
-            servers.push((value.name.clone(), server));
-            load.target_name = target.to_owned();
-            (load.out, load.json) = (run.out.clone(), run.json.clone());
-            (load.ui, load.details) = (run.ui, run.details);
-            shown.push(value);
-            loads.push(load);
         }
-        Self {
-            unit,
-            values: shown,
-            loads,
-            runs: Loads::new(servers),
-            rounds: Vec::new(),
-            block: Nanos::from_secs(BLOCK_SECONDS.0),
-            rounds_planned: run.rounds,
-            run,
-        }
+        let block = Nanos::from_secs(BLOCK_SECONDS.0);
+        Self { unit, values, turns, rounds: Vec::new(), block, rounds_planned }
     }
 
     /// All servers, for the session.
     pub(crate) fn servers(&self) -> Servers {
-        self.runs.servers.clone()
+        self.turns.servers.clone()
     }
 
     fn measure(&mut self, session: &Session<'_>) -> Result<(), End> {
         let began = session.elapsed();
-        for place in 0..self.loads.len() {
+        for place in 0..self.values.len() {
             self.run_block(session, place, FIRST)?;
             let limits = session.server().limits();
             let limit = limits.iter().find(|limit| limit.id.kind == LimitKind::Maxconn);
             let own = &mut self.values[place].connections_max;
             *own = own.or_else(|| limit.map(|limit| limit.max as u64));
         }
-        let count = self.loads.len() as u64;
+        let count = self.values.len() as u64;
         let between = (session.elapsed().since(began).0 / count).saturating_sub(FIRST.0);
-        self.plan_rounds(self.run.budget.since(session.elapsed()), Nanos(between));
+        let budget = self.turns.job.budget.unwrap_or(Nanos::MAX);
+        self.plan_rounds(budget.since(session.elapsed()), Nanos(between));
         session.note(format!(
             "{} values, {} rounds; in each every value is saturated for {} s",
             count,
             self.rounds_planned,
             self.block.as_secs_f64()
         ));
-        let turns = turns(self.loads.len(), self.rounds_planned as usize, self.run.seed);
+        let turns = turns(self.values.len(), self.rounds_planned as usize, self.turns.job.seed);
         for (turn, number) in turns.into_iter().zip(1u32..) {
-            self.runs.begin_round(session, number, Some(self.run.budget))?;
+            self.turns.begin_round(session, number)?;
             let mut blocks = Vec::new();
             for place in turn {
                 let load = self.run_block(session, place, self.block)?;
@@ -108,10 +91,10 @@ impl SizingExperiment {
 
     /// As many rounds as fit, and longer blocks where there is time left.
     fn plan_rounds(&mut self, left: Nanos, between: Nanos) {
-        let values = self.loads.len() as f64;
+        let values = self.values.len() as f64;
         let shortest = values * (BLOCK_MIN + between).as_secs_f64();
         let fit = (left.as_secs_f64() / shortest) as u32;
-        self.rounds_planned = fit.clamp(ROUNDS_MIN as u32, self.run.rounds);
+        self.rounds_planned = fit.clamp(ROUNDS_MIN as u32, self.turns.job.rounds);
         let each = left.as_secs_f64() / (f64::from(self.rounds_planned) * values);
         let seconds = (each - between.as_secs_f64()) as u64;
         self.block = Nanos::from_secs(seconds.clamp(BLOCK_SECONDS.0, BLOCK_SECONDS.1));
@@ -131,10 +114,9 @@ impl SizingExperiment {
     }
 
     fn run_block(&mut self, session: &Session<'_>, place: usize, span: Nanos) -> Result<Load, End> {
-        self.runs.servers.turn_to(place);
-        let plan = &self.loads[place].plan;
+        let plan = &self.turns.loads[place].plan;
         let plan = saturating(plan, plan.connections, span);
-        self.runs.run(session, &self.values[place].name, &plan)
+        self.turns.run(session, place, &plan)
     }
 
     /// The figures of every value.
@@ -163,7 +145,7 @@ impl SizingExperiment {
             rounds_made: self.rounds.len() as u32,
             values: values.collect(),
             rounds: self.rounds.clone(),
-            stopped: self.runs.stopped.clone(),
+            stopped: self.turns.stopped.clone(),
         }
     }
 
@@ -210,10 +192,7 @@ fn block(place: usize, load: &Load) -> SizingBlock {
 
 impl Experiment for SizingExperiment {
     fn load(&mut self) -> &mut LoadJob {
-        // The agents are started for the largest pool.
-        let most = self.loads.iter().map(|load| load.plan.connections).max();
-        let place = self.loads.iter().position(|load| Some(load.plan.connections) == most);
-        &mut self.loads[place.unwrap_or(0)]
+        self.turns.largest()
     }
 
     fn always_archives(&self) -> bool {
@@ -221,21 +200,16 @@ impl Experiment for SizingExperiment {
     }
 
     fn settings(&mut self) -> BTreeMap<String, String> {
-        [
-            ("rounds".to_owned(), self.rounds_planned.to_string()),
-            ("budget".to_owned(), self.run.budget.to_string()),
-            ("seed".to_owned(), self.run.seed.to_string()),
-        ]
-        .into()
+        self.turns.job.settings(self.rounds_planned)
     }
 
     fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
         let ended = self.measure(session);
-        self.runs.end(ended)?;
+        self.turns.end(ended)?;
         let sizing = self.judge();
         let fewest = sizing.values.iter().map(|value| value.rounds_used).min().unwrap_or(0);
         let is_sized = !sizing.is_cut_short();
-        let mut outcome = self.runs.outcome(session, is_sized, fewest, sizing.rounds_made);
+        let mut outcome = self.turns.outcome(session, is_sized, fewest, sizing.rounds_made);
         outcome.result = RunResult::Sizing { sizing: Box::new(sizing) };
         Ok(outcome)
     }

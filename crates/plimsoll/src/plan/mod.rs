@@ -25,6 +25,7 @@ pub(crate) mod host_goal;
 pub(crate) mod host_watch;
 pub(crate) mod hosts;
 mod http2;
+pub(crate) mod in_turn;
 pub(crate) mod inputs;
 pub(crate) mod lab;
 mod list;

@@ -28,24 +28,8 @@ pub(super) fn full(plan: &LoadPlan, load: &BlockLoad) -> LoadPlan {
 
 /// A block without figures.
 pub(super) fn begun(start: BlockStart, at: Nanos) -> BlockSummary {
-    BlockSummary {
-        number: start.number,
-        round: start.round,
-        arm: start.arm,
-        start_s: at.as_secs_f64(),
-        seconds: 0.0,
-        goodput_per_s: None,
-        throughput_per_s: None,
-        p50_ms: None,
-        p99_ms: None,
-        server_cpu_us: None,
-        client_cpu_us: None,
-        yardstick_us: None,
-        sut_waited: None,
-        sut_busiest_thread: None,
-        generator_busiest_thread: 0.0,
-        invalid: None,
-    }
+    let BlockStart { number, round, arm } = start;
+    BlockSummary { number, round, arm, start_s: at.as_secs_f64(), ..BlockSummary::default() }
 }
 
 /// Adds what the two loads say that are not the user's: one below saturation, and one that saturates.

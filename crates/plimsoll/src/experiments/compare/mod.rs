@@ -25,7 +25,7 @@ use plimsoll_model::units::grouped;
 use plimsoll_report::terminal::render_round_line;
 use plimsoll_report::tui::Budget;
 
-use super::in_turn::{End, FIRST, Load, Loads, Servers, SideServer, saturating};
+use super::in_turn::{End, FIRST, Load, Servers, Side, Turns, saturating};
 use crate::exit::Stop;
 use crate::plan::compare::CompareJob;
 use crate::plan::load::LoadJob;
@@ -48,14 +48,13 @@ const SATURATED_MIN: f64 = 0.9;
 /// `plimsoll compare`.
 pub(crate) struct CompareExperiment {
     job: CompareJob,
-    loads: [LoadJob; 2],
     /// The most connections that both allow.
     connections_max: u64,
     /// Where each of them is, if they are.
     placements: [Option<Placement>; 2],
     /// Once it has begun.
     duet: Option<Duet>,
-    runs: Loads,
+    turns: Turns,
     seen: Seen,
 }
 
@@ -67,54 +66,32 @@ struct Seen {
     load: Option<BlockLoad>,
 }
 
-/// One of the two.
-pub(crate) struct Side {
-    /// What is sent to it.
-    pub(crate) load: LoadJob,
-    /// The most connections that may be tried; at least those of the load.
-    pub(crate) connections_max: u64,
-    /// Who answers.
-    pub(crate) server: SideServer,
-    /// Which CPUs are its own, in a laboratory.
-    pub(crate) placement: Option<Placement>,
-}
-
 impl CompareExperiment {
-    pub(crate) fn new(job: CompareJob, sides: [Side; 2]) -> Self {
-        let mut arms = job.arms.iter();
+    pub(crate) fn new(job: CompareJob, mut sides: [Side; 2]) -> Self {
         let connections_max = sides.iter().map(|side| side.connections_max).min().unwrap_or(1);
         let placements = sides.each_ref().map(|side| side.placement.clone());
-        let [(load_a, a), (load_b, b)] = sides.map(|Side { mut load, server, .. }| {
-            if arms.next().is_some_and(|arm| !arm.has_seed) {
-                load.plan.seed = job.seed;
+        for (Side { load, .. }, arm) in sides.iter_mut().zip(&job.arms) {
+            if !arm.has_seed {
+                load.plan.seed = job.turns.seed;
             }
-            load.target_name = job.target_name();
-            (load.out, load.json) = (job.out.clone(), job.json.clone());
-            (load.ui, load.details) = (job.ui, job.details);
-            (load, server)
-        });
-        let named = |arm: Arm, server| (arm.name().to_owned(), server);
-        let runs = Loads::new(vec![named(Arm::A, a), named(Arm::B, b)]);
-        let mut loads = [load_a, load_b];
-        if let Some(first) = placements[0].as_ref().filter(|_| job.duet) {
-            // The session's agents stay in the first half, whichever server is there.
-            for load in &mut loads {
+            if let Some(first) = placements[0].as_ref().filter(|_| job.duet) {
+                // The session's agents stay in the first half, whichever server is there.
                 load.plan.cpus.clone_from(&first.clients);
             }
         }
-        let seen = Seen::default();
-        Self { job, loads, connections_max, placements, duet: None, runs, seen }
+        let turns = Turns::new(job.turns.clone(), &job.target_name(), sides.into());
+        Self { job, connections_max, placements, duet: None, turns, seen: Seen::default() }
     }
 
     /// Both servers, for the session.
     pub(crate) fn servers(&self) -> Servers {
-        self.runs.servers.clone()
+        self.turns.servers.clone()
     }
 
     fn measure(&mut self, session: &Session<'_>) -> Result<(), End> {
         let is_own_load = self.job.of.is_load();
         if self.job.duet {
-            let load = self.load().clone();
+            let load = self.turns.largest().clone();
             self.duet = Some(Duet::begin(session, &load, &self.placements)?);
         }
         let mut restart = Nanos::ZERO;
@@ -122,14 +99,14 @@ impl CompareExperiment {
             self.seen.load = Some(self.choose(session)?);
             // The first rounds meet servers as new as those of the others.
             let at = session.elapsed();
-            self.runs.start_afresh()?;
+            self.turns.start_afresh()?;
             restart = session.elapsed().since(at);
         }
         let began = session.elapsed();
         let rounds = self.plan_blocks(session, restart);
-        let orders = orders(rounds as usize, self.job.seed);
+        let orders = orders(rounds as usize, self.job.turns.seed);
         for (order, number) in orders.into_iter().zip(1u32..) {
-            self.runs.begin_round(session, number, self.job.budget)?;
+            self.turns.begin_round(session, number)?;
             self.measure_round(session, order, number, rounds)?;
             if number == 1 && is_own_load {
                 let all = Nanos(session.elapsed().since(began).0.saturating_mul(rounds.into()));
@@ -147,13 +124,13 @@ impl CompareExperiment {
     /// How many rounds fit where starting the servers again takes `restart`, and how long the loads
     /// of their blocks are.
     fn plan_blocks(&mut self, session: &Session<'_>, restart: Nanos) -> u32 {
-        let (Some(load), Some(budget)) = (&mut self.seen.load, self.job.budget) else {
-            return self.job.rounds;
+        let (Some(load), Some(budget)) = (&mut self.seen.load, self.job.turns.budget) else {
+            return self.job.turns.rounds;
         };
         let each = restart.as_secs_f64() / 2.0;
         let blocks = Blocks::within(
             budget.since(session.elapsed()),
-            self.job.rounds as usize,
+            self.job.turns.rounds as usize,
             Nanos::from_secs_f64(load.equal_s + each),
         );
         (load.equal_s, load.saturated_s) =
@@ -172,7 +149,7 @@ impl CompareExperiment {
     /// Finds loads for the blocks: connections that saturate both, and a rate below what either
     /// takes. What a block costs beside its loads is told in `equal_s` until the blocks are planned.
     fn choose(&mut self, session: &Session<'_>) -> Result<BlockLoad, End> {
-        let usual = self.loads.iter().map(|load| load.plan.connections).max().unwrap_or(1);
+        let usual = self.turns.loads.iter().map(|load| load.plan.connections).max().unwrap_or(1);
         let most = self.connections_max.min(usual * CONNECTIONS_TIMES_MAX);
         let began = session.elapsed();
         let mut connections = usual;
@@ -206,7 +183,7 @@ impl CompareExperiment {
     }
 
     fn has_time(&self, session: &Session<'_>, span: Nanos) -> bool {
-        self.job.budget.is_none_or(|budget| session.elapsed() + span <= budget)
+        self.job.turns.budget.is_none_or(|budget| session.elapsed() + span <= budget)
     }
 
     /// What each serves over so many connections.
@@ -218,8 +195,8 @@ impl CompareExperiment {
         } else {
             let mut run = |arm: Arm| {
                 self.begin_block(session, 0, arm);
-                let plan = first(&self.loads[arm.index()].plan);
-                self.runs.run(session, arm.name(), &plan)
+                let plan = first(&self.turns.loads[arm.index()].plan);
+                self.turns.run(session, arm.index(), &plan)
             };
             [run(Arm::A)?, run(Arm::B)?]
         };
@@ -284,17 +261,17 @@ impl CompareExperiment {
     ) -> Result<BlockSummary, End> {
         let start = self.begin_block(session, round, arm);
         let mut block = block::begun(start, session.elapsed());
-        let plan = of_round(&self.loads[arm.index()].plan, round);
+        let plan = of_round(&self.turns.loads[arm.index()].plan, round);
         let Some(load) = self.seen.load else {
             let open = !matches!(plan.pacing, Pacing::Closed { .. });
-            let own = self.runs.run(session, arm.name(), &plan)?;
+            let own = self.turns.run(session, arm.index(), &plan)?;
             block::add_own_load(&mut block, &own, open);
             block::add_host_speed(&mut block, &[&own]);
             return Ok(block);
         };
         // First what the other one has not heated up.
-        let below = self.runs.run(session, arm.name(), &block::equal(&plan, &load))?;
-        let full = self.runs.run(session, arm.name(), &block::full(&plan, &load))?;
+        let below = self.turns.run(session, arm.index(), &block::equal(&plan, &load))?;
+        let full = self.turns.run(session, arm.index(), &block::full(&plan, &load))?;
         block::add_loads(&mut block, &below, &full);
         block::add_host_speed(&mut block, &[&below, &full]);
         Ok(block)
@@ -339,18 +316,17 @@ impl CompareExperiment {
             return Err(End::Unmeasured("not a duet; report this as a bug".to_owned()));
         };
         let arms = [first, first.other()];
-        let exchange = duet.place(&self.runs.servers, arms, session)?;
+        let exchange = duet.place(&self.turns.servers, arms, session)?;
         let plans = [0, 1].map(|half| {
-            let plan = load(&self.loads[arms[half].index()].plan);
+            let plan = load(&self.turns.loads[arms[half].index()].plan);
             LoadPlan { cpus: duet.clients(half).to_vec(), ..plan }
         });
-        let both = [0, 1].map(|half| (arms[half].name(), &plans[half]));
+        let both = [0, 1].map(|half| (arms[half].index(), &plans[half]));
         let meanwhile = |running: &Receiver<()>| exchange.run(running);
-        self.runs.run_both(session, both, &mut duet.agents, arms[1].index(), &meanwhile)
+        self.turns.run_both(session, both, &mut duet.agents, &meanwhile)
     }
 
     fn begin_block(&self, session: &Session<'_>, round: u32, arm: Arm) -> BlockStart {
-        self.runs.servers.turn_to(arm.index());
         let number = if round == 0 { 0 } else { self.seen.blocks.len() as u32 + 1 };
         let start = BlockStart { number, round, arm };
         session.emit(&Event::BlockStarted(start));
@@ -374,7 +350,7 @@ impl CompareExperiment {
             unit: job.of.unit(metric).to_owned(),
             difference: found,
             threshold: job.threshold,
-            rounds_planned: job.rounds,
+            rounds_planned: job.turns.rounds,
             rounds_used: deciding.len() as u32,
             rounds_invalid: (seen.rounds.len() - deciding.len()) as u32,
             rounds: rounds.collect(),
@@ -388,7 +364,7 @@ impl CompareExperiment {
             load: seen.load,
             blocks: seen.blocks.clone(),
             duet: job.duet,
-            stopped: self.runs.stopped.clone(),
+            stopped: self.turns.stopped.clone(),
         }
     }
 
@@ -406,13 +382,11 @@ impl CompareExperiment {
 
 impl Experiment for CompareExperiment {
     fn load(&mut self) -> &mut LoadJob {
-        // The agents are started for the larger pool.
-        let [a, b] = &mut self.loads;
-        if a.plan.connections < b.plan.connections { b } else { a }
+        self.turns.largest()
     }
 
     fn budget(&self) -> Option<Budget> {
-        self.job.budget.map(Budget::Elapsed)
+        self.job.turns.budget.map(Budget::Elapsed)
     }
 
     fn always_archives(&self) -> bool {
@@ -429,10 +403,10 @@ impl Experiment for CompareExperiment {
 
     fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
         let ended = self.measure(session);
-        self.runs.end(ended)?;
+        self.turns.end(ended)?;
         let compare = self.judge();
         let (usable, made) = (compare.rounds_used, compare.rounds.len() as u32);
-        let mut outcome = self.runs.outcome(session, compare.difference.is_some(), usable, made);
+        let mut outcome = self.turns.outcome(session, compare.difference.is_some(), usable, made);
         outcome.reasons.extend(self.saturation());
         outcome.result = RunResult::Compare { compare: Box::new(compare) };
         Ok(outcome)

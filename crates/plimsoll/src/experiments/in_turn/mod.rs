@@ -10,6 +10,7 @@ use plimsoll_capacity::compare::ROUNDS_MIN;
 use plimsoll_capacity::judge_load;
 use plimsoll_fleet::LoadAgents;
 use plimsoll_fleet::coordinator::{LoadControl, LoadOutcome};
+use plimsoll_lab::Placement;
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::observation::Observations;
@@ -21,6 +22,8 @@ use plimsoll_report::findings;
 
 use crate::exit::Stop;
 use crate::hosts::fleet_stop;
+use crate::plan::in_turn::TurnsJob;
+use crate::plan::load::LoadJob;
 use crate::session::{Measurement, Observed, Outcome, Session};
 
 mod servers;
@@ -112,9 +115,26 @@ impl Looked {
     }
 }
 
-/// The loads of all servers so far, and what ended them.
-pub(super) struct Loads {
+/// One of the servers that take turns.
+pub(crate) struct Side {
+    pub(crate) name: String,
+    /// What is sent to it.
+    pub(crate) load: LoadJob,
+    /// The most connections that may be tried; at least those of the load.
+    pub(crate) connections_max: u64,
+    /// Who answers.
+    pub(crate) server: SideServer,
+    /// Which CPUs are its own, in a laboratory.
+    pub(crate) placement: Option<Placement>,
+}
+
+/// Servers that take turns: their loads so far, and what ended them.
+pub(super) struct Turns {
+    pub(super) job: TurnsJob,
     pub(super) servers: Servers,
+    names: Vec<String>,
+    /// The load of each server, by its place.
+    pub(super) loads: Vec<LoadJob>,
     tally: Tally,
     window: Nanos,
     /// Of the present round.
@@ -125,10 +145,21 @@ pub(super) struct Loads {
     unmeasured: Option<String>,
 }
 
-impl Loads {
-    pub(super) fn new(servers: Vec<(String, SideServer)>) -> Self {
+impl Turns {
+    /// At least one of `sides`; reports call all of them `target`.
+    pub(super) fn new(job: TurnsJob, target: &str, sides: Vec<Side>) -> Self {
+        let (mut names, mut loads, mut servers) = (Vec::new(), Vec::new(), Vec::new());
+        for Side { name, mut load, server, .. } in sides {
+            job.adopt(&mut load, target);
+            names.push(name.clone());
+            loads.push(load);
+            servers.push((name, server));
+        }
         Self {
+            job,
             servers: Servers::new(servers),
+            names,
+            loads,
             tally: Tally::default(),
             window: Nanos::ZERO,
             round_began: None,
@@ -138,35 +169,42 @@ impl Loads {
         }
     }
 
-    /// Runs `plan` against the server whose turn it is, which is called `name`.
+    /// The load over most connections: agents are started for it.
+    pub(super) fn largest(&mut self) -> &mut LoadJob {
+        let most = self.loads.iter().map(|load| load.plan.connections).max();
+        let place = self.loads.iter().position(|load| Some(load.plan.connections) == most);
+        &mut self.loads[place.unwrap_or(0)]
+    }
+
+    /// Runs `plan` against the server at `place`.
     pub(super) fn run(
         &mut self,
         session: &Session<'_>,
-        name: &str,
+        place: usize,
         plan: &LoadPlan,
     ) -> Result<Load, End> {
         if session.is_interrupted() {
             return Err(End::Interrupted);
         }
+        self.servers.turn_to(place);
         let load = run_load(session, plan)?;
-        self.take_in(session, name, load)
+        self.take_in(session, place, load)
     }
 
-    /// Runs two loads at the same time, each of a server's name and plan: the first by the session's agents against
-    /// the server whose turn it is, the second by `agents` against the one at `place`. `meanwhile` runs beside them,
-    /// until the other end of its channel is gone.
+    /// Runs two loads at the same time, each against the server at a place: the first by the session's agents, the second
+    /// by `agents`. `meanwhile` runs beside them, until the other end of its channel is gone.
     pub(super) fn run_both(
         &mut self,
         session: &Session<'_>,
-        [first, second]: [(&str, &LoadPlan); 2],
+        [first, second]: [(usize, &LoadPlan); 2],
         agents: &mut LoadAgents,
-        place: usize,
         meanwhile: &(dyn Fn(&Receiver<()>) + Sync),
     ) -> Result<[Load; 2], End> {
         if session.is_interrupted() {
             return Err(End::Interrupted);
         }
-        let watch = Watch::of(second.1, self.servers.pids_of(place));
+        self.servers.turn_to(first.0);
+        let watch = Watch::of(second.1, self.servers.pids_of(second.0));
         let interrupts = session.interrupts();
         let (one, other) = thread::scope(|scope| {
             let other = scope.spawn(|| {
@@ -184,7 +222,7 @@ impl Loads {
     }
 
     /// Adds a load that is over to those before.
-    fn take_in(&mut self, session: &Session<'_>, name: &str, load: Load) -> Result<Load, End> {
+    fn take_in(&mut self, session: &Session<'_>, place: usize, load: Load) -> Result<Load, End> {
         self.tally.merge_following(&load.tally);
         self.window = self.window + load.window;
         if load.interrupted {
@@ -193,23 +231,18 @@ impl Loads {
         if let Some(end) = session.server_end() {
             return Err(End::Unmeasured(end.reason().to_owned()));
         }
-        with_answers(name, load).map_err(End::Unmeasured)
+        with_answers(&self.names[place], load).map_err(End::Unmeasured)
     }
 
-    /// Before round `number`, counted from 1: whether it fits into `budget`; and the servers of laboratories are
-    /// started afresh. One process may be faster than another of the same program for all its life, by several percent:
+    /// Before round `number`, counted from 1: an error if it does not fit into the budget. Starts the servers of
+    /// laboratories afresh. One process may be faster than another of the same program for all its life, by several percent:
     /// rounds of the same processes would not be independent.
-    pub(super) fn begin_round(
-        &mut self,
-        session: &Session<'_>,
-        number: u32,
-        budget: Option<Nanos>,
-    ) -> Result<(), End> {
+    pub(super) fn begin_round(&mut self, session: &Session<'_>, number: u32) -> Result<(), End> {
         let at = session.elapsed();
         if let Some(began) = self.round_began.replace(at) {
             self.longest_round = self.longest_round.max(at.since(began));
         }
-        if budget.is_some_and(|budget| at + self.longest_round > budget) {
+        if self.job.budget.is_some_and(|budget| at + self.longest_round > budget) {
             let why = "the next round would have ended after the budget";
             return Err(End::Stopped(why.to_owned()));
         }
