@@ -39,41 +39,25 @@ impl Arm {
     }
 }
 
-/// The figure that is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Metric {
-    /// Good answers per second while the server is saturated.
-    Goodput,
-    /// Median of the corrected latency at the same load, ms.
-    P50,
-    /// 99th percentile of the corrected latency at the same load, ms.
-    P99,
-    /// Good answers per second.
-    Throughput,
-    /// CPU time of the server per good answer, us.
-    ServerCpu,
-    /// CPU time of the generator per operation that was sent, us.
-    ClientCpu,
+named! {
+    /// The figure that is compared.
+    Metric {
+        /// Good answers per second while the server is saturated.
+        Goodput = "goodput",
+        /// Median of the corrected latency at the same load, ms.
+        P50 = "p50",
+        /// 99th percentile of the corrected latency at the same load, ms.
+        P99 = "p99",
+        /// Good answers per second.
+        Throughput = "throughput",
+        /// CPU time of the server per good answer, us.
+        ServerCpu = "server-cpu",
+        /// CPU time of the generator per operation that was sent, us.
+        ClientCpu = "client-cpu",
+    }
 }
 
 impl Metric {
-    /// Every metric that can be asked for.
-    pub const ALL: &'static [Self] =
-        &[Self::Goodput, Self::ServerCpu, Self::P50, Self::P99, Self::Throughput, Self::ClientCpu];
-
-    /// The name in flags and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Goodput => "goodput",
-            Self::P50 => "p50",
-            Self::P99 => "p99",
-            Self::Throughput => "throughput",
-            Self::ServerCpu => "server-cpu",
-            Self::ClientCpu => "client-cpu",
-        }
-    }
-
     /// What people call it.
     pub const fn title(self) -> &'static str {
         match self {

@@ -6,40 +6,41 @@ use crate::cause::Finding;
 use crate::compare::Difference;
 use crate::trial::Outcome;
 
-/// What is changed to test a cause: one limit of the server, lowered by about a fifth, or the load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Intervention {
-    /// A quota for the CPU time of all the server's threads.
-    ServerCpuQuota,
-    /// The same for the server's busiest thread alone.
-    ThreadCpuQuota,
-    /// The same for the backends.
-    BackendCpuQuota,
-    /// HAProxy's `maxconn`, of the frontend or of the process, whichever is lower.
-    Maxconn,
-    /// HAProxy's `maxconn` of every server behind it.
-    ServerMaxconn,
-    /// A limit of HAProxy's sessions per second, below the one that it has.
-    SessionRate,
-    /// Backends that HAProxy sends nothing to.
-    FewerBackends,
-    /// The ports that the server's host connects to its backends from.
-    Ports,
-    /// The connections that may wait to be accepted.
-    AcceptQueue,
-    /// Requests on each connection of the load; 0 is as many as there are.
-    RequestsPerConnection,
-    /// The share of the load's connections that resume a TLS session.
-    Resumption,
-    /// The share of the load's connections that ask for an ECDSA certificate; the others ask for an RSA one.
-    CertificateKey,
-    /// The connections of the load.
-    LoadConnections,
-    /// The source addresses of the load's connections.
-    SourceAddresses,
-    /// The bytes that an operation of the load sends or receives, whichever are more.
-    BodySize,
+named! {
+    /// What is changed to test a cause: one limit of the server, lowered by about a fifth, or the load.
+    #[derive(PartialOrd, Ord, Hash)]
+    Intervention {
+        /// A quota for the CPU time of all the server's threads.
+        ServerCpuQuota = "server-cpu-quota",
+        /// The same for the server's busiest thread alone.
+        ThreadCpuQuota = "thread-cpu-quota",
+        /// The same for the backends.
+        BackendCpuQuota = "backend-cpu-quota",
+        /// HAProxy's `maxconn`, of the frontend or of the process, whichever is lower.
+        Maxconn = "maxconn",
+        /// HAProxy's `maxconn` of every server behind it.
+        ServerMaxconn = "server-maxconn",
+        /// A limit of HAProxy's sessions per second, below the one that it has.
+        SessionRate = "session-rate",
+        /// Backends that HAProxy sends nothing to.
+        FewerBackends = "fewer-backends",
+        /// The ports that the server's host connects to its backends from.
+        Ports = "ports",
+        /// The connections that may wait to be accepted.
+        AcceptQueue = "accept-queue",
+        /// Requests on each connection of the load; 0 is as many as there are.
+        RequestsPerConnection = "requests-per-connection",
+        /// The share of the load's connections that resume a TLS session.
+        Resumption = "resumption",
+        /// The share of the load's connections that ask for an ECDSA certificate; the others ask for an RSA one.
+        CertificateKey = "certificate-key",
+        /// The connections of the load.
+        LoadConnections = "load-connections",
+        /// The source addresses of the load's connections.
+        SourceAddresses = "source-addresses",
+        /// The bytes that an operation of the load sends or receives, whichever are more.
+        BodySize = "body-size",
+    }
 }
 
 /// Unit of the value that an intervention changes.
@@ -66,25 +67,6 @@ pub enum InterventionUnit {
 }
 
 impl Intervention {
-    /// All of them.
-    pub const ALL: [Self; 15] = [
-        Self::ServerCpuQuota,
-        Self::ThreadCpuQuota,
-        Self::BackendCpuQuota,
-        Self::Maxconn,
-        Self::ServerMaxconn,
-        Self::SessionRate,
-        Self::FewerBackends,
-        Self::Ports,
-        Self::AcceptQueue,
-        Self::RequestsPerConnection,
-        Self::Resumption,
-        Self::CertificateKey,
-        Self::LoadConnections,
-        Self::SourceAddresses,
-        Self::BodySize,
-    ];
-
     /// The unit of the value that it changes.
     pub const fn unit(self) -> InterventionUnit {
         match self {

@@ -15,31 +15,18 @@ use crate::{ErrorClass, Histogram, Nanos};
 /// other failures show no timers.
 const TIMED_STATUSES: [u16; 8] = [408, 429, 500, 502, 503, 504, 522, 524];
 
-/// Over what a duration was measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stretch {
-    /// The actual send of an operation to its end.
-    Operation,
-    /// The SYN to the end of the attempt.
-    Opening,
-    /// Usable to closed.
-    Lifetime,
-    /// The last answer (or usable, if there was none) to closed, with nothing asked in between.
-    Idle,
-}
-
-impl Stretch {
-    const ALL: [Self; 4] = [Self::Operation, Self::Opening, Self::Lifetime, Self::Idle];
-
-    /// The name in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Operation => "operation",
-            Self::Opening => "opening",
-            Self::Lifetime => "lifetime",
-            Self::Idle => "idle",
-        }
+named! {
+    /// Over what a duration was measured.
+    #[derive(PartialOrd, Ord)]
+    Stretch {
+        /// The actual send of an operation to its end.
+        Operation = "operation",
+        /// The SYN to the end of the attempt.
+        Opening = "opening",
+        /// Usable to closed.
+        Lifetime = "lifetime",
+        /// The last answer (or usable, if there was none) to closed, with nothing asked in between.
+        Idle = "idle",
     }
 }
 

@@ -4,6 +4,9 @@
 //! and random seeds are arguments.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod named;
+
 pub mod announced;
 pub mod cause;
 pub mod cliff;

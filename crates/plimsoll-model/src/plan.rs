@@ -134,32 +134,17 @@ impl FromStr for TlsVersion {
     }
 }
 
-/// A key-exchange group, by its IANA name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Group {
-    /// Curve25519.
-    #[serde(rename = "x25519")]
-    X25519,
-    /// NIST P-256.
-    #[serde(rename = "secp256r1")]
-    Secp256r1,
-    /// NIST P-384.
-    #[serde(rename = "secp384r1")]
-    Secp384r1,
-    /// The post-quantum hybrid; TLS 1.3 only.
-    #[serde(rename = "x25519mlkem768")]
-    X25519Mlkem768,
-}
-
-impl Group {
-    /// The name in flags and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::X25519 => "x25519",
-            Self::Secp256r1 => "secp256r1",
-            Self::Secp384r1 => "secp384r1",
-            Self::X25519Mlkem768 => "x25519mlkem768",
-        }
+named! {
+    /// A key-exchange group, by its IANA name.
+    Group {
+        /// Curve25519.
+        X25519 = "x25519",
+        /// NIST P-256.
+        Secp256r1 = "secp256r1",
+        /// NIST P-384.
+        Secp384r1 = "secp384r1",
+        /// The post-quantum hybrid; TLS 1.3 only.
+        X25519Mlkem768 = "x25519mlkem768",
     }
 }
 

@@ -2,23 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-macro_rules! named {
-    ($(#[$doc:meta])* $type:ident { $($(#[$about:meta])* $variant:ident = $name:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        pub enum $type {
-            $($(#[$about])* #[serde(rename = $name)] $variant,)*
-        }
-
-        impl $type {
-            /// The name in flags, reports and JSON.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
-        }
-    };
-}
-
 named! {
     /// What is raised.
     Axis {

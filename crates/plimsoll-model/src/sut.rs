@@ -5,35 +5,23 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A kind of server that a laboratory can start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SutKind {
-    /// plimsoll's own server, which answers requests itself.
-    Embedded,
-    /// HAProxy.
-    Haproxy,
-    /// nginx.
-    Nginx,
-    /// Caddy.
-    Caddy,
+named! {
+    /// A kind of server that a laboratory can start, in the order in which help lists them. For every kind but
+    /// [`Self::Embedded`] its name is also that of the program's file.
+    #[derive(PartialOrd, Ord, Hash)]
+    SutKind {
+        /// plimsoll's own server, which answers requests itself.
+        Embedded = "embedded",
+        /// HAProxy.
+        Haproxy = "haproxy",
+        /// nginx.
+        Nginx = "nginx",
+        /// Caddy.
+        Caddy = "caddy",
+    }
 }
 
 impl SutKind {
-    /// Every kind, in the order in which help lists them.
-    pub const ALL: [Self; 4] = [Self::Embedded, Self::Haproxy, Self::Nginx, Self::Caddy];
-
-    /// Name on command lines and in documents. For every kind but [`Self::Embedded`] also the name of the program's
-    /// file.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Embedded => "embedded",
-            Self::Haproxy => "haproxy",
-            Self::Nginx => "nginx",
-            Self::Caddy => "caddy",
-        }
-    }
-
     /// Name in sentences.
     pub const fn title(self) -> &'static str {
         match self {

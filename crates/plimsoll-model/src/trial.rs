@@ -18,49 +18,33 @@ pub use second::TrialSecond;
 pub use speed::{Slow, SlowSeconds, Slower};
 pub use unsettled::{Contrast, Unsettled, Witness};
 
-/// Why the search asked for a trial.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Phase {
-    /// Whether the SUT meets the SLO at the lowest load.
-    Qualify,
-    /// Growing steps from below until the first BAD.
-    Expand,
-    /// Closing in on the interval.
-    Narrow,
-    /// Longer trials at the load that most trials are expected to meet, at most the lower bound.
-    Confirm,
-    /// A short overload in between, always at the same load: is the server still what it was?
-    Sentinel,
-    /// As long as a confirmation, with random arrivals: what load can be offered safely?
-    Safe,
-    /// On purpose too much: 1.2 times the upper bound.
-    Overload,
-    /// Half the lower bound, right after the overload: does the SUT come back?
-    Recover,
-    /// The lower bound of held connections once more, from none.
-    Reramp,
-    /// A load that the search did not try, for how much of each resource it uses; its verdict changes nothing.
-    Usage,
+named! {
+    /// Why the search asked for a trial.
+    Phase {
+        /// Whether the SUT meets the SLO at the lowest load.
+        Qualify = "qualify",
+        /// Growing steps from below until the first BAD.
+        Expand = "expand",
+        /// Closing in on the interval.
+        Narrow = "narrow",
+        /// Longer trials at the load that most trials are expected to meet, at most the lower bound.
+        Confirm = "confirm",
+        /// A short overload in between, always at the same load: is the server still what it was?
+        Sentinel = "sentinel",
+        /// As long as a confirmation, with random arrivals: what load can be offered safely?
+        Safe = "safe",
+        /// On purpose too much: 1.2 times the upper bound.
+        Overload = "overload",
+        /// Half the lower bound, right after the overload: does the SUT come back?
+        Recover = "recover",
+        /// The lower bound of held connections once more, from none.
+        Reramp = "reramp",
+        /// A load that the search did not try, for how much of each resource it uses; its verdict changes nothing.
+        Usage = "usage",
+    }
 }
 
 impl Phase {
-    /// Its name in JSON and in metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Qualify => "qualify",
-            Self::Expand => "expand",
-            Self::Narrow => "narrow",
-            Self::Confirm => "confirm",
-            Self::Sentinel => "sentinel",
-            Self::Safe => "safe",
-            Self::Overload => "overload",
-            Self::Recover => "recover",
-            Self::Reramp => "reramp",
-            Self::Usage => "usage",
-        }
-    }
-
     /// Whether the search proper is over: what follows confirms and describes its answer.
     pub const fn is_after_search(self) -> bool {
         !matches!(self, Self::Qualify | Self::Expand | Self::Narrow | Self::Sentinel)
@@ -159,26 +143,15 @@ impl TrialMeasurement {
     }
 }
 
-/// Three-valued verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// Every goal met.
-    Good,
-    /// At least one goal missed, by the SUT.
-    Bad,
-    /// The generator, not the SUT, shaped the result.
-    Invalid,
-}
-
-impl Verdict {
-    /// `good`, `bad` or `invalid`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Good => "good",
-            Self::Bad => "bad",
-            Self::Invalid => "invalid",
-        }
+named! {
+    /// Three-valued verdict.
+    Verdict {
+        /// Every goal met.
+        Good = "good",
+        /// At least one goal missed, by the SUT.
+        Bad = "bad",
+        /// The generator, not the SUT, shaped the result.
+        Invalid = "invalid",
     }
 }
 

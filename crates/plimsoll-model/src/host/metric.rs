@@ -11,78 +11,51 @@ pub enum MetricKind {
     Counter,
 }
 
-/// What distinguishes the series of one metric. None of them is unbounded: no process id, no port
-/// of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Label {
-    /// Number of a CPU.
-    Cpu,
-    /// What a CPU did: `user`, `system`, `idle`, ….
-    Mode,
-    /// `cpu`, `memory` or `io`.
-    Resource,
-    /// `some` or `full`; the kind of a source; the type of a key.
-    Kind,
-    /// `receive` and `transmit`, `active` and `passive`, `read` and `write`.
-    Direction,
-    /// A network interface, or a disk.
-    Device,
-    /// State of a socket or connection.
-    State,
-    /// What was done with an object that did not fit.
-    Action,
-    /// Why something was given up.
-    Reason,
-    /// A process, by the name that it was given.
-    Process,
-    /// A thread of a process: its name and its number within the process.
-    Thread,
-    /// A control group, by the process that is in it.
-    Cgroup,
-    /// A listening socket: address and port.
-    Listener,
-    /// A limit of the host, a process or a server.
-    Limit,
-    /// What the limit holds for.
-    Scope,
-    /// A proxy (frontend or backend) of HAProxy.
-    Proxy,
-    /// An event that a control group counts.
-    Event,
-    /// A name that another program sent over StatsD.
-    Name,
-    /// What a process does in a run.
-    Role,
-    /// A source of readings: a process by its name, a server by where it is read.
-    Source,
-}
-
-impl Label {
-    /// The name in exports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cpu => "cpu",
-            Self::Mode => "mode",
-            Self::Resource => "resource",
-            Self::Kind => "kind",
-            Self::Direction => "direction",
-            Self::Device => "device",
-            Self::State => "state",
-            Self::Action => "action",
-            Self::Reason => "reason",
-            Self::Process => "process",
-            Self::Thread => "thread",
-            Self::Cgroup => "cgroup",
-            Self::Listener => "listener",
-            Self::Limit => "limit",
-            Self::Scope => "scope",
-            Self::Proxy => "proxy",
-            Self::Event => "event",
-            Self::Name => "name",
-            Self::Role => "role",
-            Self::Source => "source",
-        }
+named! {
+    /// What distinguishes the series of one metric. None of them is unbounded: no process id, no port
+    /// of a client.
+    #[derive(PartialOrd, Ord, Hash)]
+    Label {
+        /// Number of a CPU.
+        Cpu = "cpu",
+        /// What a CPU did: `user`, `system`, `idle`, ….
+        Mode = "mode",
+        /// `cpu`, `memory` or `io`.
+        Resource = "resource",
+        /// `some` or `full`; the kind of a source; the type of a key.
+        Kind = "kind",
+        /// `receive` and `transmit`, `active` and `passive`, `read` and `write`.
+        Direction = "direction",
+        /// A network interface, or a disk.
+        Device = "device",
+        /// State of a socket or connection.
+        State = "state",
+        /// What was done with an object that did not fit.
+        Action = "action",
+        /// Why something was given up.
+        Reason = "reason",
+        /// A process, by the name that it was given.
+        Process = "process",
+        /// A thread of a process: its name and its number within the process.
+        Thread = "thread",
+        /// A control group, by the process that is in it.
+        Cgroup = "cgroup",
+        /// A listening socket: address and port.
+        Listener = "listener",
+        /// A limit of the host, a process or a server.
+        Limit = "limit",
+        /// What the limit holds for.
+        Scope = "scope",
+        /// A proxy (frontend or backend) of HAProxy.
+        Proxy = "proxy",
+        /// An event that a control group counts.
+        Event = "event",
+        /// A name that another program sent over StatsD.
+        Name = "name",
+        /// What a process does in a run.
+        Role = "role",
+        /// A source of readings: a process by its name, a server by where it is read.
+        Source = "source",
     }
 }
 

@@ -25,32 +25,20 @@ const SIGNALS: [(i32, &str); 15] = [
     (31, "SIGSYS"),
 ];
 
-/// What kind of source it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SourceKind {
-    /// The kernel of the host.
-    Host,
-    /// A process that was named.
-    Process,
-    /// HAProxy's statistics socket.
-    Haproxy,
-    /// nginx's stub_status page.
-    Nginx,
-    /// Datagrams that other programs send.
-    Statsd,
-}
-
-impl SourceKind {
-    /// The name in exports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Host => "host",
-            Self::Process => "process",
-            Self::Haproxy => "haproxy",
-            Self::Nginx => "nginx",
-            Self::Statsd => "statsd",
-        }
+named! {
+    /// What kind of source it is.
+    #[derive(PartialOrd, Ord)]
+    SourceKind {
+        /// The kernel of the host.
+        Host = "host",
+        /// A process that was named.
+        Process = "process",
+        /// HAProxy's statistics socket.
+        Haproxy = "haproxy",
+        /// nginx's stub_status page.
+        Nginx = "nginx",
+        /// Datagrams that other programs send.
+        Statsd = "statsd",
     }
 }
 

@@ -11,16 +11,16 @@ use crate::units::ParseError;
 /// Most bytes of an MQTT packet behind its length.
 pub const REMAINING_LENGTH_MAX: usize = 268_435_455;
 
-/// A version of MQTT.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum MqttVersion {
-    /// ISO/IEC 20922:2016.
-    #[serde(rename = "3.1.1")]
-    V3_1_1,
-    /// OASIS, 2019.
-    #[default]
-    #[serde(rename = "5")]
-    V5,
+named! {
+    /// A version of MQTT.
+    #[derive(Default)]
+    MqttVersion {
+        /// ISO/IEC 20922:2016.
+        V3_1_1 = "3.1.1",
+        /// OASIS, 2019.
+        #[default]
+        V5 = "5",
+    }
 }
 
 impl MqttVersion {
@@ -29,14 +29,6 @@ impl MqttVersion {
         match self {
             Self::V3_1_1 => 4,
             Self::V5 => 5,
-        }
-    }
-
-    /// As `--mqtt-version` takes it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::V3_1_1 => "3.1.1",
-            Self::V5 => "5",
         }
     }
 }
