@@ -12,7 +12,8 @@ use super::figures::{Figure, OVERLAY, Section, title};
 use super::sections::shell_line;
 use super::table::Table;
 use crate::digest::Digest;
-use crate::terminal::layout::{ms_text, per_s, whole};
+use crate::digest::compare::signed;
+use crate::terminal::layout::{ms_text, per_s};
 use crate::view::View;
 
 /// The most runs that are drawn over each other; more are in the tables only.
@@ -131,10 +132,6 @@ impl Difference {
 fn interval(find: &FindSummary) -> Option<(f64, f64)> {
     find.confidence?;
     find.lower.zip(find.upper)
-}
-
-fn signed(relative: f64) -> String {
-    whole(&format!("{:+.1} %", relative * 100.0))
 }
 
 /// What both runs of a pair state, and the difference that their statements leave.

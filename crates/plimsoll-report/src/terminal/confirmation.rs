@@ -7,6 +7,7 @@ use plimsoll_model::confirmation::{
 use plimsoll_model::trial::Outcome;
 
 use super::layout::{bytes, clean, per_s, span, whole};
+use crate::digest::compare::signed;
 use crate::unsettled::reason;
 
 /// What is changed.
@@ -56,7 +57,7 @@ fn change(intervention: Intervention, from: f64, to: f64) -> String {
 
 /// A factor as a change: `-20.0 %`.
 fn percent(ratio: f64) -> String {
-    whole(&format!("{:+.1} %", (ratio - 1.0) * 100.0))
+    signed(ratio - 1.0)
 }
 
 /// The line before the first pair: what is changed, and what that does if the cause is the limit.

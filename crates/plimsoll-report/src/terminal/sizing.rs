@@ -7,7 +7,7 @@ use plimsoll_model::sizing::SizingSummary;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::units::grouped;
 
-use super::layout::{Page, clean, span};
+use super::layout::{Page, Style, clean, span};
 use super::sections;
 use crate::digest::sizing::bare;
 
@@ -39,6 +39,14 @@ pub(super) fn render(
     sections::settings(page, summary)?;
     sections::checks(page, &summary.reasons)?;
     sections::archive(page, summary)
+}
+
+/// The table of a sweep, without colours.
+pub fn render_sizing_table(sizing: &SizingSummary) -> String {
+    let mut text = Vec::new();
+    table(&mut Page::new(&mut text, Style::default()), sizing)
+        .expect("writing to memory cannot fail");
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 pub(super) fn table(page: &mut Page<'_>, sizing: &SizingSummary) -> io::Result<()> {
