@@ -151,7 +151,8 @@ fn at_like_speed_smaller_differences_are_seen_and_no_more_are_made_up() {
             let most = FALSE_MAX.max(without) + 0.01;
             assert!(with <= most, "felt {felt}, {rounds} rounds: {with}, {without} without");
         }
-        let held = share(12, 1.04, true, &|found| (found.ratio_low..=found.ratio_high).contains(&1.04));
+        let held =
+            share(12, 1.04, true, &|found| (found.ratio_low..=found.ratio_high).contains(&1.04));
         assert!(held >= COVERAGE_MIN - 0.01, "felt {felt}: {held}");
         let lower = |found: &Difference| found.finding == Finding::Lower;
         let (without, with) = (share(24, 0.97, false, &lower), share(24, 0.97, true, &lower));

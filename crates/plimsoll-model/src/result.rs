@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::compare::{self, CompareSummary};
+use crate::compare::CompareSummary;
 use crate::hold::HoldSummary;
 use crate::rfc9411::Rfc9411Summary;
 use crate::search::Axis;

@@ -1,7 +1,5 @@
 //! What a search raises, and how thorough it is.
 
-use serde::{Deserialize, Serialize};
-
 named! {
     /// What is raised.
     Axis {

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
 named! {
     /// A kind of server that a laboratory can start, in the order in which help lists them. For every kind but
     /// [`Self::Embedded`] its name is also that of the program's file.

@@ -26,7 +26,8 @@ fn what_tune_writes_is_tried_beside_debians_default() {
         for unit in ["requests/s", "handshakes/s"] {
             let lines = finished.stdout.lines();
             let mut table = lines.skip_while(|line| !line.trim_start().starts_with(unit));
-            let heading = table.next().unwrap_or_else(|| panic!("no {unit} in {}", finished.stdout));
+            let heading =
+                table.next().unwrap_or_else(|| panic!("no {unit} in {}", finished.stdout));
             assert!(heading.contains("per CPU"), "{heading}");
             // The figures of Debian's default, whose name is on the next line, and of the tuned one.
             for line in [table.next(), table.nth(1)].into_iter().flatten() {

@@ -55,7 +55,10 @@ fn the_figure_that_shows_a_difference_decides() {
     assert_eq!((place, found.finding), (1, Finding::Higher));
     // Two figures may not err twice as often.
     assert!(found.confidence >= 0.99, "{found:?}");
-    assert!(found.ratio_high - found.ratio_low >= compare(&shown, 0.0).map(|f| f.ratio_high - f.ratio_low).unwrap());
+    assert!(
+        found.ratio_high - found.ratio_low
+            >= compare(&shown, 0.0).map(|f| f.ratio_high - f.ratio_low).unwrap()
+    );
     let (place, found) = compare_any(&[hidden.clone(), same], 0.0).unwrap();
     assert_eq!((place, found.finding), (1, Finding::NoDifference));
     // A figure that was not seen decides nothing.

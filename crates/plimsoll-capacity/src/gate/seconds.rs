@@ -145,7 +145,9 @@ pub(super) fn compare(
     let none = |side, why| Incomparable::NoInterval { side, metric, why };
     let whole = [baseline.whole(), run.whole()];
     let mut figures = [0.0; 2];
-    for ((side, whole), figure) in [Side::Baseline, Side::Run].into_iter().zip(&whole).zip(&mut figures) {
+    for ((side, whole), figure) in
+        [Side::Baseline, Side::Run].into_iter().zip(&whole).zip(&mut figures)
+    {
         if whole.seconds < SECONDS_MIN {
             return Err(none(side, "a load of less than 12 s does not show how much it varies"));
         }

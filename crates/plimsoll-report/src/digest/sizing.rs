@@ -13,8 +13,7 @@ pub(super) fn answer(sizing: &SizingSummary) -> (Tone, &'static str, String) {
         return (Tone::Warn, "Undecided:", text);
     }
     let gain = |value: &SizingValue| {
-        let higher =
-            |found: Option<Difference>| found.filter(|one| one.finding == Finding::Higher);
+        let higher = |found: Option<Difference>| found.filter(|one| one.finding == Finding::Higher);
         higher(value.goodput)
             .into_iter()
             .chain(higher(value.per_cpu))

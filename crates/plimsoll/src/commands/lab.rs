@@ -2,7 +2,9 @@
 
 use std::rc::Rc;
 
-use plimsoll_lab::{ClientHost, FarHosts, LabError, LabPlan, Laboratory, Placement, Sut, SutAddress};
+use plimsoll_lab::{
+    ClientHost, FarHosts, LabError, LabPlan, Laboratory, Placement, Sut, SutAddress,
+};
 use plimsoll_model::plan::Identity;
 use plimsoll_sys::signal::Interrupts;
 use plimsoll_tls::KeyKind;

@@ -22,8 +22,8 @@ use crate::experiments::sizing::SizingExperiment;
 use crate::flags::shared::OutputFlags;
 use crate::flags::{Command, LabCommand, LabExperiment, parse_line};
 use crate::plan::Inputs;
-use crate::plan::inputs::read_text;
 use crate::plan::in_turn::TurnsJob;
+use crate::plan::inputs::read_text;
 use crate::plan::sizing::{SizedValue, Variation, budget_min};
 use crate::plan::tuned_proxy::TunedProxy;
 use crate::publish::Publisher;
@@ -174,8 +174,7 @@ mod tests {
     use super::*;
 
     fn sized(finding: Finding) -> SizingSummary {
-        let noise =
-            NoiseSummary { cv: 0.02, half_width: 0.08, floor: None, detectable: 0.1 };
+        let noise = NoiseSummary { cv: 0.02, half_width: 0.08, floor: None, detectable: 0.1 };
         let found = Difference {
             finding,
             ratio: 1.234,

@@ -35,12 +35,7 @@ pub(crate) struct SizingExperiment {
 
 impl SizingExperiment {
     /// At least two values; `target` is what reports call all of them.
-    pub(crate) fn new(
-        job: TurnsJob,
-        unit: &'static str,
-        target: &str,
-        values: Vec<Sized>,
-    ) -> Self {
+    pub(crate) fn new(job: TurnsJob, unit: &'static str, target: &str, values: Vec<Sized>) -> Self {
         let (mut values, sides): (Vec<_>, Vec<_>) = values.into_iter().unzip();
         let rounds_planned = job.rounds;
         let turns = Turns::new(job, target, sides);

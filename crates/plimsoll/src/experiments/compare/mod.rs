@@ -8,9 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
 
-use plimsoll_capacity::compare::{
-    Blocks, Pair, ROUNDS_MIN, compare, compare_any, orders,
-};
+use plimsoll_capacity::compare::{Blocks, Pair, ROUNDS_MIN, compare, compare_any, orders};
 use plimsoll_lab::Placement;
 use plimsoll_model::Nanos;
 use plimsoll_model::compare::{
