@@ -2,8 +2,8 @@
 //! moves, where the truth is known.
 
 use fastrand::Rng;
-use plimsoll_capacity::compare::{Pair, compare, orders};
-use plimsoll_model::compare::{Difference, Finding, Order};
+use plimsoll_capacity::compare::{Pair, compare, turns};
+use plimsoll_model::compare::{Difference, Finding};
 
 const COMPARISONS: u64 = 1_000;
 /// The interval's nominal confidence, less what a thousand tosses vary by.
@@ -58,13 +58,13 @@ fn weather(host: Host, blocks: usize, rng: &mut Rng) -> Vec<f64> {
 fn simulate(seed: u64, host: Host, rounds: usize, ratio: f64) -> Difference {
     let mut rng = Rng::with_seed(seed);
     let weather = weather(host, rounds * 2, &mut rng);
-    let round = |(order, blocks): (_, &[f64])| {
-        let (a, b) = if order == Order::Ab { (0, 1) } else { (1, 0) };
+    let round = |(turn, blocks): (Vec<usize>, &[f64])| {
+        let (a, b) = if turn[0] == 0 { (0, 1) } else { (1, 0) };
         let figure = |block: usize| 10_000.0 * blocks[block].exp();
         Pair::new(figure(a), ratio * figure(b)).expect("both are positive")
     };
     let pairs: Vec<Pair> =
-        orders(rounds, seed).into_iter().zip(weather.chunks(2)).map(round).collect();
+        turns(2, rounds, seed).into_iter().zip(weather.chunks(2)).map(round).collect();
     compare(&pairs, 0.0).expect("eight rounds or more")
 }
 
@@ -124,14 +124,13 @@ fn simulate_stretches(
             (10_000.0 * goodput, 1.0 / piece)
         })
         .collect();
-    let round = |(order, blocks): (_, &[(f64, f64)])| {
-        let (a, b) =
-            if order == Order::Ab { (blocks[0], blocks[1]) } else { (blocks[1], blocks[0]) };
+    let round = |(turn, blocks): (Vec<usize>, &[(f64, f64)])| {
+        let (a, b) = if turn[0] == 0 { (blocks[0], blocks[1]) } else { (blocks[1], blocks[0]) };
         let pair = Pair::new(a.0, ratio * b.0).expect("both are positive");
         if witness { pair.expecting(a.1, b.1) } else { pair }
     };
     let pairs: Vec<Pair> =
-        orders(rounds, seed).into_iter().zip(blocks.chunks(2)).map(round).collect();
+        turns(2, rounds, seed).into_iter().zip(blocks.chunks(2)).map(round).collect();
     compare(&pairs, 0.0).expect("eight rounds or more")
 }
 

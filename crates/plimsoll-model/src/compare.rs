@@ -2,39 +2,53 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Which of the two.
+/// One of the servers that take turns: a letter, from A on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Arm {
-    /// What is compared with.
-    #[default]
-    A,
-    /// What is compared.
-    B,
-}
+#[serde(into = "char", try_from = "char")]
+pub struct Arm(u8);
 
 impl Arm {
-    /// Both, in the order of their figures.
+    /// What is compared with.
+    pub const A: Self = Self(0);
+    /// What is compared, of two.
+    pub const B: Self = Self(1);
+    /// Both of a comparison, in the order of their figures.
     pub const BOTH: [Self; 2] = [Self::A, Self::B];
 
-    /// `A` or `B`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::A => "A",
-            Self::B => "B",
-        }
+    /// The one at `place`, from 0.
+    pub const fn at(place: usize) -> Self {
+        Self(place as u8)
     }
 
-    /// Its place among two.
+    /// Its place, from 0.
     pub const fn index(self) -> usize {
-        self as usize
+        self.0 as usize
     }
 
-    /// The one that it is compared with.
+    /// `A`, `B`, ….
+    pub fn name(self) -> char {
+        char::from(b'A'.saturating_add(self.0))
+    }
+
+    /// The other one of a comparison.
     pub const fn other(self) -> Self {
-        match self {
-            Self::A => Self::B,
-            Self::B => Self::A,
+        Self(1 - self.0)
+    }
+}
+
+impl From<Arm> for char {
+    fn from(arm: Arm) -> Self {
+        arm.name().to_ascii_lowercase()
+    }
+}
+
+impl TryFrom<char> for Arm {
+    type Error = &'static str;
+
+    fn try_from(letter: char) -> Result<Self, Self::Error> {
+        match letter {
+            'a'..='z' => Ok(Self(letter as u8 - b'a')),
+            _ => Err("not a letter from a to z"),
         }
     }
 }
@@ -116,16 +130,6 @@ pub struct Difference {
     pub b: f64,
 }
 
-/// Which of the two a round measures first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Order {
-    /// A, then B.
-    Ab,
-    /// B, then A.
-    Ba,
-}
-
 /// `compare` of the summary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
@@ -181,7 +185,8 @@ pub struct MeasuredSummary {
 #[expect(missing_docs, reason = "see CompareSummary")]
 pub struct RoundSummary {
     pub number: u32,
-    pub order: Order,
+    /// Which of them was measured first.
+    pub first: Arm,
     pub a: MeasuredSummary,
     pub b: MeasuredSummary,
     /// B/A; `None` when one of them is INVALID.

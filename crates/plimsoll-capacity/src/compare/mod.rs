@@ -22,7 +22,7 @@ use rank::{Estimate, estimate};
 use crate::median::median_of;
 
 pub use blocks::{BUDGET_MIN, Blocks};
-pub use rounds::{orders, turns};
+pub use rounds::turns;
 
 /// How often a server that is compared with itself is found different, at most: of twenty comparisons more
 /// than one in 6 % of all cases, where 5 % would make it 26 %.

@@ -300,7 +300,7 @@ const ROUNDS: Figure = Figure {
         source: "summary.compare.rounds",
         columns: &[
             column("round", Unit::Count, "number", Thin::Last),
-            column("order", Unit::Text, "order", Thin::Last),
+            column("first", Unit::Text, "first", Thin::Last),
             column("A", Unit::Count, "a.value", Thin::Last),
             column("B", Unit::Count, "b.value", Thin::Last),
             column("B/A", Unit::Count, "ratio", Thin::Last),

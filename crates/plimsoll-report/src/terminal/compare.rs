@@ -3,7 +3,7 @@
 use std::io;
 
 use plimsoll_model::compare::{
-    Arm, BlockSummary, CompareSummary, Difference, MeasuredSummary, Metric, Order, RoundSummary,
+    Arm, BlockSummary, CompareSummary, Difference, MeasuredSummary, Metric, RoundSummary,
 };
 use plimsoll_model::summary::Summary;
 
@@ -148,10 +148,7 @@ fn round_table(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()> 
     let more = if latencies { "    A p50   p99     B p50   p99 ms" } else { "" };
     page.heading(&format!("{columns}{more}"))?;
     for round in &compare.rounds {
-        let first = match round.order {
-            Order::Ab => "A",
-            Order::Ba => "B",
-        };
+        let first = round.first.name();
         let more = if latencies { latency_cells(compare, round.number) } else { String::new() };
         page.line(&format!(
             "{:>3} {first:5} {:>12} {:>12} {:>7}{more}",
@@ -202,7 +199,7 @@ fn explanations(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()>
 pub fn render_round_line(metric: Metric, unit: &str, of: u32, round: &RoundSummary) -> String {
     let a = format!("A {}", value_or_why(metric, unit, &round.a));
     let b = format!("B {}", value_or_why(metric, unit, &round.b));
-    let (first, second) = if round.order == Order::Ab { (a, b) } else { (b, a) };
+    let (first, second) = if round.first == Arm::A { (a, b) } else { (b, a) };
     let ratio = round.ratio.map(|ratio| format!(", B/A {ratio:.3}")).unwrap_or_default();
     format!("round {} of {of}: {first}, {second}{ratio}", round.number)
 }

@@ -93,7 +93,7 @@ impl Planned {
         };
         let server = SideServer::Named(watched.server()?);
         let connections_max = load.plan.connections * times;
-        let name = name.name().to_owned();
+        let name = name.name().to_string();
         Ok(Self::Named(Box::new(Side { name, load, connections_max, server, placement: None })))
     }
 
@@ -107,7 +107,7 @@ impl Planned {
     fn start(self, name: Arm, notes: &mut Vec<String>) -> Result<Side, Stop> {
         match self {
             Self::Named(side) => Ok(*side),
-            Self::Laboratory(planned) => Ok(planned.start(name.name(), notes)?),
+            Self::Laboratory(planned) => Ok(planned.start(&name.name().to_string(), notes)?),
         }
     }
 }

@@ -196,7 +196,7 @@ mod tests {
             rounds_planned: 8,
             rounds_made: 8,
             values: vec![default, tuned],
-            rounds: Vec::new(),
+            blocks: Vec::new(),
             stopped: None,
         }
     }

@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_capacity::compare::{Pair, ROUNDS_MIN, compare, turns};
+use plimsoll_capacity::compare::{ROUNDS_MIN, compare, turns};
 use plimsoll_capacity::median_of;
 use plimsoll_model::Nanos;
-use plimsoll_model::compare::Difference;
+use plimsoll_model::compare::{Arm, BlockSummary, Difference};
 use plimsoll_model::host::LimitKind;
 use plimsoll_model::result::RunResult;
-use plimsoll_model::sizing::{SizingBlock, SizingRound, SizingSummary, SizingValue};
+use plimsoll_model::sizing::{SizingSummary, SizingValue};
 
-use super::in_turn::{End, FIRST, Load, Servers, Side, Turns, saturating};
+use super::in_turn::{End, FIRST, Load, Servers, Side, Turns, block, saturating};
 use crate::exit::Stop;
 use crate::plan::in_turn::TurnsJob;
 use crate::plan::load::LoadJob;
@@ -28,7 +28,6 @@ pub(crate) struct SizingExperiment {
     unit: &'static str,
     values: Vec<SizingValue>,
     turns: Turns,
-    rounds: Vec<SizingRound>,
     block: Nanos,
     rounds_planned: u32,
 }
@@ -43,7 +42,7 @@ impl SizingExperiment {
             value.connections = load.plan.connections;
         }
         let block = Nanos::from_secs(BLOCK_SECONDS.0);
-        Self { unit, values, turns, rounds: Vec::new(), block, rounds_planned }
+        Self { unit, values, turns, block, rounds_planned }
     }
 
     /// All servers, for the session.
@@ -54,7 +53,7 @@ impl SizingExperiment {
     fn measure(&mut self, session: &Session<'_>) -> Result<(), End> {
         let began = session.elapsed();
         for place in 0..self.values.len() {
-            self.run_block(session, place, FIRST)?;
+            self.run_load(session, place, FIRST)?;
             let limits = session.server().limits();
             let limit = limits.iter().find(|limit| limit.id.kind == LimitKind::Maxconn);
             let own = &mut self.values[place].connections_max;
@@ -73,13 +72,15 @@ impl SizingExperiment {
         let turns = turns(self.values.len(), self.rounds_planned as usize, self.turns.job.seed);
         for (turn, number) in turns.into_iter().zip(1u32..) {
             self.turns.begin_round(session, number)?;
-            let mut blocks = Vec::new();
             for place in turn {
-                let load = self.run_block(session, place, self.block)?;
-                blocks.push(block(place, &load));
+                let mut block = self.turns.begin_block(session, number, Arm::at(place));
+                let load = self.run_load(session, place, self.block)?;
+                block::add_loads(&mut block, None, &load);
+                block::add_host_speed(&mut block, &[&load]);
+                self.turns.end_block(session, block);
             }
-            session.note(self.round_line(number, &blocks));
-            self.rounds.push(SizingRound { number, blocks });
+            self.turns.rounds_made = number;
+            session.note(self.round_line(number));
         }
         Ok(())
     }
@@ -95,20 +96,16 @@ impl SizingExperiment {
         self.block = Nanos::from_secs(seconds.clamp(BLOCK_SECONDS.0, BLOCK_SECONDS.1));
     }
 
-    fn round_line(&self, number: u32, blocks: &[SizingBlock]) -> String {
-        let mut blocks: Vec<_> = blocks.iter().collect();
-        blocks.sort_by_key(|block| block.value);
-        let figures: Vec<_> = blocks
-            .iter()
-            .map(|block| match &block.invalid {
-                None => format!("{:.0}", block.goodput_per_s),
-                Some(_) => "INVALID".to_owned(),
-            })
-            .collect();
+    fn round_line(&self, number: u32) -> String {
+        let figure = |place| self.turns.figure(number, Arm::at(place), |block| block.goodput_per_s);
+        let text = |goodput: Option<f64>| {
+            goodput.map_or_else(|| "INVALID".to_owned(), |goodput| format!("{goodput:.0}"))
+        };
+        let figures: Vec<_> = (0..self.values.len()).map(|place| text(figure(place))).collect();
         format!("round {number} of {}: {} {}", self.rounds_planned, figures.join(", "), self.unit)
     }
 
-    fn run_block(&mut self, session: &Session<'_>, place: usize, span: Nanos) -> Result<Load, End> {
+    fn run_load(&mut self, session: &Session<'_>, place: usize, span: Nanos) -> Result<Load, End> {
         let plan = &self.turns.loads[place].plan;
         let plan = saturating(plan, plan.connections, span);
         self.turns.run(session, place, &plan)
@@ -116,20 +113,19 @@ impl SizingExperiment {
 
     /// The figures of every value.
     fn judge(&self) -> SizingSummary {
+        let per_cpu = |block: &BlockSummary| Some(1e6 / block.server_cpu_us?);
         let values = self.values.iter().enumerate().map(|(place, value)| {
-            let goodput = self.figures(place, |block| Some(block.goodput_per_s));
-            let cpu = self.figures(place, |block| block.server_cpu_us);
-            let per_cpu = |block: &SizingBlock| Some(1e6 / block.server_cpu_us?);
+            let goodput = self.figures(place, |block| block.goodput_per_s);
             SizingValue {
-                goodput_per_s: median_of(goodput.clone()),
-                server_cpu_us: median_of(cpu),
+                rounds_used: goodput.len() as u32,
+                goodput_per_s: median_of(goodput),
+                server_cpu_us: median_of(self.figures(place, |block| block.server_cpu_us)),
                 per_cpu_per_s: median_of(self.figures(place, per_cpu)),
                 sut_busiest_thread: median_of(
                     self.figures(place, |block| block.sut_busiest_thread),
                 ),
-                goodput: self.difference(place, |block| Some(block.goodput_per_s)),
+                goodput: self.difference(place, |block| block.goodput_per_s),
                 per_cpu: self.difference(place, per_cpu),
-                rounds_used: goodput.len() as u32,
                 ..value.clone()
             }
         });
@@ -137,51 +133,27 @@ impl SizingExperiment {
             unit: self.unit.to_owned(),
             block_s: self.block.as_secs_f64(),
             rounds_planned: self.rounds_planned,
-            rounds_made: self.rounds.len() as u32,
+            rounds_made: self.turns.rounds_made,
             values: values.collect(),
-            rounds: self.rounds.clone(),
+            blocks: self.turns.blocks.clone(),
             stopped: self.turns.stopped.clone(),
         }
     }
 
-    fn figures(&self, place: usize, of: impl Fn(&SizingBlock) -> Option<f64>) -> Vec<f64> {
-        self.rounds.iter().filter_map(|round| figure(round, place, &of)).collect()
+    fn figures(&self, place: usize, of: impl Fn(&BlockSummary) -> Option<f64>) -> Vec<f64> {
+        let rounds = 1..=self.turns.rounds_made;
+        rounds.filter_map(|round| self.turns.figure(round, Arm::at(place), &of)).collect()
     }
 
     /// The first value has no difference from itself.
     fn difference(
         &self,
         place: usize,
-        of: impl Fn(&SizingBlock) -> Option<f64>,
+        of: impl Fn(&BlockSummary) -> Option<f64>,
     ) -> Option<Difference> {
-        if place == 0 {
-            return None;
-        }
-        let pair = |round| Pair::new(figure(round, 0, &of)?, figure(round, place, &of)?);
-        let pairs: Vec<Pair> = self.rounds.iter().filter_map(pair).collect();
-        compare(&pairs, 0.0)
-    }
-}
-
-/// The figure of a value in a round that nothing has spoilt.
-fn figure(
-    round: &SizingRound,
-    place: usize,
-    of: &impl Fn(&SizingBlock) -> Option<f64>,
-) -> Option<f64> {
-    let block = round.blocks.iter().find(|block| block.value as usize == place)?;
-    of(block).filter(|figure| block.invalid.is_none() && figure.is_finite())
-}
-
-fn block(place: usize, load: &Load) -> SizingBlock {
-    let ok = load.tally.ok;
-    let ran = load.server.filter(|_| ok > 0).map(|times| times.ran.as_secs_f64());
-    SizingBlock {
-        value: place as u32,
-        goodput_per_s: load.goodput,
-        server_cpu_us: ran.filter(|ran| *ran > 0.0).map(|ran| ran * 1e6 / ok as f64),
-        sut_busiest_thread: load.sut_busiest_thread,
-        invalid: load.invalid.clone(),
+        let arms = [Arm::A, Arm::at(place)];
+        let pairs = self.turns.pairs(arms, of, |piece| Some(1.0 / piece));
+        compare(&pairs, 0.0).filter(|_| place > 0)
     }
 }
 
@@ -204,7 +176,7 @@ impl Experiment for SizingExperiment {
         let sizing = self.judge();
         let fewest = sizing.values.iter().map(|value| value.rounds_used).min().unwrap_or(0);
         let is_sized = !sizing.is_cut_short();
-        let mut outcome = self.turns.outcome(session, is_sized, fewest, sizing.rounds_made);
+        let mut outcome = self.turns.outcome(session, is_sized, fewest);
         outcome.result = RunResult::Sizing { sizing: Box::new(sizing) };
         Ok(outcome)
     }

@@ -8,14 +8,13 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
 
-use plimsoll_capacity::compare::{Blocks, Pair, ROUNDS_MIN, compare, compare_any, orders};
+use plimsoll_capacity::compare::{Blocks, Pair, ROUNDS_MIN, compare, compare_any, turns};
 use plimsoll_lab::Placement;
 use plimsoll_model::Nanos;
 use plimsoll_model::compare::{
-    Arm, BlockLoad, BlockStart, BlockSummary, CompareSummary, MeasuredSummary, Metric, Order,
-    OtherSummary, RoundSummary,
+    Arm, BlockLoad, BlockSummary, CompareSummary, MeasuredSummary, Metric, OtherSummary,
+    RoundSummary,
 };
-use plimsoll_model::event::Event;
 use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::result::RunResult;
 use plimsoll_model::trial::{Check, CheckId, Level, Measure};
@@ -23,13 +22,13 @@ use plimsoll_model::units::grouped;
 use plimsoll_report::terminal::render_round_line;
 use plimsoll_report::tui::Budget;
 
-use super::in_turn::{End, FIRST, Load, Servers, Side, Turns, saturating};
+use super::in_turn::block::figure;
+use super::in_turn::{End, FIRST, Load, Servers, Side, Turns, block, saturating};
 use crate::exit::Stop;
 use crate::plan::compare::CompareJob;
 use crate::plan::load::LoadJob;
 use crate::session::{Experiment, Outcome, Session};
 
-mod block;
 mod duet;
 
 use duet::Duet;
@@ -53,14 +52,9 @@ pub(crate) struct CompareExperiment {
     /// Once it has begun.
     duet: Option<Duet>,
     turns: Turns,
-    seen: Seen,
-}
-
-/// What was measured so far.
-#[derive(Default)]
-struct Seen {
-    blocks: Vec<BlockSummary>,
+    /// What the rounds say of the first figure.
     rounds: Vec<RoundSummary>,
+    /// The loads of each block, where they are not the user's.
     load: Option<BlockLoad>,
 }
 
@@ -78,7 +72,8 @@ impl CompareExperiment {
             }
         }
         let turns = Turns::new(job.turns.clone(), &job.target_name(), sides.into());
-        Self { job, connections_max, placements, duet: None, turns, seen: Seen::default() }
+        let (rounds, load) = (Vec::new(), None);
+        Self { job, connections_max, placements, duet: None, turns, rounds, load }
     }
 
     /// Both servers, for the session.
@@ -94,7 +89,7 @@ impl CompareExperiment {
         }
         let mut restart = Nanos::ZERO;
         if !is_own_load {
-            self.seen.load = Some(self.choose(session)?);
+            self.load = Some(self.choose(session)?);
             // The first rounds meet servers as new as those of the others.
             let at = session.elapsed();
             self.turns.start_afresh()?;
@@ -102,15 +97,15 @@ impl CompareExperiment {
         }
         let began = session.elapsed();
         let rounds = self.plan_blocks(session, restart);
-        let orders = orders(rounds as usize, self.job.turns.seed);
-        for (order, number) in orders.into_iter().zip(1u32..) {
+        let turns = turns(2, rounds as usize, self.job.turns.seed);
+        for (turn, number) in turns.into_iter().zip(1u32..) {
             self.turns.begin_round(session, number)?;
-            self.measure_round(session, order, number, rounds)?;
+            self.measure_round(session, Arm::at(turn[0]), number, rounds)?;
             if number == 1 && is_own_load {
                 let all = Nanos(session.elapsed().since(began).0.saturating_mul(rounds.into()));
                 session.note(format!("{rounds} rounds take about {all}"));
             }
-            let invalid = self.seen.rounds.iter().filter(|round| round.ratio.is_none()).count();
+            let invalid = self.rounds.iter().filter(|round| round.ratio.is_none()).count();
             if (rounds as usize).saturating_sub(invalid) < ROUNDS_MIN {
                 let why = "so many rounds were INVALID that too few could be left";
                 return Err(End::Stopped(why.to_owned()));
@@ -122,7 +117,7 @@ impl CompareExperiment {
     /// How many rounds fit where starting the servers again takes `restart`, and how long the loads
     /// of their blocks are.
     fn plan_blocks(&mut self, session: &Session<'_>, restart: Nanos) -> u32 {
-        let (Some(load), Some(budget)) = (&mut self.seen.load, self.job.turns.budget) else {
+        let (Some(load), Some(budget)) = (&mut self.load, self.job.turns.budget) else {
             return self.job.turns.rounds;
         };
         let each = restart.as_secs_f64() / 2.0;
@@ -188,11 +183,11 @@ impl CompareExperiment {
     fn first_loads(&mut self, session: &Session<'_>, connections: u64) -> Result<[f64; 2], End> {
         let first = |plan: &LoadPlan| saturating(plan, connections, FIRST);
         let loads = if self.duet.is_some() {
-            self.begin_block(session, 0, Arm::A);
+            self.turns.begin_block(session, 0, Arm::A);
             self.run_both(session, Arm::A, first)?
         } else {
             let mut run = |arm: Arm| {
-                self.begin_block(session, 0, arm);
+                self.turns.begin_block(session, 0, arm);
                 let plan = first(&self.turns.loads[arm.index()].plan);
                 self.turns.run(session, arm.index(), &plan)
             };
@@ -209,70 +204,67 @@ impl CompareExperiment {
     fn measure_round(
         &mut self,
         session: &Session<'_>,
-        order: Order,
+        first: Arm,
         number: u32,
         rounds: u32,
     ) -> Result<(), End> {
-        let arms = match order {
-            Order::Ab => Arm::BOTH,
-            Order::Ba => [Arm::B, Arm::A],
-        };
-        for arm in arms {
-            let began = session.elapsed();
-            let mut blocks = if self.duet.is_some() {
-                self.run_blocks_at_once(session, number, arm)?
-            } else {
-                vec![self.run_block(session, number, arm)?]
-            };
-            let seconds = session.elapsed().since(began).as_secs_f64();
-            blocks.iter_mut().for_each(|block| block.seconds = seconds);
-            self.seen.blocks.append(&mut blocks);
+        for arm in [first, first.other()] {
+            match self.load.filter(|_| self.job.duet) {
+                Some(load) => self.run_blocks_at_once(session, number, arm, &load)?,
+                None => self.run_block(session, number, arm)?,
+            }
         }
+        self.turns.rounds_made = number;
         let metric = self.job.metrics[0];
-        let round = self.round(metric, number, order);
+        let round = self.round(metric, number, first);
         session.note(render_round_line(metric, self.job.of.unit(metric), rounds, &round));
-        self.seen.rounds.push(round);
+        self.rounds.push(round);
         Ok(())
     }
 
     /// What a round says of one figure.
-    fn round(&self, metric: Metric, number: u32, order: Order) -> RoundSummary {
-        let blocks = &self.seen.blocks;
+    fn round(&self, metric: Metric, number: u32, first: Arm) -> RoundSummary {
         let measured = |arm| {
-            let own = blocks.iter().filter(|block| block.round == number && block.arm == arm);
+            let is_own = |block: &&BlockSummary| block.round == number && block.arm == arm;
+            let own = self.turns.blocks.iter().filter(is_own);
             MeasuredSummary {
-                value: figure_of_round(metric, blocks, number, arm),
+                value: self.turns.figure(number, arm, |block| figure(metric, block)),
                 invalid: own.clone().find_map(|block| block.invalid.clone()),
                 seconds: own.map(|block| block.seconds).sum(),
             }
         };
         let (a, b) = (measured(Arm::A), measured(Arm::B));
-        let ratio = pair(a.value, b.value).map(|pair| pair.b / pair.a);
-        RoundSummary { number, order, a, b, ratio }
+        let pair = a.value.zip(b.value).and_then(|(a, b)| Pair::new(a, b));
+        RoundSummary { number, first, a, b, ratio: pair.map(|pair| pair.b / pair.a) }
     }
 
-    fn run_block(
-        &mut self,
-        session: &Session<'_>,
-        round: u32,
-        arm: Arm,
-    ) -> Result<BlockSummary, End> {
-        let start = self.begin_block(session, round, arm);
-        let mut block = block::begun(start, session.elapsed());
-        let plan = of_round(&self.turns.loads[arm.index()].plan, round);
-        let Some(load) = self.seen.load else {
-            let open = !matches!(plan.pacing, Pacing::Closed { .. });
-            let own = self.turns.run(session, arm.index(), &plan)?;
-            block::add_own_load(&mut block, &own, open);
-            block::add_host_speed(&mut block, &[&own]);
-            return Ok(block);
+    /// The finished rounds that have a figure on both sides.
+    fn pairs(&self, metric: Metric) -> Vec<Pair> {
+        let expected = |piece| match metric {
+            // That of the clients' host.
+            Metric::ClientCpu => None,
+            metric if metric.more_is_better() => Some(1.0 / piece),
+            _ => Some(piece),
         };
-        // First what the other one has not heated up.
-        let below = self.turns.run(session, arm.index(), &block::equal(&plan, &load))?;
-        let full = self.turns.run(session, arm.index(), &block::full(&plan, &load))?;
-        block::add_loads(&mut block, &below, &full);
-        block::add_host_speed(&mut block, &[&below, &full]);
-        Ok(block)
+        self.turns.pairs(Arm::BOTH, |block| figure(metric, block), expected)
+    }
+
+    fn run_block(&mut self, session: &Session<'_>, round: u32, arm: Arm) -> Result<(), End> {
+        let mut block = self.turns.begin_block(session, round, arm);
+        let plan = of_round(&self.turns.loads[arm.index()].plan, round);
+        if let Some(load) = self.load {
+            // First what the other one has not heated up.
+            let below = self.turns.run(session, arm.index(), &block::equal(&plan, &load))?;
+            let full = self.turns.run(session, arm.index(), &block::full(&plan, &load))?;
+            block::add_loads(&mut block, Some(&below), &full);
+            block::add_host_speed(&mut block, &[&below, &full]);
+        } else {
+            let own = self.turns.run(session, arm.index(), &plan)?;
+            block::add_own_load(&mut block, &own, !matches!(plan.pacing, Pacing::Closed { .. }));
+            block::add_host_speed(&mut block, &[&own]);
+        }
+        self.turns.end_block(session, block);
+        Ok(())
     }
 
     /// The blocks of both at the same time, `first` on the first half of the CPUs.
@@ -281,25 +273,20 @@ impl CompareExperiment {
         session: &Session<'_>,
         round: u32,
         first: Arm,
-    ) -> Result<Vec<BlockSummary>, End> {
-        let start = self.begin_block(session, round, first);
-        let second = BlockStart { number: start.number + 1, arm: first.other(), ..start };
-        let at = session.elapsed();
-        let Some(load) = self.seen.load else { return Ok(Vec::new()) };
-        let equal = |plan: &LoadPlan| block::equal(&of_round(plan, round), &load);
+        load: &BlockLoad,
+    ) -> Result<(), End> {
+        let block = self.turns.begin_block(session, round, first);
+        let equal = |plan: &LoadPlan| block::equal(&of_round(plan, round), load);
         let below = self.run_both(session, first, equal)?;
-        let full = |plan: &LoadPlan| block::full(&of_round(plan, round), &load);
+        let full = |plan: &LoadPlan| block::full(&of_round(plan, round), load);
         let full = self.run_both(session, first, full)?;
-        let loads = below.iter().zip(&full);
-        Ok([start, second]
-            .into_iter()
-            .zip(loads)
-            .map(|(start, (below, full))| {
-                let mut block = block::begun(start, at);
-                block::add_loads(&mut block, below, full);
-                block
-            })
-            .collect())
+        let (number, arm) = (block.number + 1, first.other());
+        let second = BlockSummary { number, arm, ..block.clone() };
+        for (mut block, (below, full)) in [block, second].into_iter().zip(below.iter().zip(&full)) {
+            block::add_loads(&mut block, Some(below), full);
+            self.turns.end_block(session, block);
+        }
+        Ok(())
     }
 
     /// Loads both at the same time with what `load` makes of their plans, `first` on the first half of the CPUs; its
@@ -324,22 +311,14 @@ impl CompareExperiment {
         self.turns.run_both(session, both, &mut duet.agents, &meanwhile)
     }
 
-    fn begin_block(&self, session: &Session<'_>, round: u32, arm: Arm) -> BlockStart {
-        let number = if round == 0 { 0 } else { self.seen.blocks.len() as u32 + 1 };
-        let start = BlockStart { number, round, arm };
-        session.emit(&Event::BlockStarted(start));
-        start
-    }
-
     fn judge(&self) -> CompareSummary {
-        let Self { job, seen, .. } = self;
-        let pairs = |metric| pairs(metric, seen);
-        let figures: Vec<_> = job.metrics.iter().map(|metric| pairs(*metric)).collect();
+        let Self { job, turns, .. } = self;
+        let figures: Vec<_> = job.metrics.iter().map(|metric| self.pairs(*metric)).collect();
         let (place, found) = compare_any(&figures, job.threshold).unzip();
         let place = place.unwrap_or(0);
         let (metric, deciding) = (job.metrics[place], &figures[place]);
         let others = job.of.metrics().iter().filter(|other| **other != metric);
-        let rounds = seen.rounds.iter().map(|round| self.round(metric, round.number, round.order));
+        let rounds = self.rounds.iter().map(|round| self.round(metric, round.number, round.first));
         let [a, b] = &job.arms;
         CompareSummary {
             a: a.text.clone(),
@@ -350,27 +329,27 @@ impl CompareExperiment {
             threshold: job.threshold,
             rounds_planned: job.turns.rounds,
             rounds_used: deciding.len() as u32,
-            rounds_invalid: (seen.rounds.len() - deciding.len()) as u32,
+            rounds_invalid: (self.rounds.len() - deciding.len()) as u32,
             rounds: rounds.collect(),
             others: others
                 .filter_map(|metric| {
-                    let difference = compare(&pairs(*metric), job.threshold)?;
+                    let difference = compare(&self.pairs(*metric), job.threshold)?;
                     let unit = job.of.unit(*metric).to_owned();
                     Some(OtherSummary { metric: *metric, unit, difference })
                 })
                 .collect(),
-            load: seen.load,
-            blocks: seen.blocks.clone(),
+            load: self.load,
+            blocks: turns.blocks.clone(),
             duet: job.duet,
-            stopped: self.turns.stopped.clone(),
+            stopped: turns.stopped.clone(),
         }
     }
 
     /// Warns where the load did not saturate the servers, as far as that was seen.
     fn saturation(&self) -> Option<Check> {
-        self.seen.load?;
+        self.load?;
         let mut busy: Vec<f64> =
-            self.seen.blocks.iter().filter_map(|block| block.sut_busiest_thread).collect();
+            self.turns.blocks.iter().filter_map(|block| block.sut_busiest_thread).collect();
         busy.sort_by(f64::total_cmp);
         let busy = *busy.get(busy.len() / 2)?;
         let measure = Measure::ratio("busiest thread", busy).at_least(SATURATED_MIN);
@@ -403,8 +382,8 @@ impl Experiment for CompareExperiment {
         let ended = self.measure(session);
         self.turns.end(ended)?;
         let compare = self.judge();
-        let (usable, made) = (compare.rounds_used, compare.rounds.len() as u32);
-        let mut outcome = self.turns.outcome(session, compare.difference.is_some(), usable, made);
+        let is_settled = compare.difference.is_some();
+        let mut outcome = self.turns.outcome(session, is_settled, compare.rounds_used);
         outcome.reasons.extend(self.saturation());
         outcome.result = RunResult::Compare { compare: Box::new(compare) };
         Ok(outcome)
@@ -415,41 +394,4 @@ impl Experiment for CompareExperiment {
 fn of_round(plan: &LoadPlan, round: u32) -> LoadPlan {
     let seed = plan.seed.wrapping_mul(1_000).wrapping_add(round.into());
     LoadPlan { seed, ..plan.clone() }
-}
-
-/// The figure of one side in a round that nothing has spoilt.
-fn figure_of_round(metric: Metric, blocks: &[BlockSummary], round: u32, arm: Arm) -> Option<f64> {
-    BlockSummary::figure_of_round(blocks, round, arm, |block| {
-        block::figure(metric, block).filter(|_| block.invalid.is_none())
-    })
-}
-
-fn pair(a: Option<f64>, b: Option<f64>) -> Option<Pair> {
-    Pair::new(a?, b?)
-}
-
-/// The finished rounds that have a figure on both sides, with the speed of the host where the yardstick ran.
-fn pairs(metric: Metric, seen: &Seen) -> Vec<Pair> {
-    let of = |round, arm| figure_of_round(metric, &seen.blocks, round, arm);
-    let expected = |round, arm| {
-        BlockSummary::figure_of_round(&seen.blocks, round, arm, |block| expected(metric, block))
-    };
-    let finished = seen.rounds.iter().map(|round| round.number);
-    let pair = |round| {
-        let pair = pair(of(round, Arm::A), of(round, Arm::B))?;
-        let both = expected(round, Arm::A).zip(expected(round, Arm::B));
-        Some(both.map_or(pair, |(a, b)| pair.expecting(a, b)))
-    };
-    finished.filter_map(pair).collect()
-}
-
-/// What the figure of a block is in proportion to if it follows the speed of the server's host as a whole.
-fn expected(metric: Metric, block: &BlockSummary) -> Option<f64> {
-    let piece = block.yardstick_us?;
-    match metric {
-        // That of the clients' host.
-        Metric::ClientCpu => None,
-        metric if metric.more_is_better() => Some(1.0 / piece),
-        _ => Some(piece),
-    }
 }

@@ -11,6 +11,7 @@ use plimsoll_fleet::LoadAgents;
 use plimsoll_fleet::coordinator::LoadControl;
 use plimsoll_lab::Placement;
 use plimsoll_model::Nanos;
+use plimsoll_model::compare::BlockSummary;
 use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Check, CheckId, Level, Measure, TrialSecond, Verdict};
@@ -22,6 +23,7 @@ use crate::plan::in_turn::TurnsJob;
 use crate::plan::load::LoadJob;
 use crate::session::{Measurement, Observed, Outcome, Session, run_beside};
 
+pub(super) mod block;
 mod servers;
 
 pub(crate) use servers::{Servers, SideServer};
@@ -141,6 +143,10 @@ pub(super) struct Turns {
     names: Vec<String>,
     /// The load of each server, by its place.
     pub(super) loads: Vec<LoadJob>,
+    /// All that have ended.
+    pub(super) blocks: Vec<BlockSummary>,
+    /// Rounds that were finished.
+    pub(super) rounds_made: u32,
     tally: Tally,
     window: Nanos,
     /// Of the present round.
@@ -166,6 +172,8 @@ impl Turns {
             servers: Servers::new(servers),
             names,
             loads,
+            blocks: Vec::new(),
+            rounds_made: 0,
             tally: Tally::default(),
             window: Nanos::ZERO,
             round_began: None,
@@ -279,17 +287,16 @@ impl Turns {
         Ok(())
     }
 
-    /// The outcome of an experiment of which `usable` of `made` rounds could be used.
+    /// The outcome of an experiment of which `usable` of all rounds could be used.
     pub(super) fn outcome(
         &mut self,
         session: &Session<'_>,
         is_settled: bool,
         usable: u32,
-        made: u32,
     ) -> Outcome {
         let measures = [
             Measure::count("usable", usable.into()).at_least(ROUNDS_MIN as f64),
-            Measure::count("of", made.into()),
+            Measure::count("of", self.rounds_made.into()),
         ];
         let reasons = vec![Check::new(CheckId::Rounds, Level::of(!is_settled, false), measures)];
         let verdict = if is_settled { Verdict::Good } else { Verdict::Invalid };
