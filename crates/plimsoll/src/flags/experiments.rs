@@ -108,24 +108,24 @@ Exit codes: 0 done, 1 could not run, 2 bad usage, 98 invalid (the generator was 
 pub(crate) enum FindExperiment {
     /// Find the highest rate of requests that meets the SLO
     #[command(allow_negative_numbers = true, after_help = FIND_RATE)]
-    Rate(FindFlags<With<RateFlags, ConfirmFlags>>),
+    Rate(ServerExperiment<With<RateFlags, ConfirmFlags>>),
     /// Find the highest rate of MQTT deliveries that meets the SLO
     #[command(allow_negative_numbers = true, after_help = FIND_DELIVERIES)]
-    Deliveries(FindFlags<RateFlags>),
+    Deliveries(ServerExperiment<RateFlags>),
     /// Find the highest rate of new TLS connections that meets the SLO
     #[command(allow_negative_numbers = true, after_help = FIND_HANDSHAKES)]
-    Handshakes(FindFlags<With<HandshakesFlags, ConfirmFlags>, ScriptFlags>),
+    Handshakes(ServerExperiment<With<HandshakesFlags, ConfirmFlags>, ScriptFlags>),
     /// Find how many connections the server can hold at once
     #[command(allow_negative_numbers = true, after_help = FIND_CONNECTIONS)]
-    Connections(FindFlags<ConnectionsFlags>),
+    Connections(ServerExperiment<ConnectionsFlags>),
     /// Run one test case of RFC 9411 (benchmarking of network security devices)
     #[command(allow_negative_numbers = true, after_help = FIND_RFC9411)]
-    Rfc9411(FindFlags<Rfc9411Flags>),
+    Rfc9411(ServerExperiment<Rfc9411Flags>),
 }
 
-/// Flags of an experiment of `find`: those of its kind, of the server, and of the requests.
+/// Flags of an experiment with an existing server: those of its kind, of the server, and of the requests.
 #[derive(Args, Clone, Debug, PartialEq)]
-pub(crate) struct FindFlags<K: Args, R: Args = RequestFlags> {
+pub(crate) struct ServerExperiment<K: Args, R: Args = RequestFlags> {
     #[command(flatten)]
     pub(crate) kind: K,
     #[command(flatten)]
@@ -150,11 +150,13 @@ pub(crate) struct With<K: Args, M: Args> {
 impl FindExperiment {
     fn common(&self) -> (&WatchFlags, &ServerFlags, &OutputFlags) {
         match self {
-            Self::Rate(FindFlags { watch, server, output, .. })
-            | Self::Deliveries(FindFlags { watch, server, output, .. })
-            | Self::Handshakes(FindFlags { watch, server, output, .. })
-            | Self::Connections(FindFlags { watch, server, output, .. })
-            | Self::Rfc9411(FindFlags { watch, server, output, .. }) => (watch, server, output),
+            Self::Rate(ServerExperiment { watch, server, output, .. })
+            | Self::Deliveries(ServerExperiment { watch, server, output, .. })
+            | Self::Handshakes(ServerExperiment { watch, server, output, .. })
+            | Self::Connections(ServerExperiment { watch, server, output, .. })
+            | Self::Rfc9411(ServerExperiment { watch, server, output, .. }) => {
+                (watch, server, output)
+            }
         }
     }
 

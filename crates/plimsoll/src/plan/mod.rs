@@ -11,7 +11,7 @@ use plimsoll_model::plan::Trust;
 use crate::exit::Stop;
 use crate::flags::hosts::LoadHostFlags;
 use crate::flags::shared::{HeaderFlags, RequestFlags, ServerFlags};
-use crate::flags::{ConfirmFlags, FindExperiment, FindFlags, LabExperiment, LabFlags};
+use crate::flags::{ConfirmFlags, FindExperiment, LabExperiment, LabFlags, ServerExperiment};
 
 mod bodies;
 pub(crate) mod carried;
@@ -170,28 +170,28 @@ impl Destination {
 /// Checks and resolves the flags of `find`.
 pub(crate) fn find(flags: &FindExperiment, inputs: &mut Inputs<'_>) -> Result<Job, Stop> {
     match flags {
-        FindExperiment::Rate(FindFlags { kind, server, request, output, .. }) => {
+        FindExperiment::Rate(ServerExperiment { kind, server, request, output, .. }) => {
             let to = Destination::named("plimsoll find rate", server, request);
             let job = search::rate(&kind.flags, &to, output, inputs)?;
             Ok(tested(job, kind.more, CauseTest::ByLoad))
         }
-        FindExperiment::Deliveries(FindFlags { kind, server, request, output, .. }) => {
+        FindExperiment::Deliveries(ServerExperiment { kind, server, request, output, .. }) => {
             let to = Destination::named("plimsoll find deliveries", server, request);
             hosts::check_none(&server.hosts, "find deliveries")?;
             search::deliveries(kind, &to, output, inputs).map(Job::Rate)
         }
-        FindExperiment::Handshakes(FindFlags { kind, server, request, output, .. }) => {
+        FindExperiment::Handshakes(ServerExperiment { kind, server, request, output, .. }) => {
             let request = RequestFlags { script: request.clone(), ..RequestFlags::default() };
             let to = Destination::named("plimsoll find handshakes", server, &request);
             let to = Destination { only_connects: true, ..to };
             let job = search::handshakes(&kind.flags, &to, output, inputs)?;
             Ok(tested(job, kind.more, CauseTest::ByLoad))
         }
-        FindExperiment::Connections(FindFlags { kind, server, request, output, .. }) => {
+        FindExperiment::Connections(ServerExperiment { kind, server, request, output, .. }) => {
             let to = Destination::named("plimsoll find connections", server, request);
             connections::plan(kind, &to, output, inputs).map(Job::Connections)
         }
-        FindExperiment::Rfc9411(FindFlags { kind, server, request, output, .. }) => {
+        FindExperiment::Rfc9411(ServerExperiment { kind, server, request, output, .. }) => {
             hosts::check_none(&server.hosts, "find rfc9411")?;
             let to = Destination::named("plimsoll find rfc9411", server, request);
             rfc9411::plan(kind, &to, output, inputs).map(Job::Rfc9411)
