@@ -88,7 +88,7 @@ impl Intervention {
 }
 
 /// What a test of a cause has shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ConfirmationResult {
     /// The limit was moved, and the capacity moved by the predicted size.
@@ -100,6 +100,7 @@ pub enum ConfirmationResult {
     /// another one.
     Refuted,
     /// Neither can be said.
+    #[default]
     Undecided,
 }
 
@@ -154,7 +155,7 @@ pub struct Remedied {
 }
 
 /// The test of a cause.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Confirmation {
     /// What was changed; `None` where nothing could be.
     pub intervention: Option<Intervention>,
@@ -190,22 +191,7 @@ pub struct Confirmation {
 impl Confirmation {
     /// One that could not be made.
     pub fn impossible(why: String) -> Self {
-        Self {
-            intervention: None,
-            from: 0.0,
-            to: 0.0,
-            left_ratio: None,
-            predicted_ratio: 1.0,
-            cost_ratio: None,
-            result: ConfirmationResult::Undecided,
-            why: Some(why),
-            shift: None,
-            sham_ratio: None,
-            pairs_planned: 0,
-            pairs: Vec::new(),
-            untouched_per_s: Vec::new(),
-            seconds: 0.0,
-        }
+        Self { predicted_ratio: 1.0, why: Some(why), ..Self::default() }
     }
 
     /// The pairs that count.

@@ -272,10 +272,9 @@ impl Test<'_, '_> {
             to,
             left_ratio,
             predicted_ratio,
-            why: None,
             pairs_planned: PAIRS,
             untouched_per_s: vec![seen.usual_goodput],
-            ..Confirmation::impossible(String::new())
+            ..Confirmation::default()
         };
         self.session.note(render_confirmation_plan(&confirmation));
         let mut costs = Vec::new();
@@ -425,7 +424,7 @@ mod tests {
             (0, Grade::Predicted, vec![Undecided], Grade::Predicted),
             (0, Grade::Predicted, vec![], Grade::Predicted),
         ] {
-            let test = |result| Confirmation { result, ..Confirmation::impossible(String::new()) };
+            let test = |result| Confirmation { result, ..Confirmation::default() };
             let tests: Vec<_> = results.iter().copied().map(test).collect();
             assert_eq!(grade(possible, before, &tests), after, "{possible} {results:?}");
         }
