@@ -88,7 +88,7 @@ pub(super) fn run(
     found.sort_by_key(|one: &Found| Reverse(one.search.exit_code));
     let Some(summary) = summarise(&found, of, &run) else { return failed.map_or(Ok(()), Err) };
     run.finish(&summary, &[])?;
-    failed.or(found.swap_remove(0).stop).map_or(Ok(()), Err)
+    failed.or_else(|| found.swap_remove(0).stop).map_or(Ok(()), Err)
 }
 
 /// A search that has ended.
