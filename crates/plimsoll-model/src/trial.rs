@@ -280,6 +280,13 @@ pub enum Outcome {
     },
 }
 
+/// A search that has not ended.
+impl Default for Outcome {
+    fn default() -> Self {
+        Self::Unfinished { why: String::new() }
+    }
+}
+
 /// Longer trials after the search, by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confirmations {
@@ -370,7 +377,7 @@ pub struct Outlook {
 }
 
 /// The tipping point: the answer of a search, at its end or while it runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TippingPoint {
     /// How the search ended.
     pub outcome: Outcome,

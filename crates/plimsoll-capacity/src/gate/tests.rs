@@ -9,7 +9,7 @@ use plimsoll_model::result::RunResult;
 use plimsoll_model::search::{Axis, Mode};
 use plimsoll_model::summary::{FindHead, FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Confirmations, Outcome, TippingPoint, Unsettled, Verdict};
+use plimsoll_model::trial::{Outcome, TippingPoint, Unsettled, Verdict};
 use plimsoll_model::{ErrorClass, Nanos, Rate};
 
 use super::{GateRun, RunSpeed, Stretches, judge};
@@ -194,26 +194,14 @@ fn load_summary() -> Summary {
 
 fn search(outcome: Outcome, lower: f64, upper: f64, safe: Option<f64>) -> Summary {
     let tip = TippingPoint {
-        safe_missing: None,
-        met: None,
-        regimes: Vec::new(),
-        outlook: None,
         outcome,
         lower: Rate::per_second(lower),
         upper: Rate::per_second(upper),
         confidence: Some(0.95),
         safe: safe.and_then(Rate::per_second),
-        spread: None,
-        drift_per_min: None,
-        conditional_throughput: None,
         trials: 9,
-        invalid_trials: 0,
-        confirmed: None,
-        confirmations: Confirmations::default(),
-        noise: None,
-        recovery: None,
-        notes: Vec::new(),
         goals: Vec::new(),
+        ..TippingPoint::default()
     };
     let slo = "p99<50ms,errors<0.1%".to_owned();
     let (search, confirm) = (Nanos::ZERO, Nanos::ZERO);

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use plimsoll_capacity::repeats::combine;
 use plimsoll_model::event::Event;
 use plimsoll_model::repeat::{RepeatSummary, RepeatedSearch};
-use plimsoll_model::summary::{FindSummary, Summary, SummaryHead};
+use plimsoll_model::summary::{FindHead, FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::Check;
+use plimsoll_model::trial::{Check, TippingPoint};
+use plimsoll_model::{Nanos, Rate};
 use plimsoll_report::terminal::render_search_line;
 use plimsoll_sys::signal::Interrupts;
 
@@ -154,31 +155,30 @@ fn summarise(found: &[Found], of: &Repeated<'_>, run: &Run) -> Option<Summary> {
     let lowers: Option<Vec<f64>> = searches.iter().map(|search| search.lower).collect();
     let at_least = || lowers?.into_iter().min_by(f64::total_cmp);
     let lower = combined.map(|found| found.lower).or_else(at_least);
-    let find = FindSummary {
-        lower,
-        upper,
-        width: lower.zip(upper).map(|(lower, upper)| upper / lower - 1.0),
+    let sum = |of: fn(&FindSummary) -> f64| found.iter().map(|one| of(&one.find)).sum::<f64>();
+    let rate = |load: Option<f64>| load.and_then(Rate::per_second);
+    // What else is known, each search has for itself.
+    let FindSummary { axis, slo, mode, .. } = worst.find.clone();
+    let head = FindHead {
+        axis,
+        slo,
+        mode,
+        search: Nanos::from_secs_f64(sum(|find| find.search_s)),
+        confirm: Nanos::from_secs_f64(sum(|find| find.confirm_s)),
+    };
+    let tip = TippingPoint {
+        outcome: worst.find.outcome.clone(),
+        lower: rate(lower),
+        upper: rate(upper),
+        confidence: combined.and_then(|found| found.confidence),
         trials: found.iter().map(|one| one.find.trials).sum(),
         invalid_trials: found.iter().map(|one| one.find.invalid_trials).sum(),
-        search_s: found.iter().map(|one| one.find.search_s).sum(),
-        confirm_s: found.iter().map(|one| one.find.confirm_s).sum(),
-        confidence: combined.and_then(|found| found.confidence),
-        // Each search has its own.
-        safe: None,
-        safe_missing: None,
-        met: None,
-        regimes: Vec::new(),
-        spread: None,
-        noise: None,
-        drift_per_min: None,
-        conditional_throughput: None,
-        recovers: None,
-        recovery_s: None,
-        notes: Vec::new(),
-        path: None,
-        connections: None,
-        ..worst.find.clone()
+        confirmed: rate(worst.find.confirmed),
+        confirmations: worst.find.confirmations,
+        goals: worst.find.goals.clone(),
+        ..TippingPoint::default()
     };
+    let find = FindSummary { budget_s: worst.find.budget_s, ..FindSummary::new(head, &tip) };
     let repeat = RepeatSummary {
         asked: of.times,
         used: intervals.len() as u32,
