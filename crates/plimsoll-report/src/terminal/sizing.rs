@@ -3,7 +3,7 @@
 use std::io;
 
 use plimsoll_model::compare::Difference;
-use plimsoll_model::sizing::{SizingSummary, SizingValue};
+use plimsoll_model::sizing::SizingSummary;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::units::grouped;
 
@@ -22,18 +22,12 @@ pub(super) fn render(
 ) -> io::Result<()> {
     table(page, sizing)?;
     page.blank()?;
-    let is_corrected =
-        |value: &SizingValue| value.goodput.is_some_and(|found| found.ratio_observed.is_some());
-    let at_like_speed = match sizing.values.iter().any(is_corrected) {
-        true => ", at like speed of the host",
-        false => "",
-    };
     page.quiet(
         0,
         &format!(
             "Each value was saturated for {} in each of {} rounds, in turn. Per CPU: answers for each \
              second of CPU time of the server, which counts where the clients or the backends are the \
-             slower part. Differences are from the first value{at_like_speed}, with their interval (98 % or more).",
+             slower part. Differences are from the first value, with their interval (98 % or more).",
             span(sizing.block_s),
             sizing.rounds_made
         ),
