@@ -143,7 +143,7 @@ fn servers_are_saturated_in_turn() {
     assert!(finished.stderr.contains("--mode changes nothing"), "{}", finished.stderr);
     let others = summary.at("compare.others").as_array().expect("a list");
     let p50 = others.iter().find(|other| other["metric"] == "p50").expect("latency");
-    assert_eq!(p50["finding"], "higher", "{p50}");
+    assert_eq!(p50["difference"]["finding"], "higher", "{p50}");
 }
 
 #[test]

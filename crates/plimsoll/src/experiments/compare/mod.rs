@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
 
 use plimsoll_capacity::compare::{Blocks, Pair, ROUNDS_MIN, compare, compare_any, turns};
+use plimsoll_capacity::median_of;
 use plimsoll_lab::Placement;
 use plimsoll_model::Nanos;
 use plimsoll_model::compare::{
@@ -348,10 +349,8 @@ impl CompareExperiment {
     /// Warns where the load did not saturate the servers, as far as that was seen.
     fn saturation(&self) -> Option<Check> {
         self.load?;
-        let mut busy: Vec<f64> =
-            self.turns.blocks.iter().filter_map(|block| block.sut_busiest_thread).collect();
-        busy.sort_by(f64::total_cmp);
-        let busy = *busy.get(busy.len() / 2)?;
+        let busy = self.turns.blocks.iter().filter_map(|block| block.sut_busiest_thread);
+        let busy = median_of(busy)?;
         let measure = Measure::ratio("busiest thread", busy).at_least(SATURATED_MIN);
         Some(Check::new(CheckId::Saturated, Level::of(false, busy < SATURATED_MIN), [measure]))
     }
