@@ -2,8 +2,8 @@
 //! moves, where the truth is known.
 
 use fastrand::Rng;
-use plimsoll_capacity::compare::{Comparison, Pair, compare, orders};
-use plimsoll_model::compare::{Finding, Order};
+use plimsoll_capacity::compare::{Pair, compare, turns};
+use plimsoll_model::compare::{Difference, Finding};
 
 const COMPARISONS: u64 = 1_000;
 /// The interval's nominal confidence, less what a thousand tosses vary by.
@@ -55,21 +55,21 @@ fn weather(host: Host, blocks: usize, rng: &mut Rng) -> Vec<f64> {
 }
 
 /// A comparison of two servers whose true ratio is `ratio`.
-fn simulate(seed: u64, host: Host, rounds: usize, ratio: f64) -> Comparison {
+fn simulate(seed: u64, host: Host, rounds: usize, ratio: f64) -> Difference {
     let mut rng = Rng::with_seed(seed);
     let weather = weather(host, rounds * 2, &mut rng);
-    let round = |(order, blocks): (_, &[f64])| {
-        let (a, b) = if order == Order::Ab { (0, 1) } else { (1, 0) };
+    let round = |(turn, blocks): (Vec<usize>, &[f64])| {
+        let (a, b) = if turn[0] == 0 { (0, 1) } else { (1, 0) };
         let figure = |block: usize| 10_000.0 * blocks[block].exp();
         Pair::new(figure(a), ratio * figure(b)).expect("both are positive")
     };
     let pairs: Vec<Pair> =
-        orders(rounds, seed).into_iter().zip(weather.chunks(2)).map(round).collect();
+        turns(2, rounds, seed).into_iter().zip(weather.chunks(2)).map(round).collect();
     compare(&pairs, 0.0).expect("eight rounds or more")
 }
 
 /// Of a thousand comparisons, those for which `is` holds.
-fn share(host: Host, rounds: usize, ratio: f64, is: impl Fn(&Comparison) -> bool) -> f64 {
+fn share(host: Host, rounds: usize, ratio: f64, is: impl Fn(&Difference) -> bool) -> f64 {
     let found = (0..COMPARISONS).map(|seed| simulate(seed, host, rounds, ratio));
     found.filter(is).count() as f64 / COMPARISONS as f64
 }
@@ -79,7 +79,7 @@ fn the_interval_holds_the_truth_as_often_as_it_says() {
     for host in HOSTS {
         for (rounds, ratio) in [(8, 1.0), (12, 1.04), (24, 0.7)] {
             let held = share(host, rounds, ratio, |found| {
-                (found.low - 1e-9..=found.high + 1e-9).contains(&ratio)
+                (found.ratio_low - 1e-9..=found.ratio_high + 1e-9).contains(&ratio)
             });
             assert!(held >= COVERAGE_MIN, "{host:?}, {rounds} rounds: {held}");
         }
@@ -104,7 +104,7 @@ fn simulate_stretches(
     ratio: f64,
     felt: f64,
     witness: bool,
-) -> Comparison {
+) -> Difference {
     const BLOCK_S: usize = 5;
     let mut rng = Rng::with_seed(seed);
     let mut seconds = Vec::new();
@@ -124,36 +124,36 @@ fn simulate_stretches(
             (10_000.0 * goodput, 1.0 / piece)
         })
         .collect();
-    let round = |(order, blocks): (_, &[(f64, f64)])| {
-        let (a, b) =
-            if order == Order::Ab { (blocks[0], blocks[1]) } else { (blocks[1], blocks[0]) };
+    let round = |(turn, blocks): (Vec<usize>, &[(f64, f64)])| {
+        let (a, b) = if turn[0] == 0 { (blocks[0], blocks[1]) } else { (blocks[1], blocks[0]) };
         let pair = Pair::new(a.0, ratio * b.0).expect("both are positive");
         if witness { pair.expecting(a.1, b.1) } else { pair }
     };
     let pairs: Vec<Pair> =
-        orders(rounds, seed).into_iter().zip(blocks.chunks(2)).map(round).collect();
+        turns(2, rounds, seed).into_iter().zip(blocks.chunks(2)).map(round).collect();
     compare(&pairs, 0.0).expect("eight rounds or more")
 }
 
 #[test]
 fn at_like_speed_smaller_differences_are_seen_and_no_more_are_made_up() {
     for felt in [0.4, 1.0] {
-        let share = |rounds, ratio, witness, is: &dyn Fn(&Comparison) -> bool| {
+        let share = |rounds, ratio, witness, is: &dyn Fn(&Difference) -> bool| {
             let found =
                 (0..COMPARISONS).map(|seed| simulate_stretches(seed, rounds, ratio, felt, witness));
             found.filter(is).count() as f64 / COMPARISONS as f64
         };
         for rounds in [8, 12, 24] {
-            let differ = |found: &Comparison| found.finding != Finding::NoDifference;
+            let differ = |found: &Difference| found.finding != Finding::NoDifference;
             let (without, with) =
                 (share(rounds, 1.0, false, &differ), share(rounds, 1.0, true, &differ));
             // Stretches that last as long as a round make rounds depend on each other.
             let most = FALSE_MAX.max(without) + 0.01;
             assert!(with <= most, "felt {felt}, {rounds} rounds: {with}, {without} without");
         }
-        let held = share(12, 1.04, true, &|found| (found.low..=found.high).contains(&1.04));
+        let held =
+            share(12, 1.04, true, &|found| (found.ratio_low..=found.ratio_high).contains(&1.04));
         assert!(held >= COVERAGE_MIN - 0.01, "felt {felt}: {held}");
-        let lower = |found: &Comparison| found.finding == Finding::Lower;
+        let lower = |found: &Difference| found.finding == Finding::Lower;
         let (without, with) = (share(24, 0.97, false, &lower), share(24, 0.97, true, &lower));
         assert!(with >= 0.8 && with >= without + 0.2, "felt {felt}: {with}, {without} without");
     }
@@ -161,14 +161,14 @@ fn at_like_speed_smaller_differences_are_seen_and_no_more_are_made_up() {
 
 #[test]
 fn the_noise_floor_is_the_interval_of_a_against_itself() {
-    let middle = |of: &dyn Fn(&Comparison) -> f64| {
+    let middle = |of: &dyn Fn(&Difference) -> f64| {
         let mut all: Vec<f64> =
             (0..201).map(|seed| of(&simulate(seed, HOSTS[0], 24, 1.0))).collect();
         all.sort_by(f64::total_cmp);
         all[100]
     };
-    let floor = middle(&|found| found.floor.expect("enough rounds"));
-    let half_width = middle(&|found| found.half_width);
+    let floor = middle(&|found| found.noise.floor.expect("enough rounds"));
+    let half_width = middle(&|found| found.noise.half_width);
     assert!((0.8..1.25).contains(&(floor / half_width)), "{floor} {half_width}");
 }
 
@@ -198,7 +198,7 @@ fn a_detectable_difference_is_seen_four_times_in_five() {
     for rounds in [8, 12, 24] {
         // What a comparison would call detectable, at the median.
         let mut said: Vec<f64> =
-            (0..201).map(|seed| simulate(seed, HOSTS[0], rounds, 1.0).detectable).collect();
+            (0..201).map(|seed| simulate(seed, HOSTS[0], rounds, 1.0).noise.detectable).collect();
         said.sort_by(f64::total_cmp);
         let seen =
             share(HOSTS[0], rounds, 1.0 + said[100], |found| found.finding == Finding::Higher);

@@ -85,35 +85,26 @@ pub struct Cliff {
     pub evidence: String,
 }
 
-/// What a connection of the timeout probe does before it waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ProbeKind {
-    /// Connects and sends nothing.
-    Connected,
-    /// Completes the TLS handshake and sends nothing.
-    TlsDone,
-    /// Sends half of a request's head.
-    HalfHead,
-    /// Sends a request's head and half of its body.
-    HalfBody,
-    /// Sends a request, reads the answer, and sends nothing more.
-    Answered,
-    /// Sends a request whose answer comes after the probe's wait.
-    SlowAnswer,
+named! {
+    /// What a connection of the timeout probe does before it waits.
+    #[derive(PartialOrd, Ord)]
+    pub enum ProbeKind {
+        /// Connects and sends nothing.
+        Connected = "connected",
+        /// Completes the TLS handshake and sends nothing.
+        TlsDone = "tls-done",
+        /// Sends half of a request's head.
+        HalfHead = "half-head",
+        /// Sends a request's head and half of its body.
+        HalfBody = "half-body",
+        /// Sends a request, reads the answer, and sends nothing more.
+        Answered = "answered",
+        /// Sends a request whose answer comes after the probe's wait.
+        SlowAnswer = "slow-answer",
+    }
 }
 
 impl ProbeKind {
-    /// Every kind, in the order in which they are shown.
-    pub const ALL: [Self; 6] = [
-        Self::Connected,
-        Self::TlsDone,
-        Self::HalfHead,
-        Self::HalfBody,
-        Self::Answered,
-        Self::SlowAnswer,
-    ];
-
     /// What the connection did, in words.
     pub const fn text(self) -> &'static str {
         match self {

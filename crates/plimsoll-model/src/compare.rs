@@ -2,77 +2,76 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Which of the two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Arm {
-    /// What is compared with.
-    A,
-    /// What is compared.
-    B,
-}
+/// One of the servers that take turns: a letter, from A on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "char", try_from = "char")]
+pub struct Arm(u8);
 
 impl Arm {
-    /// Both, in the order of their figures.
+    /// What is compared with.
+    pub const A: Self = Self(0);
+    /// What is compared, of two.
+    pub const B: Self = Self(1);
+    /// Both of a comparison, in the order of their figures.
     pub const BOTH: [Self; 2] = [Self::A, Self::B];
 
-    /// `A` or `B`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::A => "A",
-            Self::B => "B",
-        }
+    /// The one at `place`, from 0.
+    pub const fn at(place: usize) -> Self {
+        Self(place as u8)
     }
 
-    /// Its place among two.
+    /// Its place, from 0.
     pub const fn index(self) -> usize {
-        self as usize
+        self.0 as usize
     }
 
-    /// The one that it is compared with.
+    /// `A`, `B`, ….
+    pub fn name(self) -> char {
+        char::from(b'A'.saturating_add(self.0))
+    }
+
+    /// The other one of a comparison.
     pub const fn other(self) -> Self {
-        match self {
-            Self::A => Self::B,
-            Self::B => Self::A,
+        Self(1 - self.0)
+    }
+}
+
+impl From<Arm> for char {
+    fn from(arm: Arm) -> Self {
+        arm.name().to_ascii_lowercase()
+    }
+}
+
+impl TryFrom<char> for Arm {
+    type Error = &'static str;
+
+    fn try_from(letter: char) -> Result<Self, Self::Error> {
+        match letter {
+            'a'..='z' => Ok(Self(letter as u8 - b'a')),
+            _ => Err("not a letter from a to z"),
         }
     }
 }
 
-/// The figure that is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Metric {
-    /// Good answers per second while the server is saturated.
-    Goodput,
-    /// Median of the corrected latency at the same load, ms.
-    P50,
-    /// 99th percentile of the corrected latency at the same load, ms.
-    P99,
-    /// Good answers per second.
-    Throughput,
-    /// CPU time of the server per good answer, us.
-    ServerCpu,
-    /// CPU time of the generator per operation that was sent, us.
-    ClientCpu,
+named! {
+    /// The figure that is compared.
+    pub enum Metric {
+        /// Good answers per second while the server is saturated.
+        Goodput = "goodput",
+        /// Median of the corrected latency at the same load, ms.
+        P50 = "p50",
+        /// 99th percentile of the corrected latency at the same load, ms.
+        P99 = "p99",
+        /// Good answers per second.
+        Throughput = "throughput",
+        /// CPU time of the server per good answer, us.
+        ServerCpu = "server-cpu",
+        /// CPU time of the generator per operation that was sent, us.
+        ClientCpu = "client-cpu",
+    }
 }
 
 impl Metric {
-    /// Every metric that can be asked for.
-    pub const ALL: &'static [Self] =
-        &[Self::Goodput, Self::ServerCpu, Self::P50, Self::P99, Self::Throughput, Self::ClientCpu];
-
-    /// The name in flags and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Goodput => "goodput",
-            Self::P50 => "p50",
-            Self::P99 => "p99",
-            Self::Throughput => "throughput",
-            Self::ServerCpu => "server-cpu",
-            Self::ClientCpu => "client-cpu",
-        }
-    }
-
     /// What people call it.
     pub const fn title(self) -> &'static str {
         match self {
@@ -91,7 +90,7 @@ impl Metric {
     }
 }
 
-/// The result of a comparison; B is relative to A.
+/// The direction of a difference; B is relative to A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
@@ -101,18 +100,34 @@ pub enum Finding {
     Lower,
     /// No difference was seen.
     NoDifference,
-    /// Too few usable rounds for any statement.
-    Undecided,
 }
 
-/// Which of the two a round measures first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Order {
-    /// A, then B.
-    Ab,
-    /// B, then A.
-    Ba,
+/// How far B's figure is from A's over pairs of both, how sure that is, and how much the figure varies by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Difference {
+    /// The direction, where the interval and the user's threshold allow one.
+    pub finding: Finding,
+    /// B/A.
+    pub ratio: f64,
+    /// Lower end of its interval.
+    pub ratio_low: f64,
+    /// Upper end of its interval.
+    pub ratio_high: f64,
+    /// B/A as measured, where `ratio` is the one at like speed of the host; otherwise `None`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio_observed: Option<f64>,
+    /// Share of such intervals that contain the truth, from the rank of their ends.
+    pub confidence: f64,
+    /// Probability of pairs at least as one-sided if A and B are the same.
+    pub p: f64,
+    /// The interval contains no difference larger than this, relative, in either direction.
+    pub difference_max: f64,
+    /// How much the figure varies by itself.
+    pub noise: NoiseSummary,
+    /// Median of A's figures.
+    pub a: f64,
+    /// Median of B's figures.
+    pub b: f64,
 }
 
 /// `compare` of the summary.
@@ -124,22 +139,10 @@ pub struct CompareSummary {
     pub metric: Metric,
     /// `requests/s`, `handshakes/s`, `ms`, `us`.
     pub unit: String,
-    pub finding: Finding,
-    /// B/A.
-    pub ratio: Option<f64>,
-    pub ratio_low: Option<f64>,
-    pub ratio_high: Option<f64>,
-    /// B/A as measured, where `ratio` is the one at like speed of the host; otherwise `None`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ratio_observed: Option<f64>,
-    /// Share of comparisons whose interval holds the truth, from the rank of its ends.
-    pub confidence: Option<f64>,
-    pub p: Option<f64>,
-    /// No difference larger than this one, relative.
-    pub difference_max: Option<f64>,
+    /// `None`: too few rounds can be used for any statement.
+    pub difference: Option<Difference>,
     /// Relative differences up to this are of no interest to the user.
     pub threshold: f64,
-    pub noise: Option<NoiseSummary>,
     pub rounds_planned: u32,
     pub rounds_used: u32,
     pub rounds_invalid: u32,
@@ -157,13 +160,14 @@ pub struct CompareSummary {
 
 /// How much the figure varies by itself; all relative.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "see CompareSummary")]
 pub struct NoiseSummary {
+    /// Relative standard deviation of one side from pair to pair, without drift.
     pub cv: f64,
-    /// Half of the interval.
+    /// Half of the interval: as wide as that of a comparison of A with itself.
     pub half_width: f64,
     /// Half of the interval that A has against itself, from its figures in neighbouring rounds.
     pub floor: Option<f64>,
+    /// The smallest difference that a comparison with this noise sees four times in five.
     pub detectable: f64,
 }
 
@@ -181,7 +185,8 @@ pub struct MeasuredSummary {
 #[expect(missing_docs, reason = "see CompareSummary")]
 pub struct RoundSummary {
     pub number: u32,
-    pub order: Order,
+    /// Which of them was measured first.
+    pub first: Arm,
     pub a: MeasuredSummary,
     pub b: MeasuredSummary,
     /// B/A; `None` when one of them is INVALID.
@@ -194,15 +199,7 @@ pub struct RoundSummary {
 pub struct OtherSummary {
     pub metric: Metric,
     pub unit: String,
-    pub finding: Finding,
-    /// Median over the rounds.
-    pub a: f64,
-    pub b: f64,
-    pub ratio: f64,
-    pub ratio_low: f64,
-    pub ratio_high: f64,
-    pub p: f64,
-    pub detectable: f64,
+    pub difference: Difference,
 }
 
 /// The loads of a block that a comparison of searches chooses by itself.
@@ -218,7 +215,7 @@ pub struct BlockLoad {
 }
 
 /// One block: what one side did in its turn.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see CompareSummary")]
 pub struct BlockSummary {
     pub number: u32,

@@ -3,42 +3,44 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cause::Finding;
+use crate::compare::Difference;
 use crate::trial::Outcome;
 
-/// What is changed to test a cause: one limit of the server, lowered by about a fifth, or the load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Intervention {
-    /// A quota for the CPU time of all the server's threads.
-    ServerCpuQuota,
-    /// The same for the server's busiest thread alone.
-    ThreadCpuQuota,
-    /// The same for the backends.
-    BackendCpuQuota,
-    /// HAProxy's `maxconn`, of the frontend or of the process, whichever is lower.
-    Maxconn,
-    /// HAProxy's `maxconn` of every server behind it.
-    ServerMaxconn,
-    /// A limit of HAProxy's sessions per second, below the one that it has.
-    SessionRate,
-    /// Backends that HAProxy sends nothing to.
-    FewerBackends,
-    /// The ports that the server's host connects to its backends from.
-    Ports,
-    /// The connections that may wait to be accepted.
-    AcceptQueue,
-    /// Requests on each connection of the load; 0 is as many as there are.
-    RequestsPerConnection,
-    /// The share of the load's connections that resume a TLS session.
-    Resumption,
-    /// The share of the load's connections that ask for an ECDSA certificate; the others ask for an RSA one.
-    CertificateKey,
-    /// The connections of the load.
-    LoadConnections,
-    /// The source addresses of the load's connections.
-    SourceAddresses,
-    /// The bytes that an operation of the load sends or receives, whichever are more.
-    BodySize,
+named! {
+    /// What is changed to test a cause: one limit of the server, lowered by about a fifth, or the load.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Intervention {
+        /// A quota for the CPU time of all the server's threads.
+        ServerCpuQuota = "server-cpu-quota",
+        /// The same for the server's busiest thread alone.
+        ThreadCpuQuota = "thread-cpu-quota",
+        /// The same for the backends.
+        BackendCpuQuota = "backend-cpu-quota",
+        /// HAProxy's `maxconn`, of the frontend or of the process, whichever is lower.
+        Maxconn = "maxconn",
+        /// HAProxy's `maxconn` of every server behind it.
+        ServerMaxconn = "server-maxconn",
+        /// A limit of HAProxy's sessions per second, below the one that it has.
+        SessionRate = "session-rate",
+        /// Backends that HAProxy sends nothing to.
+        FewerBackends = "fewer-backends",
+        /// The ports that the server's host connects to its backends from.
+        Ports = "ports",
+        /// The connections that may wait to be accepted.
+        AcceptQueue = "accept-queue",
+        /// Requests on each connection of the load; 0 is as many as there are.
+        RequestsPerConnection = "requests-per-connection",
+        /// The share of the load's connections that resume a TLS session.
+        Resumption = "resumption",
+        /// The share of the load's connections that ask for an ECDSA certificate; the others ask for an RSA one.
+        CertificateKey = "certificate-key",
+        /// The connections of the load.
+        LoadConnections = "load-connections",
+        /// The source addresses of the load's connections.
+        SourceAddresses = "source-addresses",
+        /// The bytes that an operation of the load sends or receives, whichever are more.
+        BodySize = "body-size",
+    }
 }
 
 /// Unit of the value that an intervention changes.
@@ -65,25 +67,6 @@ pub enum InterventionUnit {
 }
 
 impl Intervention {
-    /// All of them.
-    pub const ALL: [Self; 15] = [
-        Self::ServerCpuQuota,
-        Self::ThreadCpuQuota,
-        Self::BackendCpuQuota,
-        Self::Maxconn,
-        Self::ServerMaxconn,
-        Self::SessionRate,
-        Self::FewerBackends,
-        Self::Ports,
-        Self::AcceptQueue,
-        Self::RequestsPerConnection,
-        Self::Resumption,
-        Self::CertificateKey,
-        Self::LoadConnections,
-        Self::SourceAddresses,
-        Self::BodySize,
-    ];
-
     /// The unit of the value that it changes.
     pub const fn unit(self) -> InterventionUnit {
         match self {
@@ -105,7 +88,7 @@ impl Intervention {
 }
 
 /// What a test of a cause has shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ConfirmationResult {
     /// The limit was moved, and the capacity moved by the predicted size.
@@ -117,6 +100,7 @@ pub enum ConfirmationResult {
     /// another one.
     Refuted,
     /// Neither can be said.
+    #[default]
     Undecided,
 }
 
@@ -141,21 +125,6 @@ pub struct ConfirmationPair {
     pub changed_per_s: f64,
     /// What spoilt the pair, where something did; it is not counted.
     pub invalid: Option<String>,
-}
-
-/// How far the capacity moved.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Shift {
-    /// Capacity with the changed value over that of the sham.
-    pub ratio: f64,
-    /// Lower end of its interval.
-    pub low: f64,
-    /// Upper end of its interval.
-    pub high: f64,
-    /// Share of such intervals that hold the truth.
-    pub confidence: f64,
-    /// How often chance alone would make the pairs at least as one-sided, if nothing had changed.
-    pub p: f64,
 }
 
 /// A confirmed limit was raised while the server ran, and the search made again.
@@ -186,7 +155,7 @@ pub struct Remedied {
 }
 
 /// The test of a cause.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Confirmation {
     /// What was changed; `None` where nothing could be.
     pub intervention: Option<Intervention>,
@@ -205,8 +174,8 @@ pub struct Confirmation {
     pub result: ConfirmationResult,
     /// Why it is undecided, where no figure says so.
     pub why: Option<String>,
-    /// How far the capacity moved; `None` with too few pairs.
-    pub shift: Option<Shift>,
+    /// How far the capacity with the change is from that of the sham; `None` with too few pairs.
+    pub shift: Option<Difference>,
     /// Capacity of the shams over that without any step, before the first pair and after the last.
     pub sham_ratio: Option<f64>,
     /// Pairs that were to be counted; fixed before the first, and twice as many where so many were undecided.
@@ -222,22 +191,7 @@ pub struct Confirmation {
 impl Confirmation {
     /// One that could not be made.
     pub fn impossible(why: String) -> Self {
-        Self {
-            intervention: None,
-            from: 0.0,
-            to: 0.0,
-            left_ratio: None,
-            predicted_ratio: 1.0,
-            cost_ratio: None,
-            result: ConfirmationResult::Undecided,
-            why: Some(why),
-            shift: None,
-            sham_ratio: None,
-            pairs_planned: 0,
-            pairs: Vec::new(),
-            untouched_per_s: Vec::new(),
-            seconds: 0.0,
-        }
+        Self { predicted_ratio: 1.0, why: Some(why), ..Self::default() }
     }
 
     /// The pairs that count.

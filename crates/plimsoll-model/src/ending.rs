@@ -30,10 +30,6 @@ named! {
     }
 }
 
-impl Stretch {
-    const ALL: [Self; 4] = [Self::Operation, Self::Opening, Self::Lifetime, Self::Idle];
-}
-
 /// Who or what ended a stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]

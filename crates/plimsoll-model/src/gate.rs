@@ -8,71 +8,37 @@ use serde::{Deserialize, Serialize};
 use crate::trial::Unsettled;
 use crate::units::ParseError;
 
-/// A figure that two runs can be compared by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum GateMetric {
-    /// The safe load of a search.
-    Safe,
-    /// The tipping point of a search.
-    TippingPoint,
-    /// A quantile of the corrected latency of a load: failed and unsent operations count as slower than any.
-    P50,
-    /// As [`Self::P50`].
-    P90,
-    /// As [`Self::P50`].
-    P99,
-    /// As [`Self::P50`].
-    P999,
-    /// Failed and unsent operations of a load over all; compared in percentage points.
-    Errors,
-    /// Answers in time per second of a load.
-    Goodput,
-    /// Memory of the machine for a held connection.
-    MachineBytes,
-    /// Memory of the server's processes for one.
-    SutBytes,
-    /// Memory of the kernel for one.
-    KernelBytes,
-    /// Memory of the clients' processes for one.
-    UserBytes,
+named! {
+    /// A figure that two runs can be compared by.
+    pub enum GateMetric {
+        /// The safe load of a search.
+        Safe = "safe",
+        /// The tipping point of a search.
+        TippingPoint = "tipping-point",
+        /// A quantile of the corrected latency of a load: failed and unsent operations count as slower than any.
+        P50 = "p50",
+        /// As [`Self::P50`].
+        P90 = "p90",
+        /// As [`Self::P50`].
+        P99 = "p99",
+        /// As [`Self::P50`].
+        P999 = "p99.9",
+        /// Failed and unsent operations of a load over all; compared in percentage points.
+        Errors = "errors",
+        /// Answers in time per second of a load.
+        Goodput = "goodput",
+        /// Memory of the machine for a held connection.
+        MachineBytes = "machine-bytes-per-connection",
+        /// Memory of the server's processes for one.
+        SutBytes = "sut-bytes-per-connection",
+        /// Memory of the kernel for one.
+        KernelBytes = "kernel-bytes-per-connection",
+        /// Memory of the clients' processes for one.
+        UserBytes = "user-bytes-per-connection",
+    }
 }
 
 impl GateMetric {
-    /// Every metric that can be asked for.
-    pub const ALL: &'static [Self] = &[
-        Self::Safe,
-        Self::TippingPoint,
-        Self::P50,
-        Self::P90,
-        Self::P99,
-        Self::P999,
-        Self::Errors,
-        Self::Goodput,
-        Self::MachineBytes,
-        Self::SutBytes,
-        Self::KernelBytes,
-        Self::UserBytes,
-    ];
-
-    /// The name in expressions.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Safe => "safe",
-            Self::TippingPoint => "tipping-point",
-            Self::P50 => "p50",
-            Self::P90 => "p90",
-            Self::P99 => "p99",
-            Self::P999 => "p99.9",
-            Self::Errors => "errors",
-            Self::Goodput => "goodput",
-            Self::MachineBytes => "machine-bytes-per-connection",
-            Self::SutBytes => "sut-bytes-per-connection",
-            Self::KernelBytes => "kernel-bytes-per-connection",
-            Self::UserBytes => "user-bytes-per-connection",
-        }
-    }
-
     /// The quantile, where it is one.
     pub const fn quantile(self) -> Option<f64> {
         match self {

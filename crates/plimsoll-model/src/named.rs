@@ -10,6 +10,9 @@ macro_rules! named {
         }
 
         impl $type {
+            /// Every variant, in order.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
+
             /// The name of the variant.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::compare::{self, CompareSummary};
+use crate::compare::CompareSummary;
 use crate::hold::HoldSummary;
 use crate::rfc9411::Rfc9411Summary;
 use crate::search::Axis;
@@ -129,7 +129,7 @@ impl RunResult {
         match self {
             Self::Find { find } | Self::Connections { find, .. } => find.is_unsettled(),
             Self::Compare { compare } => {
-                compare.finding == compare::Finding::Undecided && compare.rounds_invalid == 0
+                compare.difference.is_none() && compare.rounds_invalid == 0
             }
             Self::Sizing { sizing } => sizing.is_cut_short(),
             Self::Load | Self::Hold { .. } | Self::Rfc9411 { .. } => false,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::compare::Finding;
+use crate::compare::{BlockSummary, Difference};
 
 /// `sizing` of the summary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,7 +18,8 @@ pub struct SizingSummary {
     pub rounds_made: u32,
     /// The first is what the others are compared with.
     pub values: Vec<SizingValue>,
-    pub rounds: Vec<SizingRound>,
+    /// Those of the first value have the arm `a`, of the second `b`, and so on.
+    pub blocks: Vec<BlockSummary>,
     /// Why fewer rounds were made than planned.
     pub stopped: Option<String>,
 }
@@ -47,43 +48,10 @@ pub struct SizingValue {
     /// CPU of the server's busiest thread, 0 to 1.
     pub sut_busiest_thread: Option<f64>,
     /// `goodput_per_s` against that of the first value.
-    pub goodput: Option<SizingDifference>,
+    pub goodput: Option<Difference>,
     /// `per_cpu_per_s` against that of the first value.
-    pub per_cpu: Option<SizingDifference>,
+    pub per_cpu: Option<Difference>,
     pub rounds_used: u32,
     /// The connections that the server's own configuration allows, where that is known.
     pub connections_max: Option<u64>,
-}
-
-/// A difference, relative to the first value, with its interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "see SizingSummary")]
-pub struct SizingDifference {
-    pub finding: Finding,
-    pub ratio: f64,
-    pub ratio_low: f64,
-    pub ratio_high: f64,
-    pub confidence: f64,
-    pub p: f64,
-}
-
-/// All values, one after another.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SizingRound {
-    /// From 1.
-    pub number: u32,
-    /// In the order in which they were measured.
-    pub blocks: Vec<SizingBlock>,
-}
-
-/// One value in one round.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "see SizingSummary")]
-pub struct SizingBlock {
-    /// Its place in `values`, from 0.
-    pub value: u32,
-    pub goodput_per_s: f64,
-    pub server_cpu_us: Option<f64>,
-    pub sut_busiest_thread: Option<f64>,
-    pub invalid: Option<String>,
 }

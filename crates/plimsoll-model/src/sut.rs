@@ -20,9 +20,6 @@ named! {
 }
 
 impl SutKind {
-    /// Every kind, in the order in which help lists them.
-    pub const ALL: [Self; 4] = [Self::Embedded, Self::Haproxy, Self::Nginx, Self::Caddy];
-
     /// Name in sentences.
     pub const fn title(self) -> &'static str {
         match self {

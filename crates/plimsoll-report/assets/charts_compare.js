@@ -34,17 +34,15 @@ function ratioAxis(ratios, title, length, gap) {
   return { domain, log: true, ticks: kept.sort((a, b) => a - b), format: ratioText, title, grid: true };
 }
 
-const FINDINGS = { higher: 'B is higher', lower: 'B is lower', 'no-difference': 'no difference seen', undecided: 'undecided' };
+const FINDINGS = { higher: 'B is higher', lower: 'B is lower', 'no-difference': 'no difference seen' };
 
 CHARTS.forest = ({ view, width, narrow }) => {
   const compare = view.summary?.compare;
   if (!compare) return null;
-  const rows = [
-    { name: compare.metric, ratio: compare.ratio, low: compare.ratio_low, high: compare.ratio_high, finding: compare.finding },
-    ...(compare.others ?? []).map((other) => ({ name: other.metric, ratio: other.ratio, low: other.ratio_low, high: other.ratio_high, finding: other.finding })),
-  ].filter((row) => row.ratio > 0);
+  const rows = [compare, ...(compare.others ?? [])].filter((one) => one.difference?.ratio > 0).map(({ metric, difference }) => (
+    { name: metric, ratio: difference.ratio, low: difference.ratio_low, high: difference.ratio_high, finding: difference.finding }));
   if (!rows.length) return null;
-  const half = compare.noise?.half_width;
+  const half = compare.difference?.noise.half_width;
   const x = ratioAxis(rows.flatMap((row) => [row.low, row.high, row.ratio, half ? 1 + half : null, compare.threshold ? 1 + compare.threshold : null]), 'B against A', width - 40, 76);
   const rowHeight = 40;
   const top = 10;

@@ -38,6 +38,7 @@ use crate::settings;
 
 pub(crate) use compared::{
     compare_duet, compare_lower, compare_no_difference, compare_saturated, compare_undecided,
+    difference,
 };
 pub(crate) use held::{hold_bad, hold_cut_short, hold_good, hold_nothing, hold_plan, plateau};
 pub(crate) use several::{find_several, find_unstable};

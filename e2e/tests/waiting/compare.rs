@@ -31,10 +31,10 @@ fn the_server_that_sleeps_longer_is_found() {
     let summary = finished.written(0);
     assert_eq!(summary.text("command"), "compare");
     assert_eq!(summary.text("compare.metric"), "p99");
-    assert_eq!(summary.text("compare.finding"), "higher", "{}", finished.stdout);
-    assert!(summary.number("compare.ratio_low") > 1.0, "{summary:?}");
+    assert_eq!(summary.text("compare.difference.finding"), "higher", "{}", finished.stdout);
+    assert!(summary.number("compare.difference.ratio_low") > 1.0, "{summary:?}");
     // 600 ms against 50 ms; a busy machine adds to both.
-    let ratio = summary.number("compare.ratio");
+    let ratio = summary.number("compare.difference.ratio");
     assert!((1.5..=13.0).contains(&ratio), "{ratio}");
     assert_eq!(summary.count("compare.rounds_planned"), 8);
     // The comparison can be drawn again, from an archive that agrees with itself.
@@ -43,9 +43,9 @@ fn the_server_that_sleeps_longer_is_found() {
     assert_eq!(again.stdout, finished.stdout);
     let blocks = summary.at("compare.blocks").as_array().expect("a list");
     assert_eq!(blocks.len(), 16);
-    let orders = summary.at("compare.rounds").as_array().expect("a list");
-    let first: Vec<_> = orders.iter().map(|round| round["order"].as_str()).collect();
-    assert!(first.contains(&Some("ab")) && first.contains(&Some("ba")), "{first:?}");
+    let rounds = summary.at("compare.rounds").as_array().expect("a list");
+    let first: Vec<_> = rounds.iter().map(|round| round["first"].as_str()).collect();
+    assert!(first.contains(&Some("a")) && first.contains(&Some("b")), "{first:?}");
 }
 
 #[test]
@@ -57,9 +57,9 @@ fn equal_servers_are_not_told_apart_and_unequal_ones_are() {
     let finished =
         compare(&serve.urls[0], &serve.urls[1], &[&open, &LOAD[..], &goal].concat()).finish();
     let summary = finished.written(0);
-    assert_eq!(summary.text("compare.finding"), "no-difference", "{}", finished.stdout);
+    assert_eq!(summary.text("compare.difference.finding"), "no-difference", "{}", finished.stdout);
     // The threshold is the least that can be said.
-    assert!(summary.number("compare.difference_max") >= 0.25, "{summary:?}");
+    assert!(summary.number("compare.difference.difference_max") >= 0.25, "{summary:?}");
     assert!(finished.stdout.contains("No difference:"), "{}", finished.stdout);
     // A closed loop over one connection that waits 50 ms in each turn of the one.
     let slow = format!("{} -H 'sleep-fixed: 50'", serve.urls[1]);
@@ -68,7 +68,7 @@ fn equal_servers_are_not_told_apart_and_unequal_ones_are() {
     let finished = compare(&serve.urls[0], &slow, &closed).finish();
     let summary = finished.written(0);
     assert_eq!(summary.text("compare.metric"), "throughput");
-    assert_eq!(summary.text("compare.finding"), "lower", "{}", finished.stdout);
+    assert_eq!(summary.text("compare.difference.finding"), "lower", "{}", finished.stdout);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn what_cannot_be_measured_ends_the_comparison_with_its_reason() {
     let finished = compare("http://127.0.0.1:1/", "http://127.0.0.1:1/", &LOAD).finish();
     let summary = finished.written(1);
     assert!(finished.stderr.contains(": no operation was answered"), "{finished:?}");
-    assert_eq!(summary.text("compare.finding"), "undecided");
+    assert_eq!(summary.at("compare.difference"), &serde_json::Value::Null);
     // From loopback there is no way there: this machine's fault, so that every run is INVALID.
     let flags = [&LOAD[..], &["--source", "127.0.0.1"]].concat();
     let finished = compare("http://192.0.2.1/", "http://192.0.2.1/", &flags).finish();
@@ -137,13 +137,13 @@ fn servers_are_saturated_in_turn() {
     let finished = compare(&a, &slow, &flags).finish();
     let summary = finished.written(0);
     assert_eq!(summary.text("compare.metric"), "goodput");
-    assert_eq!(summary.text("compare.finding"), "lower", "{}", finished.stdout);
+    assert_eq!(summary.text("compare.difference.finding"), "lower", "{}", finished.stdout);
     assert_eq!(summary.count("compare.load.connections"), 4);
     assert!(finished.stdout.contains("slower than A at saturation"), "{}", finished.stdout);
     assert!(finished.stderr.contains("--mode changes nothing"), "{}", finished.stderr);
     let others = summary.at("compare.others").as_array().expect("a list");
     let p50 = others.iter().find(|other| other["metric"] == "p50").expect("latency");
-    assert_eq!(p50["finding"], "higher", "{p50}");
+    assert_eq!(p50["difference"]["finding"], "higher", "{p50}");
 }
 
 #[test]

@@ -14,16 +14,15 @@ mod like_speed;
 mod rank;
 mod rounds;
 
-use plimsoll_model::compare::Finding;
+use plimsoll_model::compare::{Difference, Finding, NoiseSummary};
 
 use like_speed::LikeSpeed;
-use rank::Estimate;
+use rank::{Estimate, estimate};
 
-use crate::median::median;
+use crate::median::median_of;
 
 pub use blocks::{BUDGET_MIN, Blocks};
-pub(crate) use rank::estimate;
-pub use rounds::{orders, turns};
+pub use rounds::turns;
 
 /// How often a server that is compared with itself is found different, at most: of twenty comparisons more
 /// than one in 6 % of all cases, where 5 % would make it 26 %.
@@ -68,48 +67,15 @@ impl Pair {
     }
 }
 
-/// B seen from A.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Comparison {
-    /// Never [`Finding::Undecided`].
-    pub finding: Finding,
-    /// B/A.
-    pub ratio: f64,
-    /// Lower end of its interval.
-    pub low: f64,
-    /// Upper end of its interval.
-    pub high: f64,
-    /// Share of comparisons whose interval holds the truth; at least 0.98.
-    pub confidence: f64,
-    /// How often chance alone would make the rounds at least as one-sided, if A and B were the same.
-    pub p: f64,
-    /// The interval holds no difference larger than this, relative, in either direction.
-    pub difference_max: f64,
-    /// The smallest difference that a comparison with so much noise sees four times in five.
-    pub detectable: f64,
-    /// Half the interval, relative: as wide as that of a comparison of A with itself.
-    pub half_width: f64,
-    /// How much one side varies from round to round, drift left out: relative standard deviation.
-    pub variation: f64,
-    /// Half the interval, relative, that A has against itself in as many rounds: from its figures in neighbouring rounds.
-    pub floor: Option<f64>,
-    /// B/A as measured; `None` if `ratio` is not one at like speed.
-    pub observed: Option<f64>,
-    /// Median of A's figures.
-    pub a: f64,
-    /// Median of B's figures.
-    pub b: f64,
-}
-
 /// Compares several figures of the same rounds, each at its part of the error, and gives the one that
 /// decides with its place: the one that shows a difference most clearly, else the one that would have seen the
 /// smallest. `None` where no figure has [`ROUNDS_MIN`] usable rounds.
-pub fn compare_any(figures: &[Vec<Pair>], threshold: f64) -> Option<(usize, Comparison)> {
+pub fn compare_any(figures: &[Vec<Pair>], threshold: f64) -> Option<(usize, Difference)> {
     let error = ERROR / figures.len().max(1) as f64;
     let compared = figures.iter().map(|rounds| compare_within(rounds, threshold, error));
     let compared = compared.enumerate().filter_map(|(place, found)| Some((place, found?)));
-    let rank = |found: &Comparison| match found.finding {
-        Finding::NoDifference => (1, found.detectable),
+    let rank = |found: &Difference| match found.finding {
+        Finding::NoDifference => (1, found.noise.detectable),
         _ => (0, found.p),
     };
     compared.min_by(|(_, one), (_, other)| {
@@ -119,16 +85,19 @@ pub fn compare_any(figures: &[Vec<Pair>], threshold: f64) -> Option<(usize, Comp
 }
 
 /// Compares the usable rounds; `None` when there are fewer than [`ROUNDS_MIN`].
-pub fn compare(rounds: &[Pair], threshold: f64) -> Option<Comparison> {
+pub fn compare(rounds: &[Pair], threshold: f64) -> Option<Difference> {
     compare_within(rounds, threshold, ERROR)
 }
 
 /// There is a difference when the interval excludes "the same" and the estimate is beyond `threshold`, a
 /// relative difference that does not matter to the user.
-fn compare_within(rounds: &[Pair], threshold: f64, error: f64) -> Option<Comparison> {
-    if rounds.len() < ROUNDS_MIN {
-        return None;
-    }
+fn compare_within(rounds: &[Pair], threshold: f64, error: f64) -> Option<Difference> {
+    difference(rounds, threshold, error).filter(|_| rounds.len() >= ROUNDS_MIN)
+}
+
+/// The difference over any pairs, with an interval that is wrong in at most `error` of all cases; `None` for too few pairs
+/// to have one.
+pub(crate) fn difference(rounds: &[Pair], threshold: f64, error: f64) -> Option<Difference> {
     let raw: Vec<f64> = rounds.iter().map(|pair| pair.log_ratio()).collect();
     let LikeSpeed { logs, floor, is_corrected } = LikeSpeed::of(rounds, error);
     let Estimate { middle, low, high, confidence, p } = estimate(&logs, error)?;
@@ -142,28 +111,25 @@ fn compare_within(rounds: &[Pair], threshold: f64, error: f64) -> Option<Compari
         Finding::NoDifference
     };
     let half = (high - low) / 2.0;
-    Some(Comparison {
+    let noise = NoiseSummary {
+        cv: relative(deviation(&logs) / std::f64::consts::SQRT_2),
+        half_width: relative(half),
+        floor: floor.map(relative),
+        detectable: relative(DETECTABLE * half).max(threshold),
+    };
+    Some(Difference {
         finding,
         ratio: middle.exp(),
-        low: low.exp(),
-        high: high.exp(),
+        ratio_low: low.exp(),
+        ratio_high: high.exp(),
+        ratio_observed: observed.map(|observed| observed.middle.exp()),
         confidence,
         p,
         difference_max: relative(low.abs().max(high.abs())).max(threshold),
-        detectable: relative(DETECTABLE * half).max(threshold),
-        half_width: relative(half),
-        variation: relative(deviation(&logs) / std::f64::consts::SQRT_2),
-        floor: floor.map(relative),
-        observed: observed.map(|observed| observed.middle.exp()),
-        a: middle_of(rounds, |pair| pair.a)?,
-        b: middle_of(rounds, |pair| pair.b)?,
+        noise,
+        a: median_of(rounds.iter().map(|pair| pair.a))?,
+        b: median_of(rounds.iter().map(|pair| pair.b))?,
     })
-}
-
-fn middle_of(rounds: &[Pair], figure: impl Fn(&Pair) -> f64) -> Option<f64> {
-    let mut figures: Vec<f64> = rounds.iter().map(figure).collect();
-    figures.sort_by(f64::total_cmp);
-    median(&figures)
 }
 
 /// Standard deviation of at least two values.

@@ -9,7 +9,7 @@ fn pairs(ratios: &[f64]) -> Vec<Pair> {
     ratios.iter().map(|ratio| Pair::new(100.0, 100.0 * ratio).unwrap()).collect()
 }
 
-fn of(ratios: &[f64], threshold: f64) -> Comparison {
+fn of(ratios: &[f64], threshold: f64) -> Difference {
     compare(&pairs(ratios), threshold).unwrap()
 }
 
@@ -19,8 +19,8 @@ fn eight_rounds_are_the_fewest() {
     let found = of(&[1.08, 1.09, 1.1, 1.1, 1.1, 1.1, 1.11, 1.12], 0.0);
     assert_eq!(found.finding, Finding::Higher);
     assert!((found.ratio - 1.1).abs() < 1e-3, "{found:?}");
-    assert!((1.08..1.09).contains(&found.low), "{found:?}");
-    assert!((found.difference_max - (found.high - 1.0)).abs() < 1e-9, "{found:?}");
+    assert!((1.08..1.09).contains(&found.ratio_low), "{found:?}");
+    assert!((found.difference_max - (found.ratio_high - 1.0)).abs() < 1e-9, "{found:?}");
     assert!((found.p - 2.0 / 256.0).abs() < 1e-12, "{found:?}");
     assert_eq!((found.a, found.b.round()), (100.0, 110.0));
 }
@@ -32,7 +32,7 @@ fn what_does_not_matter_is_no_difference() {
     let found = of(&ratios, 0.02);
     assert_eq!(found.finding, Finding::NoDifference);
     // The threshold is the least that can be claimed.
-    assert!(found.difference_max >= 0.02 && found.detectable >= 0.02, "{found:?}");
+    assert!(found.difference_max >= 0.02 && found.noise.detectable >= 0.02, "{found:?}");
 }
 
 #[test]
@@ -55,7 +55,10 @@ fn the_figure_that_shows_a_difference_decides() {
     assert_eq!((place, found.finding), (1, Finding::Higher));
     // Two figures may not err twice as often.
     assert!(found.confidence >= 0.99, "{found:?}");
-    assert!(found.high - found.low >= compare(&shown, 0.0).map(|f| f.high - f.low).unwrap());
+    assert!(
+        found.ratio_high - found.ratio_low
+            >= compare(&shown, 0.0).map(|f| f.ratio_high - f.ratio_low).unwrap()
+    );
     let (place, found) = compare_any(&[hidden.clone(), same], 0.0).unwrap();
     assert_eq!((place, found.finding), (1, Finding::NoDifference));
     // A figure that was not seen decides nothing.
@@ -87,10 +90,10 @@ proptest! {
         prop_assert_eq!(back.finding, turned);
         prop_assert!((there.p - back.p).abs() < 1e-9);
         prop_assert!((there.ratio * back.ratio - 1.0).abs() < 1e-9);
-        prop_assert!((there.low * back.high - 1.0).abs() < 1e-9);
-        prop_assert!(there.low <= there.ratio && there.ratio <= there.high);
+        prop_assert!((there.ratio_low * back.ratio_high - 1.0).abs() < 1e-9);
+        prop_assert!(there.ratio_low <= there.ratio && there.ratio <= there.ratio_high);
         // Whatever is claimed to be the largest difference covers the interval.
-        prop_assert!(there.high - 1.0 <= there.difference_max + 1e-9);
-        prop_assert!(1.0 / there.low - 1.0 <= there.difference_max + 1e-9);
+        prop_assert!(there.ratio_high - 1.0 <= there.difference_max + 1e-9);
+        prop_assert!(1.0 / there.ratio_low - 1.0 <= there.difference_max + 1e-9);
     }
 }

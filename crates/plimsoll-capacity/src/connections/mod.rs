@@ -176,26 +176,16 @@ impl ConnectionSearch {
         let rate = |connections: Option<u64>| Rate::per_second(connections? as f64);
         let unfinished = Outcome::Unfinished { why: "interrupted".to_owned() };
         TippingPoint {
-            safe_missing: None,
-            met: None,
-            regimes: Vec::new(),
-            outlook: None,
             outcome: self.outcome.clone().unwrap_or(unfinished),
             lower: rate(self.bounds.good()),
             upper: rate(self.bounds.bad()),
-            conditional_throughput: None,
             trials: self.trials,
             invalid_trials: self.invalid_trials,
-            confirmed: None,
             confirmations: self.confirmations,
-            noise: None,
-            confidence: None,
-            safe: None,
-            spread: None,
-            drift_per_min: None,
             recovery: self.recovery,
             notes: self.notes.clone(),
             goals: Vec::new(),
+            ..TippingPoint::default()
         }
     }
 

@@ -4,9 +4,10 @@
 //! Every limit moves the capacity when it is lowered enough. So the change is small, and its effect must
 //! have the predicted size: a resource with headroom shows less of it, or nothing.
 
-use plimsoll_model::confirmation::{ConfirmationResult, Shift};
+use plimsoll_model::compare::Difference;
+use plimsoll_model::confirmation::ConfirmationResult;
 
-use crate::compare::{Pair, estimate};
+use crate::compare::{Pair, difference};
 use crate::median::median_of;
 
 /// Pairs that count, fixed before the first: six coins show the same side in 3.1 % of all cases, five in
@@ -36,7 +37,7 @@ pub struct Judged {
     /// Their result.
     pub result: ConfirmationResult,
     /// How far the capacity moved; `None` with too few pairs.
-    pub shift: Option<Shift>,
+    pub shift: Option<Difference>,
     /// Capacity of the shams over that of the loads without any step.
     pub sham_ratio: Option<f64>,
 }
@@ -66,32 +67,23 @@ pub fn wants_more(predicted: f64, pairs: &[Pair]) -> bool {
     made < PAIRS || (made < PAIRS_MAX && is_open)
 }
 
-fn judge_pairs(predicted: f64, pairs: &[Pair]) -> (ConfirmationResult, Option<Shift>) {
-    let logs: Vec<f64> = pairs.iter().map(|pair| (pair.b / pair.a).ln()).collect();
-    let Some(found) = estimate(&logs, ERROR).filter(|_| logs.len() >= PAIRS as usize) else {
-        return (ConfirmationResult::Undecided, None);
-    };
-    let shift = Shift {
-        ratio: found.middle.exp(),
-        low: found.low.exp(),
-        high: found.high.exp(),
-        confidence: found.confidence,
-        p: found.p,
-    };
+fn judge_pairs(predicted: f64, pairs: &[Pair]) -> (ConfirmationResult, Option<Difference>) {
+    let found = difference(pairs, 0.0, ERROR).filter(|_| pairs.len() >= PAIRS as usize);
+    let Some(found) = found else { return (ConfirmationResult::Undecided, None) };
     // As parts of the prediction, whichever its sign is.
-    let of_predicted = |log: f64| log / predicted.ln();
-    let ends = [of_predicted(found.low), of_predicted(found.high)];
+    let of_predicted = |ratio: f64| ratio.ln() / predicted.ln();
+    let ends = [of_predicted(found.ratio_low), of_predicted(found.ratio_high)];
     let (least, most) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
     let result = if most < HALF {
         ConfirmationResult::Refuted
     } else if least <= HALF || found.p >= ERROR {
         ConfirmationResult::Undecided
-    } else if FITS.contains(&of_predicted(found.middle)) {
+    } else if FITS.contains(&of_predicted(found.ratio)) {
         ConfirmationResult::Confirmed
     } else {
         ConfirmationResult::Moved
     };
-    (result, Some(shift))
+    (result, Some(found))
 }
 
 /// Whether a load without any step carried as much as some of the shams: then a difference of their medians is that of

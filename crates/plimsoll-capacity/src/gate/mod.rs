@@ -19,15 +19,15 @@ mod tests;
 
 use comparable::comparable;
 pub use host::RunSpeed;
-pub use seconds::{SecondRecord, Seconds};
+pub use seconds::Stretches;
 
 /// What a gate is judged from.
 #[derive(Clone, Copy, Debug)]
 pub struct GateRun<'a> {
     /// The run's summary.
     pub summary: &'a Summary,
-    /// The seconds of a load; empty for other runs.
-    pub seconds: &'a Seconds,
+    /// The load in stretches; empty for other runs.
+    pub stretches: &'a Stretches,
     /// How fast the server's host was, if it was measured. Only speeds of one host compare: `None` in both runs if
     /// they were made on different ones.
     pub speed: Option<RunSpeed>,
@@ -46,7 +46,7 @@ pub fn judge(
         | GateMetric::SutBytes
         | GateMetric::KernelBytes
         | GateMetric::UserBytes => held::compare(gate, baseline.summary, run.summary),
-        _ => seconds::compare(gate, baseline.seconds, run.seconds),
+        _ => seconds::compare(gate, baseline.stretches, run.stretches),
     };
     let summaries = [baseline.summary, run.summary];
     found.map(|found| host::at_like_speed(found, summaries, [baseline.speed, run.speed]))

@@ -1,12 +1,11 @@
-//! Figures of loads, compared by stretches of the seconds that they are made of.
+//! Figures of loads, compared by stretches of them.
 //!
 //! Requests of one load depend on each other: a stall makes thousands of them slow. The order statistics of all
 //! of them give an interval that is far too narrow. So each load is cut into six stretches, and the interval of the change is
 //! that of Mann and Whitney's test over the 36 changes from a stretch of the baseline to one of the run, whatever their distribution is. It is
 //! wider than 95 %, because neighbouring stretches are not quite independent (tests.rs measures how often alike loads fail), and never narrower than chance within independent requests.
 
-use std::collections::BTreeMap;
-
+use plimsoll_model::Histogram;
 use plimsoll_model::gate::{
     Estimate, Gate, GateFinding, GateMethod, GateMetric, Incomparable, Side,
 };
@@ -14,161 +13,113 @@ use plimsoll_model::hist::quantile_ranks;
 use plimsoll_model::tally::Tally;
 
 /// Stretches that a load is cut into.
-const STRETCHES: usize = 6;
+pub(super) const STRETCHES: usize = 6;
 /// Of the 36 changes between the stretches of two loads, in order, the interval leaves out so many at each end: 99.1 %.
 const LEFT_OUT: usize = 2;
 /// In shorter loads a stretch has too much to do with its neighbours, and none is left out.
-const SECONDS_OF_LONG: usize = 60;
+const SECONDS_OF_LONG: u64 = 60;
 /// A stretch of less than two seconds says nothing.
-const SECONDS_MIN: usize = 2 * STRETCHES;
-/// Longer loads are looked at in steps of more than a second.
-const STEPS_MAX: usize = 600;
+const SECONDS_MIN: u64 = 2 * STRETCHES as u64;
 /// 97.5 % quantile of the normal distribution.
 const DEVIATIONS: f64 = 1.96;
 
-/// One second, as far as gates look at it.
+/// Operations that were started in some seconds of a load.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct SecondRecord {
+pub(super) struct Stretch {
+    pub(super) seconds: u64,
     pub(super) scheduled: u64,
     /// Answers in time.
     in_time: u64,
     /// Failed and unsent operations.
     bad: u64,
-    /// Corrected latencies of the others: number of the bucket, and how many. Once in [`Seconds`], by place.
-    latencies: Vec<(u64, u64)>,
+    /// Corrected latencies of the others.
+    latencies: Histogram,
 }
 
-impl SecondRecord {
-    /// Of what was counted.
-    pub fn of(tally: &Tally) -> Self {
-        let latencies = tally.spans.corrected.buckets().map(|(value, count)| (value.0, count));
-        Self {
-            scheduled: tally.scheduled,
-            in_time: tally.ok.saturating_sub(tally.late),
-            bad: tally.errors_total() + tally.unsent,
-            latencies: latencies.collect(),
-        }
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.scheduled += other.scheduled;
-        self.in_time += other.in_time;
-        self.bad += other.bad;
-        self.latencies.extend_from_slice(&other.latencies);
-    }
-}
-
-/// The seconds of a load in which operations were started.
+/// A load, cut into stretches of the same length to a second.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Seconds {
-    /// Latencies by their places in `values`.
-    pub(super) steps: Vec<SecondRecord>,
-    /// Ends of the buckets, ns, ascending.
-    values: Vec<u64>,
-    /// Length of a step.
-    pub(super) step_s: usize,
+pub struct Stretches(pub(super) [Stretch; STRETCHES]);
+
+impl Stretches {
+    /// A load whose operations were started within `seconds`, without any operation.
+    pub fn new(seconds: f64) -> Self {
+        let whole = (seconds + 0.05).floor().max(0.0) as u64;
+        let bound = |stretch: usize| stretch as u64 * whole / STRETCHES as u64;
+        let empty = |stretch| Stretch {
+            seconds: bound(stretch + 1) - bound(stretch),
+            ..Stretch::default()
+        };
+        Self(std::array::from_fn(empty))
+    }
+
+    /// Adds what was counted in a second. Operations that ended after the last start belong to the last stretch.
+    pub fn add(&mut self, second: usize, tally: &Tally) {
+        let mut left = second as u64;
+        let within = self.0.iter().position(|stretch| {
+            let is_within = left < stretch.seconds;
+            left = left.saturating_sub(stretch.seconds);
+            is_within
+        });
+        let stretch = &mut self.0[within.unwrap_or(STRETCHES - 1)];
+        stretch.scheduled += tally.scheduled;
+        stretch.in_time += tally.ok.saturating_sub(tally.late);
+        stretch.bad += tally.errors_total() + tally.unsent;
+        stretch.latencies.merge(&tally.spans.corrected);
+    }
+
+    /// All stretches as one.
+    pub(super) fn whole(&self) -> Stretch {
+        self.0.iter().fold(Stretch::default(), |mut whole, stretch| {
+            whole.seconds += stretch.seconds;
+            whole.scheduled += stretch.scheduled;
+            whole.in_time += stretch.in_time;
+            whole.bad += stretch.bad;
+            whole.latencies.merge(&stretch.latencies);
+            whole
+        })
+    }
 }
 
-impl Seconds {
-    /// Of a load whose operations were started within `seconds`. What ended later belongs to the last of them.
-    pub fn new(records: Vec<SecondRecord>, seconds: f64) -> Self {
-        let whole = (seconds + 0.05).floor().max(0.0) as usize;
-        let step_s = whole.div_ceil(STEPS_MAX).max(1);
-        let count = whole / step_s;
-        let mut steps = vec![SecondRecord::default(); count];
-        if count > 0 {
-            for (second, record) in records.iter().enumerate() {
-                steps[(second / step_s).min(count - 1)].add(record);
-            }
-        }
-        let mut seconds = Self { steps, values: Vec::new(), step_s };
-        seconds.place_latencies();
-        seconds
-    }
-
-    fn place_latencies(&mut self) {
-        let all = self.steps.iter().flat_map(|step| &step.latencies).map(|(value, _)| *value);
-        self.values = all.collect();
-        self.values.sort_unstable();
-        self.values.dedup();
-        for step in &mut self.steps {
-            let mut merged: BTreeMap<u64, u64> = BTreeMap::new();
-            for (value, count) in &step.latencies {
-                let place = self.values.partition_point(|known| known < value) as u64;
-                *merged.entry(place).or_default() += count;
-            }
-            step.latencies = merged.into_iter().collect();
-        }
-    }
-
-    pub(super) fn seconds(&self) -> usize {
-        self.steps.len() * self.step_s
-    }
-
-    /// The figure of so many steps from one on; `None` where there is nothing to say.
-    fn stretch(&self, metric: GateMetric, from: usize, steps: usize) -> Option<f64> {
-        let steps = &self.steps[from..from + steps];
-        let sum = |of: fn(&SecondRecord) -> u64| steps.iter().map(of).sum::<u64>();
-        let (scheduled, bad) = (sum(|step| step.scheduled), sum(|step| step.bad));
+impl Stretch {
+    /// `None` without operations or without time. Quantiles are in seconds, and infinite if they are among the failed.
+    fn figure(&self, metric: GateMetric) -> Option<f64> {
+        let per = |part: u64, all: u64| (all > 0).then(|| part as f64 / all as f64);
         match metric.quantile() {
-            Some(q) => self.quantile(&self.counts(steps), bad, q),
-            None if metric == GateMetric::Errors => {
-                (scheduled > 0).then(|| bad as f64 / scheduled as f64)
+            Some(q) => {
+                let rank = (q * self.ended() as f64).ceil().max(1.0) as u64;
+                (self.ended() > 0).then(|| self.value_at_rank(rank))
             }
-            None => {
-                let seconds = (steps.len() * self.step_s) as f64;
-                (seconds > 0.0).then(|| sum(|step| step.in_time) as f64 / seconds)
-            }
+            None if metric == GateMetric::Errors => per(self.bad, self.scheduled),
+            None => per(self.in_time, self.seconds),
         }
     }
 
-    fn whole(&self, metric: GateMetric) -> Option<f64> {
-        self.stretch(metric, 0, self.steps.len())
+    /// Operations of which quantiles are: what failed is slower than any answer.
+    fn ended(&self) -> u64 {
+        self.latencies.count() + self.bad
     }
 
-    /// How many operations each bucket has.
-    fn counts(&self, steps: &[SecondRecord]) -> Vec<u64> {
-        let mut counts = vec![0u64; self.values.len()];
-        for (place, count) in steps.iter().flat_map(|step| &step.latencies) {
-            counts[*place as usize] += count;
-        }
-        counts
-    }
-
-    /// In seconds; infinite where so many failed or were not sent that the quantile is among them.
-    fn quantile(&self, counts: &[u64], bad: u64, q: f64) -> Option<f64> {
-        let all = counts.iter().sum::<u64>() + bad;
-        (all > 0).then(|| self.value_at_rank(counts, (q * all as f64).ceil().max(1.0) as u64))
-    }
-
-    /// The latency of so many operations at most, in seconds.
-    fn value_at_rank(&self, counts: &[u64], rank: u64) -> f64 {
+    /// The latency of `rank` operations at most, in seconds.
+    fn value_at_rank(&self, rank: u64) -> f64 {
         let mut below = 0;
-        for (value, count) in self.values.iter().zip(counts) {
+        let mut buckets = self.latencies.buckets();
+        let found = buckets.find(|(_, count)| {
             below += count;
-            if below >= rank {
-                return *value as f64 / 1e9;
-            }
-        }
-        f64::INFINITY
+            below >= rank
+        });
+        found.map_or(f64::INFINITY, |(value, _)| value.as_secs_f64())
     }
 
     /// The interval that only chance within independent operations would leave: never narrower than this.
     pub(super) fn of_chance(&self, metric: GateMetric) -> Option<(f64, f64)> {
-        let scheduled: u64 = self.steps.iter().map(|step| step.scheduled).sum();
-        let bad: u64 = self.steps.iter().map(|step| step.bad).sum();
         match metric.quantile() {
-            Some(q) => self.order_statistics(bad, q),
-            None if metric == GateMetric::Errors => Some(wilson(bad, scheduled)),
-            None => self.whole(metric).map(|value| (value, value)),
+            Some(q) => {
+                let (low, high) = quantile_ranks(self.ended(), q)?;
+                Some((self.value_at_rank(low), self.value_at_rank(high)))
+            }
+            None if metric == GateMetric::Errors => Some(wilson(self.bad, self.scheduled)),
+            None => self.figure(metric).map(|value| (value, value)),
         }
-    }
-
-    /// What failed is slower than any answer.
-    fn order_statistics(&self, bad: u64, q: f64) -> Option<(f64, f64)> {
-        let counts = self.counts(&self.steps);
-        let (low, high) = quantile_ranks(counts.iter().sum::<u64>() + bad, q)?;
-        Some((self.value_at_rank(&counts, low), self.value_at_rank(&counts, high)))
     }
 }
 
@@ -187,18 +138,20 @@ fn wilson(bad: u64, of: u64) -> (f64, f64) {
 /// What a gate says of two loads.
 pub(super) fn compare(
     gate: Gate,
-    baseline: &Seconds,
-    run: &Seconds,
+    baseline: &Stretches,
+    run: &Stretches,
 ) -> Result<GateFinding, Incomparable> {
     let metric = gate.metric;
     let none = |side, why| Incomparable::NoInterval { side, metric, why };
-    let sides = [(Side::Baseline, baseline), (Side::Run, run)];
+    let whole = [baseline.whole(), run.whole()];
     let mut figures = [0.0; 2];
-    for ((side, seconds), figure) in sides.into_iter().zip(&mut figures) {
-        if seconds.seconds() < SECONDS_MIN {
+    for ((side, whole), figure) in
+        [Side::Baseline, Side::Run].into_iter().zip(&whole).zip(&mut figures)
+    {
+        if whole.seconds < SECONDS_MIN {
             return Err(none(side, "a load of less than 12 s does not show how much it varies"));
         }
-        *figure = seconds.whole(metric).ok_or_else(|| none(side, "it has no operations"))?;
+        *figure = whole.figure(metric).ok_or_else(|| none(side, "it has no operations"))?;
     }
     let is_base = figures[0] > 0.0 && figures[0].is_finite();
     if !metric.is_in_points() && !is_base {
@@ -208,8 +161,9 @@ pub(super) fn compare(
         };
         return Err(none(Side::Baseline, why));
     }
-    let drawn = between(metric, baseline, run);
-    let chance = (baseline.of_chance(metric), run.of_chance(metric));
+    let is_long = whole.iter().all(|whole| whole.seconds >= SECONDS_OF_LONG);
+    let drawn = between(metric, baseline, run, if is_long { LEFT_OUT } else { 0 });
+    let chance = (whole[0].of_chance(metric), whole[1].of_chance(metric));
     let (Some(drawn), (Some(a), Some(b))) = (drawn, chance) else {
         return Err(Incomparable::no_interval(Side::Run, metric));
     };
@@ -236,23 +190,19 @@ fn change(metric: GateMetric, from: f64, to: f64) -> f64 {
     }
 }
 
-/// The interval of the change over the stretches of both.
-fn between(metric: GateMetric, baseline: &Seconds, run: &Seconds) -> Option<(f64, f64)> {
-    let (from, to) = (stretches(metric, baseline)?, stretches(metric, run)?);
+/// The interval of the change over the stretches of both, without the `out` outermost changes at each end.
+fn between(
+    metric: GateMetric,
+    baseline: &Stretches,
+    run: &Stretches,
+    out: usize,
+) -> Option<(f64, f64)> {
+    let figures = |of: &Stretches| -> Option<Vec<f64>> {
+        of.0.iter().map(|stretch| stretch.figure(metric)).collect()
+    };
+    let (from, to) = (figures(baseline)?, figures(run)?);
     let pairs = from.iter().flat_map(|from| to.iter().map(move |to| change(metric, *from, *to)));
     let mut changes: Vec<f64> = pairs.collect();
     changes.sort_by(f64::total_cmp);
-    let is_long = baseline.seconds().min(run.seconds()) >= SECONDS_OF_LONG;
-    let out = if is_long { LEFT_OUT } else { 0 };
     Some((changes[out], changes[changes.len() - 1 - out]))
-}
-
-/// The figures of the stretches, which are as long as each other.
-fn stretches(metric: GateMetric, seconds: &Seconds) -> Option<Vec<f64>> {
-    let steps = seconds.steps.len();
-    let bound = |stretch: usize| stretch * steps / STRETCHES;
-    let figure = |stretch: usize| {
-        seconds.stretch(metric, bound(stretch), bound(stretch + 1) - bound(stretch))
-    };
-    (0..STRETCHES).map(figure).collect()
 }

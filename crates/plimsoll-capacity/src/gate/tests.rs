@@ -9,10 +9,10 @@ use plimsoll_model::result::RunResult;
 use plimsoll_model::search::{Axis, Mode};
 use plimsoll_model::summary::{FindHead, FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Confirmations, Outcome, TippingPoint, Unsettled, Verdict};
+use plimsoll_model::trial::{Outcome, TippingPoint, Unsettled, Verdict};
 use plimsoll_model::{ErrorClass, Nanos, Rate};
 
-use super::{GateRun, RunSpeed, SecondRecord, Seconds, judge};
+use super::{GateRun, RunSpeed, Stretches, judge};
 
 fn gate(text: &str) -> Gate {
     text.parse().expect("a gate")
@@ -37,10 +37,11 @@ struct Load {
 const USUAL: Load = Load { seconds: 120, factor: 1.0, failing: 0.0, seed: 1 };
 
 /// Each second has a level of its own that the next ones remember: what stalls does so for some seconds.
-fn load(of: Load) -> Seconds {
+fn load(of: Load) -> Stretches {
     let mut rng = Rng::with_seed(of.seed);
     let mut level = normal(&mut rng) * 0.2;
-    let second = |_| {
+    let mut stretches = Stretches::new(of.seconds as f64);
+    for second in 0..of.seconds as usize {
         level = 0.7 * level + 0.14 * normal(&mut rng);
         let mut tally = Tally::default();
         for _ in 0..300 {
@@ -53,9 +54,9 @@ fn load(of: Load) -> Seconds {
             let ms = of.factor * (level + 0.5 * normal(&mut rng)).exp();
             tally.spans.corrected.record(Nanos::from_secs_f64(ms / 1e3));
         }
-        SecondRecord::of(&tally)
-    };
-    Seconds::new((0..of.seconds).map(second).collect(), of.seconds as f64)
+        stretches.add(second, &tally);
+    }
+    stretches
 }
 
 /// A host of one speed.
@@ -66,7 +67,7 @@ fn steady() -> RunSpeed {
 fn of_loads(text: &str, baseline: Load, run: Load) -> Result<GateFinding, Incomparable> {
     let (a, b) = (load(baseline), load(run));
     let summary = load_summary();
-    let of = |seconds| GateRun { summary: &summary, seconds, speed: Some(steady()) };
+    let of = |stretches| GateRun { summary: &summary, stretches, speed: Some(steady()) };
     judge(gate(text), of(&a), of(&b))
 }
 
@@ -97,8 +98,8 @@ fn alike_loads_seldom_fail_and_worse_ones_do() {
 fn order_statistics_alone_would_fail_alike_loads() {
     // Why stretches are compared: the operations of one load depend on each other.
     let narrow = |seed| {
-        let seconds = load(Load { seed, ..USUAL });
-        seconds.of_chance(gate("p99>0%").metric).expect("an interval")
+        let whole = load(Load { seed, ..USUAL }).whole();
+        whole.of_chance(gate("p99>0%").metric).expect("an interval")
     };
     let apart = (0..60).filter(|pair| narrow(2 * pair + 1).1 < narrow(2 * pair + 2).0).count();
     assert!(apart >= 9, "{apart} of 60");
@@ -159,14 +160,17 @@ fn loads_without_an_interval_are_refused() {
 }
 
 #[test]
-fn long_loads_are_resampled_in_larger_steps() {
+fn a_load_is_cut_into_six_stretches_of_the_same_length() {
     let mut tally = Tally { scheduled: 1, ok: 1, ..Tally::default() };
     tally.spans.corrected.record(Nanos::from_millis(1));
-    let hour = Seconds::new(vec![SecondRecord::of(&tally); 3_600], 3_600.0);
-    assert_eq!((hour.steps.len(), hour.step_s, hour.seconds()), (600, 6, 3_600));
-    // What ended after the last start belongs to the last second.
-    let late = Seconds::new(vec![SecondRecord::of(&tally); 9], 7.0);
-    assert_eq!((late.steps.len(), late.steps[6].scheduled), (7, 3));
+    let of = |records: usize, seconds: f64| {
+        let mut stretches = Stretches::new(seconds);
+        (0..records).for_each(|second| stretches.add(second, &tally));
+        stretches.0.map(|stretch| (stretch.seconds, stretch.scheduled))
+    };
+    assert_eq!(of(3_600, 3_600.0), [(600, 600); 6]);
+    // What ended after the last start belongs to the last stretch.
+    assert_eq!(of(9, 7.0), [(1, 1), (1, 1), (1, 1), (1, 1), (1, 1), (2, 4)]);
 }
 
 pub(super) fn head(command: &str) -> SummaryHead {
@@ -190,26 +194,14 @@ fn load_summary() -> Summary {
 
 fn search(outcome: Outcome, lower: f64, upper: f64, safe: Option<f64>) -> Summary {
     let tip = TippingPoint {
-        safe_missing: None,
-        met: None,
-        regimes: Vec::new(),
-        outlook: None,
         outcome,
         lower: Rate::per_second(lower),
         upper: Rate::per_second(upper),
         confidence: Some(0.95),
         safe: safe.and_then(Rate::per_second),
-        spread: None,
-        drift_per_min: None,
-        conditional_throughput: None,
         trials: 9,
-        invalid_trials: 0,
-        confirmed: None,
-        confirmations: Confirmations::default(),
-        noise: None,
-        recovery: None,
-        notes: Vec::new(),
         goals: Vec::new(),
+        ..TippingPoint::default()
     };
     let slo = "p99<50ms,errors<0.1%".to_owned();
     let (search, confirm) = (Nanos::ZERO, Nanos::ZERO);
@@ -223,8 +215,8 @@ fn regular(lower: f64, upper: f64, safe: f64) -> Summary {
 }
 
 fn of_runs(text: &str, baseline: &Summary, run: &Summary) -> Result<GateFinding, Incomparable> {
-    let none = Seconds::default();
-    let of = |summary| GateRun { summary, seconds: &none, speed: Some(steady()) };
+    let none = Stretches::default();
+    let of = |summary| GateRun { summary, stretches: &none, speed: Some(steady()) };
     judge(gate(text), of(baseline), of(run))
 }
 

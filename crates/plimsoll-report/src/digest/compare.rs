@@ -1,27 +1,21 @@
 //! The answer of a comparison: the difference in words, and how sure it is.
 
-use plimsoll_model::compare::{CompareSummary, Finding, Metric};
+use plimsoll_model::compare::{CompareSummary, Difference, Finding, Metric};
 
 use crate::terminal::layout::{Tone, clean, counted, whole};
 
 pub(super) fn answer(compare: &CompareSummary) -> (Tone, &'static str, String) {
-    let (Some(ratio), Some(low), Some(high)) =
-        (compare.ratio, compare.ratio_low, compare.ratio_high)
-    else {
+    let Some(found) = &compare.difference else {
         return (Tone::Warn, "Undecided:", undecided(compare));
     };
-    let seen = compare.noise.as_ref().map(|noise| {
-        format!(
-            "; the smallest difference this comparison could have seen is {}",
-            percent(noise.detectable)
-        )
-    });
-    let seen = seen.unwrap_or_default();
-    let sure = compare.confidence.map_or_else(String::new, |confidence| {
-        whole(&format!("{:.0} % interval ", confidence * 100.0))
-    });
-    let is_higher = compare.finding == Finding::Higher;
-    match compare.finding {
+    let Difference { ratio, ratio_low: low, ratio_high: high, .. } = *found;
+    let seen = format!(
+        "; the smallest difference this comparison could have seen is {}",
+        percent(found.noise.detectable)
+    );
+    let sure = whole(&format!("{:.0} % interval ", found.confidence * 100.0));
+    let is_higher = found.finding == Finding::Higher;
+    match found.finding {
         Finding::Higher | Finding::Lower => {
             let (size, from, to) = if is_higher {
                 (ratio - 1.0, low - 1.0, high - 1.0)
@@ -45,7 +39,6 @@ pub(super) fn answer(compare: &CompareSummary) -> (Tone, &'static str, String) {
                 format!("none seen in {title}; B's is {ratio} of A's ({sure}{range}){seen}.");
             (Tone::Strong, "No difference:", text)
         }
-        Finding::Undecided => (Tone::Warn, "Undecided:", undecided(compare)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The key figures of a run: name, figure and remark of each.
 
-use plimsoll_model::compare::CompareSummary;
+use plimsoll_model::compare::{CompareSummary, Difference};
 use plimsoll_model::hold::HoldSummary;
 use plimsoll_model::rfc9411::Rfc9411Summary;
 use plimsoll_model::summary::{FindSummary, Summary};
@@ -70,17 +70,14 @@ fn not_counted(invalid: u32) -> String {
 pub(super) fn of_comparison(summary: &Summary, compare: &CompareSummary) -> Vec<KeyFigure> {
     let percent = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
     let mut keys: Vec<KeyFigure> = Vec::new();
-    if let Some(ratio) = compare.ratio {
-        let interval = match (compare.ratio_low, compare.ratio_high) {
-            (Some(low), Some(high)) => format!("{} to {}", percent(low), percent(high)),
-            _ => String::new(),
-        };
-        keys.push(("B against A", percent(ratio), interval));
+    if let Some(found) = &compare.difference {
+        let interval = format!("{} to {}", percent(found.ratio_low), percent(found.ratio_high));
+        keys.push(("B against A", percent(found.ratio), interval));
     }
     keys.push(("Compared", compare.metric.title().to_owned(), compare.unit.clone()));
     let rounds = format!("{} of {}", compare.rounds_used, compare.rounds_planned);
     keys.push(("Rounds", rounds, not_counted(compare.rounds_invalid)));
-    if let Some(noise) = &compare.noise {
+    if let Some(Difference { noise, .. }) = &compare.difference {
         let text = format!("{:.1} %", noise.detectable * 100.0);
         keys.push(("Smallest difference", text, "that could have been seen".to_owned()));
         if let Some(floor) = noise.floor {

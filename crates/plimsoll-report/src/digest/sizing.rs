@@ -1,7 +1,7 @@
 //! The answer of a sweep over settings: the best value, where one is better than the first.
 
-use plimsoll_model::compare::Finding;
-use plimsoll_model::sizing::{SizingDifference, SizingSummary, SizingValue};
+use plimsoll_model::compare::{Difference, Finding};
+use plimsoll_model::sizing::{SizingSummary, SizingValue};
 
 use crate::terminal::layout::{Tone, clean, whole};
 
@@ -13,8 +13,7 @@ pub(super) fn answer(sizing: &SizingSummary) -> (Tone, &'static str, String) {
         return (Tone::Warn, "Undecided:", text);
     }
     let gain = |value: &SizingValue| {
-        let higher =
-            |found: Option<SizingDifference>| found.filter(|one| one.finding == Finding::Higher);
+        let higher = |found: Option<Difference>| found.filter(|one| one.finding == Finding::Higher);
         higher(value.goodput)
             .into_iter()
             .chain(higher(value.per_cpu))
@@ -38,11 +37,11 @@ pub(super) fn answer(sizing: &SizingSummary) -> (Tone, &'static str, String) {
     (Tone::Good, "Best:", text)
 }
 
-fn differs(found: &SizingDifference) -> bool {
+fn differs(found: &Difference) -> bool {
     found.finding != Finding::NoDifference
 }
 
-fn change(found: &SizingDifference) -> String {
+fn change(found: &Difference) -> String {
     whole(&format!("{} %", bare(found.ratio - 1.0)))
 }
 

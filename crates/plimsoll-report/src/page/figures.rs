@@ -282,12 +282,12 @@ const FOREST: Figure = Figure {
         source: "summary.compare.others",
         columns: &[
             column("figure", Unit::Text, "metric", Thin::Last),
-            column("A", Unit::Count, "a", Thin::Last),
-            column("B", Unit::Count, "b", Thin::Last),
-            column("B/A", Unit::Count, "ratio", Thin::Last),
-            column("from", Unit::Count, "ratio_low", Thin::Last),
-            column("to", Unit::Count, "ratio_high", Thin::Last),
-            column("finding", Unit::Text, "finding", Thin::Last),
+            column("A", Unit::Count, "difference.a", Thin::Last),
+            column("B", Unit::Count, "difference.b", Thin::Last),
+            column("B/A", Unit::Count, "difference.ratio", Thin::Last),
+            column("from", Unit::Count, "difference.ratio_low", Thin::Last),
+            column("to", Unit::Count, "difference.ratio_high", Thin::Last),
+            column("finding", Unit::Text, "difference.finding", Thin::Last),
         ],
     }),
 };
@@ -301,7 +301,7 @@ const ROUNDS: Figure = Figure {
         source: "summary.compare.rounds",
         columns: &[
             column("round", Unit::Count, "number", Thin::Last),
-            column("order", Unit::Text, "order", Thin::Last),
+            column("first", Unit::Text, "first", Thin::Last),
             column("A", Unit::Count, "a.value", Thin::Last),
             column("B", Unit::Count, "b.value", Thin::Last),
             column("B/A", Unit::Count, "ratio", Thin::Last),

@@ -186,6 +186,6 @@ pub(super) fn cliffs(summary: &Summary) -> String {
 /// Of a comparison with a finding: what its report says first.
 pub(super) fn comparison(summary: &Summary) -> Option<String> {
     let RunResult::Compare { compare } = &summary.result else { return None };
-    compare.ratio?;
+    compare.difference?;
     Some(Digest::of(summary).sentence())
 }

@@ -3,7 +3,7 @@
 use std::io;
 
 use plimsoll_model::compare::{
-    Arm, BlockSummary, CompareSummary, Finding, MeasuredSummary, Metric, Order, RoundSummary,
+    Arm, BlockSummary, CompareSummary, Difference, MeasuredSummary, Metric, RoundSummary,
 };
 use plimsoll_model::summary::Summary;
 
@@ -42,10 +42,8 @@ pub(super) fn facts(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result
     if compare.rounds_invalid > 0 {
         items.push(format!("{} INVALID and left out", compare.rounds_invalid));
     }
-    if let Some(p) = compare.p {
+    if let Some(Difference { p, noise, .. }) = &compare.difference {
         items.push(format!("signed-rank p {p:.3}"));
-    }
-    if let Some(noise) = &compare.noise {
         items.push(format!("one side varies by {} (CV)", percent(noise.cv)));
         items.extend(noise.floor.map(|floor| format!("A against A: ±{}", percent(floor))));
     }
@@ -64,7 +62,7 @@ pub(super) fn facts(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result
         ];
         page.entry_items("Each block", &items)?;
     }
-    if let Some(observed) = compare.ratio_observed {
+    if let Some(observed) = compare.difference.and_then(|found| found.ratio_observed) {
         let text = format!(
             "B/A {observed:.3} as measured; the figures compared are those at like speed of the host, which a \
              fixed piece of work timed in every block"
@@ -85,7 +83,7 @@ pub(super) fn facts(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result
         page.quiet(13, &text)?;
     }
     match &compare.stopped {
-        Some(why) if compare.finding != Finding::Undecided => {
+        Some(why) if compare.difference.is_some() => {
             page.quiet(13, &format!("{} rounds were planned: {}", compare.rounds_planned, why))
         }
         _ => Ok(()),
@@ -110,14 +108,13 @@ fn others(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()> {
     ))?;
     for other in &compare.others {
         let figure = |value| figure(other.metric, &other.unit, value);
-        let range =
-            format!("{} to {}", signed(other.ratio_low - 1.0), signed(other.ratio_high - 1.0));
+        let Difference { a, b, ratio, ratio_low, ratio_high, .. } = other.difference;
+        let range = format!("{} to {}", signed(ratio_low - 1.0), signed(ratio_high - 1.0));
         page.line(&format!(
-            "{:28} {:>10} {:>10} {:>7.3}  {range}",
+            "{:28} {:>10} {:>10} {ratio:>7.3}  {range}",
             other.metric.title(),
-            figure(other.a),
-            figure(other.b),
-            other.ratio
+            figure(a),
+            figure(b)
         ))?;
     }
     page.blank()
@@ -151,10 +148,7 @@ fn round_table(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()> 
     let more = if latencies { "    A p50   p99     B p50   p99 ms" } else { "" };
     page.heading(&format!("{columns}{more}"))?;
     for round in &compare.rounds {
-        let first = match round.order {
-            Order::Ab => "A",
-            Order::Ba => "B",
-        };
+        let first = round.first.name();
         let more = if latencies { latency_cells(compare, round.number) } else { String::new() };
         page.line(&format!(
             "{:>3} {first:5} {:>12} {:>12} {:>7}{more}",
@@ -205,7 +199,7 @@ fn explanations(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()>
 pub fn render_round_line(metric: Metric, unit: &str, of: u32, round: &RoundSummary) -> String {
     let a = format!("A {}", value_or_why(metric, unit, &round.a));
     let b = format!("B {}", value_or_why(metric, unit, &round.b));
-    let (first, second) = if round.order == Order::Ab { (a, b) } else { (b, a) };
+    let (first, second) = if round.first == Arm::A { (a, b) } else { (b, a) };
     let ratio = round.ratio.map(|ratio| format!(", B/A {ratio:.3}")).unwrap_or_default();
     format!("round {} of {of}: {first}, {second}{ratio}", round.number)
 }

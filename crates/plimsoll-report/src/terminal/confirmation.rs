@@ -1,12 +1,13 @@
 //! The test of a cause in words: what was changed, what was predicted, what came out.
 
+use plimsoll_model::compare::Difference;
 use plimsoll_model::confirmation::{
     Confirmation, ConfirmationArm, ConfirmationResult, Intervention, InterventionUnit, Remedied,
-    Shift,
 };
 use plimsoll_model::trial::Outcome;
 
 use super::layout::{bytes, clean, per_s, span, whole};
+use crate::digest::compare::signed;
 use crate::digest::search::ending;
 
 /// What is changed.
@@ -56,7 +57,7 @@ fn change(intervention: Intervention, from: f64, to: f64) -> String {
 
 /// A factor as a change: `-20.0 %`.
 fn percent(ratio: f64) -> String {
-    whole(&format!("{:+.1} %", (ratio - 1.0) * 100.0))
+    signed(ratio - 1.0)
 }
 
 /// The line before the first pair: what is changed, and what that does if the cause is the limit.
@@ -171,12 +172,12 @@ pub(super) fn sentence(confirmation: &Confirmation) -> String {
         "; predicted {} of the capacity",
         percent(confirmation.predicted_ratio)
     ));
-    if let Some(Shift { ratio, low, high, p, .. }) = confirmation.shift {
+    if let Some(Difference { ratio, ratio_low, ratio_high, p, .. }) = confirmation.shift {
         text.push_str(&format!(
             ", measured {} ({} to {}, p {p:.3}, {} pairs)",
             percent(ratio),
-            percent(low),
-            percent(high),
+            percent(ratio_low),
+            percent(ratio_high),
             confirmation.counted().count()
         ));
     } else {
@@ -224,10 +225,12 @@ fn size(confirmation: &Confirmation) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::compare::Finding;
     use plimsoll_model::confirmation::ConfirmationPair;
     use plimsoll_model::trial::Unsettled;
 
     use super::*;
+    use crate::fixtures;
 
     fn confirmation(result: ConfirmationResult, ratio: f64) -> Confirmation {
         Confirmation {
@@ -237,7 +240,10 @@ mod tests {
             predicted_ratio: 0.75,
             result,
             why: None,
-            shift: Some(Shift { ratio, low: ratio - 0.01, high: ratio, confidence: 0.97, p: 0.5 }),
+            shift: Some(Difference {
+                p: 0.5,
+                ..fixtures::difference(Finding::NoDifference, [ratio, ratio - 0.01, ratio])
+            }),
             sham_ratio: Some(1.002),
             pairs_planned: 6,
             ..Confirmation::impossible(String::new())

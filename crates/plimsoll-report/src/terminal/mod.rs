@@ -42,6 +42,7 @@ pub(crate) use layout::counted;
 pub use layout::{Style, clean};
 pub(crate) use search::level_line;
 pub use search::{render_answer_line, render_search_line, render_trial_line};
+pub use sizing::render_sizing_table;
 
 /// Writes the report of a run: on one screen, unless details are asked for.
 pub fn render(

@@ -2,11 +2,12 @@
 
 use std::io;
 
-use plimsoll_model::sizing::{SizingDifference, SizingSummary};
+use plimsoll_model::compare::Difference;
+use plimsoll_model::sizing::SizingSummary;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::units::grouped;
 
-use super::layout::{Page, clean, span};
+use super::layout::{Page, Style, clean, span};
 use super::sections;
 use crate::digest::sizing::bare;
 
@@ -40,6 +41,14 @@ pub(super) fn render(
     sections::archive(page, summary)
 }
 
+/// The table of a sweep, without colours.
+pub fn render_sizing_table(sizing: &SizingSummary) -> String {
+    let mut text = Vec::new();
+    table(&mut Page::new(&mut text, Style::default()), sizing)
+        .expect("writing to memory cannot fail");
+    String::from_utf8_lossy(&text).into_owned()
+}
+
 pub(super) fn table(page: &mut Page<'_>, sizing: &SizingSummary) -> io::Result<()> {
     page.heading(&format!(
         "{:>12} {:>22} {:>8} {:>22}  value",
@@ -71,7 +80,7 @@ pub(super) fn table(page: &mut Page<'_>, sizing: &SizingSummary) -> io::Result<(
 }
 
 /// `+12.0 (+10.1 to +14.2)`, percent.
-fn interval(found: Option<SizingDifference>) -> String {
+fn interval(found: Option<Difference>) -> String {
     found.map_or_else(String::new, |found| {
         format!(
             "{} ({} to {})",

@@ -1,16 +1,14 @@
 //! `plimsoll compare`: two servers, both up, measured in turn.
 
-use std::rc::Rc;
-
-use plimsoll_lab::{Laboratory, Placement};
+use plimsoll_lab::Placement;
 use plimsoll_model::compare::Arm;
 use plimsoll_sys::affinity;
 
 use super::isolation::Isolation;
 use super::lab;
 use crate::exit::Stop;
-use crate::experiments::compare::{CONNECTIONS_TIMES_MAX, CompareExperiment, Side};
-use crate::experiments::in_turn::SideServer;
+use crate::experiments::compare::{CONNECTIONS_TIMES_MAX, CompareExperiment};
+use crate::experiments::in_turn::{Side, SideServer};
 use crate::flags::{Command, CompareFlags};
 use crate::plan::compare::{ArmLine, CompareJob};
 use crate::plan::{Inputs, Job};
@@ -24,8 +22,10 @@ pub(crate) fn run(flags: &CompareFlags) -> Result<(), Stop> {
     let job = plan::compare::build(flags, &mut inputs)?;
     let [a, b] = &job.arms;
     let isolation = isolation(&job)?;
-    let mut planned =
-        [Planned::of(a, &isolation, &mut inputs)?, Planned::of(b, &isolation, &mut inputs)?];
+    let mut planned = [
+        Planned::of(Arm::A, a, &isolation, &mut inputs)?,
+        Planned::of(Arm::B, b, &isolation, &mut inputs)?,
+    ];
     if job.duet {
         let halves = Placement::halves(&affinity::by_core(affinity::usable_cpus()));
         for (planned, half) in planned.iter_mut().zip(halves.into_iter().flatten()) {
@@ -65,34 +65,36 @@ enum Planned {
 }
 
 impl Planned {
-    fn of(arm: &ArmLine, isolation: &Isolation, inputs: &mut Inputs<'_>) -> Result<Self, Stop> {
-        match &arm.command {
+    fn of(
+        name: Arm,
+        arm: &ArmLine,
+        isolation: &Isolation,
+        inputs: &mut Inputs<'_>,
+    ) -> Result<Self, Stop> {
+        let (load, times, watched) = match &arm.command {
             Command::Lab(lab) => {
                 let flags = lab.experiment().ok_or_else(not_measured)?;
-                Ok(Self::Laboratory(Box::new(lab::Planned::of(flags, isolation, inputs)?)))
+                return Ok(Self::Laboratory(Box::new(lab::Planned::of(flags, isolation, inputs)?)));
             }
             Command::Find(flags) => {
                 let job = plan::find(flags, inputs)?;
-                let load = job.load().clone();
-                let times = match job {
+                let times = match &job {
                     Job::Rate(job) if !job.pool_fixed => CONNECTIONS_TIMES_MAX,
                     _ => 1,
                 };
-                let watched = plan::watch::of_experiment(flags, inputs)?;
-                let server = SideServer::Named(watched.server()?);
-                let connections_max = load.plan.connections * times;
-                Ok(Self::Named(Box::new(Side { load, connections_max, server, placement: None })))
+                (job.load().clone(), times, plan::watch::of_experiment(flags, inputs)?)
             }
             Command::Load(flags) => {
                 let load = plan::load::build(flags, inputs)?;
-                let watched = plan::watch::watched(&flags.watch.watch, inputs)?;
-                let server = SideServer::Named(watched.server()?);
-                let connections_max = load.plan.connections;
-                Ok(Self::Named(Box::new(Side { load, connections_max, server, placement: None })))
+                (load, 1, plan::watch::watched(&flags.watch.watch, inputs)?)
             }
             // Refused when the job was made.
-            _ => Err(not_measured()),
-        }
+            _ => return Err(not_measured()),
+        };
+        let server = SideServer::Named(watched.server()?);
+        let connections_max = load.plan.connections * times;
+        let name = name.name().to_string();
+        Ok(Self::Named(Box::new(Side { name, load, connections_max, server, placement: None })))
     }
 
     /// Gives a laboratory its CPUs.
@@ -102,20 +104,11 @@ impl Planned {
         }
     }
 
-    fn start(self, arm: Arm, notes: &mut Vec<String>) -> Result<Side, Stop> {
-        let lab::Planned { prepared: (mut experiment, fits), plan, at, .. } = match self {
-            Self::Named(side) => return Ok(*side),
-            Self::Laboratory(planned) => *planned,
-        };
-        let lab = Laboratory::start(&plan, Rc::clone(&at))?;
-        let own = experiment.enter(&lab, &plan);
-        let said = [lab.notes(), &fits, &own].concat();
-        notes.extend(said.into_iter().map(|note| format!("{}: {note}", arm.name())));
-        let load = experiment.load().clone();
-        let connections_max = plan.connections;
-        let placement = plan.placement.clone();
-        let server = SideServer::Laboratory { lab: Some(Box::new(lab)), plan: Box::new(plan), at };
-        Ok(Side { load, connections_max, server, placement })
+    fn start(self, name: Arm, notes: &mut Vec<String>) -> Result<Side, Stop> {
+        match self {
+            Self::Named(side) => Ok(*side),
+            Self::Laboratory(planned) => Ok(planned.start(&name.name().to_string(), notes)?),
+        }
     }
 }
 

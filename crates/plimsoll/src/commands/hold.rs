@@ -2,12 +2,12 @@
 
 use crate::commands::find;
 use crate::exit::Stop;
-use crate::flags::HoldCommand;
+use crate::flags::{HoldFlags, ServerExperiment};
 use crate::plan;
 use crate::plan::watch::watched;
 use crate::plan::{Inputs, Job};
 
-pub(crate) fn run(command: &HoldCommand) -> Result<(), Stop> {
+pub(crate) fn run(command: &ServerExperiment<HoldFlags>) -> Result<(), Stop> {
     let mut stdin = std::io::stdin();
     let mut inputs = Inputs::of_host(&mut stdin);
     let job = plan::hold::build(command, &mut inputs)?;

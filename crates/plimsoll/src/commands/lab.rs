@@ -2,7 +2,9 @@
 
 use std::rc::Rc;
 
-use plimsoll_lab::{ClientHost, FarHosts, LabPlan, Laboratory, Placement, Sut, SutAddress};
+use plimsoll_lab::{
+    ClientHost, FarHosts, LabError, LabPlan, Laboratory, Placement, Sut, SutAddress,
+};
 use plimsoll_model::plan::Identity;
 use plimsoll_sys::signal::Interrupts;
 use plimsoll_tls::KeyKind;
@@ -12,6 +14,7 @@ use crate::commands::repeated;
 use crate::commands::repeated::Repeated;
 use crate::exit::Stop;
 use crate::experiments::Prepared;
+use crate::experiments::in_turn::{Side, SideServer};
 use crate::flags::LabExperiment;
 use crate::plan::publish::PublishJob;
 use crate::plan::sizing::Variation;
@@ -28,7 +31,7 @@ pub(crate) fn run(flags: &LabExperiment) -> Result<(), Stop> {
     let Planned { job, server, prepared, plan, at } = planned;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
-    let command = if matches!(flags, LabExperiment::Hold { .. }) { "lab hold" } else { "lab" };
+    let command = if matches!(flags, LabExperiment::Hold(_)) { "lab hold" } else { "lab" };
     let interrupts = &interrupts;
     let cpus = plan.placement.as_ref().map(Placement::beside).unwrap_or_default();
     let publish = PublishJob { cpus, ..job.load().publish.clone() };
@@ -74,7 +77,7 @@ impl Planned {
         isolation: &Isolation,
         inputs: &mut Inputs<'_>,
     ) -> Result<Self, Stop> {
-        if matches!(flags, LabExperiment::Rfc9411 { .. }) {
+        if matches!(flags, LabExperiment::Rfc9411(_)) {
             plan::lab::check_near(flags.hosts(), "lab rfc9411")?;
         }
         let hosts = plan::lab::hosts(flags.hosts(), inputs)?;
@@ -124,6 +127,19 @@ impl Planned {
         }
         Ok(Self { job, server, plan, prepared, at: Rc::new(at) })
     }
+
+    /// Starts the laboratory as one of several servers that take turns; `notes` get its own, with `name`.
+    pub(super) fn start(self, name: &str, notes: &mut Vec<String>) -> Result<Side, LabError> {
+        let Self { prepared: (mut experiment, fits), plan, at, .. } = self;
+        let lab = Laboratory::start(&plan, Rc::clone(&at))?;
+        let own = experiment.enter(&lab, &plan);
+        let said = [lab.notes(), &fits, &own].concat();
+        notes.extend(said.into_iter().map(|note| format!("{name}: {note}")));
+        let (connections_max, placement) = (plan.connections, plan.placement.clone());
+        let server = SideServer::Laboratory { lab: Some(Box::new(lab)), plan: Box::new(plan), at };
+        let (name, load) = (name.to_owned(), experiment.load().clone());
+        Ok(Side { name, load, connections_max, server, placement })
+    }
 }
 
 /// What the experiments of one command have in common.
@@ -158,7 +174,7 @@ impl Bench<'_> {
 /// handshakes did.
 const fn key_kind(flags: &LabExperiment, sut: &Sut) -> KeyKind {
     match flags {
-        LabExperiment::Connections { .. } | LabExperiment::Hold { .. } => KeyKind::EcdsaP256,
+        LabExperiment::Connections(_) | LabExperiment::Hold(_) => KeyKind::EcdsaP256,
         _ => sut.key_kind(),
     }
 }

@@ -2,14 +2,16 @@
 //!
 //! Each is a session with an archive of its own, below that of the whole.
 
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
 use plimsoll_capacity::repeats::combine;
 use plimsoll_model::event::Event;
 use plimsoll_model::repeat::{RepeatSummary, RepeatedSearch};
-use plimsoll_model::summary::{FindSummary, Summary, SummaryHead};
+use plimsoll_model::summary::{FindHead, FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Check, Verdict};
+use plimsoll_model::trial::{Check, TippingPoint};
+use plimsoll_model::{Nanos, Rate};
 use plimsoll_report::terminal::render_search_line;
 use plimsoll_sys::signal::Interrupts;
 
@@ -76,158 +78,127 @@ pub(super) fn run(
         interrupts: None,
     })?;
     let dir = run.archive_dir().map(PathBuf::from).unwrap_or_default();
-    let mut seen = Results::default();
+    let mut found = Vec::new();
     run.handle_event(&Event::Note(format!(
         "{} searches; each is archived in {}",
         of.times,
         dir.display()
     )));
-    let failed = seen.search_all(of, &dir, &mut run, search).err();
-    let Some(summary) = seen.summarise(of, &run) else { return failed.map_or(Ok(()), Err) };
-    let worst = failed.or(seen.worst);
+    let failed = search_all(of, &dir, &mut run, search, &mut found).err();
+    // The first that ended worst.
+    found.sort_by_key(|one: &Found| Reverse(one.search.exit_code));
+    let Some(summary) = summarise(&found, of, &run) else { return failed.map_or(Ok(()), Err) };
     run.finish(&summary, &[])?;
-    worst.map_or(Ok(()), Err)
+    failed.or_else(|| found.swap_remove(0).stop).map_or(Ok(()), Err)
 }
 
-/// What the searches have found so far.
-#[derive(Default)]
-struct Results {
-    searches: Vec<RepeatedSearch>,
-    /// Of the search that ended worst.
-    find: Option<FindSummary>,
+/// A search that has ended.
+struct Found {
+    search: RepeatedSearch,
+    find: FindSummary,
     reasons: Vec<Check>,
-    worst: Option<Stop>,
-    trials: (u32, u32),
-    seconds: (f64, f64),
+    stop: Option<Stop>,
 }
 
-impl Results {
-    /// Runs every search, unless one cannot be run, or was interrupted, or no server is left.
-    fn search_all(
-        &mut self,
-        of: &Repeated<'_>,
-        dir: &Path,
-        run: &mut Run,
-        search: &mut dyn FnMut(&Part) -> Result<Ended, Stop>,
-    ) -> Result<(), Stop> {
-        for number in 1..=of.times {
-            if of.interrupts.is_raised() {
-                return Err(run::interrupted_stop(of.interrupts));
-            }
-            let began = run.elapsed();
-            let name = format!("search-{number}");
-            let Ended { mut summary, run: own, stop, server_is_gone, .. } =
-                search(&Part { number, dir: dir.join(&name) })?;
-            if let Some(complaint) = own.store(&mut summary).err().and_then(|stop| stop.complaint())
-            {
-                run.handle_event(&Event::Note(complaint));
-            }
-            let seconds = run.elapsed().since(began).as_secs_f64();
-            let Some(find) = summary.result.find().cloned() else { continue };
-            let found = RepeatedSearch {
-                number,
-                outcome: find.outcome.clone(),
-                lower: find.lower,
-                upper: find.upper,
-                verdict: summary.verdict,
-                exit_code: stop.as_ref().map_or(exit::DONE, Stop::code),
-                trials: find.trials,
-                seconds,
-                archive: summary.archive.is_some().then_some(name),
-            };
-            let line = render_search_line(find.axis, &found, of.times);
-            run.handle_event(&Event::Note(line));
-            let is_over = of.interrupts.is_raised() || (server_is_gone && !of.fresh_sut);
-            self.add(found, find, summary.reasons, stop);
-            if is_over {
-                break;
-            }
+/// Runs every search, unless one cannot be run, or was interrupted, or no server is left.
+fn search_all(
+    of: &Repeated<'_>,
+    dir: &Path,
+    run: &mut Run,
+    search: &mut dyn FnMut(&Part) -> Result<Ended, Stop>,
+    all: &mut Vec<Found>,
+) -> Result<(), Stop> {
+    for number in 1..=of.times {
+        if of.interrupts.is_raised() {
+            return Err(run::interrupted_stop(of.interrupts));
         }
-        Ok(())
-    }
-
-    fn add(
-        &mut self,
-        found: RepeatedSearch,
-        find: FindSummary,
-        reasons: Vec<Check>,
-        stop: Option<Stop>,
-    ) {
-        let code = |stop: &Option<Stop>| stop.as_ref().map_or(exit::DONE, Stop::code);
-        self.trials.0 += find.trials;
-        self.trials.1 += find.invalid_trials;
-        self.seconds.0 += find.search_s;
-        self.seconds.1 += find.confirm_s;
-        if self.find.is_none() || code(&stop) > code(&self.worst) {
-            (self.find, self.reasons, self.worst) = (Some(find), reasons, stop);
+        let began = run.elapsed();
+        let name = format!("search-{number}");
+        let Ended { mut summary, run: own, stop, server_is_gone, .. } =
+            search(&Part { number, dir: dir.join(&name) })?;
+        if let Some(complaint) = own.store(&mut summary).err().and_then(|stop| stop.complaint()) {
+            run.handle_event(&Event::Note(complaint));
         }
-        self.searches.push(found);
+        let seconds = run.elapsed().since(began).as_secs_f64();
+        let Some(find) = summary.result.find().cloned() else { continue };
+        let found = RepeatedSearch {
+            number,
+            outcome: find.outcome.clone(),
+            lower: find.lower,
+            upper: find.upper,
+            verdict: summary.verdict,
+            exit_code: stop.as_ref().map_or(exit::DONE, Stop::code),
+            trials: find.trials,
+            seconds,
+            archive: summary.archive.is_some().then_some(name),
+        };
+        let line = render_search_line(find.axis, &found, of.times);
+        run.handle_event(&Event::Note(line));
+        let is_over = of.interrupts.is_raised() || (server_is_gone && !of.fresh_sut);
+        all.push(Found { search: found, find, reasons: summary.reasons, stop });
+        if is_over {
+            break;
+        }
     }
+    Ok(())
+}
 
-    /// What every search has found the server to take at least.
-    fn at_least(&self) -> Option<f64> {
-        let lowers: Option<Vec<f64>> = self.searches.iter().map(|search| search.lower).collect();
-        lowers?.into_iter().min_by(f64::total_cmp)
-    }
-
-    /// The summary of the whole; `None` where no search has ended.
-    fn summarise(&self, of: &Repeated<'_>, run: &Run) -> Option<Summary> {
-        let worst = self.find.clone()?;
-        let intervals: Vec<_> = self.searches.iter().filter_map(RepeatedSearch::interval).collect();
-        let combined = combine(&intervals);
-        let upper = combined.map(|found| found.upper);
-        let lower = combined.map(|found| found.lower).or_else(|| self.at_least());
-        let (trials, invalid_trials) = self.trials;
-        let (search_s, confirm_s) = self.seconds;
-        let find = FindSummary {
-            lower,
-            upper,
-            width: lower.zip(upper).map(|(lower, upper)| upper / lower - 1.0),
-            trials,
-            invalid_trials,
-            search_s,
-            confirm_s,
-            confidence: combined.and_then(|found| found.confidence),
-            // Each search has its own.
-            safe: None,
-            safe_missing: None,
-            met: None,
-            regimes: Vec::new(),
-            spread: None,
-            noise: None,
-            drift_per_min: None,
-            conditional_throughput: None,
-            recovers: None,
-            recovery_s: None,
-            notes: Vec::new(),
-            path: None,
-            connections: None,
-            ..worst
-        };
-        let repeat = RepeatSummary {
-            asked: of.times,
-            used: intervals.len() as u32,
-            confidence: combined.and_then(|found| found.confidence),
-            left_out: combined.map_or(0, |found| found.left_out as u32),
-            fresh_sut: of.fresh_sut,
-            searches: self.searches.clone(),
-        };
-        let job = of.job.load();
-        let verdicts = self.searches.iter().map(|search| (search.exit_code, search.verdict));
-        let head = SummaryHead {
-            command: of.command.to_owned(),
-            target: job.target_name.clone(),
-            started_at: run.started_at.clone(),
-            window: run.elapsed(),
-            partial: self.searches.len() < of.times as usize || of.interrupts.is_raised(),
-            settings: run::settings(job, &job.plan),
-            verdict: verdicts
-                .max_by_key(|(code, _)| *code)
-                .map_or(Verdict::Invalid, |(_, verdict)| verdict),
-            reasons: self.reasons.clone(),
-            result: find.into(),
-            archive: run.archive_dir(),
-        };
-        Some(Summary { repeat: Some(repeat), ..Summary::new(head, &Tally::default()) })
-    }
+/// The summary of the whole, of searches of which the worst is first; `None` where none has ended.
+fn summarise(found: &[Found], of: &Repeated<'_>, run: &Run) -> Option<Summary> {
+    let worst = found.first()?;
+    let mut searches: Vec<_> = found.iter().map(|one| one.search.clone()).collect();
+    searches.sort_by_key(|search| search.number);
+    let intervals: Vec<_> = searches.iter().filter_map(RepeatedSearch::interval).collect();
+    let combined = combine(&intervals);
+    let upper = combined.map(|found| found.upper);
+    // What every search has found the server to take at least.
+    let lowers: Option<Vec<f64>> = searches.iter().map(|search| search.lower).collect();
+    let at_least = || lowers?.into_iter().min_by(f64::total_cmp);
+    let lower = combined.map(|found| found.lower).or_else(at_least);
+    let sum = |of: fn(&FindSummary) -> f64| found.iter().map(|one| of(&one.find)).sum::<f64>();
+    let rate = |load: Option<f64>| load.and_then(Rate::per_second);
+    // What else is known, each search has for itself.
+    let FindSummary { axis, slo, mode, .. } = worst.find.clone();
+    let head = FindHead {
+        axis,
+        slo,
+        mode,
+        search: Nanos::from_secs_f64(sum(|find| find.search_s)),
+        confirm: Nanos::from_secs_f64(sum(|find| find.confirm_s)),
+    };
+    let tip = TippingPoint {
+        outcome: worst.find.outcome.clone(),
+        lower: rate(lower),
+        upper: rate(upper),
+        confidence: combined.and_then(|found| found.confidence),
+        trials: found.iter().map(|one| one.find.trials).sum(),
+        invalid_trials: found.iter().map(|one| one.find.invalid_trials).sum(),
+        confirmed: rate(worst.find.confirmed),
+        confirmations: worst.find.confirmations,
+        goals: worst.find.goals.clone(),
+        ..TippingPoint::default()
+    };
+    let find = FindSummary { budget_s: worst.find.budget_s, ..FindSummary::new(head, &tip) };
+    let repeat = RepeatSummary {
+        asked: of.times,
+        used: intervals.len() as u32,
+        confidence: combined.and_then(|found| found.confidence),
+        left_out: combined.map_or(0, |found| found.left_out as u32),
+        fresh_sut: of.fresh_sut,
+        searches,
+    };
+    let job = of.job.load();
+    let head = SummaryHead {
+        command: of.command.to_owned(),
+        target: job.target_name.clone(),
+        started_at: run.started_at.clone(),
+        window: run.elapsed(),
+        partial: found.len() < of.times as usize || of.interrupts.is_raised(),
+        settings: run::settings(job, &job.plan),
+        verdict: worst.search.verdict,
+        reasons: worst.reasons.clone(),
+        result: find.into(),
+        archive: run.archive_dir(),
+    };
+    Some(Summary { repeat: Some(repeat), ..Summary::new(head, &Tally::default()) })
 }

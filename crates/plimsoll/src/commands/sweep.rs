@@ -1,14 +1,11 @@
 //! `plimsoll lab sweep`: several laboratories, measured in turn.
 
-use std::rc::Rc;
-
-use plimsoll_lab::{CheckError, LabError, Laboratory};
+use plimsoll_lab::{CheckError, LabError};
 use plimsoll_model::sizing::SizingValue;
 
 use super::isolation::Isolation;
 use super::lab;
 use crate::exit::Stop;
-use crate::experiments::in_turn::SideServer;
 use crate::experiments::sizing::{Sized, SizingExperiment};
 use crate::flags::SweepFlags;
 use crate::plan::Inputs;
@@ -40,7 +37,7 @@ pub(crate) fn run(flags: &SweepFlags) -> Result<(), Stop> {
             .map(|(value, planned)| start(value, planned, &mut notes))
             .collect::<Result<_, _>>()?;
         let target = format!("{} values of {}", values.len(), flags.vary.join(" "));
-        let mut experiment = SizingExperiment::new(job.run, job.unit, &target, values);
+        let mut experiment = SizingExperiment::new(job.turns, job.unit, &target, values);
         let mut servers = experiment.servers();
         let server = &mut servers;
         session::run(
@@ -78,22 +75,17 @@ pub(super) fn start(
     planned: lab::Planned,
     notes: &mut Vec<String>,
 ) -> Result<Sized, Stop> {
-    let lab::Planned { prepared: (mut experiment, fits), plan, at, .. } = planned;
-    let lab = Laboratory::start(&plan, Rc::clone(&at)).map_err(|error| match error {
+    let side = planned.start(&value.name, notes).map_err(|error| match error {
         LabError::Proxy(CheckError::Rejected { alert, .. }) => Stop::usage(
             format_args!("{}: {alert}", value.name),
             "use a value that the program takes",
         ),
         other => other.into(),
     })?;
-    let own = experiment.enter(&lab, &plan);
-    let said = [lab.notes(), &fits, &own].concat();
-    notes.extend(said.into_iter().map(|note| format!("{}: {note}", value.name)));
-    let server = SideServer::Laboratory { lab: Some(Box::new(lab)), plan: Box::new(plan), at };
     let shown = SizingValue {
         name: value.name.clone(),
         settings: value.settings.clone(),
         ..SizingValue::default()
     };
-    Ok(Sized { value: shown, load: experiment.load().clone(), server })
+    Ok((shown, side))
 }

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_capacity::compare::ROUNDS_DEFAULT;
 use plimsoll_lab::{ProxyConfiguration, SutSettings};
 use plimsoll_model::Nanos;
 use plimsoll_model::compare::Finding;
 use plimsoll_model::result::RunResult;
-use plimsoll_model::sizing::{SizingDifference, SizingSummary};
+use plimsoll_model::sizing::SizingSummary;
 use plimsoll_model::units::grouped;
+use plimsoll_report::terminal::render_sizing_table;
 use plimsoll_sys::limits::raise_descriptor_limit;
 use plimsoll_sys::signal::Interrupts;
 use plimsoll_tune::proxy::{Dialect, ProxyGoal};
@@ -17,10 +19,12 @@ use super::printed::say;
 use super::sweep;
 use crate::exit::Stop;
 use crate::experiments::sizing::SizingExperiment;
+use crate::flags::shared::OutputFlags;
 use crate::flags::{Command, LabCommand, LabExperiment, parse_line};
 use crate::plan::Inputs;
+use crate::plan::in_turn::TurnsJob;
 use crate::plan::inputs::read_text;
-use crate::plan::sizing::{SizedValue, SizingRun, Variation, budget_min};
+use crate::plan::sizing::{SizedValue, Variation, budget_min};
 use crate::plan::tuned_proxy::TunedProxy;
 use crate::publish::Publisher;
 use crate::session::SetUp;
@@ -81,11 +85,15 @@ fn measure(
         let planned = sweep::plan(&value, &isolation, &mut inputs)?;
         values.push(sweep::start(&value, planned, &mut notes)?);
     }
-    let run =
-        SizingRun { rounds: 24, budget, seed: 1, out: None, json: None, ui: true, details: false };
+    let turns = TurnsJob {
+        rounds: ROUNDS_DEFAULT,
+        budget: Some(budget),
+        seed: 1,
+        output: OutputFlags::default(),
+    };
     let target =
         format!("{} {}", proxy.installed.dialect.kind.name(), proxy.installed.version_text);
-    let mut experiment = SizingExperiment::new(run, unit, &target, values);
+    let mut experiment = SizingExperiment::new(turns, unit, &target, values);
     let mut servers = experiment.servers();
     let set_up = SetUp {
         command: "tune try",
@@ -139,30 +147,13 @@ fn table(
     requests: &SizingSummary,
     handshakes: &SizingSummary,
 ) -> String {
-    let mut text = format!("\n{:22} {DEFAULT:>18} {TUNED:>12}  difference\n", "");
-    for sizing in [requests, handshakes] {
-        let [default, tuned] = &sizing.values[..] else { continue };
-        let rows = [
-            (sizing.unit.clone(), default.goodput_per_s, tuned.goodput_per_s, tuned.goodput),
-            (
-                format!("{} per CPU", sizing.unit),
-                default.per_cpu_per_s,
-                tuned.per_cpu_per_s,
-                tuned.per_cpu,
-            ),
-        ];
-        for (name, default, tuned, found) in rows {
-            let (default, tuned) = (figure(default), figure(tuned));
-            let found = found.map_or_else(String::new, |found| difference(&found));
-            text.push_str(&format!("{name:22} {default:>18} {tuned:>12}  {found}\n"));
-        }
-    }
+    let tables = [requests, handshakes].map(render_sizing_table);
     let default = (dialect.debian_connections)(goal.cores);
     let (default, tuned) = (grouped(default), grouped(goal.connections));
-    text.push_str(&format!(
-        "{:22} {default:>18} {tuned:>12}  what each configuration allows, not measured\n",
-        "connections"
-    ));
+    let mut text = format!(
+        "\n{}Connections: {default} by {DEFAULT}, {tuned} {TUNED}; what each configuration allows, not measured.\n",
+        tables.concat()
+    );
     let found = [requests, handshakes].into_iter().filter_map(|sizing| sizing.values.get(1));
     let found = found.flat_map(|value| [value.goodput, value.per_cpu]).flatten();
     if !found.into_iter().any(|found| found.finding == Finding::Higher) {
@@ -174,32 +165,28 @@ fn table(
     text
 }
 
-fn figure(figure: Option<f64>) -> String {
-    figure.map_or_else(|| "?".to_owned(), |figure| grouped(figure.round() as u64))
-}
-
-/// `+27.5 % (+25.5 to +30.5)`.
-fn difference(found: &SizingDifference) -> String {
-    let percent = |ratio: f64| format!("{:+.1}", (ratio - 1.0) * 100.0);
-    let (low, high) = (percent(found.ratio_low), percent(found.ratio_high));
-    format!("{} % ({low} to {high})", percent(found.ratio))
-}
-
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::compare::{Difference, NoiseSummary};
     use plimsoll_model::sizing::SizingValue;
     use plimsoll_tune::proxy::{HAPROXY, NGINX, Places};
 
     use super::*;
 
     fn sized(finding: Finding) -> SizingSummary {
-        let found = SizingDifference {
+        let noise = NoiseSummary { cv: 0.02, half_width: 0.08, floor: None, detectable: 0.1 };
+        let found = Difference {
             finding,
             ratio: 1.234,
             ratio_low: 1.145,
             ratio_high: 1.312,
+            ratio_observed: None,
             confidence: 0.98,
             p: 0.01,
+            difference_max: 0.312,
+            noise,
+            a: 15_336.0,
+            b: 18_925.0,
         };
         let default = SizingValue { goodput_per_s: Some(15_336.0), ..SizingValue::default() };
         let tuned = SizingValue { goodput: Some(found), ..default.clone() };
@@ -209,7 +196,7 @@ mod tests {
             rounds_planned: 8,
             rounds_made: 8,
             values: vec![default, tuned],
-            rounds: Vec::new(),
+            blocks: Vec::new(),
             stopped: None,
         }
     }
@@ -236,7 +223,7 @@ mod tests {
         };
         let (higher, same) = (sized(Finding::Higher), sized(Finding::NoDifference));
         let text = table(&HAPROXY, &goal, &higher, &same);
-        assert!(text.contains("+23.4 % (+14.5 to +31.2)") && text.contains("262,000"), "{text}");
+        assert!(text.contains("+23.4 (+14.5 to +31.2)") && text.contains("262,000"), "{text}");
         assert!(!text.contains("Nothing to gain"), "{text}");
         let text = table(&NGINX, &goal, &same, &same);
         assert!(text.contains("Nothing to gain") && text.contains(" 768 "), "{text}");

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use plimsoll_capacity::connections::ConnectionLimits;
 use plimsoll_capacity::{ConnectionSearch, ConnectionSettings};
 use plimsoll_fleet::coordinator::LoadOutcome;
-use plimsoll_lab::{LabPlan, Laboratory};
+use plimsoll_lab::LabPlan;
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary, MemoryReading};
@@ -106,11 +106,6 @@ impl LabExperiment for ConnectionsExperiment {
             tls_state: self.job.load.plan.tls.state,
             ..plan
         }
-    }
-
-    fn enter(&mut self, lab: &Laboratory, _: &LabPlan) -> Vec<String> {
-        self.job.load.target_name = lab.name();
-        Vec::new()
     }
 }
 

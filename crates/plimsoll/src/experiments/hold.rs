@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use plimsoll_capacity::cliffs::SlowAnswers;
 use plimsoll_capacity::{Held, Staircase, StaircaseSettings, judge_hold};
 use plimsoll_fleet::coordinator::{LoadOutcome, Newcomers};
-use plimsoll_lab::{LabPlan, Laboratory};
+use plimsoll_lab::LabPlan;
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary, MemoryReading};
@@ -98,11 +98,6 @@ impl LabExperiment for HoldExperiment {
             tls_state: self.job.load.plan.tls.state,
             ..plan
         }
-    }
-
-    fn enter(&mut self, lab: &Laboratory, _: &LabPlan) -> Vec<String> {
-        self.job.load.target_name = lab.name();
-        Vec::new()
     }
 }
 

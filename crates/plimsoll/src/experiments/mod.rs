@@ -34,7 +34,10 @@ pub(crate) trait LabExperiment: Experiment {
     fn lab_plan(&self, plan: LabPlan) -> LabPlan;
 
     /// Adapts to the running laboratory, which was started from `plan`; returns notes for the report.
-    fn enter(&mut self, lab: &Laboratory, plan: &LabPlan) -> Vec<String>;
+    fn enter(&mut self, lab: &Laboratory, _plan: &LabPlan) -> Vec<String> {
+        self.load().target_name = lab.name();
+        Vec::new()
+    }
 }
 
 /// An experiment that is about to begin, and notes for its report.

@@ -287,7 +287,7 @@ fn find(
         let asked = TrialRequest { split, ..request };
         let trial = Trial { plan: &plan, request: &asked, abort, pass };
         let observed = run_trial(job, &trial, session, &mut |event| timers.handle_event(event))?;
-        let Observed { outcome, sut_busiest_thread, mut observations, seconds } = observed;
+        let Observed { outcome, sut_busiest_thread, mut observations, seconds, .. } = observed;
         if outcome.interrupted {
             break search.handle_stop("interrupted");
         }

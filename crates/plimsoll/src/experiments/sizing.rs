@@ -3,157 +3,129 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_capacity::compare::{Comparison, Pair, ROUNDS_MIN, compare, turns};
+use plimsoll_capacity::compare::{ROUNDS_MIN, compare, turns};
 use plimsoll_capacity::median_of;
 use plimsoll_model::Nanos;
+use plimsoll_model::compare::{Arm, BlockSummary, Difference};
 use plimsoll_model::host::LimitKind;
 use plimsoll_model::result::RunResult;
-use plimsoll_model::sizing::{
-    SizingBlock, SizingDifference, SizingRound, SizingSummary, SizingValue,
-};
+use plimsoll_model::sizing::{SizingSummary, SizingValue};
 
-use super::in_turn::{End, FIRST, Load, Loads, Servers, SideServer, saturating};
+use super::in_turn::{End, FIRST, Load, Servers, Side, Turns, block, saturating};
 use crate::exit::Stop;
+use crate::plan::in_turn::TurnsJob;
 use crate::plan::load::LoadJob;
-use crate::plan::sizing::{BLOCK_MIN, SizingRun};
+use crate::plan::sizing::BLOCK_MIN;
 use crate::session::{Experiment, Outcome, Session};
 
 /// The shortest and the longest time that a value is saturated in one round, whole seconds.
 const BLOCK_SECONDS: (u64, u64) = (2, 5);
-/// One value: what its report shows, and what loads it.
-pub(crate) struct Sized {
-    /// Its figures are still missing.
-    pub(crate) value: SizingValue,
-    pub(crate) load: LoadJob,
-    pub(crate) server: SideServer,
-}
+/// One value: what its report shows, its figures still missing, and what loads it.
+pub(crate) type Sized = (SizingValue, Side);
 
 /// `plimsoll lab sweep`, and `tune --try`.
 pub(crate) struct SizingExperiment {
-    run: SizingRun,
     unit: &'static str,
     values: Vec<SizingValue>,
-    loads: Vec<LoadJob>,
-    runs: Loads,
-    rounds: Vec<SizingRound>,
+    turns: Turns,
     block: Nanos,
     rounds_planned: u32,
 }
 
 impl SizingExperiment {
     /// At least two values; `target` is what reports call all of them.
-    pub(crate) fn new(
-        run: SizingRun,
-        unit: &'static str,
-        target: &str,
-        values: Vec<Sized>,
-    ) -> Self {
-        let (mut shown, mut loads, mut servers) = (Vec::new(), Vec::new(), Vec::new());
-        for Sized { mut value, mut load, server } in values {
+    pub(crate) fn new(job: TurnsJob, unit: &'static str, target: &str, values: Vec<Sized>) -> Self {
+        let (mut values, sides): (Vec<_>, Vec<_>) = values.into_iter().unzip();
+        let rounds_planned = job.rounds;
+        let turns = Turns::new(job, target, sides);
+        for (value, load) in values.iter_mut().zip(&turns.loads) {
             value.connections = load.plan.connections;
-            servers.push((value.name.clone(), server));
-            load.target_name = target.to_owned();
-            (load.out, load.json) = (run.out.clone(), run.json.clone());
-            (load.ui, load.details) = (run.ui, run.details);
-            shown.push(value);
-            loads.push(load);
         }
-        Self {
-            unit,
-            values: shown,
-            loads,
-            runs: Loads::new(servers),
-            rounds: Vec::new(),
-            block: Nanos::from_secs(BLOCK_SECONDS.0),
-            rounds_planned: run.rounds,
-            run,
-        }
+        let block = Nanos::from_secs(BLOCK_SECONDS.0);
+        Self { unit, values, turns, block, rounds_planned }
     }
 
     /// All servers, for the session.
     pub(crate) fn servers(&self) -> Servers {
-        self.runs.servers.clone()
+        self.turns.servers.clone()
     }
 
     fn measure(&mut self, session: &Session<'_>) -> Result<(), End> {
         let began = session.elapsed();
-        for place in 0..self.loads.len() {
-            self.run_block(session, place, FIRST)?;
+        for place in 0..self.values.len() {
+            self.run_load(session, place, FIRST)?;
             let limits = session.server().limits();
             let limit = limits.iter().find(|limit| limit.id.kind == LimitKind::Maxconn);
             let own = &mut self.values[place].connections_max;
             *own = own.or_else(|| limit.map(|limit| limit.max as u64));
         }
-        let count = self.loads.len() as u64;
+        let count = self.values.len() as u64;
         let between = (session.elapsed().since(began).0 / count).saturating_sub(FIRST.0);
-        self.plan_rounds(self.run.budget.since(session.elapsed()), Nanos(between));
+        let budget = self.turns.job.budget.unwrap_or(Nanos::MAX);
+        self.plan_rounds(budget.since(session.elapsed()), Nanos(between));
         session.note(format!(
             "{} values, {} rounds; in each every value is saturated for {} s",
             count,
             self.rounds_planned,
             self.block.as_secs_f64()
         ));
-        let turns = turns(self.loads.len(), self.rounds_planned as usize, self.run.seed);
+        let turns = turns(self.values.len(), self.rounds_planned as usize, self.turns.job.seed);
         for (turn, number) in turns.into_iter().zip(1u32..) {
-            self.runs.begin_round(session, number, Some(self.run.budget))?;
-            let mut blocks = Vec::new();
+            self.turns.begin_round(session, number)?;
             for place in turn {
-                let load = self.run_block(session, place, self.block)?;
-                blocks.push(block(place, &load));
+                let mut block = self.turns.begin_block(session, number, Arm::at(place));
+                let load = self.run_load(session, place, self.block)?;
+                block::add_loads(&mut block, None, &load);
+                block::add_host_speed(&mut block, &[&load]);
+                self.turns.end_block(session, block);
             }
-            session.note(self.round_line(number, &blocks));
-            self.rounds.push(SizingRound { number, blocks });
+            self.turns.rounds_made = number;
+            session.note(self.round_line(number));
         }
         Ok(())
     }
 
     /// As many rounds as fit, and longer blocks where there is time left.
     fn plan_rounds(&mut self, left: Nanos, between: Nanos) {
-        let values = self.loads.len() as f64;
+        let values = self.values.len() as f64;
         let shortest = values * (BLOCK_MIN + between).as_secs_f64();
         let fit = (left.as_secs_f64() / shortest) as u32;
-        self.rounds_planned = fit.clamp(ROUNDS_MIN as u32, self.run.rounds);
+        self.rounds_planned = fit.clamp(ROUNDS_MIN as u32, self.turns.job.rounds);
         let each = left.as_secs_f64() / (f64::from(self.rounds_planned) * values);
         let seconds = (each - between.as_secs_f64()) as u64;
         self.block = Nanos::from_secs(seconds.clamp(BLOCK_SECONDS.0, BLOCK_SECONDS.1));
     }
 
-    fn round_line(&self, number: u32, blocks: &[SizingBlock]) -> String {
-        let mut blocks: Vec<_> = blocks.iter().collect();
-        blocks.sort_by_key(|block| block.value);
-        let figures: Vec<_> = blocks
-            .iter()
-            .map(|block| match &block.invalid {
-                None => format!("{:.0}", block.goodput_per_s),
-                Some(_) => "INVALID".to_owned(),
-            })
-            .collect();
+    fn round_line(&self, number: u32) -> String {
+        let figure = |place| self.turns.figure(number, Arm::at(place), |block| block.goodput_per_s);
+        let text = |goodput: Option<f64>| {
+            goodput.map_or_else(|| "INVALID".to_owned(), |goodput| format!("{goodput:.0}"))
+        };
+        let figures: Vec<_> = (0..self.values.len()).map(|place| text(figure(place))).collect();
         format!("round {number} of {}: {} {}", self.rounds_planned, figures.join(", "), self.unit)
     }
 
-    fn run_block(&mut self, session: &Session<'_>, place: usize, span: Nanos) -> Result<Load, End> {
-        self.runs.servers.turn_to(place);
-        let plan = &self.loads[place].plan;
+    fn run_load(&mut self, session: &Session<'_>, place: usize, span: Nanos) -> Result<Load, End> {
+        let plan = &self.turns.loads[place].plan;
         let plan = saturating(plan, plan.connections, span);
-        self.runs.run(session, &self.values[place].name, &plan)
+        self.turns.run(session, place, &plan)
     }
 
     /// The figures of every value.
     fn judge(&self) -> SizingSummary {
+        let per_cpu = |block: &BlockSummary| Some(1e6 / block.server_cpu_us?);
         let values = self.values.iter().enumerate().map(|(place, value)| {
-            let goodput = self.figures(place, |block| Some(block.goodput_per_s));
-            let cpu = self.figures(place, |block| block.server_cpu_us);
-            let per_cpu = |block: &SizingBlock| Some(1e6 / block.server_cpu_us?);
+            let goodput = self.figures(place, |block| block.goodput_per_s);
             SizingValue {
-                goodput_per_s: median_of(goodput.clone()),
-                server_cpu_us: median_of(cpu),
+                rounds_used: goodput.len() as u32,
+                goodput_per_s: median_of(goodput),
+                server_cpu_us: median_of(self.figures(place, |block| block.server_cpu_us)),
                 per_cpu_per_s: median_of(self.figures(place, per_cpu)),
                 sut_busiest_thread: median_of(
                     self.figures(place, |block| block.sut_busiest_thread),
                 ),
-                goodput: self.difference(place, |block| Some(block.goodput_per_s)),
+                goodput: self.difference(place, |block| block.goodput_per_s),
                 per_cpu: self.difference(place, per_cpu),
-                rounds_used: goodput.len() as u32,
                 ..value.clone()
             }
         });
@@ -161,71 +133,34 @@ impl SizingExperiment {
             unit: self.unit.to_owned(),
             block_s: self.block.as_secs_f64(),
             rounds_planned: self.rounds_planned,
-            rounds_made: self.rounds.len() as u32,
+            rounds_made: self.turns.rounds_made,
             values: values.collect(),
-            rounds: self.rounds.clone(),
-            stopped: self.runs.stopped.clone(),
+            blocks: self.turns.blocks.clone(),
+            stopped: self.turns.stopped.clone(),
         }
     }
 
-    fn figures(&self, place: usize, of: impl Fn(&SizingBlock) -> Option<f64>) -> Vec<f64> {
-        self.rounds.iter().filter_map(|round| figure(round, place, &of)).collect()
+    fn figures(&self, place: usize, of: impl Fn(&BlockSummary) -> Option<f64>) -> Vec<f64> {
+        let rounds = 1..=self.turns.rounds_made;
+        rounds.filter_map(|round| self.turns.figure(round, Arm::at(place), &of)).collect()
     }
 
     /// The first value has no difference from itself.
     fn difference(
         &self,
         place: usize,
-        of: impl Fn(&SizingBlock) -> Option<f64>,
-    ) -> Option<SizingDifference> {
-        if place == 0 {
-            return None;
-        }
-        let pair = |round| Pair::new(figure(round, 0, &of)?, figure(round, place, &of)?);
-        let pairs: Vec<Pair> = self.rounds.iter().filter_map(pair).collect();
-        compare(&pairs, 0.0).map(|found| difference(&found))
-    }
-}
-
-/// The figure of a value in a round that nothing has spoilt.
-fn figure(
-    round: &SizingRound,
-    place: usize,
-    of: &impl Fn(&SizingBlock) -> Option<f64>,
-) -> Option<f64> {
-    let block = round.blocks.iter().find(|block| block.value as usize == place)?;
-    of(block).filter(|figure| block.invalid.is_none() && figure.is_finite())
-}
-
-fn block(place: usize, load: &Load) -> SizingBlock {
-    let ok = load.tally.ok;
-    let ran = load.server.filter(|_| ok > 0).map(|times| times.ran.as_secs_f64());
-    SizingBlock {
-        value: place as u32,
-        goodput_per_s: load.goodput,
-        server_cpu_us: ran.filter(|ran| *ran > 0.0).map(|ran| ran * 1e6 / ok as f64),
-        sut_busiest_thread: load.sut_busiest_thread,
-        invalid: load.invalid.clone(),
-    }
-}
-
-fn difference(found: &Comparison) -> SizingDifference {
-    SizingDifference {
-        finding: found.finding,
-        ratio: found.ratio,
-        ratio_low: found.low,
-        ratio_high: found.high,
-        confidence: found.confidence,
-        p: found.p,
+        of: impl Fn(&BlockSummary) -> Option<f64>,
+    ) -> Option<Difference> {
+        let arms = [Arm::A, Arm::at(place)];
+        // As measured: values differ in what they do to the caches that the yardstick shares with the server.
+        let pairs = self.turns.pairs(arms, of, |_| None);
+        compare(&pairs, 0.0).filter(|_| place > 0)
     }
 }
 
 impl Experiment for SizingExperiment {
     fn load(&mut self) -> &mut LoadJob {
-        // The agents are started for the largest pool.
-        let most = self.loads.iter().map(|load| load.plan.connections).max();
-        let place = self.loads.iter().position(|load| Some(load.plan.connections) == most);
-        &mut self.loads[place.unwrap_or(0)]
+        self.turns.largest()
     }
 
     fn always_archives(&self) -> bool {
@@ -233,21 +168,16 @@ impl Experiment for SizingExperiment {
     }
 
     fn settings(&mut self) -> BTreeMap<String, String> {
-        [
-            ("rounds".to_owned(), self.rounds_planned.to_string()),
-            ("budget".to_owned(), self.run.budget.to_string()),
-            ("seed".to_owned(), self.run.seed.to_string()),
-        ]
-        .into()
+        self.turns.job.settings(self.rounds_planned)
     }
 
     fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
         let ended = self.measure(session);
-        self.runs.end(ended)?;
+        self.turns.end(ended)?;
         let sizing = self.judge();
         let fewest = sizing.values.iter().map(|value| value.rounds_used).min().unwrap_or(0);
         let is_sized = !sizing.is_cut_short();
-        let mut outcome = self.runs.outcome(session, is_sized, fewest, sizing.rounds_made);
+        let mut outcome = self.turns.outcome(session, is_sized, fewest);
         outcome.result = RunResult::Sizing { sizing: Box::new(sizing) };
         Ok(outcome)
     }

@@ -108,113 +108,71 @@ Exit codes: 0 done, 1 could not run, 2 bad usage, 98 invalid (the generator was 
 pub(crate) enum FindExperiment {
     /// Find the highest rate of requests that meets the SLO
     #[command(allow_negative_numbers = true, after_help = FIND_RATE)]
-    Rate {
-        #[command(flatten)]
-        flags: RateFlags,
-        #[command(flatten)]
-        confirm: ConfirmFlags,
-        #[command(flatten)]
-        watch: WatchFlags,
-        #[command(flatten)]
-        server: ServerFlags,
-        #[command(flatten)]
-        request: RequestFlags,
-        #[command(flatten)]
-        output: OutputFlags,
-    },
+    Rate(ServerExperiment<With<RateFlags, ConfirmFlags>>),
     /// Find the highest rate of MQTT deliveries that meets the SLO
     #[command(allow_negative_numbers = true, after_help = FIND_DELIVERIES)]
-    Deliveries {
-        #[command(flatten)]
-        flags: RateFlags,
-        #[command(flatten)]
-        watch: WatchFlags,
-        #[command(flatten)]
-        server: ServerFlags,
-        #[command(flatten)]
-        request: RequestFlags,
-        #[command(flatten)]
-        output: OutputFlags,
-    },
+    Deliveries(ServerExperiment<RateFlags>),
     /// Find the highest rate of new TLS connections that meets the SLO
     #[command(allow_negative_numbers = true, after_help = FIND_HANDSHAKES)]
-    Handshakes {
-        #[command(flatten)]
-        flags: HandshakesFlags,
-        #[command(flatten)]
-        confirm: ConfirmFlags,
-        #[command(flatten)]
-        watch: WatchFlags,
-        #[command(flatten)]
-        server: ServerFlags,
-
-        #[command(flatten)]
-        script: ScriptFlags,
-        #[command(flatten)]
-        output: OutputFlags,
-    },
+    Handshakes(ServerExperiment<With<HandshakesFlags, ConfirmFlags>, ScriptFlags>),
     /// Find how many connections the server can hold at once
     #[command(allow_negative_numbers = true, after_help = FIND_CONNECTIONS)]
-    Connections {
-        #[command(flatten)]
-        flags: ConnectionsFlags,
-        #[command(flatten)]
-        watch: WatchFlags,
-        #[command(flatten)]
-        server: ServerFlags,
-        #[command(flatten)]
-        request: RequestFlags,
-        #[command(flatten)]
-        output: OutputFlags,
-    },
+    Connections(ServerExperiment<ConnectionsFlags>),
     /// Run one test case of RFC 9411 (benchmarking of network security devices)
     #[command(allow_negative_numbers = true, after_help = FIND_RFC9411)]
-    Rfc9411 {
-        #[command(flatten)]
-        flags: Rfc9411Flags,
-        #[command(flatten)]
-        watch: WatchFlags,
-        #[command(flatten)]
-        server: ServerFlags,
-        #[command(flatten)]
-        request: RequestFlags,
-        #[command(flatten)]
-        output: OutputFlags,
-    },
+    Rfc9411(ServerExperiment<Rfc9411Flags>),
+}
+
+/// Flags of an experiment with an existing server: those of its kind, of the server, and of the requests.
+#[derive(Args, Clone, Debug, PartialEq)]
+pub(crate) struct ServerExperiment<K: Args, R: Args = RequestFlags> {
+    #[command(flatten)]
+    pub(crate) kind: K,
+    #[command(flatten)]
+    pub(crate) watch: WatchFlags,
+    #[command(flatten)]
+    pub(crate) server: ServerFlags,
+    #[command(flatten)]
+    pub(crate) request: R,
+    #[command(flatten)]
+    pub(crate) output: OutputFlags,
+}
+
+/// Flags of a kind of experiment, and further ones that only some commands have.
+#[derive(Args, Clone, Debug, PartialEq)]
+pub(crate) struct With<K: Args, M: Args> {
+    #[command(flatten)]
+    pub(crate) flags: K,
+    #[command(flatten)]
+    pub(crate) more: M,
 }
 
 impl FindExperiment {
-    /// Other machines that make the load.
-    pub(crate) const fn hosts(&self) -> &LoadHostFlags {
+    fn common(&self) -> (&WatchFlags, &ServerFlags, &OutputFlags) {
         match self {
-            Self::Rate { server, .. }
-            | Self::Deliveries { server, .. }
-            | Self::Handshakes { server, .. }
-            | Self::Connections { server, .. }
-            | Self::Rfc9411 { server, .. } => &server.hosts,
+            Self::Rate(ServerExperiment { watch, server, output, .. })
+            | Self::Deliveries(ServerExperiment { watch, server, output, .. })
+            | Self::Handshakes(ServerExperiment { watch, server, output, .. })
+            | Self::Connections(ServerExperiment { watch, server, output, .. })
+            | Self::Rfc9411(ServerExperiment { watch, server, output, .. }) => {
+                (watch, server, output)
+            }
         }
+    }
+
+    /// Other machines that make the load.
+    pub(crate) fn hosts(&self) -> &LoadHostFlags {
+        &self.common().1.hosts
     }
 
     /// What is to be observed beside the load.
     pub(crate) fn watch(&self) -> &[Watch] {
-        match self {
-            Self::Rate { watch, .. }
-            | Self::Deliveries { watch, .. }
-            | Self::Handshakes { watch, .. }
-            | Self::Connections { watch, .. }
-            | Self::Rfc9411 { watch, .. } => &watch.watch,
-        }
+        &self.common().0.watch
     }
 
     /// Where the result goes.
     pub(crate) fn output(&self) -> &OutputFlags {
-        match self {
-            Self::Rate { output, .. }
-            | Self::Deliveries { output, .. }
-            | Self::Handshakes { output, .. }
-            | Self::Connections { output, .. }
-            | Self::Rfc9411 { output, .. } => output,
-        }
+        self.common().2
     }
 }
 
@@ -243,124 +201,96 @@ impl LabCommand {
 pub(crate) enum LabExperiment {
     /// Find the highest rate of requests that meets the SLO (the default)
     #[command(allow_negative_numbers = true, after_help = LAB_RATE)]
-    Rate {
-        #[command(flatten)]
-        hosts: HostFlags,
-        #[command(flatten)]
-        flags: RateFlags,
-        #[command(flatten)]
-        confirm: ConfirmFlags,
-        #[command(flatten)]
-        header: HeaderFlags,
-        #[command(flatten)]
-        fresh: FreshFlags,
-        #[command(flatten)]
-        output: OutputFlags,
-    },
+    Rate(LabFlags<With<RateFlags, LabSearchFlags>>),
     /// Find the highest rate of new TLS connections that meets the SLO
     #[command(allow_negative_numbers = true, after_help = LAB_HANDSHAKES)]
-    Handshakes {
-        #[command(flatten)]
-        hosts: HostFlags,
-        #[command(flatten)]
-        flags: HandshakesFlags,
-        #[command(flatten)]
-        confirm: ConfirmFlags,
-        #[command(flatten)]
-        fresh: FreshFlags,
-        #[command(flatten)]
-        output: OutputFlags,
-    },
+    Handshakes(LabFlags<With<HandshakesFlags, LabSearchFlags>, NoFlags>),
     /// Find how many connections the server can hold at once
     #[command(allow_negative_numbers = true, after_help = LAB_CONNECTIONS)]
-    Connections {
-        #[command(flatten)]
-        hosts: HostFlags,
-        #[command(flatten)]
-        flags: ConnectionsFlags,
-        #[command(flatten)]
-        header: HeaderFlags,
-        #[command(flatten)]
-        fresh: FreshFlags,
-        #[command(flatten)]
-        output: OutputFlags,
-    },
+    Connections(LabFlags<With<ConnectionsFlags, FreshFlags>>),
     /// Hold a given number of connections, and measure what each one costs
     #[command(allow_negative_numbers = true, after_help = super::hold::LAB_EXAMPLES)]
-    Hold {
-        #[command(flatten)]
-        hosts: HostFlags,
-        #[command(flatten)]
-        flags: HoldFlags,
-        #[command(flatten)]
-        header: HeaderFlags,
-        #[command(flatten)]
-        output: OutputFlags,
-    },
+    Hold(LabFlags<HoldFlags>),
     /// Run one test case of RFC 9411 (benchmarking of network security devices)
     #[command(allow_negative_numbers = true, after_help = LAB_RFC9411)]
-    Rfc9411 {
-        #[command(flatten)]
-        hosts: HostFlags,
-        #[command(flatten)]
-        flags: Rfc9411Flags,
-        #[command(flatten)]
-        header: HeaderFlags,
-        #[command(flatten)]
-        output: OutputFlags,
-    },
+    Rfc9411(LabFlags<Rfc9411Flags>),
+}
+
+/// Flags of an experiment of `lab`: those of the laboratory, of its kind, and of the requests.
+#[derive(Args, Clone, Debug, PartialEq)]
+pub(crate) struct LabFlags<K: Args, R: Args = HeaderFlags> {
+    #[command(flatten)]
+    pub(crate) hosts: HostFlags,
+    #[command(flatten)]
+    pub(crate) kind: K,
+    #[command(flatten)]
+    pub(crate) request: R,
+    #[command(flatten)]
+    pub(crate) output: OutputFlags,
+}
+
+/// No flags: nothing is requested.
+#[derive(Args, Clone, Copy, Debug, PartialEq)]
+pub(crate) struct NoFlags {}
+
+/// Flags of a search for a rate that only laboratories have.
+#[derive(Args, Clone, Copy, Debug, PartialEq)]
+pub(crate) struct LabSearchFlags {
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmFlags,
+    #[command(flatten)]
+    pub(crate) fresh: FreshFlags,
 }
 
 impl LabExperiment {
+    fn common(&self) -> (&HostFlags, &OutputFlags) {
+        match self {
+            Self::Rate(LabFlags { hosts, output, .. })
+            | Self::Handshakes(LabFlags { hosts, output, .. })
+            | Self::Connections(LabFlags { hosts, output, .. })
+            | Self::Hold(LabFlags { hosts, output, .. })
+            | Self::Rfc9411(LabFlags { hosts, output, .. }) => (hosts, output),
+        }
+    }
+
     /// What the laboratory is made of.
     pub(crate) fn hosts(&self) -> &HostFlags {
-        match self {
-            Self::Rate { hosts, .. }
-            | Self::Handshakes { hosts, .. }
-            | Self::Connections { hosts, .. }
-            | Self::Hold { hosts, .. }
-            | Self::Rfc9411 { hosts, .. } => hosts,
-        }
+        self.common().0
     }
 
     /// The addresses that connections are to come from.
     pub(crate) fn sources(&self) -> &[Cidr] {
-        match self {
-            Self::Rate { flags, .. } => &flags.load.client.source,
-            Self::Handshakes { flags, .. } => &flags.load.client.source,
-            Self::Connections { flags, .. } => &flags.load.client.source,
-            Self::Hold { flags, .. } => &flags.client.source,
-            Self::Rfc9411 { flags, .. } => &flags.client.source,
-        }
+        let client = match self {
+            Self::Rate(of) => &of.kind.flags.load.client,
+            Self::Handshakes(of) => &of.kind.flags.load.client,
+            Self::Connections(of) => &of.kind.flags.load.client,
+            Self::Hold(of) => &of.kind.client,
+            Self::Rfc9411(of) => &of.kind.client,
+        };
+        &client.source
     }
 
     /// Whether each search is to have a laboratory of its own.
     pub(crate) fn is_fresh(&self) -> bool {
         match self {
-            Self::Rate { fresh, .. }
-            | Self::Handshakes { fresh, .. }
-            | Self::Connections { fresh, .. } => fresh.fresh_sut,
-            Self::Hold { .. } | Self::Rfc9411 { .. } => false,
+            Self::Rate(of) => of.kind.more.fresh.fresh_sut,
+            Self::Handshakes(of) => of.kind.more.fresh.fresh_sut,
+            Self::Connections(of) => of.kind.more.fresh_sut,
+            Self::Hold(_) | Self::Rfc9411(_) => false,
         }
     }
 
     /// Whether clients speak TLS: they do unless a test case is about plain HTTP.
     pub(crate) fn is_tls(&self) -> bool {
         match self {
-            Self::Rfc9411 { flags, .. } => flags.case.tls() == Some(true),
+            Self::Rfc9411(of) => of.kind.case.tls() == Some(true),
             _ => true,
         }
     }
 
     /// Where the result goes.
     pub(crate) fn output(&self) -> &OutputFlags {
-        match self {
-            Self::Rate { output, .. }
-            | Self::Handshakes { output, .. }
-            | Self::Connections { output, .. }
-            | Self::Hold { output, .. }
-            | Self::Rfc9411 { output, .. } => output,
-        }
+        self.common().1
     }
 }
 

@@ -5,12 +5,10 @@ use clap::Args;
 use plimsoll_model::units::parse_duration;
 use plimsoll_model::{Nanos, Rate};
 
-use super::shared::{
-    ClientFlags, HandshakeFlags, OutputFlags, RequestFlags, ResumeFlags, ServerFlags, WatchFlags,
-};
+use super::shared::{ClientFlags, HandshakeFlags, ResumeFlags};
 use super::values::{connections, opening, positive_duration, positive_rate, seed};
 
-const EXAMPLES: &str = "\
+pub(super) const EXAMPLES: &str = "\
 Examples:
   plimsoll hold https://127.0.0.1:8443/ -k --connections 10k
   plimsoll hold https://proxy.example/ -c 200k --rate 1k --for 10m
@@ -30,26 +28,6 @@ Examples:
 Exit codes: 0 all connections were held to the end and answered, 1 could not run (for example: this
 host cannot hold that many), 2 bad usage, 98 invalid (this host was the limit), 99 connections were
 refused, lost or did not answer, 130 interrupted";
-
-/// `plimsoll hold`.
-#[derive(Args, Clone, Debug, PartialEq)]
-#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
-pub(crate) struct HoldCommand {
-    #[command(flatten)]
-    pub(crate) flags: HoldFlags,
-
-    #[command(flatten)]
-    pub(crate) watch: WatchFlags,
-
-    #[command(flatten)]
-    pub(crate) server: ServerFlags,
-
-    #[command(flatten)]
-    pub(crate) request: RequestFlags,
-
-    #[command(flatten)]
-    pub(crate) output: OutputFlags,
-}
 
 /// How connections are opened and held, wherever the server is.
 #[derive(Args, Clone, Debug, PartialEq)]

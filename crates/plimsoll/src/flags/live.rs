@@ -5,7 +5,7 @@ use clap::Args;
 use super::values::{ListenAt, listen_at};
 
 /// The page of a run that goes on.
-#[derive(Args, Clone, Debug, PartialEq)]
+#[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct LiveFlags {
     /// Show the growing report in browsers, at an address that is printed [default: a free port of 127.0.0.1]

@@ -13,9 +13,11 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 pub(crate) use agent::AgentFlags;
 pub(crate) use compare::CompareFlags;
 pub(crate) use doctor::{DoctorFlags, GoalFlags, RoleFlag};
-pub(crate) use experiments::{FindExperiment, LabCommand, LabExperiment};
+pub(crate) use experiments::{
+    ConfirmFlags, FindExperiment, LabCommand, LabExperiment, LabFlags, ServerExperiment,
+};
 pub(crate) use explain::ExplainFlags;
-pub(crate) use hold::HoldCommand;
+pub(crate) use hold::HoldFlags;
 pub(crate) use load::{LoadFlags, PaceFlags, RowFlags};
 pub(crate) use report::ReportFlags;
 pub(crate) use run_file::RunFlags;
@@ -115,7 +117,8 @@ pub(crate) enum Command {
     /// Make one load, open loop or closed loop, and measure it
     Load(Box<LoadFlags>),
     /// Open many connections and hold them, with heartbeats
-    Hold(Box<HoldCommand>),
+    #[command(after_help = hold::EXAMPLES, allow_negative_numbers = true)]
+    Hold(Box<ServerExperiment<HoldFlags>>),
     /// Measure two servers or configurations, and their difference
     Compare(CompareFlags),
     /// Run a backend that delays and sizes its answers as requests ask

@@ -8,7 +8,7 @@ use plimsoll_report::live::Collector;
 use super::values::{ListenAt, collector, listen_at};
 
 /// Where figures go while a command runs.
-#[derive(Args, Clone, Debug, PartialEq)]
+#[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct PublishFlags {
     /// Serve metrics as /metrics for Prometheus; a bare port listens on 127.0.0.1 only

@@ -58,11 +58,11 @@ pub(crate) struct ConnectionsFlags {
     pub(crate) search: SearchFlags,
 
     /// Fewest connections to try [default: 100]
-    #[arg(long, value_name = "N", value_parser = connections, help_heading = "Search")]
+    #[arg(long, value_name = "N", value_parser = connections)]
     pub(crate) min: Option<u64>,
 
     /// Most connections to try [default: quick 10k, standard 200k, strict 1M]
-    #[arg(long, value_name = "N", value_parser = connections, help_heading = "Search")]
+    #[arg(long, value_name = "N", value_parser = connections)]
     pub(crate) max: Option<u64>,
 
     /// New connections per second, and requests per second of a sweep over them
@@ -71,24 +71,18 @@ pub(crate) struct ConnectionsFlags {
         long,
         value_name = "RATE",
         default_value = "2k",
-        value_parser = positive_rate,
-        help_heading = "Search"
+        value_parser = positive_rate
     )]
     pub(crate) rate: Rate,
 
     /// How long to hold the highest passing level [default: quick 10s, standard 150s, strict 300s]
-    #[arg(
-        long = "for",
-        value_name = "DURATION",
-        value_parser = parse_duration,
-        help_heading = "Search"
-    )]
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) soak: Option<Nanos>,
 
     /// Continue past the server's projected limits until it fails; this may kill the server
     ///
     /// Without it the search ends at 85 % of them. The error of the projection is reported.
-    #[arg(long, help_heading = "Search")]
+    #[arg(long)]
     pub(crate) push: bool,
 
     #[command(flatten)]

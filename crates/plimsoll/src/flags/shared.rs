@@ -219,7 +219,7 @@ pub(crate) struct ResumeFlags {
 }
 
 /// Where the result goes.
-#[derive(Args, Clone, Debug, PartialEq)]
+#[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputFlags {
     /// Directory for the archive of this run, for plimsoll report

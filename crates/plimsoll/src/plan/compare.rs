@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 use plimsoll_capacity::compare::{BUDGET_MIN, Blocks, ROUNDS_DEFAULT, ROUNDS_MIN};
 use plimsoll_model::Nanos;
@@ -13,6 +12,7 @@ use plimsoll_model::compare::{Arm, Metric};
 use plimsoll_model::plan::{Pacing, Trust};
 use plimsoll_model::search::Axis;
 
+use super::in_turn::TurnsJob;
 use super::publish::PublishJob;
 use super::{Destination, Inputs, Job, hosts, load, outputs, publish, watch};
 use crate::exit::Stop;
@@ -20,7 +20,7 @@ use crate::flags;
 use crate::flags::archived;
 use crate::flags::shared::OutputFlags;
 use crate::flags::shared::RequestFlags;
-use crate::flags::values::{OutputFile, Processes};
+use crate::flags::values::Processes;
 use crate::flags::{Command, CompareFlags};
 
 /// Time of a comparison that chooses its loads by itself.
@@ -64,24 +64,12 @@ pub(crate) struct CompareJob {
     pub(crate) of: Measures,
     /// The figures of which one decides; at least one.
     pub(crate) metrics: Vec<Metric>,
-    /// Rounds to make.
-    pub(crate) rounds: u32,
-    /// No round begins that would end after this.
-    pub(crate) budget: Option<Nanos>,
+    /// How they take turns.
+    pub(crate) turns: TurnsJob,
     /// Both are loaded at the same time, each in one half of the CPUs.
     pub(crate) duet: bool,
     /// Relative differences up to this do not matter.
     pub(crate) threshold: f64,
-    /// Seed of the order and of the arrivals.
-    pub(crate) seed: u64,
-    /// Where the archive goes.
-    pub(crate) out: Option<PathBuf>,
-    /// Where the summary goes.
-    pub(crate) json: Option<OutputFile>,
-    /// Whether progress is shown.
-    pub(crate) ui: bool,
-    /// Whether the whole report is shown.
-    pub(crate) details: bool,
     /// Where figures go meanwhile.
     pub(crate) publish: PublishJob,
     /// What the reader is told first.
@@ -96,13 +84,7 @@ impl CompareJob {
 
     /// The settings that shape the comparison.
     pub(crate) fn settings(&self) -> BTreeMap<String, String> {
-        let mut settings = BTreeMap::from([
-            ("rounds".to_owned(), self.rounds.to_string()),
-            ("seed".to_owned(), self.seed.to_string()),
-        ]);
-        if let Some(budget) = self.budget {
-            settings.insert("budget".to_owned(), budget.to_string());
-        }
+        let mut settings = self.turns.settings(self.turns.rounds);
         if self.duet {
             settings.insert("duet".to_owned(), "yes".to_owned());
         }
@@ -193,15 +175,9 @@ pub(crate) fn build(flags: &CompareFlags, inputs: &mut Inputs<'_>) -> Result<Com
         notes: unused(&arms, of_a),
         of: of_a,
         arms,
-        rounds,
-        budget,
+        turns: TurnsJob { rounds, budget, seed: flags.seed, output: flags.output.clone() },
         duet: are_labs && !flags.in_turn && inputs.cpus >= 2,
         threshold: flags.threshold,
-        seed: flags.seed,
-        out: flags.output.out.clone(),
-        json: flags.output.json.clone(),
-        ui: !flags.output.no_ui,
-        details: flags.output.details,
         publish: publish::of_output(&flags.output, inputs)?,
     })
 }

@@ -7,9 +7,8 @@ use plimsoll_model::units::grouped;
 use super::load::{LoadJob, Parts, assemble};
 use super::{Destination, Inputs};
 use crate::exit::Stop;
-use crate::flags::HoldCommand;
-use crate::flags::hold::HoldFlags;
 use crate::flags::shared::{OutputFlags, PoolFlags};
+use crate::flags::{HoldFlags, ServerExperiment};
 
 /// `lab hold` without --connections: done in half a minute.
 const LAB_CONNECTIONS_DEFAULT: u64 = 10_000;
@@ -44,15 +43,18 @@ impl HoldJob {
 }
 
 /// Checks and resolves the flags of `hold`.
-pub(crate) fn build(command: &HoldCommand, inputs: &mut Inputs<'_>) -> Result<HoldJob, Stop> {
-    if command.flags.connections.is_none() {
+pub(crate) fn build(
+    command: &ServerExperiment<HoldFlags>,
+    inputs: &mut Inputs<'_>,
+) -> Result<HoldJob, Stop> {
+    if command.kind.connections.is_none() {
         return Err(Stop::usage(
             "hold needs the number of connections",
             "for example: plimsoll hold https://127.0.0.1:8443/ --connections 10k",
         ));
     }
     let to = Destination::named("plimsoll hold", &command.server, &command.request);
-    let job = plan(&command.flags, &to, &command.output, inputs)?;
+    let job = plan(&command.kind, &to, &command.output, inputs)?;
     check_targets(&job)?;
     Ok(job)
 }

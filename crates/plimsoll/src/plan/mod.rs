@@ -11,7 +11,7 @@ use plimsoll_model::plan::Trust;
 use crate::exit::Stop;
 use crate::flags::hosts::LoadHostFlags;
 use crate::flags::shared::{HeaderFlags, RequestFlags, ServerFlags};
-use crate::flags::{FindExperiment, LabExperiment};
+use crate::flags::{ConfirmFlags, FindExperiment, LabExperiment, LabFlags, ServerExperiment};
 
 mod bodies;
 pub(crate) mod carried;
@@ -25,6 +25,7 @@ pub(crate) mod host_goal;
 pub(crate) mod host_watch;
 pub(crate) mod hosts;
 mod http2;
+pub(crate) mod in_turn;
 pub(crate) mod inputs;
 pub(crate) mod lab;
 mod list;
@@ -169,35 +170,38 @@ impl Destination {
 /// Checks and resolves the flags of `find`.
 pub(crate) fn find(flags: &FindExperiment, inputs: &mut Inputs<'_>) -> Result<Job, Stop> {
     match flags {
-        FindExperiment::Rate { flags, confirm, server, request, output, .. } => {
+        FindExperiment::Rate(ServerExperiment { kind, server, request, output, .. }) => {
             let to = Destination::named("plimsoll find rate", server, request);
-            let job = search::rate(flags, &to, output, inputs)?;
-            let cause_test = confirm.confirm_cause.then_some(CauseTest::ByLoad);
-            Ok(Job::Rate(RateJob { cause_test, ..job }))
+            let job = search::rate(&kind.flags, &to, output, inputs)?;
+            Ok(tested(job, kind.more, CauseTest::ByLoad))
         }
-        FindExperiment::Deliveries { flags, server, request, output, .. } => {
+        FindExperiment::Deliveries(ServerExperiment { kind, server, request, output, .. }) => {
             let to = Destination::named("plimsoll find deliveries", server, request);
             hosts::check_none(&server.hosts, "find deliveries")?;
-            search::deliveries(flags, &to, output, inputs).map(Job::Rate)
+            search::deliveries(kind, &to, output, inputs).map(Job::Rate)
         }
-        FindExperiment::Handshakes { flags, confirm, server, script, output, .. } => {
-            let request = RequestFlags { script: script.clone(), ..RequestFlags::default() };
+        FindExperiment::Handshakes(ServerExperiment { kind, server, request, output, .. }) => {
+            let request = RequestFlags { script: request.clone(), ..RequestFlags::default() };
             let to = Destination::named("plimsoll find handshakes", server, &request);
             let to = Destination { only_connects: true, ..to };
-            let job = search::handshakes(flags, &to, output, inputs)?;
-            let cause_test = confirm.confirm_cause.then_some(CauseTest::ByLoad);
-            Ok(Job::Rate(RateJob { cause_test, ..job }))
+            let job = search::handshakes(&kind.flags, &to, output, inputs)?;
+            Ok(tested(job, kind.more, CauseTest::ByLoad))
         }
-        FindExperiment::Connections { flags, server, request, output, .. } => {
+        FindExperiment::Connections(ServerExperiment { kind, server, request, output, .. }) => {
             let to = Destination::named("plimsoll find connections", server, request);
-            connections::plan(flags, &to, output, inputs).map(Job::Connections)
+            connections::plan(kind, &to, output, inputs).map(Job::Connections)
         }
-        FindExperiment::Rfc9411 { flags, server, request, output, .. } => {
+        FindExperiment::Rfc9411(ServerExperiment { kind, server, request, output, .. }) => {
             hosts::check_none(&server.hosts, "find rfc9411")?;
             let to = Destination::named("plimsoll find rfc9411", server, request);
-            rfc9411::plan(flags, &to, output, inputs).map(Job::Rfc9411)
+            rfc9411::plan(kind, &to, output, inputs).map(Job::Rfc9411)
         }
     }
+}
+
+/// A search for a rate that tests its cause in the way `by`, if `flags` ask for that.
+fn tested(job: RateJob, flags: ConfirmFlags, by: CauseTest) -> Job {
+    Job::Rate(RateJob { cause_test: flags.confirm_cause.then_some(by), ..job })
 }
 
 /// The limits of a server on another machine are not lowered from here.
@@ -212,24 +216,22 @@ pub(crate) fn lab(
     inputs: &mut Inputs<'_>,
 ) -> Result<Job, Stop> {
     match flags {
-        LabExperiment::Rate { flags, confirm, header, output, .. } => {
-            let job = search::rate(flags, &to.with(header), output, inputs)?;
-            let cause_test = confirm.confirm_cause.then_some(cause_test(to));
-            Ok(Job::Rate(RateJob { cause_test, ..job }))
+        LabExperiment::Rate(LabFlags { kind, request, output, .. }) => {
+            let job = search::rate(&kind.flags, &to.with(request), output, inputs)?;
+            Ok(tested(job, kind.more.confirm, cause_test(to)))
         }
-        LabExperiment::Handshakes { flags, confirm, output, .. } => {
-            let job = search::handshakes(flags, to, output, inputs)?;
-            let cause_test = confirm.confirm_cause.then_some(cause_test(to));
-            Ok(Job::Rate(RateJob { cause_test, ..job }))
+        LabExperiment::Handshakes(LabFlags { kind, output, .. }) => {
+            let job = search::handshakes(&kind.flags, to, output, inputs)?;
+            Ok(tested(job, kind.more.confirm, cause_test(to)))
         }
-        LabExperiment::Connections { flags, header, output, .. } => {
-            connections::plan(flags, &to.with(header), output, inputs).map(Job::Connections)
+        LabExperiment::Connections(LabFlags { kind, request, output, .. }) => {
+            connections::plan(&kind.flags, &to.with(request), output, inputs).map(Job::Connections)
         }
-        LabExperiment::Hold { flags, header, output, .. } => {
-            hold::plan(flags, &to.with(header), output, inputs).map(Job::Hold)
+        LabExperiment::Hold(LabFlags { kind, request, output, .. }) => {
+            hold::plan(kind, &to.with(request), output, inputs).map(Job::Hold)
         }
-        LabExperiment::Rfc9411 { flags, header, output, .. } => {
-            rfc9411::plan_lab(flags, &to.with(header), output, inputs).map(Job::Rfc9411)
+        LabExperiment::Rfc9411(LabFlags { kind, request, output, .. }) => {
+            rfc9411::plan_lab(kind, &to.with(request), output, inputs).map(Job::Rfc9411)
         }
     }
 }

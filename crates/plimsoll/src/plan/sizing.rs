@@ -2,25 +2,24 @@
 //! `plimsoll lab` plans it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
+use plimsoll_capacity::compare::ROUNDS_DEFAULT;
 use plimsoll_lab::SutSettings;
 use plimsoll_model::target::REDACTED;
 use plimsoll_model::units::parse_size;
 use plimsoll_model::{Nanos, SutKind};
 use plimsoll_tls::KeyKind;
 
+use super::in_turn::TurnsJob;
 use super::publish::PublishJob;
 use super::{Inputs, outputs, publish};
 use crate::exit::Stop;
 use crate::flags;
-use crate::flags::values::OutputFile;
 use crate::flags::{Command, LabExperiment, SweepFlags};
 
 /// Most combinations: each is a laboratory that is up all the time.
 const VALUES_MAX: usize = 16;
 const BUDGET_DEFAULT: Nanos = Nanos::from_secs(240);
-const ROUNDS_DEFAULT: u32 = 24;
 /// The shortest time of one value in one round, with opening its pool.
 pub(crate) const BLOCK_MIN: Nanos = Nanos::from_millis(3_200);
 /// Fewest rounds, and one before them.
@@ -136,22 +135,9 @@ pub(crate) struct SizingJob {
     pub(crate) values: Vec<SizedValue>,
     /// `requests/s` or `handshakes/s`.
     pub(crate) unit: &'static str,
-    pub(crate) run: SizingRun,
+    pub(crate) turns: TurnsJob,
     /// Where figures go meanwhile.
     pub(crate) publish: PublishJob,
-}
-
-/// How a sweep is run.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct SizingRun {
-    pub(crate) rounds: u32,
-    pub(crate) budget: Nanos,
-    pub(crate) seed: u64,
-    pub(crate) out: Option<PathBuf>,
-    pub(crate) json: Option<OutputFile>,
-    pub(crate) ui: bool,
-    /// Whether the whole report is shown.
-    pub(crate) details: bool,
 }
 
 /// The shortest budget for so many values.
@@ -198,17 +184,14 @@ pub(crate) fn build(flags: &SweepFlags, inputs: &Inputs<'_>) -> Result<SizingJob
             format_args!("give {needed} or more"),
         ));
     }
-    let run = SizingRun {
+    let turns = TurnsJob {
         rounds: flags.rounds.unwrap_or(ROUNDS_DEFAULT),
-        budget,
+        budget: Some(budget),
         seed: flags.seed,
-        out: flags.output.out.clone(),
-        json: flags.output.json.clone(),
-        ui: !flags.output.no_ui,
-        details: flags.output.details,
+        output: flags.output.clone(),
     };
     let publish = publish::of_output(&flags.output, inputs)?;
-    Ok(SizingJob { values, unit, run, publish })
+    Ok(SizingJob { values, unit, turns, publish })
 }
 
 /// `KEY=V1,V2`.
@@ -283,8 +266,8 @@ fn value(settings: &[(&str, &str)], all: &[String]) -> Result<SizedValue, Stop> 
 /// The unit of what an experiment gives; others are not what can be measured in turns of seconds.
 fn unit(experiment: &LabExperiment) -> Result<&'static str, Stop> {
     match experiment {
-        LabExperiment::Rate { .. } => Ok("requests/s"),
-        LabExperiment::Handshakes { .. } => Ok("handshakes/s"),
+        LabExperiment::Rate(_) => Ok("requests/s"),
+        LabExperiment::Handshakes(_) => Ok("handshakes/s"),
         _ => Err(Stop::usage(
             "only rates and handshakes can be measured in turns of seconds",
             "name rate or handshakes after --",
@@ -390,7 +373,7 @@ mod tests {
             ["tls=on size=100", "tls=on size=4KiB", "tls=off size=100", "tls=off size=4KiB"]
         );
         assert!(!job.values[0].variation.is_plain && job.values[2].variation.is_plain);
-        assert_eq!((job.unit, job.run.rounds), ("requests/s", 24));
+        assert_eq!((job.unit, job.turns.rounds), ("requests/s", 24));
         let handshakes = built(&["--vary", "key=rsa2048,ecdsa-p256", "--", "handshakes"]).unwrap();
         assert_eq!(handshakes.unit, "handshakes/s");
         assert_eq!(handshakes.values[0].variation.key, Some(KeyKind::Rsa2048));

@@ -59,7 +59,6 @@ const SUT: &str = "127.0.0.1:4433";
 
 /// Whatever a command line asks for, so that one table can hold them all.
 #[derive(Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "one at a time is made, and read")]
 enum Asked {
     Load(LoadJob),
     Experiment(Job),

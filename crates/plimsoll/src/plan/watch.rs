@@ -66,7 +66,7 @@ pub(crate) fn of_experiment(
     inputs: &Inputs<'_>,
 ) -> Result<Watched, Stop> {
     let watched = watched(experiment.watch(), inputs)?;
-    if watched.counts.is_some() && matches!(experiment, FindExperiment::Rfc9411 { .. }) {
+    if watched.counts.is_some() && matches!(experiment, FindExperiment::Rfc9411(_)) {
         return Err(Stop::usage(
             "rfc9411 does its own counting and reads no server statistics",
             "use --watch pid:N, or drop it",

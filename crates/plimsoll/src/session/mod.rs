@@ -44,7 +44,9 @@ mod observer;
 pub(crate) mod recorder;
 mod warnings;
 
-use observer::{FarReadings, Observer, Scene, peer_counts};
+use observer::{FarReadings, Scene, ServerUse, peer_counts};
+
+pub(crate) use observer::Observer;
 use recorder::{Clients, Recorders, cpus_of_run, record};
 use warnings::Warnings;
 
@@ -360,6 +362,20 @@ pub(crate) struct Observed {
     pub(crate) observations: Observations,
     /// The seconds of the window.
     pub(crate) seconds: Vec<TrialSecond>,
+    /// What the server's threads did until the last answer.
+    pub(crate) server: ServerUse,
+}
+
+/// Runs `plan` by agents that are not the session's: no sink gets its events.
+pub(crate) fn run_beside(
+    agents: &mut LoadAgents,
+    plan: &LoadPlan,
+    control: &LoadControl<'_>,
+    mut observer: Observer<'_>,
+) -> Result<Observed, Stop> {
+    let outcome = agents.run_load(plan, control, &mut |event| observer.handle_event(&event));
+    let outcome = outcome.map_err(|error| fleet_stop(&error))?;
+    Ok(observer.finish(outcome, &FarReadings::default()))
 }
 
 impl<'a> Session<'a> {
@@ -396,9 +412,7 @@ impl<'a> Session<'a> {
             &mut dyn FnMut(Event),
         ) -> Result<LoadOutcome, FleetError>,
     ) -> Result<Observed, Stop> {
-        let totals = self.yardstick.totals();
-        let mut observer =
-            Observer::new(&self.scene, of.is_steady, &**self.server.borrow(), totals);
+        let mut observer = self.observer(&**self.server.borrow(), of.is_steady);
         let mut warnings = Warnings::of(of.plan);
         let mut counted = None;
         let mut handle = |mut event: Event| {
@@ -429,16 +443,22 @@ impl<'a> Session<'a> {
         if of.deliveries.is_some() && !outcome.interrupted {
             outcome.tally.end_deliveries();
         }
-        let sut_busiest_thread = observer.sut_busiest_thread();
-        let (mut observations, seconds) = observer.finish(&outcome, &self.far.borrow());
+        let mut observed = observer.finish(outcome, &self.far.borrow());
+        let outcome = &observed.outcome;
         // What an aborted trial has left in flight may be counted at any time.
         if let Some(before) = counted.filter(|_| !outcome.aborted)
             && let Some(after) = self.server.borrow_mut().counters()
         {
             let received = after.since(&before);
-            observations.peer = received.and_then(|all| peer_counts(of.plan, &outcome.tally, &all));
+            let peer = received.and_then(|all| peer_counts(of.plan, &outcome.tally, &all));
+            observed.observations.peer = peer;
         }
-        Ok(Observed { outcome, sut_busiest_thread, observations, seconds })
+        Ok(observed)
+    }
+
+    /// Watches a load against `server`; `is_steady`: it has one rate, so that its halves are alike.
+    pub(crate) fn observer(&self, server: &dyn WatchedServer, is_steady: bool) -> Observer<'_> {
+        Observer::new(&self.scene, is_steady, server, self.yardstick.totals())
     }
 
     /// Runs a load that is not part of the record: only `listen` gets its events.

@@ -13,18 +13,19 @@ use plimsoll_model::observation::{
 };
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::tally::{Interval, Tally};
-use plimsoll_model::trial::TrialSecond;
 use plimsoll_model::{ErrorClass, Histogram, Nanos, Rate};
 use plimsoll_probe::host;
 use plimsoll_probe::limits::CgroupLimits;
 use plimsoll_probe::memory::HostMemory;
 use plimsoll_probe::server_counters::ServerCounters;
+use plimsoll_probe::threads::RunTimes;
 use plimsoll_probe::yardstick::Totals;
 use plimsoll_sys::affinity::usable_cpus;
 use plimsoll_sys::clock;
 
 use self::host_use::{Carriers, HostReading, HostUse};
 use self::seconds::{Look, Seconds, View};
+use super::Observed;
 use crate::plan::load::LoadJob;
 
 mod far;
@@ -168,17 +169,34 @@ impl BadSeconds {
     }
 }
 
+/// What the threads of a server and of its backends did, from the beginning of a load to its last answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ServerUse {
+    /// `None` if its processes are not known.
+    pub(crate) server: Option<RunTimes>,
+    pub(crate) backends: Option<RunTimes>,
+    /// The server's busiest thread: its process, its number, and the CPU time that it used per second of sending.
+    pub(crate) busiest: Option<(u32, u32, f64)>,
+}
+
+impl ServerUse {
+    fn between(first: &Look, last: &Look, window: Nanos) -> Self {
+        let since = |of: fn(&Look) -> Option<RunTimes>| Some(of(last)?.since(&of(first)?));
+        Self {
+            server: since(|look| look.ran),
+            backends: since(|look| look.backends),
+            busiest: last.threads.busiest_thread_since(&first.threads, window),
+        }
+    }
+}
+
 /// Watches one load.
-pub(super) struct Observer<'a> {
+pub(crate) struct Observer<'a> {
     scene: &'a Scene,
     /// The load has one rate, so that its halves are alike.
     is_steady: bool,
-    /// The SUT's processes on this host, with all behind it.
-    sut: Vec<u32>,
     /// Reads threads and yardstick once a second.
     view: View,
-    /// The server's processes are known.
-    is_watched: bool,
     began: Option<Nanos>,
     /// The hosts of the laboratory, where they have networks of their own.
     isolated: Option<Isolated>,
@@ -198,14 +216,11 @@ impl<'a> Observer<'a> {
         server: &dyn WatchedServer,
         yardstick: Totals,
     ) -> Self {
-        let watched = server.pids();
         let clients = if scene.is_elsewhere { Vec::new() } else { scene.cpus.clone() };
         Self {
             scene,
             is_steady,
-            view: View::of(&watched, clients, yardstick),
-            is_watched: !watched.is_empty(),
-            sut: watched.into_iter().chain(server.backend_pids()).collect(),
+            view: View::of(server.pids(), server.backend_pids(), clients, yardstick),
             began: None,
             isolated: server.isolated(),
             first: None,
@@ -247,21 +262,16 @@ impl<'a> Observer<'a> {
         }
     }
 
-    /// CPU of the SUT's busiest thread, 0 to 1, where it could be seen.
-    pub(super) fn sut_busiest_thread(&self) -> Option<f64> {
-        self.looks.busiest_thread()
-    }
-
-    /// Everything that was seen, here and on other hosts, and the seconds of the window. Others know what the SUT has
-    /// counted, and what the generator does alone.
-    pub(super) fn finish(
-        mut self,
-        outcome: &LoadOutcome,
-        far: &FarReadings,
-    ) -> (Observations, Vec<TrialSecond>) {
+    /// The load that ended with `outcome`, and everything that was observed, here and on other hosts. Others know what the
+    /// SUT has counted, and what the generator does alone.
+    pub(super) fn finish(mut self, outcome: LoadOutcome, far: &FarReadings) -> Observed {
+        let sut_busiest_thread = self.looks.busiest_thread();
+        let end = self.view.look();
+        let first = self.looks.first.as_ref();
+        let server = first.map(|first| ServerUse::between(first, &end, outcome.window));
         // A load that ends with its last operation does not drain.
         if self.last.is_none() {
-            self.looks.add(self.view.look());
+            self.looks.add(end);
         }
         let isolated = self.isolated.as_ref();
         let last = self.last.take().unwrap_or_else(|| HostReading::now(isolated));
@@ -274,9 +284,9 @@ impl<'a> Observer<'a> {
             failed_by_second: Some(self.bad.failed).filter(|seen| seen.seconds > 0),
             late_or_lost_by_second: Some(self.bad.late_or_lost).filter(|seen| seen.seconds > 0),
             monitor_gap: Some(self.looks.longest_gap)
-                .filter(|gap| self.is_watched && *gap > Nanos::ZERO),
+                .filter(|gap| self.view.is_watched() && *gap > Nanos::ZERO),
             sut_cpu: looks.and_then(|(last, first)| last.sut_cpu_since(first)),
-            shared_cpus: self.scene.shared_cpus(&self.sut),
+            shared_cpus: self.scene.shared_cpus(&self.view.sut()),
             ..Observations::default()
         };
         let generator = &outcome.tally.generator;
@@ -302,7 +312,13 @@ impl<'a> Observer<'a> {
             (network.sent_again, network.retransmits) = (own.sent_again, own.sent_again_ratio());
         }
         observations.scheduling = Some(scheduling).filter(|seen| *seen != Scheduling::default());
-        (observations, self.seconds.within(outcome.window))
+        Observed {
+            sut_busiest_thread,
+            observations,
+            seconds: self.seconds.within(outcome.window),
+            server: server.unwrap_or_default(),
+            outcome,
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::Tally;
 
 use super::super::tests::{head, normal};
-use super::super::{GateRun, RunSpeed, SecondRecord, Seconds, judge};
+use super::super::{GateRun, RunSpeed, Stretches, judge};
 
 const PAIRS: u64 = 200;
 const SECONDS: usize = 120;
@@ -18,20 +18,21 @@ const SLOW: f64 = 0.84;
 const FELT: [f64; 4] = [0.3, 0.5, 0.7, 1.0];
 
 /// A closed loop whose server has `capacity`, and the yardstick beside it.
-fn run(rng: &mut Rng, capacity: f64, slow_share: f64, felt: f64) -> (Seconds, RunSpeed) {
-    let (mut records, mut pieces) = (Vec::new(), Vec::new());
-    while records.len() < SECONDS {
+fn run(rng: &mut Rng, capacity: f64, slow_share: f64, felt: f64) -> (Stretches, RunSpeed) {
+    let (mut stretches, mut pieces) = (Stretches::new(SECONDS as f64), Vec::new());
+    while pieces.len() < SECONDS {
         let speed = if rng.f64() < slow_share { SLOW } else { 1.0 };
         for _ in 0..rng.usize(2..=8) {
             let ok = (capacity * speed * (0.02 * normal(rng)).exp()) as u64;
             let tally = Tally { scheduled: ok, ok, ..Tally::default() };
-            records.push(SecondRecord::of(&tally));
+            if pieces.len() < SECONDS {
+                stretches.add(pieces.len(), &tally);
+            }
             let piece = speed.powf(-1.0 / felt) * (0.05 * normal(rng)).exp();
             pieces.push(Nanos::from_secs_f64(1e-3 * piece));
         }
     }
-    records.truncate(SECONDS);
-    (Seconds::new(records, SECONDS as f64), RunSpeed::of(&pieces).expect("enough seconds"))
+    (stretches, RunSpeed::of(&pieces).expect("enough seconds"))
 }
 
 fn closed_loop() -> Summary {
@@ -61,7 +62,7 @@ fn found(
     let summary = closed_loop();
     let before = run(&mut rng, 1_000.0, shares[0], felt);
     let now = run(&mut rng, 1_000.0 * factor, shares[1], felt);
-    let of = |seconds, speed| GateRun { summary: &summary, seconds, speed };
+    let of = |stretches, speed| GateRun { summary: &summary, stretches, speed };
     let [a, b] = match speeds {
         Speeds::Measured => [Some(before.1), Some(now.1)],
         Speeds::Ignored => [Some(before.1); 2],
@@ -131,14 +132,13 @@ fn the_speeds_of_the_hosts_are_stated() {
 #[test]
 fn what_does_not_follow_the_speed_is_left_alone() {
     let pieces = |ms| RunSpeed::of(&[Nanos::from_millis(ms); 60]);
-    let seconds = Seconds::new(
-        vec![SecondRecord::of(&Tally { scheduled: 100, ok: 100, ..Tally::default() }); 60],
-        60.0,
-    );
+    let mut stretches = Stretches::new(60.0);
+    let tally = Tally { scheduled: 100, ok: 100, ..Tally::default() };
+    (0..60).for_each(|second| stretches.add(second, &tally));
     let mut open = closed_loop();
     open.settings.insert("arrivals".to_owned(), "poisson".to_owned());
     (open.scheduled, open.ok) = (6_000, 6_000);
-    let of = |summary, speed| GateRun { summary, seconds: &seconds, speed };
+    let of = |summary, speed| GateRun { summary, stretches: &stretches, speed };
     let host = |text: &str, summary| {
         let (before, now) = (of(summary, pieces(1)), of(summary, pieces(2)));
         judge(text.parse().expect("a gate"), before, now).expect("comparable").host

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plimsoll_capacity::gate::{GateRun, RunSpeed, SecondRecord, Seconds, judge};
+use plimsoll_capacity::gate::{GateRun, RunSpeed, Stretches, judge};
 use plimsoll_model::Nanos;
 use plimsoll_model::gate::{Gate, GateResult, Incomparable};
 use plimsoll_model::host::{Change, Label, Metric, Reading};
@@ -37,16 +37,13 @@ pub(super) fn gate(
             &rebuilt
         }
     };
-    let seconds = [
-        seconds(&baseline, baseline_summary).map_err(refuse)?,
-        seconds(archive, summary).map_err(refuse)?,
-    ];
+    let [before, now] = [(&baseline, baseline_summary), (archive, summary)];
+    let loads = [stretches(before).map_err(refuse)?, stretches(now).map_err(refuse)?];
     // A piece of work takes another time on another host or kernel, whatever slows them.
     let is_one_host = baseline.manifest().host == archive.manifest().host;
     let speed = |archive| speed(archive).filter(|_| is_one_host);
-    let before =
-        GateRun { summary: baseline_summary, seconds: &seconds[0], speed: speed(&baseline) };
-    let now = GateRun { summary, seconds: &seconds[1], speed: speed(archive) };
+    let run = |(archive, summary), stretches| GateRun { summary, stretches, speed: speed(archive) };
+    let (before, now) = (run(before, &loads[0]), run(now, &loads[1]));
     let found: Vec<_> = gates.iter().map(|gate| (gate, judge(*gate, before, now))).collect();
     let lines = found.iter().map(|(gate, found)| match found {
         Ok(finding) => GateLine::of(finding),
@@ -62,16 +59,17 @@ pub(super) fn gate(
     Ok(Gated { report, stop })
 }
 
-/// The seconds of a load; other runs are compared by what they state.
-fn seconds(archive: &Archive, summary: &Summary) -> Result<Seconds, ReportError> {
+/// The stretches of a load; other runs are compared by what they state.
+fn stretches((archive, summary): (&Archive, &Summary)) -> Result<Stretches, ReportError> {
     if summary.result != RunResult::Load {
-        return Ok(Seconds::default());
+        return Ok(Stretches::default());
     }
     archive.check_agreement(summary)?;
-    let lines = archive.intervals()?;
-    let records: Result<Vec<_>, _> =
-        lines.map(|line| Ok(SecondRecord::of(&line?.interval.tally))).collect();
-    records.map(|records| Seconds::new(records, summary.seconds))
+    let mut stretches = Stretches::new(summary.seconds);
+    for (second, line) in archive.intervals()?.enumerate() {
+        stretches.add(second, &line?.interval.tally);
+    }
+    Ok(stretches)
 }
 
 /// How fast the host of the run's server was; `None` if the yardstick did not run there.

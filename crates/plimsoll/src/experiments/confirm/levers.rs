@@ -116,16 +116,7 @@ fn quota(
 ) -> Result<Planned, LabError> {
     let to = lowered(used.ran, used.ran + used.waited, capacity);
     let lever = Lever::quota(pids, to)?;
-    let predicted_ratio = 1.0 - DOSE;
-    let change = Change::Server(lever);
-    Ok(Planned {
-        change,
-        intervention,
-        from: to / predicted_ratio,
-        to,
-        left_ratio: None,
-        predicted_ratio,
-    })
+    Ok(lowered_to(lever, intervention, to, 1.0 - DOSE))
 }
 
 /// The hot thread does its part of the work; the others go on.
@@ -135,14 +126,14 @@ fn thread_quota(seen: &Load) -> Result<Planned, LabError> {
     };
     let to = lowered(used, used, 1.0);
     let part = (used / all.ran).clamp(0.0, 1.0);
-    Ok(Planned {
-        change: Change::Server(Lever::thread_quota(pid, thread, to)?),
-        intervention: Intervention::ThreadCpuQuota,
-        from: to / (1.0 - DOSE),
-        to,
-        left_ratio: None,
-        predicted_ratio: 1.0 - DOSE * part,
-    })
+    let lever = Lever::thread_quota(pid, thread, to)?;
+    Ok(lowered_to(lever, Intervention::ThreadCpuQuota, to, 1.0 - DOSE * part))
+}
+
+/// A limit that is lowered by the usual part, to `to`.
+fn lowered_to(lever: Lever, intervention: Intervention, to: f64, predicted_ratio: f64) -> Planned {
+    let (change, from) = (Change::Server(lever), to / (1.0 - DOSE));
+    Planned { change, intervention, from, to, left_ratio: None, predicted_ratio }
 }
 
 /// CPUs that these processes may use.

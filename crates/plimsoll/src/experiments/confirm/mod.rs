@@ -4,7 +4,7 @@
 //! A pair is a load with the change and one with the same steps and what was there, in an order by
 //! chance. What is to come out is fixed and shown before the first pair.
 
-use plimsoll_capacity::compare::{Pair, orders};
+use plimsoll_capacity::compare::{Pair, turns};
 use plimsoll_capacity::diagnose::confirm::{
     CALIBRATIONS_MAX, DOSE, Judged, PAIRS, PAIRS_MAX, SPOILT_MAX, Strength, judge, strength,
     wants_more,
@@ -13,7 +13,6 @@ use plimsoll_capacity::median_of;
 use plimsoll_lab::{LabError, Lever};
 use plimsoll_model::Nanos;
 use plimsoll_model::cause::{Finding, Grade};
-use plimsoll_model::compare::Order;
 use plimsoll_model::confirmation::{
     Confirmation, ConfirmationArm, ConfirmationPair, ConfirmationResult, Intervention, Remedied,
 };
@@ -273,21 +272,20 @@ impl Test<'_, '_> {
             to,
             left_ratio,
             predicted_ratio,
-            why: None,
             pairs_planned: PAIRS,
             untouched_per_s: vec![seen.usual_goodput],
-            ..Confirmation::impossible(String::new())
+            ..Confirmation::default()
         };
         self.session.note(render_confirmation_plan(&confirmation));
         let mut costs = Vec::new();
-        for order in orders((PAIRS_MAX + SPOILT_MAX) as usize, self.plan.seed) {
+        for turn in turns(2, (PAIRS_MAX + SPOILT_MAX) as usize, self.plan.seed) {
             if !wants_more(predicted_ratio, &counted(&confirmation)) {
                 break;
             }
             if confirmation.counted().count() == PAIRS as usize {
                 confirmation.pairs_planned = PAIRS_MAX;
             }
-            match self.pair(order, intervention, &mut change)? {
+            match self.pair(&turn, intervention, &mut change)? {
                 Ok((pair, cost)) => {
                     costs.extend(cost.filter(|_| pair.invalid.is_none()));
                     confirmation.pairs.push(pair);
@@ -321,12 +319,12 @@ impl Test<'_, '_> {
     /// can be no more.
     fn pair(
         &mut self,
-        order: Order,
+        turn: &[usize],
         intervention: Intervention,
         change: &mut Change,
     ) -> Result<Result<(ConfirmationPair, Option<f64>), String>, Stop> {
         use ConfirmationArm::{Changed, Sham};
-        let arms = if order == Order::Ab { [Sham, Changed] } else { [Changed, Sham] };
+        let arms = [turn[0], turn[1]].map(|place| [Sham, Changed][place]);
         let mut pair =
             ConfirmationPair { first: arms[0], sham_per_s: 0.0, changed_per_s: 0.0, invalid: None };
         let mut costs = [None; 2];
@@ -426,7 +424,7 @@ mod tests {
             (0, Grade::Predicted, vec![Undecided], Grade::Predicted),
             (0, Grade::Predicted, vec![], Grade::Predicted),
         ] {
-            let test = |result| Confirmation { result, ..Confirmation::impossible(String::new()) };
+            let test = |result| Confirmation { result, ..Confirmation::default() };
             let tests: Vec<_> = results.iter().copied().map(test).collect();
             assert_eq!(grade(possible, before, &tests), after, "{possible} {results:?}");
         }

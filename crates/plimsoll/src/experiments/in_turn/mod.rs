@@ -1,7 +1,6 @@
 //! Servers that are measured in turn: all are up all the time, and each is loaded for seconds while the
 //! others rest, so that whatever the host does to one it does to the others as well.
 
-use std::path::Path;
 use std::sync::mpsc;
 use std::sync::mpsc::Receiver;
 use std::thread;
@@ -9,25 +8,25 @@ use std::thread;
 use plimsoll_capacity::compare::ROUNDS_MIN;
 use plimsoll_capacity::judge_load;
 use plimsoll_fleet::LoadAgents;
-use plimsoll_fleet::coordinator::{LoadControl, LoadOutcome};
+use plimsoll_fleet::coordinator::LoadControl;
+use plimsoll_lab::Placement;
 use plimsoll_model::Nanos;
-use plimsoll_model::event::Event;
-use plimsoll_model::observation::Observations;
+use plimsoll_model::compare::BlockSummary;
 use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Check, CheckId, Level, Measure, TrialSecond, Verdict};
-use plimsoll_probe::threads::{RunTimes, ThreadTimes};
+use plimsoll_probe::threads::RunTimes;
 use plimsoll_report::findings;
 
 use crate::exit::Stop;
-use crate::hosts::fleet_stop;
-use crate::session::{Measurement, Observed, Outcome, Session};
+use crate::plan::in_turn::TurnsJob;
+use crate::plan::load::LoadJob;
+use crate::session::{Measurement, Observed, Outcome, Session, run_beside};
 
+pub(super) mod block;
 mod servers;
 
 pub(crate) use servers::{Servers, SideServer};
-
-const PROC: &str = "/proc";
 
 /// A first load of each server, which opens its pool and warms it up.
 pub(super) const FIRST: Nanos = Nanos::from_secs(2);
@@ -88,33 +87,66 @@ impl CpuUse {
 }
 
 impl Load {
+    /// The load by `plan` that has ended.
+    fn of(plan: &LoadPlan, observed: Observed) -> Self {
+        let Observed { outcome, sut_busiest_thread, observations, seconds, server } = observed;
+        let whole_s = match &plan.pacing {
+            Pacing::Closed { duration: Some(duration), .. } => duration.0 / 1_000_000_000,
+            _ => 0,
+        };
+        let mut answers: Vec<u64> = seconds.iter().map(|second| second.ok).collect();
+        answers.resize(whole_s as usize, 0);
+        let is_open = matches!(plan.pacing, Pacing::Open { .. });
+        let judged = judge_load(&outcome.tally, outcome.window, None, is_open, &observations);
+        let mut spoilt = judged.reasons.iter().filter(|check| {
+            check.level == Level::Fail && matters_to_one(&check.id) && !outcome.interrupted
+        });
+        let lost = (outcome.lost_agents > 0).then(|| "a plimsoll process was lost".to_owned());
+        Self {
+            window: outcome.window,
+            interrupted: outcome.interrupted,
+            goodput: outcome.tally.ok_in_window() / outcome.window.as_secs_f64().max(1e-3),
+            usual_goodput: usual(&answers),
+            sut_busiest_thread,
+            server: server.server,
+            backends: server.backends.and_then(|times| CpuUse::of(times, outcome.window)),
+            busiest: server.busiest,
+            yardstick: mean_yardstick(&seconds),
+            invalid: lost.or_else(|| spoilt.next().map(findings::line)),
+            tally: outcome.tally,
+        }
+    }
+
     /// What the server's threads did, per second.
     pub(super) fn server_cpu(&self) -> Option<CpuUse> {
         CpuUse::of(self.server?, self.window)
     }
 }
 
-/// One look at what the threads of a server and of its backends have done so far.
-struct Looked {
-    server: Option<RunTimes>,
-    backends: Option<RunTimes>,
-    threads: ThreadTimes,
+/// One of the servers that take turns.
+pub(crate) struct Side {
+    pub(crate) name: String,
+    /// What is sent to it.
+    pub(crate) load: LoadJob,
+    /// The most connections that may be tried; at least those of the load.
+    pub(crate) connections_max: u64,
+    /// Who answers.
+    pub(crate) server: SideServer,
+    /// Which CPUs are its own, in a laboratory.
+    pub(crate) placement: Option<Placement>,
 }
 
-impl Looked {
-    fn at(server: &[u32], backends: &[u32]) -> Self {
-        let proc = Path::new(PROC);
-        Self {
-            server: RunTimes::read(proc, server),
-            backends: RunTimes::read(proc, backends),
-            threads: ThreadTimes::read(proc, server),
-        }
-    }
-}
-
-/// The loads of all servers so far, and what ended them.
-pub(super) struct Loads {
+/// Servers that take turns: their loads so far, and what ended them.
+pub(super) struct Turns {
+    pub(super) job: TurnsJob,
     pub(super) servers: Servers,
+    names: Vec<String>,
+    /// The load of each server, by its place.
+    pub(super) loads: Vec<LoadJob>,
+    /// All that have ended.
+    pub(super) blocks: Vec<BlockSummary>,
+    /// Rounds that were finished.
+    pub(super) rounds_made: u32,
     tally: Tally,
     window: Nanos,
     /// Of the present round.
@@ -125,10 +157,23 @@ pub(super) struct Loads {
     unmeasured: Option<String>,
 }
 
-impl Loads {
-    pub(super) fn new(servers: Vec<(String, SideServer)>) -> Self {
+impl Turns {
+    /// At least one of `sides`; reports call all of them `target`.
+    pub(super) fn new(job: TurnsJob, target: &str, sides: Vec<Side>) -> Self {
+        let (mut names, mut loads, mut servers) = (Vec::new(), Vec::new(), Vec::new());
+        for Side { name, mut load, server, .. } in sides {
+            job.adopt(&mut load, target);
+            names.push(name.clone());
+            loads.push(load);
+            servers.push((name, server));
+        }
         Self {
+            job,
             servers: Servers::new(servers),
+            names,
+            loads,
+            blocks: Vec::new(),
+            rounds_made: 0,
             tally: Tally::default(),
             window: Nanos::ZERO,
             round_began: None,
@@ -138,40 +183,50 @@ impl Loads {
         }
     }
 
-    /// Runs `plan` against the server whose turn it is, which is called `name`.
+    /// The load over most connections: agents are started for it.
+    pub(super) fn largest(&mut self) -> &mut LoadJob {
+        let most = self.loads.iter().map(|load| load.plan.connections).max();
+        let place = self.loads.iter().position(|load| Some(load.plan.connections) == most);
+        &mut self.loads[place.unwrap_or(0)]
+    }
+
+    /// Runs `plan` against the server at `place`.
     pub(super) fn run(
         &mut self,
         session: &Session<'_>,
-        name: &str,
+        place: usize,
         plan: &LoadPlan,
     ) -> Result<Load, End> {
         if session.is_interrupted() {
             return Err(End::Interrupted);
         }
+        self.servers.turn_to(place);
         let load = run_load(session, plan)?;
-        self.take_in(session, name, load)
+        self.take_in(session, place, load)
     }
 
-    /// Runs two loads at the same time, each of a server's name and plan: the first by the session's agents against
-    /// the server whose turn it is, the second by `agents` against the one at `place`. `meanwhile` runs beside them,
-    /// until the other end of its channel is gone.
+    /// Runs two loads at the same time, each against the server at a place: the first by the session's agents, the second
+    /// by `agents`. `meanwhile` runs beside them, until the other end of its channel is gone.
     pub(super) fn run_both(
         &mut self,
         session: &Session<'_>,
-        [first, second]: [(&str, &LoadPlan); 2],
+        [first, second]: [(usize, &LoadPlan); 2],
         agents: &mut LoadAgents,
-        place: usize,
         meanwhile: &(dyn Fn(&Receiver<()>) + Sync),
     ) -> Result<[Load; 2], End> {
         if session.is_interrupted() {
             return Err(End::Interrupted);
         }
-        let watch = Watch::of(second.1, self.servers.pids_of(place));
+        self.servers.turn_to(first.0);
+        let observer = self.servers.at(second.0, |server| session.observer(server, false));
+        let Some(observer) = observer else {
+            return Err(End::Unmeasured("a server is not running".to_owned()));
+        };
         let interrupts = session.interrupts();
         let (one, other) = thread::scope(|scope| {
             let other = scope.spawn(|| {
                 let interrupted = || interrupts.is_raised();
-                run_beside(agents, second.1, &LoadControl::new(&interrupted), watch)
+                run_beside(agents, second.1, &LoadControl::new(&interrupted), observer)
             });
             let (running, ended) = mpsc::channel();
             scope.spawn(move || meanwhile(&ended));
@@ -180,11 +235,11 @@ impl Loads {
             (one, other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
         let one = self.take_in(session, first.0, one?)?;
-        Ok([one, self.take_in(session, second.0, other?)?])
+        Ok([one, self.take_in(session, second.0, Load::of(second.1, other?))?])
     }
 
     /// Adds a load that is over to those before.
-    fn take_in(&mut self, session: &Session<'_>, name: &str, load: Load) -> Result<Load, End> {
+    fn take_in(&mut self, session: &Session<'_>, place: usize, load: Load) -> Result<Load, End> {
         self.tally.merge_following(&load.tally);
         self.window = self.window + load.window;
         if load.interrupted {
@@ -193,23 +248,18 @@ impl Loads {
         if let Some(end) = session.server_end() {
             return Err(End::Unmeasured(end.reason().to_owned()));
         }
-        with_answers(name, load).map_err(End::Unmeasured)
+        with_answers(&self.names[place], load).map_err(End::Unmeasured)
     }
 
-    /// Before round `number`, counted from 1: whether it fits into `budget`; and the servers of laboratories are
-    /// started afresh. One process may be faster than another of the same program for all its life, by several percent:
+    /// Before round `number`, counted from 1: an error if it does not fit into the budget. Starts the servers of
+    /// laboratories afresh. One process may be faster than another of the same program for all its life, by several percent:
     /// rounds of the same processes would not be independent.
-    pub(super) fn begin_round(
-        &mut self,
-        session: &Session<'_>,
-        number: u32,
-        budget: Option<Nanos>,
-    ) -> Result<(), End> {
+    pub(super) fn begin_round(&mut self, session: &Session<'_>, number: u32) -> Result<(), End> {
         let at = session.elapsed();
         if let Some(began) = self.round_began.replace(at) {
             self.longest_round = self.longest_round.max(at.since(began));
         }
-        if budget.is_some_and(|budget| at + self.longest_round > budget) {
+        if self.job.budget.is_some_and(|budget| at + self.longest_round > budget) {
             let why = "the next round would have ended after the budget";
             return Err(End::Stopped(why.to_owned()));
         }
@@ -237,17 +287,16 @@ impl Loads {
         Ok(())
     }
 
-    /// The outcome of an experiment of which `usable` of `made` rounds could be used.
+    /// The outcome of an experiment of which `usable` of all rounds could be used.
     pub(super) fn outcome(
         &mut self,
         session: &Session<'_>,
         is_settled: bool,
         usable: u32,
-        made: u32,
     ) -> Outcome {
         let measures = [
             Measure::count("usable", usable.into()).at_least(ROUNDS_MIN as f64),
-            Measure::count("of", made.into()),
+            Measure::count("of", self.rounds_made.into()),
         ];
         let reasons = vec![Check::new(CheckId::Rounds, Level::of(!is_settled, false), measures)];
         let verdict = if is_settled { Verdict::Good } else { Verdict::Invalid };
@@ -262,107 +311,14 @@ impl Loads {
 
 /// Runs `plan`, a load of any kind.
 pub(super) fn run_load(session: &Session<'_>, plan: &LoadPlan) -> Result<Load, Stop> {
-    let mut watch = {
-        let server = session.server();
-        Watch::of(plan, (server.pids(), server.backend_pids()))
-    };
     let of = Measurement { plan, trial: None, is_steady: false, is_alone: false, deliveries: None };
-    let Observed { outcome, sut_busiest_thread, observations, seconds } =
-        session.run_load(&of, &mut |event| watch.handle_event(event))?;
-    let load = watch.finish(outcome, &observations, sut_busiest_thread);
-    Ok(Load { yardstick: mean_yardstick(&seconds), ..load })
+    session.run_load(&of, &mut |_| {}).map(|observed| Load::of(plan, observed))
 }
 
 /// `None` if the yardstick did not run on the server's CPUs.
 fn mean_yardstick(seconds: &[TrialSecond]) -> Option<Nanos> {
     let pieces = || seconds.iter().filter_map(|second| second.yardstick);
     pieces().map(|piece| piece.0).sum::<u64>().checked_div(pieces().count() as u64).map(Nanos)
-}
-
-/// Runs `plan` by agents that are not the session's, which sees nothing of it.
-fn run_beside(
-    agents: &mut LoadAgents,
-    plan: &LoadPlan,
-    control: &LoadControl<'_>,
-    mut watch: Watch,
-) -> Result<Load, Stop> {
-    let outcome = agents.run_load(plan, control, &mut |event| watch.handle_event(&event));
-    let outcome = outcome.map_err(|error| fleet_stop(&error))?;
-    Ok(watch.finish(outcome, &Observations::default(), None))
-}
-
-/// What is seen of one load.
-struct Watch {
-    pids: Vec<u32>,
-    backend_pids: Vec<u32>,
-    open: bool,
-    /// Answers of each whole second of sending in a closed loop.
-    answers: Vec<u64>,
-    before: Option<Looked>,
-}
-
-impl Watch {
-    /// Of `plan`, whose server and backends have these processes.
-    fn of(plan: &LoadPlan, (pids, backend_pids): (Vec<u32>, Vec<u32>)) -> Self {
-        let whole_s = match &plan.pacing {
-            Pacing::Closed { duration: Some(duration), .. } => duration.0 / 1_000_000_000,
-            _ => 0,
-        };
-        let open = matches!(plan.pacing, Pacing::Open { .. });
-        Self { pids, backend_pids, open, answers: vec![0; whole_s as usize], before: None }
-    }
-
-    fn look(&self) -> Looked {
-        Looked::at(&self.pids, &self.backend_pids)
-    }
-
-    fn handle_event(&mut self, event: &Event) {
-        match event {
-            Event::LoadStarted { .. } => self.before = Some(self.look()),
-            Event::Interval(interval) => {
-                if let Some(answers) = self.answers.get_mut(interval.second as usize) {
-                    *answers += interval.tally.ok;
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// The load that ended with `outcome`. Every answer has come.
-    fn finish(
-        self,
-        outcome: LoadOutcome,
-        observations: &Observations,
-        sut_busiest_thread: Option<f64>,
-    ) -> Load {
-        let after = self.look();
-        let judged = judge_load(&outcome.tally, outcome.window, None, self.open, observations);
-        let mut spoilt = judged.reasons.iter().filter(|check| {
-            check.level == Level::Fail && matters_to_one(&check.id) && !outcome.interrupted
-        });
-        let lost = (outcome.lost_agents > 0).then(|| "a plimsoll process was lost".to_owned());
-        let before = self.before.as_ref();
-        let since = |of: fn(&Looked) -> Option<RunTimes>| {
-            let before = of(before?)?;
-            Some(of(&after)?.since(&before))
-        };
-        let busiest = before
-            .and_then(|before| after.threads.busiest_thread_since(&before.threads, outcome.window));
-        Load {
-            yardstick: None,
-            server: since(|looked| looked.server),
-            backends: since(|looked| looked.backends)
-                .and_then(|times| CpuUse::of(times, outcome.window)),
-            busiest,
-            window: outcome.window,
-            interrupted: outcome.interrupted,
-            goodput: outcome.tally.ok_in_window() / outcome.window.as_secs_f64().max(1e-3),
-            usual_goodput: usual(&self.answers),
-            sut_busiest_thread: sut_busiest_thread.or_else(|| busiest.map(|(_, _, part)| part)),
-            invalid: lost.or_else(|| spoilt.next().map(findings::line)),
-            tally: outcome.tally,
-        }
-    }
 }
 
 /// The mean of all but the least and the greatest.

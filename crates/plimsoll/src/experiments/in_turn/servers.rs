@@ -75,9 +75,7 @@ impl Servers {
 
     /// The processes of the one at `place`, and of its backends.
     pub(in crate::experiments) fn pids_of(&self, place: usize) -> (Vec<u32>, Vec<u32>) {
-        let turn = self.0.borrow();
-        let watched = turn.servers.get(place).and_then(|(_, server)| server.watched());
-        watched.map(|server| (server.pids(), server.backend_pids())).unwrap_or_default()
+        self.at(place, |server| (server.pids(), server.backend_pids())).unwrap_or_default()
     }
 
     /// Starts those afresh that are ours.
@@ -86,10 +84,19 @@ impl Servers {
         servers.iter_mut().try_for_each(|(_, server)| server.start_afresh())
     }
 
-    fn of_loaded<T: Default>(&self, look: impl FnOnce(&dyn WatchedServer) -> T) -> T {
+    /// What `look` sees of the one at `place`; `None` if it could not be started again.
+    pub(in crate::experiments) fn at<T>(
+        &self,
+        place: usize,
+        look: impl FnOnce(&dyn WatchedServer) -> T,
+    ) -> Option<T> {
         let turn = self.0.borrow();
-        let loaded = turn.servers.get(turn.loaded);
-        loaded.and_then(|(_, server)| server.watched()).map(look).unwrap_or_default()
+        turn.servers.get(place).and_then(|(_, server)| server.watched()).map(look)
+    }
+
+    fn of_loaded<T: Default>(&self, look: impl FnOnce(&dyn WatchedServer) -> T) -> T {
+        let loaded = self.0.borrow().loaded;
+        self.at(loaded, look).unwrap_or_default()
     }
 }
 

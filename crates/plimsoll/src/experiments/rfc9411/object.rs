@@ -329,7 +329,8 @@ impl Scene<'_, '_> {
             _ => sessions(self.session, &subject.traffic, request)?,
         };
         iterated.observed.observations.reference = target.generator.and_then(Rate::per_second);
-        let Observed { outcome, sut_busiest_thread, observations, seconds } = &iterated.observed;
+        let Observed { outcome, sut_busiest_thread, observations, seconds, .. } =
+            &iterated.observed;
         let judged = judge(&IterationRecord {
             case: self.job.case,
             step: planned.step,

@@ -108,17 +108,17 @@ fn comparisons() {
     assert_eq!(job.metrics, [Metric::Goodput, Metric::ServerCpu]);
     assert_eq!(job.of.unit(Metric::Goodput), "requests/s");
     assert_eq!(job.arms[1].args, ["find", "rate", b]);
-    assert_eq!((job.rounds, job.seed, job.threshold), (24, 1, 0.0));
-    assert_eq!(job.budget, Some(Nanos::from_secs(300)));
+    assert_eq!((job.turns.rounds, job.turns.seed, job.threshold), (24, 1, 0.0));
+    assert_eq!(job.turns.budget, Some(Nanos::from_secs(300)));
     assert!(job.notes.is_empty(), "{:?}", job.notes);
     // More time is more rounds, unless they are named.
-    assert_eq!(compare(&[a, b, "--budget", "1h"]).rounds, 200);
-    assert_eq!(compare(&[a, b, "--budget", "1h", "--rounds", "8"]).rounds, 8);
+    assert_eq!(compare(&[a, b, "--budget", "1h"]).turns.rounds, 200);
+    assert_eq!(compare(&[a, b, "--budget", "1h", "--rounds", "8"]).turns.rounds, 8);
     let job = compare(&["lab", "lab --mode=quick", "--", "-c50", "--slo", "p99<9ms"]);
     assert!(job.notes[0].ends_with("--slo --mode changes nothing"), "{:?}", job.notes);
     let job = compare(&[a, b, "--threshold", "2%", "--", "--rate", "1k", "--seed=3"]);
     assert_eq!((job.metrics, job.of.unit(Metric::P99)), (vec![Metric::P99], "ms"));
-    assert_eq!((job.threshold, job.rounds, job.budget), (0.02, 12, None));
+    assert_eq!((job.threshold, job.turns.rounds, job.turns.budget), (0.02, 12, None));
     assert_eq!(job.arms[0].args, ["load", a, "--rate", "1k", "--seed=3"]);
     assert!(job.arms[0].has_seed);
     let job = compare(&[a, b, "--metric", "client-cpu", "--", "-r", "0", "--no-ui"]);

@@ -21,7 +21,9 @@ use super::PROC;
 pub(super) struct Look {
     pub(super) at: Nanos,
     pub(super) threads: ThreadTimes,
-    ran: Option<RunTimes>,
+    pub(super) ran: Option<RunTimes>,
+    /// The threads of the backends.
+    pub(super) backends: Option<RunTimes>,
     /// On each CPU of the server, and of the clients.
     pieces: [Vec<Pieces>; 2],
 }
@@ -31,16 +33,33 @@ pub(super) struct Look {
 pub(super) struct View {
     /// Processes of the server.
     watched: Vec<u32>,
+    /// Those of its backends.
+    backends: Vec<u32>,
     yardstick: Totals,
     /// CPUs of the server and of the clients; none where they are elsewhere or not known.
     cpus: [Vec<u32>; 2],
 }
 
 impl View {
-    /// Looks at the server with processes `watched`, and at clients on the CPUs `clients`.
-    pub(super) fn of(watched: &[u32], clients: Vec<u32>, yardstick: Totals) -> Self {
-        let server = host::cpus_allowed(Path::new(PROC), watched).into_iter().collect();
-        Self { watched: watched.to_owned(), yardstick, cpus: [server, clients] }
+    /// Looks at the server with processes `watched`, at its `backends`, and at clients on the CPUs `clients`.
+    pub(super) fn of(
+        watched: Vec<u32>,
+        backends: Vec<u32>,
+        clients: Vec<u32>,
+        yardstick: Totals,
+    ) -> Self {
+        let server = host::cpus_allowed(Path::new(PROC), &watched).into_iter().collect();
+        Self { watched, backends, yardstick, cpus: [server, clients] }
+    }
+
+    /// The processes of the server, with all behind it.
+    pub(super) fn sut(&self) -> Vec<u32> {
+        [&self.watched[..], &self.backends].concat()
+    }
+
+    /// `true` if the server's processes are known.
+    pub(super) fn is_watched(&self) -> bool {
+        !self.watched.is_empty()
     }
 
     pub(super) fn look(&self) -> Look {
@@ -53,6 +72,7 @@ impl View {
             at: Nanos(clock::monotonic_ns()),
             threads: ThreadTimes::read(proc_root, watched),
             ran: RunTimes::read(proc_root, watched),
+            backends: RunTimes::read(proc_root, &self.backends),
             pieces: [pieces(&self.cpus[0]), pieces(&self.cpus[1])],
         }
     }
@@ -138,6 +158,7 @@ mod tests {
             at: Nanos::from_millis(ms),
             threads: ThreadTimes::default(),
             ran: Some(RunTimes { ran: Nanos(1_000 * ms), waited: Nanos(ms) }),
+            backends: None,
             pieces: [took.map(pieces).into(), Vec::new()],
         }
     }
@@ -171,10 +192,10 @@ mod tests {
 
     #[test]
     fn this_process_and_its_cpus_are_looked_at() {
-        let view = View::of(&[std::process::id()], Vec::new(), Totals::default());
+        let view = View::of(vec![std::process::id()], Vec::new(), Vec::new(), Totals::default());
         let first = view.look();
         assert!(view.look().sut_cpu_since(&first).is_some());
-        let nobody = View::of(&[], Vec::new(), Totals::default());
+        let nobody = View::of(Vec::new(), Vec::new(), Vec::new(), Totals::default());
         let first = nobody.look();
         assert!(nobody.look().sut_cpu_since(&first).is_none());
     }

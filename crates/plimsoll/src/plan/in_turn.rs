@@ -1,0 +1,39 @@
+//! Servers that are measured in turn: how many rounds, in which time, and where the result goes.
+
+use std::collections::BTreeMap;
+
+use plimsoll_model::Nanos;
+
+use super::load::LoadJob;
+use crate::flags::shared::OutputFlags;
+
+/// The rounds of a comparison or of a sweep.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TurnsJob {
+    /// Rounds to make, at most.
+    pub(crate) rounds: u32,
+    /// No round begins that would end after this.
+    pub(crate) budget: Option<Nanos>,
+    /// Seed of the order, and of arrivals that have no own.
+    pub(crate) seed: u64,
+    /// Where the archive and the summary go, and what is shown.
+    pub(crate) output: OutputFlags,
+}
+
+impl TurnsJob {
+    /// The settings that shape the measurement, of which `rounds` were planned.
+    pub(crate) fn settings(&self, rounds: u32) -> BTreeMap<String, String> {
+        let budget = self.budget.map(|budget| ("budget".to_owned(), budget.to_string()));
+        let settings =
+            [("rounds".to_owned(), rounds.to_string()), ("seed".to_owned(), self.seed.to_string())];
+        settings.into_iter().chain(budget).collect()
+    }
+
+    /// Reports `load` as one of this measurement, which reports call `target`.
+    pub(crate) fn adopt(&self, load: &mut LoadJob, target: &str) {
+        let OutputFlags { out, json, details, no_ui, .. } = &self.output;
+        target.clone_into(&mut load.target_name);
+        (load.out, load.json) = (out.clone(), json.clone());
+        (load.ui, load.details) = (!no_ui, *details);
+    }
+}
