@@ -1,8 +1,11 @@
 //! Steps 1 to 3 of a case, for one object: the load of each iteration, and the conclusion.
 
+use std::rc::Rc;
+
 use plimsoll_model::observation::Observations;
 use plimsoll_model::rfc9411::{Ending, Kind, Step};
 use plimsoll_model::slo::Slo;
+use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Outcome, TrialMeasurement, TrialRequest, Verdict};
 use plimsoll_model::{Nanos, Rate};
 
@@ -59,7 +62,7 @@ pub struct Conclusion {
     /// The lowest load above it that failed.
     pub failed_load: Option<f64>,
     /// The iteration at the reported load; without a load, the last one.
-    pub shown: Option<Judged>,
+    pub shown: Option<Rc<Judged>>,
 }
 
 /// The end of a procedure before its last step.
@@ -76,8 +79,8 @@ struct Procedure<F> {
     /// The rest before the next iteration.
     rest: Nanos,
     /// The GOOD iteration that the case would report, with its load.
-    good: Option<(f64, Judged)>,
-    last: Option<Judged>,
+    good: Option<(f64, Rc<Judged>)>,
+    last: Option<Rc<Judged>>,
 }
 
 /// The load of step 1.
@@ -161,7 +164,8 @@ impl<E, F: FnMut(Iterate) -> Result<Result<Judged, String>, E>> Procedure<F> {
     ) -> Result<Option<String>, Cut<E>> {
         let mut why = String::new();
         for _ in 0..INVALID_MAX {
-            let judgement = self.iterate(step, load, sustain)?.judgement;
+            let judged = self.iterate(step, load, sustain)?;
+            let judgement = &judged.judgement;
             why = judgement.why();
             let is_bad = judgement.verdict == Verdict::Bad;
             self.rest = if is_bad { REST_AFTER_BAD } else { Nanos::ZERO };
@@ -175,17 +179,17 @@ impl<E, F: FnMut(Iterate) -> Result<Result<Judged, String>, E>> Procedure<F> {
         Err(Cut::Ended(Ending::GeneratorLimited { why }, reached))
     }
 
-    fn iterate(&mut self, step: Step, load: f64, sustain: Nanos) -> Result<Judged, Cut<E>> {
+    fn iterate(&mut self, step: Step, load: f64, sustain: Nanos) -> Result<Rc<Judged>, Cut<E>> {
         let ran = (self.iterate)(Iterate { step, load, sustain, rest: self.rest });
         let judged = match ran.map_err(Cut::Failed)? {
-            Ok(judged) => judged,
+            Ok(judged) => Rc::new(judged),
             Err(why) => return Err(Cut::Ended(Ending::Unfinished { why }, None)),
         };
         let is_best = self.good.as_ref().is_none_or(|(best, _)| load >= *best);
         if judged.judgement.verdict == Verdict::Good && (is_best || step == Step::Final) {
-            self.good = Some((load, judged.clone()));
+            self.good = Some((load, Rc::clone(&judged)));
         }
-        self.last = Some(judged.clone());
+        self.last = Some(Rc::clone(&judged));
         Ok(judged)
     }
 
@@ -220,8 +224,8 @@ impl<E, F: FnMut(Iterate) -> Result<Result<Judged, String>, E>> Procedure<F> {
                     let seconds = request.duration.as_secs_f64().max(1.0) as u64;
                     let window = Nanos::from_secs(seconds).min(self.settings.sustain);
                     let judged = self.iterate(Step::Search, request.rate.get(), window)?;
-                    let judgement = judged.judgement.clone();
-                    search.handle_judged(measurement(request, window, judged), judgement);
+                    let measured = measurement(request, window, &judged.observed.sustain);
+                    search.handle_judged(measured, judged.judgement.clone());
                     self.rest = search.rest();
                 }
             }
@@ -260,13 +264,13 @@ fn rate_search(lowest: f64, target: f64) -> RateSearch {
 }
 
 /// The sustain phase alone.
-fn measurement(request: TrialRequest, window: Nanos, judged: Judged) -> TrialMeasurement {
+fn measurement(request: TrialRequest, window: Nanos, sustain: &Tally) -> TrialMeasurement {
     TrialMeasurement {
         seconds: Vec::new(),
         request,
         window,
         aborted: false,
-        tally: judged.observed.sustain,
+        tally: sustain.clone(),
         sut_busiest_thread: None,
         split: 1,
         observations: Observations::default(),
