@@ -92,11 +92,8 @@ impl Case {
             Kind::Latency => &[1, 16, 64],
             Kind::Concurrency => &[1],
         };
-        let mut objects: Vec<_> = sizes.iter().map(|kb| Object::Bytes(kb * KB)).collect();
-        if self.kind() == Kind::Throughput {
-            objects.push(Object::Mixed);
-        }
-        objects
+        let mixed = (self.kind() == Kind::Throughput).then_some(Object::Mixed);
+        sizes.iter().map(|kb| Object::Bytes(kb * KB)).chain(mixed).collect()
     }
 
     /// The axis of its load.

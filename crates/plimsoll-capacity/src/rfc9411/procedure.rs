@@ -106,11 +106,12 @@ pub fn proceed<E>(
         Err(Cut::Failed(error)) => return Err(error),
     };
     let Procedure { failed, good, last, .. } = procedure;
+    let good = good.filter(|_| load.is_some()).map(|(_, judged)| judged);
     Ok(Conclusion {
         ending,
         load,
         failed_load: failed.filter(|failed| load.is_none_or(|load| *failed > load)),
-        shown: load.and(good.map(|(_, judged)| judged)).or(last),
+        shown: good.or(last),
     })
 }
 

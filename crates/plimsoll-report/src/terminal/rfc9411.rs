@@ -90,14 +90,13 @@ fn reported(result: &ObjectResult) -> Option<Kpis> {
 
 /// Connections, connections/s, transactions/s and Gbit/s at that load, or dashes.
 fn rates(result: &ObjectResult) -> [String; 4] {
-    reported(result).map_or(["-"; 4].map(str::to_owned), |Kpis { rates, .. }| {
-        [
-            figure(rates.concurrent_tcp_connections),
-            figure(rates.tcp_connections_per_second),
-            figure(rates.application_transactions_per_second),
-            format!("{:.2}", rates.inspected_throughput_bit_s / 1e9),
-        ]
-    })
+    let Some(Kpis { rates, .. }) = reported(result) else { return ["-"; 4].map(str::to_owned) };
+    [
+        figure(rates.concurrent_tcp_connections),
+        figure(rates.tcp_connections_per_second),
+        figure(rates.application_transactions_per_second),
+        format!("{:.2}", rates.inspected_throughput_bit_s / 1e9),
+    ]
 }
 
 fn name(result: &ObjectResult) -> String {

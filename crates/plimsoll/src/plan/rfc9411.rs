@@ -143,36 +143,33 @@ fn refuse_requests(flags: &Rfc9411Flags, to: &Destination) -> Result<(), Stop> {
 
 fn check_target(flags: &Rfc9411Flags) -> Result<(), Stop> {
     let case = flags.case;
-    match (case.kind(), flags.target) {
-        (Kind::Latency, Some(_)) => Err(Stop::usage(
-            format_args!("--case {case} runs at half of what other cases reached, not at a target"),
+    let (what, fix) = match (case.kind(), flags.target) {
+        (Kind::Latency, Some(_)) => (
+            format!("--case {case} runs at half of what other cases reached, not at a target"),
             "drop --target; see --measured-cps and --measured-tps",
-        )),
-        (Kind::Concurrency, None) => Err(Stop::usage(
-            format_args!("--case {case} needs the number of connections"),
+        ),
+        (Kind::Concurrency, None) => (
+            format!("--case {case} needs the number of connections"),
             "give --target, such as --target 10k",
-        )),
+        ),
         (Kind::ConnectionRate | Kind::Concurrency, Some(TargetLoad::BitsPerSecond(_))) => {
-            Err(Stop::usage(
-                format_args!("--case {case} counts {}, not bits", case.axis().name()),
-                "write --target 10k",
-            ))
+            let unit = case.axis().name();
+            (format!("--case {case} counts {unit}, not bits"), "write --target 10k")
         }
         (Kind::Concurrency, Some(TargetLoad::Units(count)))
             if count.get() < 1.0 || count.get().fract() != 0.0 =>
         {
-            Err(Stop::usage("--target is no whole number of connections", "write --target 10k"))
+            ("--target is no whole number of connections".to_owned(), "write --target 10k")
         }
         (Kind::ConnectionRate | Kind::Throughput | Kind::Mix, Some(TargetLoad::Units(rate)))
             if rate.get() < TARGET_MIN =>
         {
-            Err(Stop::usage(
-                format_args!("--target {rate} is too low: step 1 runs at a tenth of it"),
-                "give 10/s or more",
-            ))
+            let what = format!("--target {rate} is too low: step 1 runs at a tenth of it");
+            (what, "give 10/s or more")
         }
-        _ => Ok(()),
-    }
+        _ => return Ok(()),
+    };
+    Err(Stop::usage(what, fix))
 }
 
 fn sizes(flags: &Rfc9411Flags) -> Result<Vec<Object>, Stop> {

@@ -186,42 +186,42 @@ fn verdict(results: &[ObjectResult], target_given: bool) -> Verdict {
     }
 }
 
-/// What section 6.1 requires to be reported of both sides, as far as it is known here.
+/// The facts of both sides that section 6.1 requires to be reported, as far as they are known here.
 fn environment(job: &Rfc9411Job, placement: &Placement) -> BTreeMap<String, String> {
     let host = archived_host();
-    let mut out = BTreeMap::from([
-        ("generator".to_owned(), format!("plimsoll {}", env!("CARGO_PKG_VERSION"))),
-        ("generator-kernel".to_owned(), host.kernel),
-        ("generator-cpus".to_owned(), host.cpus.to_string()),
-        ("sut".to_owned(), job.load.target_name.clone()),
-    ]);
-    out.extend(host.cpu_model.map(|model| ("generator-cpu-model".to_owned(), model)));
-    if let Some(bytes) = HostMemory::read(Path::new("/proc")).total_bytes {
-        let text = format!("{:.1} GB", bytes as f64 / 1e9);
-        out.insert("generator-memory".to_owned(), text);
-    }
-    let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
-    if !placement.sut.is_empty() {
-        out.insert("sut-cpus".to_owned(), list(&placement.sut));
-        out.insert("client-cpus".to_owned(), list(&placement.clients));
-    }
-    let mut addresses = job.load.plan.destinations.iter().flat_map(|server| &server.addresses);
+    let plan = &job.load.plan;
+    let memory = HostMemory::read(Path::new("/proc")).total_bytes;
+    let list = |cpus: &[u32]| {
+        let cpus: Vec<_> = cpus.iter().map(u32::to_string).collect();
+        (!placement.sut.is_empty()).then(|| cpus.join(" "))
+    };
+    let mut addresses = plan.destinations.iter().flat_map(|server| &server.addresses);
     let split =
         match (addresses.clone().any(SocketAddr::is_ipv4), addresses.any(SocketAddr::is_ipv6)) {
             (true, false) => "100:0",
             (false, true) => "0:100",
             _ => "both, in turn",
         };
-    out.insert("ipv4-to-ipv6".to_owned(), split.to_owned());
-    let sources = job.load.plan.sources.len();
-    let sources = if sources == 0 { "the kernel's choice".to_owned() } else { sources.to_string() };
-    out.insert("client-addresses".to_owned(), sources);
-    if job.flags.case == Case::TrafficMix {
-        let encrypted = job.load.plan.targets.iter().filter(|target| target.url.tls).count();
-        let all = job.load.plan.targets.len();
-        out.insert("mix".to_owned(), format!("{all} targets in turn, {encrypted} over TLS"));
-    }
-    out
+    let sources = match plan.sources.len() {
+        0 => "the kernel's choice".to_owned(),
+        sources => sources.to_string(),
+    };
+    let encrypted = plan.targets.iter().filter(|target| target.url.tls).count();
+    let mix = format!("{} targets in turn, {encrypted} over TLS", plan.targets.len());
+    let facts = [
+        ("generator", Some(format!("plimsoll {}", env!("CARGO_PKG_VERSION")))),
+        ("generator-kernel", Some(host.kernel)),
+        ("generator-cpus", Some(host.cpus.to_string())),
+        ("generator-cpu-model", host.cpu_model),
+        ("generator-memory", memory.map(|bytes| format!("{:.1} GB", bytes as f64 / 1e9))),
+        ("sut", Some(job.load.target_name.clone())),
+        ("sut-cpus", list(&placement.sut)),
+        ("client-cpus", list(&placement.clients)),
+        ("ipv4-to-ipv6", Some(split.to_owned())),
+        ("client-addresses", Some(sources)),
+        ("mix", (job.flags.case == Case::TrafficMix).then_some(mix)),
+    ];
+    facts.into_iter().filter_map(|(name, fact)| Some((name.to_owned(), fact?))).collect()
 }
 
 #[cfg(test)]
