@@ -20,39 +20,7 @@ pub const TRANSACTIONS_SHOWN: u64 = 300_000;
 /// 1 KB of the object sizes, in bytes; the RFC does not say which one it means.
 pub const KB: u64 = 1_000;
 
-/// A case of section 7.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Case {
-    /// Throughput with an application traffic mix.
-    #[serde(rename = "7.1")]
-    TrafficMix,
-    /// TCP connections per second with HTTP.
-    #[serde(rename = "7.2")]
-    HttpConnections,
-    /// HTTP throughput.
-    #[serde(rename = "7.3")]
-    HttpThroughput,
-    /// HTTP transaction latency.
-    #[serde(rename = "7.4")]
-    HttpLatency,
-    /// Concurrent TCP connections with HTTP.
-    #[serde(rename = "7.5")]
-    HttpConcurrency,
-    /// TCP connections per second with HTTPS.
-    #[serde(rename = "7.6")]
-    HttpsConnections,
-    /// HTTPS throughput.
-    #[serde(rename = "7.7")]
-    HttpsThroughput,
-    /// HTTPS transaction latency.
-    #[serde(rename = "7.8")]
-    HttpsLatency,
-    /// Concurrent TCP connections with HTTPS.
-    #[serde(rename = "7.9")]
-    HttpsConcurrency,
-}
-
-/// What a case measures, over TLS or not.
+/// The subject of a case, over TLS or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// 7.1.
@@ -67,77 +35,55 @@ pub enum Kind {
     Concurrency,
 }
 
+macro_rules! cases {
+    ($($case:ident = $section:literal, $kind:ident, $tls:expr, $title:literal;)*) => {
+        /// A case of section 7.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub enum Case {
+            $(#[doc = $title] #[serde(rename = $section)] $case,)*
+        }
+
+        impl Case {
+            /// Every case.
+            pub const ALL: &'static [Self] = &[$(Self::$case,)*];
+
+            /// The section: `7.2`.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$case => $section,)* }
+            }
+
+            /// The heading in the RFC, without QUIC.
+            pub const fn title(self) -> &'static str {
+                match self { $(Self::$case => $title,)* }
+            }
+
+            /// The subject.
+            pub const fn kind(self) -> Kind {
+                match self { $(Self::$case => Kind::$kind,)* }
+            }
+
+            /// Whether it requires HTTPS; `None` if a mix may have both.
+            pub const fn tls(self) -> Option<bool> {
+                match self { $(Self::$case => $tls,)* }
+            }
+        }
+    };
+}
+
+cases! {
+    TrafficMix = "7.1", Mix, None, "Throughput Performance with Application Traffic Mix";
+    HttpConnections = "7.2", ConnectionRate, Some(false), "TCP Connections Per Second with HTTP Traffic";
+    HttpThroughput = "7.3", Throughput, Some(false), "HTTP Throughput";
+    HttpLatency = "7.4", Latency, Some(false), "HTTP Transaction Latency";
+    HttpConcurrency = "7.5", Concurrency, Some(false), "Concurrent TCP Connection Capacity with HTTP Traffic";
+    HttpsConnections = "7.6", ConnectionRate, Some(true), "TCP Connections per Second with HTTPS Traffic";
+    HttpsThroughput = "7.7", Throughput, Some(true), "HTTPS Throughput";
+    HttpsLatency = "7.8", Latency, Some(true), "HTTPS Transaction Latency";
+    HttpsConcurrency = "7.9", Concurrency, Some(true), "Concurrent TCP Connection Capacity with HTTPS Traffic";
+}
+
 impl Case {
-    /// Every case.
-    pub const ALL: &'static [Self] = &[
-        Self::TrafficMix,
-        Self::HttpConnections,
-        Self::HttpThroughput,
-        Self::HttpLatency,
-        Self::HttpConcurrency,
-        Self::HttpsConnections,
-        Self::HttpsThroughput,
-        Self::HttpsLatency,
-        Self::HttpsConcurrency,
-    ];
-
-    /// Its section: `7.2`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::TrafficMix => "7.1",
-            Self::HttpConnections => "7.2",
-            Self::HttpThroughput => "7.3",
-            Self::HttpLatency => "7.4",
-            Self::HttpConcurrency => "7.5",
-            Self::HttpsConnections => "7.6",
-            Self::HttpsThroughput => "7.7",
-            Self::HttpsLatency => "7.8",
-            Self::HttpsConcurrency => "7.9",
-        }
-    }
-
-    /// Its heading in the RFC, QUIC left out.
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::TrafficMix => "Throughput Performance with Application Traffic Mix",
-            Self::HttpConnections => "TCP Connections Per Second with HTTP Traffic",
-            Self::HttpThroughput => "HTTP Throughput",
-            Self::HttpLatency => "HTTP Transaction Latency",
-            Self::HttpConcurrency => "Concurrent TCP Connection Capacity with HTTP Traffic",
-            Self::HttpsConnections => "TCP Connections per Second with HTTPS Traffic",
-            Self::HttpsThroughput => "HTTPS Throughput",
-            Self::HttpsLatency => "HTTPS Transaction Latency",
-            Self::HttpsConcurrency => "Concurrent TCP Connection Capacity with HTTPS Traffic",
-        }
-    }
-
-    /// What it measures.
-    pub const fn kind(self) -> Kind {
-        match self {
-            Self::TrafficMix => Kind::Mix,
-            Self::HttpConnections | Self::HttpsConnections => Kind::ConnectionRate,
-            Self::HttpThroughput | Self::HttpsThroughput => Kind::Throughput,
-            Self::HttpLatency | Self::HttpsLatency => Kind::Latency,
-            Self::HttpConcurrency | Self::HttpsConcurrency => Kind::Concurrency,
-        }
-    }
-
-    /// Whether it is about HTTPS; a mix may be both.
-    pub const fn tls(self) -> Option<bool> {
-        match self {
-            Self::TrafficMix => None,
-            Self::HttpConnections
-            | Self::HttpThroughput
-            | Self::HttpLatency
-            | Self::HttpConcurrency => Some(false),
-            Self::HttpsConnections
-            | Self::HttpsThroughput
-            | Self::HttpsLatency
-            | Self::HttpsConcurrency => Some(true),
-        }
-    }
-
-    /// The objects that it asks for.
+    /// The objects that its sessions request.
     pub fn objects(self) -> Vec<Object> {
         let sizes: &[u64] = match self.kind() {
             Kind::Mix => return vec![Object::Listed],
@@ -146,25 +92,17 @@ impl Case {
             Kind::Latency => &[1, 16, 64],
             Kind::Concurrency => &[1],
         };
-        let mut objects: Vec<_> = sizes.iter().map(|kb| Object::Bytes(kb * KB)).collect();
-        if self.kind() == Kind::Throughput {
-            objects.push(Object::Mixed);
-        }
-        objects
+        let mixed = (self.kind() == Kind::Throughput).then_some(Object::Mixed);
+        sizes.iter().map(|kb| Object::Bytes(kb * KB)).chain(mixed).collect()
     }
 
-    /// What its load is.
+    /// The axis of its load.
     pub const fn axis(self) -> Axis {
         match self.kind() {
             Kind::Mix | Kind::Throughput | Kind::Latency => Axis::TransactionsPerS,
             Kind::ConnectionRate => Axis::ConnectionsPerS,
             Kind::Concurrency => Axis::Connections,
         }
-    }
-
-    /// What one unit of its load is.
-    pub const fn unit(self) -> &'static str {
-        self.axis().name()
     }
 }
 
@@ -274,15 +212,23 @@ impl From<&Histogram> for MinAvgMax {
     }
 }
 
-/// The KPIs of section 6.3 over the sustain phase.
+/// The KPIs that are rates and counts: means over a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
-pub struct Kpis {
+pub struct Rates {
     pub concurrent_tcp_connections: f64,
     pub tcp_connections_per_second: f64,
     pub application_transactions_per_second: f64,
     pub tls_handshake_rate: f64,
     pub inspected_throughput_bit_s: f64,
+}
+
+/// The KPIs of section 6.3 over the sustain phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+pub struct Kpis {
+    #[serde(flatten)]
+    pub rates: Rates,
     pub ttfb_rfc9411_ms: MinAvgMax,
     pub ttlb_rfc9411_ms: MinAvgMax,
     pub ttfb_request_ms: MinAvgMax,
@@ -295,11 +241,8 @@ pub struct Kpis {
 pub struct Sample {
     /// Since the sustain phase began.
     pub second: u32,
-    pub concurrent_tcp_connections: f64,
-    pub tcp_connections_per_second: f64,
-    pub application_transactions_per_second: f64,
-    pub tls_handshake_rate: f64,
-    pub inspected_throughput_bit_s: f64,
+    #[serde(flatten)]
+    pub rates: Rates,
     pub ttfb_rfc9411_avg_ms: Option<f64>,
     pub ttlb_rfc9411_avg_ms: Option<f64>,
     pub ttfb_request_avg_ms: Option<f64>,
@@ -355,6 +298,19 @@ pub enum Ending {
         /// By what.
         why: String,
     },
+}
+
+impl Ending {
+    /// The verdict on the object.
+    pub const fn verdict(&self) -> Verdict {
+        match self {
+            Self::TargetMet | Self::Maximum => Verdict::Good,
+            Self::Unqualified { .. } | Self::TargetMissed { .. } | Self::NoMaximum { .. } => {
+                Verdict::Bad
+            }
+            Self::GeneratorLimited { .. } | Self::Unfinished { .. } => Verdict::Invalid,
+        }
+    }
 }
 
 /// Whether another KPI was at its maximum as well.

@@ -4,14 +4,13 @@
 //! of all. What counting whole things in whole seconds does to a small figure is no deviation of
 //! the SUT, so each has a floor, which is printed with the limit.
 
+use plimsoll_model::ErrorClass;
 use plimsoll_model::criterion::Criterion;
 use plimsoll_model::criterion::Criterion::{Concurrency, Failed, Forwarding, Reset, Target};
-use plimsoll_model::observation::Observations;
 use plimsoll_model::rfc9411::{Case, Isolation, Kind, Sample, Step, TRANSACTIONS_SHOWN};
 use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::{Interval, Tally};
-use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure, Unit};
-use plimsoll_model::{ErrorClass, Nanos, Rate};
+use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure, TrialMeasurement, Unit};
 
 use super::kpi::{Observed, transactions};
 use crate::losses::{Context, Losses};
@@ -55,33 +54,21 @@ pub fn thresholds(case: Case) -> Vec<&'static str> {
 pub struct IterationRecord<'a> {
     /// The case.
     pub case: Case,
-    /// Why it was run.
+    /// The step that asked for it.
     pub step: Step,
-    /// The load that was asked for, in the case's unit.
-    pub load: f64,
-    /// Every second, ramps and drain included.
+    /// The request is the load, in the case's unit, and the sustain phase; all else is of the whole iteration.
+    pub measurement: &'a TrialMeasurement,
+    /// Every second, with ramps and drain.
     pub intervals: &'a [Interval],
     /// The first second of the sustain phase.
     pub sustain_from: u32,
-    /// Seconds of it.
-    pub sustain_seconds: u32,
-    /// All seconds added up, and what ended after them.
-    pub whole: &'a Tally,
-    /// Wall time of sending.
-    pub window: Nanos,
-    /// It was ended early because too many transactions had failed.
-    pub aborted: bool,
-    /// Whether the load was spread over arrivals, and how many were planned in all; holds have
-    /// none, and sessions of several transactions do not plan the later ones.
+    /// Operations planned in all. Holds have none, and sessions of several transactions do not plan the later ones.
     pub planned_ops: Option<u64>,
-    /// Transactions of one arrival: those of a connection, one by one where it is held.
+    /// Transactions of a session.
     pub transactions: u32,
-    /// What was seen beside the load; its reference is what the generator alone reaches, in the
-    /// case's unit.
-    pub observations: &'a Observations,
 }
 
-/// What was judged of it.
+/// The judgement of an iteration, and its figures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
     /// What the sustain phase showed.
@@ -96,41 +83,41 @@ pub struct Judged {
 
 /// Judges an iteration.
 pub fn judge(run: &IterationRecord<'_>) -> Judged {
+    let TrialMeasurement { request, window, aborted, tally, observations, .. } = run.measurement;
     let held = run.case.kind() == Kind::Concurrency;
-    let observed = Observed::of(run.intervals, run.sustain_from, run.sustain_seconds, held);
+    let seconds = request.duration.as_secs_f64() as u32;
+    let observed = Observed::of(run.intervals, run.sustain_from, seconds, held);
     let watched = watched(run);
-    let edge = EDGE_ARRIVALS * f64::from(run.transactions);
-    let criteria: Vec<Check> = criteria_of(run.case, run.step)
-        .iter()
-        .map(|criterion| match criterion {
-            Failed => failed_transactions(&watched),
-            Reset => resets(&watched),
-            Forwarding => forwarding(&observed, edge),
-            Concurrency => concurrency(&observed),
-            Target => kept(&observed, run.load, edge),
-        })
-        .collect();
-    let losses = Losses::of(run.whole, run.aborted);
+    // Transactions of a held connection arrive one by one.
+    let edge = EDGE_ARRIVALS * if held { 1.0 } else { f64::from(run.transactions) };
+    let judge = |criterion: &Criterion| match criterion {
+        Failed => failed_transactions(&watched),
+        Reset => resets(&watched),
+        Forwarding => forwarding(&observed, edge),
+        Concurrency => concurrency(&observed),
+        Target => kept(&observed, request.rate.get(), edge),
+    };
+    let criteria: Vec<_> = criteria_of(run.case, run.step).iter().map(judge).collect();
+    let losses = Losses::of(tally, *aborted);
     let no_goals = Slo { goals: Vec::new() };
-    let checks = validity::checks(&validity::Subject {
-        tally: run.whole,
-        observations: run.observations,
-        window: run.window,
-        rate: Rate::per_second(run.load).filter(|_| !held),
+    let mut checks = validity::checks(&validity::Subject {
+        tally,
+        observations,
+        window: *window,
+        rate: (!held).then_some(request.rate),
         losses: &losses,
         slo: Some(&no_goals),
         deadline: None,
-        aborted: run.aborted,
+        aborted: *aborted,
         open: !held,
-        planned_ops: run.planned_ops.filter(|_| !run.aborted).map(|ops| ops as f64),
+        planned_ops: run.planned_ops.filter(|_| !aborted).map(|ops| ops as f64),
         missed: failed(&criteria),
         backlog_growth: 0.0,
         context: &Context::default(),
     });
     // A load with ramps has no single rate and latency, so their product means nothing.
-    let mut checks: Vec<_> =
-        checks.into_iter().filter(|check| check.id != CheckId::LittlesLaw).collect();
-    checks.extend(incomplete(run, &observed));
+    checks.retain(|check| check.id != CheckId::LittlesLaw);
+    checks.extend(incomplete(observed.series.len(), seconds, *aborted));
     let loss_ratio = share(unsuccessful(&watched), watched.scheduled);
     let judgement = conclude(checks.clone(), criteria.clone(), loss_ratio);
     Judged { observed, criteria, checks, judgement }
@@ -140,7 +127,7 @@ pub fn judge(run: &IterationRecord<'_>) -> Judged {
 /// not lost; the whole test where the RFC says so, and where there was no sustain phase.
 fn watched(run: &IterationRecord<'_>) -> Tally {
     let held = run.case.kind() == Kind::Concurrency;
-    let whole = run.aborted || held || run.case == Case::HttpsConnections;
+    let whole = run.measurement.aborted || held || run.case == Case::HttpsConnections;
     let mut tally = Tally::default();
     for interval in run.intervals {
         if whole || interval.second >= run.sustain_from {
@@ -227,7 +214,8 @@ fn deviates(criterion: Criterion, seen: f64, limit: f64, floor: f64, mean: Measu
 
 /// `edge`: transactions that a second may have more or less.
 fn forwarding(observed: &Observed, edge: f64) -> Check {
-    let (seen, mean) = deviation(&observed.series, |sample| sample.inspected_throughput_bit_s);
+    let (seen, mean) =
+        deviation(&observed.series, |sample| sample.rates.inspected_throughput_bit_s);
     let floor = observed.bits_per_transaction().unwrap_or(0.0) * edge / mean;
     let floor = if mean > 0.0 { floor } else { 0.0 };
     let allowed = Measure::new(EDGE_NAME, edge, Unit::Factor);
@@ -239,7 +227,8 @@ fn forwarding(observed: &Observed, edge: f64) -> Check {
 }
 
 fn concurrency(observed: &Observed) -> Check {
-    let (seen, mean) = deviation(&observed.series, |sample| sample.concurrent_tcp_connections);
+    let (seen, mean) =
+        deviation(&observed.series, |sample| sample.rates.concurrent_tcp_connections);
     let opened = observed.sustain.connections.opened as f64 / observed.series.len().max(1) as f64;
     let edge = (opened * EDGE_CONNECTIONS).max(1.0);
     // Without one that was open there is nothing to deviate.
@@ -252,21 +241,19 @@ fn kept(observed: &Observed, target: f64, edge: f64) -> Check {
     let least = observed
         .series
         .iter()
-        .map(|sample| sample.application_transactions_per_second)
+        .map(|sample| sample.rates.application_transactions_per_second)
         .fold(f64::INFINITY, f64::min);
     let below: f64 = if least.is_finite() { 1.0 - least / target } else { 1.0 };
     let allowed = Measure::new(EDGE_NAME, edge, Unit::Factor);
     deviates(Target, below.max(0.0), FORWARDING_MAX, edge / target, allowed)
 }
 
-/// Samples must be less than 2 s apart: a second without a sample was one in which the generator
-/// stood still. What was cut short has none after that, and failed before.
-fn incomplete(run: &IterationRecord<'_>, observed: &Observed) -> Option<Check> {
-    let have = observed.series.len();
-    (have < run.sustain_seconds as usize).then(|| {
-        let level = Level::of(!run.aborted, true);
+/// Samples must be less than 2 s apart: the generator stood still in a second without one. An iteration that was cut
+/// short has none after that, and failed before.
+fn incomplete(have: usize, seconds: u32, aborted: bool) -> Option<Check> {
+    (have < seconds as usize).then(|| {
         let have = Measure::count("seconds of the sustain phase", have as u64);
-        Check::new(CheckId::Samples, level, [have.at_least(f64::from(run.sustain_seconds))])
+        Check::new(CheckId::Samples, Level::of(!aborted, true), [have.at_least(f64::from(seconds))])
     })
 }
 

@@ -18,4 +18,4 @@ mod tests;
 
 pub use criteria::{IterationRecord, Judged, isolation, judge, thresholds};
 pub use kpi::Observed;
-pub use procedure::{Conclusion, Next, Planned, Procedure, Search, Settings};
+pub use procedure::{Conclusion, Iterate, Settings, initial_load, proceed};

@@ -1,13 +1,16 @@
 //! Criteria on hand-made seconds, and whole procedures against simulated servers.
 
+use std::convert::Infallible;
+
 use plimsoll_model::criterion::Criterion;
 use plimsoll_model::observation::{Observations, PeerCounts};
-use plimsoll_model::rfc9411::{Case, Ending, Step};
+use plimsoll_model::rfc9411::{Case, Ending, Kind, Step};
 use plimsoll_model::tally::{Interval, Tally};
-use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Verdict};
-use plimsoll_model::{ErrorClass, Nanos};
+use plimsoll_model::trial::{
+    Check, CheckId, Judgement, Level, Phase, TrialMeasurement, TrialRequest, Verdict,
+};
+use plimsoll_model::{ErrorClass, Nanos, Rate};
 
-use super::procedure::Search;
 use super::*;
 
 /// A second in which `ok` sessions of one transaction went well.
@@ -45,19 +48,31 @@ fn observed(
 ) -> Judged {
     let mut whole = Tally::default();
     intervals.iter().for_each(|interval| whole.merge_following(&interval.tally));
+    let request = TrialRequest {
+        number: 1,
+        phase: Phase::Confirm,
+        rate: Rate::per_second(1_000.0).unwrap(),
+        duration: Nanos::from_secs(3),
+        split: 1,
+    };
+    let measurement = TrialMeasurement {
+        seconds: Vec::new(),
+        request,
+        window: Nanos::from_secs(5),
+        aborted,
+        tally: whole,
+        sut_busiest_thread: None,
+        split: 1,
+        observations: *observations,
+    };
     judge(&IterationRecord {
         case,
         step,
-        load: 1_000.0,
+        measurement: &measurement,
         intervals,
         sustain_from: 1,
-        sustain_seconds: 3,
-        whole: &whole,
-        window: Nanos::from_secs(5),
-        aborted,
         planned_ops: None,
         transactions: 1,
-        observations,
     })
 }
 
@@ -92,10 +107,10 @@ fn kpis_are_of_the_sustain_phase() {
     let judged = judged(Case::HttpConnections, Step::Target, &steady(), false);
     assert_eq!(judged.judgement.verdict, Verdict::Good, "{:?}", judged.judgement);
     let kpis = judged.observed.kpis;
-    assert_eq!(kpis.tcp_connections_per_second, 1_000.0);
-    assert_eq!(kpis.application_transactions_per_second, 1_000.0);
-    assert_eq!(kpis.inspected_throughput_bit_s, 1_250.0 * 8.0 * 1_000.0);
-    assert_eq!(kpis.concurrent_tcp_connections, 40.0);
+    assert_eq!(kpis.rates.tcp_connections_per_second, 1_000.0);
+    assert_eq!(kpis.rates.application_transactions_per_second, 1_000.0);
+    assert_eq!(kpis.rates.inspected_throughput_bit_s, 1_250.0 * 8.0 * 1_000.0);
+    assert_eq!(kpis.rates.concurrent_tcp_connections, 40.0);
     for (ms, expected) in [(kpis.ttfb_rfc9411_ms.min, 1.0), (kpis.ttlb_rfc9411_ms.max, 3.0)] {
         // Histograms keep three digits.
         assert!(ms.is_some_and(|ms| (ms - expected).abs() < 0.002), "{ms:?}, not {expected}");
@@ -249,13 +264,8 @@ fn isolation_is_lost_near_another_maximum() {
 
 // ---- procedures
 
-fn settings(target: f64, search: Search) -> Settings {
-    Settings {
-        target,
-        sustain: Nanos::from_secs(300),
-        sustain_initial: Nanos::from_secs(60),
-        search,
-    }
+fn settings(target: f64, kind: Kind) -> Settings {
+    Settings { kind, target, sustain: Nanos::from_secs(300) }
 }
 
 fn judgement(verdict: Verdict) -> Judgement {
@@ -266,47 +276,39 @@ fn judgement(verdict: Verdict) -> Judgement {
     Judgement::of(vec![Check::new(id, Level::of(verdict != Verdict::Good, false), [])], 0.0)
 }
 
-/// Runs a procedure to its end; every iteration's verdict is what `server` says of its load.
+/// Runs a procedure to its end; the verdict on each iteration is that of `server` on its load.
 fn run(
     settings: Settings,
-    mut server: impl FnMut(&Planned) -> Verdict,
-) -> (Conclusion, Vec<Planned>) {
-    let mut procedure = Procedure::new(settings);
+    mut server: impl FnMut(&Iterate) -> Verdict,
+) -> (Conclusion, Vec<Iterate>) {
     let mut seen = Vec::new();
-    loop {
-        match procedure.next_step() {
-            Next::Done(conclusion) => return (conclusion, seen),
-            Next::Run(planned) => {
-                assert_eq!(
-                    procedure.next_step(),
-                    Next::Run(planned),
-                    "the same until it is handled"
-                );
-                let verdict = server(&planned);
-                let ops = (planned.load * planned.sustain.as_secs_f64()) as u64;
-                let tally = Tally { scheduled: ops, ok: ops, ..Tally::default() };
-                procedure.handle(&judgement(verdict), &tally, planned.sustain);
-                seen.push(planned);
-                assert!(seen.len() < 100, "it does not end: {seen:?}");
-            }
-        }
-    }
+    let conclusion = proceed(settings, |asked| {
+        let ops = (asked.load * asked.sustain.as_secs_f64()) as u64;
+        let sustain = Tally { scheduled: ops, ok: ops, ..Tally::default() };
+        seen.push(asked);
+        assert!(seen.len() < 100, "it does not end: {seen:?}");
+        let judgement = judgement(server(&asked));
+        let observed = Observed { sustain, ..Observed::default() };
+        let (criteria, checks) = (Vec::new(), Vec::new());
+        Ok::<_, Infallible>(Ok(Judged { observed, criteria, checks, judgement }))
+    });
+    (conclusion.unwrap_or_else(|never| match never {}), seen)
 }
 
 /// GOOD up to a capacity that differs by `noise` (relative) from iteration to iteration.
-fn server(capacity: f64, noise: f64, mut rng: fastrand::Rng) -> impl FnMut(&Planned) -> Verdict {
-    move |planned| {
+fn server(capacity: f64, noise: f64, mut rng: fastrand::Rng) -> impl FnMut(&Iterate) -> Verdict {
+    move |asked| {
         // The sum of twelve uniform numbers is nearly normal.
         let normal: f64 = (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0;
         let now = capacity * (1.0 + noise * normal);
-        if planned.load <= now { Verdict::Good } else { Verdict::Bad }
+        if asked.load <= now { Verdict::Good } else { Verdict::Bad }
     }
 }
 
 #[test]
 fn a_target_that_is_met_takes_two_iterations() {
-    for search in [Search::Rate, Search::Count, Search::No] {
-        let (conclusion, seen) = run(settings(5_000.0, search), |_| Verdict::Good);
+    for kind in [Kind::Throughput, Kind::Concurrency, Kind::Latency] {
+        let (conclusion, seen) = run(settings(5_000.0, kind), |_| Verdict::Good);
         assert_eq!(conclusion.ending, Ending::TargetMet);
         assert_eq!((conclusion.load, conclusion.failed_load), (Some(5_000.0), None));
         let steps: Vec<_> = seen.iter().map(|one| (one.step, one.load)).collect();
@@ -317,7 +319,7 @@ fn a_target_that_is_met_takes_two_iterations() {
 
 #[test]
 fn a_case_that_fails_step_1_does_not_go_on() {
-    let (conclusion, seen) = run(settings(5_000.0, Search::Rate), |_| Verdict::Bad);
+    let (conclusion, seen) = run(settings(5_000.0, Kind::Throughput), |_| Verdict::Bad);
     assert_eq!(seen.len(), 1);
     assert!(
         matches!(&conclusion.ending, Ending::Unqualified { why } if why.contains("failed transactions")),
@@ -329,7 +331,7 @@ fn a_case_that_fails_step_1_does_not_go_on() {
 #[test]
 fn latency_has_no_step_3() {
     let (conclusion, seen) =
-        run(settings(100.0, Search::No), server(50.0, 0.0, fastrand::Rng::with_seed(1)));
+        run(settings(100.0, Kind::Latency), server(50.0, 0.0, fastrand::Rng::with_seed(1)));
     assert!(matches!(conclusion.ending, Ending::TargetMissed { .. }), "{conclusion:?}");
     assert_eq!((seen.len(), conclusion.load), (2, None));
 }
@@ -343,7 +345,7 @@ fn maxima_of_simulated_servers_are_found() {
         let target = 10f64.powf(2.0 + 4.0 * rng.f64());
         let capacity = target * (0.12 + 0.86 * rng.f64());
         let (conclusion, seen) =
-            run(settings(target, Search::Rate), server(capacity, 0.01, rng.fork()));
+            run(settings(target, Kind::Throughput), server(capacity, 0.01, rng.fork()));
         let Some(load) = conclusion.load else { continue };
         assert_eq!(conclusion.ending, Ending::Maximum, "{seed}");
         let last = seen.last().expect("something was run");
@@ -360,7 +362,7 @@ fn maxima_of_simulated_servers_are_found() {
 fn connections_are_counted_exactly() {
     for (target, capacity) in [(1_000.0, 731.0), (20.0, 7.0), (10.0, 1.0), (1e6, 999_999.0)] {
         let exact = server(capacity, 0.0, fastrand::Rng::with_seed(1));
-        let (conclusion, seen) = run(settings(target, Search::Count), exact);
+        let (conclusion, seen) = run(settings(target, Kind::Concurrency), exact);
         let load = conclusion.load.unwrap_or_else(|| panic!("{capacity}: {conclusion:?}"));
         let failed = conclusion.failed_load.expect("the target failed");
         assert!(load <= capacity && failed > capacity, "{load} {failed}");
@@ -371,7 +373,7 @@ fn connections_are_counted_exactly() {
 
 #[test]
 fn a_generator_at_its_limit_is_said_and_never_blamed_on_the_sut() {
-    let (conclusion, seen) = run(settings(100.0, Search::No), |_| Verdict::Invalid);
+    let (conclusion, seen) = run(settings(100.0, Kind::Latency), |_| Verdict::Invalid);
     assert!(
         matches!(&conclusion.ending, Ending::GeneratorLimited { why } if why.contains("send-lag")),
         "{conclusion:?}"
@@ -379,8 +381,8 @@ fn a_generator_at_its_limit_is_said_and_never_blamed_on_the_sut() {
     assert_eq!((seen.len(), conclusion.load), (2, None));
     // INVALID at the target only: below it there is a load that can be judged.
     let limit = 430.0;
-    let (conclusion, _) = run(settings(1_000.0, Search::Rate), |planned| {
-        if planned.load > limit { Verdict::Invalid } else { Verdict::Good }
+    let (conclusion, _) = run(settings(1_000.0, Kind::Throughput), |asked| {
+        if asked.load > limit { Verdict::Invalid } else { Verdict::Good }
     });
     assert!(matches!(conclusion.ending, Ending::GeneratorLimited { .. }), "{conclusion:?}");
     let load = conclusion.load.expect("a load that was GOOD");
@@ -390,9 +392,9 @@ fn a_generator_at_its_limit_is_said_and_never_blamed_on_the_sut() {
 #[test]
 fn short_iterations_do_not_decide_what_the_long_one_refutes() {
     // It tires: what goes well for a minute fails in five.
-    let (conclusion, seen) = run(settings(1_000.0, Search::Rate), |planned| {
-        let capacity = if planned.sustain > Nanos::from_secs(60) { 600.0 } else { 640.0 };
-        if planned.load <= capacity { Verdict::Good } else { Verdict::Bad }
+    let (conclusion, seen) = run(settings(1_000.0, Kind::Throughput), |asked| {
+        let capacity = if asked.sustain > Nanos::from_secs(60) { 600.0 } else { 640.0 };
+        if asked.load <= capacity { Verdict::Good } else { Verdict::Bad }
     });
     assert_eq!(conclusion.ending, Ending::Maximum, "{conclusion:?}");
     assert!(conclusion.load.is_some_and(|load| load <= 600.0 && load > 540.0), "{conclusion:?}");
@@ -401,9 +403,50 @@ fn short_iterations_do_not_decide_what_the_long_one_refutes() {
 
 #[test]
 fn a_stop_keeps_what_is_known() {
-    let mut procedure = Procedure::new(settings(1_000.0, Search::Rate));
-    let conclusion = procedure.handle_stop("interrupted".to_owned());
     let why = "interrupted".to_owned();
-    assert_eq!(conclusion.ending, Ending::Unfinished { why });
-    assert_eq!(procedure.next_step(), Next::Done(conclusion));
+    let stopped = |_| Ok::<_, Infallible>(Err(why.clone()));
+    let conclusion = proceed(settings(1_000.0, Kind::Throughput), stopped).unwrap();
+    assert_eq!(conclusion.ending, Ending::Unfinished { why: why.clone() });
+    assert_eq!((conclusion.load, conclusion.shown), (None, None));
+    // The target failed before.
+    let mut made = 0;
+    let conclusion = proceed(settings(1_000.0, Kind::Throughput), |asked| {
+        made += 1;
+        let judgement = judgement(if made == 1 { Verdict::Good } else { Verdict::Bad });
+        let (observed, criteria, checks) = (Observed::default(), Vec::new(), Vec::new());
+        let judged = Judged { observed, criteria, checks, judgement };
+        Ok::<_, Infallible>(if asked.step == Step::Search { Err(why.clone()) } else { Ok(judged) })
+    });
+    let conclusion = conclusion.unwrap();
+    assert_eq!(conclusion.ending, Ending::Unfinished { why: why.clone() });
+    assert_eq!((conclusion.load, conclusion.failed_load), (None, Some(1_000.0)));
+    let last = conclusion.shown.expect("the target's iteration");
+    assert_eq!(last.judgement.verdict, Verdict::Bad);
+}
+
+#[test]
+fn an_error_ends_the_procedure() {
+    let error = proceed(settings(1_000.0, Kind::Throughput), |_| Err("no agent"));
+    assert_eq!(error, Err("no agent"));
+}
+
+#[test]
+fn a_rest_follows_what_failed_and_step_1_is_short() {
+    let (_, seen) = run(settings(1_000.0, Kind::Concurrency), |asked| {
+        if asked.load <= 500.0 { Verdict::Good } else { Verdict::Bad }
+    });
+    assert_eq!((seen[0].sustain, seen[0].rest), (Nanos::from_secs(60), Nanos::ZERO));
+    assert_eq!((seen[1].step, seen[1].rest), (Step::Target, Nanos::ZERO));
+    assert_eq!((seen[2].step, seen[2].rest), (Step::Search, Nanos::from_secs(5)));
+}
+
+#[test]
+fn the_reported_load_shows_its_own_iteration() {
+    let (conclusion, seen) = run(settings(1_000.0, Kind::Throughput), |asked| {
+        if asked.load <= 600.0 { Verdict::Good } else { Verdict::Bad }
+    });
+    let last = seen.last().expect("iterations");
+    let shown = conclusion.shown.expect("an iteration");
+    let ops = (last.load * last.sustain.as_secs_f64()) as u64;
+    assert_eq!(shown.observed.sustain.scheduled, ops);
 }

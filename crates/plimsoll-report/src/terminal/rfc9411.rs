@@ -4,17 +4,17 @@
 use std::io;
 
 use plimsoll_model::rfc9411::{
-    Ending, Isolation, Iteration, Kind, Kpis, MinAvgMax, ObjectResult, Reference, Rfc9411Summary,
+    Ending, Iteration, Kind, Kpis, ObjectResult, Rates, Reference, Rfc9411Summary,
 };
 use plimsoll_model::summary::Summary;
-use plimsoll_model::trial::{Check, CheckId, Family, Level, Verdict};
+use plimsoll_model::trial::{CheckId, Family, Level};
 use plimsoll_model::units::grouped;
 
-use super::layout::{Page, Tone, clean, cpu_percent, ms, span, whole};
+use super::layout::{Page, Tone, clean, counted, cpu_percent, ms, span, whole};
 use super::{findings, sections};
 use crate::digest::verdict_word;
 
-/// Writes the report of `--mode rfc9411`.
+/// Writes the detailed report of a case.
 pub(super) fn render(
     page: &mut Page<'_>,
     summary: &Summary,
@@ -27,18 +27,18 @@ pub(super) fn render(
         page.blank()?;
         object(page, case, result)?;
     }
-    for (index, note) in case.notes.iter().enumerate() {
-        if index == 0 {
-            page.blank()?;
-            page.heading("Notes")?;
-        }
+    if !case.notes.is_empty() {
+        page.blank()?;
+        page.heading("Notes")?;
+    }
+    for note in &case.notes {
         page.hanging(Tone::Quiet, "  -", &clean(note))?;
     }
     page.blank()?;
     sections::settings(page, summary)?;
     sections::errors(page, summary)?;
-    let generator: Vec<Check> =
-        summary.reasons.iter().filter(|check| check.id.family() != Family::Goal).cloned().collect();
+    let mut generator = summary.reasons.clone();
+    generator.retain(|check| check.id.family() != Family::Goal);
     sections::checks(page, &generator)?;
     sections::archive(page, summary)
 }
@@ -46,23 +46,17 @@ pub(super) fn render(
 /// The summary block: one line for each object.
 fn table(page: &mut Page<'_>, case: &Rfc9411Summary) -> io::Result<()> {
     page.heading(&format!(
-        "{:12} {:>12} {:>12} {:>13} {:>10} {:>10} {}",
-        "object", "connections", "TCP CPS", "transact./s", "Gbit/s", "TTLB ms", "outcome"
+        "{:12} {:>12} {:>12} {:>13} {:>10} {:>10} outcome",
+        "object", "connections", "TCP CPS", "transact./s", "Gbit/s", "TTLB ms"
     ))?;
     for result in &case.results {
-        let kpis = result.kpis.filter(|_| result.load.is_some());
-        let of = |value: fn(&Kpis) -> f64| kpis.as_ref().map(value);
-        let word = page.paint(tone(result), ending_word(&result.ending));
+        let [open, opened, transactions, gbit] = rates(result);
+        let ttlb = ms(reported(result).and_then(|kpis| kpis.ttlb_rfc9411_ms.avg));
+        let word = page.paint(result.verdict.into(), ending(result).0);
         let isolated = result.isolation.as_ref().is_none_or(|isolation| isolation.holds);
         page.line(&format!(
-            "{:12} {:>12} {:>12} {:>13} {:>10} {:>10} {word}{}",
+            "{:12} {open:>12} {opened:>12} {transactions:>13} {gbit:>10} {ttlb:>10} {word}{}",
             name(result),
-            figure(of(|kpis| kpis.concurrent_tcp_connections)),
-            figure(of(|kpis| kpis.tcp_connections_per_second)),
-            figure(of(|kpis| kpis.application_transactions_per_second)),
-            of(|kpis| kpis.inspected_throughput_bit_s)
-                .map_or_else(|| "-".to_owned(), |bits| format!("{:.2}", bits / 1e9)),
-            ms(kpis.and_then(|kpis| kpis.ttlb_rfc9411_ms.avg)),
             if isolated { "" } else { ", NOT ISOLATED" },
         ))?;
     }
@@ -79,19 +73,30 @@ fn table(page: &mut Page<'_>, case: &Rfc9411Summary) -> io::Result<()> {
 /// A line for each object: how it ended, and its rates.
 pub(super) fn kpis(page: &mut Page<'_>, case: &Rfc9411Summary) -> io::Result<()> {
     for result in &case.results {
-        let kpis = result.kpis.filter(|_| result.load.is_some());
-        let rates = kpis.map(|kpis| {
-            format!(
-                ": {} transactions/s, {} TCP CPS, {:.2} Gbit/s",
-                figure(Some(kpis.application_transactions_per_second)),
-                figure(Some(kpis.tcp_connections_per_second)),
-                kpis.inspected_throughput_bit_s / 1e9
-            )
-        });
-        let text = format!("{}{}", ending_word(&result.ending), rates.unwrap_or_default());
+        let mut text = ending(result).0.to_owned();
+        if reported(result).is_some() {
+            let [_, opened, transactions, gbit] = rates(result);
+            text += &format!(": {transactions} transactions/s, {opened} TCP CPS, {gbit} Gbit/s");
+        }
         page.entry_within(&name(result), &text, 1)?;
     }
     Ok(())
+}
+
+/// The KPIs at the load that the case reports.
+fn reported(result: &ObjectResult) -> Option<Kpis> {
+    result.kpis.filter(|_| result.load.is_some())
+}
+
+/// Connections, connections/s, transactions/s and Gbit/s at that load, or dashes.
+fn rates(result: &ObjectResult) -> [String; 4] {
+    let Some(Kpis { rates, .. }) = reported(result) else { return ["-"; 4].map(str::to_owned) };
+    [
+        figure(rates.concurrent_tcp_connections),
+        figure(rates.tcp_connections_per_second),
+        figure(rates.application_transactions_per_second),
+        format!("{:.2}", rates.inspected_throughput_bit_s / 1e9),
+    ]
 }
 
 fn name(result: &ObjectResult) -> String {
@@ -99,31 +104,43 @@ fn name(result: &ObjectResult) -> String {
     format!("{}{scenario}", clean(&result.object))
 }
 
-fn figure(value: Option<f64>) -> String {
-    match value {
-        None => "-".to_owned(),
-        Some(value) if value >= 100.0 => grouped(value.round() as u64),
-        Some(value) => format!("{value:.1}"),
-    }
+fn figure(value: f64) -> String {
+    if value >= 100.0 { grouped(value.round() as u64) } else { format!("{value:.1}") }
 }
 
-const fn tone(result: &ObjectResult) -> Tone {
-    match result.verdict {
-        Verdict::Good => Tone::Good,
-        Verdict::Bad => Tone::Bad,
-        Verdict::Invalid => Tone::Warn,
-    }
+/// A figure with its unit, in one piece.
+fn with_unit(value: f64, unit: &str) -> String {
+    whole(&format!("{} {}", figure(value), clean(unit)))
 }
 
-const fn ending_word(ending: &Ending) -> &'static str {
-    match ending {
-        Ending::TargetMet => "target met",
-        Ending::Maximum => "maximum",
-        Ending::Unqualified { .. } => "step 1 failed",
-        Ending::TargetMissed { .. } => "target missed",
-        Ending::NoMaximum { .. } => "no maximum",
-        Ending::GeneratorLimited { .. } => "INVALID",
-        Ending::Unfinished { .. } => "unfinished",
+/// How the procedure ended for an object: a word, and a sentence.
+fn ending(result: &ObjectResult) -> (&'static str, String) {
+    let load = |value| with_unit(value, &result.unit);
+    let reached = result.load.map_or_else(|| "no load".to_owned(), load);
+    let failed =
+        result.failed_load.map_or_else(String::new, |failed| format!("; {} failed", load(failed)));
+    match &result.ending {
+        Ending::TargetMet => {
+            ("target met", format!("{reached}: the target is met within the criteria"))
+        }
+        Ending::Maximum => {
+            ("maximum", format!("{reached}: the maximum within the criteria{failed}"))
+        }
+        Ending::Unqualified { why } => {
+            let none = "none: a tenth of the target failed, so the case must not go on";
+            ("step 1 failed", format!("{none} ({})", clean(why)))
+        }
+        Ending::TargetMissed { why } => {
+            ("target missed", format!("none: the target failed ({})", clean(why)))
+        }
+        Ending::NoMaximum { why } => ("no maximum", format!("none: {}{failed}", clean(why))),
+        Ending::GeneratorLimited { why } => {
+            let limit = "the generator was the limit";
+            ("INVALID", format!("at least {reached}: {limit} ({})", clean(why)))
+        }
+        Ending::Unfinished { why } => {
+            ("unfinished", format!("none yet: stopped early ({})", clean(why)))
+        }
     }
 }
 
@@ -137,35 +154,27 @@ pub(super) fn facts(
         format!("sustain {}, init {} before each", span(case.sustain_s), span(case.init_s));
     if case.shorter_than_recommended {
         let recommended = span(case.sustain_recommended_s);
-        phases.push_str(&format!("; shorter than the {recommended} that RFC 9411 recommends"));
+        phases += &format!("; shorter than the {recommended} that RFC 9411 recommends");
     }
     page.entry("Phases", &phases)?;
     if let Some(reference) = &case.reference {
         page.entry("Reference", &reference_words(reference))?;
     }
     page.entry("Throughput", &clean(&case.throughput_layer))?;
-    let known: Vec<_> = case
-        .environment
-        .iter()
-        .filter(|(key, _)| *key != "sut")
-        .map(|(key, value)| format!("{} {}", clean(key), clean(value)))
-        .collect();
+    let known = case.environment.iter().filter(|(key, _)| *key != "sut");
+    let known: Vec<_> =
+        known.map(|(key, value)| format!("{} {}", clean(key), clean(value))).collect();
     page.entry_items("Test bed", &known)
 }
 
 fn reference_words(reference: &Reference) -> String {
-    let rate = |value: Option<f64>, unit: &str| {
-        value.map(|value| whole(&format!("{} {unit}", figure(Some(value)))))
-    };
-    let parts: Vec<_> = [
-        rate(reference.connections_per_s, "connections/s"),
-        rate(reference.transactions_per_s, "transactions/s"),
+    let rates = [
+        reference.connections_per_s.map(|rate| with_unit(rate, "connections/s")),
+        reference.transactions_per_s.map(|rate| with_unit(rate, "transactions/s")),
         reference.inspected_throughput_bit_s.map(throughput),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    format!("the generator alone: {}; {}", parts.join(", "), clean(&reference.responder))
+    ];
+    let rates: Vec<_> = rates.into_iter().flatten().collect();
+    format!("the generator alone: {}; {}", rates.join(", "), clean(&reference.responder))
 }
 
 /// `1.24 Gbit/s (1,240,012 kbit/s)`, as section 6.3 wants it.
@@ -175,118 +184,69 @@ fn throughput(bit_s: f64) -> String {
 }
 
 fn object(page: &mut Page<'_>, case: &Rfc9411Summary, result: &ObjectResult) -> io::Result<()> {
-    let transactions = result.transactions_per_connection;
-    let plural = if transactions == 1 { "" } else { "s" };
-    page.heading(&format!(
-        "Object {}, {transactions} transaction{plural} per connection",
-        name(result)
-    ))?;
-    page.hanging(tone(result), "  Result", &sentence(result))?;
-    let unit = clean(&result.unit);
-    let load = |value: f64| whole(&format!("{} {unit}", figure(Some(value))));
-    page.hanging(
-        Tone::Strong,
-        "  Target",
-        &format!(
-            "{} ({}); step 1 at {}",
-            load(result.target),
-            clean(&result.target_source),
-            load(result.initial)
-        ),
-    )?;
+    let each = counted(result.transactions_per_connection.into(), "transaction");
+    page.heading(&format!("Object {}, {each} per connection", name(result)))?;
+    page.hanging(result.verdict.into(), "  Result", &ending(result).1)?;
+    let load = |value| with_unit(value, &result.unit);
+    let (target, source) = (load(result.target), clean(&result.target_source));
+    let text = format!("{target} ({source}); step 1 at {}", load(result.initial));
+    page.hanging(Tone::Strong, "  Target", &text)?;
     if let Some(kpis) = &result.kpis {
-        kpi_lines(page, case, kpis)?;
+        kpi_lines(page, case.case.kind(), kpis)?;
     }
     for check in &result.criteria {
-        criterion(page, check)?;
+        met(page, check.level, &findings::line(check))?;
     }
-    if let Some(isolation) = &result.isolation {
-        isolation_line(page, isolation)?;
-    }
+    isolation(page, result)?;
     iterations(page, &result.iterations)
 }
 
-fn sentence(result: &ObjectResult) -> String {
-    let unit = clean(&result.unit);
-    let load = |value: f64| whole(&format!("{} {unit}", figure(Some(value))));
-    let reached = result.load.map_or_else(|| "no load".to_owned(), load);
-    let failed =
-        result.failed_load.map_or_else(String::new, |failed| format!("; {} failed", load(failed)));
-    match &result.ending {
-        Ending::TargetMet => format!("{reached}: the target is met within the criteria"),
-        Ending::Maximum => format!("{reached}: the maximum within the criteria{failed}"),
-        Ending::Unqualified { why } => {
-            format!(
-                "none: a tenth of the target failed, so the case must not go on ({})",
-                clean(why)
-            )
-        }
-        Ending::TargetMissed { why } => format!("none: the target failed ({})", clean(why)),
-        Ending::NoMaximum { why } => format!("none: {}{failed}", clean(why)),
-        Ending::GeneratorLimited { why } => {
-            format!("at least {reached}: the generator was the limit ({})", clean(why))
-        }
-        Ending::Unfinished { why } => format!("none yet: stopped early ({})", clean(why)),
-    }
-}
-
-const KPI_WIDTH: usize = 40;
-
-fn kpi_lines(page: &mut Page<'_>, case: &Rfc9411Summary, kpis: &Kpis) -> io::Result<()> {
-    let held = case.case.kind() == Kind::Concurrency;
-    let mut rows =
-        vec![("Concurrent TCP Connections", figure(Some(kpis.concurrent_tcp_connections)))];
-    if !held {
-        rows.push(("TCP Connections Per Second", figure(Some(kpis.tcp_connections_per_second))));
-    }
-    rows.push((
-        "Application Transactions Per Second",
-        figure(Some(kpis.application_transactions_per_second)),
-    ));
-    if kpis.tls_handshake_rate > 0.0 {
-        rows.push(("TLS Handshake Rate", figure(Some(kpis.tls_handshake_rate))));
-    }
-    rows.push(("Inspected Throughput", throughput(kpis.inspected_throughput_bit_s)));
-    for (name, of, from) in [
+fn kpi_lines(page: &mut Page<'_>, kind: Kind, kpis: &Kpis) -> io::Result<()> {
+    let Rates { tls_handshake_rate: tls, .. } = kpis.rates;
+    let opened = kpis.rates.tcp_connections_per_second;
+    let transactions = kpis.rates.application_transactions_per_second;
+    let rows = [
+        ("Concurrent TCP Connections", Some(figure(kpis.rates.concurrent_tcp_connections))),
+        ("TCP Connections Per Second", (kind != Kind::Concurrency).then(|| figure(opened))),
+        ("Application Transactions Per Second", Some(figure(transactions))),
+        ("TLS Handshake Rate", (tls > 0.0).then(|| figure(tls))),
+        ("Inspected Throughput", Some(throughput(kpis.rates.inspected_throughput_bit_s))),
+    ];
+    let times = [
         ("Time to First Byte (TTFB)", kpis.ttfb_rfc9411_ms, "from the SYN"),
         ("URL Response Time / Time to Last Byte", kpis.ttlb_rfc9411_ms, "from the SYN"),
         ("first byte of a request's answer", kpis.ttfb_request_ms, "from the request"),
-    ] {
-        rows.extend(min_avg_max(of).map(|text| (name, format!("{text}, {from}"))));
-    }
-    for (name, value) in rows {
-        page.line(&format!("    {name:KPI_WIDTH$}{}", value.replace('\u{a0}', " ")))?;
+    ];
+    let times = times.map(|(name, of, from)| {
+        let text = format!("min {} avg {} max {} ms, {from}", ms(of.min), ms(of.avg), ms(of.max));
+        (name, of.avg.map(|_| text))
+    });
+    for (name, text) in rows.into_iter().chain(times) {
+        if let Some(text) = text {
+            page.line(&format!("    {name:40}{}", text.replace('\u{a0}', " ")))?;
+        }
     }
     Ok(())
 }
 
-fn min_avg_max(of: MinAvgMax) -> Option<String> {
-    of.avg?;
-    Some(format!("min {} avg {} max {} ms", ms(of.min), ms(of.avg), ms(of.max)))
-}
-
-fn criterion(page: &mut Page<'_>, check: &Check) -> io::Result<()> {
-    let word = match check.level {
+fn met(page: &mut Page<'_>, level: Level, text: &str) -> io::Result<()> {
+    let word = match level {
         Level::Pass => "  pass",
         Level::Warn => "  WARN",
         Level::Fail => "  FAIL",
     };
-    page.hanging(Tone::from(check.level), word, &findings::line(check))
+    page.hanging(level.into(), word, text)
 }
 
-fn isolation_line(page: &mut Page<'_>, isolation: &Isolation) -> io::Result<()> {
-    let (tone, word) = match isolation.holds {
-        true => (Tone::Good, "  pass"),
-        false => (Tone::Bad, "  FAIL"),
-    };
+fn isolation(page: &mut Page<'_>, result: &ObjectResult) -> io::Result<()> {
+    let Some(isolation) = &result.isolation else { return Ok(()) };
     let of = |value: f64| match isolation.kpi.contains("Throughput") {
         true => throughput(value),
-        false => figure(Some(value)),
+        false => figure(value),
     };
-    let valid = if isolation.holds {
-        ""
-    } else {
-        ": it may be what was measured, so the result must not be reported as valid"
+    let valid = match isolation.holds {
+        true => "",
+        false => ": it may be what was measured, so the result must not be reported as valid",
     };
     let text = format!(
         "isolation: {} {} of its maximum {}, {:.0} % (limit: {:.0} %){valid}",
@@ -296,33 +256,26 @@ fn isolation_line(page: &mut Page<'_>, isolation: &Isolation) -> io::Result<()> 
         isolation.share * 100.0,
         isolation.share_max * 100.0
     );
-    page.hanging(tone, word, &text)
+    met(page, Level::of(!isolation.holds, false), &text)
 }
 
 fn iterations(page: &mut Page<'_>, iterations: &[Iteration]) -> io::Result<()> {
     if iterations.is_empty() {
         return Ok(());
     }
-    let columns = format!(
+    page.heading(&format!(
         "    {:>3} {:9} {:>12} {:>6} {:>6} {:>7} verdict why",
         "#", "step", "load", "ramp s", "sec", "SUT CPU"
-    );
-    page.heading(&columns)?;
+    ))?;
     for iteration in iterations {
-        let verdict = verdict_word(iteration.verdict);
-        let painted = page.paint(iteration.verdict.into(), &format!("{verdict:7}"));
-        let why = short_why(iteration);
+        let Iteration { number, step, load, ramp_up_s, sustain_s, verdict, .. } = iteration;
+        let (step, load) = (step.name(), figure(*load));
+        let word = page.paint((*verdict).into(), &format!("{:7}", verdict_word(*verdict)));
+        let busy = iteration.sut_busiest_thread;
+        let busy = busy.map_or_else(|| "-".to_owned(), |busy| format!("{} %", cpu_percent(busy)));
         page.line(&format!(
-            "    {:>3} {:9} {:>12} {:>6.1} {:>6.1} {:>7} {painted} {}",
-            iteration.number,
-            iteration.step.name(),
-            figure(Some(iteration.load)),
-            iteration.ramp_up_s,
-            iteration.sustain_s,
-            iteration
-                .sut_busiest_thread
-                .map_or_else(|| "-".to_owned(), |busy| format!("{} %", cpu_percent(busy))),
-            clean(&why)
+            "    {number:>3} {step:9} {load:>12} {ramp_up_s:>6.1} {sustain_s:>6.1} {busy:>7} {word} {}",
+            clean(&short_why(iteration))
         ))?;
     }
     Ok(())

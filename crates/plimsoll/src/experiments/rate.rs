@@ -11,8 +11,8 @@ use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{FindHead, FindSummary, PathSummary};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
-    Outcome as SearchOutcome, Phase, Recovery, TippingPoint, TrialMeasurement, TrialRecord,
-    TrialRequest, TrialsAtLoad,
+    Outcome as SearchOutcome, Phase, Recovery, TippingPoint, TrialRecord, TrialRequest,
+    TrialsAtLoad,
 };
 use plimsoll_model::{Nanos, Rate};
 use plimsoll_report::archive::SearchHead;
@@ -287,26 +287,18 @@ fn find(
         let asked = TrialRequest { split, ..request };
         let trial = Trial { plan: &plan, request: &asked, abort, pass };
         let observed = run_trial(job, &trial, session, &mut |event| timers.handle_event(event))?;
-        let Observed { outcome, sut_busiest_thread, mut observations, seconds, .. } = observed;
-        if outcome.interrupted {
+        if observed.outcome.interrupted {
             break search.handle_stop("interrupted");
         }
         if let Some(ServerEnd::Laboratory(how)) = session.server_end() {
             // The trial is not counted: the laboratory failed in it.
             break search.handle_stop(&how);
         }
-        observations.reference = alone.and_then(|alone| times(alone, split));
-        observations.loss_unloaded = path.loss(&outcome.tally, &observations);
-        let mut measurement = TrialMeasurement {
-            seconds,
-            request,
-            window: outcome.window,
-            aborted: outcome.aborted,
-            tally: outcome.tally,
-            sut_busiest_thread,
-            split,
-            observations,
-        };
+        let mut measurement = observed.into_measurement(request);
+        measurement.split = split;
+        measurement.observations.reference = alone.and_then(|alone| times(alone, split));
+        let loss = path.loss(&measurement.tally, &measurement.observations);
+        measurement.observations.loss_unloaded = loss;
         measurement.observations.pool_grown_in_vain = pool.in_vain(&measurement);
         measurement.observations.connections_are_fixed = job.pool_fixed;
         let record = search.handle_result(measurement);
@@ -475,16 +467,7 @@ fn measure_usage(
         if observed.outcome.interrupted {
             break;
         }
-        let measurement = TrialMeasurement {
-            seconds: observed.seconds,
-            request,
-            window: observed.outcome.window,
-            aborted: observed.outcome.aborted,
-            tally: observed.outcome.tally,
-            sut_busiest_thread: observed.sut_busiest_thread,
-            split: 1,
-            observations: observed.observations,
-        };
+        let measurement = observed.into_measurement(request);
         let judgement = judge(&measurement, &job.search.slo, &Context::default());
         let record = TrialRecord { measurement, judgement, further: Vec::new() };
         session.emit(&Event::TrialEnded(Box::new(record.clone())));

@@ -6,7 +6,7 @@
 
 use plimsoll_capacity::validity::REFERENCE_FAIL;
 use plimsoll_fleet::ServerGroup;
-use plimsoll_lab::OwnServers;
+use plimsoll_lab::{LabError, OwnServers};
 use plimsoll_model::event::Event;
 use plimsoll_model::plan::{Identity, LoadPlan, Pacing, Trust};
 use plimsoll_model::tally::Interval;
@@ -62,25 +62,13 @@ impl Reference {
     }
 
     fn measure(self, plan: &LoadPlan, session: &Session<'_>) -> Result<Option<Rate>, String> {
-        let identity = match self.identity {
-            Some(identity) => identity,
-            None => {
-                let tls = plan.destinations.iter().filter_map(|server| server.tls.as_ref());
-                let mut names: Vec<String> = tls.map(|name| name.0.clone()).collect();
-                names.push("localhost".to_owned());
-                plimsoll_tls::self_signed(&names, KeyKind::EcdsaP256)
-                    .map_err(|error| error.to_string())?
-            }
-        };
         let cpus = if self.cpus.is_empty() { usable_cpus() } else { self.cpus };
-        // One plain port and one with TLS.
-        let host = session.server().isolated().map(|hosts| hosts.sut);
-        let is_loopback = host.is_none();
-        let servers = OwnServers { host, ..OwnServers::new(&cpus) }
-            .start(&[false, true], Some(identity.clone()))
+        let responder = NullResponder::start(Self { cpus, ..self }, plan, session)
             .map_err(|error| error.to_string())?;
-        let mut plan = towards(plan, &servers, &identity);
-        if is_loopback {
+        let mut plan = responder.in_place_of(plan);
+        plan.pacing = Pacing::Closed { duration: Some(SPAN), ops_total: None };
+        plan.connections = plan.connections.min(CONNECTIONS_MAX);
+        if responder.is_loopback {
             // Addresses of other interfaces do not reach this one.
             plan.sources.retain(|source| source.is_ipv4() && source.is_loopback());
         }
@@ -96,25 +84,55 @@ impl Reference {
     }
 }
 
-/// Returns `plan` as a closed loop against the null responder.
-fn towards(plan: &LoadPlan, servers: &ServerGroup, identity: &Identity) -> LoadPlan {
-    let mut plan = LoadPlan {
-        pacing: Pacing::Closed { duration: Some(SPAN), ops_total: None },
-        abort_bad_ops: None,
-        connections: plan.connections.min(CONNECTIONS_MAX),
-        unix_socket: None,
-        ..plan.clone()
-    };
-    for destination in &mut plan.destinations {
-        let is_tls = destination.tls.is_some();
-        let listeners = servers.listeners().iter();
-        let wanted = listeners.filter(|listener| listener.tls == is_tls);
-        destination.addresses = wanted.map(|listener| listener.address).collect();
+/// Our own server in place of the SUT: one plain port and one with TLS.
+pub(super) struct NullResponder {
+    servers: ServerGroup,
+    identity: Identity,
+    is_loopback: bool,
+}
+
+impl NullResponder {
+    /// Starts it for clients that run `plan`.
+    pub(super) fn start(
+        by: Reference,
+        plan: &LoadPlan,
+        session: &Session<'_>,
+    ) -> Result<Self, LabError> {
+        let identity = match by.identity {
+            Some(identity) => identity,
+            None => {
+                let tls = plan.destinations.iter().filter_map(|server| server.tls.as_ref());
+                let mut names: Vec<String> = tls.map(|name| name.0.clone()).collect();
+                names.push("localhost".to_owned());
+                plimsoll_tls::self_signed(&names, KeyKind::EcdsaP256)?
+            }
+        };
+        let host = session.server().isolated().map(|hosts| hosts.sut);
+        let is_loopback = host.is_none();
+        let servers = OwnServers { host, ..OwnServers::new(&by.cpus) }
+            .start(&[false, true], Some(identity.clone()))?;
+        Ok(Self { servers, identity, is_loopback })
     }
-    if plan.tls.trust != Trust::Insecure {
-        plan.tls.trust = Trust::Roots(identity.chain_pem.clone());
+
+    /// `true` if clients reach it from addresses of loopback.
+    pub(super) const fn is_loopback(&self) -> bool {
+        self.is_loopback
     }
-    plan
+
+    /// Returns `plan` with this server as every destination.
+    pub(super) fn in_place_of(&self, plan: &LoadPlan) -> LoadPlan {
+        let mut plan = LoadPlan { abort_bad_ops: None, unix_socket: None, ..plan.clone() };
+        for destination in &mut plan.destinations {
+            let is_tls = destination.tls.is_some();
+            let listeners = self.servers.listeners().iter();
+            let wanted = listeners.filter(|listener| listener.tls == is_tls);
+            destination.addresses = wanted.map(|listener| listener.address).collect();
+        }
+        if plan.tls.trust != Trust::Insecure {
+            plan.tls.trust = Trust::Roots(self.identity.chain_pem.clone());
+        }
+        plan
+    }
 }
 
 /// The figures of the measured second; `None` for other seconds, and where the client was not busy.

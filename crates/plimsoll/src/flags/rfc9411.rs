@@ -67,12 +67,7 @@ pub(crate) struct Rfc9411Flags {
     pub(crate) connections: Option<u64>,
 
     /// Transactions on each connection (7.1 only) [default: 10]
-    #[arg(
-        long,
-        value_name = "N",
-        value_parser = positive_count,
-        help_heading = "Connections"
-    )]
+    #[arg(long, value_name = "N", value_parser = positive_count, help_heading = "Connections")]
     pub(crate) requests_per_connection: Option<u64>,
 
     #[command(flatten)]
@@ -84,25 +79,17 @@ pub(crate) struct Rfc9411Flags {
 
 /// `5k`, `5000/s`, `10Gbit/s`.
 fn target_load(text: &str) -> Result<TargetLoad, ParseError> {
-    let refused = || ParseError {
-        text: text.to_owned(),
-        expected: "a load above 0 such as 5k, 5000/s or 10Gbit/s",
-    };
+    const BITS_MAX: f64 = 1e15;
     let units = [("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)];
-    let scaled = units
-        .iter()
-        .find_map(|(unit, factor)| text.strip_suffix(unit).map(|number| (number.trim(), factor)));
-    match scaled {
-        Some((number, factor)) => {
-            let bits = number.parse::<f64>().map_err(|_| refused())? * factor;
-            let sound = bits.is_finite() && bits > 0.0 && bits <= 1e15;
-            if sound { Ok(TargetLoad::BitsPerSecond(bits)) } else { Err(refused()) }
-        }
-        None => match parse_rate(text) {
-            Ok(rate) if rate > Rate::ZERO => Ok(TargetLoad::Units(rate)),
-            _ => Err(refused()),
-        },
-    }
+    let bits = units.iter().find_map(|(unit, factor)| {
+        Some(text.strip_suffix(unit)?.trim().parse::<f64>().ok()? * factor)
+    });
+    let load = match bits {
+        Some(bits) => (bits > 0.0 && bits <= BITS_MAX).then_some(TargetLoad::BitsPerSecond(bits)),
+        None => parse_rate(text).ok().filter(|rate| *rate > Rate::ZERO).map(TargetLoad::Units),
+    };
+    let expected = "a load above 0 such as 5k, 5000/s or 10Gbit/s";
+    load.ok_or_else(|| ParseError { text: text.to_owned(), expected })
 }
 
 /// Whole seconds: the samples are a second each.

@@ -4,6 +4,7 @@
 //! is the client. A rate that the ports do not allow is refused before anything is started.
 
 use plimsoll_model::Rate;
+use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::target::Protocol;
 use plimsoll_model::units::grouped;
 use plimsoll_sys::ports::{PORTS_RESTING_MAX, TIME_WAIT_S};
@@ -61,15 +62,20 @@ pub(super) fn rate_per_pair(inputs: &Inputs<'_>) -> f64 {
     resting.clamp(1.0, f64::from(PORTS_RESTING_MAX)) / f64::from(TIME_WAIT_S)
 }
 
+/// The number of source addresses of a load, and the connections per second that their ports allow.
+pub(super) fn allowed_by_ports(plan: &LoadPlan, inputs: &Inputs<'_>) -> (usize, f64) {
+    let servers: usize = plan.destinations.iter().map(|one| one.addresses.len()).sum();
+    let sources = plan.sources.len().max(1);
+    (sources, rate_per_pair(inputs) * (servers * sources) as f64)
+}
+
 /// Refuses rates that the ports do not allow; without --max, that rate becomes the highest one.
 fn bound_by_ports(
     load: &mut LoadJob,
     search: &mut SearchJob,
     inputs: &Inputs<'_>,
 ) -> Result<(), Stop> {
-    let servers: usize = load.plan.destinations.iter().map(|one| one.addresses.len()).sum();
-    let sources = load.plan.sources.len().max(1);
-    let allowed = rate_per_pair(inputs) * (servers * sources) as f64;
+    let (sources, allowed) = allowed_by_ports(&load.plan, inputs);
     let asked = [("--max", search.max), ("the lowest rate", Some(search.lowest()))];
     for (what, rate) in asked {
         if let Some(rate) = rate.filter(|rate| rate.get() > allowed) {

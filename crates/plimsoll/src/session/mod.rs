@@ -21,7 +21,9 @@ use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::{self, FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Check, CheckId, TrialRecord, TrialRequest, TrialSecond, Verdict};
+use plimsoll_model::trial::{
+    Check, CheckId, TrialMeasurement, TrialRecord, TrialRequest, TrialSecond, Verdict,
+};
 use plimsoll_model::{Nanos, units};
 use plimsoll_probe::yardstick::Yardstick;
 use plimsoll_report::archive::SearchHead;
@@ -376,6 +378,22 @@ pub(crate) fn run_beside(
     let outcome = agents.run_load(plan, control, &mut |event| observer.handle_event(&event));
     let outcome = outcome.map_err(|error| fleet_stop(&error))?;
     Ok(observer.finish(outcome, &FarReadings::default()))
+}
+
+impl Observed {
+    /// The load as the trial `request`.
+    pub(crate) fn into_measurement(self, request: TrialRequest) -> TrialMeasurement {
+        TrialMeasurement {
+            request,
+            window: self.outcome.window,
+            aborted: self.outcome.aborted,
+            tally: self.outcome.tally,
+            sut_busiest_thread: self.sut_busiest_thread,
+            split: 1,
+            observations: self.observations,
+            seconds: self.seconds,
+        }
+    }
 }
 
 impl<'a> Session<'a> {

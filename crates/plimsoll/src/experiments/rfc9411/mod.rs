@@ -9,9 +9,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use plimsoll_capacity::rfc9411::thresholds;
-use plimsoll_fleet::ServerGroup;
-use plimsoll_lab::{Isolated, LabError, LabPlan, Laboratory, OwnServers, Placement};
-use plimsoll_model::Nanos;
+use plimsoll_lab::{LabPlan, Laboratory, Placement};
 use plimsoll_model::result::RunResult;
 use plimsoll_model::rfc9411::{
     Case, Ending, Kind, ObjectResult, Rfc9411Summary, SUSTAIN_RECOMMENDED,
@@ -21,10 +19,10 @@ use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::Verdict;
 use plimsoll_probe::memory::HostMemory;
 use plimsoll_report::archive::SearchHead;
-use plimsoll_tls::KeyKind;
 
 use super::hold::LAB_WAIT;
-use super::{LabExperiment, pin_clients};
+use super::reference::{NullResponder, Reference};
+use super::{LabExperiment, pin_clients, tipping};
 use crate::exit::Stop;
 use crate::hosts::archived_host;
 use crate::plan::load::LoadJob;
@@ -36,7 +34,7 @@ use crate::session::{Experiment, Outcome, Session};
 mod iteration;
 mod object;
 
-use object::{Measured, Scene};
+use object::Scene;
 
 /// The layer at which throughput is counted: the RFC prefers layer 2 and requires any other to be
 /// named.
@@ -52,7 +50,7 @@ impl CaseExperiment {
     /// Held connections need what any hold needs: refused here where this host does not have it.
     pub(super) fn new(mut job: Rfc9411Job, server: &Server) -> Result<(Self, Vec<String>), Stop> {
         let mut notes = Vec::new();
-        if job.case.kind() == Kind::Concurrency {
+        if job.flags.case.kind() == Kind::Concurrency {
             let limits = preflight::host_limits();
             preflight::spread_sources(&mut job.load, &limits);
             let shape = preflight::shape(&job.load, iteration::OPENING_MAX, server);
@@ -66,7 +64,7 @@ impl LabExperiment for CaseExperiment {
     fn lab_plan(&self, plan: LabPlan) -> LabPlan {
         LabPlan {
             connections: self.job.load.plan.connections,
-            longest_wait: match self.job.case.kind() {
+            longest_wait: match self.job.flags.case.kind() {
                 Kind::Concurrency => LAB_WAIT,
                 _ => self.job.load.plan.linger,
             },
@@ -90,99 +88,68 @@ impl Experiment for CaseExperiment {
     }
 
     fn search_head(&self) -> Option<SearchHead> {
-        Some(SearchHead {
-            axis: self.job.case.axis(),
-            slo: format!("criteria of RFC 9411, case {}", self.job.case),
-            mode: Mode::Rfc9411,
-        })
+        let case = self.job.flags.case;
+        let slo = format!("criteria of RFC 9411, case {case}");
+        Some(SearchHead { axis: case.axis(), slo, mode: Mode::Rfc9411 })
     }
 
     fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
         let Self { job, placement } = self;
+        let case = job.flags.case;
+        session.note(format!("RFC 9411 case {case}: {}", case.title()));
+        session.note(format!("criteria: {}", thresholds(case).join("; ")));
+        let shorter = shorter(job);
+        shorter.iter().for_each(|note| session.note(note.clone()));
+        // Runs on the CPUs of the SUT, if the SUT is on this host.
+        let own = Reference { cpus: placement.sut.clone(), identity: None };
         let mut scene = Scene {
             session,
             job,
-            responder: Responder::start(job, placement, session.server().isolated())?,
+            kind: case.kind(),
+            responder: NullResponder::start(own, &job.load.plan, session)?,
             trials: Vec::new(),
-            notes: Vec::new(),
+            results: Vec::new(),
+            reference: None,
+            notes: shorter.into_iter().collect(),
             most_bit_s: None,
         };
-        for note in opening_notes(job) {
-            session.note(note);
-        }
-        let measured = scene.measure_case()?;
-        let Scene { trials, notes, .. } = scene;
+        scene.measure()?;
         let partial = session.is_interrupted();
-        Ok(Outcome { partial, trials, ..outcome(job, placement, measured, notes) })
+        Ok(Outcome { partial, ..outcome(scene, placement) })
     }
 }
 
-/// Our own server, the null responder.
-struct Responder {
-    address: SocketAddr,
-    /// Its certificate, where TLS is spoken.
-    roots: Option<String>,
-    _servers: ServerGroup,
+fn shorter(job: &Rfc9411Job) -> Option<String> {
+    let sustain = job.flags.sustain;
+    (sustain < SUSTAIN_RECOMMENDED).then(|| {
+        format!(
+            "the sustain phase of {sustain} is shorter than the {SUSTAIN_RECOMMENDED} that RFC 9411 \
+             recommends"
+        )
+    })
 }
 
-impl Responder {
-    /// Runs on the CPUs of the SUT, where the SUT is on this host.
-    fn start(
-        job: &Rfc9411Job,
-        placement: &Placement,
-        isolated: Option<Isolated>,
-    ) -> Result<Self, Stop> {
-        let tls = job.load.plan.targets.first().is_some_and(|target| target.url.tls);
-        let identity = plimsoll_tls::self_signed(&["localhost".to_owned()], KeyKind::EcdsaP256)
-            .map_err(LabError::from)?;
-        let roots = tls.then(|| identity.chain_pem.clone());
-        let host = isolated.map(|hosts| hosts.sut);
-        let own = OwnServers { host, ..OwnServers::new(&placement.sut) };
-        let (address, servers) = own.start_one(tls, identity)?;
-        Ok(Self { address, roots, _servers: servers })
-    }
-}
-
-fn opening_notes(job: &Rfc9411Job) -> Vec<String> {
-    let mut notes = vec![format!("RFC 9411 case {}: {}", job.case, job.case.title())];
-    notes.push(format!("criteria: {}", thresholds(job.case).join("; ")));
-    if job.sustain < SUSTAIN_RECOMMENDED {
-        notes.push(shorter(job.sustain));
-    }
-    notes
-}
-
-fn shorter(sustain: Nanos) -> String {
-    format!(
-        "the sustain phase of {sustain} is shorter than the {SUSTAIN_RECOMMENDED} that RFC 9411 \
-         recommends"
-    )
-}
-
-fn outcome(
-    job: &Rfc9411Job,
-    placement: &Placement,
-    measured: Measured,
-    mut notes: Vec<String>,
-) -> Outcome {
-    let Measured { results, reference, tally, window } = measured;
-    if job.sustain < SUSTAIN_RECOMMENDED {
-        notes.insert(0, shorter(job.sustain));
-    }
+fn outcome(scene: Scene<'_, '_>, placement: &Placement) -> Outcome {
+    let Scene { job, trials, results, reference, mut notes, .. } = scene;
+    let (mut tally, window) = tipping::all_trials(&trials);
+    // Those sums are of whole iterations, and each would count as one second.
+    let per_s = trials.iter().map(|trial| trial.measurement.tally.handshakes_per_s_max);
+    tally.handshakes_per_s_max = per_s.max().unwrap_or(0);
     notes.extend(tickets(&tally));
-    let verdict = verdict(&results, job.target.is_some());
+    let verdict = verdict(&results, job.flags.target.is_some());
     let deciding =
         results.iter().find(|result| result.verdict == verdict).or_else(|| results.last());
     let reasons = deciding
         .map(|result| result.checks.iter().chain(&result.criteria).cloned().collect())
         .unwrap_or_default();
+    let (case, sustain) = (job.flags.case, job.flags.sustain);
     let block = Rfc9411Summary {
-        case: job.case,
-        title: job.case.title().to_owned(),
-        init_s: iteration::init(job.sustain).as_secs_f64(),
-        sustain_s: job.sustain.as_secs_f64(),
+        case,
+        title: case.title().to_owned(),
+        init_s: iteration::init(sustain).as_secs_f64(),
+        sustain_s: sustain.as_secs_f64(),
         sustain_recommended_s: SUSTAIN_RECOMMENDED.as_secs_f64(),
-        shorter_than_recommended: job.sustain < SUSTAIN_RECOMMENDED,
+        shorter_than_recommended: sustain < SUSTAIN_RECOMMENDED,
         throughput_layer: THROUGHPUT_LAYER.to_owned(),
         environment: environment(job, placement),
         reference,
@@ -190,7 +157,7 @@ fn outcome(
         notes,
     };
     let result = RunResult::Rfc9411 { rfc9411: Box::new(block) };
-    Outcome { result, ..Outcome::new(tally, window, verdict, reasons) }
+    Outcome { result, trials, ..Outcome::new(tally, window, verdict, reasons) }
 }
 
 /// Section 4.3 says that neither side offers resumption. A SUT that sends tickets all the same
@@ -219,42 +186,42 @@ fn verdict(results: &[ObjectResult], target_given: bool) -> Verdict {
     }
 }
 
-/// What section 6.1 requires to be reported of both sides, as far as it is known here.
+/// The facts of both sides that section 6.1 requires to be reported, as far as they are known here.
 fn environment(job: &Rfc9411Job, placement: &Placement) -> BTreeMap<String, String> {
     let host = archived_host();
-    let mut out = BTreeMap::from([
-        ("generator".to_owned(), format!("plimsoll {}", env!("CARGO_PKG_VERSION"))),
-        ("generator-kernel".to_owned(), host.kernel),
-        ("generator-cpus".to_owned(), host.cpus.to_string()),
-        ("sut".to_owned(), job.load.target_name.clone()),
-    ]);
-    out.extend(host.cpu_model.map(|model| ("generator-cpu-model".to_owned(), model)));
-    if let Some(bytes) = HostMemory::read(Path::new("/proc")).total_bytes {
-        let text = format!("{:.1} GB", bytes as f64 / 1e9);
-        out.insert("generator-memory".to_owned(), text);
-    }
-    let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
-    if !placement.sut.is_empty() {
-        out.insert("sut-cpus".to_owned(), list(&placement.sut));
-        out.insert("client-cpus".to_owned(), list(&placement.clients));
-    }
-    let mut addresses = job.load.plan.destinations.iter().flat_map(|server| &server.addresses);
+    let plan = &job.load.plan;
+    let memory = HostMemory::read(Path::new("/proc")).total_bytes;
+    let list = |cpus: &[u32]| {
+        let cpus: Vec<_> = cpus.iter().map(u32::to_string).collect();
+        (!placement.sut.is_empty()).then(|| cpus.join(" "))
+    };
+    let mut addresses = plan.destinations.iter().flat_map(|server| &server.addresses);
     let split =
         match (addresses.clone().any(SocketAddr::is_ipv4), addresses.any(SocketAddr::is_ipv6)) {
             (true, false) => "100:0",
             (false, true) => "0:100",
             _ => "both, in turn",
         };
-    out.insert("ipv4-to-ipv6".to_owned(), split.to_owned());
-    let sources = job.load.plan.sources.len();
-    let sources = if sources == 0 { "the kernel's choice".to_owned() } else { sources.to_string() };
-    out.insert("client-addresses".to_owned(), sources);
-    if job.case == Case::TrafficMix {
-        let encrypted = job.load.plan.targets.iter().filter(|target| target.url.tls).count();
-        let all = job.load.plan.targets.len();
-        out.insert("mix".to_owned(), format!("{all} targets in turn, {encrypted} over TLS"));
-    }
-    out
+    let sources = match plan.sources.len() {
+        0 => "the kernel's choice".to_owned(),
+        sources => sources.to_string(),
+    };
+    let encrypted = plan.targets.iter().filter(|target| target.url.tls).count();
+    let mix = format!("{} targets in turn, {encrypted} over TLS", plan.targets.len());
+    let facts = [
+        ("generator", Some(format!("plimsoll {}", env!("CARGO_PKG_VERSION")))),
+        ("generator-kernel", Some(host.kernel)),
+        ("generator-cpus", Some(host.cpus.to_string())),
+        ("generator-cpu-model", host.cpu_model),
+        ("generator-memory", memory.map(|bytes| format!("{:.1} GB", bytes as f64 / 1e9))),
+        ("sut", Some(job.load.target_name.clone())),
+        ("sut-cpus", list(&placement.sut)),
+        ("client-cpus", list(&placement.clients)),
+        ("ipv4-to-ipv6", Some(split.to_owned())),
+        ("client-addresses", Some(sources)),
+        ("mix", (job.flags.case == Case::TrafficMix).then_some(mix)),
+    ];
+    facts.into_iter().filter_map(|(name, fact)| Some((name.to_owned(), fact?))).collect()
 }
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ fn cases_are_sessions_of_their_objects() {
     let job = find(&[URL, "--case", "7.2"]).expect("accepted");
     let paths: Vec<_> = job.objects.iter().map(|one| one.targets[0].url.path.clone()).collect();
     assert_eq!(paths, ["/1000", "/2000", "/4000", "/16000", "/64000"]);
-    assert_eq!(job.sustain, SUSTAIN_RECOMMENDED);
+    assert_eq!(job.flags.sustain, SUSTAIN_RECOMMENDED);
     let plan = &job.load.plan;
     assert!(!plan.keepalive && !plan.prewarm && plan.session.is_some());
     assert_eq!((plan.connections, plan.deadline), (1_000, None));
@@ -172,7 +172,7 @@ fn a_laboratory_asks_its_own_backends() {
         .map(|(_, value)| value.clone())
         .collect();
     assert_eq!(sizes, ["1000", "2000", "4000", "16000", "64000"]);
-    assert_eq!(job.sustain, Nanos::from_secs(2));
+    assert_eq!(job.flags.sustain, Nanos::from_secs(2));
     let tls = lab(&["--case", "7.9", "--target", "2k"]).expect("accepted");
     assert!(tls.load.plan.targets[0].url.tls);
     assert_eq!(tls.load.plan.connections, 2_000);
