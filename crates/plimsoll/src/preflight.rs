@@ -102,7 +102,8 @@ pub(crate) fn shape(job: &LoadJob, opening_max: u32, server: &Server) -> Shape {
     Shape {
         connections: plan.connections,
         parts: [Some(clients), server.part()].into_iter().flatten().collect(),
-        hops: vec![hop],
+        // Connections to a Unix socket have no ports.
+        hops: if plan.unix_socket.is_some() { Vec::new() } else { vec![hop] },
         opening_max: u64::from(opening_max),
         opened_per_s: 0,
         // A hold ends that way.
@@ -228,6 +229,10 @@ mod tests {
         assert_eq!(shape.parts[0].processes, Processes::Exactly(3));
         assert_eq!((shape.hops[0].sources, shape.hops[0].destinations), (Some(1), 1));
         assert_eq!(million(&Server::Elsewhere).hops[0].sources, Some(62));
+        // Neither ports nor addresses.
+        let job = hold_job(&[HERE, "-c", "1M", "--unix-socket", "s"]);
+        assert!(shape(&job.load, 1, &Server::Running).hops.is_empty());
+        assert_eq!(job.load.free_sources, None);
         for (server, sockets, is_watched) in [
             (Server::Elsewhere, 1, false),
             (Server::Running, 2, false),
