@@ -260,7 +260,7 @@ impl Step {
 
 /// Milliseconds; `null` when nothing was measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct MinAvgMax {
     pub min: Option<f64>,
     pub avg: Option<f64>,
@@ -276,7 +276,7 @@ impl From<&Histogram> for MinAvgMax {
 
 /// The KPIs of section 6.3 over the sustain phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct Kpis {
     pub concurrent_tcp_connections: f64,
     pub tcp_connections_per_second: f64,
@@ -291,7 +291,7 @@ pub struct Kpis {
 
 /// The KPIs in one second of the sustain phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct Sample {
     /// Since the sustain phase began.
     pub second: u32,
@@ -307,7 +307,7 @@ pub struct Sample {
 
 /// A line of the table of iterations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct Iteration {
     pub number: u32,
     pub step: Step,
@@ -359,7 +359,7 @@ pub enum Ending {
 
 /// Whether another KPI was at its maximum as well.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct Isolation {
     pub kpi: String,
     pub seen: f64,
@@ -372,7 +372,7 @@ pub struct Isolation {
 
 /// The result of the case for one object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct ObjectResult {
     pub object: String,
     pub object_bytes: Option<u64>,
@@ -399,7 +399,7 @@ pub struct ObjectResult {
 
 /// What the generator alone reaches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct Reference {
     pub connections_per_s: Option<f64>,
     pub transactions_per_s: Option<f64>,
@@ -409,7 +409,7 @@ pub struct Reference {
 
 /// One run of one case: `rfc9411` of the summary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct Rfc9411Summary {
     pub case: Case,
     pub title: String,

@@ -229,10 +229,6 @@ mod tests {
         assert_eq!(shape.parts[0].processes, Processes::Exactly(3));
         assert_eq!((shape.hops[0].sources, shape.hops[0].destinations), (Some(1), 1));
         assert_eq!(million(&Server::Elsewhere).hops[0].sources, Some(62));
-        // Neither ports nor addresses.
-        let job = hold_job(&[HERE, "-c", "1M", "--unix-socket", "s"]);
-        assert!(shape(&job.load, 1, &Server::Running).hops.is_empty());
-        assert_eq!(job.load.free_sources, None);
         for (server, sockets, is_watched) in [
             (Server::Elsewhere, 1, false),
             (Server::Running, 2, false),
@@ -247,6 +243,13 @@ mod tests {
                 "{server:?}"
             );
         }
+    }
+
+    #[test]
+    fn connections_to_a_unix_socket_need_neither_ports_nor_addresses() {
+        let job = hold_job(&[HERE, "-c", "1M", "--unix-socket", "s"]);
+        assert!(shape(&job.load, 1, &Server::Running).hops.is_empty());
+        assert_eq!((job.load.free_sources, job.load.both_ends_here), (None, true));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::parse_words;
+use super::{RunFlags, parse_words};
 use crate::exit::Stop;
 
 /// Pages whose command lines are of their time.
@@ -136,6 +136,14 @@ fn every_command_line_of_the_book_is_accepted() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(seen >= LINES_MIN, "{seen} command lines");
+}
+
+#[test]
+fn the_run_file_of_the_examples_is_accepted() {
+    let file = root().join("examples/run.toml");
+    let args = RunFlags { file, more: Vec::new() }.line().unwrap().args;
+    let words: Vec<_> = args.iter().skip(1).map(|word| word.to_str().unwrap()).collect();
+    parse_words(&words).unwrap();
 }
 
 #[test]
