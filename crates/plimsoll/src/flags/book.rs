@@ -41,7 +41,7 @@ fn commands(text: &str) -> Vec<String> {
             continue;
         }
         let typed = match fence {
-            Some("sh") => line.strip_prefix("sudo ").unwrap_or(line),
+            Some("sh" | "sh run") => line.strip_prefix("sudo ").unwrap_or(line),
             Some(_) => line.strip_prefix("$ ").unwrap_or_default(),
             None => "",
         };
@@ -151,7 +151,9 @@ fn words_are_those_of_a_shell() {
     assert_eq!(words("a 'b c' \"$D\"  e # f"), ["a", "b c", "4711", "e"]);
     assert_eq!(words("--pid $(pidof -s haproxy) -x ''"), ["--pid", "4711", "-x", ""]);
     assert_eq!(
-        commands("```sh\n# no\nplimsoll a \\\n  b\n```\nplimsoll c\n```text\n$ plimsoll d\n```"),
+        commands(
+            "```sh run\n# no\nplimsoll a \\\n  b\n```\nplimsoll c\n```text\n$ plimsoll d\n```"
+        ),
         ["a    b", "d"]
     );
     assert_eq!(

@@ -262,11 +262,10 @@ pub(crate) struct OutputFlags {
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Watch")]
 pub(crate) struct WatchFlags {
-    /// Observe the server: pid:N, backend:N, haproxy:SOCKET, nginx:URL or host:NAME; repeatable
+    /// Observe the server: pid:N, backend:N, haproxy:SOCKET or nginx:URL; repeatable
     ///
     /// pid is a process of it on this host, backend one behind it. haproxy and nginx read its own request counters and
-    /// connection limits, from the statistics socket (written as in HAProxy's configuration) or stub_status. host is
-    /// another machine, over ssh.
+    /// connection limits, from the statistics socket (written as in HAProxy's configuration) or stub_status.
     #[arg(long, value_name = "WHAT", value_parser = watch)]
     pub(crate) watch: Vec<Watch>,
 }
