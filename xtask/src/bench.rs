@@ -8,7 +8,7 @@
 //! - `probes`: what `watch` and the readings of a run cost, with few sockets and with half a million.
 //! - `hold`: a million connections and more, both ends on this machine; only on request.
 //!
-//! Each part writes its results to `docs/benchmarks/PART.json`. `docs/benchmarks.md` is rendered from
+//! Each part writes its results to `docs/benchmarks/PART.json`. `docs/explanation/benchmarks.md` is rendered from
 //! all of these files. Whether plimsoll is *right* is tested by `e2e/tests/nightly`.
 
 mod client;

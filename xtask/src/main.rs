@@ -32,11 +32,11 @@ usage: cargo xtask COMMAND
   docs            build the book with mdBook, in target/book
   licences        check the licences of all dependencies
   bench [...]     measure memory, cost and capacity against their targets and beside peers, and write
-                  docs/benchmarks.md; --help lists its flags
+                  docs/explanation/benchmarks.md; --help lists its flags
   pictures        run a search of a real HAProxy and draw the pictures of README and the book from it
   dist [--check]  make everything that is released, in target/packages; with --check install and run it
   simulate [--seeds N] [--standard-seeds N] [--first SEED] [--only WORD]
-                  run the simulated searches and write docs/search-quality.md; with --only, print the rows
+                  run the simulated searches and write docs/explanation/search-quality.md; with --only, print the rows
                   of some servers
   fuzz TARGET [--seconds N]
                   run one fuzz target (needs a nightly toolchain and cargo-fuzz)

@@ -1,5 +1,5 @@
 //! `cargo xtask simulate`: runs the simulated searches and writes their tables into
-//! docs/search-quality.md, between markers.
+//! docs/explanation/search-quality.md, between markers.
 //!
 //! `--seeds N` searches of every row in quick mode, `--budget-seeds N` with other budgets,
 //! `--standard-seeds N` in the longer modes and of the faults of generators (0 leaves their tables
@@ -11,7 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-const PAGE: &str = "docs/search-quality.md";
+const PAGE: &str = "docs/explanation/search-quality.md";
 const END: &str = "<!-- end -->";
 /// What is between these and the next end is replaced, where it was asked for.
 const SECTIONS: [&str; 6] = [

@@ -80,7 +80,7 @@ mod tests_of_tables {
                 "docs/specifications/x.md:5: there is no test three"
             ]
         );
-        check(Path::new("docs/json.md"), table, &known, &mut offences);
+        check(Path::new("docs/reference/json.md"), table, &known, &mut offences);
         assert_eq!(offences.len(), 2);
     }
 }

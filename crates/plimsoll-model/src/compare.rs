@@ -132,7 +132,7 @@ pub struct Difference {
 
 /// `compare` of the summary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct CompareSummary {
     pub a: String,
     pub b: String,

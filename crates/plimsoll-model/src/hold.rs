@@ -222,7 +222,7 @@ pub enum HoldEnd {
 
 /// The answer of `hold` and `lab hold`: `hold` of the summary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct HoldSummary {
     pub asked: u64,
     pub held: u64,

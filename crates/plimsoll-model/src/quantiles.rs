@@ -9,7 +9,7 @@ macro_rules! quantiles {
     ($($(#[$about:meta])* $name:ident { $($field:ident: $of:expr,)* })*) => {$(
         $(#[$about])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-        #[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+        #[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
         pub struct $name {
             $(pub $field: Option<f64>,)*
         }

@@ -13,7 +13,7 @@ use crate::trial::{Outcome, Standing};
 /// The result of a run. Each kind is a block of the summary's JSON by the name of its field; a load has none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, from = "Blocks")]
-#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub enum RunResult {
     /// One load.
     #[default]

@@ -198,7 +198,7 @@ impl Step {
 
 /// Milliseconds; `null` when nothing was measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct MinAvgMax {
     pub min: Option<f64>,
     pub avg: Option<f64>,
@@ -214,7 +214,7 @@ impl From<&Histogram> for MinAvgMax {
 
 /// The KPIs that are rates and counts: means over a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct Rates {
     pub concurrent_tcp_connections: f64,
     pub tcp_connections_per_second: f64,
@@ -225,7 +225,7 @@ pub struct Rates {
 
 /// The KPIs of section 6.3 over the sustain phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct Kpis {
     #[serde(flatten)]
     pub rates: Rates,
@@ -237,7 +237,7 @@ pub struct Kpis {
 
 /// The KPIs in one second of the sustain phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct Sample {
     /// Since the sustain phase began.
     pub second: u32,
@@ -250,7 +250,7 @@ pub struct Sample {
 
 /// A line of the table of iterations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct Iteration {
     pub number: u32,
     pub step: Step,
@@ -315,7 +315,7 @@ impl Ending {
 
 /// Whether another KPI was at its maximum as well.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct Isolation {
     pub kpi: String,
     pub seen: f64,
@@ -328,7 +328,7 @@ pub struct Isolation {
 
 /// The result of the case for one object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct ObjectResult {
     pub object: String,
     pub object_bytes: Option<u64>,
@@ -355,7 +355,7 @@ pub struct ObjectResult {
 
 /// What the generator alone reaches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct Reference {
     pub connections_per_s: Option<f64>,
     pub transactions_per_s: Option<f64>,
@@ -365,7 +365,7 @@ pub struct Reference {
 
 /// One run of one case: `rfc9411` of the summary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct Rfc9411Summary {
     pub case: Case,
     pub title: String,

@@ -8,7 +8,7 @@ use crate::compare::{BlockSummary, Difference};
 
 /// `sizing` of the summary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct SizingSummary {
     /// `requests/s` or `handshakes/s`.
     pub unit: String,

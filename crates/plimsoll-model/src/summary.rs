@@ -28,7 +28,7 @@ pub const SCHEMA: &str = "plimsoll.summary/1";
 
 /// One run. Field names are a contract; more may be added, none renamed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct Summary {
     pub schema: String,
     pub command: String,

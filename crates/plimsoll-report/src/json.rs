@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn every_field_and_class_is_in_the_reference() {
-        let reference = include_str!("../../../docs/json.md");
+        let reference = include_str!("../../../docs/reference/json.md");
         let mut names = Vec::new();
         for summary in [
             fixtures::load_bad(),
@@ -105,7 +105,7 @@ mod tests {
                 |before: &str, after: &str| reference.contains(&format!("{before}{name}{after}"));
             assert!(
                 named("`", "`") || named(".", "`") || named("`", ".") || named(".", "."),
-                "{name} is not in docs/json.md"
+                "{name} is not in docs/reference/json.md"
             );
         }
     }

@@ -102,7 +102,8 @@ pub(crate) fn shape(job: &LoadJob, opening_max: u32, server: &Server) -> Shape {
     Shape {
         connections: plan.connections,
         parts: [Some(clients), server.part()].into_iter().flatten().collect(),
-        hops: vec![hop],
+        // Connections to a Unix socket have no ports.
+        hops: if plan.unix_socket.is_some() { Vec::new() } else { vec![hop] },
         opening_max: u64::from(opening_max),
         opened_per_s: 0,
         // A hold ends that way.
@@ -242,6 +243,13 @@ mod tests {
                 "{server:?}"
             );
         }
+    }
+
+    #[test]
+    fn connections_to_a_unix_socket_need_neither_ports_nor_addresses() {
+        let job = hold_job(&[HERE, "-c", "1M", "--unix-socket", "s"]);
+        assert!(shape(&job.load, 1, &Server::Running).hops.is_empty());
+        assert_eq!((job.load.free_sources, job.load.both_ends_here), (None, true));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The table of docs/causes.md has a row for each recipe, with its cause, and no wrong one.
+//! The table of docs/explanation/causes.md has a row for each recipe, with its cause, and no wrong one.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,7 +27,7 @@ fn named(cells: &[String]) -> [String; 3] {
 
 #[test]
 fn documents_and_recipes_have_the_same_rows() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/causes.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/explanation/causes.md");
     let text = fs::read_to_string(&path).expect("the document is there");
     let measured = rows(&text, "| row | recipe | tipping point");
     let others = rows(&text, "| row | recipe | cause | not measured");

@@ -1,6 +1,7 @@
 //! The contract of `plimsoll load`: what is sent, how much, and where it ends.
 
 use std::net::{IpAddr, Ipv6Addr, TcpListener};
+use std::path::Path;
 
 use e2e::certificate::Certificate;
 use e2e::haproxy::Haproxy;
@@ -10,6 +11,7 @@ use e2e::port;
 use e2e::recorder::{Recorder, Request};
 use e2e::serve::Serve;
 use e2e::summary::Summary;
+use serde_json::Value;
 
 fn load(url: &str, flags: &[&str], code: i32) -> Summary {
     Plimsoll::load(url, flags).run().summary(code)
@@ -380,9 +382,102 @@ fn a_unix_socket_is_used_instead_of_host_and_port() {
     for (flags, words) in [
         (&["--unix-socket", long.as_str()][..], "a path of 108 bytes"),
         (&["--unix-socket", "s", "--source", "127.0.0.2"], "--source"),
+        (&["--unix-socket", "s", "--hosts", "a,b"], "--hosts"),
+        (&["--unix-socket", "s", "--proxy-protocol", "v2"], "--proxy-protocol"),
     ] {
         let ran = Plimsoll::load("http://nowhere.invalid/", flags).run();
         assert_eq!(ran.code, Some(2), "{ran:?}");
         assert!(ran.stderr.contains(words), "{ran:?}");
     }
+}
+
+/// The operations that a search for a rate counted in all of its trials; `None` for others.
+fn answered_in_trials(folder: &Path) -> Option<u64> {
+    let lines = std::fs::read_to_string(folder.join("run/trials.jsonl")).unwrap_or_default();
+    let ok = |line| {
+        let trial: Value = serde_json::from_str(line).expect("a line is an object");
+        trial["measurement"]["tally"]["ok"].as_u64().expect("a number")
+    };
+    lines.lines().map(ok).reduce(|sum, ok| sum + ok)
+}
+
+/// A search and a hold reach a server at a Unix socket, with every connection of theirs.
+#[test]
+fn searches_and_holds_use_a_unix_socket() {
+    let folder = tempfile::tempdir().expect("the temporary directory is writable");
+    let (plain, tls) = (folder.path().join("plain"), folder.path().join("tls"));
+    let certificate = Certificate::new();
+    let directives = format!(
+        "listen unix:{} backlog=4096;\nlisten unix:{} ssl backlog=4096;\nssl_certificate {};\n\
+         ssl_certificate_key {};",
+        plain.display(),
+        tls.display(),
+        certificate.chain().display(),
+        certificate.key().display()
+    );
+    let nginx = Nginx::start(false, &directives);
+    let pid = format!("pid:{}", nginx.pid());
+    let [plain, tls] = [plain, tls].map(|path| path.display().to_string());
+    let search = ["--mode", "quick", "--min", "20", "--max", "30", "--slo", "p99<2s,errors<1%"];
+    let held = ["-c", "50", "--rate", "500", "--for", "2s", "--heartbeat", "1s"];
+    let levels = ["--mode", "quick", "--min", "20", "--max", "30", "--for", "1s"];
+    for (command, scheme, socket, flags) in [
+        (&["find", "rate"][..], "http", &plain, &search[..]),
+        (&["find", "handshakes"], "https", &tls, &search),
+        (&["find", "connections"], "https", &tls, &levels),
+        (&["hold"], "http", &plain, &held),
+    ] {
+        let url = format!("{scheme}://nowhere.invalid/{}", command.join("-"));
+        let trust = if scheme == "https" { &["-k"][..] } else { &[] };
+        let shared = [
+            "--unix-socket",
+            socket,
+            "--watch",
+            &pid,
+            "--json",
+            "-",
+            "--out",
+            "run",
+            "--no-ui",
+            &url,
+        ];
+        let line = [command, flags, trust, &shared].concat();
+        let mut before = 0;
+        let finished = undisturbed(|| {
+            before = nginx.log().len() as u64;
+            Plimsoll::new(&line).run()
+        });
+        let summary = finished.summary(0);
+        assert_eq!(summary.text("settings.unix-socket"), "yes");
+        assert_eq!(summary.count("connections.failed"), 0, "{summary:?}");
+        assert!(summary.count("ok") > 0, "{summary:?}");
+        let answered = answered_in_trials(&finished.folder()).unwrap_or(summary.count("ok"));
+        let requests = if url.contains("handshakes") { 0 } else { answered };
+        nginx.log_of(before + requests);
+    }
+    assert!(nginx.log().iter().all(|one| one.remote == "unix:"), "{:?}", nginx.log());
+    let flags = ["find", "rfc9411", "http://a/{size}", "--case", "7.1", "--unix-socket", &plain];
+    let refused = Plimsoll::new(flags).run();
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("--unix-socket names none; drop it"), "{refused:?}");
+}
+
+/// An archive repeats its run; a header, which it does not contain, is asked for.
+#[test]
+fn an_archive_is_a_run_file() {
+    let recorder = Recorder::start();
+    let url = recorder.url();
+    let flags = ["load", &url, "-n", "2", "-r", "50", "-H", "a: b", "--out", "run", "--no-ui"];
+    let first = Plimsoll::new(flags.iter().chain(&["--slo", "errors<1%"])).run();
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    let again = |words: &[&str]| Plimsoll::brief(words).within(&first.folder()).run();
+    let asks = again(&["run", "run"]);
+    let line = "plimsoll: run: an archive does not contain the value of --header; give it again behind the archive's name\n";
+    assert_eq!((asks.code, asks.stderr.as_str()), (Some(2), line));
+    let repeated = again(&["run", "run/manifest.json", "--header", "c: d"]);
+    assert_eq!(repeated.code, Some(0), "{}", repeated.stderr);
+    assert!(repeated.stderr.contains("does not contain the value of --out"), "{}", repeated.stderr);
+    let requests = recorder.requests();
+    assert_eq!(requests.len(), 4, "{requests:?}");
+    assert!(requests[2..].iter().all(|one| one.values("c") == ["d"] && one.values("a").is_empty()));
 }

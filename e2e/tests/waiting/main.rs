@@ -4,6 +4,7 @@
 mod answers;
 mod bad_input;
 mod bodies;
+mod book;
 mod cliffs;
 mod compare;
 mod connections;

@@ -1,4 +1,4 @@
-//! `docs/benchmarks.md`, rendered from the JSON files beside it; the remarks in it are written by
+//! `docs/explanation/benchmarks.md`, rendered from the JSON files of `docs/benchmarks`; the remarks in it are written by
 //! hand and stay.
 
 use std::collections::BTreeMap;
@@ -11,14 +11,14 @@ use anyhow::{Context, Result};
 use crate::bench::results::{Outcome, Results};
 use crate::bench::settings::Part;
 
-const PAGE: &str = "benchmarks.md";
+const PAGE: &str = "explanation/benchmarks.md";
 const FOLDER: &str = "benchmarks";
 const REMARKS: &str = "## Remarks\n";
 const HEAD: &str = "\
 # Benchmarks
 
 `cargo xtask bench` measures and writes this page; only the remarks are written by hand. Every figure
-of every program, how it was measured, and the exact commands are in [benchmarks/](benchmarks).
+of every program, how it was measured, and the exact commands are in [benchmarks/](../benchmarks).
 
 - A figure is the median of several rounds, with the range in brackets. A ratio is ours over that of
   the peer named first, round by round: below 1, plimsoll needs less.
@@ -53,6 +53,7 @@ pub(crate) fn write(docs: &Path) -> Result<()> {
     let page = docs.join(PAGE);
     let old = fs::read_to_string(&page).unwrap_or_default();
     let remarks = old.split_once(REMARKS).map_or("", |(_, remarks)| remarks);
+    page.parent().map_or(Ok(()), fs::create_dir_all)?;
     fs::write(&page, rendered(&all, remarks)).with_context(|| page.display().to_string())
 }
 
@@ -133,7 +134,7 @@ mod tests {
     #[test]
     fn parts_of_other_days_and_remarks_stay() {
         let docs = std::env::temp_dir().join(format!("plimsoll-page-{}", std::process::id()));
-        fs::create_dir_all(&docs).unwrap();
+        fs::create_dir_all(docs.join(PAGE).parent().unwrap()).unwrap();
         fs::write(docs.join(PAGE), format!("old\n{REMARKS}\nBy hand.\n")).unwrap();
         add(&docs, results("cost", "1.5", &[("kernel", "6.1"), ("oha", "1.16")])).unwrap();
         add(&docs, results("memory", "2.5", &[("kernel", "6.1"), ("oha", "missing; x")])).unwrap();

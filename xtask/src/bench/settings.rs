@@ -14,7 +14,7 @@ const CONNECTIONS_MAX: u32 = 10_000_000;
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench [page | PART...] [flags]
 
-  page               only render benchmarks.md again from the results in benchmarks/
+  page               only render explanation/benchmarks.md again from the results in benchmarks/
   PART               memory, cost, protocols, serve, look, probes or hold (default: memory, cost, protocols
                      and serve)
 
@@ -29,7 +29,7 @@ usage: cargo xtask bench [page | PART...] [flags]
   --sut KIND         embedded or haproxy, for hold (default embedded)
   --protocol NAME    http or mqtt, for hold (default http)
   --plimsoll PATH    the binary to measure (default: build the release binary)
-  --out FOLDER       where benchmarks.md and benchmarks/ are (default docs); results of parts that are
+  --out FOLDER       where explanation/benchmarks.md and benchmarks/ are (default docs); results of parts that are
                      not run are kept
 ";
 

@@ -27,7 +27,7 @@ fn kind(name: &str) -> Kind {
     kinds::servers().into_iter().find(|kind| kind.name == name).expect("a kind of that name")
 }
 
-/// Searches of each kind in a test; docs/search-quality.md rests on a thousand.
+/// Searches of each kind in a test; docs/explanation/search-quality.md rests on a thousand.
 const SEEDS: u64 = 40;
 
 #[test]

@@ -1,4 +1,4 @@
-//! The tables of docs/search-quality.md.
+//! The tables of docs/explanation/search-quality.md.
 
 use std::fmt::Write;
 use std::ops::Range;

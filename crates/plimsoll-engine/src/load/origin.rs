@@ -297,7 +297,8 @@ fn given(plan: &LoadPlan, family: fn(&IpAddr) -> bool) -> Arc<[IpAddr]> {
 /// Reports whether closing by FIN would use up the source ports of the whole load.
 pub(super) fn must_reset(plan: &LoadPlan) -> bool {
     let servers = plan.destinations.iter().map(|one| one.addresses.len()).sum();
-    plan.handshake_only && ports_run_out(&plan.pacing, servers, plan.sources.len())
+    let has_ports = plan.unix_socket.is_none();
+    has_ports && plan.handshake_only && ports_run_out(&plan.pacing, servers, plan.sources.len())
 }
 
 fn ports_run_out(pacing: &Pacing, servers: usize, sources: usize) -> bool {

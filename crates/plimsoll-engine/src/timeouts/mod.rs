@@ -3,6 +3,7 @@
 //!
 //! It shows timers that a load meets only by accident. It ascribes none.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -38,6 +39,8 @@ const SLOWER_BY: Nanos = Nanos::from_secs(5);
 pub struct ProbePlan {
     /// The server; its first address is used.
     pub destination: Destination,
+    /// Unix socket that is used instead of its address.
+    pub unix_socket: Option<PathBuf>,
     /// The request that is begun; its own headers and body, so nothing is sent that the load does
     /// not send.
     pub target: Target,
@@ -167,8 +170,12 @@ impl Waiting {
 
     /// A connection that cannot even be begun leaves no trace: there was nothing to wait for.
     fn open(&mut self, kind: ProbeKind) {
-        let Some(address) = self.plan.destination.addresses.first() else { return };
-        let Ok((socket, _)) = Socket::connect(*address, None) else { return };
+        let socket = match (&self.plan.unix_socket, self.plan.destination.addresses.first()) {
+            (Some(path), _) => Socket::connect_unix(path),
+            (None, Some(address)) => Socket::connect(*address, None).map(|(socket, _)| socket),
+            (None, None) => return,
+        };
+        let Ok(socket) = socket else { return };
         if self.poller.add(&socket, self.conns.len() as u64).is_err() {
             return;
         }

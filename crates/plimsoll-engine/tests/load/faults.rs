@@ -167,6 +167,7 @@ fn the_timeout_probe_reads_the_answer_before_the_reset() {
     let server = answer_and_reset(408);
     let mut plan = plan(server.address, closed(1));
     let probe = Probe::start(ProbePlan {
+        unix_socket: None,
         destination: plan.destinations.remove(0),
         target: plan.targets.remove(0),
         tls: plan.tls,

@@ -9,7 +9,7 @@ use crate::{Histogram, Nanos};
 
 /// One host over a whole run. What was not read is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct HostSummary {
     /// What its processes did in the run: `backend`, `client`, `server`.
     pub roles: Vec<String>,

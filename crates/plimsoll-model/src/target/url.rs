@@ -223,8 +223,8 @@ fn without_scheme(text: &str) -> Problem {
     let lower = name.to_ascii_lowercase();
     if lower == "unix" || lower.ends_with("+unix") || text.starts_with("unix@") {
         return (
-            "names a UNIX socket, and plimsoll connects over TCP".to_owned(),
-            "let the server listen at a port, too, and write http://127.0.0.1:8080/".to_owned(),
+            "names a Unix socket, and not what is requested there".to_owned(),
+            "write http://localhost/ and name the socket with --unix-socket PATH".to_owned(),
         );
     }
     if let Some(scheme) = scheme_named(name) {
@@ -470,9 +470,12 @@ mod tests {
                 "/x",
                 "has no scheme and no host; write it with its server, like http://127.0.0.1:8080/x",
             ),
-            ("unix:/x", "names a UNIX socket, and plimsoll connects over TCP; let the server"),
-            ("unix:///x", "names a UNIX socket"),
-            ("http+unix://%2Fx/", "names a UNIX socket"),
+            (
+                "unix:/x",
+                "names a Unix socket, and not what is requested there; write http://localhost/",
+            ),
+            ("unix:///x", "names a Unix socket"),
+            ("http+unix://%2Fx/", "names a Unix socket"),
             ("http:/x", "has no // behind its scheme; write http://x"),
             ("HTTPS:a:81/y", "has no // behind its scheme; write https://a:81/y"),
             ("mqtt:/a", "has no // behind its scheme; write mqtt://a"),

@@ -9,7 +9,7 @@ use plimsoll_model::trial::{Outcome, Unsettled};
 
 use super::*;
 
-/// Words of the report that have a section: those of the design and of `terminology.md`.
+/// Words of the report that have a section: those of the design and of reports.
 const WORDS: &[&str] = &[
     "target",
     "sut",

@@ -1,5 +1,5 @@
 //! A run in the formats of other programs: seconds for spreadsheets, histograms for HdrHistogram's
-//! programs, checks for CI servers. What each holds is described in docs/exports.md.
+//! programs, checks for CI servers. What each holds is described in docs/reference/exports.md.
 //!
 //! Every writer is a pure function of what an archive holds: the same archive gives the same bytes.
 

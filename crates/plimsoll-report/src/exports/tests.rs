@@ -115,7 +115,7 @@ fn add_host(made: &Made, name: &str) {
 
 #[test]
 fn the_page_lists_every_column_in_its_order() {
-    let page = include_str!("../../../../docs/exports.md");
+    let page = include_str!("../../../../docs/reference/exports.md");
     assert!(page.contains(&format!("\n{}\n", seconds::COLUMNS.map(|(name, _)| name).join(","))));
 }
 

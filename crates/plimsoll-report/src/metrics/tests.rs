@@ -231,11 +231,11 @@ fn the_examples_for_prometheus_and_grafana_name_metrics_that_exist() {
         assert!(unknown.is_empty(), "{file} names {unknown:?}");
     }
     // The pages list each metric of a load.
-    let page = include_str!("../../../../docs/metrics.md");
+    let page = include_str!("../../../../docs/reference/metrics.md");
     for family in run().families() {
         let is_listed = names(page).contains(format!("{PREFIX}{}", family.name).as_str());
         let in_short = family.name == "connections_failed_total";
-        assert!(is_listed || in_short, "docs/metrics.md lacks {}", family.name);
+        assert!(is_listed || in_short, "docs/reference/metrics.md lacks {}", family.name);
     }
     let dashboard: Value = serde_json::from_str(
         &std::fs::read_to_string(folder.join("grafana-dashboard.json")).unwrap(),

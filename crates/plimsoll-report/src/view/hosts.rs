@@ -33,7 +33,7 @@ const TROUBLE: [Metric; 16] = [
 
 /// A host, from reading to reading. What was not read is `None`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "docs/json.md describes the fields")]
+#[expect(missing_docs, reason = "docs/reference/json.md describes the fields")]
 pub struct HostPoint {
     /// When it was read, seconds since the run's first second.
     pub t: f64,

@@ -34,7 +34,7 @@ pub use trials::TrialRow;
 /// The value of [`View::schema`].
 pub const SCHEMA: &str = "plimsoll.view/1";
 
-/// The document. docs/json.md describes its fields.
+/// The document. docs/reference/json.md describes its fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct View {
     /// Always [`SCHEMA`].

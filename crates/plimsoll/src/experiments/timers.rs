@@ -65,6 +65,7 @@ impl TimerWatch {
             (Some(wait), Some((target, _)), Some(destination)) => {
                 let plan = ProbePlan {
                     destination: destination.clone(),
+                    unix_socket: plan.unix_socket.clone(),
                     target: target.clone(),
                     tls: plan.tls.clone(),
                     wait,

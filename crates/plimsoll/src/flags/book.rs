@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::parse_words;
+use super::{RunFlags, parse_words};
 use crate::exit::Stop;
 
 /// Pages whose command lines are of their time.
@@ -41,7 +41,7 @@ fn commands(text: &str) -> Vec<String> {
             continue;
         }
         let typed = match fence {
-            Some("sh") => line.strip_prefix("sudo ").unwrap_or(line),
+            Some("sh" | "sh run") => line.strip_prefix("sudo ").unwrap_or(line),
             Some(_) => line.strip_prefix("$ ").unwrap_or_default(),
             None => "",
         };
@@ -139,11 +139,21 @@ fn every_command_line_of_the_book_is_accepted() {
 }
 
 #[test]
+fn the_run_file_of_the_examples_is_accepted() {
+    let file = root().join("examples/run.toml");
+    let args = RunFlags { file, more: Vec::new() }.line().unwrap().args;
+    let words: Vec<_> = args.iter().skip(1).map(|word| word.to_str().unwrap()).collect();
+    parse_words(&words).unwrap();
+}
+
+#[test]
 fn words_are_those_of_a_shell() {
     assert_eq!(words("a 'b c' \"$D\"  e # f"), ["a", "b c", "4711", "e"]);
     assert_eq!(words("--pid $(pidof -s haproxy) -x ''"), ["--pid", "4711", "-x", ""]);
     assert_eq!(
-        commands("```sh\n# no\nplimsoll a \\\n  b\n```\nplimsoll c\n```text\n$ plimsoll d\n```"),
+        commands(
+            "```sh run\n# no\nplimsoll a \\\n  b\n```\nplimsoll c\n```text\n$ plimsoll d\n```"
+        ),
         ["a    b", "d"]
     );
     assert_eq!(

@@ -49,229 +49,47 @@ const UNFIT: &[(&str, &[&str])] = &[
     ("lab rfc9411", &PROTOCOLS),
 ];
 
+/// Groups of flags that several commands show.
+const SEARCH: &str = "slo mode budget max confirm_cause";
+const LEVELS: &str = "slo mode max rate soak push";
+const HOLD: &str = "connections rate span heartbeat up_to";
+const SESSIONS: &str = "resume tls";
+const TEST_CASE: &str = "case target sustain object_size";
+const LABORATORY: &str = "sut backends isolate";
+const CONFIGURATION: &str = "connections rate cert backend listen cores memory out is_tried";
+const OUTPUT: &str = "out json";
+
 /// Flags that `-h` shows, in this order; a command that is not listed has few flags, and shows all.
 pub(super) const CORE: &[(&str, &[&str])] = &[
     (
         "load",
-        &[
-            "url",
-            "rate",
-            "duration",
-            "requests",
-            "connections",
-            "slo",
-            "method",
-            "headers",
-            "data",
-            "insecure",
-            "http",
-            "out",
-            "json",
-        ],
+        &["url rate duration requests connections slo method headers data insecure http", OUTPUT],
     ),
-    (
-        "hold",
-        &[
-            "url",
-            "connections",
-            "rate",
-            "span",
-            "heartbeat",
-            "up_to",
-            "replace",
-            "watch",
-            "insecure",
-            "source",
-            "hosts",
-            "out",
-            "json",
-        ],
-    ),
-    (
-        "find rate",
-        &[
-            "url",
-            "slo",
-            "mode",
-            "budget",
-            "max",
-            "confirm_cause",
-            "watch",
-            "connections",
-            "insecure",
-            "hosts",
-            "out",
-            "json",
-        ],
-    ),
+    ("hold", &["url", HOLD, "replace watch insecure source hosts", OUTPUT]),
+    ("find rate", &["url", SEARCH, "watch connections insecure hosts", OUTPUT]),
     (
         "find deliveries",
-        &[
-            "url",
-            "topic",
-            "subscribe",
-            "qos",
-            "slo",
-            "mode",
-            "budget",
-            "max",
-            "connections",
-            "users",
-            "watch",
-            "out",
-            "json",
-        ],
+        &["url topic subscribe qos slo mode budget max connections users watch", OUTPUT],
     ),
-    (
-        "find handshakes",
-        &[
-            "url",
-            "slo",
-            "mode",
-            "budget",
-            "max",
-            "confirm_cause",
-            "watch",
-            "connections",
-            "insecure",
-            "resume",
-            "tls",
-            "out",
-            "json",
-        ],
-    ),
-    (
-        "find connections",
-        &[
-            "url", "slo", "mode", "max", "rate", "soak", "push", "watch", "insecure", "source",
-            "hosts", "out", "json",
-        ],
-    ),
-    (
-        "find rfc9411",
-        &[
-            "url",
-            "case",
-            "target",
-            "sustain",
-            "object_size",
-            "connections",
-            "watch",
-            "insecure",
-            "hosts",
-            "out",
-            "json",
-        ],
-    ),
-    (
-        "lab rate",
-        &[
-            "sut",
-            "slo",
-            "mode",
-            "budget",
-            "max",
-            "confirm_cause",
-            "backends",
-            "isolate",
-            "protocol",
-            "connections",
-            "headers",
-            "out",
-            "json",
-        ],
-    ),
-    (
-        "lab handshakes",
-        &[
-            "sut",
-            "slo",
-            "mode",
-            "budget",
-            "max",
-            "confirm_cause",
-            "isolate",
-            "connections",
-            "resume",
-            "tls",
-            "out",
-            "json",
-        ],
-    ),
-    (
-        "lab connections",
-        &["sut", "slo", "mode", "max", "rate", "soak", "push", "isolate", "out", "json"],
-    ),
-    (
-        "lab hold",
-        &[
-            "connections",
-            "rate",
-            "span",
-            "heartbeat",
-            "up_to",
-            "sut",
-            "backends",
-            "isolate",
-            "out",
-            "json",
-        ],
-    ),
-    (
-        "lab rfc9411",
-        &["case", "target", "sustain", "object_size", "sut", "backends", "isolate", "out", "json"],
-    ),
-    ("lab sweep", &["vary", "rounds", "budget", "seed", "out", "json"]),
-    (
-        "compare",
-        &["a", "b", "both", "metric", "rounds", "budget", "in_turn", "threshold", "out", "json"],
-    ),
-    (
-        "serve",
-        &[
-            "http",
-            "https",
-            "mqtt",
-            "mqtts",
-            "tcp",
-            "tcp_tls",
-            "cert",
-            "key",
-            "processes",
-            "connections",
-        ],
-    ),
+    ("find handshakes", &["url", SEARCH, "watch connections insecure", SESSIONS, OUTPUT]),
+    ("find connections", &["url", LEVELS, "watch insecure source hosts", OUTPUT]),
+    ("find rfc9411", &["url", TEST_CASE, "connections watch insecure hosts", OUTPUT]),
+    ("lab rate", &["sut", SEARCH, "backends isolate protocol connections headers", OUTPUT]),
+    ("lab handshakes", &["sut", SEARCH, "isolate connections", SESSIONS, OUTPUT]),
+    ("lab connections", &["sut", LEVELS, "isolate", OUTPUT]),
+    ("lab hold", &[HOLD, LABORATORY, OUTPUT]),
+    ("lab rfc9411", &[TEST_CASE, LABORATORY, OUTPUT]),
+    ("lab sweep", &["vary rounds budget seed", OUTPUT]),
+    ("compare", &["a b both metric rounds budget in_turn threshold", OUTPUT]),
+    ("serve", &["http https mqtt mqtts tcp tcp_tls cert key processes connections"]),
     (
         "report",
-        &[
-            "runs",
-            "details",
-            "html",
-            "json",
-            "csv",
-            "markdown",
-            "junit",
-            "vegeta_json",
-            "hgrm",
-            "baseline",
-            "fail_if",
-            "merge",
-            "out",
-        ],
+        &["runs details html json csv markdown junit vegeta_json hgrm baseline fail_if merge out"],
     ),
-    ("watch", &["interval", "duration", "pid", "haproxy", "nginx", "prometheus", "json", "out"]),
-    (
-        "k8s run",
-        &["command", "image", "agents", "cpus", "memory", "namespace", "at_most", "out", "dry_run"],
-    ),
-    (
-        "tune haproxy",
-        &["connections", "rate", "cert", "backend", "listen", "cores", "memory", "out", "is_tried"],
-    ),
-    (
-        "tune nginx",
-        &["connections", "rate", "cert", "backend", "listen", "cores", "memory", "out", "is_tried"],
-    ),
+    ("watch", &["interval duration pid haproxy nginx prometheus json out"]),
+    ("k8s run", &["command image agents cpus memory namespace at_most out dry_run"]),
+    ("tune haproxy", &[CONFIGURATION]),
+    ("tune nginx", &[CONFIGURATION]),
 ];
 
 /// The help that `args` ask for, in the given number of columns, or as wide as the terminal.
@@ -303,9 +121,9 @@ fn typed<'a>(parser: &'a Command, args: &[OsString]) -> (String, &'a Command) {
 /// A command as its help shows it; only to be rendered, never to parse with.
 fn shown(command: &Command, path: &str, detail: Detail) -> Command {
     let texts = Texts::of(command);
-    let core = entry(CORE, path).filter(|_| detail == Detail::Short);
+    let core = core(path).filter(|_| detail == Detail::Short);
     let mut shown = copy_without_args(command);
-    for arg in arranged(command, path, core) {
+    for arg in arranged(command, path, core.as_deref()) {
         shown = shown.arg(arg);
     }
     let (before, after) = if path.is_empty() {
@@ -323,6 +141,11 @@ fn shown(command: &Command, path: &str, detail: Detail) -> Command {
 
 fn entry<'a>(table: &[(&str, &'a [&'a str])], path: &str) -> Option<&'a [&'a str]> {
     table.iter().find(|(name, _)| *name == path).map(|(_, entries)| *entries)
+}
+
+/// Identifiers of the flags that `-h` of a command shows.
+fn core(path: &str) -> Option<Vec<&'static str>> {
+    Some(entry(CORE, path)?.iter().flat_map(|group| group.split(' ')).collect())
 }
 
 /// Where what is not shown can be found.
@@ -441,7 +264,11 @@ fn arranged(command: &Command, path: &str, core: Option<&[&str]>) -> Vec<Arg> {
 /// A flag whose whole text stands beside it.
 fn in_full(arg: Arg) -> Arg {
     let Some(long) = arg.get_long_help().map(ToString::to_string) else { return arg };
-    let paragraphs = long.split("\n\n").map(|one| filled(one).trim_end_matches('.').to_owned());
-    let text = paragraphs.collect::<Vec<_>>().join(". ");
-    arg.help(text)
+    arg.help(in_one_line(&long))
+}
+
+/// Paragraphs of a flag's text as sentences of one line.
+pub(super) fn in_one_line(text: &str) -> String {
+    let paragraphs = text.split("\n\n").map(|one| filled(one).trim_end_matches('.').to_owned());
+    paragraphs.collect::<Vec<_>>().join(". ")
 }

@@ -1,7 +1,5 @@
 //! `plimsoll load`: one load. What was typed, not what it means.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use plimsoll_model::slo::Slo;
 use plimsoll_model::units::{parse_duration, parse_rate};
@@ -54,17 +52,6 @@ pub(crate) struct LoadFlags {
 
     #[command(flatten)]
     pub(crate) server: ServerFlags,
-
-    /// Connect to this Unix socket instead of the URL's host and port
-    ///
-    /// Host header and TLS name stay those of the URL, whose name is not resolved.
-    #[arg(
-        long,
-        value_name = "PATH",
-        help_heading = "Connections",
-        conflicts_with_all = ["resolve", "source", "hosts", "slurm", "agents", "proxy_protocol"]
-    )]
-    pub(crate) unix_socket: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) handshake: HandshakeFlags,

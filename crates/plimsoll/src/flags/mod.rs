@@ -5,6 +5,7 @@
 use std::any::TypeId;
 use std::env::consts::{ARCH, OS};
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::sync::{LazyLock, OnceLock};
 
 use clap::error::ErrorKind;
@@ -161,10 +162,11 @@ pub(crate) fn parse() -> Result<Command, Stop> {
     let colours = Stream::Out.colours();
     let typed = parse_from(std::env::args_os(), None, colours)?;
     let Command::Run(flags) = &typed else { return Ok(typed) };
-    let args = OF_RUN_FILE.get_or_init({
-        let args = flags.args()?;
-        || args
-    });
+    let run_file::Line { args, note } = flags.line()?;
+    if let Some(note) = note {
+        let _ = writeln!(std::io::stderr(), "plimsoll: {}: {note}", flags.file.display());
+    }
+    let args = OF_RUN_FILE.get_or_init(|| args);
     parse_from(args.clone(), None, colours).map_err(|stop| match stop {
         Stop::Usage(what) => Stop::Usage(format!("{}: {what}", flags.file.display())),
         other => other,

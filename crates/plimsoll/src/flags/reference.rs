@@ -12,6 +12,7 @@ use clap::{Arg, CommandFactory};
 use plimsoll_sys::whole_file::WholeFile;
 
 use super::Cli;
+use super::help::in_one_line;
 
 const PAGE: &str = "../../docs/reference/commands.md";
 
@@ -108,8 +109,7 @@ fn spelling(flag: &Arg) -> String {
 /// What the page says of a flag.
 fn item(flag: &Arg) -> String {
     let help = flag.get_long_help().or_else(|| flag.get_help()).map(ToString::to_string);
-    let words = help.unwrap_or_default();
-    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = in_one_line(&help.unwrap_or_default());
     let mut text = format!("{}: {}", spelling(flag), escaped(&words));
     let values = flag.get_possible_values();
     let values: Vec<_> = values.iter().filter(|value| !value.is_hide_set()).collect();

@@ -4,14 +4,21 @@ use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Arg, Args, CommandFactory};
+use plimsoll_model::target::REDACTED;
+use plimsoll_report::archive::{Manifest, SCHEMA};
 use plimsoll_sys::input_file;
 use toml::{Table, Value};
 
+use super::Cli;
 use crate::exit::Stop;
 
-/// Largest run file that is read.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Largest file that is read; the manifest of a run with many targets is large.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+/// The file of an archive that has the command line.
+const MANIFEST: &str = "manifest.json";
+/// Flags that name where results go. A run can be repeated without them.
+const PLACES: [&str; 2] = ["out", "json"];
 /// The key that names the command.
 const COMMAND: &str = "command";
 /// Keys of what has no flag: one URL, or several arguments.
@@ -22,18 +29,22 @@ The file has the key `command`, such as \"find rate\", the key `url` (or `argume
 long name: a string, a number, true, or a list for a flag that is repeated. Names of files in it are relative to the
 working directory.
 
+An archive repeats its run. It does not contain headers, texts, file names and host names, so give flags with such values
+again.
+
 Examples:
   plimsoll run bench.toml
   plimsoll run bench.toml --rate 5k --out tuesday
+  plimsoll run plimsoll-runs/20261126T120000Z-find-4711
 
-Exit codes: those of the command; 2 if the file is not a run file";
+Exit codes: those of the command; 2 if the file is not a run file, or the archive lacks a value that the run needs";
 
 /// `plimsoll run`.
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunFlags {
-    /// Run file, TOML
-    #[arg(value_name = "FILE")]
+    /// Run file in TOML, or an archive or its manifest.json, whose run is repeated
+    #[arg(value_name = "FILE|RUN")]
     pub(crate) file: PathBuf,
 
     /// Flags that replace those of the file, by their long names, or add to them
@@ -43,18 +54,32 @@ pub(crate) struct RunFlags {
 
 impl RunFlags {
     /// The command line that the file stands for, program name first.
-    pub(super) fn args(&self) -> Result<Vec<OsString>, Stop> {
-        let text = read(&self.file).map_err(|error| {
-            Stop::usage(
-                format_args!("cannot read {:?}: {error}", self.file),
-                "name a readable run file",
-            )
+    pub(super) fn line(&self) -> Result<Line, Stop> {
+        let file = match self.file.is_dir() {
+            true => self.file.join(MANIFEST),
+            false => self.file.clone(),
+        };
+        let text = read(&file).map_err(|error| {
+            Stop::usage(format_args!("cannot read {file:?}: {error}"), "name a readable run file")
         })?;
-        let refuse = |what: String| Stop::Usage(format!("{}: {what}", self.file.display()));
-        let mut args = words(&text, &self.more).map_err(refuse)?;
-        args.extend(self.more.iter().cloned());
-        Ok(args)
+        let line = match text.trim_start().starts_with('{') {
+            true => archived(&text, &self.more),
+            false => words(&text, &self.more).map(|args| Line { args, note: None }),
+        };
+        let mut line =
+            line.map_err(|what| Stop::Usage(format!("{}: {what}", self.file.display())))?;
+        line.args.extend(self.more.iter().cloned());
+        Ok(line)
     }
+}
+
+/// A command line that a file stands for.
+#[derive(Debug, PartialEq)]
+pub(super) struct Line {
+    /// Its words, program name first.
+    pub(super) args: Vec<OsString>,
+    /// The part of an archived line that is not repeated.
+    pub(super) note: Option<String>,
 }
 
 fn read(path: &Path) -> std::io::Result<String> {
@@ -112,10 +137,84 @@ fn words(text: &str, more: &[OsString]) -> Result<Vec<OsString>, String> {
     Ok(args)
 }
 
+/// An argument of an archived line: the long name of its flag, if it is one, and its words.
+type Given = (Option<String>, Vec<String>);
+
+/// The words of an archived run, without the arguments that `more` has, too.
+fn archived(text: &str, more: &[OsString]) -> Result<Line, String> {
+    let manifest: Manifest = serde_json::from_str(text)
+        .ok()
+        .filter(|manifest: &Manifest| manifest.schema == SCHEMA)
+        .ok_or_else(|| format!("not the manifest of an archive; name a run file or {MANIFEST}"))?;
+    if !manifest.merged_from.is_empty() {
+        return Err("this run was merged from others; repeat each of them".to_owned());
+    }
+    let (mut args, given) = arguments(&manifest.command_line);
+    let more: Vec<_> = more.iter().map(|word| word.to_string_lossy()).collect();
+    let is_replaced = |name: &Option<String>| match name {
+        Some(name) => more.iter().any(|word| word.split('=').next() == Some(name.as_str())),
+        None => more.first().is_some_and(|word| !word.starts_with('-')),
+    };
+    let (mut unknown, mut places) = (Vec::new(), Vec::new());
+    for (name, words) in given.into_iter().filter(|(name, _)| !is_replaced(name)) {
+        if !words.iter().any(|word| word.contains(REDACTED)) {
+            args.extend(words.into_iter().map(OsString::from));
+            continue;
+        }
+        let is_place = name.as_ref().is_some_and(|name| PLACES.contains(&&name[2..]));
+        let list = if is_place { &mut places } else { &mut unknown };
+        let name = name.unwrap_or_else(|| "the URL or argument".to_owned());
+        if !list.contains(&name) {
+            list.push(name);
+        }
+    }
+    if !unknown.is_empty() {
+        let names = unknown.join(", ");
+        return Err(format!(
+            "an archive does not contain the value of {names}; give it again behind the archive's name"
+        ));
+    }
+    let note = (!places.is_empty()).then(|| {
+        let names = places.join(" and ");
+        format!("the archive does not contain the value of {names}: this run goes without")
+    });
+    Ok(Line { args, note })
+}
+
+/// Splits an archived line into the program's name and its command, and the arguments.
+fn arguments(line: &[String]) -> (Vec<OsString>, Vec<Given>) {
+    let parser = Cli::command();
+    let mut command = &parser;
+    let mut words = line.iter().cloned().peekable();
+    let mut args: Vec<OsString> = words.next().into_iter().map(OsString::from).collect();
+    while let Some(inner) = words.peek().and_then(|word| command.find_subcommand(word)) {
+        args.extend(words.next().map(OsString::from));
+        command = inner;
+    }
+    let has_value = |name: &str| {
+        let takes = |arg: &Arg| arg.get_action().takes_values() && !arg.is_require_equals_set();
+        command.get_arguments().any(|arg| arg.get_long() == Some(name) && takes(arg))
+    };
+    let mut given = Vec::new();
+    while let Some(word) = words.next() {
+        given.push(match word.strip_prefix("--") {
+            Some("") => (None, std::iter::once(word).chain(words.by_ref()).collect()),
+            Some(name) if has_value(name) => {
+                (Some(word.clone()), std::iter::once(word.clone()).chain(words.next()).collect())
+            }
+            Some(_) => (word.split('=').next().map(str::to_owned), vec![word.clone()]),
+            None => (None, vec![word]),
+        });
+    }
+    (args, given)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
-    use crate::flags::parse_words;
+    use crate::flags::{archived as shown, parse_words};
 
     fn line(text: &str, more: &[&str]) -> Result<String, String> {
         let more: Vec<_> = more.iter().map(OsString::from).collect();
@@ -154,6 +253,77 @@ mod tests {
         ] {
             let said = line(text, &[]).unwrap_err();
             assert!(said.contains(part), "{text}: {said}");
+        }
+    }
+
+    /// The manifest of a run of this line.
+    fn manifest(line: &str) -> String {
+        let words = shlex::split(line).unwrap().into_iter().map(OsString::from);
+        let command_line = shown::line(words, &[]);
+        let job = crate::plan::tests::hold_job(&["http://127.0.0.1:1/", "-c", "1"]);
+        let head = plimsoll_report::archive::ManifestHead {
+            plimsoll_version: "0",
+            command: "load",
+            command_line,
+            target: "",
+            started_at: "",
+            clock: plimsoll_report::archive::ClockPair {
+                monotonic: plimsoll_model::Nanos::ZERO,
+                unix_ns: 0,
+            },
+            host: plimsoll_report::archive::ArchivedHost::default(),
+            settings: BTreeMap::new(),
+            search: None,
+            plan: &job.load.plan,
+        };
+        serde_json::to_string_pretty(&Manifest::new(head)).unwrap()
+    }
+
+    fn repeated(run: &str, more: &[&str]) -> Result<(String, Option<String>), String> {
+        let more: Vec<_> = more.iter().map(OsString::from).collect();
+        let Line { args, note } = archived(&manifest(run), &more)?;
+        let words: Vec<_> = args.iter().map(|word| word.to_str().unwrap()).collect();
+        Ok((shlex::try_join(words).unwrap(), note))
+    }
+
+    #[test]
+    fn the_manifest_of_a_run_repeats_it() {
+        for line in [
+            "plimsoll load http://127.0.0.1:1/ --rate 2k --insecure --slo 'p99<5ms'",
+            "plimsoll lab rate --sut haproxy --connections 9 --live=8080",
+            "plimsoll lab sweep --vary 'tls=on,off' -- rate --sut haproxy",
+        ] {
+            let (again, note) = repeated(line, &[]).unwrap();
+            assert_eq!((shlex::split(&again), note), (shlex::split(line), None), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_an_archive_lacks_is_asked_for_once_and_a_place_is_left_out() {
+        let run =
+            "plimsoll load http://a/ -H 'a: b' -H 'c: d' --rate 5 --cacert ca.pem --out x --json -";
+        let why = repeated(run, &[]).unwrap_err();
+        let expected = "does not contain the value of --header, --cacert; give it again";
+        assert!(why.contains(expected), "{why}");
+        let given = ["--header", "e: f", "--cacert=ca.pem", "--rate", "7"];
+        let (line, note) = repeated(run, &given).unwrap();
+        assert_eq!(line, "plimsoll load http://a/");
+        assert!(note.unwrap().contains("the value of --out and --json"), "{line}");
+        // A query may be a credential; a URL behind the file replaces the archived one.
+        let run = "plimsoll load 'http://a/?k=v' --insecure --rate 5";
+        let why = repeated(run, &[]).unwrap_err();
+        assert!(why.contains("the value of the URL or argument;"), "{why}");
+        let (line, _) = repeated(run, &["http://b/?k=v"]).unwrap();
+        assert_eq!(line, "plimsoll load --insecure --rate 5");
+        let run = "plimsoll lab sweep --vary tls=on,off -- --sut haproxy -H 'x: y'";
+        assert!(repeated(run, &[]).unwrap_err().contains("the URL or argument"));
+    }
+
+    #[test]
+    fn other_json_is_refused() {
+        let other = manifest("plimsoll load http://a/").replace(SCHEMA, "plimsoll.summary/1");
+        for text in ["{}", "{", &other] {
+            assert!(archived(text, &[]).unwrap_err().starts_with("not the manifest"), "{text}");
         }
     }
 }

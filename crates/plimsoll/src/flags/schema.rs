@@ -5,7 +5,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use plimsoll_report::schema;
 
 const EXAMPLES: &str = "\
-docs/stability.md says what may change in these documents, and what may not.
+docs/reference/stability.md says what may change in these documents, and what may not.
 
 Examples:
   plimsoll schema summary > summary.schema.json

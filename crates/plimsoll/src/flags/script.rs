@@ -9,7 +9,7 @@ use super::values::{InputFile, input_file};
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Raw TCP and TLS")]
 pub(crate) struct ScriptFlags {
-    /// Script of what each connection sends and expects (docs/scripts.md); - reads standard input
+    /// Script of what each connection sends and expects (docs/how-to/scripts.md); - reads standard input
     #[arg(long, value_name = "FILE|-", value_parser = input_file, conflicts_with = "echo")]
     pub(crate) script: Option<InputFile>,
 

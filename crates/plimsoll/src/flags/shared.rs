@@ -43,6 +43,17 @@ pub(crate) struct ServerFlags {
     #[arg(long, value_name = "HOST:PORT:ADDRESS", value_parser = resolved, help_heading = "Connections")]
     pub(crate) resolve: Vec<Resolved>,
 
+    /// Connect to this Unix socket instead of the URL's host and port
+    ///
+    /// Host header and TLS name stay those of the URL, whose name is not resolved.
+    #[arg(
+        long,
+        value_name = "PATH",
+        help_heading = "Connections",
+        conflicts_with_all = ["resolve", "source", "hosts", "slurm", "agents", "proxy_protocol"]
+    )]
+    pub(crate) unix_socket: Option<PathBuf>,
+
     #[command(flatten)]
     pub(crate) trust: TrustFlags,
 
@@ -251,11 +262,10 @@ pub(crate) struct OutputFlags {
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Watch")]
 pub(crate) struct WatchFlags {
-    /// Observe the server: pid:N, backend:N, haproxy:SOCKET, nginx:URL or host:NAME; repeatable
+    /// Observe the server: pid:N, backend:N, haproxy:SOCKET or nginx:URL; repeatable
     ///
     /// pid is a process of it on this host, backend one behind it. haproxy and nginx read its own request counters and
-    /// connection limits, from the statistics socket (written as in HAProxy's configuration) or stub_status. host is
-    /// another machine, over ssh.
+    /// connection limits, from the statistics socket (written as in HAProxy's configuration) or stub_status.
     #[arg(long, value_name = "WHAT", value_parser = watch)]
     pub(crate) watch: Vec<Watch>,
 }

@@ -516,8 +516,7 @@ pub(crate) fn status_url(text: &str) -> Result<TargetUrl, ParseError> {
 
 /// `pid:N`, `backend:N`, `haproxy:SOCKET`, `nginx:URL`, or the kind that is not built yet.
 pub(crate) fn watch(text: &str) -> Result<Watch, ParseError> {
-    const EXPECTED: &str =
-        "something to watch: pid:N, backend:N, haproxy:SOCKET, nginx:URL or host:NAME";
+    const EXPECTED: &str = "something to watch: pid:N, backend:N, haproxy:SOCKET or nginx:URL";
     let process = |digits: &str| process_id(digits).map_err(|_| refuse(text, EXPECTED));
     match text.split_once(':') {
         Some(("pid", digits)) => process(digits).map(Watch::Pid),

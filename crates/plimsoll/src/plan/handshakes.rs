@@ -42,6 +42,9 @@ pub(super) fn apply(
     load.plan.handshake_only = true;
     load.plan.keepalive = false;
     load.plan.prewarm = false;
+    if load.plan.unix_socket.is_some() {
+        return Ok(());
+    }
     load.spread(sources_for(search.max, inputs));
     bound_by_ports(load, search, inputs)
 }

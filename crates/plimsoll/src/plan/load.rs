@@ -106,7 +106,6 @@ pub(crate) fn build(flags: &LoadFlags, inputs: &mut Inputs<'_>) -> Result<LoadJo
     let parts = Parts {
         to: &Destination {
             only_connects: flags.handshake_only,
-            unix_socket: flags.unix_socket.clone(),
             ..Destination::named("plimsoll load", &flags.server, &flags.request)
         },
         pool: &flags.pool,
@@ -154,8 +153,9 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
     let targets = targets::targets(to, inputs)?;
     let keepalive = headers::keepalive(&targets, &parts)?;
     let mqtt = mqtt::plan(&targets, &parts, workers.connections, inputs)?;
-    check_unix_socket(to.unix_socket.as_deref())?;
-    let mut servers = match to.unix_socket {
+    let unix_socket = to.server.unix_socket.as_deref();
+    check_unix_socket(unix_socket)?;
+    let mut servers = match unix_socket {
         Some(_) => targets::servers_behind_a_socket(&targets, &to.server),
         None => targets::servers(&targets, &to.server, inputs)?,
     };
@@ -168,7 +168,8 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
     let is_ours = hosts.is_none();
     let is_lab_here = to.is_laboratory() && !to.is_far;
     let both_ends_here = is_ours && (is_lab_here || addresses().all(is_here));
-    let is_loopback = is_ours && addresses().all(|a| a.is_ipv4() && a.ip().is_loopback());
+    let has_ports = is_ours && unix_socket.is_none();
+    let is_loopback = has_ports && addresses().all(|a| a.is_ipv4() && a.ip().is_loopback());
     let mut settings = address_settings(client, &to.server.proxy, sources.len());
     settings.extend(hosts.iter().map(|hosts| ("hosts".to_owned(), hosts::name(hosts))));
     if !servers.notes.is_empty() {
@@ -184,7 +185,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
             targets,
             target_destination: servers.target_destination,
             destinations: servers.destinations,
-            unix_socket: to.unix_socket.clone(),
+            unix_socket: unix_socket.map(Path::to_owned),
             pacing: parts.pacing,
             connections: workers.connections,
             keepalive,

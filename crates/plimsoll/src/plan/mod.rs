@@ -4,7 +4,6 @@
 //! it is. Files, standard input and names come in through [`Inputs`].
 
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
 
 use plimsoll_model::plan::Trust;
 
@@ -123,8 +122,6 @@ pub(crate) struct Destination {
     sources: Option<Ipv4Addr>,
     /// The server is a laboratory's on another machine.
     is_far: bool,
-    /// Unix socket that all connections go to.
-    unix_socket: Option<PathBuf>,
 }
 
 impl Destination {
@@ -132,8 +129,8 @@ impl Destination {
     fn named(usage: &'static str, server: &ServerFlags, request: &RequestFlags) -> Self {
         let (server, request) = (server.clone(), request.clone());
         let (trust, sources) = (None, None);
-        let (only_connects, is_far, unix_socket) = (false, false, None);
-        Self { usage, server, request, only_connects, trust, sources, is_far, unix_socket }
+        let (only_connects, is_far) = (false, false);
+        Self { usage, server, request, only_connects, trust, sources, is_far }
     }
 
     /// The server of a laboratory: it answers `request` at `url`, with a certificate that `trust` accepts. The clients
@@ -146,8 +143,8 @@ impl Destination {
     ) -> Self {
         let server = ServerFlags { url: Some(url), ..ServerFlags::default() };
         let (trust, usage) = (Some(trust), "plimsoll lab");
-        let (only_connects, is_far, unix_socket) = (false, false, None);
-        Self { usage, server, request, only_connects, trust, sources, is_far, unix_socket }
+        let (only_connects, is_far) = (false, false);
+        Self { usage, server, request, only_connects, trust, sources, is_far }
     }
 
     /// The laboratory's server on another machine; `clients` names the hosts that make the load.
@@ -193,6 +190,12 @@ pub(crate) fn find(flags: &FindExperiment, inputs: &mut Inputs<'_>) -> Result<Jo
         }
         FindExperiment::Rfc9411(ServerExperiment { kind, server, request, output, .. }) => {
             hosts::check_none(&server.hosts, "find rfc9411")?;
+            if server.unix_socket.is_some() {
+                return Err(Stop::usage(
+                    "find rfc9411 measures TCP connections, and --unix-socket names none",
+                    "drop it, or use find rate",
+                ));
+            }
             let to = Destination::named("plimsoll find rfc9411", server, request);
             rfc9411::plan(kind, &to, output, inputs).map(Job::Rfc9411)
         }
