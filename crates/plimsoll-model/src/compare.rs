@@ -274,3 +274,22 @@ pub struct BlockStart {
     /// Whose turn it is.
     pub arm: Arm,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_arm_is_a_letter() {
+        assert_eq!(
+            serde_json::to_string(&[Arm::A, Arm::B, Arm::at(15)]).unwrap(),
+            r#"["a","b","p"]"#
+        );
+        assert_eq!((Arm::at(2).name(), Arm::B.other()), ('C', Arm::A));
+        let arm = |text: &str| serde_json::from_str::<Arm>(text).ok();
+        assert_eq!(
+            (arm(r#""c""#), arm(r#""C""#), arm(r#""ab""#), arm("0")),
+            (Some(Arm::at(2)), None, None, None)
+        );
+    }
+}
