@@ -19,7 +19,7 @@ use plimsoll_model::compare::Finding;
 use like_speed::LikeSpeed;
 use rank::Estimate;
 
-use crate::median::median;
+use crate::stats::{median_of, variance};
 
 pub use blocks::{BUDGET_MIN, Blocks};
 pub(crate) use rank::estimate;
@@ -152,25 +152,12 @@ fn compare_within(rounds: &[Pair], threshold: f64, error: f64) -> Option<Compari
         difference_max: relative(low.abs().max(high.abs())).max(threshold),
         detectable: relative(DETECTABLE * half).max(threshold),
         half_width: relative(half),
-        variation: relative(deviation(&logs) / std::f64::consts::SQRT_2),
+        variation: relative(variance(&logs).sqrt() / std::f64::consts::SQRT_2),
         floor: floor.map(relative),
         observed: observed.map(|observed| observed.middle.exp()),
-        a: middle_of(rounds, |pair| pair.a)?,
-        b: middle_of(rounds, |pair| pair.b)?,
+        a: median_of(rounds.iter().map(|pair| pair.a))?,
+        b: median_of(rounds.iter().map(|pair| pair.b))?,
     })
-}
-
-fn middle_of(rounds: &[Pair], figure: impl Fn(&Pair) -> f64) -> Option<f64> {
-    let mut figures: Vec<f64> = rounds.iter().map(figure).collect();
-    figures.sort_by(f64::total_cmp);
-    median(&figures)
-}
-
-/// Standard deviation of at least two values.
-fn deviation(values: &[f64]) -> f64 {
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    (squares / (values.len() - 1) as f64).sqrt()
 }
 
 /// A logarithm of a ratio as a relative difference.

@@ -7,7 +7,7 @@
 use plimsoll_model::confirmation::{ConfirmationResult, Shift};
 
 use crate::compare::{Pair, estimate};
-use crate::median::median_of;
+use crate::stats::median_of;
 
 /// Pairs that count, fixed before the first: six coins show the same side in 3.1 % of all cases, five in
 /// 6.3 %.

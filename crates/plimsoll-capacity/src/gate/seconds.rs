@@ -13,6 +13,8 @@ use plimsoll_model::gate::{
 use plimsoll_model::hist::quantile_ranks;
 use plimsoll_model::tally::Tally;
 
+use crate::stats::{Z_975, wilson};
+
 /// Stretches that a load is cut into.
 const STRETCHES: usize = 6;
 /// Of the 36 changes between the stretches of two loads, in order, the interval leaves out so many at each end: 99.1 %.
@@ -23,8 +25,6 @@ const SECONDS_OF_LONG: usize = 60;
 const SECONDS_MIN: usize = 2 * STRETCHES;
 /// Longer loads are looked at in steps of more than a second.
 const STEPS_MAX: usize = 600;
-/// 97.5 % quantile of the normal distribution.
-const DEVIATIONS: f64 = 1.96;
 
 /// One second, as far as gates look at it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -159,7 +159,10 @@ impl Seconds {
         let bad: u64 = self.steps.iter().map(|step| step.bad).sum();
         match metric.quantile() {
             Some(q) => self.order_statistics(bad, q),
-            None if metric == GateMetric::Errors => Some(wilson(bad, scheduled)),
+            None if metric == GateMetric::Errors => Some(match scheduled as f64 {
+                0.0 => (0.0, 1.0),
+                all => wilson(bad as f64 / all, all, Z_975 * Z_975),
+            }),
             None => self.whole(metric).map(|value| (value, value)),
         }
     }
@@ -170,18 +173,6 @@ impl Seconds {
         let (low, high) = quantile_ranks(counts.iter().sum::<u64>() + bad, q)?;
         Some((self.value_at_rank(&counts, low), self.value_at_rank(&counts, high)))
     }
-}
-
-/// Wilson's interval of a share.
-fn wilson(bad: u64, of: u64) -> (f64, f64) {
-    if of == 0 {
-        return (0.0, 1.0);
-    }
-    let (n, p, z) = (of as f64, bad as f64 / of as f64, DEVIATIONS);
-    let middle = p + z * z / (2.0 * n);
-    let off = z * (p * (1.0 - p) / n + z * z / (4.0 * n * n)).sqrt();
-    let scale = 1.0 + z * z / n;
-    (((middle - off) / scale).max(0.0), ((middle + off) / scale).min(1.0))
 }
 
 /// What a gate says of two loads.

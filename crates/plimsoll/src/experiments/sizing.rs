@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_capacity::compare::{Comparison, Pair, ROUNDS_MIN, compare, turns};
-use plimsoll_capacity::median_of;
+use plimsoll_capacity::stats::median_of;
 use plimsoll_model::Nanos;
 use plimsoll_model::host::LimitKind;
 use plimsoll_model::result::RunResult;

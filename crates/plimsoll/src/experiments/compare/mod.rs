@@ -11,6 +11,7 @@ use std::sync::mpsc::Receiver;
 use plimsoll_capacity::compare::{
     Blocks, Comparison, Pair, ROUNDS_MIN, compare, compare_any, orders,
 };
+use plimsoll_capacity::stats::upper_median;
 use plimsoll_lab::Placement;
 use plimsoll_model::Nanos;
 use plimsoll_model::compare::{
@@ -407,10 +408,8 @@ impl CompareExperiment {
     /// Warns where the load did not saturate the servers, as far as that was seen.
     fn saturation(&self) -> Option<Check> {
         self.seen.load?;
-        let mut busy: Vec<f64> =
-            self.seen.blocks.iter().filter_map(|block| block.sut_busiest_thread).collect();
-        busy.sort_by(f64::total_cmp);
-        let busy = *busy.get(busy.len() / 2)?;
+        let blocks = self.seen.blocks.iter();
+        let busy = upper_median(blocks.filter_map(|block| block.sut_busiest_thread))?;
         let measure = Measure::ratio("busiest thread", busy).at_least(SATURATED_MIN);
         Some(Check::new(CheckId::Saturated, Level::of(false, busy < SATURATED_MIN), [measure]))
     }
