@@ -490,6 +490,32 @@ impl SloFound {
 }
 
 impl TippingPoint {
+    /// An answer without bounds, before the first trial.
+    pub fn without_bounds(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            lower: None,
+            upper: None,
+            confidence: None,
+            safe: None,
+            safe_missing: None,
+            met: None,
+            regimes: Vec::new(),
+            outlook: None,
+            spread: None,
+            drift_per_min: None,
+            conditional_throughput: None,
+            trials: 0,
+            invalid_trials: 0,
+            confirmed: None,
+            confirmations: Confirmations::default(),
+            noise: None,
+            recovery: None,
+            notes: Vec::new(),
+            goals: Vec::new(),
+        }
+    }
+
     /// `true` if a load is known to meet the SLO or to miss it.
     pub const fn has_bounds(&self) -> bool {
         self.lower.is_some() || self.upper.is_some()

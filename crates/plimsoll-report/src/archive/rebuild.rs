@@ -12,7 +12,7 @@ use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::{self, FindHead, FindSummary, FullQuantiles, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
-    Check, CheckId, Confirmations, Outcome, TippingPoint, TrialRecord, TrialsAtLoad, Verdict,
+    Check, CheckId, Outcome, TippingPoint, TrialRecord, TrialsAtLoad, Verdict,
 };
 use plimsoll_model::units::grouped;
 use plimsoll_model::{ErrorClass, Nanos, Rate};
@@ -329,27 +329,13 @@ fn bounds_so_far(trials: &[TrialRecord]) -> TippingPoint {
         .filter(|rate| upper.is_none_or(|upper| *rate < upper))
         .max_by(|a, b| a.get().total_cmp(&b.get()));
     let count = |verdict| u32::try_from(rates(verdict).count()).unwrap_or(u32::MAX);
+    let why = "killed before the search ended".to_owned();
     TippingPoint {
-        safe_missing: None,
-        met: None,
-        regimes: Vec::new(),
-        outlook: None,
-        outcome: Outcome::Unfinished { why: "killed before the search ended".to_owned() },
         lower,
         upper,
-        conditional_throughput: None,
-        confirmed: None,
-        confirmations: Confirmations::default(),
-        noise: None,
-        confidence: None,
-        safe: None,
-        spread: None,
-        drift_per_min: None,
-        recovery: None,
         trials: count(Verdict::Good).saturating_add(count(Verdict::Bad)),
         invalid_trials: count(Verdict::Invalid),
-        notes: Vec::new(),
-        goals: Vec::new(),
+        ..TippingPoint::without_bounds(Outcome::Unfinished { why })
     }
 }
 

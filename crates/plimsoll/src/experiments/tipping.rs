@@ -82,32 +82,15 @@ pub(super) fn reasons(
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::trial::{Confirmations, SloFound, Unsettled};
+    use plimsoll_model::trial::{SloFound, Unsettled};
 
     use super::*;
 
     fn tipping(outcome: Outcome, lower: Option<f64>) -> TippingPoint {
         TippingPoint {
-            safe_missing: None,
-            met: None,
-            regimes: Vec::new(),
-            outlook: None,
-            outcome,
             lower: lower.and_then(Rate::per_second),
-            upper: None,
-            conditional_throughput: None,
             trials: 1,
-            invalid_trials: 0,
-            confirmed: None,
-            confirmations: Confirmations::default(),
-            noise: None,
-            confidence: None,
-            safe: None,
-            spread: None,
-            drift_per_min: None,
-            recovery: None,
-            notes: Vec::new(),
-            goals: Vec::new(),
+            ..TippingPoint::without_bounds(outcome)
         }
     }
 
