@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod announced;
+mod catalogue;
 pub mod cause;
 pub mod cliff;
 pub mod compare;
