@@ -11,8 +11,8 @@ use std::ops::Range;
 use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{
-    AddressRange, CertificateKey, ClientIds, Destination, Group, Http2Plan, LoadPlan, MqttPlan,
-    Pacing, ProxyPlan, Session, TlsOptions, TlsState, TlsVersion, Trust,
+    AddressRange, CertificateKey, ClientIds, Endpoint, Group, Http2Plan, LoadPlan, MqttPlan,
+    Pacing, ProxyHeader, Session, TlsOptions, TlsState, TlsVersion, Trust,
 };
 use plimsoll_model::row::RowPlan;
 use plimsoll_model::target::{
@@ -222,8 +222,8 @@ struct ArchivedServer<'a> {
 }
 
 impl<'a> ArchivedServer<'a> {
-    const fn of(server: &'a Destination) -> Self {
-        let Destination { name: _, addresses, tls } = server;
+    const fn of(server: &'a Endpoint) -> Self {
+        let Endpoint { name: _, addresses, tls } = server;
         Self { addresses: addresses.as_slice(), tls: tls.is_some() }
     }
 }
@@ -352,8 +352,8 @@ struct ArchivedProxy {
 }
 
 impl ArchivedProxy {
-    const fn of(proxy: &ProxyPlan) -> Self {
-        let ProxyPlan { sources, id_prefix: _ } = proxy;
+    const fn of(proxy: &ProxyHeader) -> Self {
+        let ProxyHeader { sources, id_prefix: _ } = proxy;
         Self { sources: *sources }
     }
 }

@@ -26,7 +26,8 @@ pub(crate) struct RunMetrics {
     /// In the last second.
     offered: f64,
     state: RunState,
-    judged: [u64; 3],
+    /// Trials by verdict.
+    judged: [(Verdict, u64); 3],
     is_finished: bool,
 }
 
@@ -39,8 +40,9 @@ impl RunMetrics {
             ("run", manifest.started_at.clone()),
             ("version", manifest.plimsoll_version.clone()),
         ];
+        let none = [Verdict::Good, Verdict::Bad, Verdict::Invalid].map(|verdict| (verdict, 0));
         let (total, judged) =
-            before.map_or_else(Default::default, |before| (before.total, before.judged));
+            before.map_or((Tally::default(), none), |before| (before.total, before.judged));
         Self {
             names,
             deadline,
@@ -57,7 +59,11 @@ impl RunMetrics {
         self.state.handle_event(event, Nanos::ZERO);
         match event {
             Event::Interval(interval) => self.add(interval),
-            Event::TrialEnded(record) => self.judged[record.judgement.verdict as usize] += 1,
+            Event::TrialEnded(record) => {
+                for (verdict, trials) in &mut self.judged {
+                    *trials += u64::from(*verdict == record.judgement.verdict);
+                }
+            }
             _ => {}
         }
     }
@@ -89,10 +95,9 @@ impl RunMetrics {
     fn of_run(&self) -> Vec<Family> {
         let trial = self.state.trial;
         let trial = trial.map(|trial| (label("phase", trial.phase.name()), trial.number.into()));
-        let verdicts = [Verdict::Good, Verdict::Bad, Verdict::Invalid].into_iter();
-        let judged = verdicts.map(|verdict| {
-            (label("verdict", verdict.name()), self.judged[verdict as usize] as f64)
-        });
+        let judged = self.judged.iter();
+        let judged =
+            judged.map(|(verdict, trials)| (label("verdict", verdict.name()), *trials as f64));
         let (TrialBounds { good_max, bad_min }, safe) = self.state.known();
         let bounds = [("lower", good_max), ("upper", bad_min), ("safe", safe)];
         let bounds = bounds.into_iter();

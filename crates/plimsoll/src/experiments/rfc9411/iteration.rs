@@ -8,7 +8,7 @@ use plimsoll_lab::ClientHost;
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::{Arrivals, Profile, Stage};
 use plimsoll_model::plan::{
-    Destination, HoldPlan, LoadPlan, Pacing, ServerName, Session as Sessions, Steer, Trust,
+    Endpoint, HoldPlan, LoadPlan, Pacing, ServerName, Session as Sessions, Steer, Trust,
 };
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::target::{Body, Protocol, Target, TargetUrl};
@@ -239,7 +239,7 @@ impl Traffic {
             websocket: None,
         }];
         plan.target_destination = vec![0];
-        plan.destinations = vec![Destination {
+        plan.destinations = vec![Endpoint {
             name: responder.to_string(),
             addresses: vec![responder],
             tls: trust.map(|_| ServerName("localhost".to_owned())),
