@@ -16,7 +16,8 @@ const CONFIDENCE: f64 = 0.95;
 /// Means from which on a Poisson variable is taken for a normal one.
 const POISSON_MEAN_MAX: f64 = 500.0;
 
-/// Returns the median of an ascending sample, the mean of the middle two if their number is even; `None` if it is empty.
+/// Returns the median of an ascending sample; `None` if it is empty. Of an even number of values it is the mean of the
+/// middle two.
 pub fn median(sorted: &[f64]) -> Option<f64> {
     let middle = sorted.len() / 2;
     match sorted.len() {
@@ -82,15 +83,15 @@ pub(crate) fn kendall_weight(n: f64) -> f64 {
     n * (n - 1.0) * (2.0 * n + 5.0)
 }
 
-/// Returns Wilson's interval, 0 to 1, of a share that was `share` in `n` > 0 independent cases; `z2` is the square of the
-/// normal quantile of its confidence (Wilson 1927).
+/// Returns Wilson's interval, 0 to 1, of a share that was `share` in `n` > 0 independent cases; `z2` is the square of
+/// the normal quantile of its confidence (Wilson 1927).
 pub(crate) fn wilson(share: f64, n: f64, z2: f64) -> (f64, f64) {
     let centre = (share + z2 / (2.0 * n)) / (1.0 + z2 / n);
     let spread = (z2 * (share * (1.0 - share) / n + z2 / (4.0 * n * n))).sqrt() / (1.0 + z2 / n);
     ((centre - spread).max(0.0), (centre + spread).min(1.0))
 }
 
-/// Returns the standard normal distribution function within 0.01: a logistic of the same slope, whose tails are heavier.
+/// Returns the standard normal distribution function within 0.01: a logistic of the same slope, with heavier tails.
 pub(crate) fn normal_share(z: f64) -> f64 {
     1.0 / (1.0 + (-LOGISTIC * z).exp())
 }
@@ -114,8 +115,8 @@ pub(crate) fn poisson_at_most(count: u64, mean: f64) -> f64 {
     sum.min(1.0)
 }
 
-/// Returns the narrowest symmetric interval of ranks, from 0, that contains the median of any distribution with at least
-/// 95 % confidence, and that confidence; `None` for fewer than six values or more than 1,000.
+/// Returns the narrowest symmetric interval of ranks, from 0, that contains the median of any distribution with at
+/// least 95 % confidence, and that confidence; `None` for fewer than six values or more than 1,000.
 ///
 /// The median lies below the value of rank r when at most r of n values are below the median:
 /// heads of n tosses of a coin.

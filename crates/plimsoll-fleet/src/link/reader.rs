@@ -27,8 +27,8 @@ pub(super) struct Reader<R> {
     pub(super) events: Sender<(u64, Received)>,
 }
 
-/// The messages of [`FromAgent`](crate::message::FromAgent) that the link handles as they arrive, whatever the coordinator
-/// waits for.
+/// The messages of an agent that the link handles as they arrive, whatever the coordinator waits for; see
+/// [`FromAgent`](crate::message::FromAgent).
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum ForLink {
