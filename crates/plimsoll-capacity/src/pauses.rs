@@ -1,6 +1,6 @@
 //! Pauses in which nothing is answered, by the operations that are open meanwhile.
 
-use crate::median::median_of;
+use crate::stats::median_of;
 
 /// A pause leaves what came due in so many seconds, and at least so many operations.
 const PAUSE_MIN_S: f64 = 0.02;

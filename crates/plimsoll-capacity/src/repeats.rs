@@ -1,7 +1,7 @@
 //! What whole searches say together: an interval of order statistics, which holds whatever the
 //! results' distribution looks like.
 
-use crate::median::median_interval;
+use crate::stats::median_interval;
 
 /// The interval over several searches.
 #[derive(Clone, Copy, Debug, PartialEq)]

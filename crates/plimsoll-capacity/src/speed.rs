@@ -8,7 +8,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::observation::SutCpu;
 use plimsoll_model::trial::{Slow, SlowSeconds, Slower, TrialRecord, TrialSecond};
 
-use crate::median_of;
+use crate::stats::median_of;
 
 /// A second is slow when the piece of work took this much longer than in the median second at like loads: a
 /// busy CPU has colder caches, so that other loads are no measure.

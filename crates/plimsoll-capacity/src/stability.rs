@@ -6,13 +6,13 @@
 use plimsoll_model::tally::OUTSTANDING_SAMPLE;
 use plimsoll_model::{Nanos, Rate};
 
+use crate::stats::{Z_995, kendall_weight, pair_slopes, upper_median};
+
 /// Growth below this share of the offered rate, per second, is not called overload. A queue that
 /// grows so fast makes answers 10 ms slower in 10 s, far below most deadlines.
 const SLOPE_SHARE_MAX: f64 = 0.001;
 /// Share of the second half's arrivals that has to be completed in it.
 const COMPLETED_SHARE_MIN: f64 = 0.995;
-/// Mann-Kendall's z at p = 0.01, two-sided.
-const KENDALL_Z: f64 = 2.576;
 /// A backlog this small is never overload: a handful of connections being opened looks the same.
 pub(crate) const GROWTH_OPS_MIN: f64 = 10.0;
 /// Standard deviations of a random walk with the steps seen that growth must exceed: a healthy
@@ -64,8 +64,8 @@ impl Backlog {
         let half = samples.len() / 2;
         let near = (samples.len() / 10).max(2);
         // Medians of short stretches, so that one pause at the very end is not a trend.
-        let middle = median(samples[half - near..half + near].iter().map(|n| f64::from(*n)));
-        let end = median(samples[samples.len() - 2 * near..].iter().map(|n| f64::from(*n)));
+        let middle = median(&samples[half - near..half + near]);
+        let end = median(&samples[samples.len() - 2 * near..]);
         // Between the centres of the two stretches.
         let between_s = OUTSTANDING_SAMPLE.as_secs_f64() * (samples.len() - near - half) as f64;
         let arrivals = rate.get() * between_s;
@@ -82,7 +82,7 @@ impl Backlog {
     /// Whether the SUT falls behind.
     pub fn grows(&self) -> bool {
         let trend =
-            self.slope_per_s > SLOPE_SHARE_MAX * self.offered.get() && self.kendall_z > KENDALL_Z;
+            self.slope_per_s > SLOPE_SHARE_MAX * self.offered.get() && self.kendall_z > Z_995;
         // The second half's share alone is two short stretches compared, so both need the floor.
         (trend || self.completed_share < COMPLETED_SHARE_MIN)
             && self.growth_ops > self.growth_ops_chance
@@ -98,20 +98,15 @@ fn mean(samples: &[u32]) -> f64 {
     samples.iter().map(|n| f64::from(*n)).sum::<f64>() / samples.len() as f64
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    if values.is_empty() {
-        return 0.0;
-    }
-    let middle = values.len() / 2;
-    *values.select_nth_unstable_by(middle, f64::total_cmp).1
+fn median(samples: &[u32]) -> f64 {
+    upper_median(samples.iter().map(|n| f64::from(*n))).unwrap_or(0.0)
 }
 
-/// The median of the slopes between all pairs, per point: up to 29 % of outliers leave it alone.
+/// The slope of Theil and Sen, per point.
 fn theil_sen(points: &[f64]) -> f64 {
-    let pairs = (0..points.len())
-        .flat_map(|i| (i + 1..points.len()).map(move |j| (points[j] - points[i]) / (j - i) as f64));
-    median(pairs)
+    let points: Vec<(f64, f64)> =
+        points.iter().enumerate().map(|(at, value)| (at as f64, *value)).collect();
+    upper_median(pair_slopes(&points)).unwrap_or(0.0)
 }
 
 /// How far a random walk with the steps of these samples goes by chance: a standard deviation. Its
@@ -138,9 +133,9 @@ fn kendall_z(points: &[f64]) -> f64 {
     }
     let mut sorted = points.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let weight = |n: f64| n * (n - 1.0) * (2.0 * n + 5.0);
-    let ties: f64 = sorted.chunk_by(|a, b| a == b).map(|equal| weight(equal.len() as f64)).sum();
-    let variance = (weight(points.len() as f64) - ties) / 18.0;
+    let ties: f64 =
+        sorted.chunk_by(|a, b| a == b).map(|equal| kendall_weight(equal.len() as f64)).sum();
+    let variance = (kendall_weight(points.len() as f64) - ties) / 18.0;
     if variance <= 0.0 {
         return 0.0;
     }

@@ -47,16 +47,16 @@ impl Unsent {
 pub(crate) struct Sent {
     /// Bytes that the kernel took.
     pub(crate) bytes: usize,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: SendOutcome,
 }
 
 impl Sent {
     /// There was nothing to send, or nobody to send it to.
-    pub(crate) const NOTHING: Self = Self { bytes: 0, outcome: Outcome::All };
+    pub(crate) const NOTHING: Self = Self { bytes: 0, outcome: SendOutcome::All };
 }
 
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum SendOutcome {
     /// The kernel has all of it.
     All,
     /// The poller will say when there is room.
@@ -146,12 +146,12 @@ impl Pump {
     /// Sends the wire bytes; keeps those that the kernel does not accept.
     fn flush(&mut self, link: Link<'_>, refused: Option<TlsError>, is_last: bool) -> Sent {
         let mut sent = send(link.socket, &self.wire, is_last);
-        if let Outcome::Blocked = sent.outcome {
+        if let SendOutcome::Blocked = sent.outcome {
             *link.unsent = Unsent::new(&self.wire[sent.bytes..]);
         }
         self.wire.clear();
         if let Some(error) = refused {
-            sent.outcome = Outcome::Refused(error);
+            sent.outcome = SendOutcome::Refused(error);
         }
         sent
     }
@@ -172,13 +172,13 @@ fn send(socket: &Socket, bytes: &[u8], waits: bool) -> Sent {
     let outcome = loop {
         let rest = &bytes[done..];
         if rest.is_empty() {
-            break Outcome::All;
+            break SendOutcome::All;
         }
         let taken = if waits { socket.send_more(rest) } else { socket.send(rest) };
         match taken {
             Ok(count) => done += count,
-            Err(Errno::AGAIN) => break Outcome::Blocked,
-            Err(errno) => break Outcome::Failed(errno),
+            Err(Errno::AGAIN) => break SendOutcome::Blocked,
+            Err(errno) => break SendOutcome::Failed(errno),
         }
     };
     Sent { bytes: done, outcome }

@@ -3,16 +3,18 @@
 //! An agent on another host is the same behind one more process, which reaches it: what stands before its
 //! frames is read away, and pings keep it alive and compare the clocks.
 
+mod reader;
+
 use std::collections::hash_map::RandomState;
 use std::ffi::OsString;
 use std::hash::{BuildHasher, Hasher};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 use std::{env, fmt, fs, io, thread};
 
@@ -27,11 +29,13 @@ use crate::error::FleetError;
 use crate::frame;
 use crate::frame::FrameError;
 use crate::hosts::clock::{HostClock, SAMPLES_NEEDED, Sample};
-use crate::hosts::{HostName, Launcher, Preamble, Program, Word, explained, is_dropped, script};
-use crate::inbox::{Room, Waiting};
+use crate::hosts::{HostName, Launcher, Program, explained, is_dropped, script};
+use crate::inbox::Waiting;
 use crate::joined::{Gate, Wire};
 use crate::message::{BodiesFrom, ExitReason, FromAgent, ToAgent, ToSupervisor};
 use crate::tail::Tail;
+
+use reader::{HostReader, Reader};
 
 /// How often a process is polled, whether it has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
@@ -46,9 +50,6 @@ const FIRST_PINGS_EVERY: Duration = Duration::from_millis(5);
 const AFTER_LEASE: Duration = Duration::from_secs(5);
 /// Timeout of another host's first message.
 const OPENING_WAIT: Duration = Duration::from_secs(30);
-/// How the payloads begin that are handled as they come, whatever the coordinator waits for.
-const PONG: &[u8] = b"{\"pong\"";
-const READING: &[u8] = b"{\"reading\"";
 
 /// The command that starts an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -674,138 +675,6 @@ impl Pings {
         let ping = frame::encode(&ToAgent::Ping { sent: Nanos(clock::monotonic_ns()) });
         stdin.write_all(&ping.map_err(io::Error::other)?)?;
         stdin.flush()
-    }
-}
-
-/// The thread that reads an agent's output.
-struct Reader<R> {
-    id: u64,
-    stdout: R,
-    last_frame_ns: Arc<AtomicU64>,
-    /// `None` on this host.
-    host: Option<HostReader>,
-    events: Sender<(u64, Received)>,
-}
-
-/// Takes the pongs and readings that another host sends.
-struct HostReader {
-    name: String,
-    clock: Arc<Mutex<HostClock>>,
-    readings: Readings,
-}
-
-impl HostReader {
-    /// Takes what comes whatever the agent does; `false` where it is for the coordinator.
-    fn handle(&self, payload: &[u8], at: Nanos) -> bool {
-        if !payload.starts_with(PONG) && !payload.starts_with(READING) {
-            return false;
-        }
-        match frame::decode(payload) {
-            Ok(FromAgent::Pong { sent, arrived, answered }) => {
-                self.clock().add(sent, (arrived, answered), at);
-                true
-            }
-            Ok(FromAgent::Reading(reading)) => {
-                self.take(*reading);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// Hands a reading on; one that comes before the clocks were compared belongs to no time here.
-    fn take(&self, mut reading: Reading) {
-        let (Some(sink), Some(clock)) = (self.readings.get(), self.clock().best()) else { return };
-        (reading.begin, reading.end) = (clock.here(reading.begin), clock.here(reading.end));
-        // Whoever takes it relies on that.
-        reading.sort();
-        (sink.0)(&self.name, reading);
-    }
-
-    fn clock(&self) -> MutexGuard<'_, HostClock> {
-        self.clock.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<R: Read> Reader<R> {
-    /// Whether somebody is left who wants it.
-    fn report(&self, received: Received) -> bool {
-        self.events.send((self.id, received)).is_ok()
-    }
-
-    /// Reads what stands before the frames; `false` where none will come.
-    fn read_opening(&mut self, nonce: &str, program: &Program, steps: &Sender<Step>) -> bool {
-        let mut preamble = Preamble::new(nonce);
-        let ending = loop {
-            let step = match preamble.next_word(&mut self.stdout) {
-                Ok(Some(Word::Agent)) => {
-                    if let Some(noise) = preamble.noise() {
-                        self.report(Received::Noise(noise));
-                    }
-                    Step::Frames
-                }
-                Ok(Some(Word::Want(machine))) if machine == env::consts::ARCH => {
-                    match program.open() {
-                        Ok(file) => {
-                            self.report(Received::Copying);
-                            Step::Program(file)
-                        }
-                        Err(error) => {
-                            break Ending::Refused(format!(
-                                "needs a copy of plimsoll, which cannot be read here: {error}"
-                            ));
-                        }
-                    }
-                }
-                Ok(Some(Word::Want(machine))) => {
-                    break Ending::Refused(format!(
-                        "is a machine of type {machine}, and this plimsoll is made for {}: put \
-                         plimsoll for {machine} there and name it with --remote-path",
-                        env::consts::ARCH
-                    ));
-                }
-                Ok(Some(Word::Fail(why))) => {
-                    break Ending::Refused(format!("cannot start plimsoll: {why}"));
-                }
-                Ok(None) => break Ending::Closed,
-                Err(error) => break Ending::Frame(error.into()),
-            };
-            let is_last = matches!(step, Step::Frames);
-            if steps.send(step).is_err() {
-                break Ending::Closed;
-            }
-            if is_last {
-                self.last_frame_ns.store(clock::monotonic_ns(), Ordering::Relaxed);
-                return true;
-            }
-        };
-        if let Some(noise) = preamble.noise() {
-            self.report(Received::Noise(noise));
-        }
-        self.report(Received::Closed(ending));
-        false
-    }
-
-    fn read_frames(mut self) {
-        let room = Room::default();
-        loop {
-            let read = frame::read_payload(&mut self.stdout, frame::AGENT_FRAME_BYTES_MAX);
-            let at = Nanos(clock::monotonic_ns());
-            let alive = || self.last_frame_ns.store(clock::monotonic_ns(), Ordering::Relaxed);
-            alive();
-            let received = match read {
-                Ok(Some(payload)) => match &self.host {
-                    Some(host) if host.handle(&payload, at) => continue,
-                    _ => Received::Payload(room.admit(payload, alive)),
-                },
-                Ok(None) => Received::Closed(Ending::Closed),
-                Err(error) => Received::Closed(Ending::Frame(error)),
-            };
-            let is_last = matches!(received, Received::Closed(_));
-            if !self.report(received) || is_last {
-                return;
-            }
-        }
     }
 }
 

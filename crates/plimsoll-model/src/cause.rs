@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::catalogue;
 use crate::confirmation::{Confirmation, Intervention, Remedied};
 
 /// How sure a cause is.
@@ -47,43 +48,14 @@ pub enum Part {
     Unknown,
 }
 
-macro_rules! causes {
-    ($($part:ident { $($variant:ident = $name:literal: $remedy:literal;)* })*) => {
-        /// A row of the table of causes. The name is what JSON shows.
-        #[derive(
-            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-        )]
-        pub enum Cause {
-            $($(
-                #[doc = $remedy]
-                #[serde(rename = $name)]
-                $variant,
-            )*)*
-        }
+catalogue! {
+    /// A row of the table of causes.
+    Cause,
+    /// Where the limit is raised.
+    part: Part,
+    /// What raises the limit.
+    remedy;
 
-        impl Cause {
-            /// All of them.
-            pub const ALL: &'static [Self] = &[$($(Self::$variant,)*)*];
-
-            /// The stable name.
-            pub const fn name(self) -> &'static str {
-                match self { $($(Self::$variant => $name,)*)* }
-            }
-
-            /// What raises the limit.
-            pub const fn remedy(self) -> &'static str {
-                match self { $($(Self::$variant => $remedy,)*)* }
-            }
-
-            /// Where that is to be done.
-            pub const fn part(self) -> Part {
-                match self { $($(Self::$variant => Part::$part,)*)* }
-            }
-        }
-    };
-}
-
-causes! {
     Server {
         ServerCpu = "server-cpu":
             "more CPUs and threads for the server (nbthread, worker_processes), or less work for each \

@@ -315,7 +315,7 @@ impl HoldSummary {
 }
 
 /// What a search for the most connections found beside its bounds: `find.connections`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see HoldSummary")]
 pub struct ConnectionsFound {
     /// Connections held at the level whose soak was passed; `None` without one.

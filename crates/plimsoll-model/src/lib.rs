@@ -8,6 +8,7 @@
 mod named;
 
 pub mod announced;
+mod catalogue;
 pub mod cause;
 pub mod cliff;
 pub mod compare;

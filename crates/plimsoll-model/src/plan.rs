@@ -84,7 +84,7 @@ pub enum Steer {
 
 /// A server to connect to, shared by every target with the same scheme, host and port.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Destination {
+pub struct Endpoint {
     /// `host:port` as reports show it.
     pub name: String,
     /// Every address the name resolved to; connections go round robin.
@@ -276,7 +276,7 @@ pub struct LoadPlan {
     /// For each target its server, as an index into `destinations`.
     pub target_destination: Vec<u32>,
     /// Servers, without repetition.
-    pub destinations: Vec<Destination>,
+    pub destinations: Vec<Endpoint>,
     /// Unix socket that all connections go to. The addresses of the servers are then loopback ones that nothing uses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unix_socket: Option<PathBuf>,
@@ -336,7 +336,7 @@ pub struct LoadPlan {
     pub mqtt: Option<MqttPlan>,
     /// Each connection begins with a header of the PROXY protocol.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub proxy: Option<ProxyPlan>,
+    pub proxy: Option<ProxyHeader>,
     /// Sharing of connections; for HTTP/2 alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http2: Option<Http2Plan>,
@@ -344,7 +344,7 @@ pub struct LoadPlan {
 
 /// The header of the PROXY protocol, version 2, that each connection begins with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProxyPlan {
+pub struct ProxyHeader {
     /// Addresses that are named as the client's, in turn; `None`: the connection's own.
     pub sources: Option<AddressRange>,
     /// Prefix of unique identifiers; the connection's number in the load follows.
@@ -575,7 +575,7 @@ impl LoadPlan {
             })
             .into_iter()
             .collect();
-        let destination = |addresses: &&[SocketAddr]| Destination {
+        let destination = |addresses: &&[SocketAddr]| Endpoint {
             name: addresses.first().map(ToString::to_string).unwrap_or_default(),
             addresses: addresses.to_vec(),
             tls: None,

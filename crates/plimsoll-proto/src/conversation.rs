@@ -1,6 +1,8 @@
 //! The client half of whatever protocol is spoken: what opens a connection, what an operation sends,
 //! and what its answer means.
 
+mod shared;
+
 use std::sync::Arc;
 
 use plimsoll_model::plan::MqttPlan;
@@ -16,6 +18,8 @@ use crate::mqtt::{self, MqttError, WindowProgress};
 use crate::script::{self, Program, ScriptFault};
 use crate::streamed::Streamed;
 use crate::websocket::{self, Push, WebSocketError};
+
+pub use shared::Shared;
 
 /// What an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,142 +143,6 @@ pub enum StreamProgress {
     RoomChanged,
     /// None may begin on the connection any more.
     Draining,
-}
-
-/// The client of a connection that may carry several operations at once.
-#[derive(Debug)]
-pub enum Shared<'a> {
-    /// Streams of HTTP/2.
-    Http2(&'a mut http2::Client),
-    /// Publishes of MQTT.
-    Mqtt(&'a mut mqtt::Window),
-}
-
-impl Shared<'_> {
-    /// Whether another operation may begin where we want at most `wanted`.
-    pub fn has_room(&self, wanted: u32) -> bool {
-        match self {
-            Self::Http2(client) => client.has_room(wanted),
-            Self::Mqtt(window) => window.has_room(wanted),
-        }
-    }
-
-    /// Most of them at once that the server allows.
-    pub fn allowed(&self) -> u32 {
-        match self {
-            Self::Http2(client) => client.allowed(),
-            Self::Mqtt(window) => window.allowed().into(),
-        }
-    }
-
-    /// Size of the header fields of a request that the server accepts, if it has said so.
-    pub const fn header_bytes_max(&self) -> Option<u32> {
-        match self {
-            Self::Http2(client) => client.header_bytes_max(),
-            Self::Mqtt(_) => None,
-        }
-    }
-
-    /// Operations that are not over.
-    pub fn open(&self) -> usize {
-        match self {
-            Self::Http2(client) => client.open_streams(),
-            Self::Mqtt(window) => window.open(),
-        }
-    }
-
-    /// Whether none may begin any more.
-    pub fn is_draining(&self) -> bool {
-        match self {
-            Self::Http2(client) => client.is_draining(),
-            Self::Mqtt(window) => window.is_draining(),
-        }
-    }
-
-    /// None shall begin any more.
-    pub const fn drain(&mut self) {
-        match self {
-            Self::Http2(client) => client.drain(),
-            Self::Mqtt(window) => window.drain(),
-        }
-    }
-
-    /// Gives up the operation of `key`.
-    pub fn give_up(&mut self, key: u32) {
-        match self {
-            Self::Http2(client) => client.reset(key),
-            Self::Mqtt(window) => window.give_up(key),
-        }
-    }
-
-    /// Reports whether the operation of `key` waits for the server to take the rest of its body.
-    pub fn awaits_window(&self, key: u32) -> bool {
-        match self {
-            Self::Http2(client) => client.awaits_window(key),
-            Self::Mqtt(_) => false,
-        }
-    }
-
-    /// An operation that the server will not answer, once it drains.
-    pub fn take_untouched(&mut self) -> Option<u32> {
-        match self {
-            Self::Http2(client) => client.take_untouched(),
-            Self::Mqtt(_) => None,
-        }
-    }
-
-    /// The error by which the server ended the connection, once it drains.
-    pub fn ended_by(&self) -> Option<Http2Error> {
-        match self {
-            Self::Http2(client) => client.ended_by(),
-            Self::Mqtt(_) => None,
-        }
-    }
-
-    /// A key of an operation that is not over, which it is from now on: the connection is lost. And whether
-    /// its answer had begun.
-    pub fn take_lost(&mut self) -> Option<(u32, bool)> {
-        match self {
-            Self::Http2(client) => client.take_lost(),
-            Self::Mqtt(window) => Some((window.take_lost()?, false)),
-        }
-    }
-
-    /// Goes on with bodies that wait for room, of which `body_of` gives the one of a number, in two parts.
-    #[inline]
-    pub fn send_bodies<'b>(&mut self, body_of: impl Fn(u32) -> [&'b [u8]; 2]) {
-        match self {
-            Self::Http2(client) if client.has_bodies() => client.send_bodies(body_of),
-            Self::Mqtt(window) if window.has_bodies() => {
-                window.send_bodies(|number| body_of(number)[1]);
-            }
-            Self::Http2(_) | Self::Mqtt(_) => {}
-        }
-    }
-
-    /// Whether there is something to send.
-    pub fn has_output(&self) -> bool {
-        match self {
-            Self::Http2(client) => client.has_output(),
-            Self::Mqtt(window) => window.has_output(),
-        }
-    }
-
-    /// Takes what is to be sent; `buffer`, which is empty, takes its place.
-    pub fn take_output(&mut self, buffer: &mut Vec<u8>) {
-        match self {
-            Self::Http2(client) => client.take_output(buffer),
-            Self::Mqtt(window) => window.take_output(buffer),
-        }
-    }
-
-    /// Makes it one for another connection.
-    pub fn clear(&mut self) {
-        match self {
-            Self::Http2(client) => client.clear(),
-            Self::Mqtt(window) => window.clear(),
-        }
-    }
 }
 
 /// The answer to an operation.

@@ -16,7 +16,7 @@ use plimsoll_model::ending::{Closer, Stretch};
 use plimsoll_model::observation::Observations;
 use plimsoll_model::pace::{Arrivals, Profile};
 use plimsoll_model::plan::{
-    Destination, Group, Identity, LoadPlan, Pacing, ServerName, TlsOptions, TlsState, TlsVersion,
+    Endpoint, Group, Identity, LoadPlan, Pacing, ServerName, TlsOptions, TlsState, TlsVersion,
     Trust,
 };
 use plimsoll_model::reason::{CertificateFault, ErrorReasons, Reason};
@@ -136,7 +136,7 @@ pub(crate) fn plan() -> LoadPlan {
             script: None,
             websocket: None,
         }],
-        destinations: vec![Destination {
+        destinations: vec![Endpoint {
             name: "127.0.0.1:8443".to_owned(),
             addresses: vec![address],
             tls: Some(ServerName("127.0.0.1".to_owned())),
@@ -548,26 +548,18 @@ pub(crate) fn trials() -> Vec<TrialRecord> {
 
 pub(crate) fn tipping_point() -> TippingPoint {
     TippingPoint {
-        safe_missing: None,
-        met: None,
-        regimes: Vec::new(),
-        outlook: None,
-        outcome: Outcome::Regular,
         lower: Some(rate(18_200.0)),
         upper: Some(rate(18_900.0)),
         conditional_throughput: Some(rate(18_150.0)),
         trials: 7,
         invalid_trials: 1,
-        confirmed: None,
-        confirmations: Confirmations::default(),
-        noise: None,
         confidence: Some(0.9),
         safe: Some(rate(17_300.0)),
         spread: Some(0.012),
         drift_per_min: Some(-0.01),
-        recovery: None,
         notes: vec!["an overload on purpose met the objective: searched on".to_owned()],
-        goals: Vec::new(),
+        outcome: Outcome::Regular,
+        ..TippingPoint::default()
     }
 }
 

@@ -37,6 +37,21 @@ pub const UNIX_SOCKET: &str = "unix-socket";
 /// The key that is there when single operations are recorded.
 pub const ROWS: &str = "rows";
 
+/// `true` if the server set the pace.
+pub(crate) fn is_closed_loop(settings: &BTreeMap<String, String>) -> bool {
+    settings.get(ARRIVALS).is_some_and(|arrivals| arrivals == CLOSED)
+}
+
+/// `true` if an operation is a new connection and no request.
+pub(crate) fn is_new_connection(settings: &BTreeMap<String, String>) -> bool {
+    settings.get(OPERATION).is_some_and(|what| [HANDSHAKE, SESSION, OPENING].contains(&&**what))
+}
+
+/// `true` if connections are kept for any number of requests.
+pub(crate) fn keeps_connections(settings: &BTreeMap<String, String>) -> bool {
+    settings.get(KEEP_ALIVE).is_some_and(|kept| kept == "yes")
+}
+
 /// Names the operation, if it is not a request.
 fn operation(plan: &LoadPlan) -> Option<String> {
     let is_hold = matches!(plan.pacing, Pacing::Hold(_));

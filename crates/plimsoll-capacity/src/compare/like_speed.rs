@@ -5,7 +5,7 @@
 //! yardstick makes the slope smaller, so that a yardstick that tells nothing corrects nothing.
 
 use super::{Pair, estimate};
-use crate::median::median_of;
+use crate::stats::median_of;
 
 /// Logarithms of the rounds' ratios.
 pub(super) struct LikeSpeed {

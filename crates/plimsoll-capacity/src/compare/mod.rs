@@ -19,7 +19,7 @@ use plimsoll_model::compare::{Difference, Finding, NoiseSummary};
 use like_speed::LikeSpeed;
 use rank::{Estimate, estimate};
 
-use crate::median::median_of;
+use crate::stats::{median_of, variance};
 
 pub use blocks::{BUDGET_MIN, Blocks};
 pub use rounds::turns;
@@ -112,7 +112,7 @@ pub(crate) fn difference(rounds: &[Pair], threshold: f64, error: f64) -> Option<
     };
     let half = (high - low) / 2.0;
     let noise = NoiseSummary {
-        cv: relative(deviation(&logs) / std::f64::consts::SQRT_2),
+        cv: relative(variance(&logs).sqrt() / std::f64::consts::SQRT_2),
         half_width: relative(half),
         floor: floor.map(relative),
         detectable: relative(DETECTABLE * half).max(threshold),
@@ -130,13 +130,6 @@ pub(crate) fn difference(rounds: &[Pair], threshold: f64, error: f64) -> Option<
         a: median_of(rounds.iter().map(|pair| pair.a))?,
         b: median_of(rounds.iter().map(|pair| pair.b))?,
     })
-}
-
-/// Standard deviation of at least two values.
-fn deviation(values: &[f64]) -> f64 {
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    (squares / (values.len() - 1) as f64).sqrt()
 }
 
 /// A logarithm of a ratio as a relative difference.

@@ -4,7 +4,7 @@
 //! looks like: the order within each round was one. The test flips the signs of ranks, so that one round in
 //! which a neighbour took the CPU counts as one round and not as its size.
 
-use crate::median::median;
+use crate::stats::median;
 
 /// What `differences` say of the one that lies behind them all.
 #[derive(Clone, Copy, Debug, PartialEq)]

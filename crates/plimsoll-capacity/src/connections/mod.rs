@@ -24,7 +24,7 @@ use plimsoll_model::hold::{
 };
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
-    Confirmations, Outcome, Phase, Recovery, TippingPoint, TrialRecord, TrialRequest, Verdict,
+    Outcome, Phase, Recovery, TippingPoint, TrialRecord, TrialRequest, Verdict,
 };
 use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
@@ -97,19 +97,14 @@ pub struct ConnectionSearch {
     /// Most connections that answered, at any level.
     answered_max: u64,
     invalid_in_row: u32,
-    trials: u32,
-    invalid_trials: u32,
-    confirmations: Confirmations,
-    recovery: Option<Recovery>,
-    soak_held: Option<u64>,
     /// With `push`: the projection that would have ended the search.
     predicted: Option<Projection>,
-    /// The projection that ended the way up.
-    stopped_by: Option<Projection>,
-    failed_at: Option<FailedAt>,
     outcome: Option<Outcome>,
+    /// The answer without its outcome and bounds.
+    answer: TippingPoint,
+    /// Findings beside the answer, without the first limit.
+    found: ConnectionsFound,
     records: VecDeque<TrialRecord>,
-    notes: Vec<String>,
     /// Durations of the search, and of confirmation and re-ramp.
     times: (Nanos, Nanos),
 }
@@ -135,17 +130,17 @@ impl ConnectionSearch {
             votes: Votes::default(),
             answered_max: 0,
             invalid_in_row: 0,
-            trials: 0,
-            invalid_trials: 0,
-            confirmations: Confirmations::default(),
-            recovery: None,
-            soak_held: None,
             predicted: None,
-            stopped_by: None,
-            failed_at: None,
             outcome: None,
+            answer: TippingPoint {
+                outcome: Outcome::Unfinished { why: "interrupted".to_owned() },
+                ..TippingPoint::default()
+            },
+            found: ConnectionsFound {
+                soak_s: settings.limits.soak.as_secs_f64(),
+                ..ConnectionsFound::default()
+            },
             records: VecDeque::new(),
-            notes: Vec::new(),
             times: (Nanos::ZERO, Nanos::ZERO),
             settings,
         }
@@ -174,18 +169,12 @@ impl ConnectionSearch {
     /// The answer so far; after [`Step::End`], the answer.
     pub fn tipping_point(&self) -> TippingPoint {
         let rate = |connections: Option<u64>| Rate::per_second(connections? as f64);
-        let unfinished = Outcome::Unfinished { why: "interrupted".to_owned() };
+        let answer = self.answer.clone();
         TippingPoint {
-            outcome: self.outcome.clone().unwrap_or(unfinished),
+            outcome: self.outcome.clone().unwrap_or(answer.outcome),
             lower: rate(self.bounds.good()),
             upper: rate(self.bounds.bad()),
-            trials: self.trials,
-            invalid_trials: self.invalid_trials,
-            confirmations: self.confirmations,
-            recovery: self.recovery,
-            notes: self.notes.clone(),
-            goals: Vec::new(),
-            ..TippingPoint::default()
+            ..answer
         }
     }
 
@@ -193,12 +182,9 @@ impl ConnectionSearch {
     pub fn found(&self) -> ConnectionsFound {
         let first = ceiling::first(&self.gauges, |_| true);
         ConnectionsFound {
-            soak_held: self.soak_held,
-            soak_s: self.settings.limits.soak.as_secs_f64(),
             first_limit_of: first.as_ref().map(|first| first.side),
             first_limit: first.map(|first| first.projection),
-            stopped_by: self.stopped_by.clone(),
-            failed_at: self.failed_at.clone(),
+            ..self.found.clone()
         }
     }
 
@@ -290,12 +276,12 @@ impl ConnectionSearch {
         if verdict == Verdict::Invalid {
             return self.handle_invalid(&judged, now);
         }
-        self.trials += 1;
+        self.answer.trials += 1;
         self.invalid_in_row = 0;
         match phase {
             Phase::Confirm => self.handle_confirmed(verdict, &judged, now),
             Phase::Reramp => {
-                self.recovery = Some(match verdict {
+                self.answer.recovery = Some(match verdict {
                     Verdict::Good => Recovery::Yes,
                     Verdict::Bad | Verdict::Invalid => Recovery::No(took),
                 });
@@ -306,11 +292,11 @@ impl ConnectionSearch {
     }
 
     fn handle_invalid(&mut self, judged: &Judged, now: Nanos) {
-        self.invalid_trials += 1;
+        self.answer.invalid_trials += 1;
         self.invalid_in_row += 1;
         let request = self.level.request;
         if request.phase.is_after_search() {
-            self.confirmations.invalid += u32::from(request.phase == Phase::Confirm);
+            self.answer.confirmations.invalid += u32::from(request.phase == Phase::Confirm);
             self.stage = Stage::Ended;
             return;
         }
@@ -424,7 +410,7 @@ impl ConnectionSearch {
         if first.side == Side::Generator {
             return Outcome::GeneratorLimited { why: words };
         }
-        self.stopped_by = Some(first.projection.clone());
+        self.found.stopped_by = Some(first.projection.clone());
         let push = match first.side {
             Side::Server => "; --push continues until the server fails",
             _ => "",
@@ -459,7 +445,7 @@ impl ConnectionSearch {
 
     /// With `push`: where the server failed, against the prediction.
     fn record_failure_between_bounds(&mut self) {
-        if self.settings.push && self.failed_at.is_none() {
+        if self.settings.push && self.found.failed_at.is_none() {
             self.record_failure(self.answered_max, "it accepted no more connections".to_owned());
         }
     }
@@ -469,7 +455,7 @@ impl ConnectionSearch {
         let predicted = self.predicted.clone().or_else(last);
         let end = predicted.as_ref().and_then(|predicted| predicted.ends_at);
         let off = end.filter(|_| at > 0).map(|end| end as f64 / at as f64 - 1.0);
-        self.failed_at = Some(FailedAt { at, why, predicted, predicted_off: off });
+        self.found.failed_at = Some(FailedAt { at, why, predicted, predicted_off: off });
     }
 
     fn has_collapsed(&self, judged: &Judged) -> bool {
@@ -518,12 +504,12 @@ impl ConnectionSearch {
     fn handle_confirmed(&mut self, verdict: Verdict, judged: &Judged, now: Nanos) {
         let target = self.level.target;
         if verdict == Verdict::Good {
-            self.confirmations.good += 1;
-            self.soak_held = Some(judged.answered);
+            self.answer.confirmations.good += 1;
+            self.found.soak_held = Some(judged.answered);
             return self.begin_level(Phase::Reramp, target, now);
         }
-        self.confirmations.bad += 1;
-        self.notes.push(format!(
+        self.answer.confirmations.bad += 1;
+        self.answer.notes.push(format!(
             "{} connections passed the search, but not {} of soak: {}",
             grouped(target),
             self.settings.limits.soak,
@@ -536,7 +522,7 @@ impl ConnectionSearch {
             self.record_failure(target, why.clone());
             return self.end(Outcome::Unfinished { why: format!("the server failed: {why}") });
         }
-        if self.confirmations.bad >= UNCONFIRMED_MAX || self.bounds.good().is_none() {
+        if self.answer.confirmations.bad >= UNCONFIRMED_MAX || self.bounds.good().is_none() {
             let why = "the lower bound did not pass its soak".to_owned();
             return self.end(Outcome::Unfinished { why });
         }

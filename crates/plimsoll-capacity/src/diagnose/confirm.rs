@@ -8,7 +8,7 @@ use plimsoll_model::compare::Difference;
 use plimsoll_model::confirmation::ConfirmationResult;
 
 use crate::compare::{Pair, difference};
-use crate::median::median_of;
+use crate::stats::median_of;
 
 /// Pairs that count, fixed before the first: six coins show the same side in 3.1 % of all cases, five in
 /// 6.3 %.

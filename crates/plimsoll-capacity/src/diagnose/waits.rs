@@ -12,8 +12,8 @@ use plimsoll_model::trial::Verdict;
 use super::record::Trial;
 use super::signs::{Moved, Scene};
 use super::{Suspect, usage};
-use crate::median::median_of;
 use crate::pauses::begins;
+use crate::stats::median_of;
 
 /// Threads that wait for the same in the mean, and over those below.
 const BLOCKED_MIN: f64 = 0.5;

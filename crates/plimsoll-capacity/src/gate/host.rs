@@ -8,6 +8,8 @@ use plimsoll_model::Nanos;
 use plimsoll_model::gate::{Estimate, GateFinding, GateMetric, HostEffect};
 use plimsoll_model::summary::Summary;
 
+use crate::stats::{mean, variance};
+
 /// Fewest seconds of the yardstick that stand for a run.
 const SECONDS_MIN: usize = 10;
 /// Neighbours slow a host for 2 to 8 s at a time, so that seconds are not independent.
@@ -47,10 +49,8 @@ impl RunSpeed {
             return None;
         }
         let count = logs.len() as f64;
-        let log_piece = logs.iter().sum::<f64>() / count;
-        let squares: f64 = logs.iter().map(|log| (log - log_piece).powi(2)).sum();
-        let error = (squares / (count - 1.0) / (count / STRETCH_S).max(1.0)).sqrt();
-        Some(Self { log_piece, error })
+        let error = (variance(&logs) / (count / STRETCH_S).max(1.0)).sqrt();
+        Some(Self { log_piece: mean(&logs), error })
     }
 }
 

@@ -12,6 +12,8 @@ use plimsoll_model::gate::{
 use plimsoll_model::hist::quantile_ranks;
 use plimsoll_model::tally::Tally;
 
+use crate::stats::{Z_975, wilson};
+
 /// Stretches that a load is cut into.
 pub(super) const STRETCHES: usize = 6;
 /// Of the 36 changes between the stretches of two loads, in order, the interval leaves out so many at each end: 99.1 %.
@@ -20,8 +22,6 @@ const LEFT_OUT: usize = 2;
 const SECONDS_OF_LONG: u64 = 60;
 /// A stretch of less than two seconds says nothing.
 const SECONDS_MIN: u64 = 2 * STRETCHES as u64;
-/// 97.5 % quantile of the normal distribution.
-const DEVIATIONS: f64 = 1.96;
 
 /// Operations that were started in some seconds of a load.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -117,22 +117,13 @@ impl Stretch {
                 let (low, high) = quantile_ranks(self.ended(), q)?;
                 Some((self.value_at_rank(low), self.value_at_rank(high)))
             }
-            None if metric == GateMetric::Errors => Some(wilson(self.bad, self.scheduled)),
+            None if metric == GateMetric::Errors => Some(match self.scheduled as f64 {
+                0.0 => (0.0, 1.0),
+                all => wilson(self.bad as f64 / all, all, Z_975 * Z_975),
+            }),
             None => self.figure(metric).map(|value| (value, value)),
         }
     }
-}
-
-/// Wilson's interval of a share.
-fn wilson(bad: u64, of: u64) -> (f64, f64) {
-    if of == 0 {
-        return (0.0, 1.0);
-    }
-    let (n, p, z) = (of as f64, bad as f64 / of as f64, DEVIATIONS);
-    let middle = p + z * z / (2.0 * n);
-    let off = z * (p * (1.0 - p) / n + z * z / (4.0 * n * n)).sqrt();
-    let scale = 1.0 + z * z / n;
-    (((middle - off) / scale).max(0.0), ((middle + off) / scale).min(1.0))
 }
 
 /// What a gate says of two loads.

@@ -5,7 +5,7 @@ use plimsoll_model::trial::{
     Confirmations, Outcome, Recovery, SafeMissing, TippingPoint, Unsettled,
 };
 
-use crate::median::median_of;
+use crate::stats::median_of;
 
 use super::bounds::Observed;
 use super::contrast::{differed, full_host};

@@ -6,7 +6,7 @@
 //! believed at odds of [`ODDS`] to one over both others, where it is at least [`STEP_LEAST`] large
 //! and two readings lie behind it.
 
-use crate::median::median_of;
+use crate::stats::{mean, median_of, squares_around};
 
 /// Odds at which a step is believed.
 const ODDS: f64 = 50.0;
@@ -90,9 +90,7 @@ struct Segment {
 
 impl Segment {
     fn of(values: &[f64]) -> Self {
-        let count = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / count;
-        Self { count, squares: values.iter().map(|y| (y - mean).powi(2)).sum() }
+        Self { count: values.len() as f64, squares: squares_around(mean(values), values) }
     }
 
     fn log_likelihood(&self, sd: f64) -> f64 {

@@ -3,7 +3,7 @@
 
 use plimsoll_model::trial::{Contrast, Witness};
 
-use crate::median::median_of;
+use crate::stats::median_of;
 
 use super::seen::Seen;
 use super::trials::Trial;

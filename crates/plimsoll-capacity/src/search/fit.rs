@@ -3,8 +3,8 @@
 
 use plimsoll_model::Nanos;
 
-use crate::median::median_of;
 use crate::stability::GROWTH_OPS_MIN;
+use crate::stats::{Z_95, median_of, squares_around};
 
 use super::change::{Drift, Reading, drift, reading_sd};
 use super::evidence::Evidence;
@@ -19,8 +19,6 @@ use super::trials::{FAR_BELOW, Role, Trial, seconds};
 /// A trial of a few seconds meets the objective up to so much above the capacity: its queue has no
 /// time to grow, and nobody sees that it does.
 const TOLERATED: f64 = 0.003;
-/// The 95th percentile of a normal variable: ends of an interval of 90 %.
-const NORMAL_90: f64 = 1.645;
 
 /// The capacity by all trials that count.
 #[derive(Clone, Debug)]
@@ -175,8 +173,7 @@ fn sample(
     {
         // They differ because the speed does, and not as runs do.
         let count = sample.readings.len() as f64;
-        let squares: f64 = sample.readings.iter().map(|y| (y - middle).powi(2)).sum();
-        sample.level_sd = 1.25 * squares.sqrt() / count;
+        sample.level_sd = 1.25 * squares_around(middle, &sample.readings).sqrt() / count;
         sample.readings = vec![middle];
     }
     sample
@@ -189,7 +186,7 @@ fn find_ends(fit: &mut Fit, offered: &[f64], task: &Task, grid: &Grid) {
     let loads = || offered.iter().copied();
     // What the drift is off by moves what was measured in the middle of the trials.
     let half_s = trials.last().map_or(0.0, |t| t.at_s) - trials.first().map_or(0.0, |t| t.at_s);
-    let unsure = NORMAL_90 * fit.drift.sd / 60.0 * 0.5 * half_s;
+    let unsure = Z_95 * fit.drift.sd / 60.0 * 0.5 * half_s;
     let middle = fit.posterior.quantile(0.5);
     let low = middle - unsure.hypot(middle - fit.posterior.quantile(tail)) - fit.blur;
     let high = middle + unsure.hypot(fit.posterior.quantile(1.0 - tail) - middle) + fit.blur;

@@ -4,7 +4,7 @@
 
 use plimsoll_model::Rate;
 
-use crate::median::median_of;
+use crate::stats::median_of;
 
 use super::change::{Change, Reading, change};
 use super::evidence::Evidence;

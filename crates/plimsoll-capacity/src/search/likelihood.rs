@@ -15,15 +15,13 @@
 //! has the same weight in each octave up to [`SD_USUAL`] and falls with 1/sd beyond; `lapse` is one
 //! of [`LAPSES`]. The posterior is laid out on a grid that zooms in on where its weight is.
 
-use crate::median::median_of;
+use crate::stats::{LOGISTIC, median_of, normal_density as density, normal_share};
 
 /// Shares of trials that are BAD whatever the load, and their prior weights.
 const LAPSES: [(f64, f64); 3] = [(0.01, 0.6), (0.05, 0.3), (0.15, 0.1)];
 /// Prior weights of [`LAPSES`] if the speed of the host is known to change. Slow stretches then explain most BAD trials
 /// far below the capacity.
 const LAPSES_OF_VARIED: [f64; 3] = [0.96, 0.02, 0.02];
-/// The logistic function of so many times z is nearly the normal distribution function of z.
-const LOGISTIC: f64 = 1.702;
 /// Share of trials that are GOOD although their capacity lies below the load.
 const GOOD_LAPSES: f64 = 0.005;
 /// Standard deviations looked at: from this one up by [`SD_STEP`].
@@ -167,12 +165,6 @@ pub(crate) struct Posterior {
     step: f64,
 }
 
-/// The standard normal distribution function, to about 1e-2 (a logistic with the same slope), with
-/// heavier tails.
-fn normal_share(z: f64) -> f64 {
-    1.0 / (1.0 + (-LOGISTIC * z).exp())
-}
-
 /// Share of the trials that are GOOD where the capacity of `share` of them lies above the load.
 const fn good_share(share: f64, lapse: f64) -> f64 {
     GOOD_LAPSES + (1.0 - GOOD_LAPSES - lapse) * share
@@ -181,10 +173,6 @@ const fn good_share(share: f64, lapse: f64) -> f64 {
 /// Entropy of a yes or no, bits.
 fn entropy(p: f64) -> f64 {
     if p <= 0.0 || p >= 1.0 { 0.0 } else { -(p * p.log2() + (1.0 - p) * (1.0 - p).log2()) }
-}
-
-fn density(off: f64, sd: f64) -> f64 {
-    (-0.5 * (off / sd).powi(2)).exp() / (sd * std::f64::consts::TAU.sqrt())
 }
 
 fn sd_at(index: usize) -> f64 {

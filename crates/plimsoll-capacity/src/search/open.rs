@@ -9,9 +9,8 @@ use plimsoll_model::{Nanos, Rate};
 use super::evidence::Evidence;
 use super::rare::{BadOps, EXPECTED_MIN, Pooled, bad_of, is_rare, misses_rare_goals_alone, pooled};
 use super::trials::FAR_BELOW;
+use crate::stats::Z_95;
 
-/// The quantile of a normal variable that leaves 5 % above it: see `CHANCE` in `rare`.
-const CHANCE_SDS: f64 = 1.645;
 /// From so many at a time on, it is said that operations are bad together.
 const GROUPS: f64 = 3.0;
 
@@ -31,7 +30,7 @@ impl Open {
         let most = self.goal.bad_ratio_max();
         let share = self.bad as f64 / self.all.max(1) as f64;
         let apart = Some(most - share).filter(|apart| *apart > 0.02 * most)?;
-        let events = (CHANCE_SDS.powi(2) * share / apart.powi(2)).max(EXPECTED_MIN / most);
+        let events = (Z_95.powi(2) * share / apart.powi(2)).max(EXPECTED_MIN / most);
         let needed = self.together * events;
         Some((needed.ceil() as u64).saturating_sub(self.all).max(1))
     }

@@ -6,6 +6,7 @@ use plimsoll_model::slo::{Goal, Slo};
 use plimsoll_model::trial::{CheckId, Judgement, Level, TrialMeasurement};
 
 use crate::losses::Losses;
+use crate::stats::poisson_at_most;
 
 /// A count that is as likely as this, or more, may be chance.
 const CHANCE: f64 = 0.05;
@@ -72,21 +73,6 @@ pub(super) enum Pooled {
     Untold,
 }
 
-/// How likely a Poisson variable of this mean is `count` at most.
-fn at_most(count: u64, mean: f64) -> f64 {
-    if mean > 500.0 {
-        let z = (count as f64 + 0.5 - mean) / mean.sqrt();
-        return 1.0 / (1.0 + (-1.702 * z).exp());
-    }
-    let mut term = (-mean).exp();
-    let mut sum = term;
-    for k in 1..=count.min(2_000) {
-        term *= mean / k as f64;
-        sum += term;
-    }
-    sum.min(1.0)
-}
-
 /// What `bad` of `all` operations say where the share `most` may be bad, and `together` of them are bad
 /// at a time: then so many times fewer events are counted, and expected.
 pub(super) fn pooled(bad: u64, together: f64, all: u64, most: f64) -> Pooled {
@@ -94,8 +80,8 @@ pub(super) fn pooled(bad: u64, together: f64, all: u64, most: f64) -> Pooled {
     let events = bad as f64 / together;
     let (at_least, at_most_seen) = (events.floor() as u64, events.ceil() as u64);
     // Of a goal that allows none, none is all that can be seen.
-    let is_more = at_least > 0 && 1.0 - at_most(at_least - 1, mean) <= CHANCE;
-    if at_most(at_most_seen, mean) < CHANCE || (bad == 0 && most <= 0.0) {
+    let is_more = at_least > 0 && 1.0 - poisson_at_most(at_least - 1, mean) <= CHANCE;
+    if poisson_at_most(at_most_seen, mean) < CHANCE || (bad == 0 && most <= 0.0) {
         Pooled::Met
     } else if is_more || (bad > 0 && most <= 0.0) {
         Pooled::Missed
@@ -131,9 +117,9 @@ mod tests {
 
     #[test]
     fn counts_are_as_likely_as_the_table_says() {
-        assert!((at_most(0, 1.0) - 0.3679).abs() < 1e-3);
-        assert!((at_most(2, 3.0) - 0.4232).abs() < 1e-3);
-        assert!((at_most(1_000, 1_000.0) - 0.508).abs() < 0.02);
+        assert!((poisson_at_most(0, 1.0) - 0.3679).abs() < 1e-3);
+        assert!((poisson_at_most(2, 3.0) - 0.4232).abs() < 1e-3);
+        assert!((poisson_at_most(1_000, 1_000.0) - 0.508).abs() < 0.02);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Theil-Sen: the slope is the median of the slopes between all pairs of levels, its interval comes
 //! from their ranks (Sen 1968), so that one level that jumped does not bend the line.
 
-use crate::median::median;
+use crate::stats::{self, median};
 use plimsoll_model::hold::{Confidence, Projection, Side};
 use plimsoll_model::host::LimitId;
 
@@ -22,8 +22,6 @@ pub struct Gauge {
     pub per_connection: Option<f64>,
 }
 
-/// 97.5 % quantile of the normal distribution: a 95 % interval has so many deviations each side.
-const DEVIATIONS: f64 = 1.96;
 /// One slope has no interval; a margin of 10 % stands in for it.
 const MARGIN_OF_ONE: f64 = 0.10;
 /// Slopes that lie so close together agree.
@@ -76,7 +74,7 @@ fn fit(levels: &[(u64, &Gauge)]) -> Fit {
         let high = slope * (1.0 + MARGIN_OF_ONE);
         return Fit { slope, high, spread: f64::INFINITY, superlinear: false };
     }
-    let (low, high) = interval(&slopes, levels.len());
+    let (low, high) = stats::slope_interval(&slopes, levels.len());
     let spread = if slope > 0.0 { (high - low) / slope } else { f64::INFINITY };
     match bend(levels) {
         Some(late) if slope > 0.0 => {
@@ -90,7 +88,7 @@ fn fit(levels: &[(u64, &Gauge)]) -> Fit {
 /// `None` where there is no slope.
 pub(crate) fn slope_interval(levels: &[(u64, f64)]) -> Option<(f64, f64)> {
     let slopes = slopes(levels);
-    (!slopes.is_empty()).then(|| interval(&slopes, levels.len()))
+    (!slopes.is_empty()).then(|| stats::slope_interval(&slopes, levels.len()))
 }
 
 /// The slopes between all pairs of levels, ascending.
@@ -99,25 +97,10 @@ fn pair_slopes(levels: &[(u64, &Gauge)]) -> Vec<f64> {
 }
 
 fn slopes(levels: &[(u64, f64)]) -> Vec<f64> {
-    let mut slopes = Vec::new();
-    for (index, (held, used)) in levels.iter().enumerate() {
-        for (earlier_held, earlier) in &levels[..index] {
-            if held > earlier_held {
-                slopes.push((used - earlier) / (held - earlier_held) as f64);
-            }
-        }
-    }
+    let points: Vec<(f64, f64)> = levels.iter().map(|(held, used)| (*held as f64, *used)).collect();
+    let mut slopes: Vec<f64> = stats::pair_slopes(&points).collect();
     slopes.sort_by(f64::total_cmp);
     slopes
-}
-
-/// Sen's rank interval of the slope through `points` levels.
-fn interval(sorted: &[f64], points: usize) -> (f64, f64) {
-    let n = points as f64;
-    let width = DEVIATIONS * (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt();
-    let out = ((sorted.len() as f64 - width) / 2.0).max(0.0) as usize;
-    let last = sorted.len() - 1;
-    (sorted[out.min(last)], sorted[last - out.min(last)])
 }
 
 /// The slope of the last three levels, if it is clearly above that of the first three: something

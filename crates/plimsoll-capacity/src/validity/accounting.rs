@@ -6,6 +6,7 @@ use plimsoll_model::trial::{Check, CheckId, Level, Measure, TrialMeasurement, Un
 use plimsoll_model::{ErrorClass, Fault, Nanos};
 
 use super::subject::Subject;
+use crate::stats::{mean, squares_around};
 
 /// Gauge and histograms differ by more than this: one of them is wrong.
 const LITTLE_FAIL: f64 = 0.25;
@@ -60,8 +61,8 @@ pub(super) fn littles_law(subject: &Subject<'_>) -> Option<Check> {
         return None;
     }
     let count = samples.len() as f64;
-    let seen = samples.iter().sum::<f64>() / count;
-    let variance = samples.iter().map(|ops| (ops - seen).powi(2)).sum::<f64>() / count;
+    let seen = mean(&samples);
+    let variance = squares_around(seen, &samples) / count;
     let chance = LITTLE_ERRORS * (variance / (count / 3.0)).sqrt();
     let latency_s = tally.spans.corrected.mean()?.as_secs_f64();
     // What failed may have failed at once, or have been in flight to the end of the window: half of

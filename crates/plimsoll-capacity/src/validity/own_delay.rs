@@ -12,9 +12,8 @@ use plimsoll_model::trial::{Check, CheckId, Level, Measure};
 use plimsoll_model::{Histogram, Nanos};
 
 use super::subject::Subject;
+use crate::stats::{Z_95, wilson};
 
-/// One-sided 95 %.
-const Z: f64 = 1.645;
 /// The share of its connections' time that a pool may spend waiting for the server, and is not full
 /// because of it.
 const POOL_FREE_MAX: f64 = 0.8;
@@ -55,10 +54,8 @@ impl Estimate {
         let n = sample as f64;
         let seen = hits.min(sample) as f64 / n;
         let left = 1.0 - (n / all.max(sample) as f64);
-        let z2 = Z * Z * left;
-        let centre = (seen + z2 / (2.0 * n)) / (1.0 + z2 / n);
-        let spread = (z2 * (seen * (1.0 - seen) / n + z2 / (4.0 * n * n))).sqrt() / (1.0 + z2 / n);
-        Self { low: (centre - spread).max(0.0), seen, high: (centre + spread).min(1.0) }
+        let (low, high) = wilson(seen, n, Z_95 * Z_95 * left);
+        Self { low, seen, high }
     }
 
     /// What both say of the same share, the second one most closely.

@@ -15,7 +15,7 @@ use super::conn::{Op, Peer, State};
 use super::control::WorkerEvent;
 use super::reasons::{Refusal, Why};
 use super::worker::Worker;
-use crate::transport::{Outcome, Sent};
+use crate::transport::{SendOutcome, Sent};
 
 /// Reads of one connection before the schedule, the timers and other connections are served:
 /// 256 KiB, about 0.1 ms.
@@ -173,15 +173,15 @@ impl Worker {
         self.meter.tally().bytes.sent += sent.bytes as u64;
         self.keep_alive.note_sent(index, now);
         match sent.outcome {
-            Outcome::All => return true,
-            Outcome::Blocked => {}
-            Outcome::Refused(error) => self.fail(index, error.class(), &error, now),
+            SendOutcome::All => return true,
+            SendOutcome::Blocked => {}
+            SendOutcome::Refused(error) => self.fail(index, error.class(), &error, now),
             // A connection that was reset may hold an answer that arrived before the reset: 408,
             // 413. The event of the reset reads it.
-            Outcome::Failed(errno) if exchange_error(errno) == ErrorClass::ResetByPeer => {
+            SendOutcome::Failed(errno) if exchange_error(errno) == ErrorClass::ResetByPeer => {
                 self.conns[index].peer = Peer::Reset;
             }
-            Outcome::Failed(errno) => self.handle_lost(index, errno, now),
+            SendOutcome::Failed(errno) => self.handle_lost(index, errno, now),
         }
         false
     }

@@ -11,14 +11,14 @@ use std::thread::JoinHandle;
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{ProbeEnd, ProbeKind};
 use plimsoll_model::ending::Closer;
-use plimsoll_model::plan::{Destination, TlsOptions};
+use plimsoll_model::plan::{Endpoint, TlsOptions};
 use plimsoll_model::target::Target;
 use plimsoll_sys::poll::Poller;
 use plimsoll_sys::socket::Socket;
 use plimsoll_sys::{Errno, clock, thread};
 use plimsoll_tls::{ClientContext, Session};
 
-use crate::transport::{Link, Outcome, Pump, Unsent, send_plain};
+use crate::transport::{Link, Pump, SendOutcome, Unsent, send_plain};
 
 mod script;
 
@@ -38,7 +38,7 @@ const SLOWER_BY: Nanos = Nanos::from_secs(5);
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProbePlan {
     /// The server; its first address is used.
-    pub destination: Destination,
+    pub destination: Endpoint,
     /// Unix socket that is used instead of its address.
     pub unix_socket: Option<PathBuf>,
     /// The request that is begun; its own headers and body, so nothing is sent that the load does
@@ -322,7 +322,7 @@ impl Waiting {
             }
         };
         // A session that refuses bytes has failed, and its end is read soon.
-        if let Outcome::Failed(errno) = sent.outcome {
+        if let SendOutcome::Failed(errno) = sent.outcome {
             return Err(errno);
         }
         let usable = conn.tls.as_ref().is_none_or(|session| !session.is_handshaking());

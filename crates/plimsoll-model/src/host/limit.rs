@@ -7,40 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use super::metric::{Label, Metric};
 use super::reading::Reading;
+use crate::catalogue::catalogue;
 use crate::trial::Unit;
 
 /// The scope of a limit that holds for the whole host, in the labels of a reading.
 const HOST: &str = "host";
 
-macro_rules! limits {
-    ($($unit:ident { $($variant:ident = $name:literal: $doc:literal;)* })*) => {
-        /// Resource that a limit bounds.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum LimitKind {
-            $($(
-                #[doc = $doc]
-                $variant,
-            )*)*
-        }
+catalogue! {
+    /// Resource that a limit bounds.
+    LimitKind,
+    /// The unit in which use and limit are counted.
+    unit: Unit;
 
-        impl LimitKind {
-            /// All kinds.
-            pub const ALL: &'static [Self] = &[$($(Self::$variant,)*)*];
-
-            /// The stable name in JSON and exports.
-            pub const fn name(self) -> &'static str {
-                match self { $($(Self::$variant => $name,)*)* }
-            }
-
-            /// The unit in which use and limit are counted.
-            pub const fn unit(self) -> Unit {
-                match self { $($(Self::$variant => Unit::$unit,)*)* }
-            }
-        }
-    };
-}
-
-limits! {
     Count {
         OpenFiles = "open files": "Open files, of a process or of the host (`fs.file-max`).";
         Threads = "threads": "Threads of the host.";

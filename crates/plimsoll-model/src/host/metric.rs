@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::catalogue;
+
 /// How a value behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
@@ -59,43 +61,15 @@ named! {
     }
 }
 
-macro_rules! metrics {
-    ($($kind:ident { $($variant:ident = $name:literal: $help:literal;)* })*) => {
-        /// A value that is read of a host or of a server. Units are seconds, bytes and counts.
-        #[derive(
-            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-        )]
-        pub enum Metric {
-            $($(
-                #[doc = $help]
-                #[serde(rename = $name)]
-                $variant,
-            )*)*
-        }
+catalogue! {
+    /// A value that is read of a host or of a server. Units are seconds, bytes and counts; exports put `plimsoll_` before its
+    /// name.
+    Metric,
+    /// Whether it only grows.
+    kind: MetricKind,
+    /// Where the value comes from, by the names of the kernel or the server.
+    help;
 
-        impl Metric {
-            /// All of them.
-            pub const ALL: &'static [Self] = &[$($(Self::$variant,)*)*];
-
-            /// The name, without the prefix `plimsoll_` that exports put before it.
-            pub const fn name(self) -> &'static str {
-                match self { $($(Self::$variant => $name,)*)* }
-            }
-
-            /// Where the value comes from, by the names of the kernel or the server.
-            pub const fn help(self) -> &'static str {
-                match self { $($(Self::$variant => $help,)*)* }
-            }
-
-            /// Whether it only grows.
-            pub const fn kind(self) -> MetricKind {
-                match self { $($(Self::$variant => MetricKind::$kind,)*)* }
-            }
-        }
-    };
-}
-
-metrics! {
     Counter {
         WatchCostSeconds = "watch_cost_seconds_total": "CPU time that reading these values has used";
         WatchMissed = "watch_samples_missed_total": "Readings that began more than one interval late";

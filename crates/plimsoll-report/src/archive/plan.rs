@@ -11,8 +11,8 @@ use std::ops::Range;
 use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{
-    AddressRange, CertificateKey, ClientIds, Destination, Group, Http2Plan, LoadPlan, MqttPlan,
-    Pacing, ProxyPlan, Session, TlsOptions, TlsState, TlsVersion, Trust,
+    AddressRange, CertificateKey, ClientIds, Endpoint, Group, Http2Plan, LoadPlan, MqttPlan,
+    Pacing, ProxyHeader, Session, TlsOptions, TlsState, TlsVersion, Trust,
 };
 use plimsoll_model::row::RowPlan;
 use plimsoll_model::target::{
@@ -108,7 +108,7 @@ archived! {
     }
 
     /// Without its names, which URLs have.
-    ArchivedServer<'a> of Destination without name {
+    ArchivedServer<'a> of Endpoint without name {
         addresses: &'a [SocketAddr] = addresses.as_slice(),
         tls: bool = tls.is_some(),
     }
@@ -159,7 +159,7 @@ archived! {
     }
 
     /// Without the prefix of its identifiers.
-    ArchivedProxy of ProxyPlan without id_prefix {
+    ArchivedProxy of ProxyHeader without id_prefix {
         sources: Option<AddressRange> = *sources,
     }
 }

@@ -205,8 +205,7 @@ pub(super) fn run_name(archive: &Archive) -> String {
 }
 
 fn is_open_loop(archive: &Archive) -> bool {
-    let arrivals = archive.manifest().settings.get(settings::ARRIVALS);
-    arrivals.is_none_or(|arrivals| arrivals != settings::CLOSED)
+    !settings::is_closed_loop(&archive.manifest().settings)
 }
 
 fn wall(archive: &Archive, began: Option<Nanos>) -> Cell {

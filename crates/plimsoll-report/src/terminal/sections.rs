@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use plimsoll_model::Fault;
 use plimsoll_model::result::RunResult;
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{
@@ -20,15 +21,12 @@ use crate::{reasons, settings as keys};
 
 /// Whether the server set the pace.
 pub(crate) fn is_closed_loop(summary: &Summary) -> bool {
-    summary.settings.get(keys::ARRIVALS).is_some_and(|arrivals| arrivals == keys::CLOSED)
+    keys::is_closed_loop(&summary.settings)
 }
 
 /// Whether an operation is a new connection and no request.
 pub(crate) fn is_handshakes(summary: &Summary) -> bool {
-    let what = summary.settings.get(keys::OPERATION);
-    what.is_some_and(|what| {
-        [keys::HANDSHAKE, keys::SESSION, keys::OPENING].contains(&what.as_str())
-    })
+    keys::is_new_connection(&summary.settings)
 }
 
 /// Whether an operation is the delivery of something that was published.
@@ -43,8 +41,7 @@ pub(crate) fn latency(page: &mut Page<'_>, title: &str, summary: &Summary) -> io
     let closed = is_closed_loop(summary);
     let intended = if closed { "since the last one ended" } else { "from the intended start" };
     // A pool that is kept is opened many at a time, and each of them waits for the others.
-    let pooled = summary.settings.get(keys::KEEP_ALIVE).is_some_and(|kept| kept == "yes");
-    let many = pooled && summary.connections.opened > 1;
+    let many = keys::keeps_connections(&summary.settings) && summary.connections.opened > 1;
     let opened = if many { "opened many at once" } else { "per new connection" };
     let pushed = summary.pushed.unwrap_or_default().delay_ms;
     let delivery = summary.deliveries.unwrap_or_default().latency_ms.corrected;
@@ -304,7 +301,8 @@ pub(crate) fn errors(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
             page.line(&format!("  {:18}{:>10}{share:>10}  {fault}", clean(name), grouped(count)))?;
             // A class explained above is not explained again; what an operation should do about a
             // reset is no advice for a connection that was idle.
-            let is_loss_of_peer = std::ptr::eq(classes, lost) && !fault.starts_with("this");
+            let is_loss_of_peer = std::ptr::eq(classes, lost)
+                && known.is_none_or(|class| class.fault() != Fault::Local);
             let has_reasons = summary.error_reasons.contains_key(name);
             if !explained.contains(&name) && (!is_loss_of_peer || has_reasons) {
                 for paragraph in reasons::paragraphs(name, summary) {

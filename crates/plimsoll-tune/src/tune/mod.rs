@@ -21,7 +21,7 @@ pub use error::TuneError;
 pub use journal::{Journal, lock};
 pub use kept::StartedBy;
 pub use plan::{Change, LeftAlone, Plan, ProcessLimit, Role};
-pub use revert::{Outcome, Reverted, revert};
+pub use revert::{Reversal, Reverted, revert};
 
 /// Text of a setting without differences that mean nothing: the kernel prints tabs for spaces.
 fn normalised(text: &str) -> String {

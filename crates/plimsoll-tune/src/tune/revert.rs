@@ -11,7 +11,7 @@ use super::{kept, normalised};
 
 /// What became of one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum Reversal {
     /// The old value is back.
     Restored,
     /// It was there already.
@@ -35,13 +35,13 @@ pub struct Reverted {
     /// The file of the setting, or the file that was written.
     pub path: PathBuf,
     /// What became of it.
-    pub outcome: Outcome,
+    pub outcome: Reversal,
 }
 
 impl Reverted {
     /// Whether the value from before the apply is back, or has no meaning any more.
     pub fn is_settled(&self) -> bool {
-        matches!(self.outcome, Outcome::Restored | Outcome::WasThere | Outcome::Gone)
+        matches!(self.outcome, Reversal::Restored | Reversal::WasThere | Reversal::Gone)
     }
 }
 
@@ -74,7 +74,7 @@ pub fn revert(
             continue;
         }
         let outcome = match &entry.change {
-            Item::Sysctl { .. } if !same_boot => Outcome::Gone,
+            Item::Sysctl { .. } if !same_boot => Reversal::Gone,
             Item::Sysctl { path, old, new } => {
                 let new = entry.read_back.as_deref().unwrap_or(new);
                 restore_setting(disk, path, old, &normalised(new), force)
@@ -105,22 +105,28 @@ fn is_ours(root: &Path, change: &Item) -> bool {
     }
 }
 
-fn restore_setting(disk: &mut dyn Disk, path: &Path, old: &str, new: &str, force: bool) -> Outcome {
+fn restore_setting(
+    disk: &mut dyn Disk,
+    path: &Path,
+    old: &str,
+    new: &str,
+    force: bool,
+) -> Reversal {
     let present = match disk.read(path) {
         Ok(present) => normalised(&present),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Outcome::Gone,
-        Err(error) => return Outcome::Failed(error.to_string()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Reversal::Gone,
+        Err(error) => return Reversal::Failed(error.to_string()),
     };
     if present == old {
-        return Outcome::WasThere;
+        return Reversal::WasThere;
     }
     if present != new && !force {
-        return Outcome::ChangedByOthers { present, old: old.to_owned() };
+        return Reversal::ChangedByOthers { present, old: old.to_owned() };
     }
     match disk.write_setting(path, old).and_then(|()| disk.read(path)) {
-        Ok(text) if normalised(&text) == old => Outcome::Restored,
-        Ok(text) => Outcome::Failed(format!("the kernel made {} of {old}", normalised(&text))),
-        Err(error) => Outcome::Failed(error.to_string()),
+        Ok(text) if normalised(&text) == old => Reversal::Restored,
+        Ok(text) => Reversal::Failed(format!("the kernel made {} of {old}", normalised(&text))),
+        Err(error) => Reversal::Failed(error.to_string()),
     }
 }
 
@@ -130,20 +136,20 @@ fn restore_file(
     old: Option<&str>,
     new: &str,
     force: bool,
-) -> Outcome {
+) -> Reversal {
     let present = match kept::read_existing(disk, path) {
         Ok(present) => present,
-        Err(error) => return Outcome::Failed(error.to_string()),
+        Err(error) => return Reversal::Failed(error.to_string()),
     };
     if present.as_deref() == old {
-        return Outcome::WasThere;
+        return Reversal::WasThere;
     }
     if present.as_deref() != Some(new) && !force {
         let (present, old) = (present.unwrap_or_default(), old.unwrap_or_default().to_owned());
-        return Outcome::ChangedByOthers { present, old };
+        return Reversal::ChangedByOthers { present, old };
     }
     match disk.replace(path, old) {
-        Ok(()) => Outcome::Restored,
-        Err(error) => Outcome::Failed(error.to_string()),
+        Ok(()) => Reversal::Restored,
+        Err(error) => Reversal::Failed(error.to_string()),
     }
 }

@@ -195,7 +195,7 @@ fn what_was_applied_is_reverted_byte_for_byte() {
     assert_ne!(dump(root.path()), before);
     let journal = Journal::newest(&journals).unwrap();
     let reverted = revert(&mut HostDisk, root.path(), journal, false).unwrap();
-    assert!(reverted.iter().all(|one| one.outcome == Outcome::Restored), "{reverted:?}");
+    assert!(reverted.iter().all(|one| one.outcome == Reversal::Restored), "{reverted:?}");
     assert_eq!(dump(root.path()), before);
     assert!(!unit.exists());
     let again = Journal::newest(&journals);
@@ -269,7 +269,7 @@ fn what_somebody_else_changed_is_left_alone() {
         revert(&mut HostDisk, root.path(), journal, force).unwrap()
     };
     let left: Vec<Reverted> = reverted(false).into_iter().filter(|one| !one.is_settled()).collect();
-    let expected = Outcome::ChangedByOthers { present: "777777".into(), old: "100000".into() };
+    let expected = Reversal::ChangedByOthers { present: "777777".into(), old: "100000".into() };
     assert_eq!(left, [Reverted { path: theirs.clone(), outcome: expected }]);
     assert_eq!(fs::read_to_string(&theirs).unwrap(), "777777\n");
     // The rest is settled; only this one is left for a revert by force.
@@ -293,7 +293,7 @@ fn a_journal_of_another_boot_or_host_restores_no_setting() {
     fs::write(root.path().join("proc/sys/kernel/random/boot_id"), "boot-2\n").unwrap();
     let now = fs::read_to_string(root.path().join("proc/sys/fs/file-max")).unwrap();
     let reverted = revert(&mut HostDisk, root.path(), journal(), false).unwrap();
-    assert_eq!(reverted.iter().filter(|one| one.outcome == Outcome::Gone).count(), 7);
+    assert_eq!(reverted.iter().filter(|one| one.outcome == Reversal::Gone).count(), 7);
     assert!(!kept.exists());
     assert_eq!(fs::read_to_string(root.path().join("proc/sys/fs/file-max")).unwrap(), now);
 }

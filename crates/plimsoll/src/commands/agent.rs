@@ -100,7 +100,7 @@ struct EngineExecutor {
     relay: Option<Relay>,
     serving: Option<Serving>,
     /// The server under test of a laboratory elsewhere.
-    sut: Option<FarSut>,
+    sut: Option<SutThread>,
     /// Reads this host, where somebody elsewhere wants that.
     recorder: Option<Recorder>,
     parts: Parts,
@@ -136,7 +136,7 @@ impl Parts {
 }
 
 /// The thread of a server under test.
-struct FarSut {
+struct SutThread {
     /// Asks it for a report; its end ends the server.
     asks: Option<Sender<()>>,
     ended: Receiver<()>,
@@ -284,7 +284,7 @@ impl EngineExecutor {
         let parts = self.parts.clone();
         let (asks, asked) = mpsc::channel();
         let (end, ended) = mpsc::channel();
-        self.sut = Some(FarSut { asks: Some(asks), ended });
+        self.sut = Some(SutThread { asks: Some(asks), ended });
         // What it starts may end with the thread that started it.
         thread::spawn("sut", None, move || {
             run_sut(plan, &parts, &asked, &events);

@@ -9,7 +9,7 @@ use plimsoll_report::time_text;
 use plimsoll_sys::{clock, sock_diag};
 use plimsoll_tune::proxy::{HAPROXY, NGINX};
 use plimsoll_tune::tune::{
-    Applied, HostDisk, Journal, Outcome, Plan, Reverted, Role, StartedBy, TuneError, apply, lock,
+    Applied, HostDisk, Journal, Plan, Reversal, Reverted, Role, StartedBy, TuneError, apply, lock,
     revert,
 };
 
@@ -121,14 +121,14 @@ fn revert_newest(flags: &RevertFlags) -> Result<(), Stop> {
 fn reverted_line(reverted: &Reverted) -> String {
     let path = reverted.path.display();
     match &reverted.outcome {
-        Outcome::Restored => format!("restored {path}\n"),
-        Outcome::WasThere => format!("as before {path}\n"),
-        Outcome::Gone => format!("gone     {path}: nothing to restore\n"),
-        Outcome::ChangedByOthers { present, old } => format!(
+        Reversal::Restored => format!("restored {path}\n"),
+        Reversal::WasThere => format!("as before {path}\n"),
+        Reversal::Gone => format!("gone     {path}: nothing to restore\n"),
+        Reversal::ChangedByOthers { present, old } => format!(
             "LEFT     {path}: somebody else has changed it since, to {present:?}; it was {old:?} before; \
              --force restores it\n"
         ),
-        Outcome::Failed(why) => format!("FAILED   {path}: {why}\n"),
+        Reversal::Failed(why) => format!("FAILED   {path}: {why}\n"),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_capacity::compare::{ROUNDS_MIN, compare, turns};
-use plimsoll_capacity::median_of;
+use plimsoll_capacity::stats::median_of;
 use plimsoll_model::Nanos;
 use plimsoll_model::compare::{Arm, BlockSummary, Difference};
 use plimsoll_model::host::LimitKind;

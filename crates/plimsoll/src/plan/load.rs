@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use plimsoll_fleet::hosts::{Launcher, LoadHosts};
 use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::{LoadPlan, Pacing, ProxyPlan};
+use plimsoll_model::plan::{LoadPlan, Pacing, ProxyHeader};
 use plimsoll_model::slo::Slo;
 use plimsoll_report::settings::ADDRESSES;
 
@@ -373,10 +373,10 @@ fn check_handshake_only(flags: &LoadFlags) -> Result<(), Stop> {
 }
 
 /// The headers of the PROXY protocol; `None` where none were asked for.
-fn proxy(flags: &ProxyFlags) -> Option<ProxyPlan> {
+fn proxy(flags: &ProxyFlags) -> Option<ProxyHeader> {
     flags.proxy_protocol?;
     let id_prefix = format!("plimsoll-{:x}-", std::process::id());
-    Some(ProxyPlan { sources: flags.proxy_source.map(|range| range.range()), id_prefix })
+    Some(ProxyHeader { sources: flags.proxy_source.map(|range| range.range()), id_prefix })
 }
 
 fn address_settings(

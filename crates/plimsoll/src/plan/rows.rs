@@ -42,7 +42,7 @@ pub(super) fn plan(
     targets: usize,
 ) -> Result<Option<(RowPlan, RowJob)>, Stop> {
     let Some(place) = &flags.rows else { return Ok(None) };
-    let planned = Planned::of(pacing);
+    let planned = ExpectedOps::of(pacing);
     let every = if flags.rows_all { 1 } else { apart(planned.every(), targets as u64) };
     let every = u32::try_from(every).unwrap_or(u32::MAX);
     let rows = planned.ops.map(|ops| ops / u64::from(every));
@@ -59,12 +59,12 @@ pub(super) fn plan(
 }
 
 /// What is known of a load's operations before it runs.
-struct Planned {
+struct ExpectedOps {
     per_s: f64,
     ops: Option<u64>,
 }
 
-impl Planned {
+impl ExpectedOps {
     fn of(pacing: &Pacing) -> Self {
         match pacing {
             Pacing::Open { profile, .. } => {

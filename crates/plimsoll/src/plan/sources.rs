@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
-use plimsoll_model::plan::Destination;
+use plimsoll_model::plan::Endpoint;
 
 use super::Inputs;
 use crate::exit::Stop;
@@ -36,7 +36,7 @@ pub(super) fn check_owned(sources: &[IpAddr], inputs: &Inputs<'_>) -> Result<(),
 
 /// Leaves in each destination only the addresses that some source can reach.
 pub(super) fn keep_reachable(
-    destinations: &mut [Destination],
+    destinations: &mut [Endpoint],
     sources: &[IpAddr],
 ) -> Result<(), Stop> {
     if sources.is_empty() {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use plimsoll_model::plan::{Destination as Server, ServerName};
+use plimsoll_model::plan::{Endpoint, ServerName};
 use plimsoll_model::target::{Body, Target, TargetUrl, UrlError, is_method, vegeta};
 
 use super::bodies::Bodies;
@@ -21,7 +21,7 @@ const USER_AGENT: &str = concat!("plimsoll/", env!("CARGO_PKG_VERSION"));
 #[derive(Default)]
 pub(super) struct Servers {
     /// One per scheme, host and port.
-    pub(super) destinations: Vec<Server>,
+    pub(super) destinations: Vec<Endpoint>,
     /// For each target its server, as an index into `destinations`.
     pub(super) target_destination: Vec<u32>,
     /// Lines that name addresses that did not accept a connection.
@@ -234,7 +234,7 @@ fn destination(
     flags: &ServerFlags,
     notes: &mut Vec<String>,
     inputs: &Inputs<'_>,
-) -> Result<Server, Stop> {
+) -> Result<Endpoint, Stop> {
     let TargetUrl { host, port, .. } = url;
     let given = flags.resolve.iter().filter(|one| is_of(one, url));
     let mut addresses: Vec<_> = given.flat_map(|one| one.addresses.iter().copied()).collect();
@@ -247,12 +247,12 @@ fn destination(
 }
 
 /// The server of a URL, at these addresses.
-fn named(url: &TargetUrl, flags: &ServerFlags, addresses: Vec<SocketAddr>) -> Server {
+fn named(url: &TargetUrl, flags: &ServerFlags, addresses: Vec<SocketAddr>) -> Endpoint {
     let TargetUrl { host, port, .. } = url;
     let name =
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     let sni = flags.trust.sni.as_deref();
-    Server {
+    Endpoint {
         name,
         addresses,
         tls: url.tls.then(|| ServerName(sni.unwrap_or_else(|| url.host_without_zone()).to_owned())),

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use plimsoll_model::framed::Framed as _;
 use plimsoll_model::plan::{
-    AddressRange, ClientIds, DeliveryPlan, LoadPlan, MqttPlan, ProxyPlan, Trust,
+    AddressRange, ClientIds, DeliveryPlan, LoadPlan, MqttPlan, ProxyHeader, Trust,
 };
 use plimsoll_model::row::{Row, RowBatch, RowEnd, RowPlan};
 use plimsoll_model::target::{
@@ -50,7 +50,7 @@ fn whole_plan() -> LoadPlan {
         deliveries: Some(DeliveryPlan { run: 7 }),
     });
     let first = "10.0.0.1".parse().unwrap();
-    plan.proxy = Some(ProxyPlan {
+    plan.proxy = Some(ProxyHeader {
         sources: Some(AddressRange { first, count: 2 }),
         id_prefix: "a prefix".to_owned(),
     });

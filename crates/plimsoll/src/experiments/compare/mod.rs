@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
 
 use plimsoll_capacity::compare::{Blocks, Pair, ROUNDS_MIN, compare, compare_any, turns};
-use plimsoll_capacity::median_of;
+use plimsoll_capacity::stats::median_of;
 use plimsoll_lab::Placement;
 use plimsoll_model::Nanos;
 use plimsoll_model::compare::{

@@ -13,7 +13,7 @@ use plimsoll_probe::host::cpus_allowed;
 use plimsoll_probe::server_counters::CounterSource;
 use plimsoll_probe::server_limits;
 
-use super::{Change, Planned};
+use super::{Change, PlannedChange};
 use crate::experiments::in_turn::{CpuUse, Load};
 
 const PROC: &str = "/proc";
@@ -29,7 +29,7 @@ pub(super) fn first_possible(
     finding: &Finding,
     seen: &Load,
     server: &dyn WatchedServer,
-) -> Result<Planned, String> {
+) -> Result<PlannedChange, String> {
     let mut why = None;
     for intervention in finding.cause.interventions() {
         match plan(*intervention, finding, seen, server) {
@@ -49,7 +49,7 @@ fn plan(
     finding: &Finding,
     seen: &Load,
     server: &dyn WatchedServer,
-) -> Result<Planned, LabError> {
+) -> Result<PlannedChange, LabError> {
     match intervention {
         Intervention::ServerCpuQuota => server_quota(finding, seen, server),
         Intervention::ThreadCpuQuota => thread_quota(seen),
@@ -78,7 +78,7 @@ fn plan(
 pub(super) fn raised(
     intervention: Intervention,
     server: &dyn WatchedServer,
-) -> Result<Planned, LabError> {
+) -> Result<PlannedChange, LabError> {
     let twice = |limit: u64| Ok(2 * limit);
     match intervention {
         Intervention::Maxconn => maxconn(server, twice),
@@ -93,7 +93,7 @@ fn server_quota(
     finding: &Finding,
     seen: &Load,
     server: &dyn WatchedServer,
-) -> Result<Planned, LabError> {
+) -> Result<PlannedChange, LabError> {
     let pids = server.pids();
     let capacity = match finding.cause {
         // What it uses is one CPU, whatever it may use.
@@ -113,14 +113,14 @@ fn quota(
     pids: &[u32],
     used: CpuUse,
     capacity: f64,
-) -> Result<Planned, LabError> {
+) -> Result<PlannedChange, LabError> {
     let to = lowered(used.ran, used.ran + used.waited, capacity);
     let lever = Lever::quota(pids, to)?;
     Ok(lowered_to(lever, intervention, to, 1.0 - DOSE))
 }
 
 /// The hot thread does its part of the work; the others go on.
-fn thread_quota(seen: &Load) -> Result<Planned, LabError> {
+fn thread_quota(seen: &Load) -> Result<PlannedChange, LabError> {
     let (Some((pid, thread, used)), Some(all)) = (seen.busiest, seen.server_cpu()) else {
         return Err(not("the CPU of the server's threads cannot be read"));
     };
@@ -131,9 +131,14 @@ fn thread_quota(seen: &Load) -> Result<Planned, LabError> {
 }
 
 /// A limit that is lowered by the usual part, to `to`.
-fn lowered_to(lever: Lever, intervention: Intervention, to: f64, predicted_ratio: f64) -> Planned {
+fn lowered_to(
+    lever: Lever,
+    intervention: Intervention,
+    to: f64,
+    predicted_ratio: f64,
+) -> PlannedChange {
     let (change, from) = (Change::Server(lever), to / (1.0 - DOSE));
-    Planned { change, intervention, from, to, left_ratio: None, predicted_ratio }
+    PlannedChange { change, intervention, from, to, left_ratio: None, predicted_ratio }
 }
 
 /// CPUs that these processes may use.
@@ -141,7 +146,7 @@ fn cpus(pids: &[u32]) -> f64 {
     cpus_allowed(Path::new(PROC), pids).len().max(1) as f64
 }
 
-fn maxconn(server: &dyn WatchedServer, to: To) -> Result<Planned, LabError> {
+fn maxconn(server: &dyn WatchedServer, to: To) -> Result<PlannedChange, LabError> {
     let socket = socket(server)?;
     let of_clients = |limit: LimitUse| {
         let of = match (limit.id.kind, limit.id.scope) {
@@ -159,7 +164,7 @@ fn maxconn(server: &dyn WatchedServer, to: To) -> Result<Planned, LabError> {
     Ok(planned(lever, Intervention::Maxconn, limit, to))
 }
 
-fn server_maxconn(server: &dyn WatchedServer, to: To) -> Result<Planned, LabError> {
+fn server_maxconn(server: &dyn WatchedServer, to: To) -> Result<PlannedChange, LabError> {
     let socket = socket(server)?;
     let (mut change, mut restore, mut before, mut after) = (Vec::new(), Vec::new(), 0, 0);
     for LimitUse { id, max, .. } in rates(&socket) {
@@ -179,7 +184,7 @@ fn server_maxconn(server: &dyn WatchedServer, to: To) -> Result<Planned, LabErro
 
 /// The limits of the process, which commands change; that of a frontend, which none changes, is lowered by
 /// one of the process below it.
-fn session_rate(server: &dyn WatchedServer, to: To) -> Result<Planned, LabError> {
+fn session_rate(server: &dyn WatchedServer, to: To) -> Result<PlannedChange, LabError> {
     let socket = socket(server)?;
     let all = rates(&socket);
     let of_process =
@@ -206,7 +211,7 @@ fn session_rate(server: &dyn WatchedServer, to: To) -> Result<Planned, LabError>
     Ok(planned(lever, Intervention::SessionRate, from, to))
 }
 
-fn fewer_backends(server: &dyn WatchedServer) -> Result<Planned, LabError> {
+fn fewer_backends(server: &dyn WatchedServer) -> Result<PlannedChange, LabError> {
     let socket = socket(server)?;
     let servers = server_limits::haproxy_servers(&socket);
     let from = servers.len() as u64;
@@ -221,7 +226,7 @@ fn fewer_backends(server: &dyn WatchedServer) -> Result<Planned, LabError> {
     Ok(planned(lever, Intervention::FewerBackends, from, to))
 }
 
-fn ports(server: &dyn WatchedServer) -> Result<Planned, LabError> {
+fn ports(server: &dyn WatchedServer) -> Result<PlannedChange, LabError> {
     let hosts = server.isolated().ok_or_else(|| {
         not("the ports are this host's; use --isolate netns, where the server has its own")
     })?;
@@ -229,16 +234,16 @@ fn ports(server: &dyn WatchedServer) -> Result<Planned, LabError> {
     Ok(planned(lever, Intervention::Ports, from.into(), to.into()))
 }
 
-fn accept_queue(server: &dyn WatchedServer, to: To) -> Result<Planned, LabError> {
+fn accept_queue(server: &dyn WatchedServer, to: To) -> Result<PlannedChange, LabError> {
     let changed = |full: u32| Ok(u32::try_from(to(full.into())?).unwrap_or(full));
     let (lever, from, to) = Lever::accept_queues(&server.pids(), changed)?;
     Ok(planned(lever, Intervention::AcceptQueue, from.into(), to.into()))
 }
 
-fn planned(lever: Lever, intervention: Intervention, from: u64, to: u64) -> Planned {
+fn planned(lever: Lever, intervention: Intervention, from: u64, to: u64) -> PlannedChange {
     let (from, to) = (from as f64, to as f64);
     let change = Change::Server(lever);
-    Planned { change, intervention, from, to, left_ratio: None, predicted_ratio: to / from }
+    PlannedChange { change, intervention, from, to, left_ratio: None, predicted_ratio: to / from }
 }
 
 /// About a fifth less of a whole number, at least one.

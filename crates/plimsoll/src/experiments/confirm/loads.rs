@@ -3,13 +3,13 @@
 //! each. Where each connection or address has a limit of its own, it changes as their number
 //! does.
 
-use plimsoll_capacity::median_of;
+use plimsoll_capacity::stats::median_of;
 use plimsoll_model::confirmation::Intervention;
 use plimsoll_model::pace::{Arrivals, Profile};
 use plimsoll_model::plan::{CertificateKey, LoadPlan, Pacing};
 use plimsoll_model::{Nanos, Rate};
 
-use super::{Change, Planned};
+use super::{Change, PlannedChange};
 use crate::exit::Stop;
 use crate::experiments::in_turn::saturating;
 use crate::experiments::remedies::more_sources;
@@ -56,7 +56,7 @@ pub(super) fn plan_changes(
     plan: &LoadPlan,
     lower: f64,
     measure: Measure<'_>,
-) -> Result<Vec<Planned>, Stop> {
+) -> Result<Vec<PlannedChange>, Stop> {
     let mut changes = Changes { plan, lower, measure, cpu_costs: None };
     let mut planned = Vec::new();
     for intervention in interventions {
@@ -96,7 +96,7 @@ struct Changes<'a> {
 }
 
 impl Changes<'_> {
-    fn plan(&mut self, intervention: Intervention) -> Result<Option<Planned>, Stop> {
+    fn plan(&mut self, intervention: Intervention) -> Result<Option<PlannedChange>, Stop> {
         match intervention {
             Intervention::LoadConnections => Ok(fewer_connections(self.plan)),
             Intervention::SourceAddresses => Ok(more_addresses(self.plan)),
@@ -111,7 +111,7 @@ impl Changes<'_> {
     }
 
     /// Bodies of requests that are a quarter longer, or a fifth less of each answer, whichever is more of the bytes.
-    fn body_size(&mut self) -> Result<Option<Planned>, Stop> {
+    fn body_size(&mut self) -> Result<Option<PlannedChange>, Stop> {
         let usual = self.slow(self.plan);
         let Some(before) = (self.measure)(&usual)? else { return Ok(None) };
         let is_upload = before.sent_bytes > before.received_bytes;
@@ -131,7 +131,7 @@ impl Changes<'_> {
     }
 
     /// Sessions that are resumed, with so many connections that half of the work is theirs.
-    fn resumption(&mut self) -> Result<Option<Planned>, Stop> {
+    fn resumption(&mut self) -> Result<Option<PlannedChange>, Stop> {
         let Some(full) = self.full_handshakes()? else { return Ok(None) };
         let mut resumed = full.clone();
         resumed.tls.resume_ratio = 1.0;
@@ -139,7 +139,7 @@ impl Changes<'_> {
     }
 
     /// The cheaper type of key, where the server has certificates of both.
-    fn certificate_key(&mut self) -> Result<Option<Planned>, Stop> {
+    fn certificate_key(&mut self) -> Result<Option<PlannedChange>, Stop> {
         let Some(full) = self.full_handshakes()? else { return Ok(None) };
         let with = |key: CertificateKey| {
             let mut plan = full.clone();
@@ -170,7 +170,7 @@ impl Changes<'_> {
         intervention: Intervention,
         before: LoadPlan,
         after: LoadPlan,
-    ) -> Result<Option<Planned>, Stop> {
+    ) -> Result<Option<PlannedChange>, Stop> {
         let mut ratios = Vec::new();
         for _ in 0..ROUNDS {
             let Some(dear) = self.handshake_s(&before)? else { return Ok(None) };
@@ -244,7 +244,7 @@ struct CpuCosts {
 impl CpuCosts {
     /// So many requests on each connection that an operation costs about a third more; where each has
     /// one already, two.
-    fn fewer_requests(self) -> Option<Planned> {
+    fn fewer_requests(self) -> Option<PlannedChange> {
         let (connection, own) = (self.connection?, per_operation(&self.base));
         let wanted = DEARER * self.usual_s / connection + own;
         let requests = if own >= 1.0 { 2 } else { requests_for(wanted) };
@@ -262,7 +262,7 @@ impl CpuCosts {
 }
 
 /// A fifth less: each waits for its answers, so that all together carry a fifth less.
-fn fewer_connections(plan: &LoadPlan) -> Option<Planned> {
+fn fewer_connections(plan: &LoadPlan) -> Option<PlannedChange> {
     let fewer = plan.connections * 4 / 5;
     let changed = LoadPlan { connections: fewer, ..plan.clone() };
     let numbers = (plan.connections as f64, fewer as f64);
@@ -272,7 +272,7 @@ fn fewer_connections(plan: &LoadPlan) -> Option<Planned> {
 }
 
 /// Twice as many, over which the same connections are spread.
-fn more_addresses(plan: &LoadPlan) -> Option<Planned> {
+fn more_addresses(plan: &LoadPlan) -> Option<PlannedChange> {
     let from = plan.sources.len().max(1);
     let sources = more_sources(plan, 2 * from as u64);
     let is_possible = sources.len() == 2 * from;
@@ -320,10 +320,17 @@ fn planned(
     (from, to): (f64, f64),
     predicted_ratio: f64,
     (sham, changed): (LoadPlan, LoadPlan),
-) -> Option<Planned> {
+) -> Option<PlannedChange> {
     let matters = predicted_ratio > 0.0 && predicted_ratio.ln().abs() >= CHANGE_MIN;
     let change = Change::Load { sham: Box::new(sham), changed: Box::new(changed) };
-    matters.then_some(Planned { change, intervention, from, to, left_ratio: None, predicted_ratio })
+    matters.then_some(PlannedChange {
+        change,
+        intervention,
+        from,
+        to,
+        left_ratio: None,
+        predicted_ratio,
+    })
 }
 
 /// New connections for each operation.

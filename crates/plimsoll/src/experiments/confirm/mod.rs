@@ -9,7 +9,7 @@ use plimsoll_capacity::diagnose::confirm::{
     CALIBRATIONS_MAX, DOSE, Judged, PAIRS, PAIRS_MAX, SPOILT_MAX, Strength, judge, strength,
     wants_more,
 };
-use plimsoll_capacity::median_of;
+use plimsoll_capacity::stats::median_of;
 use plimsoll_lab::{LabError, Lever};
 use plimsoll_model::Nanos;
 use plimsoll_model::cause::{Finding, Grade};
@@ -35,7 +35,7 @@ use loads::OperationCost;
 const LOAD: Nanos = Nanos::from_secs(6);
 
 /// A change, and what is expected of it.
-struct Planned {
+struct PlannedChange {
     change: Change,
     intervention: Intervention,
     /// The value that limits.
@@ -187,7 +187,11 @@ impl Test<'_, '_> {
 
     /// Measures the CPU time that a quota leaves the work, and corrects the quota until that is what was planned; `seen`
     /// is the load without it. A change of another kind stays as it is.
-    fn calibrated(&mut self, mut planned: Planned, seen: &Load) -> Result<Planned, Stop> {
+    fn calibrated(
+        &mut self,
+        mut planned: PlannedChange,
+        seen: &Load,
+    ) -> Result<PlannedChange, Stop> {
         let intervention = planned.intervention;
         let Some(before) = cpu_used(intervention, seen).filter(|used| *used > 0.0) else {
             return Ok(planned);
@@ -264,8 +268,14 @@ impl Test<'_, '_> {
     }
 
     /// The pairs of one change; `seen` is the load without any step.
-    fn pairs(&mut self, planned: Planned, seen: &Load, began: Nanos) -> Result<Confirmation, Stop> {
-        let Planned { mut change, intervention, from, to, left_ratio, predicted_ratio } = planned;
+    fn pairs(
+        &mut self,
+        planned: PlannedChange,
+        seen: &Load,
+        began: Nanos,
+    ) -> Result<Confirmation, Stop> {
+        let PlannedChange { mut change, intervention, from, to, left_ratio, predicted_ratio } =
+            planned;
         let mut confirmation = Confirmation {
             intervention: Some(intervention),
             from,

@@ -1,0 +1,204 @@
+//! Statistics that more than one judgement needs. All functions are pure; values are in any unit, results in the same.
+
+use std::f64::consts::TAU;
+
+/// The 95th percentile of the standard normal distribution: one-sided 95 %, or the ends of an interval of 90 %.
+pub(crate) const Z_95: f64 = 1.645;
+/// Its 97.5th percentile: the ends of an interval of 95 %.
+pub(crate) const Z_975: f64 = 1.96;
+/// Its 99.5th percentile: a two-sided test at 1 %.
+pub(crate) const Z_995: f64 = 2.576;
+
+/// Scale at which a logistic distribution is closest to the standard normal one.
+pub(crate) const LOGISTIC: f64 = 1.702;
+/// Nominal confidence of [`median_interval`].
+const CONFIDENCE: f64 = 0.95;
+/// Means from which on a Poisson variable is taken for a normal one.
+const POISSON_MEAN_MAX: f64 = 500.0;
+
+/// Returns the median of an ascending sample; `None` if it is empty. Of an even number of values it is the mean of the
+/// middle two.
+pub fn median(sorted: &[f64]) -> Option<f64> {
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        len if len % 2 == 1 => Some(sorted[middle]),
+        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
+    }
+}
+
+/// Returns the median of values in any order; `None` if there are none.
+pub fn median_of(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.into_iter().collect();
+    sorted.sort_by(f64::total_cmp);
+    median(&sorted)
+}
+
+/// Returns the median of values in any order, the upper of the middle two if their number is even, in linear time;
+/// `None` if there are none.
+pub fn upper_median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    let middle = values.len() / 2;
+    (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
+}
+
+/// Returns the arithmetic mean; NaN of no values.
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Returns the sum of the squared distances from `centre`.
+pub(crate) fn squares_around(centre: f64, values: &[f64]) -> f64 {
+    values.iter().map(|value| (value - centre).powi(2)).sum()
+}
+
+/// Returns the sample variance, with n - 1 degrees of freedom, of at least two values.
+pub(crate) fn variance(values: &[f64]) -> f64 {
+    squares_around(mean(values), values) / (values.len() - 1) as f64
+}
+
+/// Returns the slopes between all pairs of points whose `x` ascends, in no order. The median is the
+/// slope of Theil and Sen, which up to 29 % of outliers leave as it is.
+pub(crate) fn pair_slopes(points: &[(f64, f64)]) -> impl Iterator<Item = f64> {
+    let apart = |(i, (x, y)): (usize, &(f64, f64))| {
+        let (x, y) = (*x, *y);
+        let later = points[i + 1..].iter().filter(move |later| later.0 > x);
+        later.map(move |(later_x, later_y)| (later_y - y) / (later_x - x))
+    };
+    points.iter().enumerate().flat_map(apart)
+}
+
+/// Returns Sen's interval of 95 % of the slope through `points` points, from their pair slopes, ascending; all of them
+/// if the points are fewer than five (Sen 1968). At least one slope is needed.
+pub(crate) fn slope_interval(sorted: &[f64], points: usize) -> (f64, f64) {
+    let n = points as f64;
+    let width = Z_975 * (kendall_weight(n) / 18.0).sqrt();
+    let out = ((sorted.len() as f64 - width) / 2.0).max(0.0) as usize;
+    let last = sorted.len() - 1;
+    (sorted[out.min(last)], sorted[last - out.min(last)])
+}
+
+/// Returns 18 times the variance of Kendall's statistic of `n` values without ties.
+pub(crate) fn kendall_weight(n: f64) -> f64 {
+    n * (n - 1.0) * (2.0 * n + 5.0)
+}
+
+/// Returns Wilson's interval, 0 to 1, of a share that was `share` in `n` > 0 independent cases; `z2` is the square of
+/// the normal quantile of its confidence (Wilson 1927).
+pub(crate) fn wilson(share: f64, n: f64, z2: f64) -> (f64, f64) {
+    let centre = (share + z2 / (2.0 * n)) / (1.0 + z2 / n);
+    let spread = (z2 * (share * (1.0 - share) / n + z2 / (4.0 * n * n))).sqrt() / (1.0 + z2 / n);
+    ((centre - spread).max(0.0), (centre + spread).min(1.0))
+}
+
+/// Returns the standard normal distribution function within 0.01: a logistic of the same slope, with heavier tails.
+pub(crate) fn normal_share(z: f64) -> f64 {
+    1.0 / (1.0 + (-LOGISTIC * z).exp())
+}
+
+/// Returns the density at a distance of `off` from the mean of a normal distribution with standard deviation `sd` > 0.
+pub(crate) fn normal_density(off: f64, sd: f64) -> f64 {
+    (-0.5 * (off / sd).powi(2)).exp() / (sd * TAU.sqrt())
+}
+
+/// Returns the probability that a Poisson variable of this mean is at most `count`.
+pub(crate) fn poisson_at_most(count: u64, mean: f64) -> f64 {
+    if mean > POISSON_MEAN_MAX {
+        return normal_share((count as f64 + 0.5 - mean) / mean.sqrt());
+    }
+    let mut term = (-mean).exp();
+    let mut sum = term;
+    for k in 1..=count.min(2_000) {
+        term *= mean / k as f64;
+        sum += term;
+    }
+    sum.min(1.0)
+}
+
+/// Returns the narrowest symmetric interval of ranks, from 0, that contains the median of any distribution with at
+/// least 95 % confidence, and that confidence; `None` for fewer than six values or more than 1,000.
+///
+/// The median lies below the value of rank r when at most r of n values are below the median:
+/// heads of n tosses of a coin.
+pub(crate) fn median_interval(n: usize) -> Option<((usize, usize), f64)> {
+    // 2^-1074 is the smallest number there is.
+    if n > 1000 {
+        return None;
+    }
+    let mut tosses = 0.5f64.powi(n as i32);
+    let mut below = 0.0;
+    let mut found = None;
+    for rank in 0..n / 2 {
+        below += tosses;
+        let confidence = 1.0 - 2.0 * below;
+        if confidence < CONFIDENCE {
+            break;
+        }
+        found = Some(((rank, n - 1 - rank), confidence));
+        tosses *= (n - rank) as f64 / (rank + 1) as f64;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[1.0, 2.0, 9.0]), Some(2.0));
+        assert_eq!(median(&[1.0, 2.0, 4.0, 9.0]), Some(3.0));
+        assert_eq!((median_of([]), median_of([9.0, 1.0, 4.0, 2.0])), (None, Some(3.0)));
+    }
+
+    #[test]
+    fn upper_medians() {
+        assert_eq!((upper_median([]), upper_median([4.0, 9.0, 1.0, 2.0])), (None, Some(4.0)));
+        assert_eq!(upper_median([9.0, 1.0, 2.0]), Some(2.0));
+    }
+
+    #[test]
+    fn slopes_resist_outliers() {
+        let mut points: Vec<(f64, f64)> = (0..9).map(f64::from).map(|x| (x, 3.0 * x)).collect();
+        points[4].1 = 500.0;
+        assert_eq!(median_of(pair_slopes(&points)), Some(3.0));
+        assert_eq!(pair_slopes(&[(1.0, 2.0), (1.0, 5.0)]).count(), 0);
+        assert_eq!(slope_interval(&[1.0, 2.0, 3.0], 3), (1.0, 3.0));
+    }
+
+    #[test]
+    fn wilson_of_the_standard_example() {
+        // 10 of 100 at 95 %.
+        let (low, high) = wilson(0.1, 100.0, Z_975 * Z_975);
+        assert!((low - 0.0552).abs() < 1e-4 && (high - 0.1744).abs() < 1e-4, "{low} {high}");
+        assert_eq!(wilson(0.0, 20.0, Z_975 * Z_975).0, 0.0);
+    }
+
+    #[test]
+    fn variances_and_tails() {
+        assert_eq!((mean(&[1.0, 2.0, 6.0]), variance(&[1.0, 2.0, 6.0])), (3.0, 7.0));
+        assert!((poisson_at_most(2, 3.0) - 0.4232).abs() < 1e-4);
+        assert!((poisson_at_most(600, 600.0) - 0.5).abs() < 0.02);
+        assert!((normal_share(Z_95) - 0.95).abs() < 0.01);
+        assert!((normal_density(0.0, 2.0) - 0.199_471).abs() < 1e-6);
+    }
+
+    #[test]
+    fn intervals_of_the_standard_table() {
+        assert_eq!(median_interval(5), None);
+        // Ranks from 1, and the coverage in percent.
+        for (n, low, high, percent) in [
+            (6, 1, 6, 96.9),
+            (8, 1, 8, 99.2),
+            (9, 2, 8, 96.1),
+            (10, 2, 9, 97.9),
+            (12, 3, 10, 96.1),
+            (15, 4, 12, 96.5),
+        ] {
+            let (ranks, confidence) = median_interval(n).unwrap();
+            assert_eq!((ranks.0 + 1, ranks.1 + 1), (low, high), "{n}");
+            assert!((confidence * 100.0 - percent).abs() < 0.05, "{n}: {confidence}");
+        }
+    }
+}
