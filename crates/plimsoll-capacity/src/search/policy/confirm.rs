@@ -69,7 +69,7 @@ impl Policy {
             Some(_) if is_confirmed(&seen) => self.overload(known, fit, target),
             Some(_) => {
                 let safe = if is_open { self.plan_safe(known, fit) } else { None };
-                safe.unwrap_or(Want::Finish(not_confirmed(&seen)))
+                safe.unwrap_or_else(|| Want::Finish(not_confirmed(&seen)))
             }
         }
     }
