@@ -32,10 +32,12 @@ impl Head {
     }
 }
 
+/// A second with the number of its load.
+type Placed = Result<(usize, IntervalLine), ReportError>;
+
 /// The seconds of an archive, handed on in the order of its events.
 struct Seconds<'a> {
-    /// Each with the number of its load.
-    lines: Peekable<Box<dyn Iterator<Item = Result<(usize, IntervalLine), ReportError>>>>,
+    lines: Peekable<Box<dyn Iterator<Item = Placed>>>,
     builder: &'a mut ViewBuilder,
 }
 
@@ -45,9 +47,8 @@ impl Seconds<'_> {
         &mut self,
         is_later: impl Fn(usize, Option<u32>) -> bool,
     ) -> Result<(), ReportError> {
-        let is_next = |next: &Result<(usize, IntervalLine), _>| {
-            next.as_ref().map_or(true, |(load, line)| !is_later(*load, line.trial))
-        };
+        let is_next =
+            |next: &Placed| next.as_ref().map_or(true, |(load, line)| !is_later(*load, line.trial));
         while let Some(next) = self.lines.next_if(is_next) {
             let (_, line) = next?;
             self.builder.set_asked(line.asked);
