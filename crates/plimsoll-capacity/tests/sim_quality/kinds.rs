@@ -323,7 +323,7 @@ impl Kind {
     /// The capacity at each speed that the host had for [`RUN`] since `begin`; in a search too short for
     /// that, at each speed.
     fn regimes(&self, begin: Nanos, after: &Fluid) -> Vec<f64> {
-        if let Some(left) = self.rival.or(self.anomalies.rival.map(|rival| rival.left)) {
+        if let Some(left) = self.rival.or_else(|| self.anomalies.rival.map(|rival| rival.left)) {
             return vec![left * self.capacity_per_s, self.capacity_per_s];
         }
         if let Some(bimodal) = self.anomalies.bimodal {
