@@ -42,7 +42,7 @@ impl RunMetrics {
         ];
         let none = [Verdict::Good, Verdict::Bad, Verdict::Invalid].map(|verdict| (verdict, 0));
         let (total, judged) =
-            before.map_or((Tally::default(), none), |before| (before.total, before.judged));
+            before.map_or_else(|| (Tally::default(), none), |before| (before.total, before.judged));
         Self {
             names,
             deadline,
