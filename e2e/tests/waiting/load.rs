@@ -451,7 +451,8 @@ fn searches_and_holds_use_a_unix_socket() {
         assert_eq!(summary.text("settings.unix-socket"), "yes");
         assert_eq!(summary.count("connections.failed"), 0, "{summary:?}");
         assert!(summary.count("ok") > 0, "{summary:?}");
-        let answered = answered_in_trials(&finished.folder()).unwrap_or_else(|| summary.count("ok"));
+        let answered =
+            answered_in_trials(&finished.folder()).unwrap_or_else(|| summary.count("ok"));
         let requests = if url.contains("handshakes") { 0 } else { answered };
         nginx.log_of(before + requests);
     }
