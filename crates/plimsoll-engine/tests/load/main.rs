@@ -269,6 +269,8 @@ fn late_answers_are_ok_and_late() {
     let plan = LoadPlan {
         // No answer can meet this one.
         deadline: Some(Nanos(1)),
+        // Nor is one given up on a busy machine.
+        linger: Nanos::from_secs(30),
         ..plan(server.address, open(100.0, 200))
     };
     let tally = run(plan);
