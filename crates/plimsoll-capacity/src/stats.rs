@@ -4,9 +4,9 @@ use std::f64::consts::TAU;
 
 /// The 95th percentile of the standard normal distribution: one-sided 95 %, or the ends of an interval of 90 %.
 pub(crate) const Z_95: f64 = 1.645;
-/// Its 97.5th percentile: the ends of an interval of 95 %.
+/// The 97.5th percentile of the same: the ends of an interval of 95 %.
 pub(crate) const Z_975: f64 = 1.96;
-/// Its 99.5th percentile: a two-sided test at 1 %.
+/// The 99.5th percentile of the same: a two-sided test at 1 %.
 pub(crate) const Z_995: f64 = 2.576;
 
 /// Scale at which a logistic distribution is closest to the standard normal one.
@@ -178,7 +178,9 @@ mod tests {
     #[test]
     fn variances_and_tails() {
         assert_eq!((mean(&[1.0, 2.0, 6.0]), variance(&[1.0, 2.0, 6.0])), (3.0, 7.0));
+        assert!((poisson_at_most(0, 1.0) - 0.3679).abs() < 1e-3);
         assert!((poisson_at_most(2, 3.0) - 0.4232).abs() < 1e-4);
+        assert!((poisson_at_most(1_000, 1_000.0) - 0.508).abs() < 0.02);
         assert!((poisson_at_most(600, 600.0) - 0.5).abs() < 0.02);
         assert!((normal_share(Z_95) - 0.95).abs() < 0.01);
         assert!((normal_density(0.0, 2.0) - 0.199_471).abs() < 1e-6);

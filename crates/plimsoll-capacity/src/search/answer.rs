@@ -16,7 +16,7 @@ use super::levels::reading;
 use super::open::open_goal;
 use super::regimes::regimes;
 use super::safe::safe_load;
-use super::second::Second;
+use super::second::readings;
 use super::task::Task;
 use super::trials::{MissedBelow, Role, Trial};
 
@@ -91,7 +91,7 @@ impl Known<'_> {
 
     /// The interval that spans what was observed, where one capacity does not explain it: from a load that held,
     /// through what the fit says, to the lowest load above that did not.
-    fn range(&self, why: &Unsettled) -> Option<(Rate, Rate)> {
+    fn range(&self, why: &Unsettled, observed: &Observed) -> Option<(Rate, Rate)> {
         let is_of_speeds = matches!(
             why,
             Unsettled::NotConfirmed { .. }
@@ -100,10 +100,8 @@ impl Known<'_> {
                 | Unsettled::Time { .. }
                 | Unsettled::Trials { .. }
         );
+        let (low, high) = self.fit.filter(|_| is_of_speeds)?.ends;
         let counted = self.guards.levels.counted(self.evidence);
-        let fit = self.fit.filter(|_| is_of_speeds)?;
-        let observed = Observed::of(&counted, self.task.limits.confirm_trial)?;
-        let (low, high) = fit.ends;
         let met = counted.iter().filter(|t| t.is_verdict() && t.good).map(|t| t.load);
         let lower = observed.lower.get().min(low);
         let upper = met.fold(observed.upper?.get().max(high), f64::max);
@@ -113,18 +111,18 @@ impl Known<'_> {
 
     /// An interval that is wide reaches to the speeds that overloads have shown.
     fn with_speeds(&self, (lower, upper): (f64, f64)) -> (f64, f64) {
+        if upper <= (1.0 + OF_SPEEDS) * lower {
+            return (lower, upper);
+        }
         let counted = self.guards.levels.counted(self.evidence);
-        let is_counted = |second: &&Second| counted.iter().any(|t| t.number == second.trial);
-        let seconds = self.evidence.seconds().iter().filter(|second| second.is_reading());
-        let mut carried: Vec<f64> = seconds.filter(is_counted).map(|second| second.ok).collect();
+        let seconds = readings(self.evidence.seconds(), &counted);
+        let mut carried: Vec<f64> = seconds.map(|second| second.ok).collect();
         carried.sort_by(f64::total_cmp);
         let beyond = (BEYOND * carried.len() as f64) as usize;
-        match (carried.get(beyond), carried.iter().rev().nth(beyond)) {
-            (Some(slow), Some(fast)) if upper > (1.0 + OF_SPEEDS) * lower => {
-                (lower.min(slow * (1.0 - OVERLOAD_OFF)), upper.max(fast * (1.0 + OVERLOAD_OFF)))
-            }
-            _ => (lower, upper),
-        }
+        let slow = carried.get(beyond).map_or(lower, |slow| slow * (1.0 - OVERLOAD_OFF));
+        let fast = carried.iter().rev().nth(beyond);
+        let fast = fast.map_or(upper, |fast| fast * (1.0 + OVERLOAD_OFF));
+        (lower.min(slow), upper.max(fast))
     }
 
     /// What missed the objective far below the interval.
@@ -252,8 +250,8 @@ pub(super) fn answer(
         }
         outcome => (outcome, None),
     };
-    let range = match &outcome {
-        Outcome::Bounds { why } => known.range(why),
+    let range = match (&outcome, &observed) {
+        (Outcome::Bounds { why }, Some(observed)) => known.range(why, observed),
         _ => None,
     };
     let (lower, upper) = match (&outcome, fit, observed) {

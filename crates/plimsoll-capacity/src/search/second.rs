@@ -2,6 +2,8 @@
 
 use plimsoll_model::trial::{Phase, TrialRequest, TrialSecond};
 
+use super::trials::Trial;
+
 /// A trial ends within its last second: one of which so much is missing is no whole one.
 const PART_MIN: f64 = 0.95;
 
@@ -33,7 +35,13 @@ impl Second {
     }
 
     /// Whether all of it shows what an overloaded server carries.
-    pub(crate) fn is_reading(&self) -> bool {
+    fn is_reading(&self) -> bool {
         self.is_overload && self.ok > 0.0 && self.part > PART_MIN
     }
+}
+
+/// Returns the seconds that show what an overloaded server carries, of the trials that count.
+pub(super) fn readings(seconds: &[Second], trials: &[Trial]) -> impl Iterator<Item = Second> {
+    let is_counted = |second: &Second| trials.iter().any(|trial| trial.number == second.trial);
+    seconds.iter().copied().filter(Second::is_reading).filter(is_counted)
 }

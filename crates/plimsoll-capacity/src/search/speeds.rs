@@ -10,7 +10,7 @@
 use plimsoll_model::Nanos;
 
 use super::likelihood::{MIXED, Mixture};
-use super::second::Second;
+use super::second::{Second, readings};
 use super::trials::Trial;
 
 /// Fewer seconds say nothing of how they differ.
@@ -47,10 +47,9 @@ impl Speeds {
         level: impl Fn(f64) -> f64,
         run: Nanos,
     ) -> Self {
-        let is_counted = |second: &&Second| trials.iter().any(|trial| trial.number == second.trial);
-        let readings = seconds.iter().filter(|second| second.is_reading()).filter(is_counted);
-        let readings: Vec<(u32, f64)> =
-            readings.map(|second| (second.trial, second.ok.ln() - level(second.at_s))).collect();
+        let readings: Vec<(u32, f64)> = readings(seconds, trials)
+            .map(|second| (second.trial, second.ok.ln() - level(second.at_s)))
+            .collect();
         let mut sorted: Vec<f64> = readings.iter().map(|(_, log)| *log).collect();
         sorted.sort_by(f64::total_cmp);
         let steady = Self { run, ..Self::default() };
