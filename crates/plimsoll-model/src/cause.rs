@@ -51,9 +51,9 @@ pub enum Part {
 catalogue! {
     /// A row of the table of causes.
     Cause,
-    /// Where the limit is raised.
+    /// The part whose limit is raised.
     part: Part,
-    /// What raises the limit.
+    /// The change that raises the limit.
     remedy;
 
     Server {
@@ -282,7 +282,7 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// Resources that would last longer, the next one first.
     pub excluded: Vec<Limited>,
-    /// What raises the limit.
+    /// The change that raises the limit.
     pub remedy: String,
     /// Loads at which the resource becomes full by the law of utilisation.
     pub predicted_at: Option<Projected>,

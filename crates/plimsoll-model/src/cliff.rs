@@ -86,7 +86,7 @@ pub struct Cliff {
 }
 
 named! {
-    /// What a connection of the timeout probe does before it waits.
+    /// The action of a connection of the timeout probe before it waits.
     #[derive(PartialOrd, Ord)]
     pub enum ProbeKind {
         /// Connects and sends nothing.

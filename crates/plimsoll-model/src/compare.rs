@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct Arm(u8);
 
 impl Arm {
-    /// What is compared with.
+    /// The server that the others are compared with.
     pub const A: Self = Self(0);
-    /// What is compared, of two.
+    /// The server that is compared, of two.
     pub const B: Self = Self(1);
     /// Both of a comparison, in the order of their figures.
     pub const BOTH: [Self; 2] = [Self::A, Self::B];
@@ -20,7 +20,7 @@ impl Arm {
         Self(place as u8)
     }
 
-    /// Its place, from 0.
+    /// Returns the place, from 0.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -102,7 +102,7 @@ pub enum Finding {
     NoDifference,
 }
 
-/// How far B's figure is from A's over pairs of both, how sure that is, and how much the figure varies by itself.
+/// The difference of B's figure from A's over pairs of both, with its interval and the noise of the figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// The direction, where the interval and the user's threshold allow one.
@@ -122,7 +122,7 @@ pub struct Difference {
     pub p: f64,
     /// The interval contains no difference larger than this, relative, in either direction.
     pub difference_max: f64,
-    /// How much the figure varies by itself.
+    /// The variation of the figure by itself.
     pub noise: NoiseSummary,
     /// Median of A's figures.
     pub a: f64,
@@ -158,7 +158,7 @@ pub struct CompareSummary {
     pub stopped: Option<String>,
 }
 
-/// How much the figure varies by itself; all relative.
+/// The variation of a figure by itself; all relative.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NoiseSummary {
     /// Relative standard deviation of one side from pair to pair, without drift.

@@ -44,7 +44,7 @@ const SERVICE_FLAT: f64 = 1.1;
 const COMPARED: std::ops::RangeInclusive<f64> = 0.4..=0.85;
 /// The widest interval, upper over lower bound, from which the number of operations follows.
 const WIDE: f64 = 1.2;
-/// How far the product at the middle of a wide interval may be from a whole number, relative: the truth is
+/// The largest distance, relative, of a whole number from the product at the middle of a wide interval: the truth is
 /// seldom near an end.
 const NUMBER_OFF: f64 = 0.05;
 /// The use of a CPU at the lowest load from which on others fill it.

@@ -75,7 +75,7 @@ impl HostReader {
 }
 
 impl<R: Read> Reader<R> {
-    /// Whether somebody is left who wants it.
+    /// Sends it on; `false` if nobody is left who wants it.
     pub(super) fn report(&self, received: Received) -> bool {
         self.events.send((self.id, received)).is_ok()
     }

@@ -98,7 +98,7 @@ impl Load {
         answers.resize(whole_s as usize, 0);
         let is_open = matches!(plan.pacing, Pacing::Open { .. });
         let judged = judge_load(&outcome.tally, outcome.window, None, is_open, &observations);
-        let mut spoilt = judged.reasons.iter().filter(|check| {
+        let mut failed = judged.reasons.iter().filter(|check| {
             check.level == Level::Fail && matters_to_one(&check.id) && !outcome.interrupted
         });
         let lost = (outcome.lost_agents > 0).then(|| "a plimsoll process was lost".to_owned());
@@ -112,7 +112,7 @@ impl Load {
             backends: server.backends.and_then(|times| CpuUse::of(times, outcome.window)),
             busiest: server.busiest,
             yardstick: mean_yardstick(&seconds),
-            invalid: lost.or_else(|| spoilt.next().map(findings::line)),
+            invalid: lost.or_else(|| failed.next().map(findings::line)),
             tally: outcome.tally,
         }
     }
