@@ -8,8 +8,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::packages;
 
-/// Lines of the README: what a person reads before the first command.
-const README_LINES_MAX: usize = 150;
+/// The most lines of the documents that people read to the end.
+const LINES_MAX: [(&str, usize); 2] = [("README.md", 150), ("ARCHITECTURE.md", 250)];
 const SUMMARY: &str = "docs/SUMMARY.md";
 /// Folders of `docs` whose pages are no chapters: read by date, and by row.
 const NO_CHAPTERS: [&str; 3] = ["docs/journal", "docs/specifications", "docs/benchmarks"];
@@ -26,7 +26,7 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Checks the length of the README, that each page is a chapter, and that links lead to files. `pages` are all Markdown files by their
+/// Checks the lengths of [`LINES_MAX`], that each page is a chapter, and that links lead to files. `pages` are all Markdown files by their
 /// path from the root, with their text; `exists` says which paths there are.
 pub(crate) fn check(
     exists: &dyn Fn(&Path) -> bool,
@@ -42,22 +42,31 @@ pub(crate) fn check(
             chapters.extend(targets.clone());
         }
         for target in targets {
-            if !exists(&target) {
+            if is_chapter(name) && !target.starts_with("docs") {
+                let (name, target) = (name.display(), target.display());
+                offences
+                    .push(format!("{name}: {target} is not in the book; name it without a link"));
+            } else if !exists(&target) {
                 offences.push(format!("{}: no {} to link to", name.display(), target.display()));
             }
         }
         let lines = text.lines().count();
-        if *name == Path::new("README.md") && lines > README_LINES_MAX {
-            offences.push(format!("README.md has {lines} lines, more than {README_LINES_MAX}"));
+        let limit = LINES_MAX.iter().find(|(document, _)| *name == Path::new(document));
+        if let Some((document, max)) = limit.filter(|(_, max)| lines > *max) {
+            offences.push(format!("{document} has {lines} lines, more than {max}"));
         }
     }
     for (name, _) in pages {
-        let is_page = name.starts_with("docs") && *name != Path::new(SUMMARY);
-        let is_chapter = is_page && !NO_CHAPTERS.iter().any(|folder| name.starts_with(folder));
-        if is_chapter && !chapters.contains(*name) {
+        if is_chapter(name) && !chapters.contains(*name) {
             offences.push(format!("{} is not in {SUMMARY}", name.display()));
         }
     }
+}
+
+/// Reports whether a page must be a chapter of the book.
+fn is_chapter(name: &Path) -> bool {
+    let is_page = name.starts_with("docs") && name != Path::new(SUMMARY);
+    is_page && !NO_CHAPTERS.iter().any(|folder| name.starts_with(folder))
 }
 
 /// Files that a text links to: neither addresses nor places of the same page, and nothing in fences.
@@ -103,15 +112,20 @@ mod tests {
 
     #[test]
     fn links_lead_to_files_from_the_page_that_has_them() {
-        let page = "[up](../../README.md), [a place](#here), [an address](https://x.example/)\n```\n[no](link.md)\n```\n";
-        let summary = "- [a](how-to/a.md)\n";
+        let page = "[up](../README.md), [a place](#here), [an address](https://x.example/)\n```\n[no](link.md)\n```\n";
+        let summary = "- [a](how-to/a.md)\n- [b](README.md)\n";
         let sound = [
             ("README.md", "[a](docs/how-to/a.md#place)"),
             (SUMMARY, summary),
             ("docs/how-to/a.md", page),
+            ("docs/README.md", "[summary](SUMMARY.md)"),
         ];
         assert_eq!(offences(&sound), [""; 0]);
-        assert_eq!(offences(&sound[1..]), ["docs/how-to/a.md: no README.md to link to"]);
+        assert_eq!(offences(&sound[..3]).len(), 2);
+        let outside =
+            [(SUMMARY, "[a](a.md)"), ("docs/a.md", "[b](../README.md)"), ("README.md", "")];
+        let expected = "docs/a.md: README.md is not in the book; name it without a link";
+        assert_eq!(offences(&outside), [expected]);
     }
 
     #[test]
@@ -121,8 +135,12 @@ mod tests {
     }
 
     #[test]
-    fn a_readme_is_no_longer_than_its_readers_patience() {
-        let long = "line\n".repeat(README_LINES_MAX + 1);
-        assert_eq!(offences(&[("README.md", &long)]).len(), 1);
+    fn a_document_above_its_limit_is_found() {
+        for (document, max) in LINES_MAX {
+            let at_the_limit = "line\n".repeat(max);
+            assert_eq!(offences(&[(document, &at_the_limit)]), [""; 0], "{document}");
+            let long = "line\n".repeat(max + 1);
+            assert_eq!(offences(&[(document, &long)]).len(), 1, "{document}");
+        }
     }
 }
