@@ -14,7 +14,7 @@ const STACK_BYTES: usize = 64 << 10;
 /// The running server. It listens until the test program ends.
 #[derive(Clone, Copy, Debug)]
 pub struct CappedServer {
-    /// Where it listens.
+    /// Listening address.
     pub address: SocketAddr,
 }
 

@@ -54,7 +54,7 @@ impl Certificate {
         self.folder.path().join("chain.pem")
     }
 
-    /// Its key, PEM.
+    /// Returns the path of its key, PEM.
     pub fn key(&self) -> PathBuf {
         self.folder.path().join("key.pem")
     }

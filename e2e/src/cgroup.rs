@@ -11,18 +11,18 @@ const ROOT: &str = "/sys/fs/cgroup";
 const SHARES_MOST: &str = "262144";
 const WEIGHT_MOST: &str = "10000";
 
-/// What a group is limited in.
+/// The limit of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupLimit {
     /// Nothing: it gets the CPU that it wants before others do.
     CpuFirst,
-    /// The same, and so many microseconds of CPU in each 100 ms.
+    /// Microseconds of CPU in each 100 ms, on one CPU.
     CpuUs(u32),
-    /// So many bytes of memory.
+    /// Bytes of memory.
     MemoryBytes(u64),
-    /// So many threads.
+    /// Number of threads.
     Threads(u32),
-    /// So many writes per second to the disk of this folder.
+    /// Writes per second to the disk of this folder.
     WritesPerS(u32),
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::haproxy::Haproxy;
 use crate::summary::Summary;
 
-/// How exactly a timer is found.
+/// Relative error within which a timer is found.
 const EXACT: f64 = 0.02;
 
 /// All that a load found.

@@ -8,7 +8,7 @@ use std::thread;
 /// The running proxy.
 #[derive(Debug)]
 pub struct Cutting {
-    /// Where it listens.
+    /// Listening address.
     pub address: SocketAddr,
     streams: Arc<Mutex<Vec<TcpStream>>>,
 }

@@ -1,4 +1,4 @@
-//! What `doctor` answers.
+//! Answers of `doctor`.
 
 use serde_json::Value;
 

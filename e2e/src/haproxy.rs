@@ -16,7 +16,7 @@ use crate::{port, program, wait};
 /// A running HAProxy with one frontend, called `sut`.
 #[derive(Debug)]
 pub struct Haproxy {
-    /// Where it listens.
+    /// Listening address.
     pub address: SocketAddr,
     guarded: Guarded,
     folder: TempDir,
@@ -29,7 +29,7 @@ impl Haproxy {
         Self::after("true", bind, rules, sections)
     }
 
-    /// The same, started by a shell that first does `before`, such as `ulimit -v 100000`.
+    /// Starts HAProxy by a shell that first does `before`, such as `ulimit -v 100000`.
     pub fn after(before: &str, bind: &str, rules: &str, sections: &str) -> Self {
         let folder = tempfile::tempdir().expect("the temporary directory is writable");
         let address = port::free();
@@ -59,12 +59,12 @@ impl Haproxy {
         Self { address, guarded, folder }
     }
 
-    /// Its process.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.guarded.pid()
     }
 
-    /// Whether it still runs.
+    /// Reports whether it still runs.
     pub fn is_alive(&mut self) -> bool {
         self.guarded.ended().is_none()
     }
@@ -74,12 +74,12 @@ impl Haproxy {
         format!("{scheme}://{}/", self.address)
     }
 
-    /// Its statistics socket.
+    /// Returns the path of its statistics socket.
     pub fn stats_socket(&self) -> PathBuf {
         self.folder.path().join("stats.sock")
     }
 
-    /// What the statistics say of the frontend, by the names of the CSV's columns.
+    /// Returns the statistics of the frontend, by the names of the CSV's columns.
     pub fn stat(&self) -> BTreeMap<String, String> {
         self.stat_of("sut")
     }

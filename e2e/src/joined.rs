@@ -9,7 +9,7 @@ use crate::port;
 /// A coordinator's address, and the run's keys in the folder `keys` of a run.
 #[derive(Debug)]
 pub struct Meeting {
-    /// Where the coordinator listens.
+    /// Listening address of the coordinator.
     pub address: SocketAddr,
     /// A run that has made the keys, in whose folder they are.
     keys: crate::plimsoll::Finished,
@@ -53,7 +53,7 @@ impl Meeting {
         self.agent_with(index, Path::new(&self.agent_keys(index)))
     }
 
-    /// The same with keys of another folder.
+    /// Starts an agent with keys of another folder.
     pub fn agent_with(&self, index: u32, keys: &Path) -> Running {
         let (index, to) = (index.to_string(), self.address.to_string());
         let keys = keys.display().to_string();

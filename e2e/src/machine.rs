@@ -38,7 +38,7 @@ exec timeout 1200 qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 
   -append 'console=ttyS0 panic=-1 loglevel=0 tsc=unstable systemd.show_status=no' < /dev/null
 "#;
 
-/// What a bash script prints that root runs on it, where `files` and folders are at the same paths as here. `None`, and a
+/// Returns the output of a bash script that root runs on it, where `files` and folders are at the same paths as here. `None`, and a
 /// line that says why, where this host is of another kind.
 pub fn run(files: &[&Path], script: &str) -> Option<String> {
     if ARCH != "x86_64" {
@@ -60,7 +60,7 @@ pub fn run(files: &[&Path], script: &str) -> Option<String> {
     Some(output(bash(RUN).args([&machine, &task])))
 }
 
-/// Its folder, in the target folder.
+/// Returns its folder, in the target folder.
 fn installed() -> PathBuf {
     let plimsoll = program::plimsoll();
     let folder = plimsoll.ancestors().nth(2).expect("a target folder").join("e2e-machine");

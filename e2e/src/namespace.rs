@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::plimsoll::{Finished, Plimsoll};
 use crate::program;
 
-/// Where the server of [`with_a_server`] answers.
+/// URL of the server of [`with_a_server`].
 pub const URL: &str = "http://127.0.0.1:8080/";
 
 /// Runs plimsoll beside a `plimsoll serve` at [`URL`] in a network namespace that `script`, a bash command,
@@ -31,7 +31,7 @@ pub fn with_a_small_disk(kilobytes: u32, arguments: &[&str]) -> Option<Finished>
     Some(Plimsoll::unshared(&flag('m')?, &script, arguments).run())
 }
 
-/// Whether bash can run `script` in such a namespace: the kernel may lack what it needs.
+/// Reports whether bash can run `script` in such a namespace: the kernel may lack what it needs.
 pub fn can(script: &str) -> bool {
     let Some(flag) = flag('n') else { return false };
     let mut command = Command::new(program::installed("unshare"));

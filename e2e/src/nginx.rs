@@ -13,7 +13,7 @@ use crate::{port, program, wait};
 /// A running nginx with one server block.
 #[derive(Debug)]
 pub struct Nginx {
-    /// Where it answers `pong`.
+    /// Address at which it answers `pong`.
     pub address: SocketAddr,
     guarded: Guarded,
     folder: TempDir,
@@ -26,7 +26,7 @@ pub struct Logged {
     pub remote: String,
     /// The connection's number.
     pub connection: u64,
-    /// How many requests this connection had carried, with this one.
+    /// Number of requests that this connection had carried, with this one.
     pub request_of_connection: u64,
     /// The TLS version, or `-`.
     pub tls: String,
@@ -74,7 +74,7 @@ impl Nginx {
         Self { address, guarded, folder }
     }
 
-    /// Its master process.
+    /// Returns the master process.
     pub fn pid(&self) -> u32 {
         self.guarded.pid()
     }

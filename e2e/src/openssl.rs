@@ -14,7 +14,7 @@ use crate::{port, program, wait};
 /// A running s_server.
 #[derive(Debug)]
 pub struct SServer {
-    /// Where it listens.
+    /// Listening address.
     pub address: SocketAddr,
     _guarded: Guarded,
     _folder: tempfile::TempDir,

@@ -12,7 +12,7 @@ const LOWEST: u16 = 10_000;
 /// The kernel's default, where it cannot be read.
 const EPHEMERAL_FROM: u16 = 32_768;
 
-/// How many ports this process has tried.
+/// Number of ports that this process has tried.
 static TRIED: AtomicU16 = AtomicU16::new(0);
 
 /// A free port on 127.0.0.1; see [`free_on`].
@@ -44,7 +44,7 @@ pub fn free_row(count: u16) -> u16 {
     panic!("no {count} free ports in a row from {LOWEST} up")
 }
 
-/// Whether any socket of this host has this port at its own end.
+/// Reports whether any socket of this host has this port at its own end.
 fn is_taken(port: u16) -> bool {
     let ending = format!(":{port:04X}");
     ["/proc/net/tcp", "/proc/net/tcp6"].into_iter().any(|table| {

@@ -21,7 +21,7 @@ impl Guarded {
         Self { child }
     }
 
-    /// Its process id, which is also its group's.
+    /// Returns the process id, which is also the group's.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -31,7 +31,7 @@ impl Guarded {
         &mut self.child
     }
 
-    /// Its status, once it has ended.
+    /// Returns the status, once it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("a child of this process can be asked for its status")
     }
@@ -75,11 +75,11 @@ pub fn send_signal(signal: &str, whom: &str) {
 /// A process as the process table showed it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Its number.
+    /// Process id.
     pub pid: u32,
-    /// Its parent's number.
+    /// Process id of the parent.
     pub ppid: u32,
-    /// Its name: at most 15 characters.
+    /// Name of the process: at most 15 characters.
     pub name: String,
     /// Ticks since boot when it started: tells a new process with an old number.
     start: u64,
@@ -109,7 +109,7 @@ impl Process {
         })
     }
 
-    /// Whether it still runs.
+    /// Reports whether it still runs.
     pub fn is_alive(&self) -> bool {
         Self::of(self.pid).is_some_and(|now| now.start == self.start && !now.is_zombie)
     }
@@ -154,7 +154,7 @@ pub fn with_environment(name: &str, value: &str) -> Vec<Process> {
     table().into_iter().filter(has_it).collect()
 }
 
-/// What is in a folder; nothing if there is no such folder.
+/// Returns the entries of a folder; nothing if there is no such folder.
 pub fn entries(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     entries.flatten().map(|entry| entry.path()).collect()

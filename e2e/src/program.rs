@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where distributions put daemons; a user's PATH often lacks these.
+/// Folders in which distributions put daemons; a user's PATH often lacks these.
 const SYSTEM_FOLDERS: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
 
 /// An installed program; panics with the command that installs it.

@@ -37,7 +37,7 @@ impl Request {
 /// The running server.
 #[derive(Debug)]
 pub struct Recorder {
-    /// Where it listens.
+    /// Listening address.
     pub address: SocketAddr,
     requests: Arc<Mutex<Vec<Request>>>,
     over: Arc<AtomicBool>,
@@ -75,7 +75,7 @@ impl Recorder {
         format!("http://{}/", self.address)
     }
 
-    /// What has come so far.
+    /// Returns the requests so far.
     pub fn requests(&self) -> Vec<Request> {
         lock(&self.requests).clone()
     }

@@ -13,14 +13,14 @@ use crate::{port, program, wait};
 /// A running server.
 #[derive(Debug)]
 pub struct Redis {
-    /// Where it listens.
+    /// Listening address.
     pub address: SocketAddr,
     _guarded: Guarded,
     _folder: TempDir,
 }
 
 impl Redis {
-    /// What clients must send first.
+    /// Password that clients must send first.
     pub const PASSWORD: &str = "let-me-in";
 
     /// Starts one on 127.0.0.1 that keeps nothing.
@@ -42,7 +42,7 @@ impl Redis {
         Self { address, _guarded: guarded, _folder: folder }
     }
 
-    /// How often a command was called; its name in lower case.
+    /// Returns the number of calls of a command; its name in lower case.
     pub fn calls(&self, command: &str) -> u64 {
         let start = format!("cmdstat_{command}:calls=");
         let mut counts = self.answer("INFO commandstats").into_iter().filter_map(|line| {

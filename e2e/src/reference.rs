@@ -63,7 +63,7 @@ impl Reference {
         Self { url, guarded, stdout }
     }
 
-    /// Its process id.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.guarded.pid()
     }
@@ -156,7 +156,7 @@ impl Shared {
         }
     }
 
-    /// The same where the client speaks MQTT, and has sent what is `unread`.
+    /// Acknowledges the packets of an MQTT client that has sent `unread`.
     fn acknowledge_all(
         &self,
         mut stream: TcpStream,
@@ -213,7 +213,7 @@ impl Shared {
         }
     }
 
-    /// Whether the service has a fixed distribution of times.
+    /// Reports whether the service has a fixed distribution of times.
     const fn is_timed(&self) -> bool {
         matches!(self.service, Service::Fixed(_) | Service::Uniform(_))
     }

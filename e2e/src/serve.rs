@@ -13,7 +13,7 @@ use crate::{program, wait};
 /// A running `plimsoll serve`.
 #[derive(Debug)]
 pub struct Serve {
-    /// What it announced: `http://127.0.0.1:1234/`, in the order of the flags.
+    /// Announced URLs: `http://127.0.0.1:1234/`, in the order of the flags.
     pub urls: Vec<String>,
     guarded: Guarded,
     stderr: Receiver<String>,

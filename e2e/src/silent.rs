@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The running server. It listens until the test program ends.
 #[derive(Clone, Copy, Debug)]
 pub struct SilentServer {
-    /// Where it listens.
+    /// Listening address.
     pub address: SocketAddr,
 }
 

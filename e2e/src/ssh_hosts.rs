@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::plimsoll::{Finished, Plimsoll};
 use crate::program;
 
-/// Where a server answers that every host reaches.
+/// URL of a server that every host reaches.
 pub const URL: &str = "http://10.77.0.254:8080/";
 /// The hosts.
 pub const HOSTS: &str = "10.77.0.[1-3]";
@@ -67,7 +67,7 @@ pub fn run(arguments: &[&str], meanwhile: &str) -> Option<Finished> {
     run_with(3, "", arguments, meanwhile)
 }
 
-/// The same with so many hosts, and with a script that is run before.
+/// Runs plimsoll with this many hosts, and with a script that is run before.
 pub fn run_with(hosts: u32, before: &str, arguments: &[&str], meanwhile: &str) -> Option<Finished> {
     if !is_possible() {
         return None;
@@ -80,7 +80,7 @@ pub fn run_with(hosts: u32, before: &str, arguments: &[&str], meanwhile: &str) -
     Some(Plimsoll::unshared("-nm", &script, arguments).start().finish_within(PATIENCE))
 }
 
-/// Whether this host allows namespaces and a bridge between them.
+/// Reports whether this host allows namespaces and a bridge between them.
 pub fn is_possible() -> bool {
     let mut command = Command::new(program::installed("unshare"));
     command.args(["-nm", "sh", "-c", "test $(id -u) = 0 && ip link add br0 type bridge"]);

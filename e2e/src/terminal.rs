@@ -44,12 +44,12 @@ impl Terminal {
         self.tmux(&["resize-window", "-x", &columns, "-y", &rows]);
     }
 
-    /// What it shows.
+    /// Returns the text on the screen.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.tmux(&["capture-pane", "-p"]).stdout).into_owned()
     }
 
-    /// The same, with the sequences that colour it.
+    /// Returns the text, with the sequences that colour it.
     pub fn coloured(&self) -> String {
         String::from_utf8_lossy(&self.tmux(&["capture-pane", "-p", "-e"]).stdout).into_owned()
     }
@@ -66,7 +66,7 @@ impl Terminal {
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// Whether there is one.
+    /// Reports whether there is one.
     pub fn has_file(&self, name: &str) -> bool {
         self.path(name).exists()
     }

@@ -28,7 +28,7 @@ pub fn within<T>(patience: Duration, look: &mut dyn FnMut() -> Option<T>) -> Opt
     }
 }
 
-/// Whether something accepts connections at `address`.
+/// Reports whether something accepts connections at `address`.
 pub fn accepts(address: SocketAddr) -> bool {
     TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
 }

@@ -8,7 +8,7 @@ use plimsoll_proto::REPLIES_BYTES_MAX;
 use plimsoll_proto::http2::hpack::{Decoder, TABLE_BYTES_MAX};
 use plimsoll_proto::http2::{Client, ClientProgress, Incoming, PREFACE, Request, Server};
 
-/// What a server makes of the bytes, up to the first error.
+/// Returns a server's reading of the bytes, up to the first error.
 fn server<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Incoming>, bool) {
     let (mut server, mut out, mut all) = (Server::<()>::default(), Vec::new(), Vec::new());
     // A connection that is open: the preface, and SETTINGS without any.

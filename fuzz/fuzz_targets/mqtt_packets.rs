@@ -9,10 +9,10 @@ use plimsoll_proto::mqtt::{
     Subscriptions, Terms, Window, WindowProgress,
 };
 
-/// What an identifier that the broker gives begins with.
+/// Prefix of an identifier that the broker gives.
 const GIVEN: &[u8] = b"plimsoll-";
 
-/// What the broker's half tells, answers and delivers, up to the first error.
+/// Returns the reports, answers and deliveries of the broker's half, up to the first error.
 fn broker<'a>(
     pieces: impl Iterator<Item = &'a [u8]>,
 ) -> (Vec<Event>, Vec<u8>, Vec<u8>, Option<BrokerError>) {
@@ -47,7 +47,7 @@ fn broker<'a>(
     (events, reply, delivery, error)
 }
 
-/// The same of the client's half, which awaits the end of a publish at QoS 2.
+/// Returns those of the client's half, which awaits the end of a publish at QoS 2.
 fn client<'a>(
     pieces: impl Iterator<Item = &'a [u8]>,
 ) -> (Vec<Progress>, Vec<u8>, Option<MqttError>) {
@@ -71,7 +71,7 @@ fn client<'a>(
     (events, reply, None)
 }
 
-/// The same of a connection that is not usable yet, up to the packet that makes it so.
+/// Returns those of a connection that is not usable yet, up to the packet that makes it so.
 fn opening<'a>(
     pieces: impl Iterator<Item = &'a [u8]>,
 ) -> (Option<(u16, bool)>, Vec<u8>, Option<MqttError>) {
@@ -96,7 +96,7 @@ fn opening<'a>(
     (None, reply, None)
 }
 
-/// The same of a client with a window: each connection publishes at QoS 1 and 2.
+/// Returns those of a client with a window: each connection publishes at QoS 1 and 2.
 /// No part of a large body.
 const NO_BODY: LargeBody = LargeBody { number: 0, from: 0, bytes: 0 };
 

@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::script::{Client, Program, Progress, parse};
 
-/// What is replied, how much is consumed and how it ends.
+/// Returns the replies, the consumed bytes and the end.
 fn run<'a>(
     program: &Arc<Program>,
     pieces: impl Iterator<Item = &'a [u8]>,

@@ -1,11 +1,11 @@
-//! What a server does besides queueing: varying capacity, leaks, metastable failure, timers.
+//! Anomalies of a server besides queueing: varying capacity, leaks, metastable failure, timers.
 
 use plimsoll_model::Nanos;
 
 /// Anomalies of a server; by default there are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Anomalies {
-    /// Its capacity wanders within a trial.
+    /// Variation of the capacity within a trial.
     pub jitter: Option<Jitter>,
     /// It loses capacity permanently.
     pub leak: Option<Leak>,
@@ -17,7 +17,7 @@ pub struct Anomalies {
     pub rival: Option<Rival>,
     /// The speed of its host changes.
     pub speed: Option<HostSpeed>,
-    /// How much more CPU time a request takes where the server has little to do, relative: it wakes up
+    /// Additional CPU time of a request when the server has little to do, relative: it wakes up
     /// for each request by itself. In its CPU time only, since an idle server has enough of it.
     pub idle_cost: f64,
     /// It has two speeds.
@@ -28,7 +28,7 @@ pub struct Anomalies {
     pub pauses: Option<Pauses>,
     /// Share of the requests that fail by chance.
     pub errors: f64,
-    /// So many of them at a time, within a second; 0 and 1: each by itself.
+    /// Failures that come together, within a second; 0 and 1: each by itself.
     pub errors_together: u32,
 }
 
@@ -46,7 +46,7 @@ pub struct Rival {
 }
 
 impl Rival {
-    /// Whether the other program runs at this age of the server, seconds.
+    /// Reports whether the other program runs at this age of the server, seconds.
     pub(crate) fn is_there(&self, age_s: f64) -> bool {
         let since_s = age_s - self.from.as_secs_f64();
         let length_s = self.to.as_secs_f64() - self.from.as_secs_f64();
@@ -58,9 +58,9 @@ impl Rival {
 /// CPU clock, too, as beside neighbours on a shared cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostSpeed {
-    /// How the speed goes, relative to the usual one.
+    /// Course of the speed, relative to the usual one.
     pub course: Course,
-    /// How much of it the server feels, 0 to 1: its capacity goes with this power of the speed.
+    /// Share of it that the server feels, 0 to 1: its capacity goes with this power of the speed.
     pub felt: f64,
 }
 
@@ -100,9 +100,9 @@ impl HostSpeed {
 pub struct WarmUp {
     /// Share of the capacity that is there at first.
     pub cold: f64,
-    /// What an answer takes longer at first.
+    /// Additional time of an answer at first.
     pub extra: Nanos,
-    /// What is missing falls to 1/e in so much time under load.
+    /// Time under load in which the additional time falls to 1/e.
     pub within: Nanos,
 }
 
@@ -120,7 +120,7 @@ pub struct Bimodal {
 pub struct Pauses {
     /// From the begin of one to the begin of the next.
     pub every: Nanos,
-    /// How long each is.
+    /// Length of each.
     pub length: Nanos,
 }
 

@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 use plimsoll_model::Nanos;
 
-/// What makes the load.
+/// The generator of the load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Generator {
     /// Operations per second that its one thread can send.

@@ -22,7 +22,7 @@ pub struct Holding {
     killed: bool,
 }
 
-/// What is seen of the server on one plateau.
+/// The readings of the server on one plateau.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plateau {
     /// Connections that are really held.

@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 use plimsoll_model::{ErrorClass, Nanos};
 
-/// How service times are spread around their mean.
+/// The distribution of service times around their mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Service {
     /// Always the mean; with one worker this is also a token bucket.
@@ -16,7 +16,7 @@ pub enum Service {
     Exponential,
 }
 
-/// What happens to a request that finds a long queue.
+/// The fate of a request that finds a long queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Overload {
     /// It waits.
@@ -69,14 +69,14 @@ impl Sut {
         }
     }
 
-    /// The same server, a little faster or slower in every trial.
+    /// Makes the server a little faster or slower in every trial.
     #[must_use]
     pub fn noise(self, noise: f64) -> Self {
         Self { noise, ..self }
     }
 }
 
-/// How the server ends a request.
+/// The end of a request at the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Answered,

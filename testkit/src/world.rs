@@ -18,15 +18,15 @@ use crate::sut::{Fate, Serving, Sut};
 pub struct World {
     /// The server.
     pub sut: Sut,
-    /// What makes the load.
+    /// Generator of the load.
     pub generator: Generator,
     /// An answer after this is late.
     pub deadline: Nanos,
-    /// How long an operation is waited for past its deadline.
+    /// Time for which an operation is waited for past its deadline.
     pub linger: Nanos,
     /// Whether the measurements tell how busy the server was.
     pub observed: bool,
-    /// How starts are spread.
+    /// Distribution of starts.
     pub arrivals: Arrivals,
     rng: Rng,
 }

@@ -45,11 +45,11 @@ use settings::{Part, Settings};
 const CLIENT_CPU: u32 = 0;
 const SERVER_CPU: u32 = 1;
 
-/// What every part needs.
+/// The common parts of a benchmark.
 struct Bench {
     settings: Settings,
     tools: Tools,
-    /// Where programs run and leave their files.
+    /// Directory in which programs run and leave their files.
     scratch: PathBuf,
 }
 

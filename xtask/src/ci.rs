@@ -14,12 +14,12 @@ use anyhow::{Context, Result, bail};
 use crate::metadata::Depth;
 use crate::{fuzz, layers, licences, metadata, packages, tidy};
 
-/// How much to run.
+/// The extent of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// Everything CI runs.
     Full,
-    /// What a developer can wait for before each commit.
+    /// Checks that a developer can wait for before each commit.
     Fast,
 }
 
@@ -79,7 +79,7 @@ impl Priority {
     }
 }
 
-/// What became of one step.
+/// The result of one step.
 struct Outcome {
     name: &'static str,
     passed: bool,
@@ -129,7 +129,7 @@ fn carry_out(step: Step, priority: Priority) -> Outcome {
     })
 }
 
-/// What becomes of what began at `began` and ends with `rest`.
+/// Makes the outcome of a step that began at `began` and ends with `rest`.
 fn outcome(name: &'static str, began: Instant, rest: impl FnOnce() -> Result<()>) -> Outcome {
     println!("\n==> {name}");
     let result = rest();
@@ -184,7 +184,7 @@ fn fuzz_check() -> Result<Command> {
     Ok(command)
 }
 
-/// How many failed end-to-end tests are run again. More than that is no accident of a busy machine.
+/// The most failed end-to-end tests that are run again. More than that is no accident of a busy machine.
 const RUN_AGAIN_MAX: usize = 3;
 
 /// Starts end-to-end tests, so many at once. All drive the debug build, which checks its own assertions as well.
@@ -194,7 +194,7 @@ fn start_suite(suite: &str, threads: u32) -> Result<Child> {
     command.spawn().context("cannot run cargo test")
 }
 
-/// Whether all tests of a suite pass, a few of them on a second run, alone: they drive real servers, and
+/// Reports whether all tests of a suite pass, a few of them on a second run, alone: they drive real servers, and
 /// the machine's other work may spoil one of them.
 fn end_suite(suite: &str, first: Child) -> Result<()> {
     let output = first.wait_with_output().context("cannot wait for cargo test")?;

@@ -1,7 +1,7 @@
 //! `cargo xtask dist`: everything that is released, for each architecture, in `target/packages`: an archive, a .deb,
 //! an .rpm, one image for all architectures, a list of what is in them, and checksums.
 //!
-//! The same commit, Cargo.lock and toolchain give the same bytes: archives are sorted, times are those of
+//! Equal commits, Cargo.lock and toolchains give equal bytes: archives are sorted, times are those of
 //! SOURCE_DATE_EPOCH, and no path of this machine is in a binary.
 
 mod build;
@@ -24,7 +24,7 @@ use sha2::{Digest, Sha256};
 use crate::metadata::Depth;
 use crate::{metadata, packages};
 
-/// What making packages needs besides Rust, and Debian's package for it.
+/// Programs that making packages needs besides Rust, and Debian's package for each.
 const PROGRAMS: &[(&str, &str)] = &[
     ("/etc/ssl/certs/ca-certificates.crt", "ca-certificates"),
     ("/usr/share/doc/musl-dev/copyright", "musl-dev"),
@@ -73,18 +73,18 @@ impl Arch {
     }
 }
 
-/// What is released, and where it is made.
+/// The files of a release, and the place where they are made.
 struct Release {
     version: String,
     /// The commit, where this is a checkout.
     revision: Option<String>,
     /// The time that every file gets.
     time: SystemTime,
-    /// What is released.
+    /// Directory of the release.
     out: PathBuf,
-    /// Where it is made.
+    /// Directory in which it is made.
     scratch: PathBuf,
-    /// Where cargo builds.
+    /// Directory in which cargo builds.
     target: PathBuf,
 }
 
@@ -114,7 +114,7 @@ impl Release {
         humantime::format_rfc3339_seconds(self.time).to_string()
     }
 
-    /// What is released under this name.
+    /// Returns the file of this ending.
     fn file(&self, ending: &str) -> PathBuf {
         self.out.join(format!("plimsoll-{}{ending}", self.version))
     }

@@ -55,7 +55,7 @@ pub(crate) fn run() -> Result<()> {
     crate::verdict("licences that xtask/src/licences.rs does not allow", &offences)
 }
 
-/// Whether some choice that the expression leaves is made of allowed licences only. What cannot be
+/// Reports whether some choice that the expression leaves is made of allowed licences only. What cannot be
 /// understood is not allowed.
 fn is_allowed(expression: &str) -> bool {
     // "MIT/Apache-2.0" is the old way to write OR.

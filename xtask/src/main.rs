@@ -6,6 +6,7 @@ mod bench;
 mod book;
 mod ci;
 mod dist;
+mod english;
 mod fuzz;
 mod layers;
 mod licences;

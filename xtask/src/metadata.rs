@@ -9,7 +9,7 @@ use serde::Deserialize;
 /// Cargo's metadata of the workspace.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Metadata {
-    /// Where builds go.
+    /// Directory of builds.
     pub(crate) target_directory: PathBuf,
     /// Our packages and, unless asked for without, all they depend on.
     pub(crate) packages: Vec<Package>,
@@ -23,7 +23,7 @@ pub(crate) struct Resolve {
     pub(crate) nodes: Vec<Node>,
 }
 
-/// What one package uses.
+/// The dependencies of one package.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Node {
     pub(crate) id: String,
@@ -39,9 +39,9 @@ pub(crate) struct Package {
     pub(crate) version: String,
     /// SPDX expression, as the author wrote it.
     pub(crate) license: Option<String>,
-    /// Where it was downloaded from.
+    /// Origin of its download.
     pub(crate) source: Option<String>,
-    /// Its Cargo.toml.
+    /// Path of its Cargo.toml.
     pub(crate) manifest_path: PathBuf,
     pub(crate) dependencies: Vec<Dependency>,
     pub(crate) targets: Vec<Target>,
@@ -73,11 +73,11 @@ impl Dependency {
 pub(crate) struct Target {
     /// `lib`, `bin`, `test`, `custom-build` and so on.
     pub(crate) kind: Vec<String>,
-    /// Its root file.
+    /// Path of its root file.
     pub(crate) src_path: PathBuf,
 }
 
-/// How far to look.
+/// The depth of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
     /// Our packages only; needs no lock file and no network.

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// What is looked for, and Debian's package for it: a program, one of several that will do, or a file.
+/// Requirements, and Debian's package for each: a program, one of several that will do, or a file.
 const PROGRAMS: &[(&str, &str)] = &[
     // Without a font, every letter of a page is an empty box.
     ("/usr/share/fonts/truetype/liberation/LiberationSans-Regular.ttf", "fonts-liberation"),
@@ -92,7 +92,7 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
     folders.find_map(|folder| Some(folder.join(program)).filter(|path| path.is_file()))
 }
 
-/// What to put before a command that needs root; `None` if nothing works without a password.
+/// Returns the words before a command that needs root; `None` if nothing works without a password.
 fn privilege() -> Option<&'static [&'static str]> {
     let is_root = std::fs::read_to_string("/proc/self/status").is_ok_and(|status| is_root(&status));
     if is_root {
@@ -102,7 +102,7 @@ fn privilege() -> Option<&'static [&'static str]> {
     sudo.is_ok_and(|output| output.status.success()).then_some(&["sudo", "-n"])
 }
 
-/// Whether the text of /proc/self/status names user 0 as the effective one.
+/// Reports whether the text of /proc/self/status names user 0 as the effective one.
 fn is_root(status: &str) -> bool {
     let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
     uids.and_then(|uids| uids.split_ascii_whitespace().nth(1)) == Some("0")

@@ -6,14 +6,14 @@ use anyhow::{Context, Result, bail};
 
 use crate::packages;
 
-/// What the pictures need of this machine.
+/// Programs that the pictures need.
 const PROGRAMS: [(&str, &str); 4] = [
     ("/usr/share/fonts/truetype/liberation/LiberationSans-Regular.ttf", "fonts-liberation"),
     ("chromium-headless-shell|chromium", "chromium-headless-shell"),
     ("haproxy", "haproxy"),
     ("tmux", "tmux"),
 ];
-/// Where they are written, and what the bars are drawn from.
+/// Files that are written, and the source of the bars.
 const PLACES: [&str; 3] = ["docs/pictures", "examples", "docs/benchmarks/memory.json"];
 
 /// Builds plimsoll as it is released, and makes them.

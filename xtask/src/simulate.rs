@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 
 const PAGE: &str = "docs/explanation/search-quality.md";
 const END: &str = "<!-- end -->";
-/// What is between these and the next end is replaced, where it was asked for.
+/// Markers of the sections that are replaced, if they were requested.
 const SECTIONS: [&str; 6] = [
     "<!-- quick -->",
     "<!-- hosts -->",
@@ -71,7 +71,7 @@ pub(crate) fn run(flags: &[&str]) -> Result<()> {
     fs::write(PAGE, page).with_context(|| format!("cannot write {PAGE}"))
 }
 
-/// What stands between `marker` and the next end.
+/// Returns the text between `marker` and the next end.
 fn between<'a>(text: &'a str, marker: &str) -> Option<&'a str> {
     let (_, after) = text.split_once(marker)?;
     after.split_once(END).map(|(inside, _)| inside)

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::metadata::Depth;
-use crate::{book, metadata, specifications};
+use crate::{book, english, metadata, specifications};
 
 /// Names that attract everything, for modules and types.
 const BANNED_NAMES: &[&str] =
     &["common", "core", "data", "helper", "helpers", "info", "manager", "misc", "util", "utils"];
 
-/// What work in progress leaves behind; pieced together, or this file would name itself.
+/// Marks of work in progress; pieced together, or this file would name itself.
 const LEFTOVERS: &[&str] = &[
     concat!("FIX", "ME"),
     concat!("to", "do!("),
@@ -26,11 +26,11 @@ const LEFTOVERS: &[&str] = &[
 const MACHINE_PATHS: &[&str] =
     &[concat!("/ho", "me/"), concat!("/Use", "rs/"), concat!("/ro", "ot/"), concat!("/wo", "rk/")];
 
-/// What opens a file for writing. Outside of `plimsoll-sys` an output goes through its `output_file` or `whole_file`, which
+/// Calls that open a file for writing. Outside of `plimsoll-sys` an output goes through its `output_file` or `whole_file`, which
 /// follow no link and leave modes as they are.
 const WRITERS: &[&str] =
     &["fs::write(", "File::create", "File::options(", "OpenOptions", "fs::copy(", "fs::rename("];
-/// Where files are written by other means: the mechanism itself, and what is no part of the program.
+/// Folders that write files by other means: the mechanism itself, and parts that are not in the program.
 const FREE_WRITERS: &[&str] = &["crates/plimsoll-sys", "e2e", "fuzz", "testkit", "xtask"];
 
 /// Folders that hold no source of ours.
@@ -49,6 +49,7 @@ pub(crate) fn run() -> Result<()> {
         let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
         let name = file.strip_prefix(&root).unwrap_or(file);
         check_file(name, &text, &mut offences);
+        english::check(name, &text, &mut offences);
         match name.extension().is_some_and(|extension| extension == "rs") {
             true => functions.extend(specifications::functions(&text).map(str::to_owned)),
             false => tables.push((name, text)),
@@ -151,7 +152,7 @@ fn program_lines(name: &Path, text: &str) -> usize {
     lines.windows(2).position(opens_tests).unwrap_or(usize::MAX)
 }
 
-/// Whether the line has `word`, not as the end of a longer one.
+/// Reports whether the line has `word`, not as the end of a longer one.
 fn has_word(line: &str, word: &str) -> bool {
     let is_of_word = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| !line[..at].ends_with(is_of_word))
@@ -161,7 +162,7 @@ fn is_banned(name: &str) -> bool {
     BANNED_NAMES.contains(&name.to_ascii_lowercase().as_str())
 }
 
-/// Whether the text holds `.rs:` and a digit.
+/// Reports whether the text holds `.rs:` and a digit.
 fn has_line_reference(text: &str) -> bool {
     text.split(".rs:").skip(1).any(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
 }
@@ -222,12 +223,12 @@ fn reach(file: &Path, is_root: bool, reached: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// Where a `mod x;` has its text.
+/// The file of a `mod x;`.
 #[derive(Debug, PartialEq, Eq)]
 enum ModuleFile<'a> {
     /// In `x.rs` or `x/mod.rs`.
     Named(&'a str),
-    /// Where a `#[path]` above it says.
+    /// The path in a `#[path]` above it.
     At(&'a str),
 }
 

@@ -1,4 +1,4 @@
-//! What the request headers ask for, and the answers that follow. No I/O, no clock.
+//! Answers of the simulated backend, from the headers of requests. No I/O, no clock.
 
 use fastrand::Rng;
 
@@ -41,7 +41,7 @@ impl Pong {
     }
 }
 
-/// What one request's headers ask for.
+/// A request for behaviour, by the headers of one request.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     sleep_ns: Option<u64>,
@@ -49,7 +49,7 @@ pub(crate) struct Asked {
     times: Option<u32>,
     size_bytes: Option<u32>,
     push_every_ms: Option<u32>,
-    /// What is wrong with the first malformed one.
+    /// The fault in the first malformed header.
     fault: Option<Box<str>>,
 }
 

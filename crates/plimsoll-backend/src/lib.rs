@@ -48,12 +48,12 @@ pub fn start(plan: &ServePlan) -> Result<Backend, ServeError> {
 }
 
 impl Backend {
-    /// Where it listens, in the plan's order, with the real ports.
+    /// Returns the listening addresses, in the plan's order, with the real ports.
     pub fn addresses(&self) -> &[Listener] {
         &self.addresses
     }
 
-    /// What it has done so far.
+    /// Returns the counters so far.
     pub fn counters(&self) -> Counters {
         self.server.as_ref().map(ServerHandle::counters).unwrap_or_default()
     }

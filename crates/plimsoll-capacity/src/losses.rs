@@ -6,7 +6,7 @@ use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Check, CheckId, Level, Measure};
 use plimsoll_model::{ErrorClass, Nanos};
 
-/// What earlier trials taught, as far as it helps to judge the next one.
+/// Lessons of earlier trials for the judgement of the next one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Context {
     /// The latency of the server at the lowest load, if that is known.
@@ -40,7 +40,7 @@ pub(crate) struct Losses<'a> {
     tally: &'a Tally,
     /// Failed by the peer or by a timer of ours; this host's faults are no loss of the SUT.
     failed: u64,
-    /// Of those, ended by an interrupt.
+    /// Operations of those that an interrupt ended.
     interrupted: u64,
     /// Due and without an end when the trial was aborted.
     outstanding: u64,

@@ -1,4 +1,4 @@
-//! What whole searches say together: an interval of order statistics, which holds whatever the
+//! The interval of several whole searches, by order statistics, which holds whatever the
 //! results' distribution looks like.
 
 use crate::stats::median_interval;
@@ -6,11 +6,11 @@ use crate::stats::median_interval;
 /// The interval over several searches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Combined {
-    /// Its lower end: a lower bound of one of them.
+    /// Lower end: a lower bound of one of them.
     pub lower: f64,
-    /// Its upper end: an upper bound of one of them.
+    /// Upper end: an upper bound of one of them.
     pub upper: f64,
-    /// How sure it holds the median of all such searches; `None` for a single one.
+    /// Confidence that it contains the median of all such searches; `None` for a single one.
     pub confidence: Option<f64>,
     /// Searches left out at each end.
     pub left_out: usize,

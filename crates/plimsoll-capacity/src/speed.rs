@@ -40,7 +40,7 @@ pub struct TrialSpeed {
 /// Time that the yardstick's piece of work took in a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slowness {
-    /// Its median over the median second at like loads: 1.16 is 16 % slower.
+    /// Median over the median second at like loads: 1.16 is 16 % slower.
     pub median: f64,
     /// The seconds that were slower; `None` if there were less than two.
     pub slow: Option<SlowSeconds>,

@@ -25,7 +25,7 @@ const POINTS_MAX: usize = 120;
 /// Fewer points than this say nothing.
 const POINTS_MIN: usize = 10;
 
-/// How the number of unfinished operations went over the measured window.
+/// The course of unfinished operations over the measured window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backlog {
     /// Theil-Sen slope, operations per second.
@@ -79,7 +79,7 @@ impl Backlog {
         })
     }
 
-    /// Whether the SUT falls behind.
+    /// Reports whether the SUT falls behind.
     pub fn grows(&self) -> bool {
         let trend =
             self.slope_per_s > SLOPE_SHARE_MAX * self.offered.get() && self.kendall_z > Z_995;
@@ -109,7 +109,7 @@ fn theil_sen(points: &[f64]) -> f64 {
     upper_median(pair_slopes(&points)).unwrap_or(0.0)
 }
 
-/// How far a random walk with the steps of these samples goes by chance: a standard deviation. Its
+/// Returns the distance that a random walk with the steps of these samples goes: a standard deviation. Its
 /// [`BLIP_STEPS`] largest steps count as the next one does, so that a blip raises nothing.
 fn walk_sd(samples: &[u32]) -> f64 {
     let steps = samples.windows(2).map(|pair| f64::from(pair[1]) - f64::from(pair[0]));

@@ -154,7 +154,7 @@ pub(crate) fn failed(checks: &[Check]) -> bool {
     checks.iter().any(|check| check.level == Level::Fail)
 }
 
-/// What decided comes first: for an INVALID trial that is not the missed goal.
+/// Sorts the deciding checks first: for an INVALID trial that is not the missed goal.
 pub(crate) fn conclude(mut checks: Vec<Check>, goals: Vec<Check>, loss_ratio: f64) -> Judgement {
     checks.extend(goals);
     Judgement::of(checks, loss_ratio)

@@ -11,7 +11,7 @@ use plimsoll_model::tally::{Interval, Tally};
 
 /// The values of the timers that must be found, in seconds.
 const TIMERS_S: [f64; 5] = [3.0, 17.0, 30.0, 60.0, 120.0];
-/// How exactly.
+/// Relative error that is allowed.
 const EXACT: f64 = 0.02;
 
 /// A law of service times, in seconds.
@@ -75,7 +75,7 @@ impl Law {
     }
 }
 
-/// What one second of a load shows.
+/// Finds the cliffs of one second of a load.
 fn find(tally: &Tally) -> Vec<Cliff> {
     let mut slow = SlowAnswers::default();
     slow.handle_second(&Interval { second: 0, tally: tally.clone() });

@@ -1,4 +1,4 @@
-//! How often a comparison errs: a thousand and more of each kind, simulated from seeds on a host whose speed
+//! Errors of comparisons: a thousand and more of each kind, simulated from seeds on a host whose speed
 //! moves, where the truth is known.
 
 use fastrand::Rng;
@@ -11,7 +11,7 @@ const COVERAGE_MIN: f64 = 0.97;
 /// A difference where there is none. Chance moves the 2 % of a thousand by 0.4 %.
 const FALSE_MAX: f64 = 0.03;
 
-/// What the host does to the blocks that run on it, one after the other. In logarithms.
+/// The host's effect on the blocks that run on it, one after the other. In logarithms.
 #[derive(Clone, Copy, Debug, Default)]
 struct Host {
     /// Noise of a block by itself.
@@ -22,7 +22,7 @@ struct Host {
     drift: f64,
     /// A step in the middle, and back at three quarters.
     step: f64,
-    /// How often a neighbour takes a third of the CPU from a block on, for one to four blocks.
+    /// Probability that a neighbour takes a third of the CPU from a block on, for one to four blocks.
     bursts: f64,
 }
 
@@ -39,7 +39,7 @@ fn normal(rng: &mut Rng) -> f64 {
     (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (std::f64::consts::TAU * rng.f64()).cos()
 }
 
-/// What the host is like in each of `blocks`, in logarithms.
+/// Returns the speed of the host in each of `blocks`, in logarithms.
 fn weather(host: Host, blocks: usize, rng: &mut Rng) -> Vec<f64> {
     let (mut shared, mut busy) = (0.0, 0);
     let block = |index: usize| {
@@ -68,7 +68,7 @@ fn simulate(seed: u64, host: Host, rounds: usize, ratio: f64) -> Difference {
     compare(&pairs, 0.0).expect("eight rounds or more")
 }
 
-/// Of a thousand comparisons, those for which `is` holds.
+/// Returns the share of a thousand comparisons for which `is` holds.
 fn share(host: Host, rounds: usize, ratio: f64, is: impl Fn(&Difference) -> bool) -> f64 {
     let found = (0..COMPARISONS).map(|seed| simulate(seed, host, rounds, ratio));
     found.filter(is).count() as f64 / COMPARISONS as f64

@@ -25,7 +25,7 @@ impl Sessions {
         self.slots.get_mut(slot as usize)?.as_mut()
     }
 
-    /// Whether the slot speaks TLS.
+    /// Reports whether the slot speaks TLS.
     pub(crate) fn has(&self, slot: u32) -> bool {
         self.slots.get(slot as usize).is_some_and(Option::is_some)
     }

@@ -5,7 +5,7 @@ use plimsoll_sys::socket::Socket;
 use plimsoll_sys::{Errno, memory};
 use plimsoll_tls::{Received, Session, ThreadContext, TlsError};
 
-/// What one thread's TLS connections need only while bytes move.
+/// Buffers that one thread's TLS connections need only while bytes move.
 pub(crate) struct Pump {
     thread: ThreadContext,
     /// Lent to whoever handles decrypted bytes.
@@ -42,7 +42,7 @@ impl Unsent {
     }
 }
 
-/// What became of bytes for the peer.
+/// The result of sending bytes to the peer.
 #[derive(Debug)]
 pub(crate) struct Sent {
     /// Bytes that the kernel took.

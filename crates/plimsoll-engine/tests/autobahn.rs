@@ -28,14 +28,14 @@ use plimsoll_proto::websocket::{
 };
 use serde_json::{Value, json};
 
-/// What runs together; the suite itself names no versions.
+/// Packages that work together; the suite itself names no versions.
 const PACKAGES: &str = "autobahntestsuite==25.10.1 autobahn[twisted]==0.10.9 Twisted==19.10.0 cryptography==3.3.2 \
      pyOpenSSL==19.1.0 incremental==16.10.1 txaio==2.1.0 zope.interface==4.6.0 klein==17.10.0 service_identity==18.1.0 \
      Werkzeug==1.0.1 jinja2==2.11.3 markupsafe==1.1.1 unittest2==1.1.0 six==1.16.0 setuptools==44.0.0";
 const LEFT_OUT: [&str; 3] = ["9.*", "12.*", "13.*"];
 const CASES: usize = 247;
 const AGENT: &str = "plimsoll";
-/// What the suite calls a case that went as it should, or that only informs.
+/// The suite's words for a case that passed, or that only informs.
 const PASSED: [&str; 2] = ["OK", "INFORMATIONAL"];
 const START_WAIT: Duration = Duration::from_secs(60);
 const MASK: [u8; 4] = [1, 2, 3, 4];

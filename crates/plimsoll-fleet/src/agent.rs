@@ -23,16 +23,16 @@ use crate::frame::{Content, FrameError};
 use crate::message::{AgentFault, FromAgent, Machine, ToAgent, VERSION};
 use crate::{frame, programs};
 
-/// How much of the second in which an agent must end is left for this, after the events were
+/// Part of the second in which an agent must end that is left for this, after the events were
 /// flushed.
 const STOP_WAIT: Duration = Duration::from_millis(600);
 /// The longest wait for a coordinator to read the last events.
 pub(crate) const FLUSH_WAIT: Duration = Duration::from_millis(300);
 
-/// How long the end of a server under test may take.
+/// The most time for the end of a server under test.
 pub const SUT_STOP_WAIT: Duration = programs::STOP_WAIT;
 
-/// How often it is checked whether the coordinator was heard.
+/// Period of checking whether the coordinator was heard.
 const LEASE_CHECKS: Duration = Duration::from_millis(200);
 
 /// Carries out a coordinator's commands: the interface between the fleet and what makes load or
@@ -63,7 +63,7 @@ pub trait Executor: Send + 'static {
     fn stop_now(&mut self);
 }
 
-/// What the agent's loop waits for.
+/// The input of the agent's loop.
 enum Input {
     Command(ToAgent),
     /// The large bodies of the next plan, or why they are not here.
@@ -138,7 +138,7 @@ pub fn run(
     result
 }
 
-/// Who this process is: its first message.
+/// Makes the first message of this process.
 pub(crate) fn hello() -> FromAgent {
     FromAgent::Hello {
         version: VERSION.to_owned(),

@@ -30,19 +30,19 @@ const HELLO_WAIT: Duration = Duration::from_secs(10);
 /// costs.
 const HELLO_WAIT_EACH: Duration = Duration::from_millis(100);
 
-/// How long an agent that makes load or serves may take to end: one second, and half as much again
+/// The most time for the end of an agent that makes load or serves: one second, and half as much again
 /// on a busy host.
 pub(crate) const AGENT_EXIT_WAIT: Duration = Duration::from_millis(1500);
 
-/// How long an agent on another host goes on without a message of the coordinator, which sends one each second.
+/// Time for which an agent on another host continues without a message of the coordinator, which sends one per second.
 const LEASE: Duration = Duration::from_secs(10);
 
 /// Which agents to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentSpec {
-    /// How to start one.
+    /// Command that starts one.
     pub command: AgentCommand,
-    /// How many; at least 1.
+    /// Number of agents; at least 1.
     pub count: u32,
     /// CPUs of each agent, round robin; empty allows all CPUs.
     pub cpus: Vec<Vec<u32>>,
@@ -64,7 +64,7 @@ impl AgentSpec {
         }
     }
 
-    /// How the agents are started, which are called `role`, tied to this process.
+    /// Returns the launches of the agents, which are called `role`, tied to this process.
     pub(crate) fn launches(&self, role: &str) -> Vec<Launch> {
         (0..self.count.max(1) as usize)
             .map(|index| Launch {
@@ -91,7 +91,7 @@ impl AgentSpec {
     }
 }
 
-/// How the agents of other hosts, numbered from `first` on, are started: each is one process, which ends when it hears
+/// Returns the launches of the agents of other hosts, numbered from `first` on: each is one process, which ends when it hears
 /// nothing for [`LEASE`].
 pub(crate) fn remote_launches(
     hosts: &LoadHosts,
@@ -133,7 +133,7 @@ pub(crate) fn remote_launches(
 
 /// Hosts that are logged in to at once: above ten, an sshd begins to drop them, and one may stand before all.
 const FANOUT: usize = 6;
-/// How often a login is tried that an sshd drops. It drops some of many by chance, and one that is tried again too
+/// Attempts at a login that an sshd drops. It drops some of many at random, and one that is tried again too
 /// soon, or together with the others, meets the same.
 const LOGINS_MAX: u32 = 4;
 const LOGIN_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3));
@@ -141,11 +141,11 @@ const LOGIN_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from
 const COPYING_WAIT: Duration = Duration::from_secs(300);
 /// Timeout of the pings that compare the clocks.
 const CLOCK_WAIT: Duration = Duration::from_secs(10);
-/// How often it is checked whether they were answered.
+/// Period of checking whether they were answered.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// How often an interrupt is checked for.
+/// Period of checking for an interrupt.
 pub(crate) const LOOK_FOR_INTERRUPT: Duration = Duration::from_millis(50);
-/// How long what agents sent after a load is read away.
+/// Time for which messages that agents sent after a load are discarded.
 const LEFTOVERS_WAIT: Duration = Duration::from_secs(1);
 
 /// One agent of the set.
@@ -219,7 +219,7 @@ impl AgentSet {
         self.places[index].deadline
     }
 
-    /// Whether the clock of an agent's host has been compared with the one here.
+    /// Reports whether the clock of an agent's host has been compared with the one here.
     pub(crate) fn is_clock_settled(&self, index: usize) -> bool {
         self.places[index].link.is_clock_settled()
     }
@@ -509,7 +509,7 @@ impl AgentSet {
         &self.places[index].machine
     }
 
-    /// How the clock of another agent's host differs from the one here; `None` on this host.
+    /// Returns the offset of the clock of another agent's host; `None` on this host.
     pub(crate) fn clock(&self, index: usize) -> Option<Sample> {
         self.places[index].link.clock()
     }
@@ -604,7 +604,7 @@ impl AgentSet {
         }
     }
 
-    /// How an agent that closed its output ended; the agent is lost from now on.
+    /// Returns the end of an agent that closed its output; the agent is lost from now on.
     pub(crate) fn how_it_ended(&mut self, index: usize, ending: Ending) -> String {
         self.places[index].is_lost = true;
         self.places[index].link.how_it_ended(ending)
@@ -640,7 +640,7 @@ struct Opening {
     waiting: Vec<usize>,
     /// Those whose login was dropped, and when it is tried again.
     postponed: Vec<(Instant, usize)>,
-    /// How often it was, by agent.
+    /// Number of drops, by agent.
     dropped: BTreeMap<usize, u32>,
     /// Other hosts are logged in to.
     is_remote: bool,

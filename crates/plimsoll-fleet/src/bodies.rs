@@ -84,7 +84,7 @@ impl SentBodies {
 /// The stores that an agent has received.
 #[derive(Debug, Default)]
 pub(crate) struct ReceivedBodies {
-    /// Who sends them is on another host, and names no file of this one.
+    /// The sender is on another host, and names no file of this one.
     is_remote: bool,
     known: BTreeMap<u32, Arc<dyn BodyStore>>,
     /// The one that comes in parts, and how many bytes of it are still to come.

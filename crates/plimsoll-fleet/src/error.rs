@@ -37,9 +37,9 @@ pub enum FleetError {
          ends"
     )]
     Version {
-        /// Its name.
+        /// Name of the agent.
         agent: String,
-        /// Its version.
+        /// Version of the agent.
         theirs: String,
         /// This program's version.
         ours: String,
@@ -47,35 +47,35 @@ pub enum FleetError {
     /// The server allows less than the load asks for.
     #[error("{what}")]
     Refused {
-        /// What it allows, and what to ask for instead.
+        /// The limit, and an alternative.
         what: String,
     },
     /// An agent could not carry out a command, and reported why.
     #[error("{agent}: {message}")]
     Failed {
-        /// Its name.
+        /// Name of the agent.
         agent: String,
-        /// Whose fault it is.
+        /// Side at fault.
         fault: AgentFault,
-        /// What is wrong and what to do.
+        /// The fault and its remedy.
         message: String,
     },
     /// An agent's process ended unexpectedly.
     #[error("{agent} {how}")]
     Lost {
-        /// Its name.
+        /// Name of the agent.
         agent: String,
-        /// How it ended, and its last output.
+        /// End of the agent, and its last output.
         how: String,
     },
     /// An agent did not answer.
     #[error("{agent} did not {what} within {} s; the host may be overloaded", waited.as_secs())]
     Slow {
-        /// Its name.
+        /// Name of the agent.
         agent: String,
-        /// What it should have done, completing *did not*.
+        /// The missing action, completing *did not*.
         what: &'static str,
-        /// How long it was given.
+        /// Time that it was given.
         waited: Duration,
     },
     /// A coordinator on another host fell silent.
@@ -96,9 +96,9 @@ pub enum FleetError {
     /// An agent sent a message that is not expected at this point.
     #[error("{agent} sent an unexpected message ({message}); this is a bug in plimsoll")]
     Unexpected {
-        /// Its name.
+        /// Name of the agent.
         agent: String,
-        /// What it sent, shortened.
+        /// The message, shortened.
         message: String,
     },
     /// A supervised program ended before it was ready.
@@ -106,7 +106,7 @@ pub enum FleetError {
     ProgramEnded {
         /// The program's name.
         name: String,
-        /// How it ended.
+        /// End of the program.
         reason: ExitReason,
         /// The end of what it wrote.
         output: String,
@@ -117,7 +117,7 @@ pub enum FleetError {
 }
 
 impl FleetError {
-    /// Whose fault it is; decides the exit code.
+    /// Returns the side at fault; decides the exit code.
     pub const fn fault(&self) -> AgentFault {
         match self {
             Self::Failed { fault, .. } => *fault,

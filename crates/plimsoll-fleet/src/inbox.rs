@@ -1,4 +1,4 @@
-//! What an agent has sent and nobody has handled: bounded in bytes for each agent. One that sends faster than it is
+//! The inbox of unhandled frames: bounded in bytes for each agent. One that sends faster than it is
 //! heard waits, by way of its pipe or connection.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use crate::frame::AGENT_FRAME_BYTES_MAX;
 
 /// Bytes of one agent's frames that may wait.
 const WAITING_BYTES_MAX: usize = AGENT_FRAME_BYTES_MAX;
-/// How often a thread that waits for room reports that its agent is alive.
+/// Period in which a thread that waits for room reports that its agent is alive.
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
 
 /// The room for one agent's frames.

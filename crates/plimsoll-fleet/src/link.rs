@@ -37,7 +37,7 @@ use crate::tail::Tail;
 
 use reader::{HostReader, Reader};
 
-/// How often a process is polled, whether it has ended.
+/// Period of checking whether a process has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// Timeout of a process's exit after it closed its output.
 const END_WAIT: Duration = Duration::from_millis(500);
@@ -46,7 +46,7 @@ const OUTPUT_CHARS_MAX: usize = 400;
 /// From one ping to the next, and of the first ones, which compare the clocks before a load.
 const PING_EVERY: Duration = Duration::from_secs(1);
 const FIRST_PINGS_EVERY: Duration = Duration::from_millis(5);
-/// What an agent's host may be silent for beyond the lease: an agent that is given up has stopped before.
+/// Silence of an agent's host that is allowed beyond the lease: an agent that is given up has stopped before.
 const AFTER_LEASE: Duration = Duration::from_secs(5);
 /// Timeout of another host's first message.
 const OPENING_WAIT: Duration = Duration::from_secs(30);
@@ -56,7 +56,7 @@ const OPENING_WAIT: Duration = Duration::from_secs(30);
 pub struct AgentCommand {
     /// The program.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Arguments of the command.
     pub arguments: Vec<OsString>,
 }
 
@@ -66,24 +66,24 @@ impl AgentCommand {
         Self { program: process::own_executable(), arguments: vec!["agent".into()] }
     }
 
-    /// The same as a supervisor: see [`crate::supervise`].
+    /// Creates the command of a supervisor: see [`crate::supervise`].
     pub fn supervisor() -> Self {
         let arguments = ["agent", "--supervise"].map(OsString::from).to_vec();
         Self { program: process::own_executable(), arguments }
     }
 }
 
-/// How one agent is started.
+/// The launch of one agent.
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
-    /// Its name in messages.
+    /// Name in messages.
     pub(crate) name: String,
     pub(crate) ties: Ties,
     pub(crate) place: AgentPlace,
 }
 
 impl Launch {
-    /// What is started, in messages: which program is missing.
+    /// Returns the words for the program, in messages: which one is missing.
     fn words(&self) -> String {
         match &self.place {
             AgentPlace::Here(_) => self.name.clone(),
@@ -95,7 +95,7 @@ impl Launch {
     }
 }
 
-/// Where an agent runs.
+/// The place of an agent.
 #[derive(Clone, Debug)]
 pub(crate) enum AgentPlace {
     /// A child of this process.
@@ -108,21 +108,21 @@ pub(crate) enum AgentPlace {
 #[derive(Debug)]
 pub(crate) struct Remote {
     pub(crate) host: HostName,
-    /// Its number among the hosts, from 0.
+    /// Number among the hosts, from 0.
     pub(crate) rank: usize,
     pub(crate) launcher: Launcher,
     /// The program there, where the user names it.
     pub(crate) path: Option<String>,
-    /// What is copied there otherwise.
+    /// Program that is copied there otherwise.
     pub(crate) program: Program,
     /// It ends when it hears nothing for so long.
     pub(crate) lease: Duration,
-    /// Where it connects to, when nothing is launched.
+    /// Gate to which it connects, when nothing is launched.
     pub(crate) gate: Option<Arc<Gate>>,
 }
 
 impl Launch {
-    /// What its agent does first, completing *did not*.
+    /// Returns the agent's first action, completing *did not*.
     pub(crate) fn first_step(&self) -> &'static str {
         match &self.place {
             AgentPlace::There(remote) if remote.gate.is_some() => "connect",
@@ -149,28 +149,28 @@ impl Remote {
     }
 }
 
-/// How an agent's output ended.
+/// The end of an agent's output.
 #[derive(Debug)]
 pub(crate) enum Ending {
     /// It was closed.
     Closed,
     /// It is no frame.
     Frame(FrameError),
-    /// Its host cannot take part; completes *client07 …*.
+    /// The host cannot take part; completes *client07 …*.
     Refused(String),
     /// Nothing was received for so long.
     Silent(Duration),
 }
 
-/// What comes out of the thread that reads an agent's output.
+/// An item from the thread that reads an agent's output.
 #[derive(Debug)]
 pub(crate) enum Received {
     /// An encoded frame: the histograms of a second have some kilobytes, and a megabyte decoded;
     /// a hundred agents send theirs at the same instant.
     Payload(Waiting),
-    /// What its host printed before it.
+    /// Output of its host before that.
     Noise(String),
-    /// Its program is copied to its host.
+    /// The program is copied to its host.
     Copying,
     /// See [`LinkEvent::Closed`].
     Closed(Ending),
@@ -194,7 +194,7 @@ pub(crate) enum LinkEvent {
     Closed(Ending),
 }
 
-/// Where readings of other hosts go, by the name of the host, with times on the clock here. Called from several threads.
+/// The receiver of readings of other hosts, by the name of the host, with times on the clock here. Called from several threads.
 #[derive(Clone)]
 pub struct ReadingSink(Arc<TakeReading>);
 
@@ -216,12 +216,12 @@ impl fmt::Debug for ReadingSink {
 /// The sink of all links; none until somebody asks for readings.
 pub(crate) type Readings = Arc<OnceLock<ReadingSink>>;
 
-/// What is known of the far side of a link to another host.
+/// The state of the far side of a link to another host.
 #[derive(Debug)]
 struct FarSide {
     remote: Arc<Remote>,
     clock: Arc<Mutex<HostClock>>,
-    /// Its agent has answered.
+    /// Whether its agent has answered.
     is_open: Arc<AtomicBool>,
     /// The connection of an agent that has come by itself.
     wire: Arc<OnceLock<Arc<Wire>>>,
@@ -245,7 +245,7 @@ enum Outgoing {
 pub(crate) struct Link {
     /// Distinguishes this agent's events from those of an agent that it replaced.
     pub(crate) id: u64,
-    /// Its name in messages.
+    /// Name in messages.
     pub(crate) name: String,
     /// `None` where the agent connects by itself.
     child: Option<Child>,
@@ -398,7 +398,7 @@ impl Link {
         })
     }
 
-    /// Its process on this host, where there is one.
+    /// Returns its process on this host, if there is one.
     pub(crate) fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
@@ -408,7 +408,7 @@ impl Link {
         Nanos(self.last_frame_ns.load(Ordering::Relaxed))
     }
 
-    /// How long nothing was received of an agent on another host, where that is so long that the agent has
+    /// Returns the silence of an agent on another host, if that is so long that the agent has
     /// ended.
     pub(crate) fn silence(&self) -> Option<Duration> {
         let far = self.far.as_ref().filter(|far| far.is_open.load(Ordering::Relaxed))?;
@@ -416,12 +416,12 @@ impl Link {
         (silence > far.remote.lease + AFTER_LEASE).then_some(silence)
     }
 
-    /// Whether pings enough were answered to translate times; on this host none is needed.
+    /// Reports whether pings enough were answered to translate times; on this host none is needed.
     pub(crate) fn is_clock_settled(&self) -> bool {
         self.far.as_ref().is_none_or(|far| far.clock().is_settled())
     }
 
-    /// What the clock of the agent's host differs by; `None` on this host.
+    /// Returns the offset of the clock of the agent's host; `None` on this host.
     pub(crate) fn clock(&self) -> Option<Sample> {
         self.far.as_ref()?.clock().best()
     }
@@ -539,7 +539,7 @@ impl Link {
         self.end_by(Instant::now());
     }
 
-    /// How an agent ended that closed its output: completes *agent 2 …*.
+    /// Returns the end of an agent that closed its output: completes *agent 2 …*.
     pub(crate) fn how_it_ended(&mut self, ending: Ending) -> String {
         // One that is silent or sends no frames does not end by itself.
         let wait = if matches!(ending, Ending::Closed) { END_WAIT } else { Duration::ZERO };
@@ -607,7 +607,7 @@ fn write_frames(outbox: Receiver<Outgoing>, mut stdin: impl Write) {
     }
 }
 
-/// What a host is sent next, before its agent runs, and when it does.
+/// The next bytes to a host before its agent runs, and when it does.
 enum Step {
     Program(fs::File),
     Frames,

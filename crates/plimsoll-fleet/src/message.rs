@@ -75,7 +75,7 @@ pub enum ToAgent {
     Steer {
         /// Repeated in the answer; ascending.
         id: u32,
-        /// What to do.
+        /// The order.
         steer: Steer,
     },
     /// Start no more operations; what is in flight may finish.
@@ -132,9 +132,9 @@ pub enum FromAgent {
     Hello {
         /// See [`VERSION`].
         version: String,
-        /// Its process.
+        /// Process id.
         pid: u32,
-        /// Its limit of open files.
+        /// Limit of open files.
         descriptors_max: u64,
         /// The machine of the agent. Optional, so that the version of an agent that does not send it can be read.
         #[serde(default)]
@@ -149,9 +149,9 @@ pub enum FromAgent {
         /// When this answer was made, on the same clock.
         answered: Nanos,
     },
-    /// What this host lacks for its part.
+    /// The host's lacks for its part.
     Surveyed(Box<HostSurvey>),
-    /// What this host was doing, on its clock. The link to another host translates the times.
+    /// A reading of this host, on its clock. The link to another host translates the times.
     Reading(Box<Reading>),
     /// The load is prepared.
     Ready {
@@ -212,18 +212,18 @@ pub enum FromAgent {
     },
     /// A supervised program ended.
     ProgramExited {
-        /// Its name in the plan.
+        /// Name in the plan.
         name: String,
-        /// How it ended.
+        /// End of the program.
         reason: ExitReason,
         /// The end of what it wrote on stdout and stderr.
         output_tail: String,
     },
     /// The last command failed; a load that was running is over.
     Failed {
-        /// Whose fault it is.
+        /// Side at fault.
         fault: AgentFault,
-        /// What is wrong and what to do.
+        /// The fault and its remedy.
         message: String,
     },
 }
@@ -242,7 +242,7 @@ impl FromAgent {
         self
     }
 
-    /// What kind of message it is, for error messages.
+    /// Returns the kind of message, for error messages.
     pub(crate) const fn kind(&self) -> &'static str {
         match self {
             Self::Hello { .. } => "hello",
@@ -277,14 +277,14 @@ pub struct Machine {
     pub build: String,
     /// Drawn by the kernel at its start: two names of one machine show the same.
     pub boot_id: String,
-    /// Its network namespace: containers of one machine have the same `boot_id`.
+    /// Network namespace: containers of one machine have the same `boot_id`.
     pub network: String,
     /// CPUs that the agent may use.
     pub cpus: u32,
 }
 
 impl Machine {
-    /// That of this process.
+    /// Returns the machine of this process.
     pub(crate) fn here() -> Self {
         let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let network = fs::read_link("/proc/self/ns/net").unwrap_or_default();
@@ -296,7 +296,7 @@ impl Machine {
         }
     }
 
-    /// Whether two agents share CPUs and ports, under whichever names.
+    /// Reports whether two agents share CPUs and ports, under whichever names.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         !self.boot_id.is_empty() && self.boot_id == other.boot_id && self.network == other.network
     }
@@ -313,7 +313,7 @@ pub struct HostPart {
     pub is_hold: bool,
     /// No other run is to make load there meanwhile.
     pub is_alone: bool,
-    /// Where they go.
+    /// Destinations of the load.
     pub destinations: Vec<SocketAddr>,
 }
 
@@ -322,9 +322,9 @@ pub struct HostPart {
 pub struct HostSurvey {
     /// Limits that are too low for its part; the one first that allows the fewest connections.
     pub short: Vec<HostNeed>,
-    /// What would stop the load with any number of connections.
+    /// Shortages that would stop the load with any number of connections.
     pub missing: Vec<HostNeed>,
-    /// What may be reached, and stops nothing.
+    /// Limits that may be reached, and stop nothing.
     pub tight: Vec<HostNeed>,
     /// Connections that it has room for, which may be more than its part.
     pub fits: u64,
@@ -332,7 +332,7 @@ pub struct HostSurvey {
     pub fits_ports: u64,
     /// Ports of one of its addresses that connections may come from.
     pub ports_per_source: u64,
-    /// Its address on the way to the first destination.
+    /// Address on the way to the first destination.
     pub address: Option<IpAddr>,
     /// CLOCK_REALTIME, and CLOCK_MONOTONIC at the same instant.
     pub realtime: Nanos,
@@ -345,11 +345,11 @@ pub struct HostSurvey {
 pub struct HostNeed {
     /// A limit by its documented name, or a route.
     pub what: String,
-    /// How much is needed.
+    /// Amount needed.
     pub needs: String,
-    /// How much is there.
+    /// Amount available.
     pub has: String,
-    /// What raises it.
+    /// Way to raise it.
     pub fix: String,
 }
 
@@ -358,20 +358,20 @@ pub struct HostNeed {
 pub struct SutPlan {
     /// Which one.
     pub kind: SutKind,
-    /// Where it listens.
+    /// Listening address.
     pub listen: SocketAddr,
-    /// Its certificate and key.
+    /// Certificate and key.
     #[serde(with = "plimsoll_model::framed")]
     pub identity: Identity,
-    /// What stands behind it.
+    /// Servers behind it.
     pub backends: Vec<SocketAddr>,
     /// Client connections at once.
     pub connections: u64,
     /// The longest time that a client waits for anything.
     pub longest_wait: Nanos,
-    /// What our own server keeps of a TLS connection.
+    /// State that our own server keeps per TLS connection.
     pub tls_state: TlsState,
-    /// What clients speak.
+    /// Protocol of the clients.
     pub protocol: Protocol,
     /// Whether they speak it over TLS.
     pub tls: bool,
@@ -391,7 +391,7 @@ pub struct SutStarted {
     pub name: String,
     /// Lines for the report.
     pub notes: Vec<String>,
-    /// Its own timers.
+    /// Timers of the server.
     pub timers: Vec<KnownTimer>,
 }
 
@@ -402,11 +402,11 @@ pub struct SutStatus {
     pub counted: Option<(u64, u64, u64)>,
     /// Limits of its configuration.
     pub limits: Vec<LimitUse>,
-    /// How it ended, once it has.
+    /// End of the server, once it has ended.
     pub ended: Option<String>,
 }
 
-/// Whose fault a failure is.
+/// The side at fault for a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AgentFault {
@@ -467,7 +467,7 @@ impl ServeCounters {
     }
 }
 
-/// What a supervisor starts and ends.
+/// The programs that a supervisor starts and ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SupervisorPlan {
     /// A directory that the supervisor creates, which must not exist yet, and removes at its end.
@@ -483,18 +483,18 @@ pub struct SupervisorPlan {
 /// A control group that exists as long as its supervisor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnControlGroup {
-    /// Its directory, which must not exist yet.
+    /// Directory of the group, which must not exist yet.
     pub dir: PathBuf,
     /// The group that its processes come from, and go back to.
     pub home: PathBuf,
-    /// Its parent passes no CPU quotas on, and shall until its end (version 2).
+    /// The parent passes no CPU quotas on, and shall until the group's end (version 2).
     pub lend_cpu: bool,
 }
 
 /// A program that a supervisor starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SupervisedProgram {
-    /// Its name in reports.
+    /// Name in reports.
     pub name: String,
     /// Program and arguments; not empty. It must stay in the foreground.
     pub argv: Vec<String>,
@@ -504,7 +504,7 @@ pub struct SupervisedProgram {
     pub ready: Readiness,
 }
 
-/// How the supervisor detects that a program is ready.
+/// The sign by which the supervisor detects that a program is ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Readiness {
@@ -516,7 +516,7 @@ pub enum Readiness {
     Exists(PathBuf),
 }
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ExitReason {

@@ -34,7 +34,7 @@ const TERM_WAIT: Duration = Duration::from_secs(1);
 const KILL_WAIT: Duration = Duration::from_secs(2);
 /// Longest time that [`Programs::stop`] takes.
 pub(crate) const STOP_WAIT: Duration = Duration::from_millis(3500);
-/// How often programs are polled, whether they are ready or have ended.
+/// Period of checking whether programs are ready or have ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// Longest wait for one connection to a program that is asked whether it is ready.
 const CONNECT_WAIT: Duration = Duration::from_millis(50);
@@ -45,7 +45,7 @@ const PROCESSES: &str = "cgroup.procs";
 /// Timeout of the last output of a program that ended before its children.
 const LAST_OUTPUT_WAIT: Duration = Duration::from_millis(200);
 
-/// What the supervisor's main thread waits for.
+/// An input of the supervisor's main thread.
 enum Heard {
     Plan(SupervisorPlan),
     /// The coordinator sends no more, or reads no more.

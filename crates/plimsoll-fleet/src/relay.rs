@@ -71,7 +71,7 @@ impl Relay {
     }
 }
 
-/// How many processes of `descriptors` open files, `reserve` of which are no connections, hold the part of a host.
+/// Returns the number of processes of `descriptors` open files, `reserve` of which are no connections, for the part of a host.
 /// A thread and its connections are in one process.
 pub fn processes_needed(plan: &LoadPlan, descriptors: u64, reserve: u64) -> u32 {
     let each = plan.connections.div_ceil(u64::from(plan.shard.of.max(1))).max(1);
@@ -106,7 +106,7 @@ fn run(
     }
 }
 
-/// So many agents, of which those are kept that there are.
+/// Starts agents up to this number; existing ones stay.
 fn start<'a>(
     agents: &'a mut Option<LoadAgents>,
     command: &AgentCommand,

@@ -26,7 +26,7 @@ const EXIT_WAIT: Duration = Duration::from_secs(6);
 pub struct ProgramExit {
     /// The program's name in the plan.
     pub name: String,
-    /// How it ended.
+    /// End of the program.
     pub reason: ExitReason,
     /// The end of what it wrote on stdout and stderr.
     pub output: String,

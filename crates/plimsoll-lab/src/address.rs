@@ -43,7 +43,7 @@ impl SutAddress {
         Ok(Self { listen, identity, isolated: None, port: Some(port) })
     }
 
-    /// The same with a certificate that is there.
+    /// Creates an address with an existing certificate.
     pub fn with_identity(
         identity: Identity,
         clients: Option<&ClientHost>,
@@ -87,7 +87,7 @@ impl SutAddress {
     }
 }
 
-/// Where the SUT listens.
+/// Returns the listening address of the SUT.
 fn ip(isolated: Option<&Isolated>) -> IpAddr {
     isolated.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |hosts| hosts.sut.ip())
 }

@@ -20,7 +20,7 @@ const PERIOD_US: u64 = 10_000;
 /// The least quota that the kernel accepts.
 const QUOTA_MIN_US: u64 = 1_000;
 const ROOT: &str = "/";
-/// Of a group, before the process that made it: `plimsoll-4711-0`.
+/// Prefix of a group's name, before the process that made it: `plimsoll-4711-0`.
 const NAME: &str = "plimsoll-";
 /// The group in it that has one thread.
 const THREAD: &str = "thread";

@@ -19,15 +19,15 @@ pub enum LabError {
          --{program} PATH, or use --sut embedded"
     )]
     NotInstalled {
-        /// Its name.
+        /// Name of the program.
         program: &'static str,
         /// The Debian package that has it.
         package: &'static str,
     },
-    /// The same on another host, of which no file is named.
+    /// A program is missing on another host, of which no file is named.
     #[error("{program} is not installed; install it there with apt-get install {package}")]
     NotInstalledThere {
-        /// Its name.
+        /// Name of the program.
         program: &'static str,
         /// The Debian package that has it.
         package: &'static str,
@@ -40,13 +40,13 @@ pub enum LabError {
     /// The program that a configuration is to be written for is not installed.
     #[error("{program} is not installed; install it, or name it with --program PATH")]
     NotThere {
-        /// Its name.
+        /// Name of the program.
         program: &'static str,
     },
-    /// What was named as a program is none.
+    /// The named file is no program.
     #[error("{} is no program; name the file to execute with --program PATH", path.display())]
     NoProgram {
-        /// What was named.
+        /// Path of the file.
         path: PathBuf,
     },
     /// The installed program is too old.
@@ -56,9 +56,9 @@ pub enum LabError {
         path.display()
     )]
     TooOld {
-        /// What was run.
+        /// Path of the program.
         path: PathBuf,
-        /// What it says.
+        /// Version of the program.
         version: String,
         /// The oldest that is known.
         oldest: String,
@@ -108,7 +108,7 @@ pub enum LabError {
     Unwritable {
         /// The directory.
         path: PathBuf,
-        /// What is in its name.
+        /// The character in its name.
         character: char,
     },
     /// No directory for files of a check can be created.

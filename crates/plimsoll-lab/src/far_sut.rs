@@ -122,7 +122,7 @@ fn check_files(plan: &LabPlan, hosts: u64, servers: &FarServers) -> Result<(), L
     Ok(())
 }
 
-/// Where the backends are, for the report.
+/// Returns the place of the backends, for the report.
 fn place_of(count: usize, far: &FarHosts, servers: &FarServers) -> String {
     match far.hosts.hosts.len() {
         0 | 1 => format!(

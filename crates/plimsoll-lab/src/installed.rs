@@ -16,7 +16,7 @@ use crate::sut::{Proxy, proxy, write};
 pub struct Installed {
     /// The language of its configuration.
     pub dialect: &'static Dialect,
-    /// Its file.
+    /// Path of the program.
     pub path: PathBuf,
     /// The version as it writes it: `2.6.12-1+deb12u4`.
     pub version_text: String,

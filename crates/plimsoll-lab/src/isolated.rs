@@ -48,14 +48,14 @@ impl ClientHost {
 /// One host of a laboratory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IsolatedHost {
-    /// Its network.
+    /// Network of the host.
     pub network: Namespace,
-    /// Where its servers listen.
+    /// Listening address of its servers.
     pub address: Ipv4Addr,
 }
 
 impl IsolatedHost {
-    /// Where its servers listen.
+    /// Returns the listening address of its servers.
     pub fn ip(&self) -> IpAddr {
         self.address.into()
     }

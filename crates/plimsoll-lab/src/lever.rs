@@ -1,4 +1,4 @@
-//! What changes one limit of a running server, and takes that back: nothing is started again, and dropping
+//! Levers: each changes one limit of a running server, and restores it. Nothing is started again, and dropping
 //! it leaves everything as it was.
 
 use std::fs;
@@ -17,7 +17,7 @@ use crate::error::LabError;
 
 const PORT_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
-/// What changes one limit of a running server.
+/// A change of one limit of a running server.
 #[derive(Debug)]
 pub struct Lever(Acts);
 

@@ -22,7 +22,7 @@ const DESCRIPTORS_OWN: u64 = 64;
 pub(crate) struct Mosquitto {
     /// Program and version.
     pub(crate) name: String,
-    /// Where it listens.
+    /// Listening addresses.
     pub(crate) addresses: Vec<SocketAddr>,
     supervisor: Supervisor,
     /// Nobody else may take them.

@@ -13,7 +13,7 @@ use crate::isolated::IsolatedHost;
 /// The default of every timer of our own servers.
 pub(crate) const TIMEOUT: Nanos = Nanos::from_secs(600);
 
-/// How our own servers are run.
+/// Settings of our own servers.
 #[derive(Clone, Debug)]
 pub struct OwnServers {
     /// Processes that share the ports.
@@ -22,9 +22,9 @@ pub struct OwnServers {
     pub cpus: Vec<u32>,
     /// Every timer.
     pub timeout: Nanos,
-    /// What is kept of a TLS connection.
+    /// State that is kept per TLS connection.
     pub tls_state: TlsState,
-    /// Where they run; `None` is this host, on loopback.
+    /// Host of the servers; `None` is this host, on loopback.
     pub host: Option<IsolatedHost>,
 }
 
@@ -75,7 +75,7 @@ impl OwnServers {
         Ok(ServerGroup::start(&spec, &plan)?)
     }
 
-    /// What each of them is to do.
+    /// Returns the plan of each server.
     pub(crate) fn serve_plan(
         &self,
         listeners: Vec<Listener>,

@@ -29,7 +29,7 @@ impl Placement {
         Self { sut: sut.to_vec(), clients: clients.to_vec(), backends: backends.to_vec() }
     }
 
-    /// So many of `cpus` for the SUT, the last ones; the others share the rest, or all where there is
+    /// Gives the last `count` of `cpus` to the SUT; the others share the rest, or all where there is
     /// none. `None` where there are not so many.
     pub fn with_sut(cpus: &[u32], count: usize) -> Option<Self> {
         if count == 0 || count > cpus.len() {

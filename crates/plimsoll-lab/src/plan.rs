@@ -1,4 +1,4 @@
-//! What a laboratory is made of, and what it must be able to hold.
+//! The parts of a laboratory, and the connections that it must be able to hold.
 
 use std::path::PathBuf;
 
@@ -26,16 +26,16 @@ const TUNNELS_PER_PORT: u64 = 12_000;
 /// The most processes of a SUT.
 pub(crate) const PROCESSES_MAX: u32 = 1024;
 
-/// What a laboratory is made of, and what it must be able to hold.
+/// The parts of a laboratory, and the connections that it must be able to hold.
 #[derive(Clone, Debug)]
 pub struct LabPlan {
-    /// What is tested.
+    /// The server under test.
     pub sut: Sut,
     /// The user named no SUT.
     pub sut_is_default: bool,
     /// Backends behind a proxy; at least 1.
     pub backends: u32,
-    /// What they are: mosquitto at this path; `None` for our own servers.
+    /// Program of the backends: mosquitto at this path; `None` for our own servers.
     pub mosquitto: Option<PathBuf>,
     /// Whether the generated configuration is kept.
     pub keep_config: bool,
@@ -48,15 +48,15 @@ pub struct LabPlan {
     /// where one may not open enough files: while many connections are opened, every part can
     /// use every CPU.
     pub placement: Option<Placement>,
-    /// What our own server keeps of a TLS connection.
+    /// State that our own server keeps per TLS connection.
     pub tls_state: TlsState,
-    /// What clients speak.
+    /// Protocol of the clients.
     pub protocol: Protocol,
     /// Whether clients speak it over TLS.
     pub tls: bool,
     /// Whether a proxy caches TLS sessions and sends tickets, as it does by default.
     pub resumes: bool,
-    /// What else differs from the usual.
+    /// Other settings.
     pub settings: SutSettings,
     /// Other machines that SUT and backends are on; `None` starts them here.
     pub far: Option<FarHosts>,
@@ -105,7 +105,7 @@ impl LabPlan {
         self.placement.is_none()
     }
 
-    /// How many processes share the connections when each can hold `fit`, including spare ones.
+    /// Returns the number of processes that share the connections when each can hold `fit`, including spare ones.
     pub(crate) fn processes(&self, fit: u64) -> u32 {
         if !self.may_split() || self.connections + CONNECTIONS_SPARE <= fit {
             return 1;
@@ -115,7 +115,7 @@ impl LabPlan {
         u32::try_from(needed).unwrap_or(PROCESSES_MAX)
     }
 
-    /// What our own servers speak.
+    /// Returns the protocol of our own servers.
     pub(crate) const fn spoken(&self) -> Spoken {
         match self.protocol {
             Protocol::Mqtt => Spoken::Mqtt,
@@ -124,7 +124,7 @@ impl LabPlan {
         }
     }
 
-    /// Whether a proxy passes bytes on without looking at them: each client connection has one of its
+    /// Reports whether a proxy passes bytes on without looking at them: each client connection has one of its
     /// own to a backend, for as long as it lasts.
     pub(crate) const fn is_tunnel(&self) -> bool {
         !self.protocol.has_headers()
@@ -138,7 +138,7 @@ impl LabPlan {
         tunnels.max(self.backends.into())
     }
 
-    /// How our own servers are run on `cpus`.
+    /// Returns the settings of our own servers on `cpus`.
     pub(crate) fn own_servers(&self, cpus: &[u32]) -> OwnServers {
         OwnServers { timeout: TIMEOUT.max(self.longest_wait), ..OwnServers::new(cpus) }
     }

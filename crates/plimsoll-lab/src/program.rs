@@ -11,15 +11,15 @@ pub enum CheckError {
     /// The program did not start.
     #[error("cannot run {}: {source}; install it or name another", program.display())]
     NotRun {
-        /// What was run.
+        /// Path of the program.
         program: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The program rejects its configuration.
     #[error("{} rejects {}: {alert}", program.display(), config.display())]
     Rejected {
-        /// What was run.
+        /// Path of the program.
         program: PathBuf,
         /// The configuration it was given.
         config: PathBuf,
@@ -29,14 +29,14 @@ pub enum CheckError {
     /// The program reports no version: it is another program of that name.
     #[error("{} reports no version but {output:?}; is it the right program?", program.display())]
     NoVersion {
-        /// What was run.
+        /// Path of the program.
         program: PathBuf,
         /// The first line it wrote.
         output: String,
     },
 }
 
-/// Where distributions and source builds install daemons; a user's PATH often lacks these.
+/// Folders in which distributions and source builds install daemons; a user's PATH often lacks these.
 const SYSTEM_FOLDERS: [&str; 4] =
     ["/usr/sbin", "/usr/local/sbin", "/sbin", "/usr/local/nginx/sbin"];
 

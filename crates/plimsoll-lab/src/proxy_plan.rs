@@ -1,4 +1,4 @@
-//! What a proxy under test has to do, independent of the program.
+//! The task of a proxy under test, independent of the program.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::settings::SutSettings;
 /// One proxy process group: TLS in front, none behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProxyPlan {
-    /// Where TLS clients connect. Several processes may share it: both programs bind with
+    /// Listening address for TLS clients. Several processes may share it: both programs bind with
     /// `SO_REUSEPORT`.
     pub(crate) listen: SocketAddr,
     /// Servers without TLS behind the proxy; at least one, or every request fails.
@@ -33,31 +33,31 @@ pub(crate) struct ProxyPlan {
     /// TLS sessions that HAProxy caches; `None` leaves its default of 20,000, about 4 MB in each
     /// process. nginx caches none by default.
     pub(crate) tls_sessions_max: Option<u32>,
-    /// What is spoken before and behind it.
+    /// Protocol before and behind it.
     pub(crate) protocol: Protocol,
     /// Whether clients speak it over TLS.
     pub(crate) tls: bool,
     /// Whether TLS sessions may be resumed, as the programs allow by themselves; otherwise there are
     /// neither tickets nor a session cache.
     pub(crate) resumes: bool,
-    /// Where HAProxy answers `show info` and `show stat`, and nginx its stub_status; at most 97
+    /// Socket at which HAProxy answers `show info` and `show stat`, and nginx its stub_status; at most 97
     /// bytes, a limit of HAProxy's.
     pub(crate) stats_socket: PathBuf,
     /// nginx serves stub_status there; a build without that module refuses it.
     pub(crate) stub_status: bool,
-    /// What differs from the usual.
+    /// Other settings.
     pub(crate) settings: SutSettings,
     /// An existing directory that the proxy may write into: nginx's pid and temporary files.
     pub(crate) scratch: PathBuf,
 }
 
 impl ProxyPlan {
-    /// Where log lines go, where there are any: a socket for HAProxy, a file for nginx.
+    /// Returns the place of log lines, if there are any: a socket for HAProxy, a file for nginx.
     pub(crate) fn log(&self) -> PathBuf {
         self.scratch.join("access.log")
     }
 
-    /// What `tune` writes for `goal`, with the addresses and places of this laboratory.
+    /// Returns the configuration that `tune` writes for `goal`, with the addresses and places of this laboratory.
     pub(crate) fn tuned(&self, dialect: &Dialect, version: Version, goal: &ProxyGoal) -> String {
         let goal = ProxyGoal {
             cores: self.threads,

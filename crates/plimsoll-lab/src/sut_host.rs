@@ -16,7 +16,7 @@ use crate::watched::ServerEnd;
 #[derive(Debug)]
 pub struct SutHost {
     sut: RunningSut,
-    /// How it ended, which its supervisor says once.
+    /// End of the program, which its supervisor reports once.
     ended: Option<String>,
     /// The port stays reserved.
     _at: SutAddress,
@@ -44,13 +44,13 @@ impl SutHost {
         Ok(Self { sut, ended: None, _at: at })
     }
 
-    /// What it is.
+    /// Returns the description of the server.
     pub fn started(&self) -> SutStarted {
         let RunningSut { name, notes, timers, .. } = &self.sut;
         SutStarted { name: name.clone(), notes: notes.clone(), timers: timers.clone() }
     }
 
-    /// Its status.
+    /// Returns its status.
     pub fn status(&mut self) -> SutStatus {
         if self.ended.is_none() {
             self.ended = self.sut.ended().map(|end| match end {
@@ -67,18 +67,18 @@ impl SutHost {
         }
     }
 
-    /// Its processes.
+    /// Returns its processes.
     pub fn pids(&self) -> Vec<u32> {
         self.sut.pids()
     }
 
-    /// Where it reports its figures.
+    /// Returns the source of its figures.
     pub fn statistics(&self) -> Option<CounterSource> {
         self.sut.statistics()
     }
 }
 
-/// What is missing here, as whoever works on another host is told.
+/// Rewords an error of this host for a user on another host.
 fn on_this_host(error: LabError) -> LabError {
     match error {
         LabError::NotInstalled { program, package } => {

@@ -18,7 +18,7 @@ pub struct AnnouncedLimits {
 }
 
 impl AnnouncedLimits {
-    /// Whether nothing was announced.
+    /// Reports whether nothing was announced.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
@@ -55,7 +55,7 @@ impl AnnouncedLimits {
 pub enum Uniform {
     /// Redirects, which plimsoll does not follow.
     Redirects,
-    /// The same status of 4xx.
+    /// One status of 4xx for every request.
     Refusal(u16),
 }
 
@@ -72,7 +72,7 @@ impl Uniform {
     }
 }
 
-/// Whether a status sends the client to another URL; 304 does not.
+/// Reports whether a status sends the client to another URL; 304 does not.
 const fn is_redirect(status: u16) -> bool {
     matches!(status, 301..=303 | 307 | 308)
 }

@@ -5,27 +5,27 @@ use serde::{Deserialize, Serialize};
 use crate::catalogue::catalogue;
 use crate::confirmation::{Confirmation, Intervention, Remedied};
 
-/// How sure a cause is.
+/// The grade of evidence for a cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Grade {
     /// Nothing that was read proves it.
     Unknown,
-    /// Its counters move at the tipping point.
+    /// Counters of the cause move at the tipping point.
     Correlated,
-    /// Its limit, computed from loads that met the goals, is the tipping point, and it was full above.
+    /// The limit, computed from loads that met the goals, is the tipping point, and it was full above.
     Predicted,
     /// Moving the limit moved the tipping point by the predicted size.
     Confirmed,
 }
 
-/// What was not read or not seen of a cause that is only correlated.
+/// A reading that a cause lacks for a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Missing {
     /// It was not full at any load above the tipping point, or none was read there.
     FullAbove,
-    /// Its use does not grow with the load in a line that meets its limit at the tipping point.
+    /// Use that grows with the load in a line which meets the limit at the tipping point.
     Line,
     /// A counter shows that it was full, and no value how full it is at lower loads.
     Use,
@@ -38,7 +38,7 @@ pub enum Missing {
 pub enum Part {
     /// The server under test and its configuration.
     Server,
-    /// What is behind it.
+    /// A reading of the part behind the server.
     Backend,
     /// The host of the server: kernel, limits, other programs.
     Host,
@@ -176,7 +176,7 @@ impl Cause {
     }
 }
 
-/// What kind of thing has a limit.
+/// A kind of thing that has a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ResourceKind {
@@ -190,7 +190,7 @@ pub enum ResourceKind {
     CpuQuota,
     /// A limit that has a number: of the kernel, a process or a server.
     Limit,
-    /// What is counted when something did not fit.
+    /// A counter of things that did not fit.
     Counter,
     /// Operations in service.
     Concurrency,
@@ -198,10 +198,10 @@ pub enum ResourceKind {
     Unknown,
 }
 
-/// What has a limit.
+/// A thing that has a limit.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Resource {
-    /// Of which kind.
+    /// The kind.
     pub kind: ResourceKind,
     /// Which one: `haproxy/0`, `open files of haproxy`.
     pub name: String,
@@ -231,7 +231,7 @@ pub struct Projected {
 pub struct Limited {
     /// Which.
     pub resource: Resource,
-    /// Where.
+    /// Name of the host.
     pub host: String,
     /// At which loads.
     pub projected: Projected,
@@ -254,15 +254,15 @@ pub enum EvidenceUnit {
 /// A counter below and above the tipping point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Its name.
+    /// Name of the counter.
     pub counter: String,
-    /// Of all values.
+    /// Unit of all values.
     pub unit: EvidenceUnit,
     /// At the highest load that met the goals.
     pub below: Option<f64>,
     /// At the highest load.
     pub above: Option<f64>,
-    /// What it may be at most, where that is known.
+    /// The most that the value may be, if known.
     pub limit: Option<f64>,
 }
 
@@ -274,11 +274,11 @@ pub struct Finding {
     pub cause: Cause,
     /// The limiting resource.
     pub resource: Resource,
-    /// Where; empty for [`Cause::Unknown`].
+    /// Name of the host; empty for [`Cause::Unknown`].
     pub host: String,
-    /// How sure that is.
+    /// The grade of the evidence.
     pub grade: Grade,
-    /// What was read.
+    /// The readings.
     pub evidence: Vec<Evidence>,
     /// Resources that would last longer, the next one first.
     pub excluded: Vec<Limited>,
@@ -293,7 +293,7 @@ pub struct Finding {
     pub next: Option<Limited>,
     /// The tests of the cause, in order.
     pub confirmations: Vec<Confirmation>,
-    /// What came out once the confirmed limit was raised, where the running server's can be.
+    /// The new tipping point after the confirmed limit was raised, if the running server's can be.
     pub remedied: Option<Box<Remedied>>,
 }
 

@@ -6,7 +6,7 @@ use crate::Nanos;
 use crate::ending::{Closer, Stretch};
 
 named! {
-    /// Whose timer it is.
+    /// The owner of a timer.
     #[derive(PartialOrd, Ord)]
     pub enum Owner {
         /// plimsoll, or the kernel it runs on.
@@ -22,7 +22,7 @@ named! {
     }
 }
 
-/// How far the evidence carries.
+/// The strength of the evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Confidence {
@@ -34,7 +34,7 @@ pub enum Confidence {
     Certain,
 }
 
-/// What a timer waits for.
+/// The event that a timer waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Awaits {
@@ -53,11 +53,11 @@ pub enum Awaits {
 pub struct KnownTimer {
     /// As its owner's flags or configuration call it: `--linger`, `HAProxy timeout server`.
     pub name: String,
-    /// Its value.
+    /// The timer's value.
     pub at: Nanos,
-    /// Whose it is.
+    /// The timer's owner.
     pub owner: Owner,
-    /// What it waits for.
+    /// The event that it waits for.
     pub awaits: Awaits,
 }
 
@@ -71,15 +71,15 @@ pub struct Cliff {
     pub count: u64,
     /// Their share of the slow durations of their kind, 0 to 1.
     pub share: f64,
-    /// What was measured.
+    /// The stretch that was measured.
     pub stretch: Stretch,
-    /// Who ended it.
+    /// The end that closed it.
     pub closer: Closer,
     /// The nearest well-known constant, or the name of the known timer.
     pub label: Option<String>,
-    /// Whose timer.
+    /// The timer's owner.
     pub owner: Owner,
-    /// How sure.
+    /// The strength of the evidence.
     pub confidence: Confidence,
     /// Why that owner, as a sentence without its end.
     pub evidence: String,
@@ -105,7 +105,7 @@ named! {
 }
 
 impl ProbeKind {
-    /// What the connection did, in words.
+    /// Words for the connection's action.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Connected => "connected, nothing sent",
@@ -123,37 +123,37 @@ impl ProbeKind {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hand(pub Vec<String>);
 
-/// How one connection of the timeout probe ended.
+/// The end of one connection of the timeout probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeEnd {
-    /// What it did before it waited.
+    /// The connection's action before it waited.
     pub kind: ProbeKind,
-    /// How long it then waited.
+    /// Length of the wait.
     pub after: Nanos,
-    /// Who ended the wait; [`Closer::Us`] when the probe's time was over first, and
+    /// The end that ended the wait; [`Closer::Us`] when the probe's time was over first, and
     /// [`Closer::Success`] when the answer came that is not a timer's doing.
     pub closer: Closer,
-    /// Who wrote the last answer, where there was one.
+    /// The author of the last answer, if there was one.
     pub hand: Option<Hand>,
-    /// Who wrote the good answer before the wait; only of [`ProbeKind::Answered`].
+    /// The author of the good answer before the wait; only of [`ProbeKind::Answered`].
     pub good_hand: Option<Hand>,
 }
 
 /// A row of the timeout probe's table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProbedTimer {
-    /// What the connections did.
+    /// The connections' action.
     pub kind: ProbeKind,
     /// Connections that did so.
     pub connections: u32,
-    /// How long they waited until they were closed or answered, the median; `None` when nothing
+    /// Median wait until they were closed or answered; `None` when nothing
     /// ended them while the probe lasted.
     pub after_ms: Option<f64>,
-    /// Who ended the wait; [`Closer::Us`] when nothing else did while the probe lasted.
+    /// The end that ended the wait; [`Closer::Us`] when nothing else did while the probe lasted.
     pub closer: Closer,
     /// The nearest well-known constant, or the name of the known timer.
     pub label: Option<String>,
-    /// Whose timer.
+    /// The timer's owner.
     pub owner: Owner,
     /// Why.
     pub evidence: String,

@@ -72,7 +72,7 @@ named! {
 }
 
 impl Metric {
-    /// What people call it.
+    /// Returns the common name.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Goodput => "goodput at saturation",
@@ -84,7 +84,7 @@ impl Metric {
         }
     }
 
-    /// Whether more of it is better.
+    /// Reports whether more of it is better.
     pub const fn more_is_better(self) -> bool {
         matches!(self, Self::Goodput | Self::Throughput)
     }
@@ -149,7 +149,7 @@ pub struct CompareSummary {
     pub rounds: Vec<RoundSummary>,
     /// Other figures of the same rounds.
     pub others: Vec<OtherSummary>,
-    /// What the blocks were; `None` where the loads are the user's.
+    /// The load of the blocks; `None` if the loads are the user's.
     pub load: Option<BlockLoad>,
     pub blocks: Vec<BlockSummary>,
     /// Both were loaded at the same time, each on one half of the CPUs.
@@ -233,7 +233,7 @@ pub struct BlockSummary {
     /// CPU time of the yardstick's piece of work on the CPUs of the server, where it ran there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub yardstick_us: Option<f64>,
-    /// Of the time in which threads of the server were ready to run, that in which they did not; 0
+    /// Share of the time in which threads of the server were ready to run but did not run; 0
     /// to 1.
     pub sut_waited: Option<f64>,
     /// CPU of the server's busiest thread, 0 to 1, where it could be seen.
@@ -271,7 +271,7 @@ pub struct BlockStart {
     pub number: u32,
     /// The round it belongs to, from 1; 0 before the rounds, while loads are chosen.
     pub round: u32,
-    /// Whose turn it is.
+    /// The arm whose turn it is.
     pub arm: Arm,
 }
 

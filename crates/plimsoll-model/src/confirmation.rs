@@ -7,14 +7,14 @@ use crate::compare::Difference;
 use crate::trial::Outcome;
 
 named! {
-    /// What is changed to test a cause: one limit of the server, lowered by about a fifth, or the load.
+    /// A change that tests a cause: one limit of the server, lowered by about a fifth, or the load.
     #[derive(PartialOrd, Ord, Hash)]
     pub enum Intervention {
         /// A quota for the CPU time of all the server's threads.
         ServerCpuQuota = "server-cpu-quota",
-        /// The same for the server's busiest thread alone.
+        /// A CPU quota for the server's busiest thread alone.
         ThreadCpuQuota = "thread-cpu-quota",
-        /// The same for the backends.
+        /// A CPU quota for the backends.
         BackendCpuQuota = "backend-cpu-quota",
         /// HAProxy's `maxconn`, of the frontend or of the process, whichever is lower.
         Maxconn = "maxconn",
@@ -87,7 +87,7 @@ impl Intervention {
     }
 }
 
-/// What a test of a cause has shown.
+/// The result of a test of a cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ConfirmationResult {
@@ -108,7 +108,7 @@ pub enum ConfirmationResult {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ConfirmationArm {
-    /// The same steps, and the value that was there.
+    /// Makes the steps with the existing value.
     Sham,
     /// The changed value.
     Changed,
@@ -121,47 +121,47 @@ pub struct ConfirmationPair {
     pub first: ConfirmationArm,
     /// Good answers of the sham in a second, the mean of its seconds without the least and the greatest.
     pub sham_per_s: f64,
-    /// The same with the changed value.
+    /// Goodput with the changed value.
     pub changed_per_s: f64,
-    /// What spoilt the pair, where something did; it is not counted.
+    /// The reason why the pair is not counted, if there is one.
     pub invalid: Option<String>,
 }
 
 /// A confirmed limit was raised while the server ran, and the search made again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Remedied {
-    /// What was raised.
+    /// The limit that was raised.
     pub intervention: Intervention,
     /// The value that limited, in the unit of the intervention.
     pub from: f64,
-    /// What it was raised to.
+    /// The new value.
     pub to: f64,
     /// Tipping point after over before: that of the value, or as far as the next limit allows; fixed before the search.
     pub predicted_ratio: f64,
     /// Why it was not raised, where that is so.
     pub why: Option<String>,
-    /// How the search ended; `None` where there was none.
+    /// The outcome of the search; `None` without one.
     pub outcome: Option<Outcome>,
     /// The lower bound of the tipping point then, operations per second.
     pub lower: Option<f64>,
-    /// Its upper bound.
+    /// Upper bound of the search.
     pub upper: Option<f64>,
     /// The middle of its interval over that before.
     pub ratio: Option<f64>,
     /// The limiting resources then, the surest first.
     pub causes: Vec<Finding>,
-    /// How long the search took.
+    /// Duration of the search.
     pub seconds: f64,
 }
 
 /// The test of a cause.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Confirmation {
-    /// What was changed; `None` where nothing could be.
+    /// The change; `None` if nothing could be changed.
     pub intervention: Option<Intervention>,
     /// The value that limits, in the unit of the intervention.
     pub from: f64,
-    /// What it was changed to.
+    /// The new value.
     pub to: f64,
     /// CPU time that a quota left the work over what it took without one, measured before the first pair; `None` for
     /// other changes, and if it could not be read.
@@ -170,11 +170,11 @@ pub struct Confirmation {
     pub predicted_ratio: f64,
     /// CPU time of a good answer with the change over that without; `None` if it could not be read.
     pub cost_ratio: Option<f64>,
-    /// What came out.
+    /// The result.
     pub result: ConfirmationResult,
     /// Why it is undecided, where no figure says so.
     pub why: Option<String>,
-    /// How far the capacity with the change is from that of the sham; `None` with too few pairs.
+    /// The capacity with the change relative to that of the sham; `None` with too few pairs.
     pub shift: Option<Difference>,
     /// Capacity of the shams over that without any step, before the first pair and after the last.
     pub sham_ratio: Option<f64>,
@@ -184,7 +184,7 @@ pub struct Confirmation {
     pub pairs: Vec<ConfirmationPair>,
     /// Capacity without any step.
     pub untouched_per_s: Vec<f64>,
-    /// How long all of it took.
+    /// Duration of the whole test.
     pub seconds: f64,
 }
 

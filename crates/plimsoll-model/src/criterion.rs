@@ -20,7 +20,7 @@ impl Criterion {
     pub const ALL: [Self; 5] =
         [Self::Failed, Self::Reset, Self::Forwarding, Self::Concurrency, Self::Target];
 
-    /// Its name, with the threshold.
+    /// Returns the name, with the threshold.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Failed => "F failed transactions <0.001 %",
@@ -31,7 +31,7 @@ impl Criterion {
         }
     }
 
-    /// Its letter in tables.
+    /// Returns the letter in tables.
     pub const fn code(self) -> &'static str {
         match self {
             Self::Failed => "F",

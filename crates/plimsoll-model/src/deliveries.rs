@@ -4,7 +4,7 @@ use crate::tally::{ErrorCounts, StampCounts, Tally};
 use crate::{ErrorClass, Nanos};
 
 impl Tally {
-    /// The same stretch with its deliveries in the place of its publishes, each of which is to be delivered `each`
+    /// Converts a stretch of publishes into one of their deliveries: each publish is to be delivered `each`
     /// times. What is lost shows only when the load has ended: see [`Self::end_deliveries`].
     #[must_use]
     pub fn into_deliveries(mut self, each: u64, deadline: Option<Nanos>) -> Self {

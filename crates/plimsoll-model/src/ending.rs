@@ -30,7 +30,7 @@ named! {
     }
 }
 
-/// Who or what ended a stretch.
+/// The end that ended a stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Closer {
@@ -67,7 +67,7 @@ const NAMED: [(Closer, &str); 8] = [
 ];
 
 impl Closer {
-    /// What ended an operation or an opening that failed in `class`; `None` where the duration
+    /// Returns the closer of an operation or an opening that failed in `class`; `None` if the duration
     /// has nothing to do with a timer.
     pub const fn of_class(class: ErrorClass) -> Option<Self> {
         match class {
@@ -82,12 +82,12 @@ impl Closer {
         }
     }
 
-    /// What ended an operation that was answered with a failing `status`; `None` as above.
+    /// Returns the closer of an operation that was answered with a failing `status`; `None` as above.
     pub fn of_status(status: u16) -> Option<Self> {
         TIMED_STATUSES.contains(&status).then_some(Self::Status(status))
     }
 
-    /// Whether the peer ended it.
+    /// Reports whether the peer ended it.
     pub const fn is_peer(self) -> bool {
         !matches!(self, Self::Success | Self::OwnTimer | Self::Kernel | Self::Us)
     }
@@ -153,7 +153,7 @@ impl FromStr for SeriesKey {
 /// from a limit on requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// How long.
+    /// Lengths of the stretches.
     pub durations: Histogram,
     /// CLOCK_MONOTONIC of the first end.
     pub first: Nanos,
@@ -232,7 +232,7 @@ impl Endings {
         self.0.get(&SeriesKey { stretch, closer })
     }
 
-    /// Whether nothing was counted.
+    /// Reports whether nothing was counted.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

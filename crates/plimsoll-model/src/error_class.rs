@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Whose fault an error is.
+/// The side at fault for an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
@@ -32,7 +32,7 @@ macro_rules! error_classes {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// Whose fault the class is.
+            /// Returns the side at fault for the class.
             pub const fn fault(self) -> Fault {
                 match self { $(Self::$variant => Fault::$fault,)* }
             }
@@ -90,7 +90,7 @@ error_classes! {
     AgentLost = "agent-lost", Local;
     /// The server did not switch to WebSocket.
     WsRefused = "ws-refused", Peer;
-    /// What came after the switch is not WebSocket.
+    /// The bytes after the switch are not WebSocket.
     WsMalformed = "ws-malformed", Peer;
     /// The server sent a close frame before the answer.
     WsClosed = "ws-closed", Peer;

@@ -50,7 +50,7 @@ impl GateMetric {
         }
     }
 
-    /// Whether its change is a difference in percentage points, not a ratio.
+    /// Reports whether its change is a difference in percentage points, not a ratio.
     pub const fn is_in_points(self) -> bool {
         matches!(self, Self::Errors)
     }
@@ -68,7 +68,7 @@ impl GateMetric {
 /// A change that must not be: `safe<-5%`, `p99>10%`, `errors>0.1pp`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gate {
-    /// What is compared.
+    /// The figure that is compared.
     pub metric: GateMetric,
     /// Whether changes below the limit violate it; otherwise those above.
     pub is_below: bool,
@@ -77,7 +77,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Whether a change violates it.
+    /// Reports whether a change violates it.
     pub fn is_violated_by(&self, change: f64) -> bool {
         if self.is_below { change < self.limit } else { change > self.limit }
     }
@@ -131,7 +131,7 @@ impl fmt::Display for Gate {
 /// A figure with the interval that it lies in.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// What is stated.
+    /// The stated figure.
     pub value: f64,
     /// Lower end of its interval.
     pub low: f64,
@@ -139,14 +139,14 @@ pub struct Estimate {
     pub high: f64,
 }
 
-/// Where the interval of a difference comes from.
+/// The source of the interval of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateMethod {
     /// The intervals that both runs state, from edge to edge.
     Stated,
     /// The test of Mann and Whitney over so many stretches of each run.
     Stretches {
-        /// Of each run.
+        /// Stretches of each run.
         count: u32,
     },
     /// Slopes between levels of held connections, from edge to edge.
@@ -156,9 +156,9 @@ pub enum GateMethod {
 /// Which of the two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// What is compared with.
+    /// The run that is compared with.
     Baseline,
-    /// What is compared.
+    /// The run that is compared.
     Run,
 }
 
@@ -167,7 +167,7 @@ pub enum Side {
 pub enum Incomparable {
     /// A setting without which the figures are not of the same thing.
     Differs {
-        /// Its name.
+        /// Name of the setting.
         what: String,
         /// In the baseline.
         baseline: String,
@@ -192,7 +192,7 @@ pub enum Incomparable {
     Unsettled {
         /// Which one.
         side: Side,
-        /// What the interval lacks.
+        /// The evidence that the interval lacks.
         why: Unsettled,
     },
 }
@@ -204,7 +204,7 @@ impl Incomparable {
     }
 }
 
-/// How a gate ended.
+/// The end of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GateResult {
     /// The figures do not violate it.
@@ -215,7 +215,7 @@ pub enum GateResult {
     Fail,
 }
 
-/// What the speed of the server's host did to the change of a figure that depends on it.
+/// The effect of the speed of the server's host on the change of a figure that depends on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum HostEffect {
     /// It was measured in both runs, and the change is the one at like speed.
@@ -234,10 +234,10 @@ pub enum HostEffect {
     },
 }
 
-/// What was found for a gate.
+/// The finding for a gate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GateFinding {
-    /// What must not be.
+    /// The change that must not be.
     pub gate: Gate,
     /// The baseline's figure.
     pub baseline: f64,
@@ -245,11 +245,11 @@ pub struct GateFinding {
     pub run: f64,
     /// The change, in the gate's unit.
     pub change: Estimate,
-    /// Where its interval comes from.
+    /// The source of its interval.
     pub method: GateMethod,
-    /// What the speed of the server's host did to the change; `None` if the figure does not depend on it.
+    /// The effect of the speed of the server's host; `None` if the figure does not depend on it.
     pub host: Option<HostEffect>,
-    /// How it ended.
+    /// The end of the gate.
     pub result: GateResult,
     /// The smallest change in the gate's direction, from none, that this pair could have shown; `None` where none is
     /// large enough.

@@ -119,7 +119,7 @@ impl Histogram {
         self.0.as_ref().map_or(0, Hdr::len)
     }
 
-    /// Whether nothing was counted.
+    /// Reports whether nothing was counted.
     pub fn is_empty(&self) -> bool {
         self.count() == 0
     }
@@ -182,7 +182,7 @@ impl Histogram {
         self.filled().map(|hdr| Nanos(hdr.stdev() as u64))
     }
 
-    /// How many buckets, each twice as wide as the one before, it has.
+    /// Returns the number of buckets, each twice as wide as the one before.
     pub fn bucket_count(&self) -> u32 {
         self.0.as_ref().map_or(0, |hdr| u32::from(hdr.buckets()))
     }
@@ -246,7 +246,7 @@ fn uncompressed(bytes: Vec<u8>) -> Result<Vec<u8>, DecodeError> {
     Ok(plain)
 }
 
-/// Whether an encoding without compression has the digits and the range of a histogram of ours, and no more counts. The
+/// Reports whether an encoding without compression has the digits and the range of a histogram of ours, and no more counts. The
 /// header alone decides how much memory `hdrhistogram` allocates.
 fn has_own_bounds(plain: &[u8]) -> bool {
     let Some((header, counts)) = plain.split_at_checked(HEADER_BYTES) else { return false };
@@ -275,7 +275,7 @@ fn compressed(hdr: &Hdr<u64>) -> Vec<u8> {
 #[error("not a base64 HdrHistogram V2 within 1 us to 1 h")]
 pub struct DecodeError;
 
-/// The same counts of the same values, whatever memory they use.
+/// Equal are histograms with equal counts of equal values, whatever memory they use.
 impl PartialEq for Histogram {
     fn eq(&self, other: &Self) -> bool {
         self.count() == other.count() && self.buckets().eq(other.buckets())

@@ -15,7 +15,7 @@ const OTHER_MARKS: [&[u8]; 3] = [b"\xFF\xFE", b"\xFE\xFF", b"\0\0\xFE\xFF"];
 pub struct LineError {
     /// Number of the line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The fault of the line.
     pub problem: LineProblem,
 }
 
@@ -36,9 +36,9 @@ pub enum LineProblem {
 /// One line without its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// Its number, from 1.
+    /// Number of the line, from 1.
     pub number: usize,
-    /// Its text.
+    /// Text of the line.
     pub text: &'a str,
 }
 

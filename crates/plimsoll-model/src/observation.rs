@@ -1,4 +1,4 @@
-//! What was seen beside a trial's tally: on the machines that made the load, on the SUT, on the
+//! Observations beside a trial's tally: on the machines that made the load, on the SUT, on the
 //! network between them. Each figure is optional, because a kernel, a container or a remote SUT
 //! may not have it; what is missing is left out of the judgement, never guessed.
 
@@ -17,7 +17,7 @@ pub struct Observations {
     pub peer: Option<PeerCounts>,
     /// Busy share of all CPUs of the busiest generating host, stolen time included.
     pub host_cpu: Option<f64>,
-    /// How the kernel scheduled the generating threads.
+    /// Scheduling of the generating threads.
     pub scheduling: Option<Scheduling>,
     /// The generator's side of the network.
     pub network: Option<NetworkUse>,
@@ -47,7 +47,7 @@ pub struct Observations {
     pub shared_cpus: Option<f64>,
 }
 
-/// How far actual starts were from the process they were drawn from.
+/// The distance of the actual starts from the process they were drawn from.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArrivalSpread {
     /// Share of the gaps between starts that were off by more than
@@ -57,11 +57,11 @@ pub struct ArrivalSpread {
     /// Variance over mean of the counts in bins of 10 ms, less that of the schedule, plus 1: 1 is
     /// as intended.
     pub dispersion_10ms: f64,
-    /// The same in bins of 100 ms.
+    /// The dispersion in bins of 100 ms.
     pub dispersion_100ms: f64,
     /// Share of the starts that were made in a later bin of 10 ms than they were due in.
     pub displaced_10ms: f64,
-    /// The same of 100 ms.
+    /// The displaced share of bins of 100 ms.
     pub displaced_100ms: f64,
 }
 
@@ -77,12 +77,12 @@ pub struct PeerCounts {
     pub received: u64,
 }
 
-/// What the kernel and the hypervisor took from the generating threads.
+/// CPU time that the kernel and the hypervisor took from the generating threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Scheduling {
     /// Time that the worst worker thread was ready and did not run, over wall time.
     pub run_delay: Option<f64>,
-    /// How long such a wait was in the mean.
+    /// Mean length of such a wait.
     pub wait_mean: Option<Nanos>,
     /// CPU time stolen by the hypervisor, over the host's CPU time.
     pub steal: Option<f64>,
@@ -124,7 +124,7 @@ pub struct MemoryUse {
     pub stalled: f64,
 }
 
-/// How a number of operations is spread over seconds, each in the second in which it ended.
+/// Operations by the second in which they ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecondCounts {
     /// Seconds looked at.

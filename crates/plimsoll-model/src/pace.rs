@@ -137,7 +137,7 @@ impl Profile {
 pub struct Shard {
     /// 0 <= index < of.
     pub index: u32,
-    /// How many shards there are; at least 1.
+    /// Number of shards; at least 1.
     pub of: u32,
 }
 

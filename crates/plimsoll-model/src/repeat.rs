@@ -11,7 +11,7 @@ pub struct RepeatSummary {
     pub asked: u32,
     /// Those that ended with an interval, which alone count.
     pub used: u32,
-    /// How sure the interval over them holds the median of all such searches, 0 to 1; `None` for
+    /// Confidence that the interval over them contains the median of all such searches, 0 to 1; `None` for
     /// fewer than two.
     pub confidence: Option<f64>,
     /// Searches that are left out at each end of the interval: 0 when it spans all.
@@ -27,26 +27,26 @@ pub struct RepeatSummary {
 pub struct RepeatedSearch {
     /// 1 for the first.
     pub number: u32,
-    /// How it ended.
+    /// Outcome of the search.
     pub outcome: Outcome,
-    /// Its lower bound.
+    /// Lower bound.
     pub lower: Option<f64>,
-    /// Its upper bound.
+    /// Upper bound.
     pub upper: Option<f64>,
-    /// Its verdict.
+    /// Verdict of the search.
     pub verdict: Verdict,
     /// The exit code that it alone would have had.
     pub exit_code: u8,
     /// Trials judged GOOD or BAD.
     pub trials: u32,
-    /// How long it took.
+    /// Duration of the search.
     pub seconds: f64,
     /// Directory of its archive.
     pub archive: Option<String>,
 }
 
 impl RepeatedSearch {
-    /// Its interval, where it has one.
+    /// Returns the interval, if the search has one.
     pub fn interval(&self) -> Option<(f64, f64)> {
         let is_settled = self.outcome == Outcome::Regular && self.verdict == Verdict::Good;
         self.lower.zip(self.upper).filter(|_| is_settled)

@@ -14,7 +14,7 @@ use crate::units::{ParseError, grouped};
 
 /// The shortest sustain phase that section 4.3.4 recommends.
 pub const SUSTAIN_RECOMMENDED: Nanos = Nanos::from_secs(300);
-/// What a transaction count must reach to show fewer than 0.001 % failures with 95 % confidence
+/// Transactions that show fewer than 0.001 % failures with 95 % confidence
 /// when none is seen: the rule of three.
 pub const TRANSACTIONS_SHOWN: u64 = 300_000;
 /// 1 KB of the object sizes, in bytes; the RFC does not say which one it means.
@@ -62,7 +62,7 @@ macro_rules! cases {
                 match self { $(Self::$case => Kind::$kind,)* }
             }
 
-            /// Whether it requires HTTPS; `None` if a mix may have both.
+            /// Reports whether it requires HTTPS; `None` if a mix may have both.
             pub const fn tls(self) -> Option<bool> {
                 match self { $(Self::$case => $tls,)* }
             }
@@ -123,7 +123,7 @@ impl FromStr for Case {
     }
 }
 
-/// What is asked for.
+/// An object that is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Object {
     /// One size.
@@ -185,7 +185,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// What reports call it.
+    /// Returns the name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Initial => "1 initial",
@@ -261,11 +261,11 @@ pub struct Iteration {
     pub verdict: Verdict,
     /// The names of the failed checks.
     pub why: Option<String>,
-    /// The same, one by one.
+    /// The failed checks, one by one.
     pub failed: Vec<CheckId>,
 }
 
-/// How the procedure ended for one object.
+/// The end of the procedure for one object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ending {
@@ -285,7 +285,7 @@ pub enum Ending {
     },
     /// No load above the initial one kept the criteria for the whole length.
     NoMaximum {
-        /// What happened.
+        /// The failure in words.
         why: String,
     },
     /// The generator was the limit.
@@ -332,7 +332,7 @@ pub struct Isolation {
 pub struct ObjectResult {
     pub object: String,
     pub object_bytes: Option<u64>,
-    /// Of 7.4 and 7.8: 1 or 2.
+    /// Scenario of sections 7.4 and 7.8: 1 or 2.
     pub scenario: Option<u32>,
     pub transactions_per_connection: u32,
     pub unit: String,
@@ -353,7 +353,7 @@ pub struct ObjectResult {
     pub iterations: Vec<Iteration>,
 }
 
-/// What the generator alone reaches.
+/// The rate that the generator alone reaches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct Reference {

@@ -15,7 +15,7 @@ pub struct RowPlan {
     pub every: u32,
 }
 
-/// How an operation ended.
+/// The end of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowEnd {
     /// With a complete answer below 400.
@@ -70,7 +70,7 @@ pub struct Row {
     pub ended: Nanos,
     /// Status of a complete answer; 0 where there was none.
     pub status: u16,
-    /// How it ended.
+    /// The operation's end.
     pub end: RowEnd,
     /// Bytes of the answer's body.
     pub body_bytes: u64,
@@ -92,7 +92,7 @@ impl From<RowList> for Row {
     }
 }
 
-/// What a thread has recorded in a second.
+/// Rows that a thread recorded in a second.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowBatch {
     /// In the order in which they ended.

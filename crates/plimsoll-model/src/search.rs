@@ -1,7 +1,7 @@
-//! What a search raises, and how thorough it is.
+//! Axes and modes of a search.
 
 named! {
-    /// What is raised.
+    /// The quantity that is raised.
     pub enum Axis {
         /// Requests per second.
         Rate = "rate",
@@ -19,7 +19,7 @@ named! {
 }
 
 named! {
-    /// How thorough a search is.
+    /// The thoroughness of a search.
     pub enum Mode {
         /// About four minutes.
         Quick = "quick",

@@ -15,7 +15,7 @@ pub struct Seconds {
     handed_out: u32,
 }
 
-/// What is known of one part.
+/// The state of one part.
 #[derive(Clone, Copy, Debug, Default)]
 struct Part {
     /// Every second below was delivered.
@@ -99,7 +99,7 @@ impl Seconds {
         self.parts[part].held
     }
 
-    /// Whether every part is over.
+    /// Reports whether every part is over.
     pub fn is_over(&self) -> bool {
         self.parts.iter().all(|part| part.is_over)
     }

@@ -1,4 +1,4 @@
-//! What a server carries at each value of its settings: a sizing table.
+//! A sizing table: the capacity of a server at each value of its settings.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::compare::{BlockSummary, Difference};
 pub struct SizingSummary {
     /// `requests/s` or `handshakes/s`.
     pub unit: String,
-    /// How long each value was saturated in each round.
+    /// Length of the saturated block of each value in each round.
     pub block_s: f64,
     pub rounds_planned: u32,
     pub rounds_made: u32,
@@ -25,13 +25,13 @@ pub struct SizingSummary {
 }
 
 impl SizingSummary {
-    /// Whether it ended before every value had enough rounds.
+    /// Reports whether it ended before every value had enough rounds.
     pub fn is_cut_short(&self) -> bool {
         self.values.iter().skip(1).any(|value| value.goodput.is_none())
     }
 }
 
-/// What was measured at one value of each setting.
+/// Measurements at one value of each setting.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see SizingSummary")]
 pub struct SizingValue {

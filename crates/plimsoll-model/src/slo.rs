@@ -35,7 +35,7 @@ impl Goal {
         }
     }
 
-    /// What is limited: `p99`, `errors`.
+    /// Returns the limited figure: `p99`, `errors`.
     pub fn metric(&self) -> String {
         match self {
             Self::Latency { quantile, .. } => format!("p{}", trim_float(quantile * 100.0)),

@@ -82,7 +82,7 @@ impl BinnedStarts {
     }
 }
 
-/// What is counted of the starts of an open loop.
+/// Counts of the starts of an open loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartCounts {
     /// Starts.
@@ -98,7 +98,7 @@ pub struct StartCounts {
 }
 
 impl StartCounts {
-    /// Whether nothing was started on a schedule.
+    /// Reports whether nothing was started on a schedule.
     pub const fn is_empty(&self) -> bool {
         self.starts == 0
     }

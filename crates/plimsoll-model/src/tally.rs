@@ -89,7 +89,7 @@ impl StatusCounts {
         *self.0.entry(status).or_insert(0) += answers;
     }
 
-    /// Whether none was counted.
+    /// Reports whether none was counted.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -109,9 +109,9 @@ impl StatusCounts {
 /// operation that takes 50 ms and starts 20 ms before the end has 600,000 of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AfterWindow {
-    /// Of operations that ended well.
+    /// Parts per million of operations that ended well.
     pub ok_ppm: u64,
-    /// Of operations that failed.
+    /// Parts per million of operations that failed.
     pub failed_ppm: u64,
 }
 
@@ -145,7 +145,7 @@ pub struct PushCounts {
 }
 
 impl PushCounts {
-    /// Whether there was none.
+    /// Reports whether there was none.
     pub const fn is_none(&self) -> bool {
         self.messages == 0
     }
@@ -204,17 +204,17 @@ pub struct DeliveryCounts {
 }
 
 impl DeliveryCounts {
-    /// Whether nothing was counted.
+    /// Reports whether nothing was counted.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What must have come and did not; at least so many.
+    /// Returns the least number of deliveries that must have come and did not.
     pub const fn lost(&self) -> u64 {
         self.expected.saturating_sub(self.delivered + self.unclassified)
     }
 
-    /// What came again. More than there were publishes for came to another member of a group of shared
+    /// Returns the deliveries that came again. More than there were publishes for came to another member of a group of shared
     /// subscriptions.
     pub const fn duplicated(&self) -> u64 {
         self.repeated + self.delivered.saturating_sub(self.expected + self.unknown)
@@ -250,12 +250,12 @@ pub struct StreamCounts {
 }
 
 impl StreamCounts {
-    /// Whether connections were not shared.
+    /// Reports whether connections were not shared.
     pub const fn is_none(&self) -> bool {
         self.each == 0 && !self.has_ended()
     }
 
-    /// Whether something other than an answer has ended one.
+    /// Reports whether something other than an answer has ended one.
     pub const fn has_ended(&self) -> bool {
         self.goaways + self.resets_received + self.resets_sent + self.requeued + self.blocked > 0
     }
@@ -270,7 +270,7 @@ impl StreamCounts {
     }
 }
 
-/// What happened to connections.
+/// Counts of connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectionCounts {
     /// Usable for requests: TCP and, where asked, TLS established.
@@ -294,7 +294,7 @@ pub struct ConnectionCounts {
     pub finished: u64,
 }
 
-/// What happened to TLS handshakes.
+/// Counts of TLS handshakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandshakeCounts {
     /// Completed with a certificate.
@@ -325,7 +325,7 @@ pub struct ByteCounts {
     pub received: u64,
 }
 
-/// How many ok operations were stamped: how many answers' arrivals the kernel told.
+/// Ok operations whose answers the kernel stamped on arrival.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StampCounts {
     /// About one of so many operations was to be stamped; 0 where the kernel refuses. The largest
@@ -363,7 +363,7 @@ pub struct GeneratorUse {
     pub threads: u32,
     /// Agents.
     pub processes: u32,
-    /// Of the thread that waited most: time that it was ready and did not run, over the wall time
+    /// Waits of the thread that waited most: time that it was ready and did not run, over the wall time
     /// since the epoch. `None` where the kernel does not tell.
     pub waited: Option<f64>,
     /// The longest mean of such a wait, over threads.
@@ -421,7 +421,7 @@ pub struct Tally {
     /// Pings beside operations.
     #[serde(default, skip_serializing_if = "PingCounts::is_none")]
     pub pings: PingCounts,
-    /// What ended streams of HTTP/2 other than answers.
+    /// Ends of streams of HTTP/2 other than answers.
     #[serde(default, skip_serializing_if = "StreamCounts::is_none")]
     pub streams: StreamCounts,
     /// Limits that servers announced.
@@ -534,7 +534,7 @@ impl Tally {
         self.connections.held_max * u64::from(most.max(1))
     }
 
-    /// Whether every scheduled operation ended in exactly one class.
+    /// Reports whether every scheduled operation ended in exactly one class.
     pub fn balances(&self) -> bool {
         self.scheduled == self.ok + self.errors_total() + self.unsent
     }
@@ -634,7 +634,7 @@ pub struct Interval {
     /// Seconds since the load's epoch, whole; the last one may be longer or shorter than a second.
     /// What happened before the epoch (opening the pool) is in second 0.
     pub second: u32,
-    /// What happened in it. Operations are counted where they ended.
+    /// Counts of the second. Operations are counted where they ended.
     pub tally: Tally,
 }
 

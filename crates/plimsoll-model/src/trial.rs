@@ -45,12 +45,12 @@ named! {
 }
 
 impl Phase {
-    /// Whether the search proper is over: what follows confirms and describes its answer.
+    /// Reports whether the search proper is over: what follows confirms and describes its answer.
     pub const fn is_after_search(self) -> bool {
         !matches!(self, Self::Qualify | Self::Expand | Self::Narrow | Self::Sentinel)
     }
 
-    /// Whether the verdict narrows the tipping point. Trials that are meant to overload the
+    /// Reports whether the verdict narrows the tipping point. Trials that are meant to overload the
     /// SUT, or to see how it gets over that, do not.
     pub const fn moves_bounds(self) -> bool {
         matches!(self, Self::Qualify | Self::Expand | Self::Narrow | Self::Confirm)
@@ -84,7 +84,7 @@ impl TrialBounds {
     }
 }
 
-/// What the search asks for next.
+/// The next trial of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialRequest {
     /// 1 for the first trial of a search.
@@ -101,10 +101,10 @@ pub struct TrialRequest {
     pub split: u32,
 }
 
-/// What was measured in one trial.
+/// Measurements of one trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialMeasurement {
-    /// What was asked for.
+    /// The requested trial.
     pub request: TrialRequest,
     /// Wall time from the epoch to the end of sending.
     pub window: Nanos,
@@ -116,7 +116,7 @@ pub struct TrialMeasurement {
     pub sut_busiest_thread: Option<f64>,
     /// Over how many times the usual threads or processes the load was really spread.
     pub split: u32,
-    /// What was observed beside the tally.
+    /// Observations beside the tally.
     pub observations: Observations,
     /// The seconds of the window, in order; empty where nobody counted them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -220,16 +220,16 @@ pub fn deciding(verdict: Verdict, checks: &[Check]) -> impl Iterator<Item = &Che
 /// A trial with its verdict: a line of the iteration table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialRecord {
-    /// What was measured.
+    /// The measurement.
     pub measurement: TrialMeasurement,
-    /// What was judged.
+    /// The judgement.
     pub judgement: Judgement,
-    /// Its verdicts by the further SLOs of the search, in their order.
+    /// Verdicts by the further SLOs of the search, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub further: Vec<Verdict>,
 }
 
-/// How a search ended.
+/// The end of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -238,12 +238,12 @@ pub enum Outcome {
     /// No one capacity explains the trials, but a load met the SLO in every stretch of a longer trial. With a
     /// confidence the bounds are a range that spans the speeds that were met; without one, what was observed.
     Bounds {
-        /// What an interval lacks.
+        /// The evidence that an interval lacks.
         why: Unsettled,
     },
     /// No load up to the cap was BAD: at least `lower`.
     NotReached {
-        /// What set the cap.
+        /// The reason for the cap.
         cap: String,
     },
     /// Even the lowest load was BAD.
@@ -261,18 +261,18 @@ pub enum Outcome {
     },
     /// The path was the limit: at least `lower`.
     NetworkLimited {
-        /// What it did to the operations.
+        /// The effect on the operations.
         why: String,
     },
     /// The trials contradict each other beyond chance, or the capacity changed during the search: no
     /// interval is claimed.
     Unstable {
-        /// What was seen, and when.
+        /// The evidence, and its time.
         why: Unsettled,
     },
     /// The time budget ended before an interval was found and confirmed: none is claimed.
     Undecided {
-        /// What is missing.
+        /// The missing evidence.
         why: Unsettled,
     },
     /// Stopped before the bounds were close enough.
@@ -350,7 +350,7 @@ pub enum Recovery {
     No(Nanos),
 }
 
-/// How long a load met the SLO.
+/// Evidence that a load met the SLO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Met {
     /// Trials that met it, at the load or between it and the lowest one that was missed.
@@ -369,7 +369,7 @@ pub struct Regime {
     /// Ends of the interval that holds the capacity in this regime with the answer's confidence;
     /// requests per second.
     pub lower: Option<Rate>,
-    /// Its upper end.
+    /// Upper end.
     pub upper: Option<Rate>,
 }
 
@@ -388,15 +388,15 @@ pub enum SafeMissing {
     },
     /// Trials with random arrivals met the SLO, but they do not count.
     SetAside {
-        /// What speaks against them.
+        /// The evidence against them.
         why: Unsettled,
     },
 }
 
-/// What more time would buy, while a search runs.
+/// The value of more time, while a search runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outlook {
-    /// What is left of the budget of trial and rest time.
+    /// Budget of trial and rest time that is left.
     pub left: Nanos,
     /// Relative width that the interval is expected to have after [`Self::further`]; `None` as long as
     /// there is no interval.
@@ -408,14 +408,14 @@ pub struct Outlook {
 /// The tipping point: the answer of a search, at its end or while it runs. The default one is empty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TippingPoint {
-    /// How the search ended.
+    /// Outcome of the search.
     pub outcome: Outcome,
     /// Lower end of the interval that holds the capacity with [`Self::confidence`]; without that,
     /// the highest load that met the SLO.
     pub lower: Option<Rate>,
-    /// Its upper end; without a confidence, the lowest load above it that did not.
+    /// Upper end; without a confidence, the lowest load above it that did not.
     pub upper: Option<Rate>,
-    /// How sure the interval is, 0 to 1, where it is one.
+    /// Confidence in the interval, 0 to 1, if it is one.
     pub confidence: Option<f64>,
     /// The load of which it is 90 % sure that 9 of 10 loads as long as a confirmation meet the SLO in
     /// random arrivals.
@@ -423,18 +423,18 @@ pub struct TippingPoint {
     /// Why `safe` is `None`; `None` if there is a safe load, or if the search did not look for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub safe_missing: Option<SafeMissing>,
-    /// How long `lower` met the SLO, where trials were made at it.
+    /// Evidence that `lower` met the SLO, if trials were made at it.
     pub met: Option<Met>,
     /// The speeds that the server was seen at, the slowest first; empty where there was one. The interval
     /// is that of the slowest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub regimes: Vec<Regime>,
-    /// What more time would buy; `None` once the search is over.
+    /// The value of more time; `None` once the search is over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outlook: Option<Outlook>,
-    /// How much the capacity differs from trial to trial, relative: a standard deviation.
+    /// Deviation of the capacity from trial to trial, relative: a standard deviation.
     pub spread: Option<f64>,
-    /// How the capacity went with time, relative, per minute: 0 where no drift was seen.
+    /// Drift of the capacity, relative, per minute; 0 if none was observed.
     pub drift_per_min: Option<f64>,
     /// Typical rate of good answers at the lower bound (MLRsearch's Conditional Throughput).
     pub conditional_throughput: Option<Rate>,
@@ -447,19 +447,19 @@ pub struct TippingPoint {
     pub confirmed: Option<Rate>,
     /// Longer trials that met the SLO there, or did not.
     pub confirmations: Confirmations,
-    /// How much the capacity differs from trial to trial, relative (a standard deviation), where
+    /// Deviation of the capacity from trial to trial, relative (a standard deviation), if
     /// the verdicts showed it; the interval is then about twice as wide.
     pub noise: Option<f64>,
     /// Whether the SUT came back after an overload, where that was tried.
     pub recovery: Option<Recovery>,
     /// Findings worth a line, such as a loss inversion.
     pub notes: Vec<String>,
-    /// What was found for each SLO, this one first; empty where there was only one.
+    /// The answer for each SLO, this one first; empty if there was only one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub goals: Vec<SloFound>,
 }
 
-/// What a search for several SLOs found for one of them; fields as in [`TippingPoint`].
+/// The answer for one of several SLOs; fields as in [`TippingPoint`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see TippingPoint")]
 pub struct SloFound {
@@ -480,7 +480,7 @@ pub struct SloFound {
 }
 
 impl SloFound {
-    /// Of the search for `slo`.
+    /// Makes the answer of the search for `slo`.
     pub fn new(slo: String, found: &TippingPoint) -> Self {
         Self {
             slo,

@@ -55,9 +55,9 @@ pub fn grouped(count: u64) -> String {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{text:?} is not {expected}")]
 pub struct ParseError {
-    /// What was written.
+    /// The text.
     pub text: String,
-    /// What was expected, with examples.
+    /// The expected form, with examples.
     pub expected: &'static str,
 }
 

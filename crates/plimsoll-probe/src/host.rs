@@ -1,4 +1,4 @@
-//! What the host lets processes use: CPUs, and the rate of a link.
+//! Resources of the host that processes may use: CPUs, and the rate of a link.
 
 use std::collections::BTreeSet;
 use std::fs;

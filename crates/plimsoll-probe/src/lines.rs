@@ -6,12 +6,12 @@ pub(crate) fn word<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     rest.split_ascii_whitespace().next()
 }
 
-/// The same as a number.
+/// Returns the value as a number.
 pub(crate) fn number(text: &str, name: &str) -> Option<u64> {
     word(text, name)?.parse().ok()
 }
 
-/// The same, given in kB, in bytes.
+/// Returns the value, given in kB, in bytes.
 pub(crate) fn bytes(text: &str, name: &str) -> Option<u64> {
     number(text, name)?.checked_mul(1024)
 }

@@ -10,7 +10,7 @@ use crate::lines;
 pub struct HostMemory {
     /// MemTotal.
     pub total_bytes: Option<u64>,
-    /// What programs can still allocate without swapping: MemAvailable, less the inodes and dentries
+    /// Memory that programs can still allocate without swapping: MemAvailable, less the inodes and dentries
     /// of open sockets. The kernel counts those as reclaimable (SReclaimable), but they live as long
     /// as their sockets: 1 kB each, 2 GB with a million connections, both ends. When they were
     /// counted as available, the kernel killed a HAProxy for lack of memory.

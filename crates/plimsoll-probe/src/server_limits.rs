@@ -16,7 +16,7 @@ pub fn read(source: &CounterSource) -> Vec<LimitUse> {
     of_haproxy(&ask("show info"), &ask("show stat"))
 }
 
-/// What bounds a rate at a server, as far as it reports that: HAProxy's limits of rates, and its `maxconn` of
+/// Reads limits of rates at a server, as far as it reports them: HAProxy's limits of rates, and its `maxconn` of
 /// each server.
 pub fn read_rates(source: &CounterSource) -> Vec<LimitUse> {
     let CounterSource::Haproxy(socket) = source else { return Vec::new() };
@@ -86,7 +86,7 @@ fn of_frontends(answer: &str) -> Vec<LimitUse> {
     frontends.into_iter().filter_map(of_frontend).collect()
 }
 
-/// What bounds a rate of requests rather than a number of connections. In `show info`: new connections, sessions and
+/// Reads limits of a rate of requests rather than of a number of connections. In `show info`: new connections, sessions and
 /// TLS sessions per second of the process. In `show stat`: sessions per second of each frontend with a `rate-limit`,
 /// the requests that each server with a `maxconn` has, and the connections to each server, of which there are as many
 /// as `ports`: those in TIME_WAIT are not known.

@@ -1,4 +1,4 @@
-//! What other programs send over StatsD: text in, sums out.
+//! Sums of values that other programs send over StatsD: text in, sums out.
 //!
 //! Counters add up, and never fall; a gauge keeps its last value; of timers, in seconds, and of histograms and
 //! distributions, in the sender's unit, the mean of an interval is kept. The number of names is bounded, since anybody
@@ -17,7 +17,7 @@ const NAME_BYTES_MAX: usize = 200;
 /// Time without a datagram after which the senders are missing: three intervals in which StatsD clients flush.
 const SILENT_MAX: Nanos = Nanos::from_secs(30);
 
-/// What has arrived so far.
+/// Values that have arrived so far.
 #[derive(Debug, Default)]
 pub struct Received {
     counts: BTreeMap<String, f64>,

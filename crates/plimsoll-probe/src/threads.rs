@@ -99,7 +99,7 @@ impl RunTimes {
         sum
     }
 
-    /// What was added since `earlier`.
+    /// Returns the difference to `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self { ran: self.ran.since(earlier.ran), waited: self.waited.since(earlier.waited) }
     }

@@ -21,7 +21,7 @@ use crate::websocket::{self, Push, WebSocketError};
 
 pub use shared::Shared;
 
-/// What an operation is.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// The target's request, message or publish.
@@ -31,23 +31,23 @@ pub enum Operation {
     Beat,
 }
 
-/// What an operation sends, and what its sending means.
+/// The bytes of an operation, and the effect of sending them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {
     /// The bytes, where they are the same for each operation; with `streamed`, those before it.
     pub bytes: Vec<u8>,
     /// The part behind them, where the body is large.
     pub streamed: Option<Streamed>,
-    /// What is sent instead, where they are not.
+    /// Template to fill instead, if the bytes differ each time.
     pub template: Option<Template>,
-    /// What answers it.
+    /// The expected answer.
     pub expected: Expected,
 }
 
-/// What is to come from the server next.
+/// The next expected message of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// What makes a connection usable: the switch to WebSocket, CONNACK.
+    /// The protocol's opening: the switch to WebSocket, CONNACK.
     Greeting(mqtt::Needs),
     /// An HTTP response, without a body where it answers HEAD.
     Response {
@@ -56,7 +56,7 @@ pub enum Expected {
     },
     /// The end of a stream of HTTP/2.
     Stream {
-        /// How much of the bytes is the header block; the rest is the body.
+        /// Bytes of the header block; the rest is the body.
         block_bytes: u32,
         /// It is a call of gRPC.
         is_grpc: bool,
@@ -70,7 +70,7 @@ pub enum Expected {
         /// QoS 2.
         exactly_once: bool,
     },
-    /// What the script says behind the bytes that it sends first.
+    /// Steps of the script after the bytes that it sends first.
     Steps,
     /// The answer to a ping.
     Pong,
@@ -127,11 +127,11 @@ pub enum Progress {
     Sleeps(Nanos),
 }
 
-/// What came of the operations of a connection that has many: streams of HTTP/2, publishes of MQTT. Each is
+/// The progress of operations on a shared connection: streams of HTTP/2, publishes of MQTT. Each is
 /// named by the key that it was begun with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamProgress {
-    /// Its answer has begun, and is not complete.
+    /// The answer has begun, and is not complete.
     Began(u32),
     /// It is over.
     Ended(u32, Answer),
@@ -174,7 +174,7 @@ impl Answer {
         Self { status, code: None, keep_alive, keep_alive_s, body_bytes, failed }
     }
 
-    /// Of a stream of HTTP/2.
+    /// Creates the end of a stream of HTTP/2.
     const fn of_stream(status: u16, body_bytes: u64, grpc_status: Option<u8>) -> Self {
         let response = http1::Response { status, keep_alive: true, keep_alive_s: 0, body_bytes };
         let failed = match grpc_status {
@@ -185,7 +185,7 @@ impl Answer {
         Self { code: grpc_status, failed, ..Self::of_http(&response) }
     }
 
-    /// Of a protocol that knows only success, or failure of this class.
+    /// Creates the end of an operation that only succeeds, or fails in this class.
     pub const fn plain(body_bytes: u64, failed: Option<ErrorClass>) -> Self {
         let (status, code, keep_alive, keep_alive_s) = (0, None, true, 0);
         Self { status, code, keep_alive, keep_alive_s, body_bytes, failed }
@@ -266,10 +266,10 @@ impl ConversationError {
     }
 }
 
-/// What every read of an answer returns, through memory where it is large.
+/// The result of every read of an answer, which is returned through memory if it is large.
 const _: () = assert!(size_of::<Result<(usize, Progress), ConversationError>>() <= 40);
 
-/// What is sent for `operation` to `target`. `keepalive` is for HTTP alone, `version`
+/// Makes the bytes of `operation` for `target`. `keepalive` is for HTTP alone, `version`
 /// for MQTT.
 pub fn outgoing(
     target: &Target,
@@ -454,7 +454,7 @@ impl Conversation {
         Self::Script(Box::new(script::Client::new(program)))
     }
 
-    /// What differs from one operation to the next, for the one that begins next.
+    /// Sets the values of the next operation.
     pub fn fill_with(&mut self, filling: Filling) {
         if let Self::Script(client) = self {
             client.fill_with(filling);
@@ -511,7 +511,7 @@ impl Conversation {
         }
     }
 
-    /// Whether nothing would be lost by dropping it.
+    /// Reports whether nothing would be lost by dropping it.
     pub fn is_idle(&self) -> bool {
         match self {
             // Bytes that no request asked for end the connection.
@@ -525,7 +525,7 @@ impl Conversation {
         }
     }
 
-    /// Whether it is as for a connection that was just made usable.
+    /// Reports whether it is as for a connection that was just made usable.
     pub fn is_fresh(&self) -> bool {
         !matches!(self, Self::Http1(_)) && self.is_idle()
     }
@@ -648,7 +648,7 @@ impl Conversation {
         }
     }
 
-    /// What the server says about the failure of the operation of `key`, which has just ended; empty if nothing is stored.
+    /// Returns the server's words on the failure of the operation of `key`, which has just ended; empty if nothing is stored.
     pub fn said(&self, key: u32) -> &[u8] {
         match self {
             Self::Http2(client) => client.said(key),

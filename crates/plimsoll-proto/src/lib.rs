@@ -19,5 +19,5 @@ pub mod websocket;
 /// MQTT leaves at most 65,535 messages open, whose acknowledgements have four bytes each.
 pub const REPLIES_BYTES_MAX: usize = 256 * 1024;
 
-/// What such a peer does.
+/// Words for a peer that reads no answers.
 pub const READS_NO_ANSWERS: &str = "the server asks for many answers and reads none of them";

@@ -58,7 +58,7 @@ pub fn write_header(
     }
 }
 
-/// What is no header of a connection.
+/// Bytes that are no header of a connection.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("the connection does not begin with a whole header of the PROXY protocol, version 2")]
 pub struct NoHeader;

@@ -8,7 +8,7 @@ use plimsoll_proto::http1::{
     BodyLength, Progress, Request, RequestParser, RequestProgress, Response, ResponseParser, encode,
 };
 
-/// What came of feeding pieces until a message was complete, refused, or the pieces ran out.
+/// The result of feeding pieces until a message was complete, refused, or the pieces ran out.
 #[derive(Debug, PartialEq)]
 enum Outcome<T> {
     Complete { consumed: usize, message: T },

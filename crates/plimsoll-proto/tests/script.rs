@@ -18,7 +18,7 @@ fn script(text: &str) -> Script {
     parse(text.as_bytes(), &mut no_files).expect("a good script")
 }
 
-/// What the steps begin with sending, where that is the same each time.
+/// Returns the bytes that the steps send first, if they are the same each time.
 fn sent(steps: &[Step]) -> Vec<u8> {
     leading(steps).as_literal().expect("nothing to fill")
 }
@@ -30,7 +30,7 @@ fn client(text: &str) -> Client {
     client
 }
 
-/// What is refused, and in which line.
+/// Returns the refusal, and its line.
 fn refusal(text: &str) -> String {
     match parse(text.as_bytes(), &mut no_files).and_then(|script| Program::new(&script)) {
         Ok(_) => String::new(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// What can go wrong with reports and archives.
+/// An error of reports and archives.
 #[derive(Debug, Error)]
 pub enum ReportError {
     /// The archive's directory already holds something.
@@ -24,25 +24,25 @@ pub enum ReportError {
         dir.display()
     )]
     Create {
-        /// Its directory.
+        /// Directory of the archive.
         dir: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A file of an archive could not be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// What was written.
+        /// Path of the written file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A file could not be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// What was read.
+        /// Path of the read file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The directory is not an archive.
@@ -110,9 +110,9 @@ pub enum ReportError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What does not fit.
+        /// The mismatch.
         why: String,
-        /// What to do.
+        /// The remedy.
         fix: &'static str,
     },
     /// A name in an archive that this program does not know.
@@ -131,9 +131,9 @@ pub enum ReportError {
     /// A JSON object is not of the expected schema.
     #[error("schema is {found:?}, but this plimsoll reads {expected:?}; use the one that wrote it")]
     Schema {
-        /// What was found.
+        /// Format found.
         found: String,
-        /// What was expected.
+        /// Format expected.
         expected: &'static str,
     },
     /// Not a summary.
@@ -145,7 +145,7 @@ pub enum ReportError {
 }
 
 impl ReportError {
-    /// Whether an archive cannot be read as it is.
+    /// Reports whether an archive cannot be read as it is.
     pub const fn is_unread(&self) -> bool {
         matches!(self, Self::Read { .. } | Self::Damaged { .. } | Self::Newer { .. })
     }

@@ -181,7 +181,7 @@ fn goal(text: &str, share: f64) -> Check {
     Check::new(CheckId::Goal(goal), Level::of(share > limit, false), [seen])
 }
 
-/// Of a load, or of a search.
+/// Makes the manifest of a load, or of a search.
 pub(crate) fn manifest(search: bool) -> Manifest {
     manifest_of(&plan(), search)
 }
@@ -385,7 +385,7 @@ fn cliff(
     }
 }
 
-/// What the timeout probe saw of a proxy.
+/// Makes the findings of a timeout probe of a proxy.
 pub(crate) fn timers() -> Vec<ProbedTimer> {
     let row = |kind, after_ms, closer, owner, label: Option<&str>, evidence: &str| ProbedTimer {
         kind,

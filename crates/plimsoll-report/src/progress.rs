@@ -1,4 +1,4 @@
-//! What is going on, while it goes on, in plain lines: where no screen can be drawn.
+//! Progress in plain lines, where no screen can be drawn.
 //!
 //! Keeps no record. A stream that cannot be written to is ignored: the run matters more than its progress.
 

@@ -4,7 +4,7 @@
 /// A schema and its name.
 #[derive(Clone, Copy, Debug)]
 pub struct Schema {
-    /// What `plimsoll schema` calls it.
+    /// Name for `plimsoll schema`.
     pub name: &'static str,
     /// The documents that it describes.
     pub of: &'static str,

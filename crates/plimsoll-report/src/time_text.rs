@@ -13,12 +13,12 @@ pub fn rfc3339(unix_s: u64) -> String {
     humantime::format_rfc3339_seconds(instant).to_string()
 }
 
-/// The same with milliseconds, of ns: `2026-11-21T02:15:30.250Z`.
+/// Formats an instant with milliseconds, of ns: `2026-11-21T02:15:30.250Z`.
 pub fn rfc3339_ms(unix_ns: u64) -> String {
     humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_nanos(unix_ns)).to_string()
 }
 
-/// The same to the ns, as JSON of programs in Go has it.
+/// Formats an instant to the ns, as JSON of programs in Go has it.
 pub fn rfc3339_ns(unix_ns: u64) -> String {
     humantime::format_rfc3339_nanos(UNIX_EPOCH + Duration::from_nanos(unix_ns)).to_string()
 }

@@ -61,7 +61,7 @@ pub(crate) fn reason(why: &Unsettled) -> String {
     }
 }
 
-/// What to do about it, as a clause, and the command that says more.
+/// Returns the remedy, as a clause, and the command that explains more.
 pub(crate) fn advice(why: &Unsettled) -> String {
     let (id, text) = match why {
         Unsettled::Time { .. } => ("time", "give it more time with --budget"),
@@ -122,7 +122,7 @@ struct Operations<'a> {
     goal: &'a Goal,
     bad: u64,
     all: u64,
-    /// How many of the bad ones come at a time.
+    /// Number of bad ones that come together.
     together: f64,
 }
 

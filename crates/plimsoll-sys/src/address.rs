@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 /// RTF_LOCAL, include/uapi/linux/ipv6_route.h: packets to it end here.
 const LOCAL_ROUTE: u32 = 0x8000_0000;
 
-/// Whether a connection may come from `address`: it is configured here, or it lies in an IPv6
+/// Reports whether a connection may come from `address`: it is configured here, or it lies in an IPv6
 /// prefix that is routed to this host as a whole (`ip -6 route add local PREFIX dev lo`). An IPv4
 /// prefix that is routed so counts as configured with the kernel.
 pub fn is_own(address: IpAddr) -> bool {
@@ -46,7 +46,7 @@ fn source_towards(remote: IpAddr) -> Option<IpAddr> {
     socket.local_addr().ok().map(|address| address.ip())
 }
 
-/// Whether two addresses have the same family and reach.
+/// Reports whether two addresses have the same family and reach.
 fn is_alike(one: IpAddr, other: IpAddr) -> bool {
     let is_link_local = |address: IpAddr| match address {
         IpAddr::V4(address) => address.is_link_local(),
@@ -97,7 +97,7 @@ fn address_of(address: *const libc::sockaddr) -> Option<IpAddr> {
     }
 }
 
-/// Whether a line of `/proc/net/ipv6_route` (destination, its prefix length, source, its prefix
+/// Reports whether a line of `/proc/net/ipv6_route` (destination, its prefix length, source, its prefix
 /// length, next hop, metric, references, uses, flags, interface) is a local route to `address`.
 fn is_routed_here(routes: &str, address: Ipv6Addr) -> bool {
     routes.lines().any(|line| {

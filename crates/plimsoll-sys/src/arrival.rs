@@ -67,7 +67,7 @@ fn keep_stamping() -> Result<(), Errno> {
     keeper.as_ref().map(|_| ()).map_err(|errno| *errno)
 }
 
-/// How far CLOCK_REALTIME is ahead of CLOCK_MONOTONIC.
+/// The lead of CLOCK_REALTIME over CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug)]
 struct Offset {
     ahead_ns: i64,

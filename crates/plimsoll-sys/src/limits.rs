@@ -1,4 +1,4 @@
-//! What this process may have: descriptors and memory.
+//! Limits of this process: descriptors and memory.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 

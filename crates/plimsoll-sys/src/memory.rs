@@ -1,4 +1,4 @@
-//! How the C library's allocator keeps memory. Rust's allocator is a thin layer over it.
+//! Settings of the C library's allocator. Rust's allocator is a thin layer over it.
 //!
 //! In place of musl's, which takes a lock for each block, mimalloc is linked: a handshake costs a sixth less CPU, and pages can
 //! be handed back.

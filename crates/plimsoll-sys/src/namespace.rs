@@ -68,7 +68,7 @@ impl Namespace {
         Ok(Self(Arc::new(made.into())))
     }
 
-    /// That of process `pid`. Entering another one than one's own needs CAP_SYS_ADMIN.
+    /// Opens the namespace of process `pid`. Entering another one than one's own needs CAP_SYS_ADMIN.
     pub fn of_process(pid: u32) -> io::Result<Self> {
         Ok(Self(Arc::new(File::open(format!("/proc/{pid}/ns/net"))?.into())))
     }

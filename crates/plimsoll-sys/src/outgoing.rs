@@ -1,6 +1,6 @@
 //! Connecting from one exact (source address, port).
 //!
-//! Where the kernel knows IP_LOCAL_PORT_RANGE (Linux 6.3 and later) a range of one port is asked
+//! On kernels with IP_LOCAL_PORT_RANGE (Linux 6.3 and later) a range of one port is asked
 //! for, and the port stays free for other destinations and for the kernel's own choice. Older
 //! kernels get an explicit bind with SO_REUSEADDR. The two do not mix in one network namespace: an
 //! explicitly bound port is in use for every destination of a socket that binds the other way.
@@ -20,7 +20,7 @@ use crate::socket::{
 /// include/uapi/linux/in.h; the option's level is IPPROTO_IP for IPv6 sockets, too.
 const IP_LOCAL_PORT_RANGE: i32 = 51;
 
-/// How a port is asked for.
+/// The way in which a port is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortChoice {
     /// IP_LOCAL_PORT_RANGE of one port.
@@ -30,7 +30,7 @@ pub enum PortChoice {
 }
 
 impl PortChoice {
-    /// What this kernel can do; asked once per process.
+    /// Returns the ability of this kernel; asked once per process.
     pub fn of_kernel() -> Self {
         static CHOICE: OnceLock<PortChoice> = OnceLock::new();
         *CHOICE.get_or_init(|| {
@@ -61,7 +61,7 @@ pub struct Outgoing {
     remote: SocketAddr,
     choice: PortChoice,
     first_bytes: FirstBytes,
-    /// What the socket is bound to so far.
+    /// The address that the socket is bound to so far.
     bound: Option<IpAddr>,
     /// The socket has an explicit port and cannot get another.
     spent: bool,

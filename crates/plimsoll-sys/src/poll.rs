@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
-/// What a socket has become.
+/// The readiness of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
     /// The token the socket was registered with.

@@ -108,7 +108,7 @@ impl ScratchDir {
         }
     }
 
-    /// Its path.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -32,10 +32,10 @@ pub enum Group {
     Session,
 }
 
-/// How a child is tied to this process.
+/// The ties of a child to this process.
 #[derive(Clone, Debug, Default)]
 pub struct Ties {
-    /// Its group and session.
+    /// Group and session of the child.
     pub group: Group,
     /// The kernel kills it (SIGKILL) when this process dies, however it dies. Lost when the child
     /// changes its user.
@@ -149,7 +149,7 @@ pub fn own_executable() -> PathBuf {
     PathBuf::from("/proc/self/exe")
 }
 
-/// What `ps` and `top` show for this process, if called on its main thread; 15 bytes count.
+/// Sets the name that `ps` and `top` show for this process, if called on its main thread; 15 bytes count.
 pub fn show_as(name: &CStr) {
     // A process that keeps its old name works just as well.
     let _ = rustix::thread::set_name(name);
@@ -199,7 +199,7 @@ pub fn reap(pid: u32) {
     }
 }
 
-/// Whether the child `pid` has ended. Does not reap it, so its pid is not reused.
+/// Reports whether the child `pid` has ended. Does not reap it, so its pid is not reused.
 pub fn has_ended(pid: u32) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     match pid_of(pid).map(|pid| process::waitid(WaitId::Pid(pid), options)) {
@@ -245,7 +245,7 @@ pub fn session_members(session: u32) -> io::Result<Vec<u32>> {
         .collect())
 }
 
-/// Whether the process `pid` exists and has not ended.
+/// Reports whether the process `pid` exists and has not ended.
 pub fn is_alive(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| Entry::parse(pid, &stat).is_some())

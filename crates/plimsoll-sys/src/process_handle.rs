@@ -39,7 +39,7 @@ pub struct ProcessHandle {
     descriptor: OwnedFd,
 }
 
-/// How a process ended, as far as the kernel tells.
+/// The end of a process, if the kernel reports it.
 pub type End = Option<ExitStatus>;
 
 impl ProcessHandle {

@@ -1,4 +1,4 @@
-//! What the interfaces of this network namespace send through: queueing disciplines, from the kernel over netlink
+//! Queueing disciplines of the interfaces of this network namespace, from the kernel over netlink
 //! (rtnetlink(7)). It needs no privilege.
 
 use rustix::io::Errno;
@@ -27,7 +27,7 @@ const QDISCS_MAX: usize = 1_024;
 pub struct Qdisc {
     /// The interface that it belongs to.
     pub device: String,
-    /// What it lets through, bytes per second; `None` of one without such a limit.
+    /// Rate limit, bytes per second; `None` without one.
     pub bytes_per_s: Option<u64>,
     /// Packets that it has dropped.
     pub drops: u32,

@@ -51,12 +51,12 @@ impl Interrupts {
         Ok(Self(state))
     }
 
-    /// Whether a stop signal came.
+    /// Reports whether a stop signal came.
     pub fn is_raised(&self) -> bool {
         self.exit_code().is_some()
     }
 
-    /// The same as a SIGINT: to stop and report, and to end at once if that was asked for before.
+    /// Acts like a SIGINT: stops and reports, and ends at once if that was requested before.
     pub fn interrupt(&self) {
         if self.0.handle_signal(130, clock::monotonic_ns()) {
             end_now(130);

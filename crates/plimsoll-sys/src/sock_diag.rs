@@ -32,7 +32,7 @@ const LISTENERS_MAX: usize = 4096;
 /// A listening socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenQueue {
-    /// Where it listens.
+    /// Listening address.
     pub address: SocketAddr,
     /// Connections that wait to be accepted.
     pub waiting: u32,

@@ -1,4 +1,4 @@
-//! What the kernel counts of one TCP socket: `TCP_INFO`, tcp(7).
+//! The kernel's counters of one TCP socket: `TCP_INFO`, tcp(7).
 
 use std::os::fd::{AsFd, AsRawFd};
 

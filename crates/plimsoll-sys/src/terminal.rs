@@ -25,12 +25,12 @@ const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[H\x1b[2J";
 const LEAVE: &[u8] = b"\x1b[0m\x1b[H\x1b[J\x1b[?25h\x1b[?1049l";
 /// A character that no key sends.
 const NO_KEY: u8 = 0;
-/// How long a terminal that takes no output is waited for before it is left as it is.
+/// Time for which a terminal that takes no output is waited for before it is left as it is.
 const STUCK_AFTER: Duration = Duration::from_millis(200);
 /// Bytes of keys read at once.
 const KEYS_MAX: usize = 64;
 
-/// How the terminal was before; null while no screen is shown. What it points to is never freed, because a signal
+/// Settings of the terminal before the screen; null while none is shown. The value is never freed, because a signal
 /// handler may be reading it.
 static BEFORE: AtomicPtr<Termios> = AtomicPtr::new(ptr::null_mut());
 
@@ -45,10 +45,10 @@ pub struct Screen {
 #[derive(Debug)]
 pub struct Waker(UnixStream);
 
-/// What a wait for keys has ended with.
+/// The end of a wait for keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// So many bytes of keys.
+    /// Bytes of keys.
     Keys(Vec<u8>),
     /// The time is over.
     Nothing,
@@ -58,7 +58,7 @@ pub enum Input {
     Closed,
 }
 
-/// Whether a screen can be shown and keys read: both streams are this process's terminal, and it is not in the
+/// Reports whether a screen can be shown and keys read: both streams are this process's terminal, and it is not in the
 /// background, where changing the terminal would stop it.
 pub fn is_ours() -> bool {
     let is_ours = |fd: BorrowedFd<'_>| tcgetpgrp(fd).is_ok_and(|group| group == getpgrp());

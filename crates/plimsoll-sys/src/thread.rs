@@ -20,7 +20,7 @@ pub fn spawn<T: Send + 'static>(
     })
 }
 
-/// What a thread went through in the run queues since it began.
+/// Time of a thread in the run queues since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunQueue {
     /// Time that it was ready to run and did not, nanoseconds.
@@ -29,7 +29,7 @@ pub struct RunQueue {
     pub turns: u64,
 }
 
-/// Of the calling thread; `None` where the kernel does not tell. Costs some microseconds.
+/// Reads the calling thread's; `None` if the kernel does not report it. Costs some microseconds.
 pub fn run_queue() -> Option<RunQueue> {
     parse(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
 }

@@ -23,7 +23,7 @@ pub enum TrustError {
     /// It could not be read.
     #[error("{}: {source}", path.display())]
     Io {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
@@ -31,7 +31,7 @@ pub enum TrustError {
     /// It is a link, or no file or no directory where one is expected.
     #[error("{} is a symbolic link, or not a {expected}", path.display())]
     Kind {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
         /// The kind of file that it should be.
         expected: &'static str,
@@ -39,25 +39,25 @@ pub enum TrustError {
     /// Another user owns it.
     #[error("{} belongs to the user {uid}, who can forge what is in it; chown it to root", path.display())]
     Owner {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// Its owner.
+        /// Owner of the file.
         uid: u32,
     },
-    /// Its mode lets other users write.
+    /// Other users can write the file.
     #[error("{} has mode {mode:04o}, so others can forge what is in it; chmod go-w it", path.display())]
     Writable {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// Its permissions.
+        /// Permissions of the file.
         mode: u32,
     },
-    /// Its mode lets other users read a secret.
+    /// Other users can read a secret.
     #[error("{}: others can read this key (mode {mode:03o}); chmod 600 it", path.display())]
     Readable {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// Its permissions.
+        /// Permissions of the file.
         mode: u32,
     },
 }

@@ -1,10 +1,10 @@
-//! What a handshake agreed on.
+//! Parameters that a handshake agreed on.
 
 use rustls::{HandshakeKind as Kind, NamedGroup, ProtocolVersion};
 
 use crate::compact::{Compact, Flags};
 
-/// How the keys came about.
+/// The origin of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandshakeKind {
     /// With certificates and a signature.
@@ -13,10 +13,10 @@ pub enum HandshakeKind {
     Resumed,
 }
 
-/// What a finished handshake agreed on; the names are those of the IANA registries.
+/// Parameters of a finished handshake; the names are those of the IANA registries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handshake {
-    /// How the keys came about.
+    /// The origin of the keys.
     pub kind: HandshakeKind,
     /// The server asked for another key share: one more round trip.
     pub retried: bool,
@@ -45,7 +45,7 @@ pub(crate) fn group_index(group: Option<NamedGroup>) -> u8 {
 }
 
 impl Handshake {
-    /// Of a connection that rustls still has; `None` until its handshake is done.
+    /// Reads those of a connection that rustls still has; `None` until its handshake is done.
     pub(crate) fn of_rustls(connection: &rustls::Connection) -> Option<Self> {
         if connection.is_handshaking() {
             return None;

@@ -20,7 +20,7 @@ pub(crate) struct Captured {
 }
 
 impl Captured {
-    /// What was caught on this thread since the last call.
+    /// Takes the secrets caught on this thread since the last call.
     pub(crate) fn take() -> Self {
         CAUGHT.take()
     }

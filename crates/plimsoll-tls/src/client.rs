@@ -28,7 +28,7 @@ use crate::{ConfigError, Session, shares};
 /// whose larger key share and extra CPU must be asked for.
 const GROUPS_DEFAULT: [Group; 3] = [Group::X25519, Group::Secp256r1, Group::Secp384r1];
 
-/// What every client session of a load shares. Clones are cheap and share the ticket store.
+/// The shared part of every client session of a load. Clones are cheap and share the ticket store.
 #[derive(Clone, Debug)]
 pub struct ClientContext {
     full: Arc<ClientConfig>,

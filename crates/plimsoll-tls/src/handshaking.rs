@@ -13,7 +13,7 @@ use crate::{Handshake, ThreadContext, TlsError, agreed, record};
 /// records.
 const KEY_UPDATES_MAX: usize = 64;
 
-/// What becomes of a connection when its handshake is done.
+/// The state of a connection after its handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Afterwards {
     /// It stays with rustls.
@@ -51,7 +51,7 @@ struct Settling {
     settled: bool,
 }
 
-/// What [`Handshaking::receive`] has brought about.
+/// The result of [`Handshaking::receive`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
     /// The handshake ended in this call.

@@ -47,7 +47,7 @@ pub fn self_signed(names: &[String], kind: KeyKind) -> Result<Identity, ConfigEr
     Ok(Identity { chain_pem: certificate.pem(), key_pem: key.serialize_pem() })
 }
 
-/// Whether `identity` can be presented: both PEM texts are sound and the key is the certificate's.
+/// Reports whether `identity` can be presented: both PEM texts are sound and the key is the certificate's.
 pub fn check_identity(identity: &Identity) -> Result<(), ConfigError> {
     certified_key(identity, &aws_lc_rs::default_provider()).map(drop)
 }

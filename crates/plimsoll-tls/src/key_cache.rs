@@ -26,7 +26,7 @@ const _: () = assert!(KEY_BYTES <= 768);
 /// nor a KeyUpdate can meet another connection's key, and no entry needs to be given back.
 pub(crate) struct KeyCache {
     keys_max: usize,
-    /// Where the key of a secret is, by the secret's first bytes.
+    /// Position of each secret's key, by the secret's first bytes.
     index: HashMap<u64, u32, BuildHasherDefault<SecretHasher>>,
     /// Boxed, so that none is moved while the cache grows.
     #[expect(clippy::vec_box, reason = "growing would copy megabytes in the middle of a load")]

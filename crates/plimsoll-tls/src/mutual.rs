@@ -30,14 +30,14 @@ fn agent_name(index: u32) -> String {
     format!("agent-{index}")
 }
 
-/// What the two ends of the links of one run present, and what they trust.
+/// Certificates of the two ends of the links of one run, and their authority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunKeys {
     /// The run's authority, whose own key is gone once these are made.
     pub roots_pem: String,
-    /// That of the end that agents connect to.
+    /// Identity of the end that agents connect to.
     pub coordinator: Identity,
-    /// That of each agent, by its index.
+    /// Identity of each agent, by its index.
     pub agents: Vec<Identity>,
 }
 
@@ -193,7 +193,7 @@ impl MutualLink {
         }
     }
 
-    /// Whether plaintext can be sent and received only later.
+    /// Reports whether plaintext can be sent and received only later.
     pub fn is_handshaking(&self) -> bool {
         self.0.is_handshaking()
     }

@@ -24,7 +24,7 @@ pub(crate) const ALERT: u8 = 21;
 pub(crate) const HANDSHAKE: u8 = 22;
 pub(crate) const APPLICATION_DATA: u8 = 23;
 
-/// What is wrong with a record: the alert to send, and words.
+/// The fault of a record: the alert to send, and words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) alert: AlertDescription,
@@ -47,7 +47,7 @@ pub(crate) fn length(bytes: &[u8]) -> Option<usize> {
     Some(HEADER_BYTES + usize::from(u16::from_be_bytes([header[3], header[4]])))
 }
 
-/// Whether `bytes`, as far as they go, can be the beginning of any TLS record.
+/// Reports whether `bytes`, as far as they go, can be the beginning of any TLS record.
 pub(crate) fn is_plausible(bytes: &[u8]) -> bool {
     let (kind, major) = (bytes.first(), bytes.get(1));
     kind.is_none_or(|kind| (CHANGE_CIPHER_SPEC..=APPLICATION_DATA).contains(kind))

@@ -17,7 +17,7 @@ use crate::identity::{certified_key, roots_from_pem};
 use crate::ticketer::SharedTicketer;
 use crate::{ConfigError, Session};
 
-/// What every server session shares: TLS 1.2 and 1.3, stateless tickets, `h2` or `http/1.1` for
+/// The shared part of every server session: TLS 1.2 and 1.3, stateless tickets, `h2` or `http/1.1` for
 /// clients that ask by ALPN. Clones are cheap and accept each other's tickets.
 #[derive(Clone, Debug)]
 pub struct ServerContext {
@@ -70,7 +70,7 @@ impl ServerContext {
         Ok(Self { config: Arc::new(config), state })
     }
 
-    /// The same server, which shares its tickets with all that have this key.
+    /// Shares tickets with all servers that have this key.
     pub fn with_ticket_key(self, key: &TicketKey) -> Result<Self, ConfigError> {
         let mut config = ServerConfig::clone(&self.config);
         config.ticketer = Arc::new(SharedTicketer::new(key)?);

@@ -44,7 +44,7 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// What one call of [`Session::handle_ciphertext`] brought, beside plaintext.
+/// The result of one call of [`Session::handle_ciphertext`], beside plaintext.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
     /// The handshake ended in this call.
@@ -139,7 +139,7 @@ impl Session {
         out.len() - before
     }
 
-    /// Whether [`Self::poll_transmit`] has anything to give.
+    /// Reports whether [`Self::poll_transmit`] has anything to give.
     pub fn wants_transmit(&self) -> bool {
         match &self.0 {
             State::Compact(compact) => compact.wants_transmit(),
@@ -151,17 +151,17 @@ impl Session {
         }
     }
 
-    /// Whether the handshake is not complete.
+    /// Reports whether the handshake is not complete.
     pub fn is_handshaking(&self) -> bool {
         matches!(&self.0, State::Handshaking(handshaking) if handshaking.is_handshaking())
     }
 
-    /// Whether the rustls object was dropped.
+    /// Reports whether the rustls object was dropped.
     pub const fn is_compact(&self) -> bool {
         !matches!(self.0, State::Handshaking(_))
     }
 
-    /// Whether the peer has sent close_notify. Where the TCP stream
+    /// Reports whether the peer has sent close_notify. Where the TCP stream
     /// ends without it, data may be missing at the end.
     pub fn has_peer_closed(&self) -> bool {
         match &self.0 {
@@ -172,7 +172,7 @@ impl Session {
         }
     }
 
-    /// What the handshake agreed on, once it is done.
+    /// Returns the parameters of the handshake, once it is done.
     pub fn handshake(&self) -> Option<Handshake> {
         match &self.0 {
             State::Handshaking(handshaking) => handshaking.handshake(),

@@ -9,7 +9,7 @@ use zeroize::Zeroize;
 /// Longest secret: SHA-384's output. A key (32 bytes) and an IV (12) fit as well.
 pub(crate) const SECRET_BYTES: usize = 48;
 pub(crate) const IV_BYTES: usize = 12;
-/// Where the IV stands in a [`Secret`] that holds a key and an IV.
+/// Position of the IV in a [`Secret`] that holds a key and an IV.
 const IV_AT: usize = 32;
 /// AES-GCM keys are not used for more records than this (RFC 8446 5.5 allows 2^24.5 of full size).
 const GCM_RECORDS_MAX: u64 = 1 << 24;
@@ -49,7 +49,7 @@ impl Secret {
     }
 }
 
-/// What a [`Secret`] holds.
+/// The content of a [`Secret`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Material {
     /// A TLS 1.3 traffic secret: keys are derived from it, and so is the next one.
@@ -91,7 +91,7 @@ impl Suite {
         })
     }
 
-    /// Its IANA name.
+    /// Returns the IANA name.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Aes128 => "TLS13_AES_128_GCM_SHA256",
@@ -110,7 +110,7 @@ impl Suite {
         matches!(self, Self::Aes128 | Self::Aes256 | Self::ChaCha20)
     }
 
-    /// Whether records carry half of their nonce, as AES-GCM's in TLS 1.2 do.
+    /// Reports whether records carry half of their nonce, as AES-GCM's in TLS 1.2 do.
     pub(crate) const fn has_explicit_nonce(self) -> bool {
         !self.is_tls13() && !self.is_chacha20()
     }

@@ -1,4 +1,4 @@
-//! What the sessions of one thread share while bytes move.
+//! The shared part of the sessions of one thread while bytes move.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;

@@ -1,4 +1,4 @@
-//! What a number of connections needs of a host, compared with what the host allows, changing a host's
+//! Needs of connections compared with the limits of a host, changes of a host's
 //! settings with a way back, and writing configurations of proxies.
 #![forbid(unsafe_code)]
 

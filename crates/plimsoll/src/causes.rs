@@ -74,13 +74,13 @@ fn record<'a>(find: &FindSummary, trials: &[TrialRecord], hosts: &'a Readings) -
     }
 }
 
-/// What the hosts of a run without a search did, by its archive: it may have gone on for days, so that one reading is
+/// Summarises the hosts of a run without a search, by its archive: it may have gone on for days, so that one reading is
 /// kept at a time. None where they were not read.
 pub(crate) fn hosts(dir: &Path) -> BTreeMap<String, HostSummary> {
     summarise_hosts(dir).unwrap_or_default()
 }
 
-/// What the hosts of a search did, also below and above its tipping point.
+/// Summarises the hosts of a search, also below and above its tipping point.
 pub(crate) fn hosts_of_search(
     readings: &Readings,
     find: &FindSummary,

@@ -20,7 +20,7 @@ use crate::screen::{Stream, is_ascii};
 
 /// From one frame to the next, at least.
 const FRAME: Duration = Duration::from_millis(250);
-/// How long a thread that draws is waited for at the end.
+/// Time for which a thread that draws is waited for at the end.
 const END_WAIT: Duration = Duration::from_millis(200);
 
 /// A screen that is drawn; the terminal is as before once it is dropped.
@@ -66,7 +66,7 @@ impl<S: Scene> Display<S> {
         lock(&self.latest).clone_from(state);
     }
 
-    /// What a key has asked for and the run must do.
+    /// Returns a key's request to the run.
     pub(crate) fn wish(&self) -> Option<Wish> {
         self.wishes.try_recv().ok()
     }
@@ -81,7 +81,7 @@ impl<S> Drop for Display<S> {
     }
 }
 
-/// What the thread has.
+/// The state of the thread.
 struct Drawer<S> {
     latest: Arc<Mutex<S>>,
     look: Look,

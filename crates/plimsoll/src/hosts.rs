@@ -1,4 +1,4 @@
-//! What this host has: descriptors for agents, its name in an archive.
+//! Facts of this host: descriptors for agents, its name in an archive.
 
 use std::fs;
 use std::io::Write;
@@ -25,7 +25,7 @@ use crate::{run, survey};
 /// Descriptors of an agent that are no connections: pipes, epoll instances, libraries' own.
 pub(crate) const DESCRIPTOR_RESERVE: u64 = PROCESS_DESCRIPTORS;
 
-/// What a line for each host that cannot take part, or a table of what they lack, begins with.
+/// First words of the lines for hosts that cannot take part, and of a table of what they lack.
 const NOT_EVERY_HOST: &str = "not every host can make its part of the load, so none does";
 
 /// Starts as many agents as `plan` needs, or the given number, on `plan.cpus` and in `network`, or in this
@@ -111,13 +111,13 @@ pub(crate) fn start_hosts(
     Ok(StartedHosts { agents, room, notes })
 }
 
-/// Whether no other run may make load on these hosts: where several agents of one run may share a host, so may several
+/// Reports whether no other run may make load on these hosts: where several agents of one run may share a host, so may several
 /// runs.
 pub(crate) const fn is_alone(hosts: &LoadHosts) -> bool {
     matches!(hosts.launcher, Launcher::Ssh(_) | Launcher::Other(_))
 }
 
-/// How many connections hosts can hold that cannot hold all.
+/// Describes the connections that hosts can hold if they cannot hold all.
 fn together(plan: &LoadPlan, room: &Room, least: Option<u64>) -> Option<String> {
     let fits = grouped(room.connections);
     match (&plan.pacing, least) {
@@ -132,7 +132,7 @@ fn together(plan: &LoadPlan, room: &Room, least: Option<u64>) -> Option<String> 
     }
 }
 
-/// How a failure of the fleet ends the command.
+/// Returns the command's end for a failure of the fleet.
 pub(crate) fn fleet_stop(error: &FleetError) -> Stop {
     if let FleetError::Hosts { lines } = error {
         return Stop::TooMany([vec![NOT_EVERY_HOST.to_owned()], lines.clone()].concat());

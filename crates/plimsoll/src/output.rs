@@ -1,4 +1,4 @@
-//! Where a command writes a result: a file that is there whole or not at all, or standard output.
+//! Output of results: a file that is there whole or not at all, or standard output.
 
 use std::io;
 use std::io::{BufWriter, Write};
@@ -35,7 +35,7 @@ pub(crate) fn write(
     complain(flag, &name, written)
 }
 
-/// The same at the end of what a file holds, which keeps that alone where it cannot be done.
+/// Appends to a file, which keeps its content alone if that fails.
 pub(crate) fn append(
     flag: &str,
     place: &OutputFile,

@@ -28,7 +28,7 @@ const PORT_FILL: f64 = 0.8;
 /// Above this fraction of one address's ports, clients use more addresses.
 const ONE_SOURCE_FILL: f64 = 0.5;
 
-/// What accepts the connections.
+/// The server that accepts the connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Server {
     /// An existing server on another host.
@@ -40,7 +40,7 @@ pub(crate) enum Server {
 }
 
 impl Server {
-    /// Its processes on this host. The backends behind a proxy are not among them: an idle client
+    /// Returns its processes on this host. The backends behind a proxy are not among them: an idle client
     /// keeps no connection to a backend, so a few are shared by all.
     fn part(&self) -> Option<Part> {
         let serve = Part::servers(SERVER_BYTES);
@@ -83,7 +83,7 @@ pub(crate) fn spread_sources(job: &mut LoadJob, limits: &HostLimits) {
     }
 }
 
-/// What runs on this host for `job`, of whose connections `opening_max` are opened at once.
+/// Returns the processes of this host for `job`, of whose connections `opening_max` are opened at once.
 pub(crate) fn shape(job: &LoadJob, opening_max: u32, server: &Server) -> Shape {
     let plan = &job.plan;
     let destinations: usize = plan.destinations.iter().map(|server| server.addresses.len()).sum();
@@ -112,7 +112,7 @@ pub(crate) fn shape(job: &LoadJob, opening_max: u32, server: &Server) -> Shape {
     }
 }
 
-/// What this host can hold.
+/// The connections that this host can hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fit {
     /// Connections to hold.
@@ -121,7 +121,7 @@ pub(crate) struct Fit {
     pub(crate) notes: Vec<String>,
 }
 
-/// How many connections this host can hold: all of `shape`, or with `up_to` as many as fit. Refused
+/// Returns the connections that this host can hold: all of `shape`, or with `up_to` as many as fit. Refused
 /// otherwise, with every limit that is too low.
 pub(crate) fn check(shape: &Shape, limits: &HostLimits, up_to: bool) -> Result<Fit, Stop> {
     let asked = shape.connections;

@@ -22,17 +22,17 @@ use crate::exit::Stop;
 use crate::plan::live::LiveJob;
 use crate::plan::publish::{MetricsJob, PublishJob};
 
-/// How often the end of the last scrapes, or an interrupt, is looked for.
+/// Period of looking for the end of the last scrapes, or an interrupt.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// An open page has so long to become the report of a run that was interrupted.
 const INTERRUPTED_WAIT: Duration = Duration::from_secs(1);
 
-/// What is published; nothing, where nobody asked for it.
+/// The publisher of a run; it publishes nothing if nobody asked for it.
 #[derive(Clone, Default)]
 pub(crate) struct Publisher {
     feed: Option<Rc<RefCell<Feed>>>,
-    /// Where the page is, its token included.
+    /// Address of the page, with its token.
     page: Option<Rc<str>>,
 }
 
@@ -56,12 +56,12 @@ impl Publisher {
         done
     }
 
-    /// Whether anybody is told.
+    /// Reports whether anybody is told.
     pub(crate) const fn is_asked(&self) -> bool {
         self.feed.is_some()
     }
 
-    /// Where a browser finds the page. With the token in it, it is for the terminal alone.
+    /// Returns the address of the page for a browser. With the token in it, it is for the terminal alone.
     pub(crate) fn page(&self) -> Option<String> {
         self.page.as_deref().map(str::to_owned)
     }
@@ -100,7 +100,7 @@ impl Publisher {
     }
 }
 
-/// What publishes, its thread, and the address of its page.
+/// A started publisher: its feed, its thread, and the address of its page.
 type Started = (Feed, JoinHandle<io::Result<()>>, Option<String>);
 
 /// Opens what the system may refuse, then starts the thread.

@@ -40,7 +40,7 @@ const ARCHIVES: &str = "plimsoll-runs";
 const PAGE: &str = "report.html";
 /// Seconds from one line to the next, where no screen can be drawn.
 const LINE_EVERY_S: u32 = 1;
-/// The same in a log that is kept.
+/// Period of lines in a log that is stored.
 const LINE_EVERY_S_IN_CI: u32 = 10;
 
 /// The name of a run and where its results are written.
@@ -49,19 +49,19 @@ pub(crate) struct RunHead<'a> {
     pub(crate) command: &'static str,
     /// The command line as archives have it.
     pub(crate) command_line: Vec<String>,
-    /// What is run.
+    /// Job of the run.
     pub(crate) job: &'a LoadJob,
-    /// What shapes the measurement.
+    /// Settings that shape the measurement.
     pub(crate) settings: BTreeMap<String, String>,
-    /// What is searched for.
+    /// Settings of the search.
     pub(crate) search: Option<SearchHead>,
     /// The most time that it takes.
     pub(crate) budget: Option<Budget>,
     /// Whether an archive is written even without --out.
     pub(crate) always_archive: bool,
-    /// Who is told meanwhile.
+    /// Publisher of the run.
     pub(crate) publisher: Publisher,
-    /// What keys of its screen raise; `None` where its parts have screens of their own.
+    /// Interrupts that keys of its screen raise; `None` if its parts have screens of their own.
     pub(crate) interrupts: Option<&'a Interrupts>,
 }
 
@@ -160,7 +160,7 @@ impl Run {
         self.pause = Some(false);
     }
 
-    /// Whether somebody wants ramps to be paused.
+    /// Reports whether somebody wants ramps to be paused.
     pub(crate) fn is_paused(&self) -> bool {
         self.pause == Some(true)
     }
@@ -186,7 +186,7 @@ impl Run {
         }
     }
 
-    /// Whether a sink shows what hosts do; the archive is written where they are read.
+    /// Reports whether a sink shows what hosts do; the archive is written where they are read.
     pub(crate) fn wants_readings(&self) -> bool {
         matches!(self.shown, Shown::Screen(..)) || self.publisher.is_asked()
     }
@@ -271,7 +271,7 @@ impl Run {
         }
     }
 
-    /// How many single operations were recorded, where they were to be.
+    /// Returns the number of single operations that were recorded, if they were to be.
     pub(crate) fn rows(&self) -> Option<RowSummary> {
         self.rows.as_ref().map(RowSink::summary)
     }
@@ -319,7 +319,7 @@ impl Run {
     }
 }
 
-/// How what goes on is shown.
+/// The display of progress.
 #[derive(Default)]
 enum Shown {
     /// On a screen of the terminal.
@@ -392,7 +392,7 @@ pub(crate) fn install_interrupts() -> Result<Interrupts, Stop> {
         .map_err(|error| Stop::CannotRun(format!("cannot install signal handlers: {error}")))
 }
 
-/// How an interrupted command ends.
+/// Returns the end of an interrupted command.
 pub(crate) fn interrupted_stop(interrupts: &Interrupts) -> Stop {
     match interrupts.exit_code() {
         Some(143) => Stop::Terminated,

@@ -1,4 +1,4 @@
-//! What the standard streams are attached to: a terminal, or a file or pipe for plain text. Decides
+//! The attachment of the standard streams: a terminal, or a file or pipe for plain text. Decides
 //! nothing about what is written.
 
 use std::env::var_os;
@@ -25,12 +25,12 @@ impl Stream {
         }
     }
 
-    /// Whether a line can be redrawn.
+    /// Reports whether a line can be redrawn.
     pub(crate) fn draws(self) -> bool {
         draws(self.is_terminal(), var_os("TERM"))
     }
 
-    /// Whether colours are supported and not turned off.
+    /// Reports whether colours are supported and not turned off.
     pub(crate) fn colours(self) -> bool {
         self.draws() && wants_colours(var_os("NO_COLOR"))
     }
@@ -46,7 +46,7 @@ impl Stream {
     }
 }
 
-/// Whether a screen can be drawn on standard error while a command runs, and keys be read from standard input.
+/// Reports whether a screen can be drawn on standard error while a command runs, and keys be read from standard input.
 pub(crate) fn takes_screen() -> bool {
     let is_set = |name| var_os(name).is_some_and(|value| !value.is_empty());
     Stream::Err.draws()
@@ -56,7 +56,7 @@ pub(crate) fn takes_screen() -> bool {
         && terminal::is_ours()
 }
 
-/// Whether nobody looks on, but a log is kept: `CI` is set.
+/// Reports whether nobody looks on, but a log is kept: `CI` is set.
 pub(crate) fn is_ci() -> bool {
     var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
 }
@@ -73,7 +73,7 @@ fn job_log() -> Option<JobLog> {
     }
 }
 
-/// Whether only characters that every console has can be shown.
+/// Reports whether only characters that every console has can be shown.
 pub(crate) fn is_ascii() -> bool {
     is_ascii_in(|name| var_os(name))
 }

@@ -1,4 +1,4 @@
-//! What each host of a load lacks for its part, before the first packet: every host compares its own limits, routes
+//! The survey before the first packet: every host compares its own limits, routes
 //! and clock with its part, and one table says what is missing where.
 
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ const COLUMN_MAX: usize = 40;
 const IN_A_LOAD: &[u8] = b"plimsoll-load";
 /// A run that has just ended may have it for so long.
 const STILL_ENDING: Duration = Duration::from_secs(2);
-/// How often it is tried.
+/// Period of attempts.
 const TRY_AGAIN: Duration = Duration::from_millis(50);
 
 /// The part of a host with so many of all `threads` of the load; `is_alone` where nobody else is to make load there.
@@ -54,7 +54,7 @@ pub(crate) fn part(plan: &LoadPlan, threads: u32, all: u64, is_alone: bool) -> H
     }
 }
 
-/// What this host lacks for its part: an agent answers with it.
+/// Surveys this host for its part: an agent's answer.
 pub(crate) fn survey(part: &HostPart) -> HostSurvey {
     let clients = Part::clients(preflight::CLIENT_BYTES);
     let hop = Hop {
@@ -147,14 +147,14 @@ fn route(to: SocketAddr) -> Result<IpAddr, HostNeed> {
     })
 }
 
-/// How far the clock of a host was off when it read it, in nanoseconds.
+/// Returns the error of a host's clock when it read it, in nanoseconds.
 fn clock_off_ns(survey: &HostSurvey, read_at: Nanos) -> i64 {
     let since = clock::monotonic_ns().saturating_sub(read_at.0);
     let here = clock::realtime_ns().saturating_sub(since);
     survey.realtime.0.cast_signed().saturating_sub(here.cast_signed())
 }
 
-/// What all hosts lack, and what may become tight.
+/// The lacks of all hosts, and the limits that may become tight.
 pub(crate) struct Findings {
     /// Fewer connections would fit.
     pub(crate) is_short: bool,
@@ -207,7 +207,7 @@ pub(crate) fn lacks(host: &SurveyedHost) -> Option<String> {
     })
 }
 
-/// What other hosts have room for, each in proportion to its threads.
+/// The room of other hosts, each in proportion to its threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Room {
     /// Connections of all hosts together.
@@ -221,7 +221,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// That of hosts which have compared themselves with their parts.
+    /// Computes the room of hosts that have compared themselves with their parts.
     pub(crate) fn of(surveys: &[SurveyedHost]) -> Self {
         // Where a host has room for so many.
         let all = |host: &SurveyedHost, fits: u64| {
@@ -265,7 +265,7 @@ fn clock_need(off_ns: i64) -> HostNeed {
     }
 }
 
-/// What hosts need, with those that need the same.
+/// The needs of hosts, with the hosts that share each.
 #[derive(Default)]
 struct Rows(BTreeMap<HostNeed, Vec<HostName>>);
 

@@ -79,7 +79,7 @@ impl Run {
         run
     }
 
-    /// What was run, when, and where.
+    /// Describes the run: command, date and machine.
     fn about(&self) -> String {
         let started = self.summary["started_at"].as_str().unwrap_or_default();
         let day = started.get(..10).unwrap_or(started);

@@ -1,4 +1,4 @@
-//! What must hold on every page of a report. Each check gives what is wrong, a line each.
+//! Checks of every page of a report. Each one returns its findings, a line each.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn probed(page: &Page<'_>, expression: &str) -> Vec<String> {
     list.unwrap_or_else(|error| panic!("{expression} is no list of texts ({error}): {value}"))
 }
 
-/// What the browser reported since the page was opened: errors and warnings, what the page's policy stopped, and
+/// Returns the browser's reports since the page was opened: errors and warnings, what the page's policy stopped, and
 /// requests for anything but one of `allowed`, the beginnings of URLs.
 pub fn reports(page: &Page<'_>, allowed: &[&str]) -> Vec<String> {
     let stopped = page.texts("window.stopped ?? []");
@@ -99,7 +99,7 @@ pub fn contrasts(page: &Page<'_>) -> Vec<String> {
     pairs.into_iter().filter_map(judge).collect()
 }
 
-/// What axe-core finds by the rules of WCAG 2.2 A and AA; what it could not decide is printed.
+/// Returns the findings of axe-core by the rules of WCAG 2.2 A and AA; what it could not decide is printed.
 pub fn accessibility(page: &Page<'_>) -> Vec<String> {
     let run = format!("{AXE}\n;axe.run(document, {AXE_RULES})");
     let found = page.evaluate(&run);
@@ -150,7 +150,7 @@ pub fn keyboard(page: &Page<'_>) -> Vec<String> {
     wrong
 }
 
-/// How long a page may take to read a point aloud: it does so twice a second at most.
+/// Time within which a page must read a point aloud: it does so twice a second at most.
 const SAID_WITHIN: Duration = Duration::from_secs(5);
 const STATUS: &str = "document.getElementById('status').textContent";
 

@@ -1,4 +1,4 @@
-//! What a page says against the archive that it was drawn from.
+//! Comparison of a page with the archive that it was drawn from.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::checks;
 use super::page::Page;
 use crate::runs::{HOSTILE, Run};
 
-/// How a figure of the summary is written.
+/// The notation of a figure of the summary.
 #[derive(Clone, Copy)]
 enum Figure {
     /// "1,107".
@@ -28,7 +28,7 @@ const NAMED: [(&str, Figure); 9] = [
     ("/compare/rounds_used", Figure::Count),
 ];
 
-/// Where a page and its archive differ: the answer, figures of the summary, checks, errors, trials and their marks.
+/// Returns the differences between a page and its archive: the answer, figures of the summary, checks, errors, trials and their marks.
 pub fn differs(page: &Page<'_>, run: &Run) -> Vec<String> {
     let text = page.evaluate("document.getElementById('main').textContent");
     let text = text.as_str().expect("a text").to_owned();

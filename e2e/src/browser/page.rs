@@ -11,7 +11,7 @@ use super::Browser;
 use super::pipe::Event;
 use crate::wait;
 
-/// What a reader's system asks for.
+/// The theme that a reader's system requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Theme {
     /// Dark on light.
@@ -30,10 +30,10 @@ impl Theme {
     }
 }
 
-/// How a page is shown.
+/// The screen of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Screen {
-    /// Its colours.
+    /// Colours of the screen.
     pub theme: Theme,
     /// CSS pixels.
     pub width: u32,
@@ -92,12 +92,12 @@ impl<'a> Page<'a> {
         self.browser.call(&self.session, method, parameters)
     }
 
-    /// What was reported since the last call.
+    /// Takes the reports since the last call.
     pub fn take_events(&self) -> Vec<Event> {
         self.browser.pipe.borrow_mut().take_events(&self.session)
     }
 
-    /// How it is shown from now on.
+    /// Sets the screen from now on.
     pub fn show_on(&self, screen: Screen) {
         let size = json!({
             "width": screen.width, "height": SCREEN_HEIGHT, "deviceScaleFactor": 1, "mobile": false,
@@ -107,7 +107,7 @@ impl<'a> Page<'a> {
         self.call("Emulation.setEmulatedMedia", &json!({ "features": [scheme] }));
     }
 
-    /// Whether scripts of the page run.
+    /// Reports whether scripts of the page run.
     pub fn allow_scripts(&self, allowed: bool) {
         self.call("Emulation.setScriptExecutionDisabled", &json!({ "value": !allowed }));
     }

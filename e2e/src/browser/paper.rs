@@ -18,7 +18,7 @@ pub fn sheets(pdf: &Path) -> Vec<String> {
     text.strip_suffix('\u{c}').unwrap_or(&text).split('\u{c}').map(str::to_owned).collect()
 }
 
-/// What is missing on paper: text on a sheet, or one of the titles on all of them.
+/// Returns the parts that are missing on paper: text on a sheet, or one of the titles on all of them.
 pub fn lacks(sheets: &[String], titles: &[String]) -> Vec<String> {
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let whole = words(&sheets.join(" "));

@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 use crate::wait;
 
-/// What the browser reports without being asked.
+/// A report that the browser sends without being asked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// The page that it belongs to; empty for the browser itself.
     pub session: String,
     /// `Network.requestWillBeSent`.
     pub name: String,
-    /// What the protocol says of it.
+    /// Values of the report in the protocol.
     pub values: Value,
 }
 

@@ -28,9 +28,9 @@ const CI_HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8
 pub struct ReportFile<'a> {
     /// The HTML file.
     pub path: &'a Path,
-    /// What screenshots are called, without the screen.
+    /// Name of the screenshots, without the screen.
     pub name: &'a str,
-    /// Where screenshots and prints go.
+    /// Directory for screenshots and prints.
     pub output: &'a Path,
 }
 
@@ -44,13 +44,13 @@ impl ReportFile<'_> {
         page
     }
 
-    /// What is wrong on a screen: all that colours and width may change.
+    /// Returns the faults on a screen: all that colours and width may change.
     pub fn check_on(&self, browser: &Browser, screen: Screen) -> Vec<String> {
         let page = self.show(browser, screen);
         named(self.look(&page, screen), self.name, &screen.name())
     }
 
-    /// The same, with what an audit finds, and where the page differs from its archive.
+    /// Returns the faults, with the findings of an audit, and the differences between the page and its archive.
     pub fn check_all_on(&self, browser: &Browser, screen: Screen, run: &Run) -> Vec<String> {
         let page = self.show(browser, screen);
         let mut wrong = checks::accessibility(&page);
@@ -69,7 +69,7 @@ impl ReportFile<'_> {
         wrong
     }
 
-    /// What is wrong on screens of every width: a figure without its drawing, a narrow column, a page wider than its screen.
+    /// Returns the faults on screens of every width: a figure without its drawing, a narrow column, a page wider than its screen.
     pub fn check_widths(&self, browser: &Browser) -> Vec<String> {
         let page = self.show(browser, Screen { theme: Theme::Light, width: *WIDTHS.start() });
         let mut wrong = Vec::new();
@@ -91,7 +91,7 @@ impl ReportFile<'_> {
         wrong
     }
 
-    /// What is wrong on the narrowest screen, by keyboard, and in size.
+    /// Returns the faults on the narrowest screen, by keyboard, and in size.
     pub fn check_narrow(&self, browser: &Browser) -> Vec<String> {
         let page = self.show(browser, Screen { theme: Theme::Light, width: NARROWEST });
         let mut wrong = checks::width(&page);
@@ -104,7 +104,7 @@ impl ReportFile<'_> {
         named(wrong, self.name, "narrow")
     }
 
-    /// What is wrong on paper, also for a reader whose screen is dark: a sheet without text, an axis without its title,
+    /// Returns the faults on paper, also for a reader whose screen is dark: a sheet without text, an axis without its title,
     /// a dark sheet.
     pub fn check_print(&self, browser: &Browser) -> Vec<String> {
         let page = self.show(browser, Screen { theme: Theme::Dark, width: 400 });
@@ -117,7 +117,7 @@ impl ReportFile<'_> {
         named(wrong, self.name, "paper")
     }
 
-    /// What cannot be read without scripts, nor under the policy with which a CI server shows its files: the answer, and
+    /// Returns the parts that cannot be read without scripts, nor under the policy with which a CI server shows its files: the answer, and
     /// every row of the tables.
     pub fn check_without_scripts(&self, browser: &Browser) -> Vec<String> {
         let page = self.show(browser, Screen { theme: Theme::Light, width: 1_600 });

@@ -9,7 +9,7 @@ use crate::browser::Theme;
 
 const WIDTH: f64 = 720.0;
 const ROW: f64 = 26.0;
-/// Where bars begin, and what is left for the figure behind the longest.
+/// Left edge of bars, and the room for the figure behind the longest.
 const LEFT: f64 = 110.0;
 const RIGHT: f64 = 90.0;
 const TOP: f64 = 44.0;

@@ -12,7 +12,7 @@ const MARGIN: f64 = 12.0;
 const FONTS: &str =
     "ui-monospace, 'DejaVu Sans Mono', 'Liberation Mono', Menlo, Consolas, monospace";
 
-/// What SGR sequences have set.
+/// The style that SGR sequences have set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Style {
     /// As in SGR, 30 to 37 and 90 to 97.

@@ -93,7 +93,7 @@ J=$(jobs -p)
 exit $CODE
 "#;
 
-/// What a search is to say.
+/// The expected answer of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// This cause first.
@@ -106,14 +106,14 @@ pub enum Expected {
     Nothing,
 }
 
-/// How to make one resource the limit.
+/// The recipe that makes one resource the limit.
 #[derive(Clone, Debug)]
 pub struct Recipe {
     /// Row of the table of causes.
     pub row: u8,
-    /// What is done.
+    /// Name of the recipe.
     pub name: &'static str,
-    /// What is to be found.
+    /// Expected answer.
     pub expected: Expected,
     /// Part of the name of the resource.
     pub resource: &'static str,
@@ -134,12 +134,12 @@ pub struct Recipe {
 /// Makes the value of a setting when it is set.
 type SettingValue = fn() -> String;
 
-/// What a search said.
+/// The answer of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
-    /// Its exit code.
+    /// Exit code.
     pub code: Option<i32>,
-    /// Its end: `regular`, or the name of another one.
+    /// End of the search: `regular`, or the name of another one.
     pub outcome: String,
     /// The ends of the interval.
     pub tip: (Option<f64>, Option<f64>),
@@ -265,7 +265,7 @@ impl Recipe {
         seen(&plimsoll.start().finish_within(PATIENCE))
     }
 
-    /// How good an answer is. `this_host` is the name of the host that tests run on.
+    /// Judges an answer. `this_host` is the name of the host that tests run on.
     pub fn judge(&self, seen: &Seen, this_host: &str) -> Answer {
         let text = |at: usize, path: &str| {
             let found = seen.causes.get(at).and_then(|cause| cause.pointer(path));
@@ -343,7 +343,7 @@ fn forget_causes(archive: &Path) -> Result<(), String> {
     fs::write(&path, format!("{summary}\n")).map_err(|error| format!("{path:?}: {error}"))
 }
 
-/// What a run said in its JSON.
+/// Reads the answer of a run from its JSON.
 fn seen(finished: &Finished) -> Result<Seen, String> {
     let value: Value = serde_json::from_str(&finished.stdout).map_err(|error| {
         format!("{:?}, {error}: {}\n{}", finished.code, finished.stderr, finished.stdout)
@@ -365,14 +365,14 @@ fn seen(finished: &Finished) -> Result<Seen, String> {
     })
 }
 
-/// How good the first cause is.
+/// The quality of the first cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The resource on its host at grade predicted or better; or nothing, where nothing is to be named.
     Right,
-    /// The same, correlated only.
+    /// Right, but correlated only.
     Correlated,
-    /// Of two limits close together only one is named.
+    /// Right for one of two limits that are close together.
     OneOfTwo,
     /// No cause is named, though there is one.
     Unknown,

@@ -1,4 +1,4 @@
-//! What waits while CPUs are idle: pools, locks, backends, logs, disks, pauses.
+//! Recipes of waits while CPUs are idle: pools, locks, backends, logs, disks, pauses.
 
 use super::Expected::Cause;
 use super::{ONE_THREAD, PONG, Recipe, behind, haproxy, nginx};

@@ -1,6 +1,6 @@
-//! What the reference server reads and answers where a client speaks MQTT: publishes at QoS 1 are its requests.
+//! The reference server's half of MQTT: publishes at QoS 1 are its requests.
 
-/// What a connection that speaks MQTT begins with.
+/// First byte of a connection that speaks MQTT.
 pub(super) const CONNECT: u8 = 0x10;
 const PUBLISH: u8 = 0x30;
 const PINGREQ: u8 = 0xC0;
@@ -8,7 +8,7 @@ const DISCONNECT: u8 = 0xE0;
 /// A longer packet ends its connection.
 const PACKET_BYTES_MAX: usize = 16_384;
 
-/// What a packet asks for.
+/// The request of a packet.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     /// This at once.

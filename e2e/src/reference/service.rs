@@ -28,12 +28,12 @@ pub enum Service {
     },
 }
 
-/// What a bucket holds when it is full, as the time in which it fills.
+/// Content of a full bucket, as the time in which it fills.
 const BUCKET: Duration = Duration::from_millis(10);
-/// What a metastable server bears: less than the 100 ms that 100 connections can make a server of
+/// Wait that a metastable server bears: less than the 100 ms that 100 connections can make a server of
 /// 1,000/s wait.
 const PATIENCE: Duration = Duration::from_millis(80);
-/// What it needs to recover.
+/// Calm that it needs to recover.
 const CALM: Duration = Duration::from_secs(4);
 
 impl Service {

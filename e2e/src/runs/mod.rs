@@ -1,7 +1,7 @@
 //! Archives of real runs, one of each command and as short as it can be, for whatever reads archives. Longer
 //! and stranger ones are made of these: `stretched`.
 //!
-//! What a run found does not matter here, nor whether the machine was quiet enough for it.
+//! The results of these runs do not matter here, nor whether the machine was quiet enough for them.
 
 mod stretched;
 
@@ -22,7 +22,7 @@ pub use stretched::HOSTILE;
 /// The archive of a run.
 #[derive(Debug)]
 pub struct Run {
-    /// What it is an example of.
+    /// Name of the example.
     pub name: &'static str,
     folder: TempDir,
 }
@@ -60,7 +60,7 @@ impl Run {
         self.folder.path().join("run")
     }
 
-    /// Its report as a file, by this name.
+    /// Writes its report as a file, by this name.
     pub fn html(&self, name: &str) -> PathBuf {
         self.html_with(&[], name)
     }
@@ -76,20 +76,20 @@ impl Run {
         path
     }
 
-    /// Its report as text.
+    /// Returns its report as text.
     pub fn report(&self) -> String {
         let archive = self.archive();
         Plimsoll::new(["report", archive.to_str().expect("a plain name")]).run().stdout
     }
 
-    /// Its summary, which is made of the rest where the run was killed.
+    /// Returns its summary, which is rebuilt from the archive if the run was killed.
     pub fn summary(&self) -> Summary {
         let archive = self.archive();
         let archive = archive.to_str().expect("a plain name");
         Summary::parse(&Plimsoll::new(["report", archive, "--json", "-"]).run().stdout)
     }
 
-    /// Its trials as the archive has them.
+    /// Returns its trials as the archive has them.
     pub fn trials(&self) -> Vec<Value> {
         self.lines("trials.jsonl")
     }

@@ -19,7 +19,7 @@ pub const HOSTILE: [&str; 3] = [
 ];
 
 impl Run {
-    /// Its archive without its page, which is of other figures.
+    /// Copies its archive without its page, which is of other figures.
     fn copied(&self, name: &'static str) -> Self {
         let run = Self::of(name, &self.archive());
         // A load leaves none.

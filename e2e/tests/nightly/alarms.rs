@@ -1,4 +1,4 @@
-//! How often a healthy load on an idle machine calls itself INVALID: short runs at moderate rates
+//! False alarms: healthy loads on an idle machine that call themselves INVALID, in short runs at moderate rates
 //! against real servers on a CPU of their own.
 
 use e2e::certificate::Certificate;
@@ -17,7 +17,7 @@ const RUNS: usize = 5;
 /// A machine is idle while no more than this fraction of its CPU time goes to others. Half of what
 /// makes a run INVALID, because the two clocks do not start together.
 const STOLEN_MAX: f64 = 0.05;
-/// So many runs, at most, for each on an idle machine.
+/// The most runs for each on an idle machine.
 const TRIES: usize = 4;
 /// False alarms must be fewer than one in so many.
 const RUNS_PER_ALARM: usize = 100;

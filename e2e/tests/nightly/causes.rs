@@ -1,4 +1,4 @@
-//! What `find` names as the cause where the cause is known: every recipe of `e2e::recipe`, and the confusion matrix
+//! Causes that `find` names where the cause is known: every recipe of `e2e::recipe`, and the confusion matrix
 //! over all of them.
 //!
 //! `CAUSES=rate-limit,maxconn` runs only recipes whose name or cause contains one of these; `CAUSES_AT_ONCE=3` runs so

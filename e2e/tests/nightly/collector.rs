@@ -47,7 +47,7 @@ fn config(listen: SocketAddr) -> String {
     )
 }
 
-/// What was printed of one metric of an export.
+/// Returns the printed lines of one metric of an export.
 fn metric<'a>(export: &'a str, name: &str) -> &'a str {
     let begin = format!("-> Name: {name}\n");
     let (_, after) = export.split_once(&begin).unwrap_or_else(|| panic!("no {name} in {export}"));

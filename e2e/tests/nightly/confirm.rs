@@ -275,7 +275,7 @@ fn the_accept_queue() {
     assert_confirmed(&wrapper.first_cause(&flags), &["accept-queue"]);
 }
 
-/// Of a server that plimsoll did not start, and may not change.
+/// Confirms a limit of a server that plimsoll did not start, and may not change.
 #[test]
 #[ignore = "nightly: minutes"]
 fn the_connections_of_each_address() {
@@ -294,7 +294,7 @@ fn the_connections_of_each_address() {
     assert_eq!(cause["confirmations"][0]["intervention"], "source-addresses", "{cause}");
 }
 
-/// The same, with nothing but handshakes, and certificates of both types.
+/// Confirms it with nothing but handshakes, and certificates of both types.
 #[test]
 #[ignore = "nightly: minutes alone on two CPUs"]
 fn handshakes_of_a_server_with_two_certificates() {
@@ -315,7 +315,7 @@ fn handshakes_of_a_server_with_two_certificates() {
     assert_eq!(last["result"], "confirmed", "{cause}");
 }
 
-/// The same, with a link that files of 10 kB fill.
+/// Confirms a link that files of 10 kB fill.
 #[test]
 #[ignore = "nightly: minutes; needs root"]
 fn a_link() {

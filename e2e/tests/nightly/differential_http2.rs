@@ -29,9 +29,9 @@ const OK: &[u8] = &[0x88];
 /// One odd server.
 struct Case {
     name: &'static str,
-    /// What it sends first.
+    /// First bytes of the server.
     opening: Vec<u8>,
-    /// What it sends for the first request, on that stream.
+    /// Bytes for the first request, on that stream.
     answer: fn(u32) -> Vec<u8>,
     /// Outcome in plimsoll: `ok`, or the class of its error.
     plimsoll: &'static str,

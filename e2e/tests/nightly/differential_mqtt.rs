@@ -61,7 +61,7 @@ const fn connects(name: &'static str, version: Version, connack: &'static [u8]) 
     Case { name, version, asks: Publish(1), connack, answer, pubcomp, plimsoll: "ok", argued: None }
 }
 
-/// What is asked of a broker that accepts each client, and answers so.
+/// Makes a case of a broker that accepts each client, and gives this answer.
 const fn answers(name: &'static str, version: Version, asks: Asks, answer: &'static [u8]) -> Case {
     let connack = match version {
         V3 => ACCEPTED_3,

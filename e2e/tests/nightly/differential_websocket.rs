@@ -13,9 +13,9 @@ use tungstenite::handshake::derive_accept_key;
 /// One odd server.
 struct Case {
     name: &'static str,
-    /// What answers the opening.
+    /// Answer to the opening.
     opening: &'static str,
-    /// What is sent behind that, in the same segment, ...
+    /// Bytes behind that, in the same segment, ...
     behind: &'static [u8],
     /// ... and what answers the first message.
     answer: &'static [u8],

@@ -39,7 +39,7 @@ print(server.add_secure_port('127.0.0.1:0', grpc.ssl_server_credentials([pair]))
 server.start()
 sys.stdin.read()
 ";
-/// What `serve` must answer.
+/// Client whose calls `serve` must answer.
 const CLIENT: &str = "\
 import sys, grpc
 channel = grpc.insecure_channel(sys.argv[1])

@@ -45,7 +45,7 @@ fn python(folder: &Path) -> Command {
     command
 }
 
-/// What it prints.
+/// Returns the output.
 fn run(command: &mut Command) -> Vec<u8> {
     let output = command.stderr(Stdio::inherit()).output();
     let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));

@@ -22,7 +22,7 @@ const SPARE: u64 = 3_000;
 const UNPRIVILEGED: &str =
     r#"exec setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin "$0" "$@""#;
 
-/// What `doctor` says that would stop the connections, and how many fit.
+/// Returns the limits that `doctor` says would stop the connections, and the number that fit.
 fn doctor(before: &str) -> (Vec<String>, u64) {
     let finished = Plimsoll::after(
         before,

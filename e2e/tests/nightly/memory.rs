@@ -7,7 +7,7 @@ use e2e::summary::Summary;
 
 use crate::alone;
 
-/// How often a prediction is tried that a busy host may spoil.
+/// Attempts at a prediction that a busy host may invalidate.
 const ATTEMPTS: usize = 3;
 const PONG: &str = "    http-request return status 200 content-type text/plain string pong";
 

@@ -1,4 +1,4 @@
-//! What is measured in turns of seconds: the sizing table of `lab sweep`, as a user reads it and as a
+//! Measurements in turns of seconds: the sizing table of `lab sweep`, as a user reads it and as a
 //! script does, and the configurations of `tune` beside Debian's.
 
 use std::time::Duration;

@@ -70,13 +70,13 @@ fn chance(seed: u64) -> u64 {
     mixed ^ (mixed >> 29)
 }
 
-/// How often a host is disturbed: all instants take a quarter of an hour.
+/// Returns the number of instants at which a host is disturbed: all of them take a quarter of an hour.
 fn instants() -> u64 {
     let asked = std::env::var("PLIMSOLL_E2E_INSTANTS").ok().and_then(|count| count.parse().ok());
     asked.unwrap_or(50)
 }
 
-/// What is done to a host, in the script of its bed. A cable that was pulled stays so; what was frozen thaws in the end.
+/// Returns the disturbance of a host, in the script of its bed. A cable that was pulled stays so; a frozen process thaws in the end.
 fn disturbance(kind: u64, host: u64) -> String {
     match kind % 5 {
         0 => format!("kill -KILL $(agents {host})"),
@@ -129,7 +129,7 @@ fn a_host_that_is_disturbed_at_any_of_fifty_instants_leaves_a_truthful_report() 
     assert!(lost > 0, "{before_start} {lost} {after_end}");
 }
 
-/// So many hosts as namespaces, whose processes may open 4,000 files each: a host needs several.
+/// Script that makes hosts as namespaces, whose processes may open 4,000 files each: a host needs several.
 const FEW_FILES: &str = "for i in $(seq $N); do
      bash -c \"ulimit -n 4000; exec ip netns exec h$i /usr/sbin/sshd -D -e -f keys/sshd$i -p 2222\" \\
        2> keys/few$i < /dev/null > /dev/null &

@@ -12,7 +12,7 @@ use e2e::{process, wait};
 use crate::{alone, client, pin_server, reference};
 
 const ROUNDS: u64 = 3;
-/// So many operations are scheduled: 1,000/s for 20 s.
+/// Scheduled operations: 1,000/s for 20 s.
 const OPERATIONS: usize = 20_000;
 const FIXED: Service = Service::Fixed(Duration::from_millis(10));
 const UNIFORM: Service = Service::Uniform(Duration::from_millis(50));

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::alone;
 
-/// What a command of vegeta's makes of the file.
+/// Returns the output of a command of vegeta for the file.
 fn vegeta(arguments: &[&str], file: &Path) -> String {
     let input = File::open(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     let ran = Command::new("vegeta").args(arguments).stdin(input).output();

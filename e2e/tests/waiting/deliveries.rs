@@ -6,7 +6,7 @@ use e2e::plimsoll::Plimsoll;
 use e2e::serve::Serve;
 use e2e::summary::Summary;
 
-/// What was expected, lost, duplicated and reordered.
+/// Returns the deliveries that were expected, lost, duplicated and reordered.
 fn counts(summary: &Summary) -> [u64; 4] {
     ["expected", "lost", "duplicated", "reordered"]
         .map(|name| summary.count(&format!("deliveries.{name}")))

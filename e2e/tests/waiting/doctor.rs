@@ -64,12 +64,12 @@ fn a_narrow_port_range_is_named_and_stops_one_connection_more_than_fit() {
     }
 }
 
-/// What is asked for where a limit is lowered.
+/// Connections for tests in which a limit is lowered.
 const MANY: u64 = 2_000;
 /// Files of a process, so that many connections need many processes: 100 in each.
 const FEW_FILES: &str = "ulimit -n 164";
 
-/// What a host does for the connections: it opens them.
+/// Role of a host that opens the connections.
 const CLIENT: &[&str] = &["--role", "client"];
 /// It accepts them as well, as far as `hold` knows: the server has an address of this host.
 const BOTH_ENDS: &[&str] = &["--role", "client", "--role", "backend"];

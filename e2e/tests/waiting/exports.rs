@@ -56,7 +56,7 @@ fn every_operation_has_a_row_and_the_same_quantiles() {
     assert_eq!(rows(&out), found);
 }
 
-/// How often two loads are started that a busy machine may keep from being one.
+/// Attempts at two loads that a busy machine may keep from being one.
 const ATTEMPTS: usize = 3;
 
 /// Two runs of one load at the same time, and both as one run.
@@ -210,7 +210,7 @@ fn what_cannot_be_written_is_one_line_and_leaves_nothing() {
     assert!(text.starts_with("before\n### plimsoll `load`: "), "{text}");
 }
 
-/// How Debian's junitparser reads a file: its counts as they stand there and as it counts them, and each case.
+/// Script with which Debian's junitparser reads a file: its counts as written and as counted, and each case.
 const JUNIT_READER: &str = "\
 import json, sys
 from junitparser import JUnitXml

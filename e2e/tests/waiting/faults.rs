@@ -16,7 +16,7 @@ use e2e::{namespace, wait};
 
 const AGENT: &str = "plimsoll-agent";
 
-/// What a running load starts: its agents, once there are `count` of them.
+/// Returns the agents of a running load, once there are `count` of them.
 fn agents(running: &Running, count: usize) -> Vec<Process> {
     wait::until("the agents", || Some(running.named(AGENT)).filter(|agents| agents.len() == count))
 }

@@ -9,7 +9,7 @@ use e2e::plimsoll::Plimsoll;
 use e2e::serve::Serve;
 use e2e::{port, program};
 
-/// What curl writes, the version of HTTP and the status behind it; it must not fail.
+/// Returns the output of curl, then the version of HTTP and the status; it must not fail.
 fn curl(arguments: &[&str]) -> String {
     let mut command = Command::new(program::installed("curl"));
     command.args([

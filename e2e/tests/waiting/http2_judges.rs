@@ -14,7 +14,7 @@ use e2e::{port, program, wait};
 const H2SPEC: &str = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible";
 const H2SPECD: &str = "github.com/summerwind/h2spec/cmd/h2specd@v2.2.1+incompatible";
 
-/// What a judge prints; it ends with an error where a case has failed.
+/// Returns the output of a judge; it ends with an error if a case has failed.
 fn judged(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().expect("it has been built");
     String::from_utf8_lossy(&output.stdout).into_owned()

@@ -1,4 +1,4 @@
-//! What runs in the pods of `k8s run`, as processes: the coordinator with its agents, and the ways of its results. And what
+//! Tests of the processes in the pods of `k8s run`: the coordinator with its agents, and the ways of its results; and of
 //! `k8s run` says where there is no cluster.
 
 use std::fs;

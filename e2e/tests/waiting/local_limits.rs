@@ -49,7 +49,7 @@ fn a_search_starts_processes_where_descriptors_run_out() {
     assert!(summary.at("find.outcome").get("not-reached").is_some(), "{summary:?}");
 }
 
-/// What the search did, and what it noticed.
+/// Returns the notes of the search.
 fn notes(summary: &Summary) -> String {
     let notes = summary.at("find.notes").as_array().cloned().unwrap_or_default();
     notes.iter().filter_map(|note| note.as_str()).collect::<Vec<_>>().join("\n")

@@ -1,4 +1,4 @@
-//! What brokers may do wrong: each of it is counted in its class, and told in words.
+//! Faults of brokers: each is counted in its class, and reported in words.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

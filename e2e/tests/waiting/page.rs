@@ -13,7 +13,7 @@ const PHONE: Screen = Screen { theme: Theme::Dark, width: 400 };
 /// Runs whose pages have, together, every chart there is.
 const ON_PHONE: [&str; 5] = ["load", "300-trials", "find-connections", "compare", "rfc9411"];
 
-/// Where screenshots go, for people to look at.
+/// Returns the directory for screenshots, for people to look at.
 fn output() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages")
 }

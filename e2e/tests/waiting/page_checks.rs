@@ -49,7 +49,7 @@ const CHECKS: [(&str, Check); 9] = [
     ("reports", |page| checks::reports(page, &["file://"])),
 ];
 
-/// What is broken, by which check it is found, and a part of what that says.
+/// Broken pages, the check that finds each, and a part of its words.
 const BROKEN: [(&str, &str, &str, &str); 32] = [
     // A chart that says too little.
     (">Latency against load<", "><", "charts", "no title"),

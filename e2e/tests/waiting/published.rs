@@ -24,7 +24,7 @@ fn metric(text: &str, name: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?.parse().ok()
 }
 
-/// What Prometheus' own checker finds.
+/// Runs Prometheus' own checker.
 fn check(text: &str) {
     let mut promtool = Command::new("promtool")
         .args(["check", "metrics"])

@@ -18,7 +18,7 @@ fn run(name: &str, arguments: &[&str]) -> Output {
     command.args(arguments).stdin(Stdio::null()).output().expect("an installed program can be run")
 }
 
-/// What curl writes with `arguments`; it must not fail.
+/// Returns the output of curl with `arguments`; it must not fail.
 fn curl(arguments: &[&str]) -> String {
     let output = run("curl", &[&["-sS", "--max-time", "30", "--noproxy", "*"], arguments].concat());
     assert!(output.status.success(), "{arguments:?}: {output:?}");

@@ -61,7 +61,7 @@ fn three_hosts_make_one_load_and_get_the_program_where_it_is_not() {
     assert_nothing_left(&finished);
 }
 
-/// What somebody else on the first host has put where root will look: a program at the coordinator's path, whose directory
+/// Files that another user of the first host has put where root will look: a program at the coordinator's path, whose directory
 /// has mode 01777, a link in the place of the cache, and a copy in the next cache. Whatever is run leaves a line in `ran`.
 const PLANTED: &str = r#"
 D=$PWD; S=$(ip netns pids h1 | head -n 1); B=$("$0" agent --identity)

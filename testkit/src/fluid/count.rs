@@ -16,7 +16,7 @@ const STEPS_MAX: f64 = 64.0;
 /// Ramps are cut into steps of this share of their value, but none shorter than this.
 const STEP_SHARE: f64 = 0.04;
 const STEP_MIN_S: f64 = 0.0005;
-/// What a healthy generator adds to a send: (share of sends, least and most seconds).
+/// Delay that a healthy generator adds to a send: (share of sends, least and most seconds).
 const QUIET_LAG: [(f64, f64, f64); 3] =
     [(0.99, 12e-6, 40e-6), (0.0092, 80e-6, 250e-6), (0.0008, 0.3e-3, 1.5e-3)];
 
@@ -27,7 +27,7 @@ pub(super) struct Counting<'a> {
     pub(super) deadline_s: f64,
     /// Connections.
     pub(super) pool: f64,
-    /// What the server has no place for is dropped, not refused.
+    /// Whether requests without a place are dropped, not refused.
     pub(super) drops: bool,
     /// Share of operations that fail on this machine.
     pub(super) local_share: f64,

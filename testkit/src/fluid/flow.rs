@@ -23,19 +23,19 @@ const NONE: f64 = 1e-9;
 pub(crate) struct Rates {
     pub(crate) offered: f64,
     pub(crate) window_s: f64,
-    /// How long after the window the server goes on.
+    /// Time for which the server continues after the window.
     pub(crate) patience_s: f64,
     pub(crate) generator: f64,
     pub(crate) pause: Option<(f64, f64)>,
     /// Fraction of sent operations that enter the server's queue.
     pub(crate) accepted: f64,
-    /// Of the server, in this trial.
+    /// Capacity of the server in this trial.
     pub(crate) capacity: f64,
     /// Factors of the capacity.
     pub(crate) slices: Slices,
     /// In the order of time.
     pub(crate) stalls: Vec<(f64, f64)>,
-    /// What the pool's connections can carry.
+    /// Rate that the pool's connections can carry.
     pub(crate) pool: f64,
     /// Operations in the server beyond which it refuses.
     pub(crate) queue_max: Option<f64>,
@@ -190,7 +190,7 @@ impl Rates {
         Pace { due, sent, accepted, answered, refused: wanted - accepted, full, busy }
     }
 
-    /// How long those rates hold, and whether the server collapses then.
+    /// Returns the time for which those rates hold, and whether the server collapses then.
     fn step(&self, now: &Point, pace: &Pace, end: f64, collapsed: bool) -> (f64, bool) {
         let (waiting, inside) = (now.waiting(), now.inside());
         let grows = pace.accepted - pace.answered;

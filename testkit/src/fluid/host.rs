@@ -10,9 +10,9 @@ use super::flow::seconds;
 #[derive(Clone, Debug)]
 pub(super) struct History {
     rng: Rng,
-    /// Where each stretch ends, seconds of age, and the speed of the host in it.
+    /// Ends of the stretches, seconds of age, and the speed of the host in each.
     stretches: Vec<(f64, f64)>,
-    /// Where a recorded series begins.
+    /// Offset at which a recorded series begins.
     offset: usize,
 }
 

@@ -38,13 +38,13 @@ use slices::Slices;
 pub struct Fluid {
     /// The server. Its service times are fixed, whatever it says.
     pub sut: Sut,
-    /// Its anomalies.
+    /// Anomalies of the server.
     pub anomalies: Anomalies,
-    /// What makes the load.
+    /// Generator of the load.
     pub generator: Generator,
     /// An answer after this is late.
     pub deadline: Nanos,
-    /// How long an operation is waited for past its deadline.
+    /// Time for which an operation is waited for past its deadline.
     pub linger: Nanos,
     /// Whether the measurements have witnesses: the server's CPU time, as a whole and by second, and the
     /// yardstick of its host.
@@ -53,10 +53,10 @@ pub struct Fluid {
     /// Age of the server, seconds.
     age_s: f64,
     served: f64,
-    /// How long it was under load, seconds.
+    /// Time under load, seconds.
     loaded_s: f64,
     collapsed: bool,
-    /// How long the load was low enough for a collapse to end.
+    /// Time in which the load was low enough for a collapse to end.
     calm_s: f64,
     /// Histograms that are used again: allocating them costs more than filling them.
     spare: Option<Tally>,
@@ -65,7 +65,7 @@ pub struct Fluid {
     witness_rng: Rng,
 }
 
-/// What was drawn for one trial, and the state it starts from.
+/// The draws of one trial, and the state it starts from.
 struct Trial {
     rates: Rates,
     duration: Nanos,
@@ -110,7 +110,7 @@ impl Fluid {
         self.sut.capacity_per_s * (1.0 - lost).max(0.01)
     }
 
-    /// How long the server has lived.
+    /// Returns the age of the server.
     pub fn age(&self) -> Nanos {
         Nanos::from_secs_f64(self.age_s)
     }
@@ -271,7 +271,7 @@ impl Fluid {
         slices.map(|slice| self.history.at(&speed.course, middle(slice))).collect()
     }
 
-    /// How the capacity varies within a trial that begins now.
+    /// Returns the variation of the capacity within a trial that begins now.
     fn slices(
         &mut self,
         request: &TrialRequest,

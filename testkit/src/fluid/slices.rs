@@ -1,4 +1,4 @@
-//! How the capacity varies within a trial: factors in slices of equal length.
+//! The variation of the capacity within a trial: factors in slices of equal length.
 
 /// Factors of the capacity, one for each slice; the last one also applies afterwards.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use super::flow::Flow;
 /// Operations that follow each other; each pair is (first, last), in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stretch {
-    /// How many, not whole.
+    /// Operations, not whole.
     pub(crate) ops: f64,
     pub(crate) intended: (f64, f64),
     pub(crate) sent: (f64, f64),

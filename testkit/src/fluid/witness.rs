@@ -1,4 +1,4 @@
-//! What is observed beside the tally of a trial.
+//! Observations beside the tally of a trial.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::observation::{Observations, Scheduling, SutCpu};
@@ -15,7 +15,7 @@ use super::{Fluid, SLICE_S, Trial};
 const YARDSTICK: Nanos = Nanos::from_millis(2);
 /// Standard deviation of the yardstick's mean in one second, relative.
 const YARDSTICK_SD: f64 = 0.02;
-/// The same of the server's CPU time in one second.
+/// Deviation of a reading of the server's CPU time in one second.
 const SUT_CPU_SD: f64 = 0.01;
 /// Share of the server's CPU time that is system time: a proxy mostly moves bytes.
 const SYSTEM_SHARE: f64 = 0.5;
@@ -127,7 +127,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// How long the host's speed lasts, at most until `to_s`, and the share of its capacity that the
+    /// Returns the time for which the host's speed lasts, at most until `to_s`, and the share of its capacity that the
     /// server has at that speed.
     fn slice(&self, to_s: f64) -> (f64, f64) {
         let host = &self.trial.host;

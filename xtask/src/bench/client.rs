@@ -23,7 +23,7 @@ pub(crate) struct Extent {
     pub(crate) seconds: u32,
 }
 
-/// How connections are used.
+/// The use of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Connection {
     /// Each serves one request after the other.
@@ -105,7 +105,7 @@ impl Tools {
 pub(crate) struct Job {
     tool: Tool,
     program: PathBuf,
-    /// Its command line without its name.
+    /// Words of its command line, without its name.
     words: String,
     url: String,
     load: Load,
@@ -170,7 +170,7 @@ impl Job {
         Ok((Sample { cpu_s, ops, failed }, report))
     }
 
-    /// What there is to be counted: a file, or the output.
+    /// Returns the source of the counts: a file, or the output.
     fn report(&self, output: &Output) -> Result<String> {
         match self.tool {
             Tool::Plimsoll => self.file(SUMMARY),
@@ -239,7 +239,7 @@ fn cpu_seconds(stderr: &str) -> Option<f64> {
     Some(user.parse::<f64>().ok()? + system.parse::<f64>().ok()?)
 }
 
-/// Whether the handshakes of a plimsoll summary were of the kind that was asked for: otherwise a
+/// Reports whether the handshakes of a plimsoll summary were of the kind that was asked for: otherwise a
 /// cheaper or dearer thing was measured.
 fn check_handshakes(summary: &Value, load: Load, connections: u32) -> Result<()> {
     let handshakes = &summary["handshakes"];

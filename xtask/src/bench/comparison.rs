@@ -1,4 +1,4 @@
-//! The same quantity of plimsoll and of its peers over all rounds, and whether the target is reached.
+//! The comparison of a quantity of plimsoll and of its peers over all rounds, and whether the target is reached.
 
 use std::fmt::Write;
 
@@ -46,7 +46,7 @@ impl Target {
         }
     }
 
-    /// Whether this peer decides.
+    /// Reports whether this peer decides.
     fn counts(self, name: &str) -> bool {
         match self {
             Self::OfPeer { peer, .. } => name == peer,
@@ -88,7 +88,7 @@ impl Entrant {
         Self { name, excuse, ..Self::default() }
     }
 
-    /// What mostly fails costs something else. A hundredth may.
+    /// Reports whether the work succeeded: failures cost something else. A hundredth may fail.
     fn is_sound(&self) -> bool {
         !self.series.spread().median.is_nan() && self.failed * 100 <= self.ops
     }

@@ -1,4 +1,4 @@
-//! What a request and a connection cost plimsoll's client beside every peer on the machine, whether
+//! The cost of a request and a connection in plimsoll's client beside every peer on the machine, whether
 //! the number of connections changes that, and how exactly a schedule is kept.
 
 use anyhow::{Context, Result, bail};
@@ -22,12 +22,12 @@ const RATE_PER_S: u32 = 5_000;
 const OFF_PERCENT_MAX: f64 = 0.5;
 /// Limit of the send lag's p99.
 const LAG_MS_MAX: f64 = 1.0;
-/// Where the cost of a TLS request is compared with itself.
+/// Connections over which the cost of a TLS request is compared with itself.
 const SIZES: [u32; 3] = [100, 1_000, 10_000];
 /// The most expensive of them over the cheapest.
 const SIZES_RATIO_MAX: f64 = 1.2;
 
-/// The same load by every tool that can make it, against the same server.
+/// One load by every tool that can make it, against the same server.
 struct Scenario {
     id: &'static str,
     what: &'static str,
@@ -168,7 +168,7 @@ impl Turn<'_> {
         }
     }
 
-    /// What a TLS request costs plimsoll over so many connections: a long load minus a short one, so
+    /// Returns the cost of a TLS request over this many connections: a long load minus a short one, so
     /// that what opening them costs cancels out.
     fn tls_request_us(&self, connections: u32, results: &mut Results) -> Option<f64> {
         let load = Load { is_tls: true, connection: Connection::Kept };
@@ -218,7 +218,7 @@ fn sizes_row(sizes: &[Series; 3]) -> Row {
     }
 }
 
-/// How exactly plimsoll keeps a schedule over plain keep-alive connections.
+/// The precision with which plimsoll keeps a schedule over plain keep-alive connections.
 #[derive(Default)]
 struct Schedule {
     achieved_percent: Vec<f64>,

@@ -40,7 +40,7 @@ pub(crate) fn cpu_s(pid: u32) -> f64 {
     process::tree(pid).into_iter().filter_map(own_cpu_s).sum()
 }
 
-/// The same without what it started; `None` once it has ended.
+/// Returns the CPU time without that of its children; `None` once it has ended.
 pub(crate) fn own_cpu_s(pid: u32) -> Option<f64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     Some(ticks(&stat)? as f64 / TICKS_PER_S)
@@ -81,13 +81,13 @@ fn socket_files(slabinfo: &str) -> Option<u64> {
     Some(inodes * (inode_bytes + dentry_bytes))
 }
 
-/// How many connections are established on the local side of an IPv4 port.
+/// Returns the number of established connections on the local side of an IPv4 port.
 pub(crate) fn established(port: u16) -> Result<usize> {
     let text = fs::read_to_string("/proc/net/tcp").context("/proc/net/tcp")?;
     Ok(text.lines().filter(|line| is_established(line, port)).count())
 }
 
-/// Whether a line of /proc/net/tcp, `0: 0100007F:1F90 0100007F:D2F0 01 ...`, is such a connection.
+/// Reports whether a line of /proc/net/tcp, `0: 0100007F:1F90 0100007F:D2F0 01 ...`, is such a connection.
 fn is_established(line: &str, port: u16) -> bool {
     let mut fields = line.split_ascii_whitespace().skip(1);
     let (Some(local), Some(_), Some(state)) = (fields.next(), fields.next(), fields.next()) else {

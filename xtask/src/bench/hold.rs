@@ -29,9 +29,9 @@ const SERVER_MQTT_KB_MAX: f64 = 0.35;
 const MACHINE_GB_MAX: f64 = 10.0;
 const MACHINE_MQTT_GB_MAX: f64 = 10.5;
 const MACHINE_GB_MAX_TWO: f64 = 23.0;
-/// Of what its cost per connection allows, a real HAProxy must get so far.
+/// Share of the connections that its cost allows which a real HAProxy must reach.
 const ALLOWED_SHARE_MIN: f64 = 0.95;
-/// How often available memory is read.
+/// Period of reading available memory.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Makes each run and fills the results.
@@ -114,7 +114,7 @@ struct Run {
     client_kb: Option<f64>,
     sut_kb: Option<f64>,
     kernel_kb: Option<f64>,
-    /// How many connections the memory of this machine allows, by the cost that was measured.
+    /// Connections that the memory of this machine allows, by the measured cost.
     allowed: Option<f64>,
     /// It held what it was asked for, so that memory was not its limit.
     is_complete: bool,
@@ -166,7 +166,7 @@ impl Run {
         })
     }
 
-    /// Whether all were held, answered, and none was lost.
+    /// Reports whether all were held, answered, and none was lost.
     fn is_whole(&self) -> bool {
         self.held >= self.asked && self.answered >= Some(self.asked) && self.lost == Some(0)
     }
@@ -263,7 +263,7 @@ impl Run {
         ]
     }
 
-    /// How far a real HAProxy got, of what its own cost allows.
+    /// Compares the connections of a real HAProxy with those that its own cost allows.
     fn haproxy(&self) -> Row {
         let (ours, outcome) = match self.allowed {
             None => ("no cost per connection".to_owned(), Outcome::NotMeasured),

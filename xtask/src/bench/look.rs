@@ -1,4 +1,4 @@
-//! What looking on costs: the screen and the live page beside `--no-ui`, the rows of single operations, and how long the
+//! The cost of watching a run: the screen and the live page beside `--no-ui`, the rows of single operations, and how long the
 //! archive of half an hour takes to open.
 
 mod run;
@@ -83,7 +83,7 @@ fn hold(bench: &Bench, seconds: u32, connections: u32, results: &mut Results) ->
     Ok(())
 }
 
-/// The same load with each display, round by round.
+/// One load with each display, round by round.
 struct Displays {
     id: &'static str,
     /// In the order of `Display::ALL`; `None` where a run failed.
@@ -195,7 +195,7 @@ fn rows(bench: &Bench, seconds: u32, results: &mut Results) -> Result<()> {
     Ok(())
 }
 
-/// How long the archive of half an hour takes to be read and drawn.
+/// Measures the time to read and draw the archive of half an hour.
 fn archive(bench: &Bench, results: &mut Results) -> Result<()> {
     let folder = bench.scratch.join("half-an-hour");
     let _ = fs::remove_dir_all(&folder);

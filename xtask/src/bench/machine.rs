@@ -8,7 +8,7 @@ use crate::bench::client::Tools;
 use crate::bench::tool::Tool;
 use crate::packages;
 
-/// What the figures depend on, by name.
+/// Returns the facts that the figures depend on, by name.
 pub(crate) fn describe(tools: &Tools) -> BTreeMap<String, String> {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -39,12 +39,12 @@ pub(crate) fn today() -> String {
     first_line(Command::new("date").args(["-u", "+%F"]))
 }
 
-/// Of the last minute.
+/// Returns the load average of the last minute.
 pub(crate) fn load_average() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }
 
-/// What follows the colon on the line of `name`.
+/// Returns the text after the colon on the line of `name`.
 fn value(text: &str, name: &str) -> String {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.split_once(':'));
     line.map_or_else(|| "unknown".to_owned(), |(_, value)| value.trim().to_owned())
@@ -66,7 +66,7 @@ fn first_line(command: &mut Command) -> String {
 /// The first line holds the sum over all CPUs, in ticks:
 /// `cpu  user nice system idle iowait irq softirq steal guest guest_nice`.
 const STAT: &str = "/proc/stat";
-/// What guests used is in `user` already.
+/// Fields of a CPU line that count: the time of guests is in `user` already.
 const FIELDS: usize = 8;
 const STEAL: usize = 7;
 

@@ -1,4 +1,4 @@
-//! What a held connection costs in user memory: plimsoll's client beside every peer on the machine,
+//! The user memory of a held connection: plimsoll's client beside every peer on the machine,
 //! and `serve` beside nginx and HAProxy.
 
 mod holder;
@@ -18,10 +18,10 @@ const ROUNDS: u32 = 3;
 /// 20,000 descriptors.
 const SIZES: [u32; 2] = [2_000, 15_000];
 const SIZE_MAX: u32 = 18_000;
-/// What plimsoll may need, kB per connection.
+/// The most that plimsoll may need, kB per connection.
 const CLIENT_KB_MAX: f64 = 0.45;
 const SERVER_KB_MAX: f64 = 0.6;
-/// The same for sessions of HTTP/2 and WebSocket.
+/// The most for sessions of HTTP/2 and WebSocket.
 const CLIENT_SESSION_KB_MAX: f64 = 0.30;
 const SERVER_SESSION_KB_MAX: f64 = 0.35;
 /// A virtual user of k6 is a JavaScript machine of 1 to 5 MB.
@@ -30,7 +30,7 @@ const K6_CONNECTIONS_MAX: u32 = 200;
 /// One program that is measured with so many connections.
 struct Subject {
     name: &'static str,
-    /// What opens the connections.
+    /// Opener of the connections.
     way: Way,
     /// The server whose memory is read; without one it is the client's.
     server: Option<ServerKind>,
@@ -158,7 +158,7 @@ impl Subject {
     }
 }
 
-/// What is held by one side once connections have agreed on a protocol with state of its own.
+/// The state that one side holds once connections have agreed on a protocol with state of its own.
 struct Session {
     id: &'static str,
     what: &'static str,

@@ -1,4 +1,4 @@
-//! What watching costs: CPU of `plimsoll watch` and of the readings that every run makes, once a second, with few
+//! The cost of watching: CPU of `plimsoll watch` and of the readings that every run makes, once a second, with few
 //! sockets and with half a million; and what a server under full load loses by it.
 
 use std::path::Path;
@@ -24,14 +24,14 @@ const FEW: u32 = 100;
 const PAIRS_PER_ROUND: u32 = 10;
 /// With `watch` and without, each. Whole seconds.
 const TURN: Duration = Duration::from_secs(2);
-/// Of a core, %.
+/// The most of a core, %.
 const COST_PERCENT_MAX: f64 = 1.0;
 const COST_PERCENT_MAX_MANY: f64 = 2.0;
 /// A server's capacity may differ by so much, %.
 const CAPACITY_PERCENT_MAX: f64 = 1.0;
 /// The longest that connections take to be opened.
 const OPENING: Duration = Duration::from_secs(300);
-/// What starting costs is left out, and what opening connections leaves behind.
+/// Time that is left out: starting, and the effects of opening connections.
 const SETTLING: Duration = Duration::from_secs(3);
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// The thread of a run that reads a host.
@@ -177,7 +177,7 @@ fn text(task: &Path, file: &str) -> String {
     fs::read_to_string(task.join(file)).unwrap_or_default()
 }
 
-/// What a server answers at most while `watch` reads its host and runs the yardstick, over what it answers while `watch` is stopped: in one
+/// Compares a server's answers while `watch` reads its host and runs the yardstick with those while `watch` is stopped: in one
 /// load, turn by turn, since a virtual CPU is slow for seconds.
 fn pairs(bench: &Bench, results: &mut Results) -> Result<()> {
     let server = Server::start(ServerKind::Plimsoll, &bench.tools.plimsoll, &bench.scratch)?;

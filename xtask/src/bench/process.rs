@@ -59,7 +59,7 @@ impl Guarded {
         Ok(())
     }
 
-    /// Its end, or `None` when it has not come by `deadline`.
+    /// Returns its end, or `None` when it has not come by `deadline`.
     pub(crate) fn wait_until(&mut self, deadline: Instant) -> Result<Option<ExitStatus>> {
         loop {
             if let Some(status) = self.child.try_wait()? {

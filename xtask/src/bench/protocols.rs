@@ -1,4 +1,4 @@
-//! What an operation of the other protocols costs plimsoll's client: HTTP/2 beside h2load, gRPC beside ghz,
+//! The cost of an operation of the other protocols in plimsoll's client: HTTP/2 beside h2load, gRPC beside ghz,
 //! WebSocket beside k6, MQTT beside paho and mqttv5-cli, and both beside plimsoll's own HTTP/1.1 in the same round.
 
 use std::fs;
@@ -44,7 +44,7 @@ struct Client {
     counts: fn(&str) -> Option<(u64, u64)>,
 }
 
-/// The same operations by plimsoll, and by what it is compared with.
+/// A set of operations by plimsoll, and by its peer.
 struct Contest {
     comparison: Comparison,
     /// plimsoll first.

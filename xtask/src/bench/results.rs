@@ -1,4 +1,4 @@
-//! What a part of the benchmark found, as it is written to its JSON file.
+//! Results of a part of the benchmark, as written to its JSON file.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -80,7 +80,7 @@ pub(crate) struct Results {
     pub(crate) schema: String,
     pub(crate) part: String,
     pub(crate) date: String,
-    /// How it was measured.
+    /// Method of the measurement.
     pub(crate) method: String,
     pub(crate) rows: Vec<Row>,
     /// Every figure of every program: objects whose `what` names the quantity.

@@ -1,4 +1,4 @@
-//! What a request costs `plimsoll serve`, beside nginx and HAProxy answering from memory. All three
+//! The cost of a request to `plimsoll serve`, beside nginx and HAProxy answering from memory. All three
 //! run at once and are loaded in turn; what is idle costs the others nothing.
 
 use anyhow::{Context, Result, bail};

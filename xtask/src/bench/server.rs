@@ -33,7 +33,7 @@ impl ServerKind {
         }
     }
 
-    /// Its program, and what the flag calls it.
+    /// Returns the name of its program, and of its flag.
     pub(crate) const fn program(self) -> &'static str {
         match self {
             Self::Nginx => "nginx",
@@ -42,7 +42,7 @@ impl ServerKind {
         }
     }
 
-    /// How it is started, beside its settings.
+    /// Returns the words for how it is started, beside its settings.
     pub(crate) fn shown(self) -> String {
         let command = match self {
             Self::Nginx => "nginx -c nginx.conf  # master_process off; return 200 \"pong\"",
@@ -55,7 +55,7 @@ impl ServerKind {
     }
 }
 
-/// Where a server accepts connections.
+/// The addresses at which a server accepts connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addresses {
     pub(crate) plain: SocketAddr,
@@ -143,13 +143,13 @@ impl Server {
         Ok(Self { process, addresses })
     }
 
-    /// Where to send requests.
+    /// Returns the URL for requests.
     pub(crate) fn url(&self, is_tls: bool) -> String {
         let Addresses { plain, tls, .. } = self.addresses;
         if is_tls { format!("https://{tls}/") } else { format!("http://{plain}/") }
     }
 
-    /// Where sessions can be resumed.
+    /// Returns the URL at which sessions can be resumed.
     pub(crate) fn tickets_url(&self) -> String {
         format!("https://{}/", self.addresses.tickets)
     }

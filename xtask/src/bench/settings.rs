@@ -10,7 +10,7 @@ use crate::bench::server::ServerKind;
 /// More than any one machine holds today.
 const CONNECTIONS_MAX: u32 = 10_000_000;
 
-/// What `--help` prints.
+/// Text of `--help`.
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench [page | PART...] [flags]
 
@@ -71,7 +71,7 @@ impl Part {
     }
 }
 
-/// What `hold` holds its connections through.
+/// The server through which `hold` holds its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sut {
     Embedded,
@@ -89,7 +89,7 @@ impl Sut {
     }
 }
 
-/// What the clients of `hold` speak over TLS.
+/// The protocol that clients of `hold` speak over TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Http,
@@ -107,7 +107,7 @@ impl Protocol {
     }
 }
 
-/// What to measure, and how long.
+/// The parts to measure, and their durations.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) is_page_only: bool,

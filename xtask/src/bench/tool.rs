@@ -47,7 +47,7 @@ impl Tool {
         Self::PEERS.into_iter().find(|tool| tool.name() == name).unwrap_or(Self::Plimsoll)
     }
 
-    /// How a missing one is installed.
+    /// Returns the way to install a missing one.
     pub(crate) const fn advice(self) -> &'static str {
         match self {
             Self::Plimsoll => "cargo build --release",

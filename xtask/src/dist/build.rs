@@ -1,4 +1,4 @@
-//! What cargo makes of the sources: the static binaries, and the documents that are made from the flags.
+//! Builds of the static binaries, and of the documents that are made from the flags.
 
 use std::env;
 use std::ffi::OsString;
@@ -85,7 +85,7 @@ fn rust_flags() -> Result<Vec<String>> {
     Ok(flags)
 }
 
-/// Whether Rust's own libraries are there for a target.
+/// Reports whether Rust's own libraries are there for a target.
 fn require_target(triple: &str) -> Result<()> {
     let folder =
         output(Command::new("rustc").args(["--print", "target-libdir", "--target", triple]))?;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{Arch, Release, output, sha256};
 use crate::packages;
 
-/// What checking needs, and Debian's package for it.
+/// Programs that checking needs, and Debian's package for each.
 const PROGRAMS: &[(&str, &str)] = &[
     ("chroot", "coreutils"),
     ("mmdebstrap", "mmdebstrap"),
@@ -38,7 +38,7 @@ const WITH_QEMU: &str = r#"mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_
     printf '%s' ':aarch64:M::\x7f\x45\x4c\x46\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:/usr/bin/qemu-aarch64-static:F' \
         > /proc/sys/fs/binfmt_misc/register && exec "$@""#;
 
-/// Whether this host can check.
+/// Reports whether this host can check.
 pub(super) fn require() -> Result<()> {
     packages::require(PROGRAMS)?;
     if output(Command::new("id").arg("-u"))?.trim() != "0" {
@@ -76,7 +76,7 @@ fn checksums(release: &Release) -> Result<String> {
     Ok(format!("{} files", lines.lines().count()))
 }
 
-/// The same binary is in every package of an architecture, and needs no library.
+/// Checks that every package of an architecture has the same binary, which needs no library.
 fn archives(release: &Release) -> Result<String> {
     for arch in Arch::ALL {
         let folder = release.fresh(&format!("check-archive-{}", arch.name()))?;
@@ -107,7 +107,7 @@ fn archives(release: &Release) -> Result<String> {
     Ok("one static binary for each architecture".to_owned())
 }
 
-/// Whether no segment of an ELF file names an interpreter.
+/// Reports whether no segment of an ELF file names an interpreter.
 fn is_static(program: &[u8]) -> bool {
     let number = |at: usize, bytes: usize| {
         let field = program.get(at..at + bytes)?.iter().rev();
@@ -122,7 +122,7 @@ fn is_static(program: &[u8]) -> bool {
         && (0..count).all(|index| number(table + index * size, 4) != Some(3))
 }
 
-/// Whether systemd understands the units of an unpacked package, and finds little that they may do.
+/// Reports whether systemd understands the units of an unpacked package, and finds little that they may do.
 fn verify_units(root: &Path) -> Result<()> {
     let folder = root.join("usr/lib/systemd/system");
     // The highest exposure, in tenths, of a service that listens.
@@ -343,7 +343,7 @@ impl Server {
         Ok(())
     }
 
-    /// What it wrote to standard error, once it has ended: a few lines, for which a pipe has room.
+    /// Returns its standard error, once it has ended: a few lines, for which a pipe has room.
     fn complaint(&mut self) -> String {
         let _ = self.child.kill();
         let mut text = String::new();

@@ -18,12 +18,12 @@ resource runs out first. It generates the load, holds connections, watches hosts
 ";
 /// Nobody answers there: mail is for who repackages it.
 const MAINTAINER: &str = "The plimsoll authors <nobody@plimsoll.invalid>";
-/// Where the systemd units stand in the sources.
+/// Folder of the systemd units in the sources.
 const UNITS: &str = "packaging/systemd";
 /// The sample script for Slurm.
 const SLURM_SCRIPT: &str = "packaging/slurm/plimsoll.sbatch";
 
-/// What is installed, below usr.
+/// Returns the installed files, below usr.
 pub(super) fn installed(program: &[u8], documents: &Tree, inventory: &Inventory) -> Result<Tree> {
     let mut tree = documents.clone();
     tree.add("usr/bin/plimsoll", 0o755, program.to_vec());

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use super::output;
 
-/// Where Debian's package puts them.
+/// Folder of the headers in Debian's package.
 const FOLDER: &str = "usr/include/aarch64-linux-musl";
 
 /// The folder of the headers, fetched if they are not there.

@@ -12,7 +12,7 @@ use super::{Arch, Release, sha256};
 
 /// Whom the program runs as: the number that other images use for a user without rights.
 const USER: u32 = 65_532;
-/// Where it starts, and so leaves archives.
+/// Working directory, in which it leaves archives.
 const FOLDER: &str = "runs";
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
@@ -44,7 +44,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// What a container sees.
+/// Returns the files of a container.
 fn files(program: &[u8], inventory: &Inventory) -> Result<Tree> {
     let mut tree = Tree::default();
     tree.add("plimsoll", 0o755, program.to_vec());

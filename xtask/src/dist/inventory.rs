@@ -1,4 +1,4 @@
-//! What is in the binaries: a bill of materials (CycloneDX), and the licences of others.
+//! Inventory of the binaries: a bill of materials (CycloneDX), and the licences of others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -23,7 +23,7 @@ struct Component {
     version: String,
     /// SPDX expression.
     licence: String,
-    /// Where it comes from, as a package URL.
+    /// Origin, as a package URL.
     url: String,
     /// The algorithm and the hash of its package.
     hash: Option<(&'static str, String)>,
@@ -36,7 +36,7 @@ struct Component {
 /// All that is in the binaries of every architecture, ours left out.
 pub(super) struct Inventory {
     components: Vec<Component>,
-    /// What plimsoll itself uses, by package URL.
+    /// Packages that plimsoll itself uses, by package URL.
     direct: Vec<String>,
 }
 
@@ -100,7 +100,7 @@ fn crate_url((name, version): &Key) -> String {
     format!("pkg:cargo/{name}@{version}")
 }
 
-/// What of others a package uses, of what is linked.
+/// Returns the other packages that a package uses, of the linked ones.
 fn uses(metadata: &Metadata, id: &str, linked: &BTreeSet<Key>) -> Vec<String> {
     let nodes = metadata.resolve.iter().flat_map(|resolve| &resolve.nodes);
     let ids: BTreeSet<_> =

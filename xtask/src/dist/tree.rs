@@ -49,7 +49,7 @@ impl Tree {
         }
     }
 
-    /// The same files, those below `from` below `to` instead. Both end in a slash.
+    /// Moves the files below `from` to below `to`. Both end in a slash.
     pub(super) fn renamed(&self, from: &str, to: &str) -> Self {
         let mut renamed = Self::default();
         for (path, entry) in &self.0 {

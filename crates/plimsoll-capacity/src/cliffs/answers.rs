@@ -54,7 +54,7 @@ pub(super) fn find(loads: &[Load<'_>], known: &[KnownTimer]) -> Vec<Cliff> {
     found
 }
 
-/// What TCP did between the two ends.
+/// Events of TCP between the two ends.
 struct Path {
     /// The median time that connecting took.
     round_trip: Nanos,
@@ -73,7 +73,7 @@ impl Path {
         }
     }
 
-    /// Whether `count` answers came at `at` because segments were sent again.
+    /// Reports whether `count` answers came at `at` because segments were sent again.
     fn explains(&self, at: Nanos, count: u64) -> bool {
         constants::is_retransmission(at, self.round_trip)
             && self.sent_again.is_some_and(|again| again as f64 >= SENT_AGAIN_MIN * count as f64)
@@ -153,7 +153,7 @@ impl<'a> Answers<'a> {
         was_full.then_some("; every connection was busy at times, and then answers wait alike, too")
     }
 
-    /// Whether lower loads than most of the pile's had their share of it.
+    /// Reports whether lower loads than most of the pile's had their share of it.
     fn alike_at_lower_loads(&self, peak: &Peak) -> Recurs {
         let count = |part: &Part<'_>| {
             let rate = part.rate?;
@@ -182,7 +182,7 @@ impl<'a> Answers<'a> {
     }
 }
 
-/// What trials had of a pile.
+/// The part of a pile in some trials.
 #[derive(Clone, Copy)]
 struct Share {
     rate: f64,
@@ -205,7 +205,7 @@ enum Recurs {
     Unknown,
 }
 
-/// Whose timer made a peak among good answers.
+/// Finds the owner of the timer that made a peak among good answers.
 fn ascribe(peak: &Peak, path: &Path, known: &[KnownTimer]) -> Ascription {
     let key = SeriesKey { stretch: Stretch::Operation, closer: Closer::Success };
     let found = owner::ascribe(key.stretch, key.closer, peak.at, known);

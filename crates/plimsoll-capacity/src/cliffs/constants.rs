@@ -6,19 +6,19 @@ pub(super) const SAME: f64 = 0.02;
 
 use plimsoll_model::Nanos;
 
-/// How near a value has to be to take the name.
+/// Relative distance within which a value takes the name.
 const NEAR: f64 = 0.015;
-/// How late a kernel's timer fires: never early but for the clock's last digit, at most by a tick of
+/// Lateness of a kernel's timer: never early but for the clock's last digit, at most by a tick of
 /// its wheel, 36 ms in 1 s and 256 ms in 7 s at 250 Hz; a loaded host adds a little.
 const KERNEL_LATE: std::ops::RangeInclusive<f64> = -0.001..=0.05;
 
-/// What a Linux receiver waits before it acknowledges, and its kernel's timer adds at 250 Hz or more.
+/// Wait of a Linux receiver before it acknowledges, with the tick of its kernel's timer at 250 Hz or more.
 const DELAYED_ACK_MS: std::ops::RangeInclusive<f64> = 39.9..=46.0;
-/// What holds an answer of two small writes up for that time.
+/// Name of the timer that delays an answer of two small writes for that time.
 pub(super) const DELAYED_ACK: &str = "near 0.04 s (delayed ACK with Nagle's algorithm)";
 /// After what times Linux sends again: the smallest timeout, doubled each time, all added up.
 const RETRANSMISSIONS_MS: [f64; 3] = [200.0, 600.0, 1_400.0];
-/// How late the kernel is with that, at most: round trips (the timeout begins with one, and the
+/// The most that the kernel is late with that: round trips (the timeout begins with one, and the
 /// answer takes another), a fraction of the timeout, and milliseconds.
 const RETRANSMISSION_LATE: (f64, f64, f64) = (3.0, 0.05, 10.0);
 
@@ -81,12 +81,12 @@ pub(super) fn connecting_label(at: Nanos) -> Option<String> {
     Some(format!("near {seconds} s ({name})"))
 }
 
-/// Whether a server that waits for a delayed ACK answers after `at`.
+/// Reports whether a server that waits for a delayed ACK answers after `at`.
 pub(super) fn is_delayed_ack(at: Nanos) -> bool {
     DELAYED_ACK_MS.contains(&at.as_millis_f64())
 }
 
-/// Whether an answer comes after `at` when a segment was lost on a path of so long a round trip.
+/// Reports whether an answer comes after `at` when a segment was lost on a path of so long a round trip.
 pub(crate) fn is_retransmission(at: Nanos, round_trip: Nanos) -> bool {
     let (round_trips, of_itself, ms) = RETRANSMISSION_LATE;
     RETRANSMISSIONS_MS.iter().any(|after| {

@@ -41,7 +41,7 @@ const HORIZON_MAX: Nanos = Nanos::from_secs(3_590);
 pub struct Load<'a> {
     /// All of it.
     pub tally: &'a Tally,
-    /// Its slow answers.
+    /// Slow answers of the load.
     pub slow: &'a SlowAnswers,
     /// Offered load, where that was one rate.
     pub rate: Option<Rate>,
@@ -76,7 +76,7 @@ pub fn find(loads: &[Load<'_>], known: &[KnownTimer]) -> Vec<Cliff> {
     cliffs
 }
 
-/// What is slow among durations that are mostly no timer's doing.
+/// Returns the duration from which on one is slow among those that are mostly no timer's.
 fn slow(hist: &Histogram) -> Nanos {
     let typical = hist.quantile(0.5).unwrap_or_default();
     Nanos(typical.0.saturating_mul(FLOOR_MEDIANS)).max(FLOOR_MIN)
@@ -216,7 +216,7 @@ pub fn own_timers(plan: &LoadPlan) -> Vec<KnownTimer> {
     timers
 }
 
-/// How long an operation is waited for.
+/// Returns the time for which an operation is waited for.
 fn patience_of(plan: &LoadPlan) -> Nanos {
     plan.deadline.unwrap_or_default() + plan.linger
 }

@@ -1,4 +1,4 @@
-//! Whose timer it is: what is known beforehand first, then what the way in which it ended says.
+//! The owner of a timer: first by what is known beforehand, then by the way in which a stretch ended.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{Awaits, Confidence, KnownTimer, Owner};
@@ -8,7 +8,7 @@ use plimsoll_model::ending::{Closer, Stretch};
 /// value has the spread of a pile.
 const KNOWN_NEAR: f64 = 0.02;
 
-/// Whose, how sure, and why.
+/// An owner, its confidence, and the reason.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ascription {
     pub(crate) owner: Owner,
@@ -24,7 +24,7 @@ impl Ascription {
     }
 }
 
-/// Whose timer ended a stretch after `at`.
+/// Finds the owner of the timer that ended a stretch after `at`.
 pub(crate) fn ascribe(
     stretch: Stretch,
     closer: Closer,
@@ -69,7 +69,7 @@ pub(crate) fn with_known(
     }
 }
 
-/// What a timer that ended such a stretch can have waited for.
+/// Returns the events that a timer which ended such a stretch can have waited for.
 const fn awaits(stretch: Stretch, closer: Closer) -> &'static [Awaits] {
     match (stretch, closer) {
         (Stretch::Opening, _) => &[Awaits::Opening],
@@ -79,7 +79,7 @@ const fn awaits(stretch: Stretch, closer: Closer) -> &'static [Awaits] {
     }
 }
 
-/// What the way in which it ended says, with nothing known beforehand.
+/// Finds the owner by the way in which a stretch ended, with nothing known beforehand.
 fn reason(stretch: Stretch, closer: Closer) -> Ascription {
     use Confidence::{Certain, Likely, Possible};
     let say = Ascription::new;

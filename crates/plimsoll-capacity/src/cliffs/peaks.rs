@@ -1,4 +1,4 @@
-//! Where durations pile up within a percent of one value: what a timer leaves in a histogram, and
+//! Peaks: durations that pile up within a percent of one value. A timer leaves them in a histogram, and
 //! what work never does.
 
 use plimsoll_model::{Histogram, Nanos};
@@ -10,11 +10,11 @@ const COUNT_MIN: f64 = 20.0;
 /// Share of the values from half of the pile's own on, at least: a smaller pile bothers nobody.
 /// What is faster than that says nothing: an overload's queue fills a tail with any number.
 const SHARE_MIN: f64 = 0.10;
-/// How many times denser than its neighbourhood.
+/// Density relative to the neighbourhood.
 const CONTRAST_MIN: f64 = 5.0;
 /// Half the width of the window that counts a pile, in natural logarithms: 1 %.
 const WINDOW: f64 = 0.01;
-/// How much wider everything is for [`Timer::Coarse`]: Linux rounds the 1 s of a first SYN
+/// Factor by which everything is wider for [`Timer::Coarse`]: Linux rounds the 1 s of a first SYN
 /// retransmission up by as much as 36 ms, and the 4 s of a third by 256 ms (250 Hz).
 const COARSE: f64 = 2.5;
 /// And for [`Timer::Tick`]: 40 ms come after 40 to 45 ms at 250 Hz.
@@ -36,15 +36,15 @@ const SATURATED: Nanos = Nanos::from_secs(3_590);
 /// One pile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Peak {
-    /// Its middle.
+    /// Middle of the peak.
     pub(super) at: Nanos,
     /// Values in it.
     pub(super) count: u64,
-    /// Its share of the values above the floor, 0 to 1.
+    /// Share of the values above the floor, 0 to 1.
     pub(super) share: f64,
 }
 
-/// How exactly a timer fires.
+/// The precision of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timer {
     /// Within 1 %, as programs' do.
@@ -65,7 +65,7 @@ impl Timer {
     }
 }
 
-/// Whether two piles this near to each other are one timer.
+/// Reports whether two piles this near to each other are one timer.
 pub(super) fn is_same(a: Nanos, b: Nanos) -> bool {
     (a.0.max(1) as f64 / b.0.max(1) as f64).ln().abs() <= SAME
 }
@@ -125,7 +125,7 @@ struct Density {
     points: Vec<f64>,
     /// `sums[i]`: values in the first `i` buckets.
     sums: Vec<u64>,
-    /// Of all widths.
+    /// Scale of all widths.
     scale: f64,
 }
 

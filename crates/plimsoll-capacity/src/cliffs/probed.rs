@@ -1,4 +1,4 @@
-//! What the timeout probe's connections say together: one row for each kind.
+//! The findings of all connections of the timeout probe: one row per kind.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{
@@ -10,7 +10,7 @@ use super::constants;
 use super::constants::SAME;
 use super::owner::{Ascription, with_known};
 
-/// What ends sooner was refused, not waited for.
+/// Stretches that end sooner were refused, not waited for.
 const AT_ONCE: Nanos = Nanos::from_millis(100);
 
 /// One row for each kind of connection that got as far as waiting.
@@ -82,7 +82,7 @@ fn reason(end: &ProbeEnd, all: &[&ProbeEnd]) -> Ascription {
     }
 }
 
-/// Whether the end of half a body was another program's than the end of half a head: a proxy passes
+/// Reports whether the end of half a body was another program's than the end of half a head: a proxy passes
 /// a complete head on, so that whoever is behind it waits for the body as well.
 fn came_from_behind(body: &ProbeEnd, all: &[&ProbeEnd]) -> bool {
     let of = |kind| all.iter().find(|end| end.kind == kind);

@@ -9,7 +9,7 @@ use super::{FLOOR_MIN, slow};
 /// The slow answers of one load.
 #[derive(Clone, Debug, Default)]
 pub struct SlowAnswers {
-    /// What is slow, by the second in which answers ended; `None` where none did.
+    /// The slow durations, by the second in which answers ended; `None` if none did.
     floors: Vec<Option<Nanos>>,
     /// All answers so far.
     all: Histogram,

@@ -4,7 +4,7 @@ use plimsoll_model::tally::{Interval, Tally};
 
 use super::*;
 
-/// What one second of a load shows.
+/// Returns the cliffs of one second of a load.
 fn find_in(tally: &Tally) -> Vec<Cliff> {
     let slow = slow_in(tally);
     find(&[Load { tally, slow: &slow, rate: None, sent_again: None }], &[])

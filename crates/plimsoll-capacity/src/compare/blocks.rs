@@ -1,4 +1,4 @@
-//! How long the blocks are that fill a budget.
+//! The length of the blocks that fill a budget.
 
 use plimsoll_model::Nanos;
 
@@ -45,14 +45,14 @@ impl Blocks {
         Self { rounds, equal, saturated: Nanos::from_secs(saturated as u64) }
     }
 
-    /// How long the fewest rounds of the shortest blocks take, where a block costs `between` beside
+    /// Returns the duration of the fewest rounds of the shortest blocks, if a block costs `between` beside
     /// its loads.
     pub fn shortest(between: Nanos) -> Nanos {
         let block = BLOCK_MIN_S + between.as_secs_f64();
         Nanos::from_secs_f64((2 * ROUNDS_MIN) as f64 * block)
     }
 
-    /// So many rounds that the longest blocks fill `budget`; at least `rounds`.
+    /// Returns the number of rounds in which the longest blocks fill `budget`; at least `rounds`.
     pub fn rounds_for(budget: Nanos, rounds: usize) -> usize {
         let of_round = 2.0 * (BLOCK_MAX_S + BETWEEN_S);
         rounds.max(((budget.as_secs_f64() - BEFORE_S) / of_round) as usize)

@@ -1,6 +1,6 @@
 //! Rounds as they would be if the host had been equally fast in both blocks.
 //!
-//! How much of the host's speed a figure follows is the slope of the rounds' ratios over those of the speed: the median
+//! The dependence of a figure on the host's speed is the slope of the rounds' ratios over those of the speed: the median
 //! of the slopes between every two rounds, weighted by how far apart their speeds are (Theil and Sen). Noise of the
 //! yardstick makes the slope smaller, so that a yardstick that tells nothing corrects nothing.
 
@@ -9,7 +9,7 @@ use crate::stats::median_of;
 
 /// Logarithms of the rounds' ratios.
 pub(super) struct LikeSpeed {
-    /// Of B to A.
+    /// Logarithms of B to A.
     pub(super) logs: Vec<f64>,
     /// Half the interval of A against itself; `None` for too few rounds.
     pub(super) floor: Option<f64>,
@@ -18,7 +18,7 @@ pub(super) struct LikeSpeed {
 }
 
 impl LikeSpeed {
-    /// Of `rounds`, with intervals that are wrong in at most `error` of all cases. The speed counts only if it was
+    /// Adjusts `rounds`, with intervals that are wrong in at most `error` of all cases. The speed counts only if it was
     /// measured in every block.
     pub(super) fn of(rounds: &[Pair], error: f64) -> Self {
         let raw: Vec<f64> = rounds.iter().map(|pair| pair.log_ratio()).collect();

@@ -24,7 +24,7 @@ use crate::stats::{median_of, variance};
 pub use blocks::{BUDGET_MIN, Blocks};
 pub use rounds::turns;
 
-/// How often a server that is compared with itself is found different, at most: of twenty comparisons more
+/// The most often that a server which is compared with itself is found different: of twenty comparisons more
 /// than one in 6 % of all cases, where 5 % would make it 26 %.
 const ERROR: f64 = 0.02;
 /// Fewest rounds that support a statement about two figures, which share the error: eight coins show

@@ -6,16 +6,16 @@
 
 use crate::stats::median;
 
-/// What `differences` say of the one that lies behind them all.
+/// The estimate of the difference behind `differences`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Estimate {
     /// The median of the means of all pairs (Hodges and Lehmann).
     pub(crate) middle: f64,
     pub(crate) low: f64,
     pub(crate) high: f64,
-    /// How often the interval holds the truth; at least what was asked for.
+    /// Confidence that the interval contains the truth; at least the requested one.
     pub(crate) confidence: f64,
-    /// How often chance alone would be at least as one-sided.
+    /// Probability of a result at least as one-sided at random.
     pub(crate) p: f64,
 }
 
@@ -45,7 +45,7 @@ fn means_of_pairs(differences: &[f64]) -> Vec<f64> {
     means
 }
 
-/// How often the ranks 1 to n, each with a sign by chance, have each sum of the positive ones.
+/// The distribution of the sum of the positive ranks of 1 to n, each with a random sign.
 struct Chance(Vec<f64>);
 
 impl Chance {

@@ -7,7 +7,7 @@ pub(super) struct Bounds {
     good: Vec<u64>,
     /// The lowest level that was not.
     bad: Option<u64>,
-    /// What the server kept of a level that failed: perhaps its limit.
+    /// Connections that the server kept of a level that failed: perhaps its limit.
     kept: Option<u64>,
     /// The highest good level was all that the server had kept.
     is_full: bool,
@@ -51,7 +51,7 @@ impl Bounds {
         self.kept = None;
     }
 
-    /// What was good is not.
+    /// Handles a good level that was not confirmed.
     pub(super) fn handle_unconfirmed(&mut self, target: u64) {
         self.set_bad(target);
         self.kept = None;
@@ -64,7 +64,7 @@ impl Bounds {
         self.good.retain(|good| *good < bad);
     }
 
-    /// Whether the bounds are as close as `width` asks, or neighbours.
+    /// Reports whether the bounds are as close as `width` asks, or neighbours.
     pub(super) fn is_narrow(&self, width: f64) -> bool {
         match (self.good(), self.bad) {
             (Some(good), Some(bad)) => bad - good <= 1 || bad as f64 <= good as f64 * (1.0 + width),

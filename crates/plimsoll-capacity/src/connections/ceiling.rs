@@ -1,4 +1,4 @@
-//! Where the way up ends: the resource that is used up first, and how far below it to stop.
+//! The end of the way up: the resource that is used up first, and the distance at which to stop.
 
 use plimsoll_model::hold::{Confidence, Projection, Side};
 use plimsoll_model::host::LimitId;
@@ -6,7 +6,7 @@ use plimsoll_model::units::grouped;
 
 use crate::staircase::{Gauge, project};
 
-/// How much of a projected limit is used.
+/// Share of a projected limit that is used.
 const STOP_AT: f64 = 0.85;
 /// Levels below this part of the largest say little about it: what a process takes once, and
 /// chance, weigh too much there.

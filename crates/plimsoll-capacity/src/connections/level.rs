@@ -25,20 +25,20 @@ pub(super) struct Level {
     /// Once its ramp was over.
     pub(super) held: u64,
     pub(super) ramp_took: Nanos,
-    /// What was counted outside of sweeps.
+    /// Counts outside of sweeps.
     pub(super) ramp: Tally,
-    /// What was counted in sweeps.
+    /// Counts in sweeps.
     pub(super) swept: Tally,
     /// The sweep with the fewest answers.
     pub(super) worst_sweep: Option<Swept>,
     pub(super) sweeps_left: u32,
-    /// What of the soak is still to come.
+    /// The rest of the soak.
     pub(super) soak_left: Nanos,
     /// This host ended the ramp: out of what.
     pub(super) cut: Option<String>,
 }
 
-/// What was judged of a level, and what decides where to go on.
+/// The judgement of a level, and the figures that decide the next one.
 #[derive(Clone, Debug)]
 pub(super) struct Judged {
     pub(super) judgement: Judgement,
@@ -89,12 +89,12 @@ impl Level {
         }
     }
 
-    /// Whether a sweep went without all answers: others would show no more.
+    /// Reports whether a sweep went without all answers: others would show no more.
     pub(super) fn is_incomplete(&self) -> bool {
         self.worst_sweep.is_some_and(|swept| swept.answered < swept.connections)
     }
 
-    /// What was counted from the beginning of the level to its end.
+    /// Returns the counts from the beginning of the level to its end.
     pub(super) fn whole(&self) -> Tally {
         let mut whole = self.ramp.clone();
         whole.merge_following(&self.swept);
@@ -187,7 +187,7 @@ impl Level {
         ]
     }
 
-    /// What this host ran out of.
+    /// Checks the resources of this host.
     fn own_limits(&self, whole: &Tally) -> Vec<Check> {
         let mut checks =
             vec![validity::local([&whole.errors, &whole.connection_errors, &whole.losses])];
@@ -207,7 +207,7 @@ fn attempts_failed(tally: &Tally) -> u64 {
     tally.connections.failed.saturating_sub(ours)
 }
 
-/// Whether every attempt that failed took too long.
+/// Reports whether every attempt that failed took too long.
 fn only_timeouts(tally: &Tally) -> bool {
     let errors = &tally.connection_errors;
     let timeouts = errors.get(ErrorClass::Timeout) + errors.get(ErrorClass::Interrupted);

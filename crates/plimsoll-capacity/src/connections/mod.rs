@@ -46,7 +46,7 @@ const FAILURES_SHARE: f64 = 0.02;
 const COLLAPSE: f64 = 0.5;
 /// INVALID levels in a row after which the generator is the limit.
 const INVALID_MAX: u32 = 2;
-/// How often a lower bound may fail its soak.
+/// The most times that a lower bound may fail its soak.
 const UNCONFIRMED_MAX: u32 = 2;
 
 /// The state of the search within its level.
@@ -146,7 +146,7 @@ impl ConnectionSearch {
         }
     }
 
-    /// What was read before anything was held.
+    /// Returns the reading before anything was held.
     pub const fn baseline(&self) -> &MemoryReading {
         &self.baseline
     }
@@ -178,7 +178,7 @@ impl ConnectionSearch {
         }
     }
 
-    /// What was found beside the bounds.
+    /// Returns the findings beside the bounds.
     pub fn found(&self) -> ConnectionsFound {
         let first = ceiling::first(&self.gauges, |_| true);
         ConnectionsFound {
@@ -537,7 +537,7 @@ impl ConnectionSearch {
     }
 }
 
-/// What the clients run out of ends the search, whatever is to be seen of the server; and a host
+/// Reports whether a shortage ends the search: a resource of the clients, whatever the server does; and a host
 /// is never filled to its end.
 fn is_ours(side: Side) -> bool {
     side != Side::Server

@@ -1,4 +1,4 @@
-//! What a search for held connections is asked for, and the figures of its modes.
+//! Settings of a search for held connections, and the figures of its modes.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::slo::{Goal, Slo};
@@ -15,13 +15,13 @@ pub struct ConnectionLimits {
     pub width_max: f64,
     /// Factor from one level to the next where the first limit is near.
     pub small_step: f64,
-    /// How long a level is left alone before it is read.
+    /// Time for which a level is left alone before it is read.
     pub settle: Nanos,
     /// Requests that a level is judged by, where its connections allow as many.
     pub probes_min: u64,
     /// Sweeps of a level for that, at most.
     pub sweeps_max: u32,
-    /// How long the last good level is held.
+    /// Time for which the last good level is held.
     pub soak: Nanos,
     /// Time limit of all levels, without soak and re-ramp; a level that has begun is completed.
     pub budget: Nanos,
@@ -74,16 +74,16 @@ impl ConnectionLimits {
     }
 }
 
-/// What a search is asked for.
+/// Settings of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConnectionSettings {
-    /// What a GOOD level meets.
+    /// Goals of a GOOD level.
     pub slo: Slo,
     /// The first level.
     pub lowest: u64,
     /// The highest; at least the first.
     pub cap: u64,
-    /// What set the highest level.
+    /// Reason for the highest level.
     pub cap_reason: String,
     /// The highest level is all that this host can make.
     pub cap_is_ours: bool,

@@ -8,7 +8,7 @@ use super::fit::{Line, Point, is_narrow};
 use super::record::Record;
 use super::usage::{self, Usage};
 
-/// What of a CPU can be used at least before the goals are missed.
+/// The least share of a CPU that can be used before the goals are missed.
 const USABLE_MIN: f64 = 0.5;
 const USABLE_MAX: f64 = 0.95;
 /// Trials below this share of the tipping point are left out where enough others remain: the demand of
@@ -21,7 +21,7 @@ const EXCLUDED_MAX: usize = 4;
 /// Use of a limit that the load fills: just below the tipping point, and at the lowest load.
 const FILLED_BELOW_MIN: f64 = 0.5;
 const FILLED_UNLOADED_MAX: f64 = 0.9;
-/// Of what is hardly used, nobody asks how much longer it would last.
+/// Resources below this use are skipped: their projected limit is meaningless.
 const USED_MIN: f64 = 1e-3;
 
 /// A resource over all trials of one host.
@@ -59,7 +59,7 @@ impl Candidate {
         self.below.as_ref().is_some_and(|usage| usage.is_full)
     }
 
-    /// Whether the load itself filled it: it was not nearly full at low loads, and not nearly empty just below the
+    /// Reports whether the load itself filled it: it was not nearly full at low loads, and not nearly empty just below the
     /// tipping point. What is full only above was filled by what waits there for something else.
     pub(super) fn is_filled_by_load(&self) -> bool {
         let below = self.below.as_ref().map(|usage| usage.used / usage.capacity);
@@ -157,14 +157,14 @@ fn project(points: &[(f64, Point)], usage: &Usage, record: &Record<'_>) -> Optio
     line.projected(usage.capacity, usable).filter(is_narrow)
 }
 
-/// What of a CPU is usable before a p99 goal is missed: that of one server with random arrivals,
+/// Returns the share of a CPU that is usable before a p99 goal is missed: that of one server with random arrivals,
 /// whose service time is the demand.
 fn usable(line: &Line, record: &Record<'_>) -> f64 {
     let deadline = record.deadline.map_or(f64::INFINITY, |span| span.as_secs_f64());
     (1.0 - 4.6 * line.demand / deadline).clamp(USABLE_MIN, USABLE_MAX)
 }
 
-/// What lasts clearly longer than `upper` and was not full, the next one first, without `suspect`.
+/// Returns the resources that last clearly longer than `upper` and were not full, the next one first, without `suspect`.
 pub(super) fn excluded(all: &[Candidate], upper: f64, suspect: Option<&Resource>) -> Vec<Limited> {
     let lasts = |candidate: &&Candidate| {
         !candidate.is_full()

@@ -16,13 +16,13 @@ pub const PAIRS: u32 = 6;
 /// Pairs that count at most where the first [`PAIRS`] are undecided. The interval of six reaches from the least to the greatest;
 /// that of twelve stands where one of them is off.
 pub const PAIRS_MAX: u32 = 12;
-/// Pairs that may be spoilt and are made again.
+/// Pairs that may be invalid and are made again.
 pub const SPOILT_MAX: u32 = 2;
 /// By how much a limit is lowered: a small change, which little headroom already hides.
 pub const DOSE: f64 = 0.2;
-/// What a resource must be in use for its use to be its capacity.
+/// Use of a resource from which on it is its capacity.
 const FULL: f64 = 0.85;
-/// How often a resource that is not the limit may be confirmed, at most.
+/// The most often that a resource which is not the limit may be confirmed.
 const ERROR: f64 = 0.05;
 /// The measured shift over the predicted one that confirms a cause.
 const FITS: std::ops::RangeInclusive<f64> = 0.75..=1.25;
@@ -31,12 +31,12 @@ const HALF: f64 = 0.5;
 /// Part of the shift that the shams may differ from loads without any step.
 const SHAM_MAX: f64 = 0.25;
 
-/// What the pairs say.
+/// The result of the pairs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Judged {
     /// Their result.
     pub result: ConfirmationResult,
-    /// How far the capacity moved; `None` with too few pairs.
+    /// Shift of the capacity; `None` with too few pairs.
     pub shift: Option<Difference>,
     /// Capacity of the shams over that of the loads without any step.
     pub sham_ratio: Option<f64>,
@@ -59,7 +59,7 @@ pub fn judge(predicted: f64, pairs: &[Pair], untouched: &[f64]) -> Judged {
     Judged { result, shift, sham_ratio }
 }
 
-/// Whether further pairs are made after these.
+/// Reports whether further pairs are made after these.
 pub fn wants_more(predicted: f64, pairs: &[Pair]) -> bool {
     let made = pairs.len() as u32;
     let (result, _) = judge_pairs(predicted, pairs);
@@ -86,7 +86,7 @@ fn judge_pairs(predicted: f64, pairs: &[Pair]) -> (ConfirmationResult, Option<Di
     (result, Some(found))
 }
 
-/// Whether a load without any step carried as much as some of the shams: then a difference of their medians is that of
+/// Reports whether a load without any step carried as much as some of the shams: then a difference of their medians is that of
 /// loads alike.
 fn is_among_shams(pairs: &[Pair], untouched: &[f64]) -> bool {
     let shams = || pairs.iter().map(|pair| pair.a);
@@ -111,7 +111,7 @@ pub fn lowered(used: f64, wanted: f64, capacity: f64) -> f64 {
 
 /// Loads on which a quota is measured before the pairs, at most.
 pub const CALIBRATIONS_MAX: u32 = 3;
-/// How far the CPU time that a quota leaves may be from what it is to leave.
+/// The most by which the CPU time under a quota may differ from the plan.
 const STRENGTH_OFF: f64 = 0.03;
 /// The largest correction of a quota in one step.
 const CORRECTION: std::ops::RangeInclusive<f64> = 0.8..=1.25;
@@ -119,7 +119,7 @@ const CORRECTION: std::ops::RangeInclusive<f64> = 0.8..=1.25;
 /// The largest quota that is tried, of what the work uses without one: a larger one changes nothing.
 const QUOTA_MAX: f64 = 0.95;
 
-/// What a quota does to the work, from a load with it.
+/// The effect of a quota on the work, from a load with it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Strength {
     /// It leaves what it is to leave: this part of the CPU time.

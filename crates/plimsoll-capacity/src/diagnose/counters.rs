@@ -10,11 +10,11 @@ use super::record::{Clients, During, Trial};
 use super::signs::{Moved, Scene};
 use super::waits;
 
-/// What counts as moving: so often what it was below.
+/// Factor from which on a counter moves, relative to its value below.
 const GROWN: f64 = 10.0;
 /// Segments sent again over segments sent.
 const LOSS_MIN: f64 = 0.001;
-/// What the clients see of such a loss at least: half of it, if only requests or only answers are lost.
+/// The least part of such a loss that clients see: half of it, if only requests or only answers are lost.
 const LOSS_OF_CLIENTS_MIN: f64 = 0.0005;
 /// Requests in service above the tipping point over those below.
 const WAITING_GROWN: f64 = 2.0;
@@ -33,7 +33,7 @@ const ONE: f64 = 0.01;
 
 const MEMORY_STALLS: &[(Label, &str)] = &[(Label::Resource, "memory"), (Label::Kind, "some")];
 
-/// What was used up, whatever else goes on.
+/// Counters of exhausted resources, whatever else happens.
 const EXHAUSTED: &[Row] = &[
     (Metric::OomKills, &[], ONE, Cause::Memory),
     (Metric::CgroupMemoryEvents, &[(Label::Event, "oom_kill")], ONE, Cause::Memory),
@@ -46,7 +46,7 @@ const EXHAUSTED: &[Row] = &[
     (Metric::PressureSeconds, MEMORY_STALLS, 0.1, Cause::MemoryReclaim),
 ];
 
-/// What did not fit into a queue. Behind a full accept queue half-open connections pile up as well, and SYNs are
+/// Counters of full queues. Behind a full accept queue half-open connections pile up as well, and SYNs are
 /// dropped: it is counted apart.
 const DROPPED: &[Row] = &[
     (Metric::HaproxyConnectErrors, &[], SOME, Cause::BackendRefuses),
@@ -68,7 +68,7 @@ fn moved(scene: &Scene<'_>, &(metric, labels, least, _): &Row) -> Option<(Option
     (above >= least && above >= GROWN * below.unwrap_or(0.0)).then_some((below, above))
 }
 
-/// What the listeners of watched processes dropped, per second; `None` if it is not known which are theirs. The kernel's
+/// Returns the drops at the listeners of watched processes, per second; `None` if it is not known which are theirs. The kernel's
 /// sums are of every listener on the host.
 fn own_drops(scene: &Scene<'_>) -> Option<f64> {
     let change = scene.after.change();
@@ -135,7 +135,7 @@ fn grown(scene: &Scene<'_>, name: &str, of: fn(&Clients) -> f64) -> Option<Moved
     is_new.then_some(Moved { counter, unit, below, above, limit: None })
 }
 
-/// Whether HAProxy's servers have no limit, or one that the load fills: else its queue is that of a slow backend.
+/// Reports whether HAProxy's servers have no limit, or one that the load fills: else its queue is that of a slow backend.
 fn is_queue_of_maxconn(scene: &Scene<'_>) -> bool {
     let is_limit = |candidate: &&Candidate| {
         candidate.usage.cause == Cause::ServerMaxconn && candidate.host == scene.after.host

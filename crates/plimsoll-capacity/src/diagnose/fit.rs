@@ -6,7 +6,7 @@ use plimsoll_model::cause::Projected;
 const POINTS_MIN: usize = 3;
 /// The largest throughput over the smallest.
 const REACH_MIN: f64 = 1.5;
-/// Of a capacity, what a reading of it may be off by: ticks, and the machine's own noise.
+/// Error of a reading, as a share of the capacity: ticks, and the machine's own noise.
 const RESOLUTION: f64 = 0.015;
 /// A wider projection says nothing: its upper end over its lower one.
 const WIDTH_MAX: f64 = 1.6;
@@ -81,7 +81,7 @@ impl Line {
     }
 }
 
-/// Whether it is narrow enough to say something.
+/// Reports whether it is narrow enough to say something.
 pub(super) fn is_narrow(projected: &Projected) -> bool {
     projected.upper.is_some_and(|upper| upper <= WIDTH_MAX * projected.lower)
 }

@@ -93,7 +93,7 @@ pub fn diagnose(record: &Record<'_>) -> Option<Vec<Finding>> {
     Some(found)
 }
 
-/// What every host did at the highest load that met the goals, and above the tipping point.
+/// Returns the figures of every host at the highest load that met the goals, and above the tipping point.
 pub fn figures<'a>(record: &'a Record<'a>) -> Vec<(&'a str, [Option<HostFigures>; 2])> {
     let (_, upper) = record.tip.unwrap_or((0.0, f64::INFINITY));
     let below = highest_met(record, upper);
@@ -122,7 +122,7 @@ fn highest_met<'a>(record: &'a Record<'a>, upper: f64) -> Option<&'a Trial<'a>> 
     record.trials.iter().filter(good).max_by(|a, b| a.load.total_cmp(&b.load))
 }
 
-/// Of a search without an interval: the highest load that met the goals, where there was one, and one that did not.
+/// Returns two trials of a search without an interval: the highest load that met the goals, if there was one, and one that did not.
 fn around_failure<'a>(record: &'a Record<'a>) -> Option<Around<'a>> {
     let missed = record.trials.iter().filter(|trial| trial.verdict == Verdict::Bad);
     let (below, above) = (highest_met(record, f64::INFINITY), longest(missed)?);

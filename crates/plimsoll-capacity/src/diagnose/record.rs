@@ -1,4 +1,4 @@
-//! What a diagnosis rests on: trials, and what the hosts did meanwhile.
+//! The record of a diagnosis: trials, and the readings of hosts during them.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use plimsoll_model::{Nanos, Rate, host};
 
 use crate::cliffs::is_retransmission;
 
-/// Of a level of held connections, the last readings count.
+/// Readings that count of a level of held connections, the last ones.
 const HELD_READINGS: usize = 3;
 
 /// Shares of the lower bound at which the use of resources is to be known, and how near a trial has to be.
@@ -32,7 +32,7 @@ pub fn missing_loads(trials: &[TrialRecord], lower: Rate) -> Vec<Rate> {
 /// Trials of one search with the readings of every host.
 #[derive(Clone, Debug)]
 pub struct Record<'a> {
-    /// What was raised.
+    /// The axis of the search.
     pub axis: Axis,
     /// The interval that holds the tipping point; `None` where a search ended without one.
     pub tip: Option<(f64, f64)>,
@@ -51,19 +51,19 @@ pub struct Trial<'a> {
     pub load: f64,
     /// Good answers per second, or connections held.
     pub goodput: f64,
-    /// What was judged.
+    /// The verdict.
     pub verdict: Verdict,
     /// It was ended early.
     pub aborted: bool,
     /// Full TLS handshakes per operation.
     pub handshakes: f64,
-    /// What the clients saw.
+    /// The clients' view.
     pub clients: Clients,
     /// Every host, by name.
     pub hosts: Vec<During<'a>>,
 }
 
-/// What the clients saw in one trial. Shares are of all answers.
+/// The clients' view of one trial. Shares are of all answers.
 #[derive(Clone, Debug, Default)]
 pub struct Clients {
     /// Median time from sending a request to its answer, seconds.
@@ -84,10 +84,10 @@ pub struct Clients {
     pub waited: f64,
 }
 
-/// What one host did during one trial.
+/// One host during one trial.
 #[derive(Clone, Copy, Debug)]
 pub struct During<'a> {
-    /// Its name.
+    /// Name of the host.
     pub host: &'a str,
     /// At least two; of a level of held connections at least one.
     pub readings: &'a [Reading],
@@ -170,7 +170,7 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// What `host` did.
+    /// Returns the readings of `host`.
     pub(super) fn on(&self, host: &str) -> Option<During<'a>> {
         self.hosts.iter().find(|during| during.host == host).copied()
     }

@@ -23,11 +23,11 @@ const FILLED_BY_SERVER_MIN: f64 = 0.8;
 const OTHERS_MIN: f64 = 0.3;
 /// Full handshakes per operation from which they are most of the work.
 const HANDSHAKES_MIN: f64 = 0.5;
-/// The same where they are made because sessions were not found, and the share of the look-ups that found none.
+/// Share of look-ups without a session from which on handshakes are full because sessions were not found.
 const HANDSHAKES_MISSED_MIN: f64 = 0.1;
 const MISSES_MIN: f64 = 0.3;
 
-/// Whether one thread is busy, or would be if it got its CPU, while others that do the same work are not.
+/// Reports whether one thread is busy, or would be if it got its CPU, while others that do the same work are not.
 pub(super) fn is_hot_thread(threads: &[ThreadUse]) -> bool {
     let servers = || threads.iter().filter(|thread| thread.is_server && !thread.moves_work());
     let busy = |thread: &ThreadUse| thread.used + thread.waited;
@@ -43,12 +43,12 @@ pub(super) fn is_hot_thread(threads: &[ThreadUse]) -> bool {
     busy(hottest) >= HOT && count > 0 && cool * 2 > count
 }
 
-/// Whether most of the work is full handshakes.
+/// Reports whether most of the work is full handshakes.
 pub(super) fn is_handshaking(trial: &Trial<'_>) -> bool {
     trial.handshakes >= HANDSHAKES_MIN
 }
 
-/// Whether handshakes are full because the server no longer has the sessions that clients offer.
+/// Reports whether handshakes are full because the server no longer has the sessions that clients offer.
 pub(super) fn misses_sessions(during: &During<'_>, below: Option<&Trial<'_>>) -> bool {
     let rate = |metric| during.rate(metric, &[]).unwrap_or(0.0);
     let looked_up = rate(Metric::HaproxySslCacheLookups);
@@ -57,7 +57,7 @@ pub(super) fn misses_sessions(during: &During<'_>, below: Option<&Trial<'_>>) ->
     is_full && looked_up > 0.0 && missed >= MISSES_MIN * looked_up
 }
 
-/// Whether the CPUs that are full are so because of the server's threads, none of which fills one.
+/// Reports whether the CPUs that are full are so because of the server's threads, none of which fills one.
 pub(super) fn is_filled_by_server(during: &During<'_>) -> bool {
     let cpus = usage::cpus(during);
     let full: f64 =
@@ -67,7 +67,7 @@ pub(super) fn is_filled_by_server(during: &During<'_>) -> bool {
     servers.map(|thread| thread.used).sum::<f64>() >= FILLED_BY_SERVER_MIN * full && full > 0.0
 }
 
-/// Whether programs that have nothing to do with the run keep CPUs busy.
+/// Reports whether programs that have nothing to do with the run keep CPUs busy.
 pub(super) fn has_neighbour(during: &During<'_>) -> bool {
     let known = during.rate(Metric::ProcessCpuSeconds, &[]).unwrap_or(0.0);
     let has_clients =
@@ -140,7 +140,7 @@ impl Moved {
         }
     }
 
-    /// That of `metric`.
+    /// Makes the evidence of `metric`.
     pub(super) fn of(metric: Metric, unit: EvidenceUnit, below: Option<f64>, above: f64) -> Self {
         Self { counter: metric.name().to_owned(), unit, below, above, limit: None }
     }

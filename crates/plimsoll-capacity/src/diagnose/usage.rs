@@ -1,4 +1,4 @@
-//! How much of every resource of a host was used in one trial.
+//! The use of every resource of a host in one trial.
 
 use plimsoll_model::SutKind;
 use plimsoll_model::cause::{Cause, Resource, ResourceKind};
@@ -7,17 +7,17 @@ use plimsoll_model::search::Axis;
 
 use super::record::During;
 
-/// Of a limit with a number, the share from which it is full.
+/// Share from which on a limit with a number is full.
 const LIMIT_FULL: f64 = 0.98;
 /// nginx closes idle connections once a sixteenth of worker_connections is free.
 const WORKER_CONNECTIONS_FULL: f64 = 0.93;
 /// Readings once a second miss the peaks by so much.
 const PEAKS_MISSED: f64 = 0.01;
-/// The same of a CPU or a thread.
+/// Share from which on a CPU or a thread is full.
 pub(super) const CPU_FULL: f64 = 0.93;
 /// The share of the CPUs that the hypervisor takes from which they are not this host's own.
 pub(super) const STOLEN_MIN: f64 = 0.1;
-/// The same of what an interface sends, or a control group's disk does.
+/// Share from which on an interface, or a control group's disk, is full.
 const LINK_FULL: f64 = 0.95;
 const LINK_USABLE: f64 = 0.9;
 /// Throttled periods from which a quota is full.
@@ -40,7 +40,7 @@ pub(super) struct Usage {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ThreadUse {
     pub(super) process: String,
-    /// Its name and number: `haproxy/0`.
+    /// Name and number of the thread: `haproxy/0`.
     pub(super) thread: String,
     pub(super) is_server: bool,
     pub(super) used: f64,
@@ -183,7 +183,7 @@ fn of_cpus(during: &During<'_>) -> Vec<Usage> {
     all
 }
 
-/// What interfaces send, of those whose speed is known.
+/// Returns the use of interfaces whose speed is known.
 fn links(during: &During<'_>) -> Vec<Usage> {
     let speeds = during.last().of(Metric::NetworkSpeed, &[]);
     let link = |speed: &Sample| {

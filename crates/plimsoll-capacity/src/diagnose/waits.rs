@@ -21,7 +21,7 @@ const BLOCKED_GROWN: f64 = 2.0;
 /// Times between pauses that a period takes, and how far one may be from a multiple of it.
 const SPACINGS_MIN: usize = 5;
 const OFF_PERIOD: f64 = 0.12;
-/// So many of them are one period: pauses may fall between two samples, but not so many in a row.
+/// Samples in a row that make one period: pauses may fall between two samples, but not so many in a row.
 const ONCE_MIN: usize = 2;
 const PERIODS_MAX: f64 = 5.0;
 /// The shortest time in service from which a server is taken to wait rather than to compute.
@@ -273,7 +273,7 @@ fn whole_number((lower, upper): (f64, f64)) -> Option<f64> {
 struct Pool {
     name: String,
     workers: usize,
-    /// So many of them may only hand work out.
+    /// Threads that may only hand work out.
     masters: usize,
 }
 

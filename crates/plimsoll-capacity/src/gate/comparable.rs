@@ -26,12 +26,12 @@ const SETTINGS: [&str; 17] = [
     "tls-certificates",
 ];
 
-/// Whose server it was.
+/// Returns the kind of the server.
 fn server(summary: &Summary) -> &'static str {
     if summary.command.starts_with("lab") { "of a laboratory" } else { "one that was named" }
 }
 
-/// What a figure is of.
+/// Returns the kind of a figure.
 const fn kind_of(metric: GateMetric) -> &'static str {
     match metric {
         GateMetric::Safe | GateMetric::TippingPoint => "a search",
@@ -43,7 +43,7 @@ const fn kind_of(metric: GateMetric) -> &'static str {
     }
 }
 
-/// Whether the figure of the two runs is of the same thing, and was measured.
+/// Reports whether the figure of the two runs is of the same thing, and was measured.
 pub(super) fn comparable(
     metric: GateMetric,
     baseline: &Summary,

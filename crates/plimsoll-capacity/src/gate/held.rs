@@ -24,7 +24,7 @@ pub(super) fn compare(
     Ok(GateFinding::new(gate, (a.value, b.value), change, GateMethod::Slopes))
 }
 
-/// What a connection costs.
+/// Estimates the cost of a connection.
 fn cost(side: Side, metric: GateMetric, summary: &Summary) -> Result<Estimate, Incomparable> {
     let none = |why| Incomparable::NoInterval { side, metric, why };
     let hold = summary.result.hold().ok_or_else(|| Incomparable::no_interval(side, metric))?;

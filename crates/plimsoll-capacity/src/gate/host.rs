@@ -25,7 +25,7 @@ const UNMEASURED: f64 = 0.07;
 /// Answers in time over operations that were scheduled, from which a load with a rate was below the server's capacity.
 const UNSATURATED: f64 = 0.99;
 
-/// How fast a host was during a run.
+/// The speed of a host during a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunSpeed {
     /// Mean of the logarithms of the piece's CPU time in seconds.
@@ -54,7 +54,7 @@ impl RunSpeed {
     }
 }
 
-/// How a figure follows the host's speed, as exponents of it.
+/// The dependence of a figure on the host's speed, as exponents of it.
 struct Follows {
     usual: f64,
     /// With the sign of `usual`.
@@ -87,7 +87,7 @@ fn is_unsaturated(run: &Summary) -> bool {
     matches!(arrivals, Some("poisson" | "uniform")) && in_time >= UNSATURATED * run.scheduled as f64
 }
 
-/// What remains of a finding when both runs are taken at the speed of the baseline's host; wider where that speed was not
+/// Restates a finding with both runs at the speed of the baseline's host; wider if that speed was not
 /// measured in both.
 pub(super) fn at_like_speed(
     found: GateFinding,

@@ -21,19 +21,19 @@ use comparable::comparable;
 pub use host::RunSpeed;
 pub use seconds::Stretches;
 
-/// What a gate is judged from.
+/// One run of a gate.
 #[derive(Clone, Copy, Debug)]
 pub struct GateRun<'a> {
     /// The run's summary.
     pub summary: &'a Summary,
     /// The load in stretches; empty for other runs.
     pub stretches: &'a Stretches,
-    /// How fast the server's host was, if it was measured. Only speeds of one host compare: `None` in both runs if
+    /// Speed of the server's host, if it was measured. Only speeds of one host compare: `None` in both runs if
     /// they were made on different ones.
     pub speed: Option<RunSpeed>,
 }
 
-/// What the gate says of `run` against `baseline`, which are comparable by it.
+/// Judges `run` against `baseline`, which are comparable by the gate.
 pub fn judge(
     gate: Gate,
     baseline: GateRun<'_>,
@@ -96,7 +96,7 @@ fn stated(metric: GateMetric, find: &FindSummary) -> Option<Estimate> {
     }
 }
 
-/// What is known where even the lowest load missed the SLO.
+/// Estimates a search in which even the lowest load missed the SLO.
 fn below_minimum(find: &FindSummary) -> Option<Estimate> {
     let upper = find.upper.filter(|_| find.outcome == Outcome::FailsAtMinimum)?;
     Some(Estimate { value: upper, low: 0.0, high: upper })

@@ -16,7 +16,7 @@ use crate::stats::{Z_975, wilson};
 
 /// Stretches that a load is cut into.
 pub(super) const STRETCHES: usize = 6;
-/// Of the 36 changes between the stretches of two loads, in order, the interval leaves out so many at each end: 99.1 %.
+/// Changes that the interval leaves out at each end, of the 36 between the stretches of two loads, in order: 99.1 %.
 const LEFT_OUT: usize = 2;
 /// In shorter loads a stretch has too much to do with its neighbours, and none is left out.
 const SECONDS_OF_LONG: u64 = 60;
@@ -126,7 +126,7 @@ impl Stretch {
     }
 }
 
-/// What a gate says of two loads.
+/// Compares two loads.
 pub(super) fn compare(
     gate: Gate,
     baseline: &Stretches,

@@ -1,6 +1,6 @@
 //! The validation criteria of section 7, and the verdict on an iteration.
 //!
-//! Where the RFC leaves "constant" open: the largest deviation of a one-second sample from the mean
+//! The RFC leaves "constant" open. Here it is the largest deviation of a one-second sample from the mean
 //! of all. What counting whole things in whole seconds does to a small figure is no deviation of
 //! the SUT, so each has a floor, which is printed with the limit.
 
@@ -71,7 +71,7 @@ pub struct IterationRecord<'a> {
 /// The judgement of an iteration, and its figures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
-    /// What the sustain phase showed.
+    /// Figures of the sustain phase.
     pub observed: Observed,
     /// The criteria, in the RFC's order.
     pub criteria: Vec<Check>,
@@ -123,7 +123,7 @@ pub fn judge(run: &IterationRecord<'_>) -> Judged {
     Judged { observed, criteria, checks, judgement }
 }
 
-/// What F and R are asked of: from the sustain phase on, so that what fails by a timeout later is
+/// Returns the counts that F and R refer to: from the sustain phase on, so that a later timeout is
 /// not lost; the whole test where the RFC says so, and where there was no sustain phase.
 fn watched(run: &IterationRecord<'_>) -> Tally {
     let held = run.case.kind() == Kind::Concurrency;
@@ -257,7 +257,7 @@ fn incomplete(have: usize, seconds: u32, aborted: bool) -> Option<Check> {
     })
 }
 
-/// Whether another KPI was at its own maximum while the case's one was measured.
+/// Reports whether another KPI was at its own maximum while the case's one was measured.
 pub fn isolation(kpi: &str, seen: f64, maximum: f64) -> Isolation {
     let share = if maximum > 0.0 { seen / maximum } else { f64::INFINITY };
     Isolation {

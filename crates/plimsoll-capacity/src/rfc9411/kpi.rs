@@ -6,7 +6,7 @@ use plimsoll_model::tally::{Interval, Tally};
 /// The status that a transaction must have; redirects do not count.
 const STATUS_OK: u16 = 200;
 
-/// What the sustain phase showed.
+/// Figures of the sustain phase.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
     /// All seconds of the phase.

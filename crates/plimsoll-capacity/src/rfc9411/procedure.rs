@@ -55,7 +55,7 @@ pub struct Iterate {
 /// The result of the procedure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conclusion {
-    /// How it ended.
+    /// End of the procedure.
     pub ending: Ending,
     /// The load that the case reports. The iteration at it was GOOD at full length, unless the generator was the limit.
     pub load: Option<f64>,

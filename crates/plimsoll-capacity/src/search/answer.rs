@@ -49,7 +49,7 @@ pub(super) struct Known<'a> {
     pub(super) fit: Option<&'a Fit>,
 }
 
-/// What the plan adds to what is known: which loads and instants of the evidence mean what.
+/// The plan's landmarks in the evidence: the meaning of loads and instants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Landmarks {
     /// The lowest load that may be offered, operations per second.
@@ -125,7 +125,7 @@ impl Known<'_> {
         (lower.min(slow), upper.max(fast))
     }
 
-    /// What missed the objective far below the interval.
+    /// Returns the trials that missed the objective far below the interval.
     pub(super) fn missed_far_below(&self, lower: f64) -> Option<MissedBelow> {
         MissedBelow::of(self.counted(), lower)
     }
@@ -144,14 +144,14 @@ impl Known<'_> {
         seen
     }
 
-    /// What the server carried in the sentinels at `anchor`: logarithms.
+    /// Returns the rates that the server carried in the sentinels at `anchor`: logarithms.
     fn anchored(&self, anchor: Option<f64>) -> Vec<f64> {
         let counted = self.guards.levels.counted(self.evidence);
         let at_anchor = counted.iter().filter(|trial| Some(trial.load) == anchor);
         at_anchor.filter_map(reading).map(|r| r.y).collect()
     }
 
-    /// Whether the server carried more in the overload that just ended than in the sentinels. Less is
+    /// Reports whether the server carried more in the overload that just ended than in the sentinels. Less is
     /// no news: some servers carry less the longer they are overloaded.
     pub(super) fn carries_more(&self, anchor: Option<f64>) -> bool {
         let Some(fit) = self.fit else { return false };
@@ -163,7 +163,7 @@ impl Known<'_> {
         }
     }
 
-    /// What speaks against an interval that was found.
+    /// Returns the evidence against an interval that was found.
     fn contradiction(&self, fit: &Fit, plan: &Landmarks) -> Option<Unsettled> {
         if let Some((before, after)) = self.evidence.fell(plan.expanded_s) {
             let beside = differed(self.evidence.all());
@@ -180,7 +180,7 @@ impl Known<'_> {
         (fit.surprise > SURPRISE_MAX).then_some(Unsettled::Contradiction { sds: fit.surprise })
     }
 
-    /// What an interval lacks that nothing contradicts.
+    /// Returns the evidence that an interval lacks, if nothing contradicts it.
     fn lacking(&self, plan: &Landmarks) -> Option<Outcome> {
         let one_bound = Some(Outcome::Undecided { why: Unsettled::OneBound });
         let Some(fit) = self.fit.filter(|fit| fit.width().is_finite()) else { return one_bound };

@@ -45,7 +45,7 @@ impl Observed {
     }
 }
 
-/// Whether every trial at `load` met the objective, and all but accidents below it.
+/// Reports whether every trial at `load` met the objective, and all but accidents below it.
 fn holds(trials: &[Trial], load: f64) -> bool {
     let up_to = || trials.iter().filter(|trial| trial.is_verdict() && trial.load <= load);
     let missed = up_to().filter(|trial| !trial.good);

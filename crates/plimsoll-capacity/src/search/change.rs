@@ -12,25 +12,25 @@ use crate::stats::{mean, median_of, squares_around};
 const ODDS: f64 = 50.0;
 /// Smaller steps are left to the spread and the drift, relative.
 const STEP_LEAST: f64 = 0.05;
-/// What was believed of a level before anything was measured: anywhere in this range, logarithmic.
+/// Prior range of a level: anywhere within it, logarithmic.
 const LEVELS: f64 = 1.5;
-/// What one reading may be off by itself, besides the chance of a count.
+/// Error of one reading, besides the chance of a count.
 const READING_SD: f64 = 0.0015;
 /// Drifts looked at: this many on either side of none, of so much per minute.
 const DRIFTS: i32 = 16;
 const DRIFT_STEP: f64 = 0.0025;
-/// Where the drift is known better than that, it is looked at again around the likeliest: this many on
+/// Steps of the finer grid around the likeliest drift: this many on
 /// either side, each so much of a step from the next. A drift of 0.2 % a minute is 0.3 % off after a
 /// search of a quarter of an hour if only multiples of a step are looked at.
 const FINE_DRIFTS: i32 = 12;
 const FINE: f64 = 0.125;
 /// Beforehand a drift is about so large, per minute.
 const DRIFT_SD: f64 = 0.012;
-/// How likely one is beforehand, and from where on it is told.
+/// Prior probability of a drift, and the probability from which on it is reported.
 const DRIFT_PRIOR: f64 = 0.3;
 const DRIFT_SEEN: f64 = 0.9;
 
-/// What the server carried in overload.
+/// A rate that the server carried in overload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Reading {
     pub(crate) at_s: f64,
@@ -40,13 +40,13 @@ pub(crate) struct Reading {
     pub(crate) count: f64,
 }
 
-/// What a reading may be off by itself: service times may be random. A standard deviation.
+/// Returns the error of a reading: service times may be random. A standard deviation.
 pub(crate) fn reading_sd(readings: &[Reading]) -> f64 {
     let each = readings.iter().map(|r| 1.0 / r.count.max(1.0));
     READING_SD.hypot((each.sum::<f64>() / readings.len().max(1) as f64).sqrt())
 }
 
-/// What the last readings of a level mean.
+/// The meaning of the last readings of a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// One level explains all.
@@ -57,7 +57,7 @@ pub(crate) enum Change {
     At(usize),
 }
 
-/// The same where service times are not random, and where they are: which it is, the readings tell.
+/// Returns the errors for constant and for random service times; the readings show which applies.
 fn reading_sds(readings: &[Reading]) -> [f64; 2] {
     [READING_SD, reading_sd(readings)]
 }

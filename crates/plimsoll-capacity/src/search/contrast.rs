@@ -16,14 +16,14 @@ const SHARE_APART: f64 = 0.05;
 const COST_APART: f64 = 0.15;
 /// A host whose CPUs are busy for this share of the time has none to spare.
 const FULL: f64 = 0.95;
-/// Who waits for a CPU in this share of the time in which it wants one, waits for others.
+/// Share of the time in which a process wants a CPU and waits for one, from which on it waits for others.
 const WAITED: f64 = 0.5;
 
 fn typical(trials: &[&Trial], figure: fn(&Seen) -> Option<f64>) -> Option<f64> {
     median_of(trials.iter().filter_map(|trial| figure(&trial.seen)))
 }
 
-/// What differed between the overloads in which the server carried most and those in which it
+/// Returns the differences between the overloads in which the server carried most and those in which it
 /// carried less; empty if nothing did, or nobody looked.
 pub(crate) fn differed<'a>(trials: impl Iterator<Item = &'a Trial>) -> Vec<Contrast> {
     let saturated: Vec<(&Trial, f64)> =

@@ -24,14 +24,14 @@ const TOLERATED: f64 = 0.003;
 #[derive(Clone, Debug)]
 pub(super) struct Fit {
     pub(super) posterior: Posterior,
-    /// The same with random arrivals.
+    /// The capacity with random arrivals.
     pub(super) random: Posterior,
     /// The trials that count, each as if it had been made at the slowest level.
     pub(super) trials: Vec<Trial>,
     pub(super) speeds: Speeds,
     pub(super) paces: Paces,
     pub(super) drift: Drift,
-    /// How far the capacity goes within half of a longer trial, logarithmic.
+    /// Change of the capacity within half of a longer trial, logarithmic.
     pub(super) blur: f64,
     /// See [`Posterior::surprise`].
     pub(super) surprise: f64,
@@ -39,7 +39,7 @@ pub(super) struct Fit {
     /// drifted.
     pub(super) lower: Option<f64>,
     pub(super) upper: Option<f64>,
-    /// Where the ends would be, whatever was measured.
+    /// Ends of the interval, whatever was measured.
     pub(super) ends: (f64, f64),
 }
 
@@ -52,7 +52,7 @@ impl Fit {
         }
     }
 
-    /// How likely a trial of `length` at `load` has this verdict.
+    /// Returns the probability that a trial of `length` at `load` has this verdict.
     pub(super) fn expects(&self, load: f64, length: Nanos, good: bool) -> f64 {
         let mixture = self.speeds.expected(length);
         let predicted = self.posterior.predicts_good(load.ln(), &mixture);
@@ -138,7 +138,7 @@ pub(super) fn fit(evidence: &Evidence, levels: &Levels, task: &Task, grid: &Grid
     Some(fit)
 }
 
-/// What the overloads read.
+/// Returns the readings of the overloads.
 fn readings(trials: &[Trial], speeds: &Speeds) -> Vec<Reading> {
     // Where the speed changes within seconds, one that was met shows how fast the server is at times.
     let is_told = |trial: &&Trial| {
@@ -210,7 +210,7 @@ fn find_ends(fit: &mut Fit, offered: &[f64], task: &Task, grid: &Grid) {
     }
 }
 
-/// How far above the capacity the trials at `load` and higher may have met the objective: with few
+/// Returns the excess over the capacity at which trials at `load` and higher may have met the objective: with few
 /// operations per second, the queue that nobody notices takes long to grow.
 fn tolerated(load: f64, trials: &[Trial], task: &Task) -> f64 {
     let met = trials.iter().filter(|t| t.is_verdict() && t.good && t.load >= FAR_BELOW * load);

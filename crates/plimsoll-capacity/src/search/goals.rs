@@ -12,11 +12,11 @@ use plimsoll_model::trial::{
 
 use super::{RateSearch, SearchSettings, Step};
 
-/// What a further objective adds to the time and to the trials of a search, relative: it needs no
+/// Time and trials that a further objective adds to a search, relative: it needs no
 /// expansion of its own.
 const FURTHER: f64 = 0.5;
 
-/// How much of all a search may use once it has so many further objectives.
+/// Returns the share of a search's budget with this many further objectives.
 fn times(further: usize) -> f64 {
     1.0 + FURTHER * further as f64
 }
@@ -25,7 +25,7 @@ fn times(further: usize) -> f64 {
 #[derive(Clone, Debug)]
 pub struct GoalSearch {
     searches: Vec<RateSearch>,
-    /// How many of them have ended.
+    /// Searches that have ended.
     ended: usize,
     /// Trials judged GOOD or BAD by the first objective, and INVALID ones.
     judged: u32,
@@ -59,7 +59,7 @@ impl GoalSearch {
         &self.searches[index]
     }
 
-    /// What to do next; the same answer until a result or a stop is handled.
+    /// Returns the next step; the same one until a result or a stop is handled.
     pub fn next_step(&mut self) -> Step {
         while let Some(search) = self.searches.get_mut(self.ended) {
             match search.next_step() {
@@ -108,12 +108,12 @@ impl GoalSearch {
         self.answer()
     }
 
-    /// How long to rest before the next trial.
+    /// Returns the rest before the next trial.
     pub fn rest(&self) -> Nanos {
         self.active().rest()
     }
 
-    /// Whether the server stopped answering and did not come back.
+    /// Reports whether the server stopped answering and did not come back.
     pub fn is_sut_gone(&self) -> bool {
         self.searches.iter().any(RateSearch::is_sut_gone)
     }

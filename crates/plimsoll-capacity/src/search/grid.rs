@@ -19,7 +19,7 @@ impl Grid {
         Self { lowest, cells_per_doubling: (2f64.ln() / (1.0 + width_max).ln()).ceil() }
     }
 
-    /// The same cells from another lowest load on.
+    /// Moves the cells to another lowest load.
     pub(crate) const fn from(&self, lowest: f64) -> Self {
         Self { lowest, ..*self }
     }
@@ -48,7 +48,7 @@ impl Grid {
         self.at(self.position(rate).round())
     }
 
-    /// Whether `high` is at most `cells` above `low`.
+    /// Reports whether `high` is at most `cells` above `low`.
     pub(crate) fn within(&self, low: f64, high: f64, cells: u32) -> bool {
         self.cells(low, high) <= f64::from(cells) + EPSILON
     }

@@ -24,7 +24,7 @@ struct Level {
     to_s: f64,
 }
 
-/// What the server carries at each level.
+/// The rate that the server carries at each level.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Paces {
     each: Vec<(Level, f64)>,
@@ -32,7 +32,7 @@ pub(crate) struct Paces {
 }
 
 impl Paces {
-    /// How much more the server carries at an instant than at its slowest level: a logarithm.
+    /// Returns the excess of the server's rate at an instant over its slowest level: a logarithm.
     pub(crate) fn over_slowest(&self, at_s: f64) -> f64 {
         let level = self.each.iter().find(|(level, _)| (level.from_s..level.to_s).contains(&at_s));
         level.zip(self.slowest).map_or(
@@ -103,7 +103,7 @@ impl Levels {
         }
     }
 
-    /// What a level carries in overload.
+    /// Returns the rate of a level in overload.
     fn carries(level: Level, evidence: &Evidence) -> Option<f64> {
         let at_level = |t: &&Trial| (level.from_s..level.to_s).contains(&t.at_s);
         let saturated = evidence.all().filter(at_level).filter(|t| t.saturated().is_some());
@@ -119,7 +119,7 @@ impl Levels {
         evidence.all().filter(is_at_one).copied().collect()
     }
 
-    /// What the server carries in overload at the level of each instant: logarithms. The slowest of them is
+    /// Returns the server's rate in overload at the level of each instant: logarithms. The capacity is that of the
     /// what the capacity is of.
     pub(crate) fn paces(&self, evidence: &Evidence) -> Paces {
         let last = self.last();
@@ -163,7 +163,7 @@ impl Levels {
     }
 }
 
-/// What a sentinel says of the capacity.
+/// Returns a sentinel's reading of the capacity.
 pub(crate) fn reading(trial: &Trial) -> Option<Reading> {
     let carried = trial.carried.filter(|_| trial.role == Role::Sentinel)?;
     Some(Reading { at_s: trial.at_s, y: carried.ln(), count: carried * trial.window_s })
@@ -202,7 +202,7 @@ mod tests {
         (levels, evidence)
     }
 
-    /// How much more the server carried in each overload than at its slowest level, whole percent; nothing
+    /// Returns the excess of each overload's rate over the slowest level, whole percent; nothing
     /// for those that do not count.
     fn over_slowest(carried: &[f64]) -> Vec<Option<i64>> {
         let (levels, evidence) = levels_of(carried);

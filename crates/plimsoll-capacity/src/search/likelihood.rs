@@ -39,7 +39,7 @@ const LEVEL_TRUSTED: f64 = 0.5;
 const LEVEL_RANGE: f64 = 1.5;
 /// Share of the readings that say nothing of the spread: a pause in the middle of them.
 const READING_LAPSES: f64 = 0.05;
-/// How far beyond the loads offered the capacity may lie, logarithmic.
+/// Distance beyond the offered loads within which the capacity may lie, logarithmic.
 const BEYOND: f64 = 0.25;
 /// The share of lapses that passes look at which only find where the weight is.
 const COARSE_LAPSE: usize = 1;
@@ -54,9 +54,9 @@ const FAR: f64 = 300.0;
 /// A product of probabilities below this is carried on as its logarithm.
 const TINY: f64 = 1e-200;
 
-/// How many speeds stand for those that a trial may have met.
+/// Number of speeds that represent those of a trial.
 pub(crate) const MIXED: usize = 5;
-/// How much more than the capacity a trial may have met, as likely each: logarithms, all of them 0 for a
+/// Excesses over the capacity that a trial may have met, all equally likely: logarithms, all of them 0 for a
 /// server of one speed.
 pub(crate) type Mixture = [f64; MIXED];
 
@@ -87,11 +87,11 @@ pub(crate) struct Sample {
     /// Logarithms of the goodput under deep overload, and what each may be off by itself.
     pub(crate) readings: Vec<f64>,
     pub(crate) reading_sd: f64,
-    /// How likely this is beforehand, over the likeliest: a logarithm.
+    /// Prior probability, over the likeliest: a logarithm.
     pub(crate) prior: f64,
-    /// How far the speed goes from second to second, logarithmic; 0 if that is not known of.
+    /// Variation of the speed from second to second, logarithmic; 0 if unknown.
     pub(crate) varied: f64,
-    /// What their middle may be off, where their differences say nothing of the spread.
+    /// Uncertainty of their middle, if their differences do not show the spread.
     pub(crate) level_sd: f64,
 }
 
@@ -144,18 +144,18 @@ impl Point {
     }
 }
 
-/// How far a capacity may lie below another one.
+/// The distance of a capacity below another one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Gap {
     /// Logarithmic.
     pub(crate) size: f64,
-    /// Its standard deviation from trial to trial.
+    /// Standard deviation from trial to trial.
     pub(crate) sd: f64,
-    /// How likely it is beforehand, over the likeliest.
+    /// Prior probability, over the likeliest.
     pub(crate) weight: f64,
 }
 
-/// What is known of the capacity.
+/// The posterior of the capacity.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Posterior {
     points: Vec<Point>,
@@ -183,7 +183,7 @@ fn sd_at(index: usize) -> f64 {
 /// are at each standard deviation.
 struct Readings {
     middle: Option<f64>,
-    /// How far their middle lies from the capacity: a standard deviation for each of the spreads.
+    /// Distance of their middle from the capacity: a standard deviation for each of the spreads.
     level_sd: [f64; SDS],
     spread: [f64; SDS],
 }
@@ -267,7 +267,7 @@ impl Row {
         }
     }
 
-    /// How likely the verdicts are by the shares `lapses` of lapses: logarithms. `center` is the
+    /// Returns the probability of the verdicts for the shares `lapses` of lapses: logarithms. `center` is the
     /// exponential of how far the centre lies below the grid's middle.
     fn log_likelihoods<const N: usize>(
         &self,
@@ -329,7 +329,7 @@ fn lay_out(sample: &Sample, from: f64, step: f64, is_coarse: bool) -> Vec<Point>
     points
 }
 
-/// The same, of all ways in which a sample was read: points of one layout have the sum of the weights.
+/// Lays out all readings of each sample: points of one layout have the sum of the weights.
 fn lay_out_all(samples: &[Sample], from: f64, step: f64, is_coarse: bool) -> Vec<Point> {
     let each = samples.iter().map(|sample| lay_out(sample, from, step, is_coarse));
     each.reduce(|mut all, points| {
@@ -408,17 +408,17 @@ impl Posterior {
         self.from + self.centers.len() as f64 * self.step
     }
 
-    /// How likely the next trial at the load `x` is GOOD.
+    /// Returns the probability that the next trial at the load `x` is GOOD.
     pub(crate) fn predicts_good(&self, x: f64, mixture: &Mixture) -> f64 {
         self.points.iter().map(|point| point.good(x, mixture)).sum()
     }
 
-    /// How likely the next trial's capacity lies above `x`, lapses aside.
+    /// Returns the probability that the next trial's capacity lies above `x`, lapses aside.
     pub(crate) fn exceeds(&self, x: f64) -> f64 {
         self.points.iter().map(|p| p.weight() * p.above(x, &Mixture::default())).sum()
     }
 
-    /// What a verdict at `x` would say of the capacity, bits.
+    /// Returns the information of a verdict at `x` about the capacity, bits.
     pub(crate) fn information(&self, x: f64) -> f64 {
         let mut by_center = vec![0.0; self.centers.len()];
         for p in &self.points {
@@ -503,7 +503,7 @@ impl Posterior {
         (self.with_points(points), self.with_points(above))
     }
 
-    /// The same grid with other points, whose weights become shares.
+    /// Replaces the points of the grid; their weights become shares.
     fn with_points(&self, mut points: Vec<Point>) -> Self {
         let sum: f64 = points.iter().map(Point::weight).sum();
         let mut centers = vec![0.0; self.centers.len()];
@@ -544,7 +544,7 @@ impl Posterior {
     }
 }
 
-/// How far below the capacity the load lies that the share `wanted` of the trials meet; infinite where no
+/// Returns the distance below the capacity of the load that the share `wanted` of the trials meet; infinite if no
 /// load is met so often.
 fn below_capacity(wanted: f64, sd: f64) -> f64 {
     if wanted >= 1.0 { f64::INFINITY } else { sd * (wanted / (1.0 - wanted)).ln() / LOGISTIC }

@@ -59,7 +59,7 @@ pub use goals::GoalSearch;
 pub use rare::operations_needed;
 pub use settings::{CONFIDENCE, LOWEST_PER_S, Limits, Mode, SearchSettings};
 
-/// What to do next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "one at a time, and the large one ends a search")]
 pub enum Step {
@@ -101,7 +101,7 @@ impl RateSearch {
         &self.task.slo
     }
 
-    /// What to do next; the same answer until a result or a stop is handled.
+    /// Returns the next step; the same one until a result or a stop is handled.
     pub fn next_step(&mut self) -> Step {
         if let Some(tipping) = &self.finished {
             return Step::Done((**tipping).clone());
@@ -194,7 +194,7 @@ impl RateSearch {
         }
     }
 
-    /// How long to rest before the next trial, so that one overload is not felt by the next.
+    /// Returns the rest before the next trial, which keeps one overload from being felt by the next.
     pub fn rest(&self) -> Nanos {
         self.policy.rest()
     }
@@ -205,12 +205,12 @@ impl RateSearch {
         self.task.abort_bad_ops(request)
     }
 
-    /// Whether the server stopped answering and did not come back.
+    /// Reports whether the server stopped answering and did not come back.
     pub fn is_sut_gone(&self) -> bool {
         self.guards.silence.is_over()
     }
 
-    /// What is known, with the fit if it was made.
+    /// Returns what is known, with the fit if it was made.
     fn known(&self) -> Known<'_> {
         let fit = self.fitted.get(&self.evidence);
         Known { task: &self.task, evidence: &self.evidence, guards: &self.guards, fit }
@@ -330,7 +330,7 @@ impl RateSearch {
         if self.learn_pauses(measurement) { None } else { end }
     }
 
-    /// Whether the trial is set aside, to be repeated after a longer rest.
+    /// Reports whether the trial is set aside, to be repeated after a longer rest.
     fn is_shaded(&mut self, measurement: &TrialMeasurement, good: bool) -> bool {
         let request = &measurement.request;
         let expected = self.expected(request.rate.get(), request.duration, false);
@@ -352,7 +352,7 @@ impl RateSearch {
         }
     }
 
-    /// How likely this verdict was, by all trials before it; `None` unless an interval is closed in on.
+    /// Returns the probability of this verdict, by all trials before it; `None` unless an interval is being narrowed.
     fn expected(&mut self, load: f64, length: Nanos, good: bool) -> Option<f64> {
         if !self.policy.is_measuring() {
             return None;

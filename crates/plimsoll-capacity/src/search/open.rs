@@ -18,7 +18,7 @@ const GROUPS: f64 = 3.0;
 pub(super) struct Open {
     goal: Goal,
     bad: u64,
-    /// How many of them at a time.
+    /// Bad operations that come together.
     together: f64,
     all: u64,
     pub(super) said: Pooled,
@@ -35,12 +35,12 @@ impl Open {
         Some((needed.ceil() as u64).saturating_sub(self.all).max(1))
     }
 
-    /// What is missed before what is not known, and then what needs most operations.
+    /// Sort key: missed goals before unknown ones, and then the goal that needs most operations.
     fn by_urgency(&self) -> (bool, u64) {
         (self.said == Pooled::Missed, self.missing().unwrap_or(u64::MAX))
     }
 
-    /// What it says against an answer for the loads up to `load`, or for that load alone, which is then
+    /// Returns the objection to an answer for the loads up to `load`, or for that load alone, which is then
     /// the highest that may be offered.
     pub(super) fn outcome(&self, load: f64, is_cap: bool) -> Outcome {
         let Self { goal, bad, together, all, said } = *self;
@@ -62,7 +62,7 @@ fn rare_goals(slo: &Slo) -> impl Iterator<Item = (usize, &Goal)> {
     slo.goals.iter().enumerate().take(Slo::GOALS_MAX).filter(|(_, goal)| is_rare(goal))
 }
 
-/// How many operations miss a goal at a time in the trials up to `load`, and in one that is not among
+/// Returns the number of operations that miss a goal together in the trials up to `load`, and in one that is not among
 /// them yet. Trials at higher loads do not tell: an overload is a long group.
 fn together(evidence: &Evidence, goal: usize, load: f64, own: Option<&BadOps>) -> f64 {
     let (mut bad, _) = evidence.bad_up_to(load, goal);
@@ -70,7 +70,7 @@ fn together(evidence: &Evidence, goal: usize, load: f64, own: Option<&BadOps>) -
     bad.together()
 }
 
-/// What a trial says of its load: its own verdict, but pooled with the others of that load if it missed
+/// Returns a trial's verdict on its load: its own, but pooled with the others of that load if it missed
 /// rare goals alone.
 pub(super) fn pool(
     evidence: &Evidence,

@@ -10,7 +10,7 @@ use crate::stats::poisson_at_most;
 
 /// A count that is as likely as this, or more, may be chance.
 const CHANCE: f64 = 0.05;
-/// So many bad operations are expected where the goal is just missed, before none of them shows by
+/// Bad operations that are expected where the goal is just missed, before none of them shows by
 /// [`CHANCE`] that it is met.
 pub(super) const EXPECTED_MIN: f64 = 3.0;
 /// Quantiles from here on leave few operations above them.
@@ -23,7 +23,7 @@ pub(super) type Bad = [BadOps; Slo::GOALS_MAX];
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct BadOps {
     pub(super) ops: u64,
-    /// Of the trials whose seconds are known: the squares of what each second differs from its trial's
+    /// Squares of the differences of each second from its trial's mean, for trials whose seconds are known,
     /// mean, summed, and what that sum would be if each operation were bad by itself.
     squares: f64,
     squares_alone: f64,
@@ -45,7 +45,7 @@ impl BadOps {
         self.squares_alone += other.squares_alone;
     }
 
-    /// How many are bad together: the variance of the seconds over their mean (index of dispersion),
+    /// Returns the number that are bad together: the variance of the seconds over their mean (index of dispersion),
     /// which is 1 where each is bad by itself, and m where they come m at a time.
     pub(super) fn together(&self) -> f64 {
         if self.squares_alone > 0.0 { (self.squares / self.squares_alone).max(1.0) } else { 1.0 }
@@ -65,7 +65,7 @@ pub fn operations_needed(slo: &Slo) -> u64 {
     ratios.reduce(f64::min).map_or(0, |ratio| (EXPECTED_MIN / ratio).round() as u64)
 }
 
-/// What a pool of operations says of a goal.
+/// The verdict of pooled operations on a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pooled {
     Met,
@@ -73,7 +73,7 @@ pub(super) enum Pooled {
     Untold,
 }
 
-/// What `bad` of `all` operations say where the share `most` may be bad, and `together` of them are bad
+/// Judges a goal by `bad` of `all` operations, of which the share `most` may be bad and `together` are bad
 /// at a time: then so many times fewer events are counted, and expected.
 pub(super) fn pooled(bad: u64, together: f64, all: u64, most: f64) -> Pooled {
     let mean = all as f64 * most / together;
@@ -90,7 +90,7 @@ pub(super) fn pooled(bad: u64, together: f64, all: u64, most: f64) -> Pooled {
     }
 }
 
-/// Whether a trial missed goals on few operations, and nothing else.
+/// Reports whether a trial missed goals on few operations, and nothing else.
 pub(super) fn misses_rare_goals_alone(judgement: &Judgement) -> bool {
     let mut fails = judgement.reasons.iter().filter(|check| check.level == Level::Fail);
     fails.all(|check| matches!(&check.id, CheckId::Goal(goal) if is_rare(goal)))

@@ -29,7 +29,7 @@ const CONFIDENCE: f64 = 0.9;
 const USUAL: f64 = 24.0;
 const BEYOND: i32 = 2;
 
-/// What the capacity is with random arrivals, by the trials that had them; and what those say of the `even` one,
+/// Returns the capacity with random arrivals, by the trials that had them; and what those imply for the `even` one,
 /// which the others are of.
 pub(super) fn with_random_arrivals(
     even: &Posterior,

@@ -14,7 +14,7 @@ pub(crate) struct Second {
     pub(crate) trial: u32,
     /// On the search's clock, its middle.
     pub(crate) at_s: f64,
-    /// How much of it lies in the trial: less than 1 if it was cut short.
+    /// Share of the second that lies in the trial: less than 1 if it was cut short.
     pub(crate) part: f64,
     /// Answers in it, late ones included.
     pub(crate) ok: f64,
@@ -34,7 +34,7 @@ impl Second {
         }
     }
 
-    /// Whether all of it shows what an overloaded server carries.
+    /// Reports whether all of it shows what an overloaded server carries.
     fn is_reading(&self) -> bool {
         self.is_overload && self.ok > 0.0 && self.part > PART_MIN
     }

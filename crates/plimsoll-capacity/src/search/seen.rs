@@ -3,7 +3,7 @@
 use plimsoll_model::Nanos;
 use plimsoll_model::trial::TrialMeasurement;
 
-/// What was seen of the machine and of the server in one trial, where it was.
+/// Observations of the machine and the server in one trial, if there were any.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Seen {
     pub(super) steal: Option<f64>,

@@ -1,4 +1,4 @@
-//! How thorough a search is: the modes and their figures.
+//! Settings of a search: the modes and their figures.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use plimsoll_model::units::ParseError;
 use plimsoll_model::{Nanos, Rate, search};
 
-/// How long and how often the search measures.
+/// Length and number of the search's trials.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -41,7 +41,7 @@ pub struct Limits {
     pub safe_trials: u32,
     /// Rest after a trial that was not GOOD, before load is offered again.
     pub rest: Nanos,
-    /// How long that rest becomes where the SUT needs longer to come back.
+    /// Longest such rest, if the SUT needs longer to come back.
     pub rest_max: Nanos,
     /// Trial and rest time of the whole search.
     pub budget: Nanos,
@@ -49,9 +49,9 @@ pub struct Limits {
     pub trials_max: u32,
     /// Operations beyond the strictest quantile that a final trial should see.
     pub tail_ops: f64,
-    /// How far a final trial is stretched for `tail_ops`.
+    /// The most by which a final trial is stretched for `tail_ops`.
     pub tail_span_max: Nanos,
-    /// How far a final trial is stretched for a long deadline.
+    /// The most by which a final trial is stretched for a long deadline.
     pub deadline_span_max: Nanos,
 }
 
@@ -218,10 +218,10 @@ impl FromStr for Mode {
     }
 }
 
-/// What a search is asked for.
+/// Settings of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchSettings {
-    /// How thorough.
+    /// Thoroughness.
     pub mode: Mode,
     /// First load; above zero.
     pub lowest: Rate,
@@ -229,18 +229,18 @@ pub struct SearchSettings {
     pub floor: Rate,
     /// Highest load that may be offered; `None` stops at ten million per second.
     pub cap: Option<Rate>,
-    /// What set the cap, for the report.
+    /// Reason for the cap, for the report.
     pub cap_reason: String,
-    /// What the generator reaches alone, with the same profile against a server that does nothing,
+    /// Rate that the generator reaches alone, with the same profile against a server that does nothing,
     /// where that was measured. Not more than [`crate::validity::REFERENCE_FAIL`] of it is offered.
     pub reference: Option<Rate>,
     /// Trial and rest time of the whole search; starting and draining trials come on top.
     pub budget: Nanos,
-    /// How much more a search may take that would otherwise end without an interval or a safe load.
+    /// Extension of a search that would otherwise end without an interval or a safe load.
     pub extension: Nanos,
     /// Trials of the whole search, INVALID ones included.
     pub trials_max: u32,
-    /// How sure the interval is to hold the capacity, 0.5 to 1.
+    /// Confidence that the interval contains the capacity, 0.5 to 1.
     pub confidence: f64,
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Shadow {
     rest_max: Nanos,
 }
 
-/// What the guard says of a trial.
+/// The guard's verdict on a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shade {
     /// The trial counts.

@@ -26,7 +26,7 @@ pub(super) struct Silence {
     is_over: bool,
 }
 
-/// What the guard says of a trial.
+/// The guard's verdict on a trial.
 #[derive(Clone, Debug)]
 pub(super) enum Heard {
     /// The trial is one like any other.
@@ -40,12 +40,12 @@ pub(super) enum Heard {
 }
 
 impl Silence {
-    /// Whether the next trial asks if the server is still there.
+    /// Reports whether the next trial asks if the server is still there.
     pub(super) const fn is_suspected(&self) -> bool {
         self.aside.is_some()
     }
 
-    /// Whether the server stopped answering and did not come back.
+    /// Reports whether the server stopped answering and did not come back.
     pub(super) const fn is_over(&self) -> bool {
         self.is_over
     }
@@ -55,7 +55,7 @@ impl Silence {
         Nanos(rest.0.saturating_mul(1 << self.checks.min(8)).min(rest_max.0))
     }
 
-    /// What the search knew while the server was there, once it is gone.
+    /// Returns the bounds from the time before the server was gone, once it is.
     pub(super) fn known(&self) -> Option<(Option<Rate>, Option<Rate>)> {
         self.is_over.then_some(self.known)
     }
@@ -125,7 +125,7 @@ fn gone(first: &Judged, checks: u32, at: Rate) -> String {
     )
 }
 
-/// Whether no operation was answered, well or badly.
+/// Reports whether no operation was answered, well or badly.
 pub(super) fn is_unanswered(measurement: &TrialMeasurement) -> bool {
     let tally = &measurement.tally;
     // A handshake has no status.

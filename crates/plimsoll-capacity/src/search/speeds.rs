@@ -1,4 +1,4 @@
-//! How the speed of server and host goes from second to second, and what trials of different lengths say of one
+//! The speed of server and host from second to second, and the evidence of trials of different lengths for one
 //! capacity.
 //!
 //! The capacity that is looked for is the load that half of the runs as long as a confirmation meet. A shorter
@@ -22,24 +22,24 @@ const VARIED_MIN: f64 = 0.08;
 /// Depths, as shares of how much less slow seconds carry than usual ones: a run may meet only with short ones, or
 /// with slower ones than were seen.
 const SEEN: [f64; 5] = [0.4, 0.7, 1.0, 1.3, 1.6];
-/// Where no slow second was seen: depths, logarithmic, and how likely each is.
+/// Depths if no slow second was observed, logarithmic, and the probability of each.
 const UNSEEN: [(f64, f64); 4] = [(0.0, 0.8), (0.06, 0.08), (0.14, 0.06), (0.3, 0.06)];
 /// The depth, as such a share, that a prediction is made by.
 const USUAL: f64 = 0.7;
 
-/// What the seconds of overloads say.
+/// The evidence of the seconds of overloads.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Speeds {
-    /// How much less slow seconds carry than the median one: one in ten, a logarithm of 0 or more.
+    /// Loss of slow seconds against the median one: one in ten, a logarithm of 0 or more.
     depth: f64,
     /// Share of the seconds that are nearer to those.
     share_of_slow: f64,
-    /// How long a run is.
+    /// Length of a run.
     run: Nanos,
 }
 
 impl Speeds {
-    /// Of the seconds of `trials`; `level` is the logarithm of what an overload carries at an instant, as far
+    /// Reads the seconds of `trials`; `level` is the logarithm of what an overload carries at an instant, as far
     /// as the capacity went from one level to another.
     pub(crate) fn of(
         seconds: &[Second],
@@ -70,12 +70,12 @@ impl Speeds {
         Self { depth, share_of_slow: slow as f64 / sorted.len() as f64, run }
     }
 
-    /// Whether slow seconds were seen.
+    /// Reports whether slow seconds were seen.
     pub(crate) fn are_varied(&self) -> bool {
         self.depth > 0.0
     }
 
-    /// How much less runs may meet than trials that miss the slow stretches, logarithmic, and how likely each is
+    /// Returns the losses of runs against trials that miss the slow stretches, logarithmic, and the prior probability
     /// beforehand.
     pub(crate) fn depths(&self) -> Vec<(f64, f64)> {
         if self.are_varied() {
@@ -84,7 +84,7 @@ impl Speeds {
         UNSEEN.to_vec()
     }
 
-    /// What a trial of `length` may have met more than a run, where slow stretches are so deep: one that is half as
+    /// Returns the excess of a trial of `length` over a run, if slow stretches are this deep: one that is half as
     /// long misses half of them.
     pub(crate) fn mixture(&self, depth: f64, length: Nanos) -> Mixture {
         let missed = 1.0 - (length.as_secs_f64() / self.run.as_secs_f64()).min(1.0);
@@ -94,12 +94,12 @@ impl Speeds {
         more
     }
 
-    /// The same for a trial that has not been made, by the likeliest depth.
+    /// Returns the excess for a trial that has not been made, by the likeliest depth.
     pub(crate) fn expected(&self, length: Nanos) -> Mixture {
         self.mixture(USUAL * self.depth, length)
     }
 
-    /// Whether a trial of `length` may miss what a run meets with.
+    /// Reports whether a trial of `length` may miss what a run meets with.
     pub(crate) fn misses(&self, length: Nanos) -> bool {
         self.are_varied() && length < self.run
     }
@@ -109,7 +109,7 @@ impl Speeds {
         self.share_of_slow
     }
 
-    /// How much less slow seconds carry than the usual one: a logarithm, 0 or more.
+    /// Returns the loss of slow seconds against the usual one: a logarithm, 0 or more.
     pub(crate) const fn depth(&self) -> f64 {
         self.depth
     }

@@ -14,10 +14,10 @@ use super::trials::CARRIED_WINDOW_MIN;
 const ABORT_MARGIN: f64 = 1.25;
 const ABORT_MARGIN_OPS: f64 = 10.0;
 
-/// So many confirmations fit into the budget, or trials do not become longer.
+/// Confirmations that must fit into the budget, or trials do not become longer.
 const STRETCHED_MAX: u64 = 6;
 
-/// What a search was asked for.
+/// The task of a search.
 #[derive(Clone, Debug)]
 pub(super) struct Task {
     pub(super) settings: SearchSettings,

@@ -16,29 +16,29 @@ pub(super) const FAR_BELOW: f64 = 0.9;
 const MISSED_MIN: usize = 2;
 const MISSED: f64 = 0.2;
 
-/// What a trial carried in less time than this is chance.
+/// Shorter windows than this do not show what a trial carried.
 pub(super) const CARRIED_WINDOW_MIN: Nanos = Nanos::from_millis(250);
 
-/// What a trial is evidence of.
+/// The role of a trial as evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Whether its load meets the objective.
     Verdict,
-    /// The same, over a confirmation's length.
+    /// A verdict over a confirmation's length.
     Confirmation,
     /// Whether its load meets the objective with random arrivals.
     Safe,
     /// BAD for a few operations that may as well be chance: no verdict.
     Untold,
-    /// How much the server carries in a short overload.
+    /// The rate of a short overload.
     Sentinel,
-    /// The same over another length, at the end of the search: not compared with sentinels, because
+    /// The rate of an overload of another length, at the end of the search: not compared with sentinels, because
     /// some servers carry less the longer they are overloaded.
     Overload,
 }
 
 impl Role {
-    /// Of a trial that was asked for in `phase`.
+    /// Returns the role of a trial of `phase`.
     pub(crate) const fn of(phase: Phase) -> Self {
         match phase {
             Phase::Sentinel => Self::Sentinel,
@@ -56,11 +56,11 @@ pub(crate) struct Trial {
     /// Operations per second.
     pub(crate) load: f64,
     pub(crate) good: bool,
-    /// Its middle, on the clock of trial and rest time, seconds.
+    /// Middle of the trial, on the clock of trial and rest time, seconds.
     pub(crate) at_s: f64,
-    /// How long it took, seconds.
+    /// Duration of the trial, seconds.
     pub(crate) window_s: f64,
-    /// Its number, and how long it was to take.
+    /// Number of the trial, and its planned duration.
     pub(crate) number: u32,
     pub(crate) planned: Nanos,
     /// Late, failed and unsent over scheduled operations, 0 to 1.
@@ -107,23 +107,23 @@ impl Trial {
         }
     }
 
-    /// The same trial at `times` the load.
+    /// Returns the trial at `times` the load.
     pub(crate) fn scaled(&self, times: f64) -> Self {
         let carried = self.carried.map(|carried| carried * times);
         Self { load: self.load * times, carried, ..*self }
     }
 
-    /// What the server carried when it could not carry all.
+    /// Returns the rate that the server carried when it could not carry all.
     pub(crate) fn saturated(&self) -> Option<f64> {
         self.carried.filter(|carried| !self.good && *carried < SATURATED * self.load)
     }
 
-    /// Whether the server was overloaded on purpose.
+    /// Reports whether the server was overloaded on purpose.
     pub(crate) const fn is_overload(&self) -> bool {
         matches!(self.role, Role::Sentinel | Role::Overload)
     }
 
-    /// Whether it tells if its load meets the objective.
+    /// Reports whether it tells if its load meets the objective.
     pub(crate) const fn is_verdict(&self) -> bool {
         matches!(self.role, Role::Verdict | Role::Confirmation)
     }
@@ -139,7 +139,7 @@ pub(crate) struct MissedBelow {
 }
 
 impl MissedBelow {
-    /// Of `trials`, below `lower`; `None` where no more missed it than accidents explain.
+    /// Fits `trials` below `lower`; `None` if no more missed it than accidents explain.
     pub(crate) fn of(trials: &[Trial], lower: f64) -> Option<Self> {
         let below = || trials.iter().filter(|t| t.is_verdict() && t.load < FAR_BELOW * lower);
         let highest = below().filter(|t| !t.good).map(|t| t.load).reduce(f64::max)?;

@@ -1,4 +1,4 @@
-//! Where a resource ends: a robust line through what was used at each level.
+//! Projections: a robust line through the use of a resource at each level.
 //!
 //! Theil-Sen: the slope is the median of the slopes between all pairs of levels, its interval comes
 //! from their ranks (Sen 1968), so that one level that jumped does not bend the line.
@@ -7,12 +7,12 @@ use crate::stats::{self, median};
 use plimsoll_model::hold::{Confidence, Projection, Side};
 use plimsoll_model::host::LimitId;
 
-/// What one resource was at one level.
+/// One resource at one level.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gauge {
     /// The resource; gauges of the same resource belong together.
     pub resource: LimitId,
-    /// Whose it is.
+    /// The owner of the resource.
     pub side: Side,
     /// Units in use.
     pub used: f64,

@@ -127,7 +127,7 @@ pub(crate) fn local<'a>(counts: impl IntoIterator<Item = &'a ErrorCounts>) -> Ch
     Check::new(CheckId::LocalErrors, level, measures)
 }
 
-/// Who gave up waiting.
+/// Checks who gave up waiting.
 ///
 /// An answer that has not come after deadline and linger is the SUT's failure, and stays BAD; the
 /// reader is told that the span ended by our clock. Only an interrupt decides nothing.
@@ -153,7 +153,7 @@ pub(super) fn own_timers(subject: &Subject<'_>) -> Option<Check> {
     Some(Check::new(CheckId::OwnTimers, Level::of(decides, true), measures))
 }
 
-/// Whether a goal would be missed without `ops` of the failed operations.
+/// Reports whether a goal would be missed without `ops` of the failed operations.
 fn missed_but_for(subject: &Subject<'_>, ops: u64) -> bool {
     let share = subject.losses.share(ops);
     ops == 0
@@ -180,7 +180,7 @@ pub(super) fn stationarity(subject: &Subject<'_>) -> Option<Check> {
     Some(Check::new(CheckId::Stationarity, Level::of(false, drift > HALVES_WARN), measures))
 }
 
-/// How many times as large as in one half of `window` the p50 or the answers were in the other, as
+/// Returns the factor by which the p50 or the answers differ between the halves of `window`, as
 /// far as chance does not explain it; at least 1.
 fn drift([first, second]: [HalfWindow; 2], window: Nanos) -> f64 {
     let ratio = |a: f64, b: f64| if a.min(b) > 0.0 { a.max(b) / a.min(b) } else { 1.0 };
@@ -197,7 +197,7 @@ fn drift([first, second]: [HalfWindow; 2], window: Nanos) -> f64 {
     latency.max(ratio(a, b) - chance).max(1.0)
 }
 
-/// Whether the halves differ so much that a longer trial is to tell what becomes of it.
+/// Reports whether the halves differ so much that a longer trial is to tell what becomes of it.
 pub(crate) fn is_drifting(measurement: &TrialMeasurement) -> bool {
     let halves = measurement.observations.halves;
     halves.is_some_and(|halves| drift(halves, measurement.window) > HALVES_EXTEND)

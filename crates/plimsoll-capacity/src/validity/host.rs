@@ -7,13 +7,13 @@ use plimsoll_model::trial::{Check, CheckId, Level, Measure};
 
 use super::subject::Subject;
 
-/// Of a worker thread's wall time.
+/// Share of a worker thread's wall time.
 const CPU_FAIL: f64 = 0.90;
 const CPU_WARN: f64 = 0.70;
-/// Of all CPUs of the host.
+/// Share of all CPUs of the host.
 const HOST_CPU_FAIL: f64 = 0.95;
 const HOST_CPU_WARN: f64 = 0.85;
-/// Of wall time: ready to run and not running.
+/// Share of wall time: ready to run and not running.
 const DELAY_FAIL: f64 = 0.02;
 const DELAY_WARN: f64 = 0.01;
 /// A thread that shares its CPU waits often. Waits so short, of the deadline, do no harm: a
@@ -30,14 +30,14 @@ const STEAL_FAIL: f64 = 0.10;
 const STEAL_WARN: f64 = 0.02;
 /// The kernel's usual period of a CPU quota: a throttled one is stopped for a part of it.
 const CGROUP_PERIOD: Nanos = Nanos::from_millis(100);
-/// So many operations may be late for each one that was due while the generator was stopped.
+/// Operations that may be late for each one that was due while the generator was stopped.
 const THROTTLED_SPREAD: f64 = 3.0;
 const LINK_FAIL: f64 = 0.90;
 const RETRANSMITS_WARN: f64 = 0.001;
 /// Packets dropped here, over the segments that the load sent again, from which on the drops explain them. One packet
 /// of an interface may be several segments.
 const DROPS_EXPLAIN: f64 = 0.1;
-/// Of the lowest limit on memory.
+/// Share of the lowest limit on memory.
 const MEMORY_FAIL: f64 = 0.90;
 const MEMORY_WARN: f64 = 0.75;
 /// Share of time in which every task waited for memory.
@@ -105,7 +105,7 @@ fn throttled_max(subject: &Subject<'_>) -> f64 {
     (DELAY_FAIL * subject.window.as_secs_f64() / CGROUP_PERIOD.as_secs_f64()).floor()
 }
 
-/// Whether the periods in which a cgroup stopped the generator are long enough to have made the
+/// Reports whether the periods in which a cgroup stopped the generator are long enough to have made the
 /// operations late that missed the goal: under a quota single ones are usual.
 fn throttling_spoils(subject: &Subject<'_>, periods: u64) -> bool {
     let stopped_s = periods as f64 * CGROUP_PERIOD.as_secs_f64();
@@ -124,7 +124,7 @@ fn wait_max(deadline: Option<Nanos>) -> Nanos {
     })
 }
 
-/// Whether threads waited for more than `share` of the time, and for long. Where only the share is
+/// Reports whether threads waited for more than `share` of the time, and for long. Where only the share is
 /// known, it decides.
 fn delays(seen: &Scheduling, share: f64, wait: Nanos) -> bool {
     seen.run_delay.is_some_and(|delay| delay > share)

@@ -33,11 +33,11 @@ const DISPERSION: std::ops::RangeInclusive<f64> = 0.8..=1.25;
 /// were started in another bin than they were due in: a mean lag of 2.5 ms, or of 5 ms.
 const DISPLACED_10MS_MAX: f64 = 0.25;
 const DISPLACED_100MS_MAX: f64 = 0.05;
-/// Of what the generator alone reaches; above, there is nothing to spare.
+/// Share of the rate that the generator reaches alone; above, nothing is spare.
 pub const REFERENCE_FAIL: f64 = 0.80;
 const REFERENCE_WARN: f64 = 0.50;
 
-/// Where the SUT gives no connection, what was not sent is its doing.
+/// Reports whether the SUT gave no connections, so that the unsent operations are its fault.
 fn sut_withheld_connections(tally: &Tally) -> bool {
     let peer = |(class, _): (ErrorClass, u64)| class.fault() == Fault::Peer;
     tally.pool_exhausted > 0
@@ -88,14 +88,14 @@ pub(super) fn send_lag(subject: &Subject<'_>) -> Check {
     Check::new(CheckId::SendLag, Level::of(fail, over || p99 > p99_warn), measures)
 }
 
-/// Whether the share `late` that was sent late may have made a load miss its goals, as far as
+/// Reports whether the share `late` that was sent late may have made a load miss its goals, as far as
 /// nothing tells more exactly what our delay did to the operations.
 fn may_explain(subject: &Subject<'_>, late: f64) -> bool {
     let is_settled = matches!(subject.own_delay(), OwnDelay::Harmless | OwnDelay::Decides);
     subject.missed && !is_settled && !missed_without(subject, late)
 }
 
-/// Whether a goal would be missed even if every operation of the share `late` that was sent late
+/// Reports whether a goal would be missed even if every operation of the share `late` that was sent late
 /// had spoiled [`LAG_SPREAD`] others: then the lag explains nothing.
 fn missed_without(subject: &Subject<'_>, late: f64) -> bool {
     subject.slo.iter().flat_map(|slo| &slo.goals).any(|goal| {
@@ -159,7 +159,7 @@ pub(super) fn reference(subject: &Subject<'_>) -> Option<Check> {
 /// By Little's law the connections in use are the rate times the *mean* time in the server; a
 /// server that answers in bursts has a fast median and still keeps every connection busy.
 ///
-/// Where the server lets a connection have fewer operations than we would send on it, and the user has set how many
+/// Checks the pool. If the server allows a connection fewer operations than we would send on it, and the user has set how many
 /// connections there are, what they carry is bounded by the server.
 pub(super) fn pool(subject: &Subject<'_>) -> Option<Check> {
     let tally = subject.tally;

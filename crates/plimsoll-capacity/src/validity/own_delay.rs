@@ -2,7 +2,7 @@
 //! would at least have been without us, so that nothing has to be concluded from how busy the
 //! generator was.
 //!
-//! What is late without its own delays, too, may still be our doing: where earlier operations were
+//! Operations that are late without their own delays, too, may still be our fault: if earlier operations were
 //! sent late, the server received them together with it. So there are two counts. What came in time
 //! but for its own delays is ours; what is late in every case is the server's; what lies between
 //! settles nothing, and there the check of the send lag decides, which knows of every operation.
@@ -19,11 +19,11 @@ use crate::stats::{Z_95, wilson};
 const POOL_FREE_MAX: f64 = 0.8;
 /// The share from which on it is full, with what we took to read and to send again.
 const POOL_FULL_MIN: f64 = 0.85;
-/// What we took, over what the server took, from which on a full pool is ours in any case: sent in
+/// Our time over the server's from which on a full pool is always ours: sent in
 /// bursts, as we come to it, operations wait for each other at the server, too.
 const POOL_OURS_MIN: f64 = 0.5;
 
-/// What our own delay did to a load that missed its SLO.
+/// The effect of our own delay on a load that missed its SLO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OwnDelay {
     /// Nothing was stamped, or nothing that was missed is about latency.
@@ -45,7 +45,7 @@ struct Estimate {
 }
 
 impl Estimate {
-    /// Of a share that was seen in `hits` of `sample`, drawn from `all` (Wilson's interval; a
+    /// Estimates a share from `hits` of `sample`, drawn from `all` (Wilson's interval; a
     /// sample of all is no sample).
     fn of(hits: u64, sample: u64, all: u64) -> Self {
         if sample == 0 {
@@ -58,7 +58,7 @@ impl Estimate {
         Self { low, seen, high }
     }
 
-    /// What both say of the same share, the second one most closely.
+    /// Combines two estimates of the same share, the second one the closest.
     fn and(self, other: Self) -> Self {
         let low = self.low.max(other.low);
         Self { low, seen: other.seen, high: self.high.min(other.high).max(low) }
@@ -89,7 +89,7 @@ impl Missed {
 }
 
 impl Subject<'_> {
-    /// What our own delay did to the verdict.
+    /// Returns the effect of our own delay on the verdict.
     pub(super) fn own_delay(&self) -> OwnDelay {
         let spans = &self.tally.spans;
         let Some(slo) = self.slo.filter(|_| self.missed && !spans.wire.is_empty()) else {
@@ -109,7 +109,7 @@ impl Subject<'_> {
         })
     }
 
-    /// Whether our own delay explains how far the backlog has grown: by Little's law it keeps the
+    /// Reports whether our own delay explains how far the backlog has grown: by Little's law it keeps the
     /// rate times itself in flight, and it may have grown from nothing to twice its mean.
     fn backlog(&self) -> Option<OwnDelay> {
         let spans = &self.tally.spans;
@@ -124,7 +124,7 @@ impl Subject<'_> {
         })
     }
 
-    /// Whether operations waited for a connection because of us: with our delays none was free, and
+    /// Reports whether operations waited for a connection because of us: with our delays none was free, and
     /// the server's own time would have left some, or was not much longer than ours.
     fn fills_pool(&self) -> bool {
         let (tally, spans) = (self.tally, &self.tally.spans);

@@ -10,7 +10,7 @@ use crate::cliffs::is_retransmission;
 
 /// Segments sent again for each operation: with fewer, nothing was lost that matters.
 const LOSS_MIN: f64 = 0.000_5;
-/// Of the operations: worth a warning.
+/// Share of the operations that is worth a warning.
 const WAITED_WARN: f64 = 0.001;
 /// Operations that are late for each segment that is seen to be sent again, at most. What the server
 /// sends again is not seen from here, and chance doubles small numbers.

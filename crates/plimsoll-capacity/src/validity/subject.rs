@@ -9,7 +9,7 @@ use crate::losses::{Context, Losses};
 
 use super::own_delay::OwnDelay;
 
-/// What is examined.
+/// The subject of the checks.
 pub(crate) struct Subject<'a> {
     pub(crate) tally: &'a Tally,
     pub(crate) observations: &'a Observations,
@@ -33,7 +33,7 @@ pub(crate) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Whether what makes latency worse can have decided: a closed loop, or a load that met its
+    /// Reports whether what makes latency worse can have decided: a closed loop, or a load that met its
     /// goals, is allowed to use all it can get; and no server fails a request because of a busy
     /// client. A load without goals has nothing but its figures, and those are spoiled.
     pub(super) fn decides(&self) -> bool {

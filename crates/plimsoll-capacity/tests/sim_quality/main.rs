@@ -1,4 +1,4 @@
-//! How good is the search? Thousands of whole searches against simulated servers whose capacity is
+//! Quality of the search: thousands of whole searches against simulated servers whose capacity is
 //! known, with the very code that judges real ones. `cargo xtask simulate` writes the tables.
 
 mod faults;
@@ -186,7 +186,7 @@ fn the_way_back_from_an_overload_is_reported() {
     }
 }
 
-/// What `cargo xtask simulate` asks for.
+/// Returns a setting of `cargo xtask simulate`.
 #[expect(clippy::disallowed_methods, reason = "a test has no flags")]
 fn asked(name: &str) -> Option<String> {
     std::env::var(name).ok()

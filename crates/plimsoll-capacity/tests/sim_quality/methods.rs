@@ -29,7 +29,7 @@ impl Sut {
         }
     }
 
-    /// How long the server has lived; a server that is followed operation by operation does not age.
+    /// Returns the age of the server; a server that is followed operation by operation does not age.
     pub(crate) fn age(&self) -> Nanos {
         match self {
             Self::Fluid(fluid) => fluid.age(),
@@ -75,7 +75,7 @@ impl Found {
         self.tipping.as_ref().and_then(|tipping| tipping.safe)
     }
 
-    /// Whether the search says that the server, and nothing else, set the upper bound.
+    /// Reports whether the search says that the server, and nothing else, set the upper bound.
     pub(crate) fn blames_the_server(&self) -> bool {
         match &self.tipping {
             Some(tipping) => {
@@ -105,7 +105,7 @@ pub(crate) fn lowest_of(seed: u64) -> f64 {
     100.0 * (1.0 + scrambled as f64 / (1u64 << 24) as f64)
 }
 
-/// How long a search takes about.
+/// Returns the usual duration of a search.
 pub(crate) fn usual(mode: Mode) -> Nanos {
     Nanos::from_secs(match mode {
         Mode::Quick => 150,

@@ -35,7 +35,7 @@ pub(crate) struct Score {
     /// |middle - truth| / truth.
     pub(crate) errors: Vec<f64>,
     pub(crate) widths: Vec<f64>,
-    /// How far a lower bound lay above the truth at most, relative.
+    /// The most by which a lower bound exceeded the truth, relative.
     pub(crate) over_max: f64,
     /// A load that met the SLO is stated, with a confidence or without.
     pub(crate) bounded: usize,
@@ -50,7 +50,7 @@ pub(crate) struct Score {
     pub(crate) safe_met: Vec<f64>,
 }
 
-/// What 30 s of a search have to reach.
+/// Ratio of the bounds that a search of 30 s must reach.
 const BRACKET: f64 = 1.5;
 /// Further runs at a safe load, within [`FURTHER`] of the server's life.
 const FURTHER_RUNS: u32 = 20;
@@ -101,12 +101,12 @@ impl Score {
         self.safe_met.sort_by(f64::total_cmp);
     }
 
-    /// Of the intervals that were stated.
+    /// Returns the share of the stated intervals that contain the truth.
     pub(crate) fn contained_percent(&self) -> f64 {
         100.0 * self.contained as f64 / self.stated.max(1) as f64
     }
 
-    /// Of the safe loads that were stated: the mean share of further runs that meet the SLO, and how
+    /// Returns, for the stated safe loads, the mean share of further runs that meet the SLO, and the share of
     /// many loads too few of them meet, in percent.
     pub(crate) fn safe_percent(&self) -> Option<(f64, f64)> {
         let count = self.safe_met.len() as f64;
@@ -115,7 +115,7 @@ impl Score {
         (count > 0.0).then(|| (100.0 * mean, 100.0 * too_few / count))
     }
 
-    /// Of all searches.
+    /// Returns the share of all searches.
     pub(crate) fn percent(&self, count: usize) -> f64 {
         100.0 * count as f64 / self.searches.max(1) as f64
     }

@@ -8,7 +8,7 @@ use crate::kinds::{Kind, Truth, kind, plain};
 
 /// Mean seconds of the slow stretches and of the others.
 const DWELLS: [(u64, u64); 7] = [(1, 12), (2, 2), (2, 8), (8, 8), (30, 30), (120, 120), (300, 300)];
-/// Where the other stretches are no longer than this in the mean, most runs of 15 s meet with a slow one.
+/// Mean length of the other stretches up to which most runs of 15 s meet with a slow one.
 const OFTEN_S: u64 = 12;
 
 fn on_host(name: &str, course: Course, felt: f64, truth: Truth) -> Kind {

@@ -33,14 +33,14 @@ fn row(text: &mut String, kind: &str, method: &str, score: &Score) {
     );
 }
 
-/// How the further runs at safe loads went, in two cells.
+/// Formats the further runs at safe loads, in two cells.
 fn safe_runs(score: &Score) -> String {
     score
         .safe_percent()
         .map_or_else(|| "– | –".to_owned(), |(met, too_few)| format!("{met:.1} | {too_few:.1}"))
 }
 
-/// How often a generator without faults was blamed.
+/// False alarms: trials in which a generator without faults was blamed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Alarms {
     pub(crate) invalid: u32,

@@ -15,7 +15,7 @@ use plimsoll_sys::socket::Socket;
 use crate::sessions::Sessions;
 use crate::transport::{Link, Unsent};
 
-/// Where a connection is in its life.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {
@@ -26,7 +26,7 @@ pub(crate) enum State {
     Connecting,
     /// TCP established, TLS not yet.
     Handshaking,
-    /// What makes the connection usable in its protocol is sent, and not answered yet.
+    /// The protocol's opening is sent, and not answered yet.
     Greeting,
     /// Usable, no operation.
     Idle,
@@ -44,7 +44,7 @@ pub(crate) struct Op {
     pub(crate) target: u32,
     /// It gets a row.
     pub(crate) is_recorded: bool,
-    /// How often it was sent before, and not begun by the server.
+    /// Times that it was sent before, and not begun by the server.
     pub(crate) again: u8,
 }
 
@@ -115,7 +115,7 @@ pub(crate) struct ConnCold {
 
 const _: () = assert!(size_of::<ConnCold>() <= 16);
 
-/// What is known of the peer's end of a connection.
+/// The state of the peer's end of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Peer {
@@ -125,14 +125,14 @@ pub(crate) enum Peer {
     /// It has announced that it sends no more (close_notify, GOAWAY, a close frame), or broke the protocol and
     /// was told. No request may follow.
     Announced,
-    /// Its FIN or its RST is here, perhaps behind bytes that are yet to be read. No request may
+    /// A FIN or a RST has arrived, perhaps behind bytes that are yet to be read. No request may
     /// follow, and no TIME_WAIT remains here.
     Ended,
     /// As `Ended`, by a reset. A send that was refused with it is the only call that reports it.
     Reset,
 }
 
-/// What a sweep still wants of a connection.
+/// The part of a sweep that a connection still owes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Sweep {
@@ -154,9 +154,9 @@ struct Parsers {
     mqtt: MqttVersion,
     /// Connections carry several operations at once.
     are_shared: bool,
-    /// Of a script.
+    /// State of a script.
     program: Option<Arc<Program>>,
-    /// Of WebSocket.
+    /// State of WebSocket.
     answers: Arc<Answers>,
     parsers: Vec<Conversation>,
     free: Vec<u32>,
@@ -376,7 +376,7 @@ impl Slab {
         self.free_lanes.push(index);
     }
 
-    /// What the poller returns with events of this slot's present owner.
+    /// Returns the token of the poller's events for this slot's present owner.
     pub(crate) fn token(&self, index: u32) -> u64 {
         u64::from(self.hot[index as usize].generation) << 32 | u64::from(index)
     }

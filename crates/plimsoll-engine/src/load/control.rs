@@ -10,7 +10,7 @@ use plimsoll_model::row::RowBatch;
 use plimsoll_model::tally::Interval;
 use plimsoll_sys::clock;
 
-/// What a worker reports.
+/// A report of a worker.
 pub(crate) enum WorkerEvent {
     Ready {
         opened: u64,
@@ -41,7 +41,7 @@ pub(crate) enum WorkerEvent {
     },
 }
 
-/// How a load is told to end before its time.
+/// An order to end a load before its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum Stop {
@@ -103,7 +103,7 @@ impl Control {
         self.stop.store(Stop::Now as u8, Ordering::Release);
     }
 
-    /// What is asked for by `now`: a grace that has ended is a stop at once.
+    /// Returns the order in force at `now`: a grace that has ended is a stop at once.
     pub(super) fn asked_to_stop(&self, now: Nanos) -> Stop {
         match self.stop.load(Ordering::Acquire) {
             stop if stop == Stop::No as u8 => Stop::No,
@@ -118,14 +118,14 @@ impl Control {
         self.settling.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// So many more deliveries must come to all of them together; less where some came.
+    /// Adds deliveries that must come to all of them together; fewer if some came.
     pub(super) fn add_missing(&self, deliveries: i64) {
         if deliveries != 0 {
             self.missing.fetch_add(deliveries, Ordering::AcqRel);
         }
     }
 
-    /// Whether all of `workers` publish nothing more, and have got everything.
+    /// Reports whether all of `workers` publish nothing more, and have got everything.
     pub(super) fn has_settled(&self, workers: u32) -> bool {
         self.settling.load(Ordering::Acquire) >= workers
             && self.missing.load(Ordering::Acquire) <= 0
@@ -153,7 +153,7 @@ pub(super) struct Owner {
     pub(super) control: Arc<Control>,
     pub(super) worker: u32,
     pub(super) events: Sender<WorkerEvent>,
-    /// How many of the control's steers were read.
+    /// Steers of the control that were read.
     pub(super) steers_read: usize,
 }
 

@@ -21,7 +21,7 @@ use super::worker::Worker;
 /// Pairs of a publisher and a subscriber that one worker follows: about 200 MB. What further ones deliver is counted
 /// as unclassified.
 const PAIRS_MAX: usize = 1 << 22;
-/// How far behind the newest message of its publisher a delivery is told from a repeated one.
+/// Distance from the newest message of its publisher within which a delivery is distinguished from a repeated one.
 const BEHIND_MAX: u32 = u64::BITS;
 /// Once nothing is published any more, deliveries are waited for until none has come for so long.
 const QUIET: Nanos = Nanos::from_secs(5);
@@ -95,7 +95,7 @@ impl Deliveries {
         number
     }
 
-    /// How many subscriptions get what the connection in a slot publishes.
+    /// Returns the number of subscriptions that receive the publishes of the connection in a slot.
     fn subscriptions(&mut self, slot: u32) -> u32 {
         let known = self.publisher(slot).subscriptions;
         if known != UNKNOWN {
@@ -152,7 +152,7 @@ impl Deliveries {
     }
 }
 
-/// What tells a load from others of the same run: those of a search have seeds of their own.
+/// Returns the number that distinguishes a load from others of the same run: those of a search have seeds of their own.
 pub(super) const fn of_load(run: u32, seed: u64) -> u32 {
     run.wrapping_add(seed as u32)
 }
@@ -163,7 +163,7 @@ pub(super) const fn number_of(slot: u32, shard: Shard) -> u32 {
     slot.wrapping_mul(shard.of).wrapping_add(shard.index)
 }
 
-/// What is known of the messages of one publisher to one subscriber.
+/// The messages received by one subscriber from one publisher.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     /// Bit n: the one n before `newest` has come. None of them before the first.
@@ -173,7 +173,7 @@ struct Seen {
 
 const _: () = assert!(size_of::<Seen>() == 16);
 
-/// How a message came.
+/// The kind of an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arrival {
     First,

@@ -1,4 +1,4 @@
-//! What decides when operations are due: a schedule, the end of the last one, or a hold.
+//! The source of operations: a schedule, the end of the last one, or a hold.
 
 use std::sync::Arc;
 

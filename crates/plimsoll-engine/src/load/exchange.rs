@@ -29,7 +29,7 @@ fn is_blank(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n'))
 }
 
-/// How far a connection is read.
+/// The extent to which a connection is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
     /// The socket is empty; the next byte is a new event.
@@ -99,7 +99,7 @@ impl Worker {
         }
     }
 
-    /// What tells the current operation of the slot from all others.
+    /// Returns the values that distinguish the current operation of the slot from all others.
     fn filling(&mut self, index: u32, now: Nanos) -> Filling {
         let hot = &self.conns[index];
         let connection = self.streams.connection_of(index);
@@ -110,7 +110,7 @@ impl Worker {
         self.requests.filling(connection, number, hot.intended, now)
     }
 
-    /// What the current operation of the slot sends; to be given back to `own_bytes`.
+    /// Takes the bytes of the current operation of the slot; to be given back to `own_bytes`.
     pub(super) fn take_own_bytes(&mut self, index: u32, now: Nanos) -> Vec<u8> {
         let filling = self.filling(index, now);
         let mut own = std::mem::take(&mut self.own_bytes);
@@ -521,7 +521,7 @@ impl Worker {
         }
     }
 
-    /// What the server sent on an idle connection ends it.
+    /// Ends an idle connection for what the server sent on it.
     pub(super) fn end_idle(&mut self, index: u32, class: ErrorClass, now: Nanos) {
         if self.end_listening(index) {
             return;
@@ -627,7 +627,7 @@ impl Worker {
         }
     }
 
-    /// Whether the peer ends the connection while the request of a reused connection awaits the first
+    /// Reports whether the peer ends the connection while the request of a reused connection awaits the first
     /// byte of its answer. A FIN that crosses the request and the RST that answers it are the same
     /// event: which one is read first depends on the scheduler.
     fn is_keepalive_race(&self, index: u32) -> bool {

@@ -1,11 +1,11 @@
 //! Handshake-only loads: an operation is a connection, and ends well once that is usable.
 //!
-//! Its connection is closed at once, by close_notify and FIN as users close theirs. That leaves a
+//! The connection is closed at once, by close_notify and FIN as users close theirs. That leaves a
 //! port in TIME_WAIT for 60 s on this side, so where the plan would run out of ports it is reset
 //! instead. A reset may overtake what the server still does for the handshake (checking Finished,
 //! sending tickets), so it is the exception.
 //!
-//! Where connections resume, the next ones need this one's tickets. In TLS 1.3 they come after the
+//! If connections resume, the next ones need this one's tickets. In TLS 1.3 they come after the
 //! handshake: the operation ends with the handshake, its connection when they are here.
 
 use plimsoll_model::Nanos;
@@ -14,7 +14,7 @@ use plimsoll_model::row::RowEnd;
 use super::conn::State;
 use super::worker::Worker;
 
-/// How long tickets are waited for. A server that sends any does so as soon as it has the client's
+/// Time for which tickets are waited for. A server that sends any does so as soon as it has the client's
 /// Finished; the store takes what comes later from other connections.
 const TICKET_WAIT: Nanos = Nanos::from_millis(500);
 

@@ -1,6 +1,6 @@
 //! Holds connections: opened at a rate, kept open, polled by heartbeats.
 //!
-//! What is opened follows from the steers: a ramp says how many connections this worker shall have
+//! Openings follow from the steers: a ramp states how many connections this worker shall have
 //! tried in all; with `replace`, each one lost or not opened is replaced by another attempt. One
 //! pace and one bound on openings hold for both. Heartbeats are in time with the load's epoch and not with
 //! the ramp, so that they stay evenly spread whatever the ramp did.
@@ -51,7 +51,7 @@ pub(super) struct Hold {
     target: u64,
     /// Connections that ramps have tried; replacements are not among them.
     tried: u64,
-    /// Of those, the ones that failed or were lost, and make room for as many more. Where they are
+    /// Ended attempts: they failed or were lost, and make room for as many more. If they are
     /// replaced, none do.
     ended: u64,
     /// Connections being opened; opening <= opening_max.
@@ -124,7 +124,7 @@ impl Hold {
         self.tried
     }
 
-    /// Where this worker stands among all workers, 0 <= turn < 1.
+    /// Returns this worker's position among all workers, 0 <= turn < 1.
     pub(super) fn turn(&self) -> f64 {
         f64::from(self.shard.index) / f64::from(self.shard.of)
     }
@@ -157,7 +157,7 @@ impl Hold {
         self.ended = 0;
     }
 
-    /// Whether to open a connection now.
+    /// Reports whether to open a connection now.
     pub(super) fn poll_open(&mut self, now: Nanos) -> bool {
         let is_ramping = self.tried < self.target;
         if !is_ramping && self.replacements_due == 0 {
@@ -204,7 +204,7 @@ impl Hold {
         self.plan.heartbeat
     }
 
-    /// Whether the current attempt takes the place of another connection.
+    /// Reports whether the current attempt takes the place of another connection.
     pub(super) const fn is_replacing(&self) -> bool {
         self.is_replacing
     }
@@ -229,7 +229,7 @@ impl Hold {
         (ids, sweep.map_or(0, |sweep| sweep.waiting()))
     }
 
-    /// Whether the latest ramp has been made; a lower one than what was tried has.
+    /// Reports whether the latest ramp has been made; a lower one than what was tried has.
     const fn ramp_is_done(&self) -> bool {
         self.tried > self.target || (self.tried == self.target && self.ramp_opening == 0)
     }

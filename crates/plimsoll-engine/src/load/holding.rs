@@ -1,4 +1,4 @@
-//! What a worker does for a hold: steers, openings that are due, and the life of a connection.
+//! A worker's part in a hold: steers, openings that are due, and the life of a connection.
 
 use plimsoll_model::plan::Steer;
 use plimsoll_model::{ErrorClass, Nanos};
@@ -127,17 +127,17 @@ impl Worker {
         self.wake_hold(now);
     }
 
-    /// Whether the connection being opened takes the place of another.
+    /// Reports whether the connection being opened takes the place of another.
     pub(super) fn is_replacing(&self) -> bool {
         self.demand.hold().is_some_and(Hold::is_replacing)
     }
 
-    /// Whether heartbeats are still sent at this time of the load.
+    /// Reports whether heartbeats are still sent at this time of the load.
     pub(super) fn is_beating(&self) -> bool {
         self.demand.is_hold() && self.phases.is(Phase::Running)
     }
 
-    /// What is due has changed: the next turn computes it again.
+    /// Has the next turn compute again what is due.
     pub(super) fn wake_hold(&mut self, now: Nanos) {
         if self.phases.is(Phase::Running) {
             self.next_due = Some(now);

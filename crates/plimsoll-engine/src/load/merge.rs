@@ -10,7 +10,7 @@ use plimsoll_sys::{clock, limits};
 
 use super::control::WorkerEvent;
 
-/// What a load reports.
+/// A report of a load.
 #[derive(Debug)]
 pub enum LoadEvent {
     /// The pool is open, or as much of it as could be opened.
@@ -19,7 +19,7 @@ pub enum LoadEvent {
         opened: u64,
         /// Connections that could not be opened.
         failed: u64,
-        /// What the first failure was.
+        /// The first failure in words.
         first_error: Option<String>,
     },
     /// One second, all threads.
@@ -48,7 +48,7 @@ pub enum LoadEvent {
     },
 }
 
-/// What the workers of a load have reported, and the part not yet passed on.
+/// The workers' reports, and the part not yet passed on.
 #[derive(Debug)]
 pub(super) struct Merge {
     workers: usize,
@@ -169,7 +169,7 @@ impl Merge {
         }
     }
 
-    /// Whether [`LoadEvent::Ended`] was passed on.
+    /// Reports whether [`LoadEvent::Ended`] was passed on.
     pub(super) const fn is_done(&self) -> bool {
         self.done
     }

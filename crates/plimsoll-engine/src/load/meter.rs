@@ -59,7 +59,7 @@ impl Meter {
         self.sampling_ends = window.map_or(Nanos::MAX, |window| epoch + window);
     }
 
-    /// What is counted in the present second.
+    /// Returns the counts of the present second.
     pub(crate) fn tally(&mut self) -> &mut Tally {
         &mut self.interval.tally
     }
@@ -138,7 +138,7 @@ impl Meter {
         (self.interval_began + SECOND).min(self.next_sample)
     }
 
-    /// Whether the present second is over.
+    /// Reports whether the present second is over.
     pub(crate) fn ends_second(&self, now: Nanos) -> bool {
         self.epoch != Nanos::MAX && now >= self.interval_began + SECOND
     }

@@ -57,7 +57,7 @@ impl Worker {
         if sends { FirstBytes::AtOnce } else { FirstBytes::Later }
     }
 
-    /// Whether something leaves as soon as TCP, and TLS, are established.
+    /// Reports whether something leaves as soon as TCP, and TLS, are established.
     fn sends_first(&self, has_op: bool) -> bool {
         let is_greeted = match self.protocol {
             Protocol::Http1 => false,
@@ -67,7 +67,7 @@ impl Worker {
         is_greeted || (has_op && !self.plan.handshake_only)
     }
 
-    /// Whether the script says something before its first operation.
+    /// Reports whether the script says something before its first operation.
     fn has_opening(&self) -> bool {
         self.plan.script().is_some_and(|script| !script.opening.is_empty())
     }

@@ -42,7 +42,7 @@ impl Pacer {
         }
     }
 
-    /// Whether to open one now. `has_room` is whether one more may be under way.
+    /// Reports whether to open one now. `has_room` is whether one more may be under way.
     pub(super) fn poll_open(&mut self, now: Nanos, has_room: bool) -> bool {
         if self.is_resting {
             self.is_resting = false;

@@ -1,4 +1,4 @@
-//! How far one worker is in its load.
+//! The phase of one worker in its load.
 
 use plimsoll_model::Nanos;
 
@@ -38,7 +38,7 @@ impl Phases {
         self.now_in == phase
     }
 
-    /// Whether operations may still be started at `now`.
+    /// Reports whether operations may still be started at `now`.
     pub(super) fn may_start(&self, now: Nanos) -> bool {
         self.is(Phase::Running) && self.epoch <= now && now < self.window_ends
     }
@@ -52,7 +52,7 @@ impl Phases {
         self.window_ends
     }
 
-    /// Whether what is draining and was not sent is given up.
+    /// Reports whether what is draining and was not sent is given up.
     pub(super) fn is_sending_over(&self, now: Nanos) -> bool {
         self.is(Phase::Draining) && now >= self.sending_ends
     }

@@ -41,7 +41,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Whether another connection may be opened.
+    /// Reports whether another connection may be opened.
     pub(super) const fn has_room(&self) -> bool {
         self.open < self.cap
     }
@@ -92,7 +92,7 @@ impl Pool {
         !self.waiting.is_empty()
     }
 
-    /// Whether operations wait for which no connection is being opened.
+    /// Reports whether operations wait for which no connection is being opened.
     pub(super) fn lacks_openings(&self) -> bool {
         (self.opening as usize) < self.waiting.len()
     }

@@ -10,7 +10,7 @@ use super::reasons::Why;
 /// busy, little enough that none of them waits long.
 const PREWARM_AT_ONCE: u32 = 32;
 
-/// What is left to open, and what came of the rest.
+/// Connections that are left to open, and the results of the others.
 #[derive(Debug)]
 pub(super) struct Prewarm {
     /// By destination.
@@ -37,7 +37,7 @@ impl Prewarm {
         Some(destination)
     }
 
-    /// Whether every connection is open or has failed.
+    /// Reports whether every connection is open or has failed.
     pub(super) fn is_done(&self, pools: &Pools) -> bool {
         self.left.iter().all(|left| *left == 0) && pools.iter().all(|pool| pool.opening == 0)
     }

@@ -73,7 +73,7 @@ impl Why for ConversationError {
     }
 }
 
-/// What is wrong with bytes of the server, and these bytes, which may give a reason in words.
+/// Faulty bytes of the server, which may contain a reason in words, and their fault.
 pub(super) struct Refusal<'a> {
     pub(super) error: &'a ConversationError,
     pub(super) bytes: &'a [u8],

@@ -13,16 +13,16 @@ use plimsoll_proto::streamed::Streamed;
 
 use super::deliveries::{number_of, of_load};
 
-/// What a target needs to be sent.
+/// A target in the form in which it is sent.
 pub(super) struct Request {
     /// All of it, or with `streamed` what is before that.
     bytes: Arc<[u8]>,
     /// The part behind `bytes` where the body is large.
     streamed: Option<Box<Streamed>>,
-    /// What is sent instead of `bytes`, where it differs from one operation to the next.
+    /// Bytes that differ from one operation to the next, instead of `bytes`.
     template: Option<Template>,
     pub(super) destination: u32,
-    /// What answers it.
+    /// The expected answer.
     pub(super) expected: Expected,
     /// Whether the connection ends with the answer: `Connection: close`.
     pub(super) closes: bool,
@@ -98,7 +98,7 @@ pub(super) struct Requests {
     longest: Option<Box<Target>>,
     next: u32,
     step: u32,
-    /// How long a connection rests behind each operation.
+    /// Pause of a connection after each operation.
     rest: Nanos,
 }
 
@@ -163,7 +163,7 @@ impl Requests {
         Self { all, shard, numbers_from, run, mqtt, longest, next, step, rest }
     }
 
-    /// How long a connection rests behind each operation.
+    /// Returns the pause of a connection after each operation.
     pub(super) const fn rest(&self) -> Nanos {
         self.rest
     }
@@ -205,7 +205,7 @@ impl Requests {
         request.template.is_some() || request.with_own_topic.is_some() || request.stamped_bytes > 0
     }
 
-    /// What tells an operation on the connection in slot `index` from all others.
+    /// Returns the values that distinguish an operation on the connection in slot `index` from all others.
     pub(super) fn filling(
         &self,
         index: u32,
@@ -224,7 +224,7 @@ impl Requests {
         self.mqtt.as_ref().map_or(Needs::NONE, |plan| conversation::needs(plan, longest, number))
     }
 
-    /// What makes the connection in slot `index` to `destination` usable; empty where the protocol has
+    /// Returns the opening of the connection in slot `index` to `destination`; empty if the protocol has
     /// no such thing.
     pub(super) fn greeting(
         &self,

@@ -49,7 +49,7 @@ impl Rows {
         Self(recorder)
     }
 
-    /// Whether the operation that comes due now is recorded.
+    /// Reports whether the operation that comes due now is recorded.
     #[inline]
     pub(super) fn choose(&mut self) -> bool {
         self.0.as_mut().is_some_and(|recorder| recorder.choose())
@@ -63,7 +63,7 @@ impl Rows {
         }
     }
 
-    /// Whether the connection's current operation is recorded.
+    /// Reports whether the connection's current operation is recorded.
     #[inline]
     pub(super) fn records(&self, index: u32) -> bool {
         let Some(recorder) = &self.0 else { return false };
@@ -83,7 +83,7 @@ impl Rows {
         }
     }
 
-    /// What was recorded since the last call; `None` where that is nothing.
+    /// Takes the rows since the last call; `None` if there are none.
     fn take(&mut self) -> Option<RowBatch> {
         let batch = &mut self.0.as_mut()?.batch;
         (*batch != RowBatch::default()).then(|| std::mem::take(batch))

@@ -9,7 +9,7 @@ use plimsoll_sys::socket::Socket;
 
 /// The number of connections per second that are all read.
 const ALL_READ: u32 = 1_000;
-/// Of further connections, one in this number is read.
+/// Further connections are sampled: one in this number is read.
 const SAMPLED_EVERY: u32 = 64;
 
 /// Sums of the present second.

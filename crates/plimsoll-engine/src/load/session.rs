@@ -11,7 +11,7 @@ use plimsoll_proto::conversation::Answer;
 use super::conn::{Op, Peer, State};
 use super::worker::Worker;
 
-/// How long the peer's FIN is waited for; a server that has not closed by then may never do so.
+/// Time for which the peer's FIN is waited for; a server that has not closed by then may never do so.
 pub(super) const FIN_WAIT: Nanos = Nanos::from_secs(2);
 
 impl Worker {

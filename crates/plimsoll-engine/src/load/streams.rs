@@ -4,7 +4,7 @@
 //! rows and stamps work by slot as they do elsewhere. The connection stands in its pool's ring while
 //! another stream may begin on it, and goes to the end of the ring with each that does.
 //!
-//! What one event brought about leaves together, in one record and one call: [`Worker::flush_streams`].
+//! The effects of one event leave together, in one record and one call: [`Worker::flush_streams`].
 
 use plimsoll_model::ending::Closer;
 use plimsoll_model::plan::LoadPlan;
@@ -22,12 +22,12 @@ use super::reasons::Why;
 use super::sending::SENDS_PER_TURN;
 use super::worker::Worker;
 
-/// What is known of a slot beside its record.
+/// The state of a slot beside its record.
 #[derive(Clone, Copy, Debug)]
 struct Lane {
     /// The slot of its connection; [`NO_CONNECTION`] where the slot is no lane.
     connection: u32,
-    /// How often its operation was sent before, and not begun by the server.
+    /// Times that its operation was sent before, and not begun by the server.
     again: u8,
     /// The slot is a connection, and stands in its pool's ring.
     is_in_ring: bool,
@@ -43,7 +43,7 @@ const AGAIN_MAX: u8 = 8;
 
 /// One worker's part in it.
 pub(super) struct Streams {
-    /// What is sent gathers in the connections' clients.
+    /// Output gathers in the connections' clients.
     do_gather: bool,
     /// Most at once on one connection; `None` where connections are not shared.
     most: Option<u32>,
@@ -73,17 +73,17 @@ impl Streams {
         }
     }
 
-    /// Whether what is sent gathers in the connections' clients.
+    /// Reports whether what is sent gathers in the connections' clients.
     pub(super) const fn do_gather(&self) -> bool {
         self.do_gather
     }
 
-    /// Whether connections carry several operations at once.
+    /// Reports whether connections carry several operations at once.
     pub(super) const fn are_shared(&self) -> bool {
         self.most.is_some()
     }
 
-    /// Whether the slot is a lane.
+    /// Reports whether the slot is a lane.
     pub(super) fn is_lane(&self, index: u32) -> bool {
         self.connection_of(index) != index
     }
@@ -388,7 +388,7 @@ impl Worker {
         }
     }
 
-    /// What a connection had to send is sent: publishes at QoS 0 are over, at the next turn.
+    /// Notes that all output of a connection is sent: publishes at QoS 0 have ended, at the next turn.
     fn note_all_sent(&mut self, connection: u32) {
         while let Some(Shared::Mqtt(window)) = self.client(connection)
             && let Some(index) = window.take_sent()

@@ -162,7 +162,7 @@ impl SweepRun {
         }
     }
 
-    /// Whether every operation has ended.
+    /// Reports whether every operation has ended.
     pub(super) const fn is_done(&self) -> bool {
         self.left == 0
     }

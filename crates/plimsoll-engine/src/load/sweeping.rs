@@ -1,4 +1,4 @@
-//! What a worker does for a sweep: turns, and the ends of its operations.
+//! A worker's part in a sweep: turns, and the ends of its operations.
 
 use plimsoll_model::Nanos;
 

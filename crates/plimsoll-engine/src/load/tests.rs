@@ -1,4 +1,4 @@
-//! What a worker does that no peer can bring about.
+//! Tests of a worker that no peer can bring about.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,4 @@
-//! What a connection's timer means when it fires.
+//! The timer of a connection.
 //!
 //! A connection has one timer, for whatever comes first: giving up what it waits for, the next
 //! heartbeat of a hold, or the next ping of MQTT. It is lazy: see [`super::conn::ConnHot::timer_armed`].
@@ -13,11 +13,11 @@ use super::exchange::Until;
 use super::session::FIN_WAIT;
 use super::worker::Worker;
 
-/// What lies in a socket is at most so many turns of reading, 16 MiB: more is still coming.
+/// The most turns of reading for one socket, 16 MiB: then more is still coming.
 pub(super) const TURNS_MAX: u32 = 64;
 
 impl Worker {
-    /// How long an answer is waited for.
+    /// Returns the time for which an answer is waited for.
     pub(super) fn answer_timeout(&self) -> Nanos {
         self.plan.deadline.unwrap_or_default() + self.plan.linger
     }
@@ -109,7 +109,7 @@ impl Worker {
         }
     }
 
-    /// What the connection waits for may have come before its timer was due, and only we have not
+    /// Reads what the connection waits for, which may have come before its timer was due without being
     /// looked. Returns whether that, or the connection's end, is now handled.
     fn look_before_giving_up(&mut self, index: u32, gave_up: Nanos, now: Nanos) -> bool {
         let token = self.conns.slab.token(index);

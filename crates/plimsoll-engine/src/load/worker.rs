@@ -30,7 +30,7 @@ use super::stamps::Stamps;
 use super::streams::Streams;
 use super::unrequested::Unrequested;
 
-/// How often a worker with nothing to do looks for a start or a stop.
+/// Period in which an idle worker looks for a start or a stop.
 const CONTROL_PERIOD: Nanos = Nanos::from_millis(50);
 const CONTROL_PERIOD_BEFORE_START: Nanos = Nanos::from_millis(2);
 /// Operations still waiting when the schedule ends are sent for this long when no deadline says
@@ -45,14 +45,14 @@ pub(super) struct Worker {
     pub(super) stamps: Stamps,
     pub(super) phases: Phases,
     pub(super) requests: Requests,
-    /// What must be sent at once in answer to the server; empty between events.
+    /// Bytes to be sent at once in answer to the server; empty between events.
     pub(super) reply: Vec<u8>,
     /// Tokens of connections whose operation ends with its sending; ended at the next turn.
     pub(super) unanswered: Vec<u64>,
     pub(super) streams: Streams,
     pub(super) unrequested: Unrequested,
     pub(super) deliveries: Option<Box<Deliveries>>,
-    /// What an operation sends, where it has bytes of its own; empty between operations.
+    /// Bytes of an operation that has its own; empty between operations.
     pub(super) own_bytes: Vec<u8>,
     /// Scratch memory for pieces of large messages.
     pub(super) scratch: Vec<u8>,
@@ -320,7 +320,7 @@ impl Worker {
         }
     }
 
-    /// What the steer did is in the seconds up to the present one.
+    /// Reports a steer as done: its effects are in the seconds up to the present one.
     pub(super) fn report_steered(&self, id: u32) {
         let tried = self.demand.hold().map_or(0, Hold::tried);
         self.owner.send(WorkerEvent::Steered { id, second: self.meter.second(), tried });

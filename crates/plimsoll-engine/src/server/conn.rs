@@ -14,7 +14,7 @@ use super::streams::{Answering, PREFACE_METHOD};
 use crate::sessions::Sessions;
 use crate::transport::Unsent;
 
-/// Where a connection is in its life.
+/// The phase of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Phase {
@@ -31,7 +31,7 @@ pub(super) enum Phase {
     Sleeping,
     /// An answer is being written.
     Sending,
-    /// What is written goes out, then the connection closes.
+    /// Pending output is sent, then the connection closes.
     Closing,
     /// Our side is shut; what the peer still sends is discarded, so that it reads the answer
     /// instead of a reset.
@@ -66,7 +66,7 @@ pub(super) const IN_BODY: u16 = 1 << 9;
 pub(super) const QUEUED: u16 = 1 << 10;
 /// The connection has switched to WebSocket.
 pub(super) const WEBSOCKET: u16 = 1 << 11;
-/// Its CONNECT was accepted.
+/// The client's CONNECT was accepted.
 pub(super) const MQTT_CONNECTED: u16 = 1 << 12;
 /// It speaks version 5.
 pub(super) const MQTT_5: u16 = 1 << 13;
@@ -94,21 +94,21 @@ impl Flags {
     }
 }
 
-/// What a connection needs while bytes move; pooled per worker, absent while idle or sleeping.
+/// The state of a connection while bytes move; pooled per worker, absent while idle or sleeping.
 pub(super) struct Active<N> {
     pub(super) parser: RequestParser,
-    /// Of a connection that has switched to WebSocket.
+    /// Reader of a connection that has switched to WebSocket.
     pub(super) messages: MessageReader,
-    /// Of a connection that speaks MQTT.
+    /// Broker of a connection that speaks MQTT.
     pub(super) packets: Broker,
-    /// Of a connection that speaks HTTP/2.
+    /// Server half of a connection that speaks HTTP/2.
     pub(super) http2: Option<Box<Server<Answering<N>>>>,
     pub(super) notes: N,
     /// Request bytes after the current request; at most those of one read.
     pub(super) stash: Vec<u8>,
     /// The frame that is sent when the sleep is over; at most one read's worth.
     pub(super) delayed: Vec<u8>,
-    /// Of a connection that speaks MQTT.
+    /// Acknowledgements of a connection that speaks MQTT.
     pub(super) acknowledgements: Acknowledgements,
     /// Answer bytes, as they go on the wire, that the kernel did not accept.
     pub(super) unsent: Unsent,
@@ -139,7 +139,7 @@ impl<N> Active<N> {
         self.packets.kept_bytes() + self.http2.as_ref().map_or(0, |server| server.kept_bytes())
     }
 
-    /// Whether nothing would be lost by giving it back.
+    /// Reports whether nothing would be lost by giving it back.
     pub(super) fn is_spare(&self) -> bool {
         self.parser.is_idle()
             && self.messages.is_idle()
@@ -167,7 +167,7 @@ pub(super) struct Conn<N> {
     // ---- 20 bytes: the current answer
     pub(super) token: u64,
     pub(super) piece_bytes: u32,
-    /// Of the present piece, still to be written; piece_left <= piece_bytes.
+    /// Bytes of the present piece that are still to be written; piece_left <= piece_bytes.
     pub(super) piece_left: u32,
     pub(super) pieces_further: u32,
     // ---- 4 bytes: state
@@ -197,24 +197,24 @@ impl<N> Conn<N> {
         }
     }
 
-    /// Whether answer bytes wait for the kernel.
+    /// Reports whether answer bytes wait for the kernel.
     pub(super) fn has_unsent(&self) -> bool {
         self.active.as_ref().is_some_and(|active| !active.unsent.is_empty())
     }
 
-    /// Whether answers of HTTP/2 are not complete.
+    /// Reports whether answers of HTTP/2 are not complete.
     pub(super) fn has_answers(&self) -> bool {
         let server = self.active.as_ref().and_then(|active| active.http2.as_ref());
         server.is_some_and(|server| !server.streams.is_empty())
     }
 
-    /// Whether `input` begins a connection that speaks HTTP/2.
+    /// Reports whether `input` begins a connection that speaks HTTP/2.
     pub(super) fn begins_http2(&self, input: &[u8]) -> bool {
         let is_fresh = self.active.as_ref().is_none_or(|active| active.parser.is_idle());
         is_fresh && !self.flags.has(HTTP2) && input.starts_with(PREFACE_METHOD)
     }
 
-    /// Whether request bytes wait for their turn.
+    /// Reports whether request bytes wait for their turn.
     pub(super) fn has_stash(&self) -> bool {
         self.active.as_ref().is_some_and(|active| !active.stash.is_empty())
     }
@@ -319,7 +319,7 @@ impl<N> Slab<N> {
         (&mut self.conns[index as usize], self.tls.get(index))
     }
 
-    /// What the poller returns with events of this slot's present owner.
+    /// Returns the token of the poller's events for this slot's present owner.
     pub(super) fn token(&self, index: u32) -> u64 {
         u64::from(self.conns[index as usize].generation) << 32 | u64::from(index)
     }

@@ -1,4 +1,4 @@
-//! What a server has done so far: one block per worker, written by it alone, read by anyone.
+//! Counters of a server: one block per worker, written by it alone, read by anyone.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;

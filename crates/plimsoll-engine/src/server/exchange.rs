@@ -1,4 +1,4 @@
-//! What happens on one connection: bytes in, requests to the service, answers out.
+//! The exchange on one connection: bytes in, requests to the service, answers out.
 //!
 //! [`Exchange::drive`] is the only way in. It goes on until the connection has to wait for the
 //! socket, a timer or its next turn, and never holds more than one read's worth of input and one
@@ -40,10 +40,10 @@ const TURN_BYTES: usize = 1 << 20;
 pub(super) const OUT_BYTES: usize = 32 * 1024;
 /// Memory of messages that are incomplete, or wait to be sent back, in all workers together; tests fill it.
 const KEPT_BYTES_MAX: usize = if cfg!(test) { 8 << 20 } else { 1 << 30 };
-/// How long a closed connection still reads what the peer sends.
+/// Time for which a closed connection still reads what the peer sends.
 const LINGER_TIMEOUT: Nanos = Nanos::from_secs(1);
 
-/// What one step led to.
+/// The result of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// There may be more to do at once; so many bytes were moved.
@@ -56,7 +56,7 @@ pub(super) enum Step {
     Drop,
 }
 
-/// What became of bytes for the peer.
+/// The result of a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flushed {
     All(usize),
@@ -95,7 +95,7 @@ pub(super) struct Exchange<S: Service> {
     pub(super) out: Vec<u8>,
     /// Payload of the current message, unmasked; of MQTT the packet that is delivered.
     pub(super) payload: Vec<u8>,
-    /// How many bytes at the end of `out` are body bytes that can be made again.
+    /// Bytes at the end of `out` that are body bytes and can be made again.
     out_tail_body: usize,
     pump: Pump,
     /// The service's pattern, repeated over FILL_BYTES and one pattern more.
@@ -193,7 +193,7 @@ impl<S: Service> Exchange<S> {
         }
     }
 
-    /// What is due once the events were handled.
+    /// Does what is due once the events were handled.
     pub(super) fn handle_turns(&mut self) {
         self.conns.read_clock();
         self.handle_timers();

@@ -87,7 +87,7 @@ pub enum ServeError {
 pub struct CounterReader(Vec<Arc<WorkerCounters>>);
 
 impl CounterReader {
-    /// What all workers have done so far. Cheap, but not one instant: workers go on meanwhile.
+    /// Returns the counts of all workers so far. Cheap, but not one instant: workers continue meanwhile.
     pub fn read(&self) -> Counters {
         let mut sum = Counters::default();
         for worker in &self.0 {
@@ -107,12 +107,12 @@ pub struct ServerHandle {
 }
 
 impl ServerHandle {
-    /// Where it listens, in the plan's order, with the real ports.
+    /// Returns the listening addresses, in the plan's order, with the real ports.
     pub fn addresses(&self) -> &[Listener] {
         &self.addresses
     }
 
-    /// What all workers have done so far.
+    /// Returns the counts of all workers so far.
     pub fn counters(&self) -> Counters {
         self.counters.read()
     }

@@ -16,18 +16,18 @@ use super::service::Service;
 
 /// A client without a keep-alive may be silent for a day: the wheel of timers needs some end.
 const SILENT_MAX: Nanos = Nanos::from_secs(24 * 3600);
-/// Of its keep-alive, a client may be silent for so much (MQTT 5.0, 3.1.2.10), percent.
+/// Silence that a client may keep, in percent of its keep-alive (MQTT 5.0, 3.1.2.10).
 const SILENCE_PERCENT: u64 = 150;
 /// PUBACK and PUBREC without properties.
 const ACKNOWLEDGEMENT_BYTES: usize = 4;
-/// How soon a client that does not read what is due is tried again.
+/// Pause before a client that does not read is tried again.
 const BLOCKED_PAUSE: Nanos = Nanos::from_millis(10);
 
-/// How a worker treats clients of MQTT.
+/// A worker's rules for clients of MQTT.
 pub(super) struct MqttRules {
     /// Publishes above QoS 0 that a client may leave open.
     receive_maximum: u16,
-    /// What is done wrong with messages that are delivered, ...
+    /// Faults of delivered messages, ...
     faults: DeliveryFaults,
     /// ... of which there were so many, those left out included.
     deliveries: u64,
@@ -150,7 +150,7 @@ impl<S: Service> Exchange<S> {
         self.conns.set_deadline(index, at.since(self.conns.now));
     }
 
-    /// Whether acknowledgements wait, so that a deadline is theirs first.
+    /// Reports whether acknowledgements wait, so that a deadline is theirs first.
     pub(super) fn is_acknowledging(&self, index: u32) -> bool {
         let active = self.conns.slab[index].active.as_ref();
         active.is_some_and(|active| !active.acknowledgements.is_empty())

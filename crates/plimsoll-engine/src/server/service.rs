@@ -1,4 +1,4 @@
-//! What a server answers, as a trait: the engine decides when and how much is sent, not its content.
+//! The service of a server, as a trait: the engine decides when and how much is sent, not its content.
 
 use plimsoll_model::Nanos;
 use plimsoll_proto::http1::Request;
@@ -17,12 +17,12 @@ pub trait Service: Send + 'static {
     /// A complete request.
     fn handle_request(&mut self, notes: &Self::Notes, request: &Request) -> Answer;
 
-    /// How long the next piece of an answer waits, after the piece before it. `token` is what the
+    /// Returns the pause before the next piece of an answer. `token` is what the
     /// service gave with the answer.
     fn next_delay(&mut self, token: u64) -> Nanos;
 }
 
-/// What to send for a request.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Status 200 and a body.

@@ -1,4 +1,4 @@
-//! How a server's workers are stopped.
+//! The stop of a server's workers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

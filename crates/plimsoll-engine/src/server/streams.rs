@@ -12,7 +12,7 @@ use super::conn::{BLOCKED, HTTP2, LINGER, Phase};
 use super::exchange::{Exchange, OUT_BYTES, Step};
 use super::service::{Answer, Body, Service};
 
-/// What the first bytes of a connection that speaks HTTP/2 are: the method of its preface, which HTTP/1.1
+/// First bytes of a connection that speaks HTTP/2: the method of its preface, which HTTP/1.1
 /// does not have.
 pub(super) const PREFACE_METHOD: &[u8] = PREFACE.first_chunk::<4>().expect("it is longer");
 /// Statuses of gRPC.
@@ -55,7 +55,7 @@ enum Head {
 /// The rest of an answer's body.
 #[derive(Debug)]
 enum Source {
-    /// Of the service's pattern.
+    /// A body of the service's pattern.
     Pattern { body: Body, piece_left: u32 },
     /// These bytes, backwards from their end to `0`: nothing is moved while they are sent.
     Text(Vec<u8>),
@@ -397,7 +397,7 @@ impl Source {
     }
 }
 
-/// Whether a request's body is one message of gRPC, not compressed.
+/// Reports whether a request's body is one message of gRPC, not compressed.
 fn is_one_message(body: &[u8]) -> bool {
     let Some((head, message)) = body.split_first_chunk::<MESSAGE_HEAD_BYTES>() else {
         return false;

@@ -21,7 +21,7 @@ const EVENT_BATCH: usize = 256;
 const EVENTS_PER_TIMER_CHECK: usize = 4;
 /// Connections accepted per event of a listener; the poller repeats the event for the rest.
 const ACCEPT_BATCH: usize = 32;
-/// How long accepting rests when descriptors or memory have run out; ends early when a connection
+/// Pause of accepting when descriptors or memory have run out; ends early when a connection
 /// closes.
 const ACCEPT_PAUSE: Nanos = Nanos::from_millis(100);
 /// After so many connections, once none has come for so long, the heap that their handshakes needed

@@ -28,13 +28,13 @@ use script::{Effect, Script};
 const OF_EACH_KIND: usize = 3;
 /// Timeout of a connection to reach its wait.
 const OPENING_MAX: Nanos = Nanos::from_secs(10);
-/// How often the probe looks whether it is to stop.
+/// Period in which the probe looks for a stop.
 const CONTROL_PERIOD: Nanos = Nanos::from_millis(50);
 const READ_BUFFER_BYTES: usize = 16 * 1024;
 /// A slow answer is delayed by this much more than the probe waits.
 const SLOWER_BY: Nanos = Nanos::from_secs(5);
 
-/// What is probed.
+/// The plan of a probe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProbePlan {
     /// The server; its first address is used.
@@ -46,7 +46,7 @@ pub struct ProbePlan {
     pub target: Target,
     /// TLS knobs.
     pub tls: TlsOptions,
-    /// How long each connection waits.
+    /// Time for which each connection waits.
     pub wait: Nanos,
     /// The server is our own backend, which can be asked for a slow answer.
     pub backend_is_ours: bool,
@@ -86,12 +86,12 @@ impl Probe {
         Ok(Self { stop, thread: Some(thread) })
     }
 
-    /// Whether every connection has ended or waited long enough.
+    /// Reports whether every connection has ended or waited long enough.
     pub fn is_over(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// What became of the connections that got as far as waiting. Ends the others.
+    /// Returns the ends of the connections that got as far as waiting. Ends the others.
     pub fn finish(mut self) -> Vec<ProbeEnd> {
         self.stop.store(true, Ordering::Relaxed);
         // A thread that panicked has already printed why; then nothing is known.

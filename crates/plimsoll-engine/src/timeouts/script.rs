@@ -1,4 +1,4 @@
-//! What one connection of the probe sends, and what the bytes that come back mean for it. It holds
+//! The script of one connection of the probe, and its reading of the answers. It holds
 //! no socket and no clock.
 
 use plimsoll_model::cliff::{Hand, ProbeKind};
@@ -15,7 +15,7 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 const CARRIAGE: [&str; 5] =
     ["connection", "content-length", "transfer-encoding", "keep-alive", "date"];
 
-/// What bytes from the peer brought about.
+/// The effect of bytes from the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     /// Nothing is decided yet.
@@ -34,7 +34,7 @@ pub(super) struct Script {
     parser: ResponseParser,
     /// The head of the answer that is being read.
     head: Vec<u8>,
-    /// Who wrote the answer before the wait.
+    /// The author of the answer before the wait.
     pub(super) good_hand: Option<Hand>,
     is_head_request: bool,
 }
@@ -55,17 +55,17 @@ impl Script {
         }
     }
 
-    /// What is sent once the connection is usable.
+    /// Returns the bytes to send once the connection is usable.
     pub(super) fn request(&self) -> &[u8] {
         &self.request
     }
 
-    /// Whether the wait begins as soon as the request is sent.
+    /// Reports whether the wait begins as soon as the request is sent.
     pub(super) fn waits_at_once(&self) -> bool {
         self.kind != ProbeKind::Answered
     }
 
-    /// Who wrote the head that was read last.
+    /// Returns the author of the head that was read last.
     pub(super) fn hand(&self) -> Option<Hand> {
         hand(&self.head)
     }

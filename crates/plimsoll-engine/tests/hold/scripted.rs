@@ -19,7 +19,7 @@ pub(crate) struct ScriptedServer {
 
 struct Conn {
     socket: Socket,
-    /// Of a request that is not complete.
+    /// Head of a request that is not complete.
     head: Vec<u8>,
     requests: u64,
 }

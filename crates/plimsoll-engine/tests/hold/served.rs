@@ -34,7 +34,7 @@ impl Service for Pong {
     }
 }
 
-/// Where it listens is in the handle, too; dropping that stops it.
+/// Starts a server; its address is in the handle, too. Dropping that stops it.
 pub(crate) fn serve(tls: bool) -> (ServerHandle, SocketAddr) {
     let names = ["localhost".to_owned()];
     let identity = plimsoll_tls::self_signed(&names, plimsoll_tls::KeyKind::EcdsaP256).unwrap();

@@ -13,7 +13,7 @@ use plimsoll_sys::socket::Socket;
 
 use super::scripted::{Scripted, closed, open, plan, run};
 
-/// What a scripted server does with a request.
+/// The action of a scripted server on a request.
 enum Does {
     Answers,
     /// GOAWAY that excludes this stream and all after it.
@@ -24,7 +24,7 @@ enum Does {
     Closes,
     /// Ends the connection with a RST.
     Breaks,
-    /// What the function makes for this stream.
+    /// Sends the bytes that the function makes for this stream.
     Sends(fn(u32) -> Vec<u8>),
 }
 

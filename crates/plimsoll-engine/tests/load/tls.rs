@@ -56,7 +56,7 @@ fn serve_tls(
     }
 }
 
-/// How a server ends a connection.
+/// The way in which a server ends a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Never,

@@ -52,7 +52,7 @@ impl FarServers {
         self.agents.descriptors_max()
     }
 
-    /// What was remarkable about the hosts since the last call.
+    /// Takes the remarks on the hosts since the last call.
     pub fn take_notes(&mut self) -> Vec<String> {
         self.agents.take_notes()
     }
@@ -164,7 +164,7 @@ impl FarServers {
     }
 }
 
-/// What comes once a second, whatever was asked.
+/// Reports whether a frame comes once per second, whatever was asked.
 const fn is_report(frame: &FromAgent) -> bool {
     matches!(frame, FromAgent::ServeCounters(_) | FromAgent::SutStatus(_))
 }

@@ -1,4 +1,4 @@
-//! What decides the next step of a hold while it runs.
+//! The controller of a running hold, which decides the next step.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::Steer;
@@ -40,6 +40,6 @@ pub enum Order {
 /// Steers a hold. Asked after each message of an agent and at least every 50 ms, from the start of
 /// the hold until [`Order::Finish`], an interrupt, or the loss of the last agent.
 pub trait HoldController {
-    /// What to do next; `None` to wait.
+    /// Returns the next order; `None` to wait.
     fn poll(&mut self, view: &HoldView<'_>) -> Option<Order>;
 }

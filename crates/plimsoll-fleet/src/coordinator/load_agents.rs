@@ -30,14 +30,14 @@ use joining::Joining;
 const THREADS_MAX: u32 = 16;
 /// A host whose seconds may begin further from those here is named: a twentieth of a second.
 const STRAY_MAX: Nanos = Nanos::from_millis(50);
-/// How long an agent of a relay may be overdue: less than the relay itself may be.
+/// Time for which an agent of a relay may be overdue: less than the relay itself may be.
 const PART_OVERRUN: Nanos = Nanos::from_secs(7);
 /// Timeout of the answers of all hosts that compare themselves with their parts.
 const SURVEY_WAIT: Duration = Duration::from_secs(20);
 /// Threads are multiplied at most by this: a host has at most about a thousand processes.
 const THREADS_TIMES_MAX: u32 = 1_024;
 
-/// How many agents hold `connections` when each may open `descriptors_per_process` files, of which
+/// Returns the number of agents that hold `connections` when each may open `descriptors_per_process` files, of which
 /// `reserve` are no connections.
 pub fn agents_needed(
     connections: u64,
@@ -61,7 +61,7 @@ pub struct LoadAgents {
     threads_times: u32,
 }
 
-/// Where the agents of a load are.
+/// The place of a load's agents.
 #[derive(Debug)]
 enum Place {
     Here(AgentSpec),
@@ -73,13 +73,13 @@ enum Place {
 #[derive(Debug)]
 struct Share {
     threads: u32,
-    /// Its clock at the start of the load for which that was known least well.
+    /// Clock at the start of the load for which that was known least well.
     worst: Option<Sample>,
-    /// Its clock at the start of the last load.
+    /// Clock at the start of the last load.
     at_start: Option<Sample>,
-    /// How far its clock went astray from the one here in a load, and within what that is known; the most.
+    /// Drift of its clock in a load, and the uncertainty of that; the most.
     drift_ns: i64,
-    /// How far ahead the instant of a start was when it was told; the least.
+    /// Time between the order to start and the instant of a start; the least.
     margin: Option<Nanos>,
     /// Ports of one of its addresses, once it has said so.
     ports_per_source: Option<u64>,
@@ -89,7 +89,7 @@ struct Share {
     /// The most of all loads.
     busiest_thread: f64,
     send_lag_p99: Option<Nanos>,
-    /// How it was lost.
+    /// Reason for the loss.
     lost: Option<String>,
 }
 
@@ -98,9 +98,9 @@ struct Share {
 pub struct SurveyedHost {
     /// Which one.
     pub name: HostName,
-    /// Its threads, and those of all hosts: its share in the load.
+    /// Threads of the host, and those of all hosts: its share in the load.
     pub threads: (u32, u64),
-    /// What it has found.
+    /// Survey of the host.
     pub survey: HostSurvey,
     /// The instant of `survey.at` on the clock here.
     pub read_at: Nanos,
@@ -123,7 +123,7 @@ impl Share {
         }
     }
 
-    /// What it did in a load.
+    /// Notes the host's part in a load.
     fn note_done(&mut self, done: &PartDone) {
         self.scheduled += done.scheduled;
         self.ok += done.ok;
@@ -131,7 +131,7 @@ impl Share {
         self.send_lag_p99 = self.send_lag_p99.max(done.send_lag.quantile(0.99));
     }
 
-    /// How well its clock is known when a load begins.
+    /// Notes the accuracy of its clock when a load begins.
     fn note_start(&mut self, clock: Sample) {
         self.at_start = Some(clock);
         if self.worst.is_none_or(|worst| clock.bound() > worst.bound()) {
@@ -139,7 +139,7 @@ impl Share {
         }
     }
 
-    /// What its clock shows when a load has ended: what both bounds explain is no drift.
+    /// Notes the clock when a load has ended: a difference that both bounds explain is no drift.
     fn note_end(&mut self, clock: Sample) {
         let Some(start) = self.at_start.take() else { return };
         let moved = clock.offset_ns.saturating_sub(start.offset_ns);
@@ -289,7 +289,7 @@ impl LoadAgents {
         shares.iter().enumerate().map(summary).collect()
     }
 
-    /// What was remarkable about the hosts since the last call.
+    /// Takes the remarks on the hosts since the last call.
     pub fn take_notes(&mut self) -> Vec<String> {
         self.agents.take_notes()
     }
@@ -316,7 +316,7 @@ impl LoadAgents {
         self.agents.replace_lost(&|| false)
     }
 
-    /// How many there are.
+    /// Returns the number of agents.
     pub const fn count(&self) -> usize {
         self.agents.len()
     }
@@ -557,9 +557,9 @@ impl LoadAgents {
     }
 }
 
-/// Who says what a load does while it runs.
+/// The source of orders while a load runs.
 enum Lead<'a> {
-    /// Its plan alone.
+    /// The plan alone.
     Plan,
     Controller(&'a mut dyn HoldController),
     Above(&'a mut Above<'a>),
@@ -595,13 +595,13 @@ fn threads_of(agents: &AgentSet, index: usize) -> u32 {
     agents.machine(index).cpus.clamp(1, THREADS_MAX)
 }
 
-/// How many times as many threads hold the connections, where each may have as many as `usable`.
+/// Returns the factor by which the threads that hold the connections grow, if each may have as many as `usable`.
 fn threads_times(connections: u64, threads: u64, usable: u64) -> u32 {
     let needed = connections.div_ceil(usable.max(1));
     u32::try_from(needed.div_ceil(threads.max(1))).unwrap_or(u32::MAX).clamp(1, THREADS_TIMES_MAX)
 }
 
-/// How many threads of each agent take part, so that each has a connection: the agents with most threads lose
+/// Returns the threads of each agent that take part, so that each has a connection: the agents with most threads lose
 /// some first, and the last agents take no part where there are fewer connections than agents.
 fn spread(threads: &[u32], connections: u64) -> Vec<u32> {
     let mut threads: Vec<u32> = threads.iter().map(|threads| (*threads).max(1)).collect();

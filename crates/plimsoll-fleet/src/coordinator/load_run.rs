@@ -36,10 +36,10 @@ mod holding;
 
 /// From the command to start to the schedule's first instant: every agent has received it by then.
 const START_DELAY: Nanos = Nanos::from_millis(50);
-/// The same for agents on other hosts, at least; several round trips more where those are long.
+/// Least delay for agents on other hosts; several round trips more if those are long.
 const FAR_START_DELAY: Nanos = Nanos::from_secs(1);
 const ROUND_TRIPS_TO_START: u64 = 4;
-/// How often agents on other hosts are told an instant, each time one that is twice as far ahead.
+/// Attempts at a start of agents on other hosts, each time at an instant that is twice as far ahead.
 const STARTS_MAX: u32 = 4;
 /// In a load without a planned end, an agent that sends nothing for this long counts as hung. While the kernel reclaimed
 /// memory, agents came to read answers 50 s late (docs/journal/2026-11-24-ports-of-a-proxy.md). One that ends is
@@ -58,14 +58,14 @@ const CLOSES_PER_S_MIN: u64 = 20_000;
 const NOTES_MAX: u32 = 10_000;
 /// Seconds that an agent may be ahead of those that all have delivered: each is kept until then.
 const SECONDS_AHEAD_MAX: u32 = 3_600;
-/// Of so many hosts the send lag of each is kept: a histogram takes 200 kB.
+/// Hosts whose send lag is stored by host: a histogram takes 200 kB.
 const LAGS_MAX: usize = 64;
 /// The part of the overrun that an agent has which was asked to stop: somebody may be waiting for it, and it has only its
 /// last second to report.
 const STOP_SHARE: (u64, u64) = (2, 5);
 const SECOND: Nanos = Nanos::from_secs(1);
 
-/// What the coordinator is to do.
+/// An action of the coordinator.
 #[derive(Debug, PartialEq)]
 pub(super) enum Action {
     /// Send this to an agent.
@@ -79,7 +79,7 @@ pub(super) enum Action {
 pub(super) struct Terms {
     trial: Option<TrialRequest>,
     is_hold: bool,
-    /// How long operations are started, where that is known.
+    /// Duration in which operations are started, if known.
     planned: Option<Nanos>,
     /// From the planned end until an agent is killed.
     answer_wait: Nanos,
@@ -90,11 +90,11 @@ pub(super) struct Terms {
     abort_bad_ops: Option<u64>,
     stops_at_loss: bool,
     start: StartOf,
-    /// What an agent that is lost would still have started; `None` where nothing is due at any time.
+    /// Schedule of operations that a lost agent would still have started; `None` if nothing is due at any time.
     schedule: Option<(Arc<Profile>, Arrivals, u64)>,
 }
 
-/// Who says when a load starts, and how.
+/// The origin of a load's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StartOf {
     /// Agents of this host get the instant.
@@ -109,7 +109,7 @@ pub(super) enum StartOf {
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) name: String,
-    /// That of its first thread.
+    /// Shard of its first thread.
     pub(super) shard: Shard,
     pub(super) threads: u32,
 }
@@ -189,7 +189,7 @@ struct Part {
     in_flight: Option<u64>,
     /// Seconds delivered.
     delivered: u32,
-    /// Its second 0 is this one of the load.
+    /// Second of the load that is its second 0.
     first_second: u32,
     /// Connections that it has tried, or that ramps have told it to try.
     ramped_to: u64,
@@ -200,14 +200,14 @@ struct Part {
     done: PartDone,
 }
 
-/// What one agent did in a load.
+/// The part of one agent in a load.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PartDone {
     pub(super) scheduled: u64,
     pub(super) ok: u64,
     /// CPU of its busiest thread in any second, 0 to 1.
     pub(super) busiest_thread: f64,
-    /// How late it sent; empty where there are many agents.
+    /// Lateness of its sends; empty if there are many agents.
     pub(super) send_lag: Histogram,
 }
 
@@ -240,7 +240,7 @@ impl Part {
         }
     }
 
-    /// Its share of the connections of a ramp.
+    /// Returns its share of the connections of a ramp.
     fn share(&self, connections: u64) -> u64 {
         let Shard { index, of } = self.member.shard;
         let threads = index..index + self.member.threads;
@@ -528,7 +528,7 @@ impl LoadRun {
         self.events.pop_front()
     }
 
-    /// Whether every agent has ended or is lost.
+    /// Reports whether every agent has ended or is lost.
     pub(super) fn is_over(&self) -> bool {
         self.parts.iter().all(Part::is_over)
     }
@@ -581,13 +581,13 @@ impl LoadRun {
         self.parts.iter().all(|part| part.stage == Stage::Ready)
     }
 
-    /// What was opened in advance, what was not, and why, once every agent is ready: for a coordinator above.
+    /// Takes the result of opening in advance, once every agent is ready: for a coordinator above.
     pub(super) fn ready(&mut self) -> Option<(u64, u64, Option<String>)> {
         let failed = std::mem::take(&mut self.open_failed);
         self.is_ready().then(|| (self.opened, failed, self.open_error.take()))
     }
 
-    /// What each agent did, as far as it was delivered.
+    /// Returns the part of each agent, as far as it was delivered.
     pub(super) fn done_by_each(&self) -> impl Iterator<Item = &PartDone> {
         self.parts.iter().map(|part| &part.done)
     }

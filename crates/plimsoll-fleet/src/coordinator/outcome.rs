@@ -1,4 +1,4 @@
-//! How a load is run, and its outcome.
+//! The control of a load, and its outcome.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::tally::Tally;
@@ -6,7 +6,7 @@ use plimsoll_model::trial::TrialRequest;
 
 use crate::coordinator::load_agents::joining::Newcomers;
 
-/// What a load is run with, besides its plan.
+/// The control of a load, besides its plan.
 #[derive(Clone, Copy)]
 pub struct LoadControl<'a> {
     /// Whether the user interrupted; called every 50 ms.
@@ -15,11 +15,11 @@ pub struct LoadControl<'a> {
     pub trial: Option<TrialRequest>,
     /// Timeout of operations in flight after an interrupt or an abort.
     pub stop_grace: Nanos,
-    /// How long an agent may be overdue before it is killed.
+    /// Time for which an agent may be overdue before it is killed.
     pub overrun: Nanos,
     /// The loss of an agent ends the load.
     pub stops_at_loss: bool,
-    /// Who joins a hold over other hosts while it runs.
+    /// Hosts that join a hold over other hosts while it runs.
     pub newcomers: Option<&'a dyn Newcomers>,
 }
 
@@ -61,7 +61,7 @@ pub struct LoadOutcome {
 }
 
 impl LoadOutcome {
-    /// Whether the figures are only a part of what was asked for. An aborted trial is not: its
+    /// Reports whether the figures are only a part of what was asked for. An aborted trial is not: its
     /// verdict is complete.
     pub const fn is_partial(&self) -> bool {
         self.interrupted || self.lost_agents > 0

@@ -14,11 +14,11 @@ const LISTEN_WAIT: Duration = Duration::from_secs(10);
 /// Added for each of them, because they start together on the same CPUs.
 const LISTEN_WAIT_EACH: Duration = Duration::from_millis(100);
 
-/// How long to wait for the last counters of processes that have ended.
+/// Time for which the last counters of processes that have ended are waited for.
 const LAST_COUNTERS_WAIT: Duration = Duration::from_secs(1);
 /// Timeout of servers to report their counters.
 const COUNT_WAIT: Duration = Duration::from_secs(1);
-/// How often it is checked whether all of them have arrived.
+/// Period of checking whether all of them have arrived.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// The state of a group of servers.
@@ -96,7 +96,7 @@ impl ServerGroup {
         Ok(listening)
     }
 
-    /// Where they listen, in the order of the plan, with the ports that they got.
+    /// Returns the listeners, in the order of the plan, with the ports that they got.
     pub fn listeners(&self) -> &[Listener] {
         &self.listeners
     }

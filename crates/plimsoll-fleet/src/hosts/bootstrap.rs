@@ -124,7 +124,7 @@ main() {
 main
 "#;
 
-/// The same where the user names the program, of whichever build it is.
+/// The script if the user names the program, of whichever build it is.
 const SCRIPT_OF_PATH: &str = r#"main() {
   LC_ALL=C; export LC_ALL
   me=$(id -u)
@@ -192,7 +192,7 @@ mod tests {
 
     struct Said {
         words: Vec<Word>,
-        /// What came after the words.
+        /// Text after the words.
         rest: String,
     }
 
@@ -201,7 +201,7 @@ mod tests {
         run_at(own, path, &[("XDG_CACHE_HOME", cache)])
     }
 
-    /// The same with these variables.
+    /// Runs the script with these variables.
     fn run_at(own: Option<&Path>, path: Option<&str>, variables: &[(&str, &Path)]) -> Said {
         let program = program(PROGRAM, own);
         let mut shell = Command::new("/bin/sh")

@@ -18,7 +18,7 @@ const SAMPLES_MAX: usize = 128;
 /// One round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
-    /// What the clock there shows more than the one here.
+    /// Lead of the clock there over the one here.
     pub(crate) offset_ns: i64,
     /// Round trip without the time that the answer took there.
     pub(crate) round_trip: Nanos,
@@ -31,12 +31,12 @@ impl Sample {
         Nanos(self.round_trip.0.div_ceil(2))
     }
 
-    /// What the clock here showed at an instant of the clock there.
+    /// Converts an instant of the clock there to the clock here.
     pub(crate) const fn here(&self, there: Nanos) -> Nanos {
         Nanos(there.0.saturating_add_signed(self.offset_ns.saturating_neg()))
     }
 
-    /// What the clock there shows at an instant of the clock here.
+    /// Converts an instant of the clock here to the clock there.
     pub(crate) const fn there(&self, here: Nanos) -> Nanos {
         Nanos(here.0.saturating_add_signed(self.offset_ns))
     }
@@ -71,7 +71,7 @@ impl HostClock {
         self.samples.push_back(Sample { offset_ns, round_trip, at: received });
     }
 
-    /// Whether there were enough pings to trust the best.
+    /// Reports whether there were enough pings to trust the best.
     pub(crate) const fn is_settled(&self) -> bool {
         self.answered > SAMPLES_NEEDED
     }

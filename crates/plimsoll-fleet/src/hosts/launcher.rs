@@ -1,9 +1,9 @@
-//! How a process is started on another host: an argv that yields a byte pipe to its stdin and stdout.
+//! Launchers: an argv that starts a process on another host and yields a byte pipe to its stdin and stdout.
 
 use super::list::HostName;
 use crate::joined::Listen;
 
-/// What reaches hosts.
+/// The way to reach hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Launcher {
     /// The system's ssh, with these options of the user's behind ours.
@@ -49,7 +49,7 @@ const SSH_OPTIONS: &[&str] = &[
 ];
 
 impl Launcher {
-    /// What is wrong with it for so many hosts, in words.
+    /// Checks the launcher for these hosts; the fault is in words.
     pub fn check(&self, hosts: &[HostName]) -> Result<(), String> {
         let Self::Other(words) = self else { return Ok(()) };
         let has = |what: &str| words.iter().any(|word| word.contains(what));
@@ -92,7 +92,7 @@ impl Launcher {
         }
     }
 
-    /// Whether what reaches a host is started without this variable of the environment. ssh hands a locale on, and a
+    /// Reports whether what reaches a host is started without this variable of the environment. ssh hands a locale on, and a
     /// shell complains about one that it does not have there; options of the batch script would become those of srun.
     pub(crate) fn drops(&self, variable: &str) -> bool {
         let is_locale = variable.starts_with("LC_") || ["LANG", "LANGUAGE"].contains(&variable);

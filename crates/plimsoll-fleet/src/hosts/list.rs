@@ -11,7 +11,7 @@ pub const HOSTS_MAX: usize = 1_000;
 /// A host, with the login and the port that `ssh` uses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostName {
-    /// Who logs in; `None` leaves it to the configuration of ssh.
+    /// User who logs in; `None` leaves it to the configuration of ssh.
     pub user: Option<String>,
     /// A name, an alias of the configuration of ssh, or an address.
     pub host: String,
@@ -47,7 +47,7 @@ pub enum HostNameError {
     /// A bracket without its other half.
     #[error("{0:?} has a bracket that is not closed, or not opened")]
     Bracket(String),
-    /// What is in brackets is no range.
+    /// The text in brackets is no range.
     #[error("{0:?} is no range: ranges are 1-20, 01-20 or 1,3,5-9")]
     Range(String),
     /// No host has such a name.
@@ -167,7 +167,7 @@ fn item_hosts(item: &str) -> Result<Vec<HostName>, HostNameError> {
     Ok(names.into_iter().map(|host| HostName { user: user.clone(), host, port }).collect())
 }
 
-/// Whether a word has letters, digits and `others` alone, and no minus at its beginning.
+/// Reports whether a word has letters, digits and `others` alone, and no minus at its beginning.
 fn is_word(text: &str, others: &str) -> bool {
     let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || others.contains(letter);
     !text.is_empty() && !text.starts_with('-') && text.chars().all(is_allowed)
@@ -221,7 +221,7 @@ fn numbers(ranges: &str) -> Result<Vec<String>, HostNameError> {
     Ok(numbers)
 }
 
-/// How wide numbers of a range are that begins with this one: only a zero in front is padding.
+/// Returns the width of numbers of a range that begins with this one: only a zero in front is padding.
 fn padding(first: &str) -> usize {
     if first.starts_with('0') { first.len() } else { 1 }
 }

@@ -23,9 +23,9 @@ pub(crate) use trouble::{explained, is_dropped};
 /// A host that makes load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadHost {
-    /// How it is reached.
+    /// Name by which it is reached.
     pub name: HostName,
-    /// Its worker threads; a host's share of the load is in proportion. `None`: as many as it has CPUs.
+    /// Worker threads; a host's share of the load is in proportion. `None`: as many as it has CPUs.
     pub threads: Option<u32>,
 }
 
@@ -34,7 +34,7 @@ pub struct LoadHost {
 pub struct LoadHosts {
     /// At least one, each once.
     pub hosts: Vec<LoadHost>,
-    /// What reaches them.
+    /// Launcher for them.
     pub launcher: Launcher,
     /// The program on each of them; `None` finds it there or copies it there.
     pub path: Option<String>,

@@ -1,4 +1,4 @@
-//! What a far end says before its frames: lines with a nonce, so that whatever a login shell prints is noise
+//! The preamble of a far end before its frames: lines with a nonce, so that output of a login shell is noise
 //! and no frame.
 
 use std::io;
@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 const MARK: &str = "\u{1}PLIMSOLL ";
 /// Most bytes before the frames.
 const BYTES_MAX: usize = 64 * 1024;
-/// Of the noise, this much is kept.
+/// The most noise that is stored.
 const NOISE_MAX: usize = 1024;
 
 /// A line of the far end.
@@ -33,7 +33,7 @@ pub fn announce(mut stdout: impl Write, nonce: &str) -> io::Result<()> {
 pub(crate) struct Preamble {
     mark: Vec<u8>,
     read: usize,
-    /// What was printed by others.
+    /// Output of others.
     pub(crate) noise: Vec<u8>,
 }
 

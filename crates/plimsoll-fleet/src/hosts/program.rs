@@ -15,7 +15,7 @@ const NOTES_MAX: u64 = 64 * 1024;
 /// The bytes that are hashed at a time.
 const HASHED_AT_ONCE: usize = 256 * 1024;
 
-/// What makes this build of the program differ from every other one: the linker's hash of it.
+/// Returns the hash that distinguishes this build of the program from every other one: the linker's.
 pub fn identity() -> &'static str {
     static IDENTITY: OnceLock<String> = OnceLock::new();
     IDENTITY.get_or_init(|| {
@@ -35,7 +35,7 @@ pub(crate) struct Program {
     pub(crate) bytes: u64,
     /// In hexadecimal digits.
     pub(crate) sha256: String,
-    /// Where it lies here, and so perhaps there; `None` where it was replaced or deleted.
+    /// Path here, and so perhaps there; `None` if the file was replaced or deleted.
     pub(crate) path: Option<PathBuf>,
 }
 

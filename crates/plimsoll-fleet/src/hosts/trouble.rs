@@ -1,4 +1,4 @@
-//! What ssh and srun mean when they fail, in one line.
+//! Failures of ssh and srun, explained in one line.
 
 use super::launcher::Launcher;
 use crate::message::ExitReason;
@@ -18,7 +18,7 @@ pub(crate) fn explained(launcher: &Launcher, reason: ExitReason, printed: &str) 
     Some(line.to_owned())
 }
 
-/// Whether an sshd, that of the host or of one before it, dropped the connection before the login: it does so by
+/// Reports whether an sshd, that of the host or of one before it, dropped the connection before the login: it does so by
 /// chance where many log in at once (MaxStartups), so another try may succeed.
 pub(crate) fn is_dropped(launcher: &Launcher, reason: ExitReason, printed: &str) -> bool {
     let is_ssh = matches!(launcher, Launcher::Ssh(_)) && reason == SSH_FAILED;

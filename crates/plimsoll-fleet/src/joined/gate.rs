@@ -25,7 +25,7 @@ use crate::message::ToAgent;
 const HANDSHAKES_MAX: usize = 64;
 /// Timeout of the first record of a handshake.
 const FIRST_RECORD_WAIT: Duration = Duration::from_secs(2);
-/// How often the listener is looked at.
+/// Period of checking the listener.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Notes that are kept until they are read.
 const NOTES_MAX: usize = 20;
@@ -53,12 +53,12 @@ struct Inside {
     is_over: AtomicBool,
 }
 
-/// What an index has.
+/// The state of an index.
 #[derive(Debug)]
 enum Seat {
     /// A link waits for its agent.
     Expected(Sender<Joined>),
-    /// Its agent has come, and no link has asked for it yet.
+    /// The agent has arrived, and no link has asked for it yet.
     Arrived(Joined),
 }
 
@@ -67,7 +67,7 @@ enum Seat {
 struct Handshake {
     id: u64,
     since: Instant,
-    /// Its first record has arrived.
+    /// Whether its first record has arrived.
     has_spoken: bool,
     /// To end it from another thread.
     socket: TcpStream,
@@ -93,7 +93,7 @@ impl Gate {
         Self::at(listener, context, names, listen.within).map_err(start)
     }
 
-    /// The same at a listener that is there.
+    /// Opens the gate at an existing listener.
     pub(super) fn at(
         listener: TcpListener,
         context: MutualContext,
@@ -132,7 +132,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Who has not connected, and who was refused meanwhile.
+    /// Returns the agents that have not connected, and those that were refused meanwhile.
     fn missing(&self) -> Vec<String> {
         let seats = self.inside.seats();
         let is_missing = |index: &usize| !seats.contains_key(&(*index as u32));
@@ -143,7 +143,7 @@ impl Gate {
         [vec![first], self.take_notes()].concat()
     }
 
-    /// How long an agent may take to connect.
+    /// Returns the time within which an agent must connect.
     pub(crate) const fn within(&self) -> Duration {
         self.within
     }

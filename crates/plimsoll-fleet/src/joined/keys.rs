@@ -29,9 +29,9 @@ pub enum ReadKeysError {
     /// It is none of this end's.
     #[error("{file}: {source}")]
     Content {
-        /// Its path.
+        /// Path of the file.
         file: String,
-        /// What is wrong with it.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -84,12 +84,12 @@ fn write_folder(dir: &Path, files: Vec<(String, &str)>) -> io::Result<()> {
     })
 }
 
-/// What the coordinator presents, and the run's authority.
+/// Reads the coordinator's identity, and the run's authority.
 pub fn read_coordinator(dir: &Path) -> Result<(Identity, String), ReadKeysError> {
     read_identity(dir, COORDINATOR)
 }
 
-/// What agent `index` presents, and the run's authority. A folder with the coordinator's key is refused: whoever got it
+/// Reads the identity of agent `index`, and the run's authority. A folder with the coordinator's key is refused: whoever got it
 /// from the agent's host could lead all other agents.
 pub fn read_agent(dir: &Path, index: u32) -> Result<(Identity, String), ReadKeysError> {
     let name = agent_name(index);

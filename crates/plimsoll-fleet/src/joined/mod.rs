@@ -20,15 +20,15 @@ use std::time::Duration;
 
 use plimsoll_model::plan::Identity;
 
-/// Where agents connect to, and how they are known.
+/// The place to which agents connect, and their authentication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
     /// The address of the listener.
     pub address: SocketAddr,
-    /// What the coordinator presents.
+    /// Identity of the coordinator.
     pub identity: Identity,
-    /// Who has issued the agents' certificates.
+    /// Authority of the agents' certificates.
     pub roots_pem: String,
-    /// How long they may take to connect.
+    /// Time within which they must connect.
     pub within: Duration,
 }

@@ -34,7 +34,7 @@ impl Executor for Idle {
     fn stop_now(&mut self) {}
 }
 
-/// What an agent says to a coordinator that has the run's keys and sends these messages, and how it ends.
+/// Returns an agent's messages to a coordinator that has the run's keys and sends these messages, and its end.
 fn told(messages: &[serde_json::Value]) -> (Vec<FromAgent>, Result<(), FleetError>) {
     let keys = keys(1);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -82,7 +82,7 @@ fn what_a_joined_agent_understands_ends_it_as_it_should() {
     ended.unwrap();
 }
 
-/// How long an agent tries to connect: less than a handshake may take, so that nothing comes free by waiting.
+/// Time for which an agent tries to connect: less than a handshake may take, so that nothing comes free by waiting.
 const SHORTLY: Duration = Duration::from_secs(5);
 
 #[test]

@@ -26,7 +26,7 @@ pub(crate) struct Wire {
     is_over: AtomicBool,
 }
 
-/// What an agent and its coordinator speak over.
+/// The connection of an agent and its coordinator.
 #[derive(Debug)]
 pub(crate) struct Joined {
     pub(crate) wire: Arc<Wire>,
@@ -34,9 +34,9 @@ pub(crate) struct Joined {
     pub(crate) writer: WireWriter,
 }
 
-/// What the end that is connected to knows of an agent before its handshake is done.
+/// The terms for an agent before its handshake is done.
 pub(crate) struct Greeting<'a> {
-    /// Its first record must be complete within this time.
+    /// Time within which its first record must be complete.
     pub(crate) within: Duration,
     /// Called once it is.
     pub(crate) arrived: &'a dyn Fn(),
@@ -82,7 +82,7 @@ impl Joined {
     }
 }
 
-/// How much of the first record has arrived.
+/// The part of the first record that has arrived.
 #[derive(Debug, Default)]
 struct FirstRecord {
     header: Vec<u8>,
@@ -120,7 +120,7 @@ pub(crate) enum HandshakeError {
 }
 
 impl HandshakeError {
-    /// Whether another try would meet the same.
+    /// Reports whether another try would meet the same.
     pub(crate) const fn is_final(&self) -> bool {
         matches!(self, Self::Tls(_) | Self::Refused(_))
     }
@@ -200,13 +200,13 @@ impl Wire {
         self.is_over.store(true, Ordering::Release);
     }
 
-    /// Whether the other end has closed it, or this one has cut it.
+    /// Reports whether the other end has closed it, or this one has cut it.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
     }
 }
 
-/// What the other end sends.
+/// The reading half of the connection.
 #[derive(Debug)]
 pub(crate) struct WireReader {
     wire: Arc<Wire>,
@@ -217,7 +217,7 @@ pub(crate) struct WireReader {
 }
 
 impl WireReader {
-    /// The same, to which an end of the connection is an error.
+    /// Treats an end of the connection as an error.
     pub(crate) fn that_does_not_end(self) -> Self {
         Self { end_is_error: true, ..self }
     }
@@ -258,7 +258,7 @@ impl Read for WireReader {
     }
 }
 
-/// What the other end receives. Dropping it tells that end that nothing more is sent.
+/// The writing half of the connection. Dropping it signals the other end that nothing more is sent.
 #[derive(Debug)]
 pub(crate) struct WireWriter {
     wire: Arc<Wire>,

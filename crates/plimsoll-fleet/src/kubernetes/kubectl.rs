@@ -21,7 +21,7 @@ const COMPLAINT_BYTES_MAX: u64 = 64 << 10;
 /// The longest time for an answer: `kubectl delete` itself waits for one minute.
 const ANSWER_WAIT: Duration = Duration::from_secs(120);
 
-/// How often it is checked whether kubectl has ended.
+/// Period of checking whether kubectl has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// Which cluster and namespace.
@@ -56,7 +56,7 @@ impl Cluster {
         })
     }
 
-    /// What kubectl prints; its own complaint where it fails.
+    /// Returns the output of kubectl; its own complaint if it fails.
     pub(super) fn ask(&self, words: &[&str], input: Option<&str>) -> Result<Vec<u8>, RunError> {
         let mut child = self.start(words, input.is_some())?;
         let failed =
@@ -96,7 +96,7 @@ impl Cluster {
         if status.success() { Ok(answer) } else { refused(one_line(&complaint)) }
     }
 
-    /// The same as JSON.
+    /// Returns the output as JSON.
     pub(super) fn json(&self, words: &[&str], input: Option<&str>) -> Result<Value, RunError> {
         let answer = self.ask(&[words, &["--output=json"]].concat(), input)?;
         serde_json::from_slice(&answer).map_err(|error| RunError::Kubectl {
@@ -137,7 +137,7 @@ impl TimeLimit {
     }
 }
 
-/// What kubectl said, without the lines of its own log, line ends and control characters.
+/// Returns the words of kubectl, without the lines of its own log, line ends and control characters.
 fn one_line(text: &str) -> String {
     // As `E1123 21:08:31.641181 10392 memcache.go:265] ...`.
     let is_log = |line: &&str| {

@@ -12,11 +12,11 @@ use serde_json::{Map, Value, json};
 use super::order::Order;
 use crate::joined::{coordinator_files, files_of_agent};
 
-/// Where agents connect to.
+/// Port to which agents connect.
 const PORT: u16 = 7461;
 /// The user of the image.
 const USER: u32 = 65_532;
-/// How long the objects of a run stay whose command has ended, when nobody removes them.
+/// Time for which the objects of a run stay after its command has ended, when nobody removes them.
 const LEFT_FOR_S: u32 = 600;
 /// The label that all objects of a run have, with its name.
 pub(crate) const RUN_LABEL: &str = "plimsoll.run";
@@ -26,7 +26,7 @@ pub(crate) const ROLE_LABEL: &str = "plimsoll.role";
 pub(crate) const RESULTS_DIR: &str = "/results";
 /// The container of each pod.
 pub(crate) const CONTAINER: &str = "plimsoll";
-/// Where the Secret of a pod is mounted.
+/// Directory of the Secret in a pod.
 pub(crate) const KEYS_DIR: &str = "/keys";
 /// Most agents: each is two objects, which kubectl makes one after the other.
 pub const AGENTS_MAX: u32 = 500;
@@ -38,7 +38,7 @@ pub struct KubernetesRun {
     pub name: String,
     /// The image of plimsoll.
     pub image: String,
-    /// How many agents, each in a pod of its own; at most [`AGENTS_MAX`].
+    /// Number of agents, each in a pod of its own; at most [`AGENTS_MAX`].
     pub agents: u32,
     /// Whole CPUs of each.
     pub cpus: u32,
@@ -46,7 +46,7 @@ pub struct KubernetesRun {
     pub memory: String,
     /// The longest that it may take, with everything.
     pub active_for_s: u32,
-    /// What to run.
+    /// Command to run.
     pub command: Order,
 }
 
@@ -59,7 +59,7 @@ pub struct Manifests {
     pub owned: Vec<Value>,
 }
 
-/// What the Secrets have.
+/// The content of the Secrets.
 pub enum Keys<'a> {
     /// Keys, the command and its files.
     Inline(&'a RunKeys),
@@ -68,7 +68,7 @@ pub enum Keys<'a> {
 }
 
 impl KubernetesRun {
-    /// Its objects.
+    /// Returns the objects of the run.
     pub fn manifests(&self, keys: &Keys<'_>) -> Manifests {
         let mut owned = vec![self.coordinator_secret(keys), self.service(), self.network_policy()];
         for index in 0..self.agents {
@@ -77,7 +77,7 @@ impl KubernetesRun {
         Manifests { owner: self.coordinator_job(), owned }
     }
 
-    /// What the coordinator runs: the command with what makes agents of pods.
+    /// Returns the words of the coordinator: the command, and the flags that make agents of pods.
     pub(crate) fn words(&self) -> Vec<String> {
         let mut words = self.command.words.clone();
         let listen = format!("0.0.0.0:{PORT}");
@@ -354,7 +354,7 @@ mod tests {
         }
     }
 
-    /// What of `value` the schema does not allow; fields that it does not name are not allowed.
+    /// Finds parts of `value` that the schema does not allow; fields that it does not name are not allowed.
     fn faults(value: &Value, schema: &Value, all: &Value, at: &str, faults: &mut Vec<String>) {
         if let Some(name) = schema["$ref"].as_str() {
             let target = &all[name];

@@ -34,7 +34,7 @@ pub struct Order {
 pub struct OrderFile {
     /// Below the folder in which the command runs.
     pub path: String,
-    /// What is in it.
+    /// Content of the file.
     pub content: Vec<u8>,
 }
 
@@ -110,7 +110,7 @@ impl Order {
     }
 }
 
-/// Whether a path is one of a file below a folder, without ways out of it.
+/// Reports whether a path is one of a file below a folder, without ways out of it.
 pub fn is_below(path: &str) -> bool {
     let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
     !path.is_empty() && Path::new(path).components().all(is_plain)

@@ -1,8 +1,8 @@
-//! What the pods of a run are waiting for, from what the API server says of them.
+//! The state of the pods of a run, from the words of the API server.
 
 use serde_json::Value;
 
-/// What is known of the pods.
+/// The state of the pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pods {
     /// The coordinator's, where it is there.
@@ -11,7 +11,7 @@ pub(super) struct Pods {
     pub(super) agents_running: usize,
     /// Why some do not run, each once, with how many.
     pub(super) waiting: Vec<String>,
-    /// What waiting does not mend.
+    /// A fault that waiting does not cure.
     pub(super) hopeless: Option<String>,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Pods {
 pub(super) struct Coordinator {
     pub(super) name: String,
     pub(super) is_running: bool,
-    /// How its container ended.
+    /// Exit code of its container.
     pub(super) exit_code: Option<i32>,
     /// Why its pod ended without that: evicted, or out of time.
     pub(super) failed: Option<String>,

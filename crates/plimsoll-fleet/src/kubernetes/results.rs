@@ -22,13 +22,13 @@ const HEADER_BYTES_MAX: u64 = 4 << 20;
 /// Most bytes of all files: those of a day have about 4 GB.
 const BYTES_MAX: u64 = 16 << 30;
 
-/// What comes first.
+/// The head of the results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Results {
     /// The command's exit code.
     pub exit_code: u8,
     files: Vec<ResultFile>,
-    /// Of the bytes of all files, in order.
+    /// SHA-256 of the bytes of all files, in order.
     sha256: String,
 }
 

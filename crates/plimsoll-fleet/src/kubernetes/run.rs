@@ -17,28 +17,28 @@ use super::manifests::{CONTAINER, Keys, KubernetesRun, ROLE_LABEL, RUN_LABEL};
 use super::pods::{Coordinator, Pods};
 use super::results::Results;
 
-/// How often the pods are looked at.
+/// Period of checking the pods.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// The same while the command runs, and how often it is checked whether it is to stop.
+/// Period of checking them while the command runs, and of checking for a stop.
 const LOOK_WHILE_FOLLOWING: Duration = Duration::from_secs(5);
 const INTERRUPT_CHECKS: Duration = Duration::from_millis(200);
-/// How often results are fetched that did not arrive complete.
+/// Attempts at fetching results that did not arrive complete.
 const FETCHES_MAX: u32 = 5;
 /// The longest time for one fetch.
 const FETCH_WAIT: Duration = Duration::from_secs(1_800);
 /// Lines of the coordinator's log that wait to be shown, and most bytes of one.
 const LINES_WAITING_MAX: usize = 256;
 const LINE_BYTES_MAX: u64 = 16 << 10;
-/// How long it may take to start the coordinator.
+/// Time within which the coordinator must start.
 const START_WAIT: Duration = Duration::from_secs(300);
 /// The line by which the coordinator's pod says that its command has ended.
 pub const ENDED: &str = "plimsoll pod: the command has ended";
-/// What pods do not have.
+/// Limits of pods.
 const LIMITS: &str = "pods have 64,512 source ports to each address and the open files that their runtime allows; all \
                       other settings of the kernel are those of the nodes, which pods cannot change";
 /// The folder of the results there.
 const RESULTS: &str = "--results=/results";
-/// What is removed.
+/// Kinds of objects that are removed.
 const KINDS: &str = "jobs.batch,services,secrets,networkpolicies.networking.k8s.io";
 
 /// Why a run has no result.
@@ -50,9 +50,9 @@ pub enum RunError {
     /// It has failed.
     #[error("kubectl {did}: {said}")]
     Kubectl {
-        /// Its words.
+        /// The action in words.
         did: String,
-        /// Its complaint.
+        /// The complaint in words.
         said: String,
     },
     /// The user may not do what is needed.
@@ -61,7 +61,7 @@ pub enum RunError {
          of jobs, services, secrets and networkpolicies, get and list of pods, events and pods/log, and create of pods/exec"
     )]
     Forbidden {
-        /// What is done.
+        /// The action.
         verb: &'static str,
         /// To what.
         resource: &'static str,
@@ -77,7 +77,7 @@ pub enum RunError {
     Results(io::Error),
 }
 
-/// What a run is told and asked while it goes on.
+/// The caller's part in a run: words to show, and requests to stop.
 pub struct Hands<'a> {
     /// Shows a line.
     pub say: &'a mut dyn FnMut(&str),
@@ -138,7 +138,7 @@ struct Going<'a, 'b> {
     cluster: &'a Cluster,
     run: &'a KubernetesRun,
     hands: &'a mut Hands<'b>,
-    /// What was shown of waiting pods, so that each is shown once.
+    /// State of waiting pods that was shown, so that each is shown once.
     said: Vec<String>,
 }
 
@@ -327,7 +327,7 @@ fn next_line(log: &mut impl BufRead) -> Option<String> {
     Some(String::from_utf8_lossy(&line).into_owned())
 }
 
-/// What kubectl is told to run this program in the coordinator's pod.
+/// Returns the words with which kubectl runs this program in the coordinator's pod.
 const fn inside<'a>(pod: &'a str, order: &'a str) -> [&'a str; 9] {
     ["exec", pod, "--container", CONTAINER, "--", "/plimsoll", "pod", order, RESULTS]
 }

@@ -14,9 +14,9 @@ use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::socket::ListenSocket;
 
-/// What the executor does with a load, chosen by the plan's seed.
+/// The executor's behaviour in a load, chosen by the plan's seed.
 pub(crate) mod behaviour {
-    /// Its share of 101 operations in each of three seconds, all answered.
+    /// Answers its share of 101 operations in each of three seconds.
     pub(crate) const GOOD: u64 = 1;
     /// The second agent delivers one second with operations in flight, then nothing more.
     pub(crate) const ONE_FALLS_SILENT: u64 = 2;
@@ -26,7 +26,7 @@ pub(crate) mod behaviour {
     pub(crate) const UNTIL_STOPPED: u64 = 4;
     /// Holds the level of the last ramp, and reports it in a "second" every 10 ms.
     pub(crate) const HOLD: u64 = 5;
-    /// The same; the second agent never reports that a ramp is done.
+    /// Holds; the second agent never reports that a ramp is done.
     pub(crate) const HOLD_ONE_STUCK: u64 = 6;
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct Script {
     stop: Arc<AtomicBool>,
     hold: Option<Hold>,
     servers: Vec<ListenSocket>,
-    /// Where a server's last counters go.
+    /// Receiver of a server's last counters.
     last_words: Option<Sender<FromAgent>>,
 }
 

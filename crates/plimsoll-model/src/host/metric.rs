@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalogue::catalogue;
 
-/// How a value behaves.
+/// The behaviour of a value over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
     /// Goes up and down.
@@ -67,7 +67,7 @@ catalogue! {
     Metric,
     /// Whether it only grows.
     kind: MetricKind,
-    /// Where the value comes from, by the names of the kernel or the server.
+    /// Source of the value, by the names of the kernel or the server.
     help;
 
     Counter {

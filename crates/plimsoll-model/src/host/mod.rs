@@ -1,4 +1,4 @@
-//! What a host was doing: raw values as the kernel and the servers report them, one reading after
+//! Readings of a host: raw values as the kernel and the servers report them, one reading after
 //! the other.
 //!
 //! A reading keeps counters as they are, cumulative, with the instants at which reading began and

@@ -6,12 +6,12 @@ use super::metric::{Label, Metric, MetricKind};
 use super::source::{Source, SourceState};
 use crate::Nanos;
 
-/// What a value belongs to.
+/// The owner of a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Series {
     /// Which value.
     pub metric: Metric,
-    /// What tells it from the metric's other series, sorted.
+    /// Labels that distinguish it from the metric's other series, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<(Label, String)>,
 }
@@ -30,13 +30,13 @@ impl Series {
 /// One value of one series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// What it belongs to.
+    /// The owner of the value.
     pub series: Series,
     /// Seconds, bytes or a count; a counter as it stands, cumulative.
     pub value: f64,
 }
 
-/// What could not be read, and why: one line for people.
+/// A value that could not be read, and why: one line for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
     /// The file, socket or process.
@@ -54,7 +54,7 @@ pub struct Reading {
     pub end: Nanos,
     /// The values, sorted by series.
     pub samples: Vec<Sample>,
-    /// What could not be read.
+    /// Values that could not be read.
     pub missing: Vec<Missing>,
     /// The sources that were asked for, and whether each of them could be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

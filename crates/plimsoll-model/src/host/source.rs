@@ -42,7 +42,7 @@ named! {
     }
 }
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndStatus {
@@ -85,7 +85,7 @@ pub enum SourceState {
     Ended {
         /// CLOCK_MONOTONIC of the first reading after its end.
         since: Nanos,
-        /// How it ended.
+        /// The process's end.
         status: EndStatus,
     },
 }

@@ -1,4 +1,4 @@
-//! What the hosts of a run did, in a few figures: `hosts` of the summary.
+//! Figures of the hosts of a run: `hosts` of the summary.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use crate::{Histogram, Nanos};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
 pub struct HostSummary {
-    /// What its processes did in the run: `backend`, `client`, `server`.
+    /// Roles of its processes in the run: `backend`, `client`, `server`.
     pub roles: Vec<String>,
     pub cpus: Option<f64>,
     pub established_max: Option<f64>,
@@ -52,7 +52,7 @@ pub struct SourceSummary {
     /// Why it could not be read; `None` for a process that ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// How the process ended.
+    /// The process's end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<EndStatus>,
 }
@@ -92,7 +92,7 @@ pub struct HostSpeed {
     pub median_us: f64,
 }
 
-/// What a host did in some seconds. What was not read is `None`.
+/// Figures of a host over some seconds. A value that was not read is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see HostSummary")]
 pub struct HostFigures {

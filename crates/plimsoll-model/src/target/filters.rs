@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 /// Filters that begin so have a group, of which one member gets each message.
 const SHARED: &str = "$share/";
 
-/// Whether a subscription to `filter` gets what is published to `topic`.
+/// Reports whether a subscription to `filter` gets what is published to `topic`.
 pub fn filter_matches(filter: &str, topic: &str) -> bool {
     let filter = shared_filter(filter).unwrap_or(filter);
     if topic.starts_with('$') && filter.starts_with(['+', '#']) {
@@ -39,7 +39,7 @@ pub struct Filters {
     groups: HashSet<String>,
 }
 
-/// How many filters end behind some levels.
+/// Filters that end behind some levels.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ends {
     here: u64,
@@ -69,7 +69,7 @@ impl Filters {
         ends.here += count;
     }
 
-    /// How many of them get what is published to `topic`.
+    /// Returns the number of them that get a publish to `topic`.
     pub fn matching(&self, topic: &str) -> u64 {
         let mut count = 0;
         let mut prefixes = vec![String::new()];

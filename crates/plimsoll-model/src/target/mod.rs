@@ -1,4 +1,4 @@
-//! What is sent: method, URL, headers, body.
+//! Requests to send: method, URL, headers, body.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub use script::{Action, Script, Step};
 pub use template::{Field, Filling, STAMP_BYTES, STAMP_MAGIC, Template};
 pub use url::{REDACTED, TargetUrl, UrlError, shown as shown_url};
 
-/// What is spoken with a server.
+/// The protocol spoken with a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
@@ -42,12 +42,12 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Whether it is HTTP of any version, a request and its answer.
+    /// Reports whether it is HTTP of any version, a request and its answer.
     pub const fn is_http(self) -> bool {
         matches!(self, Self::Http1 | Self::Http2)
     }
 
-    /// Whether its requests have headers and a path.
+    /// Reports whether its requests have headers and a path.
     pub const fn has_headers(self) -> bool {
         match self {
             Self::Http1 | Self::Http2 | Self::WebSocket => true,
@@ -62,7 +62,7 @@ impl Protocol {
 pub struct Target {
     /// The HTTP method, for example `GET`.
     pub method: String,
-    /// Where to.
+    /// URL of the target.
     #[serde(with = "crate::framed")]
     pub url: TargetUrl,
     /// Names and values in order, without `Host` unless the user set it.
@@ -70,13 +70,13 @@ pub struct Target {
     /// The body, message or payload; an empty body is not sent.
     #[serde(with = "crate::framed")]
     pub body: Body,
-    /// How the body is published; for MQTT alone.
+    /// Settings of a publish; for MQTT alone.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::framed")]
     pub publish: Option<Publish>,
-    /// What is said; for raw TCP and TLS alone.
+    /// Script of the connection; for raw TCP and TLS alone.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::framed")]
     pub script: Option<Script>,
-    /// How the body is sent as a message, and what answers it; for WebSocket alone. `None`: text if it is UTF-8, in
+    /// Form of the body as a message, and of its answer; for WebSocket alone. `None`: text if it is UTF-8, in
     /// one frame, answered by any message.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::framed")]
     pub websocket: Option<Messages>,
@@ -189,7 +189,7 @@ pub fn parse_header(text: &str) -> Option<(String, String)> {
     Some((name.to_owned(), value.to_owned()))
 }
 
-/// Whether `text` is an HTTP method: a non-empty token.
+/// Reports whether `text` is an HTTP method: a non-empty token.
 pub fn is_method(text: &str) -> bool {
     http::Method::from_bytes(text.as_bytes()).is_ok()
 }

@@ -1,4 +1,4 @@
-//! What MQTT says of a message beside its payload.
+//! Settings of MQTT messages beside the payload.
 
 use std::fmt;
 use std::str::FromStr;
@@ -47,7 +47,7 @@ impl FromStr for MqttVersion {
     }
 }
 
-/// How often a message is delivered.
+/// The quality of service: how often a message is delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Qos {
@@ -79,42 +79,42 @@ impl FromStr for Qos {
     }
 }
 
-/// How a target's body is published.
+/// Settings under which a target's body is published.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self")]
 pub struct Publish {
-    /// Where to; 1 to 65,535 bytes without wildcards. A connection's own where it has `%`: see
+    /// Topic; 1 to 65,535 bytes without wildcards. A connection's own where it has `%`: see
     /// [`crate::plan::MqttPlan::filled`].
     pub topic: String,
-    /// How often it is delivered.
+    /// Quality of service.
     pub qos: Qos,
     /// The broker keeps it for later subscribers.
     pub retain: bool,
 }
 
-/// What a client wants to have delivered.
+/// A subscription of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self")]
 pub struct Subscription {
     /// A topic filter of 1 to 65,535 bytes. A connection's own where it has `%`: see
     /// [`crate::plan::MqttPlan::filled`].
     pub filter: String,
-    /// How often at most a message is delivered.
+    /// Highest quality of service.
     pub qos: Qos,
 }
 
-/// What the broker publishes once a client is gone without a word.
+/// The message that the broker publishes when a client disappears.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self")]
 pub struct Will {
-    /// Where to, and how.
+    /// Topic and settings.
     #[serde(with = "crate::framed")]
     pub publish: Publish,
     /// At most 65,535 bytes.
     pub message: Vec<u8>,
 }
 
-/// Who a client says that it is.
+/// User name and password of a client.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self")]
 pub struct Credentials {
@@ -132,7 +132,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// What stands behind a percent sign in `template` and is no placeholder of a connection.
+/// Returns the text behind a percent sign in `template` that is no placeholder of a connection.
 pub fn foreign_placeholder(template: &str) -> Option<String> {
     let mut rest = template;
     while let Some((_, behind)) = rest.split_once('%') {
@@ -147,12 +147,12 @@ pub fn foreign_placeholder(template: &str) -> Option<String> {
     None
 }
 
-/// Whether messages can be published to `topic` (MQTT 5.0, 4.7).
+/// Reports whether messages can be published to `topic` (MQTT 5.0, 4.7).
 pub fn is_topic(topic: &str) -> bool {
     (1..=usize::from(u16::MAX)).contains(&topic.len()) && !topic.contains(['#', '+', '\0'])
 }
 
-/// Whether `filter` can be subscribed to (MQTT 5.0, 4.7.1): wildcards stand alone in their level, `#`
+/// Reports whether `filter` can be subscribed to (MQTT 5.0, 4.7.1): wildcards stand alone in their level, `#`
 /// in the last one.
 pub fn is_filter(filter: &str) -> bool {
     let levels = || filter.split('/');

@@ -1,4 +1,4 @@
-//! What is said on a connection of raw TCP or TLS.
+//! Scripts of raw TCP and TLS connections.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct Script {
     /// One operation; it begins with [`Action::Send`] or [`Action::SendBody`].
     #[serde(with = "crate::framed")]
     pub operation: Vec<Step>,
-    /// How long a connection rests once its operation has ended.
+    /// Pause of a connection after its operation has ended.
     pub rest: Nanos,
 }
 
@@ -26,14 +26,14 @@ pub struct Script {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self")]
 pub struct Step {
-    /// Where it stands in its file, counted from 1.
+    /// Line in its file, from 1.
     pub line: u32,
-    /// What it is.
+    /// The action.
     #[serde(with = "crate::framed")]
     pub action: Action,
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self")]
 #[serde(rename_all = "kebab-case")]

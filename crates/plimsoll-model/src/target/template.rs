@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::Nanos;
 use crate::framed::framed;
 
-/// What a stamp begins with.
+/// First bytes of a stamp.
 pub const STAMP_MAGIC: [u8; 4] = *b"PLM1";
 /// Length of a stamp.
 pub const STAMP_BYTES: usize = 32;
@@ -30,7 +30,7 @@ enum Piece {
 
 framed!(Template, Piece);
 
-/// What a place is filled with.
+/// The content of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Field {
@@ -46,7 +46,7 @@ pub enum Field {
     Stamp,
 }
 
-/// What the places of one operation are filled with.
+/// Values for the places of one operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filling {
     /// Tells the load from others whose messages may still be about; in what `serve` pushes, the clock of its host.

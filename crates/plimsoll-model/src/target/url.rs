@@ -42,7 +42,7 @@ const SCHEMES: [Scheme; 8] = [
 const SCHEMES_TEXT: &str = "http://, https://, ws://, wss://, mqtt://, mqtts://, tcp:// or tls://";
 /// Longest host of DNS, and so the longest that is converted.
 const HOST_BYTES_MAX: usize = 255;
-/// What stands where something that may be a credential was.
+/// Replacement for text that may be a credential.
 pub const REDACTED: &str = "<redacted>";
 /// The fix for a URL whose error has no more exact one.
 const EXAMPLE: &str = "write it like https://host:8443/path";

@@ -20,7 +20,7 @@ use crate::units::ParseError;
 /// Most targets in one source.
 pub const TARGETS_MAX: usize = 1_000_000;
 
-/// How targets are written.
+/// The notation of targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// `METHOD URL` lines, each followed by header lines and a line `@FILE` for the body.
@@ -57,12 +57,12 @@ pub enum TargetsError {
         name: String,
         /// The line's number, from 1.
         line: usize,
-        /// What is wrong and what to write instead.
+        /// The fault, and the correct form.
         problem: Problem,
     },
 }
 
-/// What is wrong with a line.
+/// A fault of a line.
 #[derive(Debug, Error)]
 pub enum Problem {
     /// Not text.
@@ -108,7 +108,7 @@ pub enum Problem {
     Json {
         /// The error of the JSON reader.
         what: String,
-        /// Where in the line, from 1.
+        /// Position in the line, from 1.
         column: usize,
     },
     /// More targets than are accepted.
@@ -267,7 +267,7 @@ fn http_header(line: &str) -> Result<(String, String), Problem> {
 /// A target whose headers and body may still come.
 struct Draft {
     target: Target,
-    /// What `user:password@` in the URL asks for; a written `Authorization` header wins.
+    /// Credentials from `user:password@` in the URL; a written `Authorization` header wins.
     authorization: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What the trials of one load saw together.
+//! Observations of all trials at one load.
 
 use super::{Phase, TrialRecord, Verdict};
 use crate::tally::Tally;
@@ -27,12 +27,12 @@ pub fn trial_at_lower_bound(trials: &[TrialRecord], lower: Rate) -> Option<&Tria
         })
 }
 
-/// What the trials of one load saw together.
+/// Observations of all trials at one load.
 #[derive(Clone, Debug)]
 pub struct TrialsAtLoad {
     /// Operations per second.
     pub load: Rate,
-    /// How many.
+    /// Number of trials.
     pub trials: usize,
     /// Their operations.
     pub tally: Tally,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::Nanos;
 use crate::observation::SutCpu;
 
-/// What one second of a trial's window showed; the last one may be cut short by its end.
+/// One second of a trial's window; the last one may be cut short by its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrialSecond {
     /// Operations that were sent in it.

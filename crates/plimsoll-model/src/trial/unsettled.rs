@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::slo::Goal;
 use crate::{Nanos, Rate};
 
-/// What an interval lacks, or what speaks against one.
+/// The evidence that an interval lacks, or that speaks against one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "reason")]
 pub enum Unsettled {
@@ -16,7 +16,7 @@ pub enum Unsettled {
     },
     /// The search made as many trials as it may.
     Trials {
-        /// So many.
+        /// The limit of their number.
         most: u32,
     },
     /// No trial missed the SLO, or none met it: one bound is missing.
@@ -41,9 +41,9 @@ pub enum Unsettled {
         bad: u64,
         /// All operations up to the load.
         all: u64,
-        /// How many of the bad ones come at a time, 1 where each by itself.
+        /// Number of bad ones that come together, 1 if each comes by itself.
         together: f64,
-        /// Where the operations were had.
+        /// The load of the operations.
         load: Rate,
         /// About how much more time at that load would tell; `None` where none would.
         further: Option<Nanos>,
@@ -59,7 +59,7 @@ pub enum Unsettled {
         before: Rate,
         /// At most since.
         after: Rate,
-        /// What differed beside it.
+        /// Other differences.
         beside: Vec<Contrast>,
     },
     /// Loads far below the interval missed the SLO.
@@ -86,7 +86,7 @@ pub enum Unsettled {
     },
 }
 
-/// What was seen beside the trials.
+/// A witness beside the trials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Witness {
@@ -109,8 +109,8 @@ pub enum Witness {
 pub struct Contrast {
     /// Which.
     pub witness: Witness,
-    /// Where the server carried most.
+    /// Figure at the higher capacity.
     pub then: f64,
-    /// Where it carried less.
+    /// Figure at the lower capacity.
     pub now: f64,
 }

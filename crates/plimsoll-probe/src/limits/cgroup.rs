@@ -115,7 +115,7 @@ pub struct CpuQuota {
 }
 
 impl CpuQuota {
-    /// That of `group`, in either version; `None` where it has none.
+    /// Reads the quota of `group`, in either version; `None` if it has none.
     pub fn read(group: &Path) -> Option<Self> {
         let text = |file: &str| fs::read_to_string(group.join(file)).ok();
         // `20000 100000`, or `max 100000`, in microseconds.
@@ -127,7 +127,7 @@ impl CpuQuota {
         Some(Self { quota_us: quota.parse().ok()?, period_us: period.parse().ok()? })
     }
 
-    /// How many CPUs that is.
+    /// Returns the quota in CPUs.
     pub fn cpus(self) -> f64 {
         self.quota_us as f64 / self.period_us as f64
     }
@@ -169,7 +169,7 @@ fn groups(mount: &Path, path: &str) -> impl Iterator<Item = PathBuf> {
     path.ancestors().take_while(within).map(Path::to_owned).collect::<Vec<_>>().into_iter()
 }
 
-/// What a group may still use; `None` where there is no limit.
+/// Returns the memory that a group may still use; `None` without a limit.
 fn allowance(group: &Path, files: &Files) -> Option<Allowance> {
     // `max` is no number.
     let max = first_number(&group.join(files.max)).filter(|max| *max < UNLIMITED_BYTES)?;

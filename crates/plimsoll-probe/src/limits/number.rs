@@ -6,19 +6,19 @@ use std::path::Path;
 /// A limit of which some is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowance {
-    /// What may still be used.
+    /// Number that may still be used.
     pub left: u64,
     /// The limit.
     pub max: u64,
 }
 
 impl Allowance {
-    /// What is left of `max`.
+    /// Subtracts `used` from `max`.
     pub(super) const fn of(used: u64, max: u64) -> Self {
         Self { left: max.saturating_sub(used), max }
     }
 
-    /// What is in use.
+    /// Returns the number in use.
     pub const fn used(&self) -> u64 {
         self.max.saturating_sub(self.left)
     }

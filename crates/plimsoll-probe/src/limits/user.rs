@@ -1,4 +1,4 @@
-//! What the user of a process may do: privileges, and how many threads all its processes may have.
+//! Limits of the user of a process: privileges, and the threads of all its processes.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::lines;
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_SYS_RESOURCE: u32 = 24;
 
-/// Who a process is to the kernel.
+/// The kernel's identity of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Privilege {
     /// The real user.
@@ -38,7 +38,7 @@ impl Privilege {
         }
     }
 
-    /// Whether it may exceed `fs.file-max`.
+    /// Reports whether it may exceed `fs.file-max`.
     pub(super) const fn may_exceed_file_max(&self) -> bool {
         self.has(CAP_SYS_ADMIN)
     }

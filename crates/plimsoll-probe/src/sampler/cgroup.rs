@@ -11,7 +11,7 @@ use crate::limits::{Allowance, CgroupLimits, CpuQuota, figure, first_number, gro
 /// Stands for the name that a group is shown as, in what is read of it once for all processes in it.
 const NAME: &str = "";
 
-/// What one reading has of control groups. Processes of one program are in the same ones, which are read once.
+/// Control groups in one reading. Processes of one program are in the same ones, which are read once.
 #[derive(Debug, Default)]
 pub(super) struct GroupsRead(Vec<GroupRead>);
 
@@ -76,7 +76,7 @@ fn events(groups: &[PathBuf], file: &str, limits: &[&str]) -> Vec<String> {
     of.filter_map(|(_, group)| read(group)).collect()
 }
 
-/// How often `name` happened.
+/// Returns the count of `name`.
 fn times(events: &[String], name: &str) -> Option<f64> {
     events.iter().filter_map(|text| value(text, name)).reduce(f64::max)
 }

@@ -1,4 +1,4 @@
-//! What the control group of a process may write to and read from disks, where that is limited, and what it does, in
+//! Limits and use of disks by the control group of a process, in
 //! both versions of their file system.
 
 use std::fs;
@@ -11,7 +11,7 @@ use crate::limits::{group_of, groups_of};
 /// One way to use a disk, and the names of its files and fields.
 struct Way {
     direction: &'static str,
-    /// What is counted, and its limit per second.
+    /// The counter, and its limit per second.
     metrics: [Metric; 2],
     /// Version 2, in `io.max` and `io.stat`.
     fields: [&'static str; 2],

@@ -33,7 +33,7 @@ const THIS_THREAD: &str = "thread-self";
 /// the caches of files.
 const SLOW_EVERY: u64 = 5;
 
-/// What a process does in a run.
+/// The role of a process in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// It is the server under test, or one of its processes.
@@ -57,15 +57,15 @@ impl Role {
 /// A process to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchedProcess {
-    /// Its name in the series: no process id, which would be new with each start.
+    /// Name in the series: no process id, which would be new with each start.
     pub name: String,
-    /// Its process id.
+    /// Process id.
     pub pid: u32,
-    /// What it does.
+    /// Role of the process.
     pub role: Role,
 }
 
-/// What is read.
+/// The subjects of a reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
     /// Processes on this host. The network is that of the first one, also after its end.
@@ -108,7 +108,7 @@ pub struct Sampler {
     place: Place,
     host_wide: HostWide,
     yardstick: Totals,
-    /// Of the last slow reading.
+    /// Caches in the last slow reading.
     caches: FileCaches,
     owners: Owners,
     readings: u64,

@@ -199,7 +199,7 @@ fn read_here(
     add_speeds(root, has_sysfs, reading);
 }
 
-/// What passes through this thread's namespace.
+/// Reads the traffic of this thread's namespace.
 pub(super) fn read_traffic(root: &Path, reading: &mut Reading) {
     let net = |name: &str| format!("proc/{THIS_THREAD}/net/{name}");
     if let Some(snmp) = text(root, &net("snmp"), reading) {
@@ -285,7 +285,7 @@ fn add_softnet(softnet: &str, reading: &mut Reading) {
     }
 }
 
-/// Where connections are tracked; a host without the module misses nothing.
+/// Reads the table of tracked connections; a host without the module misses nothing.
 fn add_conntrack(root: &Path, stat: &str, reading: &mut Reading) {
     let Some((used, max)) = limits::conntrack(root) else { return };
     let limit = LimitId::host(LimitKind::TrackedConnections);
@@ -304,7 +304,7 @@ fn add_conntrack(root: &Path, stat: &str, reading: &mut Reading) {
     reading.add(Metric::ConntrackDrops, &[], drops as f64);
 }
 
-/// What interfaces send at most: the speed of those that are hardware (others invent theirs), or what a token bucket
+/// Reads the most that interfaces send: the speed of those that are hardware (others invent theirs), or the rate that a token bucket
 /// lets through.
 fn add_speeds(root: &Path, has_sysfs: bool, reading: &mut Reading) {
     let directory = has_sysfs.then(|| fs::read_dir(root.join("sys/class/net")).ok()).flatten();

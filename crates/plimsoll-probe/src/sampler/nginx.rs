@@ -6,9 +6,9 @@ use std::path::Path;
 
 use crate::{lines, nginx_configuration};
 
-/// What nginx takes where the configuration says nothing.
+/// Default of nginx.
 const DEFAULT: u64 = 512;
-/// Of a process with more descriptors, those that are no connections are not counted; they are few.
+/// Descriptors from which on those of a process that are no connections are not counted; they are few.
 const LISTED_MAX: u64 = 256;
 
 /// Open connections of process `pid` and the most that it may have; `None` of what is no worker of nginx. `open` are its

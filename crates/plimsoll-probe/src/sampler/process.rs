@@ -12,9 +12,9 @@ use crate::{lines, memory};
 
 /// The most threads that are read one by one; the rest is left out, and said to be missing.
 const THREADS_MAX: usize = 256;
-/// Of so many is read what they wait for: threads of a pool are alike.
+/// Threads whose waits are read: threads of a pool are alike.
 const WAITS_READ_MAX: usize = 32;
-/// What a thread waits for, by the function of the kernel that it sleeps in.
+/// Waits of a thread, by the function of the kernel that it sleeps in.
 const WAITS: [(&str, &str); 6] = [
     ("pipe_write", "pipe"),
     ("unix_wait_for_peer", "socket"),
@@ -104,7 +104,7 @@ fn add_threads(directory: &Path, watched: &WatchedProcess, reading: &mut Reading
     add_waits(directory, first, &watched.name, reading);
 }
 
-/// What the threads wait for now, and how often they have.
+/// Adds the current waits of the threads, and their counts.
 fn add_waits(directory: &Path, threads: &[u32], name: &str, reading: &mut Reading) {
     let (mut switches, mut waiting, mut are_known) = (None, [0.0; WAIT_STATES.len()], false);
     for thread in threads {

@@ -1,4 +1,4 @@
-//! What HAProxy and nginx report of themselves.
+//! Figures that HAProxy and nginx report of themselves.
 
 use std::path::Path;
 

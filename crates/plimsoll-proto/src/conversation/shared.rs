@@ -13,7 +13,7 @@ pub enum Shared<'a> {
 }
 
 impl Shared<'_> {
-    /// Whether another operation may begin where we want at most `wanted`.
+    /// Reports whether another operation may begin where we want at most `wanted`.
     pub fn has_room(&self, wanted: u32) -> bool {
         match self {
             Self::Http2(client) => client.has_room(wanted),
@@ -45,7 +45,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Whether none may begin any more.
+    /// Reports whether none may begin any more.
     pub fn is_draining(&self) -> bool {
         match self {
             Self::Http2(client) => client.is_draining(),
@@ -114,7 +114,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Whether there is something to send.
+    /// Reports whether there is something to send.
     pub fn has_output(&self) -> bool {
         match self {
             Self::Http2(client) => client.has_output(),

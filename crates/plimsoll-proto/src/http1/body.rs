@@ -1,10 +1,10 @@
-//! Where a message's body ends: by length, by chunks, or with the connection. Bytes are counted
+//! The end of a message's body: by length, by chunks, or with the connection. Bytes are counted
 //! and dropped. The chunked coding is read strictly (CRLF only), because a lenient reader behind a
 //! strict proxy is how requests are smuggled.
 
 use super::{CHUNK_LINE_BYTES_MAX, TRAILER_BYTES_MAX};
 
-/// How the end of a body is determined.
+/// The framing of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
     Fixed(u64),
@@ -24,7 +24,7 @@ pub(super) struct Body {
     step: Step,
 }
 
-/// What the next byte is expected to be.
+/// The next expected byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Fixed,
@@ -68,7 +68,7 @@ impl Body {
         self.received
     }
 
-    /// Whether the end of the connection is the end of this body.
+    /// Reports whether the end of the connection is the end of this body.
     pub(super) fn ends_with_connection(&self) -> bool {
         self.step == Step::UntilClose
     }
@@ -185,12 +185,12 @@ impl Body {
     }
 }
 
-/// Whether `byte` may stand in a field value or a chunk extension.
+/// Reports whether `byte` may stand in a field value or a chunk extension.
 const fn is_text(byte: u8) -> bool {
     byte == b'\t' || (byte >= b' ' && byte != 0x7f)
 }
 
-/// Whether `byte` may stand in a field name (RFC 9110, 5.6.2).
+/// Reports whether `byte` may stand in a field name (RFC 9110, 5.6.2).
 const fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.')

@@ -19,15 +19,15 @@ use super::{INTERIM_RESPONSES_MAX, RESPONSE_HEAD_BYTES_MAX, head};
 #[derive(Debug)]
 pub struct ResponseParser {
     state: State,
-    /// Of the response whose body is being read.
+    /// Status of the response whose body is being read.
     status: u16,
-    /// Of the response whose body is being read.
+    /// Persistence of the response whose body is being read.
     keep_alive: bool,
     /// The awaited response answers a HEAD request.
     head_request: bool,
     /// 1xx responses since the request; 0 <= interim <= INTERIM_RESPONSES_MAX
     interim: u8,
-    /// Of the response whose body is being read.
+    /// Timeout that the response whose body is being read announced, seconds.
     keep_alive_s: u16,
 }
 
@@ -70,7 +70,7 @@ pub enum ResponseError {
     /// HTTP that breaks the rules of HTTP/1.1.
     #[error("the answer is not valid HTTP/1.1: {what}; correct the server, or the proxy before it")]
     Malformed {
-        /// What is wrong.
+        /// The fault.
         what: &'static str,
     },
     /// Another protocol.
@@ -180,7 +180,7 @@ impl ResponseParser {
         }
     }
 
-    /// Whether any byte of the awaited response has been seen; a 1xx counts.
+    /// Reports whether any byte of the awaited response has been seen; a 1xx counts.
     pub const fn has_begun(&self) -> bool {
         match &self.state {
             State::Idle => false,
@@ -241,7 +241,7 @@ impl ResponseParser {
         }
     }
 
-    /// How the body after this head ends; `None` when the head was an interim one.
+    /// Returns the body that follows this head; `None` when the head was an interim one.
     fn begin_body(&mut self, head: &Head) -> Result<Option<Framing>, ResponseError> {
         if head.status < 200 {
             if head.status == 101 {
@@ -268,7 +268,7 @@ impl ResponseParser {
     }
 }
 
-/// What matters of a complete head.
+/// The relevant fields of a complete head.
 #[derive(Debug)]
 struct Head {
     status: u16,

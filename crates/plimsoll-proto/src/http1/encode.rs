@@ -1,4 +1,4 @@
-//! What both halves write. Nothing here reads or judges; what comes in was checked before.
+//! Encoding for both halves. Nothing here reads or judges; input was checked before.
 
 use std::io::Write;
 
@@ -7,10 +7,10 @@ use plimsoll_model::target::Target;
 /// Sent unless the target names another.
 const USER_AGENT: &str = concat!("plimsoll/", env!("CARGO_PKG_VERSION"));
 
-/// How a response marks the end of its body.
+/// The end of a response's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyLength {
-    /// So many bytes follow.
+    /// The body has this many bytes.
     Fixed(u64),
     /// Chunks follow, then [`last_chunk`].
     Chunked,

@@ -1,4 +1,4 @@
-//! What both halves need to read a head: a bounded place for an incomplete one, and the tokens of
+//! Heads for both halves: a bounded place for an incomplete one, and the tokens of
 //! the few fields that decide where a message ends.
 
 use std::mem::MaybeUninit;
@@ -7,7 +7,7 @@ use httparse::{Header, ParserConfig, Response, Status};
 
 use super::RESPONSE_HEADERS_MAX;
 
-/// Where the headers of a response go.
+/// Room for the headers of a response.
 type Room<'a> = [MaybeUninit<Header<'a>>; RESPONSE_HEADERS_MAX];
 
 /// Parses the head of a response from its first byte and passes the head and its length to `read`. Returns `None` while
@@ -93,7 +93,7 @@ pub(crate) struct PartialHead {
     bytes: Vec<u8>,
 }
 
-/// What became of bytes that belong to a head.
+/// The result of feeding bytes of a head.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fed<T> {
     /// The head ended after `consumed` bytes of the input.
@@ -183,7 +183,7 @@ impl Field {
     }
 }
 
-/// Whether `word` is `lower` in any case. `lower` has only small letters and `-`. With its length
+/// Reports whether `word` is `lower` in any case. `lower` has only small letters and `-`. With its length
 /// known to the compiler this is a few wide instructions, on every header of every response; a
 /// carriage return would pass for `-`, and none can be inside a parsed name or value.
 #[inline]
@@ -218,7 +218,7 @@ pub(crate) fn decimal(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// What `Connection` fields ask for.
+/// The persistence that `Connection` fields request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Persistence {
     close: bool,
@@ -239,7 +239,7 @@ impl Persistence {
         }
     }
 
-    /// Whether the connection outlives the message (RFC 9112, 9.3).
+    /// Reports whether the connection outlives the message (RFC 9112, 9.3).
     pub(super) const fn keeps_alive(self, http11: bool) -> bool {
         !self.close && (http11 || self.keep_alive)
     }
@@ -281,7 +281,7 @@ impl Coding {
     }
 }
 
-/// What is wrong with a head, for people.
+/// Describes the fault of a head, for people.
 pub(super) const fn describe(error: httparse::Error) -> &'static str {
     match error {
         httparse::Error::HeaderName => "a bad header name",

@@ -1,6 +1,6 @@
 //! The server half: finds the end of each request, strictly.
 //!
-//! Where two readers could disagree about a request's end it is refused rather than guessed, since
+//! A request whose end two readers could understand differently is refused rather than guessed, since
 //! a proxy in front may have guessed otherwise. One leniency is kept, which RFC 9112 allows: a line
 //! of a head may end in a bare LF. Empty lines between requests are skipped. It writes nothing:
 //! [`super::encode`] does.
@@ -21,7 +21,7 @@ use super::{REQUEST_HEAD_BYTES_MAX, REQUEST_HEADERS_MAX, head};
 #[derive(Debug)]
 pub struct RequestParser {
     state: State,
-    /// Of the request whose body is being read.
+    /// Head of the request whose body is being read.
     head: Head,
 }
 
@@ -66,7 +66,7 @@ pub enum RequestError {
     /// Not HTTP/1.1, or ambiguous.
     #[error("the request is not valid HTTP/1.1: {what}; correct the client")]
     Malformed {
-        /// What is wrong.
+        /// The fault.
         what: &'static str,
     },
     /// Larger than this server reads.
@@ -132,7 +132,7 @@ impl RequestParser {
         result
     }
 
-    /// Whether it stands between requests: no byte of the next one has been seen.
+    /// Reports whether it stands between requests: no byte of the next one has been seen.
     pub const fn is_idle(&self) -> bool {
         matches!(self.state, State::Head(None))
     }
@@ -177,7 +177,7 @@ impl RequestParser {
     }
 }
 
-/// What matters of a complete head.
+/// The relevant fields of a complete head.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     framing: Framing,
@@ -240,7 +240,7 @@ fn parse_head(
     Ok(Some((length, head)))
 }
 
-/// Whether the first line ends in an HTTP version, one that httparse refused.
+/// Reports whether the first line ends in an HTTP version, one that httparse refused.
 fn names_other_version(bytes: &[u8]) -> bool {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let last_word = line.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
@@ -314,7 +314,7 @@ const fn malformed(what: &'static str) -> RequestError {
     RequestError::Malformed { what }
 }
 
-/// Whether `value` may be a host and port: no white space, and none of the characters that delimit
+/// Reports whether `value` may be a host and port: no white space, and none of the characters that delimit
 /// the other parts of a URL.
 fn is_host(value: &[u8]) -> bool {
     value.iter().all(|byte| byte.is_ascii_graphic() && !b"/?#@\\\"<>{}|^`".contains(byte))

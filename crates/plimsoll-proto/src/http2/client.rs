@@ -17,7 +17,7 @@ use super::frame::{
 use super::{BLOCK_BYTES_MAX, PREFACE};
 use crate::{READS_NO_ANSWERS, REPLIES_BYTES_MAX};
 
-/// What we let a server send on each stream and on the connection before it must wait: a load is never to
+/// Window of the server on each stream and on the connection: a load is never to
 /// wait for us.
 const WINDOW: u32 = (1 << 30) - 1;
 /// Received bytes are given back to the server when so many have gathered.
@@ -34,7 +34,7 @@ const INTERIM_MAX: u8 = 32;
 const HEADER_TABLE_DEFAULT: u32 = 4_096;
 /// At the start of a header block, that its table has no size from now on (RFC 7541, 6.3).
 const NO_HEADER_TABLE: &[u8] = &[0x20];
-/// What a ping of ours contains.
+/// Payload of our pings.
 const PING: &[u8; 8] = b"plimsoll";
 
 /// Appends what a client opens a connection with.
@@ -58,13 +58,13 @@ pub fn write_farewell(out: &mut Vec<u8>) {
 /// All that a connection is while nothing moves on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rest {
-    /// Of the next stream; odd.
+    /// Number of the next stream; odd.
     next_stream: u32,
-    /// What we may send on the connection.
+    /// Bytes that we may send on the connection.
     send_window: i32,
     /// Received and not given back; below [`CREDIT_BYTES`].
     uncredited: u32,
-    /// What we may send on a stream that begins.
+    /// Bytes that we may send on a stream that begins.
     initial_window: u32,
     /// Streams that the server allows.
     streams_max: u32,
@@ -82,7 +82,7 @@ enum HeaderTable {
     Default,
     /// The server has made it smaller, which the next block must confirm (RFC 7541, 4.2).
     Lowered,
-    /// Its size is 0.
+    /// The body is empty.
     None,
 }
 
@@ -104,7 +104,7 @@ impl Default for Rest {
     }
 }
 
-/// What a stream is to send.
+/// The request of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
     /// The header block.
@@ -134,7 +134,7 @@ struct Flight {
     received: u64,
     /// Bytes that the body must have; [`ANY_LENGTH`] if it may have any number.
     length: u64,
-    /// Of the message of a gRPC answer, its bytes once five are here.
+    /// Length of the message of a gRPC answer: its first five bytes, once they are here.
     message_bytes: u32,
     status: u16,
     flags: u8,
@@ -146,7 +146,7 @@ struct Flight {
 const _: () = assert!(size_of::<Flight>() == 56);
 
 const IS_GRPC: u8 = 1;
-/// Its final head is here.
+/// The final head of the answer is here.
 const HAS_HEAD: u8 = 1 << 1;
 const IS_HEAD: u8 = 1 << 2;
 /// Whether its message is compressed.
@@ -190,7 +190,7 @@ impl Client {
         self.rest = rest;
     }
 
-    /// Where the connection is left.
+    /// Returns the state in which the connection is left.
     pub const fn rest(&self) -> Rest {
         self.rest
     }
@@ -213,7 +213,7 @@ impl Client {
         self.said_by = None;
     }
 
-    /// What the server says about the failure of the stream of `key`, which has just ended: the first bytes of its body,
+    /// Returns the server's words on the failure of the stream of `key`, which has just ended: the first bytes of its body,
     /// or of a call of gRPC its `grpc-message`. Empty if it says nothing, or another stream was failing meanwhile.
     pub fn said(&self, key: u32) -> &[u8] {
         if self.said_by == Some(key) { &self.said } else { &[] }
@@ -232,7 +232,7 @@ impl Client {
         self.said.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
     }
 
-    /// Whether [`Self::rest`] is all that there is.
+    /// Reports whether [`Self::rest`] is all that there is.
     pub fn is_idle(&self) -> bool {
         self.rest.is_greeted
             && self.flights.is_empty()
@@ -244,7 +244,7 @@ impl Client {
 
     // ---- sending
 
-    /// Whether another stream may begin where we want at most `wanted`.
+    /// Reports whether another stream may begin where we want at most `wanted`.
     pub fn has_room(&self, wanted: u32) -> bool {
         let most = wanted.min(self.rest.streams_max);
         self.rest.is_greeted && !self.rest.is_draining && self.flights.len() < most as usize
@@ -273,7 +273,7 @@ impl Client {
         self.flights.len()
     }
 
-    /// Whether no stream may begin any more.
+    /// Reports whether no stream may begin any more.
     pub const fn is_draining(&self) -> bool {
         self.rest.is_draining
     }
@@ -327,7 +327,7 @@ impl Client {
         self.flights.push(flight);
     }
 
-    /// Whether bodies may go on that waited for room: call [`Self::send_bodies`].
+    /// Reports whether bodies may go on that waited for room: call [`Self::send_bodies`].
     pub const fn has_bodies(&self) -> bool {
         self.blocked > 0
     }
@@ -362,7 +362,7 @@ impl Client {
         self.is_pong_awaited = true;
     }
 
-    /// Whether there is something to send.
+    /// Reports whether there is something to send.
     pub fn has_output(&self) -> bool {
         !self.out.is_empty()
     }

@@ -1,6 +1,6 @@
 //! Frames: their heads, what each kind must look like, and reading them from a stream of bytes.
 
-/// What a client sends first (RFC 9113, 3.4).
+/// First bytes of a client (RFC 9113, 3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Longest payload of a frame that either side may send here; larger ones would have to be allowed by a
 /// setting, which we do not send.
@@ -154,7 +154,7 @@ impl Head {
         self.flags & flag != 0
     }
 
-    /// What can be said of a frame before its payload is here.
+    /// Checks a frame before its payload is here.
     fn check(&self) -> Result<(), Fault> {
         if self.length as usize > FRAME_BYTES_MAX {
             return fault(Code::FRAME_SIZE_ERROR, "a frame is longer than 16,384 bytes");
@@ -257,7 +257,7 @@ pub(super) fn first_u32(payload: &[u8]) -> u32 {
     payload.first_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
-/// What an initial window of `setting` changes about one of `window`; both sides of RFC 9113, 6.9.2.
+/// Returns a window after a change of the initial window from `before` to `setting`; both sides of RFC 9113, 6.9.2.
 pub(super) const fn moved_window(window: i32, before: u32, setting: u32) -> Option<i32> {
     let moved = window as i64 - before as i64 + setting as i64;
     if moved > MAX_31 as i64 || moved < i32::MIN as i64 { None } else { Some(moved as i32) }
@@ -294,7 +294,7 @@ const fn short<T>() -> Result<T, Fault> {
     fault(Code::FRAME_SIZE_ERROR, "a frame is shorter than its flags say")
 }
 
-/// What was read from the peer.
+/// An item read from the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Item<'a> {
     /// A whole frame, other than DATA.
@@ -325,7 +325,7 @@ pub(super) struct FrameReader {
 }
 
 impl FrameReader {
-    /// Whether it is between frames.
+    /// Reports whether it is between frames.
     pub(super) fn is_idle(&self) -> bool {
         (self.partial.is_empty() || self.is_used) && self.data.is_none()
     }

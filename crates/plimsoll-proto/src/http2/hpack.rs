@@ -12,7 +12,7 @@ use super::huffman;
 
 /// The header table that a decoder may be asked to keep, in bytes as RFC 7541, 4.1 counts them.
 pub const TABLE_BYTES_MAX: usize = 4_096;
-/// What a field costs beside its name and value (RFC 7541, 4.1).
+/// Cost of a field beside its name and value (RFC 7541, 4.1).
 const FIELD_OVERHEAD: usize = 32;
 
 /// Names and values that every table begins with (RFC 7541, appendix A); the first has number 1.
@@ -173,7 +173,7 @@ impl<'a> Fields<'a> {
 
 /// Decodes the blocks of one connection, in their order.
 ///
-/// Its table exists only once the peer adds to it.
+/// A decoder of header blocks. Its table exists only once the peer adds to it.
 #[derive(Debug, Default)]
 pub struct Decoder {
     /// The latest first; at most `size_max` by RFC 7541, 4.1.
@@ -181,7 +181,7 @@ pub struct Decoder {
     /// By entry: how long the name at its start is.
     name_bytes: VecDeque<u16>,
     size: usize,
-    /// What the peer has set, below [`TABLE_BYTES_MAX`] by so much.
+    /// Reduction below [`TABLE_BYTES_MAX`] that the peer has set.
     lowered_by: u16,
 }
 
@@ -271,7 +271,7 @@ impl Decoder {
         }
     }
 
-    /// Whether the peer has added to the table, or changed its size.
+    /// Reports whether the peer has added to the table, or changed its size.
     pub fn is_used(&self) -> bool {
         self.size > 0 || self.lowered_by > 0
     }

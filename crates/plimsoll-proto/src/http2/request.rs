@@ -1,4 +1,4 @@
-//! What a client's stream sends: a header block and a body, made once for each target.
+//! The request of a client's stream: a header block and a body, made once for each target.
 
 use plimsoll_model::target::Target;
 
@@ -6,7 +6,7 @@ use super::hpack::{Decoder, write_field};
 
 /// Sent unless the target names another.
 const USER_AGENT: &str = concat!("plimsoll/", env!("CARGO_PKG_VERSION"));
-/// Of gRPC, with or without the name of its encoding behind it.
+/// Content type of gRPC, with or without the name of its encoding behind it.
 const GRPC: &str = "application/grpc";
 
 /// Appends the header block of the target's request.
@@ -55,14 +55,14 @@ pub fn header_bytes(block: &[u8]) -> u64 {
     bytes
 }
 
-/// Whether the target is a call of gRPC, by its content type: its answer is judged by `grpc-status`.
+/// Reports whether the target is a call of gRPC, by its content type: its answer is judged by `grpc-status`.
 pub fn is_grpc(target: &Target) -> bool {
     target.headers.iter().any(|(name, value)| {
         name.eq_ignore_ascii_case("content-type") && is_grpc_type(value.as_bytes())
     })
 }
 
-/// Whether `content_type` is that of gRPC.
+/// Reports whether `content_type` is that of gRPC.
 pub fn is_grpc_type(content_type: &[u8]) -> bool {
     content_type
         .strip_prefix(GRPC.as_bytes())

@@ -16,7 +16,7 @@ use super::{BLOCK_BYTES_MAX, PREFACE};
 pub const SERVER_STREAMS_MAX: u32 = 100;
 /// Largest message of gRPC that is kept, to be sent back.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
-/// What a client may send on each stream and on the connection before it must wait for us.
+/// Window of a client on each stream and on the connection.
 const WINDOW: u32 = 1 << 20;
 const WINDOW_DEFAULT: u32 = 65_535;
 /// In each such period a client may cause so many resets, and send so many frames that ask for nothing: no
@@ -24,7 +24,7 @@ const WINDOW_DEFAULT: u32 = 65_535;
 const CALM_PERIOD_S: u32 = 10;
 const RESETS_MAX: u16 = 1_000;
 const IDLE_FRAMES_MAX: u16 = 10_000;
-/// What `grpc.health.v1.Health/Check` answers: SERVING.
+/// The answer of `grpc.health.v1.Health/Check`: SERVING.
 const SERVING: [u8; 7] = [0, 0, 0, 0, 2, 8, 1];
 const HEALTH_PATH: &[u8] = b"/grpc.health.v1.Health/Check";
 
@@ -32,13 +32,13 @@ const HEALTH_PATH: &[u8] = b"/grpc.health.v1.Health/Check";
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("{}: {why}", .code.name())]
 pub struct ServerError {
-    /// What the client is told.
+    /// Error code for the client.
     pub code: Code,
-    /// What was wrong.
+    /// The fault in words.
     pub why: &'static str,
 }
 
-/// What a client's bytes brought.
+/// An item that a client's bytes brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Incoming {
     /// The fields of a new stream's request were handed over; its body may follow.
@@ -52,9 +52,9 @@ pub enum Incoming {
 /// A stream on which the answer is not complete.
 #[derive(Debug)]
 pub struct Stream<T> {
-    /// Its number.
+    /// Number of the stream.
     pub id: u32,
-    /// What the server makes of it.
+    /// The server's answer.
     pub answer: T,
     /// It answers a HEAD.
     pub is_head_method: bool,
@@ -64,7 +64,7 @@ pub struct Stream<T> {
     pub body_bytes: u64,
     /// It is a call of the health service.
     is_health: bool,
-    /// Of a call of gRPC, the message as it is to be sent back, with the five bytes before it.
+    /// Message of a call of gRPC as it is sent back, with the five bytes before it.
     pub message: Vec<u8>,
     send_window: i32,
     uncredited: u32,
@@ -76,7 +76,7 @@ pub struct Stream<T> {
 /// All that a connection is while nothing moves on it.
 #[derive(Debug)]
 pub struct ServerRest {
-    /// Where the client has added to it.
+    /// Decoder, once the client has added to its table.
     decoder: Option<Box<Decoder>>,
     last_stream: u32,
     send_window: i32,
@@ -120,7 +120,7 @@ impl ServerRest {
 /// One connection while something moves on it.
 #[derive(Debug)]
 pub struct Server<T> {
-    /// Its open streams.
+    /// Open streams of the connection.
     pub streams: Vec<Stream<T>>,
     /// The place of the stream whose turn it is to send.
     pub turn: usize,
@@ -163,7 +163,7 @@ impl<T> Server<T> {
         rest
     }
 
-    /// Whether the client is between frames and awaits no answer.
+    /// Reports whether the client is between frames and awaits no answer.
     pub fn is_idle(&self) -> bool {
         self.streams.is_empty()
             && usize::from(self.rest.preface_bytes) == PREFACE.len()
@@ -620,7 +620,7 @@ impl<T: Default> Server<T> {
         }
     }
 
-    /// What may be sent on the stream at `place` now.
+    /// Returns the bytes that may be sent on the stream at `place` now.
     pub fn room(&self, place: usize) -> usize {
         let window = self.streams.get(place).map_or(0, |stream| stream.send_window);
         window.min(self.rest.send_window).max(0) as usize
@@ -662,7 +662,7 @@ impl<T: Default> Server<T> {
     }
 }
 
-/// What must be known of a request's fields (RFC 9113, 8.2 and 8.3).
+/// Fields of a request that are checked (RFC 9113, 8.2 and 8.3).
 #[derive(Default)]
 struct RequestHead {
     is_trailer: bool,

@@ -24,7 +24,7 @@ const DELIVERED_BYTES_MAX: u32 = 1 << 20;
 const SPARE_BYTES_MAX: usize = 4_096;
 
 const SUCCESS: u8 = 0;
-/// Of a subscription: an unspecified failure, in both versions.
+/// Reason of a refused subscription: an unspecified failure, in both versions.
 const NOT_GRANTED: u8 = 0x80;
 const QOS_MAX: u8 = 2;
 const UNSUPPORTED_VERSION_3: u8 = 1;
@@ -46,7 +46,7 @@ pub struct Broker {
     partial: Vec<u8>,
     /// Bytes of a payload that are still to come.
     payload_left: u32,
-    /// Of that acknowledgement.
+    /// Bytes of that acknowledgement.
     answer_bytes: u8,
     /// The payload is delivered.
     is_delivered: bool,
@@ -54,7 +54,7 @@ pub struct Broker {
 
 const _: () = assert!(size_of::<Broker>() <= 32);
 
-/// What a packet is judged by.
+/// The terms by which a packet is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// The version of a client whose CONNECT was accepted.
@@ -73,16 +73,16 @@ pub fn refuse_for_quota(out: &mut Vec<u8>) {
     out.extend_from_slice(&[DISCONNECT, 1, QUOTA_EXCEEDED]);
 }
 
-/// Where the bytes for the client go.
+/// The output for the client.
 #[derive(Debug)]
 pub struct Output<'a> {
-    /// What answers a packet.
+    /// Bytes that answer a packet.
     pub reply: &'a mut Vec<u8>,
     /// A message that is delivered, behind the answer: a PUBLISH with its payload.
     pub delivery: &'a mut Vec<u8>,
 }
 
-/// What a packet means for the connection.
+/// The meaning of a packet for the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The client is accepted, or with `is_refused` told why not; then the connection is to be closed.
@@ -127,7 +127,7 @@ const fn malformed<T>(what: &'static str) -> Result<T, BrokerError> {
     Err(BrokerError::Malformed(what))
 }
 
-/// What has been parsed of a packet: its bytes up to a payload, and the length of that.
+/// A packet as parsed so far: its bytes up to a payload, and the length of that.
 struct Packet<'a> {
     first: u8,
     content: &'a [u8],
@@ -141,7 +141,7 @@ impl Broker {
         Self { partial: Vec::new(), payload_left: 0, answer_bytes: 0, is_delivered: false }
     }
 
-    /// Whether it stands between packets, and nothing would be lost by dropping it.
+    /// Reports whether it stands between packets, and nothing would be lost by dropping it.
     pub const fn is_idle(&self) -> bool {
         self.partial.is_empty() && self.payload_left == 0
     }
@@ -414,7 +414,7 @@ impl<'a> Fields<'a> {
         malformed("a field that is cut off")
     }
 
-    /// The same as text: UTF-8 without a null character.
+    /// Reads text: UTF-8 without a null character.
     fn text(&mut self) -> Result<&'a [u8], BrokerError> {
         let bytes = self.bytes()?;
         if std::str::from_utf8(bytes).is_err() || bytes.contains(&0) {

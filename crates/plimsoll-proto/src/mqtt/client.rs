@@ -35,7 +35,7 @@ pub struct Client {
 /// Lent to each connection that awaits something.
 const _: () = assert!(size_of::<Client>() <= 28);
 
-/// What the broker is to send next.
+/// The next expected packet of the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Awaited {
     Nothing,
@@ -45,7 +45,7 @@ enum Awaited {
     Pubrec,
     /// The last one at QoS 2.
     Pubcomp,
-    /// Of a ping that is an operation.
+    /// The answer to a ping that is an operation.
     Pingresp,
 }
 
@@ -96,7 +96,7 @@ pub enum MqttError {
     /// Not MQTT, or a packet that nothing asked for.
     #[error("the answer is not valid MQTT: {what}; check that the URL's port is the broker's")]
     Malformed {
-        /// What is wrong.
+        /// The fault.
         what: &'static str,
     },
 }
@@ -209,7 +209,7 @@ impl Client {
         *pings = pings.saturating_add(1);
     }
 
-    /// Whether it stands between packets, and nothing would be lost by dropping it.
+    /// Reports whether it stands between packets, and nothing would be lost by dropping it.
     pub fn is_idle(&self) -> bool {
         self.reader.is_idle() && self.awaited == Awaited::Nothing && self.pings_before == 0
     }
@@ -357,7 +357,7 @@ pub(super) fn acknowledged<const KEPT: usize>(
     }
 }
 
-/// Of a packet that nothing is open for.
+/// Fault of a packet that nothing is open for.
 pub(super) const NOT_SENT: &str = "an acknowledgement of a packet that was not sent";
 
 #[cfg(test)]

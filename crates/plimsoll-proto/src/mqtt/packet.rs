@@ -32,10 +32,10 @@ const WILL_RETAIN: u8 = 0x20;
 const PASSWORD: u8 = 0x40;
 const USER_NAME: u8 = 0x80;
 
-/// What a CONNECT says. The caller has checked that each text is at most 65,535 bytes.
+/// The fields of a CONNECT. The caller has checked that each text is at most 65,535 bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Connect<'a> {
-    /// What the client is called.
+    /// Identifier of the client.
     pub client_id: &'a str,
     /// Seconds within which it sends something; 0 for no bound.
     pub keep_alive_s: u16,
@@ -43,9 +43,9 @@ pub struct Connect<'a> {
     pub resumes_session: bool,
     /// Seconds for which the broker keeps the session; MQTT 5 alone.
     pub session_expiry_s: Option<u32>,
-    /// Who it says that it is.
+    /// Credentials of the client.
     pub user: Option<&'a Credentials>,
-    /// What is published once it is gone without a word.
+    /// Message to publish when the client disappears.
     pub will: Option<&'a Will>,
 }
 

@@ -12,7 +12,7 @@ use super::properties::{CUT_PROPERTY, Kind, TOPIC_ALIAS, UNKNOWN_PROPERTY, is_of
 /// A broker's answer to a publish, a ping or one subscription is far shorter. What it delivers may be
 /// longer: most of it is skipped.
 const ANSWER_BYTES_MAX: u32 = 65_536;
-/// Of a delivery: its identifier, or as many bytes without meaning, ...
+/// Identifier of a delivery, or as many bytes without meaning, ...
 const ID_BYTES: u8 = 2;
 /// ... and what its payload begins with.
 pub(super) const DELIVERY_BYTES: u8 = ID_BYTES + STAMP_BYTES as u8;
@@ -25,7 +25,7 @@ const LENGTH_BYTES_MAX: u8 = 4;
 pub(super) struct Reader<const KEPT: usize> {
     /// Bytes of the content that are still to come; while the remaining length is read, its value so far.
     left: u32,
-    /// Of a delivery: bytes without meaning before `part`. Of another packet: the length of its content.
+    /// Bytes without meaning before `part` of a delivery; of another packet, the length of its content.
     skip: u32,
     /// Bytes of a delivery's properties that are still to come.
     properties: u32,
@@ -42,13 +42,13 @@ pub(super) struct Reader<const KEPT: usize> {
 enum Part {
     First,
     Length,
-    /// Of anything but a delivery.
+    /// Content of anything but a delivery.
     Content,
     // The rest are those of a delivery.
     TopicLength,
     /// Above QoS 0.
     Identifier,
-    /// Of version 5, and so are the properties.
+    /// Length of the properties, in version 5.
     PropertiesLength,
     Property,
     /// The first of two texts.
@@ -72,7 +72,7 @@ impl<const KEPT: usize> Reader<KEPT> {
         }
     }
 
-    /// Whether it stands between packets.
+    /// Reports whether it stands between packets.
     pub(super) fn is_idle(&self) -> bool {
         self.part == Part::First
     }
@@ -266,7 +266,7 @@ impl<const KEPT: usize> Reader<KEPT> {
         }
     }
 
-    /// Of the delivery that has ended: what its payload begins with.
+    /// Returns the first bytes of the payload of the delivery that has ended.
     pub(super) fn payload(&self) -> &[u8] {
         self.content().get(usize::from(ID_BYTES)..).unwrap_or_default()
     }
@@ -296,9 +296,9 @@ impl<const KEPT: usize> Reader<KEPT> {
     }
 }
 
-/// Of a packet that answers nothing.
+/// Fault of a packet that answers nothing.
 pub(super) const UNASKED: &str = "a packet that nothing asked for";
-/// Of a byte that begins nothing.
+/// Fault of a byte that begins nothing.
 const NO_FIRST: &str = "it begins with a byte that no packet of a broker begins with";
 
 pub(super) const fn malformed<T>(what: &'static str) -> Result<T, MqttError> {
@@ -318,12 +318,12 @@ const fn check_first(byte: u8) -> Result<u8, MqttError> {
     }
 }
 
-/// Whether a packet that begins so is a message.
+/// Reports whether a packet that begins so is a message.
 pub(super) const fn is_delivery(first: u8) -> bool {
     first & 0xF0 == PUBLISH && qos(first) < 3
 }
 
-/// How often a message whose packet begins so is delivered.
+/// Returns the quality of service of a message, by the first byte of its packet.
 const fn qos(first: u8) -> u8 {
     first >> 1 & 3
 }

@@ -1,4 +1,4 @@
-//! What one client of a broker has subscribed to, in one piece of memory: a server has many clients.
+//! Subscriptions of one client of a broker, in one piece of memory: a server has many clients.
 
 use plimsoll_model::target::filter_matches;
 
@@ -6,11 +6,11 @@ use super::packet::set_identifier;
 
 /// Bytes of all filters of a client.
 const BYTES_MAX: usize = 65_536;
-/// What a filter has before its text: options, and a length.
+/// Bytes of a filter before its text: options, and a length.
 const HEAD_BYTES: usize = 3;
 /// The last packet identifier that was given.
 const ID_BYTES: usize = 2;
-/// Of the options of a subscription: the quality of service, and that the client's own messages are not meant.
+/// Mask of the quality of service within the options of a subscription; another bit excludes the client's own messages.
 const QOS: u8 = 0b11;
 const NO_LOCAL: u8 = 0b100;
 
@@ -24,7 +24,7 @@ pub struct Subscriptions {
 const _: () = assert!(size_of::<Subscriptions>() <= 16);
 
 impl Subscriptions {
-    /// Whether the client never subscribed to anything.
+    /// Reports whether the client never subscribed to anything.
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

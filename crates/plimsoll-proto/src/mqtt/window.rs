@@ -1,6 +1,6 @@
 //! The client half where several publishes are open at once, each under an identifier of its own.
 //!
-//! What it writes gathers in [`Window::take_output`], so that all that one event brought leaves together.
+//! Output gathers in [`Window::take_output`], so that all effects of one event leave together.
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ use crate::REPLIES_BYTES_MAX;
 const BODY_BYTES_AHEAD: usize = 64 * 1024;
 /// Stands for an operation that was given up.
 const NO_KEY: u32 = u32::MAX;
-/// Of a publish at QoS 0, which has no identifier: it is open until it is sent.
+/// Identifier of a publish at QoS 0, which has none: it is open until it is sent.
 const NO_ID: u16 = 0;
 
 /// One connection to a broker. After an error it is of no more use.
@@ -143,7 +143,7 @@ impl Window {
         self.pings += 1;
     }
 
-    /// Whether another publish may be open where we want at most `wanted`.
+    /// Reports whether another publish may be open where we want at most `wanted`.
     pub fn has_room(&self, wanted: u32) -> bool {
         let most = wanted.min(self.receive_maximum.into());
         self.greeting.is_none() && !self.is_draining() && self.flights.len() < most as usize
@@ -159,7 +159,7 @@ impl Window {
         self.flights.len() - self.given_up
     }
 
-    /// Whether none may be sent any more; of a broker that acknowledges nothing that it may have at once, too.
+    /// Reports whether none may be sent any more; of a broker that acknowledges nothing that it may have at once, too.
     pub fn is_draining(&self) -> bool {
         self.is_draining || self.given_up >= usize::from(self.receive_maximum)
     }
@@ -200,7 +200,7 @@ impl Window {
         None
     }
 
-    /// Whose message was just delivered, where it begins with a stamp.
+    /// Returns the stamp of the message that was just delivered, if it begins with one.
     pub fn delivery(&self) -> Option<Filling> {
         Filling::of_stamp(self.reader.payload())
     }
@@ -273,7 +273,7 @@ impl Window {
         }
     }
 
-    /// Whether there is something to send.
+    /// Reports whether there is something to send.
     pub fn has_output(&self) -> bool {
         !self.out.is_empty()
     }

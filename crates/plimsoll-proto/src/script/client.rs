@@ -14,9 +14,9 @@ use crate::pattern::Found;
 /// Most bytes that may come while the script sleeps.
 pub const EARLY_BYTES_MAX: usize = 64 << 10;
 
-/// Where one connection is in its script.
+/// The position of one connection in its script.
 ///
-/// What the opening or the operation begins with is sent by the caller ([`super::leading`]), who then
+/// The first bytes of the opening or the operation are sent by the caller ([`super::leading`]), who then
 /// calls [`expect_opening`](Self::expect_opening) or [`expect_operation`](Self::expect_operation).
 #[derive(Debug)]
 pub struct Client {
@@ -26,7 +26,7 @@ pub struct Client {
     next: u32,
     /// Bytes taken by the present instruction.
     taken: u64,
-    /// Of the present search; `None` before its first byte.
+    /// State of the present search; `None` before its first byte.
     state: Option<StateID>,
     /// Bytes taken since the operation began.
     bytes: u64,
@@ -34,9 +34,9 @@ pub struct Client {
     seen: Seen,
     /// For the places of templates.
     filling: Filling,
-    /// What the present instruction expects, where that is a template.
+    /// Expected bytes of the present instruction, if that is a template.
     expected: Vec<u8>,
-    /// What came while the script slept; at most [`EARLY_BYTES_MAX`].
+    /// Bytes that came while the script slept; at most [`EARLY_BYTES_MAX`].
     early: Vec<u8>,
     /// When the present sleep ends.
     sleeps_until: Option<Nanos>,
@@ -89,7 +89,7 @@ impl fmt::Display for Seen {
     }
 }
 
-/// What came instead of what was expected. Faults are archived, and an echo of what was sent may be a credential.
+/// The bytes that came instead of the expected ones. Faults are archived, and an echo of sent bytes may be a credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The bytes of the server.
@@ -115,9 +115,9 @@ pub enum ScriptFault {
         "line {line} of the script expects something else than an answer that begins with {seen}"
     )]
     Mismatch {
-        /// Where the expectation stands.
+        /// Line of the expectation.
         line: u32,
-        /// What came instead.
+        /// The bytes that came instead.
         seen: Answer,
     },
     /// Bytes that nothing asked for.
@@ -157,7 +157,7 @@ impl Client {
         }
     }
 
-    /// What the places of templates are filled with, in the opening or operation that begins next.
+    /// Sets the values for the places of templates in the opening or operation that begins next.
     pub const fn fill_with(&mut self, filling: Filling) {
         self.filling = filling;
     }
@@ -167,7 +167,7 @@ impl Client {
         self.begin(Place::Opening);
     }
 
-    /// What the operation begins with is sent.
+    /// Notes that the first bytes of the operation are sent.
     pub fn expect_operation(&mut self) {
         self.begin(Place::Operation);
     }
@@ -184,7 +184,7 @@ impl Client {
         self.go_to(first as u32);
     }
 
-    /// Whether nothing is awaited.
+    /// Reports whether nothing is awaited.
     pub fn is_idle(&self) -> bool {
         self.place == Place::Idle
     }
@@ -273,7 +273,7 @@ impl Client {
         })
     }
 
-    /// Whether a byte has come for the present operation.
+    /// Reports whether a byte has come for the present operation.
     pub const fn has_begun(&self) -> bool {
         self.bytes > 0
     }
@@ -292,7 +292,7 @@ impl Client {
         self.seen = Seen::default();
     }
 
-    /// What `step` takes of the bytes, and whether it is met.
+    /// Returns the bytes that `step` consumes, and whether it is met.
     fn advance(&mut self, step: &Instruction, input: &[u8]) -> Result<(usize, bool), ScriptFault> {
         self.seen.add(input);
         match &step.action {
@@ -361,7 +361,7 @@ impl Client {
     }
 }
 
-/// How many bytes of `input` are those of `expected` behind the first `taken`, and whether these are all; `None`
+/// Returns the bytes of `input` that match `expected` behind the first `taken`, and whether these are all; `None`
 /// where they differ.
 fn begins_with(expected: &[u8], taken: u64, input: &[u8]) -> Option<(usize, bool)> {
     let expected = expected.get(taken as usize..).unwrap_or_default();

@@ -17,7 +17,7 @@ pub use program::Program;
 
 use plimsoll_model::target::{Action, Step, Template};
 
-/// What `steps` begin with sending.
+/// Returns the bytes that `steps` send first.
 pub fn leading(steps: &[Step]) -> Template {
     let mut all = Template::default();
     for step in steps {
@@ -27,7 +27,7 @@ pub fn leading(steps: &[Step]) -> Template {
     all
 }
 
-/// Whether `steps` only send.
+/// Reports whether `steps` only send.
 pub fn only_sends(steps: &[Step]) -> bool {
     steps.iter().all(|step| matches!(step.action, Action::Send(_) | Action::SendBody))
 }

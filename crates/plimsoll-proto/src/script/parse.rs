@@ -14,7 +14,7 @@ use super::words::{Word, split};
 pub const SCRIPT_BYTES_MAX: usize = 1 << 20;
 /// Most steps of the opening and of the operation together, repetitions written out.
 pub const STEPS_MAX: usize = 10_000;
-/// What one operation, or one opening, sends at most.
+/// The most bytes that one operation, or one opening, sends.
 pub const SEND_BYTES_MAX: usize = 16 << 20;
 /// Longest text to be expected, and most bytes in which a marker or an expression is looked for where the
 /// script says nothing.
@@ -37,13 +37,13 @@ const SENDS: &str = "send is followed by \"bytes\", @file or stamp";
 const EXPECTATIONS: &str = "expect is followed by \"bytes\", /expression/, until \"marker\", line, a \
                             number of bytes, any or close";
 
-/// What is wrong with a script, and in which line, counted from 1.
+/// A fault of a script, and its line, counted from 1.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("line {line}: {what}")]
 pub struct ScriptError {
     /// The line.
     pub line: u32,
-    /// What is wrong with it.
+    /// The fault.
     pub what: String,
 }
 

@@ -1,4 +1,4 @@
-//! What runs: the steps of a script, its expressions compiled.
+//! Programs: the steps of a script, its expressions compiled.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) struct Instruction {
 #[derive(Debug)]
 pub(super) enum Do {
     Send(Template),
-    /// What is expected, where it is the same each time.
+    /// Expected bytes that are the same each time.
     Expect(Arc<[u8]>),
     ExpectFilled(Template),
     Search {

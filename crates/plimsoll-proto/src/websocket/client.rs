@@ -96,9 +96,9 @@ pub enum Progress {
 /// A message that nothing asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Push {
-    /// Its payload.
+    /// Bytes of the payload.
     pub bytes: u32,
-    /// Of its stamp: which clock the server has read, see `plimsoll_sys::clock`; 0 without a stamp.
+    /// Clock that the server has read, by its stamp, see `plimsoll_sys::clock`; 0 without a stamp.
     pub clock: u32,
     /// When the server sent it, by that clock.
     pub sent: Nanos,
@@ -110,7 +110,7 @@ pub enum WebSocketError {
     /// Any answer to the opening but the right one.
     #[error("the server does not switch to WebSocket: {what}; check the URL's path")]
     Refused {
-        /// What it did instead.
+        /// The server's action instead.
         what: &'static str,
     },
     /// Another status than 101.
@@ -124,7 +124,7 @@ pub enum WebSocketError {
     /// A close frame.
     #[error("the server closed the WebSocket {}", closing_words(*.code))]
     Closed {
-        /// Its code.
+        /// Code of the close.
         code: Option<u16>,
     },
     /// A frame that is none.
@@ -232,7 +232,7 @@ impl Client {
         self.awaited = Awaited::Pong;
     }
 
-    /// Whether nothing would be lost by dropping it.
+    /// Reports whether nothing would be lost by dropping it.
     pub fn is_idle(&self) -> bool {
         self.opening.is_none()
             && self.messages.is_idle()
@@ -576,7 +576,7 @@ mod tests {
         frame
     }
 
-    /// What a client makes of a server's bytes: `+` for an answer and `-` for a surplus message and `.` for one that
+    /// Returns a client's reading of a server's bytes: `+` for an answer and `-` for a surplus message and `.` for one that
     /// answers nothing, each with its length. `sends` says whether another message is sent after the switch and after
     /// each answer.
     fn heard(answers: &Arc<Answers>, input: &[u8], pieces: usize, sends: bool) -> String {

@@ -11,7 +11,7 @@ const MASKED: u8 = 0x80;
 const LENGTH_16: u8 = 126;
 const LENGTH_64: u8 = 127;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opcode {
     /// More of the message that began in an earlier frame.
@@ -52,7 +52,7 @@ impl Opcode {
         })
     }
 
-    /// Whether it may come between the frames of a message.
+    /// Reports whether it may come between the frames of a message.
     pub const fn is_control(self) -> bool {
         matches!(self, Self::Close | Self::Ping | Self::Pong)
     }

@@ -13,7 +13,7 @@ pub const KEY_BYTES: usize = 24;
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 const KEY_PLAIN_BYTES: usize = 16;
 
-/// What the fields of a request say of WebSocket.
+/// Fields of a request that concern WebSocket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opening {
     upgrades: bool,
@@ -60,7 +60,7 @@ impl Opening {
         }
     }
 
-    /// Whether the request asks for WebSocket.
+    /// Reports whether the request asks for WebSocket.
     pub const fn is_asked_for(&self) -> bool {
         self.upgrades
     }

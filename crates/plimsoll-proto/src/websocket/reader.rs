@@ -58,7 +58,7 @@ pub enum Progress {
     Message {
         /// Text rather than bytes.
         is_text: bool,
-        /// Its payload, of all frames.
+        /// Bytes of the payload, of all frames.
         bytes: u64,
     },
     /// A ping is complete: answer with a pong of the same payload.
@@ -75,7 +75,7 @@ pub enum FrameError {
     /// Not RFC 6455.
     #[error("the peer does not speak WebSocket: {what}")]
     Malformed {
-        /// What is wrong.
+        /// The fault.
         what: &'static str,
     },
     /// A text message or a close reason that is not UTF-8.
@@ -110,7 +110,7 @@ impl MessageReader {
         }
     }
 
-    /// Whether it stands between messages, and nothing would be lost by dropping it.
+    /// Reports whether it stands between messages, and nothing would be lost by dropping it.
     pub const fn is_idle(&self) -> bool {
         self.head_bytes == 0 && self.message.is_none() && self.frame.is_none()
     }
@@ -121,12 +121,12 @@ impl MessageReader {
         self.message.is_some() || (self.head_bytes > 0 && opens)
     }
 
-    /// Whether a message is open whose first bytes were handed on earlier.
+    /// Reports whether a message is open whose first bytes were handed on earlier.
     pub fn has_begun(&self) -> bool {
         self.message.is_some_and(|message| message.bytes > 0)
     }
 
-    /// Whether the open message is text; `false` where none is open.
+    /// Reports whether the open message is text; `false` where none is open.
     pub fn is_in_text(&self) -> bool {
         self.message.is_some_and(|message| message.is_text)
     }

@@ -43,13 +43,13 @@ impl Utf8 {
         true
     }
 
-    /// Whether the last character is complete.
+    /// Reports whether the last character is complete.
     pub(super) const fn is_complete(self) -> bool {
         self.count == 0
     }
 }
 
-/// How many bytes at the end of `bytes`, 0 to 3, begin a character that is not complete; `None`
+/// Returns the number of bytes at the end of `bytes`, 0 to 3, that begin an incomplete character; `None`
 /// where they are not UTF-8.
 fn unfinished(bytes: &[u8]) -> Option<usize> {
     match std::str::from_utf8(bytes) {

@@ -14,12 +14,12 @@ const WHOLE_BYTES_MAX: u64 = 64 << 20;
 /// Memory of the trials that are kept at once, with their histograms. Those of a trial have some MB, and a forged line of
 /// 25 kB has 16 MB.
 pub(super) const TRIAL_BYTES_MAX: u64 = 2 << 30;
-/// What is wrong with more.
+/// Fault of more trials.
 pub(super) const TOO_MANY: &str = "all trials take too much memory";
 
 /// Text of the events that are kept at once: a search writes some kB for each trial.
 pub(super) const EVENT_BYTES_MAX: u64 = 256 << 20;
-/// What is wrong with more.
+/// Fault of more events.
 pub(super) const TOO_MANY_EVENTS: &str = "the events have more than 256 MiB";
 
 /// Opens a file of lines.
@@ -32,7 +32,7 @@ pub(super) fn read_whole(path: &Path) -> Result<Vec<u8>, Error> {
     input_file::read_regular(path, WHOLE_BYTES_MAX)
 }
 
-/// What [`read_line`] has found.
+/// The result of [`read_line`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextLine {
     /// A line with its end.
@@ -43,7 +43,7 @@ pub(super) enum NextLine {
     TooLong,
 }
 
-/// What is wrong with such a line.
+/// Fault of such a line.
 pub(super) const TOO_LONG: &str = "it has more than 32 MiB";
 
 /// Reads the next line into `line`.

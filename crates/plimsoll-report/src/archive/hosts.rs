@@ -20,12 +20,12 @@ pub(super) const HOSTS: &str = "hosts.jsonl";
 
 /// Most hosts of a file: those of a run, or of several that were merged.
 const HOSTS_MAX: usize = 4_096;
-/// What is wrong with more.
+/// Fault of more hosts.
 const TOO_MANY_HOSTS: &str = "it has more than 4,096 hosts";
 /// Most values that are stored of all readings at once. A value has about 60 bytes besides its labels; a forged line of
 /// 2 MB may have a million.
 const SAMPLES_MAX: usize = 60_000_000;
-/// What is wrong with more.
+/// Fault of more readings.
 const TOO_MANY_SAMPLES: &str = "its readings take too much memory";
 
 /// One line of the file, with series as they are written, or as they are read.
@@ -40,7 +40,7 @@ enum HostLine<S> {
         begin: Nanos,
         end: Nanos,
         values: Vec<Option<f64>>,
-        /// What could not be read, when it is not what the line before said.
+        /// Values that could not be read, if they differ from those of the line before.
         #[serde(skip_serializing_if = "Option::is_none")]
         missing: Option<Vec<Missing>>,
         /// The states of its sources, likewise.
@@ -57,7 +57,7 @@ enum ReadSeries {
     Newer(IgnoredAny),
 }
 
-/// What was last written of a host.
+/// The last written line of a host.
 #[derive(Debug)]
 struct Known<S> {
     series: Vec<S>,
@@ -141,7 +141,7 @@ fn read_within(
     Ok(hosts)
 }
 
-/// What every host of the archive in `dir` did, without what it did at single loads. Of a run of days, one reading is
+/// Summarises every host of the archive in `dir`, without its figures at single loads. Of a run of days, one reading is
 /// kept at a time.
 pub fn summarise_hosts(dir: &Path) -> Result<BTreeMap<String, HostSummary>, ReportError> {
     let mut hosts: BTreeMap<String, (HostSummary, Option<Reading>)> = BTreeMap::new();
@@ -206,7 +206,7 @@ impl Readings {
         Ok(None)
     }
 
-    /// What is known of a host so far.
+    /// Returns the state of a host so far.
     fn known_of(&mut self, host: &str) -> Result<&mut Known<ReadSeries>, ReportError> {
         if !self.known.contains_key(host) && self.known.len() >= HOSTS_MAX {
             return Err(self.lines.refuse(TOO_MANY_HOSTS));

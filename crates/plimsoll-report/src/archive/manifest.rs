@@ -39,11 +39,11 @@ impl ClockPair {
 /// One of the runs that a merged run was made of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MergedPart {
-    /// Its archive's directory, without the path.
+    /// Directory of its archive, without the path.
     pub run: String,
     /// When it began: RFC 3339, UTC.
     pub started_at: String,
-    /// Its clocks then, which no other run shares.
+    /// Clocks at that instant, which no other run shares.
     pub clock: ClockPair,
     /// Seconds from the first start of load among all to its own, by the wall clocks.
     pub offset_s: f64,
@@ -62,14 +62,14 @@ pub struct ArchivedHost {
     pub cpu_model: Option<String>,
 }
 
-/// What a search was asked for.
+/// The settings of a search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchHead {
-    /// What is raised.
+    /// Axis of the search.
     pub axis: Axis,
     /// The objective, as `--slo` spells it.
     pub slo: String,
-    /// How thorough it is.
+    /// Thoroughness of the search.
     pub mode: Mode,
 }
 
@@ -82,7 +82,7 @@ pub struct ManifestHead<'a> {
     pub command: &'a str,
     /// The command line as it may be shown.
     pub command_line: Vec<String>,
-    /// What reports name as the target, as it may be shown.
+    /// Target in reports, as it may be shown.
     pub target: &'a str,
     /// RFC 3339, UTC.
     pub started_at: &'a str,
@@ -92,7 +92,7 @@ pub struct ManifestHead<'a> {
     pub host: ArchivedHost,
     /// Settings that shape the measurement, as in the summary.
     pub settings: BTreeMap<String, String>,
-    /// What a search was asked for.
+    /// Settings of the search.
     pub search: Option<SearchHead>,
     /// The plan of the load, or of a search's first load.
     pub plan: &'a LoadPlan,
@@ -110,7 +110,7 @@ pub struct Manifest {
     pub command: String,
     /// The command line as it may be shown.
     pub command_line: Vec<String>,
-    /// What reports name as the target.
+    /// Target in reports.
     pub target: String,
     /// RFC 3339, UTC.
     pub started_at: String,
@@ -122,9 +122,9 @@ pub struct Manifest {
     pub seed: u64,
     /// Settings that shape the measurement.
     pub settings: BTreeMap<String, String>,
-    /// What a search was asked for.
+    /// Settings of the search.
     pub search: Option<SearchHead>,
-    /// What is archived of the plan, for people: texts and bytes are counts, so it is no plan to run again.
+    /// Archived part of the plan, for people: texts and bytes are counts, so it is no plan to run again.
     pub plan: Value,
     /// The runs that this one was merged from; none for a run that was measured as one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

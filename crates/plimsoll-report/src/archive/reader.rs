@@ -28,7 +28,7 @@ pub struct IntervalLine {
     pub trial: Option<u32>,
     /// Connections that a hold was to reach then.
     pub asked: Option<u64>,
-    /// What happened.
+    /// Counts of the second.
     pub interval: Interval,
 }
 
@@ -96,7 +96,7 @@ impl Archive {
         Lines::open(self.dir.join(INTERVALS))
     }
 
-    /// How many seconds there are, without reading what is in them.
+    /// Returns the number of seconds, without reading their content.
     pub fn interval_count(&self) -> Result<u64, ReportError> {
         let mut lines = Lines::<IgnoredAny>::open(self.dir.join(INTERVALS))?;
         let mut count = 0;

@@ -85,7 +85,7 @@ fn bare_percent(relative: f64) -> String {
     format!("{:.1}", relative * 100.0)
 }
 
-/// The same with its sign.
+/// Formats a relative change with its sign.
 pub(crate) fn signed(relative: f64) -> String {
     whole(&format!("{:+.1} %", relative * 100.0))
 }

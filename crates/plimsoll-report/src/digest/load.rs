@@ -34,7 +34,7 @@ fn nothing_ok(summary: &Summary) -> bool {
     summary.scheduled > 0 && summary.ok == 0
 }
 
-/// What happened, in words.
+/// Returns the answer in words.
 pub(super) fn sentence(summary: &Summary) -> String {
     if summary.partial && summary.scheduled == 0 {
         return format!(
@@ -108,7 +108,7 @@ fn answers(summary: &Summary) -> String {
     }
 }
 
-/// What is wrong with deliveries of what was acknowledged; nothing where each came once.
+/// Returns the faults of deliveries of acknowledged messages; empty if each came once.
 fn delivery_faults(summary: &Summary) -> String {
     let counts = summary.deliveries.unwrap_or_default();
     let faults: Vec<_> = [(counts.lost, "did not come"), (counts.duplicated, "came again")]

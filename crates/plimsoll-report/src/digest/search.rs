@@ -211,7 +211,7 @@ pub(crate) fn title(find: &FindSummary) -> String {
     }
 }
 
-/// What was found for one of several SLOs, as if it had been the only one.
+/// Returns the answer for one of several SLOs, as if it had been the only one.
 fn alone(find: &FindSummary, goal: &SloFound) -> FindSummary {
     FindSummary {
         outcome: goal.outcome.clone(),
@@ -226,7 +226,7 @@ fn alone(find: &FindSummary, goal: &SloFound) -> FindSummary {
     }
 }
 
-/// What the interval is, in one line.
+/// Describes the interval in one line.
 fn how_sure(find: &FindSummary) -> String {
     let Some(confidence) = find.confidence else { return wide(find.lower, find.upper) };
     format!(

@@ -21,14 +21,14 @@ const COLUMNS: u16 = 80;
 /// Ids that are offered in place of an unknown one.
 const NEAREST_MAX: usize = 4;
 
-/// What kind of thing an id names.
+/// The kind of thing that an id names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// An exit code of a command.
     ExitCode,
     /// A check of a trial or run.
     Check,
-    /// How a search ended, or why it states no interval.
+    /// The end of a search, or the reason why it states no interval.
     Outcome,
     /// A limiting resource.
     Cause,
@@ -78,7 +78,7 @@ impl Family {
 /// The explanation of one id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// What kind of thing the id names.
+    /// Kind of thing that the id names.
     pub family: Family,
     /// The id, as reports and JSON write it.
     pub id: &'static str,

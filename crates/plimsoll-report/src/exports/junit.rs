@@ -16,7 +16,7 @@ use crate::digest::Digest;
 use crate::error::ReportError;
 use crate::terminal::{GateLine, findings};
 
-/// How a case ended.
+/// The end of a case.
 enum Ending {
     Passed,
     /// The server's fault: `failure`, and its type.
@@ -31,7 +31,7 @@ struct Case {
     group: &'static str,
     name: String,
     ending: Ending,
-    /// What was seen.
+    /// Figures that were measured.
     text: String,
 }
 
@@ -89,7 +89,7 @@ fn element(case: &Case, summary: &Summary) -> Element {
         .children([inner])
 }
 
-/// Whether an answer was found.
+/// Reports whether an answer was found.
 fn of_search(find: &FindSummary, run: &ExportedRun<'_>) -> Case {
     let ending = match find.outcome.standing() {
         Standing::Met => Ending::Passed,
@@ -101,7 +101,7 @@ fn of_search(find: &FindSummary, run: &ExportedRun<'_>) -> Case {
     Case { group: "search", name: "tipping-point".to_owned(), ending, text }
 }
 
-/// Its name is the expression, which holds no figure that was measured.
+/// Makes the case of a gate. Its name is the expression, which contains no measured figure.
 fn of_gate(line: &GateLine) -> Case {
     let ending = match line.result {
         Some(GateResult::Pass | GateResult::Warn) => Ending::Passed,

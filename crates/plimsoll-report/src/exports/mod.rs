@@ -37,7 +37,7 @@ pub const SPANS: [Span; 7] = [
     Span::SendLag,
 ];
 
-/// What is written.
+/// The format of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Export {
     /// A line for each second, with a header: RFC 4180.
@@ -50,7 +50,7 @@ pub enum Export {
     Hlog,
     /// Goals and checks as test cases.
     Junit,
-    /// What a pull request should show.
+    /// A summary for a pull request.
     Markdown,
     /// Single operations as vegeta writes them.
     Vegeta(RowFormat, RowLatency),
@@ -59,11 +59,11 @@ pub enum Export {
 /// A run to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct ExportedRun<'a> {
-    /// Its archive.
+    /// Archive of the run.
     pub archive: &'a Archive,
-    /// Its summary, rebuilt where the archive has none.
+    /// Summary of the run, rebuilt if the archive has none.
     pub summary: &'a Summary,
-    /// What was found against a baseline, where it was compared with one.
+    /// Findings against a baseline, if the run was compared with one.
     pub gate: Option<&'a GateReport>,
 }
 

@@ -94,7 +94,7 @@ impl From<Option<Nanos>> for Cell {
     }
 }
 
-/// What is known of the hosts, by name, in the order of their columns.
+/// Readings of the hosts, by name, in the order of their columns.
 struct Hosts(BTreeMap<String, Vec<HostRow>>);
 
 impl Hosts {

@@ -1,4 +1,4 @@
-//! What is written is read by readers of those formats.
+//! Tests that readers of each format read what is written.
 
 use std::fs;
 use std::path::{Path, PathBuf};

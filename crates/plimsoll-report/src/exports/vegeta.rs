@@ -1,6 +1,6 @@
 //! Single operations as vegeta writes them: `vegeta report`, `plot` and `encode` read them.
 //!
-//! Its plot never draws what follows a number that is missing, and fails on a time that goes back. So the rows
+//! Vegeta's plot never draws rows after a missing number, and fails on a time that goes back. So the rows
 //! are sorted by their times and numbered afresh.
 
 use std::io::Write;
@@ -27,7 +27,7 @@ pub enum RowFormat {
     Json,
 }
 
-/// What the latency of a row counts from.
+/// The start of a row's latency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RowLatency {
     /// From the intended start.
@@ -40,9 +40,9 @@ pub enum RowLatency {
 /// A request that rows name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowTarget {
-    /// Its method, as it may be shown.
+    /// Method, as it may be shown.
     pub method: String,
-    /// Its URL, as it may be shown.
+    /// URL, as it may be shown.
     pub url: String,
     /// Bytes of its body.
     pub body_bytes: u64,
@@ -66,7 +66,7 @@ impl RowTarget {
     }
 }
 
-/// What rows have in common.
+/// The common part of rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowHead {
     /// The name of the run.
@@ -77,7 +77,7 @@ pub struct RowHead {
     pub epoch_unix_ns: u64,
     /// The requests, by their numbers in the rows.
     pub targets: Vec<RowTarget>,
-    /// What latencies count from.
+    /// The start of latencies.
     pub latency: RowLatency,
 }
 
@@ -234,7 +234,7 @@ pub(super) fn write(
     write_rows(&head(archive, latency), format, rows, out)
 }
 
-/// What the rows of an archive have in common; its plan is written for people, but these parts of it are there.
+/// Returns the common part of the rows of an archive; its plan is written for people, but these parts of it are there.
 fn head(archive: &Archive, latency: RowLatency) -> RowHead {
     let manifest = archive.manifest();
     let plan = &manifest.plan;

@@ -1,4 +1,4 @@
-//! Who may look: the request has to name this server, come from no other site, and know the token where
+//! Access control: the request has to name this server, come from no other site, and know the token if
 //! there is one.
 //!
 //! A browser opens any page, and any page may ask it to fetch from loopback or, after its name was bound
@@ -49,7 +49,7 @@ impl Refusal {
 /// The rules of one listener.
 #[derive(Clone, Debug)]
 pub(super) struct Access {
-    /// Where it listens.
+    /// Listening address.
     address: SocketAddr,
     /// The name under which it was told to listen.
     name: Option<String>,
@@ -65,7 +65,7 @@ impl Access {
         Self { address, name, token }
     }
 
-    /// Whether the request may be answered, were its path one of ours.
+    /// Reports whether the request may be answered, were its path one of ours.
     pub(super) fn check(&self, method: &Method, headers: &HeaderMap) -> Result<(), Refusal> {
         if !matches!(*method, Method::GET | Method::HEAD) {
             return Err(Refusal::Method);
@@ -88,7 +88,7 @@ impl Access {
         Ok(())
     }
 
-    /// Whether `host`, with its port, is this server.
+    /// Reports whether `host`, with its port, is this server.
     fn is_named(&self, host: &str) -> bool {
         let (name, port) = match host.rsplit_once(':') {
             // The end of an IPv6 address is no port.
@@ -110,12 +110,12 @@ impl Access {
         }
     }
 
-    /// Whether a path has to begin with a token.
+    /// Reports whether a path has to begin with a token.
     pub(super) const fn has_token(&self) -> bool {
         self.token.is_some()
     }
 
-    /// Whether `path` begins with the token, where there is one.
+    /// Reports whether `path` begins with the token, where there is one.
     pub(super) fn is_open(&self, path: &str) -> bool {
         let Some(token) = &self.token else { return true };
         let first = path.strip_prefix('/').and_then(|rest| rest.split('/').next());

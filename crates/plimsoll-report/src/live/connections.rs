@@ -1,4 +1,4 @@
-//! Who is connected: how many may be, who makes room for others, and who is given up. One mechanism for browsers and
+//! Connections: their limit, which one makes room for others, and which one is given up. One mechanism for browsers and
 //! scrapers; where they come from is no matter, since many may share an address.
 
 use std::io;
@@ -13,10 +13,10 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 
 /// Connections at once.
 const CONNECTIONS_MAX: usize = 64;
-/// Where all of them are busy, it is looked so often whether one is no longer.
+/// Period of checking whether one is idle, while all of them are busy.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// How long whoever is connected may take.
+/// Time limits of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     /// With the first request.
@@ -34,7 +34,7 @@ impl Default for Patience {
     }
 }
 
-/// What one that is connected does.
+/// The activity of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
     /// It has not asked for anything.

@@ -16,14 +16,14 @@ const MESSAGES_MAX: usize = 512;
 /// Notes that may wait.
 const NOTES_MAX: usize = 16;
 
-/// What the publishing thread is told.
+/// A message to the publishing thread.
 #[derive(Debug)]
 pub(super) enum Message {
     Begin(Box<RunHead>),
     /// On CLOCK_MONOTONIC.
     Event(Box<Event>, Nanos),
     Reading(String, Box<Reading>),
-    /// So many of these found the queue full.
+    /// Number of messages that found the queue full.
     Missed(u64),
     /// The run that began last has ended.
     End(Box<Summary>),

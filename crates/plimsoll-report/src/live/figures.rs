@@ -1,4 +1,4 @@
-//! What is measured so far, for everybody who asks for figures or is sent them.
+//! Figures so far, for scrapers and collectors.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(super) struct Figures {
     hosts: BTreeMap<String, Reading>,
     statsd: Option<Statsd>,
     is_over: bool,
-    /// How often they were read after the end.
+    /// Number of reads after the end.
     read_at_end: watch::Sender<u32>,
 }
 

@@ -46,7 +46,7 @@ const LAST_FETCH: Duration = Duration::from_secs(3);
 /// Answers under way at the end have so long.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// Where a run is published; sockets are open, so that what the system refuses is known before a run begins.
+/// The outlets of a run; sockets are open, so that refusals of the system are known before a run begins.
 #[derive(Debug)]
 pub struct Outlets {
     /// Version of plimsoll.
@@ -57,7 +57,7 @@ pub struct Outlets {
     pub page: Option<PageAt>,
     /// Shows the figures to scrapers.
     pub metrics: Option<MetricsAt>,
-    /// How long scrapers may take to read the last figures.
+    /// Time for scrapers to read the last figures.
     pub linger: Duration,
     /// Sends StatsD from this socket to this address.
     pub statsd: Option<(UdpSocket, SocketAddr)>,
@@ -65,7 +65,7 @@ pub struct Outlets {
     pub collector: Option<Collector>,
 }
 
-/// Where the figures are shown.
+/// The place of the figures.
 #[derive(Debug)]
 pub struct MetricsAt {
     /// Listens for scrapers.
@@ -74,7 +74,7 @@ pub struct MetricsAt {
     pub name: Option<String>,
 }
 
-/// Where the page is shown, and to whom.
+/// The place of the page, and its access rules.
 #[derive(Debug)]
 pub struct PageAt {
     /// Listens for browsers.
@@ -85,10 +85,10 @@ pub struct PageAt {
     pub token: Option<String>,
 }
 
-/// What is known of a run when it begins.
+/// The facts of a run when it begins.
 #[derive(Clone, Debug)]
 pub struct RunHead {
-    /// Its name.
+    /// Name of the run.
     pub run: String,
     /// Without secrets, as in an archive.
     pub manifest: Manifest,

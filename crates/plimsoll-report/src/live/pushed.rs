@@ -56,14 +56,14 @@ impl Collector {
     }
 }
 
-/// Its URL as it may be shown.
+/// Shows the URL as it may be shown.
 impl fmt::Display for Collector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&shown_url(&format!("http://{}{}", self.0.host, self.0.path)))
     }
 }
 
-/// What is sent to one collector. A push that takes long is not overtaken: the next one is left out.
+/// Pushes to one collector. A push that takes long is not overtaken: the next one is left out.
 pub(super) struct Pushes {
     collector: Collector,
     version: &'static str,

@@ -1,4 +1,4 @@
-//! What viewers have not seen yet: the changes of the document, numbered, for an hour at most.
+//! The changes of the document that viewers have not seen yet, numbered, for an hour at most.
 //!
 //! A viewer is a position in this list. One that is slow or gone for a while goes on where it was; one
 //! that has fallen out of the list fetches the document again. So no viewer costs memory, and none can
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use plimsoll_model::Nanos;
 
-/// How long a change is kept.
+/// Time for which a change is stored.
 const KEPT: Nanos = Nanos::from_secs(3_600);
 /// The most text that is kept, whatever its age.
 const BYTES_MAX: usize = 32 << 20;
@@ -17,7 +17,7 @@ const BYTES_MAX: usize = 32 << 20;
 /// A change of the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
-    /// Its number; without gaps.
+    /// Number of the change; without gaps.
     pub(super) seq: u64,
     /// `second`, `host`, `trial`, …
     pub(super) event: &'static str,
@@ -25,7 +25,7 @@ pub(super) struct Record {
     pub(super) data: Arc<str>,
 }
 
-/// What comes after a number.
+/// The record after a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Record(Record),
@@ -79,7 +79,7 @@ impl Records {
         self.is_over = true;
     }
 
-    /// What follows the change `seq`.
+    /// Returns the record after the change `seq`.
     pub(super) fn after(&self, seq: u64) -> Next {
         if seq > self.seq {
             return Next::Reset;
@@ -107,7 +107,7 @@ mod tests {
         records
     }
 
-    /// What a viewer gets from `seq` on until it has to wait.
+    /// Returns the records of a viewer from `seq` on until it has to wait.
     fn read(records: &Records, mut seq: u64) -> Vec<u64> {
         let mut seen = Vec::new();
         while let Next::Record(record) = records.after(seq) {

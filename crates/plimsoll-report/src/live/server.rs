@@ -56,7 +56,7 @@ pub(super) fn metrics(figures: Shared<Figures>, access: Option<Access>) -> Route
     }
 }
 
-/// The same routes, for those alone whom `access` admits.
+/// Restricts the routes to requests that `access` admits.
 pub(super) fn admitting(access: Access, routes: Router) -> Router {
     routes.layer(from_fn_with_state(Arc::new(access), admit))
 }
@@ -78,7 +78,7 @@ async fn scrape(State(figures): State<Shared<Figures>>) -> Response {
     ([(CONTENT_TYPE, METRICS)], figures.scrape()).into_response()
 }
 
-/// The same routes, with what every answer has: nobody stores, frames, sniffs or passes on what it says.
+/// Adds to every answer headers against storing, framing, sniffing and referrers.
 pub(super) fn protected(routes: Router) -> Router {
     let nothing = async || (StatusCode::NOT_FOUND, "There is nothing here.\n");
     routes.fallback(nothing).layer(from_fn(protect))

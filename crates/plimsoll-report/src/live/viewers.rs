@@ -30,7 +30,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// The last number that a browser has seen, when it comes again by itself.
 const LAST_EVENT_ID: &str = "last-event-id";
 
-/// What viewers share.
+/// The state that viewers share.
 #[derive(Clone, Debug)]
 pub(super) struct Viewers {
     document: Shared<Document>,
@@ -44,7 +44,7 @@ impl Viewers {
         Self { document, program, slots: Arc::new(Semaphore::new(VIEWERS_MAX)) }
     }
 
-    /// How many there are.
+    /// Returns the number of viewers.
     pub(super) fn count(&self) -> usize {
         VIEWERS_MAX - self.slots.available_permits()
     }

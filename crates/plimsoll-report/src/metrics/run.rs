@@ -17,7 +17,7 @@ const EDGE_UNIT: Nanos = Nanos(100_000);
 /// The counters of a run so far.
 #[derive(Debug)]
 pub(crate) struct RunMetrics {
-    /// What tells the run from others.
+    /// Labels that distinguish the run from others.
     names: Labels,
     /// An edge of the histograms.
     deadline: Option<Nanos>,
@@ -26,7 +26,7 @@ pub(crate) struct RunMetrics {
 }
 
 impl RunMetrics {
-    /// Of a run that begins; after `before`, another search of the same command, counters go on: they never go
+    /// Creates the metrics of a run that begins; after `before`, another search of the same command, counters go on: they never go
     /// back.
     pub(crate) fn new(manifest: &Manifest, deadline: Option<Nanos>, before: Option<Self>) -> Self {
         let names = vec![

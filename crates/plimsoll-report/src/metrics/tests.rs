@@ -1,4 +1,4 @@
-//! What scrapers and collectors are told, from events and readings that are made up.
+//! Tests of metrics for scrapers and collectors, from made-up events and readings.
 
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
@@ -159,7 +159,7 @@ fn a_collector_gets_the_shape_that_the_protocol_defines() {
     assert_eq!(count(&point["count"]), 2_000);
 }
 
-/// What one datagram after another says.
+/// Returns the content of one datagram after another.
 fn received(socket: &UdpSocket) -> Vec<String> {
     let mut lines = Vec::new();
     let mut datagram = [0; 2_048];

@@ -1,4 +1,4 @@
-//! What every page carries: styles, programs, and the policy that allows exactly these.
+//! Assets of every page: styles, programs, and the policy that allows exactly these.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -44,7 +44,7 @@ pub(super) fn program() -> String {
     program
 }
 
-/// Where the page is.
+/// The place of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// In a file: it speaks to nobody.

@@ -70,7 +70,7 @@ fn names(count: usize) -> String {
     }
 }
 
-/// What each run found by itself.
+/// Draws the answer of each run by itself.
 fn runs(views: &[View]) -> Markup {
     html! {
         section aria-labelledby="runs" {
@@ -134,7 +134,7 @@ fn interval(find: &FindSummary) -> Option<(f64, f64)> {
     find.lower.zip(find.upper)
 }
 
-/// What both runs of a pair state, and the difference that their statements leave.
+/// Draws the answers of both runs of a pair, and the difference between them.
 fn differences(views: &[View]) -> Markup {
     let found: Vec<(usize, String)> = views
         .iter()
@@ -182,7 +182,7 @@ fn pair(a: &Summary, b: &Summary) -> Vec<String> {
     texts
 }
 
-/// What differs in how the runs were made, and what is the same.
+/// Draws the differences of the runs' settings, and the equal ones.
 fn settings(views: &[View]) -> Markup {
     let each: Vec<BTreeMap<String, String>> = views.iter().map(described).collect();
     let mut names: Vec<&String> = each.iter().flat_map(BTreeMap::keys).collect();

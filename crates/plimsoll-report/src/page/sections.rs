@@ -97,7 +97,7 @@ fn why_invalid(summary: &Summary) -> Markup {
     }
 }
 
-/// What happened, with the numbers that the charts over time show.
+/// Draws the events, with the numbers that the charts over time show.
 pub(super) fn events(view: &View) -> Markup {
     html! {
         @if !view.events.is_empty() {
@@ -118,7 +118,7 @@ fn entries(entries: &[Entry]) -> Markup {
     }
 }
 
-/// What limits, and the evidence.
+/// Draws the limiting resource, and the evidence.
 pub(super) fn cause(view: &View) -> Markup {
     let Some(summary) = &view.summary else {
         return html! {

@@ -12,7 +12,7 @@ use crate::digest::{Digest, hold};
 use crate::terminal::layout::{bytes, clean, counted, cpu_percent, ms_text, per_s, span, whole};
 use crate::watch::source_lost;
 
-/// Of the course of a search.
+/// Describes the course of a search.
 pub(super) fn course(find: &FindSummary) -> String {
     let trials = counted(u64::from(find.trials), "trial");
     let invalid = match find.invalid_trials {
@@ -30,7 +30,7 @@ pub(super) fn course(find: &FindSummary) -> String {
     format!("{trials} judged{invalid}{drift}")
 }
 
-/// Of latency over time, and of its distribution.
+/// Describes latency over time, and its distribution.
 pub(super) fn latency(summary: &Summary) -> String {
     let Some(p99) = summary.latency_ms.corrected.p99 else {
         return "No operation was answered".to_owned();
@@ -49,7 +49,7 @@ pub(super) fn latency(summary: &Summary) -> String {
     format!("p99 was {}{at}{verdict}", ms_text(Some(p99)))
 }
 
-/// Of the distribution of latency.
+/// Describes the distribution of latency.
 pub(super) fn percentiles(summary: &Summary) -> String {
     let both = &summary.latency_ms;
     let Some(p99) = both.corrected.p99 else { return "No operation was answered".to_owned() };
@@ -62,13 +62,13 @@ pub(super) fn percentiles(summary: &Summary) -> String {
     format!("99 % of the good answers came within {}{uncorrected}", ms_text(Some(p99)))
 }
 
-/// Of the rate over time.
+/// Describes the rate over time.
 pub(super) fn rate(summary: &Summary) -> String {
     let (offered, sent) = (summary.rate.offered_per_s, summary.rate.achieved_per_s);
     format!("{} of {} offered were sent", per_s(sent), per_s(offered))
 }
 
-/// Of errors over time.
+/// Describes errors over time.
 pub(super) fn errors(summary: &Summary) -> String {
     let failed = summary.errors + summary.unsent;
     if failed == 0 {
@@ -84,7 +84,7 @@ pub(super) fn errors(summary: &Summary) -> String {
     format!("{} of {of} operations failed{most}{unsent}", grouped(summary.errors))
 }
 
-/// Of held connections over time.
+/// Describes held connections over time.
 pub(super) fn connections(summary: &Summary) -> String {
     let Some(hold) = summary.result.hold() else {
         let seen = &summary.connections;
@@ -115,7 +115,7 @@ pub(super) fn connections(summary: &Summary) -> String {
     format!("{} held{span}, {lost}{answered}", whole(&counted(hold.held, "connection")))
 }
 
-/// Of memory against connections.
+/// Describes memory against connections.
 pub(super) fn memory(hold: &HoldSummary) -> String {
     let ends = hold.projections.iter().filter(|one| one.ends_at.is_some());
     let first = ends.min_by_key(|one| one.ends_at);
@@ -138,7 +138,7 @@ fn projected(first: &Projection) -> String {
     format!("{resource} is the first limit, at {end} connections ({word}{cautious})")
 }
 
-/// Of one host.
+/// Describes one host.
 pub(super) fn host(name: &str, host: Option<&HostSummary>) -> String {
     let mut parts = Vec::new();
     if let Some(host) = host {
@@ -162,7 +162,7 @@ pub(super) fn host(name: &str, host: Option<&HostSummary>) -> String {
     }
 }
 
-/// Of hidden timers.
+/// Describes hidden timers.
 pub(super) fn cliffs(summary: &Summary) -> String {
     let found = summary.cliffs.as_deref().unwrap_or_default();
     let probed = summary.timers.iter().flatten().filter(|timer| timer.after_ms.is_some()).count();
@@ -183,7 +183,7 @@ pub(super) fn cliffs(summary: &Summary) -> String {
     }
 }
 
-/// Of a comparison with a finding: what its report says first.
+/// Describes a comparison with a finding: the first lines of its report.
 pub(super) fn comparison(summary: &Summary) -> Option<String> {
     let RunResult::Compare { compare } = &summary.result else { return None };
     compare.difference?;

@@ -21,7 +21,7 @@ pub(super) enum Thin {
     Least,
 }
 
-/// What a column is counted in: how its figures are shown, here and by the page's program.
+/// The unit of a column, which decides how its figures are shown, here and by the page's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum Unit {
     /// As it is.
@@ -51,7 +51,7 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// What follows a heading.
+    /// Returns the text after a heading.
     pub(super) const fn after_heading(self) -> &'static str {
         match self {
             Self::Text | Self::Verdict | Self::Count | Self::Bytes | Self::BytesPerS => "",
@@ -92,7 +92,7 @@ pub(super) struct Column {
     pub(super) thin: Thin,
 }
 
-/// Where the rows of a chart stand in the document: a list of objects (`trials`), an object of lists of equal length (`seconds`),
+/// The rows of a chart in the document: a list of objects (`trials`), an object of lists of equal length (`seconds`),
 /// or one of them for each key of an object (`hosts.*`, whose key is the path `*`). A path that ends in `.*` is one column for each key.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Rows {
@@ -109,7 +109,7 @@ impl Rows {
     }
 }
 
-/// What stands in a cell.
+/// The content of a cell.
 #[derive(Clone, Copy)]
 enum Cell<'a> {
     Key(&'a str),
@@ -141,7 +141,7 @@ impl Cell<'_> {
     }
 }
 
-/// What stands for a value that there is not: never a zero.
+/// The mark for a missing value: never a zero.
 pub(super) const NOT_MEASURED: &str = "–";
 
 /// One column of a table, with its heading as it is shown.
@@ -156,7 +156,7 @@ struct Heading {
 pub(super) struct Table<'a> {
     headings: Vec<Heading>,
     rows: Vec<Vec<Cell<'a>>>,
-    /// How many rows of the document each row stands for.
+    /// Rows of the document per row.
     every: usize,
 }
 
@@ -207,7 +207,7 @@ impl<'a> Table<'a> {
         self
     }
 
-    /// Whether anything but its first column is more than zero.
+    /// Reports whether anything but its first column is more than zero.
     pub(super) fn has_figures(&self) -> bool {
         let cells = self.rows.iter().flat_map(|row| row.iter().skip(1));
         cells.filter_map(|cell| cell.number()).any(|number| number > 0.0)

@@ -1,4 +1,4 @@
-//! What the server announced, where it shaped the result.
+//! Limits that the server announced, if they shaped the result.
 
 use std::io;
 

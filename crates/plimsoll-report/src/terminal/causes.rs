@@ -13,7 +13,7 @@ use plimsoll_model::units::grouped;
 use super::confirmation;
 use super::layout::{Page, clean, per_s, whole};
 
-/// What a cause is called.
+/// Returns the name of a cause.
 const fn title(cause: Cause) -> &'static str {
     match cause {
         Cause::ServerCpu => "the server's CPU",
@@ -68,7 +68,7 @@ const fn grade(grade: Grade) -> &'static str {
     }
 }
 
-/// What a cause lacks to be predicted.
+/// Returns the evidence that a cause lacks to be predicted.
 const fn lacks(missing: Missing) -> &'static str {
     match missing {
         Missing::FullAbove => "it was not seen full above the tipping point",
@@ -97,7 +97,7 @@ fn resource(resource: &Resource) -> String {
     }
 }
 
-/// How the figures of a search are shown.
+/// The words for the figures of a search.
 #[derive(Clone, Copy)]
 struct Search {
     axis: Axis,

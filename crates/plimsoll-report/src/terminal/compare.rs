@@ -166,7 +166,7 @@ fn round_table(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()> 
     page.quiet(4, &format!("all rounds took {}", span(seconds)))
 }
 
-/// What the blocks of a round say of latency.
+/// Returns the latencies of the blocks of a round.
 fn latency_cells(compare: &CompareSummary, round: u32) -> String {
     let cells = Arm::BOTH.map(|arm| {
         let of = |figure: fn(&BlockSummary) -> Option<f64>| {

@@ -53,7 +53,7 @@ pub(crate) fn words(check: &Check) -> CheckText {
     })
 }
 
-/// What was seen: `busiest thread 97 %`.
+/// Returns the measured figures: `busiest thread 97 %`.
 pub(crate) fn seen(check: &Check) -> String {
     clean(&words(check).value)
 }
@@ -100,7 +100,7 @@ fn named(measure: &Measure, text: &str) -> String {
     format!("{} {text}", measure.name).trim_start().to_owned()
 }
 
-/// What of a figure is allowed; `None` where everything is.
+/// Returns the allowed range of a figure; `None` if everything is allowed.
 fn bound(measure: &Measure) -> Option<String> {
     let text = |value| figure(value, measure.unit);
     Some(match (measure.at_least, measure.at_most) {

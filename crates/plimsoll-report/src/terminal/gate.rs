@@ -1,4 +1,4 @@
-//! What a gate against a baseline found, in words.
+//! The findings of a gate against a baseline, in words.
 
 use std::io;
 use std::io::Write;
@@ -17,9 +17,9 @@ use crate::unsettled::reason;
 pub struct GateLine {
     /// As it is spelled: `safe<-5%`.
     pub gate: String,
-    /// How it ended; `None` where the runs cannot be compared by it.
+    /// End of the gate; `None` if the runs cannot be compared by it.
     pub result: Option<GateResult>,
-    /// What was seen, or why nothing can be.
+    /// The finding, or the reason why there is none.
     pub text: String,
 }
 
@@ -28,20 +28,20 @@ pub struct GateLine {
 pub struct GateReport {
     /// The baseline's name.
     pub baseline: String,
-    /// What a reader should know of the pair.
+    /// Remarks on the pair.
     pub notes: Vec<String>,
     /// In the order of the flags.
     pub lines: Vec<GateLine>,
 }
 
 impl GateLine {
-    /// Of what was found.
+    /// Makes the line of a finding.
     pub fn of(finding: &GateFinding) -> Self {
         let gate = finding.gate.to_string();
         Self { gate, result: Some(finding.result), text: sentence(finding) }
     }
 
-    /// Of runs that cannot be compared.
+    /// Makes the line of runs that cannot be compared.
     pub fn refused(gate: &Gate, why: &Incomparable) -> Self {
         Self { gate: gate.to_string(), result: None, text: refusal(why) }
     }
@@ -103,7 +103,7 @@ fn sentence(found: &GateFinding) -> String {
     format!("{text}; this pair could have shown {smallest}")
 }
 
-/// What the host's speed has to do with the change; `None` if the speed was the same.
+/// Returns the effect of the host's speed on the change; `None` if the speed was the same.
 fn of_host(metric: GateMetric, host: HostEffect) -> Option<String> {
     match host {
         HostEffect::Measured { is_distinct: false, .. } => None,

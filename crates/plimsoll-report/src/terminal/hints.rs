@@ -5,7 +5,7 @@ use plimsoll_model::{ErrorClass, Fault};
 
 use crate::reasons;
 
-/// Whose fault a class is, in words.
+/// Returns the side at fault for a class, in words.
 pub(crate) const fn fault(class: ErrorClass) -> &'static str {
     match class.fault() {
         Fault::Peer => "server or network",
@@ -19,11 +19,11 @@ pub(crate) fn class_named(name: &str) -> Option<ErrorClass> {
     ErrorClass::ALL.iter().copied().find(|class| class.name() == name)
 }
 
-/// What helps when the generator was the limit.
+/// Remedy if the generator was the limit.
 pub(crate) const MORE_GENERATOR: &str = "Give plimsoll more room: idle cores, more --threads or \
      --processes, a machine that does not also run the server; or offer less.";
 
-/// What a person can do where the generator was the limit, by the names of the checks that failed
+/// Returns the remedy if the generator was the limit, by the names of the checks that failed
 /// (`local-errors, local-ports`): the sentence of the first that has one of its own.
 pub(crate) fn remedy(why: &str) -> String {
     let own = why.split(", ").find_map(|name| match CheckId::from(name.to_owned()) {
@@ -38,7 +38,7 @@ pub(crate) fn remedy(why: &str) -> String {
     own.unwrap_or_else(|| MORE_GENERATOR.to_owned())
 }
 
-/// Whether a failed check says that plimsoll, or its share of this host, made another load than was asked for.
+/// Reports whether a failed check says that plimsoll, or its share of this host, made another load than was asked for.
 pub(crate) const fn is_of_generator(check: &CheckId) -> bool {
     matches!(
         check,
@@ -55,7 +55,7 @@ pub(crate) const fn is_of_generator(check: &CheckId) -> bool {
     )
 }
 
-/// What kept loads from being judged, by the names of the checks that failed (`local-errors, local-ports`).
+/// Returns the obstacle to judging loads, by the names of the checks that failed (`local-errors, local-ports`).
 pub(crate) fn obstacle(why: &str) -> &'static str {
     let first = why.split(", ").next().unwrap_or_default();
     match CheckId::from(first.to_owned()) {
@@ -78,7 +78,7 @@ pub(crate) fn obstacle(why: &str) -> &'static str {
     }
 }
 
-/// Whether [`MORE_GENERATOR`] helps against a check.
+/// Reports whether [`MORE_GENERATOR`] helps against a check.
 pub(crate) const fn needs_more_generator(check: &CheckId) -> bool {
     matches!(
         check,

@@ -1,4 +1,4 @@
-//! What the logs of GitHub Actions and GitLab CI understand beside text: parts that are folded, and lines that
+//! Log syntax of GitHub Actions and GitLab CI beside text: parts that are folded, and lines that
 //! stand beside the job.
 
 /// The service whose log is written.

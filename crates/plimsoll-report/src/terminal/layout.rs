@@ -16,10 +16,10 @@ const WIDTH_MIN: usize = 60;
 const WIDTH_MAX: usize = 100;
 /// Heights of a column, eighths.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// The same for consoles that lack them.
+/// Bars for consoles that lack the others.
 const ASCII_BARS: [char; 8] = ['_', '.', ':', '-', '=', '+', '*', '#'];
 
-/// How a page looks.
+/// The style of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// Whether to use colours; the caller checks the terminal and `NO_COLOR`.
@@ -38,7 +38,7 @@ impl Default for Style {
     }
 }
 
-/// What a colour means.
+/// The meaning of a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     /// A heading.
@@ -98,7 +98,7 @@ pub(crate) struct Page<'a> {
     style: Style,
 }
 
-/// Where a page goes: lines of text, or its entries alone for a page of another kind.
+/// The output of a page: lines of text, or its entries alone for a page of another kind.
 enum Out<'a> {
     Text(&'a mut dyn Write),
     Entries(&'a mut Vec<Entry>),

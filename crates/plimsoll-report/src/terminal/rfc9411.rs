@@ -113,7 +113,7 @@ fn with_unit(value: f64, unit: &str) -> String {
     whole(&format!("{} {}", figure(value), clean(unit)))
 }
 
-/// How the procedure ended for an object: a word, and a sentence.
+/// Returns the end of the procedure for an object: a word, and a sentence.
 fn ending(result: &ObjectResult) -> (&'static str, String) {
     let load = |value| with_unit(value, &result.unit);
     let reached = result.load.map_or_else(|| "no load".to_owned(), load);

@@ -19,17 +19,17 @@ use super::{findings, hints};
 use crate::watch::source_lost;
 use crate::{reasons, settings as keys};
 
-/// Whether the server set the pace.
+/// Reports whether the server set the pace.
 pub(crate) fn is_closed_loop(summary: &Summary) -> bool {
     keys::is_closed_loop(&summary.settings)
 }
 
-/// Whether an operation is a new connection and no request.
+/// Reports whether an operation is a new connection and no request.
 pub(crate) fn is_handshakes(summary: &Summary) -> bool {
     keys::is_new_connection(&summary.settings)
 }
 
-/// Whether an operation is the delivery of something that was published.
+/// Reports whether an operation is the delivery of something that was published.
 fn has_deliveries(summary: &Summary) -> bool {
     summary.result.find().is_some_and(|find| find.axis == Axis::Deliveries)
 }
@@ -84,7 +84,7 @@ pub(crate) fn latency(page: &mut Page<'_>, title: &str, summary: &Summary) -> io
     Ok(())
 }
 
-/// Of which operations the wire latency is, unless it is of all.
+/// Writes the operations that the wire latency covers, unless it is all of them.
 fn stamped(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     let Some(stamps) = summary.stamps.filter(|stamps| stamps.operations < summary.ok) else {
         return Ok(());
@@ -155,7 +155,7 @@ fn unsent(summary: &Summary) -> String {
     }
 }
 
-/// Where every scheduled operation ended.
+/// Writes the ends of all scheduled operations.
 pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     page.entry(
         "Operations",
@@ -247,7 +247,7 @@ pub(super) fn keep_alive(pings: PingCounts) -> Vec<String> {
     items
 }
 
-/// What became of the messages that the load published and subscribed to.
+/// Writes the fate of the messages that the load published and subscribed to.
 fn deliveries(page: &mut Page<'_>, counts: &DeliverySummary) -> io::Result<()> {
     let lost = match counts.unknown {
         0 => "lost",
@@ -378,7 +378,7 @@ pub(crate) fn server_side(page: &mut Page<'_>, summary: &Summary) -> io::Result<
     )
 }
 
-/// What the server announced, what making the load cost, and how late plimsoll itself was.
+/// Writes the server's announcements, the cost of making the load, and plimsoll's own lateness.
 pub(crate) fn generator(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     announced(page, summary)?;
     let lag = &summary.send_lag_ms;
@@ -620,7 +620,7 @@ fn not_made(page: &mut Page<'_>, is_made: impl Fn(&'static CheckId) -> bool) -> 
     page.quiet(2, &format!("Not checked, for lack of observations: {}", names.join(", ")))
 }
 
-/// Where the run is kept.
+/// Writes the place of the archive.
 pub(crate) fn archive(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     match &summary.archive {
         Some(dir) => {

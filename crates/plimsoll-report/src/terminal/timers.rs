@@ -23,7 +23,7 @@ fn cliffs(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     page.quiet(2, "share %: of the slow ones of their kind")
 }
 
-/// The same among the sections of one load.
+/// Writes the cliffs among the sections of one load.
 pub(crate) fn cliffs_of_load(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     if summary.cliffs.as_ref().is_none_or(Vec::is_empty) {
         return Ok(());
@@ -32,7 +32,7 @@ pub(crate) fn cliffs_of_load(page: &mut Page<'_>, summary: &Summary) -> io::Resu
     page.blank()
 }
 
-/// The same below the tables of a search: all its trials together.
+/// Writes the cliffs below the tables of a search: all its trials together.
 pub(crate) fn cliffs_of_search(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     if summary.cliffs.as_ref().is_none_or(Vec::is_empty) {
         return Ok(());
@@ -93,7 +93,7 @@ pub(crate) fn of_losses(summary: &Summary) -> Option<String> {
     ))
 }
 
-/// How a server ends a connection, after a number and `by`.
+/// Returns the way in which a server ends a connection, after a number and `by`.
 const fn way_of(closer: Closer) -> &'static str {
     match closer {
         Closer::PeerReset => "a reset",
@@ -105,7 +105,7 @@ const fn way_of(closer: Closer) -> &'static str {
     }
 }
 
-/// Whether two durations are those of one timer.
+/// Reports whether two durations are those of one timer.
 fn is_near(one_ms: f64, other_ms: f64) -> bool {
     const SAME: f64 = 0.02;
     (one_ms / other_ms - 1.0).abs() <= SAME
@@ -138,7 +138,7 @@ fn named(label: Option<&String>) -> String {
     label.map_or_else(String::new, |label| format!(" ({})", clean(label)))
 }
 
-/// Whether the timeout probe was closed after the same time.
+/// Reports whether the timeout probe was closed after the same time.
 fn is_probed(summary: &Summary, cliff: &Cliff) -> bool {
     let mut met = summary.timers.iter().flatten().filter_map(|row| row.after_ms);
     met.any(|after_ms| is_near(after_ms, cliff.at.as_millis_f64()))
@@ -165,7 +165,7 @@ fn row(page: &mut Page<'_>, cliff: &Cliff) -> io::Result<()> {
     page.quiet(4, &format!("{}{}{doubt}", name.unwrap_or_default(), clean(&cliff.evidence)))
 }
 
-/// What the timeout probe saw.
+/// Writes the findings of the timeout probe.
 pub(crate) fn probe(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     let Some(rows) = &summary.timers else { return Ok(()) };
     page.blank()?;
@@ -189,7 +189,7 @@ pub(crate) fn probe(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     )
 }
 
-/// How long a timer could have been seen.
+/// Writes the longest timer that could have been observed.
 pub(crate) fn longest(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     let Some(longest) = &summary.longest_timer else { return Ok(()) };
     let time = |ms: f64| span(ms / 1e3);

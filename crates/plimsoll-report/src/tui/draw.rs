@@ -20,7 +20,7 @@ use crate::terminal::layout::{bars, bytes, clean, cpu_percent, ms, wrap};
 
 /// From so many columns last second and whole load stand side by side.
 const WIDE_TABLE_FROM: u16 = 76;
-/// Where they do not, from so many rows every kind of latency is in the table.
+/// Rows from which on every kind of latency is in the table, even if they agree.
 const WHOLE_TABLE_FROM: u16 = 24;
 /// Rows of the panel at least, its title included.
 const PANEL_ROWS_MIN: u16 = 4;
@@ -28,10 +28,10 @@ const PANEL_ROWS_MIN: u16 = 4;
 /// Rows of the answer so far, at most.
 const ANSWER_ROWS_MAX: usize = 3;
 
-/// How long the answer to a key stands in the place of the keys.
+/// Time for which the answer to a key is shown in the place of the keys.
 const SAID_FOR: Nanos = Nanos::from_secs(4);
 
-/// What the keys do.
+/// Words for the keys.
 const HELP: &[&str] = &[
     "q, s, Ctrl-C stop sending, wait for open answers, report; once more ends at once",
     "Q           end at once, without a report",

@@ -1,4 +1,4 @@
-//! How the state of a watched host is drawn.
+//! Drawing of the state of a watched host.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::host::{LimitKind, LimitUse};
@@ -42,7 +42,7 @@ const ASCII: Set<'static> = Set {
     empty: " ",
 };
 
-/// What the keys do.
+/// Words for the keys.
 const HELP: &[&str] = &[
     "q, Ctrl-C   end; once more ends at once",
     "Q           end at once",
@@ -54,7 +54,7 @@ const HELP: &[&str] = &[
     "waits       a thread is ready to run, but no CPU takes it",
 ];
 
-/// What the middle of the screen shows.
+/// The panels of the middle of the screen.
 const PANELS: [fn(&Watched, &Look, &mut Frame<'_>, Rect); 4] = [graphs, limits, processes, events];
 /// The place of one of them.
 const PROCESSES: usize = 2;
@@ -153,7 +153,7 @@ struct Graph {
 }
 
 impl Graph {
-    /// What the graph reaches to: `limit`, where its use can be seen then, else the most that there was.
+    /// Returns the top of the graph: `limit`, if its use can be seen then, else the highest value.
     fn top(state: &Watched, series: &[Figure], limit: Option<f64>) -> f64 {
         let points = state.points.iter();
         let values = points.flat_map(|point| series.iter().filter_map(move |of| of(point)));
@@ -248,7 +248,7 @@ fn halves(area: Rect) -> [Rect; 2] {
     Layout::horizontal([Constraint::Length(text), Constraint::Fill(1)]).areas(area)
 }
 
-/// So many places of almost the same height; the solver of layouts takes no hundred of them.
+/// Divides an area into `count` places of almost the same height; the solver of layouts handles no hundred of them.
 fn stacked(area: Rect, count: usize) -> impl Iterator<Item = Rect> {
     let top = move |place: usize| (usize::from(area.height) * place / count) as u16;
     (0..count).map(move |place| Rect {

@@ -1,6 +1,6 @@
-//! What of the state is looked at, and what keys do.
+//! The selected part of the state, and the keys that select it.
 
-/// What the middle of the screen shows.
+/// The panel in the middle of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Panel {
     /// Each trial of a search: its load against its p99.
@@ -17,7 +17,7 @@ pub(super) enum Panel {
     Notes,
 }
 
-/// What a key asks of the run.
+/// A key's request to the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// Stop sending, wait for answers, report.
@@ -28,7 +28,7 @@ pub enum Wish {
     Pause,
 }
 
-/// How the state is looked at.
+/// The selection of what is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
     /// The terminal shows colours.
@@ -41,7 +41,7 @@ pub struct Look {
     pub(super) uncorrected: bool,
     /// A linear axis of latency.
     pub(super) linear: bool,
-    /// What the keys do is shown.
+    /// Whether the words for the keys are shown.
     pub(super) help: bool,
 }
 
@@ -78,7 +78,7 @@ impl Look {
         wishes
     }
 
-    /// What follows the sequence that goes on with `keys`.
+    /// Returns the keys after the sequence that continues with `keys`.
     fn skip_sequence<'a>(&mut self, keys: &'a [u8]) -> &'a [u8] {
         let [b'[' | b'O', sequence @ ..] = keys else { return keys.get(1..).unwrap_or_default() };
         let Some(end) = sequence.iter().position(|byte| (0x40..=0x7e).contains(byte)) else {

@@ -1,4 +1,4 @@
-//! What a screen shows, and what every screen has: lines above and below, panels between them.
+//! The frame of every screen: lines above and below, panels between them.
 
 use plimsoll_model::Nanos;
 use ratatui::Frame;
@@ -22,7 +22,7 @@ pub trait Scene: Clone + Send + 'static {
     fn draw(&self, look: &Look, elapsed: Nanos, frame: &mut Frame<'_>);
 }
 
-/// Whether there is no room for panels.
+/// Reports whether there is no room for panels.
 pub(super) const fn is_small(area: Rect) -> bool {
     area.width < COLUMNS_MIN || area.height < ROWS_MIN
 }

@@ -1,4 +1,4 @@
-//! What is known of a run while it goes on.
+//! The state of a run for its screen.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,18 +23,18 @@ const HOSTS_MAX: usize = 16;
 /// The most time that a run takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Budget {
-    /// Of its trials together.
+    /// The time of its trials together.
     Trials(Nanos),
     /// From its first load on.
     Elapsed(Nanos),
 }
 
-/// What a run is, before its first event.
+/// The facts of a run before its first event.
 #[derive(Clone, Debug, Default)]
 pub struct Head {
     /// `load`, `find`, `lab hold`.
     pub command: String,
-    /// What reports call the target.
+    /// Target in reports.
     pub target: String,
     /// As `--slo` spells it.
     pub slo: Option<String>,
@@ -42,7 +42,7 @@ pub struct Head {
     pub deadline: Option<Nanos>,
     /// The most time that it takes, where there is a limit.
     pub budget: Option<Budget>,
-    /// Where a browser finds the page of the run while it goes on, its token included.
+    /// Address of the run's page while it goes on, with its token.
     pub page: Option<String>,
 }
 
@@ -53,13 +53,13 @@ pub struct State {
     pub(super) run: RunState,
     pub(super) seconds: VecDeque<Point>,
     pub(super) trials: VecDeque<TrialMark>,
-    /// How long all trials were.
+    /// Duration of all trials.
     pub(super) tried: Nanos,
     /// When the first load began.
     pub(super) first_load: Option<Nanos>,
     /// The answer of a search after its last trial.
     pub(super) answer: Option<String>,
-    /// Of trials, levels and rounds, the oldest first.
+    /// Lines of trials, levels and rounds, the oldest first.
     pub(super) lines: VecDeque<String>,
     pub(super) notes: VecDeque<String>,
     pub(super) hosts: BTreeMap<String, HostRow>,
@@ -159,7 +159,7 @@ impl Tracker {
         Self { state: State { head, ..State::default() }, ..Self::default() }
     }
 
-    /// What is drawn.
+    /// Returns the drawn state.
     pub const fn state(&self) -> &State {
         &self.state
     }

@@ -22,7 +22,7 @@ const POINTS_MAX: usize = 300;
 /// Limits that are listed at most, the fullest first.
 const LIMITS_MAX: usize = 64;
 
-/// What is known of a host that is watched: as of the last reading, of bounded size.
+/// The state of a watched host: as of the last reading, of bounded size.
 #[derive(Clone, Debug, Default)]
 pub struct Watched {
     pub(super) host: String,
@@ -37,7 +37,7 @@ pub struct Watched {
     pub(super) notes: VecDeque<String>,
 }
 
-/// What the graphs show of one interval. What was not read is `None`.
+/// The graphs' values of one interval. A value that was not read is `None`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Point {
     /// Traffic is of all interfaces, loopback among them.
@@ -63,13 +63,13 @@ pub(super) struct Now {
     pub(super) limits: Vec<(LimitUse, String)>,
     pub(super) processes: Vec<Process>,
     pub(super) busiest_thread: Option<String>,
-    /// What servers say of themselves, a line each.
+    /// Figures that servers report of themselves, a line each.
     pub(super) servers: Vec<String>,
     /// Sources that cannot be read, a line each.
     pub(super) sources_down: Vec<String>,
-    /// What should not have happened in it.
+    /// Events of the interval that should not happen.
     pub(super) events: Vec<String>,
-    /// What could not be read, and what reading costs.
+    /// Values that could not be read, and the cost of reading.
     pub(super) remarks: Vec<String>,
 }
 

@@ -12,7 +12,7 @@ use crate::archive::{Archive, IntervalLine, Loads, Manifest, each_reading};
 use crate::error::ReportError;
 
 impl Head {
-    /// Of the run that `manifest` describes.
+    /// Makes the head of the run that `manifest` describes.
     pub fn of(manifest: &Manifest) -> Self {
         let slo = manifest.search.as_ref().map(|search| search.slo.clone());
         let slo = slo.or_else(|| manifest.settings.get("slo").cloned());
@@ -78,7 +78,7 @@ impl Seconds<'_> {
 }
 
 impl View {
-    /// Of `archive`, whose summary may be one that was rebuilt.
+    /// Makes the view of `archive`, whose summary may have been rebuilt.
     pub fn of_archive(archive: &Archive, summary: &Summary) -> Result<Self, ReportError> {
         let manifest = archive.manifest();
         let run = archive.dir().file_name().unwrap_or_default().to_string_lossy().into_owned();

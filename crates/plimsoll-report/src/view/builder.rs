@@ -41,7 +41,7 @@ pub struct ViewBuilder {
     open: Stretch,
     /// The last second, and how many connections were to be reached in it: whether it is whole shows when the next one comes.
     last: Option<(Arc<Interval>, Option<u64>)>,
-    /// How many connections the steps of a hold were to reach so far. Of an archive the lines of its seconds say it.
+    /// Connections that the steps of a hold were to reach so far. In an archive the lines of its seconds have it.
     asked: Option<u64>,
     /// The columns, without those of the heat map.
     rows: VecDeque<Second>,
@@ -56,7 +56,7 @@ pub struct ViewBuilder {
 }
 
 impl ViewBuilder {
-    /// Of the run named `run`; `column_s` seconds become one column.
+    /// Creates the builder for the run named `run`; `column_s` seconds become one column.
     pub fn new(run: String, version: String, head: Head, column_s: u32) -> Self {
         let slo = head.slo.as_ref().and_then(|slo| slo.parse().ok());
         let column_s = column_s.max(1);
@@ -81,7 +81,7 @@ impl ViewBuilder {
         }
     }
 
-    /// How many seconds one column has to stand for where there are `seconds`.
+    /// Returns the seconds of one column for a run of `seconds`.
     pub fn column_for(seconds: u64) -> u32 {
         let ladder = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_800, 3_600, 14_400, 86_400];
         let fits = |column: &&u32| seconds.div_ceil(u64::from(**column)) <= COLUMNS_MAX as u64;
@@ -158,7 +158,7 @@ impl ViewBuilder {
         self.origin.is_some()
     }
 
-    /// Whether the oldest columns go from now on.
+    /// Reports whether the oldest columns go from now on.
     pub(crate) const fn is_full(&self) -> bool {
         self.is_full
     }
@@ -323,7 +323,7 @@ impl ViewBuilder {
         }
     }
 
-    /// Of the trials at the lower bound of a search, else of everything.
+    /// Returns the spectrum of the trials at the lower bound of a search, else of everything.
     fn spectrum(&self) -> Spectrum {
         let find = self.view.summary.as_ref().and_then(|summary| summary.result.find());
         let at = find.and_then(|find| find.at_lower_bound(&self.records));

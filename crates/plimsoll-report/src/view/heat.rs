@@ -13,7 +13,7 @@ const LEAST_EXPONENT: i32 = -6;
 const DECADES: usize = 10;
 /// A map of fewer decades looks as if little differences were large.
 const DECADES_MIN: usize = 3;
-/// Of a run that goes on, whose longest latency is not known: 0.1 ms to 10 s.
+/// Rows of a run that goes on, whose longest latency is not known: 0.1 ms to 10 s.
 const LIVE: (usize, usize) = (2, 7);
 
 /// The map.
@@ -25,7 +25,7 @@ pub struct Heat {
     pub column_s: f64,
     /// Each column: row, operations, row, operations, …
     pub corrected: Vec<Cells>,
-    /// The same, from the actual send.
+    /// Cells of latency from the actual send.
     pub uncorrected: Vec<Cells>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// Of a run that goes on.
+    /// Rows of a run that goes on.
     pub(super) const LIVE: Self =
         Self { first: LIVE.0 * ROWS_PER_DECADE, count: (LIVE.1 - LIVE.0) * ROWS_PER_DECADE };
 
@@ -85,7 +85,7 @@ fn push(cells: &mut Cells, row: usize, count: u64) {
     }
 }
 
-/// Where a row begins, seconds.
+/// Returns the lower edge of a row, seconds.
 fn edge_s(row: usize) -> f64 {
     10_f64.powf(f64::from(LEAST_EXPONENT) + row as f64 / ROWS_PER_DECADE as f64)
 }

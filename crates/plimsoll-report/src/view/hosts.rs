@@ -1,4 +1,4 @@
-//! What the hosts of a run did: rates between two readings, gauges of the later one.
+//! Rows of the hosts of a run: rates between two readings, gauges of the later one.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ pub struct HostPoint {
     pub bytes_out: Option<f64>,
     pub memory_used: Option<f64>,
     pub memory_available: Option<f64>,
-    /// Of the interface that is used most, share of its rate.
+    /// Use of the busiest interface, share of its rate.
     pub link_in: Option<f64>,
     pub link_out: Option<f64>,
     pub cpu_busiest: Option<f64>,
@@ -105,7 +105,7 @@ pub(crate) const fn panel_of(limit: LimitKind) -> Option<Panel> {
 pub struct Limit {
     /// The graph.
     pub panel: Panel,
-    /// Its name, and of what process it is.
+    /// Name of the thread, and of its process.
     pub name: String,
     /// The limit.
     pub max: f64,

@@ -1,4 +1,4 @@
-//! What a run did, as one document: `plimsoll.view/1`, which the report page draws.
+//! The view of a run, as one document: `plimsoll.view/1`, which the report page draws.
 //!
 //! Made in one pass over the events and readings of a run, so that a page of a run that goes on and the
 //! page of its archive are made by the same code. Percentiles come from merged histograms, numbers have four
@@ -45,15 +45,15 @@ pub struct View {
     pub version: String,
     /// Number of the last patch that is in it.
     pub seq: u64,
-    /// What was run.
+    /// Facts of the run.
     pub head: Head,
-    /// What was found; `None` while it runs.
+    /// Summary of the run; `None` while it runs.
     pub summary: Option<Summary>,
     /// Seconds that a column of [`Self::seconds`] and [`Self::heat`] stands for.
     pub column_s: f64,
     /// A list for each field of [`Second`].
     pub seconds: Value,
-    /// How many operations took how long, column by column.
+    /// Operations by latency, column by column.
     pub heat: Heat,
     /// One for each trial.
     pub trials: Vec<TrialRow>,
@@ -65,7 +65,7 @@ pub struct View {
     pub sentinels: Vec<(f64, f64)>,
     /// The levels of a hold: when each was reached.
     pub plateaus: Vec<Level>,
-    /// What happened when.
+    /// Events by time.
     pub events: Vec<Happened>,
     /// Lines for the reader.
     pub notes: Vec<String>,
@@ -76,7 +76,7 @@ pub struct View {
     pub answer: Option<String>,
 }
 
-/// What was run.
+/// The facts of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "as in the manifest of an archive")]
 pub struct Head {
@@ -86,7 +86,7 @@ pub struct Head {
     pub args: Vec<String>,
     pub settings: BTreeMap<String, String>,
     pub host: ArchivedHost,
-    /// What a search raises.
+    /// Axis of a search.
     pub axis: Option<Axis>,
     /// Whether it holds connections.
     #[serde(skip)]
@@ -112,7 +112,7 @@ pub struct Level {
     pub t: f64,
     /// Connections.
     pub held: u64,
-    /// Of those, the ones that answered.
+    /// Answered ones among them.
     pub answered: Option<u64>,
 }
 
@@ -124,7 +124,7 @@ pub enum Patch {
     Second(Box<Second>),
     /// A value for each list of a host.
     Host {
-        /// Its name.
+        /// Name of the host.
         host: String,
         /// The values.
         #[serde(flatten)]
@@ -134,7 +134,7 @@ pub enum Patch {
     Trial(Box<TrialRow>),
     /// One more of `events`.
     Step(Happened),
-    /// The same, and one more of `notes`.
+    /// Adds one to `notes`.
     Note(Happened),
     /// The answer of a search after its last trial.
     Answer {
@@ -143,7 +143,7 @@ pub enum Patch {
     },
     /// The run is over.
     End {
-        /// What was found.
+        /// The summary.
         summary: Box<Summary>,
     },
 }

@@ -33,7 +33,7 @@ impl Quantiles {
     }
 }
 
-/// What our own delay was, milliseconds.
+/// Our own delay, milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Lag {
     /// 99th percentile.
@@ -54,7 +54,7 @@ pub struct HeatColumn {
 /// One second, or the mean of some. Rates are per second, counts of errors and connections are of the whole stretch.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Second {
-    /// Its end, seconds since the run's first second.
+    /// End of the column, seconds since the run's first second.
     pub t: f64,
     /// Number of the trial it belongs to.
     pub trial: Option<u32>,
@@ -64,7 +64,7 @@ pub struct Second {
     pub sent: Option<f64>,
     /// Good answers, late ones included.
     pub ok: Option<f64>,
-    /// Of those, later than the deadline.
+    /// Operations among them that were later than the deadline.
     pub late: Option<f64>,
     /// Came due and never sent.
     pub unsent: u64,
@@ -99,9 +99,9 @@ pub(super) struct Stretch {
     /// Seconds that are in it.
     pub(super) seconds: u32,
     whole: Whole,
-    /// Of its last second.
+    /// Connections to be held in its last second.
     pub(super) asked: Option<u64>,
-    /// Its end.
+    /// End of the column.
     end_s: f64,
 }
 
@@ -171,7 +171,7 @@ impl Stretch {
     }
 }
 
-/// Whether operations came due all through the second `number` of a load that makes them for `planned`, or
+/// Reports whether operations came due all through the second `number` of a load that makes them for `planned`, or
 /// until a count is reached; `next` is the second after it.
 pub(super) fn is_whole(number: u32, planned: Option<Nanos>, next: Option<&Interval>) -> bool {
     let end = Nanos::from_secs(u64::from(number) + 1);

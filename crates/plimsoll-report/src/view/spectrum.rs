@@ -10,7 +10,7 @@ use super::number::ms;
 const TICKS: u32 = 5;
 /// Quantiles whose intervals are stated.
 const STATED: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
-/// So many operations must lie above a quantile before its interval is stated.
+/// Operations that must lie above a quantile before its interval is stated.
 const ABOVE_MIN: f64 = 10.0;
 
 /// `[quantile, milliseconds, operations up to it]`.

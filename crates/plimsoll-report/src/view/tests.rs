@@ -185,7 +185,7 @@ fn long_runs_have_columns_of_several_seconds() {
     assert_eq!(view.spectrum.corrected.last().map(|point| point.2), Some(500));
 }
 
-/// What is offered in the columns of a load, of which each second has so many operations.
+/// Returns the offered load in the columns of a load, of which each second has this many operations.
 fn offered(planned_ms: Option<u64>, column_s: u32, seconds: &[u64]) -> Value {
     let mut builder = ViewBuilder::new(String::new(), String::new(), Head::default(), column_s);
     let planned = planned_ms.map(Nanos::from_millis);

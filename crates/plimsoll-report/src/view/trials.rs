@@ -20,13 +20,13 @@ pub struct TrialRow {
     pub load: f64,
     /// Seconds since the run's first second; `None` where no second of it is known.
     pub start_s: Option<f64>,
-    /// How long it was.
+    /// Duration of the trial.
     pub seconds: f64,
-    /// What was judged.
+    /// Verdict of the trial.
     pub verdict: Verdict,
     /// The checks that made the verdict; empty where it is GOOD.
     pub why: String,
-    /// Of the corrected latency.
+    /// Quantiles of the corrected latency.
     pub quantiles: Quantiles,
     /// 95 % interval of the goal's quantile, milliseconds.
     pub interval: Option<(f64, f64)>,

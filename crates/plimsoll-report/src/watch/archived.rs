@@ -1,4 +1,4 @@
-//! What `watch --out` has archived, drawn again: a page for each host.
+//! Drawing of archives of `watch --out`: a page for each host.
 
 use std::collections::BTreeMap;
 use std::io::Write;

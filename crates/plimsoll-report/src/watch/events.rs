@@ -31,7 +31,7 @@ const EVENTS: &[(Metric, &str)] = &[
     (Metric::HaproxyDroppedLogs, "log lines dropped by HAProxy"),
 ];
 
-/// What happened in the interval, as text: `12/s SYN cookies sent`; nothing on a healthy host.
+/// Returns the events of the interval, as text: `12/s SYN cookies sent`; empty on a healthy host.
 pub(crate) fn events(change: &Change<'_>) -> Vec<String> {
     let moved = |(metric, words): &(Metric, &str)| {
         let rate = change.rate(*metric, &[])?;
@@ -100,7 +100,7 @@ pub(crate) fn cpus_now(history: &History) -> Vec<Cpu> {
 /// One CPU in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Cpu {
-    /// Its number.
+    /// Number of the reading.
     pub(crate) number: u32,
     /// Fraction of the time that was not idle, 0 to 1.
     pub(crate) busy: f64,

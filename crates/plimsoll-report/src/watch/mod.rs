@@ -1,4 +1,4 @@
-//! What a host is doing: a page of its last readings, a line for each interval, and JSON lines.
+//! Displays of a host: a page of its last readings, a line for each interval, and JSON lines.
 
 mod archived;
 mod events;

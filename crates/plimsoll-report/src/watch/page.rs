@@ -18,7 +18,7 @@ use crate::terminal::layout::{Page, Style, Tone, bars, bytes, clean, cpu_percent
 const GRAPH_COLUMNS: usize = 24;
 /// Limits shown.
 const LIMITS_SHOWN: usize = 4;
-/// What cannot be read, at most so many lines.
+/// The most lines of values that cannot be read.
 const MISSING_SHOWN: usize = 4;
 /// Limits fuller than these are shown in the colours of a warning and of a failure.
 const NEARLY_FULL: f64 = 0.7;
@@ -62,7 +62,7 @@ fn show_limits(page: &mut Page<'_>, history: &History) -> io::Result<()> {
     Ok(())
 }
 
-/// How much a limit that is so full matters.
+/// Returns the tone of a limit by its use.
 pub(crate) fn limit_tone(limit: &LimitUse) -> Tone {
     match limit.fraction() {
         fraction if fraction >= FULL => Tone::Bad,
@@ -206,7 +206,7 @@ fn show_servers(page: &mut Page<'_>, change: &Change<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// What servers say of themselves.
+/// Returns the figures that servers report of themselves.
 pub(crate) fn servers(change: &Change<'_>) -> Vec<(&'static str, Vec<String>)> {
     let reading = change.after();
     let mut servers = Vec::new();
@@ -251,7 +251,7 @@ pub(crate) fn missing(reading: &Reading) -> Vec<String> {
     reading.missing.iter().filter(is_part).map(line).collect()
 }
 
-/// What reading costs, and whether it keeps up.
+/// Returns the cost of reading, and whether it keeps up.
 pub(crate) fn cost(change: &Change<'_>) -> String {
     let cost = change.rate(Metric::WatchCostSeconds, &[]).unwrap_or(0.0);
     let missed = change.after().sum(Metric::WatchMissed, &[]).unwrap_or(0.0);

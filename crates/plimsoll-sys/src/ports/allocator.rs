@@ -10,23 +10,23 @@ use super::error::{PortCounts, PortError, PortShortage};
 use super::host::HostPorts;
 use super::sources::Sources;
 
-/// How long a pair that may be in TIME_WAIT is left alone: the kernel's, which cannot be changed.
+/// Time for which a pair that may be in TIME_WAIT is left alone: the kernel's, which cannot be changed.
 const TIME_WAIT_NS: u64 = super::TIME_WAIT_S as u64 * 1_000_000_000;
 /// When nothing else is left, a pair that has waited for so long is tried: the kernel may reuse it
 /// after 1 s (tcp_tw_reuse, on loopback by default, with TCP timestamps only).
 const EARLY_NS: u64 = 1_100_000_000;
 /// Delay before the next attempt after one has failed.
 const EARLY_PAUSE_NS: u64 = 10_000_000_000;
-/// So many refusals in a row are reported instead of walked through: at 2 us each, a stall of
+/// Refusals in a row that are reported instead of walked through: at 2 us each, a stall of
 /// 10 ms. What an earlier run of up to so many connections left in TIME_WAIT is survived.
 const REFUSALS_IN_A_ROW_MAX: u32 = 4096;
 
-/// What a load may use, and which part of it is one shard's.
+/// The ports of a load, and the part of one shard.
 #[derive(Clone, Debug)]
 pub struct PortPlan {
     /// The host's ports.
     pub host: Arc<HostPorts>,
-    /// Where connections go, each remote address once. Every one has all the ports for itself.
+    /// Destinations, each remote address once. Every one has all the ports for itself.
     pub routes: Vec<Route>,
     /// Which part of each route's pairs may be used. The parts of all slices are disjoint and
     /// cover the whole as long as range, reserved ports, routes and seed are the same.
@@ -38,9 +38,9 @@ pub struct PortPlan {
 /// One remote address, and the addresses that connections to it come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Where to.
+    /// Remote address.
     pub remote: SocketAddr,
-    /// Where from; of the same family.
+    /// Source addresses; of the same family.
     pub sources: Sources,
 }
 
@@ -49,7 +49,7 @@ pub struct Route {
 pub struct Slice {
     /// Which part.
     pub index: u32,
-    /// How many parts; at least 1.
+    /// Number of parts; at least 1.
     pub of: u32,
 }
 
@@ -57,7 +57,7 @@ impl Slice {
     /// Everything.
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
-    /// How many of the numbers 0..total are in this part: every `of`th from `index` on.
+    /// Returns the count of the numbers 0..total in this part: every `of`th from `index` on.
     const fn count(self, total: u64) -> u64 {
         let (index, of) = (self.index as u64, self.of as u64);
         if total > index { (total - index).div_ceil(of) } else { 0 }
@@ -101,7 +101,7 @@ enum Origin {
     Refused,
 }
 
-/// How a connection ended, which decides when its pair is free again.
+/// The end of a connection, which decides when its pair is free again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
     /// By a RST of either side, or before it was established: free at once.
@@ -117,7 +117,7 @@ pub enum Closed {
 pub struct PortAllocator {
     plan: PortPlan,
     rings: Vec<Ring>,
-    /// Where in the range the load begins.
+    /// Position in the range at which the load begins.
     start: u32,
 }
 
@@ -227,7 +227,7 @@ impl PortAllocator {
         }
     }
 
-    /// Where the pairs of `route` are.
+    /// Returns the states of the pairs of `route`.
     ///
     /// # Panics
     ///

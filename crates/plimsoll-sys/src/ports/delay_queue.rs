@@ -13,7 +13,7 @@ pub(super) struct DelayQueue {
     marks: VecDeque<Mark>,
 }
 
-/// So many of the slots, from the front, are ready at the same time.
+/// A number of slots, from the front, that are ready at the same time.
 #[derive(Debug)]
 struct Mark {
     ready_ns: u64,

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-/// Where the (source, port) pairs of one shard and destination are.
+/// The states of the (source, port) pairs of one shard and destination.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounts {
     /// Pairs in all.
@@ -22,7 +22,7 @@ pub struct PortCounts {
     pub foreign: u32,
 }
 
-/// What kept a connection from getting a port.
+/// The obstacle to getting a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortShortage {
     /// Every pair is in use, in TIME_WAIT or foreign.
@@ -40,15 +40,15 @@ pub enum PortShortage {
 /// No source port for a connection; this machine's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct PortError {
-    /// Where to.
+    /// Remote address.
     pub remote: SocketAddr,
     /// Source addresses that may be used.
     pub sources: u32,
     /// Ports of each source address, over all shards.
     pub ports: u32,
-    /// What is wrong.
+    /// The obstacle.
     pub shortage: PortShortage,
-    /// Where this shard's pairs are.
+    /// States of this shard's pairs.
     pub counts: PortCounts,
 }
 
@@ -86,7 +86,7 @@ impl std::fmt::Display for PortError {
     }
 }
 
-/// What most of the missing pairs have in common.
+/// The state that most of the missing pairs have in common.
 enum Cause {
     Range,
     Foreign,

@@ -1,4 +1,4 @@
-//! What the host allows: its port range, reserved ports, and listeners.
+//! Ports of the host: its range, reserved ports, and listeners.
 
 use std::fs::File;
 use std::io;

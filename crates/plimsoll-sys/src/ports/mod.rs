@@ -20,7 +20,7 @@ mod host;
 mod set;
 mod sources;
 
-/// How long a pair stays in TIME_WAIT at the end that sent the first FIN, seconds: TCP_TIMEWAIT_LEN,
+/// Time for which a pair stays in TIME_WAIT at the end that sent the first FIN, seconds: TCP_TIMEWAIT_LEN,
 /// include/net/tcp.h.
 pub const TIME_WAIT_S: u32 = 60;
 /// Ports of one source address to one server that may be in TIME_WAIT: 70 % of the 28,232 of the default

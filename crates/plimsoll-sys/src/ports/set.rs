@@ -48,12 +48,12 @@ impl PortSet {
         }
     }
 
-    /// How many ports, at most 65,536.
+    /// Returns the number of ports, at most 65,536.
     pub fn len(&self) -> u32 {
         self.runs.last().map_or(0, |run| run.before + run.len())
     }
 
-    /// Whether there is none.
+    /// Reports whether there is none.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
@@ -66,7 +66,7 @@ impl PortSet {
         (offset < run.len()).then(|| run.first + offset as u16)
     }
 
-    /// Whether `port` is in the set.
+    /// Reports whether `port` is in the set.
     pub fn contains(&self, port: u16) -> bool {
         let after = self.runs.partition_point(|run| run.first <= port);
         after.checked_sub(1).and_then(|at| self.runs.get(at)).is_some_and(|run| port <= run.last)

@@ -3,12 +3,12 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-/// Where connections to one destination may come from.
+/// The source addresses of connections to one destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sources {
     /// The one address that the kernel's routes give.
     Routed,
-    /// So many addresses from 127.0.0.1 on. All of 127.0.0.0/8 belongs to every host.
+    /// A number of addresses from 127.0.0.1 on. All of 127.0.0.0/8 belongs to every host.
     Loopback(u32),
     /// These.
     Given(Arc<[IpAddr]>),
@@ -18,7 +18,7 @@ pub enum Sources {
 const LOOPBACK_ADDRESSES: u32 = 0x00FF_FFFE;
 
 impl Sources {
-    /// How many addresses.
+    /// Returns the number of addresses.
     pub fn len(&self) -> u32 {
         match self {
             Self::Routed => 1,
@@ -27,7 +27,7 @@ impl Sources {
         }
     }
 
-    /// Whether there is none.
+    /// Reports whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

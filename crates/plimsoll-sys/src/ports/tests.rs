@@ -25,13 +25,13 @@ fn allocator(host: HostPorts, routes: Vec<Route>, slice: Slice, seed: u64) -> Po
     PortAllocator::new(PortPlan { host: host.into(), routes, slice, seed })
 }
 
-/// What a kernel with so many bound ports would say.
+/// A kernel with a number of bound ports.
 struct Kernel {
     bound: HashSet<u16>,
     open: HashSet<(u32, Pair)>,
     /// Since when.
     time_wait: HashMap<(u32, Pair), u64>,
-    /// How long others must wait for a pair in TIME_WAIT.
+    /// Time for which others must wait for a pair in TIME_WAIT.
     reuse_after_ns: u64,
     attempts: u64,
     /// Refusals because of TIME_WAIT.

@@ -50,7 +50,7 @@ impl MessageReader {
     pub(crate) const BETWEEN: Self =
         Self { header: [0; MESSAGE_HEADER_BYTES], header_read: 0, body_read: 0, first: 0 };
 
-    /// Whether no message has begun that has not ended.
+    /// Reports whether no message has begun that has not ended.
     pub(crate) const fn is_between_messages(&self) -> bool {
         self.header_read == 0
     }

@@ -97,7 +97,7 @@ impl Compact {
         Self { rx, tx, flags, suite, group, alert: 0, without_data: 0 }
     }
 
-    /// Whether [`Self::transmit`] has anything to give.
+    /// Reports whether [`Self::transmit`] has anything to give.
     pub(crate) const fn wants_transmit(&self) -> bool {
         self.alert != 0 || self.flags.has(Flags(Flags::CLOSE_DUE.0 | Flags::REFUSAL_DUE.0))
     }

@@ -1,4 +1,4 @@
-//! What comes from the peer of a compact connection.
+//! The receiving half of a compact connection.
 
 use rustls::AlertDescription;
 

@@ -1,4 +1,4 @@
-//! What goes to the peer of a compact connection.
+//! The sending half of a compact connection.
 
 use rustls::AlertDescription;
 

@@ -181,7 +181,7 @@ fn the_name_is_checked() {
     assert!(error.to_string().contains("\"not a name\""), "{error}");
 }
 
-/// What `openssl req -x509` makes: self-signed for localhost, and marked as an authority.
+/// Makes an identity as `openssl req -x509` does: self-signed for localhost, and marked as an authority.
 fn self_signed_authority() -> Identity {
     let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -68,7 +68,7 @@ impl End {
 pub(super) struct Pair {
     pub(super) client: End,
     pub(super) server: End,
-    /// How many bytes go into one `handle_ciphertext`.
+    /// Bytes that go into one `handle_ciphertext`.
     pub(super) step_bytes: usize,
 }
 

@@ -493,7 +493,7 @@ fn ten_thousand_records_may_have_come_in_part() {
     }
 }
 
-/// What a peer may protect: types and messages that exist, nearly exist, or do not.
+/// Messages of a hostile peer: types and messages that exist, nearly exist, or do not.
 fn any_record() -> impl Strategy<Value = (u8, Vec<u8>, usize)> {
     let kind = prop_oneof![4 => 20u8..24, 1 => any::<u8>()];
     let noise = prop::collection::vec(any::<u8>(), 0..40);

@@ -12,12 +12,12 @@ use crate::compact::Side;
 use crate::handshaking::Afterwards;
 use crate::{HandshakeKind, TlsError};
 
-/// What happens after a handshake.
+/// A step after a handshake.
 #[derive(Clone, Debug)]
 enum Step {
     Write(Side, usize),
     Close(Side),
-    /// What waits is delivered in pieces of so many bytes.
+    /// Delivers waiting bytes in pieces of this size.
     Deliver(usize),
     /// One bit of what this side has for the other is turned over on its way.
     Damage(Side, usize),

@@ -131,7 +131,7 @@ fn identity() -> &'static Identity {
     })
 }
 
-/// What a world is made of.
+/// Settings of a world.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     pub(super) suite: CipherSuite,
@@ -237,7 +237,7 @@ fn provider(settings: Settings) -> CryptoProvider {
     }
 }
 
-/// The same suite, with a key's life cut short.
+/// Returns the suite with a key's life cut short.
 fn limited(suite: SupportedCipherSuite, records: u64) -> SupportedCipherSuite {
     let common = |common: &CipherSuiteCommon| CipherSuiteCommon {
         suite: common.suite,

@@ -25,7 +25,7 @@ struct LimitLine<'a> {
     needed: u64,
     /// `null` where the limit is not known.
     ok: Option<bool>,
-    /// What happens at the limit: connections fail, or become slower.
+    /// Effect of the limit: connections fail, or become slower.
     effect: &'static str,
     /// The most connections that it allows; `null` for a limit that stops none.
     fits: Option<u64>,

@@ -14,12 +14,12 @@ const CONNECTIONS_PER_BUCKET_MAX: u64 = 16;
 const QUEUED_PACKET_BYTES: u64 = 4096;
 /// Ports of one address with the widest range that needs no privilege: 1024 to 65535.
 const PORTS_PER_SOURCE_MAX: u64 = 64_512;
-/// How long it rests with `net.ipv4.tcp_tw_reuse` of 1, seconds.
+/// Time in TIME_WAIT with `net.ipv4.tcp_tw_reuse` of 1, seconds.
 const REUSE_DELAY_S: u64 = 1;
-/// How long a closed connection is tracked by default, seconds: nf_conntrack_tcp_timeout_time_wait.
+/// Time for which a closed connection is tracked by default, seconds: nf_conntrack_tcp_timeout_time_wait.
 const CONNTRACK_TIME_WAIT_S: u64 = 120;
 
-/// What is compared, before the comparison.
+/// A limit and its need, before the comparison.
 struct Limit<'a> {
     name: String,
     unit: Unit,
@@ -28,7 +28,7 @@ struct Limit<'a> {
     need: &'a dyn Fn(u64) -> u64,
     /// The verdict when it is too low.
     if_short: Verdict,
-    /// How to raise it to a given need.
+    /// Returns the way to raise it to a given need.
     fix: &'a dyn Fn(u64) -> Fix,
 }
 
@@ -366,7 +366,7 @@ fn queued_data(shape: &Shape, limits: &HostLimits) -> Need {
     .judge(shape.connections)
 }
 
-/// What closing all connections at once by FIN may exceed.
+/// Returns the needs that closing all connections at once by FIN may exceed.
 fn closing(shape: &Shape, limits: &HostLimits) -> Vec<Need> {
     if shape.closes_by_reset {
         return Vec::new();
@@ -397,7 +397,7 @@ fn memory_bytes(shape: &Shape, limits: &HostLimits, connections: u64) -> u64 {
     shape.bytes_for(connections, descriptors_per_process(limits))
 }
 
-/// How many of the `left` bytes may be used on a host with `total`.
+/// Returns the part of the `left` bytes that may be used on a host with `total`.
 fn usable_memory(left: u64, total: u64) -> u64 {
     left.saturating_sub(memory_reserve_bytes(total))
 }

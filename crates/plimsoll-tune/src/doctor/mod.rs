@@ -1,4 +1,4 @@
-//! What holding connections needs of this host, limit by limit, and how many connections the host
+//! Needs of held connections on this host, limit by limit, and the number of connections that the host
 //! can hold.
 //!
 //! [`Needs::of`] compares a [`Shape`] (what will run here) with the `HostLimits` that a probe

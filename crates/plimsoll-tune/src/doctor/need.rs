@@ -6,7 +6,7 @@ use plimsoll_model::units::grouped;
 
 /// No host has memory for more: the upper bound of what is searched for.
 pub(super) const CONNECTIONS_MAX: u64 = 1 << 32;
-/// What the kernel reports for "no limit" is above this.
+/// Values above this are the kernel's "no limit".
 const UNLIMITED: u64 = 1 << 60;
 
 /// Whether a limit is high enough.
@@ -50,9 +50,9 @@ pub enum Setting {
     },
 }
 
-/// Where sysctls are kept: below the files of administrators, which begin with 99.
+/// File of sysctls: read before the files of administrators, which begin with 99.
 pub const SYSCTL_FILE: &str = "/etc/sysctl.d/60-plimsoll.conf";
-/// Where a service's limits are kept; `UNIT` is its name.
+/// File of a service's limits; `UNIT` is its name.
 pub(crate) const UNIT_FILE: &str = "/etc/systemd/system/UNIT.service.d/60-plimsoll.conf";
 
 impl Setting {
@@ -65,10 +65,10 @@ impl Setting {
     }
 }
 
-/// How to raise a limit.
+/// The way to raise a limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fix {
-    /// What to do now: a command, or advice.
+    /// Action now: a command, or advice.
     pub now: String,
     /// The settings that the command changes, in the order in which they must be changed.
     pub settings: Vec<Setting>,
@@ -81,7 +81,7 @@ pub struct Need {
     pub limit: String,
     /// The unit of `need` and `have`.
     pub unit: Unit,
-    /// What the connections need; for limits of the whole host, including what is in use already.
+    /// Need of the connections; for limits of the whole host, including what is in use already.
     pub need: u64,
     /// The limit; `None` where the kernel does not report it.
     pub have: Option<u64>,
@@ -89,7 +89,7 @@ pub struct Need {
     pub verdict: Verdict,
     /// Connections fail at the limit; otherwise they become slower.
     pub stops: bool,
-    /// How to raise the limit; `None` where that is not necessary.
+    /// The way to raise the limit; `None` if that is not necessary.
     pub fix: Option<Fix>,
     /// The most connections that it allows.
     pub fits: u64,
@@ -124,7 +124,7 @@ impl Fix {
         Self { now, settings: vec![Setting::Service { name, value }] }
     }
 
-    /// What no setting does.
+    /// Advice for a limit that no setting changes.
     pub(super) fn advice(text: impl Into<String>) -> Self {
         Self { now: text.into(), settings: Vec::new() }
     }

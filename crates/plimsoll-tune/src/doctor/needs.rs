@@ -14,7 +14,7 @@ const WORD_WIDTH: usize = 9;
 const LIMIT_WIDTH: usize = 35;
 const NUMBER_WIDTH: usize = 11;
 
-/// How many processes a part will have.
+/// Processes of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartProcesses {
     /// The part's name.
@@ -39,7 +39,7 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// What `shape` needs of a host with `limits`.
+    /// Computes the needs of `shape` on a host with `limits`.
     pub fn of(shape: &Shape, limits: &HostLimits) -> Self {
         let descriptors = descriptors_per_process(limits);
         let processes = |part: &Part| {
@@ -58,7 +58,7 @@ impl Needs {
         }
     }
 
-    /// Whether no limit is too low.
+    /// Reports whether no limit is too low.
     pub fn are_met(&self) -> bool {
         self.short().next().is_none()
     }

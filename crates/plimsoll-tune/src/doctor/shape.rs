@@ -1,4 +1,4 @@
-//! What is to run on a host: kinds of processes, and from where they connect.
+//! The processes to run on a host: their kinds, and from where they connect.
 
 use plimsoll_probe::limits::HostLimits;
 
@@ -13,27 +13,27 @@ pub const PROCESS_DESCRIPTORS: u64 = 64;
 /// Descriptors of the process that starts plimsoll's own ones, besides those for each of them. Measured,
 /// as what follows is, with 20 of them: 9 descriptors, 3 threads, 4.5 MB.
 const COORDINATOR_DESCRIPTORS: u64 = 20;
-/// Its descriptors for each of them: the pipes to standard input, output and error.
+/// Descriptors of the coordinator for each process: the pipes to standard input, output and error.
 const COORDINATOR_DESCRIPTORS_EACH: u64 = 3;
-/// Its threads besides those for each of them.
+/// Threads of the coordinator besides those for each process.
 const COORDINATOR_THREADS: u64 = 4;
-/// Its threads for each of them: one at each pipe.
+/// Threads of the coordinator for each process: one at each pipe.
 const COORDINATOR_THREADS_EACH: u64 = 3;
-/// Its memory, bytes.
+/// Memory of the coordinator, bytes.
 const COORDINATOR_BYTES: u64 = 6_000_000;
 /// The most processes of a part that are started because of the descriptor limit.
 const PROCESSES_MAX: u64 = 1024;
 /// The most loopback addresses that a load uses.
 const LOOPBACK_SOURCES_MAX: u64 = 65_536;
 
-/// What is to run on this host.
+/// The processes and connections of this host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shape {
     /// Connections of the clients.
     pub connections: u64,
     /// The kinds of process that run on this host and take part in each connection.
     pub parts: Vec<Part>,
-    /// Where processes of this host connect from.
+    /// Hops on which processes of this host connect.
     pub hops: Vec<Hop>,
     /// Connections that are being opened at once.
     pub opening_max: u64,
@@ -51,11 +51,11 @@ pub struct Shape {
 pub struct Part {
     /// As reports call it: `clients`.
     pub name: String,
-    /// Its sockets for each connection of the clients: 1 for clients and backends, 2 for a proxy.
+    /// Sockets for each connection of the clients: 1 for clients and backends, 2 for a proxy.
     pub sockets: u64,
-    /// Its own memory for each connection of the clients, bytes.
+    /// Memory for each connection of the clients, bytes.
     pub user_bytes: u64,
-    /// How many processes.
+    /// Number of processes.
     pub processes: Processes,
     /// Memory of each process without connections, bytes.
     pub process_bytes: u64,
@@ -65,7 +65,7 @@ pub struct Part {
     pub listens: bool,
     /// It keeps the capabilities of this process; a proxy that changes its user does not.
     pub is_privileged: bool,
-    /// Its processes are plimsoll's own, which another one of plimsoll starts and listens to.
+    /// The processes are plimsoll's own, which another one of plimsoll starts and listens to.
     pub is_coordinated: bool,
 }
 
@@ -77,7 +77,7 @@ pub(super) struct Coordinator {
     bytes: u64,
 }
 
-/// How many processes share a part's connections.
+/// The number of processes that share a part's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Processes {
     /// As many as the descriptor limit of each process requires, but at least this many.
@@ -124,7 +124,7 @@ impl Shape {
         self.parts.iter().filter(|part| part.processes != Processes::Running)
     }
 
-    /// What the process that starts plimsoll's own ones needs; `None` where there are none.
+    /// Returns the needs of the process that starts plimsoll's own ones; `None` if there are none.
     pub(super) fn coordinator(&self, connections: u64, descriptors: u64) -> Option<Coordinator> {
         let parts = self.started().filter(|part| part.is_coordinated);
         let processes = parts
@@ -160,7 +160,7 @@ impl Shape {
         parts.fold(0, u64::saturating_add)
     }
 
-    /// Whether all parts may open files past `fs.file-max`, as CAP_SYS_ADMIN allows
+    /// Reports whether all parts may open files past `fs.file-max`, as CAP_SYS_ADMIN allows
     /// (fs/file_table.c); all other processes get ENFILE there.
     pub fn may_exceed_file_max(&self, limits: &HostLimits) -> bool {
         limits.may_exceed_file_max && self.parts.iter().all(|part| part.is_privileged)

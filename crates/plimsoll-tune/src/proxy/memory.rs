@@ -19,9 +19,9 @@ const PROCESS_BYTES: u64 = 20_000_000;
 pub struct Memory {
     /// Client connections.
     pub connections: u64,
-    /// What the proxy keeps of them.
+    /// Memory of the proxy for them.
     pub held: u64,
-    /// What the kernel keeps of their sockets.
+    /// Memory of the kernel for their sockets.
     pub sockets: u64,
     /// Requests in progress: those of one second.
     pub busy: u64,
@@ -32,7 +32,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// What `goal` needs, beside `slots`, which are allocated when the program starts.
+    /// Computes the memory for `goal`, beside `slots`, which are allocated when the program starts.
     pub(super) fn of(goal: &ProxyGoal, slots: u64) -> Self {
         Self {
             connections: goal.connections,

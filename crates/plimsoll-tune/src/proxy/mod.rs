@@ -132,7 +132,7 @@ pub struct Dialect {
     pub state: &'static str,
     /// The name of its statistics socket in `state`.
     pub statistics: &'static str,
-    /// Where Debian's service logs to.
+    /// Log of Debian's service.
     pub log: &'static str,
     /// Proxied connections that Debian's configuration allows on a number of CPUs.
     pub debian_connections: fn(u32) -> u64,

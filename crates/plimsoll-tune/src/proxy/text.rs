@@ -40,7 +40,7 @@ impl Text {
         self.plain(line);
     }
 
-    /// What `write` writes, four spaces further in.
+    /// Writes the lines of `write`, four spaces further in.
     pub(super) fn block(&mut self, write: impl FnOnce(&mut Self)) {
         self.indent += 4;
         write(self);

@@ -9,7 +9,7 @@ use super::kept::keep;
 use super::normalised;
 use super::plan::{Change, Plan};
 
-/// What became of a plan.
+/// The result of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
     /// The settings that were changed as planned: name and value as read back.

@@ -8,7 +8,7 @@ use std::path::Path;
 use plimsoll_sys::output_file;
 use plimsoll_sys::whole_file::WholeFile;
 
-/// Whether a folder has further files of a unit of systemd.
+/// Reports whether a folder has further files of a unit of systemd.
 pub(super) fn is_of_unit(dir: &Path) -> bool {
     dir.to_string_lossy().ends_with(".service.d")
 }

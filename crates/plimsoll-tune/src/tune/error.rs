@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use plimsoll_sys::trusted_file::TrustError;
 use thiserror::Error;
 
-/// What can go wrong with a plan or a journal as a whole; a single setting that cannot be written is
+/// An error of a plan or a journal as a whole; a single setting that cannot be written is
 /// a result of its own.
 #[derive(Debug, Error)]
 pub enum TuneError {
@@ -15,7 +15,7 @@ pub enum TuneError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Another apply or revert is going on.

@@ -1,4 +1,4 @@
-//! What was changed, written before it is changed.
+//! The journal of changes, written before each change.
 //!
 //! One directory for each apply, with `journal.jsonl`: a record in each line, with its number and a
 //! checksum. A last line that was not written to its end announces a change that was not begun.
@@ -25,7 +25,7 @@ const LOCK: &str = "lock";
 /// The largest journal: some hundred changes, with files that were there before.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// What is changed: a setting of the running kernel, or a file.
+/// The changed item: a setting of the running kernel, or a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(super) enum Item {
@@ -69,9 +69,9 @@ pub(super) enum Record {
 /// Which host it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Machine {
-    /// Its name, which can change.
+    /// Name of the host, which can change.
     pub(super) host: String,
-    /// Its `/etc/machine-id`, which does not; empty if it has none.
+    /// The host's `/etc/machine-id`, which does not; empty if it has none.
     pub(super) machine_id: String,
 }
 
@@ -111,7 +111,7 @@ impl Line {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) change: Item,
-    /// What it read like after the change; `None` if it could not be read, or the process ended before.
+    /// Value read after the change; `None` if it could not be read, or the process ended before.
     pub(super) read_back: Option<String>,
     /// Nothing is to be reverted: it was never changed, or is reverted.
     pub(super) is_settled: bool,
@@ -266,7 +266,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Where it is.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path
     }

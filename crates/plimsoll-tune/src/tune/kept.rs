@@ -12,10 +12,10 @@ use crate::doctor::{SYSCTL_FILE, UNIT_FILE};
 
 /// The heading of a file.
 const HEAD: &str = "# Written by plimsoll tune apply --persist; plimsoll tune revert removes it.\n";
-/// Where limits of processes that a login starts are kept (pam_limits).
+/// File of the limits of processes that a login starts (pam_limits).
 const LOGIN_FILE: &str = "/etc/security/limits.d/60-plimsoll.conf";
 
-/// What starts the processes whose limits are raised.
+/// The parent of the processes whose limits are raised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartedBy {
     /// systemd, as this unit: `haproxy`, without `.service`.
@@ -25,7 +25,7 @@ pub enum StartedBy {
 }
 
 impl StartedBy {
-    /// What has started process `pid`, by the control group that it is in; a login if it is in no unit of the
+    /// Finds the parent of process `pid`, by the control group that it is in; a login if it is in no unit of the
     /// system.
     pub fn of(disk: &dyn Disk, root: &Path, pid: Option<u32>) -> Self {
         let groups = pid.and_then(|pid| disk.read(&root.join(format!("proc/{pid}/cgroup"))).ok());
@@ -174,7 +174,7 @@ fn write(
     journal.push(disk, Record::Done { item, read_back: text })
 }
 
-/// What a line sets: all before its `=`, or before its last word.
+/// Returns the key of a line: all before its `=`, or before its last word.
 fn key(line: &str) -> &str {
     let line = line.trim();
     line.split_once('=').or_else(|| line.rsplit_once(' ')).map_or(line, |(key, _)| key.trim())

@@ -1,4 +1,4 @@
-//! What would be changed for a stated number of connections, and what deliberately would not.
+//! The plan of changes for a stated number of connections, and the settings that deliberately stay.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -12,7 +12,7 @@ use super::kept::StartedBy;
 use super::normalised;
 use crate::doctor::{Need, Needs, Setting, Verdict};
 
-/// What this host does for the connections.
+/// The role of this host for the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// It opens them.
@@ -28,24 +28,24 @@ pub enum Role {
 pub struct Change {
     /// The sysctl.
     pub name: String,
-    /// Its value now.
+    /// Present value.
     pub present: String,
     /// The value to write.
     pub wanted: String,
     /// Why.
     pub reason: String,
-    /// What may go wrong with it.
+    /// Risk of the change.
     pub risk: &'static str,
-    /// Where the advice comes from.
+    /// Source of the advice.
     pub source: &'static str,
 }
 
 /// A limit of processes: a file keeps it for those that start later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProcessLimit {
-    /// Its name in a unit of systemd.
+    /// Name in a unit of systemd.
     pub name: &'static str,
-    /// Its value there.
+    /// Value there.
     pub wanted: String,
     /// The lines that raise it.
     pub lines: Vec<String>,
@@ -55,7 +55,7 @@ pub struct ProcessLimit {
     pub reason: String,
     /// From when on it holds.
     pub holds: String,
-    /// Where the advice comes from.
+    /// Source of the advice.
     pub source: &'static str,
 }
 
@@ -71,17 +71,17 @@ pub struct LeftAlone {
 /// Changes in the order in which they are made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Plan {
-    /// What to change.
+    /// Changes to make.
     pub changes: Vec<Change>,
     /// Limits that a file is to keep, where that is asked for (`--persist`).
     pub limits: Vec<ProcessLimit>,
-    /// What stays, and why.
+    /// Settings that stay, and why.
     pub left_alone: Vec<LeftAlone>,
-    /// What a person has to do: it is no sysctl.
+    /// Actions for a person: these are no sysctls.
     pub by_hand: Vec<String>,
 }
 
-/// Whether a setting of one number is high enough already: a limit is raised, never lowered.
+/// Reports whether a setting of one number is high enough already: a limit is raised, never lowered.
 fn is_at_least(disk: &dyn Disk, root: &Path, name: &str, wanted: &str) -> bool {
     let present = disk.read(&setting_path(root, name)).ok();
     let present = present.and_then(|text| normalised(&text).parse::<u64>().ok());
@@ -161,7 +161,7 @@ const PORTS_TEXT_MAX: usize = 4_000;
 const DOCTOR: &str = "plimsoll doctor";
 
 impl Plan {
-    /// What `needs` asks for of a host below `root` (`/`) that is in `roles`; `churns` where connections
+    /// Makes the plan for `needs` of a host below `root` (`/`) that is in `roles`; `churns` where connections
     /// are opened and closed all the time. `listening` are the ports that programs of the host listen on.
     pub fn of(
         needs: &Needs,
@@ -206,7 +206,7 @@ impl Plan {
         plan
     }
 
-    /// Whether nothing is to be done; with `persist`, nothing to be kept either.
+    /// Reports whether nothing is to be done; with `persist`, nothing to be kept either.
     pub fn is_empty(&self, persist: bool) -> bool {
         self.changes.is_empty() && (self.limits.is_empty() || !persist)
     }

@@ -9,7 +9,7 @@ use super::error::TuneError;
 use super::journal::{Item, Journal, Record};
 use super::{kept, normalised};
 
-/// What became of one change.
+/// The result of one reversal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reversal {
     /// The old value is back.
@@ -20,9 +20,9 @@ pub enum Reversal {
     Gone,
     /// Somebody else has changed it since: it was left as it is.
     ChangedByOthers {
-        /// What it is now.
+        /// Present value.
         present: String,
-        /// What it was before the apply.
+        /// Value before the apply.
         old: String,
     },
     /// It could not be written.
@@ -34,12 +34,12 @@ pub enum Reversal {
 pub struct Reverted {
     /// The file of the setting, or the file that was written.
     pub path: PathBuf,
-    /// What became of it.
+    /// The result.
     pub outcome: Reversal,
 }
 
 impl Reverted {
-    /// Whether the value from before the apply is back, or has no meaning any more.
+    /// Reports whether the value from before the apply is back, or has no meaning any more.
     pub fn is_settled(&self) -> bool {
         matches!(self.outcome, Reversal::Restored | Reversal::WasThere | Reversal::Gone)
     }

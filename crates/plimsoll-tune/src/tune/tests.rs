@@ -107,7 +107,7 @@ struct Mortal {
 }
 
 impl Mortal {
-    /// Whether this step is to be done; the one that ends the process may be, by half.
+    /// Reports whether this step is to be done; the one that ends the process may be, by half.
     fn step(
         &mut self,
         whole: impl FnOnce() -> io::Result<()>,

@@ -28,10 +28,10 @@ use crate::session::recorder;
 use crate::session::recorder::Recorder;
 use crate::survey;
 
-/// How often a serving agent reports its counters.
+/// Period in which a serving agent reports its counters.
 const COUNTERS_PERIOD: Duration = Duration::from_secs(1);
 
-/// How long one that has connected by itself goes on without a message of the coordinator, which sends one each second.
+/// Time for which one that has dialled in continues without a message of the coordinator, which sends one per second.
 const JOINED_LEASE: Duration = Duration::from_secs(10);
 
 /// Runs until the coordinator ends it or exits.
@@ -79,7 +79,7 @@ fn write_keys(dir: &Path, count: u32, valid_for_s: u32) -> Result<(), Stop> {
         .map_err(|error| Stop::CannotRun(format!("{}: {error}", dir.display())))
 }
 
-/// Who gives the orders, which decides what may be asked.
+/// The coordinator, which decides what may be asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Coordinator {
     /// The process that has started this one.
@@ -91,12 +91,12 @@ enum Coordinator {
     Joined,
 }
 
-/// What this agent is doing.
+/// The executor of this agent's orders.
 #[derive(Default)]
 struct EngineExecutor {
     coordinator: Coordinator,
     load: Option<Stopper>,
-    /// What makes loads that are too large for this process.
+    /// Relay for loads that are too large for this process.
     relay: Option<Relay>,
     serving: Option<Serving>,
     /// The server under test of a laboratory elsewhere.
@@ -106,7 +106,7 @@ struct EngineExecutor {
     parts: Parts,
 }
 
-/// What takes part in the run on this host.
+/// The processes and CPUs of the run on this host.
 #[derive(Clone, Default)]
 struct Parts {
     makers: Makers,

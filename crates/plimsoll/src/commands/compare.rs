@@ -49,7 +49,7 @@ pub(crate) fn run(flags: &CompareFlags) -> Result<(), Stop> {
     })
 }
 
-/// Whether its laboratories, of which there are two or none, are hosts of their own.
+/// Reports whether its laboratories, of which there are two or none, are hosts of their own.
 fn isolation(job: &CompareJob) -> Result<Isolation, Stop> {
     let labs = job.arms.iter().filter_map(|arm| match &arm.command {
         Command::Lab(lab) => lab.experiment(),
@@ -112,7 +112,7 @@ impl Planned {
     }
 }
 
-/// What was refused when the job was made.
+/// Returns the error for a measure that was refused when the job was made.
 fn not_measured() -> Stop {
     Stop::CannotRun("not a measurement; report this as a bug".to_owned())
 }

@@ -8,7 +8,7 @@ use crate::flags::values::IsolateFlag;
 
 const SOURCES: &str = "--source names addresses of this host";
 
-/// What became of `--isolate`.
+/// The result of `--isolate`.
 #[derive(Debug, Default)]
 pub(super) struct Isolation {
     /// The host of the clients; `None` where all is on loopback.
@@ -18,7 +18,7 @@ pub(super) struct Isolation {
 }
 
 impl Isolation {
-    /// That of one laboratory, which has hosts of its own wherever that is possible.
+    /// Isolates one laboratory, which has hosts of its own wherever that is possible.
     pub(super) fn of_one(lab: &LabExperiment) -> Result<Self, Stop> {
         let flags = lab.hosts();
         if flags.isolate != IsolateFlag::Auto || flags.machines.sut_host.is_some() {
@@ -30,7 +30,7 @@ impl Isolation {
         Ok(ClientHost::new().map_or_else(|error| Self::shared(&error.to_string()), Self::separate))
     }
 
-    /// That of laboratories which are compared: they have the same clients, on loopback unless somebody asks for hosts.
+    /// Isolates laboratories that are compared: they have the same clients, on loopback unless hosts are requested.
     pub(super) fn asked(labs: &[&LabExperiment]) -> Result<Self, Stop> {
         let wishes = |wish| labs.iter().any(|lab| lab.hosts().isolate == wish);
         if !wishes(IsolateFlag::Netns) {

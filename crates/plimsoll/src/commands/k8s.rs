@@ -150,7 +150,7 @@ fn show(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What a pod has written, as text alone: a pod may be anybody's.
+/// Returns the output of a pod, as text alone: a pod may be anybody's.
 fn shown(text: &[u8]) -> String {
     String::from_utf8_lossy(text).split('\n').map(clean).collect::<Vec<_>>().join("\n")
 }

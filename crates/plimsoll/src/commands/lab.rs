@@ -70,7 +70,7 @@ impl Planned {
         Self::varied(flags, &Variation::default(), isolation, inputs)
     }
 
-    /// The same with what no flag says.
+    /// Plans like `plan`, with defaults for every flag that was not given.
     pub(super) fn varied(
         flags: &LabExperiment,
         variation: &Variation,
@@ -142,7 +142,7 @@ impl Planned {
     }
 }
 
-/// What the experiments of one command have in common.
+/// The common parts of the experiments of one command.
 struct Bench<'a> {
     command: &'static str,
     plan: LabPlan,

@@ -1,4 +1,4 @@
-//! What runs in the coordinator's pod of `plimsoll k8s run`: the command itself as a child, and beside it what
+//! Commands in the coordinator's pod of `plimsoll k8s run`: the measuring command itself as a child, and those that
 //! `kubectl exec` starts to fetch its results or to stop it.
 
 use std::io::Write;
@@ -18,7 +18,7 @@ use crate::exit::Stop;
 use crate::flags::k8s::PodCommand;
 use crate::run::install_interrupts;
 
-/// How often the command is looked at.
+/// Period of checking the command.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// The folder of the files that the command names.
 const INPUTS: &str = "inputs";

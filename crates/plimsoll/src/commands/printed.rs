@@ -1,4 +1,4 @@
-//! What a command that measures nothing writes: text for people, one JSON object, or both.
+//! Output of a command that measures nothing: text for people, one JSON object, or both.
 
 use std::io;
 use std::io::Write;

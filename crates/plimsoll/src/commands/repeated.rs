@@ -24,7 +24,7 @@ use crate::run;
 use crate::run::{Run, RunHead};
 use crate::session::Ended;
 
-/// What is repeated.
+/// The search to repeat.
 pub(super) struct Repeated<'a> {
     pub(super) command: &'static str,
     pub(super) job: &'a Job,
@@ -41,7 +41,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Whether it is the first one, which prints what is the same for all.
+    /// Reports whether it is the first one, which prints what is the same for all.
     pub(super) const fn is_first(&self) -> bool {
         self.number == 1
     }

@@ -18,7 +18,7 @@ use crate::plan::Inputs;
 use crate::screen::Stream;
 use crate::{plan, run};
 
-/// How often the processes are checked.
+/// Period of checking the processes.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Checks between two lines of the live display.
 const LOOKS_PER_LINE: u32 = 10;
@@ -98,7 +98,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Stop> {
     Ok(())
 }
 
-/// What became of messages that their publishers wanted themselves.
+/// Describes the fate of messages that their publishers wanted themselves.
 fn deliveries(counters: &ServeCounters) -> String {
     let counts = [
         (counters.deliveries_total, "delivered"),

@@ -47,7 +47,7 @@ pub(crate) fn run(flags: &SweepFlags) -> Result<(), Stop> {
     })
 }
 
-/// Whether the laboratories are hosts of their own: the clients are the same for all.
+/// Reports whether the laboratories are hosts of their own: the clients are the same for all.
 fn isolation(values: &[SizedValue]) -> Result<Isolation, Stop> {
     Isolation::asked(&values.iter().map(|value| &value.experiment).collect::<Vec<_>>())
 }

@@ -1,4 +1,4 @@
-//! What can be measured: each experiment drives its loads; the session does everything else.
+//! Experiments: each one drives its loads; the session does everything else.
 
 use plimsoll_lab::{LabPlan, Laboratory};
 use plimsoll_model::plan::LoadPlan;

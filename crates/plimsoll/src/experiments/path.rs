@@ -7,7 +7,7 @@ use plimsoll_model::summary::PathSummary;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{CheckId, Outcome, TrialRecord, Verdict};
 
-/// What is known of the path while a search runs.
+/// The state of the path while a search runs.
 #[derive(Default)]
 pub(super) struct PathWatch {
     operations: u64,
@@ -38,7 +38,7 @@ impl PathWatch {
         self.round_trip = [self.round_trip, fastest].into_iter().flatten().min();
     }
 
-    /// What the summary shows.
+    /// Returns the figures for the summary.
     pub(super) fn summary(&self) -> Option<PathSummary> {
         let round_trip = self.round_trip?;
         let sent_again = self.sent_again as f64 / self.operations as f64;

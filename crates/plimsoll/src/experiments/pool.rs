@@ -12,7 +12,7 @@ const ROOM: f64 = 2.0;
 /// its tipping point a server answers in 0.3 ms in one trial and in 10 ms in the next: pools for one
 /// load were 120 and 1,206 connections then, and an answer cost HAProxy 17 and 27 us of CPU.
 const AWAY_FROM_TIP: f64 = 0.75;
-/// How much larger a pool becomes that was too small.
+/// Factor by which a pool grows that was too small.
 const GROWTH: u64 = 4;
 /// A larger pool that carries less than this much more was not what was missing.
 const CARRIES_MORE: f64 = 1.05;
@@ -66,7 +66,7 @@ impl Pool {
         self.most
     }
 
-    /// What a smaller pool carried of this load, where one was found too small and a larger one
+    /// Reports whether a larger pool carries no more of this load than a smaller one that was found too small
     /// carries no more: then connections were not what was missing.
     pub(super) fn in_vain(&self, measurement: &TrialMeasurement) -> bool {
         let Some((load, before)) = self.short else { return false };

@@ -42,7 +42,7 @@ const RESUMED_SHORT: f64 = 0.05;
 
 /// Length of a trial that is made for the use of resources alone: at least three readings.
 const USAGE_TRIAL: Nanos = Nanos::from_secs(4);
-/// The same where the lowest load failed: some pauses of a server that makes one every two seconds.
+/// Length if the lowest load failed: some pauses of a server that makes one every two seconds.
 const FAILURE_TRIAL: Nanos = Nanos::from_secs(24);
 /// A quick search that has taken so long makes none: it is to end within four minutes.
 const QUICK_ENDS: Nanos = Nanos::from_secs(225);
@@ -50,7 +50,7 @@ const QUICK_ENDS: Nanos = Nanos::from_secs(225);
 /// Budget of a quick search with a limit raised: the test of a cause and this take less than five minutes.
 const QUICK_AGAIN: Nanos = Nanos::from_secs(150);
 
-/// How long a connection to the embedded server lives, in requests.
+/// Life of a connection to the embedded server, in requests.
 const EMBEDDED_REQUESTS_PER_CONNECTION: u64 = 20;
 /// Source addresses of such connections.
 const EMBEDDED_SOURCES: u32 = 8;
@@ -216,14 +216,14 @@ fn renew_connections(load: &mut LoadJob) -> bool {
     true
 }
 
-/// What a search has found.
+/// The result of a search.
 struct Found {
     tipping: TippingPoint,
     trials: Vec<TrialRecord>,
     path: Option<PathSummary>,
     /// The plan of the job with what was added to it meanwhile.
     plan: LoadPlan,
-    /// What was added, in words.
+    /// Remedies that were applied, in words.
     remedies: Vec<String>,
     search: Nanos,
     confirm: Nanos,

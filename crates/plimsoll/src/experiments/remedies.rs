@@ -1,4 +1,4 @@
-//! What a search does about a limit of its own: processes where one may open too few files, source
+//! Remedies for the search's own limits: processes where one may open too few files, source
 //! addresses where the ports of one run out. Threads are added by the search itself, and
 //! connections by the pool.
 
@@ -28,7 +28,7 @@ const SOURCES_MAX: u64 = 1_024;
 /// Addresses for each one that the present load needs: later loads are larger.
 const ROOM: f64 = 2.0;
 
-/// What may still be done.
+/// Remedies that are left.
 pub(super) struct Remedies {
     /// The flags leave the number of processes open.
     may_add_processes: bool,
@@ -127,7 +127,7 @@ impl Remedies {
     }
 }
 
-/// Whether the trial is INVALID because of errors of this class.
+/// Reports whether the trial is INVALID because of errors of this class.
 fn ran_out(trial: &TrialRecord, class: ErrorClass) -> bool {
     let judgement = &trial.judgement;
     judgement.verdict == Verdict::Invalid

@@ -16,7 +16,7 @@ use plimsoll_model::trial::{TrialMeasurement, TrialRecord};
 
 use crate::session::{Session, Timers};
 
-/// How often the probe is checked for its end.
+/// Period of checking the probe for its end.
 const LOOK_EVERY: Nanos = Nanos::from_millis(100);
 
 /// The timers of one load or hold: those observed, and the longest that it could have observed.
@@ -48,7 +48,7 @@ pub(super) struct TimerWatch {
     /// While it waits.
     probe: Option<Probe>,
     wait: Nanos,
-    /// Its findings, once it has ended.
+    /// Findings of the probe, once it has ended.
     probed: Option<Vec<ProbedTimer>>,
     /// The slow answers of every trial that has begun.
     slow: Vec<SlowAnswers>,

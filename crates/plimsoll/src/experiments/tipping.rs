@@ -1,4 +1,4 @@
-//! What the searches have in common: the verdict on a tipping point, and what decided it.
+//! The common parts of searches: the verdict on a tipping point, and its reasons.
 
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{

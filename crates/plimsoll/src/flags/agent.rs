@@ -33,7 +33,7 @@ pub(crate) struct AgentFlags {
     #[arg(long, hide = true, value_name = "TEXT")]
     pub(crate) nonce: Option<String>,
 
-    /// End after so many seconds without a message
+    /// End after this many seconds without a message
     #[arg(long, hide = true, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) lease: Option<Duration>,
 
@@ -49,7 +49,7 @@ pub(crate) struct AgentFlags {
     #[arg(long, value_name = "N", requires = "join")]
     pub(crate) index: Option<u32>,
 
-    /// How long to wait for the coordinator
+    /// Time to wait for the coordinator
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "300")]
     pub(crate) join_within: Duration,
 
@@ -62,7 +62,7 @@ pub(crate) struct AgentFlags {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) count: Option<u32>,
 
-    /// How long keys are valid from now on, after an hour before
+    /// Time for which keys are valid from now on, after an hour before
     #[arg(long, value_name = "SECONDS", default_value_t = 86_400)]
     pub(crate) valid_for: u32,
 }

@@ -230,7 +230,7 @@ mod tests {
         }
     }
 
-    /// What other flags need beside them.
+    /// Flags that need others beside them.
     const COMPANIONS: [&[&str]; 10] = [
         &[],
         &["--grpc", "a.B/C"],

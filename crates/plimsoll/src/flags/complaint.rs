@@ -117,12 +117,12 @@ impl<'a> Typed<'a> {
         listed(names.map(|one| one.get_name().to_owned()).collect())
     }
 
-    /// Whether the command makes load, so that flags of other load generators may be meant.
+    /// Reports whether the command makes load, so that flags of other load generators may be meant.
     fn is_client(&self) -> bool {
         matches!(self.name(), Some("load" | "find" | "lab" | "hold" | "compare"))
     }
 
-    /// Whether `word` stands right behind `flag`.
+    /// Reports whether `word` stands right behind `flag`.
     fn follows(&self, word: &str, flag: &str) -> bool {
         self.args.windows(2).any(|pair| pair[0] == flag && pair[1] == word)
     }

@@ -16,7 +16,7 @@ Examples:
 
 Exit codes: 0 this host can hold them, 1 a limit would stop some, 2 bad usage";
 
-/// What this host does for the connections.
+/// The role of this host for the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RoleFlag {
     /// It opens them: load generators.
@@ -27,7 +27,7 @@ pub(crate) enum RoleFlag {
     Backend,
 }
 
-/// How many connections, and what this host does for them.
+/// The number of connections, and the role of this host.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct GoalFlags {
     /// Connections of the clients, held at once
@@ -38,7 +38,7 @@ pub(crate) struct GoalFlags {
     #[arg(long, value_name = "RATE", value_parser = positive_rate)]
     pub(crate) rate: Option<Rate>,
 
-    /// What this host does for them: client, proxy or backend; repeatable, for several on one host
+    /// Role of this host: client, proxy or backend; repeatable, for several on one host
     #[arg(long, value_name = "ROLE", default_value = "client", hide_possible_values = true)]
     pub(crate) role: Vec<RoleFlag>,
 

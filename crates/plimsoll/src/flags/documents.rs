@@ -14,7 +14,7 @@ use plimsoll_sys::whole_file::WholeFile;
 
 use super::Cli;
 
-/// Where they go, when `cargo xtask dist` asks for them.
+/// Variable for their directory, which `cargo xtask dist` sets.
 const WRITE_TO: &str = "PLIMSOLL_DOCUMENTS";
 /// The day that manual pages show, as 2026-11-23.
 const DATE: &str = "PLIMSOLL_DOCUMENTS_DATE";
@@ -118,7 +118,7 @@ fn write_sections(page: &mut Vec<u8>, sections: &[(Option<&str>, &str)]) -> io::
     if sections.is_empty() { Ok(()) } else { roff.to_writer(page) }
 }
 
-/// What bash offers for the last of these words.
+/// Returns bash's completions of the last of these words.
 fn offered(share: &Path, words: &[&str]) -> Vec<String> {
     let script = r#"source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
         _plimsoll plimsoll "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"

@@ -165,12 +165,12 @@ impl FindExperiment {
         &self.common().1.hosts
     }
 
-    /// What is to be observed beside the load.
+    /// Returns the observations beside the load.
     pub(crate) fn watch(&self) -> &[Watch] {
         &self.common().0.watch
     }
 
-    /// Where the result goes.
+    /// Returns the output flags.
     pub(crate) fn output(&self) -> &OutputFlags {
         self.common().2
     }
@@ -187,7 +187,7 @@ pub(crate) enum LabCommand {
 }
 
 impl LabCommand {
-    /// What is measured in one laboratory.
+    /// Returns the experiment in one laboratory.
     pub(crate) fn experiment(&self) -> Option<&LabExperiment> {
         match self {
             Self::Experiment(experiment) => Some(experiment),
@@ -196,7 +196,7 @@ impl LabCommand {
     }
 }
 
-/// What is measured in one laboratory.
+/// The experiment in one laboratory.
 #[derive(Clone, Debug, PartialEq, Subcommand)]
 pub(crate) enum LabExperiment {
     /// Find the highest rate of requests that meets the SLO (the default)
@@ -253,7 +253,7 @@ impl LabExperiment {
         }
     }
 
-    /// What the laboratory is made of.
+    /// Returns the flags of the laboratory's hosts.
     pub(crate) fn hosts(&self) -> &HostFlags {
         self.common().0
     }
@@ -270,7 +270,7 @@ impl LabExperiment {
         &client.source
     }
 
-    /// Whether each search is to have a laboratory of its own.
+    /// Reports whether each search is to have a laboratory of its own.
     pub(crate) fn is_fresh(&self) -> bool {
         match self {
             Self::Rate(of) => of.kind.more.fresh.fresh_sut,
@@ -280,7 +280,7 @@ impl LabExperiment {
         }
     }
 
-    /// Whether clients speak TLS: they do unless a test case is about plain HTTP.
+    /// Reports whether clients speak TLS: they do unless a test case is about plain HTTP.
     pub(crate) fn is_tls(&self) -> bool {
         match self {
             Self::Rfc9411(of) => of.kind.case.tls() == Some(true),
@@ -288,7 +288,7 @@ impl LabExperiment {
         }
     }
 
-    /// Where the result goes.
+    /// Returns the output flags.
     pub(crate) fn output(&self) -> &OutputFlags {
         self.common().1
     }
@@ -307,7 +307,7 @@ pub(crate) struct ConfirmFlags {
     pub(crate) confirm_cause: bool,
 }
 
-/// What each of several searches in a laboratory begins with.
+/// Flags with which each of several searches in a laboratory begins.
 #[derive(Args, Clone, Copy, Debug, PartialEq)]
 #[command(next_help_heading = "Search")]
 pub(crate) struct FreshFlags {
@@ -316,14 +316,14 @@ pub(crate) struct FreshFlags {
     pub(crate) fresh_sut: bool,
 }
 
-/// What the laboratory is made of.
+/// Flags of a laboratory's hosts.
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(next_help_heading = "Laboratory")]
 pub(crate) struct HostFlags {
     #[command(flatten)]
     pub(crate) server: SutFlags,
 
-    /// What clients speak over TLS: http, ws (WebSocket), mqtt or tcp (a script)
+    /// Protocol of clients over TLS: http, ws (WebSocket), mqtt or tcp (a script)
     ///
     /// With mqtt and tcp, HAProxy is in TCP mode, and the backends are `plimsoll serve --mqtt` and `--tcp`, which echoes.
     #[arg(long, value_name = "PROTOCOL", default_value = "http", hide_possible_values = true)]
@@ -337,7 +337,7 @@ pub(crate) struct HostFlags {
     #[arg(long, value_name = "N", default_value = "4", value_parser = backends)]
     pub(crate) backends: u32,
 
-    /// How clients, server and backends are separated: netns (needs root), none or auto
+    /// Separation of clients, server and backends: netns (needs root), none or auto
     ///
     /// netns: network namespaces joined by veth. none: all on loopback. auto: netns if possible; none in compare, lab
     /// sweep and tune --try.

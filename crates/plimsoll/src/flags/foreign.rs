@@ -70,12 +70,12 @@ const FOREIGN: &[(&[&str], &str)] = &[
     (&["--warm-up-time", "--warmup"], "write it as a stage of --stages, such as 10s:1k"),
 ];
 
-/// What is written in place of a flag of another program.
+/// Returns the replacement for a flag of another program.
 pub(super) fn fix(flag: &str) -> Option<&'static str> {
     FOREIGN.iter().find(|(flags, _)| flags.contains(&flag)).map(|(_, fix)| *fix)
 }
 
-/// What is meant by a value that a flag of the same letter has in another program.
+/// Returns the meaning of a value that a flag of the same letter has in another program.
 pub(super) fn meaning(flag: &str, value: &str) -> Option<&'static str> {
     let is_number = value.starts_with(|c: char| c.is_ascii_digit());
     match flag {

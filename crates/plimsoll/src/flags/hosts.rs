@@ -47,7 +47,7 @@ pub(crate) struct LoadHostFlags {
     #[arg(long, value_name = "DIR", requires = "agents")]
     pub(crate) keys: Option<PathBuf>,
 
-    /// How long the agents may take to connect [default: 5m]
+    /// Time for the agents to connect [default: 5m]
     #[arg(long, value_name = "DURATION", requires = "agents", value_parser = positive_duration)]
     pub(crate) agents_within: Option<Nanos>,
 
@@ -111,7 +111,7 @@ fn sut_address(text: &str) -> Result<SocketAddr, String> {
     ip.or_else(|_| text.parse()).map_err(|_| "expected an address such as 10.0.0.5:8443".to_owned())
 }
 
-/// What the loss of an agent does.
+/// The effect of the loss of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AgentLossFlag {
     /// Ends the load.

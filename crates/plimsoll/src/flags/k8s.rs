@@ -83,15 +83,15 @@ pub(crate) struct K8sRunFlags {
     pub(crate) inline_secrets: bool,
 }
 
-/// What runs in the coordinator's pod.
+/// Commands in the coordinator's pod.
 #[derive(Clone, Debug, PartialEq, Subcommand)]
 pub(crate) enum PodCommand {
     /// Run a command, and keep its results until they are fetched
     Coordinate {
-        /// Where they are kept
+        /// Directory to keep them in
         #[arg(long, value_name = "DIR")]
         results: PathBuf,
-        /// For so many seconds
+        /// For this many seconds
         #[arg(long, value_name = "SECONDS", default_value_t = 600)]
         keep_for: u64,
         /// The command with its files: the folder of the pod's Secret
@@ -103,25 +103,25 @@ pub(crate) enum PodCommand {
     },
     /// Succeed once the command has ended
     Ended {
-        /// Where its results are
+        /// Directory of its results
         #[arg(long, value_name = "DIR")]
         results: PathBuf,
     },
     /// Write the results of a command that has ended
     Results {
-        /// Where they are
+        /// Directory of the results
         #[arg(long, value_name = "DIR")]
         results: PathBuf,
     },
     /// Say that the results have arrived
     Fetched {
-        /// Where they are
+        /// Directory of the results
         #[arg(long, value_name = "DIR")]
         results: PathBuf,
     },
     /// Send the command SIGINT
     Interrupt {
-        /// Where its results will be
+        /// Directory of its future results
         #[arg(long, value_name = "DIR")]
         results: PathBuf,
     },

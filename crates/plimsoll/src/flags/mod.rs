@@ -1,6 +1,6 @@
-//! What was typed: each flag is declared once, here, and yields its help text.
+//! The command line: each flag is declared once, here, and yields its help text.
 //!
-//! What the flags mean, and whether they can be combined, is decided in `plan`.
+//! The meaning of flags, and whether they can be combined, is decided in `plan`.
 
 use std::any::TypeId;
 use std::env::consts::{ARCH, OS};

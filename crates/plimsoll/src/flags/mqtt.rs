@@ -1,4 +1,4 @@
-//! What MQTT has beside a payload. What was typed, not what it means.
+//! Flags of MQTT beside the payload.
 
 use std::num::NonZeroU16;
 

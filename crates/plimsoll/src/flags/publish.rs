@@ -1,4 +1,4 @@
-//! Where figures go while a command runs. What was typed, not what it means.
+//! Flags of publishing while a command runs.
 
 use clap::Args;
 use plimsoll_model::Nanos;
@@ -7,7 +7,7 @@ use plimsoll_report::live::Collector;
 
 use super::values::{ListenAt, collector, listen_at};
 
-/// Where figures go while a command runs.
+/// Flags of publishing while a command runs.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct PublishFlags {
@@ -15,7 +15,7 @@ pub(crate) struct PublishFlags {
     #[arg(long, value_name = "ADDR:PORT", value_parser = listen_at)]
     pub(crate) prometheus: Option<ListenAt>,
 
-    /// How long to serve the last metrics after the end, until they were scraped twice [default: 60s; watch 0]
+    /// Time to serve the last metrics after the end, until they were scraped twice [default: 60s; watch 0]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) metrics_linger: Option<Nanos>,
 
@@ -29,7 +29,7 @@ pub(crate) struct PublishFlags {
 }
 
 impl PublishFlags {
-    /// Whether figures go anywhere.
+    /// Reports whether figures go anywhere.
     pub(crate) fn is_asked(&self) -> bool {
         self.prometheus.is_some() || self.statsd.is_some() || self.otlp.is_some()
     }

@@ -106,7 +106,7 @@ fn spelling(flag: &Arg) -> String {
     }
 }
 
-/// What the page says of a flag.
+/// Returns the page's item on a flag.
 fn item(flag: &Arg) -> String {
     let help = flag.get_long_help().or_else(|| flag.get_help()).map(ToString::to_string);
     let words = in_one_line(&help.unwrap_or_default());

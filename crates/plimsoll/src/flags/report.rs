@@ -61,7 +61,7 @@ pub(crate) struct ReportFlags {
     pub(crate) fail_if: Vec<Gate>,
 }
 
-/// What is written beside the report in the terminal; each is a file, or - for standard output.
+/// Files written beside the report in the terminal; each is a path, or - for standard output.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct ReportFiles {
     /// Write the result as one JSON object (plimsoll.summary/1)
@@ -106,7 +106,7 @@ pub(crate) struct ReportFiles {
     #[arg(long, value_name = "FILE|-", value_parser = output_file, help_heading = "Exports")]
     pub(crate) vegeta_json: Option<OutputFile>,
 
-    /// What their latencies count from: corrected (the intended start) or uncorrected (the actual send)
+    /// Start of their latencies: corrected (the intended start) or uncorrected (the actual send)
     #[arg(
         long,
         value_name = "LATENCY",
@@ -152,7 +152,7 @@ pub(crate) struct WantedFile<'a> {
     pub(crate) format: FileFormat,
 }
 
-/// What a file holds.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileFormat {
     /// The summary.

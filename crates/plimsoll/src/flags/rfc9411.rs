@@ -18,7 +18,7 @@ pub(crate) enum TargetLoad {
     BitsPerSecond(f64),
 }
 
-/// What a case of RFC 9411 needs to know, wherever the server is.
+/// Flags of a case of RFC 9411, wherever the server is.
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(next_help_heading = "RFC 9411")]
 pub(crate) struct Rfc9411Flags {
@@ -106,7 +106,7 @@ fn sustain(text: &str) -> Result<Nanos, ParseError> {
 
 /// `16KB`, `mixed`.
 fn object(text: &str) -> Result<Object, ParseError> {
-    /// What our own backend serves at most.
+    /// The largest object that our own backend serves.
     const MAX: u64 = 1 << 30;
     match (text, parse_size(text)) {
         ("mixed", _) => Ok(Object::Mixed),

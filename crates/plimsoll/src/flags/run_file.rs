@@ -76,7 +76,7 @@ impl RunFlags {
 /// A command line that a file stands for.
 #[derive(Debug, PartialEq)]
 pub(super) struct Line {
-    /// Its words, program name first.
+    /// Words of the command line, program name first.
     pub(super) args: Vec<OsString>,
     /// The part of an archived line that is not repeated.
     pub(super) note: Option<String>,

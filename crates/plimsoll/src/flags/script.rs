@@ -1,4 +1,4 @@
-//! What is said over raw TCP and TLS. What was typed, not what it means.
+//! Flags of scripts over raw TCP and TLS.
 
 use clap::Args;
 use plimsoll_model::units::parse_size;

@@ -75,7 +75,7 @@ pub(crate) struct ConnectionsFlags {
     )]
     pub(crate) rate: Rate,
 
-    /// How long to hold the highest passing level [default: quick 10s, standard 150s, strict 300s]
+    /// Time to hold the highest passing level [default: quick 10s, standard 150s, strict 300s]
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) soak: Option<Nanos>,
 
@@ -89,7 +89,7 @@ pub(crate) struct ConnectionsFlags {
     pub(crate) load: SearchLoadFlags,
 }
 
-/// What is demanded, and how exactly it is searched.
+/// Flags of the goals, and of the precision of a search.
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(next_help_heading = "Search")]
 pub(crate) struct SearchFlags {
@@ -113,7 +113,7 @@ pub(crate) struct SearchFlags {
     #[arg(long, value_name = "DURATION", value_parser = search_budget)]
     pub(crate) budget: Option<Nanos>,
 
-    /// How long to look for the server's idle and request timeouts before the search; 0 skips this
+    /// Time to look for the server's idle and request timeouts before the search; 0 skips this
     /// [default: 150s; 0 with --mode quick]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) probe_timeouts: Option<Nanos>,
@@ -123,7 +123,7 @@ pub(crate) struct SearchFlags {
     pub(crate) repeat: Option<u32>,
 }
 
-/// Where a search looks for a rate.
+/// Flags of the range of a search for a rate.
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(next_help_heading = "Search")]
 pub(crate) struct RangeFlags {
@@ -135,7 +135,7 @@ pub(crate) struct RangeFlags {
     #[arg(long, value_name = "RATE", value_parser = positive_rate)]
     pub(crate) max: Option<Rate>,
 
-    /// How sure the interval is to contain the tipping point: more than 0.5, less than 0.999
+    /// Confidence of the interval to contain the tipping point: more than 0.5, less than 0.999
     #[arg(long, value_name = "SHARE", default_value = "0.9", value_parser = confidence)]
     pub(crate) confidence: f64,
 
@@ -143,7 +143,7 @@ pub(crate) struct RangeFlags {
     pub(crate) arrivals: ArrivalsFlags,
 }
 
-/// How the operations of a trial are spread.
+/// Flags of the arrivals in a trial.
 #[derive(Args, Clone, Copy, Debug, PartialEq)]
 #[command(next_help_heading = "Search")]
 pub(crate) struct ArrivalsFlags {
@@ -170,11 +170,11 @@ pub(crate) struct SearchLoadFlags {
     pub(crate) resume: ResumeFlags,
 }
 
-/// What all trials of a search have in common.
+/// Flags common to all trials of a search.
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(next_help_heading = "Search")]
 pub(crate) struct TrialFlags {
-    /// How long after the deadline to wait for a response before giving up
+    /// Time to wait for a response after the deadline before giving up
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
     pub(crate) linger: Nanos,
 

@@ -1,4 +1,4 @@
-//! What is completed in a command line before it is parsed: `lab` alone is `lab rate`, and `--live ADDR` becomes
+//! Completion of a command line before it is parsed: `lab` alone is `lab rate`, and `--live ADDR` becomes
 //! `--live=ADDR`, so that `--live URL` leaves the URL alone.
 
 use std::ffi::OsString;

@@ -106,7 +106,7 @@ pub(crate) struct PlanFlags {
     pub(crate) json: Option<OutputFile>,
 }
 
-/// Where journals are kept.
+/// Flags of the place of journals.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct JournalFlags {
     /// Directory of the journals, which no other user may write

@@ -1,4 +1,4 @@
-//! What WebSocket has beside a payload. What was typed, not what it means.
+//! Flags of WebSocket beside the payload.
 
 use clap::Args;
 use plimsoll_model::units::parse_size;
@@ -19,7 +19,7 @@ pub(crate) struct WebSocketFlags {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) ws_protocol: Vec<String>,
 
-    /// What an answer contains: TEXT, or a match of /REGEX/; other messages end no operation
+    /// Content of an answer: TEXT, or a match of /REGEX/; other messages end no operation
     #[arg(long, value_name = "TEXT|/REGEX/")]
     pub(crate) expect: Option<String>,
 

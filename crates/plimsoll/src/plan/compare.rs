@@ -27,7 +27,7 @@ use crate::flags::{Command, CompareFlags};
 const BUDGET_DEFAULT: Nanos = Nanos::from_secs(300);
 /// Rounds of loads of the user's, which may be long.
 const LOAD_ROUNDS_DEFAULT: u32 = 12;
-/// What the rounds' bound is in the flags, too.
+/// The most rounds, as in the flags.
 const ROUNDS_MAX: usize = 200;
 /// Flags of a search that a comparison has no use for.
 const OF_SEARCHES: [&str; 9] = [
@@ -49,7 +49,7 @@ pub(crate) struct ArmLine {
     pub(crate) text: String,
     /// The arguments of plimsoll.
     pub(crate) args: Vec<String>,
-    /// What they say: `lab`, `find` or `load`.
+    /// The command: `lab`, `find` or `load`.
     pub(crate) command: Command,
     /// Whether they name a seed.
     pub(crate) has_seed: bool,
@@ -58,26 +58,26 @@ pub(crate) struct ArmLine {
 /// One comparison, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CompareJob {
-    /// What is compared with, and what is compared.
+    /// The baseline, and the arm that is compared with it.
     pub(crate) arms: [ArmLine; 2],
-    /// What both are.
+    /// The measure of both.
     pub(crate) of: Measures,
     /// The figures of which one decides; at least one.
     pub(crate) metrics: Vec<Metric>,
-    /// How they take turns.
+    /// Turns of the arms.
     pub(crate) turns: TurnsJob,
     /// Both are loaded at the same time, each in one half of the CPUs.
     pub(crate) duet: bool,
     /// Relative differences up to this do not matter.
     pub(crate) threshold: f64,
-    /// Where figures go meanwhile.
+    /// Publishing of figures meanwhile.
     pub(crate) publish: PublishJob,
-    /// What the reader is told first.
+    /// Notes for the reader at the beginning.
     pub(crate) notes: Vec<String>,
 }
 
 impl CompareJob {
-    /// What reports call the target.
+    /// Returns the target in reports.
     pub(crate) fn target_name(&self) -> String {
         format!("{} against {}", self.arms[1].text, self.arms[0].text)
     }
@@ -98,10 +98,10 @@ impl CompareJob {
     }
 }
 
-/// What a command line measures.
+/// The measure of a command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measures {
-    /// What a server takes, on an axis.
+    /// Capacity of a server, on an axis.
     Search(&'static str, Axis),
     /// A load; closed when the server sets its pace.
     Load { closed: bool },
@@ -116,12 +116,12 @@ impl Measures {
         }
     }
 
-    /// Whether the loads are the user's.
+    /// Reports whether the loads are the user's.
     pub(crate) const fn is_load(self) -> bool {
         matches!(self, Self::Load { .. })
     }
 
-    /// Its figures; the first is the usual one of a load. In a closed loop a stall of the server stops the
+    /// Returns its figures; the first is the usual one of a load. In a closed loop a stall of the server stops the
     /// load as well, and hides itself: it has no latency to compare.
     pub(crate) const fn metrics(self) -> &'static [Metric] {
         match self {
@@ -182,7 +182,7 @@ pub(crate) fn build(flags: &CompareFlags, inputs: &mut Inputs<'_>) -> Result<Com
     })
 }
 
-/// How many rounds, and in which time.
+/// Returns the number of rounds, and their time.
 fn extent(flags: &CompareFlags, of: Measures) -> Result<(u32, Option<Nanos>), Stop> {
     if of.is_load() {
         return Ok((flags.rounds.unwrap_or(LOAD_ROUNDS_DEFAULT), flags.budget));
@@ -234,7 +234,7 @@ fn arm(
     Ok((line, measures, processes))
 }
 
-/// Whether `args` have a flag, by itself or with its value.
+/// Reports whether `args` have a flag, by itself or with its value.
 fn names(args: &[String], flag: &str) -> bool {
     args.iter().any(|word| {
         word.strip_prefix(flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
@@ -264,7 +264,7 @@ fn shown(args: &[String]) -> String {
     joined.unwrap_or_else(|_| words.join(" "))
 }
 
-/// Whether a URL without a command is loaded rather than saturated.
+/// Reports whether a URL without a command is loaded rather than saturated.
 fn is_load(metric: Option<Metric>, args: &[String]) -> bool {
     let paced = |word: &String| {
         let flag = word.split('=').next().unwrap_or_default();
@@ -323,7 +323,7 @@ fn examine(
     Ok((command, measures, processes))
 }
 
-/// What a search gives; other experiments are not what can be done in turns of seconds.
+/// Returns the measure of a search; other experiments cannot take turns of seconds.
 fn searched(command: &'static str, job: &Job) -> Result<Measures, Stop> {
     match job {
         Job::Rate(job) => Ok(Measures::Search(command, job.search.axis)),

@@ -23,11 +23,11 @@ const OPENING_MAX: u32 = 512;
 /// A search for the most connections that can be held, resolved and checked.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ConnectionsJob {
-    /// What is sent and where to; its pacing is a hold.
+    /// Requests and their target; the pacing is a hold.
     pub(crate) load: LoadJob,
-    /// How to search.
+    /// Settings of the search.
     pub(crate) search: SearchJob,
-    /// How they are opened; sweeps take the place of heartbeats.
+    /// Settings of opening; sweeps take the place of heartbeats.
     pub(crate) hold: HoldPlan,
     /// The first level, and the highest; lowest <= highest.
     pub(crate) lowest: u64,
@@ -35,7 +35,7 @@ pub(crate) struct ConnectionsJob {
     pub(crate) highest: u64,
     /// The user named the highest level.
     pub(crate) highest_given: bool,
-    /// How long the last good level is held.
+    /// Time for which the last good level is held.
     pub(crate) soak: Nanos,
     /// Continue until the server fails.
     pub(crate) push: bool,

@@ -49,7 +49,7 @@ pub(super) fn apply(
     bound_by_ports(load, search, inputs)
 }
 
-/// How many addresses the highest rate needs, where they need not be named.
+/// Returns the number of addresses for the highest rate, if they need not be given.
 pub(super) fn sources_for(max: Option<Rate>, inputs: &Inputs<'_>) -> u32 {
     let count = match max {
         Some(max) => (max.get() / rate_per_pair(inputs)).ceil() as u64,

@@ -1,4 +1,4 @@
-//! What `doctor` and `tune` ask of this host.
+//! The goal of `doctor` and `tune` for this host.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ fn limits(pid: Option<u32>) -> Result<HostLimits, Stop> {
     Ok(HostLimits { descriptors_per_process: Some(files_max), ..limits })
 }
 
-/// What runs on this host in its roles.
+/// Returns the processes of this host in its roles.
 fn shape(flags: &GoalFlags) -> Shape {
     let (mut parts, mut hops) = (Vec::new(), Vec::new());
     let hop = |name: &str, by_kernel| Hop {

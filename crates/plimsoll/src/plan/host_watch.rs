@@ -18,7 +18,7 @@ use crate::flags::values::{ListenAt, OutputFile};
 const INTERVAL_MIN: Nanos = Nanos::from_millis(100);
 const INTERVAL_MAX: Nanos = Nanos::from_secs(3_600);
 
-/// What is read how often, and where it goes.
+/// Readings, their period, and their receivers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WatchJob {
     pub(crate) scope: Scope,

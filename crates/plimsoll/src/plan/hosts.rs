@@ -14,11 +14,11 @@ use crate::flags::hosts::{LabHostFlags, LoadHostFlags};
 use crate::flags::shared::ClientFlags;
 use crate::flags::values::{InputFile, Processes};
 
-/// How long agents may take to connect by themselves: somebody may have to start a machine first.
+/// Time for agents to dial in: somebody may have to start a machine first.
 const JOIN_WITHIN: Duration = Duration::from_secs(300);
 /// Most threads of one host.
 const THREADS_MAX: u32 = 1_024;
-/// How a line of a file names the threads of its hosts.
+/// Word in a file's line before the threads of its hosts.
 const THREADS: &str = "threads=";
 
 /// Checks and reads the flags, of which `named` has the list; `None` where this host makes the load.
@@ -215,7 +215,7 @@ fn threads(option: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("{option:?} is not threads=N with N from 1 to {THREADS_MAX}"))
 }
 
-/// How a report names them.
+/// Returns their name in a report.
 pub(super) fn name(hosts: &LoadHosts) -> String {
     let names: Vec<HostName> = hosts.hosts.iter().map(|host| host.name.clone()).collect();
     fold(&names)

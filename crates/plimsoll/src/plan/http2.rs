@@ -13,7 +13,7 @@ const STREAMS_DEFAULT: u32 = 10;
 /// Connections in the pool without `--connections`: so many carry what 100 of HTTP/1.1 do.
 pub(super) const CONNECTIONS_DEFAULT: u64 = 10;
 
-/// Whether the flags ask for HTTP/2.
+/// Reports whether the flags ask for HTTP/2.
 pub(super) fn is_asked(flags: &RequestFlags) -> bool {
     flags.grpc.is_some() || flags.header.http.http == Some(HttpFlag::Http2)
 }
@@ -93,7 +93,7 @@ fn call(
     Ok(())
 }
 
-/// How connections are shared; `None` where HTTP/2 is not spoken.
+/// Returns the sharing of connections; `None` if HTTP/2 is not spoken.
 pub(super) fn plan(flags: &RequestFlags) -> Option<Http2Plan> {
     let streams = flags.header.http.streams.unwrap_or(STREAMS_DEFAULT);
     is_asked(flags).then_some(Http2Plan { streams })

@@ -16,7 +16,7 @@ pub(crate) struct TurnsJob {
     pub(crate) budget: Option<Nanos>,
     /// Seed of the order, and of arrivals that have no own.
     pub(crate) seed: u64,
-    /// Where the archive and the summary go, and what is shown.
+    /// Output of the archive and the summary, and their display.
     pub(crate) output: OutputFlags,
 }
 

@@ -1,4 +1,4 @@
-//! What a plan reads from the system: files, standard input, names and the number of CPUs.
+//! Inputs of a plan from the system: files, standard input, names and the number of CPUs.
 
 use std::env;
 use std::io::{Error as IoError, ErrorKind, Read, Result as IoResult};

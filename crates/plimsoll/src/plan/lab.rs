@@ -1,4 +1,4 @@
-//! What the laboratory is made of, from the flags of `plimsoll lab`.
+//! The parts of the laboratory, from the flags of `plimsoll lab`.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::flags::hosts::SUT_PORT;
 use crate::flags::shared::RequestFlags;
 use crate::flags::values::{BrokerFlag, IsolateFlag, ProtocolFlag};
 
-/// What `--protocol tcp` sends, and expects back, where no flag says it.
+/// Bytes that `--protocol tcp` sends, and expects back, if no flag gives them.
 const ECHO_BYTES_DEFAULT: u64 = 64;
 
 impl Far {
@@ -32,7 +32,7 @@ impl Far {
     }
 }
 
-/// What a laboratory is made of, checked.
+/// The parts of a laboratory, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Hosts {
     /// The program under test; it is installed.
@@ -41,9 +41,9 @@ pub(crate) struct Hosts {
     pub(crate) sut_is_default: bool,
     /// Backends behind the SUT; 1 to 256.
     pub(crate) backends: u32,
-    /// What these are, where they are not ours: mosquitto at this path.
+    /// Program of the backends, if they are not ours: mosquitto at this path.
     pub(crate) mosquitto: Option<PathBuf>,
-    /// What clients speak.
+    /// Protocol of the clients.
     pub(crate) protocol: Protocol,
     /// Whether the generated config stays.
     pub(crate) keep: bool,
@@ -58,7 +58,7 @@ pub(crate) struct Hosts {
 pub(crate) struct Far {
     /// The server's first.
     pub(crate) hosts: LoadHosts,
-    /// Where the server listens.
+    /// Listening address of the server.
     pub(crate) listen: SocketAddr,
 }
 
@@ -75,7 +75,7 @@ impl Hosts {
         }
     }
 
-    /// How the clients check the SUT, which shows the certificate `chain_pem`.
+    /// Returns the clients' trust in the SUT, which shows the certificate `chain_pem`.
     pub(crate) fn trust(&self, chain_pem: &str) -> Trust {
         if self.insecure { Trust::Insecure } else { Trust::Roots(chain_pem.to_owned()) }
     }
@@ -175,7 +175,7 @@ pub(crate) fn check_near(flags: &HostFlags, command: &str) -> Result<(), Stop> {
     }
 }
 
-/// What the clients ask the laboratory for. Backends of TCP send everything back.
+/// Returns the clients' request to the laboratory. Backends of TCP send everything back.
 pub(crate) fn request(flags: &HostFlags) -> RequestFlags {
     let mut script = flags.script.clone();
     if flags.protocol == ProtocolFlag::Tcp && script.first_given().is_none() {
@@ -184,7 +184,7 @@ pub(crate) fn request(flags: &HostFlags) -> RequestFlags {
     RequestFlags { mqtt: flags.mqtt.clone(), script, ..RequestFlags::default() }
 }
 
-/// So many CPUs for the SUT, as far as there are.
+/// Gives this many CPUs to the SUT, as far as there are.
 pub(crate) fn placement(count: usize) -> Result<Placement, Stop> {
     let cpus = usable_cpus();
     Placement::with_sut(&cpus, count).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Where the page of a run is shown, and to whom.
+//! The place of a run's page, and its access rules.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -18,7 +18,7 @@ const TOKEN_VARIABLE: &str = "PLIMSOLL_LIVE_TOKEN";
 /// Characters of a token: 128 bits in base64url are 22.
 const TOKEN_CHARS: std::ops::RangeInclusive<usize> = 22..=128;
 
-/// Where the page is shown, and to whom.
+/// The place of a run's page, and its access rules.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LiveJob {
     pub(crate) address: SocketAddr,

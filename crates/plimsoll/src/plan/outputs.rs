@@ -1,4 +1,4 @@
-//! Where results are written, checked before a run begins.
+//! Output files of results, checked before a run begins.
 
 use std::fs;
 use std::path::Path;

@@ -9,7 +9,7 @@ use crate::exit::Stop;
 use crate::flags::shared::RequestFlags;
 use crate::flags::websocket::WebSocketFlags;
 
-/// Of a message of WebSocket or a publish, where no flag gives one.
+/// Message of WebSocket, and payload of a publish, if no flag gives one.
 const MESSAGE_DEFAULT: [u8; 64] = [b'x'; 64];
 /// Refuses what does not fit the protocol, and completes what the flags left out.
 pub(super) fn complete(

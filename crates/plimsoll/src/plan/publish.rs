@@ -1,4 +1,4 @@
-//! Where figures go while a command runs, resolved.
+//! Publishing of figures while a command runs, resolved.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,24 +16,24 @@ use crate::flags::values::ListenAt;
 /// Default of `--metrics-linger`: four times Prometheus' own scrape interval of 15 s.
 const LINGER_DEFAULT: Duration = Duration::from_secs(60);
 
-/// Where figures go while a command runs.
+/// Publishing of figures while a command runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct PublishJob {
-    /// Where the page is shown.
+    /// Place of the page.
     pub(crate) live: Option<LiveJob>,
-    /// Where scrapers are answered.
+    /// Listener for scrapers.
     pub(crate) prometheus: Option<MetricsJob>,
     /// For how long after the end at most.
     pub(crate) linger: Duration,
-    /// Where StatsD goes.
+    /// Receiver of StatsD.
     pub(crate) statsd: Option<SocketAddr>,
-    /// Where OTLP goes.
+    /// Receiver of OTLP.
     pub(crate) collector: Option<Collector>,
     /// CPUs of the thread that does it; any, where there are none.
     pub(crate) cpus: Vec<u32>,
 }
 
-/// Where scrapers are answered.
+/// The listener for scrapers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MetricsJob {
     pub(crate) address: SocketAddr,
@@ -42,7 +42,7 @@ pub(crate) struct MetricsJob {
 }
 
 impl PublishJob {
-    /// Whether figures go anywhere.
+    /// Reports whether figures go anywhere.
     pub(crate) const fn is_asked(&self) -> bool {
         self.live.is_some()
             || self.prometheus.is_some()

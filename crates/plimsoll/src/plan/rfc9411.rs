@@ -22,7 +22,7 @@ use crate::flags::shared::{OutputFlags, PoolFlags, RequestFlags, ResumeFlags, Se
 const CONNECTIONS_DEFAULT: u64 = 1_000;
 /// Transactions per connection of the throughput cases, scenario 2 and the concurrency cases.
 const TRANSACTIONS: u32 = 10;
-/// Of the largest object of the throughput cases, for the isolation check.
+/// Size of the largest object of the throughput cases, for the isolation check.
 const LARGEST_BYTES: u64 = 256 * KB;
 /// The lowest target: a tenth of less could not be measured in samples of one second.
 pub(crate) const TARGET_MIN: f64 = 10.0;

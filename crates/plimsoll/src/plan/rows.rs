@@ -22,7 +22,7 @@ const CLOSED_LOOP_PER_S: f64 = 50_000.0;
 /// Text of a row, roughly.
 const ROW_BYTES: u64 = 150;
 
-/// Where rows go.
+/// The output of rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RowJob {
     pub(crate) place: OutputFile,
@@ -31,7 +31,7 @@ pub(crate) struct RowJob {
     pub(crate) name: String,
     /// One of so many operations has a row.
     pub(crate) every: u32,
-    /// What is said before the load.
+    /// Note before the load.
     pub(crate) note: String,
 }
 
@@ -58,7 +58,7 @@ pub(super) fn plan(
     Ok(Some((RowPlan { every }, RowJob { place, format, name, every, note })))
 }
 
-/// What is known of a load's operations before it runs.
+/// The operations of a load, as far as known before it runs.
 struct ExpectedOps {
     per_s: f64,
     ops: Option<u64>,

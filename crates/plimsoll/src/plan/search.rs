@@ -30,9 +30,9 @@ const PROBE_MAX: Nanos = Nanos::from_secs(3_600);
 /// The goals and the range of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SearchJob {
-    /// What is raised.
+    /// Axis of the search.
     pub(crate) axis: Axis,
-    /// What a GOOD trial meets.
+    /// Goals of a GOOD trial.
     pub(crate) slo: Slo,
     /// Further objectives, each with an interval of its own; at most [`SLOS_MAX`] with the first.
     pub(crate) further: Vec<Slo>,
@@ -46,15 +46,15 @@ pub(crate) struct SearchJob {
     pub(crate) min: Option<Rate>,
     /// Highest rate to try; above `min`.
     pub(crate) max: Option<Rate>,
-    /// What set `max`, if the user did not.
+    /// Reason for `max`, if the user did not set it.
     pub(crate) cap_reason: Option<String>,
-    /// How sure the interval of a rate is, more than 0.5 and less than 0.999.
+    /// Confidence in the interval of a rate, more than 0.5 and less than 0.999.
     pub(crate) confidence: f64,
-    /// How starts are spread in each trial.
+    /// Distribution of starts in each trial.
     pub(crate) arrivals: Arrivals,
-    /// How long the timeout probe waits, if there is one; at most an hour.
+    /// Wait of the timeout probe, if there is one; at most an hour.
     pub(crate) probe: Option<Nanos>,
-    /// How many whole searches there are to be, where more than one may be.
+    /// Number of whole searches, if more than one is possible.
     pub(crate) repeat: Option<u32>,
     /// Notes that are printed before the first trial.
     pub(crate) notes: Vec<String>,
@@ -77,19 +77,19 @@ impl SearchJob {
 pub(crate) struct RateJob {
     /// The load of a trial; each trial replaces `plan.pacing`, which holds one second at 1/s.
     pub(crate) load: LoadJob,
-    /// How to search.
+    /// Settings of the search.
     pub(crate) search: SearchJob,
     /// Whether the flags fix the number of connections.
     pub(crate) pool_fixed: bool,
     /// Whether the flags name the source addresses.
     pub(crate) sources_fixed: bool,
-    /// How the cause that is found is tested, if it is.
+    /// Test of the cause that is found, if there is one.
     pub(crate) cause_test: Option<CauseTest>,
     /// The operations are deliveries: so many of each publish.
     pub(crate) deliveries: Option<u64>,
 }
 
-/// How a cause is tested.
+/// The test of a cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CauseTest {
     /// By a change of the server, which was started here.
@@ -239,7 +239,7 @@ pub(super) fn search(
     })
 }
 
-/// The same for rates, which have a range.
+/// Plans a search for rates, which have a range.
 fn search_in_range(
     axis: Axis,
     flags: &SearchFlags,
@@ -270,7 +270,7 @@ const SETTLED_BY: f64 = 2.0;
 /// Goals that allow a larger share are settled by trials of the usual length.
 const USUAL_RATIO: f64 = 0.005;
 
-/// Whether the budget has time for as many operations as the goals need. Refuses what cannot be had at
+/// Reports whether the budget has time for as many operations as the goals need. Refuses what cannot be had at
 /// the highest rate; of goals on few operations a line how long they take.
 fn time_for_goals(job: &SearchJob) -> Result<Option<String>, Stop> {
     let all = || std::iter::once(&job.slo).chain(&job.further);
@@ -330,7 +330,7 @@ fn mode_within(budget: Nanos) -> Mode {
     Mode::ALL.iter().rev().find(fits).copied().unwrap_or(Mode::Quick)
 }
 
-/// How long the timeout probe waits; the default depends on the mode.
+/// Returns the wait of the timeout probe; the default depends on the mode.
 fn probe(wait: Option<Nanos>, mode: Mode) -> Result<Option<Nanos>, Stop> {
     match wait {
         Some(Nanos::ZERO) => Ok(None),
@@ -353,7 +353,7 @@ fn mode(flag: ModeFlag) -> Mode {
     }
 }
 
-/// Whether one search can have all these objectives.
+/// Reports whether one search can have all these objectives.
 fn several(axis: Axis, slo: &Slo, further: &[Slo]) -> Result<(), Stop> {
     if axis == Axis::Connections && !further.is_empty() {
         return Err(Stop::usage(

@@ -12,7 +12,7 @@ use crate::exit::Stop;
 use crate::flags::ServeFlags;
 use crate::flags::values::{ListenAt, Processes};
 
-/// Where `serve` listens by default.
+/// Default listener of `serve`.
 const LISTENER_DEFAULT: Listener = Listener {
     address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080),
     tls: false,
@@ -28,7 +28,7 @@ const STATSD_PORT: u16 = 8125;
 /// One backend, resolved and checked.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ServeJob {
-    /// What each process serves; without `identity`, TLS listeners need one made for them.
+    /// Plan of each process; without `identity`, TLS listeners need one made for them.
     pub(crate) plan: ServePlan,
     /// Processes that share the listeners.
     pub(crate) processes: Processes,

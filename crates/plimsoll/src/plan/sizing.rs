@@ -82,7 +82,7 @@ fn is_value(value: &str) -> bool {
     is_number || WORDS.contains(&value) || value.parse::<SutKind>().is_ok()
 }
 
-/// What of a laboratory its flags cannot say.
+/// The settings of a laboratory that its flags cannot express.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Variation {
     /// Whether clients speak TLS.
@@ -93,7 +93,7 @@ pub(crate) struct Variation {
     pub(crate) certificate: Option<String>,
     /// CPUs of the SUT.
     pub(crate) sut_cpus: Option<usize>,
-    /// What else differs.
+    /// Other settings.
     pub(crate) settings: SutSettings,
     /// The servers that have these settings.
     pub(crate) of: Option<SettingOf>,
@@ -136,7 +136,7 @@ pub(crate) struct SizingJob {
     /// `requests/s` or `handshakes/s`.
     pub(crate) unit: &'static str,
     pub(crate) turns: TurnsJob,
-    /// Where figures go meanwhile.
+    /// Publishing of figures meanwhile.
     pub(crate) publish: PublishJob,
 }
 

@@ -1,4 +1,4 @@
-//! Where connections come from (`--source`) and where they go.
+//! Source addresses of connections (`--source`), and their destinations.
 
 use std::collections::HashSet;
 use std::net::IpAddr;

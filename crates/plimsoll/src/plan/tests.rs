@@ -54,7 +54,7 @@ pub(crate) fn inputs(stdin: &mut &'static [u8], build: impl FnOnce(&mut Inputs<'
     });
 }
 
-/// Where the SUT of a laboratory is.
+/// Address of a laboratory's SUT.
 const SUT: &str = "127.0.0.1:4433";
 
 /// Whatever a command line asks for, so that one table can hold them all.
@@ -121,7 +121,7 @@ fn searched(words: &[&str]) -> RateJob {
     }
 }
 
-/// What the laboratory is made of.
+/// Parses the parts of a laboratory.
 fn hosts(words: &[&str]) -> lab::Hosts {
     try_hosts(words).unwrap()
 }

@@ -1,4 +1,4 @@
-//! What `tune haproxy` and `tune nginx` write a configuration for.
+//! The goal of a configuration of `tune haproxy` and `tune nginx`.
 
 use std::fs;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use crate::exit::Stop;
 use crate::flags::ProxyFlags;
 use crate::preflight::host_limits;
 
-/// How long an idle client stays connected to what is written.
+/// Timeout of idle clients in the configuration.
 const IDLE_S: u64 = 60;
 const PASSWD: &str = "/etc/passwd";
 const HOSTS: &str = "/etc/hosts";
@@ -24,7 +24,7 @@ const HOSTS: &str = "/etc/hosts";
 pub(crate) struct TunedProxy {
     pub(crate) installed: Installed,
     pub(crate) goal: ProxyGoal,
-    /// What is written for it.
+    /// Configuration that is written.
     pub(crate) configuration: Configuration,
 }
 
@@ -122,7 +122,7 @@ fn named(backends: &[String], hosts: &str) -> Vec<String> {
     backends.iter().filter(is_named).cloned().collect()
 }
 
-/// Where distributions have the files of a proxy, as far as they are there.
+/// Returns the places of a proxy's files in distributions, as far as they exist.
 fn places(dialect: &Dialect, has_statistics: bool) -> Places {
     let has_user = |name: &&str| {
         let users = fs::read_to_string(PASSWD).unwrap_or_default();

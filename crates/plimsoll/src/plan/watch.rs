@@ -8,14 +8,14 @@ use crate::exit::Stop;
 use crate::flags::FindExperiment;
 use crate::flags::values::Watch;
 
-/// How the server is observed beside its answers.
+/// The observations of the server beside its answers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Watched {
-    /// Its processes on this host.
+    /// Processes of the server on this host.
     pub(crate) pids: Vec<u32>,
     /// Processes behind it on this host.
     pub(crate) backends: Vec<u32>,
-    /// Where it reports its counters.
+    /// Source of its counters.
     pub(crate) counts: Option<CounterSource>,
 }
 

@@ -34,13 +34,13 @@ mod seconds;
 
 pub(super) use far::FarReadings;
 
-/// Where the kernel tells.
+/// Root of the kernel's files.
 const ROOT: &str = "/";
 const PROC: &str = "/proc";
 /// The first second of a load is its warm-up.
 const WARM_UP_S: u32 = 1;
 
-/// What is looked at, the same for every load of a run.
+/// The observed parts, the same for every load of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Scene {
     /// CPUs that the generating threads may use.
@@ -54,7 +54,7 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// That of `job`.
+    /// Returns the scene of `job`.
     pub(super) fn of(job: &LoadJob) -> Self {
         let pinned = &job.plan.cpus;
         let cpus = if pinned.is_empty() { usable_cpus() } else { pinned.clone() };
@@ -105,7 +105,7 @@ impl Looks {
     }
 }
 
-/// The same number of whole seconds from the beginning and from the end of a load.
+/// Equal numbers of whole seconds from the beginning and from the end of a load.
 #[derive(Debug)]
 struct Halves {
     seconds: u32,
@@ -169,7 +169,7 @@ impl BadSeconds {
     }
 }
 
-/// What the threads of a server and of its backends did, from the beginning of a load to its last answer.
+/// The use of the threads of a server and of its backends, from the beginning of a load to its last answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ServerUse {
     /// `None` if its processes are not known.

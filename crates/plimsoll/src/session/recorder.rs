@@ -31,7 +31,7 @@ const INTERVAL_NS: u64 = 1_000_000_000;
 const PROCESSES_MAX: usize = 16;
 /// The host of the clients, where it is one of its own.
 const CLIENTS: &str = "clients";
-/// That of the system under test, whose statistics it is.
+/// Name of the system under test, whose statistics are read.
 const SUT: &str = "sut";
 /// Readings that wait for the session: those of 16 s, of four hosts at least. Later ones are dropped and counted.
 const WAITING_EACH_MAX: usize = 16;
@@ -44,7 +44,7 @@ pub(super) struct Recorders {
     readings: Receiver<(String, Reading)>,
 }
 
-/// Who makes the load.
+/// The processes that make the load.
 pub(super) enum Clients<'a> {
     /// These processes, on this host or on that of a laboratory's clients.
     Here(Vec<u32>),
@@ -151,7 +151,7 @@ impl Recorders {
     }
 }
 
-/// Where readings go.
+/// The receiver of readings.
 #[derive(Clone)]
 struct Sink {
     writer: Arc<Mutex<Option<HostWriter>>>,

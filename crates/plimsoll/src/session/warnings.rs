@@ -1,4 +1,4 @@
-//! What speaks against a load while it goes on. It is judged as a whole at its end; a person who looks on can
+//! Warnings of a load while it goes on. It is judged as a whole at its end; a person who watches can
 //! end it, and the other work of this host, before.
 
 use plimsoll_capacity::verdict::failed_in_second;

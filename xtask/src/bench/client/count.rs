@@ -21,7 +21,7 @@ pub(crate) fn count(tool: Tool, report: &str) -> Option<(u64, u64)> {
     }
 }
 
-/// What follows `mark` on the first line that has it.
+/// Returns the text after `mark` on the first line that has it.
 fn after<'a>(text: &'a str, mark: &str) -> Option<&'a str> {
     text.lines().find_map(|line| Some(line.split_once(mark)?.1.trim()))
 }
@@ -73,7 +73,7 @@ fn count_h2load(text: &str) -> Option<(u64, u64)> {
     Some((number(" succeeded")?, number(" failed")?))
 }
 
-/// What its clock cut off is neither.
+/// Counts a report of oha. Operations that its clock cut off are neither good nor failed.
 fn count_oha(json: &Value) -> Option<(u64, u64)> {
     let status = json["statusCodeDistribution"].as_object()?;
     let ok = status.get("200").and_then(Value::as_u64).unwrap_or(0);
@@ -88,7 +88,7 @@ fn count_oha(json: &Value) -> Option<(u64, u64)> {
     Some((ok, answered - ok + broken))
 }
 
-/// Its distributions end at a million results, its rate does not. Lines of both are `[200] 7 ...`
+/// Counts a report of hey. Its distributions end at a million results, its rate does not. Lines of both are `[200] 7 ...`
 /// and `[7] text`.
 fn count_hey(text: &str) -> Option<(u64, u64)> {
     let seconds: f64 = after(text, "Total:")?.strip_suffix(" secs")?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! How each tool is asked for the same work: the arguments of its command line, in its own words.
+//! Command lines for the same work by each tool, in its own words.
 //!
 //! A command line is one text, as it is typed: words are parted by blanks, and quotes hold together
 //! what has blanks of its own.
@@ -17,15 +17,15 @@ use crate::bench::tool::Tool;
 /// ab opens its other connections once the first has its answer, so that answer must come. All are
 /// open, and wait, for as long again.
 const AB_SLEEP_S: u32 = 10;
-/// What vegeta is to ask for; it reads no URL from its command line.
+/// File of vegeta's targets; it reads no URL from its command line.
 pub(crate) const VEGETA_TARGETS: &str = "vegeta.txt";
-/// Where vegeta writes its results, for `vegeta report`.
+/// File of vegeta's results, for `vegeta report`.
 pub(crate) const VEGETA_RESULTS: &str = "vegeta.bin";
-/// What k6 runs.
+/// Script of k6.
 pub(crate) const K6_SCRIPT: &str = "k6.js";
-/// Where k6 writes its figures.
+/// File of k6's figures.
 pub(crate) const K6_SUMMARY: &str = "k6.json";
-/// Where plimsoll writes its figures.
+/// File of plimsoll's figures.
 pub(crate) const SUMMARY: &str = "summary.json";
 
 const K6_TEXT: &str = "\

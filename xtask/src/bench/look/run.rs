@@ -21,18 +21,18 @@ use crate::bench::{CLIENT_CPU, footprint, server};
 
 /// The longest that a run may take.
 const LIMIT: Duration = Duration::from_secs(180);
-/// How often the CPU time of the coordinator is read.
+/// Period of reading the CPU time of the coordinator.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// What starting costs is the same with every display, and left out.
+/// Time of starting, which is the same with every display, and left out.
 const START: Duration = Duration::from_secs(1);
-/// Where `script` writes what the terminal shows.
+/// File to which `script` writes what the terminal shows.
 const SHOWN: &str = "shown";
-/// What enters the terminal's second screen.
+/// Sequence that enters the terminal's second screen.
 const SECOND_SCREEN: &str = "\x1b[?1049h";
-/// How long the live page is waited for.
+/// Time for which the live page is waited for.
 const LIVE_WAIT: Duration = Duration::from_secs(10);
 
-/// How a run is looked at.
+/// The display of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Display {
     /// `--no-ui`.
@@ -62,7 +62,7 @@ const ARCHIVE: &str = "look-run";
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Figures {
     pub(super) rate_per_s: f64,
-    /// Of the run; of a hold, of its middle second with all connections: their opening fills the CPUs.
+    /// Send lag of the run; of a hold, of its middle second with all connections: their opening fills the CPUs.
     pub(super) send_lag_ms_p99: f64,
     /// CPU of the coordinator, of one core, %.
     pub(super) coordinator_percent: f64,
@@ -196,7 +196,7 @@ impl Reader {
         Self { is_over, thread: std::thread::spawn(move || read_stream(address, &over)) }
     }
 
-    /// How many bytes came.
+    /// Returns the number of bytes that came.
     fn end(self) -> Result<u64> {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|_| bail!("the reader of the live page panicked"))

@@ -35,7 +35,7 @@ pub(super) struct Load {
     pub(super) bytes: u64,
 }
 
-/// What plimsoll's idle connections have agreed to speak.
+/// The protocol of plimsoll's idle connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Spoken {
     Http1,
@@ -43,7 +43,7 @@ pub(super) enum Spoken {
     WebSocket,
 }
 
-/// How connections are held.
+/// The way in which connections are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// plimsoll, in silence.

@@ -21,13 +21,13 @@ const GHZ_MISSING: &str = "ghz: missing (go install github.com/bojand/ghz/cmd/gh
 const PAHO_MISSING: &str = "paho: missing (apt-get install python3-paho-mqtt)";
 const MQTTV5_MISSING: &str = "mqttv5-cli: missing (cargo install mqttv5-cli --version 0.29.10)";
 
-/// What ghz reads of the service that it calls.
+/// File of the service that ghz calls.
 const PROTO: &str = "health.proto";
 const PROTO_TEXT: &str = "syntax = \"proto3\";\npackage grpc.health.v1;\n\
     message HealthCheckRequest { string service = 1; }\n\
     message HealthCheckResponse { int32 status = 1; }\n\
     service Health { rpc Check(HealthCheckRequest) returns (HealthCheckResponse); }\n";
-/// What k6 runs: each virtual user sends its next message once the last one has come back.
+/// Script of k6: each virtual user sends its next message once the last one has come back.
 const ECHO: &str = "echo.js";
 const ECHO_TEXT: &str = "\
 import { WebSocket } from 'k6/websockets';
@@ -201,7 +201,7 @@ pub(super) fn mqttv5(
     }
 }
 
-/// Its statuses by name, OK among them.
+/// Counts a report of ghz: its statuses by name, OK among them.
 fn count_ghz(report: &str) -> Option<(u64, u64)> {
     let report: Value = serde_json::from_str(report).ok()?;
     let statuses = report["statusCodeDistribution"].as_object()?;

@@ -23,7 +23,7 @@ const SECONDS: u64 = 6;
 
 type Labels = Vec<(Label, String)>;
 
-/// How a value follows the load.
+/// The law by which a value follows the load.
 #[derive(Clone)]
 enum Moves {
     /// A gauge: idle, per operation, at most.
@@ -46,7 +46,7 @@ struct World {
     series: Vec<(Metric, Labels, Moves)>,
     /// Full handshakes per operation.
     handshakes: f64,
-    /// What clients see below and above the tipping point.
+    /// The clients' view below and above the tipping point.
     clients: [Clients; 2],
     /// The median time in service at a share of the tipping point, if it depends on that.
     service_at: Option<fn(f64) -> f64>,
@@ -60,7 +60,7 @@ impl World {
         self
     }
 
-    /// What clients see below and above the tipping point.
+    /// Sets the clients' view below and above the tipping point.
     fn seen(mut self, below: Clients, above: Clients) -> Self {
         self.clients = [below, above];
         self
@@ -89,13 +89,13 @@ impl World {
             .with(Metric::CgroupThrottledPeriods, &of, Moves::Above(9.0))
     }
 
-    /// So many threads of the server wait for `state` above the tipping point.
+    /// Has a number of threads of the server wait for `state` above the tipping point.
     fn waiting(self, state: &str, threads: f64) -> Self {
         let of = [(Label::Process, "haproxy"), (Label::State, state)];
         self.with(Metric::ProcessWaiting, &of, Moves::GaugeAbove(threads))
     }
 
-    /// What clients see at every load.
+    /// Sets the clients' view at every load.
     fn serving(self, service_s: f64) -> Self {
         let clients = Clients { service: Some(service_s), ..Clients::default() };
         self.seen(clients.clone(), clients)
@@ -235,10 +235,10 @@ const LOADS: [(f64, bool); 9] = [
     (1.2, false),
 ];
 
-/// How a world is searched.
+/// The settings of a search of a world.
 #[derive(Clone, Copy)]
 struct Search {
-    /// Where it tips.
+    /// The tipping point.
     at: f64,
     axis: Axis,
     /// It ended with an interval.

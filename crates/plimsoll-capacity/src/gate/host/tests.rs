@@ -41,7 +41,7 @@ fn closed_loop() -> Summary {
     summary
 }
 
-/// What is known of the host's speed.
+/// The known speeds of the host.
 #[derive(Clone, Copy)]
 enum Speeds {
     Measured,

@@ -74,7 +74,7 @@ impl Policy {
         }
     }
 
-    /// How far the search has come, for an answer before its end.
+    /// Returns the progress of the search, for an answer before its end.
     pub(in super::super) fn reached(&self, known: &Known<'_>) -> (Outcome, Landmarks) {
         let plan = self.landmarks();
         if plan.stated.is_some() {
@@ -233,7 +233,7 @@ impl Policy {
     }
 }
 
-/// Whether a trial with random arrivals met the objective, and the lowest load of those that missed it.
+/// Reports whether a trial with random arrivals met the objective, and the lowest load of those that missed it.
 fn met_and_missed(fit: &Fit) -> (bool, Option<f64>) {
     let random = || fit.trials.iter().filter(|trial| trial.role == Role::Safe);
     let missed = random().filter(|trial| !trial.good).map(|trial| trial.load).reduce(f64::min);

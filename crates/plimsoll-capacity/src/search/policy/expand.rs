@@ -31,7 +31,7 @@ const HELPED: f64 = 1.5;
 /// INVALID trials in a row at one load that end the search there: a disturbance that spoils one trial
 /// in ten hardly ever reaches all of them.
 const INVALID_MAX: u32 = 4;
-/// The same load is never spread over more than so many times the usual threads.
+/// The most times the usual threads over which one load is spread.
 const SPLIT_MAX: u32 = 8;
 
 /// Repeats of INVALID trials, over more threads if those may help.
@@ -59,7 +59,7 @@ impl Repeats {
         is_repeated
     }
 
-    /// Whether there were enough of them; counting then begins anew.
+    /// Reports whether there were enough of them; counting then begins anew.
     pub(super) const fn are_over(&mut self) -> bool {
         let are_over = self.invalid_in_a_row >= INVALID_MAX;
         if are_over {
@@ -243,7 +243,7 @@ impl Policy {
     }
 }
 
-/// Whether a check may fail for lack of threads. What else a generator lacks, threads do not give.
+/// Reports whether a check may fail for lack of threads. What else a generator lacks, threads do not give.
 const fn threads_may_help(check: &CheckId) -> bool {
     !matches!(
         check,

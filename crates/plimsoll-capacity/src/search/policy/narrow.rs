@@ -118,7 +118,7 @@ impl Policy {
         want
     }
 
-    /// What the server carried in the last overload, operations per second.
+    /// Returns the rate that the server carried in the last overload, operations per second.
     fn carried(&self, known: &Known<'_>) -> f64 {
         let mut readings = known.evidence.all().rev().filter_map(reading);
         readings.next().map_or_else(|| self.lowest(), |reading| reading.y.exp())
@@ -186,7 +186,7 @@ impl Policy {
         }
     }
 
-    /// What a verdict at the load that tells most would say, bits, and that load.
+    /// Returns the information of a verdict at the load that tells most, bits, and that load.
     fn most_telling(&self, known: &Known<'_>, fit: &Fit) -> (f64, f64) {
         let posterior = &fit.posterior;
         let (lowest, highest) = (self.lowest(), self.highest(known));
@@ -238,7 +238,7 @@ impl Policy {
         Some(anchor)
     }
 
-    /// What is left to do once the interval stands. As long as it does not, only its confirmation
+    /// Returns the time for what is left once the interval is final. Until then, only its confirmation
     /// counts: what would describe it has nothing to describe.
     fn reserve(&self, known: &Known<'_>, fit: &Fit) -> Nanos {
         let limits = &known.task.limits;

@@ -1,4 +1,4 @@
-//! Whose ports a load takes, and how its connections are spread, on loopback.
+//! Tests of a load's ports, and of the spread of its connections, on loopback.
 
 use std::collections::HashSet;
 

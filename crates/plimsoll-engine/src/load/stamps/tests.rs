@@ -1,4 +1,4 @@
-//! What the kernel's stamps tell of an operation, with clocks that the tests set: the answer comes
+//! Tests of the kernel's stamps, with clocks that the tests set: the answer comes
 //! now, and the worker looks at it when they say.
 
 use std::sync::{Arc, mpsc};

@@ -15,11 +15,11 @@ use crate::hosts::{HostName, LoadHosts};
 use crate::link::{Launch, LinkEvent};
 use crate::message::{FromAgent, HostPart, ToAgent};
 
-/// How often it is asked who joins.
+/// Period of asking who joins.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 /// Timeout of each step of a host, once it is reached.
 const STEP_WAIT: Duration = Duration::from_secs(60);
-/// How far ahead the second is with which a host begins, beside four times the way there and back.
+/// Lead of the second with which a host begins, beside four round trips.
 const START_AHEAD: Nanos = Nanos::from_secs(1);
 const ROUND_TRIPS_AHEAD: u64 = 4;
 /// Why nobody joins any more.
@@ -33,11 +33,11 @@ pub trait Newcomers {
     /// The part of a host with so many of all threads.
     fn part(&self, threads: u32, all: u64) -> HostPart;
 
-    /// What a host lacks for its part; `None` where it lacks nothing.
+    /// Returns the host's lack for its part; `None` if it lacks nothing.
     fn lacks(&self, host: &SurveyedHost) -> Option<String>;
 }
 
-/// Who is to join.
+/// The host that is to join.
 pub(super) struct Joining<'a> {
     newcomers: &'a dyn Newcomers,
     asked: Instant,
@@ -51,18 +51,18 @@ pub(super) struct Joining<'a> {
 /// A host on its way.
 struct Newcomer {
     name: HostName,
-    /// Of its agent, the last one.
+    /// Index of its agent, the last one.
     index: usize,
-    /// Where somebody says so.
+    /// Threads, if given.
     threads: Option<u32>,
     step: Step,
     deadline: Instant,
 }
 
-/// What is awaited of it.
+/// The next expected step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// Its first message.
+    /// The first message.
     Greeting,
     /// That its clock has been compared.
     Clock,

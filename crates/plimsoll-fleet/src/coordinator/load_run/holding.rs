@@ -1,4 +1,4 @@
-//! What a coordinator does with a running hold: orders to all agents, and agents that join it.
+//! The coordinator's part in a running hold: orders to all agents, and agents that join it.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::Steer;
@@ -110,7 +110,7 @@ impl LoadRun {
         self.stop(self.terms.stop_grace, now);
     }
 
-    /// Whether the load is running and not being stopped.
+    /// Reports whether the load is running and not being stopped.
     pub(in crate::coordinator) fn takes_orders(&self) -> bool {
         self.epoch.is_some() && self.stopped.is_none() && !self.is_over()
     }

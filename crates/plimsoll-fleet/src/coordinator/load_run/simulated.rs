@@ -37,10 +37,10 @@ impl Chance {
     }
 }
 
-/// What reaches the coordinator.
+/// An arrival at the coordinator.
 enum Arrival {
     Frame(FromAgent),
-    /// Of a host that was lost before.
+    /// A frame of a host that was lost before.
     Restarted(FromAgent),
     Lost,
 }
@@ -52,7 +52,7 @@ struct Host {
     /// It is lost, or hangs without a word, so long after the start.
     fate: Option<(Nanos, bool)>,
     epoch: Nanos,
-    /// Its last frame arrives then.
+    /// Arrival of its last frame.
     last: Nanos,
 }
 
@@ -61,7 +61,7 @@ struct World {
     hosts: Vec<Host>,
     arrivals: BinaryHeap<Reverse<(Nanos, usize, usize)>>,
     content: Vec<Option<Arrival>>,
-    /// What was counted in frames that arrived, and was not lost with its host.
+    /// Operations counted in frames that arrived, and were not lost with their host.
     scheduled: u64,
     finished: u64,
 }

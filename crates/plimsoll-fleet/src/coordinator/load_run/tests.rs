@@ -609,7 +609,7 @@ fn an_agent_that_ignores_stop_is_killed_five_seconds_later() {
     assert!(run.is_over());
 }
 
-/// What an agent does: for each second (came due, answered of those in hand), then its end.
+/// The script of an agent: for each second (came due, answered of those in hand), then its end.
 #[derive(Clone, Debug)]
 struct Script {
     seconds: Vec<(u64, u64)>,

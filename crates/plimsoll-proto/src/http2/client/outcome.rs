@@ -28,7 +28,7 @@ pub enum ClientProgress {
     Draining,
 }
 
-/// How a stream ended.
+/// The end of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamEnd {
     /// With an answer.
@@ -37,7 +37,7 @@ pub enum StreamEnd {
         status: u16,
         /// Without framing.
         body_bytes: u64,
-        /// Of a call of gRPC, what `grpc-status` says, or what follows where it is missing.
+        /// Status of a call of gRPC by `grpc-status`, or its replacement if that is missing.
         grpc_status: Option<u8>,
     },
     /// By what is wrong with the answer.
@@ -114,7 +114,7 @@ pub enum StreamFault {
     /// The message of an answer of gRPC is compressed.
     #[error("a call of gRPC was answered with a compressed message, which was not asked for")]
     Compressed,
-    /// Its answer breaks the protocol.
+    /// The answer violates the protocol.
     #[error("an answer is not HTTP/2: {0}")]
     Malformed(Malformation),
 }

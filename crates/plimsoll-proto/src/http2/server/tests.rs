@@ -24,7 +24,7 @@ fn request(stream: u32, fields: &[(&str, &str)], is_end: bool) -> Vec<u8> {
 
 const GET: [(&str, &str); 3] = [(":method", "GET"), (":scheme", "http"), (":path", "/")];
 
-/// What the server makes of the bytes, and what it answers at once.
+/// Feeds the bytes; returns the result, and the immediate answer.
 fn handle(bytes: &[u8]) -> (Result<Vec<Incoming>, Code>, Vec<u8>) {
     let (mut server, mut out) = opened();
     let (mut all, mut rest) = (Vec::new(), bytes);

@@ -1,4 +1,4 @@
-//! What clients may send, and what they get.
+//! Tests of the packets of clients, and of their answers.
 
 use plimsoll_model::target::{Publish, Qos, Subscription};
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ fn read(pieces: &[&[u8]]) -> Seen {
     seen
 }
 
-/// The same, and what was delivered.
+/// Reads the pieces; also returns what was delivered.
 fn read_all(pieces: &[&[u8]]) -> (Seen, Vec<u8>) {
     let (mut broker, mut reply, mut delivery) = (Broker::new(), Vec::new(), Vec::new());
     let (mut events, mut connected) = (Vec::new(), None);
@@ -45,7 +45,7 @@ fn read_all(pieces: &[&[u8]]) -> (Seen, Vec<u8>) {
     ((events, reply, None), delivery)
 }
 
-/// What a client of ours sends.
+/// Makes the CONNECT of one of our clients.
 fn named(client_id: &str, keep_alive_s: u16) -> packet::Connect<'_> {
     packet::Connect { client_id, keep_alive_s, ..packet::Connect::default() }
 }

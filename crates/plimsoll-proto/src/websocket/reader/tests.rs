@@ -8,7 +8,7 @@ use super::*;
 /// Events with their payload, what ended them, and whether no message is half read.
 type Seen = (Vec<(Progress, Vec<u8>)>, Option<FrameError>, bool);
 
-/// What a reader tells of `bytes`, given in pieces that end at `cuts`.
+/// Returns a reader's view of `bytes`, given in pieces that end at `cuts`.
 fn read(side: Side, bytes: &[u8], cuts: &[usize]) -> Seen {
     let mut reader = MessageReader::new(side);
     let (mut events, mut payload) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! What the hosts of merged runs did, on one clock.
+//! Readings of the hosts of merged runs, on one clock.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -45,7 +45,7 @@ struct Part<'a> {
     /// Rebuilt where the run was killed.
     summary: Summary,
     clock: ClockPair,
-    /// Of its load, on the wall clock: ns since 1970.
+    /// Begin of its load, on the wall clock: ns since 1970.
     began: u64,
 }
 
@@ -124,7 +124,7 @@ impl<'a> Merge<'a> {
         manifest
     }
 
-    /// What `part` was made of: itself, unless it was merged, too.
+    /// Returns the parts of `part`: itself, unless it was merged, too.
     fn made_of(&self, part: &Part<'_>) -> Vec<MergedPart> {
         let offset_s = self.offset(part).as_secs_f64();
         let manifest = part.archive.manifest();

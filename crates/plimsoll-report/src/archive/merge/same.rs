@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use crate::archive::reader::Archive;
 
-/// Of which each machine may have its own, in a plan: they say which share of the load it made, and from where.
+/// Fields of a plan that each machine may have of its own: its share of the load, and its addresses.
 const OWN: [&str; 8] =
     ["connections", "cpus", "rows", "seed", "shard", "sources", "staggered", "threads"];
-/// The same, of the pace.
+/// Fields of the pace that each machine may have of its own.
 const OWN_PACE: [&str; 4] = ["from", "to", "ops_total", "connections"];
 
 /// One line about the first thing in which the runs differ and which forbids to merge them.

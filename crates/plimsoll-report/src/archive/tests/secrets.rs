@@ -76,7 +76,7 @@ fn texts(value: &Value, at: &str, out: &mut Vec<String>) {
     }
 }
 
-/// What stands for a text of a plan: the secret, in the form of its field. Hosts are what a report is about, and
+/// Returns the replacement for a text of a plan: the secret, in the form of its field. Hosts are what a report is about, and
 /// path segments are what tells its requests apart: they are shown, as `target/url.rs` says.
 fn in_form_of(place: &str, secret: &str) -> Option<Value> {
     if place.ends_with("/url/host") {

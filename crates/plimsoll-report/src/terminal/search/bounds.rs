@@ -25,7 +25,7 @@ pub(crate) fn sure(confidence: f64) -> String {
     whole(&format!("{} %", (confidence * 1000.0).round() / 10.0))
 }
 
-/// What a search knows.
+/// The bounds of a search so far.
 pub(crate) struct Bounds {
     axis: Axis,
     lower: Option<f64>,

@@ -80,7 +80,7 @@ pub(super) fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) 
     page.entry("Failed at", &format!("{}{timer}", ending(failed_at, is_timer)))
 }
 
-/// Where the server failed, and how far off the prediction was. A timer ends connections however many there are, so that
+/// Returns the point of failure, and the error of the prediction. A timer ends connections however many there are, so that
 /// no limit was predicted for it.
 fn ending(failed_at: &FailedAt, is_timer: bool) -> String {
     let mut text = format!("{}: {}", load(failed_at.at as f64), clean(&failed_at.why));
@@ -148,7 +148,7 @@ fn count_of(trial: &TrialRecord, id: &CheckId) -> String {
     count.map_or_else(|| "-".to_owned(), |count| grouped(count.value as u64))
 }
 
-/// What failed, of the levels that were not GOOD.
+/// Writes the failures of the levels that were not GOOD.
 fn explanations(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
     let not_good: Vec<_> =
         trials.iter().filter(|trial| trial.judgement.verdict != Verdict::Good).collect();

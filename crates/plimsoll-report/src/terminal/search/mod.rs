@@ -35,7 +35,7 @@ pub(super) fn render(
     }
 }
 
-/// What was searched and how sure it is.
+/// Writes the settings and the confidence of the search.
 pub(super) fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {
     match (&summary.repeat, find.axis) {
         (Some(_), _) => Ok(()),

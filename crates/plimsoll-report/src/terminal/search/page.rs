@@ -1,4 +1,4 @@
-//! What the reports of all searches share: the line at the top, the words of a trial, notes.
+//! The common parts of the reports of all searches: the line at the top, the words of a trial, notes.
 
 use std::io;
 
@@ -12,13 +12,13 @@ use crate::terminal::findings;
 use crate::terminal::layout::{Page, Tone, clean, counted, span};
 use crate::time_text::rounded;
 
-/// Whether the longer trials confirm what is stated.
+/// Reports whether the longer trials confirm what is stated.
 pub(super) fn is_confirmed(find: &FindSummary) -> bool {
     let is_open = find.outcome.standing() == Standing::Open;
     !is_open && !matches!(find.outcome, Outcome::Unconfirmed { .. })
 }
 
-/// How it was searched, how much was judged and how long that took; `unit` is what a trial is called.
+/// Writes the mode, the number of trials and their duration; `unit` is the word for a trial.
 pub(super) fn search_entry(page: &mut Page<'_>, find: &FindSummary, unit: &str) -> io::Result<()> {
     let invalid = match find.invalid_trials {
         0 => String::new(),

@@ -100,7 +100,7 @@ fn path_entry(page: &mut Page<'_>, find: &FindSummary) -> io::Result<()> {
     page.entry_items("Path", &items)
 }
 
-/// How sure the bounds are, and what came after them.
+/// Writes the confidence in the bounds, and the trials after them.
 fn after_search(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {
     let seen = find.confirmations;
     let tried = seen.good + seen.bad + seen.invalid;
@@ -213,7 +213,7 @@ fn trial_row(page: &Page<'_>, trial: &TrialRecord) -> String {
     )
 }
 
-/// Whether a trial's reasons stand below the table: the limits of goals stand above it already.
+/// Reports whether a trial's reasons stand below the table: the limits of goals stand above it already.
 fn is_explained_below(trial: &TrialRecord) -> bool {
     trial.judgement.verdict == Verdict::Invalid
 }
@@ -282,7 +282,7 @@ pub(in crate::terminal) fn at_shown_load(
     Some((place, view(summary, &at.tally, at.window, verdict)))
 }
 
-/// What was measured at the load that the answer rests on.
+/// Writes the measurements at the load that the answer rests on.
 fn evidence(
     page: &mut Page<'_>,
     summary: &Summary,

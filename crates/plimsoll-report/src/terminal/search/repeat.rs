@@ -57,7 +57,7 @@ fn asked(find: &FindSummary, repeat: &RepeatSummary) -> Vec<String> {
     items
 }
 
-/// What the interval says, and how to make it say more.
+/// Returns the meaning of the interval, and the way to narrow it.
 fn meaning(repeat: &RepeatSummary) -> Option<String> {
     let confidence = percent(repeat.confidence?);
     let ends = match repeat.left_out {
@@ -108,7 +108,7 @@ fn table(page: &mut Page<'_>, find: &FindSummary, repeat: &RepeatSummary) -> io:
     page.quiet(4, unit)
 }
 
-/// How a search ended, in words.
+/// Returns the end of a search, in words.
 fn outcome(search: &RepeatedSearch) -> String {
     let counted = if search.outcome == Outcome::Regular { "" } else { "not counted: " };
     let (how, why) = ending(&search.outcome);

@@ -14,7 +14,7 @@ use plimsoll_report::{Archive, ReportError};
 use crate::causes;
 use crate::exit::Stop;
 
-/// What the gates say, and how the command ends for it.
+/// The result of the gates, and the command's end.
 pub(super) struct Gated {
     pub(super) report: GateReport,
     pub(super) stop: Option<Stop>,
@@ -72,7 +72,7 @@ fn stretches((archive, summary): (&Archive, &Summary)) -> Result<Stretches, Repo
     Ok(stretches)
 }
 
-/// How fast the host of the run's server was; `None` if the yardstick did not run there.
+/// Returns the speed of the host of the run's server; `None` if the yardstick did not run there.
 fn speed(archive: &Archive) -> Option<RunSpeed> {
     let hosts = causes::readings(archive.dir());
     let is_server = [(Label::Role, "server")];

@@ -73,11 +73,11 @@ fn stopped(error: &ReportError) -> Stop {
 /// A run that was drawn.
 struct Reported {
     summary: Summary,
-    /// How the command ends once everything is written, where the gates are not passed.
+    /// The command's end once everything is written, if the gates are not passed.
     stop: Option<Stop>,
 }
 
-/// Of one run, or of several over each other.
+/// Writes the page of one run, or of several over each other.
 fn write_page(file: &WantedFile<'_>, views: &[View]) -> Result<(), Stop> {
     let text = match views {
         [only] => page::render(only),

@@ -66,14 +66,14 @@ struct Watch<'a> {
     shown: Shown,
 }
 
-/// Where JSON lines go.
+/// The output of JSON lines.
 struct Json {
     out: Box<dyn Write>,
     /// `None` for standard output.
     path: Option<PathBuf>,
 }
 
-/// How readings are shown.
+/// The display of readings.
 enum Shown {
     Nothing,
     /// In lines on standard output.
@@ -258,7 +258,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Whether anybody reads standard output; an error where it cannot be written for another reason.
+/// Reports whether anybody reads standard output; an error where it cannot be written for another reason.
 fn goes_on(written: io::Result<()>) -> Result<bool, Stop> {
     match written {
         Ok(()) => Ok(true),

@@ -32,7 +32,7 @@ impl Receiver {
         Ok(Self { socket, address, received: Received::default() })
     }
 
-    /// Where it listens.
+    /// Returns the listening address.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }

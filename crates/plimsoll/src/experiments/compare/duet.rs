@@ -16,7 +16,7 @@ use crate::hosts::start_load_agents;
 use crate::plan::load::LoadJob;
 use crate::session::Session;
 
-/// How often the halves are exchanged. A virtual CPU is slow for a second or for several: in blocks of 6 s without
+/// Period of exchanging the halves. A virtual CPU is slow for a second or for several: in blocks of 6 s without
 /// exchange, CPU per answer of two equal servers differed by 7 % (standard deviation), whichever the half.
 const EXCHANGE_EVERY: Duration = Duration::from_millis(100);
 
@@ -78,7 +78,7 @@ impl Duet {
     }
 }
 
-/// Who is in which half when a load begins, and the CPUs of the halves.
+/// The threads of each half when a load begins, and the CPUs of the halves.
 pub(super) struct Exchange {
     pids: [Vec<u32>; 2],
     cpus: [Vec<u32>; 2],

@@ -1,7 +1,7 @@
 //! Two servers in turn: blocks of A and of B, seconds each, so that whatever the host does to one it does
 //! to the other as well.
 //!
-//! Where the loads are not the user's, each block has two: one below capacity, the same for both,
+//! If the loads are not the user's, each block has two: one below capacity, the same for both,
 //! whose latency is compared, and one that saturates, whose goodput is. Both are chosen from a few short loads
 //! before the first round. A duet has both blocks at the same time (`duet.rs`).
 
@@ -36,7 +36,7 @@ use duet::Duet;
 
 /// More connections saturate a server that was not saturated, if they raise its goodput by this.
 const RISE: f64 = 1.1;
-/// How many times the usual connections are tried, where the user named no number.
+/// The most times the usual connections that are tried, if the user gave no number.
 pub(crate) const CONNECTIONS_TIMES_MAX: u64 = 8;
 /// Part of the lesser goodput at which latencies are compared: busy, and far from a queue that grows.
 const EQUAL_LOAD: f64 = 0.7;
@@ -48,12 +48,12 @@ pub(crate) struct CompareExperiment {
     job: CompareJob,
     /// The most connections that both allow.
     connections_max: u64,
-    /// Where each of them is, if they are.
+    /// CPUs of each server, if they are pinned.
     placements: [Option<Placement>; 2],
     /// Once it has begun.
     duet: Option<Duet>,
     turns: Turns,
-    /// What the rounds say of the first figure.
+    /// Rounds by the first figure.
     rounds: Vec<RoundSummary>,
     /// The loads of each block, where they are not the user's.
     load: Option<BlockLoad>,
@@ -115,7 +115,7 @@ impl CompareExperiment {
         Ok(())
     }
 
-    /// How many rounds fit where starting the servers again takes `restart`, and how long the loads
+    /// Plans the rounds that fit if starting the servers again takes `restart`, and the length of the loads
     /// of their blocks are.
     fn plan_blocks(&mut self, session: &Session<'_>, restart: Nanos) -> u32 {
         let (Some(load), Some(budget)) = (&mut self.load, self.job.turns.budget) else {
@@ -180,7 +180,7 @@ impl CompareExperiment {
         self.job.turns.budget.is_none_or(|budget| session.elapsed() + span <= budget)
     }
 
-    /// What each serves over so many connections.
+    /// Measures what each server carries over this many connections.
     fn first_loads(&mut self, session: &Session<'_>, connections: u64) -> Result<[f64; 2], End> {
         let first = |plan: &LoadPlan| saturating(plan, connections, FIRST);
         let loads = if self.duet.is_some() {
@@ -223,7 +223,7 @@ impl CompareExperiment {
         Ok(())
     }
 
-    /// What a round says of one figure.
+    /// Summarises one figure of a round.
     fn round(&self, metric: Metric, number: u32, first: Arm) -> RoundSummary {
         let measured = |arm| {
             let is_own = |block: &&BlockSummary| block.round == number && block.arm == arm;

@@ -17,10 +17,10 @@ use super::{Change, PlannedChange};
 use crate::experiments::in_turn::{CpuUse, Load};
 
 const PROC: &str = "/proc";
-/// What must be left of a limit: a larger change would move the capacity whatever the limit is.
+/// Least share of a limit that must be left: a larger change would move the capacity whatever the limit is.
 const LEFT_MIN: f64 = 0.6;
 
-/// What a limit becomes.
+/// The new value of a limit.
 type To = fn(u64) -> Result<u64, LabError>;
 
 /// The first intervention on the cause of `finding` that is possible here, from what the saturating load
@@ -73,7 +73,7 @@ fn plan(
     }
 }
 
-/// The same limit twice as high, where the running server's can be raised. HAProxy's global maxconn cannot, and neither
+/// Returns a lever that doubles the same limit, if the running server's can be raised. HAProxy's global maxconn cannot, and neither
 /// can what other processes or the machine have: CPUs, quotas, backends.
 pub(super) fn raised(
     intervention: Intervention,

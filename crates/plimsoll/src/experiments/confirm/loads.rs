@@ -16,18 +16,18 @@ use crate::experiments::remedies::more_sources;
 
 /// Requests on a connection when what a connection costs is measured: most of the work is requests.
 const PROBED: u64 = 20;
-/// How much more an operation is to cost with fewer requests on a connection.
+/// Additional cost of an operation with fewer requests on a connection.
 const DEARER: f64 = 0.3;
 const REQUESTS_MAX: u64 = 10_000;
 /// A smaller change of the cost is lost in the noise.
 const CHANGE_MIN: f64 = 0.1;
 /// Part of the lower bound at which costs are measured.
 const LOW: f64 = 0.4;
-/// The same where operations cost twice as much.
+/// The load if operations cost twice as much.
 const LOW_OF_DEAR: f64 = LOW / 2.0;
-/// How often two kinds of handshakes are measured, in turn.
+/// Measurements of each of two kinds of handshakes, in turn.
 const ROUNDS: u32 = 3;
-/// How long each is measured.
+/// Duration of each measurement.
 const SPAN: Nanos = Nanos::from_secs(4);
 /// Changes that are made, where so many are possible.
 pub(super) const LOAD_CHANGES: usize = 2;
@@ -36,7 +36,7 @@ const GRPC: &str = "application/grpc";
 /// Source addresses, where connections are renewed and the plan names none.
 const SOURCES: u64 = 64;
 
-/// What an operation of a load takes.
+/// The cost of an operation of a load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OperationCost {
     /// CPU seconds of the server; `None` where they cannot be read.
@@ -46,7 +46,7 @@ pub(super) struct OperationCost {
     pub(super) received_bytes: f64,
 }
 
-/// What an operation of this load takes; `None` where it does not succeed.
+/// Measures the cost of an operation of a load; `None` if it does not succeed.
 pub(super) type Measure<'a> = &'a mut dyn FnMut(&LoadPlan) -> Result<Option<OperationCost>, Stop>;
 
 /// The first [`LOAD_CHANGES`] of `interventions` on `plan` that are possible. `lower` is the lower bound of the
@@ -230,7 +230,7 @@ impl Changes<'_> {
     }
 }
 
-/// What operations cost the server's CPU.
+/// The cost of operations in the server's CPU.
 #[derive(Clone)]
 struct CpuCosts {
     /// The load, from as many addresses as renewed connections need.
@@ -242,7 +242,7 @@ struct CpuCosts {
 }
 
 impl CpuCosts {
-    /// So many requests on each connection that an operation costs about a third more; where each has
+    /// Returns the number of requests per connection at which an operation costs about a third more; if each has
     /// one already, two.
     fn fewer_requests(self) -> Option<PlannedChange> {
         let (connection, own) = (self.connection?, per_operation(&self.base));
@@ -347,7 +347,7 @@ fn requests_for(per_operation: f64) -> u64 {
     ((1.0 / per_operation).round() as u64).clamp(1, REQUESTS_MAX)
 }
 
-/// The same load with so many requests on each connection.
+/// Returns the load with this many requests on each connection.
 fn renewing(plan: &LoadPlan, requests: u64) -> LoadPlan {
     LoadPlan {
         keepalive: true,
@@ -358,7 +358,7 @@ fn renewing(plan: &LoadPlan, requests: u64) -> LoadPlan {
     }
 }
 
-/// The same load at a rate below the capacity.
+/// Returns the load at a rate below the capacity.
 fn at(plan: &LoadPlan, per_s: f64) -> LoadPlan {
     let rate = Rate::per_second(per_s).unwrap_or_default();
     let profile = Profile::constant(rate, SPAN);

@@ -84,7 +84,7 @@ impl Servers {
         servers.iter_mut().try_for_each(|(_, server)| server.start_afresh())
     }
 
-    /// What `look` sees of the one at `place`; `None` if it could not be started again.
+    /// Applies `look` to the server at `place`; `None` if it could not be started again.
     pub(in crate::experiments) fn at<T>(
         &self,
         place: usize,

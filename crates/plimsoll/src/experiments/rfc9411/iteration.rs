@@ -29,7 +29,7 @@ const ABORT_SHARE: f64 = 2e-5;
 const ABORT_MIN: f64 = 20.0;
 /// Connections that a hold opens at once.
 pub(super) const OPENING_MAX: u32 = 512;
-/// How much longer than planned a ramp of connections may take.
+/// Factor by which a ramp of connections may exceed its plan.
 const RAMP_SLACK: f64 = 1.1;
 /// Longest wait for seconds that an agent does not deliver.
 const COVER_WAIT: Nanos = Nanos::from_secs(5);

@@ -29,7 +29,7 @@ use crate::session::Session;
 const HALF: f64 = 0.5;
 /// The assumed rate of a closed loop that has no target, as a fraction of what the ports allow.
 const PORTS_SHARE: f64 = 0.9;
-/// What answers in the reference test.
+/// Name of the server in the reference test.
 const RESPONDER: &str = "plimsoll serve in place of the SUT, nothing between";
 /// Source addresses of the loops against our own responder.
 const LOOP_SOURCES: u32 = 64;
@@ -51,7 +51,7 @@ pub(super) struct Scene<'a, 's> {
 /// One thing to measure.
 struct Subject<'a> {
     object: &'a ObjectPlan,
-    /// Its place among the objects.
+    /// Position among the objects.
     index: usize,
     scenario: Option<u32>,
     plan: LoadPlan,
@@ -61,7 +61,7 @@ struct Subject<'a> {
 struct Target {
     load: f64,
     source: String,
-    /// What the generator alone reaches, in the same unit.
+    /// Rate that the generator alone reaches, in the same unit.
     generator: Option<Rate>,
     /// New connections per second of a concurrency case.
     ramp_per_s: Option<f64>,

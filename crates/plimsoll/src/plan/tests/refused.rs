@@ -1,4 +1,4 @@
-//! What is refused, with the line that says what to do.
+//! Tests of refusals, with the line that names the remedy.
 
 use super::*;
 

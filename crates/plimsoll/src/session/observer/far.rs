@@ -1,4 +1,4 @@
-//! What other hosts did while they made a load: the worst of each figure.
+//! Observations of other hosts while they made a load: the worst of each figure.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What this host, or every host of a laboratory, did while a load ran: the difference of two readings.
+//! The use of this host, or of every host of a laboratory, while a load ran: the difference of two readings.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use plimsoll_probe::{host, sampler};
 use plimsoll_sys::namespace::Namespace;
 use plimsoll_sys::{address, clock};
 
-/// Where the kernel tells.
+/// Root of the kernel's files.
 const ROOT: &str = "/";
 /// The loopback interface.
 const LOOPBACK: &str = "lo";
@@ -52,13 +52,13 @@ impl Carriers {
 pub(super) struct HostReading {
     at: Nanos,
     cpu: Reading,
-    /// Of each network that takes part: this host's, or those of the hosts of a laboratory.
+    /// Readings of each network that takes part: this host's, or those of the hosts of a laboratory.
     networks: Vec<Reading>,
     throttled: Option<u64>,
 }
 
 impl HostReading {
-    /// What another host has sent.
+    /// Creates the use from a reading of another host.
     pub(super) fn of(reading: &Reading) -> Self {
         let throttled = reading.sum(Metric::CgroupThrottledPeriods, &[]);
         Self {
