@@ -1,4 +1,4 @@
-//! What the end-to-end tests share: the built plimsoll, real servers and clients, and the waits
+//! The common parts of the end-to-end tests: the built plimsoll, real servers and clients, and the waits
 //! between them. It judges nothing; tests do.
 //!
 //! Whatever is started here is killed when its handle is dropped, also by a test that panics.
@@ -13,6 +13,7 @@ pub mod cgroup;
 pub mod cliff;
 pub mod conversation;
 pub mod cutting;
+mod described;
 pub mod doctor;
 pub mod fault;
 pub mod haproxy;

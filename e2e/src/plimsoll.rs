@@ -17,11 +17,11 @@ use tempfile::TempDir;
 
 use crate::process::{Guarded, Process};
 use crate::summary::Summary;
-use crate::{process, program, wait};
+use crate::{described, process, program, wait};
 
 /// The variable that marks what a run started.
 const MARK: &str = "PLIMSOLL_E2E_RUN";
-/// How often a run is repeated that did not get its CPU.
+/// Attempts at a run that did not get its CPU.
 const ATTEMPTS: usize = 3;
 /// The checks that a generator fails when it does not get its CPU.
 const CPU_CHECKS: [&str; 7] = [
@@ -143,7 +143,7 @@ impl Plimsoll {
         Self { command, folder, mark, input: Vec::new() }
     }
 
-    /// Its own folder, in which it runs.
+    /// Returns the folder in which it runs.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -162,7 +162,7 @@ impl Plimsoll {
         self
     }
 
-    /// What it reads from standard input.
+    /// Sets the standard input.
     #[must_use]
     pub fn with_input(mut self, input: impl Into<Vec<u8>>) -> Self {
         self.input = input.into();
@@ -246,7 +246,7 @@ impl Running {
         self.descendants().into_iter().filter(|seen| seen.name == name).collect()
     }
 
-    /// Its agents, as soon as there is one.
+    /// Returns its agents, as soon as there is one.
     pub fn agents(&self) -> Vec<Process> {
         let agents = || Some(self.named("plimsoll-agent")).filter(|agents| !agents.is_empty());
         wait::until("the agents", agents)
@@ -262,7 +262,7 @@ impl Running {
         process::send_signal(signal, &format!("-{}", self.pid()));
     }
 
-    /// Whether the coordinator has ended.
+    /// Reports whether the coordinator has ended.
     pub fn has_ended(&mut self) -> bool {
         self.guarded.ended().is_some()
     }
@@ -272,7 +272,7 @@ impl Running {
         self.finish_within(RUN_PATIENCE)
     }
 
-    /// The same with another limit of time.
+    /// Waits for the end, with another limit of time.
     pub fn finish_within(mut self, patience: Duration) -> Finished {
         let status = wait::within(patience, &mut || self.guarded.ended())
             .unwrap_or_else(|| panic!("plimsoll did not end in {patience:?}"));
@@ -284,6 +284,7 @@ impl Running {
         };
         let (stdout, stderr) = (text(&self.stdout, "stdout"), text(&self.stderr, "stderr"));
         self.assert_nothing_left();
+        described::check_archives(self.folder());
         Finished { code: status.code(), stdout, stderr, folder: self.keep_folder() }
     }
 
@@ -326,7 +327,7 @@ fn names_cpu(text: &str) -> bool {
     CPU_CHECKS.iter().any(|check| text.contains(check))
 }
 
-/// Whether a summary has a failed check of the generator's CPU, or an end that names one.
+/// Reports whether a summary has a failed check of the generator's CPU, or an end that names one.
 fn blames_cpu(json: &Value) -> bool {
     match json {
         Value::Object(fields) => {
@@ -366,7 +367,7 @@ impl Finished {
         Summary::parse(&self.stdout)
     }
 
-    /// The same of the object that `--json out.json` wrote.
+    /// Returns the object that `--json out.json` wrote.
     pub fn written(&self, code: i32) -> Summary {
         let shown = format!("{}\n{}", self.stderr, self.stdout);
         assert_eq!(self.code, Some(code), "{shown}");
@@ -384,7 +385,7 @@ impl Finished {
         assert!(names.iter().any(|name| reasons.contains(name)), "{names:?}\n{summary:?}");
     }
 
-    /// Whether it says that it did not get the CPU it needed: by its JSON where there is one, else by
+    /// Reports whether it says that it did not get the CPU it needed: by its JSON where there is one, else by
     /// its report.
     fn lacked_cpu(&self) -> bool {
         let written = fs::read_to_string(self.folder().join("out.json")).unwrap_or_default();
