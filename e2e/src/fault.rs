@@ -2,7 +2,7 @@
 //! listener that accepts in bursts. `recipe` says what each of them shows.
 //!
 //! It runs as a process of its own (`cargo run -p e2e --bin fault -- ADDRESS FAULT…`), so that it can be put into a
-//! control group. It answers one request of each connection, reads no bodies and ignores the method.
+//! control group. It answers one request of each connection (with `keep`, all), reads no bodies and ignores the method.
 
 use std::fs::{self, OpenOptions};
 use std::hint::black_box;
@@ -15,6 +15,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\nconnection: close\r\n\r\npong";
+/// The answer that leaves its connection open.
+const KEPT_OPEN: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\npong";
 /// A client that sends no whole head for so long is given up.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(1);
 /// A thread does next to nothing.
@@ -23,28 +25,30 @@ const STACK_BYTES: usize = 64 << 10;
 const ROUNDS: u64 = 200_000;
 /// O_DSYNC of Linux.
 const O_DSYNC: i32 = 0o10_000;
-/// What is written for a request of [`Fault::WriteSync`].
+/// Bytes that are written for a request of [`Fault::WriteSync`].
 const WRITTEN_BYTES: usize = 4_096;
 
 /// Every fault, as on the command line.
-pub const FAULTS: &str = "pool WORKERS MS, lock WORKERS MS, burn WORKERS MS, accept-every MS, thread-each MS, \
+pub const FAULTS: &str = "pool WORKERS MS, lock WORKERS MS, burn WORKERS MS, accept-every MS, thread-each MS, keep BYTES, \
                           bucket PER_S or write-sync FILE";
 
-/// What limits the server.
+/// The limit of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// So many workers, each of which waits for so long in a request.
+    /// A number of workers, each of which waits for this long in a request.
     Pool(usize, Duration),
-    /// The same with a lock that is held while a worker waits.
+    /// Workers with a lock that is held while one waits.
     Lock(usize, Duration),
-    /// The same with a lock that is held while a worker uses so much CPU.
+    /// Workers with a lock that is held while one uses this much CPU.
     Burn(usize, Duration),
     /// One thread, which accepts and answers everything that is there once in so long.
     AcceptEvery(Duration),
     /// A thread for each connection, which waits for so long; a connection without a thread is closed.
     ThreadEach(Duration),
-    /// So many requests per second; the others wait.
+    /// Requests per second; the others wait.
     Bucket(u32),
+    /// A thread for each connection, which answers every request and leaves this many bytes allocated for ever.
+    Keep(usize),
     /// One worker, which writes to a disk for each request and waits until that is done.
     WriteSync(String),
 }
@@ -68,6 +72,7 @@ impl FromStr for Fault {
             ["accept-every", pause] => ms(pause).map(Self::AcceptEvery),
             ["thread-each", wait] => ms(wait).map(Self::ThreadEach),
             ["bucket", per_s] => per_s.parse().ok().filter(|n| *n > 0).map(Self::Bucket),
+            ["keep", bytes] => bytes.parse().ok().map(Self::Keep),
             ["write-sync", file] => Some(Self::WriteSync(file.to_owned())),
             _ => None,
         };
@@ -90,6 +95,7 @@ pub fn serve(address: SocketAddr, fault: Fault) -> io::Result<()> {
         Fault::AcceptEvery(pause) => accept_every(&listener, pause),
         Fault::ThreadEach(wait) => thread_each(&listener, wait),
         Fault::Bucket(per_s) => bucket(&listener, per_s),
+        Fault::Keep(bytes) => keep(&listener, bytes),
         Fault::WriteSync(path) => {
             let mut file =
                 OpenOptions::new().create(true).append(true).custom_flags(O_DSYNC).open(&path)?;
@@ -159,6 +165,36 @@ fn thread_each(listener: &TcpListener, wait: Duration) -> io::Result<()> {
     Ok(())
 }
 
+fn keep(listener: &TcpListener, bytes: usize) -> io::Result<()> {
+    for stream in listener.incoming().flatten() {
+        let serve = move || {
+            // Written, so that its pages are there.
+            Vec::leak(vec![1_u8; bytes]);
+            drop(answer_all(stream));
+        };
+        thread::Builder::new().stack_size(STACK_BYTES).spawn(serve)?;
+    }
+    Ok(())
+}
+
+/// Answers every request of a connection, until its client closes it.
+fn answer_all(mut stream: TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut head = Vec::new();
+    let mut piece = [0; 4_096];
+    loop {
+        let bytes = stream.read(&mut piece)?;
+        if bytes == 0 || head.len() > piece.len() {
+            return Ok(());
+        }
+        head.extend_from_slice(&piece[..bytes]);
+        if head.ends_with(b"\r\n\r\n") {
+            head.clear();
+            stream.write_all(KEPT_OPEN)?;
+        }
+    }
+}
+
 /// Requests wait in threads that the bucket wakes at its own times.
 fn bucket(listener: &TcpListener, per_s: u32) -> io::Result<()> {
     let next = Arc::new(Mutex::new(Instant::now()));
@@ -201,7 +237,7 @@ fn work(rounds: u64) -> u64 {
     (0..rounds).fold(1, |x: u64, n| black_box(x.wrapping_mul(31).wrapping_add(n)))
 }
 
-/// How many rounds of [`work`] take so long on a CPU that nobody else uses: by the fastest of many tries.
+/// Returns the rounds of [`work`] that take this long on a CPU that nobody else uses: by the fastest of many tries.
 fn rounds_in(cpu: Duration) -> u64 {
     let try_once = |_| {
         let began = Instant::now();
@@ -226,6 +262,7 @@ mod tests {
             ("accept-every 50", Fault::AcceptEvery(ms(50))),
             ("thread-each 200", Fault::ThreadEach(ms(200))),
             ("bucket 300", Fault::Bucket(300)),
+            ("keep 20000", Fault::Keep(20_000)),
             ("write-sync x", Fault::WriteSync("x".to_owned())),
         ] {
             assert_eq!(text.parse(), Ok(fault));

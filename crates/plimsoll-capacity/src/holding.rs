@@ -1,8 +1,9 @@
 //! From a hold to GOOD, BAD or INVALID: were all connections held, and did each one answer?
 
+use plimsoll_model::cycles::{Growth, GrowthLimit};
 use plimsoll_model::hold::{Swept, bad_statuses};
 use plimsoll_model::tally::{ErrorCounts, Tally};
-use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure};
+use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure, Unit};
 use plimsoll_model::{ErrorClass, Fault};
 
 use crate::validity::local;
@@ -26,6 +27,8 @@ pub struct Held<'a> {
     pub lost_agents: u32,
     /// The user stopped it.
     pub interrupted: bool,
+    /// The growth of the server's memory per cycle, and the most that it may be.
+    pub growth: Option<(Growth, GrowthLimit)>,
 }
 
 /// Judges a hold.
@@ -43,6 +46,7 @@ pub fn judge_hold(held: &Held<'_>) -> Judgement {
     checks.extend(statuses(tally));
     checks.extend(accounting(tally));
     checks.extend(late(tally));
+    checks.extend(held.growth.map(|(growth, limit)| memory_growth(growth, limit)));
     let missing = held.asked.saturating_sub(held.held) as f64;
     let loss_ratio = if held.asked > 0 { missing / held.asked as f64 } else { 0.0 };
     Judgement::of(checks, loss_ratio)
@@ -52,7 +56,7 @@ const fn fail_if(condition: bool) -> Level {
     Level::of(condition, false)
 }
 
-/// What this host ran out of, lost, or decided not to try.
+/// Checks the resources of this host: exhausted, lost, or not tried.
 fn own_limits(held: &Held<'_>) -> Vec<Check> {
     let tally = held.tally;
     let mut errors = local([&tally.errors, &tally.connection_errors, &tally.losses]);
@@ -117,6 +121,15 @@ fn accounting(tally: &Tally) -> Option<Check> {
     })
 }
 
+/// Fails where the whole interval is above the limit, warns where a part of it is.
+fn memory_growth(growth: Growth, limit: GrowthLimit) -> Check {
+    let max = limit.bytes as f64;
+    let level = Level::of(growth.low > max, growth.high > max);
+    let of = |name, value| Measure::new(name, value, Unit::Bytes);
+    let measures = [of("at least", growth.low).at_most(max), of("at most", growth.high)];
+    Check::new(CheckId::MemoryGrowth, level, measures)
+}
+
 fn late(tally: &Tally) -> Option<Check> {
     let unsent = tally.unsent.saturating_sub(tally.unsent_lost);
     let measures = [
@@ -142,6 +155,7 @@ mod tests {
             accepts_less: false,
             lost_agents: 0,
             interrupted: false,
+            growth: None,
         }
     }
 

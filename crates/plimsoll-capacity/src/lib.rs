@@ -8,7 +8,9 @@
 pub mod cliffs;
 pub mod compare;
 pub mod connections;
+pub mod cycles;
 pub mod diagnose;
+pub mod disruptions;
 pub mod gate;
 pub mod holding;
 mod losses;

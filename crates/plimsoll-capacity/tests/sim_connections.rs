@@ -37,7 +37,7 @@ struct World {
     held: u64,
     tried: u64,
     now: Nanos,
-    /// What was counted since the search last heard of it.
+    /// Counts since the last report to the search.
     tally: Tally,
 }
 
@@ -161,7 +161,7 @@ impl World {
                 Done::Waited
             }
             Step::Sweep => Done::Swept(self.sweep()),
-            Step::End => panic!("nothing is left to do"),
+            Step::ReadKept | Step::End => panic!("a search asks for neither"),
         }
     }
 

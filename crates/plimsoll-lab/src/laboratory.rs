@@ -21,7 +21,7 @@ use crate::mosquitto::Mosquitto;
 use crate::own_servers::OwnServers;
 use crate::plan::{FarHosts, LabPlan};
 use crate::running_sut::RunningSut;
-use crate::watched::{HostView, ServerEnd, WatchedServer};
+use crate::watched::{HostView, Reload, ServerEnd, WatchedServer};
 
 /// The note when our own server is tested because HAProxy is missing.
 const NO_HAPROXY: &str = "HAProxy is not installed, so our own TLS server is tested; for the real \
@@ -31,7 +31,7 @@ const NO_HAPROXY: &str = "HAProxy is not installed, so our own TLS server is tes
 const ISOLATED: &str = "clients, SUT and backends are network namespaces joined by veth: each has \
                         addresses, ports and TCP counters of its own";
 const SHARED: &str = "clients, SUT and backends share this host's loopback: TCP counters, ports and \
-                      interfaces of one cannot be told from those of the others";
+                      interfaces of one cannot be distinguished from those of the others";
 
 /// A running laboratory. Dropping it ends everything in it.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub struct Laboratory {
     notes: Vec<String>,
 }
 
-/// What a proxy passes requests on to.
+/// The servers behind a proxy.
 #[derive(Debug)]
 enum Backends {
     Own(ServerGroup),
@@ -52,7 +52,7 @@ enum Backends {
 }
 
 impl Backends {
-    /// Where they listen.
+    /// Returns their listening addresses.
     fn addresses(&self) -> Vec<SocketAddr> {
         match self {
             Self::Own(servers) => {
@@ -79,7 +79,7 @@ impl Backends {
     }
 }
 
-/// What a laboratory runs.
+/// The servers of a laboratory.
 #[derive(Debug)]
 enum Servers {
     /// On this machine.
@@ -197,6 +197,13 @@ impl WatchedServer for Laboratory {
         match &self.servers {
             Servers::Here { sut, .. } => sut.pids(),
             Servers::There(_) => Vec::new(),
+        }
+    }
+
+    fn reload(&self) -> Option<Reload> {
+        match &self.servers {
+            Servers::Here { sut, .. } => sut.reload(),
+            Servers::There(_) => None,
         }
     }
 

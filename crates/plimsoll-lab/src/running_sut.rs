@@ -10,6 +10,7 @@ use plimsoll_model::cliff::{KnownTimer, Owner};
 use plimsoll_model::host::LimitUse;
 use plimsoll_model::plan::{Identity, Listener};
 use plimsoll_probe::server_counters::{CounterSource, ServerCounters};
+use plimsoll_sys::process::Signal;
 use plimsoll_sys::{limits, private_dir, process};
 use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
 use plimsoll_tune::proxy::unwritable;
@@ -21,7 +22,7 @@ use crate::own_servers::OwnServers;
 use crate::plan::{CONNECTIONS_SPARE, LabPlan};
 use crate::proxy_plan::ProxyPlan;
 use crate::sut::{Prepared, Proxy, proxy, several, write};
-use crate::watched::{ServerEnd, Statistics};
+use crate::watched::{Reload, ServerEnd, Statistics};
 
 /// Every timer of a proxy is longer than the longest wait by this, so that none fires while
 /// something is measured.
@@ -36,17 +37,19 @@ pub(crate) struct RunningSut {
     pub(crate) name: String,
     /// Lines for the report.
     pub(crate) notes: Vec<String>,
-    /// Its own timers.
+    /// Timers of the server.
     pub(crate) timers: Vec<KnownTimer>,
     processes: SutProcesses,
 }
 
-/// What keeps a SUT running.
+/// The owner of a SUT's processes.
 #[derive(Debug)]
 enum SutProcesses {
     Own(ServerGroup),
     Supervised {
         supervisor: Supervisor,
+        /// The signal on which its first process reloads.
+        reload: Option<Signal>,
         statistics: Option<Statistics>,
         /// Ended after the programs.
         _log: Option<LogReceiver>,
@@ -144,8 +147,17 @@ impl RunningSut {
             notes.push(format!("the generated configuration is kept in {}", scratch.display()));
         }
         let statistics = statistics.map(Statistics::new);
-        let processes = SutProcesses::Supervised { supervisor, statistics, _log: log };
+        let is_one = children.len() == 1;
+        let reload = proxy.reload_signal().filter(|_| is_one && plan.settings.reloads);
+        let processes = SutProcesses::Supervised { supervisor, reload, statistics, _log: log };
         Ok(Self { name, notes, timers, processes })
+    }
+
+    pub(crate) fn reload(&self) -> Option<Reload> {
+        let SutProcesses::Supervised { supervisor, reload, .. } = &self.processes else {
+            return None;
+        };
+        Some(Reload::Signal(*supervisor.pids().first()?, (*reload)?))
     }
 
     pub(crate) fn pids(&self) -> Vec<u32> {

@@ -1,11 +1,11 @@
-//! What of a SUT differs from the laboratory's usual one.
+//! Settings of a SUT that differ from the laboratory's default.
 
 use plimsoll_tune::proxy::ProxyGoal;
 
-/// What of a SUT differs from the laboratory's usual one.
+/// Settings of a SUT that differ from the laboratory's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SutSettings {
-    /// Whose configuration a proxy has.
+    /// Configuration of the proxy.
     pub configuration: ProxyConfiguration,
     /// Threads of HAProxy, workers of nginx; else one for each CPU.
     pub threads: Option<u32>,
@@ -13,22 +13,24 @@ pub struct SutSettings {
     pub options: Vec<String>,
     /// Whether a proxy logs each request.
     pub logs: bool,
+    /// Whether a proxy can reload its configuration while it runs.
+    pub reloads: bool,
 }
 
-/// Whose configuration a proxy has.
+/// The configuration of a proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ProxyConfiguration {
     /// The laboratory's: nothing is logged, and no timer fires while something is measured.
     #[default]
     Laboratory,
-    /// What Debian installs, and a frontend and a backend in the fewest words.
+    /// Debian's configuration, with a frontend and a backend in the fewest words.
     Debian,
-    /// What `tune` writes for this goal.
+    /// The configuration that `tune` writes for this goal.
     Tuned(Box<ProxyGoal>),
 }
 
 impl SutSettings {
-    /// Whether a proxy sends log lines somewhere.
+    /// Reports whether a proxy sends log lines somewhere.
     pub(crate) fn is_logging(&self) -> bool {
         self.logs || self.configuration != ProxyConfiguration::Laboratory
     }

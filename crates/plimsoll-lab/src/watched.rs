@@ -14,15 +14,15 @@ use plimsoll_probe::server_counters::{CounterSource, ServerCounters};
 use plimsoll_probe::server_limits;
 use plimsoll_probe::server_timers;
 use plimsoll_sys::namespace::Namespace;
-use plimsoll_sys::process;
+use plimsoll_sys::process::{self, Signal};
 use plimsoll_sys::process_handle::ProcessHandle;
 
 use crate::error::LabError;
 use crate::isolated::Isolated;
 
-/// What is known of a server besides its answers. By default nothing is.
+/// A server that is observed besides its answers. By default nothing is known of it.
 pub trait WatchedServer {
-    /// Its processes on this host; none when it is elsewhere or was not named.
+    /// Returns its processes on this host; none when it is elsewhere or was not named.
     fn pids(&self) -> Vec<u32> {
         Vec::new()
     }
@@ -32,18 +32,18 @@ pub trait WatchedServer {
         Vec::new()
     }
 
-    /// How it ended, if it has. Never waits.
+    /// Returns its end, if it has ended. Never waits.
     fn ended(&mut self) -> Option<ServerEnd> {
         None
     }
 
-    /// What it has served so far by its own count, without the readings themselves; `None` where it
+    /// Returns the counts of what it has served, without the readings themselves; `None` where it
     /// reports nothing.
     fn counters(&mut self) -> Option<ServerCounters> {
         None
     }
 
-    /// Where it reports its figures.
+    /// Returns the source of its figures.
     fn statistics(&self) -> Option<CounterSource> {
         None
     }
@@ -53,7 +53,7 @@ pub trait WatchedServer {
         Vec::new()
     }
 
-    /// Its timers and those of its backends that a load by `plan` can meet.
+    /// Returns its timers and those of its backends that a load by `plan` can meet.
     fn timers(&self, plan: &LoadPlan) -> Vec<KnownTimer> {
         let _ = plan;
         Vec::new()
@@ -65,7 +65,12 @@ pub trait WatchedServer {
         None
     }
 
-    /// Its hosts where they are network namespaces, with their names and processes; without the clients'.
+    /// Returns the way in which it reloads its configuration; `None` if none is known.
+    fn reload(&self) -> Option<Reload> {
+        None
+    }
+
+    /// Returns its hosts if they are network namespaces, with their names and processes; without the clients'.
     fn hosts(&self) -> Vec<HostView> {
         Vec::new()
     }
@@ -75,20 +80,29 @@ pub trait WatchedServer {
         let _ = sink;
     }
 
-    /// Whether our own backend answers, itself or from behind the server.
+    /// Reports whether our own backend answers, itself or from behind the server.
     fn backend_is_ours(&self) -> bool {
         false
     }
 }
 
+/// The way in which a server reloads its configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reload {
+    /// A signal to this process.
+    Signal(u32, Signal),
+    /// A command of the shell.
+    Command(String),
+}
+
 /// One host of a server.
 #[derive(Clone, Debug)]
 pub struct HostView {
-    /// Its name in archives.
+    /// Name in archives.
     pub name: String,
-    /// Its network.
+    /// Network of the host.
     pub network: Namespace,
-    /// What runs on it, and as what.
+    /// Processes on it, with their roles.
     pub processes: Vec<(u32, Role)>,
 }
 
@@ -102,7 +116,7 @@ pub enum ServerEnd {
 }
 
 impl ServerEnd {
-    /// How it ended.
+    /// Returns the reason in words.
     pub fn reason(&self) -> &str {
         match self {
             Self::Server(reason) | Self::Laboratory(reason) => reason,
@@ -135,7 +149,7 @@ impl NamedServer {
         Ok(Self { pids, handles, backends: Vec::new(), statistics })
     }
 
-    /// The same with these processes behind it, on this host.
+    /// Adds these processes behind it, on this host.
     pub fn before(self, backends: Vec<u32>) -> Self {
         Self { backends, ..self }
     }

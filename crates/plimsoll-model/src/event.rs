@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cliff::ProbedTimer;
 use crate::compare::BlockStart;
+use crate::cycles::CyclesSummary;
 use crate::hold::{HoldStep, MemoryReading, Plateau};
 use crate::reason::Reason;
 use crate::row::RowBatch;
@@ -19,7 +20,7 @@ pub enum Event {
     LoadStarted {
         /// The trial it belongs to; `None` for a plain load.
         trial: Option<TrialRequest>,
-        /// How long operations will be started; `None` when only a count ends the load.
+        /// Duration in which operations are started; `None` when only a count ends the load.
         planned: Option<Nanos>,
         /// That instant on CLOCK_MONOTONIC; `None` in archives of versions that did not say it.
         epoch: Option<Nanos>,
@@ -47,10 +48,12 @@ pub enum Event {
     SearchEnded(Box<TippingPoint>),
     /// A hold begins its next step.
     HoldStep(HoldStep),
-    /// What a hold costs at this instant.
+    /// Memory of a hold at this instant.
     Memory(Box<MemoryReading>),
     /// A level of a hold was measured, and swept unless the hold ended before that.
     PlateauEnded(Box<Plateau>),
+    /// A cycle of a hold is over: the answer so far.
+    CycleEnded(Box<CyclesSummary>),
     /// The first failure of the current load whose reason is known.
     FirstFailure {
         /// The class in which it was counted.

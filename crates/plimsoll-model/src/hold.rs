@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
+use crate::cycles::CyclesSummary;
 use crate::host::LimitId;
 use crate::tally::{ErrorCounts, Tally, TlsMessageCounts};
 use crate::trial::Unit;
@@ -28,7 +29,7 @@ pub struct MemoryReading {
     pub kernel_bytes: Option<u64>,
     /// Memory in the buffers of TCP sockets.
     pub socket_buffer_bytes: Option<u64>,
-    /// What programs can still get without swapping: MemAvailable, less the inodes and dentries of
+    /// Memory that programs can still get without swapping: MemAvailable, less the inodes and dentries of
     /// open sockets.
     pub available_bytes: Option<u64>,
     /// All memory of the host: MemTotal.
@@ -39,7 +40,7 @@ pub struct MemoryReading {
     pub open_files: Option<u64>,
 }
 
-/// What a hold does next.
+/// The next step of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HoldStep {
@@ -74,7 +75,7 @@ pub enum HoldStep {
 }
 
 impl HoldStep {
-    /// How many connections it is to reach; `None` where it only keeps what there is.
+    /// Returns the number of connections that it is to reach; `None` if it changes none.
     pub const fn aim(self) -> Option<u64> {
         match self {
             Self::Ramp { connections, .. } | Self::Trim { connections } => Some(connections),
@@ -144,7 +145,7 @@ named! {
     }
 }
 
-/// Whose a resource is.
+/// The side that owns a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
@@ -156,7 +157,7 @@ pub enum Side {
     Host,
 }
 
-/// How connections are closed at the end of a hold.
+/// The way in which connections are closed at the end of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClosedBy {
@@ -164,12 +165,12 @@ pub enum ClosedBy {
     Rst,
 }
 
-/// Where one resource runs out if more connections are held.
+/// The number of connections at which one resource runs out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Projection {
     /// The resource.
     pub resource: LimitId,
-    /// What it is counted in.
+    /// Unit of the figures.
     pub unit: Unit,
     /// Units of the resource per additional connection.
     pub per_connection: f64,
@@ -181,13 +182,13 @@ pub struct Projection {
     pub ends_at_min: Option<u64>,
     /// Levels that were fitted, the empty one included.
     pub points: u32,
-    /// How much the figure is worth.
+    /// The confidence in the figure.
     pub confidence: Confidence,
     /// The last levels needed more per connection than the first ones.
     pub superlinear: bool,
 }
 
-/// How a hold ended.
+/// The end of a hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HoldEnd {
@@ -200,14 +201,14 @@ pub enum HoldEnd {
     },
     /// The server refused, lost or did not answer connections; more were not tried.
     ServerFailed {
-        /// What happened.
+        /// The failure in words.
         why: String,
     },
     /// Connections were missing or silent at a level that exceeds a limit of the server.
     ServerFull {
         /// The limit.
         resource: LimitId,
-        /// What it is counted in.
+        /// Unit of the figures.
         unit: Unit,
         /// Units in use at that level.
         used: u64,
@@ -245,6 +246,8 @@ pub struct HoldSummary {
     pub baseline: MemoryReading,
     pub plateaus: Vec<PlateauSummary>,
     pub projections: Vec<Projection>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<CyclesSummary>,
     pub sources: u64,
     pub ports_per_source: u64,
     pub closed_by: ClosedBy,
@@ -252,7 +255,7 @@ pub struct HoldSummary {
     pub tls_messages: TlsMessageCounts,
 }
 
-/// What a summary of a hold needs besides the tally.
+/// The parts of a hold's summary that are not in the tally.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "see HoldSummary")]
 pub struct HoldHead {
@@ -267,6 +270,7 @@ pub struct HoldHead {
     pub baseline: MemoryReading,
     pub plateaus: Vec<Plateau>,
     pub projections: Vec<Projection>,
+    pub cycles: Option<CyclesSummary>,
     pub last_sweep: Option<Swept>,
     pub both_ends_here: bool,
     pub sources: u64,
@@ -280,7 +284,11 @@ impl HoldSummary {
         let plateaus: Vec<_> =
             head.plateaus.iter().map(|plateau| PlateauSummary::new(plateau, &baseline)).collect();
         let ramp_s: f64 = plateaus.iter().map(|plateau| plateau.ramp_s).sum();
-        let ramped = plateaus.last().map_or(0, |plateau| plateau.held);
+        // Each cycle opens its connections afresh; each level only those above the last one.
+        let ramped = match head.cycles {
+            Some(_) => plateaus.iter().map(|plateau| plateau.held).sum(),
+            None => plateaus.last().map_or(0, |plateau| plateau.held),
+        };
         // The highest level: the fixed cost of each process weighs least there.
         let full = plateaus.iter().max_by_key(|plateau| plateau.held);
         let cost = |of: fn(&PlateauSummary) -> Option<f64>| full.and_then(of);
@@ -306,6 +314,7 @@ impl HoldSummary {
             baseline,
             plateaus,
             projections: head.projections,
+            cycles: head.cycles,
             sources: head.sources,
             ports_per_source: head.ports_per_source,
             closed_by: ClosedBy::Rst,
@@ -314,7 +323,7 @@ impl HoldSummary {
     }
 }
 
-/// What a search for the most connections found beside its bounds: `find.connections`.
+/// Findings of a search for the most connections beside its bounds: `find.connections`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see HoldSummary")]
 pub struct ConnectionsFound {
@@ -323,7 +332,7 @@ pub struct ConnectionsFound {
     pub soak_s: f64,
     /// The resource that runs out first, of those that were watched.
     pub first_limit: Option<Projection>,
-    /// Whose it is.
+    /// The side that owns it.
     pub first_limit_of: Option<Side>,
     /// The resource whose projection ended the search; `None` where something else did.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -331,7 +340,7 @@ pub struct ConnectionsFound {
     pub failed_at: Option<FailedAt>,
 }
 
-/// Where the server failed, and what had been predicted.
+/// The level at which the server failed, and the prediction for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see HoldSummary")]
 pub struct FailedAt {
@@ -384,7 +393,7 @@ pub struct PlateauSummary {
 }
 
 impl PlateauSummary {
-    /// What each connection of `plateau` costs above `baseline`, which held none.
+    /// Computes the costs per connection of `plateau` above `baseline`, which held none.
     pub fn new(plateau: &Plateau, baseline: &MemoryReading) -> Self {
         let per_connection = |now: Option<u64>, before: Option<u64>| {
             let grown = now? as f64 - before? as f64;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::announced::AnnouncedLimits;
 use crate::cause::Finding;
 use crate::cliff::{Cliff, Horizon, ProbedTimer};
+use crate::disruption::DisruptionSummary;
 use crate::hold::ConnectionsFound;
 use crate::host::HostSummary;
 pub use crate::quantiles::{FullQuantiles, LagQuantiles, ShortQuantiles};
@@ -88,6 +89,9 @@ pub struct Summary {
     /// The limiting resources, the surest first; empty where none was found. `None`: not diagnosed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub causes: Option<Vec<Finding>>,
+    /// Events of the load, in order of their beginnings, and their effects.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<DisruptionSummary>,
     /// Trials that were slower than the others of a search, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slow: Vec<Slow>,
@@ -163,11 +167,11 @@ pub struct LoadHostSummary {
     pub clock_bound_ms: f64,
     /// The round trip to it that this follows from.
     pub round_trip_ms: f64,
-    /// What its CLOCK_MONOTONIC showed more than the one here.
+    /// Offset of its CLOCK_MONOTONIC from the one here.
     pub clock_offset_ms: f64,
-    /// How far its clock went astray in a load, besides what the bounds explain; the most of all loads.
+    /// Drift of its clock in a load, besides what the bounds explain; the most of all loads.
     pub clock_drift_ms: f64,
-    /// How far ahead the instant of a start was when it was told, the least of all loads.
+    /// Time between the order to start and the instant of the start, the least of all loads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_margin_ms: Option<f64>,
     /// Ports of one of its addresses that connections may come from.
@@ -182,7 +186,7 @@ pub struct LoadHostSummary {
     /// 99 % of its operations were sent within this of the instant at which they could be; the worst of all loads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub send_lag_p99_ms: Option<f64>,
-    /// How it was lost, the last time that it was.
+    /// The reason for its last loss.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
 }
@@ -195,7 +199,7 @@ pub struct RateSummary {
     pub achieved_per_s: f64,
 }
 
-/// Of how many operations the kernel told the arrival of their answers.
+/// Operations whose answers the kernel stamped on arrival.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see Summary")]
 pub struct StampSummary {
@@ -283,7 +287,7 @@ pub struct RowSummary {
     pub dropped: u64,
 }
 
-/// What making the load cost.
+/// The cost of making the load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see Summary")]
 pub struct GeneratorSummary {
@@ -320,27 +324,27 @@ pub struct FindSummary {
     pub confirmed: Option<f64>,
     pub confirmations: Confirmations,
     pub noise: Option<f64>,
-    /// How sure the interval is, 0 to 1, where it is one.
+    /// Confidence in the interval, 0 to 1, if it is one.
     pub confidence: Option<f64>,
     /// The load of which it is 90 % sure that 9 of 10 loads with random arrivals meet the SLO.
     pub safe: Option<f64>,
     /// Why there is no safe load, where one was looked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub safe_missing: Option<SafeMissing>,
-    /// How long `lower` met the SLO.
+    /// Evidence that `lower` met the SLO.
     pub met: Option<MetSummary>,
     /// The speeds at which the server ran, the slowest first; empty where there was one.
     pub regimes: Vec<Regime>,
-    /// How much the capacity differs from trial to trial, relative.
+    /// Deviation of the capacity from trial to trial, relative.
     pub spread: Option<f64>,
-    /// How the capacity went with time, relative, per minute.
+    /// Drift of the capacity, relative, per minute.
     pub drift_per_min: Option<f64>,
     /// Whether the SUT came back.
     pub recovers: Option<Recovers>,
     /// From the end of the overload; for `no`, how long was waited.
     pub recovery_s: Option<f64>,
     pub notes: Vec<String>,
-    /// What was found for each SLO, in their order; only where there were several.
+    /// The answer for each SLO, in their order; only if there were several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub goals: Vec<SloFound>,
     /// Only of searches for rates.
@@ -351,7 +355,7 @@ pub struct FindSummary {
     pub connections: Option<ConnectionsFound>,
 }
 
-/// How long the lower bound met the SLO.
+/// Evidence that the lower bound met the SLO.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MetSummary {
     /// Trials at the load, all of which met it.
@@ -444,7 +448,7 @@ impl FindSummary {
     }
 }
 
-/// What a summary needs besides the tally.
+/// The parts of a summary that are not in the tally.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "see Summary")]
 pub struct SummaryHead {

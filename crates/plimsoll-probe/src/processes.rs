@@ -24,6 +24,8 @@ pub struct ProcessUse {
     pub address_space_bytes: Option<(u64, u64)>,
     /// Memory of its control group, and the group's limit; bytes.
     pub group_bytes: Option<(u64, u64)>,
+    /// Threads.
+    pub threads: Option<u64>,
 }
 
 /// Returns how a process ended, from its status where the kernel reported one.
@@ -44,7 +46,7 @@ impl ProcessUse {
         Self { group_bytes, ..Self::without_group(root, pid) }
     }
 
-    /// The same without its control group.
+    /// Reads process `pid` without its control group.
     pub(crate) fn without_group(root: &Path, pid: u32) -> Self {
         let process = root.join("proc").join(pid.to_string());
         // The first number of a line is the soft limit.
@@ -55,6 +57,7 @@ impl ProcessUse {
             address_space_bytes: lines::bytes(&status, "VmSize:")
                 .zip(lines::number(&limits, "Max address space")),
             group_bytes: None,
+            threads: lines::number(&status, "Threads:"),
         }
     }
 }

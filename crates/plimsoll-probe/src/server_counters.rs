@@ -22,7 +22,7 @@ const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The longest answer to a command that changes something.
 const COMMAND_ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
-/// Where a server's counters are read.
+/// The source of a server's counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CounterSource {
     /// HAProxy's statistics socket.
@@ -63,6 +63,15 @@ impl ServerCounters {
     }
 }
 
+/// Memory of HAProxy's pools, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolUse {
+    /// In use and free for reuse.
+    pub allocated_bytes: u64,
+    /// In use; what threads have cached is free.
+    pub used_bytes: u64,
+}
+
 /// Why a server's counters could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CounterError {
@@ -86,6 +95,12 @@ impl CounterSource {
         }
     }
 
+    /// Reads the memory of HAProxy's pools; `None` for another server, and without an answer.
+    pub fn pools(&self) -> Option<PoolUse> {
+        let Self::Haproxy(socket) = self else { return None };
+        pools(&Self::ask_haproxy(socket, "show pools").ok()?)
+    }
+
     /// HAProxy's answer at its statistics socket.
     pub(crate) fn ask_haproxy(socket: &HaproxySocket, question: &str) -> io::Result<String> {
         socket.ask(question, ANSWER_BYTES_MAX)
@@ -99,7 +114,7 @@ impl CounterSource {
         })
     }
 
-    /// Whether reading the counters is itself counted, as one request and one connection.
+    /// Reports whether reading the counters is itself counted, as one request and one connection.
     pub const fn counts_readings(&self) -> bool {
         matches!(self, Self::Nginx(_) | Self::NginxSocket(_))
     }
@@ -114,6 +129,21 @@ impl fmt::Display for CounterSource {
             Self::Nginx(url) => write!(formatter, "nginx:{url}"),
         }
     }
+}
+
+/// The last line of `show pools`: `Total: 46 pools, 1049088 bytes allocated, 900000 used (~4096 by thread caches), 0 failures.`
+fn pools(answer: &str) -> Option<PoolUse> {
+    let total = answer.lines().find(|line| line.starts_with("Total:"))?;
+    let before = |words: &str| {
+        let number = total.split_once(words)?.0.rsplit([' ', '~']).next()?;
+        number.parse::<u64>().ok()
+    };
+    let used = before(" used")?;
+    let cached = before(" by thread caches").unwrap_or(0);
+    Some(PoolUse {
+        allocated_bytes: before(" bytes allocated")?,
+        used_bytes: used.saturating_sub(cached),
+    })
 }
 
 fn unix(socket: &Path) -> io::Result<UnixStream> {
@@ -237,7 +267,7 @@ fn parse_status(answer: &str) -> Option<Vec<(&'static str, u64)>> {
     Some(STATUS_NAMES.into_iter().zip(numbers).collect())
 }
 
-/// What plimsoll needs of the page.
+/// Reads the needed counters of the page.
 fn nginx(status: &[(&str, u64)]) -> ServerCounters {
     let number = |name: &str| status.iter().find(|(key, _)| *key == name).map_or(0, |(_, n)| *n);
     let (requests, connections) = (number("requests"), number("accepts"));

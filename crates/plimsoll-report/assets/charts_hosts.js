@@ -152,6 +152,46 @@ const MEMORY_LINES = [
   ['SUT', 'sut_bytes_per_connection', { stroke: 'var(--series-b)', strokeWidth: 1.5, strokeDasharray: '2 2' }],
 ];
 
+const CYCLE_LINES = [
+  ['server', 'processes', { stroke: 'var(--series-b)', strokeWidth: 2 }],
+  ['pools allocated', 'pools-allocated', { stroke: 'var(--series-c)', strokeWidth: 1.5 }],
+  ['pools in use', 'pools-used', { stroke: 'var(--series-a)', strokeWidth: 1.5, strokeDasharray: '2 2' }],
+];
+
+CHARTS.cycles = ({ view, width, narrow, height }) => {
+  const cycles = view.summary?.hold?.cycles;
+  const readings = cycles?.readings ?? [];
+  const lines = CYCLE_LINES.map(([name, path, style]) => ({
+    name, path, style, points: readings.filter((one) => isNumber(one[path])).map((one) => [one.cycle, one[path]]),
+  })).filter(({ points }) => points.length > 1);
+  if (!lines.length) return null;
+  const most = d3.max(lines.flatMap(({ points }) => points.map((point) => point[1])));
+  const { divisor, unit } = byteScale(most);
+  const growth = cycles.growth_bytes_per_cycle;
+  const settled = readings.filter((one) => one.cycle >= cycles.settled_from && isNumber(one.processes));
+  const middle = d3.median(settled, (one) => one.processes - (growth?.mid ?? 0) * one.cycle);
+  const fitted = growth ? settled.map((one) => [one.cycle, (middle + growth.mid * one.cycle) / divisor]) : [];
+  const drawn = panel({
+    width, height: height(280, 240), narrow,
+    x: { domain: [0.5, readings.length + 0.5], title: 'cycle', format: short },
+    y: { domain: [0, (most / divisor) * 1.15], title: `after the drain, ${unit}`, format: trimmed },
+    margin: { right: narrow ? 16 : 24, top: 30 },
+    marks: [
+      fitted.length > 1 ? line(fitted, { stroke: INK, strokeWidth: 1, strokeDasharray: '5 4' }) : null,
+      ...lines.map(({ points, style }) => line(points.map(([x, y]) => [x, y / divisor]), style)),
+      ...lines.map(({ points, style }) => Plot.dot(points.map(([x, y]) => [x, y / divisor]), { x: '0', y: '1', r: 3, fill: style.stroke })),
+    ],
+  });
+  const points = readings.map((one, row) => ({
+    x: drawn.toX(one.cycle), y: null, row,
+    entries: [['cycle', String(one.cycle)], ...lines.map(({ name, path }) => [name, shown(one[path] ?? 0, 'B')])],
+  }));
+  return {
+    panels: [{ ...drawn, points }],
+    legend: lines.map(({ name, style }) => ({ text: name, sample: lineSample(style.stroke, { width: style.strokeWidth, dash: style.strokeDasharray }) })),
+  };
+};
+
 CHARTS.memory = ({ view, width, narrow, height }) => {
   const hold = view.summary?.hold ?? view.hold;
   const levels = (hold?.plateaus ?? []).filter((level) => level.held > 0);

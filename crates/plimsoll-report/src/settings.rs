@@ -32,6 +32,8 @@ pub const PING: &str = "ping";
 pub const ADDRESSES: &str = "addresses";
 /// The key of the pool's size.
 pub const CONNECTIONS: &str = "connections";
+/// Number of times that a hold fills and drains its connections.
+pub const CYCLES: &str = "cycles";
 /// The key that is there when all connections go to a Unix socket.
 pub const UNIX_SOCKET: &str = "unix-socket";
 /// The key that is there when single operations are recorded.

@@ -23,7 +23,7 @@ pub(super) fn normal(rng: &mut Rng) -> f64 {
     (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0
 }
 
-/// What a made-up load is like.
+/// A made-up load.
 #[derive(Clone, Copy)]
 struct Load {
     seconds: u64,
@@ -340,6 +340,7 @@ fn hold(costs: &[f64]) -> Summary {
         baseline: reading(0.0),
         plateaus: plateaus.collect(),
         projections: Vec::new(),
+        cycles: None,
         last_sweep: None,
         both_ends_here: true,
         sources: 1,

@@ -45,7 +45,7 @@ pub(crate) struct Evidence {
     /// Valid trials in the order of time, disturbed ones included.
     trials: Vec<Trial>,
     set_aside: Vec<SetAside>,
-    /// Of the trials, the whole seconds.
+    /// Whole seconds of the trials.
     seconds: Vec<Second>,
     /// Pauses of the server, and their period once it is known.
     periodic: Periodic,
@@ -156,7 +156,7 @@ impl Evidence {
         self.period = Some(period);
     }
 
-    /// Whether the server pauses again and again after the same time.
+    /// Reports whether the server pauses again and again after the same time.
     pub(crate) const fn has_pauses(&self) -> bool {
         self.period.is_some()
     }
@@ -173,7 +173,7 @@ impl Evidence {
         met.map(|trial| trial.load).reduce(f64::max)
     }
 
-    /// Whether the trial met with as many pauses as any other of its length.
+    /// Reports whether the trial met with as many pauses as any other of its length.
     fn is_whole(&self, trial: &Trial) -> bool {
         self.period
             .is_none_or(|period| trial.is_overload() || trial.planned.0.is_multiple_of(period.0))
@@ -231,7 +231,7 @@ impl Evidence {
         self.trials.iter().filter(|trial| self.is_disturbed(trial))
     }
 
-    /// How often others came and took the server's CPU, by the trials that were not GOOD.
+    /// Returns the number of trials that were not GOOD in which others took the server's CPU.
     fn disturbances(&self) -> usize {
         let missed = || self.trials.iter().filter(|trial| !trial.good);
         let before = std::iter::once(false).chain(missed().map(|trial| self.is_disturbed(trial)));
@@ -248,7 +248,7 @@ impl Evidence {
         shares.get(shares.len() / 4).copied()
     }
 
-    /// How many trials were disturbed, and how long the server waited for a CPU in them and usually,
+    /// Returns the number of disturbed trials, and the server's waits for a CPU in them and usually,
     /// in words; `None` if none was.
     pub(crate) fn disturbance(&self) -> Option<String> {
         let worst = self.disturbed().filter_map(|t| t.seen.starved).reduce(f64::max)?;
@@ -363,7 +363,7 @@ impl Evidence {
     }
 
     /// Trials at `load` that told nothing.
-    pub(crate) fn untold_at(&self, load: f64) -> usize {
+    pub(crate) fn inconclusive_at(&self, load: f64) -> usize {
         self.all().filter(|trial| trial.role == Role::Untold && trial.load == load).count()
     }
 

@@ -34,7 +34,7 @@ use narrow::Sentinel;
 
 /// Cells of the grid within the narrowest interval of a mode.
 const CELLS_PER_WIDTH: f64 = 4.0;
-/// How near to a load that the generator cannot make the search looks for a BAD one.
+/// Distance from a load that the generator cannot make within which the search looks for a BAD one.
 const CEILING_CELLS: u32 = 2;
 /// Loads above this multiple of the first BAD one are never offered: overload can do harm.
 pub(super) const OVERSHOOT_MAX: f64 = 2.0;
@@ -43,7 +43,7 @@ const OVERLOAD: f64 = 1.2;
 /// A search of a server that carries few operations per second may take so much more for a trial that has enough
 /// of them.
 pub(super) const SLOW_EXTENSION: Nanos = Nanos::from_secs(300);
-/// How far an outlook goes.
+/// Horizon of an outlook.
 const FURTHER: Nanos = Nanos::from_secs(60);
 /// A trial that is lengthened has at most so many times the length of a confirmation.
 const LONGEST: u64 = 4;
@@ -64,14 +64,14 @@ enum State {
     Done,
 }
 
-/// What a state wants: a load, why and for how long; or the end.
+/// The wish of a state: a load, its purpose and its length; or the end.
 #[derive(Clone, Debug)]
 pub(super) enum Want {
     Trial(Phase, f64, Nanos),
     Finish(Outcome),
 }
 
-/// What a search has used up.
+/// The exhausted budget of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exhausted {
     Trials(u32),
@@ -96,7 +96,7 @@ impl std::fmt::Display for Exhausted {
     }
 }
 
-/// What the plan remembers.
+/// The memory of the policy.
 #[derive(Clone, Debug)]
 pub(super) struct Policy {
     /// The loads that may be offered: it begins at the lowest of them.
@@ -116,7 +116,7 @@ pub(super) struct Policy {
     expanded_s: f64,
     /// The lowest load at which only INVALID trials were had while expanding, and why.
     ceiling: Option<(f64, String)>,
-    /// What was added to the budget.
+    /// Extension of the budget.
     extended: Nanos,
     /// Before the next trial.
     rest: Nanos,
@@ -160,7 +160,7 @@ impl Policy {
         self.notes.push(text);
     }
 
-    /// Whether an interval is still looked for.
+    /// Reports whether an interval is still looked for.
     pub(super) const fn is_open(&self) -> bool {
         matches!(self.state, State::Qualify | State::Expand { .. } | State::Measure)
     }
@@ -175,17 +175,17 @@ impl Policy {
         self.state = State::Expand { rate: (0.5 * good).max(self.lowest()) };
     }
 
-    /// Whether an interval is being closed in on.
+    /// Reports whether an interval is being closed in on.
     pub(super) const fn is_measuring(&self) -> bool {
         matches!(self.state, State::Measure)
     }
 
-    /// Whether the next plan, or the next result, needs the fit.
+    /// Reports whether the next plan, or the next result, needs the fit.
     pub(super) const fn needs_fit(&self) -> bool {
         matches!(self.state, State::Measure | State::Overload(..))
     }
 
-    /// Whether the server has answered.
+    /// Reports whether the server has answered.
     pub(super) const fn has_qualified(&self) -> bool {
         !matches!(self.state, State::Qualify)
     }
@@ -229,7 +229,7 @@ impl Policy {
         }
     }
 
-    /// What is used up, so that no trial of `duration` may be started any more.
+    /// Returns the exhausted budget that forbids another trial of `duration`.
     pub(super) fn exhausted(&self, known: &Known<'_>, duration: Nanos) -> Option<Exhausted> {
         let settings = &known.task.settings;
         if known.evidence.made >= settings.trials_max {
@@ -240,7 +240,7 @@ impl Policy {
         is_over.then_some(Exhausted::Time(budget))
     }
 
-    /// What more time would buy an interval of this relative width.
+    /// Returns what more time would buy an interval of this relative width.
     pub(super) fn outlook(&self, known: &Known<'_>, width: Option<f64>) -> Outlook {
         let spent = known.evidence.spent();
         let left = (known.task.settings.budget + self.extended).since(spent);
@@ -314,11 +314,11 @@ impl Policy {
     /// The trial at `rate` is longer if those before it told nothing.
     fn lengthened(&self, known: &Known<'_>, rate: f64, length: Nanos) -> Nanos {
         let most = Nanos(known.task.limits.confirm_trial.0 * LONGEST);
-        let longer = Nanos(length.0 << known.evidence.untold_at(rate).min(4)).min(most);
+        let longer = Nanos(length.0 << known.evidence.inconclusive_at(rate).min(4)).min(most);
         if self.affords(known, longer) { longer.max(length) } else { length }
     }
 
-    /// How long the SUT is left alone before the next trial.
+    /// Sets the time for which the SUT is left alone before the next trial.
     pub(super) fn rest_after(&mut self, known: &Known<'_>, verdict: Verdict) {
         let limits = &known.task.limits;
         let silence = &known.guards.silence;

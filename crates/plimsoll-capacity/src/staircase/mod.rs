@@ -6,6 +6,8 @@
 //!               +-------> Ramp to nothing more     +--> Hold -> Sweep -> End
 //! ```
 //!
+//! With cycles, the last sweep is followed by Trim to nothing -> Settle -> Read what the server kept, and the next ramp.
+//!
 //! Pure: the caller carries out [`Staircase::step`] and reports its result to [`Staircase::handle`]. A
 //! level above the projected limit is lowered to what fits, unless that is less than 2 % above the
 //! last one.
@@ -13,11 +15,14 @@
 mod project;
 
 use plimsoll_model::Nanos;
+use plimsoll_model::cycles::{CycleReading, CyclesSummary, Kept};
 use plimsoll_model::hold::{HoldEnd, MemoryReading, Plateau, Projection, Side, Swept};
 use plimsoll_model::host::LimitId;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{TrialRecord, TrialRequest};
 use plimsoll_model::units::grouped;
+
+use crate::cycles::judge_cycles;
 
 pub(crate) use project::slope_interval;
 pub use project::{Gauge, project};
@@ -30,19 +35,23 @@ const WORTHWHILE: f64 = 1.02;
 const IN_USE_MIN: f64 = 0.9;
 
 /// The levels of a staircase, and how long each part lasts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct StaircaseSettings {
     /// Connections of each level, ascending, at least one; the last is what is asked for.
     pub levels: Vec<u64>,
-    /// How long to wait at a level before memory is read.
+    /// Wait at a level before memory is read.
     pub settle: Nanos,
-    /// How long the last level is held.
+    /// Time for which the last level is held.
     pub hold: Nanos,
     /// Whether a level that lost connections, or did not answer, is the last one.
     pub ends_at_losses: bool,
+    /// Times that the last level is filled, held and drained; 0 leaves it held at the end.
+    pub cycles: u32,
+    /// Shares of the connections, 0 to 1, that are closed and opened again at these instants of the hold, ascending.
+    pub reconnects: Vec<(Nanos, f64)>,
 }
 
-/// What to do now.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step {
     /// Read memory while nothing is held.
@@ -64,6 +73,8 @@ pub enum Step {
     Measure,
     /// One request on every connection.
     Sweep,
+    /// Read what the server still uses.
+    ReadKept,
     /// Hold for so long.
     Hold(Nanos),
     /// Close everything.
@@ -73,26 +84,28 @@ pub enum Step {
 /// The result of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Done {
-    /// Of [`Step::Settle`] and [`Step::Hold`].
+    /// The end of [`Step::Settle`] and [`Step::Hold`].
     Waited,
-    /// Of [`Step::Ramp`].
+    /// The end of [`Step::Ramp`].
     Ramped {
         /// Connections held now.
         held: u64,
-        /// How long it took.
+        /// Duration of the ramp.
         took: Nanos,
     },
-    /// Of [`Step::Trim`].
+    /// The end of [`Step::Trim`].
     Trimmed,
-    /// Of [`Step::Baseline`] and [`Step::Measure`].
+    /// The readings of [`Step::Baseline`] and [`Step::Measure`].
     Read {
-        /// What was read.
+        /// Memory.
         memory: MemoryReading,
-        /// What is known of each resource at this level.
+        /// Each resource at this level.
         gauges: Vec<Gauge>,
     },
-    /// Of [`Step::Sweep`].
+    /// The result of [`Step::Sweep`].
     Swept(Swept),
+    /// The readings of [`Step::ReadKept`].
+    Kept(Kept),
 }
 
 /// Progress of the current ramp.
@@ -111,7 +124,7 @@ pub struct Attempts {
 /// Decides the next step of a hold: a staircase of given levels, or a search for the level at
 /// which the server fails.
 pub trait HoldProcedure {
-    /// What to do now.
+    /// Returns the next step.
     fn step(&self) -> Step;
     /// Handles the result of the step at `now`; the result of another step changes nothing.
     fn handle(&mut self, done: Done, now: Nanos);
@@ -126,6 +139,10 @@ pub trait HoldProcedure {
     fn handle_stop(&mut self);
     /// The levels measured so far, where each is reported separately.
     fn plateaus(&self) -> &[Plateau];
+    /// The answer of the cycles completed so far; `None` if there are to be none.
+    fn cycles(&self) -> Option<CyclesSummary> {
+        None
+    }
     /// The level that is being tried, where levels are trials.
     fn trial(&self) -> Option<TrialRequest> {
         None
@@ -166,6 +183,11 @@ impl HoldProcedure for Staircase {
     fn plateaus(&self) -> &[Plateau] {
         self.plateaus()
     }
+
+    fn cycles(&self) -> Option<CyclesSummary> {
+        let asked = self.settings.cycles;
+        (asked > 0).then(|| judge_cycles(asked.into(), self.baseline.sut_bytes, &self.cycles))
+    }
 }
 
 /// The state of the staircase.
@@ -179,7 +201,12 @@ enum Stage {
     Measuring,
     Sweeping,
     Holding,
+    Cutting,
+    Returning,
     LastSweep,
+    Draining,
+    Drained,
+    ReadingKept,
     Ended,
 }
 
@@ -195,6 +222,10 @@ pub struct Staircase {
     plateaus: Vec<Plateau>,
     /// The gauges of each level, the empty one first.
     gauges: Vec<(u64, Vec<Gauge>)>,
+    cycles: Vec<CycleReading>,
+    /// Part of the hold that is over, and its reconnects.
+    held_for: Nanos,
+    reconnected: usize,
     last_sweep: Option<Swept>,
     /// Why this host cannot hold more.
     cut: Option<String>,
@@ -218,6 +249,9 @@ impl Staircase {
             baseline: MemoryReading::default(),
             plateaus: Vec::new(),
             gauges: Vec::new(),
+            cycles: Vec::new(),
+            held_for: Nanos::ZERO,
+            reconnected: 0,
             last_sweep: None,
             cut: None,
             failed_at: None,
@@ -226,16 +260,20 @@ impl Staircase {
         }
     }
 
-    /// What to do now.
-    pub const fn step(&self) -> Step {
+    /// Returns the next step.
+    pub fn step(&self) -> Step {
         match self.stage {
             Stage::Baseline => Step::Baseline,
             Stage::Ramping => Step::Ramp { connections: self.target },
             Stage::Halting => Step::Ramp { connections: 0 },
-            Stage::Settling => Step::Settle(self.settings.settle),
+            Stage::Settling | Stage::Drained => Step::Settle(self.settings.settle),
+            Stage::Draining => Step::Trim { connections: 0 },
+            Stage::ReadingKept => Step::ReadKept,
             Stage::Measuring => Step::Measure,
             Stage::Sweeping | Stage::LastSweep => Step::Sweep,
-            Stage::Holding => Step::Hold(self.settings.hold),
+            Stage::Holding => Step::Hold(Nanos(self.hold_until().0 - self.held_for.0)),
+            Stage::Cutting => Step::Trim { connections: self.stay() },
+            Stage::Returning => Step::Ramp { connections: self.target },
             Stage::Ended => Step::End,
         }
     }
@@ -267,10 +305,28 @@ impl Staircase {
                 }
                 self.after_level()
             }
-            (Stage::Holding, Done::Waited) => Stage::LastSweep,
+            (Stage::Holding, Done::Waited) => {
+                self.held_for = self.hold_until();
+                if self.next_reconnect().is_some() { Stage::Cutting } else { Stage::LastSweep }
+            }
+            (Stage::Cutting, Done::Trimmed) => Stage::Returning,
+            (Stage::Returning, Done::Ramped { held, .. }) => {
+                self.held = held;
+                self.reconnected += 1;
+                Stage::Holding
+            }
             (Stage::LastSweep, Done::Swept(swept)) => {
                 self.last_sweep = Some(swept);
-                Stage::Ended
+                self.after_hold()
+            }
+            (Stage::Draining, Done::Trimmed) => Stage::Drained,
+            (Stage::Drained, Done::Waited) => Stage::ReadingKept,
+            (Stage::ReadingKept, Done::Kept(kept)) => {
+                let full_bytes = self.plateaus.last().and_then(|plateau| plateau.memory.sut_bytes);
+                let cycle = self.cycles.len() as u64 + 1;
+                self.cycles.push(CycleReading { cycle, held: self.held, full_bytes, kept });
+                let is_last = self.is_last || self.cycles.len() >= self.settings.cycles as usize;
+                if is_last { Stage::Ended } else { Stage::Ramping }
             }
             (stage, _) => stage,
         };
@@ -318,7 +374,7 @@ impl Staircase {
         self.last_sweep
     }
 
-    /// How it ended.
+    /// Returns the end of the hold.
     pub fn end(&self) -> HoldEnd {
         match (self.full_limit(), &self.failed_at, &self.cut) {
             _ if self.stopped || self.stage != Stage::Ended => HoldEnd::Unfinished,
@@ -347,6 +403,23 @@ impl Staircase {
         project(&levels)
     }
 
+    /// Returns the reconnect that comes next in this hold.
+    fn next_reconnect(&self) -> Option<(Nanos, f64)> {
+        let next = self.settings.reconnects.get(self.reconnected).copied();
+        next.filter(|(at, _)| *at < self.settings.hold)
+    }
+
+    /// Returns the end of the stretch of the hold that is in progress.
+    fn hold_until(&self) -> Nanos {
+        self.next_reconnect().map_or(self.settings.hold, |(at, _)| at.max(self.held_for))
+    }
+
+    /// Returns the connections that stay in the next reconnect.
+    fn stay(&self) -> u64 {
+        let share = self.next_reconnect().map_or(0.0, |(_, share)| share);
+        self.held - (self.held as f64 * share).round() as u64
+    }
+
     /// After a level was swept: the next one, or the hold.
     fn after_level(&mut self) -> Stage {
         if self.settings.ends_at_losses
@@ -362,11 +435,16 @@ impl Staircase {
                 Stage::Ramping
             }
             None if self.settings.hold > Nanos::ZERO => Stage::Holding,
-            None => Stage::Ended,
+            None => self.after_hold(),
         }
     }
 
-    /// What went wrong with the level that was just swept.
+    /// After the last level was held: the end, or the rest of a cycle.
+    const fn after_hold(&self) -> Stage {
+        if self.settings.cycles > 0 { Stage::Draining } else { Stage::Ended }
+    }
+
+    /// Returns the losses of the level that was just swept.
     fn losses(&self) -> Option<String> {
         let plateau = self.plateaus.last()?;
         let swept = plateau.swept?;

@@ -82,7 +82,7 @@ impl Machine {
                     Done::Swept(Swept { connections: held, answered })
                 }
                 Step::Settle(_) | Step::Hold(_) => Done::Waited,
-                Step::Trim { .. } => panic!("a staircase only goes up"),
+                Step::Trim { .. } | Step::ReadKept => panic!("this staircase only goes up"),
             };
             staircase.handle(done);
         }
@@ -96,6 +96,8 @@ fn staircase(levels: &[u64]) -> Staircase {
         settle: Nanos::from_secs(1),
         hold: Nanos::from_secs(10),
         ends_at_losses: true,
+        cycles: 0,
+        reconnects: Vec::new(),
     })
 }
 
@@ -249,6 +251,8 @@ fn limited(levels: &[u64], limit: u64) -> HoldEnd {
         settle: Nanos::ZERO,
         hold: Nanos::ZERO,
         ends_at_losses: levels.len() > 1,
+        cycles: 0,
+        reconnects: Vec::new(),
     });
     let mut held = 0;
     loop {
@@ -288,4 +292,72 @@ fn a_full_limit_of_the_server_is_the_reason_for_silence_and_not_a_limit_of_this_
     assert_eq!(limited(&[5, 10, 40], 20), full(20));
     // All are served.
     assert_eq!(limited(&[20], 20), HoldEnd::Complete);
+}
+
+/// The steps of a hold of 100 connections for 10 s, against a server that keeps 5 bytes of each cycle.
+fn steps(cycles: u32, reconnects: &[(Nanos, f64)]) -> (Vec<Step>, Staircase) {
+    let mut staircase = Staircase::new(StaircaseSettings {
+        levels: vec![100],
+        settle: Nanos::ZERO,
+        hold: Nanos::from_secs(10),
+        ends_at_losses: false,
+        cycles,
+        reconnects: reconnects.to_vec(),
+    });
+    let (mut steps, mut drains) = (Vec::new(), 0);
+    while staircase.step() != Step::End {
+        let step = staircase.step();
+        steps.push(step);
+        staircase.handle(match step {
+            Step::Ramp { connections } => Done::Ramped { held: connections, took: Nanos(1) },
+            Step::Trim { .. } => Done::Trimmed,
+            Step::Baseline | Step::Measure => {
+                Done::Read { memory: MemoryReading::default(), gauges: Vec::new() }
+            }
+            Step::Sweep => Done::Swept(Swept { connections: 100, answered: 100 }),
+            Step::ReadKept => {
+                drains += 5;
+                Done::Kept(Kept::from([("processes".to_owned(), drains)]))
+            }
+            Step::Settle(_) | Step::Hold(_) | Step::End => Done::Waited,
+        });
+    }
+    (steps, staircase)
+}
+
+#[test]
+fn cycles_fill_hold_drain_and_read() {
+    let (steps, staircase) = steps(3, &[]);
+    let count = |step: Step| steps.iter().filter(|one| **one == step).count();
+    assert_eq!(count(Step::Ramp { connections: 100 }), 3);
+    assert_eq!(count(Step::Trim { connections: 0 }), 3);
+    assert_eq!(steps.last(), Some(&Step::ReadKept));
+    let cycles = HoldProcedure::cycles(&staircase).expect("there were some");
+    let kept: Vec<_> = cycles.readings.iter().map(|cycle| cycle.kept["processes"]).collect();
+    assert_eq!((cycles.count, cycles.asked, kept), (3, 3, vec![5, 10, 15]));
+    assert_eq!(staircase.end(), HoldEnd::Complete);
+}
+
+#[test]
+fn a_part_of_the_connections_is_closed_and_opened_again_in_a_hold() {
+    let at = Nanos::from_secs;
+    let (steps, staircase) = steps(0, &[(at(4), 0.3), (at(9), 1.0), (at(10), 0.5)]);
+    let held: Vec<Step> = steps
+        .into_iter()
+        .skip_while(|step| !matches!(step, Step::Hold(_)))
+        .filter(|step| *step != Step::Sweep)
+        .collect();
+    let ramp = Step::Ramp { connections: 100 };
+    // The last one is due when the hold is over.
+    let expected = [
+        Step::Hold(at(4)),
+        Step::Trim { connections: 70 },
+        ramp,
+        Step::Hold(at(5)),
+        Step::Trim { connections: 0 },
+        ramp,
+        Step::Hold(at(1)),
+    ];
+    assert_eq!(held, expected);
+    assert_eq!(HoldProcedure::cycles(&staircase), None);
 }

@@ -38,7 +38,7 @@ pub(crate) struct Kind {
     pub(crate) deadline: Nanos,
 }
 
-/// What load meets the SLO in the long run.
+/// The load that meets the SLO in the long run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Truth {
     /// The capacity itself: any load below it is met for ever, any above fails in the end. Where
@@ -46,12 +46,12 @@ pub(crate) enum Truth {
     Capacity,
     /// The capacity at the end of the search.
     CapacityAtEnd,
-    /// What one trial of 5,000 s at most meets, found by bisection.
+    /// The load that one trial of 5,000 s at most meets, found by bisection.
     LongTrial,
-    /// What half of the trials of a search meet, found by bisection: its trials are longer than
+    /// The load that half of the trials of a search meet, found by bisection: its trials are longer than
     /// those that close in and shorter than the confirmations.
     HalfOfTrials,
-    /// What half of the runs of [`RUN`] meet, found by bisection.
+    /// The load that half of the runs of [`RUN`] meet, found by bisection.
     HalfOfRuns,
     /// This share of the capacity: that of a regime which most runs of [`RUN`] meet with.
     Slow(f64),
@@ -176,7 +176,7 @@ pub(crate) fn servers() -> Vec<Kind> {
         Kind {
             anomalies: Anomalies { errors: 0.0008, ..Anomalies::default() },
             is_steady: false,
-            ..kind("0.08 % of errors by chance", plain())
+            ..kind("0.08 % of errors at random", plain())
         },
         Kind {
             anomalies: Anomalies { errors: 0.0008, errors_together: 50, ..Anomalies::default() },
@@ -267,7 +267,7 @@ pub(crate) fn generators() -> Vec<Fault> {
 }
 
 impl Kind {
-    /// What a search of it is for.
+    /// Returns the goals of a search.
     pub(crate) fn slo(&self) -> Slo {
         let mut slo = Slo::default();
         for goal in &mut slo.goals {

@@ -9,6 +9,7 @@ use plimsoll_model::target::Protocol;
 use plimsoll_model::units::grouped;
 use plimsoll_probe::server_counters::CounterSource;
 use plimsoll_sys::limits;
+use plimsoll_sys::process::Signal;
 use plimsoll_tune::proxy::{self, HAPROXY, Version};
 
 use super::{Prepared, Proxy, check_descriptors, several, write};
@@ -36,6 +37,10 @@ const DESCRIPTORS_DEFAULT_MAX: u64 = 1_048_576;
 pub(crate) struct Haproxy;
 
 impl Proxy for Haproxy {
+    fn reload_signal(&self) -> Option<Signal> {
+        Some(Signal::USR2)
+    }
+
     fn package(&self) -> &'static str {
         "haproxy"
     }
@@ -95,7 +100,7 @@ impl Proxy for Haproxy {
             let name = format!("haproxy {version}");
             children.push(SupervisedProgram {
                 name: if processes == 1 { name } else { format!("{name} ({number})") },
-                argv: argv(program, &config),
+                argv: argv(program, &config, plan.settings.reloads),
                 cpus: plan.cpus.clone(),
                 ready: if processes == 1 {
                     Readiness::Accepts(plan.listen)
@@ -172,7 +177,10 @@ fn render_global(plan: &ProxyPlan, text: &mut String) {
     for (index, cpu) in plan.cpu_per_thread(threads).iter().enumerate() {
         line!(text, "    cpu-map 1/{} {cpu}", index + 1);
     }
-    line!(text, "    stats socket {} mode 600 level admin", HAPROXY.word(&plan.stats_socket));
+    // The next worker gets the listening sockets from there.
+    let passes = if plan.settings.reloads { " expose-fd listeners" } else { "" };
+    let socket = HAPROXY.word(&plan.stats_socket);
+    line!(text, "    stats socket {socket} mode 600 level admin{passes}");
     if let Some(sessions) = plan.tls_sessions_max.or_else(|| (!plan.resumes).then_some(0)) {
         line!(text, "    tune.ssl.cachesize {sessions}");
     }
@@ -271,13 +279,12 @@ fn timers(plan: &ProxyPlan) -> Vec<KnownTimer> {
 }
 
 /// Program and arguments that run HAProxy in the foreground, as one process.
-fn argv(haproxy: &Path, config: &Path) -> Vec<String> {
-    vec![
-        haproxy.to_string_lossy().into_owned(),
-        "-db".to_owned(),
-        "-f".to_owned(),
-        config.to_string_lossy().into_owned(),
-    ]
+fn argv(haproxy: &Path, config: &Path, reloads: bool) -> Vec<String> {
+    let mut argv = vec![haproxy.to_string_lossy().into_owned(), "-db".to_owned()];
+    // A master, which starts another worker on SIGUSR2.
+    argv.extend(reloads.then(|| "-W".to_owned()));
+    argv.extend(["-f".to_owned(), config.to_string_lossy().into_owned()]);
+    argv
 }
 
 /// Debian's haproxy.cfg (2.6): every request is logged, and sessions are cached, not sent as tickets.
@@ -420,7 +427,7 @@ mod tests {
 
     #[test]
     fn it_stays_in_the_foreground() {
-        let argv = argv(Path::new("/usr/sbin/haproxy"), Path::new("/scratch/haproxy.cfg"));
+        let argv = argv(Path::new("/usr/sbin/haproxy"), Path::new("/scratch/haproxy.cfg"), false);
         assert_eq!(argv, ["/usr/sbin/haproxy", "-db", "-f", "/scratch/haproxy.cfg"]);
     }
 }

@@ -17,6 +17,8 @@ use plimsoll_probe::server_counters::CounterSource;
 use plimsoll_sys::{limits, output_file};
 use plimsoll_tls::KeyKind;
 
+use plimsoll_sys::process::Signal;
+
 use crate::error::LabError;
 use crate::plan::LabPlan;
 use crate::program;
@@ -71,6 +73,11 @@ impl Sut {
 pub(crate) trait Proxy: Sync {
     /// Debian's package.
     fn package(&self) -> &'static str;
+
+    /// Returns the signal on which its first process reloads, if the settings let it.
+    fn reload_signal(&self) -> Option<Signal> {
+        None
+    }
 
     /// Returns the version as the program writes it: `2.6.12-1+deb12u4`.
     fn version(&self, program: &Path) -> Result<String, CheckError>;

@@ -10,6 +10,7 @@ use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
 use plimsoll_model::target::Protocol;
 use plimsoll_probe::server_counters::CounterSource;
 use plimsoll_sys::limits;
+use plimsoll_sys::process::Signal;
 use plimsoll_tune::proxy::{self, DEBIAN_WORKER_CONNECTIONS, NGINX, Version};
 
 use super::{Prepared, Proxy, check_descriptors, write};
@@ -27,6 +28,10 @@ const SOCKET_PATH_BYTES_MAX: usize = 97;
 pub(crate) struct Nginx;
 
 impl Proxy for Nginx {
+    fn reload_signal(&self) -> Option<Signal> {
+        Some(Signal::HUP)
+    }
+
     fn package(&self) -> &'static str {
         "nginx-light"
     }
@@ -271,7 +276,7 @@ fn render_server(plan: &ProxyPlan, text: &mut String) {
     line!(text, "    }}");
 }
 
-/// Where clients connect, with these `words` of the listening socket.
+/// Writes the listening socket for clients, with these `words`.
 fn render_listen(plan: &ProxyPlan, words: &str, text: &mut String) {
     if !plan.tls {
         line!(text, "        listen {}{words};", plan.listen);

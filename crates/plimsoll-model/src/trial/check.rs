@@ -1,4 +1,4 @@
-//! What was checked of a run, with the figures that were seen. The words for it are made in the
+//! Checks of a run, with their figures. The words for them are made in the
 //! report; an archive keeps them beside the figures.
 
 use std::borrow::Cow;
@@ -9,7 +9,7 @@ use crate::criterion::Criterion;
 use crate::slo::Goal;
 use crate::{Fault, Nanos};
 
-/// How a check ended.
+/// The end of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -32,14 +32,14 @@ impl Level {
     }
 }
 
-/// What a check is about.
+/// The subject of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// A goal of the SLO, or a criterion of RFC 9411.
     Goal,
     /// Whether the generator offered the load that was asked for, and measured it rightly.
     Validity,
-    /// What the server did, beside the goals.
+    /// Conduct of the server, beside the goals.
     Server,
     /// Whether the run went as planned.
     Run,
@@ -74,7 +74,7 @@ macro_rules! checks {
                 }
             }
 
-            /// What the check is about.
+            /// Returns the subject of the check.
             pub const fn family(&self) -> Family {
                 match self {
                     Self::Goal(_) | Self::Criterion(_) => Family::Goal,
@@ -83,7 +83,7 @@ macro_rules! checks {
                 }
             }
 
-            /// Whose fault it is when the check fails.
+            /// Returns the side at fault when the check fails.
             pub const fn fault(&self) -> Fault {
                 match self {
                     Self::Goal(_) | Self::Criterion(_) => Fault::Peer,
@@ -92,7 +92,7 @@ macro_rules! checks {
                 }
             }
 
-            /// What it means that the check did not pass, and what to do. Goals need no words.
+            /// Returns the meaning of a check that did not pass, and the remedy. Goals need no words.
             pub const fn hint(&self) -> Option<&'static str> {
                 match self {
                     $($(Self::$variant => Some($hint),)*)*
@@ -163,6 +163,9 @@ checks! {
         Refused = "refused":
             "every answer was the same refusal, which costs a server less than a real answer: check the path, the \
              host name, the method and the credentials";
+        MemoryGrowth = "memory-growth":
+            "the server keeps more memory after each cycle of connections: see which part grows, and repeat it with a \
+             profile of its allocations";
         Late = "late": "answers took longer than --deadline, or than a whole heartbeat period";
     }
     Run, Local {
@@ -202,7 +205,7 @@ impl From<String> for CheckId {
     }
 }
 
-/// What a figure is counted in.
+/// The unit of a figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -224,11 +227,11 @@ pub enum Unit {
 /// One figure of a check, and its limit if it has one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measure {
-    /// What was measured; empty where the check's name is enough.
+    /// Name of the figure; empty where the check's name is enough.
     pub name: Cow<'static, str>,
     /// The figure.
     pub value: f64,
-    /// Of the figure and its limits.
+    /// Unit of the figure and its limits.
     pub unit: Unit,
     /// The largest figure that passes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -260,13 +263,13 @@ impl Measure {
         Self::new(name, span.as_millis_f64(), Unit::Ms)
     }
 
-    /// The same with an upper limit, in the figure's unit.
+    /// Adds an upper limit, in the figure's unit.
     #[must_use]
     pub fn at_most(self, limit: impl Into<Option<f64>>) -> Self {
         Self { at_most: limit.into(), ..self }
     }
 
-    /// The same with a lower limit, in the figure's unit.
+    /// Adds a lower limit, in the figure's unit.
     #[must_use]
     pub fn at_least(self, limit: impl Into<Option<f64>>) -> Self {
         Self { at_least: limit.into(), ..self }
@@ -279,9 +282,9 @@ impl Measure {
 pub struct Check {
     /// Which one.
     pub id: CheckId,
-    /// How it ended.
+    /// Level of the result.
     pub level: Level,
-    /// What was measured; the figure that decides comes first.
+    /// Measured figures; the figure that decides comes first.
     pub measures: Vec<Measure>,
     /// Words from elsewhere, such as how a process ended.
     pub detail: Option<String>,
@@ -292,9 +295,9 @@ pub struct Check {
 /// A check in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckText {
-    /// What was seen, with units.
+    /// Measured values, with units.
     pub value: String,
-    /// What is allowed, with units.
+    /// Limits, with units.
     pub limit: String,
 }
 
@@ -317,7 +320,7 @@ impl Check {
     }
 }
 
-/// How a check is stored: `value` and `limit` are words, as they always were.
+/// The stored form of a check: `value` and `limit` are words.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     check: CheckId,

@@ -25,12 +25,12 @@ use crate::state::{Holding, RunState};
 use crate::terminal;
 use crate::terminal::Style;
 
-/// What [`redraw`] drew from.
+/// The source of a report that [`redraw`] drew.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Redrawn {
     /// The run's summary, or the rebuilt one.
     pub summary: Summary,
-    /// Where summary or trials disagree with the intervals, one line each.
+    /// Disagreements of summary or trials with the intervals, one line each.
     pub disagreements: Vec<String>,
 }
 
@@ -228,7 +228,7 @@ fn rebuild(archive: &Archive, totals: &Totals) -> Summary {
     Summary { timers: probed, error_reasons, ..Summary::new(head, &tally) }
 }
 
-/// Of the seconds seen, those in which operations were still to be started.
+/// Returns the part of the seconds in which operations were still to be started.
 fn sending(archive: &Archive, seconds: u64) -> Nanos {
     let seen = Nanos::from_secs(seconds);
     let planned = archive.events().iter().fold(None, |sum: Option<Nanos>, event| match event {
@@ -240,7 +240,7 @@ fn sending(archive: &Archive, seconds: u64) -> Nanos {
     planned.map_or(seen, |planned| seen.min(planned))
 }
 
-/// What a hold had reached, by its plan and its events; `None` for a load.
+/// Rebuilds the summary of a hold, by its plan and its events; `None` for a load.
 fn rebuild_hold(archive: &Archive, state: &RunState, tally: &Tally) -> Option<HoldSummary> {
     let manifest = archive.manifest();
     let plan = manifest.plan.pointer("/pacing/hold")?;
@@ -263,6 +263,7 @@ fn rebuild_hold(archive: &Archive, state: &RunState, tally: &Tally) -> Option<Ho
         last_sweep: None,
         plateaus: holding.map(|holding| holding.plateaus.clone()).unwrap_or_default(),
         projections: Vec::new(),
+        cycles: holding.and_then(|holding| holding.cycles.as_deref().cloned()),
         // A laboratory's hosts are on one machine, also as network namespaces.
         both_ends_here: manifest.settings.contains_key("isolate")
             || addresses.clone().all(|address| address.is_some_and(is_loopback)),

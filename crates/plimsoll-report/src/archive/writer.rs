@@ -142,6 +142,7 @@ impl ArchiveWriter {
             | Event::SearchEnded(_)
             | Event::Memory(_)
             | Event::PlateauEnded(_)
+            | Event::CycleEnded(_)
             | Event::FirstFailure { .. }
             | Event::Note(_) => self.events.push(event),
         }

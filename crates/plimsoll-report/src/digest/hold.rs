@@ -5,7 +5,7 @@ use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{Unit, Verdict};
 use plimsoll_model::units::grouped;
 
-use super::verdict_word;
+use super::{cycles, verdict_word};
 use crate::terminal::layout::{Tone, bytes, clean, span, whole};
 use crate::terminal::timers;
 
@@ -40,7 +40,10 @@ pub(super) fn sentence(summary: &Summary, hold: &HoldSummary) -> String {
         | HoldEnd::CutShort { .. }
         | HoldEnd::ServerFailed { .. }
         | HoldEnd::ServerFull { .. } => {
-            text.push_str(&format!(", held for {}", span(hold.hold_s)));
+            text.push_str(&match &hold.cycles {
+                Some(cycles) => format!(", in each of {} cycles", grouped(cycles.count)),
+                None => format!(", held for {}", span(hold.hold_s)),
+            });
         }
     }
     text.push_str(match hold.lost {
@@ -81,6 +84,9 @@ pub(super) fn sentence(summary: &Summary, hold: &HoldSummary) -> String {
     }
     if let Some(timer) = timers::of_losses(summary) {
         text.push_str(&format!(" {timer}"));
+    }
+    if let Some(cycles) = &hold.cycles {
+        text.push_str(&format!(" {}", cycles::sentence(cycles)));
     }
     text
 }

@@ -11,6 +11,7 @@ use plimsoll_model::trial::{Outcome, Verdict};
 use crate::terminal::layout::{Tone, clean};
 
 pub(crate) mod compare;
+pub(crate) mod cycles;
 mod figures;
 pub(crate) mod hold;
 mod load;
@@ -21,7 +22,7 @@ mod warnings;
 pub(crate) use figures::KeyFigure;
 pub(crate) use warnings::Warning;
 
-/// What every report of a run says.
+/// The content of every report of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Digest {
     pub(crate) badge: Badge,
@@ -36,7 +37,7 @@ pub(crate) struct Digest {
     pub(crate) next: Vec<String>,
 }
 
-/// What a report says first.
+/// The first lines of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) tone: Tone,

@@ -17,8 +17,8 @@ use super::{RunHead, Shared};
 use crate::page;
 use crate::view::{Head, Patch, View, ViewBuilder};
 
-/// What is asked when somebody looks on from here, since nobody else can answer it.
-const LOCAL_VIEWER: &str = "does the browser that looks on run on this machine? It would take CPU from what is \
+/// Question if a viewer is on this host, since nobody else can answer it.
+const LOCAL_VIEWER: &str = "does the browser with this page run on this machine? It would take CPU from what is \
                             measured (one that comes through ssh -L looks the same)";
 
 /// The page of a run that has not begun: it asks again.
@@ -43,7 +43,7 @@ pub(super) struct Document {
     has_asked: bool,
     /// Says that there is something new: how often that was.
     changed: watch::Sender<u64>,
-    /// How often the page or its document was fetched after the end.
+    /// Number of fetches of the page or its document after the end.
     fetched_at_end: watch::Sender<u32>,
 }
 

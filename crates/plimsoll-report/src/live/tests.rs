@@ -65,7 +65,7 @@ fn second(second: u32) -> Event {
     Event::Interval(Box::new(Interval { second, tally: fixtures::tally(1_000, 3_000, 1) }))
 }
 
-/// What a request, which ends its connection, is answered.
+/// Returns the answer to a request, which ends its connection.
 fn asked(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(FOR_EVER)).unwrap();
@@ -528,7 +528,7 @@ fn who_looks_on_from_here_is_asked_about_once_and_no_secret_is_shown() {
     note(&feed, "x");
     assert_eq!((one.ids(1), two.ids(1)), (names(1, 1), names(1, 1)));
     let asked = feed.note().unwrap();
-    assert!(asked.contains("does the browser that looks on run on this machine?"), "{asked}");
+    assert!(asked.contains("does the browser with this page run on this machine?"), "{asked}");
     assert_eq!(feed.note(), None);
     let document = document(address).to_string();
     assert!(

@@ -10,7 +10,7 @@ use super::table::{Column, Rows, Thin, Unit};
 use crate::digest::search;
 use crate::view::View;
 
-/// Where on the page a figure stands.
+/// The section of the page with a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Section {
     Main,
@@ -26,7 +26,7 @@ pub(super) type Choice = (&'static str, &'static [&'static str]);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Figure {
     pub(super) chart: &'static str,
-    /// What is drawn, and what a mark is.
+    /// Explanation of the drawing and its marks.
     pub(super) about: &'static str,
     /// Why there is nothing to draw.
     pub(super) missing: &'static str,
@@ -214,6 +214,26 @@ const MEMORY: Figure = Figure {
             column("machine each", Unit::Bytes, "machine_bytes_per_connection", Thin::Most),
             column("available", Unit::Bytes, "available_bytes", Thin::Least),
             column("answered", Unit::Count, "answered", Thin::Least),
+        ],
+    }),
+};
+
+const CYCLES: Figure = Figure {
+    chart: "cycles",
+    about: "What the server still used after each drain. Growth is measured from the cycle on at which the slope has settled (dashed).",
+    missing: "The connections were filled and drained once only, or the server's memory could not be read.",
+    choices: &[],
+    rows: Some(Rows {
+        source: "summary.hold.cycles.readings",
+        columns: &[
+            column("cycle", Unit::Count, "cycle", Thin::Last),
+            column("held", Unit::Count, "held", Thin::Last),
+            column("server, full", Unit::Bytes, "full_bytes", Thin::Most),
+            column("server, drained", Unit::Bytes, "processes", Thin::Most),
+            column("pools in use", Unit::Bytes, "pools-used", Thin::Most),
+            column("pools allocated", Unit::Bytes, "pools-allocated", Thin::Most),
+            column("open files", Unit::Count, "open-files", Thin::Most),
+            column("threads", Unit::Count, "threads", Thin::Most),
         ],
     }),
 };
@@ -407,6 +427,7 @@ const CONNECTION_SEARCH: &[(Section, Figure)] = &[
 
 const HOLD: &[(Section, Figure)] = &[
     (Section::Main, HELD),
+    (Section::Main, CYCLES),
     (Section::Main, MEMORY),
     (Section::Time, RATE),
     (Section::Time, LATENCY),
@@ -463,7 +484,7 @@ pub(super) const fn of_hosts() -> Figure {
     HOST
 }
 
-/// What a figure shows of this run; what it is about where the run has not ended.
+/// Returns a figure's finding for this run; its subject if the run has not ended.
 pub(super) fn title(figure: &Figure, summary: Option<&Summary>) -> String {
     let Some(summary) = summary else { return neutral(figure.chart).to_owned() };
     let result = &summary.result;
@@ -489,7 +510,7 @@ pub(super) fn title(figure: &Figure, summary: Option<&Summary>) -> String {
     .unwrap_or_else(|| neutral(figure.chart).to_owned())
 }
 
-/// What a figure is about.
+/// Returns the subject of a figure.
 fn neutral(chart: &str) -> &'static str {
     match chart {
         "tipping" => "Latency against load",

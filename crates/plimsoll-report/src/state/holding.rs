@@ -1,5 +1,6 @@
-//! How a hold stands, in one line.
+//! The state of a hold, in one line.
 
+use plimsoll_model::cycles::CyclesSummary;
 use plimsoll_model::hold::{HoldStep, MemoryReading, Plateau};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::units::grouped;
@@ -16,6 +17,8 @@ pub(crate) struct Holding {
     memory: MemoryReading,
     /// Levels that ended.
     pub(crate) plateaus: Vec<Plateau>,
+    /// The answer of the cycles that ended.
+    pub(crate) cycles: Option<Box<CyclesSummary>>,
 }
 
 impl Holding {
@@ -27,6 +30,7 @@ impl Holding {
             baseline: None,
             memory: MemoryReading::default(),
             plateaus: Vec::new(),
+            cycles: None,
         }
     }
 
@@ -45,7 +49,7 @@ impl Holding {
         self.baseline.unwrap_or_default()
     }
 
-    /// How many connections the current step is to reach.
+    /// Returns the connections that the current step is to reach.
     pub(crate) const fn asked(&self) -> Option<u64> {
         self.step.aim()
     }
@@ -90,7 +94,7 @@ impl Holding {
         parts.join(", ")
     }
 
-    /// What is no longer available, over the connections that are held.
+    /// Returns the memory that is no longer available, over the connections that are held.
     fn cost(&self, held: u64) -> Option<String> {
         let used = |at: MemoryReading| Some(at.total_bytes?.saturating_sub(at.available_bytes?));
         let grown = used(self.memory)?.saturating_sub(used(self.baseline?)?);

@@ -13,6 +13,7 @@ use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::{TippingPoint, TrialBounds, TrialRequest, Verdict};
 use plimsoll_model::{Nanos, Rate};
 
+use crate::digest::cycles::cycle_line;
 use crate::reasons;
 use crate::terminal::layout::clean;
 use crate::terminal::{level_line, plateau_line, render_answer_line, render_trial_line};
@@ -112,6 +113,7 @@ impl RunState {
             Event::HoldStep(step) => self.hold(elapsed).handle_step(*step, elapsed),
             Event::Memory(memory) => self.hold(elapsed).handle_memory(**memory),
             Event::PlateauEnded(plateau) => self.hold(elapsed).plateaus.push(**plateau),
+            Event::CycleEnded(cycles) => self.hold(elapsed).cycles = Some(cycles.clone()),
             Event::Draining { in_flight } => self.draining = Some(*in_flight),
             Event::TrialStarted(trial) => {
                 self.is_search = true;
@@ -142,6 +144,7 @@ impl RunState {
                 let baseline = self.holding.as_ref().map(Holding::baseline).unwrap_or_default();
                 Said::Result(plateau_line(plateau, &baseline))
             }
+            Event::CycleEnded(cycles) => Said::Result(cycle_line(cycles)),
             Event::TrialEnded(record) if self.holding.is_some() => Said::Result(level_line(record)),
             Event::TrialEnded(record) => Said::Result(render_trial_line(record)),
             Event::Answer(answer) if answer.has_bounds() => {
@@ -183,7 +186,7 @@ impl RunState {
         }
     }
 
-    /// What the search knows: the last answer, or the bounds by the verdicts of trials until there is one.
+    /// Returns the bounds so far: those of the last answer, or of the verdicts of trials until there is one.
     pub(crate) fn known(&self) -> (TrialBounds, Option<Rate>) {
         self.answer.as_ref().map_or((self.bounds, None), |answer| {
             (TrialBounds { good_max: answer.lower, bad_min: answer.upper }, answer.safe)

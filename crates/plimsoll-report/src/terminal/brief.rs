@@ -91,7 +91,7 @@ fn head(page: &mut Page<'_>, digest: &Digest) -> io::Result<()> {
 }
 
 fn body(page: &mut Page<'_>, summary: &Summary, trials: &[TrialRecord]) -> io::Result<()> {
-    let shown: &[&str] = &["Operations", "Delivered", "Ramp", "Requests", "Pings"];
+    let shown: &[&str] = &["Operations", "Delivered", "Event", "Ramp", "Requests", "Pings"];
     let shown = match &summary.result {
         RunResult::Sizing { sizing } => return sizing::table(page, sizing),
         RunResult::Find { find } | RunResult::Connections { find, .. } => {
@@ -142,7 +142,7 @@ fn first_line(page: &mut Page<'_>, entry: &Entry, most: usize) -> io::Result<()>
     page.entry_within(&entry.label, text, most)
 }
 
-/// What was searched, for which goal, and whether the generator was the limit of any trial.
+/// Writes the target, the goal, and whether the generator was the limit of any trial.
 fn searched(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {
     page.entry_within("Target", &clean(&summary.target), 1)?;
     let invalid = match find.invalid_trials {
@@ -225,7 +225,7 @@ fn load_line(page: &mut Page<'_>, find: &FindSummary, trials: &[TrialRecord]) ->
     page.entry_within("", &format!("{marks}  = tipping point, s safe load"), 1)
 }
 
-/// Where the rest is, one command a line: the label is short, so that a line with the usual archive's name fits.
+/// Writes the commands that show the rest, one per line: the label is short, so that a line with the usual archive's name fits.
 fn tail(page: &mut Page<'_>, digest: &Digest) -> io::Result<()> {
     page.blank()?;
     for (index, command) in digest.next.iter().enumerate() {

@@ -10,7 +10,7 @@ use super::layout::{bytes, clean, per_s, span, whole};
 use crate::digest::compare::signed;
 use crate::digest::search::ending;
 
-/// What is changed.
+/// Returns the words for the changed limit.
 const fn subject(intervention: Intervention) -> &'static str {
     match intervention {
         Intervention::ServerCpuQuota => "CPU time of the server",
@@ -105,7 +105,7 @@ pub fn render_remedy_plan(remedied: &Remedied) -> String {
     )
 }
 
-/// What that search found, for the report.
+/// Returns the answer of that search, for the report.
 pub(super) fn remedied(remedied: &Remedied) -> String {
     if let Some(why) = &remedied.why {
         return format!("not while the server runs: {}", clean(why));
@@ -325,7 +325,7 @@ mod tests {
              pairs; interrupted; 0 ns"
         );
         for (changed_per_s, invalid) in
-            [(740.0, None), (10.0, Some("spoilt".to_owned())), (760.0, None)]
+            [(740.0, None), (10.0, Some("busy host".to_owned())), (760.0, None)]
         {
             let first = ConfirmationArm::Sham;
             cut.pairs.push(ConfirmationPair { first, sham_per_s: 1_000.0, changed_per_s, invalid });

@@ -6,7 +6,7 @@ use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::Summary;
 
 use super::layout::{Entry, Page};
-use super::{causes, compare, hold, rfc9411, search, sections, timers};
+use super::{causes, compare, events, hold, rfc9411, search, sections, timers};
 
 /// The facts of a run, those of its cause apart.
 pub(crate) fn of(summary: &Summary) -> Vec<Entry> {
@@ -20,11 +20,13 @@ fn write_facts(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     match &summary.result {
         RunResult::Load | RunResult::Sizing { .. } => {
             sections::operations(page, summary)?;
+            events::entries(page, summary)?;
             sections::server_side(page, summary)?;
             sections::generator(page, summary)?;
         }
         RunResult::Hold { hold } => {
             hold::facts(page, hold, summary.pings, &summary.settings)?;
+            events::entries(page, summary)?;
             sections::server_side(page, summary)?;
             hold::tls_messages(page, hold)?;
             hold::closing(page, summary, hold)?;
@@ -43,7 +45,7 @@ fn write_facts(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     timers::longest(page, summary)
 }
 
-/// What limits, how sure that is, and what to do; empty where nothing was diagnosed.
+/// Returns the limiting resource, its confidence, and the remedy; empty if nothing was diagnosed.
 pub(crate) fn cause(summary: &Summary) -> Vec<Entry> {
     let mut entries = Vec::new();
     let written = causes::section(&mut Page::entries(&mut entries), summary);

@@ -10,17 +10,20 @@ use plimsoll_model::trial::Unit;
 use plimsoll_model::units::grouped;
 
 use super::layout::{Page, bytes, clean, counted, per_s, span, trimmed};
-use super::{sections, timers};
+use super::{events, sections, timers};
+use crate::digest::cycles::rows;
 use crate::settings as keys;
 
 /// Writes the report of `hold` and `lab hold`.
 pub(super) fn render(page: &mut Page<'_>, summary: &Summary, hold: &HoldSummary) -> io::Result<()> {
     costs(page, hold)?;
     projections(page, hold)?;
+    kept(page, hold)?;
     page.blank()?;
     sections::latency(page, "Latency in ms", summary)?;
     page.blank()?;
     facts(page, hold, summary.pings, &summary.settings)?;
+    events::entries(page, summary)?;
     sections::errors(page, summary)?;
     sections::server_side(page, summary)?;
     tls_messages(page, hold)?;
@@ -127,6 +130,23 @@ pub(super) fn projections(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result
     page.quiet(2, "Linear projections; 3 to 5 % of the memory are kept free.")
 }
 
+/// Writes the parts that the server kept after each cycle, one line each.
+pub(super) fn kept(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
+    let Some(cycles) = hold.cycles.as_ref().filter(|cycles| !cycles.parts.is_empty()) else {
+        return Ok(());
+    };
+    page.blank()?;
+    let columns = |[name, first, last, growth]: &[String; 4]| {
+        format!("{name:32}{first:>12}{last:>12}{growth:>24}").replace('\u{a0}', " ")
+    };
+    let heads = ["Kept after each drain", "cycle 1", "last cycle", "growth per cycle"];
+    page.heading(&columns(&heads.map(str::to_owned)))?;
+    for row in rows(cycles) {
+        page.line(&columns(&row))?;
+    }
+    page.quiet(2, "Growth: slope of Theil and Sen with its interval of 90 %, from the cycle on at which the slope has settled.")
+}
+
 fn each(row: &Projection) -> String {
     if row.unit == Unit::Bytes {
         return shown_bytes(row.per_connection.round() as u64);
@@ -143,7 +163,7 @@ fn confidence(row: &Projection) -> String {
     format!("{word}, {} levels{bend}", row.points)
 }
 
-/// How it went: ramp, requests, replacements.
+/// Writes the facts: ramp, requests, replacements.
 pub(super) fn facts(
     page: &mut Page<'_>,
     hold: &HoldSummary,
@@ -200,7 +220,7 @@ pub(super) fn tls_messages(page: &mut Page<'_>, hold: &HoldSummary) -> io::Resul
     )
 }
 
-/// How connections end here, and where they came from.
+/// Writes the end of connections here, and their source addresses.
 pub(super) fn closing(
     page: &mut Page<'_>,
     summary: &Summary,
@@ -226,7 +246,7 @@ pub(super) fn closing(
     page.entry("From", &from)
 }
 
-/// What a connection of a level costs: `client 278 B, SUT 266 B, kernel 8.51 kB, machine 9.74 kB for each connection`.
+/// Returns the costs of a connection of a level: `client 278 B, SUT 266 B, kernel 8.51 kB, machine 9.74 kB for each connection`.
 pub(super) fn costs_of(level: &PlateauSummary) -> String {
     let each = MEMORY.iter().filter(|(name, ..)| *name != "available");
     let known = each.filter_map(|(name, _, of)| Some(format!("{name} {}", cost(Some(of(level)?)))));

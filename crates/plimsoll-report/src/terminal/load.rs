@@ -5,13 +5,14 @@ use std::io;
 use plimsoll_model::summary::Summary;
 
 use super::layout::Page;
-use super::{sections, timers};
+use super::{events, sections, timers};
 
 /// Writes the report of `load`.
 pub(super) fn render(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     sections::latency(page, "Latency in ms", summary)?;
     page.blank()?;
     sections::operations(page, summary)?;
+    events::entries(page, summary)?;
     sections::errors(page, summary)?;
     timers::cliffs_of_load(page, summary)?;
     sections::server_side(page, summary)?;

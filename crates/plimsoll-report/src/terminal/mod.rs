@@ -18,6 +18,7 @@ mod brief;
 mod causes;
 mod compare;
 mod confirmation;
+mod events;
 pub(crate) mod facts;
 pub mod findings;
 mod gate;

@@ -8,6 +8,7 @@ use plimsoll_capacity::{ConnectionSearch, ConnectionSettings};
 use plimsoll_fleet::coordinator::LoadOutcome;
 use plimsoll_lab::LabPlan;
 use plimsoll_model::Nanos;
+use plimsoll_model::cycles::Kept;
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary, MemoryReading};
 use plimsoll_model::result::RunResult;
@@ -44,7 +45,7 @@ pub(super) struct ConnectionsExperiment {
     limits: HostLimits,
     /// Why no higher level can be made.
     our_limit: Option<String>,
-    /// Where other hosts hold the connections, what they have room for.
+    /// Room of other hosts, if they hold the connections.
     room: Option<Room>,
 }
 
@@ -90,6 +91,7 @@ impl ConnectionsExperiment {
             baseline: *search.baseline(),
             plateaus: search.levels().to_vec(),
             projections: search.projections(),
+            cycles: None,
             last_sweep: search.levels().last().and_then(|level| level.swept),
             both_ends_here: job.load.both_ends_here,
             sources: job.load.plan.sources.len() as u64,
@@ -188,7 +190,7 @@ impl ConnectionsExperiment {
     }
 }
 
-/// What a search has found.
+/// The result of a search.
 struct Found {
     load: LoadOutcome,
     held: u64,
@@ -226,6 +228,7 @@ fn find(
         session.emit(&event);
     };
     let around = Surroundings {
+        kept: &Kept::new,
         read: &read,
         server: &gauges,
         emit: &emit,

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use plimsoll_capacity::staircase::{Attempts, Done, Gauge, HoldProcedure, Step};
 use plimsoll_fleet::coordinator::{HoldController, HoldView, Order};
 use plimsoll_model::Nanos;
+use plimsoll_model::cycles::Kept;
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldStep, MemoryReading, Swept};
 use plimsoll_model::plan::Steer;
@@ -13,17 +14,17 @@ use plimsoll_model::trial::TrialRequest;
 
 use super::memory::{Bounds, Depth, memory_gauge};
 
-/// How often the host's memory is read during a ramp: 4,000 connections a second use 20 MB in this
+/// Period of reading the host's memory during a ramp: 4,000 connections a second use 20 MB in this
 /// time, far less than the reserve.
 const GUARD_EVERY: Nanos = Nanos::from_millis(500);
-/// How often memory is reported to displays and the archive.
+/// Period of reporting memory to displays and the archive.
 const REPORT_EVERY: Nanos = Nanos::from_secs(2);
-/// How long to wait for the seconds of an agent after another has delivered them.
+/// Time to wait for the seconds of an agent after another has delivered them.
 const COVER_WAIT: Nanos = Nanos::from_secs(5);
 /// Shortest sweep.
 const SWEEP_MIN: Nanos = Nanos::from_millis(500);
 
-/// What the step is waiting for.
+/// The event that the step is waiting for.
 #[derive(Debug)]
 enum Doing {
     /// The next step begins now.
@@ -39,7 +40,7 @@ enum Doing {
     Wait { began: Nanos, until: Nanos },
 }
 
-/// What to do after a look at the hold.
+/// The action after a look at the hold.
 enum Turn {
     /// Nothing yet.
     Wait,
@@ -49,16 +50,18 @@ enum Turn {
     Give(Steer),
 }
 
-/// What a controller reads, and where its events go.
+/// The readings of a controller, and the receiver of its events.
 #[derive(Clone, Copy)]
 pub(crate) struct Surroundings<'a> {
     /// This host's memory.
     pub(crate) read: &'a dyn Fn(Depth) -> MemoryReading,
+    /// The parts that the server still uses once its connections are closed.
+    pub(crate) kept: &'a dyn Fn() -> Kept,
     /// The limits of the server's own processes.
     pub(crate) server: &'a dyn Fn() -> Vec<Gauge>,
     /// Sends an event to every sink of the run.
     pub(crate) emit: &'a dyn Fn(Event),
-    /// What was counted since the last step.
+    /// Counts since the last step.
     pub(crate) counted: &'a RefCell<Tally>,
     /// Whether somebody wants ramps to be paused.
     pub(crate) is_paused: &'a dyn Fn() -> bool,
@@ -89,13 +92,15 @@ pub(crate) struct ProcedureController<'a, S> {
     plateaus_reported: usize,
     /// Connections held at the last poll.
     held: u64,
-    /// How long the highest level was held.
+    /// Time for which the highest level was held.
     hold: Nanos,
+    /// The part of it before the present stretch.
+    held_before: Nanos,
     /// Attempts that had failed before the ramp in progress.
     failed_before: u64,
     /// The trial that was reported last.
     trial_reported: Option<TrialRequest>,
-    /// How long ramps were paused.
+    /// Time for which ramps were paused.
     paused: Nanos,
 }
 
@@ -120,13 +125,14 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
             plateaus_reported: 0,
             held: 0,
             hold: Nanos::ZERO,
+            held_before: Nanos::ZERO,
             failed_before: 0,
             trial_reported: None,
             paused: Nanos::ZERO,
         }
     }
 
-    /// How long ramps were paused.
+    /// Returns the time for which ramps were paused.
     pub(crate) const fn paused(&self) -> Nanos {
         self.paused
     }
@@ -166,6 +172,14 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
                 self.hand_over(Done::Read { memory, gauges }, view);
                 None
             }
+            Step::ReadKept => {
+                let kept = (self.around.kept)();
+                self.hand_over(Done::Kept(kept), view);
+                if let Some(cycles) = self.procedure.cycles() {
+                    (self.around.emit)(Event::CycleEnded(Box::new(cycles)));
+                }
+                None
+            }
             Step::Ramp { connections } => {
                 self.failed_before = view.total.connections.failed;
                 if self.is_to_pause(view) {
@@ -196,6 +210,7 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
             }
             Step::Hold(span) => {
                 self.report_step(HoldStep::Hold { span });
+                self.held_before = self.hold;
                 self.wait(view.now, span)
             }
             Step::End => Some(Order::Finish),
@@ -234,7 +249,7 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
             Doing::Wait { began, until } => {
                 let is_hold = matches!(self.step, Step::Hold(_));
                 if is_hold {
-                    self.hold = view.now.since(began);
+                    self.hold = self.held_before + view.now.since(began);
                 }
                 // A hold that lost every connection ends at once.
                 if view.now < until && !(is_hold && view.held == 0) {
@@ -253,7 +268,7 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
         Turn::Begin
     }
 
-    /// Whether the ramp in progress, or the one that begins, is to stop for now. One that ends a level early goes on.
+    /// Reports whether the ramp in progress, or the one that begins, is to stop for now. One that ends a level early goes on.
     fn is_to_pause(&self, view: &HoldView<'_>) -> bool {
         matches!(self.step, Step::Ramp { connections } if connections > view.held)
             && (self.around.is_paused)()
@@ -289,7 +304,12 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
                 self.hand_over(Done::Swept(swept), view);
                 self.report_plateaus(false);
             }
-            Step::Baseline | Step::Settle(_) | Step::Measure | Step::Hold(_) | Step::End => {}
+            Step::Baseline
+            | Step::Settle(_)
+            | Step::Measure
+            | Step::ReadKept
+            | Step::Hold(_)
+            | Step::End => {}
         }
     }
 

@@ -3,34 +3,38 @@
 use std::cell::RefCell;
 
 use plimsoll_capacity::cliffs::SlowAnswers;
+use plimsoll_capacity::staircase::HoldProcedure;
 use plimsoll_capacity::{Held, Staircase, StaircaseSettings, judge_hold};
 use plimsoll_fleet::coordinator::{LoadOutcome, Newcomers};
-use plimsoll_lab::LabPlan;
-use plimsoll_model::Nanos;
+use plimsoll_lab::{LabPlan, SutSettings};
+use plimsoll_model::cycles::CyclesSummary;
+use plimsoll_model::disruption::{Disruption, DisruptionKind, DisruptionSummary};
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary, MemoryReading};
 use plimsoll_model::trial::Judgement;
 use plimsoll_model::units::grouped;
+use plimsoll_model::{Nanos, SutKind};
 use plimsoll_probe::limits::HostLimits;
 use plimsoll_tune::doctor::Shape;
 
 use super::LabExperiment;
 use super::controller::{ProcedureController, Speed, Surroundings};
-use super::memory::{Bounds, Depth, Memory, gauges_of};
+use super::memory::{Bounds, Depth, Memory, gauges_of, kept_by};
 use super::timers;
 use crate::exit::Stop;
 use crate::host_file::HostFile;
 use crate::plan::hold::HoldJob;
-use crate::plan::load::LoadJob;
+use crate::plan::load::{EventJob, LoadJob};
 use crate::preflight;
 use crate::preflight::Server;
+use crate::session::disruptor::Disruptor;
 use crate::session::{Experiment, Outcome, Session};
 use crate::survey::Room;
 
-/// How long to wait at a level before memory is read: tickets arrive, and allocators and the
+/// Wait at a level before memory is read: tickets arrive, and allocators and the
 /// kernel's deferred frees settle.
 const SETTLE: Nanos = Nanos::from_secs(1);
-/// The same for levels of this many connections and more.
+/// Wait at levels of this many connections and more.
 const SETTLE_LARGE: Nanos = Nanos::from_secs(3);
 const LARGE: u64 = 100_000;
 /// A sweep sends so many requests for each connection that a ramp opens in the same time: a
@@ -47,7 +51,7 @@ pub(super) struct HoldExperiment {
     job: HoldJob,
     shape: Shape,
     limits: HostLimits,
-    /// Where other hosts hold the connections, what they have room for.
+    /// Room of other hosts, if they hold the connections.
     room: Option<Room>,
 }
 
@@ -61,6 +65,7 @@ impl HoldExperiment {
             Some(_) => HostLimits::default(),
         };
         preflight::spread_sources(&mut job.load, &limits);
+        check_reload(&job.load.events, server)?;
         let shape = preflight::shape(&job.load, job.hold.opening_max, server);
         let fit = preflight::check(&shape, &limits, job.up_to)?;
         job.lower_to(fit.connections);
@@ -81,6 +86,7 @@ impl HoldExperiment {
             baseline: *staircase.baseline(),
             plateaus: staircase.plateaus().to_vec(),
             projections: staircase.projections(),
+            cycles: driven.cycles.clone(),
             last_sweep: staircase.last_sweep(),
             both_ends_here: job.load.both_ends_here,
             sources: job.load.plan.sources.len() as u64,
@@ -92,7 +98,9 @@ impl HoldExperiment {
 impl LabExperiment for HoldExperiment {
     fn lab_plan(&self, plan: LabPlan) -> LabPlan {
         // Nothing is pinned: while connections are opened, every part can use every CPU.
+        let reloads = self.job.load.events.needs_reload();
         LabPlan {
+            settings: SutSettings { reloads, ..plan.settings },
             connections: self.job.load.plan.connections,
             longest_wait: LAB_WAIT,
             tls_state: self.job.load.plan.tls.state,
@@ -136,9 +144,23 @@ impl Experiment for HoldExperiment {
         Ok(Outcome {
             partial,
             result: hold.into(),
+            events: driven.events,
             timers: Some(timers),
             ..Outcome::new(tally, window, verdict, reasons)
         })
+    }
+}
+
+/// Refuses to reload a server that has no known way.
+fn check_reload(events: &EventJob, server: &Server) -> Result<(), Stop> {
+    let can = matches!(server, Server::Laboratory(SutKind::Haproxy | SutKind::Nginx));
+    match events.needs_reload() && !can {
+        true => Err(Stop::usage(
+            "the event reload needs a way to reload this server",
+            "give --on-reload COMMAND, such as --on-reload 'systemctl reload haproxy'; in a laboratory, \
+             HAProxy and nginx reload by themselves",
+        )),
+        false => Ok(()),
     }
 }
 
@@ -149,6 +171,8 @@ struct Driven {
     hold: Nanos,
     paused: Nanos,
     staircase: Staircase,
+    cycles: Option<CyclesSummary>,
+    events: Vec<DisruptionSummary>,
     slow: SlowAnswers,
 }
 
@@ -165,6 +189,8 @@ fn drive(experiment: &HoldExperiment, session: &Session<'_>) -> Result<Driven, S
         hold: job.span,
         // One level is a hold: after losses, the remaining connections are held for the whole time.
         ends_at_losses: job.levels.len() > 1,
+        cycles: job.cycles.map_or(0, |cycles| cycles.count),
+        reconnects: reconnects(&job.load.events.plan),
     });
     let memory = Memory { clients: session.agents().pids(), sut: &**server };
     // The memory of this host is not that of the hosts that hold the connections.
@@ -173,13 +199,20 @@ fn drive(experiment: &HoldExperiment, session: &Session<'_>) -> Result<Driven, S
         true => MemoryReading::default(),
         false => memory.read(depth),
     };
-    let emit = |event: Event| session.emit(&event);
+    let disruptor = RefCell::new(Disruptor::of(&job.load, &**server)?);
+    let emit = |event: Event| {
+        let notes = disruptor.borrow_mut().handle_event(&event);
+        session.emit(&event);
+        notes.into_iter().for_each(|note| session.note(note));
+    };
     let gauges = || gauges_of(&**server, is_elsewhere);
+    let kept = || kept_by(&**server);
     let counted = RefCell::default();
     session.let_pause();
     let is_paused = || session.is_paused();
     let around = Surroundings {
         read: &read,
+        kept: &kept,
         server: &gauges,
         emit: &emit,
         counted: &counted,
@@ -200,11 +233,27 @@ fn drive(experiment: &HoldExperiment, session: &Session<'_>) -> Result<Driven, S
     })?;
     let paused = controller.paused();
     let (held, hold, staircase) = controller.into_parts();
-    Ok(Driven { load, held, hold, paused, staircase, slow })
+    let events = disruptor.into_inner().finish(plan.deadline);
+    let cycles = staircase.cycles();
+    // After the last cycle none is held: the fewest of those that were.
+    let least = staircase.plateaus().iter().map(|plateau| plateau.held).min();
+    let held = least.filter(|_| cycles.is_some()).unwrap_or(held);
+    Ok(Driven { load, held, hold, paused, staircase, cycles, events, slow })
+}
+
+/// The shares of connections that are reset and opened again, and the instants in the hold, ascending.
+fn reconnects(plan: &[Disruption]) -> Vec<(Nanos, f64)> {
+    let of = |one: &Disruption| match one.kind {
+        DisruptionKind::Reconnect(share) => Some((one.at, share)),
+        _ => None,
+    };
+    let mut reconnects: Vec<_> = plan.iter().filter_map(of).collect();
+    reconnects.sort_by_key(|(at, _)| *at);
+    reconnects
 }
 
 fn judge(job: &HoldJob, driven: &Driven) -> Judgement {
-    let Driven { load, held, staircase, .. } = driven;
+    let Driven { load, held, staircase, cycles, .. } = driven;
     let end = staircase.end();
     let cut_short = match &end {
         HoldEnd::CutShort { why } => Some(why.as_str()),
@@ -219,5 +268,8 @@ fn judge(job: &HoldJob, driven: &Driven) -> Judgement {
         accepts_less: job.up_to,
         lost_agents: load.lost_agents,
         interrupted: load.interrupted,
+        growth: job
+            .cycles
+            .and_then(|asked| Some((cycles.as_ref()?.growth_bytes_per_cycle?, asked.growth_max?))),
     })
 }

@@ -12,6 +12,7 @@ use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure, Verdict};
 use super::timers;
 use crate::exit::Stop;
 use crate::plan::load::LoadJob;
+use crate::session::disruptor::Disruptor;
 use crate::session::{Experiment, Measurement, Observed, Outcome, Session};
 
 /// `plimsoll load`.
@@ -28,12 +29,15 @@ impl Experiment for Load {
         let is_steady = is_steady(&plan.pacing);
         let load = Measurement { plan, trial: None, is_steady, is_alone: true, deliveries: None };
         let mut slow = SlowAnswers::default();
+        let mut disruptor = Disruptor::of(job, &**session.server())?;
         let mut listen = |event: &Event| {
             if let Event::Interval(interval) = event {
                 slow.handle_second(interval);
             }
+            disruptor.handle_event(event).into_iter().for_each(|note| session.note(note));
         };
         let Observed { outcome, observations, .. } = session.run_load(&load, &mut listen)?;
+        let events = disruptor.finish(plan.deadline);
         let agents = session.agents().count();
         let Judgement { verdict, reasons, .. } = judge(job, &outcome, &observations, agents);
         let partial = outcome.is_partial();
@@ -46,13 +50,14 @@ impl Experiment for Load {
         Ok(Outcome {
             partial,
             timers: Some(timers),
+            events,
             unmeasured,
             ..Outcome::new(tally, window, verdict, reasons)
         })
     }
 }
 
-/// Whether the load is to be the same from its beginning to its end.
+/// Reports whether the load is to be the same from its beginning to its end.
 fn is_steady(pacing: &Pacing) -> bool {
     match pacing {
         Pacing::Open { profile, .. } => {

@@ -1,4 +1,4 @@
-//! What a hold costs this host: memory of clients and SUT, the kernel's part, and the limits that
+//! The cost of a hold on this host: memory of clients and SUT, the kernel's part, and the limits that
 //! end it.
 
 use std::path::Path;
@@ -6,6 +6,7 @@ use std::path::Path;
 use plimsoll_capacity::staircase::Gauge;
 use plimsoll_fleet::LoadAgents;
 use plimsoll_lab::WatchedServer;
+use plimsoll_model::cycles::{Kept, KeptPart};
 use plimsoll_model::hold::{MemoryReading, Side, memory_reserve_bytes};
 use plimsoll_model::host::{LimitId, LimitKind};
 use plimsoll_probe::limits::{HostLimits, conntrack};
@@ -23,7 +24,7 @@ const PAGE_BYTES: u64 = 4_096;
 /// A limit above this means unlimited: the kernel reports a value close to 2^63.
 const UNLIMITED: u64 = 1 << 50;
 
-/// How much of /proc is read.
+/// The depth of reading /proc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
     /// The counters that the kernel keeps; cheap, for use several times per second.
@@ -63,7 +64,7 @@ impl Memory<'_> {
     }
 }
 
-/// What bounds a hold besides memory.
+/// The bounds of a hold besides memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
     /// Connections for which the agents have descriptors; `None` on other hosts, which start as many processes as
@@ -84,7 +85,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Of a hold by these agents, on a host with these limits.
+    /// Computes those of a hold by these agents, on a host with these limits.
     pub(crate) fn of(
         shape: &Shape,
         limits: &HostLimits,
@@ -106,7 +107,7 @@ impl Bounds {
         }
     }
 
-    /// The same of a hold that other hosts make, whose memory and files are not read.
+    /// Adapts them to a hold that other hosts make, whose memory and files are not read.
     pub(crate) fn on_hosts(self, room: Option<&Room>) -> Self {
         match room {
             None => self,
@@ -178,6 +179,34 @@ pub(crate) fn memory_gauge(memory: &MemoryReading) -> Option<Gauge> {
 fn measured(resource: LimitId, side: Side, (used, limit): (u64, u64)) -> Gauge {
     let (used, limit) = (used as f64, limit as f64);
     Gauge { resource, side, used, limit, per_connection: None }
+}
+
+/// Reads what the server uses now, part by part; a part that cannot be read is left out.
+pub(crate) fn kept_by(server: &dyn WatchedServer) -> Kept {
+    let (proc, mut pids) = (Path::new("/proc"), server.pids());
+    pids.truncate(SERVER_PROCESSES_MAX);
+    let uses: Vec<ProcessUse> =
+        pids.iter().map(|pid| ProcessUse::read(Path::new("/"), *pid)).collect();
+    let sum = |of: fn(&ProcessUse) -> Option<u64>| {
+        uses.iter().map(of).sum::<Option<u64>>().filter(|_| !uses.is_empty())
+    };
+    let pools = server.statistics().and_then(|source| source.pools());
+    let buffers = TcpSockets::read(proc).buffer_pages;
+    let whole = [
+        (KeptPart::Processes, memory::proportional_bytes(proc, &pids)),
+        (KeptPart::PoolsUsed, pools.map(|pools| pools.used_bytes)),
+        (KeptPart::PoolsAllocated, pools.map(|pools| pools.allocated_bytes)),
+        (KeptPart::OpenFiles, sum(|process| Some(process.files?.0))),
+        (KeptPart::Threads, sum(|process| process.threads)),
+        (KeptPart::Slab, HostMemory::read(proc).slab_of_work_bytes()),
+        (KeptPart::SocketBuffers, buffers.map(|pages| pages.saturating_mul(PAGE_BYTES))),
+    ];
+    let whole =
+        whole.into_iter().filter_map(|(part, value)| Some((part.name().to_owned(), value?)));
+    let each = pids.iter().filter(|_| pids.len() > 1).filter_map(|pid| {
+        Some((KeptPart::of_process(*pid), memory::proportional_bytes(proc, &[*pid])?))
+    });
+    whole.chain(each).collect()
 }
 
 /// At most this many processes of a server are read, the first ones.

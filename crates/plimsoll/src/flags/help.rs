@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use clap::builder::StyledStr;
 use clap::{Arg, Command};
 
-/// How much a help text shows.
+/// The detail of a help text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Detail {
     /// `-h`: at most 40 lines.
@@ -52,7 +52,7 @@ const UNFIT: &[(&str, &[&str])] = &[
 /// Groups of flags that several commands show.
 const SEARCH: &str = "slo mode budget max confirm_cause";
 const LEVELS: &str = "slo mode max rate soak push";
-const HOLD: &str = "connections rate span heartbeat up_to";
+const HOLD: &str = "connections rate span heartbeat up_to cycles event";
 const SESSIONS: &str = "resume tls";
 const TEST_CASE: &str = "case target sustain object_size";
 const LABORATORY: &str = "sut backends isolate";
@@ -65,7 +65,7 @@ pub(super) const CORE: &[(&str, &[&str])] = &[
         "load",
         &["url rate duration requests connections slo method headers data insecure http", OUTPUT],
     ),
-    ("hold", &["url", HOLD, "replace watch insecure source hosts", OUTPUT]),
+    ("hold", &["url", HOLD, "watch insecure hosts", OUTPUT]),
     ("find rate", &["url", SEARCH, "watch connections insecure hosts", OUTPUT]),
     (
         "find deliveries",
@@ -148,7 +148,7 @@ fn core(path: &str) -> Option<Vec<&'static str>> {
     Some(entry(CORE, path)?.iter().flat_map(|group| group.split(' ')).collect())
 }
 
-/// Where what is not shown can be found.
+/// Returns the place of what is not shown.
 fn rest(path: &str, detail: Detail) -> String {
     let explain = "Exit codes, checks, causes and words: plimsoll explain ID";
     match (path, detail) {
@@ -171,7 +171,7 @@ fn groups(root: &Command) -> String {
     GROUPS.iter().map(group).collect::<Vec<_>>().join("\n")
 }
 
-/// What stands below the flags of a command in the source.
+/// The texts below the flags of a command in the source.
 struct Texts {
     examples: String,
     remarks: Vec<String>,

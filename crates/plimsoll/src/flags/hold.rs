@@ -2,17 +2,19 @@
 //! means.
 
 use clap::Args;
+use plimsoll_model::cycles::GrowthLimit;
 use plimsoll_model::units::parse_duration;
 use plimsoll_model::{Nanos, Rate};
 
-use super::shared::{ClientFlags, HandshakeFlags, ResumeFlags};
-use super::values::{connections, opening, positive_duration, positive_rate, seed};
+use super::shared::{ClientFlags, EventFlags, HandshakeFlags, ResumeFlags};
+use super::values::{connections, cycles, opening, positive_duration, positive_rate, seed};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
   plimsoll hold https://127.0.0.1:8443/ -k --connections 10k
   plimsoll hold https://proxy.example/ -c 200k --rate 1k --for 10m
   plimsoll hold https://127.0.0.1:8443/ -k -c 2M --rate 4k --up-to
+  plimsoll hold https://127.0.0.1:8443/ -k -c 20k --cycles 20 --watch pid:1234
 
 Exit codes: 0 all connections were held to the end and answered, 1 could not run (for example: this
 host cannot hold that many), 2 bad usage, 98 invalid (this host was the limit), 99 connections were
@@ -24,12 +26,13 @@ Examples:
   plimsoll lab hold
   plimsoll lab hold --sut haproxy --connections 100k --rate 1k
   plimsoll lab hold --sut embedded --connections 1M --rate 4k --up-to
+  plimsoll lab hold --sut haproxy --cycles 20 --fail-if 'growth>1MB'
 
 Exit codes: 0 all connections were held to the end and answered, 1 could not run (for example: this
 host cannot hold that many), 2 bad usage, 98 invalid (this host was the limit), 99 connections were
 refused, lost or did not answer, 130 interrupted";
 
-/// How connections are opened and held, wherever the server is.
+/// Flags of opening and holding connections, wherever the server is.
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(next_help_heading = "Hold")]
 pub(crate) struct HoldFlags {
@@ -37,7 +40,7 @@ pub(crate) struct HoldFlags {
     #[arg(short = 'c', long, value_name = "N", value_parser = connections)]
     pub(crate) connections: Option<u64>,
 
-    /// How long to hold once all are open [default: 60s; 5s for lab hold]
+    /// Time to hold once all are open [default: 60s; 5s for lab hold]
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) span: Option<Nanos>,
 
@@ -63,6 +66,16 @@ pub(crate) struct HoldFlags {
     #[arg(long, value_name = "N", default_value = "512", value_parser = opening)]
     pub(crate) opening: u32,
 
+    /// Fill and drain N times: does the server keep more memory each time?
+    ///
+    /// Needs the server's processes: those of a laboratory, or --watch pid:PID.
+    #[arg(long, value_name = "N", value_parser = cycles, conflicts_with = "replace")]
+    pub(crate) cycles: Option<u32>,
+
+    /// Exit with 99 if the server's memory grows by more per cycle: 'growth>1MB'
+    #[arg(long, value_name = "EXPR", requires = "cycles")]
+    pub(crate) fail_if: Option<GrowthLimit>,
+
     /// Open a new connection for each one that was lost or refused
     #[arg(long)]
     pub(crate) replace: bool,
@@ -75,13 +88,16 @@ pub(crate) struct HoldFlags {
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = positive_duration)]
     pub(crate) deadline: Nanos,
 
-    /// How long after the deadline to wait before a connection counts as lost
+    /// Time to wait after the deadline before a connection counts as lost
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
     pub(crate) linger: Nanos,
 
     /// Random seed
     #[arg(long, value_name = "N", default_value = "1", value_parser = seed)]
     pub(crate) seed: u64,
+
+    #[command(flatten)]
+    pub(crate) events: EventFlags,
 
     #[command(flatten)]
     pub(crate) client: ClientFlags,

@@ -6,8 +6,8 @@ use plimsoll_model::units::{parse_duration, parse_rate};
 use plimsoll_model::{Nanos, Rate};
 
 use super::shared::{
-    ClientFlags, HandshakeFlags, OutputFlags, PoolFlags, RequestFlags, ResumeFlags, ServerFlags,
-    WatchFlags,
+    ClientFlags, EventFlags, HandshakeFlags, OutputFlags, PoolFlags, RequestFlags, ResumeFlags,
+    ServerFlags, WatchFlags,
 };
 use super::values::{
     ArrivalsFlag, OutputFile, RampTo, output_file, positive_count, positive_duration, seed, stage,
@@ -60,6 +60,9 @@ pub(crate) struct LoadFlags {
     pub(crate) resume: ResumeFlags,
 
     #[command(flatten)]
+    pub(crate) events: EventFlags,
+
+    #[command(flatten)]
     pub(crate) rows: RowFlags,
 
     #[command(flatten)]
@@ -81,7 +84,7 @@ pub(crate) struct RowFlags {
     pub(crate) rows_all: bool,
 }
 
-/// How much is sent, when, and what is demanded.
+/// Flags of the pace: amount, time, and goals.
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct PaceFlags {
@@ -101,7 +104,7 @@ pub(crate) struct PaceFlags {
     #[arg(long, value_name = "PROCESS", hide_possible_values = true)]
     pub(crate) arrivals: Option<ArrivalsFlag>,
 
-    /// How long to start requests [default: 10s]
+    /// Time to start requests [default: 10s]
     #[arg(short = 'd', long, value_name = "DURATION", value_parser = positive_duration)]
     pub(crate) duration: Option<Nanos>,
 
@@ -113,7 +116,7 @@ pub(crate) struct PaceFlags {
     #[arg(long, value_name = "DURATION", value_parser = positive_duration)]
     pub(crate) deadline: Option<Nanos>,
 
-    /// How long after the deadline to wait for a response before giving up
+    /// Time to wait for a response after the deadline before giving up
     #[arg(long, value_name = "DURATION", default_value = "150s", value_parser = parse_duration)]
     pub(crate) linger: Nanos,
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use plimsoll_model::Nanos;
+use plimsoll_model::disruption::Disruption;
 use plimsoll_model::plan::{Group, TlsVersion};
 
 use super::hosts::LoadHostFlags;
@@ -64,7 +65,7 @@ pub(crate) struct ServerFlags {
     pub(crate) hosts: LoadHostFlags,
 }
 
-/// What each connection begins with, for a server that expects to be behind a proxy.
+/// Flags of the PROXY header, for a server that expects to be behind a proxy.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Connections")]
 pub(crate) struct ProxyFlags {
@@ -79,7 +80,7 @@ pub(crate) struct ProxyFlags {
     pub(crate) proxy_source: Option<Cidr>,
 }
 
-/// What is sent.
+/// Flags of the request.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Request")]
 pub(crate) struct RequestFlags {
@@ -132,7 +133,7 @@ pub(crate) struct HeaderFlags {
     pub(crate) http: HttpFlags,
 }
 
-/// How a pool uses its connections.
+/// Flags of a pool's connections.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Connections")]
 pub(crate) struct PoolFlags {
@@ -197,7 +198,7 @@ pub(crate) struct TrustFlags {
     pub(crate) sni: Option<String>,
 }
 
-/// What changes the cost of a handshake.
+/// Flags that change the cost of a handshake.
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(next_help_heading = "TLS")]
 pub(crate) struct HandshakeFlags {
@@ -220,7 +221,7 @@ pub(crate) struct HandshakeFlags {
     pub(crate) tls_state: TlsStateFlag,
 }
 
-/// How often a session is resumed.
+/// Flags of resumption.
 #[derive(Args, Clone, Copy, Debug, Default, PartialEq)]
 #[command(next_help_heading = "TLS")]
 pub(crate) struct ResumeFlags {
@@ -229,7 +230,7 @@ pub(crate) struct ResumeFlags {
     pub(crate) resume: f64,
 }
 
-/// Where the result goes.
+/// Flags of the output.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputFlags {
@@ -239,7 +240,7 @@ pub(crate) struct OutputFlags {
 
     /// Write the result as one JSON object; - writes to standard output
     ///
-    /// Its schema is plimsoll.summary/1.
+    /// The schema is plimsoll.summary/1.
     #[arg(long, value_name = "FILE|-", value_parser = output_file)]
     pub(crate) json: Option<OutputFile>,
 
@@ -258,7 +259,23 @@ pub(crate) struct OutputFlags {
     pub(crate) publish: PublishFlags,
 }
 
-/// What is observed of the server beside the load.
+/// Flags of events during a load.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Events")]
+pub(crate) struct EventFlags {
+    /// Do something to the server meanwhile: reload@30s; repeatable
+    ///
+    /// Also freeze:2s@30s, script:COMMAND@30s and, of a hold, reconnect:30%@30s. The instant counts from the first operation of a load, and of a hold from the moment at which all connections are
+    /// open. The report states losses, errors and latency around each event.
+    #[arg(long, value_name = "WHAT@WHEN")]
+    pub(crate) event: Vec<Disruption>,
+
+    /// Command that reloads the server, for the event reload
+    #[arg(long, value_name = "COMMAND", requires = "event")]
+    pub(crate) on_reload: Option<String>,
+}
+
+/// Flags of what is observed of the server beside the load.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Watch")]
 pub(crate) struct WatchFlags {

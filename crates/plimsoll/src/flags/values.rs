@@ -17,7 +17,7 @@ use plimsoll_report::live::{Collector, CollectorError};
 /// Most processes and most threads that can be asked for.
 const WORKERS_MAX: u64 = 1024;
 
-/// How many agent processes share the work.
+/// The number of agent processes that share the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Processes {
     /// As many as the limits of one process require.
@@ -26,7 +26,7 @@ pub(crate) enum Processes {
     Exactly(u32),
 }
 
-/// Where an input comes from.
+/// The source of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum InputFile {
     /// `-`.
@@ -44,7 +44,7 @@ impl fmt::Display for InputFile {
     }
 }
 
-/// Where an output goes.
+/// The target of an output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OutputFile {
     /// `-`.
@@ -189,7 +189,7 @@ pub(crate) enum IsolateFlag {
     Netns,
     /// Everything on loopback.
     None,
-    /// What this host allows.
+    /// The number that this host allows.
     Auto,
 }
 
@@ -210,6 +210,12 @@ pub(crate) fn positive_count(text: &str) -> Result<u64, ParseError> {
 pub(crate) fn repeats(text: &str) -> Result<u32, ParseError> {
     let count = text.parse().ok().filter(|count| (1..=100).contains(count));
     count.ok_or_else(|| refuse(text, "a number of searches from 1 to 100"))
+}
+
+/// Cycles of a hold: 2 to 1,000.
+pub(crate) fn cycles(text: &str) -> Result<u32, ParseError> {
+    let count = text.parse().ok().filter(|count| (2..=1_000).contains(count));
+    count.ok_or_else(|| refuse(text, "a number of cycles from 2 to 1,000, such as 20"))
 }
 
 /// Connections of a pool: 1 to 10M, since each needs a descriptor somewhere.

@@ -1,8 +1,11 @@
 //! `plimsoll hold` and `plimsoll lab hold` into jobs: a load whose connections are held.
 
 use plimsoll_model::Nanos;
+use plimsoll_model::cycles::GrowthLimit;
 use plimsoll_model::plan::{HoldPlan, Pacing};
 use plimsoll_model::units::grouped;
+
+use plimsoll_report::settings;
 
 use super::load::{LoadJob, Parts, assemble};
 use super::{Destination, Inputs};
@@ -12,25 +15,38 @@ use crate::flags::{HoldFlags, ServerExperiment};
 
 /// `lab hold` without --connections: done in half a minute.
 const LAB_CONNECTIONS_DEFAULT: u64 = 10_000;
-/// How long the highest level is held: by `hold`, and by `lab hold`.
+/// Time for which `hold`, and `lab hold`, hold the highest level.
 const SPAN_DEFAULT: Nanos = Nanos::from_secs(60);
 const LAB_SPAN_DEFAULT: Nanos = Nanos::from_secs(5);
+/// Time for which each of --cycles is held.
+const CYCLE_SPAN_DEFAULT: Nanos = Nanos::from_secs(1);
 /// The levels of a laboratory, in percent of --connections.
 const LAB_LEVELS_PERCENT: [u64; 5] = [10, 25, 50, 75, 100];
 
 /// One hold, resolved and checked.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct HoldJob {
-    /// What is sent and where to; its pacing is a hold.
+    /// Requests and their target; the pacing is a hold.
     pub(crate) load: LoadJob,
-    /// How connections are opened and used.
+    /// Settings of opening and using connections.
     pub(crate) hold: HoldPlan,
-    /// How long to hold the highest level.
+    /// Time for which the highest level is held.
     pub(crate) span: Nanos,
     /// Hold as many as fit.
     pub(crate) up_to: bool,
     /// Connections of each level, ascending; the last is the number to hold.
     pub(crate) levels: Vec<u64>,
+    /// Fill and drain again and again.
+    pub(crate) cycles: Option<Cycles>,
+}
+
+/// Cycles of a hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Cycles {
+    /// Number of cycles.
+    pub(crate) count: u32,
+    /// The most that the server's memory may grow by per cycle.
+    pub(crate) growth_max: Option<GrowthLimit>,
 }
 
 impl HoldJob {
@@ -67,7 +83,10 @@ pub(super) fn plan(
     inputs: &mut Inputs<'_>,
 ) -> Result<HoldJob, Stop> {
     let connections = flags.connections.unwrap_or(LAB_CONNECTIONS_DEFAULT);
-    let (levels, span) = if to.is_laboratory() {
+    let cycles = flags.cycles.map(|count| Cycles { count, growth_max: flags.fail_if });
+    let (levels, span) = if cycles.is_some() {
+        (vec![connections], CYCLE_SPAN_DEFAULT)
+    } else if to.is_laboratory() {
         let mut levels = LAB_LEVELS_PERCENT.map(|percent| connections * percent / 100).to_vec();
         levels.retain(|level| *level > 0);
         levels.dedup();
@@ -100,7 +119,11 @@ pub(super) fn plan(
     // The ramp opens the connections, at its own pace.
     load.plan.prewarm = false;
     load.settings.insert("rate".to_owned(), format!("{} new connections", flags.rate));
-    Ok(HoldJob { load, hold, span: flags.span.unwrap_or(span), up_to: flags.up_to, levels })
+    load.events = super::load::events(&flags.events, true, &mut load.settings)?;
+    if let Some(cycles) = cycles {
+        load.settings.insert(settings::CYCLES.to_owned(), cycles.count.to_string());
+    }
+    Ok(HoldJob { load, hold, span: flags.span.unwrap_or(span), up_to: flags.up_to, levels, cycles })
 }
 
 /// More targets than connections: some would never be requested.

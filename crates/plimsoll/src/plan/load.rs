@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_fleet::hosts::{Launcher, LoadHosts};
 use plimsoll_model::Nanos;
+use plimsoll_model::disruption::{Disruption, DisruptionKind};
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{LoadPlan, Pacing, ProxyHeader};
 use plimsoll_model::slo::Slo;
@@ -21,7 +22,7 @@ use crate::exit::Stop;
 use crate::flags::LoadFlags;
 use crate::flags::hosts::AgentLossFlag;
 use crate::flags::shared::{
-    ClientFlags, HandshakeFlags, OutputFlags, PoolFlags, ProxyFlags, ResumeFlags,
+    ClientFlags, EventFlags, HandshakeFlags, OutputFlags, PoolFlags, ProxyFlags, ResumeFlags,
 };
 use crate::flags::values::{OutputFile, Processes};
 
@@ -63,6 +64,8 @@ pub(crate) struct LoadJob {
     pub(crate) both_ends_here: bool,
     /// First of the addresses that clients have without naming them, as on loopback; `None` if there are none.
     pub(crate) free_sources: Option<Ipv4Addr>,
+    /// Events while it goes on.
+    pub(crate) events: EventJob,
 }
 
 impl LoadJob {
@@ -93,6 +96,44 @@ pub(super) struct Parts<'a> {
     pub(super) seed: u64,
 }
 
+/// Events of a load.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct EventJob {
+    /// The events.
+    pub(crate) plan: Vec<Disruption>,
+    /// The command that reloads the server.
+    pub(crate) on_reload: Option<String>,
+}
+
+impl EventJob {
+    /// Reports whether the server is to reload, and no command is given for that.
+    pub(crate) fn needs_reload(&self) -> bool {
+        let is_reload = |one: &Disruption| one.kind == DisruptionKind::Reload;
+        self.on_reload.is_none() && self.plan.iter().any(is_reload)
+    }
+}
+
+/// Checks the events of a load, or of a hold.
+pub(super) fn events(
+    flags: &EventFlags,
+    is_hold: bool,
+    settings: &mut BTreeMap<String, String>,
+) -> Result<EventJob, Stop> {
+    let reconnects = flags.event.iter().any(|one| matches!(one.kind, DisruptionKind::Reconnect(_)));
+    if reconnects && !is_hold {
+        return Err(Stop::usage(
+            "the event reconnect is for held connections",
+            "use it with hold or lab hold; a load opens its connections as it needs them",
+        ));
+    }
+    if !flags.event.is_empty() {
+        let shown = |one: &Disruption| format!("{} at {} s", one.kind, one.at.as_secs_f64());
+        let shown: Vec<String> = flags.event.iter().map(shown).collect();
+        settings.insert("events".to_owned(), shown.join(", "));
+    }
+    Ok(EventJob { plan: flags.event.clone(), on_reload: flags.on_reload.clone() })
+}
+
 /// Checks and resolves the flags of `load`.
 pub(crate) fn build(flags: &LoadFlags, inputs: &mut Inputs<'_>) -> Result<LoadJob, Stop> {
     let (pacing, rate) = pacing(&flags.pace)?;
@@ -121,6 +162,7 @@ pub(crate) fn build(flags: &LoadFlags, inputs: &mut Inputs<'_>) -> Result<LoadJo
         seed: flags.pace.seed,
     };
     let mut job = assemble(parts, inputs)?;
+    job.events = events(&flags.events, false, &mut job.settings)?;
     if flags.handshake_only {
         job.plan.handshake_only = true;
         job.plan.keepalive = false;
@@ -180,6 +222,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
         target_name: targets::name(&targets),
         both_ends_here,
         free_sources,
+        events: EventJob::default(),
         settings,
         plan: LoadPlan {
             targets,

@@ -1,4 +1,4 @@
-//! What MQTT clients say: `--topic`, `--qos`, `--users`, `--will-topic` and the like.
+//! Settings of MQTT clients: `--topic`, `--qos`, `--users`, `--will-topic` and the like.
 
 use std::collections::HashMap;
 use std::num::NonZeroU16;
@@ -21,17 +21,17 @@ use crate::flags::mqtt::MqttFlags;
 use crate::flags::values::InputFile;
 
 const TOPIC_DEFAULT: &str = "plimsoll";
-/// What a PUBLISH has beside topic and payload, at most: lengths, identifier, properties.
+/// The most bytes of a PUBLISH beside topic and payload: lengths, identifier, properties.
 const PUBLISH_HEAD_BYTES_MAX: usize = 2 + 2 + 1;
 /// Brokers need not take longer ones (MQTT 3.1.1, 3.1.3.1); ours is a prefix and a number.
 const PREFIX_BYTES_MAX: usize = 64;
-/// Of an identifier, a name, a password or a message of a will.
+/// The most bytes of an identifier, a name, a password or a message of a will.
 const TEXT_BYTES_MAX: usize = 65_535;
 const NANOS_PER_S: u64 = Nanos::from_secs(1).0;
 /// Pairs of a publisher and a subscriber whose messages are told apart: about 200 MB.
 const PAIRS_MAX: u64 = 1 << 22;
 
-/// How messages of so many bytes are published.
+/// Returns the settings of a publish of this many bytes.
 pub(super) fn publish(flags: &MqttFlags, payload_bytes: usize) -> Result<Publish, Stop> {
     let topic = flags.topic.clone().unwrap_or_else(|| TOPIC_DEFAULT.to_owned());
     check_topic("--topic", &topic)?;
@@ -64,7 +64,7 @@ fn check_placeholders(flag: &str, template: &str) -> Result<(), Stop> {
     })
 }
 
-/// What the clients of a load over so many connections say in CONNECT; `None` where MQTT is not spoken.
+/// Returns the CONNECT settings of the clients of a load over this many connections; `None` if MQTT is not spoken.
 pub(super) fn plan(
     targets: &[Target],
     parts: &Parts<'_>,
@@ -118,7 +118,7 @@ pub(super) fn plan(
     Ok(Some(plan))
 }
 
-/// How deliveries are counted; `None` where the load gets nothing of what it publishes.
+/// Returns the counting of deliveries; `None` if the load gets nothing of what it publishes.
 fn deliveries(
     plan: &MqttPlan,
     target: &Target,
@@ -139,7 +139,7 @@ fn deliveries(
     if pairs > PAIRS_MAX {
         return Err(Stop::usage(
             format_args!(
-                "what {} connections publish goes to {} subscribers in all, and at most {} can be told apart",
+                "what {} connections publish goes to {} subscribers in all, and at most {} can be distinguished",
                 grouped(connections),
                 grouped(pairs),
                 grouped(PAIRS_MAX)
@@ -296,7 +296,7 @@ fn will(flags: &MqttFlags) -> Result<Option<Will>, Stop> {
     Ok(Some(Will { publish, message }))
 }
 
-/// Whether topics and filters are still such with the names of each client in them.
+/// Reports whether topics and filters are still such with the names of each client in them.
 fn check_filled(plan: &MqttPlan, target: &Target, connections: u64) -> Result<(), Stop> {
     let topic = target.publish.as_ref().map(|publish| publish.topic.as_str());
     let will = plan.will.as_ref().map(|will| will.publish.topic.as_str());

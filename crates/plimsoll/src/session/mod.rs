@@ -15,6 +15,7 @@ use plimsoll_fleet::{FleetError, LoadAgents};
 use plimsoll_lab::{ServerEnd, WatchedServer};
 use plimsoll_model::cause::Finding;
 use plimsoll_model::cliff::{Cliff, Horizon, ProbedTimer};
+use plimsoll_model::disruption::DisruptionSummary;
 use plimsoll_model::event::Event;
 use plimsoll_model::observation::Observations;
 use plimsoll_model::plan::LoadPlan;
@@ -42,6 +43,7 @@ use crate::run;
 use crate::run::{Run, RunHead};
 use crate::survey::Room;
 
+pub(crate) mod disruptor;
 mod observer;
 pub(crate) mod recorder;
 mod warnings;
@@ -52,15 +54,15 @@ pub(crate) use observer::Observer;
 use recorder::{Clients, Recorders, cpus_of_run, record};
 use warnings::Warnings;
 
-/// How often a pause checks for an interrupt.
+/// Period in which a pause checks for an interrupt.
 const REST_STEP: Duration = Duration::from_millis(50);
 
-/// What a session drives.
+/// A procedure that a session drives.
 pub(crate) trait Experiment {
     /// The load that it is made of.
     fn load(&mut self) -> &mut LoadJob;
 
-    /// What is searched for, as archives describe it.
+    /// Returns the settings of the search, as archives describe it.
     fn search_head(&self) -> Option<SearchHead> {
         None
     }
@@ -70,7 +72,7 @@ pub(crate) trait Experiment {
         None
     }
 
-    /// Whether an archive is written even if no place for it was named.
+    /// Reports whether an archive is written even if no place for it was named.
     fn always_archives(&self) -> bool {
         self.search_head().is_some()
     }
@@ -100,10 +102,10 @@ pub(crate) trait Experiment {
     fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop>;
 }
 
-/// What an experiment has found.
+/// The result of an experiment.
 #[derive(Default)]
 pub(crate) struct Outcome {
-    /// What the figures of the report are drawn from.
+    /// Counts that the figures of the report are drawn from.
     pub(crate) tally: Tally,
     /// Wall time of sending in it.
     pub(crate) window: Nanos,
@@ -116,6 +118,8 @@ pub(crate) struct Outcome {
     /// The limiting resources, where the experiment has tested one.
     pub(crate) causes: Option<Vec<Finding>>,
     pub(crate) timers: Option<Timers>,
+    /// Events of the load, and their effects.
+    pub(crate) events: Vec<DisruptionSummary>,
     /// Why there is nothing to judge, where that is so.
     pub(crate) unmeasured: Option<String>,
 }
@@ -135,13 +139,13 @@ impl Outcome {
     }
 }
 
-/// What an experiment runs in.
+/// The surroundings of an experiment.
 pub(crate) struct SetUp<'a> {
     /// `load`, `find`, `lab hold`.
     pub(crate) command: &'static str,
     /// The server under test.
     pub(crate) server: &'a mut dyn WatchedServer,
-    /// Where its figures are published while it runs.
+    /// Publisher of its figures while it runs.
     pub(crate) publisher: &'a Publisher,
     pub(crate) interrupts: &'a Interrupts,
     /// Lines that are shown first.
@@ -153,7 +157,7 @@ pub(crate) struct Ended {
     pub(crate) summary: Summary,
     pub(crate) trials: Vec<TrialRecord>,
     pub(crate) run: Run,
-    /// How the command ends once it is, when not well.
+    /// End of the command, when not well.
     pub(crate) stop: Option<Stop>,
     /// Whether the server ended meanwhile.
     pub(crate) server_is_gone: bool,
@@ -172,7 +176,7 @@ pub(crate) fn run(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Result<
     measure(experiment, set_up)?.report()
 }
 
-/// The same without the report.
+/// Runs `experiment` without reporting it.
 pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Result<Ended, Stop> {
     let SetUp { command, server, publisher, interrupts, mut notes } = set_up;
     let search = experiment.search_head();
@@ -294,6 +298,7 @@ fn summarise(
     };
     let mut summary = Summary::new(head, &tally);
     summary.causes = outcome.causes;
+    summary.events = outcome.events;
     summary.rows = run.rows();
     // A search's figures are those of the trials at its lower bound, and failures are in the others.
     summary.error_reasons = summary::reasons(run.reasons());
@@ -314,18 +319,18 @@ fn summarise(
     (summary, trials)
 }
 
-/// What an experiment drives. Everything in it is shared: a controller reports while a load runs.
+/// A session, shared with the experiment: a controller reports while a load runs.
 pub(crate) struct Session<'a> {
     agents: RefCell<LoadAgents>,
     run: RefCell<Run>,
     server: RefCell<&'a mut dyn WatchedServer>,
-    /// How the server ended, once that was seen.
+    /// End of the server, once it was observed.
     server_end: RefCell<Option<ServerEnd>>,
     /// Measures the CPUs of this host that the run uses.
     yardstick: Yardstick,
-    /// Where hosts are read.
+    /// Recorders of hosts.
     recorders: RefCell<Option<Recorders>>,
-    /// What other hosts have done in the load.
+    /// Readings of other hosts in the load.
     far: RefCell<FarReadings>,
     /// The loss of an agent ends a load.
     stops_at_loss: bool,
@@ -340,9 +345,9 @@ pub(crate) struct Measurement<'a> {
     pub(crate) trial: Option<TrialRequest>,
     /// The load has one rate, so that its halves are alike.
     pub(crate) is_steady: bool,
-    /// What the server counts meanwhile is this load's alone.
+    /// Whether the server's counts meanwhile are this load's alone.
     pub(crate) is_alone: bool,
-    /// Its operations are deliveries: so many of each publish.
+    /// Deliveries per publish, if its operations are deliveries.
     pub(crate) deliveries: Option<u64>,
 }
 
@@ -364,7 +369,7 @@ pub(crate) struct Observed {
     pub(crate) observations: Observations,
     /// The seconds of the window.
     pub(crate) seconds: Vec<TrialSecond>,
-    /// What the server's threads did until the last answer.
+    /// Use of the server's threads until the last answer.
     pub(crate) server: ServerUse,
 }
 
@@ -408,7 +413,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// The same, of connections that `controller` steers.
+    /// Runs a load of connections that `controller` steers, and observes it.
     pub(crate) fn run_hold(
         &self,
         of: &Measurement<'_>,
@@ -538,7 +543,7 @@ impl<'a> Session<'a> {
         self.run.borrow_mut().let_pause();
     }
 
-    /// Whether somebody wants ramps to be paused.
+    /// Reports whether somebody wants ramps to be paused.
     pub(crate) fn is_paused(&self) -> bool {
         self.run.borrow().is_paused()
     }
@@ -548,7 +553,7 @@ impl<'a> Session<'a> {
         self.emit(&Event::Note(line));
     }
 
-    /// Whether the run was interrupted. Called several times a second, also while nothing happens,
+    /// Reports whether the run was interrupted. Called several times a second, also while nothing happens,
     /// so it also passes readings of hosts on, and redraws live displays.
     pub(crate) fn is_interrupted(&self) -> bool {
         let mut run = self.run.borrow_mut();
@@ -563,7 +568,7 @@ impl<'a> Session<'a> {
         is_raised
     }
 
-    /// What stops a run.
+    /// Returns the interrupts that stop a run.
     pub(crate) const fn interrupts(&self) -> &'a Interrupts {
         self.interrupts
     }
@@ -591,7 +596,7 @@ impl<'a> Session<'a> {
         self.agents.borrow_mut().grow_to(count).is_ok()
     }
 
-    /// What its hosts do is kept.
+    /// Reports whether the readings of its hosts are archived.
     pub(crate) fn is_archived(&self) -> bool {
         self.run.borrow().archive_dir().is_some()
     }
@@ -601,7 +606,7 @@ impl<'a> Session<'a> {
         self.server.borrow()
     }
 
-    /// How the server ended, if it has; kept once known.
+    /// Returns the end of the server, if it has ended; stored once known.
     pub(crate) fn server_end(&self) -> Option<ServerEnd> {
         let mut seen = self.server_end.borrow_mut();
         if seen.is_none() {

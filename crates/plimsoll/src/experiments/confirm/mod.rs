@@ -31,7 +31,7 @@ mod loads;
 
 use loads::OperationCost;
 
-/// How long the server is saturated in each load. Whole seconds.
+/// Time for which the server is saturated in each load. Whole seconds.
 const LOAD: Nanos = Nanos::from_secs(6);
 
 /// A change, and what is expected of it.
@@ -47,7 +47,7 @@ struct PlannedChange {
     predicted_ratio: f64,
 }
 
-/// What differs between the two loads of a pair.
+/// The difference between the two loads of a pair.
 enum Change {
     Server(Lever),
     Load { sham: Box<LoadPlan>, changed: Box<LoadPlan> },
@@ -100,7 +100,7 @@ pub(super) fn run(
 pub(super) struct Raised {
     /// Held for its drop.
     _lever: Option<Lever>,
-    /// What is known before the search; its `why` where there is to be none.
+    /// The facts before the search; its `why` if there is to be none.
     pub(super) remedied: Remedied,
 }
 
@@ -143,7 +143,7 @@ pub(super) fn raise(finding: &Finding, tip: f64, session: &Session<'_>) -> Optio
     }
 }
 
-/// How sure a cause is after its tests: all that are `possible` confirm it together, and at least one does.
+/// Returns the grade of a cause after its tests: all that are `possible` confirm it together, and at least one does.
 fn grade(possible: usize, before: Grade, confirmations: &[Confirmation]) -> Grade {
     let count = |result| confirmations.iter().filter(|test| test.result == result).count();
     let confirmed = count(ConfirmationResult::Confirmed);
@@ -255,7 +255,7 @@ impl Test<'_, '_> {
         Ok(all)
     }
 
-    /// What an operation of `plan` takes.
+    /// Measures the cost of an operation of `plan`.
     fn operation_cost(&mut self, plan: &LoadPlan) -> Result<Option<OperationCost>, Stop> {
         let load = run_load(self.session, plan)?;
         let ok = load.tally.ok as f64;
@@ -377,7 +377,7 @@ impl Test<'_, '_> {
         run_load(self.session, &plan)
     }
 
-    /// The same where nothing has spoilt it; none where the run ends.
+    /// Runs a load that nothing has invalidated; none if the run ends.
     fn usable_load(&mut self, plan: Option<&LoadPlan>) -> Result<Option<Load>, Stop> {
         let load = self.load(plan)?;
         let is_usable = load.invalid.is_none() && load.usual_goodput > 0.0 && !load.interrupted;
@@ -401,7 +401,7 @@ fn counted(confirmation: &Confirmation) -> Vec<Pair> {
     confirmation.counted().filter_map(pair).collect()
 }
 
-/// What the pairs say.
+/// Concludes a test from its pairs.
 fn conclude(confirmation: &mut Confirmation) {
     let pairs = counted(confirmation);
     let untouched = &confirmation.untouched_per_s;
@@ -410,7 +410,7 @@ fn conclude(confirmation: &mut Confirmation) {
     confirmation.result = result;
     confirmation.shift = shift;
     confirmation.sham_ratio = sham_ratio;
-    confirmation.why = shift.is_none().then(|| "too many pairs were spoilt".to_owned());
+    confirmation.why = shift.is_none().then(|| "too many pairs were invalid".to_owned());
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use plimsoll_capacity::{Staircase, StaircaseSettings};
 use plimsoll_model::ErrorClass;
+use plimsoll_model::cycles::Kept;
 use plimsoll_model::hold::HoldEnd;
 
 use super::*;
@@ -83,6 +84,8 @@ impl World {
             settle: Nanos::from_secs(1),
             hold: span,
             ends_at_losses: levels.len() > 1,
+            cycles: 0,
+            reconnects: Vec::new(),
         };
         let (held, events) = (Cell::new(0), RefCell::new(Vec::new()));
         let available = self.available;
@@ -96,6 +99,7 @@ impl World {
         let (clock, pause) = (Cell::new(self.now), self.pause);
         let is_paused = || pause.is_some_and(|(from, to)| from <= clock.get() && clock.get() < to);
         let around = Surroundings {
+            kept: &Kept::new,
             read: &read,
             server: &server,
             emit: &emit,

@@ -34,9 +34,9 @@ pub(super) const FIRST: Nanos = Nanos::from_secs(2);
 /// Why no further load is run.
 pub(super) enum End {
     Interrupted,
-    /// Of the budget, or of the patience with INVALID rounds.
+    /// The end of the budget, or of the patience with INVALID rounds.
     Stopped(String),
-    /// What no further round would change.
+    /// A lack that no further round would cure.
     Unmeasured(String),
     Failed(Stop),
 }
@@ -54,19 +54,19 @@ pub(super) struct Load {
     pub(super) interrupted: bool,
     /// Good answers per second until sending ended.
     pub(super) goodput: f64,
-    /// The same without its best and its worst second, which a pause of the host moves least. (The median of the
+    /// Goodput without its best and its worst second, which a pause of the host moves least. (The median of the
     /// seconds varies a fifth more where a CPU quota makes a server answer in bursts.)
     pub(super) usual_goodput: f64,
     pub(super) sut_busiest_thread: Option<f64>,
-    /// What the server's threads did, where they could be seen.
+    /// Run times of the server's threads, if they could be read.
     pub(super) server: Option<RunTimes>,
-    /// What the backends' threads did, per second.
+    /// CPU use of the backends' threads, per second.
     pub(super) backends: Option<CpuUse>,
     /// The server's busiest thread: its process, its number, and what part of a CPU it used.
     pub(super) busiest: Option<(u32, u32, f64)>,
     /// CPU time of the yardstick's piece of work on the CPUs of the server: the mean of the seconds.
     pub(super) yardstick: Option<Nanos>,
-    /// What spoilt it, where something did that is not the same for all servers.
+    /// Reason why the load is invalid, if it is not the same for all servers.
     pub(super) invalid: Option<String>,
 }
 
@@ -117,7 +117,7 @@ impl Load {
         }
     }
 
-    /// What the server's threads did, per second.
+    /// Returns the CPU use of the server's threads, per second.
     pub(super) fn server_cpu(&self) -> Option<CpuUse> {
         CpuUse::of(self.server?, self.window)
     }
@@ -126,11 +126,11 @@ impl Load {
 /// One of the servers that take turns.
 pub(crate) struct Side {
     pub(crate) name: String,
-    /// What is sent to it.
+    /// Load that is sent to it.
     pub(crate) load: LoadJob,
     /// The most connections that may be tried; at least those of the load.
     pub(crate) connections_max: u64,
-    /// Who answers.
+    /// Server that answers.
     pub(crate) server: SideServer,
     /// Which CPUs are its own, in a laboratory.
     pub(crate) placement: Option<Placement>,
@@ -149,7 +149,7 @@ pub(super) struct Turns {
     pub(super) rounds_made: u32,
     tally: Tally,
     window: Nanos,
-    /// Of the present round.
+    /// Start of the present round.
     round_began: Option<Nanos>,
     longest_round: Nanos,
     /// Why fewer rounds were made than planned.
@@ -329,7 +329,7 @@ fn usual(answers: &[u64]) -> f64 {
     inner.iter().sum::<u64>() as f64 / inner.len().max(1) as f64
 }
 
-/// Whether a check finds what may hit one server alone. A busy host hits all of them, in turn and by
+/// Reports whether a check finds what may hit one server alone. A busy host hits all of them, in turn and by
 /// chance: that is noise, which the rounds measure.
 const fn matters_to_one(id: &CheckId) -> bool {
     matches!(id, CheckId::Accounting | CheckId::LocalErrors | CheckId::GeneratorMemory)
@@ -341,7 +341,7 @@ pub(super) fn saturating(plan: &LoadPlan, connections: u64, duration: Nanos) -> 
     LoadPlan { pacing, connections, ..plan.clone() }
 }
 
-/// A load that can be compared, or spoilt its round: a busy host may send nothing for a second or two, which is not
+/// A load that can be compared, or one that invalidates its round: a busy host may send nothing for a second or two, which is not
 /// the server's fault. An error where the server answers nothing.
 fn with_answers(name: &str, mut load: Load) -> Result<Load, String> {
     let Tally { ok, scheduled, unsent, .. } = load.tally;
@@ -394,8 +394,8 @@ mod tests {
 
     #[test]
     fn a_busy_host_spoils_a_round_and_a_silent_server_ends_them() {
-        for (one, is_spoilt) in [(load(10, 0, 5), false), (load(0, 0, 10), true)] {
-            assert_eq!(with_answers("A", one).map(|load| load.invalid.is_some()), Ok(is_spoilt));
+        for (one, is_invalid) in [(load(10, 0, 5), false), (load(0, 0, 10), true)] {
+            assert_eq!(with_answers("A", one).map(|load| load.invalid.is_some()), Ok(is_invalid));
         }
         for silent in [load(0, 10, 0), load(0, 10, 5)] {
             let why = with_answers("A", silent).map(|_| ()).unwrap_err();

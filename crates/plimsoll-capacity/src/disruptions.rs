@@ -1,0 +1,198 @@
+//! The effects of disruptions on a load, from its seconds.
+
+use std::collections::BTreeMap;
+
+use plimsoll_model::disruption::{DisruptedLatency, DisruptionSummary, OldProcess};
+use plimsoll_model::tally::{ErrorCounts, Interval};
+use plimsoll_model::{ErrorClass, Nanos};
+
+use crate::stats::median_of;
+
+/// Seconds before a disruption that show the usual latency.
+const BEFORE_S: u32 = 10;
+/// A second is disturbed if its p99 is above this many times the usual one, and by at least the second figure, milliseconds; unless
+/// there is a limit of the user's.
+const SLOWER: (f64, f64) = (2.0, 5.0);
+/// Seconds without a disturbance after which one has ended.
+const CALM_S: usize = 3;
+
+/// A disruption as it was carried out, on the clock of the load's seconds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Disrupted {
+    /// The action.
+    pub what: String,
+    /// Beginning, seconds.
+    pub began_s: f64,
+    /// End, seconds.
+    pub ended_s: f64,
+    /// Failure of the action, if it failed.
+    pub failed: Option<String>,
+    /// Processes that it has replaced.
+    pub old_processes: Vec<OldProcess>,
+}
+
+/// One second of a load, in the figures that a disruption shows in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Second {
+    number: u32,
+    failed: u64,
+    lost: u64,
+    p99_ms: Option<f64>,
+}
+
+/// The seconds of a load that is disrupted.
+#[derive(Clone, Debug, Default)]
+pub struct DisruptedSeconds {
+    seconds: Vec<Second>,
+    /// Losses and errors of seconds that have any, by class.
+    faulty: BTreeMap<u32, (ErrorCounts, ErrorCounts)>,
+}
+
+impl DisruptedSeconds {
+    /// Adds the next second.
+    pub fn handle_second(&mut self, interval: &Interval) {
+        let (number, tally) = (interval.second, &interval.tally);
+        // Closed by ourselves, at the end or for a reconnect.
+        let ours =
+            tally.losses.get(ErrorClass::Interrupted) + tally.errors.get(ErrorClass::Interrupted);
+        let failed = tally.errors.total().saturating_sub(tally.errors.get(ErrorClass::Interrupted));
+        let lost = tally.losses.total().saturating_sub(tally.losses.get(ErrorClass::Interrupted));
+        let p99 = tally.spans.corrected.quantile(0.99);
+        if failed + lost + ours > 0 {
+            self.faulty.insert(number, (tally.losses.clone(), tally.errors.clone()));
+        }
+        self.seconds.push(Second { number, failed, lost, p99_ms: p99.map(Nanos::as_millis_f64) });
+    }
+
+    /// Returns the effects of each disruption, in order of their beginnings. `limit` is the latency that the user asked for.
+    pub fn effects(&self, disrupted: &[Disrupted], limit: Option<Nanos>) -> Vec<DisruptionSummary> {
+        let ends = disrupted.iter().skip(1).map(|next| next.began_s as u32);
+        let ends = ends.chain(std::iter::once(u32::MAX));
+        disrupted.iter().zip(ends).map(|(one, end)| self.effect(one, end, limit)).collect()
+    }
+
+    fn effect(&self, of: &Disrupted, end: u32, limit: Option<Nanos>) -> DisruptionSummary {
+        let began = of.began_s as u32;
+        let before =
+            self.between(began.saturating_sub(BEFORE_S), began).filter_map(|second| second.p99_ms);
+        let before = median_of(before);
+        let limit_ms = match limit {
+            Some(limit) => limit.as_millis_f64(),
+            None => before.map_or(f64::INFINITY, |usual| (SLOWER.0 * usual).max(usual + SLOWER.1)),
+        };
+        let is_disturbed = |second: &Second| {
+            second.failed + second.lost > 0 || second.p99_ms.is_some_and(|p99| p99 > limit_ms)
+        };
+        let seconds: Vec<&Second> = self.between(began, end).collect();
+        // The first calm stretch after the action was done.
+        let done = seconds.iter().position(|second| f64::from(second.number) >= of.ended_s.floor());
+        let calm = done.and_then(|done| {
+            let windows = seconds[done..].windows(CALM_S);
+            let first = windows.map(|window| !window.iter().any(|second| is_disturbed(second)));
+            first.enumerate().find(|(_, is_calm)| *is_calm).map(|(index, _)| done + index)
+        });
+        let disturbed = &seconds[..calm.unwrap_or(seconds.len())];
+        let last = disturbed.iter().rev().find(|second| is_disturbed(second));
+        let during = disturbed.iter().filter_map(|second| second.p99_ms).max_by(f64::total_cmp);
+        let after = calm.map(|calm| &seconds[calm..]).unwrap_or_default();
+        let (mut losses, mut errors) = (ErrorCounts::default(), ErrorCounts::default());
+        for (lost, failed) in self.faulty.range(began..end).map(|(_, counts)| counts) {
+            lost.iter().for_each(|(class, count)| losses.add(class, count));
+            failed.iter().for_each(|(class, count)| errors.add(class, count));
+        }
+        let counts = |counts: &ErrorCounts| {
+            let others = counts.iter().filter(|(class, _)| *class != ErrorClass::Interrupted);
+            others
+                .map(|(class, count)| (class.name().to_owned(), count))
+                .collect::<BTreeMap<_, _>>()
+        };
+        let (lost_classes, error_classes) = (counts(&losses), counts(&errors));
+        let took_s = (of.ended_s - of.began_s).max(0.0);
+        DisruptionSummary {
+            what: of.what.clone(),
+            at_s: of.began_s,
+            took_s,
+            failed: of.failed.clone(),
+            lost: lost_classes.values().sum(),
+            lost_classes,
+            errors: error_classes.values().sum(),
+            error_classes,
+            p99_ms: DisruptedLatency {
+                before,
+                during: during.or(before),
+                after: median_of(after.iter().filter_map(|second| second.p99_ms)),
+            },
+            disturbed_s: calm.map(|_| {
+                last.map_or(0.0, |last| (f64::from(last.number) + 1.0 - of.began_s).max(0.0))
+            }),
+            old_processes: of.old_processes.clone(),
+        }
+    }
+
+    fn between(&self, from: u32, to: u32) -> impl Iterator<Item = &Second> {
+        self.seconds.iter().filter(move |second| (from..to).contains(&second.number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_model::tally::Tally;
+
+    use super::*;
+
+    /// A load of 60 s with a p99 of 10 ms; in the seconds given it is slow, and some operations fail.
+    fn load(slow: std::ops::Range<u32>, failed: u64) -> DisruptedSeconds {
+        let mut seconds = DisruptedSeconds::default();
+        for second in 0..60 {
+            let mut tally = Tally::default();
+            let is_slow = slow.contains(&second);
+            let p99 = Nanos::from_millis(if is_slow { 40 } else { 10 });
+            tally.spans.corrected.record_n(p99, 100);
+            if is_slow {
+                tally.errors.add(ErrorClass::ConnectRefused, failed);
+                tally.losses.add(ErrorClass::ResetByPeer, failed);
+            }
+            seconds.handle_second(&Interval { second, tally });
+        }
+        seconds
+    }
+
+    fn reload(began_s: f64) -> Disrupted {
+        let what = "reload".to_owned();
+        Disrupted { what, began_s, ended_s: began_s + 0.1, failed: None, old_processes: Vec::new() }
+    }
+
+    #[test]
+    fn a_reload_that_slows_the_server_for_four_seconds() {
+        let effects = load(20..24, 3).effects(&[reload(20.1)], None);
+        let [effect] = &effects[..] else { panic!("{effects:?}") };
+        assert_eq!((effect.lost, effect.errors), (12, 12));
+        assert_eq!(effect.lost_classes, BTreeMap::from([("reset-by-peer".to_owned(), 12)]));
+        assert!((effect.disturbed_s.expect("it ended") - 3.9).abs() < 1e-9, "{effect:?}");
+        let p99 = [effect.p99_ms.before, effect.p99_ms.during, effect.p99_ms.after];
+        let p99 = p99.map(|p99| p99.map(f64::round));
+        assert_eq!(p99, [Some(10.0), Some(40.0), Some(10.0)]);
+    }
+
+    #[test]
+    fn a_reload_that_nobody_notices() {
+        let effects = load(0..0, 0).effects(&[reload(20.1)], Some(Nanos::from_millis(50)));
+        assert_eq!((effects[0].lost, effects[0].errors, effects[0].disturbed_s), (0, 0, Some(0.0)));
+    }
+
+    #[test]
+    fn a_disturbance_that_does_not_end_is_no_time() {
+        let effects = load(20..60, 0).effects(&[reload(20.0)], None);
+        assert_eq!(effects[0].disturbed_s, None);
+        // Within the limit that the user asked for, it is none.
+        let effects = load(20..60, 0).effects(&[reload(20.0)], Some(Nanos::from_millis(50)));
+        assert_eq!(effects[0].disturbed_s, Some(0.0));
+    }
+
+    #[test]
+    fn each_event_has_the_seconds_up_to_the_next_one() {
+        let effects = load(40..42, 1).effects(&[reload(20.0), reload(39.5)], None);
+        assert_eq!((effects[0].errors, effects[1].errors), (0, 2));
+        assert_eq!((effects[0].disturbed_s, effects[1].disturbed_s), (Some(0.0), Some(2.5)));
+    }
+}

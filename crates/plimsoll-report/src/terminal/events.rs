@@ -1,0 +1,69 @@
+//! Events of a load and their effects, one entry each.
+
+use std::io;
+
+use plimsoll_model::disruption::{DisruptionSummary, OldProcess};
+use plimsoll_model::summary::Summary;
+use plimsoll_model::units::grouped;
+
+use super::layout::{Page, bytes, clean, counted, span, trimmed};
+
+/// Writes an entry for each event.
+pub(super) fn entries(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+    summary.events.iter().try_for_each(|event| page.entry_items("Event", &items(event)))
+}
+
+/// `reload at 10 s: none lost`, `p99 19 to 31 ms for 3.9 s`, `old process 1234 gone after 41 s`.
+fn items(event: &DisruptionSummary) -> Vec<String> {
+    let what = format!("{} at {}", clean(&event.what), span(event.at_s));
+    if let Some(why) = &event.failed {
+        return vec![format!("{what} failed: {}", clean(why))];
+    }
+    let lost = match event.lost {
+        0 => "no connection lost".to_owned(),
+        lost => format!("{} lost ({})", counted(lost, "connection"), classes(&event.lost_classes)),
+    };
+    let mut items = vec![format!("{what}: {lost}")];
+    if event.errors > 0 {
+        let errors = counted(event.errors, "operation");
+        items.push(format!("{errors} failed ({})", classes(&event.error_classes)));
+    }
+    let ms = |ms: f64| trimmed(format!("{ms:.1}"));
+    if let (Some(before), Some(during)) = (event.p99_ms.before, event.p99_ms.during) {
+        items.push(match event.disturbed_s {
+            Some(0.0) => format!("p99 {} ms as before", ms(before)),
+            Some(seconds) => {
+                format!("p99 {} to {} ms for {}", ms(before), ms(during), span(seconds))
+            }
+            None => format!("p99 {} to {} ms, not over by the end", ms(before), ms(during)),
+        });
+    } else if let Some(seconds) = event.disturbed_s.filter(|seconds| *seconds > 0.0) {
+        items.push(format!("over after {}", span(seconds)));
+    }
+    if event.took_s >= 0.1 {
+        items.push(format!("done after {}", span(event.took_s)));
+    }
+    items.extend(event.old_processes.iter().map(old_process));
+    items
+}
+
+fn classes(classes: &std::collections::BTreeMap<String, u64>) -> String {
+    let each = classes.iter().map(|(class, count)| format!("{} {}", grouped(*count), clean(class)));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+fn old_process(old: &OldProcess) -> String {
+    let end = match old.ended_after_s {
+        Some(seconds) => format!("gone after {}", span(seconds)),
+        None => "still there at the end".to_owned(),
+    };
+    let memory = old.bytes.map_or_else(String::new, |memory| format!(", {}", bytes(memory)));
+    let files =
+        old.open_files.map_or_else(String::new, |files| format!(", {} open files", grouped(files)));
+    let kept = if memory.is_empty() && files.is_empty() {
+        String::new()
+    } else {
+        format!(" (after 1 s{memory}{files})")
+    };
+    format!("old process {} {end}{kept}", old.pid)
+}

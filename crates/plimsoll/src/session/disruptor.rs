@@ -1,0 +1,333 @@
+//! The disruptor: carries out the events of a load at their instants, on a thread of its own, and observes their effects.
+//!
+//! A freeze is made by a child in a session of its own, which lets the server go on even if this process is killed.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use std::{io, thread};
+
+use plimsoll_capacity::disruptions::{Disrupted, DisruptedSeconds};
+use plimsoll_lab::{Reload, WatchedServer};
+use plimsoll_model::Nanos;
+use plimsoll_model::disruption::{Disruption, DisruptionKind, DisruptionSummary, OldProcess};
+use plimsoll_model::event::Event;
+use plimsoll_model::hold::HoldStep;
+use plimsoll_model::plan::Pacing;
+use plimsoll_probe::memory::proportional_bytes;
+use plimsoll_probe::processes::ProcessUse;
+use plimsoll_sys::process::{self, Group, Ties};
+use plimsoll_sys::{clock, thread as sys_thread};
+
+use crate::exit::Stop;
+use crate::plan::load::LoadJob;
+
+/// Period of checking for due events and for old processes that have ended.
+const TICK: Duration = Duration::from_millis(50);
+/// Time after a reload at which old processes are measured.
+const OLD_AFTER: Nanos = Nanos::from_secs(1);
+
+/// The means to carry out events.
+#[derive(Clone, Debug, Default)]
+struct Means {
+    /// The way in which the server reloads; `None` if it cannot.
+    reload: Option<Reload>,
+    /// Processes of the server.
+    pids: Vec<u32>,
+}
+
+/// An event as it was carried out. Times are on CLOCK_MONOTONIC.
+#[derive(Debug)]
+struct Done {
+    index: usize,
+    began: Nanos,
+    ended: Nanos,
+    failed: Option<String>,
+    old: Vec<OldProcess>,
+}
+
+/// The events of a load.
+pub(crate) struct Disruptor {
+    plan: Vec<Disruption>,
+    means: Means,
+    seconds: DisruptedSeconds,
+    epoch: Nanos,
+    /// Reconnects, which the procedure of the hold carries out: their beginnings, and ends.
+    reconnects: Vec<(Nanos, Option<Nanos>)>,
+    done: Vec<Done>,
+    running: Option<Running>,
+    is_hold: bool,
+}
+
+struct Running {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+    reports: Receiver<Report>,
+}
+
+/// A report of the thread.
+enum Report {
+    /// The event of this index begins.
+    Began(usize),
+    Done(Done),
+}
+
+impl Disruptor {
+    /// Creates the disruptor of a load, whose events start with it, or when a hold has reached its highest level. An event
+    /// for which the means are missing is refused.
+    pub(crate) fn of(job: &LoadJob, server: &dyn WatchedServer) -> Result<Self, Stop> {
+        let mut plan = job.events.plan.clone();
+        plan.sort_by_key(|one| one.at);
+        let command = job.events.on_reload.clone().map(Reload::Command);
+        let means = Means { reload: command.or_else(|| server.reload()), pids: server.pids() };
+        let has = |is: fn(&DisruptionKind) -> bool| plan.iter().any(|one| is(&one.kind));
+        if has(|kind| *kind == DisruptionKind::Reload) && means.reload.is_none() {
+            return Err(Stop::usage(
+                "the event reload needs a way to reload this server",
+                "give --on-reload COMMAND, such as --on-reload 'systemctl reload haproxy'",
+            ));
+        }
+        if has(|kind| matches!(kind, DisruptionKind::Freeze(_))) && means.pids.is_empty() {
+            return Err(Stop::usage(
+                "the event freeze needs the processes of the server on this host",
+                "name one: --watch pid:PID",
+            ));
+        }
+        Ok(Self {
+            plan,
+            means,
+            seconds: DisruptedSeconds::default(),
+            epoch: Nanos::ZERO,
+            reconnects: Vec::new(),
+            done: Vec::new(),
+            running: None,
+            is_hold: matches!(job.plan.pacing, Pacing::Hold(_)),
+        })
+    }
+
+    /// Takes an event of the load; returns notes for the reader.
+    pub(crate) fn handle_event(&mut self, event: &Event) -> Vec<String> {
+        if self.plan.is_empty() {
+            return Vec::new();
+        }
+        let now = Nanos(clock::monotonic_ns());
+        match event {
+            Event::LoadStarted { epoch: Some(epoch), .. } => {
+                self.epoch = *epoch;
+                if !self.is_hold {
+                    self.start(*epoch);
+                }
+            }
+            Event::HoldStep(HoldStep::Hold { .. }) if self.running.is_none() => self.start(now),
+            Event::HoldStep(HoldStep::Hold { .. }) => {
+                if let Some((_, end @ None)) = self.reconnects.last_mut() {
+                    *end = Some(now);
+                }
+            }
+            Event::HoldStep(HoldStep::Trim { .. }) if self.running.is_some() => {
+                self.reconnects.push((now, None));
+            }
+            Event::Interval(interval) => self.seconds.handle_second(interval),
+            _ => {}
+        }
+        self.notes()
+    }
+
+    /// Takes the reports of the thread; returns a note on each event that has begun.
+    fn notes(&mut self) -> Vec<String> {
+        let Some(running) = &self.running else { return Vec::new() };
+        let mut notes = Vec::new();
+        for report in running.reports.try_iter() {
+            match report {
+                Report::Began(index) => notes.push(format!("event: {}", self.plan[index].kind)),
+                Report::Done(done) => self.done.push(done),
+            }
+        }
+        notes
+    }
+
+    fn start(&mut self, from: Nanos) {
+        let due: Vec<(usize, Disruption)> = self
+            .plan
+            .iter()
+            .enumerate()
+            .filter(|(_, one)| !matches!(one.kind, DisruptionKind::Reconnect(_)))
+            .map(|(index, one)| (index, Disruption { at: from + one.at, ..one.clone() }))
+            .collect();
+        let stop = Arc::new(AtomicBool::new(false));
+        let (sender, reports) = mpsc::channel();
+        let (means, stopped) = (self.means.clone(), Arc::clone(&stop));
+        let work = move || carry_out(due, &means, &stopped, &sender);
+        // Without a thread no event is carried out, and each is reported as failed.
+        let thread = sys_thread::spawn("events", None, work);
+        self.running = thread.ok().map(|thread| Running { stop, thread, reports });
+    }
+
+    /// Returns the effects of the events. `limit` is the latency that the user asked for.
+    pub(crate) fn finish(self, limit: Option<Nanos>) -> Vec<DisruptionSummary> {
+        let Self { plan, seconds, epoch, reconnects, mut done, running, .. } = self;
+        if let Some(running) = running {
+            running.stop.store(true, Ordering::Relaxed);
+            let _ = running.thread.join();
+            let of_done = |report| match report {
+                Report::Done(done) => Some(done),
+                Report::Began(_) => None,
+            };
+            done.extend(running.reports.into_iter().filter_map(of_done));
+        }
+        let now = Nanos(clock::monotonic_ns());
+        let places = plan.iter().enumerate();
+        let places = places.filter(|(_, one)| matches!(one.kind, DisruptionKind::Reconnect(_)));
+        for ((index, _), (began, ended)) in places.zip(reconnects) {
+            let (ended, failed) = match ended {
+                Some(ended) => (ended, None),
+                None => (now, Some("not all connections were open again".to_owned())),
+            };
+            done.push(Done { index, began, ended, failed, old: Vec::new() });
+        }
+        done.sort_by_key(|one| one.began);
+        let since = |at: Nanos| at.since(epoch).as_secs_f64();
+        let mut disrupted: Vec<Disrupted> = done
+            .iter()
+            .map(|one| Disrupted {
+                what: plan[one.index].kind.to_string(),
+                began_s: since(one.began),
+                ended_s: since(one.ended),
+                failed: one.failed.clone(),
+                old_processes: one.old.clone(),
+            })
+            .collect();
+        disrupted.sort_by(|a, b| a.began_s.total_cmp(&b.began_s));
+        let mut effects = seconds.effects(&disrupted, limit);
+        let missing = plan.iter().enumerate();
+        let missing = missing.filter(|(index, _)| !done.iter().any(|one| one.index == *index));
+        effects.extend(missing.map(|(_, one)| not_reached(one)));
+        effects
+    }
+}
+
+/// An event whose instant the load did not reach.
+fn not_reached(one: &Disruption) -> DisruptionSummary {
+    DisruptionSummary {
+        what: one.kind.to_string(),
+        at_s: one.at.as_secs_f64(),
+        took_s: 0.0,
+        failed: Some("the load ended before".to_owned()),
+        lost: 0,
+        lost_classes: Default::default(),
+        errors: 0,
+        error_classes: Default::default(),
+        p99_ms: Default::default(),
+        disturbed_s: None,
+        old_processes: Vec::new(),
+    }
+}
+
+/// Carries out each event when it is due, and watches the processes that a reload has replaced until `stop`.
+fn carry_out(
+    mut due: Vec<(usize, Disruption)>,
+    means: &Means,
+    stop: &AtomicBool,
+    sender: &Sender<Report>,
+) {
+    due.reverse();
+    let mut reloads: Vec<(Done, Vec<u32>)> = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        let now = Nanos(clock::monotonic_ns());
+        if due.last().is_some_and(|(_, one)| one.at <= now)
+            && let Some((index, one)) = due.pop()
+        {
+            let _ = sender.send(Report::Began(index));
+            let before = workers(&means.pids);
+            let failed = act(&one.kind, means, stop).err().map(|error| error.to_string());
+            let ended = Nanos(clock::monotonic_ns());
+            let done = Done { index, began: now, ended, failed, old: Vec::new() };
+            match one.kind {
+                DisruptionKind::Reload if done.failed.is_none() => reloads.push((done, before)),
+                _ => _ = sender.send(Report::Done(done)),
+            }
+        }
+        reloads.iter_mut().for_each(|(done, before)| observe_old(done, before));
+        thread::sleep(TICK);
+    }
+    for (done, _) in reloads {
+        let _ = sender.send(Report::Done(done));
+    }
+}
+
+/// Returns the processes that have no child among the others: workers, without their masters.
+fn workers(pids: &[u32]) -> Vec<u32> {
+    let children = |pid: &u32| process::descendants_of(*pid).unwrap_or_default();
+    let mut all: Vec<u32> = pids.iter().copied().chain(pids.iter().flat_map(children)).collect();
+    all.sort_unstable();
+    all.dedup();
+    let is_master = |pid: &u32| children(pid).iter().any(|child| all.contains(child));
+    all.iter().copied().filter(|pid| process::is_alive(*pid) && !is_master(pid)).collect()
+}
+
+/// Measures the processes of before a reload that are still there after [`OLD_AFTER`], and notes their ends.
+fn observe_old(done: &mut Done, before: &mut Vec<u32>) {
+    let now = Nanos(clock::monotonic_ns());
+    if now >= done.ended + OLD_AFTER {
+        for pid in std::mem::take(before) {
+            let files = ProcessUse::read(Path::new("/"), pid).files;
+            let is_alive = process::is_alive(pid);
+            done.old.push(OldProcess {
+                pid,
+                ended_after_s: (!is_alive).then(|| now.since(done.began).as_secs_f64()),
+                bytes: proportional_bytes(Path::new("/proc"), &[pid]),
+                open_files: files.map(|(open, _)| open),
+            });
+        }
+    }
+    for old in &mut done.old {
+        if old.ended_after_s.is_none() && !process::is_alive(old.pid) {
+            old.ended_after_s = Some(now.since(done.began).as_secs_f64());
+        }
+    }
+}
+
+fn act(kind: &DisruptionKind, means: &Means, stop: &AtomicBool) -> io::Result<()> {
+    match kind {
+        DisruptionKind::Reload => match &means.reload {
+            Some(Reload::Signal(pid, signal)) => process::kill(*pid, *signal),
+            Some(Reload::Command(command)) => run(command, Group::Own, stop),
+            None => Err(io::Error::other("no way to reload the server is known")),
+        },
+        DisruptionKind::Freeze(span) => {
+            let pids: Vec<String> = workers(&means.pids).iter().map(u32::to_string).collect();
+            let (pids, span) = (pids.join(" "), span.as_secs_f64());
+            let script = format!("kill -STOP {pids}; sleep {span}; kill -CONT {pids}");
+            run(&script, Group::Session, &AtomicBool::new(false))
+        }
+        DisruptionKind::Script(command) => run(command, Group::Own, stop),
+        DisruptionKind::Reconnect(_) => Ok(()),
+    }
+}
+
+/// Runs a command of the shell until it ends, or until `stop`, which ends it with its group.
+fn run(script: &str, group: Group, stop: &AtomicBool) -> io::Result<()> {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let ignores_stop_signals = group == Group::Session;
+    let mut child =
+        process::spawn(command, &Ties { group, ignores_stop_signals, ..Ties::default() })?;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return match status.success() {
+                true => Ok(()),
+                false => Err(io::Error::other(format!("the command ended with {status}"))),
+            };
+        }
+        if stop.load(Ordering::Relaxed) {
+            process::kill_group(child.id(), process::Signal::KILL)?;
+            child.wait()?;
+            return Err(io::Error::other("the load ended before the command"));
+        }
+        thread::sleep(TICK);
+    }
+}
