@@ -563,7 +563,7 @@ pub(crate) fn tipping_point() -> TippingPoint {
     }
 }
 
-fn find(tip: TippingPoint) -> FindSummary {
+pub(crate) fn find(tip: TippingPoint) -> FindSummary {
     let head = FindHead {
         axis: Axis::Rate,
         slo: "p99<50ms,errors<0.1%".to_owned(),

@@ -134,7 +134,7 @@ fn without_privilege_all_share_loopback_and_the_report_says_so() {
     .run();
     assert_eq!(auto.written(0).text("settings.isolate"), "none");
     assert!(auto.stderr.contains("no separate hosts: "), "{}", auto.stderr);
-    assert!(auto.stderr.contains("cannot be told from"), "{}", auto.stderr);
+    assert!(auto.stderr.contains("cannot be distinguished from"), "{}", auto.stderr);
     let netns = Plimsoll::after(before, &[&flags[..], &["--isolate", "netns"]].concat()).run();
     assert_eq!(netns.code, Some(1), "{}", netns.stderr);
     assert!(netns.stderr.contains("use --isolate none"), "{}", netns.stderr);

@@ -107,9 +107,11 @@ fn kill_9_of_the_coordinator_ends_the_server_and_its_backends() {
 #[test]
 fn a_server_that_dies_is_a_finding_and_a_host_that_is_lost_is_none() {
     let hold = ["hold", "--connections", "50", "--for", "10m"];
-    // The agent is the first to start there; what keeps the server running ends the server after it.
+    // The agent is the first to start there, by its start time, since process ids begin again; what keeps the server
+    // running ends the server after it.
     let server = "for p in $(ip netns pids h3); do [ $(cat /proc/$p/comm) = haproxy ] && kill -KILL $p; done";
-    let agent = "kill -KILL $(agents 3 | sort -n | head -n 1)";
+    let agent = "kill -KILL $(for p in $(agents 3); do echo $(cut -d' ' -f22 /proc/$p/stat) $p; done \
+                 | sort -n | head -n 1 | cut -d' ' -f2)";
     for (port, victim, said) in
         [(8450, server, "ended: killed by signal 9"), (8451, agent, "10.77.0.3 ended unexpectedly")]
     {

@@ -90,7 +90,7 @@ fn the_page_grows_without_a_gap_and_becomes_the_report() {
     assert_eq!(reports, [""; 0]);
     let finished = running.finish();
     assert_eq!(finished.code, Some(130), "{}", finished.stderr);
-    let question = "does the browser that looks on run on this machine?";
+    let question = "does the browser with this page run on this machine?";
     assert_eq!(finished.stderr.matches(question).count(), 1, "{}", finished.stderr);
 }
 

@@ -5,7 +5,7 @@ use plimsoll_model::repeat::RepeatSummary;
 use plimsoll_model::search::Axis;
 use plimsoll_model::slo::Slo;
 use plimsoll_model::summary::{FindSummary, Summary};
-use plimsoll_model::trial::{Outcome, SafeMissing, SloFound, Verdict};
+use plimsoll_model::trial::{Outcome, Regime, SafeMissing, SloFound, Verdict};
 use plimsoll_model::units::grouped;
 
 use super::Answer;
@@ -15,6 +15,10 @@ use crate::terminal::{hints, timers};
 use crate::unsettled::{advice, reason, safe_missing};
 
 const LEAD: &str = "Tipping point:";
+/// An interval with a ratio of its ends above this is explained by speeds, ...
+const WIDE: f64 = 1.2;
+/// ... if the slowest one is below this, relative to the usual one.
+const SLOW: f64 = 0.95;
 
 /// The end of a search in a few words, and its reason, if its outcome states one.
 pub(crate) fn ending(outcome: &Outcome) -> (&'static str, Option<String>) {
@@ -229,10 +233,28 @@ fn alone(find: &FindSummary, goal: &SloFound) -> FindSummary {
 /// Describes the interval in one line.
 fn how_sure(find: &FindSummary) -> String {
     let Some(confidence) = find.confidence else { return wide(find.lower, find.upper) };
-    format!(
-        " ({} confidence): the most that the server takes in even arrivals and meets the SLO",
-        sure(confidence)
-    )
+    let what = by_speed(find).unwrap_or_else(|| {
+        ": the most that the server takes in even arrivals and meets the SLO".to_owned()
+    });
+    format!(" ({} confidence){what}", sure(confidence))
+}
+
+/// The interval in slow stretches and at the usual speed, if the speed of the server made the whole one wide.
+fn by_speed(find: &FindSummary) -> Option<String> {
+    let (lower, upper) = (find.lower?, find.upper?);
+    let of = |regime: &Regime| {
+        let bound = |rate: Option<Rate>| Some(load_text(find.axis, rate?.get()));
+        Some(format!("{} to {}", bound(regime.lower)?, bound(regime.upper)?))
+    };
+    let slowest = find.regimes.first().filter(|regime| regime.speed < SLOW)?;
+    let usual = find.regimes.iter().find(|regime| (regime.speed - 1.0).abs() < 0.005)?;
+    let share = slowest.share * 100.0;
+    (upper > WIDE * lower).then_some(())?;
+    Some(format!(
+        "; its speed changed: {} in slow stretches ({share:.0} % of the time), {} at the usual speed",
+        of(slowest)?,
+        of(usual)?
+    ))
 }
 
 /// The load that can be offered, or why it is not known.
@@ -367,4 +389,36 @@ pub(crate) fn interval(axis: Axis, lower: Option<f64>, upper: Option<f64>) -> St
 /// `97 %`, in one piece.
 pub(crate) fn percent(share: f64) -> String {
     whole(&format!("{:.0} %", share * 100.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_model::trial::TippingPoint;
+
+    use super::*;
+    use crate::fixtures;
+
+    #[test]
+    fn a_wide_interval_is_stated_by_speeds() {
+        let rate = Rate::per_second;
+        let regime = |share, speed, (lower, upper)| Regime {
+            share,
+            speed,
+            lower: rate(lower),
+            upper: rate(upper),
+        };
+        let slow = regime(0.28, 0.8, (27_574.0, 34_884.0));
+        let usual = regime(0.72, 1.0, (34_262.0, 43_346.0));
+        let tip = TippingPoint { regimes: vec![slow, usual], ..fixtures::tipping_point() };
+        let narrow = fixtures::find(tip);
+        assert_eq!(by_speed(&narrow), None);
+        let wide = FindSummary { lower: Some(27_574.0), upper: Some(48_148.0), ..narrow };
+        assert_eq!(
+            by_speed(&wide).expect("two speeds").replace('\u{a0}', " "),
+            "; its speed changed: 27,574/s to 34,884/s in slow stretches (28 % of the time), 34,262/s to \
+             43,346/s at the usual speed"
+        );
+        let steady = FindSummary { regimes: Vec::new(), ..wide };
+        assert_eq!(by_speed(&steady), None);
+    }
 }

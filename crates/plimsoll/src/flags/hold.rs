@@ -69,7 +69,7 @@ pub(crate) struct HoldFlags {
     /// Fill and drain N times: does the server keep more memory each time?
     ///
     /// Needs the server's processes: those of a laboratory, or --watch pid:PID.
-    #[arg(long, value_name = "N", value_parser = cycles, conflicts_with = "replace")]
+    #[arg(long, value_name = "N", value_parser = cycles, conflicts_with_all = ["replace", "event"])]
     pub(crate) cycles: Option<u32>,
 
     /// Exit with 99 if the server's memory grows by more per cycle: 'growth>1MB'

@@ -1,6 +1,7 @@
 //! The disruptor: carries out the events of a load at their instants, on a thread of its own, and observes their effects.
 //!
-//! A freeze is made by a child in a session of its own, which lets the server go on even if this process is killed.
+//! A freeze is made by a child in a session of its own, which lets the server go on even if this process is killed. Commands
+//! of the user end with the thread.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -63,10 +64,25 @@ pub(crate) struct Disruptor {
     is_hold: bool,
 }
 
+/// The thread. Dropping it ends what it does, and waits for that.
 struct Running {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
+    thread: Option<JoinHandle<()>>,
     reports: Receiver<Report>,
+}
+
+impl Running {
+    fn stop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // A thread that panicked has reported what it had done.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+    }
 }
 
 /// A report of the thread.
@@ -164,20 +180,19 @@ impl Disruptor {
         let work = move || carry_out(due, &means, &stopped, &sender);
         // Without a thread no event is carried out, and each is reported as failed.
         let thread = sys_thread::spawn("events", None, work);
-        self.running = thread.ok().map(|thread| Running { stop, thread, reports });
+        self.running = thread.ok().map(|thread| Running { stop, thread: Some(thread), reports });
     }
 
     /// Returns the effects of the events. `limit` is the latency that the user asked for.
     pub(crate) fn finish(self, limit: Option<Nanos>) -> Vec<DisruptionSummary> {
         let Self { plan, seconds, epoch, reconnects, mut done, running, .. } = self;
-        if let Some(running) = running {
-            running.stop.store(true, Ordering::Relaxed);
-            let _ = running.thread.join();
+        if let Some(mut running) = running {
+            running.stop();
             let of_done = |report| match report {
                 Report::Done(done) => Some(done),
                 Report::Began(_) => None,
             };
-            done.extend(running.reports.into_iter().filter_map(of_done));
+            done.extend(running.reports.try_iter().filter_map(of_done));
         }
         let now = Nanos(clock::monotonic_ns());
         let places = plan.iter().enumerate();
@@ -299,10 +314,14 @@ fn act(kind: &DisruptionKind, means: &Means, stop: &AtomicBool) -> io::Result<()
             None => Err(io::Error::other("no way to reload the server is known")),
         },
         DisruptionKind::Freeze(span) => {
-            let pids: Vec<String> = workers(&means.pids).iter().map(u32::to_string).collect();
+            let frozen = workers(&means.pids);
+            let pids: Vec<String> = frozen.iter().map(u32::to_string).collect();
             let (pids, span) = (pids.join(" "), span.as_secs_f64());
             let script = format!("kill -STOP {pids}; sleep {span}; kill -CONT {pids}");
-            run(&script, Group::Session, &AtomicBool::new(false))
+            let done = run(&script, Group::Session, stop);
+            // The child may have been stopped before it let them go on.
+            frozen.iter().for_each(|pid| _ = process::kill(*pid, process::Signal::CONT));
+            done
         }
         DisruptionKind::Script(command) => run(command, Group::Own, stop),
         DisruptionKind::Reconnect(_) => Ok(()),
@@ -312,10 +331,15 @@ fn act(kind: &DisruptionKind, means: &Means, stop: &AtomicBool) -> io::Result<()
 /// Runs a command of the shell until it ends, or until `stop`, which ends it with its group.
 fn run(script: &str, group: Group, stop: &AtomicBool) -> io::Result<()> {
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let ignores_stop_signals = group == Group::Session;
-    let mut child =
-        process::spawn(command, &Ties { group, ignores_stop_signals, ..Ties::default() })?;
+    command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let outlives = group == Group::Session;
+    let ties = Ties {
+        group,
+        ignores_stop_signals: outlives,
+        dies_with_parent: !outlives,
+        ..Ties::default()
+    };
+    let mut child = process::spawn(command, &ties)?;
     loop {
         if let Some(status) = child.try_wait()? {
             return match status.success() {

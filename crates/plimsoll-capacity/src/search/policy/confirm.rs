@@ -61,8 +61,9 @@ impl Policy {
         if is_confirmed(&seen) && seen.good >= limits.confirmations {
             return self.plan_longer(known, fit, target);
         }
-        // Confirmations that contradict each other leave time for a safe load.
-        let is_open = seen.bad > 0 && known.evidence.safe_made == 0;
+        // Confirmations that failed, here or at higher loads, leave time for a safe load.
+        let mut confirmations = known.evidence.verdicts().filter(|t| t.role == Role::Confirmation);
+        let is_open = known.evidence.safe_made == 0 && confirmations.any(|t| !t.good);
         let kept = if is_open { limits.confirm_trial } else { Nanos::ZERO };
         match self.exhausted(known, limits.confirm_trial + kept) {
             None => Want::Trial(Phase::Confirm, target, limits.confirm_trial),
