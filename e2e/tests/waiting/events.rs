@@ -91,6 +91,42 @@ fn a_reload_of_haproxy_under_held_connections() {
 }
 
 #[test]
+fn a_reload_of_haproxy_keeps_connections_of_tcp_in_its_old_worker() {
+    let finished = Plimsoll::new([
+        "lab",
+        "hold",
+        "--sut",
+        "haproxy",
+        "--protocol",
+        "tcp",
+        "-c",
+        "200",
+        "--rate",
+        "1k",
+        "--for",
+        "9s",
+        "--heartbeat",
+        "1s",
+        "--event",
+        "reload@3s",
+        "--json",
+        "out.json",
+    ])
+    .run();
+    finished.assert_no_scratch();
+    let events = events(&finished);
+    let [reload] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(reload["lost"], 0, "{reload}");
+    let [old] = &reload["old_processes"].as_array().expect("a list")[..] else {
+        panic!("{reload}")
+    };
+    assert_eq!(old["ended_after_s"], Value::Null, "{reload}");
+    // A socket to each client, and one to a backend for it.
+    assert!(old["open_files"].as_u64() >= Some(400), "{reload}");
+    assert_eq!(finished.written(0).count("hold.lost"), 0);
+}
+
+#[test]
 fn events_that_cannot_be_made_are_refused_before_anything_starts() {
     let serve = Serve::plain();
     let refused = |flags: &[&str]| {

@@ -45,6 +45,8 @@ pub struct StaircaseSettings {
     pub hold: Nanos,
     /// Whether a level that lost connections, or did not answer, is the last one.
     pub ends_at_losses: bool,
+    /// Whether the hold is over once no connection is left.
+    pub ends_when_empty: bool,
     /// Times that the last level is filled, held and drained; 0 leaves it held at the end.
     pub cycles: u32,
     /// Shares of the connections, 0 to 1, that are closed and opened again at these instants of the hold, ascending.
@@ -139,6 +141,10 @@ pub trait HoldProcedure {
     fn handle_stop(&mut self);
     /// The levels measured so far, where each is reported separately.
     fn plateaus(&self) -> &[Plateau];
+    /// Reports whether a hold is over once no connection is left.
+    fn ends_when_empty(&self) -> bool {
+        true
+    }
     /// The answer of the cycles completed so far; `None` if there are to be none.
     fn cycles(&self) -> Option<CyclesSummary> {
         None
@@ -182,6 +188,10 @@ impl HoldProcedure for Staircase {
 
     fn plateaus(&self) -> &[Plateau] {
         self.plateaus()
+    }
+
+    fn ends_when_empty(&self) -> bool {
+        self.settings.ends_when_empty
     }
 
     fn cycles(&self) -> Option<CyclesSummary> {

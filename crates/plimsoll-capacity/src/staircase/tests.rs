@@ -96,6 +96,7 @@ fn staircase(levels: &[u64]) -> Staircase {
         settle: Nanos::from_secs(1),
         hold: Nanos::from_secs(10),
         ends_at_losses: true,
+        ends_when_empty: true,
         cycles: 0,
         reconnects: Vec::new(),
     })
@@ -251,6 +252,7 @@ fn limited(levels: &[u64], limit: u64) -> HoldEnd {
         settle: Nanos::ZERO,
         hold: Nanos::ZERO,
         ends_at_losses: levels.len() > 1,
+        ends_when_empty: true,
         cycles: 0,
         reconnects: Vec::new(),
     });
@@ -301,6 +303,7 @@ fn steps(cycles: u32, reconnects: &[(Nanos, f64)]) -> (Vec<Step>, Staircase) {
         settle: Nanos::ZERO,
         hold: Nanos::from_secs(10),
         ends_at_losses: false,
+        ends_when_empty: true,
         cycles,
         reconnects: reconnects.to_vec(),
     });

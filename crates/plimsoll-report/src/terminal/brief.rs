@@ -116,7 +116,8 @@ fn body(page: &mut Page<'_>, summary: &Summary, trials: &[TrialRecord]) -> io::R
     };
     let facts = facts::of(summary);
     let is_shown = |entry: &&Entry| shown.is_empty() || shown.contains(&entry.label.as_str());
-    facts.iter().filter(is_shown).try_for_each(|entry| first_line(page, entry, 1))
+    let lines = |entry: &Entry| if entry.label == "Event" { 3 } else { 1 };
+    facts.iter().filter(is_shown).try_for_each(|entry| first_line(page, entry, lines(entry)))
 }
 
 fn of_search(

@@ -35,7 +35,11 @@ fn items(event: &DisruptionSummary) -> Vec<String> {
             Some(seconds) => {
                 format!("p99 {} to {} ms for {}", ms(before), ms(during), span(seconds))
             }
-            None => format!("p99 {} to {} ms, not over by the end", ms(before), ms(during)),
+            None => format!(
+                "p99 {} to {} ms, not over by the next event or the end",
+                ms(before),
+                ms(during)
+            ),
         });
     } else if let Some(seconds) = event.disturbed_s.filter(|seconds| *seconds > 0.0) {
         items.push(format!("over after {}", span(seconds)));

@@ -251,8 +251,8 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
                 if is_hold {
                     self.hold = self.held_before + view.now.since(began);
                 }
-                // A hold that lost every connection ends at once.
-                if view.now < until && !(is_hold && view.held == 0) {
+                let is_over = is_hold && view.held == 0 && self.procedure.ends_when_empty();
+                if view.now < until && !is_over {
                     return Turn::Wait;
                 }
                 self.hand_over(Done::Waited, view);

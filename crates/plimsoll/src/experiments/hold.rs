@@ -189,6 +189,8 @@ fn drive(experiment: &HoldExperiment, session: &Session<'_>) -> Result<Driven, S
         hold: job.span,
         // One level is a hold: after losses, the remaining connections are held for the whole time.
         ends_at_losses: job.levels.len() > 1,
+        // Events come at their instants, whatever those before them did.
+        ends_when_empty: job.load.events.plan.is_empty(),
         cycles: job.cycles.map_or(0, |cycles| cycles.count),
         reconnects: reconnects(&job.load.events.plan),
     });

@@ -284,25 +284,27 @@ fn workers(pids: &[u32]) -> Vec<u32> {
     all.iter().copied().filter(|pid| process::is_alive(*pid) && !is_master(pid)).collect()
 }
 
-/// Measures the processes of before a reload that are still there after [`OLD_AFTER`], and notes their ends.
+/// Notes the ends of the processes of before a reload, and measures those that are still there after [`OLD_AFTER`].
 fn observe_old(done: &mut Done, before: &mut Vec<u32>) {
     let now = Nanos(clock::monotonic_ns());
-    if now >= done.ended + OLD_AFTER {
-        for pid in std::mem::take(before) {
-            let files = ProcessUse::read(Path::new("/"), pid).files;
-            let is_alive = process::is_alive(pid);
-            done.old.push(OldProcess {
-                pid,
-                ended_after_s: (!is_alive).then(|| now.since(done.began).as_secs_f64()),
-                bytes: proportional_bytes(Path::new("/proc"), &[pid]),
-                open_files: files.map(|(open, _)| open),
-            });
-        }
-    }
-    for old in &mut done.old {
-        if old.ended_after_s.is_none() && !process::is_alive(old.pid) {
-            old.ended_after_s = Some(now.since(done.began).as_secs_f64());
-        }
+    let is_due = now >= done.ended + OLD_AFTER;
+    let ended_after_s = Some(now.since(done.began).as_secs_f64());
+    before.retain(|pid| {
+        let gone = OldProcess { pid: *pid, ended_after_s, bytes: None, open_files: None };
+        done.old.extend(match (process::is_alive(*pid), is_due) {
+            (false, _) => Some(gone),
+            (true, true) => Some(OldProcess {
+                ended_after_s: None,
+                bytes: proportional_bytes(Path::new("/proc"), &[*pid]),
+                open_files: ProcessUse::read(Path::new("/"), *pid).files.map(|(open, _)| open),
+                ..gone
+            }),
+            (true, false) => return true,
+        });
+        false
+    });
+    for old in done.old.iter_mut().filter(|old| old.ended_after_s.is_none()) {
+        old.ended_after_s = ended_after_s.filter(|_| !process::is_alive(old.pid));
     }
 }
 

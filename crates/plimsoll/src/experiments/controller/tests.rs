@@ -84,6 +84,7 @@ impl World {
             settle: Nanos::from_secs(1),
             hold: span,
             ends_at_losses: levels.len() > 1,
+            ends_when_empty: true,
             cycles: 0,
             reconnects: Vec::new(),
         };
