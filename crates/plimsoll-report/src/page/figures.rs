@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::sentences;
 use super::table::{Column, Rows, Thin, Unit};
-use crate::digest::search;
+use crate::digest::{cycles, search};
 use crate::view::View;
 
 /// The section of the page with a figure.
@@ -221,7 +221,7 @@ const MEMORY: Figure = Figure {
 const CYCLES: Figure = Figure {
     chart: "cycles",
     about: "What the server still used after each drain. Growth is measured from the cycle on at which the slope has settled (dashed).",
-    missing: "The connections were filled and drained once only, or the server's memory could not be read.",
+    missing: "The server's memory could not be read.",
     choices: &[],
     rows: Some(Rows {
         source: "summary.hold.cycles.readings",
@@ -425,9 +425,18 @@ const CONNECTION_SEARCH: &[(Section, Figure)] = &[
     (Section::Cause, CLIFFS),
 ];
 
+const CYCLED_HOLD: &[(Section, Figure)] = &[
+    (Section::Main, CYCLES),
+    (Section::Main, HELD),
+    (Section::Time, RATE),
+    (Section::Time, LATENCY),
+    (Section::Time, ERRORS),
+    (Section::Distribution, PERCENTILES),
+    (Section::Cause, CLIFFS),
+];
+
 const HOLD: &[(Section, Figure)] = &[
     (Section::Main, HELD),
-    (Section::Main, CYCLES),
     (Section::Main, MEMORY),
     (Section::Time, RATE),
     (Section::Time, LATENCY),
@@ -468,9 +477,10 @@ pub(super) fn figures(view: &View) -> &'static [(Section, Figure)] {
             None => LOAD,
         };
     };
-    match summary.result {
+    match &summary.result {
         RunResult::Load => LOAD,
         RunResult::Find { .. } => RATE_SEARCH,
+        RunResult::Hold { hold } if hold.cycles.is_some() => CYCLED_HOLD,
         RunResult::Hold { .. } => HOLD,
         RunResult::Connections { .. } => CONNECTION_SEARCH,
         RunResult::Compare { .. } => COMPARISON,
@@ -503,6 +513,7 @@ pub(super) fn title(figure: &Figure, summary: Option<&Summary>) -> String {
             Some(sentences::connections(summary))
         }
         "memory" => result.hold().map(sentences::memory),
+        "cycles" => result.hold().and_then(|hold| Some(cycles::sentence(hold.cycles.as_ref()?))),
         "cliffs" => Some(sentences::cliffs(summary)),
         "forest" => sentences::comparison(summary),
         _ => None,
@@ -516,6 +527,7 @@ fn neutral(chart: &str) -> &'static str {
         "tipping" => "Latency against load",
         "goodput" => "Good answers against offered load",
         "course" => "Course of the search",
+        "cycles" => "Memory of the server after each cycle",
         "rate" => "Operations over time",
         "latency" => "Latency over time",
         "percentiles" => "Distribution of latency",
