@@ -40,7 +40,9 @@ pub(crate) use compared::{
     compare_duet, compare_lower, compare_no_difference, compare_saturated, compare_undecided,
     difference,
 };
-pub(crate) use held::{hold_bad, hold_cut_short, hold_good, hold_nothing, hold_plan, plateau};
+pub(crate) use held::{
+    hold_bad, hold_cut_short, hold_cycles, hold_good, hold_nothing, hold_plan, plateau,
+};
 pub(crate) use several::{find_several, find_unstable};
 pub(crate) use sized::sizing_better;
 pub(crate) use watched::{watched, watched_for};

@@ -277,6 +277,7 @@ mod tests {
             ("find_repeated", fixtures::find_repeated(), vec![]),
             ("hold_good", fixtures::hold_good(), vec![]),
             ("hold_bad", fixtures::hold_bad(), vec![]),
+            ("hold_cycles", fixtures::hold_cycles(), vec![]),
             ("hold_cut_short", fixtures::hold_cut_short(), vec![]),
             ("hold_nothing", fixtures::hold_nothing(), vec![]),
             ("compare_lower", fixtures::compare_lower(), vec![]),

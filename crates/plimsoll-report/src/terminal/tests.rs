@@ -177,6 +177,7 @@ fn hold_pages() {
     for (name, summary) in [
         ("hold_good", fixtures::hold_good()),
         ("hold_bad", fixtures::hold_bad()),
+        ("hold_cycles", fixtures::hold_cycles()),
         ("hold_cut_short", fixtures::hold_cut_short()),
         ("hold_nothing", fixtures::hold_nothing()),
     ] {
