@@ -115,7 +115,8 @@ fn what_lies_after_the_window_is_counted_in_parts() {
         let by_the_server: f64 = parts.sum();
         let counted = run.tally.sent_in_window();
         assert!(run.tally.after_window.ok_ppm > 0);
-        // Eight connections, each with one operation in parts.
-        assert!((counted - by_the_server).abs() < 1.0, "{counted} instead of {by_the_server}");
+        // Eight connections, each with one operation in parts. On a busy machine a request lies in a socket before the
+        // server's clock starts; whole operations would differ by four.
+        assert!((counted - by_the_server).abs() < 2.0, "{counted} instead of {by_the_server}");
     }
 }
