@@ -20,9 +20,10 @@ pub(crate) fn sentence(cycles: &CyclesSummary) -> String {
             return "The memory of the server could not be read after the cycles.".to_owned();
         }
         (Some(growth), CyclesVerdict::Grows) if growth.low > 0.0 => format!(
-            "The server's memory grows by {} {each}, from cycle {} on ({count} cycles).",
+            "The server's memory grows by {} {each}, from cycle {} on ({count} cycles).{}",
             range(growth, Unit::Bytes),
-            cycles.settled_from
+            cycles.settled_from,
+            outside_of_pools(cycles)
         ),
         (Some(growth), CyclesVerdict::Grows | CyclesVerdict::NoGrowth) => format!(
             "The server's memory shows no growth above {} {each} ({count} cycles).",
@@ -45,6 +46,16 @@ pub(crate) fn sentence(cycles: &CyclesSummary) -> String {
         Some(format!(" Its {} grow by {} {each}.", name(part), range(series.growth?, Unit::Count)))
     });
     memory + &numbers.collect::<String>()
+}
+
+/// The places that are left if HAProxy's own pools do not grow.
+fn outside_of_pools(cycles: &CyclesSummary) -> &'static str {
+    match cycles.parts.get(KeptPart::PoolsUsed.name()) {
+        Some(pools) if !pools.grows => {
+            " HAProxy's pools do not grow: it is the TLS session cache, which grows until it is full, the allocator or a library."
+        }
+        _ => "",
+    }
 }
 
 /// `12.1 to 14.9 MB`, `-3 to 9 kB`.

@@ -99,7 +99,10 @@ impl LabExperiment for HoldExperiment {
     fn lab_plan(&self, plan: LabPlan) -> LabPlan {
         // Nothing is pinned: while connections are opened, every part can use every CPU.
         let reloads = self.job.load.events.needs_reload();
+        // A cache of sessions would fill over the cycles, and look like a leak.
+        let resumes = self.job.cycles.is_none() || self.job.load.plan.tls.resume_ratio > 0.0;
         LabPlan {
+            resumes: plan.resumes && resumes,
             settings: SutSettings { reloads, ..plan.settings },
             connections: self.job.load.plan.connections,
             longest_wait: LAB_WAIT,
