@@ -11,7 +11,7 @@ use plimsoll_model::cycles::{
 };
 use plimsoll_model::trial::Unit;
 
-use crate::stats::{mean, median_of, pair_slopes, slope_interval};
+use crate::stats::{mean, median, median_of, pair_slopes, slope_interval};
 
 /// Cycles of the shortest stretch that is judged: of four, even the lowest and the highest slope are an interval of less than 95 %.
 const STRETCH_MIN: usize = 5;
@@ -152,7 +152,7 @@ fn growth(points: &[(f64, f64)]) -> Growth {
     let mut slopes: Vec<f64> = pair_slopes(points).collect();
     slopes.sort_by(f64::total_cmp);
     let (low, high) = slope_interval(&slopes, points.len());
-    Growth { low, mid: slope(points), high }
+    Growth { low, mid: median(&slopes).unwrap_or(0.0), high }
 }
 
 /// Limits of relevant growth of memory, bytes per cycle.
