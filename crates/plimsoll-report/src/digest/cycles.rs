@@ -106,7 +106,7 @@ pub(crate) fn rows(cycles: &CyclesSummary) -> impl Iterator<Item = [String; 4]> 
 /// The last cycle in one line, for progress.
 pub(crate) fn cycle_line(cycles: &CyclesSummary) -> String {
     let Some(last) = cycles.readings.last() else { return String::new() };
-    let shown = |bytes_: Option<u64>| bytes_.map_or_else(|| "not readable".to_owned(), bytes);
+    let shown = |value: Option<u64>| value.map_or_else(|| "not readable".to_owned(), bytes);
     let kept = last.kept.get(KeptPart::Processes.name()).copied();
     let growth = cycles.growth_bytes_per_cycle.map_or_else(String::new, |growth| {
         format!("; growth {} per cycle so far", range(growth, Unit::Bytes))
