@@ -52,13 +52,10 @@ impl DisruptedSeconds {
     /// Adds the next second.
     pub fn handle_second(&mut self, interval: &Interval) {
         let (number, tally) = (interval.second, &interval.tally);
-        // Closed by ourselves, at the end or for a reconnect.
-        let ours =
-            tally.losses.get(ErrorClass::Interrupted) + tally.errors.get(ErrorClass::Interrupted);
-        let failed = tally.errors.total().saturating_sub(tally.errors.get(ErrorClass::Interrupted));
-        let lost = tally.losses.total().saturating_sub(tally.losses.get(ErrorClass::Interrupted));
+        let total = |counts| of_server(counts).map(|(_, count)| count).sum::<u64>();
+        let (failed, lost) = (total(&tally.errors), total(&tally.losses));
         let p99 = tally.spans.corrected.quantile(0.99);
-        if failed + lost + ours > 0 {
+        if failed + lost > 0 {
             self.faulty.insert(number, (tally.losses.clone(), tally.errors.clone()));
         }
         self.seconds.push(Second { number, failed, lost, p99_ms: p99.map(Nanos::as_millis_f64) });
@@ -95,18 +92,9 @@ impl DisruptedSeconds {
         let last = disturbed.iter().rev().find(|second| is_disturbed(second));
         let during = disturbed.iter().filter_map(|second| second.p99_ms).max_by(f64::total_cmp);
         let after = calm.map(|calm| &seconds[calm..]).unwrap_or_default();
-        let (mut losses, mut errors) = (ErrorCounts::default(), ErrorCounts::default());
-        for (lost, failed) in self.faulty.range(began..end).map(|(_, counts)| counts) {
-            lost.iter().for_each(|(class, count)| losses.add(class, count));
-            failed.iter().for_each(|(class, count)| errors.add(class, count));
-        }
-        let counts = |counts: &ErrorCounts| {
-            let others = counts.iter().filter(|(class, _)| *class != ErrorClass::Interrupted);
-            others
-                .map(|(class, count)| (class.name().to_owned(), count))
-                .collect::<BTreeMap<_, _>>()
-        };
-        let (lost_classes, error_classes) = (counts(&losses), counts(&errors));
+        let faulty = || self.faulty.range(began..end).map(|(_, counts)| counts);
+        let lost_classes = by_class(faulty().map(|(losses, _)| losses));
+        let error_classes = by_class(faulty().map(|(_, errors)| errors));
         let took_s = (of.ended_s - of.began_s).max(0.0);
         DisruptionSummary {
             what: of.what.clone(),
@@ -132,6 +120,20 @@ impl DisruptedSeconds {
     fn between(&self, from: u32, to: u32) -> impl Iterator<Item = &Second> {
         self.seconds.iter().filter(move |second| (from..to).contains(&second.number))
     }
+}
+
+/// Returns the counts by class, without what we closed ourselves, at the end or for a reconnect.
+fn of_server(counts: &ErrorCounts) -> impl Iterator<Item = (ErrorClass, u64)> + '_ {
+    counts.iter().filter(|(class, _)| *class != ErrorClass::Interrupted)
+}
+
+/// Returns the sums of [`of_server`] over several seconds, by the names of the classes.
+fn by_class<'a>(seconds: impl Iterator<Item = &'a ErrorCounts>) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for (class, count) in seconds.flat_map(of_server) {
+        *sums.entry(class.name().to_owned()).or_default() += count;
+    }
+    sums
 }
 
 #[cfg(test)]

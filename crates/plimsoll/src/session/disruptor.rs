@@ -184,16 +184,13 @@ impl Disruptor {
     }
 
     /// Returns the effects of the events. `limit` is the latency that the user asked for.
-    pub(crate) fn finish(self, limit: Option<Nanos>) -> Vec<DisruptionSummary> {
-        let Self { plan, seconds, epoch, reconnects, mut done, running, .. } = self;
-        if let Some(mut running) = running {
+    pub(crate) fn finish(mut self, limit: Option<Nanos>) -> Vec<DisruptionSummary> {
+        if let Some(running) = &mut self.running {
             running.stop();
-            let of_done = |report| match report {
-                Report::Done(done) => Some(done),
-                Report::Began(_) => None,
-            };
-            done.extend(running.reports.try_iter().filter_map(of_done));
         }
+        // It is too late for a note on an event.
+        self.notes();
+        let Self { plan, seconds, epoch, reconnects, mut done, .. } = self;
         let now = Nanos(clock::monotonic_ns());
         let places = plan.iter().enumerate();
         let places = places.filter(|(_, one)| matches!(one.kind, DisruptionKind::Reconnect(_)));
@@ -206,7 +203,7 @@ impl Disruptor {
         }
         done.sort_by_key(|one| one.began);
         let since = |at: Nanos| at.since(epoch).as_secs_f64();
-        let mut disrupted: Vec<Disrupted> = done
+        let disrupted: Vec<Disrupted> = done
             .iter()
             .map(|one| Disrupted {
                 what: plan[one.index].kind.to_string(),
@@ -216,7 +213,6 @@ impl Disruptor {
                 old_processes: one.old.clone(),
             })
             .collect();
-        disrupted.sort_by(|a, b| a.began_s.total_cmp(&b.began_s));
         let mut effects = seconds.effects(&disrupted, limit);
         let missing = plan.iter().enumerate();
         let missing = missing.filter(|(index, _)| !done.iter().any(|one| one.index == *index));
