@@ -1,5 +1,6 @@
 //! The key figures of a run: name, figure and remark of each.
 
+use plimsoll_model::Rate;
 use plimsoll_model::compare::{CompareSummary, Difference};
 use plimsoll_model::hold::HoldSummary;
 use plimsoll_model::rfc9411::Rfc9411Summary;
@@ -39,9 +40,12 @@ pub(super) fn of_search(summary: &Summary, find: &FindSummary) -> Vec<KeyFigure>
     if let Some(good) = find.conditional_throughput {
         keys.push(("Throughput", load(good), "good answers at the lower bound".to_owned()));
     }
-    let of_speeds = regime_lines(find.axis, &find.regimes).into_iter();
-    let known = find.regimes.iter().filter(|regime| regime.lower.or(regime.upper).is_some());
-    keys.extend(of_speeds.zip(known).map(|(line, regime)| {
+    let mut known = find.regimes.clone();
+    known.retain(|regime| regime.lower.or(regime.upper).is_some());
+    // The interval is of the slowest.
+    known.retain(|regime| regime.lower.map(Rate::get) != find.lower);
+    let of_speeds = regime_lines(find.axis, &known);
+    keys.extend(of_speeds.into_iter().zip(known).map(|(line, regime)| {
         let bounds = [regime.lower, regime.upper].into_iter().flatten();
         let figure = bounds.map(|bound| load(bound.get())).collect::<Vec<_>>().join(" – ");
         ("At one speed", figure, line)

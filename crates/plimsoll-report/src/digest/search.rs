@@ -15,9 +15,9 @@ use crate::terminal::{hints, timers};
 use crate::unsettled::{advice, reason, safe_missing};
 
 const LEAD: &str = "Tipping point:";
-/// An interval with a ratio of its ends above this is explained by speeds, ...
+/// A range with a ratio of its ends above this is explained by speeds.
 const WIDE: f64 = 1.2;
-/// ... if the slowest one is below this, relative to the usual one.
+/// A speed below this share of the usual one is named.
 const SLOW: f64 = 0.95;
 
 /// The end of a search in a few words, and its reason, if its outcome states one.
@@ -239,7 +239,8 @@ fn how_sure(find: &FindSummary) -> String {
     format!(" ({} confidence){what}", sure(confidence))
 }
 
-/// The interval in slow stretches and at the usual speed, if the speed of the server made the whole one wide.
+/// Names the speed that the interval is of, and what the server takes at the usual one, if its speed changed. A range
+/// spans the speeds; both are stated where it is wide.
 fn by_speed(find: &FindSummary) -> Option<String> {
     let (lower, upper) = (find.lower?, find.upper?);
     let of = |regime: &Regime| {
@@ -248,12 +249,16 @@ fn by_speed(find: &FindSummary) -> Option<String> {
     };
     let slowest = find.regimes.first().filter(|regime| regime.speed < SLOW)?;
     let usual = find.regimes.iter().find(|regime| (regime.speed - 1.0).abs() < 0.005)?;
-    let share = slowest.share * 100.0;
+    let (share, usual) = (slowest.share * 100.0, of(usual)?);
+    if find.outcome == Outcome::Regular {
+        return Some(format!(
+            " in slow stretches ({share:.0} % of the time); at the usual speed {usual}"
+        ));
+    }
     (upper > WIDE * lower).then_some(())?;
+    let slow = of(slowest)?;
     Some(format!(
-        "; its speed changed: {} in slow stretches ({share:.0} % of the time), {} at the usual speed",
-        of(slowest)?,
-        of(usual)?
+        "; its speed changed: {slow} in slow stretches ({share:.0} % of the time), {usual} at the usual speed"
     ))
 }
 
@@ -393,13 +398,13 @@ pub(crate) fn percent(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::trial::TippingPoint;
+    use plimsoll_model::trial::{TippingPoint, Unsettled};
 
     use super::*;
     use crate::fixtures;
 
     #[test]
-    fn a_wide_interval_is_stated_by_speeds() {
+    fn an_interval_is_of_slow_stretches_and_a_wide_range_of_both_speeds() {
         let rate = Rate::per_second;
         let regime = |share, speed, (lower, upper)| Regime {
             share,
@@ -410,11 +415,18 @@ mod tests {
         let slow = regime(0.28, 0.8, (27_574.0, 34_884.0));
         let usual = regime(0.72, 1.0, (34_262.0, 43_346.0));
         let tip = TippingPoint { regimes: vec![slow, usual], ..fixtures::tipping_point() };
-        let narrow = fixtures::find(tip);
-        assert_eq!(by_speed(&narrow), None);
+        let interval = fixtures::find(tip);
+        let said = |find: &FindSummary| by_speed(find).map(|text| text.replace('\u{a0}', " "));
+        assert_eq!(
+            said(&interval).expect("two speeds"),
+            " in slow stretches (28 % of the time); at the usual speed 34,262/s to 43,346/s"
+        );
+        let why = Unsettled::Wide { width: 0.7 };
+        let narrow = FindSummary { outcome: Outcome::Bounds { why }, ..interval };
+        assert_eq!(said(&narrow), None);
         let wide = FindSummary { lower: Some(27_574.0), upper: Some(48_148.0), ..narrow };
         assert_eq!(
-            by_speed(&wide).expect("two speeds").replace('\u{a0}', " "),
+            said(&wide).expect("two speeds"),
             "; its speed changed: 27,574/s to 34,884/s in slow stretches (28 % of the time), 34,262/s to \
              43,346/s at the usual speed"
         );
