@@ -11,7 +11,8 @@ mine() {
         tr '\0' '\n' < "/proc/$p/environ" 2> /dev/null | grep -qx "PLIMSOLL_E2E_RUN=$PLIMSOLL_E2E_RUN" && echo "$p"
     done
 }
-sut() { until P=$(mine haproxy | head -n 1) && grep -q ' *clients:' "/proc/${P:-0}/net/dev"; do sleep 0.05; done 2> /dev/null; }
+running() { mine haproxy | while read -r p; do tr '\0' ' ' < "/proc/$p/cmdline" | grep -q -- ' -c ' || echo "$p"; done; }
+sut() { until P=$(running | head -n 1) && grep -q ' *clients:' "/proc/${P:-0}/net/dev"; do sleep 0.05; done 2> /dev/null; }
 backends() {
     until P=$(for p in $(mine plimsoll-agent); do grep -q '^ *sut:' "/proc/$p/net/dev" && echo "$p"; done); [ -n "$P" ]; do
         sleep 0.05
