@@ -2,7 +2,7 @@
 
 use e2e::certificate::Certificate;
 use e2e::mosquitto::Mosquitto;
-use e2e::plimsoll::Plimsoll;
+use e2e::plimsoll::{Plimsoll, undisturbed};
 use e2e::serve::Serve;
 use e2e::summary::Summary;
 
@@ -62,6 +62,21 @@ fn mosquitto_delivers_everything_once_at_every_quality() {
         assert_eq!(counts(&summary), [90, 0, 0, 0], "{summary:?}");
         assert_eq!(summary.count("deliveries.foreign"), foreign, "{summary:?}");
     }
+}
+
+#[test]
+fn a_search_for_deliveries_reaches_a_broker_at_a_unix_socket() {
+    let folder = tempfile::tempdir().expect("the temporary directory is writable");
+    let path = folder.path().join("socket").display().to_string();
+    let _broker = Mosquitto::start_with(&format!("listener 0 {path}\n"), &Certificate::new());
+    let topics = ["--topic", "d", "--subscribe", "d", "-c", "3"];
+    let search = ["--mode", "quick", "--min", "20", "--max", "30", "--slo", "p99<2s,errors<1%"];
+    let shared = ["--unix-socket", &path, "--json", "-", "--no-ui", "mqtt://nowhere.invalid"];
+    let line = [&["find", "deliveries"][..], &topics, &search, &shared].concat();
+    let summary = undisturbed(|| Plimsoll::new(&line).run()).summary(0);
+    assert_eq!(summary.text("settings.unix-socket"), "yes");
+    assert!(summary.count("deliveries.expected") > 0, "{summary:?}");
+    assert_eq!(summary.count("deliveries.lost"), 0, "{summary:?}");
 }
 
 #[test]
