@@ -57,12 +57,8 @@ pub(crate) fn check(name: &Path, text: &str, offences: &mut Vec<String>) {
 
 /// Returns the forbidden first words of the doc comment that begins at a line.
 fn opening(lines: &[&str], index: usize) -> Option<&'static str> {
-    let of_comment = |line: &str| {
-        let text = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))?;
-        text.strip_prefix(' ').map(str::to_owned)
-    };
-    let text = of_comment(lines[index])?;
-    let follows = index > 0 && of_comment(lines[index - 1]).is_some_and(|line| !line.is_empty());
+    let text = comment(lines[index])?;
+    let follows = index > 0 && comment(lines[index - 1]).is_some_and(|line| !line.is_empty());
     if follows {
         return None;
     }
@@ -75,6 +71,11 @@ fn opening(lines: &[&str], index: usize) -> Option<&'static str> {
         code.split(['(', '<']).next().is_some_and(|head| has_word(head, "fn"))
     };
     (opening != OF_FIELDS || of_function()).then_some(opening)
+}
+
+/// Returns the text of a line of a doc comment.
+fn comment(line: &str) -> Option<&str> {
+    line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))?.strip_prefix(' ')
 }
 
 /// Reports whether a line has `word` between ends of words.

@@ -119,7 +119,7 @@ fn check_file(name: &Path, text: &str, offences: &mut Vec<String>) {
         if !is_rust {
             continue;
         }
-        if let Some(writer) = WRITERS.iter().find(|writer| has_word(line, writer))
+        if let Some(writer) = WRITERS.iter().find(|writer| has_call(line, writer))
             && index < written
         {
             offend(&format!(
@@ -152,10 +152,10 @@ fn program_lines(name: &Path, text: &str) -> usize {
     lines.windows(2).position(opens_tests).unwrap_or(usize::MAX)
 }
 
-/// Reports whether the line has `word`, not as the end of a longer one.
-fn has_word(line: &str, word: &str) -> bool {
+/// Reports whether the line calls `path`, which is not the end of a longer name.
+fn has_call(line: &str, path: &str) -> bool {
     let is_of_word = |c: char| c.is_alphanumeric() || c == '_';
-    line.match_indices(word).any(|(at, _)| !line[..at].ends_with(is_of_word))
+    line.match_indices(path).any(|(at, _)| !line[..at].ends_with(is_of_word))
 }
 
 fn is_banned(name: &str) -> bool {
