@@ -436,7 +436,8 @@ impl<'a> Session<'a> {
         ) -> Result<LoadOutcome, FleetError>,
     ) -> Result<Observed, Stop> {
         let mut observer = self.observer(&**self.server.borrow(), of.is_steady);
-        let mut warnings = Warnings::of(of.plan);
+        // A trial is judged at once, and says itself what was wrong with it.
+        let mut warnings = of.trial.is_none().then(|| Warnings::of(of.plan));
         let mut counted = None;
         let mut handle = |mut event: Event| {
             if let Event::Interval(interval) = &mut event {
@@ -458,7 +459,8 @@ impl<'a> Session<'a> {
             observer.handle_event(&event);
             listen(&event);
             self.emit(&event);
-            warnings.handle_event(&event).iter().for_each(|warning| self.emit(warning));
+            let said = warnings.iter_mut().flat_map(|warnings| warnings.handle_event(&event));
+            said.for_each(|warning| self.emit(&warning));
         };
         let mut outcome =
             self.drive(of.trial, |agents, control| drive(agents, control, &mut handle))?;
