@@ -1,20 +1,16 @@
 //! The client half: the meaning of the broker's packets for the one packet that is open, and for pings beside it.
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::reason::MqttPacket;
 use plimsoll_model::target::MqttVersion;
-use thiserror::Error;
 
-use super::greeting::{Greeting, Limit, Needs};
+use super::PACKET_ID;
+use super::error::{MqttError, UNASKED, disconnected, malformed};
+use super::greeting::{Greeting, Needs};
 use super::packet::{
     DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBREC, PUBREL, pingreq, pubrel, remaining_length,
 };
-use super::reader::{Reader, UNASKED, is_delivery, malformed};
-use super::{PACKET_ID, reason_name};
-use crate::READS_NO_ANSWERS;
+use super::reader::{Reader, is_delivery};
+use super::reason::FAILURE;
 
-/// A reason from here on says that something failed.
-pub(super) const FAILURE: u8 = 0x80;
 /// A publish was received, and nobody has subscribed to its topic.
 const NO_SUBSCRIBERS: u8 = 0x10;
 /// Bytes of a packet's content that matter: identifier, reason, and the length of properties.
@@ -62,67 +58,6 @@ pub enum Progress {
     Rejected(u8),
     /// A ping that is no operation is answered.
     Alive,
-}
-
-/// Why the connection is of no more use.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub enum MqttError {
-    /// The answer to CONNECT is a refusal.
-    #[error("the broker refuses the connection: {}, reason {code:#04x}", reason_name(*.version, *.code))]
-    Refused {
-        /// The version of the answer.
-        version: MqttVersion,
-        /// CONNACK's.
-        code: u8,
-    },
-    /// The plan breaks a limit that the broker states.
-    #[error("{0}")]
-    Limit(Limit),
-    /// The answer to SUBSCRIBE is a refusal.
-    #[error("the broker refuses the subscription: {}, reason {code:#04x}", reason_name(MqttVersion::V5, *.code))]
-    NotSubscribed {
-        /// SUBACK's.
-        code: u8,
-    },
-    /// The broker says why it closes (MQTT 5).
-    #[error("the broker disconnects: {}, reason {code:#04x}", reason_name(MqttVersion::V5, *.code))]
-    Disconnected {
-        /// DISCONNECT's.
-        code: u8,
-    },
-    /// The broker does not read the acknowledgements of what it delivers.
-    #[error("{}", READS_NO_ANSWERS)]
-    NotReading,
-    /// Not MQTT, or a packet that nothing asked for.
-    #[error("the answer is not valid MQTT: {what}; check that the URL's port is the broker's")]
-    Malformed {
-        /// The fault.
-        what: &'static str,
-    },
-}
-
-impl MqttError {
-    /// The class in which the operation ends.
-    pub const fn class(&self) -> ErrorClass {
-        match self {
-            Self::Refused { .. } | Self::Limit(_) => ErrorClass::MqttRefused,
-            Self::NotSubscribed { .. } => ErrorClass::MqttRejected,
-            Self::Disconnected { .. } => ErrorClass::MqttDisconnected,
-            Self::NotReading => ErrorClass::PeerNotReading,
-            Self::Malformed { .. } => ErrorClass::MqttMalformed,
-        }
-    }
-
-    /// The packet in which the broker refuses, the code and its name, if it is a refusal with one.
-    pub const fn refusal(&self) -> Option<(MqttPacket, u8, &'static str)> {
-        let (packet, version, code) = match *self {
-            Self::Refused { version, code } => (MqttPacket::Connack, version, code),
-            Self::NotSubscribed { code } => (MqttPacket::Suback, MqttVersion::V5, code),
-            Self::Disconnected { code } => (MqttPacket::Disconnect, MqttVersion::V5, code),
-            Self::Limit(_) | Self::NotReading | Self::Malformed { .. } => return None,
-        };
-        Some((packet, code, reason_name(version, code)))
-    }
 }
 
 /// A connection that is not usable yet.
@@ -288,16 +223,6 @@ impl Client {
     }
 }
 
-/// Returns the error of a DISCONNECT, which only brokers of version 5 send.
-pub(super) fn disconnected(content: &[u8], version: MqttVersion) -> MqttError {
-    match version {
-        MqttVersion::V5 => {
-            MqttError::Disconnected { code: content.first().copied().unwrap_or_default() }
-        }
-        MqttVersion::V3_1_1 => MqttError::Malformed { what: UNASKED },
-    }
-}
-
 /// Appends the answer to the packet that has ended, a message or the release of one.
 pub(super) fn answer_delivery<const KEPT: usize>(
     reader: &Reader<KEPT>,
@@ -363,6 +288,8 @@ pub(super) const NOT_SENT: &str = "an acknowledgement of a packet that was not s
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+
+    use plimsoll_model::ErrorClass;
 
     use super::*;
 

@@ -1,17 +1,16 @@
 //! The beginning of a connection: CONNACK with the broker's limits, and SUBACK.
 
 use plimsoll_model::target::{MqttVersion, Qos};
-use thiserror::Error;
 
 use super::PACKET_ID;
-use super::client::{FAILURE, MqttError, disconnected};
+use super::error::{Limit, MqttError, UNASKED, disconnected, malformed};
 use super::packet::{CONNACK, DISCONNECT, SUBACK, remaining_length};
 use super::properties::{
     ASSIGNED_CLIENT_ID, MAXIMUM_PACKET_SIZE, MAXIMUM_QOS, Properties, RECEIVE_MAXIMUM,
     RETAIN_AVAILABLE, SERVER_KEEP_ALIVE, SESSION_EXPIRY, SHARED_AVAILABLE,
     SUBSCRIPTION_IDS_AVAILABLE, WILDCARDS_AVAILABLE, is_of_connack, is_of_suback,
 };
-use super::reader::{UNASKED, malformed};
+use super::reason::FAILURE;
 
 /// A session that never expires.
 const NEVER: u32 = u32::MAX;
@@ -51,46 +50,6 @@ impl Needs {
         is_shared: false,
         resumes_session: false,
     };
-}
-
-/// A limit of the broker that the plan breaks.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub enum Limit {
-    /// Maximum QoS.
-    #[error("the broker allows QoS {} at most; write --qos {}", *.0 as u8, *.0 as u8)]
-    Qos(Qos),
-    /// Retain Available.
-    #[error("the broker does not retain messages; drop --retain")]
-    Retain,
-    /// Maximum Packet Size.
-    #[error(
-        "the broker allows packets of {allowed} bytes at most, and the longest one has {needed}; \
-         shorten --data, --body or --topic"
-    )]
-    PacketBytes {
-        /// As the broker states it.
-        allowed: u32,
-        /// Length of the longest packet of the plan.
-        needed: u32,
-    },
-    /// Wildcard Subscription Available.
-    #[error("the broker has no wildcard subscriptions; write a --subscribe without + and #")]
-    Wildcards,
-    /// Shared Subscription Available.
-    #[error("the broker has no shared subscriptions; write a --subscribe without $share/")]
-    Shared,
-    /// Session Expiry Interval.
-    #[error("the broker keeps sessions for {0} s at most; write --session-expiry {0}")]
-    SessionExpiry(u32),
-    /// SUBACK grants less than was asked for.
-    #[error(
-        "the broker grants the subscription QoS {} at most; write --subscribe-qos {}",
-        *.0 as u8, *.0 as u8
-    )]
-    Granted(Qos),
-    /// CONNACK is one of MQTT 3.1.1.
-    #[error("the broker speaks MQTT 3.1.1; write --mqtt-version 3.1.1")]
-    Version,
 }
 
 /// The limits in a CONNACK (MQTT 5.0, 3.2.2.3).

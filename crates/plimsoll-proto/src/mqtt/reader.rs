@@ -2,7 +2,7 @@
 
 use plimsoll_model::target::{MqttVersion, STAMP_BYTES};
 
-use super::client::MqttError;
+use super::error::{MqttError, UNASKED, malformed};
 use super::packet::{
     AUTH, CONNACK, DISCONNECT, LengthTooLong, PINGRESP, PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL,
     SUBACK, UNSUBACK, acknowledgement, remaining_length,
@@ -296,14 +296,8 @@ impl<const KEPT: usize> Reader<KEPT> {
     }
 }
 
-/// Fault of a packet that answers nothing.
-pub(super) const UNASKED: &str = "a packet that nothing asked for";
 /// Fault of a byte that begins nothing.
 const NO_FIRST: &str = "it begins with a byte that no packet of a broker begins with";
-
-pub(super) const fn malformed<T>(what: &'static str) -> Result<T, MqttError> {
-    Err(MqttError::Malformed { what })
-}
 
 /// Refuses what cannot be the first byte of an answer.
 const fn check_first(byte: u8) -> Result<u8, MqttError> {

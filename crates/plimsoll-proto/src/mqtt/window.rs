@@ -6,14 +6,13 @@ use std::collections::VecDeque;
 
 use plimsoll_model::target::{Filling, MqttVersion};
 
-use super::client::{
-    MqttError, NOT_SENT, acknowledged, answer_delivery, check_pingresp, disconnected,
-};
+use super::client::{NOT_SENT, acknowledged, answer_delivery, check_pingresp};
+use super::error::{MqttError, UNASKED, disconnected, malformed};
 use super::greeting::{Greeting, Needs};
 use super::packet::{
     DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBREC, PUBREL, pingreq, pubrel, set_identifier,
 };
-use super::reader::{DELIVERY_BYTES, Reader, UNASKED, is_delivery, malformed};
+use super::reader::{DELIVERY_BYTES, Reader, is_delivery};
 use crate::REPLIES_BYTES_MAX;
 
 /// Bytes of large bodies that wait here for the kernel; more is written when these are gone.
