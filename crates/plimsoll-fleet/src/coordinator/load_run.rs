@@ -29,7 +29,7 @@ use plimsoll_model::{ErrorClass, Nanos};
 
 use crate::coordinator::outcome::{LoadControl, LoadOutcome};
 use crate::coordinator::steering::Steering;
-use crate::error::FleetError;
+use crate::error::{FleetError, Result};
 use crate::message::{FromAgent, ToAgent};
 
 mod holding;
@@ -534,7 +534,7 @@ impl LoadRun {
     }
 
     /// The outcome, once the load is over.
-    pub(super) fn into_outcome(self) -> Result<LoadOutcome, FleetError> {
+    pub(super) fn into_outcome(self) -> Result<LoadOutcome> {
         if let Some(failure) = self.failure {
             return Err(failure);
         }
