@@ -1,7 +1,6 @@
 //! Drawing a report again, checking it against the intervals, and rebuilding a missing summary.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::net::SocketAddr;
 
 use plimsoll_model::cause::Finding;
@@ -28,6 +27,8 @@ use crate::terminal::Style;
 /// The source of a report that [`redraw`] drew.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Redrawn {
+    /// The report, and a warning for each disagreement.
+    pub text: String,
     /// The run's summary, or the rebuilt one.
     pub summary: Summary,
     /// Disagreements of summary or trials with the intervals, one line each.
@@ -41,7 +42,6 @@ pub fn redraw(
     archive: &Archive,
     diagnose: &dyn Fn(&Summary) -> Option<Vec<Finding>>,
     style: Style,
-    out: &mut dyn Write,
 ) -> Result<Redrawn, ReportError> {
     let totals = Totals::of(archive)?;
     let (mut summary, mut disagreements) = match archive.summary() {
@@ -50,14 +50,11 @@ pub fn redraw(
     };
     disagreements.extend(trials_against(archive.trials(), &totals));
     summary.causes = summary.causes.take().or_else(|| diagnose(&summary));
-    terminal::render(&summary, archive.trials(), style, out)?;
-    for line in &disagreements {
-        writeln!(out, "WARNING: the archive disagrees with itself: {line}")?;
-    }
-    if let Some(line) = archive.newer_records() {
-        writeln!(out, "WARNING: {line}")?;
-    }
-    Ok(Redrawn { summary, disagreements })
+    let mut text = terminal::render(&summary, archive.trials(), style);
+    let disagree = |line: &String| format!("WARNING: the archive disagrees with itself: {line}\n");
+    text.extend(disagreements.iter().map(disagree));
+    text.extend(archive.newer_records().map(|line| format!("WARNING: {line}\n")));
+    Ok(Redrawn { text, summary, disagreements })
 }
 
 impl Archive {

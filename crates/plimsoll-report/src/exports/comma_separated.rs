@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::ExportedRun;
+use super::exported_run::ExportedRun;
 use super::seconds::{Cell, Table};
 use crate::error::ReportError;
 

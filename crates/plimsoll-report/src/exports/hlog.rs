@@ -5,7 +5,7 @@ use std::io::Write;
 
 use plimsoll_model::Nanos;
 
-use super::{ExportedRun, SPANS};
+use super::exported_run::{ExportedRun, SPANS};
 use crate::archive::Loads;
 use crate::error::ReportError;
 use crate::time_text;

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde_json::Value;
 
-use super::ExportedRun;
+use super::exported_run::ExportedRun;
 use super::seconds::{Cell, Table};
 use crate::error::ReportError;
 

@@ -1,7 +1,5 @@
 //! Limits that the server announced, if they shaped the result.
 
-use std::io;
-
 use plimsoll_model::announced::Uniform;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::CheckId;
@@ -10,21 +8,21 @@ use plimsoll_model::units::grouped;
 use super::layout::{Page, Tone, counted};
 
 /// Limits that the server announced, and answers that are all of one kind where no check says so.
-pub(super) fn announced(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+pub(super) fn announced(page: &mut Page, summary: &Summary) {
     let limits = [operations_at_once(summary), requests(summary), idle(summary)];
     for (index, text) in limits.into_iter().flatten().enumerate() {
-        page.entry(if index == 0 { "Announced" } else { "" }, &text)?;
+        page.entry(if index == 0 { "Announced" } else { "" }, &text);
     }
     let statuses = summary.status.iter().filter_map(|(code, n)| Some((code.parse().ok()?, *n)));
     let (check, text) = match Uniform::of(statuses) {
-        None => return Ok(()),
+        None => return,
         Some(Uniform::Redirects) => (CheckId::Redirects, "every answer is a redirect".to_owned()),
         Some(Uniform::Refusal(status)) => (CheckId::Refused, format!("every answer is {status}")),
     };
     if summary.reasons.iter().any(|made| made.id == check) {
-        return Ok(());
+        return;
     }
-    page.hanging(Tone::Warn, &format!("{:11}", "Warning"), &text)?;
+    page.hanging(Tone::Warn, &format!("{:11}", "Warning"), &text);
     page.quiet(13, check.hint().unwrap_or_default())
 }
 

@@ -183,7 +183,7 @@ fn rates_and_shares_are_added() {
     assert!(notes.contains("merged: b, 2,000 operations, began 0.030 s after"), "{notes}");
     assert!(notes.contains("the same seed"), "{notes}");
     assert!(
-        crate::redraw(&archive, &|_| None, crate::Style::default(), &mut Vec::new())
+        crate::redraw(&archive, &|_| None, crate::Style::default())
             .unwrap()
             .disagreements
             .is_empty()
