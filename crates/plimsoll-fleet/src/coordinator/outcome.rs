@@ -69,6 +69,14 @@ impl std::fmt::Debug for LoadControl<'_> {
     }
 }
 
+/// Connections that all agents have opened in advance.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Opened {
+    pub(super) connections: u64,
+    pub(super) failed: u64,
+    pub(super) first_error: Option<String>,
+}
+
 /// The outcome of a load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadOutcome {
