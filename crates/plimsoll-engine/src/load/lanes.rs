@@ -219,7 +219,7 @@ impl Worker {
         }
         self.conns[index].request_sent_bytes = request.len() as u32;
         if has_own {
-            self.own_bytes = own;
+            self.buffers.own_bytes = own;
         }
         self.note_output(connection);
         if self.streams.is_lane(index) && self.has_room(connection) {
@@ -262,7 +262,7 @@ impl Worker {
                 break;
             }
             if sends_left == 0 {
-                return self.unpushed.push(self.conns.slab.token(index));
+                return self.later.unpushed.push(self.conns.slab.token(index));
             }
             sends_left -= 1;
             let mut output = std::mem::take(&mut self.streams.output);
@@ -287,7 +287,7 @@ impl Worker {
         while let Some(Shared::Mqtt(window)) = self.client(connection)
             && let Some(index) = window.take_sent()
         {
-            self.unanswered.push(self.conns.slab.token(index));
+            self.later.unanswered.push(self.conns.slab.token(index));
         }
     }
 

@@ -73,8 +73,8 @@ impl Worker {
         }
     }
 
-    /// Stores the packets with which a broker refuses the publish of `index`.
-    pub(super) fn store_refusal(&mut self, index: u32, bytes: &[u8]) {
+    /// Stores a part of the answer to the operation of `index`, or the packets with which a broker refuses it.
+    pub(super) fn store(&mut self, index: u32, bytes: &[u8]) {
         let token = self.conns.slab.token(index);
         let slab = &self.conns.slab;
         self.failing.append(token, bytes, |token| slab.index_of(token).is_some());
@@ -84,9 +84,7 @@ impl Worker {
     pub(super) fn store_failing(&mut self, index: u32, status: u16, bytes: &[u8]) {
         let class = class_of(status);
         if !self.meter.tally().reasons.has_body(class, status) {
-            let token = self.conns.slab.token(index);
-            let slab = &self.conns.slab;
-            self.failing.append(token, bytes, |token| slab.index_of(token).is_some());
+            self.store(index, bytes);
         }
     }
 

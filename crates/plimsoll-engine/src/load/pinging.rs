@@ -61,7 +61,7 @@ impl Worker {
         if !is_usable || is_sending || self.conns.has_unsent(index) {
             return self.keep_alive.note_sent(index, now);
         }
-        let mut bytes = std::mem::take(&mut self.reply);
+        let mut bytes = std::mem::take(&mut self.buffers.reply);
         self.conns.slab.parser(index).ping_aside(&mut bytes);
         self.meter.tally().pings.sent += 1;
         self.keep_alive.note_ping(index, now);
@@ -72,7 +72,7 @@ impl Worker {
             bytes.clear();
             self.handle_sent(index, sent, now);
         }
-        self.reply = bytes;
+        self.buffers.reply = bytes;
     }
 
     /// A PINGREQ that is no operation is answered.
