@@ -3,7 +3,7 @@
 use plimsoll_model::target::MqttVersion;
 
 use super::PACKET_ID;
-use super::error::{MqttError, UNASKED, disconnected, malformed};
+use super::error::{Result, UNASKED, disconnected, malformed};
 use super::greeting::{Greeting, Needs};
 use super::packet::{
     DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBREC, PUBREL, pingreq, pubrel, remaining_length,
@@ -86,11 +86,7 @@ impl Opening {
 
     /// Handles bytes from the broker, up to the packet that makes the connection usable; returns how many were
     /// consumed, and the result. What must be sent at once is appended to `reply`.
-    pub fn handle_bytes(
-        &mut self,
-        input: &[u8],
-        reply: &mut Vec<u8>,
-    ) -> Result<(usize, Progress), MqttError> {
+    pub fn handle_bytes(&mut self, input: &[u8], reply: &mut Vec<u8>) -> Result<(usize, Progress)> {
         let Self { client: Client { version, reader, .. }, greeting } = self;
         let mut consumed = 0;
         while let Some(rest) = input.get(consumed..).filter(|rest| !rest.is_empty()) {
@@ -151,11 +147,7 @@ impl Client {
 
     /// Handles bytes from the broker, up to the packet that ends something; returns how many were
     /// consumed, and the result. What must be sent at once is appended to `reply`.
-    pub fn handle_bytes(
-        &mut self,
-        input: &[u8],
-        reply: &mut Vec<u8>,
-    ) -> Result<(usize, Progress), MqttError> {
+    pub fn handle_bytes(&mut self, input: &[u8], reply: &mut Vec<u8>) -> Result<(usize, Progress)> {
         let mut consumed = 0;
         while let (read, Some(first)) =
             self.reader.read(input.get(consumed..).unwrap_or_default(), self.version)?
@@ -170,7 +162,7 @@ impl Client {
     }
 
     /// A packet is complete: returns its meaning.
-    fn end_packet(&mut self, first: u8, reply: &mut Vec<u8>) -> Result<Progress, MqttError> {
+    fn end_packet(&mut self, first: u8, reply: &mut Vec<u8>) -> Result<Progress> {
         if is_delivery(first) || first == PUBREL {
             answer_delivery(&self.reader, first, self.version, reply)?;
             return Ok(Progress::NeedMore);
@@ -200,7 +192,7 @@ impl Client {
     }
 
     /// The next of the pings that are open is answered.
-    fn end_ping(&mut self) -> Result<Progress, MqttError> {
+    fn end_ping(&mut self) -> Result<Progress> {
         check_pingresp(&self.reader)?;
         if self.pings_before > 0 {
             self.pings_before -= 1;
@@ -215,7 +207,7 @@ impl Client {
     }
 
     /// Returns the reason of the acknowledgement of the one open packet, if it is a failure.
-    fn failure(&self, first: u8) -> Result<Option<u8>, MqttError> {
+    fn failure(&self, first: u8) -> Result<Option<u8>> {
         match acknowledged(&self.reader, first, self.version)? {
             (PACKET_ID, reason) => Ok(reason),
             _ => malformed(NOT_SENT),
@@ -229,7 +221,7 @@ pub(super) fn answer_delivery<const KEPT: usize>(
     first: u8,
     version: MqttVersion,
     reply: &mut Vec<u8>,
-) -> Result<(), MqttError> {
+) -> Result<()> {
     if first == PUBREL {
         // A message that the broker does not know any more is released all the same.
         acknowledged(reader, first, version)?;
@@ -239,9 +231,7 @@ pub(super) fn answer_delivery<const KEPT: usize>(
 }
 
 /// Checks a PINGRESP, which has no content.
-pub(super) const fn check_pingresp<const KEPT: usize>(
-    reader: &Reader<KEPT>,
-) -> Result<(), MqttError> {
+pub(super) const fn check_pingresp<const KEPT: usize>(reader: &Reader<KEPT>) -> Result<()> {
     match reader.length() {
         0 => Ok(()),
         _ => malformed("a PINGRESP with content"),
@@ -253,7 +243,7 @@ pub(super) fn acknowledged<const KEPT: usize>(
     reader: &Reader<KEPT>,
     first: u8,
     version: MqttVersion,
-) -> Result<(u16, Option<u8>), MqttError> {
+) -> Result<(u16, Option<u8>)> {
     let (length, content) = (reader.length(), reader.content());
     let Some((id, behind)) = content.split_first_chunk::<2>() else {
         return malformed("an acknowledgement without an identifier");
@@ -302,7 +292,7 @@ mod tests {
     }
 
     /// Returns the progress that these bytes make on a usable connection.
-    fn read(expect: fn(&mut Client), bytes: &[u8]) -> Result<(usize, Progress), MqttError> {
+    fn read(expect: fn(&mut Client), bytes: &[u8]) -> Result<(usize, Progress)> {
         client(expect).handle_bytes(bytes, &mut Vec::new())
     }
 

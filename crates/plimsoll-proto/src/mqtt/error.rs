@@ -11,6 +11,9 @@ use crate::READS_NO_ANSWERS;
 /// Fault of a packet that answers nothing.
 pub(super) const UNASKED: &str = "a packet that nothing asked for";
 
+/// A result that fails as an MQTT connection does.
+pub(super) type Result<T, E = MqttError> = std::result::Result<T, E>;
+
 /// Why the connection is of no more use.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum MqttError {
@@ -112,7 +115,7 @@ pub enum Limit {
     Version,
 }
 
-pub(super) const fn malformed<T>(what: &'static str) -> Result<T, MqttError> {
+pub(super) const fn malformed<T>(what: &'static str) -> Result<T> {
     Err(MqttError::Malformed { what })
 }
 

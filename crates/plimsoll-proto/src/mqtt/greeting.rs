@@ -3,7 +3,7 @@
 use plimsoll_model::target::{MqttVersion, Qos};
 
 use super::PACKET_ID;
-use super::error::{Limit, MqttError, UNASKED, disconnected, malformed};
+use super::error::{Limit, MqttError, Result, UNASKED, disconnected, malformed};
 use super::packet::{CONNACK, DISCONNECT, SUBACK, remaining_length};
 use super::properties::{
     ASSIGNED_CLIENT_ID, MAXIMUM_PACKET_SIZE, MAXIMUM_QOS, Properties, RECEIVE_MAXIMUM,
@@ -78,7 +78,7 @@ impl Limits {
         keep_alive_s: None,
     };
 
-    fn of(properties: Properties<'_>) -> Result<Self, MqttError> {
+    fn of(properties: Properties<'_>) -> Result<Self> {
         let mut limits = Self::NONE;
         for property in properties {
             match property? {
@@ -137,7 +137,7 @@ impl Limits {
     }
 }
 
-fn flag(value: &[u8]) -> Result<bool, MqttError> {
+fn flag(value: &[u8]) -> Result<bool> {
     match value {
         [0] => Ok(false),
         [1] => Ok(true),
@@ -182,7 +182,7 @@ impl Greeting {
     }
 
     /// Refuses a message that comes too early.
-    pub(super) const fn check_delivery(&self) -> Result<(), MqttError> {
+    pub(super) const fn check_delivery(&self) -> Result<()> {
         match self.is_accepted {
             true => Ok(()),
             false => malformed("a message before CONNACK"),
@@ -190,11 +190,7 @@ impl Greeting {
     }
 
     /// Handles the end of a packet that is no message; returns whether the connection is usable.
-    pub(super) fn end_packet(
-        &mut self,
-        first: u8,
-        version: MqttVersion,
-    ) -> Result<bool, MqttError> {
+    pub(super) fn end_packet(&mut self, first: u8, version: MqttVersion) -> Result<bool> {
         let packet = std::mem::take(&mut self.packet);
         let behind = packet.get(1..).unwrap_or_default();
         let length_bytes = remaining_length(behind).ok().flatten().map_or(0, |(_, bytes)| bytes);
@@ -219,7 +215,7 @@ impl Greeting {
 }
 
 /// Returns the limits in a CONNACK that accepts the connection.
-fn limits(content: &[u8], version: MqttVersion, resumes: bool) -> Result<Limits, MqttError> {
+fn limits(content: &[u8], version: MqttVersion, resumes: bool) -> Result<Limits> {
     let &[flags, code, ref behind @ ..] = content else {
         return malformed("a CONNACK of less than two bytes");
     };
@@ -250,7 +246,7 @@ fn limits(content: &[u8], version: MqttVersion, resumes: bool) -> Result<Limits,
 }
 
 /// Checks the answer to a SUBSCRIBE to one filter.
-fn check_suback(content: &[u8], version: MqttVersion, wanted: Qos) -> Result<(), MqttError> {
+fn check_suback(content: &[u8], version: MqttVersion, wanted: Qos) -> Result<()> {
     let Some((id, mut codes)) = content.split_first_chunk::<2>() else {
         return malformed("a SUBACK of less than three bytes");
     };
@@ -289,11 +285,7 @@ mod tests {
     const V3: MqttVersion = MqttVersion::V3_1_1;
     const V5: MqttVersion = MqttVersion::V5;
 
-    fn open(
-        version: MqttVersion,
-        needs: Needs,
-        bytes: &[u8],
-    ) -> Result<(Option<u16>, Vec<u8>), MqttError> {
+    fn open(version: MqttVersion, needs: Needs, bytes: &[u8]) -> Result<(Option<u16>, Vec<u8>)> {
         let (mut opening, mut reply) = (Opening::new(version), Vec::new());
         opening.expect_connack(needs);
         // Cuts change nothing.

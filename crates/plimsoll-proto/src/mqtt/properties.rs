@@ -1,6 +1,6 @@
 //! Properties of version 5 (MQTT 5.0, 2.2.2).
 
-use super::error::{MqttError, malformed};
+use super::error::{Result, malformed};
 use super::packet::{
     CONNACK, DISCONNECT, LengthTooLong, PUBACK, PUBCOMP, PUBREC, SUBACK, remaining_length,
 };
@@ -75,10 +75,7 @@ pub(super) struct Properties<'a> {
 
 impl<'a> Properties<'a> {
     /// Returns the properties at the beginning of `field`, behind their length, and the bytes behind them.
-    pub(super) fn split(
-        field: &'a [u8],
-        is_allowed: fn(u8) -> bool,
-    ) -> Result<(Self, &'a [u8]), MqttError> {
+    pub(super) fn split(field: &'a [u8], is_allowed: fn(u8) -> bool) -> Result<(Self, &'a [u8])> {
         let behind = match remaining_length(field) {
             Ok(Some((length, bytes))) => {
                 field.get(bytes..).and_then(|behind| behind.split_at_checked(length as usize))
@@ -91,7 +88,7 @@ impl<'a> Properties<'a> {
         }
     }
 
-    fn read(&mut self, id: u8, behind: &'a [u8]) -> Result<&'a [u8], MqttError> {
+    fn read(&mut self, id: u8, behind: &'a [u8]) -> Result<&'a [u8]> {
         let Some(kind) = kind(id) else { return malformed(UNKNOWN_PROPERTY) };
         if !(self.is_allowed)(id) {
             return malformed("a property of another packet");
@@ -140,7 +137,7 @@ fn is_text(field: &[u8]) -> bool {
 }
 
 impl<'a> Iterator for Properties<'a> {
-    type Item = Result<(u8, &'a [u8]), MqttError>;
+    type Item = Result<(u8, &'a [u8])>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let (&id, behind) = self.rest.split_first()?;
@@ -193,7 +190,7 @@ fn text_of(first: u8, content: &[u8]) -> Option<&[u8]> {
 mod tests {
     use super::*;
 
-    type Read = Result<Vec<(u8, Vec<u8>)>, MqttError>;
+    type Read = Result<Vec<(u8, Vec<u8>)>>;
 
     fn read(field: &[u8]) -> Read {
         let (properties, behind) = Properties::split(field, is_of_connack)?;
