@@ -16,7 +16,7 @@ use plimsoll_report::archive::ClockPair;
 use plimsoll_report::clean;
 use plimsoll_report::live::{Feed, MetricsAt, Outlets, PageAt, RunHead, feed};
 use plimsoll_sys::signal::Interrupts;
-use plimsoll_sys::{affinity, clock, thread};
+use plimsoll_sys::{address, affinity, clock, thread};
 
 use crate::exit::{Result, Stop};
 use crate::plan::live::LiveJob;
@@ -169,11 +169,7 @@ fn listen(at: SocketAddr, flag: &str) -> Result<(TcpListener, SocketAddr)> {
 }
 
 fn sender(to: SocketAddr) -> io::Result<UdpSocket> {
-    let any: IpAddr = match to {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let socket = UdpSocket::bind((any, 0))?;
+    let socket = UdpSocket::bind(address::any_like(to))?;
     socket.set_nonblocking(true)?;
     Ok(socket)
 }
