@@ -204,7 +204,8 @@ impl LoadAgents {
             LinkEvent::Frame(_) if newcomer.step == Step::Greeting => {
                 self.agents.greet(index, event).map_err(|error| error.to_string())?;
                 let threads = newcomer.threads.unwrap_or_else(|| threads_of(&self.agents, index));
-                let share = Share::new(threads.saturating_mul(self.threads_times));
+                let threads = threads.saturating_mul(self.threads_times);
+                let share = Share { threads, ..Share::default() };
                 if let Place::There(shares) = &mut self.place {
                     shares.push(share);
                 }
