@@ -19,10 +19,10 @@ use plimsoll_model::{ErrorClass, Nanos, Rate};
 use super::files;
 use super::manifest::{INTERVALS, SearchHead};
 use super::reader::{Archive, RESTORE, unread};
-use crate::error::ReportError;
+use crate::error::{ReportError, Result};
 use crate::state::{Holding, RunState};
-use crate::terminal;
 use crate::terminal::Style;
+use crate::{settings, terminal};
 
 /// The source of a report that [`redraw`] drew.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +42,7 @@ pub fn redraw(
     archive: &Archive,
     diagnose: &dyn Fn(&Summary) -> Option<Vec<Finding>>,
     style: Style,
-) -> Result<Redrawn, ReportError> {
+) -> Result<Redrawn> {
     let totals = Totals::of(archive)?;
     let (mut summary, mut disagreements) = match archive.summary() {
         Some(summary) => (summary.clone(), summary_against(summary, archive.trials(), &totals)),
@@ -59,7 +59,7 @@ pub fn redraw(
 
 impl Archive {
     /// Refuses an archive whose own summary its intervals do not confirm.
-    pub fn check_agreement(&self, summary: &Summary) -> Result<(), ReportError> {
+    pub fn check_agreement(&self, summary: &Summary) -> Result<()> {
         let mut lines = summary_against(summary, self.trials(), &Totals::of(self)?).into_iter();
         lines
             .next()
@@ -68,7 +68,7 @@ impl Archive {
 
     /// The summary of a run that was killed: figures until then, marked partial. What had come
     /// due and not ended is counted as `interrupted`.
-    pub fn rebuild_summary(&self) -> Result<Summary, ReportError> {
+    pub fn rebuild_summary(&self) -> Result<Summary> {
         Ok(rebuild(self, &Totals::of(self)?))
     }
 }
@@ -84,11 +84,11 @@ struct Total {
 }
 
 impl Totals {
-    fn of(archive: &Archive) -> Result<Self, ReportError> {
+    fn of(archive: &Archive) -> Result<Self> {
         Self::within(archive, files::TRIAL_BYTES_MAX)
     }
 
-    fn within(archive: &Archive, histogram_bytes_max: u64) -> Result<Self, ReportError> {
+    fn within(archive: &Archive, histogram_bytes_max: u64) -> Result<Self> {
         let mut totals = BTreeMap::<_, Total>::new();
         let mut histogram_bytes = 0;
         for (number, line) in (1..).zip(archive.intervals()?) {
@@ -262,7 +262,7 @@ fn rebuild_hold(archive: &Archive, state: &RunState, tally: &Tally) -> Option<Ho
         projections: Vec::new(),
         cycles: holding.and_then(|holding| holding.cycles.as_deref().cloned()),
         // A laboratory's hosts are on one machine, also as network namespaces.
-        both_ends_here: manifest.settings.contains_key("isolate")
+        both_ends_here: manifest.settings.contains_key(settings::ISOLATE)
             || addresses.clone().all(|address| address.is_some_and(is_loopback)),
         sources: list("sources").len() as u64,
         // Of the host, and it may have changed since.

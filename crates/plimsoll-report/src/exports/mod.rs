@@ -7,7 +7,7 @@ use std::io::Write;
 
 pub use plimsoll_model::spans::Span;
 
-use crate::error::ReportError;
+use crate::error::Result;
 
 mod comma_separated;
 mod exported_run;
@@ -45,11 +45,7 @@ pub enum Export {
 }
 
 /// Writes `run` as `export`.
-pub fn write_export(
-    export: Export,
-    run: &ExportedRun<'_>,
-    out: &mut dyn Write,
-) -> Result<(), ReportError> {
+pub fn write_export(export: Export, run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<()> {
     match export {
         Export::Csv => comma_separated::write(run, out),
         Export::Ndjson => ndjson::write(run, out),

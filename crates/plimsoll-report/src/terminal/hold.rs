@@ -190,8 +190,7 @@ pub(super) fn facts(
         None => "no heartbeats, sweeps only".to_owned(),
     });
     items.extend(sections::keep_alive(pings));
-    let are_pings = settings.get(keys::OPERATION).is_some_and(|what| what == keys::PING);
-    page.entry_items(if are_pings { "Pings" } else { "Requests" }, &items);
+    page.entry_items(if keys::are_pings(settings) { "Pings" } else { "Requests" }, &items);
     if hold.paused_s > 0.0 {
         page.entry(
             "Paused",

@@ -10,13 +10,13 @@ use plimsoll_model::units::grouped;
 use super::history::{History, READINGS_MAX};
 use super::page::page;
 use crate::archive::each_reading;
-use crate::error::ReportError;
+use crate::error::{ReportError, Result};
 use crate::terminal::Style;
 use crate::terminal::layout::span;
 
 /// Draws the readings in `dir`: the state after the last one, and graphs over the whole time. A watch may have gone on for
 /// weeks, so the file is read twice: once to count, and once for the readings that are drawn.
-pub fn render_watched(dir: &Path, style: Style) -> Result<String, ReportError> {
+pub fn render_watched(dir: &Path, style: Style) -> Result<String> {
     let mut hosts: BTreeMap<String, Watched> = BTreeMap::new();
     each_reading(dir, &mut |host, reading| {
         hosts.entry(host.to_owned()).or_default().count(&reading);
@@ -91,7 +91,7 @@ mod tests {
         dir
     }
 
-    fn drawn(dir: &Path) -> Result<String, ReportError> {
+    fn drawn(dir: &Path) -> Result<String> {
         // Numbers are kept together with their units.
         Ok(render_watched(dir, Style::default())?.replace('\u{a0}', " "))
     }

@@ -106,7 +106,7 @@ impl Planned {
         };
         let mut job = plan::lab(flags, &to, inputs)?;
         let shown = &mut job.load_mut().settings;
-        shown.insert("isolate".to_owned(), isolation.name().to_owned());
+        shown.insert(plimsoll_report::settings::ISOLATE.to_owned(), isolation.name().to_owned());
         shown.extend(hosts.far.iter().map(|far| ("sut-hosts".to_owned(), far.name())));
         let server = match hosts.far {
             Some(_) => Server::Elsewhere,

@@ -86,7 +86,7 @@ fn good(_: &Tally, _: Nanos) -> Judgement {
     Judgement::of(Vec::new(), 0.0)
 }
 
-fn merged(dirs: &[PathBuf], out: &Path) -> Result<Summary, ReportError> {
+fn merged(dirs: &[PathBuf], out: &Path) -> Result<Summary> {
     let archives: Vec<_> = dirs.iter().map(|dir| Archive::open(dir).unwrap()).collect();
     Merge::of(&archives)?.write(out, &good)
 }
