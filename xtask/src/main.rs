@@ -10,6 +10,7 @@ mod english;
 mod fuzz;
 mod layers;
 mod licences;
+mod lines;
 mod metadata;
 mod packages;
 mod pictures;
@@ -32,6 +33,7 @@ usage: cargo xtask COMMAND
   tidy            check the source text, the README and the book
   docs            build the book with mdBook, in target/book
   licences        check the licences of all dependencies
+  lines           count the lines of each crate, without tests, comments and empty lines
   bench [...]     measure memory, cost and capacity against their targets and beside peers, and write
                   docs/explanation/benchmarks.md; --help lists its flags
   pictures        run a search of a real HAProxy and draw the pictures of README and the book from it
@@ -69,6 +71,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["tidy"] => tidy::run(),
         ["docs"] => book::run(),
         ["licences"] => licences::run(),
+        ["lines"] => lines::run(),
         ["bench", flags @ ..] => bench::run(flags),
         ["pictures"] => pictures::run(),
         ["dist", flags @ ..] => dist::run(flags),

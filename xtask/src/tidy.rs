@@ -191,7 +191,7 @@ fn check_reach(root: &Path, files: &[PathBuf], offences: &mut Vec<String>) -> Re
     let metadata = metadata::read(root, Depth::Ours)?;
     let mut reached = BTreeSet::new();
     for target in metadata.packages.iter().flat_map(|package| &package.targets) {
-        reach(&target.src_path, true, &mut reached);
+        reach(&target.src_path, true, &mut reached, &str::to_owned);
     }
     for file in files {
         let name = file.strip_prefix(root).unwrap_or(file);
@@ -203,8 +203,13 @@ fn check_reach(root: &Path, files: &[PathBuf], offences: &mut Vec<String>) -> Re
     Ok(())
 }
 
-/// Adds `file` and all modules below it.
-fn reach(file: &Path, is_root: bool, reached: &mut BTreeSet<PathBuf>) {
+/// Adds `file` and all modules below it that are declared in what `part` returns of a file's text.
+pub(crate) fn reach(
+    file: &Path,
+    is_root: bool,
+    reached: &mut BTreeSet<PathBuf>,
+    part: &dyn Fn(&str) -> String,
+) {
     let Ok(text) = fs::read_to_string(file) else { return };
     if !reached.insert(file.to_owned()) {
         return;
@@ -212,13 +217,13 @@ fn reach(file: &Path, is_root: bool, reached: &mut BTreeSet<PathBuf>) {
     let folder = file.parent().unwrap_or_else(|| Path::new("."));
     let stem = file.file_stem().unwrap_or_default();
     let below = if is_root || stem == "mod" { folder.to_owned() } else { folder.join(stem) };
-    for module in module_files(&text) {
+    for module in module_files(&part(&text)) {
         match module {
             ModuleFile::Named(name) => {
-                reach(&below.join(format!("{name}.rs")), false, reached);
-                reach(&below.join(name).join("mod.rs"), false, reached);
+                reach(&below.join(format!("{name}.rs")), false, reached, part);
+                reach(&below.join(name).join("mod.rs"), false, reached, part);
             }
-            ModuleFile::At(path) => reach(&folder.join(path), true, reached),
+            ModuleFile::At(path) => reach(&folder.join(path), true, reached, part),
         }
     }
 }
@@ -308,7 +313,7 @@ mod tests {
     fn every_module_of_xtask_is_reached() {
         let mut reached = BTreeSet::new();
         let root = crate::root().join("xtask/src");
-        reach(&root.join("main.rs"), true, &mut reached);
+        reach(&root.join("main.rs"), true, &mut reached, &str::to_owned);
         assert!(reached.contains(&root.join("tidy.rs")), "{reached:?}");
         assert!(!reached.contains(&root.join("none.rs")));
     }

@@ -4,7 +4,7 @@
 //! sends no more datagrams than a quiet one.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread::JoinHandle;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use cadence::{Counted, StatsdClient, UdpMetricSink};
 
 use plimsoll_engine::server::{CounterReader, Counters};
-use plimsoll_sys::thread;
+use plimsoll_sys::{address, thread};
 
 const PERIOD: Duration = Duration::from_secs(1);
 
@@ -33,11 +33,7 @@ pub(crate) fn start(
     remote: SocketAddr,
     counters: CounterReader,
 ) -> io::Result<(Flusher, JoinHandle<()>)> {
-    let any: IpAddr = match remote {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let socket = UdpSocket::bind((any, 0))?;
+    let socket = UdpSocket::bind(address::any_like(remote))?;
     socket.set_nonblocking(true)?;
     let sink = UdpMetricSink::from(remote, socket).map_err(io::Error::other)?;
     let client = StatsdClient::from_sink("plimsoll", sink);

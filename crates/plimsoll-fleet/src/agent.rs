@@ -18,7 +18,7 @@ use plimsoll_model::target::BodyStore;
 use plimsoll_sys::{clock, limits};
 
 use crate::bodies::ReceivedBodies;
-use crate::error::FleetError;
+use crate::error::{FleetError, Result};
 use crate::frame::{Content, FrameError};
 use crate::message::{AgentFault, FromAgent, Machine, ToAgent, VERSION};
 use crate::{frame, programs};
@@ -83,7 +83,7 @@ pub fn run(
     stdin: impl Read + Send + 'static,
     stdout: impl Write + Send + 'static,
     lease: Option<Duration>,
-) -> Result<(), FleetError> {
+) -> Result<()> {
     let (events, outbox) = mpsc::channel();
     let (inputs, inbox) = mpsc::channel();
     let (closing, closed) = mpsc::channel();
@@ -148,7 +148,7 @@ pub(crate) fn hello() -> FromAgent {
     }
 }
 
-pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), FleetError> {
+pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     match thread::Builder::new().name(name.to_owned()).spawn(work) {
         Ok(_detached) => Ok(()),
         Err(source) => Err(FleetError::Start { name: format!("the thread {name}"), source }),
@@ -247,7 +247,7 @@ struct Worker<E> {
 }
 
 impl<E: Executor> Worker<E> {
-    fn run(mut self, inbox: &Receiver<Input>) -> Result<(), FleetError> {
+    fn run(mut self, inbox: &Receiver<Input>) -> Result<()> {
         let result = loop {
             match inbox.recv() {
                 Ok(Input::Command(ToAgent::Exit) | Input::Closed(None)) | Err(_) => break Ok(()),
@@ -343,7 +343,7 @@ mod tests {
         commands: PipeWriter,
         events: PipeReader,
         stopped: Receiver<()>,
-        run: JoinHandle<Result<(), FleetError>>,
+        run: JoinHandle<Result<()>>,
     }
 
     fn agent(hangs: bool) -> Harness {

@@ -12,7 +12,7 @@ use plimsoll_model::Nanos;
 use plimsoll_sys::namespace::Namespace;
 use plimsoll_sys::process::{Group, Ties};
 
-use crate::error::FleetError;
+use crate::error::{FleetError, Result};
 use crate::hosts::clock::Sample;
 use crate::hosts::{HostName, Launcher, LoadHosts, Program, fold, identity};
 use crate::joined::Gate;
@@ -97,7 +97,7 @@ pub(crate) fn remote_launches(
     hosts: &LoadHosts,
     first: usize,
     interrupted: &dyn Fn() -> bool,
-) -> Result<Vec<Launch>, FleetError> {
+) -> Result<Vec<Launch>> {
     let program = Program::of_this_process()
         .map_err(|source| FleetError::Start { name: "agents on other hosts".to_owned(), source })?;
     let gate = match &hosts.launcher {
@@ -180,7 +180,7 @@ impl AgentSet {
         launches: Vec<Launch>,
         exit_wait: Duration,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Self, FleetError> {
+    ) -> Result<Self> {
         let (sender, events) = mpsc::channel();
         let (places, notes, readings) = (Vec::new(), Vec::new(), Readings::default());
         let mut set = Self { places, next_id: 0, sender, events, readings, notes, exit_wait };
@@ -190,7 +190,7 @@ impl AgentSet {
 
     /// Adds one agent per entry of `launches`, or none of them. To be called between two loads, when no
     /// agent sends anything.
-    pub(crate) fn add(&mut self, launches: Vec<Launch>) -> Result<(), FleetError> {
+    pub(crate) fn add(&mut self, launches: Vec<Launch>) -> Result<()> {
         let before = self.places.len();
         let added = self.start_more(launches, &|| false);
         if added.is_err() {
@@ -202,14 +202,14 @@ impl AgentSet {
 
     /// Starts another agent while the others run. Its first message comes from [`Self::poll_event`], and is for
     /// [`Self::greet`].
-    pub(crate) fn begin(&mut self, launch: Launch) -> Result<usize, FleetError> {
+    pub(crate) fn begin(&mut self, launch: Launch) -> Result<usize> {
         let place = self.place(launch, HELLO_WAIT)?;
         self.places.push(place);
         Ok(self.places.len() - 1)
     }
 
     /// Takes the first message of an agent that was begun.
-    pub(crate) fn greet(&mut self, index: usize, event: LinkEvent) -> Result<(), FleetError> {
+    pub(crate) fn greet(&mut self, index: usize, event: LinkEvent) -> Result<()> {
         self.hello(index, event)?;
         self.check_machines()
     }
@@ -230,11 +230,7 @@ impl AgentSet {
         self.places.truncate(index);
     }
 
-    fn start_more(
-        &mut self,
-        launches: Vec<Launch>,
-        interrupted: &dyn Fn() -> bool,
-    ) -> Result<(), FleetError> {
+    fn start_more(&mut self, launches: Vec<Launch>, interrupted: &dyn Fn() -> bool) -> Result<()> {
         let before = self.places.len();
         let wait = HELLO_WAIT + HELLO_WAIT_EACH * u32::try_from(launches.len()).unwrap_or(u32::MAX);
         let mut launches = launches.into_iter();
@@ -258,7 +254,7 @@ impl AgentSet {
         self.await_clocks(&begun, interrupted)
     }
 
-    fn place(&mut self, launch: Launch, wait: Duration) -> Result<Place, FleetError> {
+    fn place(&mut self, launch: Launch, wait: Duration) -> Result<Place> {
         self.next_id += 1;
         let link = Link::start(self.next_id, &launch, self.sender.clone(), &self.readings)?;
         let wait = match launch.place {
@@ -277,11 +273,7 @@ impl AgentSet {
 
     /// Waits for the first message of one of those that are being opened. The first failure on this host
     /// is an error; those of other hosts are collected.
-    fn await_hello(
-        &mut self,
-        opening: &mut Opening,
-        interrupted: &dyn Fn() -> bool,
-    ) -> Result<(), FleetError> {
+    fn await_hello(&mut self, opening: &mut Opening, interrupted: &dyn Fn() -> bool) -> Result<()> {
         if interrupted() {
             return Err(FleetError::Interrupted);
         }
@@ -353,7 +345,7 @@ impl AgentSet {
         }
     }
 
-    fn hello(&mut self, index: usize, event: LinkEvent) -> Result<(), FleetError> {
+    fn hello(&mut self, index: usize, event: LinkEvent) -> Result<()> {
         let LinkEvent::Frame(frame) = self.unless_closed(index, event)? else { return Ok(()) };
         match *frame {
             FromAgent::Hello { version, .. } if version != VERSION => Err(FleetError::Version {
@@ -381,13 +373,13 @@ impl AgentSet {
     }
 
     /// Has each other host read what it does once a second, also those that take a lost one's place; `sink` gets it.
-    pub(crate) fn watch(&self, sink: ReadingSink) -> Result<(), FleetError> {
+    pub(crate) fn watch(&self, sink: ReadingSink) -> Result<()> {
         // A second sink would get nothing; nobody names one.
         let _ = self.readings.set(sink);
         (0..self.len()).try_for_each(|index| self.watch_host(index))
     }
 
-    fn watch_host(&self, index: usize) -> Result<(), FleetError> {
+    fn watch_host(&self, index: usize) -> Result<()> {
         let is_there = matches!(self.places[index].launch.place, AgentPlace::There(_));
         if is_there && self.readings.get().is_some() {
             return self.send(index, &ToAgent::Watch);
@@ -402,7 +394,7 @@ impl AgentSet {
     }
 
     /// Two names of one machine would count its CPUs and ports twice.
-    fn check_machines(&self) -> Result<(), FleetError> {
+    fn check_machines(&self) -> Result<()> {
         // Where agents that connect by themselves run is decided by whoever starts them.
         let remote = |place: &&Place| matches!(&place.launch.place, AgentPlace::There(remote) if remote.gate.is_none());
         let places: Vec<_> = self.places.iter().filter(remote).collect();
@@ -417,11 +409,7 @@ impl AgentSet {
     }
 
     /// Waits until the clocks of other hosts were compared with this one.
-    fn await_clocks(
-        &mut self,
-        places: &[usize],
-        interrupted: &dyn Fn() -> bool,
-    ) -> Result<(), FleetError> {
+    fn await_clocks(&mut self, places: &[usize], interrupted: &dyn Fn() -> bool) -> Result<()> {
         let deadline = Instant::now() + CLOCK_WAIT;
         for index in places {
             while !self.places[*index].link.is_clock_settled() {
@@ -443,10 +431,7 @@ impl AgentSet {
 
     /// Replaces every agent that is lost. To be called between two loads, when no agent sends
     /// anything.
-    pub(crate) fn replace_lost(
-        &mut self,
-        interrupted: &dyn Fn() -> bool,
-    ) -> Result<(), FleetError> {
+    pub(crate) fn replace_lost(&mut self, interrupted: &dyn Fn() -> bool) -> Result<()> {
         // One that goes on sending has its answer in the next load.
         let until = Instant::now() + LEFTOVERS_WAIT;
         while Instant::now() < until
@@ -533,16 +518,12 @@ impl AgentSet {
     }
 
     /// Sends `command` to one agent; see [`Link::send`].
-    pub(crate) fn send(&self, index: usize, command: &ToAgent) -> Result<(), FleetError> {
+    pub(crate) fn send(&self, index: usize, command: &ToAgent) -> Result<()> {
         self.places[index].link.send(command)
     }
 
     /// Sends `order` to a supervisor.
-    pub(crate) fn send_to_supervisor(
-        &self,
-        index: usize,
-        order: &ToSupervisor,
-    ) -> Result<(), FleetError> {
+    pub(crate) fn send_to_supervisor(&self, index: usize, order: &ToSupervisor) -> Result<()> {
         self.places[index].link.send_to_supervisor(order)
     }
 
@@ -579,11 +560,7 @@ impl AgentSet {
     }
 
     /// Turns the end of an agent's output into an error.
-    pub(crate) fn unless_closed(
-        &mut self,
-        index: usize,
-        event: LinkEvent,
-    ) -> Result<LinkEvent, FleetError> {
+    pub(crate) fn unless_closed(&mut self, index: usize, event: LinkEvent) -> Result<LinkEvent> {
         match event {
             LinkEvent::Closed(ending) => Err(FleetError::Lost {
                 agent: self.name(index).to_owned(),
@@ -683,7 +660,7 @@ impl Opening {
     }
 
     /// An error where hosts failed, with one line for those that failed alike.
-    fn finish(self) -> Result<(), FleetError> {
+    fn finish(self) -> Result<()> {
         let mut alike: BTreeMap<String, Vec<HostName>> = BTreeMap::new();
         for (host, how) in self.failures {
             alike.entry(how).or_default().push(host);

@@ -8,6 +8,9 @@ use thiserror::Error;
 use crate::frame::FrameError;
 use crate::message::{AgentFault, ExitReason};
 
+/// The result of what may fail with a [`FleetError`].
+pub(crate) type Result<T, E = FleetError> = std::result::Result<T, E>;
+
 /// Why a command could not be carried out. A SUT that misbehaves is never one of these: that is a
 /// result.
 #[derive(Debug, Error)]

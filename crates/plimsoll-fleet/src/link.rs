@@ -25,7 +25,7 @@ use plimsoll_sys::process::{Group, Signal, Ties};
 use plimsoll_sys::{clock, process};
 
 use crate::bodies::SentBodies;
-use crate::error::FleetError;
+use crate::error::{FleetError, Result};
 use crate::frame;
 use crate::frame::FrameError;
 use crate::hosts::clock::{HostClock, SAMPLES_NEEDED, Sample};
@@ -271,7 +271,7 @@ impl Link {
         launch: &Launch,
         events: Sender<(u64, Received)>,
         readings: &Readings,
-    ) -> Result<Self, FleetError> {
+    ) -> Result<Self> {
         let name = launch.name.clone();
         if let AgentPlace::There(remote) = &launch.place
             && let Some(gate) = &remote.gate
@@ -433,7 +433,7 @@ impl Link {
 
     /// Sends `command` to the agent; never waits for it. The end of an agent is reported as
     /// [`LinkEvent::Closed`], not here.
-    pub(crate) fn send(&self, command: &ToAgent) -> Result<(), FleetError> {
+    pub(crate) fn send(&self, command: &ToAgent) -> Result<()> {
         if let ToAgent::Prepare(plan) = command
             && let Some(store) = plan.bodies()
         {
@@ -450,14 +450,14 @@ impl Link {
     }
 
     /// Sends `order` to a supervisor, as [`Self::send`] does.
-    pub(crate) fn send_to_supervisor(&self, order: &ToSupervisor) -> Result<(), FleetError> {
+    pub(crate) fn send_to_supervisor(&self, order: &ToSupervisor) -> Result<()> {
         debug_assert!(self.far.is_none(), "a supervisor is a child of its coordinator");
         self.write(Outgoing::Frame(frame::encode(order)?));
         Ok(())
     }
 
     /// Sends the large bodies of the next plan, or where they are.
-    fn send_bodies(&self, store: &Arc<dyn BodyStore>) -> Result<(), FleetError> {
+    fn send_bodies(&self, store: &Arc<dyn BodyStore>) -> Result<()> {
         let mut sent = self.sent_bodies.lock().unwrap_or_else(PoisonError::into_inner);
         let (number, is_sent) = sent.number(store);
         let from = match &self.far {

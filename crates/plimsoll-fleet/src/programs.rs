@@ -19,7 +19,7 @@ use plimsoll_sys::process::{Group, Signal, Ties};
 use plimsoll_sys::{output_file, private_dir, process};
 
 use crate::agent::{FLUSH_WAIT, hello, start, write_events};
-use crate::error::FleetError;
+use crate::error::{FleetError, Result};
 use crate::frame;
 use crate::frame::FrameError;
 use crate::message::{
@@ -57,7 +57,7 @@ enum Heard {
 pub fn supervise(
     stdin: impl Read + Send + 'static,
     stdout: impl Write + Send + 'static,
-) -> Result<(), FleetError> {
+) -> Result<()> {
     let (events, outbox) = mpsc::channel();
     let (inputs, inbox) = mpsc::channel();
     let (written, flushed) = mpsc::channel();

@@ -11,7 +11,7 @@ use plimsoll_model::plan::LoadPlan;
 
 use crate::agent_set::{AgentCommand, AgentSpec};
 use crate::coordinator::LoadAgents;
-use crate::error::FleetError;
+use crate::error::{FleetError, Result};
 use crate::message::{FromAgent, ToAgent};
 
 /// Agents of this host that make a load together, led by a coordinator elsewhere. They end with it.
@@ -45,11 +45,7 @@ impl Makers {
 
 impl Relay {
     /// Starts none yet; whatever they report goes to `events`, and who they are to `makers`.
-    pub fn start(
-        command: AgentCommand,
-        events: Sender<FromAgent>,
-        makers: Makers,
-    ) -> Result<Self, FleetError> {
+    pub fn start(command: AgentCommand, events: Sender<FromAgent>, makers: Makers) -> Result<Self> {
         let (orders, inbox) = mpsc::channel();
         // The agents end with the thread that started them.
         let run = move || run(&command, &inbox, &events, &makers);
@@ -111,7 +107,7 @@ fn start<'a>(
     agents: &'a mut Option<LoadAgents>,
     command: &AgentCommand,
     processes: u32,
-) -> Result<&'a mut LoadAgents, FleetError> {
+) -> Result<&'a mut LoadAgents> {
     match agents {
         Some(agents) => {
             agents.grow_to(processes)?;

@@ -11,7 +11,7 @@ use plimsoll_sys::namespace::Namespace;
 use plimsoll_sys::process::{Group, Ties};
 
 use crate::agent_set::{AgentCommand, AgentSet};
-use crate::error::FleetError;
+use crate::error::{FleetError, Result};
 use crate::link::{AgentPlace, Launch, LinkEvent};
 use crate::message::{ExitReason, FromAgent, SupervisedProgram, SupervisorPlan, ToSupervisor};
 
@@ -51,7 +51,7 @@ impl Supervisor {
         command: &AgentCommand,
         network: Option<Namespace>,
         plan: SupervisorPlan,
-    ) -> Result<Self, FleetError> {
+    ) -> Result<Self> {
         let ties =
             Ties { group: Group::Session, ignores_stop_signals: true, network, ..Ties::default() };
         let place = AgentPlace::Here(command.clone());
@@ -73,16 +73,13 @@ impl Supervisor {
 
     /// Starts more programs and waits until they are ready; returns their pids. After an error the
     /// others keep running.
-    pub fn start_programs(
-        &mut self,
-        children: Vec<SupervisedProgram>,
-    ) -> Result<Vec<u32>, FleetError> {
+    pub fn start_programs(&mut self, children: Vec<SupervisedProgram>) -> Result<Vec<u32>> {
         let pids = self.send_plan(SupervisorPlan { children, ..SupervisorPlan::default() })?;
         self.pids.extend_from_slice(&pids);
         Ok(pids)
     }
 
-    fn send_plan(&mut self, plan: SupervisorPlan) -> Result<Vec<u32>, FleetError> {
+    fn send_plan(&mut self, plan: SupervisorPlan) -> Result<Vec<u32>> {
         let names: Vec<_> = plan.children.iter().map(|child| child.name.clone()).collect();
         self.agents.send_to_supervisor(0, &ToSupervisor::Supervise(Box::new(plan)))?;
         let deadline = Instant::now() + READY_WAIT;
@@ -128,7 +125,7 @@ impl Supervisor {
 
     /// A program that ended, if one did since the last call. Never waits. The end of the supervisor
     /// itself is an error.
-    pub fn poll_exited(&mut self) -> Result<Option<ProgramExit>, FleetError> {
+    pub fn poll_exited(&mut self) -> Result<Option<ProgramExit>> {
         while let Some((index, event)) = self.agents.poll_event(Instant::now()) {
             let LinkEvent::Frame(frame) = self.agents.unless_closed(index, event)? else {
                 continue;

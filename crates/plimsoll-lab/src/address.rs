@@ -8,7 +8,7 @@ use plimsoll_model::target::Protocol;
 use plimsoll_sys::socket::ReservedPort;
 use plimsoll_tls::KeyKind;
 
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use crate::isolated::{ClientHost, Isolated};
 
 /// A port that is reserved for a SUT, the SUT's certificate, and the hosts of its laboratory.
@@ -24,34 +24,31 @@ pub struct SutAddress {
 impl SutAddress {
     /// Reserves any free port: of a new host beside `clients`, or of loopback. The certificate has a key of
     /// this kind.
-    pub fn reserve(key: KeyKind, clients: Option<&ClientHost>) -> Result<Self, LabError> {
+    pub fn reserve(key: KeyKind, clients: Option<&ClientHost>) -> Result<Self> {
         let isolated = clients.map(Isolated::beside).transpose()?;
         let names = ["localhost".to_owned(), ip(isolated.as_ref()).to_string()];
         Self::new(plimsoll_tls::self_signed(&names, key)?, isolated)
     }
 
     /// An address of another machine, and a certificate for it with a key of this kind.
-    pub fn elsewhere(key: KeyKind, listen: SocketAddr) -> Result<Self, LabError> {
+    pub fn elsewhere(key: KeyKind, listen: SocketAddr) -> Result<Self> {
         let identity = plimsoll_tls::self_signed(&[listen.ip().to_string()], key)?;
         Ok(Self { listen, identity, isolated: None, port: None })
     }
 
     /// Reserves this address of this machine, for a SUT with this certificate.
-    pub(crate) fn named(listen: SocketAddr, identity: Identity) -> Result<Self, LabError> {
+    pub(crate) fn named(listen: SocketAddr, identity: Identity) -> Result<Self> {
         let port = ReservedPort::bind(listen)
             .map_err(|source| LabError::NoAddress { listen, source: source.into() })?;
         Ok(Self { listen, identity, isolated: None, port: Some(port) })
     }
 
     /// Creates an address with an existing certificate.
-    pub fn with_identity(
-        identity: Identity,
-        clients: Option<&ClientHost>,
-    ) -> Result<Self, LabError> {
+    pub fn with_identity(identity: Identity, clients: Option<&ClientHost>) -> Result<Self> {
         Self::new(identity, clients.map(Isolated::beside).transpose()?)
     }
 
-    fn new(identity: Identity, isolated: Option<Isolated>) -> Result<Self, LabError> {
+    fn new(identity: Identity, isolated: Option<Isolated>) -> Result<Self> {
         let hosts = isolated.as_ref();
         let reserved = on_sut(hosts, || ReservedPort::bind((ip(hosts), 0).into()))?;
         let (port, listen) = reserved
@@ -66,12 +63,12 @@ impl SutAddress {
     }
 
     /// Runs `work` on the host of the SUT, as far as the network is concerned.
-    pub(crate) fn on_sut<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
+    pub(crate) fn on_sut<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         on_sut(self.isolated.as_ref(), work)
     }
 
     /// Lets a program listen that does not ask to share the port.
-    pub(crate) fn admit_any(&self) -> Result<(), LabError> {
+    pub(crate) fn admit_any(&self) -> Result<()> {
         let admitted = self.port.as_ref().map_or(Ok(()), ReservedPort::admit_any);
         admitted.map_err(|error| LabError::NoPort(error.into()))
     }
@@ -92,10 +89,7 @@ fn ip(isolated: Option<&Isolated>) -> IpAddr {
     isolated.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |hosts| hosts.sut.ip())
 }
 
-fn on_sut<T: Send>(
-    isolated: Option<&Isolated>,
-    work: impl FnOnce() -> T + Send,
-) -> Result<T, LabError> {
+fn on_sut<T: Send>(isolated: Option<&Isolated>, work: impl FnOnce() -> T + Send) -> Result<T> {
     match isolated {
         Some(hosts) => hosts.sut.network.run(work).map_err(LabError::Isolation),
         None => Ok(work()),

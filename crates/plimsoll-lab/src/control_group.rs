@@ -12,7 +12,7 @@ use plimsoll_fleet::{AgentCommand, Supervisor};
 use plimsoll_probe::limits::{CpuQuota, group_of};
 use plimsoll_sys::{output_file, process};
 
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 
 /// Short, so that a thread that has used up its share waits for milliseconds, not for a tenth of a second. Where there is
 /// a quota already, its period is taken: another one would change more than the quota.
@@ -49,7 +49,7 @@ pub(crate) struct ControlGroup {
 
 impl ControlGroup {
     /// A new one with these processes, without a quota.
-    pub(crate) fn of_processes(pids: &[u32]) -> Result<Self, LabError> {
+    pub(crate) fn of_processes(pids: &[u32]) -> Result<Self> {
         let first = pids.first().ok_or_else(|| impossible("no process of it is known"))?;
         let group = Self::beside(*first)?;
         let procs = group.dir.join("cgroup.procs");
@@ -71,7 +71,7 @@ impl ControlGroup {
     }
 
     /// A new one with one thread of process `pid`.
-    pub(crate) fn of_thread(pid: u32, thread: u32) -> Result<Self, LabError> {
+    pub(crate) fn of_thread(pid: u32, thread: u32) -> Result<Self> {
         let mut group = Self::beside(pid)?;
         if group.version == Version::Two {
             // Only groups within one that has the whole process can have single threads.
@@ -91,7 +91,7 @@ impl ControlGroup {
     }
 
     /// An empty one, below the group of process `pid` where that may have groups.
-    fn beside(pid: u32) -> Result<Self, LabError> {
+    fn beside(pid: u32) -> Result<Self> {
         let home = group_of(Path::new(ROOT), &pid.to_string(), "cpu")
             .ok_or_else(|| impossible("this host has no control groups"))?;
         let version = if home.join("cpu.cfs_quota_us").exists() || home.join("cpu.shares").exists()
@@ -115,7 +115,7 @@ impl ControlGroup {
     }
 
     /// Lets it use so many CPUs; `None` is as many as before.
-    pub(crate) fn limit(&self, cpus: Option<f64>) -> Result<(), LabError> {
+    pub(crate) fn limit(&self, cpus: Option<f64>) -> Result<()> {
         let quota = cpus.map(|cpus| quota_of(cpus, self.period_us)).or(self.usual);
         let quota_us = |without: &str| {
             quota.map_or_else(|| without.to_owned(), |quota| quota.quota_us.to_string())
@@ -184,7 +184,7 @@ fn remove_left(parent: &Path) {
     }
 }
 
-fn write(path: &Path, value: &str) -> Result<(), LabError> {
+fn write(path: &Path, value: &str) -> Result<()> {
     output_file::write_setting(path, value).map_err(denied(path))
 }
 

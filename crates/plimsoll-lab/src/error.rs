@@ -9,6 +9,9 @@ use plimsoll_tls::ConfigError;
 
 use crate::program::CheckError;
 
+/// The result of what may fail with a [`LabError`].
+pub(crate) type Result<T, E = LabError> = std::result::Result<T, E>;
+
 /// Why a laboratory cannot be started, or a server not be watched. A SUT that misbehaves is none of
 /// these: that is a result.
 #[derive(Debug, thiserror::Error)]

@@ -12,7 +12,7 @@ use plimsoll_probe::server_counters::ServerCounters;
 use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
 
 use crate::address::SutAddress;
-use crate::error::LabError;
+use crate::error::Result;
 use crate::own_servers::OwnServers;
 use crate::plan::{FarHosts, LabPlan};
 use crate::watched::ServerEnd;
@@ -33,7 +33,7 @@ pub(crate) struct FarSut {
 
 impl FarSut {
     /// Starts the agents, the backends, and the SUT in front of them.
-    pub(crate) fn start(plan: &LabPlan, far: &FarHosts, at: &SutAddress) -> Result<Self, LabError> {
+    pub(crate) fn start(plan: &LabPlan, far: &FarHosts, at: &SutAddress) -> Result<Self> {
         let mut servers = FarServers::start(&far.hosts)?;
         let mut notes = servers.take_notes();
         let own = plan.own_servers(&[]);
@@ -82,7 +82,7 @@ fn start_backends(
     at: &SutAddress,
     own: &OwnServers,
     servers: &mut FarServers,
-) -> Result<Vec<SocketAddr>, LabError> {
+) -> Result<Vec<SocketAddr>> {
     let hosts: Vec<usize> = match far.hosts.hosts.len() {
         0 | 1 => vec![SUT],
         count => (1..count).collect(),
@@ -109,7 +109,7 @@ fn start_backends(
 }
 
 /// Each host has one process of backends, which holds as many connections as clients do where a proxy passes them on.
-fn check_files(plan: &LabPlan, hosts: u64, servers: &FarServers) -> Result<(), LabError> {
+fn check_files(plan: &LabPlan, hosts: u64, servers: &FarServers) -> Result<()> {
     let needed = plan.connections.div_ceil(hosts) + PROCESS_DESCRIPTORS;
     let have = servers.descriptors_max();
     if plan.is_tunnel() && needed > have {

@@ -6,7 +6,7 @@ use plimsoll_sys::private_dir::ScratchDir;
 use plimsoll_tune::proxy as languages;
 use plimsoll_tune::proxy::{Dialect, Version};
 
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use crate::program;
 use crate::program::CheckError;
 use crate::sut::{Proxy, proxy, write};
@@ -26,7 +26,7 @@ pub struct Installed {
 
 impl Installed {
     /// Finds the named program, or the installed one. An old or foreign program is refused.
-    pub fn find(dialect: &'static Dialect, named: Option<&Path>) -> Result<Self, LabError> {
+    pub fn find(dialect: &'static Dialect, named: Option<&Path>) -> Result<Self> {
         let name = dialect.kind.name();
         let path = program::find(name, named).ok_or_else(|| match named {
             Some(path) => LabError::NoProgram { path: path.to_owned() },
@@ -55,7 +55,7 @@ impl Installed {
     }
 
     /// Lets the program itself check a configuration.
-    pub fn check(&self, text: &str) -> Result<(), LabError> {
+    pub fn check(&self, text: &str) -> Result<()> {
         let scratch = ScratchDir::new("plimsoll-tune").map_err(LabError::Scratch)?;
         let config = scratch.path().join(format!("{}.cfg", self.dialect.kind));
         write(&config, text)?;
@@ -63,7 +63,7 @@ impl Installed {
     }
 }
 
-fn description(dialect: &Dialect) -> Result<&'static dyn Proxy, LabError> {
+fn description(dialect: &Dialect) -> Result<&'static dyn Proxy> {
     proxy(dialect.kind).ok_or_else(|| LabError::NotThere { program: dialect.kind.name() })
 }
 

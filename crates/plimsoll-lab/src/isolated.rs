@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use plimsoll_sys::namespace::{Namespace, Prefix};
 use plimsoll_sys::output_file;
 
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 
 /// Every address of these is the clients'; RFC 2544 keeps 198.18.0.0/15 for measurements.
 const SOURCES: Prefix = Prefix { first: Ipv4Addr::new(198, 18, 0, 0), bits: 16 };
@@ -30,7 +30,7 @@ pub struct ClientHost {
 
 impl ClientHost {
     /// A new one, which needs CAP_SYS_ADMIN.
-    pub fn new() -> Result<Self, LabError> {
+    pub fn new() -> Result<Self> {
         let settings = settings(Path::new("/proc/sys/net"));
         let network = namespace(&settings)?;
         network.own(SOURCES).map_err(LabError::Isolation)?;
@@ -74,7 +74,7 @@ pub struct Isolated {
 
 impl Isolated {
     /// Hosts whose clients are those of `clients`.
-    pub fn beside(clients: &ClientHost) -> Result<Self, LabError> {
+    pub fn beside(clients: &ClientHost) -> Result<Self> {
         let number = clients.laboratories.get();
         clients.laboratories.set(number + 1);
         let sut = namespace(&clients.settings)?;
@@ -100,7 +100,7 @@ impl Isolated {
 }
 
 /// A namespace with the settings of this host.
-fn namespace(settings: &[(PathBuf, String)]) -> Result<Namespace, LabError> {
+fn namespace(settings: &[(PathBuf, String)]) -> Result<Namespace> {
     let network = Namespace::new().map_err(LabError::Isolation)?;
     let differs = |(path, value): &&(PathBuf, String)| {
         fs::read_to_string(path).is_ok_and(|own| own != *value)

@@ -14,7 +14,7 @@ use plimsoll_sys::{affinity, limits};
 use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
 
 use crate::address::SutAddress;
-use crate::error::LabError;
+use crate::error::Result;
 use crate::far_sut::FarSut;
 use crate::isolated::{Isolated, IsolatedHost};
 use crate::mosquitto::Mosquitto;
@@ -96,14 +96,14 @@ enum Servers {
 impl Laboratory {
     /// Starts everything that `plan` names, the SUT at its address, and waits until it accepts
     /// connections.
-    pub fn start(plan: &LabPlan, at: Rc<SutAddress>) -> Result<Self, LabError> {
+    pub fn start(plan: &LabPlan, at: Rc<SutAddress>) -> Result<Self> {
         match &plan.far {
             Some(far) => Self::start_there(plan, far, at),
             None => Self::start_here(plan, at),
         }
     }
 
-    fn start_there(plan: &LabPlan, far: &FarHosts, at: Rc<SutAddress>) -> Result<Self, LabError> {
+    fn start_there(plan: &LabPlan, far: &FarHosts, at: Rc<SutAddress>) -> Result<Self> {
         let sut = Box::new(FarSut::start(plan, far, &at)?);
         let (name, url) = (sut.name(), at.url(plan.protocol, plan.tls));
         let mut notes = vec![format!("SUT {name} at {url}")];
@@ -112,7 +112,7 @@ impl Laboratory {
         Ok(Self { name, servers: Servers::There(sut), timers, at, url, notes })
     }
 
-    fn start_here(plan: &LabPlan, at: Rc<SutAddress>) -> Result<Self, LabError> {
+    fn start_here(plan: &LabPlan, at: Rc<SutAddress>) -> Result<Self> {
         // All roles alike, and what measures the host's speed beside them: what else runs on this host displaces
         // them less.
         let nice = affinity::prefer_process();

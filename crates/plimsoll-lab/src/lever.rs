@@ -13,7 +13,7 @@ use plimsoll_sys::output_file;
 use plimsoll_sys::ports::parse_range;
 
 use crate::control_group::ControlGroup;
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 
 const PORT_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
@@ -49,12 +49,12 @@ struct PortsLever {
 
 impl Lever {
     /// Leaves all threads of these processes so many CPUs.
-    pub fn quota(pids: &[u32], cpus: f64) -> Result<Self, LabError> {
+    pub fn quota(pids: &[u32], cpus: f64) -> Result<Self> {
         Ok(Self(Acts::Quota(Box::new(ControlGroup::of_processes(pids)?), cpus)))
     }
 
     /// Leaves one thread of process `pid` so many CPUs.
-    pub fn thread_quota(pid: u32, thread: u32, cpus: f64) -> Result<Self, LabError> {
+    pub fn thread_quota(pid: u32, thread: u32, cpus: f64) -> Result<Self> {
         Ok(Self(Acts::Quota(Box::new(ControlGroup::of_thread(pid, thread)?), cpus)))
     }
 
@@ -65,7 +65,7 @@ impl Lever {
 
     /// Leaves the host of `network` the share `keep` of the ports that it connects from; returns how many
     /// it had and has, too.
-    pub fn ports(network: Namespace, keep: f64) -> Result<(Self, u32, u32), LabError> {
+    pub fn ports(network: Namespace, keep: f64) -> Result<(Self, u32, u32)> {
         let text = network
             .run(|| fs::read_to_string(PORT_RANGE))
             .and_then(|read| read)
@@ -83,8 +83,8 @@ impl Lever {
     /// `to` says of those that fill its queue; returns both of the shortest queue, too.
     pub fn accept_queues(
         pids: &[u32],
-        to: impl Fn(u32) -> Result<u32, LabError>,
-    ) -> Result<(Self, u32, u32), LabError> {
+        to: impl Fn(u32) -> Result<u32>,
+    ) -> Result<(Self, u32, u32)> {
         let denied =
             |error| LabError::Lever(format!("cannot change the server's sockets: {error}"));
         let mut queues = Vec::new();
@@ -111,7 +111,7 @@ impl Lever {
     }
 
     /// Changes the limit, or writes the value that was there: the same steps.
-    pub fn set(&mut self, changed: bool) -> Result<(), LabError> {
+    pub fn set(&mut self, changed: bool) -> Result<()> {
         match &self.0 {
             Acts::Quota(group, cpus) => group.limit(changed.then_some(*cpus)),
             Acts::Haproxy(lever) => lever.set(changed),
@@ -125,7 +125,7 @@ impl Lever {
 }
 
 impl HaproxyLever {
-    fn set(&self, changed: bool) -> Result<(), LabError> {
+    fn set(&self, changed: bool) -> Result<()> {
         let commands = if changed { &self.change } else { &self.restore };
         commands.iter().try_for_each(|command| {
             let refused = |why: &str| LabError::Lever(format!("HAProxy: {command}: {why}"));
@@ -138,7 +138,7 @@ impl HaproxyLever {
 }
 
 impl PortsLever {
-    fn set(&self, changed: bool) -> Result<(), LabError> {
+    fn set(&self, changed: bool) -> Result<()> {
         let (first, last) = if changed { self.lower } else { self.restore };
         self.network
             .run(|| output_file::write_setting(Path::new(PORT_RANGE), &format!("{first} {last}")))

@@ -8,7 +8,7 @@ use plimsoll_fleet::{AgentCommand, Supervisor};
 use plimsoll_sys::socket::ReservedPort;
 use plimsoll_sys::{Errno, limits, private_dir};
 
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use crate::isolated::IsolatedHost;
 use crate::plan::{CONNECTIONS_SPARE, LabPlan};
 use crate::program;
@@ -36,11 +36,7 @@ impl Mosquitto {
     }
 
     /// Starts the one at `path` on `host`, `None` for this host's loopback, and waits until it listens.
-    pub(crate) fn start(
-        path: &Path,
-        plan: &LabPlan,
-        host: Option<&IsolatedHost>,
-    ) -> Result<Self, LabError> {
+    pub(crate) fn start(path: &Path, plan: &LabPlan, host: Option<&IsolatedHost>) -> Result<Self> {
         let ports = plan.backend_ports();
         limits::raise_descriptor_limit();
         check_descriptors(
@@ -79,8 +75,15 @@ impl Mosquitto {
     }
 }
 
+impl LabPlan {
+    /// The installed mosquitto.
+    pub fn find_mosquitto() -> Result<PathBuf> {
+        Mosquitto::find().ok_or(LabError::NoMosquitto)
+    }
+}
+
 /// Ports that a program without `SO_REUSEPORT` may listen on.
-fn reserve(count: u64, host: Option<&IsolatedHost>) -> Result<Vec<ReservedPort>, LabError> {
+fn reserve(count: u64, host: Option<&IsolatedHost>) -> Result<Vec<ReservedPort>> {
     let ip = host.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), IsolatedHost::ip);
     let one = |_: u64| -> Result<ReservedPort, Errno> {
         let port = ReservedPort::bind((ip, 0).into())?;
@@ -111,7 +114,7 @@ fn render(addresses: &[SocketAddr]) -> String {
 }
 
 /// `mosquitto 2.0.11`.
-fn version(path: &Path) -> Result<String, LabError> {
+fn version(path: &Path) -> Result<String> {
     // With -v it would begin to serve.
     let output = program::run(path, &["-h".to_owned()])?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

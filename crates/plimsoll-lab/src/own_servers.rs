@@ -7,7 +7,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
 use plimsoll_model::plan::{DeliveryFaults, Identity, Listener, ServePlan, Spoken, TlsState};
 
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use crate::isolated::IsolatedHost;
 
 /// The default of every timer of our own servers.
@@ -42,18 +42,14 @@ impl OwnServers {
 
     /// Starts them on free ports: one for each entry of `with_tls`, which says whether
     /// it speaks TLS.
-    pub fn start(
-        &self,
-        with_tls: &[bool],
-        identity: Option<Identity>,
-    ) -> Result<ServerGroup, LabError> {
+    pub fn start(&self, with_tls: &[bool], identity: Option<Identity>) -> Result<ServerGroup> {
         let listener =
             |tls: &bool| Listener { address: self.any_port(), tls: *tls, spoken: Spoken::Http };
         self.start_at(with_tls.iter().map(listener).collect(), identity)
     }
 
     /// Starts backends without TLS on so many free ports.
-    pub(crate) fn start_behind(&self, ports: u64, spoken: Spoken) -> Result<ServerGroup, LabError> {
+    pub(crate) fn start_behind(&self, ports: u64, spoken: Spoken) -> Result<ServerGroup> {
         let listener = |_| Listener { address: self.any_port(), tls: false, spoken };
         self.start_at((0..ports).map(listener).collect(), None)
     }
@@ -67,7 +63,7 @@ impl OwnServers {
         &self,
         listeners: Vec<Listener>,
         identity: Option<Identity>,
-    ) -> Result<ServerGroup, LabError> {
+    ) -> Result<ServerGroup> {
         let plan = self.serve_plan(listeners, identity)?;
         let cpus = if self.cpus.is_empty() { Vec::new() } else { vec![self.cpus.clone()] };
         let network = self.host.as_ref().map(|host| host.network.clone());
@@ -80,7 +76,7 @@ impl OwnServers {
         &self,
         listeners: Vec<Listener>,
         identity: Option<Identity>,
-    ) -> Result<ServePlan, LabError> {
+    ) -> Result<ServePlan> {
         // The kernel may give the next connection of a session to another process.
         let shares_tickets = identity.is_some() && self.processes > 1;
         Ok(ServePlan {
@@ -102,11 +98,7 @@ impl OwnServers {
     }
 
     /// Starts them on one free port of loopback; returns its address, too.
-    pub fn start_one(
-        &self,
-        tls: bool,
-        identity: Identity,
-    ) -> Result<(SocketAddr, ServerGroup), LabError> {
+    pub fn start_one(&self, tls: bool, identity: Identity) -> Result<(SocketAddr, ServerGroup)> {
         let servers = self.start(&[tls], Some(identity))?;
         let listener = servers.listeners().first();
         let address = listener.map(|listener| listener.address).ok_or_else(|| {

@@ -7,8 +7,6 @@ use plimsoll_model::Nanos;
 use plimsoll_model::plan::{Spoken, TlsState};
 use plimsoll_model::target::Protocol;
 
-use crate::error::LabError;
-use crate::mosquitto::Mosquitto;
 use crate::own_servers::{OwnServers, TIMEOUT};
 use crate::placement::Placement;
 use crate::settings::SutSettings;
@@ -90,11 +88,6 @@ impl LabPlan {
             settings: SutSettings::default(),
             far: None,
         }
-    }
-
-    /// The installed mosquitto.
-    pub fn find_mosquitto() -> Result<PathBuf, LabError> {
-        Mosquitto::find().ok_or(LabError::NoMosquitto)
     }
 
     pub(crate) fn sut_cpus(&self) -> &[u32] {

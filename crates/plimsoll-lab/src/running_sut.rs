@@ -16,7 +16,7 @@ use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
 use plimsoll_tune::proxy::unwritable;
 
 use crate::address::SutAddress;
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use crate::log_receiver::LogReceiver;
 use crate::own_servers::OwnServers;
 use crate::plan::{CONNECTIONS_SPARE, LabPlan};
@@ -62,14 +62,14 @@ impl RunningSut {
         plan: &LabPlan,
         at: &SutAddress,
         backends: Vec<SocketAddr>,
-    ) -> Result<Self, LabError> {
+    ) -> Result<Self> {
         match proxy(plan.sut.kind) {
             Some(proxy) => Self::start_proxy(proxy, plan, at, backends),
             None => Self::start_embedded(plan, at),
         }
     }
 
-    fn start_embedded(plan: &LabPlan, at: &SutAddress) -> Result<Self, LabError> {
+    fn start_embedded(plan: &LabPlan, at: &SutAddress) -> Result<Self> {
         let fit = limits::raise_descriptor_limit().saturating_sub(PROCESS_DESCRIPTORS);
         let own = OwnServers {
             processes: plan.processes(fit),
@@ -92,7 +92,7 @@ impl RunningSut {
         plan: &LabPlan,
         at: &SutAddress,
         backends: Vec<SocketAddr>,
-    ) -> Result<Self, LabError> {
+    ) -> Result<Self> {
         let scratch = private_dir::unused_path(&format!("plimsoll-lab-{}", at.listen.port()));
         if let Some(character) = unwritable(&scratch) {
             return Err(LabError::Unwritable { path: scratch, character });

@@ -5,7 +5,7 @@ use plimsoll_probe::server_counters::CounterSource;
 use plimsoll_sys::affinity::usable_cpus;
 
 use crate::address::SutAddress;
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use crate::placement::Placement;
 use crate::plan::LabPlan;
 use crate::running_sut::RunningSut;
@@ -24,7 +24,7 @@ pub struct SutHost {
 
 impl SutHost {
     /// Finds the program, writes and checks its configuration, and starts it.
-    pub fn start(plan: SutPlan) -> Result<Self, LabError> {
+    pub fn start(plan: SutPlan) -> Result<Self> {
         let sut = Sut::find(plan.kind, None).map_err(on_this_host)?;
         let lab = LabPlan {
             connections: plan.connections,

@@ -7,7 +7,7 @@ use crate::tally::{Interval, Tally};
 /// The seconds that the parts of one load have delivered, until every part has delivered them.
 ///
 /// After any change call [`Self::poll`] until there is none left.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Seconds {
     parts: Vec<Part>,
     /// Ascending by their seconds.

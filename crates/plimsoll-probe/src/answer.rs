@@ -1,12 +1,49 @@
 //! Answers of servers to questions about themselves: bounded in bytes and in time, however slowly one comes.
 
 use std::io::{Error, ErrorKind, Read};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use plimsoll_model::Nanos;
 use plimsoll_sys::clock;
 
 /// The longest time for a whole answer. Each step of it has a timeout of its own.
 pub(crate) const ANSWER_WAIT: Nanos = Nanos::from_secs(5);
+
+/// Timeout of connecting, and of each read and write.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Sets the timeouts of a connection.
+pub(crate) fn unix(stream: UnixStream) -> Result<UnixStream, Error> {
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    Ok(stream)
+}
+
+/// Connects to the first address of `host` that is wanted and accepts.
+///
+/// # Errors
+///
+/// The refusal of the last address, and [`ErrorKind::NotFound`].
+pub(crate) fn tcp(
+    host: &str,
+    port: u16,
+    is_wanted: impl FnMut(&SocketAddr) -> bool,
+) -> Result<TcpStream, Error> {
+    let mut refusal = Error::new(ErrorKind::NotFound, "the name has no such address");
+    for address in (host, port).to_socket_addrs()?.filter(is_wanted) {
+        match TcpStream::connect_timeout(&address, TIMEOUT) {
+            Ok(stream) => {
+                stream.set_read_timeout(Some(TIMEOUT))?;
+                stream.set_write_timeout(Some(TIMEOUT))?;
+                return Ok(stream);
+            }
+            Err(error) => refusal = Error::new(error.kind(), format!("{address}: {error}")),
+        }
+    }
+    Err(refusal)
+}
 
 /// Reads an answer to its end, at most `most` bytes of it, within `wait`. The stream has a read timeout.
 ///

@@ -1,20 +1,17 @@
 //! HAProxy's statistics socket, in the notation of its own configuration.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, SocketAddr};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::time::Duration;
 use std::{fmt, io};
 
 use plimsoll_model::units::ParseError;
 
 use crate::answer;
 
-/// The timeout of each step of an answer.
-const TIMEOUT: Duration = Duration::from_secs(1);
 /// HAProxy fills the name of an abstract socket up to this length with zeros.
 const ABSTRACT_NAME_BYTES: usize = 107;
 /// The prefix that passes a command of the master process to its worker.
@@ -69,15 +66,20 @@ impl HaproxySocket {
     fn ask_directly(&self, command: &str, most: u64) -> io::Result<String> {
         match &self.0 {
             Address::Unix(path) => {
-                let stream = unix(UnixStream::connect(path)?)?;
+                let stream = answer::unix(UnixStream::connect(path)?)?;
                 exchange(&stream, || stream.shutdown(Shutdown::Write), command, most)
             }
             Address::Abstract(name) => {
-                let stream = unix(abstract_stream(name)?)?;
+                let stream = answer::unix(abstract_stream(name)?)?;
                 exchange(&stream, || stream.shutdown(Shutdown::Write), command, most)
             }
             Address::Tcp { host, port, family, .. } => {
-                let stream = tcp(host, *port, *family)?;
+                let is_wanted = |address: &SocketAddr| match family {
+                    Family::Any => true,
+                    Family::V4 => address.is_ipv4(),
+                    Family::V6 => address.is_ipv6(),
+                };
+                let stream = answer::tcp(host, *port, is_wanted)?;
                 exchange(&stream, || stream.shutdown(Shutdown::Write), command, most)
             }
         }
@@ -100,41 +102,12 @@ where
     answer::read(stream, most, answer::ANSWER_WAIT)
 }
 
-fn unix(stream: UnixStream) -> io::Result<UnixStream> {
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
-    Ok(stream)
-}
-
 /// HAProxy's `abns@` fills the name with zeros, its `abnsz@` does not.
 fn abstract_stream(name: &str) -> io::Result<UnixStream> {
     let mut filled = name.as_bytes().to_vec();
     filled.resize(ABSTRACT_NAME_BYTES, 0);
     let connect = |name: &[u8]| UnixStream::connect_addr(&UnixAddress::from_abstract_name(name)?);
     connect(&filled).or_else(|error| connect(name.as_bytes()).map_err(|_| error))
-}
-
-fn tcp(host: &str, port: u16, family: Family) -> io::Result<TcpStream> {
-    let mut refusal = io::Error::new(io::ErrorKind::NotFound, "the name has no such address");
-    for address in (host, port).to_socket_addrs()? {
-        let is_wanted = match family {
-            Family::Any => true,
-            Family::V4 => address.is_ipv4(),
-            Family::V6 => address.is_ipv6(),
-        };
-        if !is_wanted {
-            continue;
-        }
-        match TcpStream::connect_timeout(&address, TIMEOUT) {
-            Ok(stream) => {
-                stream.set_read_timeout(Some(TIMEOUT))?;
-                stream.set_write_timeout(Some(TIMEOUT))?;
-                return Ok(stream);
-            }
-            Err(error) => refusal = io::Error::new(error.kind(), format!("{address}: {error}")),
-        }
-    }
-    Err(refusal)
 }
 
 impl From<&Path> for HaproxySocket {

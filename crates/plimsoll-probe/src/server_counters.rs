@@ -4,10 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 use std::{fmt, io};
 
 use plimsoll_model::target::TargetUrl;
@@ -15,8 +13,6 @@ use plimsoll_model::target::TargetUrl;
 use crate::answer;
 use crate::haproxy_socket::HaproxySocket;
 
-/// The timeout of each step of an answer.
-const TIMEOUT: Duration = Duration::from_secs(1);
 /// The largest answer that is read: HAProxy's has a line for each server behind it.
 const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The longest answer to a command that changes something.
@@ -146,28 +142,6 @@ fn pools(answer: &str) -> Option<PoolUse> {
     })
 }
 
-fn unix(socket: &Path) -> io::Result<UnixStream> {
-    let stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
-    Ok(stream)
-}
-
-fn tcp(url: &TargetUrl) -> io::Result<TcpStream> {
-    let mut refusal = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in (url.host.as_str(), url.port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, TIMEOUT) {
-            Ok(stream) => {
-                stream.set_read_timeout(Some(TIMEOUT))?;
-                stream.set_write_timeout(Some(TIMEOUT))?;
-                return Ok(stream);
-            }
-            Err(error) => refusal = error,
-        }
-    }
-    Err(refusal)
-}
-
 /// Gives HAProxy one command at its statistics socket; the first 64 KiB of its answer.
 pub fn command_haproxy(socket: &HaproxySocket, command: &str) -> io::Result<String> {
     socket.ask(command, COMMAND_ANSWER_BYTES_MAX)
@@ -241,9 +215,13 @@ pub(crate) fn nginx_status(
     source: &CounterSource,
 ) -> Result<Vec<(&'static str, u64)>, CounterError> {
     let answer = match source {
-        CounterSource::Nginx(url) => ask(tcp(url)?, &status_request(&url.authority(), &url.path))?,
+        CounterSource::Nginx(url) => {
+            let stream = answer::tcp(&url.host, url.port, |_| true)?;
+            ask(stream, &status_request(&url.authority(), &url.path))?
+        }
         CounterSource::NginxSocket(socket) => {
-            ask(unix(socket)?, &status_request("localhost", "/"))?
+            let stream = answer::unix(UnixStream::connect(socket)?)?;
+            ask(stream, &status_request("localhost", "/"))?
         }
         CounterSource::Haproxy(_) => return Err(CounterError::Unexpected("nginx's")),
     };
@@ -276,6 +254,8 @@ fn nginx(status: &[(&str, u64)]) -> ServerCounters {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     /// HAProxy 2.6, shortened on the right but for conn_tot.

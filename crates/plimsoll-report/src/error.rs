@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+/// A result that fails as reports do.
+pub(crate) type Result<T, E = ReportError> = std::result::Result<T, E>;
+
 /// An error of reports and archives.
 #[derive(Debug, Error)]
 pub enum ReportError {

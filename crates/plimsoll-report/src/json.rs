@@ -5,11 +5,11 @@ use std::io::Write;
 use plimsoll_model::summary::{SCHEMA, Summary};
 use serde::Serialize;
 
-use crate::error::ReportError;
+use crate::error::{ReportError, Result};
 use crate::terminal::findings::{CheckLine, worded_summary};
 
 /// Writes one pretty-printed object and a newline.
-pub fn write_summary(summary: &Summary, out: &mut dyn Write) -> Result<(), ReportError> {
+pub fn write_summary(summary: &Summary, out: &mut dyn Write) -> Result<()> {
     #[derive(Serialize)]
     struct Document<'a> {
         #[serde(flatten)]
@@ -27,7 +27,7 @@ pub fn write_summary(summary: &Summary, out: &mut dyn Write) -> Result<(), Repor
 }
 
 /// Reads what [`write_summary`] wrote; fields that this version does not know are ignored.
-pub fn read_summary(text: &[u8]) -> Result<Summary, ReportError> {
+pub fn read_summary(text: &[u8]) -> Result<Summary> {
     #[derive(serde::Deserialize)]
     struct Head {
         schema: String,

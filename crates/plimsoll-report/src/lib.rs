@@ -5,6 +5,13 @@
 //! verdicts come with the records.
 #![forbid(unsafe_code)]
 
+/// A table of texts: a pattern for what is explained, and one text or several of it.
+macro_rules! table {
+    ($of:expr; $($row:pat $(if $guard:expr)? => $($text:expr);+,)+) => {
+        match $of { $($row $(if $guard)? => ($($text),+),)+ }
+    };
+}
+
 pub mod archive;
 mod digest;
 pub mod error;

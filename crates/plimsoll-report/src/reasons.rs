@@ -287,49 +287,32 @@ fn of_cut_handshake(reset: bool, setting: Setting) -> Advice {
 
 /// An alert of TLS, by its name in RFC 8446.
 fn of_alert(alert: &str, setting: Setting) -> Advice {
-    let (means, remedy) = match alert {
-        "handshake_failure" | "insufficient_security" => (
-            "no cipher suite, group or signature algorithm in common, or in TLS 1.2 a client certificate that is missing",
-            "drop --tls, --groups and --certificate-key, or enable what they name at the server; a client certificate is \
-             given with --cert and --key",
-        ),
-        "protocol_version" => (
-            "the server does not speak the version of TLS that was offered",
-            "drop --tls, or enable that version at the server (nginx: ssl_protocols; HAProxy: ssl-min-ver, ssl-max-ver)",
-        ),
-        "certificate_required" => (CERTIFICATE_MISSING, GIVE_CERTIFICATE),
+    let (means, remedy) = table! { alert;
+        "handshake_failure" | "insufficient_security" =>
+            "no cipher suite, group or signature algorithm in common, or in TLS 1.2 a client certificate that is \
+             missing";
+            "drop --tls, --groups and --certificate-key, or enable what they name at the server; a client \
+             certificate is given with --cert and --key",
+        "protocol_version" => "the server does not speak the version of TLS that was offered";
+            "drop --tls, or enable that version at the server (nginx: ssl_protocols; HAProxy: ssl-min-ver, \
+             ssl-max-ver)",
+        "certificate_required" => CERTIFICATE_MISSING; GIVE_CERTIFICATE,
         // Servers in Go send this one.
-        "bad_certificate" if !setting.has_certificate => (CERTIFICATE_MISSING, GIVE_CERTIFICATE),
-        "unknown_ca"
-        | "bad_certificate"
-        | "certificate_unknown"
-        | "certificate_expired"
-        | "certificate_revoked"
-        | "unsupported_certificate"
-            if setting.has_certificate =>
-        {
-            (
-                "the server does not accept the client certificate",
-                "give one that is valid and whose issuer the server trusts (nginx: ssl_client_certificate; HAProxy: \
-                 ca-file; mosquitto: cafile) with --cert and --key",
-            )
-        }
-        "access_denied" => {
-            ("the server denies access", "check the client certificate: --cert, --key")
-        }
-        "unrecognized_name" if setting.is_address => (
-            "the server serves only names that it knows, and a URL with an address sends none unless --sni does",
+        "bad_certificate" if !setting.has_certificate => CERTIFICATE_MISSING; GIVE_CERTIFICATE,
+        "unknown_ca" | "bad_certificate" | "certificate_unknown" | "certificate_expired" | "certificate_revoked"
+        | "unsupported_certificate" if setting.has_certificate =>
+            "the server does not accept the client certificate";
+            "give one that is valid and whose issuer the server trusts (nginx: ssl_client_certificate; HAProxy: \
+             ca-file; mosquitto: cafile) with --cert and --key",
+        "access_denied" => "the server denies access"; "check the client certificate: --cert, --key",
+        "unrecognized_name" if setting.is_address =>
+            "the server serves only names that it knows, and a URL with an address sends none unless --sni does";
             "send a name that it has: --sni NAME",
-        ),
-        "unrecognized_name" => (
-            "the server has no certificate for the name that was asked for",
+        "unrecognized_name" => "the server has no certificate for the name that was asked for";
             "send a name that it has: --sni NAME",
-        ),
-        "internal_error" => (
-            "the server failed, or it has no certificate for the name that was asked for (Caddy)",
+        "internal_error" => "the server failed, or it has no certificate for the name that was asked for (Caddy)";
             "check the name in the URL and --sni; else look for the reason in the server's log",
-        ),
-        _ => ("the server's log may say why", "look for the reason in the server's log"),
+        _ => "the server's log may say why"; "look for the reason in the server's log",
     };
     Advice::new(format!("the server ended TLS with the alert {alert}: {means}"), remedy)
 }
@@ -337,34 +320,25 @@ fn of_alert(alert: &str, setting: Setting) -> Advice {
 /// The remedy for a fault of a certificate. `--insecure` skips the check in each case.
 fn of_certificate(fault: &CertificateFault) -> String {
     use CertificateFault as F;
-    let remedy = match fault {
+    let remedy = table! { fault;
         F::Expired => "renew it, and reload the server: a renewed file is not read by itself",
         F::NotValidYet => "check the clocks of this host and of the host that issued it",
-        F::WrongName { .. } => {
-            "use a name that it has, in the URL or with --sni, or issue it for this one"
-        }
-        F::NoName => {
-            "issue it with a subject alternative name (openssl: -addext subjectAltName=DNS:NAME)"
-        }
-        F::SelfSigned | F::UnknownIssuer => {
-            "trust it by name: --cacert FILE with that certificate or its issuer"
-        }
+        F::WrongName { .. } => "use a name that it has, in the URL or with --sni, or issue it for this one",
+        F::NoName => "issue it with a subject alternative name (openssl: -addext subjectAltName=DNS:NAME)",
+        F::SelfSigned | F::UnknownIssuer => "trust it by name: --cacert FILE with that certificate or its issuer",
         F::UntrustedRoot { .. } => "trust that authority: --cacert FILE with its certificate",
-        F::IssuerMissing { sent_others: false, .. } => {
-            "if that issuer is an intermediate authority, let the server send the whole chain (nginx: ssl_certificate, \
-             HAProxy: crt, with the intermediates behind the certificate); if it is a root, trust it with --cacert FILE"
-        }
-        F::IssuerMissing { sent_others: true, .. } => {
-            "let the server send the missing certificate, too, or trust that issuer: --cacert FILE"
-        }
-        F::ForeignSignature => {
-            "the authority has a new key: give its present certificate with --cacert FILE"
-        }
+        F::IssuerMissing { sent_others: false, .. } =>
+            "if that issuer is an intermediate authority, let the server send the whole chain (nginx: \
+             ssl_certificate, HAProxy: crt, with the intermediates behind the certificate); if it is a root, trust \
+             it with --cacert FILE",
+        F::IssuerMissing { sent_others: true, .. } =>
+            "let the server send the missing certificate, too, or trust that issuer: --cacert FILE",
+        F::ForeignSignature => "the authority has a new key: give its present certificate with --cacert FILE",
         F::WeakSignature { .. } => "issue it again, signed with SHA-256",
         F::WeakKey { .. } => "issue it again with an RSA key of 2,048 bits or an ECDSA key",
-        F::OldVersion => {
-            "issue it again with extensions, which make it one of version 3 (openssl: -addext subjectAltName=DNS:NAME)"
-        }
+        F::OldVersion =>
+            "issue it again with extensions, which make it one of version 3 (openssl: -addext \
+             subjectAltName=DNS:NAME)",
         F::Authority => "issue one for the server, or trust exactly this one: --cacert FILE",
         F::WrongPurpose => "issue it again with the extended key usage serverAuth",
         F::Revoked => "issue another one",
@@ -376,116 +350,57 @@ fn of_certificate(fault: &CertificateFault) -> String {
 
 /// The remedy for a class of which no reason is known.
 pub(crate) const fn remedy_of_class(class: ErrorClass) -> &'static str {
-    match class {
-        ErrorClass::ConnectRefused => {
-            "nothing listens there: check address and port, and that the server still runs"
-        }
-        ErrorClass::ConnectTimeout => {
-            "no answer to the SYN: a firewall drops it, or the server's accept queue is full"
-        }
-        ErrorClass::ConnectUnreachable => "no route to host: check the address and the routes here",
-        ErrorClass::ConnectReset => {
-            "reset while connecting: look for a connection limit at the server or a proxy"
-        }
-        ErrorClass::TlsAlert => "look for the reason in the server's log",
-        ErrorClass::TlsUntrusted => {
-            "name the issuer of the certificate with --cacert, or skip the check with --insecure"
-        }
-        ErrorClass::TlsHandshake => {
-            "check that the port speaks TLS; then try other versions and groups: --tls, --groups"
-        }
-        ErrorClass::TlsClosed => "look for a limit on connections or a restart in the server's log",
-        ErrorClass::TlsRecord => {
-            "a TLS record could not be decrypted, or the server sent an alert: see its log"
-        }
-        ErrorClass::ResetByPeer => {
-            "reset after the request was sent: a crash, a limit or a timeout at the server"
-        }
-        ErrorClass::ClosedByPeer => {
-            "closed before the answer was complete: a crash, a restart or a timeout at the server"
-        }
-        ErrorClass::KeepaliveRace => {
-            "the server ended a kept connection before it answered the next request: raise its keep-alive \
-             timeout or limit of requests, or stay below it with --requests-per-connection N or --no-keepalive"
-        }
-        ErrorClass::HttpMalformed => {
-            "the answer is not HTTP/1.1: check the URL's scheme and port, or correct the server"
-        }
-        ErrorClass::HttpTooLarge => {
-            "the answer's headers are larger than plimsoll reads: shorten them at the server"
-        }
-        ErrorClass::Status4xx => "the server refused requests: its statuses are counted above",
-        ErrorClass::Status5xx => {
-            "the server or a backend behind it failed: its statuses are counted above"
-        }
-        ErrorClass::Timeout => {
-            "no answer within deadline plus linger: raise --linger to see how long it takes"
-        }
-        ErrorClass::Interrupted => "not finished when the run was stopped: no fault of the server",
-        ErrorClass::LocalFiles => {
-            "too few open files allowed here: raise `ulimit -n`, or spread with --processes"
-        }
-        ErrorClass::LocalPorts => {
-            "source ports ran out here: add addresses with --source, or keep connections alive"
-        }
-        ErrorClass::LocalMemory => {
-            "socket memory ran out here: fewer --connections, or raise net.ipv4.tcp_mem"
-        }
-        ErrorClass::LocalOther => "a system call failed here: see `dmesg`",
-        ErrorClass::AgentLost => {
-            "a plimsoll process ended early: out of memory or killed? see `dmesg`; fewer --connections"
-        }
-        ErrorClass::WsRefused => {
-            "the server did not switch to WebSocket: check the path, and the proxy's rules for it"
-        }
-        ErrorClass::WsMalformed => {
-            "what came after the switch is not WebSocket: correct the server, or the proxy before it"
-        }
-        ErrorClass::WsClosed => {
-            "the server closed WebSockets before it answered: its code is counted above"
-        }
-        ErrorClass::MqttRefused => {
-            "the broker refused CONNECT: its log says why; it may want a user or a client certificate"
-        }
-        ErrorClass::MqttRejected => {
-            "the broker refused the message or the subscription: check its rules for the topic, its quotas"
-        }
-        ErrorClass::MqttDisconnected => {
-            "the broker ended the connection: look for the reason in its log"
-        }
-        ErrorClass::MqttMalformed => "the answer is not MQTT: is it the broker's port?",
-        ErrorClass::AlpnMismatch => {
-            "the server does not offer HTTP/2 by ALPN: enable it there, or use --http 1.1"
-        }
-        ErrorClass::H2Malformed => {
-            "the answer breaks HTTP/2: if the server does not speak it here, use --http 1.1"
-        }
-        ErrorClass::H2Reset => "the server reset single requests: look for the reason in its log",
-        ErrorClass::H2Goaway => {
-            "the server ended connections for an error: see its log and its limits per connection"
-        }
-        ErrorClass::H2Refused => {
-            "the server began none of these, however often they were sent: lower --streams, or raise its limit"
-        }
-        ErrorClass::GrpcStatus => {
-            "calls ended with a status other than 0: see grpc_status in --json"
-        }
-        ErrorClass::ScriptMismatch => {
-            "the answer is not what the script expects: correct the script, or the server"
-        }
-        ErrorClass::PeerSpokeFirst => {
-            "the server sent more than the script expects: expect all of an answer, or a banner before loop"
-        }
-        ErrorClass::PeerNotReading => {
+    use ErrorClass as C;
+    table! { class;
+        C::ConnectRefused => "nothing listens there: check address and port, and that the server still runs",
+        C::ConnectTimeout => "no answer to the SYN: a firewall drops it, or the server's accept queue is full",
+        C::ConnectUnreachable => "no route to host: check the address and the routes here",
+        C::ConnectReset => "reset while connecting: look for a connection limit at the server or a proxy",
+        C::TlsAlert => "look for the reason in the server's log",
+        C::TlsUntrusted => "name the issuer of the certificate with --cacert, or skip the check with --insecure",
+        C::TlsHandshake => "check that the port speaks TLS; then try other versions and groups: --tls, --groups",
+        C::TlsClosed => "look for a limit on connections or a restart in the server's log",
+        C::TlsRecord => "a TLS record could not be decrypted, or the server sent an alert: see its log",
+        C::ResetByPeer => "reset after the request was sent: a crash, a limit or a timeout at the server",
+        C::ClosedByPeer => "closed before the answer was complete: a crash, a restart or a timeout at the server",
+        C::KeepaliveRace =>
+            "the server ended a kept connection before it answered the next request: raise its keep-alive timeout or \
+             limit of requests, or stay below it with --requests-per-connection N or --no-keepalive",
+        C::HttpMalformed => "the answer is not HTTP/1.1: check the URL's scheme and port, or correct the server",
+        C::HttpTooLarge => "the answer's headers are larger than plimsoll reads: shorten them at the server",
+        C::Status4xx => "the server refused requests: its statuses are counted above",
+        C::Status5xx => "the server or a backend behind it failed: its statuses are counted above",
+        C::Timeout => "no answer within deadline plus linger: raise --linger to see how long it takes",
+        C::Interrupted => "not finished when the run was stopped: no fault of the server",
+        C::LocalFiles => "too few open files allowed here: raise `ulimit -n`, or spread with --processes",
+        C::LocalPorts => "source ports ran out here: add addresses with --source, or keep connections alive",
+        C::LocalMemory => "socket memory ran out here: fewer --connections, or raise net.ipv4.tcp_mem",
+        C::LocalOther => "a system call failed here: see `dmesg`",
+        C::AgentLost => "a plimsoll process ended early: out of memory or killed? see `dmesg`; fewer --connections",
+        C::WsRefused => "the server did not switch to WebSocket: check the path, and the proxy's rules for it",
+        C::WsMalformed => "what came after the switch is not WebSocket: correct the server, or the proxy before it",
+        C::WsClosed => "the server closed WebSockets before it answered: its code is counted above",
+        C::MqttRefused => "the broker refused CONNECT: its log says why; it may want a user or a client certificate",
+        C::MqttRejected =>
+            "the broker refused the message or the subscription: check its rules for the topic, its quotas",
+        C::MqttDisconnected => "the broker ended the connection: look for the reason in its log",
+        C::MqttMalformed => "the answer is not MQTT: is it the broker's port?",
+        C::AlpnMismatch => "the server does not offer HTTP/2 by ALPN: enable it there, or use --http 1.1",
+        C::H2Malformed => "the answer breaks HTTP/2: if the server does not speak it here, use --http 1.1",
+        C::H2Reset => "the server reset single requests: look for the reason in its log",
+        C::H2Goaway => "the server ended connections for an error: see its log and its limits per connection",
+        C::H2Refused =>
+            "the server began none of these, however often they were sent: lower --streams, or raise its limit",
+        C::GrpcStatus => "calls ended with a status other than 0: see grpc_status in --json",
+        C::ScriptMismatch => "the answer is not what the script expects: correct the script, or the server",
+        C::PeerSpokeFirst =>
+            "the server sent more than the script expects: expect all of an answer, or a banner before loop",
+        C::PeerNotReading =>
             "the server sends what must be answered and reads no answers: look for a loop of pings, or a connection \
-             that it has stopped reading"
-        }
-        ErrorClass::UnrequestedAnswer => {
-            "the server sent bytes that no request asked for, which ends a connection"
-        }
-        ErrorClass::DeliveryLost => {
-            "acknowledged and not delivered: look for a full queue of a subscriber in the broker's log and limits"
-        }
+             that it has stopped reading",
+        C::UnrequestedAnswer => "the server sent bytes that no request asked for, which ends a connection",
+        C::DeliveryLost =>
+            "acknowledged and not delivered: look for a full queue of a subscriber in the broker's log and limits",
     }
 }
 

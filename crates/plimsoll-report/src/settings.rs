@@ -39,9 +39,29 @@ pub const UNIX_SOCKET: &str = "unix-socket";
 /// The key that is there when single operations are recorded.
 pub const ROWS: &str = "rows";
 
+/// The key of HTTP's version, where that is [`HTTP2`].
+const HTTP: &str = "http";
+const HTTP2: &str = "2";
+/// The key that is there when the load and the server are in network namespaces of one machine.
+pub const ISOLATE: &str = "isolate";
+
+fn is(settings: &BTreeMap<String, String>, key: &str, value: &str) -> bool {
+    settings.get(key).is_some_and(|set| set == value)
+}
+
 /// `true` if the server set the pace.
 pub(crate) fn is_closed_loop(settings: &BTreeMap<String, String>) -> bool {
-    settings.get(ARRIVALS).is_some_and(|arrivals| arrivals == CLOSED)
+    is(settings, ARRIVALS, CLOSED)
+}
+
+/// `true` if operations go over HTTP/2.
+pub(crate) fn is_http2(settings: &BTreeMap<String, String>) -> bool {
+    is(settings, HTTP, HTTP2)
+}
+
+/// `true` if an operation checks that the server of a held connection answers.
+pub(crate) fn are_pings(settings: &BTreeMap<String, String>) -> bool {
+    is(settings, OPERATION, PING)
 }
 
 /// `true` if an operation is a new connection and no request.
@@ -51,7 +71,7 @@ pub(crate) fn is_new_connection(settings: &BTreeMap<String, String>) -> bool {
 
 /// `true` if connections are kept for any number of requests.
 pub(crate) fn keeps_connections(settings: &BTreeMap<String, String>) -> bool {
-    settings.get(KEEP_ALIVE).is_some_and(|kept| kept == "yes")
+    is(settings, KEEP_ALIVE, "yes")
 }
 
 /// Names the operation, if it is not a request.
@@ -94,7 +114,7 @@ pub fn from_plan(plan: &LoadPlan) -> BTreeMap<String, String> {
         set(UNIX_SOCKET, "yes".to_owned());
     }
     if plan.protocol() == Protocol::Http2 {
-        set("http", "2".to_owned());
+        set(HTTP, HTTP2.to_owned());
     }
     if plan.shares_connections() {
         let name = if plan.protocol() == Protocol::Mqtt { "inflight" } else { "streams" };

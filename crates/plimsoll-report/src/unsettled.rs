@@ -63,40 +63,25 @@ pub(crate) fn reason(why: &Unsettled) -> String {
 
 /// Returns the remedy, as a clause, and the command that explains more.
 pub(crate) fn advice(why: &Unsettled) -> String {
-    let (id, text) = match why {
-        Unsettled::Time { .. } => ("time", "give it more time with --budget"),
-        Unsettled::Trials { .. } => ("trials", "search with longer trials (--mode strict)"),
-        Unsettled::OneBound => {
-            ("one-bound", "move --min or --max, or give more time with --budget")
-        }
-        Unsettled::NotOffered { .. } => {
-            ("not-offered", "move that limit (--min, --max), or use a larger generator")
-        }
-        Unsettled::NotConfirmed { .. } => (
-            "not-confirmed",
+    let (id, text) = table! { why;
+        Unsettled::Time { .. } => "time"; "give it more time with --budget",
+        Unsettled::Trials { .. } => "trials"; "search with longer trials (--mode strict)",
+        Unsettled::OneBound => "one-bound"; "move --min or --max, or give more time with --budget",
+        Unsettled::NotOffered { .. } => "not-offered"; "move that limit (--min, --max), or use a larger generator",
+        Unsettled::NotConfirmed { .. } => "not-confirmed";
             "search with longer trials (--mode strict), and look for what recurs in the page's graphs",
-        ),
-        Unsettled::GoalOpen { further: Some(_), .. } => {
-            ("goal-open", "give it that time with --budget, or use a less rare goal")
-        }
-        Unsettled::GoalOpen { further: None, .. } => ("goal-open", "use a less rare goal"),
-        Unsettled::GoalMissed { .. } => {
-            ("goal-missed", "find what these operations have in common, or relax that goal")
-        }
-        Unsettled::Fell { .. } => {
-            ("fell", "restart the server and search again (lab --fresh-sut --repeat 6 does both)")
-        }
-        Unsettled::MissedBelow { .. } => {
-            ("missed-below", "look for pauses and errors that do not depend on the load")
-        }
-        Unsettled::Spread { .. } => {
-            ("spread", "use a quieter host, or longer trials (--mode strict)")
-        }
-        Unsettled::Contradiction { .. } => (
-            "contradiction",
+        Unsettled::GoalOpen { further: Some(_), .. } => "goal-open";
+            "give it that time with --budget, or use a less rare goal",
+        Unsettled::GoalOpen { further: None, .. } => "goal-open"; "use a less rare goal",
+        Unsettled::GoalMissed { .. } => "goal-missed";
+            "find what these operations have in common, or relax that goal",
+        Unsettled::Fell { .. } => "fell";
+            "restart the server and search again (lab --fresh-sut --repeat 6 does both)",
+        Unsettled::MissedBelow { .. } => "missed-below"; "look for pauses and errors that do not depend on the load",
+        Unsettled::Spread { .. } => "spread"; "use a quieter host, or longer trials (--mode strict)",
+        Unsettled::Contradiction { .. } => "contradiction";
             "give the server its host alone, warm it up, or search longer with --budget",
-        ),
-        Unsettled::Wide { .. } => ("wide", "give it more time with --budget"),
+        Unsettled::Wide { .. } => "wide"; "give it more time with --budget",
     };
     format!("{text}; more: plimsoll explain {id}")
 }

@@ -1,10 +1,16 @@
 //! Which addresses are this host's.
 
 use std::ffi::CStr;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// RTF_LOCAL, include/uapi/linux/ipv6_route.h: packets to it end here.
 const LOCAL_ROUTE: u32 = 0x8000_0000;
+
+/// An address and port of this host for a socket that is to reach `remote`: both are left to the kernel.
+pub fn any_like(remote: SocketAddr) -> SocketAddr {
+    let any = if remote.is_ipv4() { IpAddr::from([0; 4]) } else { Ipv6Addr::UNSPECIFIED.into() };
+    SocketAddr::new(any, 0)
+}
 
 /// Reports whether a connection may come from `address`: it is configured here, or it lies in an IPv6
 /// prefix that is routed to this host as a whole (`ip -6 route add local PREFIX dev lo`). An IPv4
@@ -39,10 +45,10 @@ pub fn interface_towards(remote: IpAddr) -> Option<String> {
 
 /// The address that the kernel chooses.
 fn source_towards(remote: IpAddr) -> Option<IpAddr> {
-    let any = if remote.is_ipv4() { IpAddr::from([0; 4]) } else { Ipv6Addr::UNSPECIFIED.into() };
     // Connecting a datagram socket sends nothing; the port does not matter.
-    let socket = UdpSocket::bind((any, 0)).ok()?;
-    socket.connect((remote, 9)).ok()?;
+    let remote = SocketAddr::new(remote, 9);
+    let socket = UdpSocket::bind(any_like(remote)).ok()?;
+    socket.connect(remote).ok()?;
     socket.local_addr().ok().map(|address| address.ip())
 }
 

@@ -41,29 +41,7 @@ impl ServerCertVerifier for Diagnosing {
             .map_err(|error| diagnosed(error, end_entity, intermediates))
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let verified = self.inner.verify_tls12_signature(message, cert, dss);
-        verified.map_err(|error| diagnosed(error, cert, &[]))
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let verified = self.inner.verify_tls13_signature(message, cert, dss);
-        verified.map_err(|error| diagnosed(error, cert, &[]))
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.inner.supported_verify_schemes()
-    }
+    signatures_as!(inner, |error, cert: &CertificateDer<'_>| diagnosed(error, cert, &[]));
 }
 
 fn diagnosed(error: Error, end_entity: &[u8], intermediates: &[CertificateDer<'_>]) -> Error {

@@ -12,6 +12,8 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::expect_used)]
 
+#[macro_use]
+mod verify;
 mod agreed;
 mod capture;
 mod chains;
@@ -31,7 +33,6 @@ mod suite;
 mod thread_context;
 mod ticketer;
 mod tickets;
-mod verify;
 
 pub use agreed::{Handshake, HandshakeKind};
 pub use client::ClientContext;

@@ -13,7 +13,7 @@ use plimsoll_model::plan::{Identity, TicketKey, TlsState};
 use crate::agreed::HTTP2;
 use crate::capture::SecretSink;
 use crate::handshaking::Afterwards;
-use crate::identity::{certified_key, roots_from_pem};
+use crate::identity::certified_key;
 use crate::ticketer::SharedTicketer;
 use crate::{ConfigError, Session};
 
@@ -31,21 +31,8 @@ impl ServerContext {
         Self::build(identity, state, WebPkiClientVerifier::no_client_auth())
     }
 
-    /// A server that also insists on a client certificate issued under `roots_pem`.
-    pub fn with_client_roots(
-        identity: &Identity,
-        state: TlsState,
-        roots_pem: &str,
-    ) -> Result<Self, ConfigError> {
-        let roots = Arc::new(roots_from_pem(roots_pem)?);
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider)
-            .build()
-            .map_err(|error| ConfigError::Refused { reason: error.to_string() })?;
-        Self::build(identity, state, verifier)
-    }
-
-    fn build(
+    /// A server that checks the certificates of its clients with `verifier`.
+    pub(crate) fn build(
         identity: &Identity,
         state: TlsState,
         verifier: Arc<dyn ClientCertVerifier>,

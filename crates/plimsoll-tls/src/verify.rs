@@ -11,6 +11,33 @@ use rustls::pki_types::{CertificateDer, ServerName, SignatureVerificationAlgorit
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
+/// Leaves the signatures of a handshake, and their schemes, to the verifier in a field; `$told` changes its errors.
+macro_rules! signatures_as {
+    ($inner:ident $(, $told:expr)?) => {
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            dss: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.$inner.verify_tls12_signature(message, cert, dss)$(.map_err(|error| $told(error, cert)))?
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            dss: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.$inner.verify_tls13_signature(message, cert, dss)$(.map_err(|error| $told(error, cert)))?
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.$inner.supported_verify_schemes()
+        }
+    };
+}
+
 /// Accepts any certificate and does not check the handshake's signature by it.
 ///
 /// A signature by an untrusted key proves nothing about the peer's identity, and a check
@@ -107,27 +134,7 @@ impl ServerCertVerifier for TrustedServer {
         }
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.chained.verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.chained.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.chained.supported_verify_schemes()
-    }
+    signatures_as!(chained);
 }
 
 /// Signature schemes of a client whose server must have a key of this type: it offers no other schemes, by

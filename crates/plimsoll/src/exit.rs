@@ -6,6 +6,32 @@ use std::fmt;
 
 use plimsoll_report::clean;
 
+/// A usage error of two texts for `format!`: *what is wrong; what to do*.
+macro_rules! usage {
+    ($($what:expr),+; $($fix:expr),+) => {
+        $crate::exit::Stop::usage(format_args!($($what),+), format_args!($($fix),+))
+    };
+}
+
+/// Returns a usage error.
+macro_rules! refuse {
+    ($($text:tt)+) => {
+        return Err(usage!($($text)+))
+    };
+}
+
+/// Returns a usage error if a condition holds.
+macro_rules! refuse_if {
+    ($condition:expr; $($text:tt)+) => {
+        if $condition {
+            refuse!($($text)+);
+        }
+    };
+}
+
+/// The result of what may end a command.
+pub(crate) type Result<T, E = Stop> = std::result::Result<T, E>;
+
 /// Done, and the SLO (if one was given) is met.
 pub(crate) const DONE: u8 = 0;
 /// Could not run: the system refused (a name, a file descriptor, a child process).

@@ -17,7 +17,7 @@ use plimsoll_sys::namespace::Namespace;
 use plimsoll_sys::signal::Interrupts;
 use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
 
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::values::Processes;
 use crate::survey::{Findings, Room, findings};
 use crate::{run, survey};
@@ -34,21 +34,16 @@ pub(crate) fn start_load_agents(
     plan: &mut LoadPlan,
     processes: Processes,
     network: Option<Namespace>,
-) -> Result<LoadAgents, Stop> {
+) -> Result<LoadAgents> {
     let descriptors = limits::raise_descriptor_limit();
     let needed = agents_needed(plan.connections, descriptors, DESCRIPTOR_RESERVE)
         .map_err(|error| fleet_stop(&error))?;
     let count = match processes {
         Processes::Auto => needed,
         Processes::Exactly(count) if count < needed => {
-            return Err(Stop::usage(
-                format_args!(
-                    "{} connections do not fit into --processes {count}: each may open {} files",
-                    grouped(plan.connections),
-                    grouped(descriptors)
-                ),
-                format_args!("use --processes {needed}, or raise the limit with ulimit -n"),
-            ));
+            refuse!("{} connections do not fit into --processes {count}: each may open {} files",
+                    grouped(plan.connections), grouped(descriptors);
+                "use --processes {needed}, or raise the limit with ulimit -n");
         }
         Processes::Exactly(count) => count,
     };
@@ -76,7 +71,7 @@ pub(crate) fn start_hosts(
     plan: &mut LoadPlan,
     least: Option<u64>,
     interrupts: &Interrupts,
-) -> Result<StartedHosts, Stop> {
+) -> Result<StartedHosts> {
     if let Launcher::Joined(listen) = &hosts.launcher {
         // Nothing else is shown before they are there. Whether it can be written changes nothing.
         let agents = hosts.hosts.len();

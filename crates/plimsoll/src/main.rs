@@ -8,10 +8,12 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+#[macro_use]
+mod exit;
+
 mod causes;
 mod commands;
 mod display;
-mod exit;
 mod experiments;
 mod flags;
 mod host_file;
@@ -28,7 +30,7 @@ mod survey;
 
 use plimsoll_sys::process;
 
-use exit::Stop;
+use exit::{Result, Stop};
 use flags::{Command, LabCommand};
 
 fn main() -> ExitCode {
@@ -48,7 +50,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn dispatch() -> Result<(), Stop> {
+fn dispatch() -> Result<()> {
     let command = flags::parse()?;
     let needs_processes = !matches!(command, Command::Report(_) | Command::Explain(_));
     if needs_processes && !process::own_executable().exists() {
@@ -72,10 +74,8 @@ fn dispatch() -> Result<(), Stop> {
         Command::Report(flags) => commands::report::run(&flags),
         Command::Explain(flags) => commands::explain::run(&flags),
         // A file names no other one, so this is not reached twice.
-        Command::Run(flags) => Err(Stop::usage(
-            format_args!("{:?} names a run file", flags.file),
-            "write the command itself",
-        )),
+        Command::Run(flags) => refuse!("{:?} names a run file", flags.file;
+            "write the command itself"),
         Command::Schema(flags) => commands::schema::run(&flags),
         Command::K8s(command) => commands::k8s::run(&command),
         Command::Pod(command) => commands::pod::run(&command),

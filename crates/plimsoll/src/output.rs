@@ -7,7 +7,7 @@ use plimsoll_report::ReportError;
 use plimsoll_sys::output_file;
 use plimsoll_sys::whole_file::WholeFile;
 
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::values::OutputFile;
 use crate::screen::Stream;
 
@@ -16,7 +16,7 @@ pub(crate) fn write(
     flag: &str,
     place: &OutputFile,
     write: impl FnOnce(&mut dyn Write) -> Result<(), ReportError>,
-) -> Result<(), Stop> {
+) -> Result<()> {
     let (written, name) = match place {
         OutputFile::Stdout => {
             let mut out = BufWriter::new(io::stdout().lock());
@@ -40,7 +40,7 @@ pub(crate) fn append(
     flag: &str,
     place: &OutputFile,
     fill: impl FnOnce(&mut dyn Write) -> Result<(), ReportError>,
-) -> Result<(), Stop> {
+) -> Result<()> {
     let OutputFile::File(path) = place else { return write(flag, place, fill) };
     let mut text = Vec::new();
     let written = fill(&mut text).and_then(|()| {
@@ -57,7 +57,7 @@ pub(crate) fn append(
 }
 
 /// A reader that has gone away is no failure; anything else is lost output.
-fn complain(flag: &str, name: &str, written: Result<(), ReportError>) -> Result<(), Stop> {
+fn complain(flag: &str, name: &str, written: Result<(), ReportError>) -> Result<()> {
     let why = match written {
         Ok(()) => return Ok(()),
         Err(ReportError::Output(error)) => match ignore_closed_pipe(Err(error)) {
@@ -77,7 +77,7 @@ pub(crate) fn report_stream<'a>(places: impl IntoIterator<Item = &'a OutputFile>
 }
 
 /// Writes a report.
-pub(crate) fn show(stream: Stream, text: &[u8]) -> Result<(), Stop> {
+pub(crate) fn show(stream: Stream, text: &[u8]) -> Result<()> {
     let (written, name) = match stream {
         Stream::Out => (write_whole(&mut io::stdout(), text), "standard output"),
         Stream::Err => (write_whole(&mut io::stderr(), text), "standard error"),

@@ -12,7 +12,7 @@ use plimsoll_probe::limits::HostLimits;
 use plimsoll_sys::limits::raise_descriptor_limit;
 use plimsoll_tune::doctor::{Hop, Need, Needs, PROXY_BYTES, Part, Processes, Shape, Verdict};
 
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::values;
 use crate::plan::load::LoadJob;
 
@@ -123,7 +123,7 @@ pub(crate) struct Fit {
 
 /// Returns the connections that this host can hold: all of `shape`, or with `up_to` as many as fit. Refused
 /// otherwise, with every limit that is too low.
-pub(crate) fn check(shape: &Shape, limits: &HostLimits, up_to: bool) -> Result<Fit, Stop> {
+pub(crate) fn check(shape: &Shape, limits: &HostLimits, up_to: bool) -> Result<Fit> {
     let asked = shape.connections;
     let needs = Needs::of(shape, limits);
     if needs.are_met() {
@@ -153,7 +153,7 @@ pub(crate) fn highest(
     shape: &Shape,
     limits: &HostLimits,
     lowest: u64,
-) -> Result<(u64, Option<String>), Stop> {
+) -> Result<(u64, Option<String>)> {
     let needs = Needs::of(shape, limits);
     if needs.are_met() {
         return Ok((shape.connections, None));

@@ -16,9 +16,9 @@ use plimsoll_report::archive::ClockPair;
 use plimsoll_report::clean;
 use plimsoll_report::live::{Feed, MetricsAt, Outlets, PageAt, RunHead, feed};
 use plimsoll_sys::signal::Interrupts;
-use plimsoll_sys::{affinity, clock, thread};
+use plimsoll_sys::{address, affinity, clock, thread};
 
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::plan::live::LiveJob;
 use crate::plan::publish::{MetricsJob, PublishJob};
 
@@ -42,8 +42,8 @@ impl Publisher {
     pub(crate) fn during<T>(
         job: &PublishJob,
         interrupts: &Interrupts,
-        work: impl FnOnce(&Self) -> Result<T, Stop>,
-    ) -> Result<T, Stop> {
+        work: impl FnOnce(&Self) -> Result<T>,
+    ) -> Result<T> {
         if !job.is_asked() {
             return work(&Self::default());
         }
@@ -104,7 +104,7 @@ impl Publisher {
 type Started = (Feed, JoinHandle<io::Result<()>>, Option<String>);
 
 /// Opens what the system may refuse, then starts the thread.
-fn start(job: &PublishJob) -> Result<Started, Stop> {
+fn start(job: &PublishJob) -> Result<Started> {
     let metrics = job.prometheus.as_ref().map(metrics).transpose()?;
     let (page, url) = job.live.as_ref().map(page).transpose()?.unzip();
     let statsd = job.statsd.map(|to| {
@@ -135,14 +135,14 @@ fn start(job: &PublishJob) -> Result<Started, Stop> {
 }
 
 /// Listens for scrapers, and says where.
-fn metrics(job: &MetricsJob) -> Result<MetricsAt, Stop> {
+fn metrics(job: &MetricsJob) -> Result<MetricsAt> {
     let (listener, address) = listen(job.address, "--prometheus")?;
     say(&format!("metrics at http://{address}/metrics"));
     Ok(MetricsAt { listener, name: Some(job.name.clone()) })
 }
 
 /// Listens for browsers, and says where; also returns the address.
-fn page(job: &LiveJob) -> Result<(PageAt, String), Stop> {
+fn page(job: &LiveJob) -> Result<(PageAt, String)> {
     let (listener, address) = listen(job.address, "--live")?;
     let token = job.token.as_ref().map(|token| format!("{token}/")).unwrap_or_default();
     let (host, others) = match address.ip() {
@@ -160,7 +160,7 @@ fn page(job: &LiveJob) -> Result<(PageAt, String), Stop> {
     Ok((at, url))
 }
 
-fn listen(at: SocketAddr, flag: &str) -> Result<(TcpListener, SocketAddr), Stop> {
+fn listen(at: SocketAddr, flag: &str) -> Result<(TcpListener, SocketAddr)> {
     let cannot =
         |error: io::Error| Stop::CannotRun(format!("{flag}: cannot listen on {at}: {error}"));
     let listener = TcpListener::bind(at).map_err(cannot)?;
@@ -169,11 +169,7 @@ fn listen(at: SocketAddr, flag: &str) -> Result<(TcpListener, SocketAddr), Stop>
 }
 
 fn sender(to: SocketAddr) -> io::Result<UdpSocket> {
-    let any: IpAddr = match to {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let socket = UdpSocket::bind((any, 0))?;
+    let socket = UdpSocket::bind(address::any_like(to))?;
     socket.set_nonblocking(true)?;
     Ok(socket)
 }

@@ -7,7 +7,7 @@ use plimsoll_model::summary::RowSummary;
 use plimsoll_report::archive::ClockPair;
 use plimsoll_report::exports::{RowHead, RowLatency, RowTarget, write_rows};
 
-use crate::exit::Stop;
+use crate::exit::Result;
 use crate::flags::values::OutputFile;
 use crate::output;
 use crate::plan::rows::{ROWS_MAX, RowJob};
@@ -54,7 +54,7 @@ impl RowSink {
     }
 
     /// Writes the file.
-    pub(crate) fn finish(self) -> Result<(), Stop> {
+    pub(crate) fn finish(self) -> Result<()> {
         let head = RowHead {
             name: self.job.name,
             every: self.job.every,

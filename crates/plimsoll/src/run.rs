@@ -25,7 +25,7 @@ use plimsoll_sys::signal::Interrupts;
 use plimsoll_sys::whole_file::WholeFile;
 
 use crate::display::Display;
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::values::OutputFile;
 use crate::hosts::archived_host;
 use crate::output;
@@ -91,7 +91,7 @@ pub(crate) struct Run {
 
 impl Run {
     /// Opens the sinks; the archive's directory is made now, so that an error ends the command early.
-    pub(crate) fn begin(head: RunHead<'_>) -> Result<Self, Stop> {
+    pub(crate) fn begin(head: RunHead<'_>) -> Result<Self> {
         let clock = ClockPair { monotonic: now(), unix_ns: clock::realtime_ns() };
         let unix_s = clock.unix_ns / 1_000_000_000;
         let started_at = time_text::rfc3339(unix_s);
@@ -278,25 +278,23 @@ impl Run {
 
     /// Writes summary, JSON, rows and the report, which goes to standard error where something else goes to
     /// standard output.
-    pub(crate) fn finish(mut self, summary: &Summary, trials: &[TrialRecord]) -> Result<(), Stop> {
+    pub(crate) fn finish(mut self, summary: &Summary, trials: &[TrialRecord]) -> Result<()> {
         let (json, rows, details) = (self.json.take(), self.rows.take(), self.details);
         let mut summary = summary.clone();
         let archived = self.store(&mut summary);
         let rows_place = rows.as_ref().map(RowSink::place);
         let stream = output::report_stream(json.iter().chain(rows_place));
-        let mut text = Vec::new();
         let style = Style { details, ..stream.style() };
-        terminal::render(&summary, trials, style, &mut text)
-            .map_err(|error| Stop::CannotRun(format!("cannot draw the report: {error}")))?;
+        let text = terminal::render(&summary, trials, style);
         // A sink that fails does not stop the others.
-        let shown = output::show(stream, &text);
+        let shown = output::show(stream, text.as_bytes());
         let json = json.map_or(Ok(()), |place| write_json(&place, &summary));
         let rows = rows.map_or(Ok(()), RowSink::finish);
         shown.and(json).and(rows).and(archived)
     }
 
     /// Writes the archive alone, which the summary no longer names if it is not whole.
-    pub(crate) fn store(mut self, summary: &mut Summary) -> Result<(), Stop> {
+    pub(crate) fn store(mut self, summary: &mut Summary) -> Result<()> {
         if let Some((archive, dir)) = self.archive.take() {
             match archive.finish(summary) {
                 Ok(()) if self.draws_page && self.archive_error.is_none() => {
@@ -375,7 +373,7 @@ fn now() -> Nanos {
 }
 
 /// Writes the summary object to where `--json` says.
-pub(crate) fn write_json(place: &OutputFile, summary: &Summary) -> Result<(), Stop> {
+pub(crate) fn write_json(place: &OutputFile, summary: &Summary) -> Result<()> {
     output::write("--json", place, |out| json::write_summary(summary, out))
 }
 
@@ -387,7 +385,7 @@ pub(crate) fn settings(job: &LoadJob, plan: &LoadPlan) -> BTreeMap<String, Strin
 }
 
 /// Takes over SIGINT and SIGTERM.
-pub(crate) fn install_interrupts() -> Result<Interrupts, Stop> {
+pub(crate) fn install_interrupts() -> Result<Interrupts> {
     Interrupts::install()
         .map_err(|error| Stop::CannotRun(format!("cannot install signal handlers: {error}")))
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as SocketName, UnixListener};
 use std::sync::OnceLock;
@@ -16,7 +16,7 @@ use plimsoll_fleet::message::{HostNeed, HostPart, HostSurvey};
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::units::grouped;
-use plimsoll_sys::clock;
+use plimsoll_sys::{address, clock};
 use plimsoll_tune::doctor::{Hop, Need, Needs, Part, Shape, Verdict};
 
 use crate::preflight;
@@ -133,11 +133,7 @@ fn other_run() -> Option<HostNeed> {
 /// The address of this host on the way to another one, as the kernel chooses it. Nothing is sent: a UDP socket only
 /// chooses its route.
 fn route(to: SocketAddr) -> Result<IpAddr, HostNeed> {
-    let any: IpAddr = match to {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let chosen = UdpSocket::bind((any, 0))
+    let chosen = UdpSocket::bind(address::any_like(to))
         .and_then(|socket| socket.connect(to).and_then(|()| socket.local_addr()));
     chosen.map(|address| address.ip()).map_err(|error| HostNeed {
         what: format!("route to {}", to.ip()),
@@ -302,6 +298,8 @@ impl Rows {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use plimsoll_fleet::hosts::parse;
 
     use super::*;

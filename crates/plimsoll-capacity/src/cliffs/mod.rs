@@ -84,39 +84,31 @@ fn slow(hist: &Histogram) -> Nanos {
 
 fn piles(hist: &Histogram, key: SeriesKey, floor: Nanos, known: &[KnownTimer]) -> Vec<Cliff> {
     let connecting = key.stretch == Stretch::Opening;
-    let of_peak = |peak: peaks::Peak| {
-        let found = owner::ascribe(key.stretch, key.closer, peak.at, known);
-        Cliff {
-            at: peak.at,
-            count: peak.count,
-            share: peak.share,
-            stretch: key.stretch,
-            closer: key.closer,
-            label: found.name.or_else(|| constants::label(peak.at, connecting)),
-            owner: found.owner,
-            confidence: found.confidence,
-            evidence: found.evidence,
-        }
-    };
+    let of_peak =
+        |peak: peaks::Peak| cliff(&peak, key, known, |at| constants::label(at, connecting));
     peaks::peaks(hist, floor, Timer::Fine).into_iter().map(of_peak).collect()
+}
+
+/// The timer that made a peak; `label` names one that nobody owns by its span.
+fn cliff(
+    peak: &peaks::Peak,
+    SeriesKey { stretch, closer }: SeriesKey,
+    known: &[KnownTimer],
+    label: impl FnOnce(Nanos) -> Option<String>,
+) -> Cliff {
+    let peaks::Peak { at, count, share, .. } = *peak;
+    let owner::Ascription { name, owner, confidence, evidence } =
+        owner::ascribe(stretch, closer, at, known);
+    let label = name.or_else(|| label(at));
+    Cliff { at, count, share, stretch, closer, label, owner, confidence, evidence }
 }
 
 /// Connections that came when the kernel had asked again: also when most of them did.
 fn retransmissions(connects: &Histogram) -> Vec<Cliff> {
+    let key = SeriesKey { stretch: Stretch::Opening, closer: Closer::Success };
     let of_peak = |peak: peaks::Peak| {
         let label = constants::connecting_label(peak.at)?;
-        let found = owner::ascribe(Stretch::Opening, Closer::Success, peak.at, &[]);
-        Some(Cliff {
-            at: peak.at,
-            count: peak.count,
-            share: peak.share,
-            stretch: Stretch::Opening,
-            closer: Closer::Success,
-            label: Some(label),
-            owner: found.owner,
-            confidence: found.confidence,
-            evidence: found.evidence,
-        })
+        Some(cliff(&peak, key, &[], |_| Some(label)))
     };
     peaks::peaks(connects, FLOOR_MIN, Timer::Coarse).into_iter().filter_map(of_peak).collect()
 }

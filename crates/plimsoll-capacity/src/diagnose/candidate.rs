@@ -3,9 +3,9 @@
 use plimsoll_model::cause::{Evidence, EvidenceUnit, Limited, Projected, Resource, ResourceKind};
 use plimsoll_model::trial::Verdict;
 
-use super::Around;
 use super::fit::{Line, Point, is_narrow};
 use super::record::Record;
+use super::scene::Around;
 use super::usage::{self, Usage};
 
 /// The least share of a CPU that can be used before the goals are missed.

@@ -4,10 +4,9 @@ use plimsoll_model::SutKind;
 use plimsoll_model::cause::{Cause, EvidenceUnit, Grade, Missing, Resource, ResourceKind};
 use plimsoll_model::host::{Label, Metric};
 
-use super::Suspect;
 use super::candidate::Candidate;
 use super::record::{Clients, During, Trial};
-use super::signs::{Moved, Scene};
+use super::scene::{Moved, Scene, Suspect};
 use super::waits;
 
 /// Factor from which on a counter moves, relative to its value below.

@@ -5,9 +5,7 @@
 //! full. A resource that is full at the tipping point, and that no other one competes with, is the
 //! predicted cause; what only moves there is correlated.
 
-use plimsoll_model::cause::{
-    Cause, Evidence, Finding, Grade, Limited, Missing, Projected, Resource, ResourceKind,
-};
+use plimsoll_model::cause::{Cause, Finding, Grade, Limited, Missing, ResourceKind};
 use plimsoll_model::host::HostFigures;
 use plimsoll_model::trial::Verdict;
 
@@ -16,6 +14,7 @@ pub mod confirm;
 mod counters;
 mod fit;
 mod record;
+mod scene;
 mod signs;
 #[cfg(test)]
 mod tests;
@@ -25,24 +24,12 @@ mod waits;
 pub use record::{Clients, During, Record, Trial, missing_loads};
 
 use candidate::{Candidate, candidates, excluded};
+use scene::{Around, Suspect};
 
 /// The least by which the interval of the tipping point is widened: two halves of one machine differ so.
 const WIDENED_MIN: f64 = 0.03;
 /// Two limits are near where their loads differ by less.
 const NEAR: f64 = 0.1;
-
-/// A resource that may be the limit.
-#[derive(Clone, Debug)]
-struct Suspect {
-    cause: Cause,
-    resource: Resource,
-    host: String,
-    grade: Grade,
-    evidence: Vec<Evidence>,
-    predicted_at: Option<Projected>,
-    /// Evidence that is missing for the grade `predicted`.
-    missing: Missing,
-}
 
 impl Suspect {
     /// The finding; `None` where no other resource was read that would last longer: then it may be any.
@@ -58,14 +45,6 @@ impl Suspect {
         made.next = next;
         Some(made)
     }
-}
-
-/// The trials that the tipping point lies between; at least one of them is there.
-struct Around<'a> {
-    /// `None` where no load met the goals.
-    below: Option<&'a Trial<'a>>,
-    /// `None` where none above went on long enough to be read.
-    above: Option<&'a Trial<'a>>,
 }
 
 /// The limiting resources, the surest first. Where nothing proves a cause, one that is unknown, with what is

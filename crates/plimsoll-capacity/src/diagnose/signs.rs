@@ -1,21 +1,18 @@
 //! Signs of causes that no line predicts, in the order in which they are looked for: a limit that was reached, what
 //! stops a server from outside, then its queues. Whoever is to drain a queue and cannot is the cause, not the queue.
 
-use plimsoll_model::cause::{
-    Cause, Evidence, EvidenceUnit, Grade, Missing, Resource, ResourceKind,
-};
+use plimsoll_model::cause::{Cause, EvidenceUnit, Grade, Missing, Resource, ResourceKind};
 use plimsoll_model::host::{Label, Metric};
 
 use super::candidate::Candidate;
 use super::record::{During, Record, Trial};
+use super::scene::{Around, Moved, Scene, Suspect};
 use super::usage::ThreadUse;
-use super::{Around, Suspect, counters, usage, waits};
+use super::{counters, usage, waits};
 
 /// A thread above this is busy, one below the other idle enough to take its work.
 const HOT: f64 = 0.85;
 const COOL: f64 = 0.6;
-/// A server whose threads are all below this does not lack CPU.
-const FREE: f64 = 0.7;
 /// The share of the full CPUs' time from which the server alone fills them, with several threads for each. Beside
 /// clients that need a third of one of two CPUs it uses less.
 const FILLED_BY_SERVER_MIN: f64 = 0.8;
@@ -74,76 +71,6 @@ pub(super) fn has_neighbour(during: &During<'_>) -> bool {
         during.last().of(Metric::ProcessInfo, &[(Label::Role, "client")]).next().is_some();
     let busy: f64 = usage::cpus(during).iter().map(|(_, busy)| busy).sum();
     has_clients && busy - known > OTHERS_MIN
-}
-
-/// One host above the tipping point, and below it where it was read there.
-#[derive(Clone, Copy)]
-pub(super) struct Scene<'a> {
-    pub(super) record: &'a Record<'a>,
-    pub(super) candidates: &'a [Candidate],
-    pub(super) below: Option<&'a Trial<'a>>,
-    pub(super) above: &'a Trial<'a>,
-    pub(super) before: Option<During<'a>>,
-    pub(super) after: During<'a>,
-}
-
-impl Scene<'_> {
-    /// Nobody's threads are so busy that they could not do more.
-    pub(super) fn is_free(&self) -> bool {
-        usage::threads(&self.after).iter().all(|thread| thread.used < FREE)
-    }
-
-    /// It has a process of a server, or of one behind it.
-    pub(super) fn serves(&self) -> bool {
-        ["server", "backend"].iter().any(|role| {
-            self.after.last().of(Metric::ProcessInfo, &[(Label::Role, role)]).next().is_some()
-        })
-    }
-
-    /// It has a process of the server.
-    fn has_server(&self) -> bool {
-        self.after.last().of(Metric::ProcessInfo, &[(Label::Role, "server")]).next().is_some()
-    }
-
-    /// A cause that is seen by a value that moved.
-    pub(super) fn suspect(&self, cause: Cause, resource: Resource, moved: Moved) -> Suspect {
-        Suspect {
-            cause,
-            resource,
-            host: self.after.host.to_owned(),
-            grade: Grade::Correlated,
-            evidence: vec![moved.evidence()],
-            predicted_at: None,
-            missing: Missing::Use,
-        }
-    }
-}
-
-/// One value below and above the tipping point.
-pub(super) struct Moved {
-    pub(super) counter: String,
-    pub(super) unit: EvidenceUnit,
-    pub(super) below: Option<f64>,
-    pub(super) above: f64,
-    pub(super) limit: Option<f64>,
-}
-
-impl Moved {
-    /// As a finding shows it.
-    pub(super) fn evidence(self) -> Evidence {
-        Evidence {
-            counter: self.counter,
-            unit: self.unit,
-            below: self.below,
-            above: Some(self.above),
-            limit: self.limit,
-        }
-    }
-
-    /// Makes the evidence of `metric`.
-    pub(super) fn of(metric: Metric, unit: EvidenceUnit, below: Option<f64>, above: f64) -> Self {
-        Self { counter: metric.name().to_owned(), unit, below, above, limit: None }
-    }
 }
 
 type Sign = fn(&Scene<'_>) -> Option<Suspect>;

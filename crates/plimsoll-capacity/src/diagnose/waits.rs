@@ -10,8 +10,8 @@ use plimsoll_model::tally::OUTSTANDING_SAMPLE;
 use plimsoll_model::trial::Verdict;
 
 use super::record::Trial;
-use super::signs::{Moved, Scene};
-use super::{Suspect, usage};
+use super::scene::{Moved, Scene, Suspect};
+use super::usage;
 use crate::pauses::begins;
 use crate::stats::median_of;
 

@@ -12,11 +12,6 @@ use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{LoadPlan, MqttPlan};
 use plimsoll_model::tally::DeliveryCounts;
 use plimsoll_model::target::{Filling, Filters};
-use plimsoll_proto::conversation::Shared;
-use plimsoll_sys::clock;
-
-use super::control::Stop;
-use super::worker::Worker;
 
 /// Pairs of a publisher and a subscriber that one worker follows: about 200 MB. What further ones deliver is counted
 /// as unclassified.
@@ -24,7 +19,7 @@ const PAIRS_MAX: usize = 1 << 22;
 /// Distance from the newest message of its publisher within which a delivery is distinguished from a repeated one.
 const BEHIND_MAX: u32 = u64::BITS;
 /// Once nothing is published any more, deliveries are waited for until none has come for so long.
-const QUIET: Nanos = Nanos::from_secs(5);
+pub(super) const QUIET: Nanos = Nanos::from_secs(5);
 /// Stands for a number of subscriptions that is not known yet.
 const UNKNOWN: u32 = u32::MAX;
 
@@ -32,7 +27,7 @@ const UNKNOWN: u32 = u32::MAX;
 pub(super) struct Deliveries {
     /// Which messages are the load's own.
     run: u32,
-    shard: Shard,
+    pub(super) shard: Shard,
     /// The threads whose clock is read here, too.
     on_host: std::ops::Range<u32>,
     mqtt: MqttPlan,
@@ -42,11 +37,11 @@ pub(super) struct Deliveries {
     publishers: Vec<Publisher>,
     seen: HashMap<u64, Seen, BuildHasherDefault<PairHasher>>,
     /// Deliveries that are still to come, as far as this worker knows; of others it may get more than that.
-    missing: i64,
+    pub(super) missing: i64,
     /// When a message came last.
-    came: Nanos,
+    pub(super) came: Nanos,
     /// When nothing more is waited for; set once nothing more is published.
-    settles_by: Option<Nanos>,
+    pub(super) settles_by: Option<Nanos>,
 }
 
 /// A connection that publishes.
@@ -108,20 +103,25 @@ impl Deliveries {
     }
 
     /// A publish of the connection in a slot is acknowledged.
-    fn expect(&mut self, slot: u32, counts: &mut DeliveryCounts) {
+    pub(super) fn expect(&mut self, slot: u32, counts: &mut DeliveryCounts) {
         let subscriptions = self.subscriptions(slot);
         counts.expected += u64::from(subscriptions);
         self.missing += i64::from(subscriptions);
     }
 
     /// A publish of the connection in a slot was sent and not acknowledged, or refused: it may be delivered.
-    fn lose_sight(&mut self, slot: u32, counts: &mut DeliveryCounts) {
+    pub(super) fn lose_sight(&mut self, slot: u32, counts: &mut DeliveryCounts) {
         counts.unknown += u64::from(self.subscriptions(slot));
     }
 
     /// The connection in a slot got a message that begins with this stamp. Returns whether it is timed: it came for
     /// the first time, and was published on this host.
-    fn take(&mut self, slot: u32, stamp: Option<Filling>, counts: &mut DeliveryCounts) -> bool {
+    pub(super) fn take(
+        &mut self,
+        slot: u32,
+        stamp: Option<Filling>,
+        counts: &mut DeliveryCounts,
+    ) -> bool {
         let Some(stamp) = stamp.filter(|stamp| stamp.run == self.run) else {
             counts.foreign += 1;
             return false;
@@ -228,60 +228,6 @@ impl Hasher for PairHasher {
     fn write_u64(&mut self, pair: u64) {
         let mixed = (pair ^ pair >> 32).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         self.0 = mixed ^ mixed >> 29;
-    }
-}
-
-impl Worker {
-    /// A publish is acknowledged, or at QoS 0 sent.
-    pub(super) fn expect_deliveries(&mut self, index: u32) {
-        if let Some(deliveries) = &mut self.deliveries {
-            let connection = self.streams.connection_of(index);
-            deliveries.expect(connection, &mut self.meter.tally().deliveries);
-        }
-    }
-
-    /// A publish is refused, or not acknowledged.
-    pub(super) fn lose_sight_of_deliveries(&mut self, index: u32) {
-        if let Some(deliveries) = &mut self.deliveries {
-            let connection = self.streams.connection_of(index);
-            deliveries.lose_sight(connection, &mut self.meter.tally().deliveries);
-        }
-    }
-
-    /// The broker has delivered a message on a connection.
-    pub(super) fn count_delivery(&mut self, index: u32) {
-        let Some(deliveries) = &mut self.deliveries else { return };
-        let stamp = match self.conns.slab.parser(index).shared() {
-            Some(Shared::Mqtt(window)) => window.delivery(),
-            _ => None,
-        };
-        let tally = self.meter.tally();
-        let now = Nanos(clock::monotonic_ns());
-        deliveries.came = now;
-        if deliveries.take(index, stamp, &mut tally.deliveries)
-            && let Some(stamp) = stamp
-        {
-            tally.spans.delivery.record(now.since(stamp.intended));
-            tally.spans.delivery_uncorrected.record(now.since(stamp.began));
-        }
-    }
-
-    /// Nothing more is published here: whether nothing more is to be delivered, either, or it is waited for no longer.
-    pub(super) fn have_deliveries_settled(&mut self, now: Nanos) -> bool {
-        let Some(deliveries) = &mut self.deliveries else { return true };
-        let control = &self.owner.control;
-        // Before this worker counts among those that miss nothing further.
-        control.add_missing(std::mem::take(&mut deliveries.missing));
-        if deliveries.settles_by.is_none() {
-            control.count_settling();
-            deliveries.came = now;
-        }
-        let by = *deliveries.settles_by.get_or_insert(now + self.plan.linger);
-        let by = by.min(deliveries.came + QUIET);
-        // What other agents get or publish is not known here.
-        let is_whole = self.plan.shard.of <= self.plan.threads;
-        let has_all = is_whole && control.has_settled(self.plan.threads.max(1));
-        has_all || now >= by || control.asked_to_stop(now) == Stop::Now
     }
 }
 

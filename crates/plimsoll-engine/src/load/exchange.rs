@@ -88,7 +88,7 @@ impl Worker {
         }
         let own = self.take_own_bytes(index, now);
         let sent = self.conns.send_aside(index, &own);
-        self.own_bytes = own;
+        self.buffers.own_bytes = own;
         let request = self.requests.get(target);
         self.conns[index].request_sent_bytes = (request.len() - request.streamed_bytes()) as u32;
         if self.handle_sent(index, sent, now) {
@@ -113,7 +113,7 @@ impl Worker {
     /// Takes the bytes of the current operation of the slot; to be given back to `own_bytes`.
     pub(super) fn take_own_bytes(&mut self, index: u32, now: Nanos) -> Vec<u8> {
         let filling = self.filling(index, now);
-        let mut own = std::mem::take(&mut self.own_bytes);
+        let mut own = std::mem::take(&mut self.buffers.own_bytes);
         own.clear();
         self.requests.write_own_bytes(self.conns[index].target, &filling, &mut own);
         own
@@ -144,16 +144,16 @@ impl Worker {
         let is_unanswered =
             hot.state == State::Busy && self.requests.get(hot.target).expected == Expected::Nothing;
         if is_unanswered {
-            self.unanswered.push(self.conns.slab.token(index));
+            self.later.unanswered.push(self.conns.slab.token(index));
         }
     }
 
     /// Ends the operations that nothing answers and that are sent.
     pub(super) fn end_unanswered(&mut self, now: Nanos) {
-        if self.unanswered.is_empty() {
+        if self.later.unanswered.is_empty() {
             return;
         }
-        for token in std::mem::take(&mut self.unanswered) {
+        for token in std::mem::take(&mut self.later.unanswered) {
             if let Some(index) = self.conns.slab.index_of(token)
                 && self.conns[index].state == State::Busy
             {
@@ -378,7 +378,7 @@ impl Worker {
             self.end_idle(index, ErrorClass::UnrequestedAnswer, now);
             return bytes.len();
         }
-        let read = self.conns.slab.parser(index).handle_bytes(bytes, &mut self.reply);
+        let read = self.conns.slab.parser(index).handle_bytes(bytes, &mut self.buffers.reply);
         if begins
             && !matches!(
                 read,
@@ -394,7 +394,7 @@ impl Worker {
                 spans.syn_to_first_byte.record(now.since(hot.since));
             }
         }
-        if !self.reply.is_empty() && !self.send_reply(index, now) {
+        if !self.buffers.reply.is_empty() && !self.send_reply(index, now) {
             return bytes.len();
         }
         match read {
@@ -415,7 +415,7 @@ impl Worker {
                             self.store_failing(index, answer.status, part);
                         }
                         if answer.mqtt_reason().is_some() {
-                            self.store_refusal(index, bytes.get(..consumed).unwrap_or(bytes));
+                            self.store(index, bytes.get(..consumed).unwrap_or(bytes));
                         }
                         // Others than these let a server send of its own accord.
                         let is_exact = consumed == bytes.len()
@@ -431,7 +431,7 @@ impl Worker {
                         if let StreamProgress::Ended(key, answer) = progress
                             && answer.mqtt_reason().is_some()
                         {
-                            self.store_refusal(key, bytes.get(..consumed).unwrap_or(bytes));
+                            self.store(key, bytes.get(..consumed).unwrap_or(bytes));
                         }
                         self.handle_stream(index, progress, now);
                     }
@@ -500,10 +500,10 @@ impl Worker {
     /// Sends what the server must be answered at once; returns whether the connection is still there.
     fn send_reply(&mut self, index: u32, now: Nanos) -> bool {
         let generation = self.conns[index].generation;
-        let reply = std::mem::take(&mut self.reply);
+        let reply = std::mem::take(&mut self.buffers.reply);
         self.send_behind_request(index, &reply, now);
-        self.reply = reply;
-        self.reply.clear();
+        self.buffers.reply = reply;
+        self.buffers.reply.clear();
         self.conns[index].generation == generation
     }
 

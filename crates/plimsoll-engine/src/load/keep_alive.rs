@@ -5,22 +5,15 @@
 //! for most of that time sends a PINGREQ, whatever it awaits, and one whose PINGREQ is not answered within the
 //! keep-alive is closed. Only sends are noted; the connection's timer does the rest.
 
+use plimsoll_model::Nanos;
 use plimsoll_model::plan::{LoadPlan, Pacing};
-use plimsoll_model::reason::Reason;
-use plimsoll_model::target::Protocol;
-use plimsoll_model::{ErrorClass, Nanos};
-
-use super::conn::{Peer, State};
-use super::exchange::Until;
-use super::timers::TURNS_MAX;
-use super::worker::Worker;
 
 /// One worker's part in it.
 pub(super) struct KeepAlive {
     /// The keep-alive of CONNECT, s; 0 for none.
     asked_s: u16,
     /// Time between the heartbeats of a hold, which are pings themselves.
-    heartbeat: Option<Nanos>,
+    pub(super) heartbeat: Option<Nanos>,
     /// The zero of times in ms.
     began: Nanos,
     /// By slot; empty as long as no connection needs pings.
@@ -37,13 +30,13 @@ struct Watched {
     /// The keep-alive, s; 0 where the slot needs no pings.
     period_s: u16,
     /// Pings that are not answered.
-    pings: u16,
+    pub(super) pings: u16,
 }
 
 const _: () = assert!(size_of::<Watched>() == 12);
 
 impl Watched {
-    const fn period_ms(self) -> u64 {
+    pub(super) const fn period_ms(self) -> u64 {
         self.period_s as u64 * 1_000
     }
 }
@@ -67,7 +60,7 @@ impl KeepAlive {
     }
 
     /// The connection in a slot is usable, and its broker states this keep-alive, if any.
-    fn begin(&mut self, index: u32, stated_s: Option<u16>, now: Nanos) -> bool {
+    pub(super) fn begin(&mut self, index: u32, stated_s: Option<u16>, now: Nanos) -> bool {
         let period_s = stated_s.unwrap_or(self.asked_s);
         // Beats that are no further apart are enough.
         let beats = self.heartbeat.is_some_and(|beat| beat <= Nanos::from_secs(period_s.into()));
@@ -102,7 +95,7 @@ impl KeepAlive {
         }
     }
 
-    fn note_ping(&mut self, index: u32, now: Nanos) {
+    pub(super) fn note_ping(&mut self, index: u32, now: Nanos) {
         let now_ms = self.ms(now);
         let Some(one) = self.watched.get_mut(index as usize) else { return };
         if one.pings == 0 {
@@ -111,7 +104,7 @@ impl KeepAlive {
         (one.pings, one.sent_ms) = (one.pings.saturating_add(1), now_ms);
     }
 
-    fn note_answer(&mut self, index: u32, now: Nanos) {
+    pub(super) fn note_answer(&mut self, index: u32, now: Nanos) {
         let now_ms = self.ms(now);
         if let Some(one) = self.watched.get_mut(index as usize) {
             one.pings = one.pings.saturating_sub(1);
@@ -121,13 +114,13 @@ impl KeepAlive {
 
     /// When the connection in a slot has been silent for so long that it must ping: well before the end of the
     /// keep-alive, because the ping is under way for some time.
-    fn pings_at(&self, index: u32) -> Option<Nanos> {
+    pub(super) fn pings_at(&self, index: u32) -> Option<Nanos> {
         let one = self.get(index)?;
         Some(self.began + Nanos::from_millis(u64::from(one.sent_ms) + one.period_ms() / 8 * 7))
     }
 
     /// When a ping of the connection in a slot is given up.
-    fn gives_up_at(&self, index: u32) -> Option<Nanos> {
+    pub(super) fn gives_up_at(&self, index: u32) -> Option<Nanos> {
         let one = self.get(index).filter(|one| one.pings > 0)?;
         Some(self.began + Nanos::from_millis(u64::from(one.pinged_ms) + one.period_ms()))
     }
@@ -136,90 +129,6 @@ impl KeepAlive {
     pub(super) fn next(&self, index: u32) -> Nanos {
         let both = self.pings_at(index).into_iter().chain(self.gives_up_at(index));
         both.min().unwrap_or(Nanos::MAX)
-    }
-}
-
-impl Worker {
-    /// The connection has become usable, and its broker states this keep-alive, if any.
-    pub(super) fn begin_keep_alive(&mut self, index: u32, stated_s: Option<u16>, now: Nanos) {
-        if let Some(stated_s) = stated_s {
-            self.meter.tally().pings.note_stated(stated_s);
-        }
-        if self.keep_alive.begin(index, stated_s, now) {
-            self.arm_next(index);
-        }
-    }
-
-    /// The connection's timer has fired: pings if the connection was silent, or closes it if an earlier ping is not
-    /// answered. Returns whether the connection is still there.
-    pub(super) fn keep_connection_alive(&mut self, index: u32, now: Nanos) -> bool {
-        if self.keep_alive.next(index) > now {
-            return true;
-        }
-        let generation = self.conns[index].generation;
-        if self.is_ping_lost(index, now) {
-            // The answer may have come, and only we have not looked.
-            let mut turns_left = TURNS_MAX;
-            while turns_left > 0 && self.read_until(index, Until::Emptied, now) {
-                turns_left -= 1;
-            }
-            if self.conns[index].generation != generation {
-                return false;
-            }
-            if self.is_ping_lost(index, now) {
-                let why = "the broker did not answer a PINGREQ within the keep-alive";
-                self.note(index, ErrorClass::Timeout, Reason::other(&why), now);
-                self.fail_op_and_close(index, ErrorClass::Timeout, now);
-                return false;
-            }
-        }
-        if self.keep_alive.pings_at(index).is_some_and(|at| at <= now) {
-            self.ping(index, now);
-        }
-        self.conns[index].generation == generation
-    }
-
-    fn is_ping_lost(&self, index: u32, now: Nanos) -> bool {
-        self.keep_alive.gives_up_at(index).is_some_and(|at| at <= now)
-    }
-
-    /// Sends a PINGREQ that is no operation, unless bytes of another packet are still to be sent.
-    pub(super) fn ping(&mut self, index: u32, now: Nanos) {
-        let hot = &self.conns[index];
-        let is_usable = matches!(hot.state, State::Idle | State::Busy) && hot.peer == Peer::Open;
-        let is_sending = hot.state == State::Busy && !self.request_is_sent(index);
-        if !is_usable || is_sending || self.conns.has_unsent(index) {
-            return self.keep_alive.note_sent(index, now);
-        }
-        let mut bytes = std::mem::take(&mut self.reply);
-        self.conns.slab.parser(index).ping_aside(&mut bytes);
-        self.meter.tally().pings.sent += 1;
-        self.keep_alive.note_ping(index, now);
-        if bytes.is_empty() {
-            self.note_output(index);
-        } else {
-            let sent = self.conns.send_aside(index, &bytes);
-            bytes.clear();
-            self.handle_sent(index, sent, now);
-        }
-        self.reply = bytes;
-    }
-
-    /// A PINGREQ that is no operation is answered.
-    pub(super) fn count_pong(&mut self, index: u32, now: Nanos) {
-        self.meter.tally().pings.answered += 1;
-        self.keep_alive.note_answer(index, now);
-        if self.conns[index].state == State::Idle {
-            self.conns.slab.return_idle_parser(index);
-        }
-    }
-
-    /// A heartbeat of a hold is due, and the one before is not answered: the broker is to be sent something all the
-    /// same.
-    pub(super) fn ping_instead_of_beat(&mut self, index: u32, now: Nanos) {
-        if self.protocol == Protocol::Mqtt {
-            self.ping(index, now);
-        }
     }
 }
 

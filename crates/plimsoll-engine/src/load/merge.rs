@@ -49,7 +49,7 @@ pub enum LoadEvent {
 }
 
 /// The workers' reports, and the part not yet passed on.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Merge {
     workers: usize,
     ready: usize,
@@ -75,20 +75,9 @@ impl Merge {
     pub(super) fn new(workers: usize) -> Self {
         Self {
             workers,
-            ready: 0,
-            opened: 0,
-            failed: 0,
-            first_error: None,
-            refused: None,
-            has_refused: false,
             seconds: Seconds::new(workers),
-            rows: VecDeque::new(),
-            steered: BTreeMap::new(),
-            draining: 0,
-            in_flight: 0,
-            window: Nanos::ZERO,
             cpu_ns: clock::process_cpu_ns(),
-            done: false,
+            ..Self::default()
         }
     }
 

@@ -5,12 +5,7 @@
 
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::row::{Row, RowBatch, RowEnd};
-use plimsoll_model::{ErrorClass, Nanos};
-
-use super::conn::Op;
-use super::control::WorkerEvent;
-use super::worker::Worker;
+use plimsoll_model::row::{Row, RowBatch};
 
 /// Rows that a thread keeps until its second is over: 6 MB, of which only what is filled costs memory.
 /// A thread makes fewer operations in a second; more can only end at once when all that wait are given up.
@@ -20,7 +15,7 @@ const ROWS_MAX: usize = 1 << 17;
 const MIX: u64 = 0xD1B5_4A32_D192_ED03;
 
 /// The last steps of SplitMix64: every bit of the seed decides every bit of the result.
-const fn mixed(seed: u64) -> u64 {
+pub(super) const fn mixed(seed: u64) -> u64 {
     let x = (seed ^ (seed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     x ^ (x >> 31)
@@ -35,7 +30,7 @@ struct Recorder {
     left: u32,
     /// By slot: whether its current operation is recorded.
     marked: Vec<bool>,
-    batch: RowBatch,
+    pub(super) batch: RowBatch,
 }
 
 impl Rows {
@@ -70,7 +65,7 @@ impl Rows {
         recorder.marked.get(index as usize).copied().unwrap_or(false)
     }
 
-    fn push(&mut self, row: Row) {
+    pub(super) fn push(&mut self, row: Row) {
         let Some(recorder) = &mut self.0 else { return };
         let batch = &mut recorder.batch;
         if batch.rows.capacity() == 0 {
@@ -84,14 +79,14 @@ impl Rows {
     }
 
     /// Takes the rows since the last call; `None` if there are none.
-    fn take(&mut self) -> Option<RowBatch> {
+    pub(super) fn take(&mut self) -> Option<RowBatch> {
         let batch = &mut self.0.as_mut()?.batch;
         (*batch != RowBatch::default()).then(|| std::mem::take(batch))
     }
 }
 
 impl Recorder {
-    fn choose(&mut self) -> bool {
+    pub(super) fn choose(&mut self) -> bool {
         let is_chosen = self.left == 0;
         self.left = if is_chosen { self.every - 1 } else { self.left - 1 };
         is_chosen
@@ -105,64 +100,14 @@ impl Recorder {
     }
 }
 
-impl Worker {
-    /// The current operation of the connection has ended with this answer, or in this class without one.
-    #[inline]
-    pub(super) fn record(&mut self, index: u32, end: RowEnd, status: u16, body: u64, now: Nanos) {
-        if self.rows.records(index) {
-            let hot = &self.conns[index];
-            let (intended, target) = (hot.intended, hot.target);
-            let op = Op { intended, target, is_recorded: true, again: 0 };
-            let sent = Some(hot.since);
-            self.push_row(op, sent, now, (end, status, body));
-        }
-    }
-
-    /// An operation has failed without a connection of its own.
-    pub(super) fn record_failed(&mut self, op: Op, class: ErrorClass, now: Nanos) {
-        if op.is_recorded {
-            self.push_row(op, None, now, (RowEnd::Failed(class), 0, 0));
-        }
-    }
-
-    /// An operation is given up before it was sent.
-    pub(super) fn record_unsent(&mut self, op: Op, now: Nanos) {
-        if op.is_recorded {
-            self.push_row(op, None, now, (RowEnd::Unsent, 0, 0));
-        }
-    }
-
-    #[cold]
-    fn push_row(
-        &mut self,
-        op: Op,
-        sent: Option<Nanos>,
-        now: Nanos,
-        (end, status, body_bytes): (RowEnd, u16, u64),
-    ) {
-        let epoch = self.phases.epoch();
-        let [intended, ended] = [op.intended, now].map(|at| at.since(epoch));
-        let sent = sent.map(|at| at.since(epoch));
-        let target = op.target;
-        self.rows.push(Row { intended, sent, ended, status, end, body_bytes, target });
-    }
-
-    /// Hands over what was recorded.
-    pub(super) fn hand_over_rows(&mut self) {
-        if let Some(batch) = self.rows.take() {
-            self.owner.send(WorkerEvent::Rows(batch));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
 
-    use plimsoll_model::Rate;
     use plimsoll_model::pace::{Arrivals, Profile};
     use plimsoll_model::plan::Pacing;
-    use plimsoll_model::row::RowPlan;
+    use plimsoll_model::row::{RowEnd, RowPlan};
+    use plimsoll_model::{Nanos, Rate};
 
     use super::*;
 

@@ -17,12 +17,12 @@ impl Worker {
         let mut sends_left = SENDS_PER_TURN;
         while sends_left > 0 {
             sends_left -= 1;
-            let mut scratch = std::mem::take(&mut self.scratch);
+            let mut scratch = std::mem::take(&mut self.buffers.scratch);
             let hot = &self.conns[index];
             let request = self.requests.get(hot.target);
             let (piece, is_last) = request.piece(hot.request_sent_bytes as usize, &mut scratch);
             let sent = self.conns.send_request(index, piece, is_last);
-            self.scratch = scratch;
+            self.buffers.scratch = scratch;
             if !self.handle_sent(index, sent, now) {
                 return;
             }
@@ -34,15 +34,15 @@ impl Worker {
             }
         }
         // The poller, which is edge-triggered, has nothing new to say of a socket that takes everything.
-        self.unpushed.push(self.conns.slab.token(index));
+        self.later.unpushed.push(self.conns.slab.token(index));
     }
 
     /// Goes on with what one turn did not allow.
     pub(super) fn push_on(&mut self, now: Nanos) {
-        if self.unpushed.is_empty() {
+        if self.later.unpushed.is_empty() {
             return;
         }
-        for token in std::mem::take(&mut self.unpushed) {
+        for token in std::mem::take(&mut self.later.unpushed) {
             if let Some(index) = self.conns.slab.index_of(token) {
                 match self.streams.do_gather() {
                     true => self.flush_connection(index, now),
@@ -56,14 +56,14 @@ impl Worker {
     /// Sends what the server was to be answered while the request was on its way; returns whether the
     /// connection is still there.
     fn send_postponed(&mut self, index: u32, now: Nanos) -> bool {
-        if self.postponed.is_empty() {
+        if self.later.postponed.is_empty() {
             return true;
         }
         let token = self.conns.slab.token(index);
-        let Some(place) = self.postponed.iter().position(|(of, _)| *of == token) else {
+        let Some(place) = self.later.postponed.iter().position(|(of, _)| *of == token) else {
             return true;
         };
-        let (_, reply) = self.postponed.swap_remove(place);
+        let (_, reply) = self.later.postponed.swap_remove(place);
         let sent = self.conns.send_aside(index, &reply);
         self.handle_sent(index, sent, now);
         self.conns.slab.index_of(token).is_some()
@@ -84,9 +84,9 @@ impl Worker {
         }
         let token = self.conns.slab.token(index);
         let slab = &self.conns.slab;
-        self.postponed.retain(|(of, _)| slab.index_of(*of).is_some());
-        match self.postponed.iter_mut().find(|(of, _)| *of == token) {
-            None => self.postponed.push((token, bytes.to_vec())),
+        self.later.postponed.retain(|(of, _)| slab.index_of(*of).is_some());
+        match self.later.postponed.iter_mut().find(|(of, _)| *of == token) {
+            None => self.later.postponed.push((token, bytes.to_vec())),
             // Of several pings the last one is to be answered (RFC 6455 5.5.3).
             Some((_, earlier)) if self.protocol == Protocol::WebSocket => *earlier = bytes.to_vec(),
             Some((_, earlier)) if earlier.len() < REPLIES_BYTES_MAX => {

@@ -13,7 +13,6 @@ use plimsoll_sys::arrival::{ArrivalClock, Stamp};
 use plimsoll_sys::socket::Socket;
 
 use super::conn::{ConnHot, State};
-use super::worker::Worker;
 
 /// Operations per second in a thread up to which every one is stamped.
 const RATE_OF_ALL_MAX: f64 = 2_000.0;
@@ -22,42 +21,42 @@ const SAMPLED: u32 = 16;
 /// Operations that were sent late arrive at the server together. One with a twentieth of its
 /// capacity to spare needs this multiple of the delay to work off the backlog, and those sent
 /// meanwhile wait behind it.
-const CATCHING_UP: u64 = 20;
+pub(super) const CATCHING_UP: u64 = 20;
 
 /// One worker's part in it.
 pub(super) struct Stamps {
     /// `None` where the kernel gives no stamps.
-    clock: Option<ArrivalClock>,
+    pub(super) clock: Option<ArrivalClock>,
     /// About one operation in this number is stamped.
     every: u32,
     /// By slot: the delays of its current operation, where that is stamped. A hold, whose
     /// connections must cost nothing, has none.
-    delays: Option<Vec<Delays>>,
-    arrears: Arrears,
+    pub(super) delays: Option<Vec<Delays>>,
+    pub(super) arrears: Arrears,
     /// When the bytes that are being handled arrived, where the kernel has stamped them.
-    arrival: Option<Nanos>,
+    pub(super) arrival: Option<Nanos>,
 }
 
 /// Delays in us that this process has added to an operation before its answer.
 #[derive(Clone, Copy, Default)]
-struct Delays {
-    sending: u32,
+pub(super) struct Delays {
+    pub(super) sending: u32,
     /// Delay at the server from earlier operations that were sent late, too; at least `sending`.
-    arrears: u32,
+    pub(super) arrears: u32,
     /// Reading what the handshake waited for.
-    handshake: u32,
+    pub(super) handshake: u32,
 }
 
 /// By how much the operations that are sent now may be late at the server because of us.
 #[derive(Default)]
-struct Arrears {
+pub(super) struct Arrears {
     delay: Nanos,
     at: Nanos,
 }
 
 impl Arrears {
     /// Returns the remaining delay at `now`.
-    fn left(&self, now: Nanos) -> Nanos {
+    pub(super) fn left(&self, now: Nanos) -> Nanos {
         Nanos(self.delay.0.saturating_sub(now.since(self.at).0 / CATCHING_UP))
     }
 
@@ -104,7 +103,7 @@ impl Stamps {
     }
 
     /// Reports whether the connection's current operation is stamped, or the one `ahead` after it.
-    fn samples(&self, index: u32, hot: &ConnHot, ahead: u32) -> bool {
+    pub(super) fn samples(&self, index: u32, hot: &ConnHot, ahead: u32) -> bool {
         if self.clock.is_none() {
             return false;
         }
@@ -180,7 +179,7 @@ impl Stamps {
     }
 
     /// The request of a stamped operation leaves so long after it was begun to be sent.
-    fn add_sending(&mut self, index: u32, delay: Nanos) {
+    pub(super) fn add_sending(&mut self, index: u32, delay: Nanos) {
         if let Some(delays) = self.slot(index) {
             delays.sending = delays.sending.saturating_add(us(delay));
             delays.arrears = delays.arrears.saturating_add(us(delay));
@@ -217,61 +216,7 @@ impl Stamps {
     }
 }
 
-impl Worker {
-    /// The request of the connection's operation is about to leave; returns when.
-    pub(super) fn time_of_sending(&mut self, index: u32, now: Nanos) -> Nanos {
-        if !self.stamps.samples(index, &self.conns[index], 0) {
-            return now;
-        }
-        let leaves = Nanos(plimsoll_sys::clock::monotonic_ns());
-        self.stamps.add_sending(index, leaves.since(now));
-        leaves
-    }
-
-    /// The parts of the latency of an operation that has ended well, where it is stamped.
-    pub(super) fn take_stamped(&mut self, index: u32, now: Nanos) -> Option<Stamped> {
-        let hot = &self.conns[index];
-        if !self.stamps.samples(index, hot, 0) {
-            return None;
-        }
-        // Where its connection was opened for it, it was sent with the SYN.
-        let is_sent_with_syn = !self.plan.keepalive && !hot.reused;
-        let offset = if is_sent_with_syn { 0 } else { hot.offset_us };
-        let sent = hot.since + Nanos(u64::from(offset) * 1000);
-        // Arrived since the clock was read.
-        let arrival = self.stamps.arrival.map(|arrival| arrival.min(now));
-        let Some(arrival) = arrival.filter(|arrival| *arrival >= sent) else {
-            self.meter.tally().stamps.missing += 1;
-            return None;
-        };
-        let receive_lag = now.since(arrival);
-        let ns = |us: u32| Nanos(u64::from(us) * 1000);
-        let [sending, arrears, handshake] = match &self.stamps.delays {
-            Some(delays) => {
-                let delays = delays.get(index as usize).copied().unwrap_or_default();
-                [ns(delays.sending), ns(delays.arrears), ns(delays.handshake)]
-            }
-            // What is left of it since it was sent, and at most the time to its sending.
-            None => {
-                let left = self.stamps.arrears.left(now) + Nanos(now.since(sent).0 / CATCHING_UP);
-                let sending = left.min(sent.since(hot.intended));
-                [sending, sending, Nanos::ZERO]
-            }
-        };
-        let without = |ours: Nanos| {
-            let ours = receive_lag + handshake + ours;
-            Nanos(now.since(hot.intended).0.saturating_sub(ours.0))
-        };
-        Some(Stamped {
-            wire: Nanos(arrival.since(sent).0.saturating_sub(handshake.0)),
-            receive_lag,
-            undelayed: without(sending),
-            undelayed_min: without(arrears),
-        })
-    }
-}
-
-fn us(span: Nanos) -> u32 {
+pub(super) fn us(span: Nanos) -> u32 {
     u32::try_from(span.0 / 1000).unwrap_or(u32::MAX)
 }
 

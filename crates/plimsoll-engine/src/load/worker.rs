@@ -37,6 +37,28 @@ const CONTROL_PERIOD_BEFORE_START: Nanos = Nanos::from_millis(2);
 /// otherwise; later they could only be answered late.
 const SEND_GRACE: Nanos = Nanos::from_secs(1);
 
+/// Bytes that are reused from operation to operation.
+#[derive(Default)]
+pub(super) struct Buffers {
+    /// Bytes to be sent at once in answer to the server; empty between events.
+    pub(super) reply: Vec<u8>,
+    /// Bytes of an operation that has its own; empty between operations.
+    pub(super) own_bytes: Vec<u8>,
+    /// Scratch memory for pieces of large messages.
+    pub(super) scratch: Vec<u8>,
+}
+
+/// Connections that wait for a later turn.
+#[derive(Default)]
+pub(super) struct Later {
+    /// Tokens of connections whose operation ends with its sending; ended at the next turn.
+    pub(super) unanswered: Vec<u64>,
+    /// Tokens of connections on which more could be sent than one turn allows.
+    pub(super) unpushed: Vec<u64>,
+    /// Answers to servers that wait for the end of a request, by the token of the connection.
+    pub(super) postponed: Vec<(u64, Vec<u8>)>,
+}
+
 pub(super) struct Worker {
     pub(super) plan: Arc<LoadPlan>,
     /// The plan's.
@@ -45,21 +67,11 @@ pub(super) struct Worker {
     pub(super) stamps: Stamps,
     pub(super) phases: Phases,
     pub(super) requests: Requests,
-    /// Bytes to be sent at once in answer to the server; empty between events.
-    pub(super) reply: Vec<u8>,
-    /// Tokens of connections whose operation ends with its sending; ended at the next turn.
-    pub(super) unanswered: Vec<u64>,
+    pub(super) buffers: Buffers,
+    pub(super) later: Later,
     pub(super) streams: Streams,
     pub(super) unrequested: Unrequested,
     pub(super) deliveries: Option<Box<Deliveries>>,
-    /// Bytes of an operation that has its own; empty between operations.
-    pub(super) own_bytes: Vec<u8>,
-    /// Scratch memory for pieces of large messages.
-    pub(super) scratch: Vec<u8>,
-    /// Tokens of connections on which more could be sent than one turn allows.
-    pub(super) unpushed: Vec<u64>,
-    /// Answers to servers that wait for the end of a request, by the token of the connection.
-    pub(super) postponed: Vec<(u64, Vec<u8>)>,
     /// Which CLOCK_MONOTONIC this process reads.
     pub(super) clock: u32,
     /// Whether a connection was usable.
@@ -97,15 +109,11 @@ impl Worker {
             stamps: Stamps::new(&plan, shard),
             phases: Phases::new(),
             requests: Requests::new(&plan, shard),
-            reply: Vec::new(),
-            unanswered: Vec::new(),
+            buffers: Buffers::default(),
+            later: Later::default(),
             streams: Streams::new(&plan),
             unrequested: Unrequested::new(&plan),
             deliveries: Deliveries::new(&plan, shard),
-            own_bytes: Vec::new(),
-            scratch: Vec::new(),
-            unpushed: Vec::new(),
-            postponed: Vec::new(),
             clock: clock::monotonic_clock(),
             has_opened: false,
             failing: FailingAnswers::default(),
@@ -223,7 +231,7 @@ impl Worker {
 
     fn next_deadline(&self) -> Nanos {
         let now = Nanos(clock::monotonic_ns());
-        if !self.unanswered.is_empty() || !self.unpushed.is_empty() {
+        if !self.later.unanswered.is_empty() || !self.later.unpushed.is_empty() {
             return now;
         }
         let control = match self.phases.phase() {

@@ -9,8 +9,8 @@ use plimsoll_proto::websocket::{MessageReader, Side};
 use plimsoll_sys::socket::Socket;
 use plimsoll_tls::Session;
 
-use super::packets::Acknowledgements;
-use super::streams::{Answering, PREFACE_METHOD};
+use super::acknowledgements::Acknowledgements;
+use super::answering::{Answering, PREFACE_METHOD};
 use crate::sessions::Sessions;
 use crate::transport::Unsent;
 

@@ -18,13 +18,13 @@ use plimsoll_sys::socket::Socket;
 use plimsoll_sys::{Errno, clock};
 use plimsoll_tls::{HandshakeKind, Session};
 
+use super::acknowledgements::MqttRules;
 use super::conn::{
     Active, BLOCKED, BODILESS, CHUNKED, HEAD_SENT, HTTP2, IN_BODY, KEEP_ALIVE, LINGER, PEER_DONE,
     PROXY_DUE, Phase, QUEUED, READ_TO_END, READABLE, WEBSOCKET,
 };
 use super::connections::Connections;
 use super::counters::WorkerCounters;
-use super::packets::MqttRules;
 use super::service::{Answer, Service};
 use crate::transport::Pump;
 

@@ -5,6 +5,8 @@
 //! connections and its own service; nothing is shared while it runs but a stop flag. What an
 //! answer means is the service's business; here it is only due at some instant and some bytes long.
 
+mod acknowledgements;
+mod answering;
 mod conn;
 mod connections;
 mod counters;

@@ -1,10 +1,7 @@
 //! MQTT on one connection: clients are accepted, publishes acknowledged after the plan's delay, each by
 //! itself, and delivered at once to the connection that they came on, if that has subscribed to them.
 
-use std::collections::VecDeque;
-
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::{DeliveryFaults, ServePlan};
 use plimsoll_model::target::MqttVersion;
 use plimsoll_proto::mqtt::{
     Broker, Event, Output, Subscriptions, Terms, refuse_excess, refuse_for_quota,
@@ -18,27 +15,8 @@ use super::service::Service;
 const SILENT_MAX: Nanos = Nanos::from_secs(24 * 3600);
 /// Silence that a client may keep, in percent of its keep-alive (MQTT 5.0, 3.1.2.10).
 const SILENCE_PERCENT: u64 = 150;
-/// PUBACK and PUBREC without properties.
-const ACKNOWLEDGEMENT_BYTES: usize = 4;
 /// Pause before a client that does not read is tried again.
 const BLOCKED_PAUSE: Nanos = Nanos::from_millis(10);
-
-/// A worker's rules for clients of MQTT.
-pub(super) struct MqttRules {
-    /// Publishes above QoS 0 that a client may leave open.
-    receive_maximum: u16,
-    /// Faults of delivered messages, ...
-    faults: DeliveryFaults,
-    /// ... of which there were so many, those left out included.
-    deliveries: u64,
-}
-
-impl MqttRules {
-    pub(super) const fn new(plan: &ServePlan) -> Self {
-        let (receive_maximum, faults) = (plan.receive_maximum, plan.delivery_faults);
-        Self { receive_maximum, faults, deliveries: 0 }
-    }
-}
 
 impl<S: Service> Exchange<S> {
     /// Handles decrypted bytes; keeps those that must wait until the answers to the others are sent.
@@ -205,68 +183,5 @@ impl<S: Service> Exchange<S> {
             (true, Nanos::ZERO) => SILENT_MAX,
             (true, keep_alive) => Nanos(keep_alive.0 * SILENCE_PERCENT / 100),
         }
-    }
-}
-
-/// Acknowledgements that are sent later, each at its time.
-#[derive(Debug, Default)]
-pub(super) struct Acknowledgements {
-    /// In the order of their times: each is delayed as long as the others.
-    waiting: VecDeque<(Nanos, [u8; ACKNOWLEDGEMENT_BYTES])>,
-    /// When the client has been silent for too long.
-    silent_until: Nanos,
-}
-
-impl Acknowledgements {
-    pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
-    /// Keeps one until `due`; whether it was one, and less than `most` waited.
-    fn put(&mut self, due: Nanos, bytes: &[u8], most: usize) -> bool {
-        let Ok(bytes) = bytes.try_into() else { return false };
-        if self.waiting.len() >= most {
-            return false;
-        }
-        self.waiting.push_back((due, bytes));
-        true
-    }
-
-    fn due(&self) -> Option<Nanos> {
-        self.waiting.front().map(|(due, _)| *due)
-    }
-
-    /// Appends those that are due to `out`.
-    fn take_due(&mut self, now: Nanos, out: &mut Vec<u8>) {
-        let count = self.waiting.iter().take_while(|(due, _)| *due <= now).count();
-        for (_, bytes) in self.waiting.drain(..count) {
-            out.extend_from_slice(&bytes);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn acknowledgements_wait_side_by_side_and_are_bounded() {
-        let mut waiting = Acknowledgements::default();
-        for id in 0..20 {
-            assert!(waiting.put(Nanos::from_millis(10) + Nanos(id), &[0x40, 2, 0, id as u8], 20));
-        }
-        let mut out = Vec::new();
-        waiting.take_due(Nanos::from_millis(9), &mut out);
-        assert_eq!((out.len(), waiting.due()), (0, Some(Nanos::from_millis(10))));
-        waiting.take_due(Nanos::from_millis(10) + Nanos(18), &mut out);
-        assert_eq!((out.len(), out[75]), (19 * ACKNOWLEDGEMENT_BYTES, 18));
-        waiting.take_due(Nanos::from_millis(11), &mut out);
-        assert!(waiting.is_empty());
-        while waiting.put(Nanos::ZERO, &[0x50, 2, 0, 1], 20) {}
-        assert_eq!(waiting.waiting.len(), 20);
-        assert!(
-            !Acknowledgements::default().put(Nanos::ZERO, &[0x40, 2], 20),
-            "no acknowledgement"
-        );
     }
 }

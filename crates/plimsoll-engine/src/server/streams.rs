@@ -6,62 +6,19 @@
 
 use plimsoll_model::Nanos;
 use plimsoll_proto::http1::Request;
-use plimsoll_proto::http2::{FRAME_BYTES_MAX, Incoming, PREFACE, Server};
+use plimsoll_proto::http2::{FRAME_BYTES_MAX, Incoming, Server};
 
+use super::answering::{Answering, Head, Source, State};
 use super::conn::{BLOCKED, HTTP2, LINGER, Phase};
 use super::exchange::{Exchange, OUT_BYTES, Step};
-use super::service::{Answer, Body, Service};
+use super::service::{Answer, Service};
 
-/// First bytes of a connection that speaks HTTP/2: the method of its preface, which HTTP/1.1
-/// does not have.
-pub(super) const PREFACE_METHOD: &[u8] = PREFACE.first_chunk::<4>().expect("it is longer");
 /// Statuses of gRPC.
 const INVALID_ARGUMENT: &str = "3";
 const UNIMPLEMENTED: &str = "12";
 const INTERNAL: &str = "13";
 /// Before the message of a call: whether it is compressed, and its length.
 const MESSAGE_HEAD_BYTES: usize = 5;
-
-/// An answer on its way.
-#[derive(Debug)]
-pub(super) struct Answering<N> {
-    notes: Option<N>,
-    state: State,
-    body: Source,
-}
-
-impl<N> Default for Answering<N> {
-    fn default() -> Self {
-        Self { notes: None, state: State::Receiving, body: Source::Text(Vec::new()) }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// The request is not complete.
-    Receiving,
-    /// The next piece is due then; `head` is still to be written, with this status.
-    Waiting(Nanos, Head),
-    /// A piece is being written.
-    Writing(Head),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Head {
-    Due(u16),
-    Sent,
-}
-
-/// The rest of an answer's body.
-#[derive(Debug)]
-enum Source {
-    /// A body of the service's pattern.
-    Pattern { body: Body, piece_left: u32 },
-    /// These bytes, backwards from their end to `0`: nothing is moved while they are sent.
-    Text(Vec<u8>),
-    /// The message of a call, from here on.
-    Message { from: usize },
-}
 
 impl<S: Service> Exchange<S> {
     pub(super) fn is_http2(&self, index: u32) -> bool {
@@ -380,20 +337,6 @@ impl<S: Service> Exchange<S> {
         }
         self.conns.slab[index].phase = Phase::Closing;
         self.drive(index);
-    }
-}
-
-impl Source {
-    /// Bytes of the whole body; `None` where they are not announced.
-    fn length(&self) -> Option<u64> {
-        match self {
-            Self::Pattern { body, .. } if body.chunked => None,
-            Self::Pattern { body, .. } => {
-                Some(u64::from(body.piece_bytes) * (u64::from(body.pieces_further) + 1))
-            }
-            Self::Text(text) => Some(text.len() as u64),
-            Self::Message { .. } => None,
-        }
     }
 }
 

@@ -7,6 +7,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 
 use super::load_run::LoadRun;
+use super::outcome::Opened;
 use crate::message::{FromAgent, ToAgent};
 
 /// Passes on what goes between the coordinator above and the agents below.
@@ -46,10 +47,10 @@ impl<'a> Above<'a> {
     /// Tells what the load below has come to.
     pub(super) fn tell_state(&mut self, run: &mut LoadRun) {
         if !self.is_ready_told
-            && let Some((opened, failed, first_error)) = run.ready()
+            && let Some(Opened { connections, failed, first_error }) = run.ready()
         {
             self.is_ready_told = true;
-            self.tell(FromAgent::Ready { opened, failed, first_error });
+            self.tell(FromAgent::Ready { opened: connections, failed, first_error });
         }
         while self.lost < run.lost() {
             self.lost += 1;

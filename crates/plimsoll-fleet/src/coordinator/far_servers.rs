@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use plimsoll_model::plan::{Listener, ServePlan};
 
 use crate::agent_set::{AgentSet, remote_launches};
-use crate::error::FleetError;
+use crate::error::{FleetError, Result};
 use crate::hosts::LoadHosts;
 use crate::link::{LinkEvent, ReadingSink};
 use crate::message::{FromAgent, HostPart, SutPlan, SutStarted, SutStatus, ToAgent};
@@ -32,7 +32,7 @@ pub struct FarServers {
 
 impl FarServers {
     /// Starts an agent on each of `hosts`.
-    pub fn start(hosts: &LoadHosts) -> Result<Self, FleetError> {
+    pub fn start(hosts: &LoadHosts) -> Result<Self> {
         let agents = AgentSet::start(remote_launches(hosts, 0, &|| false)?, EXIT_WAIT, &|| false)?;
         Ok(Self { agents, status: SutStatus::default(), lost: Vec::new() })
     }
@@ -58,12 +58,12 @@ impl FarServers {
     }
 
     /// Has each host read what it does once a second from now on; `sink` gets it.
-    pub fn watch(&self, sink: ReadingSink) -> Result<(), FleetError> {
+    pub fn watch(&self, sink: ReadingSink) -> Result<()> {
         self.agents.watch(sink)
     }
 
     /// The address of host `index` on its way to `to`, which is how `to` reaches it.
-    pub fn address(&mut self, index: usize, to: SocketAddr) -> Result<IpAddr, FleetError> {
+    pub fn address(&mut self, index: usize, to: SocketAddr) -> Result<IpAddr> {
         let part = HostPart { connections: 1, destinations: vec![to], ..HostPart::default() };
         self.agents.send(index, &ToAgent::Survey(Box::new(part)))?;
         match self.answer(index, "say how it is reached", ADDRESS_WAIT)? {
@@ -75,7 +75,7 @@ impl FarServers {
     }
 
     /// Has host `index` serve; returns where, in the order of the plan.
-    pub fn serve(&mut self, index: usize, plan: ServePlan) -> Result<Vec<Listener>, FleetError> {
+    pub fn serve(&mut self, index: usize, plan: ServePlan) -> Result<Vec<Listener>> {
         self.agents.send(index, &ToAgent::Serve(Box::new(plan)))?;
         match self.answer(index, "listen", LISTEN_WAIT)? {
             FromAgent::Listening(listeners) => Ok(listeners),
@@ -84,7 +84,7 @@ impl FarServers {
     }
 
     /// Has host `index` run the server under test.
-    pub fn start_sut(&mut self, index: usize, plan: SutPlan) -> Result<SutStarted, FleetError> {
+    pub fn start_sut(&mut self, index: usize, plan: SutPlan) -> Result<SutStarted> {
         self.agents.send(index, &ToAgent::StartSut(Box::new(plan)))?;
         match self.answer(index, "start the server under test", SUT_WAIT)? {
             FromAgent::SutStarted(started) => Ok(*started),
@@ -93,12 +93,7 @@ impl FarServers {
     }
 
     /// The next answer of host `index`, which is no periodic report.
-    fn answer(
-        &mut self,
-        index: usize,
-        what: &'static str,
-        waited: Duration,
-    ) -> Result<FromAgent, FleetError> {
+    fn answer(&mut self, index: usize, what: &'static str, waited: Duration) -> Result<FromAgent> {
         let deadline = Instant::now() + waited;
         loop {
             let Some((from, event)) = self.agents.poll_event(deadline) else {

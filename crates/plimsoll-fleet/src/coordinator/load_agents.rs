@@ -17,8 +17,8 @@ use crate::agent_set::{AGENT_EXIT_WAIT, AgentSet, AgentSpec, LOOK_FOR_INTERRUPT,
 use crate::coordinator::above::Above;
 use crate::coordinator::hold_controller::{HoldController, Order};
 use crate::coordinator::load_run::{Action, LoadRun, Member, PartDone, StartOf, Terms};
-use crate::coordinator::outcome::{LoadControl, LoadOutcome};
-use crate::error::FleetError;
+use crate::coordinator::outcome::{LoadControl, LoadOutcome, SurveyedHost};
+use crate::error::{FleetError, Result};
 use crate::hosts::clock::Sample;
 use crate::hosts::{HostName, LoadHost, LoadHosts};
 use crate::link::{LinkEvent, ReadingSink};
@@ -39,11 +39,7 @@ const THREADS_TIMES_MAX: u32 = 1_024;
 
 /// Returns the number of agents that hold `connections` when each may open `descriptors_per_process` files, of which
 /// `reserve` are no connections.
-pub fn agents_needed(
-    connections: u64,
-    descriptors_per_process: u64,
-    reserve: u64,
-) -> Result<u32, FleetError> {
+pub fn agents_needed(connections: u64, descriptors_per_process: u64, reserve: u64) -> Result<u32> {
     let refused = FleetError::DescriptorLimit { have: descriptors_per_process, reserve };
     let usable = descriptors_per_process.checked_sub(reserve).filter(|usable| *usable > 0);
     match usable.map(|usable| u32::try_from(connections.div_ceil(usable))) {
@@ -70,7 +66,7 @@ enum Place {
 }
 
 /// The part of a host in the loads.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Share {
     threads: u32,
     /// Clock at the start of the load for which that was known least well.
@@ -93,36 +89,7 @@ struct Share {
     lost: Option<String>,
 }
 
-/// A host that has compared itself with its part.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SurveyedHost {
-    /// Which one.
-    pub name: HostName,
-    /// Threads of the host, and those of all hosts: its share in the load.
-    pub threads: (u32, u64),
-    /// Survey of the host.
-    pub survey: HostSurvey,
-    /// The instant of `survey.at` on the clock here.
-    pub read_at: Nanos,
-}
-
 impl Share {
-    fn new(threads: u32) -> Self {
-        Self {
-            threads,
-            worst: None,
-            at_start: None,
-            drift_ns: 0,
-            margin: None,
-            ports_per_source: None,
-            scheduled: 0,
-            ok: 0,
-            busiest_thread: 0.0,
-            send_lag_p99: None,
-            lost: None,
-        }
-    }
-
     /// Notes the host's part in a load.
     fn note_done(&mut self, done: &PartDone) {
         self.scheduled += done.scheduled;
@@ -159,7 +126,7 @@ impl Share {
 impl LoadAgents {
     /// Starts agents on this host. They are killed when this process ends, and ignore SIGINT and SIGTERM,
     /// which a terminal or a service manager sends to all processes at once.
-    pub fn start(spec: AgentSpec) -> Result<Self, FleetError> {
+    pub fn start(spec: AgentSpec) -> Result<Self> {
         let agents = AgentSet::start(spec.launches("agent"), AGENT_EXIT_WAIT, &|| false)?;
         Ok(Self { agents, place: Place::Here(spec), threads_times: 1 })
     }
@@ -170,11 +137,12 @@ impl LoadAgents {
         hosts: &LoadHosts,
         threads: Option<u32>,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Self, FleetError> {
+    ) -> Result<Self> {
         let launches = remote_launches(hosts, 0, interrupted)?;
         let agents = AgentSet::start(launches, AGENT_EXIT_WAIT, interrupted)?;
         let share = |(index, host): (usize, &LoadHost)| {
-            Share::new(host.threads.or(threads).unwrap_or_else(|| threads_of(&agents, index)))
+            let threads = host.threads.or(threads).unwrap_or_else(|| threads_of(&agents, index));
+            Share { threads, ..Share::default() }
         };
         let shares = hosts.hosts.iter().enumerate().map(share).collect();
         Ok(Self { agents, place: Place::There(shares), threads_times: 1 })
@@ -206,7 +174,7 @@ impl LoadAgents {
         &mut self,
         part: impl Fn(u32, u64) -> HostPart,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Vec<SurveyedHost>, FleetError> {
+    ) -> Result<Vec<SurveyedHost>> {
         let Place::There(shares) = &mut self.place else { return Ok(Vec::new()) };
         let all: u64 = shares.iter().map(|share| u64::from(share.threads)).sum();
         for (index, share) in shares.iter().enumerate() {
@@ -258,7 +226,7 @@ impl LoadAgents {
     }
 
     /// Has each other host read what it does once a second from now on; `sink` gets it.
-    pub fn watch(&self, sink: ReadingSink) -> Result<(), FleetError> {
+    pub fn watch(&self, sink: ReadingSink) -> Result<()> {
         self.agents.watch(sink)
     }
 
@@ -296,7 +264,7 @@ impl LoadAgents {
 
     /// Starts more of them between two loads, until there are `count`. Where that fails, there are as
     /// many as before. Another host has one, whatever is asked for.
-    pub fn grow_to(&mut self, count: u32) -> Result<(), FleetError> {
+    pub fn grow_to(&mut self, count: u32) -> Result<()> {
         let Place::Here(spec) = &mut self.place else {
             let lines = vec!["each host has one agent".to_owned()];
             return Err(FleetError::Hosts { lines });
@@ -312,7 +280,7 @@ impl LoadAgents {
     }
 
     /// Puts others in the place of those that were lost, between two loads.
-    pub(crate) fn replace_lost(&mut self) -> Result<(), FleetError> {
+    pub(crate) fn replace_lost(&mut self) -> Result<()> {
         self.agents.replace_lost(&|| false)
     }
 
@@ -342,7 +310,7 @@ impl LoadAgents {
         plan: &LoadPlan,
         control: &LoadControl<'_>,
         sink: &mut dyn FnMut(Event),
-    ) -> Result<LoadOutcome, FleetError> {
+    ) -> Result<LoadOutcome> {
         let parts = self.parts(plan, control.interrupted)?;
         self.run(plan, parts, control, Lead::Plan, sink)
     }
@@ -355,7 +323,7 @@ impl LoadAgents {
         control: &LoadControl<'_>,
         controller: &mut dyn HoldController,
         sink: &mut dyn FnMut(Event),
-    ) -> Result<LoadOutcome, FleetError> {
+    ) -> Result<LoadOutcome> {
         // Beside a hundred agents and their servers, a coordinator of normal priority gets 1 % of a CPU.
         affinity::with_preference(|| {
             affinity::prefer_latency();
@@ -372,7 +340,7 @@ impl LoadAgents {
         parts: Vec<LoadPlan>,
         orders: &Receiver<(ToAgent, u32)>,
         events: &Sender<FromAgent>,
-    ) -> Result<Nanos, FleetError> {
+    ) -> Result<Nanos> {
         // Given up here before it is above.
         let never = || false;
         let control = LoadControl { overrun: PART_OVERRUN, ..LoadControl::new(&never) };
@@ -423,11 +391,7 @@ impl LoadAgents {
     }
 
     /// The part of each agent, once those that were lost are replaced.
-    fn parts(
-        &mut self,
-        plan: &LoadPlan,
-        interrupted: &dyn Fn() -> bool,
-    ) -> Result<Vec<LoadPlan>, FleetError> {
+    fn parts(&mut self, plan: &LoadPlan, interrupted: &dyn Fn() -> bool) -> Result<Vec<LoadPlan>> {
         self.agents.replace_lost(interrupted)?;
         let threads = spread(&self.threads_of_each(plan), plan.connections);
         let part = |index| {
@@ -451,7 +415,7 @@ impl LoadAgents {
         control: &LoadControl<'_>,
         mut lead: Lead<'_>,
         sink: &mut dyn FnMut(Event),
-    ) -> Result<LoadOutcome, FleetError> {
+    ) -> Result<LoadOutcome> {
         let agents = parts.len();
         // Where there are fewer connections than threads, some agents take no part, and more would not either.
         let mut joining = match &lead {
@@ -714,7 +678,7 @@ mod tests {
 
     #[test]
     fn a_clock_drifts_by_what_its_bounds_do_not_explain() {
-        let mut share = Share::new(1);
+        let mut share = Share { threads: 1, ..Share::default() };
         // Known within 0.1 ms at each end.
         for (from, to, drift_us) in
             [(70, 250, 0), (0, -900, -700), (0, 400, -700), (5, 1_205, 1_000)]

@@ -27,9 +27,9 @@ use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::TrialRequest;
 use plimsoll_model::{ErrorClass, Nanos};
 
-use crate::coordinator::outcome::{LoadControl, LoadOutcome};
+use crate::coordinator::outcome::{LoadControl, LoadOutcome, Opened};
 use crate::coordinator::steering::Steering;
-use crate::error::FleetError;
+use crate::error::{FleetError, Result};
 use crate::message::{FromAgent, ToAgent};
 
 mod holding;
@@ -316,9 +316,7 @@ pub(super) struct LoadRun {
     /// Operations that lost agents would have started, by the second in which they are due.
     unsent: BTreeMap<u32, u64>,
     window: Option<Nanos>,
-    opened: u64,
-    open_failed: u64,
-    open_error: Option<String>,
+    opened: Opened,
     /// Whether the first failure with a reason was reported.
     has_told_failure: bool,
     draining_told: bool,
@@ -352,9 +350,7 @@ impl LoadRun {
             lost_below: 0,
             unsent: BTreeMap::new(),
             window: None,
-            opened: 0,
-            open_failed: 0,
-            open_error: None,
+            opened: Opened::default(),
             has_told_failure: false,
             draining_told: false,
             aborted: false,
@@ -377,9 +373,10 @@ impl LoadRun {
         match (frame, part.stage) {
             (FromAgent::Ready { opened, failed, first_error }, Stage::Preparing) => {
                 part.stage = Stage::Ready;
-                self.opened += opened;
-                self.open_failed += failed;
-                self.open_error = self.open_error.take().or(first_error);
+                self.opened.connections += opened;
+                self.opened.failed += failed;
+                let known = self.opened.first_error.take();
+                self.opened.first_error = known.or(first_error);
                 self.start_if_ready(now);
             }
             (FromAgent::Armed { margin }, Stage::Ready) if self.arming.is_some() => {
@@ -534,7 +531,7 @@ impl LoadRun {
     }
 
     /// The outcome, once the load is over.
-    pub(super) fn into_outcome(self) -> Result<LoadOutcome, FleetError> {
+    pub(super) fn into_outcome(self) -> Result<LoadOutcome> {
         if let Some(failure) = self.failure {
             return Err(failure);
         }
@@ -582,9 +579,8 @@ impl LoadRun {
     }
 
     /// Takes the result of opening in advance, once every agent is ready: for a coordinator above.
-    pub(super) fn ready(&mut self) -> Option<(u64, u64, Option<String>)> {
-        let failed = std::mem::take(&mut self.open_failed);
-        self.is_ready().then(|| (self.opened, failed, self.open_error.take()))
+    pub(super) fn ready(&mut self) -> Option<Opened> {
+        self.is_ready().then(|| std::mem::take(&mut self.opened))
     }
 
     /// Returns the part of each agent, as far as it was delivered.
@@ -643,10 +639,10 @@ impl LoadRun {
         }
         let Terms { trial, planned, .. } = self.terms;
         self.events.push_back(Event::LoadStarted { trial, planned, epoch: self.epoch });
-        if self.open_failed > 0 {
-            let why = self.open_error.take().map_or_else(String::new, |why| format!(": {why}"));
-            let asked = self.opened + self.open_failed;
-            let failed = self.open_failed;
+        let Opened { connections, failed, first_error } = std::mem::take(&mut self.opened);
+        if failed > 0 {
+            let why = first_error.map_or_else(String::new, |why| format!(": {why}"));
+            let asked = connections + failed;
             self.note(format!(
                 "{failed} of {asked} connections could not be opened in advance{why}"
             ));

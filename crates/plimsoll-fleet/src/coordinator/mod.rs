@@ -11,9 +11,8 @@ mod steering;
 
 pub use far_servers::FarServers;
 pub use hold_controller::{HoldController, HoldView, Order};
-pub use load_agents::joining::Newcomers;
-pub use load_agents::{LoadAgents, SurveyedHost, agents_needed};
-pub use outcome::{LoadControl, LoadOutcome};
+pub use load_agents::{LoadAgents, agents_needed};
+pub use outcome::{LoadControl, LoadOutcome, Newcomers, SurveyedHost};
 pub use server_group::{ServerGroup, ServerStatus};
 
 #[cfg(test)]

@@ -4,7 +4,33 @@ use plimsoll_model::Nanos;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::TrialRequest;
 
-use crate::coordinator::load_agents::joining::Newcomers;
+use crate::hosts::{HostName, LoadHosts};
+use crate::message::{HostPart, HostSurvey};
+
+/// A host that has compared itself with its part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SurveyedHost {
+    /// Which one.
+    pub name: HostName,
+    /// Threads of the host, and those of all hosts: its share in the load.
+    pub threads: (u32, u64),
+    /// Survey of the host.
+    pub survey: HostSurvey,
+    /// The instant of `survey.at` on the clock here.
+    pub read_at: Nanos,
+}
+
+/// Hosts that somebody adds to a hold while it runs.
+pub trait Newcomers {
+    /// Those that were named since the last call and are not among `known`; an error completes *cannot …*.
+    fn poll(&self, known: &[HostName]) -> Result<Option<LoadHosts>, String>;
+
+    /// The part of a host with so many of all threads.
+    fn part(&self, threads: u32, all: u64) -> HostPart;
+
+    /// Returns the host's lack for its part; `None` if it lacks nothing.
+    fn lacks(&self, host: &SurveyedHost) -> Option<String>;
+}
 
 /// The control of a load, besides its plan.
 #[derive(Clone, Copy)]
@@ -41,6 +67,14 @@ impl std::fmt::Debug for LoadControl<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LoadControl").field("trial", &self.trial).finish_non_exhaustive()
     }
+}
+
+/// Connections that all agents have opened in advance.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Opened {
+    pub(super) connections: u64,
+    pub(super) failed: u64,
+    pub(super) first_error: Option<String>,
 }
 
 /// The outcome of a load.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use plimsoll_model::plan::{Listener, ServePlan};
 
 use crate::agent_set::{AGENT_EXIT_WAIT, AgentSet, AgentSpec};
-use crate::error::FleetError;
+use crate::error::{FleetError, Result};
 use crate::link::LinkEvent;
 use crate::message::{FromAgent, ServeCounters, ToAgent};
 
@@ -43,7 +43,7 @@ pub struct ServerGroup {
 impl ServerGroup {
     /// Starts the processes of `spec` and waits until each accepts connections. The first one binds
     /// the ports, which may be 0; the others share what it got.
-    pub fn start(spec: &AgentSpec, plan: &ServePlan) -> Result<Self, FleetError> {
+    pub fn start(spec: &AgentSpec, plan: &ServePlan) -> Result<Self> {
         let agents = AgentSet::start(spec.launches("server"), AGENT_EXIT_WAIT, &|| false)?;
         let counters = vec![ServeCounters::default(); agents.len()];
         let mut group = Self { agents, listeners: Vec::new(), counters, lost: Vec::new() };
@@ -58,7 +58,7 @@ impl ServerGroup {
         Ok(group)
     }
 
-    fn serve(&self, index: usize, plan: &ServePlan) -> Result<(), FleetError> {
+    fn serve(&self, index: usize, plan: &ServePlan) -> Result<()> {
         let mut plan = plan.clone();
         // Every process draws its own sleeps.
         plan.seed = plan.seed.wrapping_add(index as u64);
@@ -70,7 +70,7 @@ impl ServerGroup {
     }
 
     /// Waits for each of `waiting`; returns where the last one listens.
-    fn await_listening(&mut self, mut waiting: Vec<usize>) -> Result<Vec<Listener>, FleetError> {
+    fn await_listening(&mut self, mut waiting: Vec<usize>) -> Result<Vec<Listener>> {
         let waited = LISTEN_WAIT + LISTEN_WAIT_EACH * u32::try_from(waiting.len()).unwrap_or(0);
         let deadline = Instant::now() + waited;
         let mut listening = Vec::new();

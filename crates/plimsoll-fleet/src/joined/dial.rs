@@ -10,7 +10,7 @@ use plimsoll_tls::MutualContext;
 
 use super::Joined;
 use super::wire::HandshakeError;
-use crate::error::FleetError;
+use crate::error::{FleetError, Result};
 
 /// Timeout of one attempt to connect.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
@@ -24,7 +24,7 @@ pub fn dial(
     identity: &Identity,
     roots_pem: &str,
     within: Duration,
-) -> Result<(impl Read + Send + use<>, impl Write + Send + use<>), FleetError> {
+) -> Result<(impl Read + Send + use<>, impl Write + Send + use<>)> {
     let failed =
         |source| FleetError::Start { name: format!("the link to the coordinator at {to}"), source };
     let context = MutualContext::agent(identity, roots_pem)

@@ -16,7 +16,7 @@ use plimsoll_tls::MutualContext;
 
 use super::wire::{Greeting, HandshakeError};
 use super::{Joined, Listen, Wire};
-use crate::error::FleetError;
+use crate::error::{FleetError, Result};
 use crate::frame;
 use crate::hosts::{HostName, fold};
 use crate::message::ToAgent;
@@ -82,7 +82,7 @@ fn least_wanted(handshakes: &[Handshake], now: Instant) -> Option<usize> {
 }
 
 impl Gate {
-    pub(crate) fn open(listen: &Listen, names: Vec<HostName>) -> Result<Arc<Self>, FleetError> {
+    pub(crate) fn open(listen: &Listen, names: Vec<HostName>) -> Result<Arc<Self>> {
         let start = |source| FleetError::Start {
             name: format!("the listener for agents at {}", listen.address),
             source,
@@ -118,7 +118,7 @@ impl Gate {
     }
 
     /// Waits until all agents have connected, or for as long as they may take.
-    pub(crate) fn await_all(&self, interrupted: &dyn Fn() -> bool) -> Result<(), FleetError> {
+    pub(crate) fn await_all(&self, interrupted: &dyn Fn() -> bool) -> Result<()> {
         let deadline = Instant::now() + self.within;
         while self.inside.seats().len() < self.names.len() {
             if interrupted() {

@@ -10,7 +10,7 @@ use plimsoll_tls::{MutualContext, RunKeys};
 use serde_json::json;
 
 use super::{Gate, Joined, dial};
-use crate::error::FleetError;
+use crate::error::{FleetError, Result};
 use crate::frame::FrameError;
 use crate::hosts::HostName;
 use crate::message::{FromAgent, ToAgent};
@@ -35,7 +35,7 @@ impl Executor for Idle {
 }
 
 /// Returns an agent's messages to a coordinator that has the run's keys and sends these messages, and its end.
-fn told(messages: &[serde_json::Value]) -> (Vec<FromAgent>, Result<(), FleetError>) {
+fn told(messages: &[serde_json::Value]) -> (Vec<FromAgent>, Result<()>) {
     let keys = keys(1);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = listener.local_addr().unwrap().to_string();

@@ -185,18 +185,8 @@ impl KubernetesRun {
         mounts.as_array_mut().into_iter().for_each(|mounts| {
             mounts.push(json!({ "name": "results", "mountPath": RESULTS_DIR }));
         });
-        json!({
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": self.metadata(&self.name),
-            "spec": {
-                // A run that is repeated is another run.
-                "backoffLimit": 0,
-                "activeDeadlineSeconds": self.active_for_s,
-                "ttlSecondsAfterFinished": LEFT_FOR_S,
-                "template": pod,
-            },
-        })
+        // A run that is repeated is another run.
+        self.job(&self.name, 0, &pod)
     }
 
     fn agent_job(&self, index: u32) -> Value {
@@ -216,13 +206,18 @@ impl KubernetesRun {
         // Ports for 64,512 connections to each address; every version of Kubernetes from 1.25 on allows this one.
         pod["spec"]["securityContext"]["sysctls"] =
             json!([{ "name": "net.ipv4.ip_local_port_range", "value": "1024 65535" }]);
+        // One that is lost comes again before the next trial of a search.
+        self.job(&name, 3, &pod)
+    }
+
+    /// A job that begins its pod again so often.
+    fn job(&self, name: &str, again: u32, pod: &Value) -> Value {
         json!({
             "apiVersion": "batch/v1",
             "kind": "Job",
-            "metadata": self.metadata(&name),
+            "metadata": self.metadata(name),
             "spec": {
-                // One that is lost comes again before the next trial of a search.
-                "backoffLimit": 3,
+                "backoffLimit": again,
                 "activeDeadlineSeconds": self.active_for_s,
                 "ttlSecondsAfterFinished": LEFT_FOR_S,
                 "template": pod,

@@ -12,8 +12,8 @@ use plimsoll_model::units::grouped;
 use plimsoll_tune::proxy;
 use serde_json::{Value, json};
 
-use super::{Prepared, Proxy, check_descriptors, write};
-use crate::error::LabError;
+use super::proxy::{Prepared, Proxy, check_descriptors, write};
+use crate::error::Result;
 use crate::plan::LabPlan;
 use crate::program;
 use crate::program::CheckError;
@@ -54,12 +54,7 @@ impl Proxy for Caddy {
     }
 
     /// One process with as many running threads as the plan says.
-    fn prepare(
-        &self,
-        program: &Path,
-        _lab: &LabPlan,
-        plan: ProxyPlan,
-    ) -> Result<Prepared, LabError> {
+    fn prepare(&self, program: &Path, _lab: &LabPlan, plan: ProxyPlan) -> Result<Prepared> {
         let version = self.version(program)?;
         check_descriptors("caddy", descriptors_needed(&plan))?;
         let config = plan.scratch.join("caddy.json");

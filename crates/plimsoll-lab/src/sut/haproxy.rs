@@ -12,8 +12,8 @@ use plimsoll_sys::limits;
 use plimsoll_sys::process::Signal;
 use plimsoll_tune::proxy::{self, HAPROXY, Version};
 
-use super::{Prepared, Proxy, check_descriptors, several, write};
-use crate::error::LabError;
+use super::proxy::{Prepared, Proxy, check_descriptors, several, write};
+use crate::error::Result;
 use crate::plan::LabPlan;
 use crate::program;
 use crate::program::CheckError;
@@ -71,12 +71,7 @@ impl Proxy for Haproxy {
 
     /// Processes that share one port, as many as descriptors require. Each has its own configuration and statistics
     /// socket.
-    fn prepare(
-        &self,
-        program: &Path,
-        lab: &LabPlan,
-        plan: ProxyPlan,
-    ) -> Result<Prepared, LabError> {
+    fn prepare(&self, program: &Path, lab: &LabPlan, plan: ProxyPlan) -> Result<Prepared> {
         let fit = connections_fit(&plan, limits::raise_descriptor_limit());
         let processes = lab.processes(fit);
         let version = self.version(program)?;

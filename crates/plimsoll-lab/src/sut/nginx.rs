@@ -13,8 +13,8 @@ use plimsoll_sys::limits;
 use plimsoll_sys::process::Signal;
 use plimsoll_tune::proxy::{self, DEBIAN_WORKER_CONNECTIONS, NGINX, Version};
 
-use super::{Prepared, Proxy, check_descriptors, write};
-use crate::error::LabError;
+use super::proxy::{Prepared, Proxy, check_descriptors, write};
+use crate::error::Result;
 use crate::plan::{LabPlan, PROCESSES_MAX};
 use crate::program;
 use crate::program::CheckError;
@@ -73,12 +73,7 @@ impl Proxy for Nginx {
 
     /// One nginx with as many workers as descriptors require: each worker has a listening socket of its own on the
     /// port.
-    fn prepare(
-        &self,
-        program: &Path,
-        lab: &LabPlan,
-        mut plan: ProxyPlan,
-    ) -> Result<Prepared, LabError> {
+    fn prepare(&self, program: &Path, lab: &LabPlan, mut plan: ProxyPlan) -> Result<Prepared> {
         let have = limits::raise_descriptor_limit();
         while lab.may_split() && plan.threads < PROCESSES_MAX && descriptors_needed(&plan) > have {
             plan.threads += 1;

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_model::host::{Label, LimitId, LimitKind, Metric, Reading, Sample};
 
-use super::{add_limit, disk};
+use super::disk;
+use super::entry::add_limit;
 use crate::limits::{Allowance, CgroupLimits, CpuQuota, figure, first_number, groups_of};
 
 /// Stands for the name that a group is shown as, in what is read of it once for all processes in it.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use plimsoll_model::host::{Label, LimitId, LimitKind, Metric, Reading};
 
-use super::{add_limit, text};
+use super::entry::{add_limit, text};
 use crate::memory::{FileCaches, HostMemory};
 use crate::{limits, memory};
 

@@ -3,15 +3,13 @@
 //! Files whose cost grows with the number of connections (`/proc/net/tcp`, listings of
 //! `/proc/PID/fd`) are never read. A reading of a host and one process costs less than 1 ms of CPU.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use plimsoll_model::Nanos;
-use plimsoll_model::host::{Label, LimitId, Metric, Reading, SourceKind};
+use plimsoll_model::host::{Label, Metric, Reading, SourceKind};
 use plimsoll_sys::clock;
 
 use crate::memory::FileCaches;
-use crate::server_counters::CounterSource;
 use crate::yardstick::Totals;
 use cgroup::GroupsRead;
 use network::{HostWide, Owners, Place};
@@ -19,84 +17,21 @@ use sources::{Followed, Outages};
 
 mod cgroup;
 mod disk;
+mod entry;
 mod kernel;
 pub mod mosquitto;
 mod network;
 pub mod nginx;
 mod process;
+mod scope;
 mod servers;
 mod sources;
 
-/// The entry of `/proc` that is in the calling thread's network namespace.
-const THIS_THREAD: &str = "thread-self";
+pub use scope::{Role, Scope, WatchedProcess};
+
 /// Readings between two of what takes the kernel milliseconds: a process's Pss, for which it walks page tables, and
 /// the caches of files.
 const SLOW_EVERY: u64 = 5;
-
-/// The role of a process in a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// It is the server under test, or one of its processes.
-    Server,
-    /// It answers from behind the server.
-    Backend,
-    /// It makes the load.
-    Client,
-}
-
-impl Role {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Server => "server",
-            Self::Backend => "backend",
-            Self::Client => "client",
-        }
-    }
-}
-
-/// A process to read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WatchedProcess {
-    /// Name in the series: no process id, which would be new with each start.
-    pub name: String,
-    /// Process id.
-    pub pid: u32,
-    /// Role of the process.
-    pub role: Role,
-}
-
-/// The subjects of a reading.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scope {
-    /// Processes on this host. The network is that of the first one, also after its end.
-    pub processes: Vec<WatchedProcess>,
-    /// Servers that report figures of their own.
-    pub servers: Vec<CounterSource>,
-    /// The network is that of the reading thread, whatever that of the processes is.
-    pub own_network: bool,
-    /// CPUs of the host, where it has only some of this kernel's; empty means all.
-    pub cpus: Vec<u32>,
-}
-
-impl Scope {
-    /// Adds process `pid` by the name that the kernel knows it by; the second of a name becomes
-    /// `nginx-2`.
-    pub fn add_process(&mut self, pid: u32, role: Role) {
-        let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        self.add_named(comm.trim(), pid, role);
-    }
-
-    fn add_named(&mut self, name: &str, pid: u32, role: Role) {
-        let name = if name.is_empty() { "process" } else { name };
-        let is_alike = |other: &&WatchedProcess| {
-            let rest = other.name.strip_prefix(name).unwrap_or("x");
-            rest.is_empty() || rest.starts_with('-')
-        };
-        let alike = self.processes.iter().filter(is_alike).count();
-        let name = if alike > 0 { format!("{name}-{}", alike + 1) } else { name.to_owned() };
-        self.processes.push(WatchedProcess { name, pid, role });
-    }
-}
 
 /// Reads a host once for each call.
 #[derive(Debug)]
@@ -237,24 +172,6 @@ fn reading_of(read: impl FnOnce(&mut Reading)) -> Reading {
     reading.end = Nanos(clock::monotonic_ns());
     reading.sort();
     reading
-}
-
-/// The text of a file below `root`; a file that cannot be read is noted as missing.
-fn text(root: &Path, path: &str, reading: &mut Reading) -> Option<String> {
-    match fs::read_to_string(root.join(path)) {
-        Ok(text) => Some(text),
-        Err(error) => {
-            reading.miss(format!("/{path}"), error);
-            None
-        }
-    }
-}
-
-/// Adds a limit and how much of it is in use, if both are known.
-fn add_limit(reading: &mut Reading, limit: &LimitId, used: Option<f64>, max: Option<f64>) {
-    let (Some(used), Some(max)) = (used, max) else { return };
-    reading.add(Metric::LimitUsed, &limit.labels(), used);
-    reading.add(Metric::LimitMax, &limit.labels(), max);
 }
 
 #[cfg(test)]

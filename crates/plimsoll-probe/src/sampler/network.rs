@@ -12,7 +12,7 @@ use plimsoll_model::host::{Label, LimitId, LimitKind, Metric, Reading};
 use plimsoll_sys::namespace::Namespace;
 use plimsoll_sys::{clock, qdisc, sock_diag};
 
-use super::{THIS_THREAD, add_limit, text};
+use super::entry::{THIS_THREAD, add_limit, text};
 use crate::host::link_bytes_per_s;
 use crate::{limits, lines, memory};
 

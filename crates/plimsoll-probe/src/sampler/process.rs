@@ -6,7 +6,9 @@ use std::path::Path;
 use plimsoll_model::host::{Label, LimitId, LimitKind, Metric, Reading};
 
 use super::cgroup::GroupsRead;
-use super::{WatchedProcess, add_limit, nginx};
+use super::entry::add_limit;
+use super::nginx;
+use super::scope::WatchedProcess;
 use crate::processes::{ProcessUse, resident_bytes};
 use crate::{lines, memory};
 

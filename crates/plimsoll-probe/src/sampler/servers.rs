@@ -4,7 +4,7 @@ use std::path::Path;
 
 use plimsoll_model::host::{Label, Metric, Reading, SourceKind};
 
-use super::add_limit;
+use super::entry::add_limit;
 use crate::limits::port_range;
 use crate::server_counters::{CounterSource, nginx_status, table};
 use crate::server_limits;

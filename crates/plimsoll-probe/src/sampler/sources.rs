@@ -8,7 +8,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::host::{EndStatus, Reading, Source, SourceKind, SourceState};
 use plimsoll_sys::process_handle::ProcessHandle;
 
-use super::{Role, WatchedProcess};
+use super::scope::{Role, WatchedProcess};
 use crate::processes::end_status;
 
 /// Since when each source is missing that is.

@@ -1,6 +1,8 @@
 //! A host made of files, and this one.
 
-use plimsoll_model::host::{EndStatus, LimitKind, SourceState, fullest_limits};
+use std::fs;
+
+use plimsoll_model::host::{EndStatus, LimitId, LimitKind, SourceState, fullest_limits};
 
 use super::*;
 use crate::fixture::tree;

@@ -491,7 +491,10 @@ impl Client {
                     self.rest.table = HeaderTable::Lowered;
                 }
                 SETTING_MAX_HEADER_LIST_SIZE => self.header_bytes_max = Some(value),
-                SETTING_INITIAL_WINDOW_SIZE => self.move_windows(value)?,
+                SETTING_INITIAL_WINDOW_SIZE => {
+                    let windows = self.flights.iter_mut().map(|stream| &mut stream.send_window);
+                    frame::move_windows(windows, &mut self.rest.initial_window, value)?;
+                }
                 SETTING_ENABLE_PUSH if value != 0 => {
                     return fault(Code::PROTOCOL_ERROR, "a server may not allow itself to push");
                 }
@@ -507,20 +510,6 @@ impl Client {
             true if streams_max != self.rest.streams_max => ClientProgress::StreamsChanged,
             true => ClientProgress::NeedMore,
         })
-    }
-
-    fn move_windows(&mut self, setting: u32) -> Result<(), Fault> {
-        let too_large = Fault { code: Code::FLOW_CONTROL_ERROR, why: "a window is too large" };
-        if setting > MAX_31 {
-            return Err(too_large);
-        }
-        for flight in &mut self.flights {
-            let before = self.rest.initial_window;
-            flight.send_window =
-                frame::moved_window(flight.send_window, before, setting).ok_or(too_large)?;
-        }
-        self.rest.initial_window = setting;
-        Ok(())
     }
 
     fn handle_reset(&mut self, stream: u32, code: Code) -> Result<ClientProgress, Fault> {

@@ -257,8 +257,24 @@ pub(super) fn first_u32(payload: &[u8]) -> u32 {
     payload.first_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
-/// Returns a window after a change of the initial window from `before` to `setting`; both sides of RFC 9113, 6.9.2.
-pub(super) const fn moved_window(window: i32, before: u32, setting: u32) -> Option<i32> {
+/// Moves the windows of all streams as a new initial window does; both sides of RFC 9113, 6.9.2.
+pub(super) fn move_windows<'a>(
+    windows: impl Iterator<Item = &'a mut i32>,
+    initial: &mut u32,
+    setting: u32,
+) -> Result<(), Fault> {
+    let too_large = Fault { code: Code::FLOW_CONTROL_ERROR, why: "a window is too large" };
+    if setting > MAX_31 {
+        return Err(too_large);
+    }
+    for window in windows {
+        *window = moved_window(*window, *initial, setting).ok_or(too_large)?;
+    }
+    *initial = setting;
+    Ok(())
+}
+
+const fn moved_window(window: i32, before: u32, setting: u32) -> Option<i32> {
     let moved = window as i64 - before as i64 + setting as i64;
     if moved > MAX_31 as i64 || moved < i32::MIN as i64 { None } else { Some(moved as i32) }
 }

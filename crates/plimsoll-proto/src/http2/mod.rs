@@ -22,5 +22,3 @@ pub use server::{Incoming, Server, ServerRest, Stream};
 pub const BLOCK_BYTES_MAX: usize = 64 * 1024;
 /// Most CONTINUATION frames of one header block.
 pub const CONTINUATIONS_MAX: u8 = 16;
-/// Streams that one connection of ours may have open at once.
-pub const STREAMS_MAX: u32 = 1 << 16;

@@ -380,7 +380,10 @@ impl<T: Default> Server<T> {
         }
         for (name, value) in frame::settings(payload) {
             match name {
-                SETTING_INITIAL_WINDOW_SIZE => self.move_windows(value)?,
+                SETTING_INITIAL_WINDOW_SIZE => {
+                    let windows = self.streams.iter_mut().map(|stream| &mut stream.send_window);
+                    frame::move_windows(windows, &mut self.rest.initial_window, value)?;
+                }
                 SETTING_ENABLE_PUSH if value > 1 => {
                     return fault(Code::PROTOCOL_ERROR, "a setting is out of its range");
                 }
@@ -392,20 +395,6 @@ impl<T: Default> Server<T> {
         }
         self.rest.is_greeted = true;
         frame::write_settings_ack(out);
-        Ok(())
-    }
-
-    fn move_windows(&mut self, setting: u32) -> Result<(), Fault> {
-        let too_large = Fault { code: Code::FLOW_CONTROL_ERROR, why: "a window is too large" };
-        if setting > MAX_31 {
-            return Err(too_large);
-        }
-        for stream in &mut self.streams {
-            stream.send_window =
-                frame::moved_window(stream.send_window, self.rest.initial_window, setting)
-                    .ok_or(too_large)?;
-        }
-        self.rest.initial_window = setting;
         Ok(())
     }
 

@@ -1,20 +1,16 @@
 //! The client half: the meaning of the broker's packets for the one packet that is open, and for pings beside it.
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::reason::MqttPacket;
 use plimsoll_model::target::MqttVersion;
-use thiserror::Error;
 
-use super::greeting::{Greeting, Limit, Needs};
+use super::PACKET_ID;
+use super::error::{Result, UNASKED, disconnected, malformed};
+use super::greeting::{Greeting, Needs};
 use super::packet::{
     DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBREC, PUBREL, pingreq, pubrel, remaining_length,
 };
-use super::reader::{Reader, UNASKED, is_delivery, malformed};
-use super::{PACKET_ID, reason_name};
-use crate::READS_NO_ANSWERS;
+use super::reader::{Reader, is_delivery};
+use super::reason::FAILURE;
 
-/// A reason from here on says that something failed.
-pub(super) const FAILURE: u8 = 0x80;
 /// A publish was received, and nobody has subscribed to its topic.
 const NO_SUBSCRIBERS: u8 = 0x10;
 /// Bytes of a packet's content that matter: identifier, reason, and the length of properties.
@@ -64,67 +60,6 @@ pub enum Progress {
     Alive,
 }
 
-/// Why the connection is of no more use.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub enum MqttError {
-    /// The answer to CONNECT is a refusal.
-    #[error("the broker refuses the connection: {}, reason {code:#04x}", reason_name(*.version, *.code))]
-    Refused {
-        /// The version of the answer.
-        version: MqttVersion,
-        /// CONNACK's.
-        code: u8,
-    },
-    /// The plan breaks a limit that the broker states.
-    #[error("{0}")]
-    Limit(Limit),
-    /// The answer to SUBSCRIBE is a refusal.
-    #[error("the broker refuses the subscription: {}, reason {code:#04x}", reason_name(MqttVersion::V5, *.code))]
-    NotSubscribed {
-        /// SUBACK's.
-        code: u8,
-    },
-    /// The broker says why it closes (MQTT 5).
-    #[error("the broker disconnects: {}, reason {code:#04x}", reason_name(MqttVersion::V5, *.code))]
-    Disconnected {
-        /// DISCONNECT's.
-        code: u8,
-    },
-    /// The broker does not read the acknowledgements of what it delivers.
-    #[error("{}", READS_NO_ANSWERS)]
-    NotReading,
-    /// Not MQTT, or a packet that nothing asked for.
-    #[error("the answer is not valid MQTT: {what}; check that the URL's port is the broker's")]
-    Malformed {
-        /// The fault.
-        what: &'static str,
-    },
-}
-
-impl MqttError {
-    /// The class in which the operation ends.
-    pub const fn class(&self) -> ErrorClass {
-        match self {
-            Self::Refused { .. } | Self::Limit(_) => ErrorClass::MqttRefused,
-            Self::NotSubscribed { .. } => ErrorClass::MqttRejected,
-            Self::Disconnected { .. } => ErrorClass::MqttDisconnected,
-            Self::NotReading => ErrorClass::PeerNotReading,
-            Self::Malformed { .. } => ErrorClass::MqttMalformed,
-        }
-    }
-
-    /// The packet in which the broker refuses, the code and its name, if it is a refusal with one.
-    pub const fn refusal(&self) -> Option<(MqttPacket, u8, &'static str)> {
-        let (packet, version, code) = match *self {
-            Self::Refused { version, code } => (MqttPacket::Connack, version, code),
-            Self::NotSubscribed { code } => (MqttPacket::Suback, MqttVersion::V5, code),
-            Self::Disconnected { code } => (MqttPacket::Disconnect, MqttVersion::V5, code),
-            Self::Limit(_) | Self::NotReading | Self::Malformed { .. } => return None,
-        };
-        Some((packet, code, reason_name(version, code)))
-    }
-}
-
 /// A connection that is not usable yet.
 #[derive(Clone, Debug)]
 pub struct Opening {
@@ -151,11 +86,7 @@ impl Opening {
 
     /// Handles bytes from the broker, up to the packet that makes the connection usable; returns how many were
     /// consumed, and the result. What must be sent at once is appended to `reply`.
-    pub fn handle_bytes(
-        &mut self,
-        input: &[u8],
-        reply: &mut Vec<u8>,
-    ) -> Result<(usize, Progress), MqttError> {
+    pub fn handle_bytes(&mut self, input: &[u8], reply: &mut Vec<u8>) -> Result<(usize, Progress)> {
         let Self { client: Client { version, reader, .. }, greeting } = self;
         let mut consumed = 0;
         while let Some(rest) = input.get(consumed..).filter(|rest| !rest.is_empty()) {
@@ -216,11 +147,7 @@ impl Client {
 
     /// Handles bytes from the broker, up to the packet that ends something; returns how many were
     /// consumed, and the result. What must be sent at once is appended to `reply`.
-    pub fn handle_bytes(
-        &mut self,
-        input: &[u8],
-        reply: &mut Vec<u8>,
-    ) -> Result<(usize, Progress), MqttError> {
+    pub fn handle_bytes(&mut self, input: &[u8], reply: &mut Vec<u8>) -> Result<(usize, Progress)> {
         let mut consumed = 0;
         while let (read, Some(first)) =
             self.reader.read(input.get(consumed..).unwrap_or_default(), self.version)?
@@ -235,7 +162,7 @@ impl Client {
     }
 
     /// A packet is complete: returns its meaning.
-    fn end_packet(&mut self, first: u8, reply: &mut Vec<u8>) -> Result<Progress, MqttError> {
+    fn end_packet(&mut self, first: u8, reply: &mut Vec<u8>) -> Result<Progress> {
         if is_delivery(first) || first == PUBREL {
             answer_delivery(&self.reader, first, self.version, reply)?;
             return Ok(Progress::NeedMore);
@@ -265,7 +192,7 @@ impl Client {
     }
 
     /// The next of the pings that are open is answered.
-    fn end_ping(&mut self) -> Result<Progress, MqttError> {
+    fn end_ping(&mut self) -> Result<Progress> {
         check_pingresp(&self.reader)?;
         if self.pings_before > 0 {
             self.pings_before -= 1;
@@ -280,21 +207,11 @@ impl Client {
     }
 
     /// Returns the reason of the acknowledgement of the one open packet, if it is a failure.
-    fn failure(&self, first: u8) -> Result<Option<u8>, MqttError> {
+    fn failure(&self, first: u8) -> Result<Option<u8>> {
         match acknowledged(&self.reader, first, self.version)? {
             (PACKET_ID, reason) => Ok(reason),
             _ => malformed(NOT_SENT),
         }
-    }
-}
-
-/// Returns the error of a DISCONNECT, which only brokers of version 5 send.
-pub(super) fn disconnected(content: &[u8], version: MqttVersion) -> MqttError {
-    match version {
-        MqttVersion::V5 => {
-            MqttError::Disconnected { code: content.first().copied().unwrap_or_default() }
-        }
-        MqttVersion::V3_1_1 => MqttError::Malformed { what: UNASKED },
     }
 }
 
@@ -304,7 +221,7 @@ pub(super) fn answer_delivery<const KEPT: usize>(
     first: u8,
     version: MqttVersion,
     reply: &mut Vec<u8>,
-) -> Result<(), MqttError> {
+) -> Result<()> {
     if first == PUBREL {
         // A message that the broker does not know any more is released all the same.
         acknowledged(reader, first, version)?;
@@ -314,9 +231,7 @@ pub(super) fn answer_delivery<const KEPT: usize>(
 }
 
 /// Checks a PINGRESP, which has no content.
-pub(super) const fn check_pingresp<const KEPT: usize>(
-    reader: &Reader<KEPT>,
-) -> Result<(), MqttError> {
+pub(super) const fn check_pingresp<const KEPT: usize>(reader: &Reader<KEPT>) -> Result<()> {
     match reader.length() {
         0 => Ok(()),
         _ => malformed("a PINGRESP with content"),
@@ -328,7 +243,7 @@ pub(super) fn acknowledged<const KEPT: usize>(
     reader: &Reader<KEPT>,
     first: u8,
     version: MqttVersion,
-) -> Result<(u16, Option<u8>), MqttError> {
+) -> Result<(u16, Option<u8>)> {
     let (length, content) = (reader.length(), reader.content());
     let Some((id, behind)) = content.split_first_chunk::<2>() else {
         return malformed("an acknowledgement without an identifier");
@@ -364,6 +279,8 @@ pub(super) const NOT_SENT: &str = "an acknowledgement of a packet that was not s
 mod tests {
     use proptest::prelude::*;
 
+    use plimsoll_model::ErrorClass;
+
     use super::*;
 
     const V5: MqttVersion = MqttVersion::V5;
@@ -375,7 +292,7 @@ mod tests {
     }
 
     /// Returns the progress that these bytes make on a usable connection.
-    fn read(expect: fn(&mut Client), bytes: &[u8]) -> Result<(usize, Progress), MqttError> {
+    fn read(expect: fn(&mut Client), bytes: &[u8]) -> Result<(usize, Progress)> {
         client(expect).handle_bytes(bytes, &mut Vec::new())
     }
 

@@ -1,17 +1,16 @@
 //! The beginning of a connection: CONNACK with the broker's limits, and SUBACK.
 
 use plimsoll_model::target::{MqttVersion, Qos};
-use thiserror::Error;
 
 use super::PACKET_ID;
-use super::client::{FAILURE, MqttError, disconnected};
+use super::error::{Limit, MqttError, Result, UNASKED, disconnected, malformed};
 use super::packet::{CONNACK, DISCONNECT, SUBACK, remaining_length};
 use super::properties::{
     ASSIGNED_CLIENT_ID, MAXIMUM_PACKET_SIZE, MAXIMUM_QOS, Properties, RECEIVE_MAXIMUM,
     RETAIN_AVAILABLE, SERVER_KEEP_ALIVE, SESSION_EXPIRY, SHARED_AVAILABLE,
     SUBSCRIPTION_IDS_AVAILABLE, WILDCARDS_AVAILABLE, is_of_connack, is_of_suback,
 };
-use super::reader::{UNASKED, malformed};
+use super::reason::FAILURE;
 
 /// A session that never expires.
 const NEVER: u32 = u32::MAX;
@@ -53,46 +52,6 @@ impl Needs {
     };
 }
 
-/// A limit of the broker that the plan breaks.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub enum Limit {
-    /// Maximum QoS.
-    #[error("the broker allows QoS {} at most; write --qos {}", *.0 as u8, *.0 as u8)]
-    Qos(Qos),
-    /// Retain Available.
-    #[error("the broker does not retain messages; drop --retain")]
-    Retain,
-    /// Maximum Packet Size.
-    #[error(
-        "the broker allows packets of {allowed} bytes at most, and the longest one has {needed}; \
-         shorten --data, --body or --topic"
-    )]
-    PacketBytes {
-        /// As the broker states it.
-        allowed: u32,
-        /// Length of the longest packet of the plan.
-        needed: u32,
-    },
-    /// Wildcard Subscription Available.
-    #[error("the broker has no wildcard subscriptions; write a --subscribe without + and #")]
-    Wildcards,
-    /// Shared Subscription Available.
-    #[error("the broker has no shared subscriptions; write a --subscribe without $share/")]
-    Shared,
-    /// Session Expiry Interval.
-    #[error("the broker keeps sessions for {0} s at most; write --session-expiry {0}")]
-    SessionExpiry(u32),
-    /// SUBACK grants less than was asked for.
-    #[error(
-        "the broker grants the subscription QoS {} at most; write --subscribe-qos {}",
-        *.0 as u8, *.0 as u8
-    )]
-    Granted(Qos),
-    /// CONNACK is one of MQTT 3.1.1.
-    #[error("the broker speaks MQTT 3.1.1; write --mqtt-version 3.1.1")]
-    Version,
-}
-
 /// The limits in a CONNACK (MQTT 5.0, 3.2.2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Limits {
@@ -119,7 +78,7 @@ impl Limits {
         keep_alive_s: None,
     };
 
-    fn of(properties: Properties<'_>) -> Result<Self, MqttError> {
+    fn of(properties: Properties<'_>) -> Result<Self> {
         let mut limits = Self::NONE;
         for property in properties {
             match property? {
@@ -178,7 +137,7 @@ impl Limits {
     }
 }
 
-fn flag(value: &[u8]) -> Result<bool, MqttError> {
+fn flag(value: &[u8]) -> Result<bool> {
     match value {
         [0] => Ok(false),
         [1] => Ok(true),
@@ -223,7 +182,7 @@ impl Greeting {
     }
 
     /// Refuses a message that comes too early.
-    pub(super) const fn check_delivery(&self) -> Result<(), MqttError> {
+    pub(super) const fn check_delivery(&self) -> Result<()> {
         match self.is_accepted {
             true => Ok(()),
             false => malformed("a message before CONNACK"),
@@ -231,11 +190,7 @@ impl Greeting {
     }
 
     /// Handles the end of a packet that is no message; returns whether the connection is usable.
-    pub(super) fn end_packet(
-        &mut self,
-        first: u8,
-        version: MqttVersion,
-    ) -> Result<bool, MqttError> {
+    pub(super) fn end_packet(&mut self, first: u8, version: MqttVersion) -> Result<bool> {
         let packet = std::mem::take(&mut self.packet);
         let behind = packet.get(1..).unwrap_or_default();
         let length_bytes = remaining_length(behind).ok().flatten().map_or(0, |(_, bytes)| bytes);
@@ -260,7 +215,7 @@ impl Greeting {
 }
 
 /// Returns the limits in a CONNACK that accepts the connection.
-fn limits(content: &[u8], version: MqttVersion, resumes: bool) -> Result<Limits, MqttError> {
+fn limits(content: &[u8], version: MqttVersion, resumes: bool) -> Result<Limits> {
     let &[flags, code, ref behind @ ..] = content else {
         return malformed("a CONNACK of less than two bytes");
     };
@@ -291,7 +246,7 @@ fn limits(content: &[u8], version: MqttVersion, resumes: bool) -> Result<Limits,
 }
 
 /// Checks the answer to a SUBSCRIBE to one filter.
-fn check_suback(content: &[u8], version: MqttVersion, wanted: Qos) -> Result<(), MqttError> {
+fn check_suback(content: &[u8], version: MqttVersion, wanted: Qos) -> Result<()> {
     let Some((id, mut codes)) = content.split_first_chunk::<2>() else {
         return malformed("a SUBACK of less than three bytes");
     };
@@ -330,11 +285,7 @@ mod tests {
     const V3: MqttVersion = MqttVersion::V3_1_1;
     const V5: MqttVersion = MqttVersion::V5;
 
-    fn open(
-        version: MqttVersion,
-        needs: Needs,
-        bytes: &[u8],
-    ) -> Result<(Option<u16>, Vec<u8>), MqttError> {
+    fn open(version: MqttVersion, needs: Needs, bytes: &[u8]) -> Result<(Option<u16>, Vec<u8>)> {
         let (mut opening, mut reply) = (Opening::new(version), Vec::new());
         opening.expect_connack(needs);
         // Cuts change nothing.

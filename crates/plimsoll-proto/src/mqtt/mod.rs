@@ -7,6 +7,7 @@
 
 mod broker;
 mod client;
+mod error;
 mod greeting;
 mod packet;
 mod properties;
@@ -19,11 +20,13 @@ pub use broker::{
     Broker, BrokerError, Event, FILTERS_MAX, Output, PACKET_BYTES_MAX, Terms, refuse_excess,
     refuse_for_quota,
 };
-pub use client::{Client, MqttError, Opening, Progress};
-pub use greeting::{Limit, Needs};
+pub use client::{Client, Opening, Progress};
+pub use error::{Limit, MqttError};
+pub use greeting::Needs;
 pub use packet::{Connect, connect, disconnect, pingreq, publish, publish_head, subscribe};
 pub(crate) use packet::{publish_bytes, subscribe_bytes};
-pub use reason::{reason_name, reason_string};
+pub use properties::reason_string;
+pub use reason::reason_name;
 pub use subscriptions::Subscriptions;
 pub use window::{LargeBody, Window, WindowProgress};
 

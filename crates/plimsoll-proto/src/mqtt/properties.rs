@@ -1,8 +1,10 @@
 //! Properties of version 5 (MQTT 5.0, 2.2.2).
 
-use super::client::MqttError;
-use super::packet::{LengthTooLong, remaining_length};
-use super::reader::malformed;
+use super::error::{Result, malformed};
+use super::packet::{
+    CONNACK, DISCONNECT, LengthTooLong, PUBACK, PUBCOMP, PUBREC, SUBACK, remaining_length,
+};
+use super::reason::FAILURE;
 
 pub(super) const SESSION_EXPIRY: u8 = 0x11;
 pub(super) const ASSIGNED_CLIENT_ID: u8 = 0x12;
@@ -73,10 +75,7 @@ pub(super) struct Properties<'a> {
 
 impl<'a> Properties<'a> {
     /// Returns the properties at the beginning of `field`, behind their length, and the bytes behind them.
-    pub(super) fn split(
-        field: &'a [u8],
-        is_allowed: fn(u8) -> bool,
-    ) -> Result<(Self, &'a [u8]), MqttError> {
+    pub(super) fn split(field: &'a [u8], is_allowed: fn(u8) -> bool) -> Result<(Self, &'a [u8])> {
         let behind = match remaining_length(field) {
             Ok(Some((length, bytes))) => {
                 field.get(bytes..).and_then(|behind| behind.split_at_checked(length as usize))
@@ -89,7 +88,7 @@ impl<'a> Properties<'a> {
         }
     }
 
-    fn read(&mut self, id: u8, behind: &'a [u8]) -> Result<&'a [u8], MqttError> {
+    fn read(&mut self, id: u8, behind: &'a [u8]) -> Result<&'a [u8]> {
         let Some(kind) = kind(id) else { return malformed(UNKNOWN_PROPERTY) };
         if !(self.is_allowed)(id) {
             return malformed("a property of another packet");
@@ -138,7 +137,7 @@ fn is_text(field: &[u8]) -> bool {
 }
 
 impl<'a> Iterator for Properties<'a> {
-    type Item = Result<(u8, &'a [u8]), MqttError>;
+    type Item = Result<(u8, &'a [u8])>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let (&id, behind) = self.rest.split_first()?;
@@ -150,11 +149,48 @@ impl<'a> Iterator for Properties<'a> {
     }
 }
 
+/// Returns the reason string of the first packet in `bytes` that refuses something; empty if there is none. `bytes` begin
+/// with a packet: of one that has begun before them, none is found.
+pub fn reason_string(bytes: &[u8]) -> &[u8] {
+    let mut rest = bytes;
+    while let Some((first, content, behind)) = split_packet(rest) {
+        if let Some(text) = text_of(first, content) {
+            return text;
+        }
+        rest = behind;
+    }
+    &[]
+}
+
+/// Splits off the packet at the beginning: its first byte, its content, and the bytes behind it.
+fn split_packet(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (&first, behind) = bytes.split_first()?;
+    let (length, length_bytes) = remaining_length(behind).ok().flatten()?;
+    let (content, behind) = behind.get(length_bytes..)?.split_at_checked(length as usize)?;
+    Some((first, content, behind))
+}
+
+/// The reason string of a packet with a failing reason.
+fn text_of(first: u8, content: &[u8]) -> Option<&[u8]> {
+    let (code, properties) = match (first, content) {
+        (CONNACK, [_, code, properties @ ..])
+        | (DISCONNECT, [code, properties @ ..])
+        | (PUBACK | PUBREC | PUBCOMP, [_, _, code, properties @ ..]) => (code, properties),
+        (SUBACK, [_, _, properties @ ..]) => (&FAILURE, properties),
+        _ => return None,
+    };
+    let (properties, _) = Properties::split(properties, |_| true).ok()?;
+    let mut texts = properties.map_while(Result::ok).filter(|(id, _)| *id == REASON_STRING);
+    // Its length is in front of it.
+    let text = texts.next().and_then(|(_, text)| text.get(2..));
+    text.filter(|_| *code >= FAILURE)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    type Read = Result<Vec<(u8, Vec<u8>)>, MqttError>;
+    type Read = Result<Vec<(u8, Vec<u8>)>>;
 
     fn read(field: &[u8]) -> Read {
         let (properties, behind) = Properties::split(field, is_of_connack)?;
@@ -194,5 +230,28 @@ mod tests {
         }
         // User properties may come twice.
         assert_eq!(read(b"\x0A\x26\0\0\0\0\x26\0\0\0\0").map(|all| all.len()), Ok(2));
+    }
+
+    #[test]
+    fn the_reason_string_of_a_refusal_is_found() {
+        let string = b"\x1F\0\x04full";
+        let with = |head: &[u8]| [head, string].concat();
+        for packet in [
+            with(b"\x20\x0A\0\x97\x07"),
+            with(b"\xE0\x09\x97\x07"),
+            with(b"\x40\x0B\0\x01\x97\x07"),
+            [&with(b"\x90\x0B\0\x01\x07")[..], b"\x97"].concat(),
+            // Behind others.
+            [&b"\x40\x02\0\x01\xD0\0"[..], &with(b"\xE0\x09\x97\x07")].concat(),
+        ] {
+            assert_eq!(reason_string(&packet), b"full", "{packet:x?}");
+            for cut in 0..packet.len() - 1 {
+                assert_eq!(reason_string(&packet[..cut]), b"", "{packet:x?} cut at {cut}");
+            }
+        }
+        for other in [&with(b"\x40\x0B\0\x01\0\x07")[..], b"\xE0\x01\x8B", b"\xE0\0", b"full", b""]
+        {
+            assert_eq!(reason_string(other), b"", "{other:x?}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use plimsoll_model::target::{MqttVersion, STAMP_BYTES};
 
-use super::client::MqttError;
+use super::error::{Result, UNASKED, malformed};
 use super::packet::{
     AUTH, CONNACK, DISCONNECT, LengthTooLong, PINGRESP, PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL,
     SUBACK, UNSUBACK, acknowledgement, remaining_length,
@@ -88,7 +88,7 @@ impl<const KEPT: usize> Reader<KEPT> {
         &mut self,
         input: &[u8],
         version: MqttVersion,
-    ) -> Result<(usize, Option<u8>), MqttError> {
+    ) -> Result<(usize, Option<u8>)> {
         let mut rest = input;
         while let Some((&byte, behind)) = rest.split_first() {
             match self.part {
@@ -123,7 +123,7 @@ impl<const KEPT: usize> Reader<KEPT> {
     }
 
     /// A byte of the remaining length.
-    fn read_length(&mut self, byte: u8) -> Result<(), MqttError> {
+    fn read_length(&mut self, byte: u8) -> Result<()> {
         self.left |= u32::from(byte & 0x7F) << (7 * self.kept_bytes);
         self.kept_bytes += 1;
         if byte & 0x80 != 0 {
@@ -153,7 +153,7 @@ impl<const KEPT: usize> Reader<KEPT> {
     }
 
     /// Reads a delivery, as far as it matters.
-    fn read_delivery(&mut self, content: &[u8], version: MqttVersion) -> Result<(), MqttError> {
+    fn read_delivery(&mut self, content: &[u8], version: MqttVersion) -> Result<()> {
         let mut rest = content;
         loop {
             let skipped = rest.len().min(self.skip as usize);
@@ -172,7 +172,7 @@ impl<const KEPT: usize> Reader<KEPT> {
     }
 
     /// A byte of a field is kept, perhaps its last one: decides what comes next.
-    fn end_byte(&mut self, version: MqttVersion) -> Result<(), MqttError> {
+    fn end_byte(&mut self, version: MqttVersion) -> Result<()> {
         let behind_id = match version {
             MqttVersion::V5 => Part::PropertiesLength,
             MqttVersion::V3_1_1 => Part::Payload,
@@ -256,7 +256,7 @@ impl<const KEPT: usize> Reader<KEPT> {
     }
 
     /// Bytes of properties are read, or will be skipped.
-    fn spend(&mut self, bytes: u32) -> Result<(), MqttError> {
+    fn spend(&mut self, bytes: u32) -> Result<()> {
         match self.properties.checked_sub(bytes) {
             Some(left) => {
                 self.properties = left;
@@ -296,17 +296,11 @@ impl<const KEPT: usize> Reader<KEPT> {
     }
 }
 
-/// Fault of a packet that answers nothing.
-pub(super) const UNASKED: &str = "a packet that nothing asked for";
 /// Fault of a byte that begins nothing.
 const NO_FIRST: &str = "it begins with a byte that no packet of a broker begins with";
 
-pub(super) const fn malformed<T>(what: &'static str) -> Result<T, MqttError> {
-    Err(MqttError::Malformed { what })
-}
-
 /// Refuses what cannot be the first byte of an answer.
-const fn check_first(byte: u8) -> Result<u8, MqttError> {
+const fn check_first(byte: u8) -> Result<u8> {
     match byte {
         CONNACK | PUBACK | PUBREC | PUBREL | PUBCOMP | SUBACK | PINGRESP | DISCONNECT => Ok(byte),
         _ if is_delivery(byte) => Ok(byte),
@@ -333,6 +327,7 @@ mod tests {
     use plimsoll_model::target::{Publish, Qos};
     use proptest::prelude::*;
 
+    use super::super::error::MqttError;
     use super::super::packet;
     use super::*;
 
@@ -342,7 +337,7 @@ mod tests {
     fn read<const KEPT: usize>(
         pieces: &[&[u8]],
         version: MqttVersion,
-    ) -> Result<(Vec<u8>, Vec<u8>), MqttError> {
+    ) -> Result<(Vec<u8>, Vec<u8>)> {
         let (mut reader, mut answer) = (Reader::<KEPT>::new(), Vec::new());
         let mut ended = None;
         for piece in pieces {

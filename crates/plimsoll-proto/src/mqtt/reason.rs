@@ -1,47 +1,9 @@
-//! Names of reason codes (MQTT 5.0, 2.4) and of CONNACK's return codes (MQTT 3.1.1, 3.2.2.3), and reason strings.
+//! Names of reason codes (MQTT 5.0, 2.4) and of CONNACK's return codes (MQTT 3.1.1, 3.2.2.3).
 
 use plimsoll_model::target::MqttVersion;
 
-use super::client::FAILURE;
-use super::packet::{CONNACK, DISCONNECT, PUBACK, PUBCOMP, PUBREC, SUBACK, remaining_length};
-use super::properties::{Properties, REASON_STRING};
-
-/// Returns the reason string of the first packet in `bytes` that refuses something; empty if there is none. `bytes` begin
-/// with a packet: of one that has begun before them, none is found.
-pub fn reason_string(bytes: &[u8]) -> &[u8] {
-    let mut rest = bytes;
-    while let Some((first, content, behind)) = split_packet(rest) {
-        if let Some(text) = text_of(first, content) {
-            return text;
-        }
-        rest = behind;
-    }
-    &[]
-}
-
-/// Splits off the packet at the beginning: its first byte, its content, and the bytes behind it.
-fn split_packet(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (&first, behind) = bytes.split_first()?;
-    let (length, length_bytes) = remaining_length(behind).ok().flatten()?;
-    let (content, behind) = behind.get(length_bytes..)?.split_at_checked(length as usize)?;
-    Some((first, content, behind))
-}
-
-/// The reason string of a packet with a failing reason.
-fn text_of(first: u8, content: &[u8]) -> Option<&[u8]> {
-    let (code, properties) = match (first, content) {
-        (CONNACK, [_, code, properties @ ..])
-        | (DISCONNECT, [code, properties @ ..])
-        | (PUBACK | PUBREC | PUBCOMP, [_, _, code, properties @ ..]) => (code, properties),
-        (SUBACK, [_, _, properties @ ..]) => (&FAILURE, properties),
-        _ => return None,
-    };
-    let (properties, _) = Properties::split(properties, |_| true).ok()?;
-    let mut texts = properties.map_while(Result::ok).filter(|(id, _)| *id == REASON_STRING);
-    // Its length is in front of it.
-    let text = texts.next().and_then(|(_, text)| text.get(2..));
-    text.filter(|_| *code >= FAILURE)
-}
+/// A reason from here on says that something failed.
+pub(super) const FAILURE: u8 = 0x80;
 
 /// The standard's name of a reason that refuses something.
 pub const fn reason_name(version: MqttVersion, code: u8) -> &'static str {
@@ -89,33 +51,5 @@ pub const fn reason_name(version: MqttVersion, code: u8) -> &'static str {
         (_, 0xA1) => "subscription identifiers not supported",
         (_, 0xA2) => "wildcard subscriptions not supported",
         _ => "a code that MQTT 5 does not know",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_reason_string_of_a_refusal_is_found() {
-        let string = b"\x1F\0\x04full";
-        let with = |head: &[u8]| [head, string].concat();
-        for packet in [
-            with(b"\x20\x0A\0\x97\x07"),
-            with(b"\xE0\x09\x97\x07"),
-            with(b"\x40\x0B\0\x01\x97\x07"),
-            [&with(b"\x90\x0B\0\x01\x07")[..], b"\x97"].concat(),
-            // Behind others.
-            [&b"\x40\x02\0\x01\xD0\0"[..], &with(b"\xE0\x09\x97\x07")].concat(),
-        ] {
-            assert_eq!(reason_string(&packet), b"full", "{packet:x?}");
-            for cut in 0..packet.len() - 1 {
-                assert_eq!(reason_string(&packet[..cut]), b"", "{packet:x?} cut at {cut}");
-            }
-        }
-        for other in [&with(b"\x40\x0B\0\x01\0\x07")[..], b"\xE0\x01\x8B", b"\xE0\0", b"full", b""]
-        {
-            assert_eq!(reason_string(other), b"", "{other:x?}");
-        }
     }
 }

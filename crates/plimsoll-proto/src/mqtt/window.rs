@@ -6,14 +6,13 @@ use std::collections::VecDeque;
 
 use plimsoll_model::target::{Filling, MqttVersion};
 
-use super::client::{
-    MqttError, NOT_SENT, acknowledged, answer_delivery, check_pingresp, disconnected,
-};
+use super::client::{NOT_SENT, acknowledged, answer_delivery, check_pingresp};
+use super::error::{MqttError, Result, UNASKED, disconnected, malformed};
 use super::greeting::{Greeting, Needs};
 use super::packet::{
     DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBREC, PUBREL, pingreq, pubrel, set_identifier,
 };
-use super::reader::{DELIVERY_BYTES, Reader, UNASKED, is_delivery, malformed};
+use super::reader::{DELIVERY_BYTES, Reader, is_delivery};
 use crate::REPLIES_BYTES_MAX;
 
 /// Bytes of large bodies that wait here for the kernel; more is written when these are gone.
@@ -285,7 +284,7 @@ impl Window {
     }
 
     /// Handles bytes from the broker, up to what ends something; returns how many were consumed, and the result.
-    pub fn handle_bytes(&mut self, input: &[u8]) -> Result<(usize, WindowProgress), MqttError> {
+    pub fn handle_bytes(&mut self, input: &[u8]) -> Result<(usize, WindowProgress)> {
         let mut consumed = 0;
         while let Some(rest) = input.get(consumed..).filter(|rest| !rest.is_empty()) {
             let (read, ended) = self.reader.read(rest, self.version)?;
@@ -305,7 +304,7 @@ impl Window {
     }
 
     /// A packet is complete: returns its meaning.
-    fn end_packet(&mut self, first: u8) -> Result<WindowProgress, MqttError> {
+    fn end_packet(&mut self, first: u8) -> Result<WindowProgress> {
         if is_delivery(first) || first == PUBREL {
             if let Some(greeting) = &mut self.greeting {
                 greeting.check_delivery()?;
@@ -342,7 +341,7 @@ impl Window {
     }
 
     /// Acknowledges what the reader holds, unless the broker reads no acknowledgements.
-    fn acknowledge_delivery(&mut self, first: u8) -> Result<(), MqttError> {
+    fn acknowledge_delivery(&mut self, first: u8) -> Result<()> {
         let (out, replies) = match self.behind.back_mut() {
             Some(last) => (&mut last.out, &mut last.replies),
             None => (&mut self.out, &mut self.out_replies),
@@ -355,12 +354,7 @@ impl Window {
         if self.replies > REPLIES_BYTES_MAX { Err(MqttError::NotReading) } else { Ok(()) }
     }
 
-    fn acknowledge(
-        &mut self,
-        first: u8,
-        id: u16,
-        reason: Option<u8>,
-    ) -> Result<WindowProgress, MqttError> {
+    fn acknowledge(&mut self, first: u8, id: u16, reason: Option<u8>) -> Result<WindowProgress> {
         let place = self.flights.iter().position(|flight| flight.id == id && id != NO_ID);
         let Some(place) = place else { return malformed(NOT_SENT) };
         let flight = &mut self.flights[place];

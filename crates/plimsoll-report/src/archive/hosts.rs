@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::reader::Lines;
 use super::writer::LineFile;
-use crate::error::ReportError;
+use crate::error::Result;
 
 /// The file's name in an archive.
 pub(super) const HOSTS: &str = "hosts.jsonl";
@@ -80,12 +80,12 @@ pub struct HostWriter {
 
 impl HostWriter {
     /// Makes the file in `dir`, which exists.
-    pub fn create(dir: &Path) -> Result<Self, ReportError> {
+    pub fn create(dir: &Path) -> Result<Self> {
         Ok(Self { file: LineFile::create(dir.join(HOSTS))?, hosts: BTreeMap::new() })
     }
 
     /// Adds a reading, which is sorted.
-    pub fn push(&mut self, host: &str, reading: &Reading) -> Result<(), ReportError> {
+    pub fn push(&mut self, host: &str, reading: &Reading) -> Result<()> {
         let known = self.hosts.entry(host.to_owned()).or_default();
         let is_known = |sample: &Sample| known.series.binary_search(&sample.series).is_ok();
         if !reading.samples.iter().all(is_known) {
@@ -120,14 +120,11 @@ impl HostWriter {
 /// # Errors
 ///
 /// For a file that cannot be read, and for more readings than memory should hold.
-pub fn read_hosts(dir: &Path) -> Result<BTreeMap<String, Vec<Reading>>, ReportError> {
+pub fn read_hosts(dir: &Path) -> Result<BTreeMap<String, Vec<Reading>>> {
     read_within(dir, SAMPLES_MAX)
 }
 
-fn read_within(
-    dir: &Path,
-    samples_max: usize,
-) -> Result<BTreeMap<String, Vec<Reading>>, ReportError> {
+fn read_within(dir: &Path, samples_max: usize) -> Result<BTreeMap<String, Vec<Reading>>> {
     let mut hosts: BTreeMap<String, Vec<Reading>> = BTreeMap::new();
     let Some(mut readings) = Readings::open(dir)? else { return Ok(hosts) };
     let mut samples = 0;
@@ -143,7 +140,7 @@ fn read_within(
 
 /// Summarises every host of the archive in `dir`, without its figures at single loads. Of a run of days, one reading is
 /// kept at a time.
-pub fn summarise_hosts(dir: &Path) -> Result<BTreeMap<String, HostSummary>, ReportError> {
+pub fn summarise_hosts(dir: &Path) -> Result<BTreeMap<String, HostSummary>> {
     let mut hosts: BTreeMap<String, (HostSummary, Option<Reading>)> = BTreeMap::new();
     each_reading(dir, &mut |host, reading| {
         let (summary, before) = hosts.entry(host.to_owned()).or_default();
@@ -161,10 +158,7 @@ pub fn has_readings(dir: &Path) -> bool {
 }
 
 /// Hands the readings to `handle` as they stand in the file, one at a time.
-pub(crate) fn each_reading(
-    dir: &Path,
-    handle: &mut dyn FnMut(&str, Reading),
-) -> Result<(), ReportError> {
+pub(crate) fn each_reading(dir: &Path, handle: &mut dyn FnMut(&str, Reading)) -> Result<()> {
     let Some(mut readings) = Readings::open(dir)? else { return Ok(()) };
     while let Some((host, reading)) = readings.next()? {
         handle(&host, reading);
@@ -180,13 +174,13 @@ struct Readings {
 
 impl Readings {
     /// `None` if the archive has no such file.
-    fn open(dir: &Path) -> Result<Option<Self>, ReportError> {
+    fn open(dir: &Path) -> Result<Option<Self>> {
         let lines = Lines::open_existing(dir.join(HOSTS))?;
         Ok(lines.map(|lines| Self { lines, known: BTreeMap::new() }))
     }
 
     /// Returns the next reading and its host; `None` at the end.
-    fn next(&mut self) -> Result<Option<(String, Reading)>, ReportError> {
+    fn next(&mut self) -> Result<Option<(String, Reading)>> {
         while let Some(line) = self.lines.next().transpose()? {
             match line {
                 HostLine::List { host, series } => self.known_of(&host)?.series = series,
@@ -207,7 +201,7 @@ impl Readings {
     }
 
     /// Returns the state of a host so far.
-    fn known_of(&mut self, host: &str) -> Result<&mut Known<ReadSeries>, ReportError> {
+    fn known_of(&mut self, host: &str) -> Result<&mut Known<ReadSeries>> {
         if !self.known.contains_key(host) && self.known.len() >= HOSTS_MAX {
             return Err(self.lines.refuse(TOO_MANY_HOSTS));
         }

@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::files;
 use super::files::NextLine;
 use super::manifest::{EVENTS, INTERVALS, MANIFEST, Manifest, ROWS, SCHEMA, SUMMARY, TRIALS};
-use crate::error::ReportError;
+use crate::error::{ReportError, Result};
 use crate::json;
 use crate::terminal::layout::clean;
 
@@ -47,11 +47,11 @@ pub struct Archive {
 impl Archive {
     /// Reads everything but the intervals, which are large and read on demand. A last line that
     /// was cut off is left out; a missing summary is not an error.
-    pub fn open(dir: &Path) -> Result<Self, ReportError> {
+    pub fn open(dir: &Path) -> Result<Self> {
         Self::open_within(dir, files::TRIAL_BYTES_MAX)
     }
 
-    pub(super) fn open_within(dir: &Path, trial_bytes_max: u64) -> Result<Self, ReportError> {
+    pub(super) fn open_within(dir: &Path, trial_bytes_max: u64) -> Result<Self> {
         let manifest = read_manifest(dir)?;
         let trials = read_trials(dir.join(TRIALS), trial_bytes_max)?;
         let (events, newer) = read_events(dir.join(EVENTS))?;
@@ -92,12 +92,12 @@ impl Archive {
     }
 
     /// The seconds of all loads, read one at a time: an hour of them would fill gigabytes.
-    pub fn intervals(&self) -> Result<Lines<IntervalLine>, ReportError> {
+    pub fn intervals(&self) -> Result<Lines<IntervalLine>> {
         Lines::open(self.dir.join(INTERVALS))
     }
 
     /// Returns the number of seconds, without reading their content.
-    pub fn interval_count(&self) -> Result<u64, ReportError> {
+    pub fn interval_count(&self) -> Result<u64> {
         let mut lines = Lines::<IgnoredAny>::open(self.dir.join(INTERVALS))?;
         let mut count = 0;
         while lines.read_line()? {
@@ -107,7 +107,7 @@ impl Archive {
     }
 
     /// Single operations, read one batch at a time; `None` where none were recorded.
-    pub fn rows(&self) -> Result<Option<Lines<RowBatch>>, ReportError> {
+    pub fn rows(&self) -> Result<Option<Lines<RowBatch>>> {
         Lines::open_existing(self.dir.join(ROWS))
     }
 
@@ -117,7 +117,7 @@ impl Archive {
     }
 }
 
-fn read_trials(path: PathBuf, trial_bytes_max: u64) -> Result<Vec<TrialRecord>, ReportError> {
+fn read_trials(path: PathBuf, trial_bytes_max: u64) -> Result<Vec<TrialRecord>> {
     let mut trials = Vec::new();
     let mut bytes = 0;
     let mut lines = Lines::<TrialRecord>::open(path)?;
@@ -132,7 +132,7 @@ fn read_trials(path: PathBuf, trial_bytes_max: u64) -> Result<Vec<TrialRecord>, 
 }
 
 /// The events, and how many lines are of a newer version.
-fn read_events(path: PathBuf) -> Result<(Vec<Event>, u64), ReportError> {
+fn read_events(path: PathBuf) -> Result<(Vec<Event>, u64)> {
     let mut events = Vec::new();
     let (mut newer, mut bytes) = (0, 0);
     let mut lines = Lines::open(path)?;
@@ -172,7 +172,7 @@ impl<'de> Deserialize<'de> for EventLine {
     }
 }
 
-fn read_manifest(dir: &Path) -> Result<Manifest, ReportError> {
+fn read_manifest(dir: &Path) -> Result<Manifest> {
     #[derive(Deserialize)]
     struct Head {
         schema: String,
@@ -198,7 +198,7 @@ fn read_manifest(dir: &Path) -> Result<Manifest, ReportError> {
     serde_json::from_slice(&text).map_err(|e| unread(&path, e.line(), e.to_string(), RESTORE))
 }
 
-fn read_summary(path: &Path) -> Result<Option<Summary>, ReportError> {
+fn read_summary(path: &Path) -> Result<Option<Summary>> {
     match files::read_whole(path) {
         Ok(text) => match json::read_summary(&text) {
             Ok(summary) => Ok(Some(summary)),
@@ -238,13 +238,13 @@ pub struct Lines<T> {
 }
 
 impl<T: DeserializeOwned> Lines<T> {
-    fn open(path: PathBuf) -> Result<Self, ReportError> {
+    fn open(path: PathBuf) -> Result<Self> {
         let input = files::open(&path).map_err(ReportError::read(&path))?;
         Ok(Self { path, input, number: 0, line: Vec::new(), ended: false, kind: PhantomData })
     }
 
     /// `None` if there is no such file.
-    pub(super) fn open_existing(path: PathBuf) -> Result<Option<Self>, ReportError> {
+    pub(super) fn open_existing(path: PathBuf) -> Result<Option<Self>> {
         match Self::open(path) {
             Err(ReportError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {
                 Ok(None)
@@ -260,7 +260,7 @@ impl<T: DeserializeOwned> Lines<T> {
 
     /// Reads a line without parsing it; `false` at the end, also before a line that was being written when the run was
     /// killed.
-    fn read_line(&mut self) -> Result<bool, ReportError> {
+    fn read_line(&mut self) -> Result<bool> {
         self.number += 1;
         let next = files::read_line(&mut self.input, &mut self.line);
         match next.map_err(ReportError::read(&self.path))? {
@@ -270,7 +270,7 @@ impl<T: DeserializeOwned> Lines<T> {
         }
     }
 
-    fn read(&mut self) -> Option<Result<T, ReportError>> {
+    fn read(&mut self) -> Option<Result<T>> {
         match self.read_line() {
             Ok(false) => None,
             Ok(true) => Some(
@@ -292,7 +292,7 @@ fn without_place(error: &serde_json::Error) -> String {
 }
 
 impl<T: DeserializeOwned> Iterator for Lines<T> {
-    type Item = Result<T, ReportError>;
+    type Item = Result<T>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.ended {

@@ -1,7 +1,6 @@
 //! Drawing a report again, checking it against the intervals, and rebuilding a missing summary.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::net::SocketAddr;
 
 use plimsoll_model::cause::Finding;
@@ -20,14 +19,16 @@ use plimsoll_model::{ErrorClass, Nanos, Rate};
 use super::files;
 use super::manifest::{INTERVALS, SearchHead};
 use super::reader::{Archive, RESTORE, unread};
-use crate::error::ReportError;
+use crate::error::{ReportError, Result};
 use crate::state::{Holding, RunState};
-use crate::terminal;
 use crate::terminal::Style;
+use crate::{settings, terminal};
 
 /// The source of a report that [`redraw`] drew.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Redrawn {
+    /// The report, and a warning for each disagreement.
+    pub text: String,
     /// The run's summary, or the rebuilt one.
     pub summary: Summary,
     /// Disagreements of summary or trials with the intervals, one line each.
@@ -41,8 +42,7 @@ pub fn redraw(
     archive: &Archive,
     diagnose: &dyn Fn(&Summary) -> Option<Vec<Finding>>,
     style: Style,
-    out: &mut dyn Write,
-) -> Result<Redrawn, ReportError> {
+) -> Result<Redrawn> {
     let totals = Totals::of(archive)?;
     let (mut summary, mut disagreements) = match archive.summary() {
         Some(summary) => (summary.clone(), summary_against(summary, archive.trials(), &totals)),
@@ -50,19 +50,16 @@ pub fn redraw(
     };
     disagreements.extend(trials_against(archive.trials(), &totals));
     summary.causes = summary.causes.take().or_else(|| diagnose(&summary));
-    terminal::render(&summary, archive.trials(), style, out)?;
-    for line in &disagreements {
-        writeln!(out, "WARNING: the archive disagrees with itself: {line}")?;
-    }
-    if let Some(line) = archive.newer_records() {
-        writeln!(out, "WARNING: {line}")?;
-    }
-    Ok(Redrawn { summary, disagreements })
+    let mut text = terminal::render(&summary, archive.trials(), style);
+    let disagree = |line: &String| format!("WARNING: the archive disagrees with itself: {line}\n");
+    text.extend(disagreements.iter().map(disagree));
+    text.extend(archive.newer_records().map(|line| format!("WARNING: {line}\n")));
+    Ok(Redrawn { text, summary, disagreements })
 }
 
 impl Archive {
     /// Refuses an archive whose own summary its intervals do not confirm.
-    pub fn check_agreement(&self, summary: &Summary) -> Result<(), ReportError> {
+    pub fn check_agreement(&self, summary: &Summary) -> Result<()> {
         let mut lines = summary_against(summary, self.trials(), &Totals::of(self)?).into_iter();
         lines
             .next()
@@ -71,7 +68,7 @@ impl Archive {
 
     /// The summary of a run that was killed: figures until then, marked partial. What had come
     /// due and not ended is counted as `interrupted`.
-    pub fn rebuild_summary(&self) -> Result<Summary, ReportError> {
+    pub fn rebuild_summary(&self) -> Result<Summary> {
         Ok(rebuild(self, &Totals::of(self)?))
     }
 }
@@ -87,11 +84,11 @@ struct Total {
 }
 
 impl Totals {
-    fn of(archive: &Archive) -> Result<Self, ReportError> {
+    fn of(archive: &Archive) -> Result<Self> {
         Self::within(archive, files::TRIAL_BYTES_MAX)
     }
 
-    fn within(archive: &Archive, histogram_bytes_max: u64) -> Result<Self, ReportError> {
+    fn within(archive: &Archive, histogram_bytes_max: u64) -> Result<Self> {
         let mut totals = BTreeMap::<_, Total>::new();
         let mut histogram_bytes = 0;
         for (number, line) in (1..).zip(archive.intervals()?) {
@@ -265,7 +262,7 @@ fn rebuild_hold(archive: &Archive, state: &RunState, tally: &Tally) -> Option<Ho
         projections: Vec::new(),
         cycles: holding.and_then(|holding| holding.cycles.as_deref().cloned()),
         // A laboratory's hosts are on one machine, also as network namespaces.
-        both_ends_here: manifest.settings.contains_key("isolate")
+        both_ends_here: manifest.settings.contains_key(settings::ISOLATE)
             || addresses.clone().all(|address| address.is_some_and(is_loopback)),
         sources: list("sources").len() as u64,
         // Of the host, and it may have changed since.

@@ -74,15 +74,12 @@ fn write_search(dir: &Path, trials: &[TrialRecord]) -> ArchiveWriter {
 }
 
 fn drawn(summary: &Summary, trials: &[TrialRecord], style: Style) -> String {
-    let mut out = Vec::new();
-    terminal::render(summary, trials, style, &mut out).unwrap();
-    String::from_utf8(out).unwrap()
+    terminal::render(summary, trials, style)
 }
 
 fn redrawn(dir: &Path, style: Style) -> (String, Redrawn) {
-    let mut out = Vec::new();
-    let redrawn = redraw(&Archive::open(dir).unwrap(), &|_| None, style, &mut out).unwrap();
-    (String::from_utf8(out).unwrap(), redrawn)
+    let redrawn = redraw(&Archive::open(dir).unwrap(), &|_| None, style).unwrap();
+    (redrawn.text.clone(), redrawn)
 }
 
 fn every_file(dir: &Path) -> String {

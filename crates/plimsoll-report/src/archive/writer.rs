@@ -14,7 +14,7 @@ use plimsoll_sys::{output_file, private_dir};
 use serde::Serialize;
 
 use super::manifest::{EVENTS, INTERVALS, MANIFEST, Manifest, ROWS, SUMMARY, TRIALS};
-use crate::error::ReportError;
+use crate::error::{ReportError, Result};
 use crate::json;
 use crate::terminal::findings::worded;
 
@@ -56,7 +56,7 @@ struct TrialOut<'a> {
 impl ArchiveWriter {
     /// Creates `dir` and its parents and writes the manifest; a directory that is not empty is refused, and so is a
     /// link. Only the user can read the files, and enter a directory that is created here.
-    pub fn create(dir: &Path, manifest: &Manifest) -> Result<Self, ReportError> {
+    pub fn create(dir: &Path, manifest: &Manifest) -> Result<Self> {
         Self::begin(dir, manifest).map_err(|error| match error {
             ReportError::Write { source, .. } | ReportError::Read { source, .. } => {
                 ReportError::Create { dir: dir.to_owned(), source }
@@ -65,7 +65,7 @@ impl ArchiveWriter {
         })
     }
 
-    fn begin(dir: &Path, manifest: &Manifest) -> Result<Self, ReportError> {
+    fn begin(dir: &Path, manifest: &Manifest) -> Result<Self> {
         private_dir::create_missing(dir).map_err(ReportError::write(dir))?;
         let mut entries = fs::read_dir(dir).map_err(ReportError::read(dir))?;
         if entries.next().is_some() {
@@ -96,7 +96,7 @@ impl ArchiveWriter {
 
     /// Stores an event. The first failure is returned; after it the archive stays as it is, and
     /// every further call does nothing and succeeds.
-    pub fn handle_event(&mut self, event: &Event) -> Result<(), ReportError> {
+    pub fn handle_event(&mut self, event: &Event) -> Result<()> {
         if self.failed {
             return Ok(());
         }
@@ -105,7 +105,7 @@ impl ArchiveWriter {
         stored
     }
 
-    fn store(&mut self, event: &Event) -> Result<(), ReportError> {
+    fn store(&mut self, event: &Event) -> Result<()> {
         match event {
             Event::Interval(interval) => {
                 self.intervals.push(&IntervalOut { trial: self.trial, asked: self.asked, interval })
@@ -150,7 +150,7 @@ impl ArchiveWriter {
 
     /// Writes the summary, whole or not at all. Tried also after a failure, in case it fits; then
     /// its own failure is not reported again.
-    pub fn finish(self, summary: &Summary) -> Result<(), ReportError> {
+    pub fn finish(self, summary: &Summary) -> Result<()> {
         let mut text = Vec::new();
         let written = json::write_summary(summary, &mut text)
             .and_then(|()| write_whole(&self.dir, SUMMARY, &text));
@@ -158,7 +158,7 @@ impl ArchiveWriter {
     }
 }
 
-fn write_whole(dir: &Path, name: &str, text: &[u8]) -> Result<(), ReportError> {
+fn write_whole(dir: &Path, name: &str, text: &[u8]) -> Result<()> {
     let path = dir.join(name);
     WholeFile::write(&path, text).map_err(ReportError::write(&path))
 }
@@ -172,13 +172,13 @@ pub(super) struct LineFile {
 }
 
 impl LineFile {
-    pub(super) fn create(path: PathBuf) -> Result<Self, ReportError> {
+    pub(super) fn create(path: PathBuf) -> Result<Self> {
         let file = output_file::create_new(&path).map_err(ReportError::write(&path))?;
         Ok(Self { path, file, line: Vec::new() })
     }
 
     /// Not buffered over lines: there is about one a second, and a killed run keeps them all.
-    pub(super) fn push<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), ReportError> {
+    pub(super) fn push<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
         self.line.clear();
         serde_json::to_writer(&mut self.line, value)
             .map_err(io::Error::other)

@@ -5,7 +5,8 @@ use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{Unit, Verdict};
 use plimsoll_model::units::grouped;
 
-use super::{cycles, verdict_word};
+use super::answer::verdict_word;
+use super::cycles;
 use crate::terminal::layout::{Tone, bytes, clean, span, whole};
 use crate::terminal::timers;
 

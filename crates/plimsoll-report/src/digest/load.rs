@@ -4,7 +4,7 @@ use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{Check, CheckId, Family, Level, Verdict, deciding};
 use plimsoll_model::units::grouped;
 
-use super::verdict_word;
+use super::answer::verdict_word;
 use crate::settings;
 use crate::terminal::layout::{Tone, clean, ms_text, per_s, percent, span, whole};
 use crate::terminal::{findings, hints, sections};

@@ -10,6 +10,7 @@ use plimsoll_model::trial::{Outcome, Verdict};
 
 use crate::terminal::layout::{Tone, clean};
 
+mod answer;
 pub(crate) mod compare;
 pub(crate) mod cycles;
 mod figures;
@@ -19,6 +20,7 @@ pub(crate) mod search;
 pub(crate) mod sizing;
 mod warnings;
 
+pub(crate) use answer::{Answer, verdict_word};
 pub(crate) use figures::KeyFigure;
 pub(crate) use warnings::Warning;
 
@@ -35,37 +37,6 @@ pub(crate) struct Digest {
     pub(crate) warnings: Vec<Warning>,
     /// Commands that show more.
     pub(crate) next: Vec<String>,
-}
-
-/// The first lines of a report.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
-    pub(crate) tone: Tone,
-    /// The SLO that it is about, if there are several.
-    pub(crate) slo: Option<String>,
-    /// `Tipping point:`, `GOOD`.
-    lead: String,
-    pub(crate) text: String,
-    /// Whether it says what to do, and not what was found.
-    pub(crate) is_advice: bool,
-}
-
-impl From<(Tone, &str, String)> for Answer {
-    fn from((tone, lead, text): (Tone, &str, String)) -> Self {
-        Self { tone, slo: None, lead: lead.to_owned(), text, is_advice: false }
-    }
-}
-
-impl Answer {
-    /// The words before the text, without the SLO.
-    pub(crate) fn own_lead(&self) -> &str {
-        &self.lead
-    }
-
-    /// The words before the text.
-    pub(crate) fn lead(&self) -> String {
-        self.slo.as_ref().map_or_else(|| self.lead.clone(), |slo| format!("{slo}: {}", self.lead))
-    }
 }
 
 /// A word with a shape.
@@ -85,15 +56,6 @@ impl From<&'static str> for Badge {
             _ => "plain",
         };
         Self { word, class }
-    }
-}
-
-/// The word for a verdict.
-pub(crate) const fn verdict_word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Good => "GOOD",
-        Verdict::Bad => "BAD",
-        Verdict::Invalid => "INVALID",
     }
 }
 

@@ -8,7 +8,7 @@ use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::{Outcome, Regime, SafeMissing, SloFound, Verdict};
 use plimsoll_model::units::grouped;
 
-use super::Answer;
+use super::answer::Answer;
 use crate::terminal::layout::{Tone, clean, whole};
 use crate::terminal::search::bounds::{Bounds, load_text, sure};
 use crate::terminal::{hints, timers};

@@ -5,8 +5,6 @@
 //! section lacks are taken from the list of the introduction. The folder of this module links to the chapters, so that a
 //! packaged crate contains them.
 
-use std::io::{self, Write};
-
 use plimsoll_model::trial::CheckId;
 
 use crate::Style;
@@ -113,26 +111,22 @@ impl Section {
         })
     }
 
-    /// Writes the section as text of at most 80 columns.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if `out` cannot be written.
-    pub fn write(&self, out: &mut dyn Write, style: Style) -> io::Result<()> {
-        let mut page = Page::new(out, narrow(style));
-        page.heading(&format!("{} ({})", self.id, self.family.chapter().1))?;
+    /// Returns the section as text of at most 80 columns.
+    pub fn text(&self, style: Style) -> String {
+        let mut page = Page::new(narrow(style));
+        page.heading(&format!("{} ({})", self.id, self.family.chapter().1));
         for paragraph in self.meaning() {
-            page.blank()?;
+            page.blank();
             for line in wrap(&paragraph, usize::from(narrow(style).width)) {
-                page.line(&line)?;
+                page.line(&line);
             }
         }
         let parts = LABELS.into_iter().filter_map(|label| Some((label, self.part(label)?)));
         for (label, text) in parts {
-            page.blank()?;
-            page.hanging(Tone::Strong, &format!("{label:LABEL_COLUMNS$}"), &text)?;
+            page.blank();
+            page.hanging(Tone::Strong, &format!("{label:LABEL_COLUMNS$}"), &text);
         }
-        Ok(())
+        page.into_text()
     }
 }
 
@@ -187,27 +181,23 @@ pub fn nearest(id: &str) -> Vec<&'static str> {
     near.into_iter().take(NEAREST_MAX).map(|(_, id)| id).collect()
 }
 
-/// Writes every id with the first sentence of its meaning.
-///
-/// # Errors
-///
-/// Returns an error if `out` cannot be written.
-pub fn write_list(out: &mut dyn Write, style: Style) -> io::Result<()> {
-    let mut page = Page::new(out, narrow(style));
+/// Returns a line for every id, with the first sentence of its meaning.
+pub fn list(style: Style) -> String {
+    let mut page = Page::new(narrow(style));
     for (index, (family, _, plural, _)) in CHAPTERS.iter().enumerate() {
         if index > 0 {
-            page.blank()?;
+            page.blank();
         }
-        page.heading(plural)?;
+        page.heading(plural);
         let (_, sections) = family.sections();
         let sections: Vec<_> = sections.collect();
         let columns = sections.iter().map(|section| section.id.len()).max().unwrap_or(0);
         for section in sections {
             let lead = format!("  {:columns$}", section.id);
-            page.hanging(Tone::Quiet, &lead, &section.summary())?;
+            page.hanging(Tone::Quiet, &lead, &section.summary());
         }
     }
-    Ok(())
+    page.into_text()
 }
 
 #[cfg(test)]

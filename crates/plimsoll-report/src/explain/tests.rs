@@ -169,15 +169,11 @@ fn every_section_has_a_meaning_and_all_but_words_have_all_parts() {
 fn pages_are_80_columns_wide_and_plain() {
     let wide = Style { width: 200, ..Style::default() };
     for section in all() {
-        let mut page = Vec::new();
-        section.write(&mut page, wide).unwrap();
-        let page = String::from_utf8(page).unwrap();
+        let page = section.text(wide);
         assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
         assert!(!page.contains("**") && !page.contains("](") && !page.contains('\x1b'), "{page}");
     }
-    let mut list = Vec::new();
-    write_list(&mut list, wide).unwrap();
-    let list = String::from_utf8(list).unwrap();
+    let list = list(wide);
     assert!(list.lines().all(|line| line.chars().count() <= 80), "{list}");
     assert!(all().all(|section| list.contains(&format!("  {}", section.id))));
 }

@@ -6,23 +6,19 @@ use plimsoll_model::spans::Span;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::{Histogram, Nanos};
 
-use super::ExportedRun;
-use crate::error::ReportError;
+use super::exported_run::ExportedRun;
+use crate::error::Result;
 
 /// Quantiles from each one to half way to 1.
 const TICKS: u32 = 5;
 
-pub(super) fn write(
-    run: &ExportedRun<'_>,
-    span: Span,
-    out: &mut dyn Write,
-) -> Result<(), ReportError> {
+pub(super) fn write(run: &ExportedRun<'_>, span: Span, out: &mut dyn Write) -> Result<()> {
     let tally = shown(run)?;
     Ok(distribution(tally.spans.of(span), out)?)
 }
 
 /// The operations that the summary's figures are of: the trials at the lower bound, or the whole load.
-fn shown(run: &ExportedRun<'_>) -> Result<Tally, ReportError> {
+fn shown(run: &ExportedRun<'_>) -> Result<Tally> {
     let find = run.summary.result.find();
     if let Some(at) = find.and_then(|find| find.at_lower_bound(run.archive.trials())) {
         return Ok(at.tally);

@@ -5,12 +5,12 @@ use std::io::Write;
 
 use plimsoll_model::Nanos;
 
-use super::{ExportedRun, SPANS};
+use super::exported_run::{ExportedRun, SPANS};
 use crate::archive::Loads;
-use crate::error::ReportError;
+use crate::error::Result;
 use crate::time_text;
 
-pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
+pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<()> {
     let start = start_unix_s(run);
     writeln!(out, "#[Histogram log format version 1.3]")?;
     let whole_s = time_text::rfc3339(start as u64);

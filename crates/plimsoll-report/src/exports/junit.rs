@@ -10,10 +10,10 @@ use plimsoll_model::gate::GateResult;
 use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::{Check, CheckId, Family, Level, Standing, Verdict};
 
-use super::ExportedRun;
+use super::exported_run::ExportedRun;
 use super::xml::Element;
 use crate::digest::Digest;
-use crate::error::ReportError;
+use crate::error::Result;
 use crate::terminal::{GateLine, findings};
 
 /// The end of a case.
@@ -35,7 +35,7 @@ struct Case {
     text: String,
 }
 
-pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
+pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<()> {
     let summary = run.summary;
     let mut cases: Vec<Case> =
         summary.result.find().into_iter().map(|find| of_search(find, run)).collect();

@@ -8,9 +8,9 @@ use plimsoll_model::Histogram;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{Level, TrialRecord};
 
-use super::ExportedRun;
+use super::exported_run::ExportedRun;
 use crate::digest::{Badge, Digest, KeyFigure};
-use crate::error::ReportError;
+use crate::error::Result;
 use crate::page::shell_line;
 use crate::reasons;
 use crate::terminal::facts;
@@ -28,7 +28,7 @@ const TEXT_CHARS_MAX: usize = 500;
 /// Columns of a line of blocks.
 const SPARK_COLUMNS: usize = 60;
 
-pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
+pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<()> {
     let summary = run.summary;
     let trials = run.archive.trials();
     let digest = Digest::of(summary);
@@ -148,7 +148,7 @@ fn command_line(run: &ExportedRun<'_>) -> String {
 }
 
 /// The largest p99 of each stretch as blocks, with its scale.
-fn sparkline(run: &ExportedRun<'_>) -> Result<Option<String>, ReportError> {
+fn sparkline(run: &ExportedRun<'_>) -> Result<Option<String>> {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let mut seconds: Vec<Option<f64>> = Vec::new();
     for line in run.archive.intervals()? {

@@ -6,13 +6,11 @@
 use std::io::Write;
 
 pub use plimsoll_model::spans::Span;
-use plimsoll_model::summary::Summary;
 
-use crate::archive::Archive;
-use crate::error::ReportError;
-use crate::terminal::GateReport;
+use crate::error::Result;
 
 mod comma_separated;
+mod exported_run;
 mod hgrm;
 mod hlog;
 mod junit;
@@ -24,18 +22,8 @@ mod tests;
 mod vegeta;
 mod xml;
 
+pub use exported_run::{ExportedRun, SPANS};
 pub use vegeta::{RowFormat, RowHead, RowLatency, RowTarget, write_rows};
-
-/// The spans that are written, in the order of the lines of the log.
-pub const SPANS: [Span; 7] = [
-    Span::Corrected,
-    Span::Uncorrected,
-    Span::Wire,
-    Span::Ttfb,
-    Span::Connect,
-    Span::Tls,
-    Span::SendLag,
-];
 
 /// The format of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,23 +44,8 @@ pub enum Export {
     Vegeta(RowFormat, RowLatency),
 }
 
-/// A run to be written.
-#[derive(Clone, Copy, Debug)]
-pub struct ExportedRun<'a> {
-    /// Archive of the run.
-    pub archive: &'a Archive,
-    /// Summary of the run, rebuilt if the archive has none.
-    pub summary: &'a Summary,
-    /// Findings against a baseline, if the run was compared with one.
-    pub gate: Option<&'a GateReport>,
-}
-
 /// Writes `run` as `export`.
-pub fn write_export(
-    export: Export,
-    run: &ExportedRun<'_>,
-    out: &mut dyn Write,
-) -> Result<(), ReportError> {
+pub fn write_export(export: Export, run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<()> {
     match export {
         Export::Csv => comma_separated::write(run, out),
         Export::Ndjson => ndjson::write(run, out),

@@ -4,11 +4,11 @@ use std::io::Write;
 
 use serde_json::Value;
 
-use super::ExportedRun;
+use super::exported_run::ExportedRun;
 use super::seconds::{Cell, Table};
-use crate::error::ReportError;
+use crate::error::Result;
 
-pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
+pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<()> {
     let table = Table::of(run.archive)?;
     let names: Vec<_> = table.names.iter().map(|name| Value::from(name.as_str())).collect();
     for row in table {

@@ -7,7 +7,7 @@ use plimsoll_model::host::{Change, Reading};
 use plimsoll_model::tally::Tally;
 
 use crate::archive::{Archive, IntervalLine, Lines, Loads, Place, each_reading};
-use crate::error::ReportError;
+use crate::error::Result;
 use crate::state::HostRow;
 use crate::{settings, time_text};
 
@@ -98,7 +98,7 @@ impl From<Option<Nanos>> for Cell {
 struct Hosts(BTreeMap<String, Vec<HostRow>>);
 
 impl Hosts {
-    fn of(archive: &Archive) -> Result<Self, ReportError> {
+    fn of(archive: &Archive) -> Result<Self> {
         let mut hosts = BTreeMap::<String, Vec<HostRow>>::new();
         let mut last = BTreeMap::<String, Reading>::new();
         each_reading(archive.dir(), &mut |host, reading| {
@@ -163,7 +163,7 @@ impl Row<'_> {
 }
 
 impl<'a> Table<'a> {
-    pub(super) fn of(archive: &'a Archive) -> Result<Self, ReportError> {
+    pub(super) fn of(archive: &'a Archive) -> Result<Self> {
         let hosts = Hosts::of(archive)?;
         let names =
             COLUMNS.iter().map(|(name, _)| (*name).to_owned()).chain(hosts.columns()).collect();
@@ -187,7 +187,7 @@ impl<'a> Table<'a> {
 }
 
 impl Iterator for Table<'_> {
-    type Item = Result<Vec<Cell>, ReportError>;
+    type Item = Result<Vec<Cell>>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let line = self.lines.next()?;

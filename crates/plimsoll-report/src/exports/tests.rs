@@ -19,9 +19,11 @@ use plimsoll_model::{ErrorClass, Nanos};
 use serde_json::Value;
 
 use super::*;
+use crate::Archive;
 use crate::archive::{ArchiveWriter, ArchivedHost, ClockPair, HostWriter, Manifest, ManifestHead};
 use crate::fixtures::golden;
 use crate::terminal::GateLine;
+use crate::terminal::GateReport;
 use crate::{fixtures, settings};
 
 /// On CLOCK_MONOTONIC, when the first operation is due.
@@ -307,9 +309,7 @@ fn gates() -> GateReport {
 
 #[test]
 fn gates_in_words() {
-    let mut out = Vec::new();
-    crate::terminal::render_gate(&gates(), crate::Style::default(), &mut out).unwrap();
-    golden("gates", &String::from_utf8(out).unwrap());
+    golden("gates", &crate::terminal::render_gate(&gates(), crate::Style::default()));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::comma_separated::text;
 use super::seconds::run_name;
 use crate::archive::Archive;
-use crate::error::ReportError;
+use crate::error::{ReportError, Result};
 use crate::time_text;
 
 /// vegeta's formats.
@@ -130,7 +130,7 @@ pub fn write_rows(
     format: RowFormat,
     mut rows: Vec<Row>,
     out: &mut dyn Write,
-) -> Result<(), ReportError> {
+) -> Result<()> {
     rows.sort_by_key(|row| (head.begin(row), row.ended, row.target));
     let attack = head.attack();
     let nowhere = RowTarget::default();
@@ -223,7 +223,7 @@ pub(super) fn write(
     format: RowFormat,
     latency: RowLatency,
     out: &mut dyn Write,
-) -> Result<(), ReportError> {
+) -> Result<()> {
     let Some(batches) = archive.rows()? else {
         return Err(ReportError::NoRows { dir: archive.dir().to_owned() });
     };

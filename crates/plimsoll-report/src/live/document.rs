@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use super::feed::Message;
 use super::records::Records;
-use super::{RunHead, Shared};
+use super::shared::{RunHead, Shared};
 use crate::page;
 use crate::view::{Head, Patch, View, ViewBuilder};
 

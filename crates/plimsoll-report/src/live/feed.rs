@@ -9,7 +9,7 @@ use plimsoll_model::host::Reading;
 use plimsoll_model::summary::Summary;
 use tokio::sync::mpsc;
 
-use super::RunHead;
+use super::shared::RunHead;
 
 /// Messages that may wait: more than a minute of a run with four hosts.
 const MESSAGES_MAX: usize = 512;

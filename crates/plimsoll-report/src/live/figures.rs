@@ -7,7 +7,7 @@ use plimsoll_model::host::{Change, Reading};
 use tokio::sync::watch;
 
 use super::feed::Message;
-use super::{RunHead, Shared};
+use super::shared::{RunHead, Shared};
 use crate::metrics::{Family, RunMetrics, Statsd, exposition, of_hosts};
 
 /// The figures of a run and of its hosts.

@@ -5,7 +5,6 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Builder;
@@ -21,23 +20,25 @@ mod figures;
 mod pushed;
 mod records;
 mod server;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod viewers;
 
 pub use feed::{Feed, Inbox, feed};
 pub use pushed::{Collector, CollectorError};
+pub use shared::RunHead;
 
 use access::Access;
 use connections::Patience;
 use document::Document;
 use figures::Figures;
 use pushed::Pushes;
+use shared::Shared;
 use viewers::Viewers;
 
-use crate::archive::{ClockPair, Manifest};
+use crate::archive::ClockPair;
 use crate::metrics::Statsd;
-use plimsoll_model::Nanos;
 
 /// Scrapes that have to see the last figures before the program may end: the first may have begun earlier.
 const LAST_SCRAPES: u32 = 2;
@@ -83,17 +84,6 @@ pub struct PageAt {
     pub name: Option<String>,
     /// The first part of every path; without it there is nothing to be seen.
     pub token: Option<String>,
-}
-
-/// The facts of a run when it begins.
-#[derive(Clone, Debug)]
-pub struct RunHead {
-    /// Name of the run.
-    pub run: String,
-    /// Without secrets, as in an archive.
-    pub manifest: Manifest,
-    /// The deadline of one operation, which becomes an edge of the histograms.
-    pub deadline: Option<Nanos>,
 }
 
 impl Outlets {
@@ -157,26 +147,6 @@ impl Outlets {
         let _ = close.send(true);
         let _ = timeout(CLOSING, async { while servers.join_next().await.is_some() {} }).await;
         Ok(())
-    }
-}
-
-/// Shared by the tasks of one thread, which never hold it while they wait.
-#[derive(Debug)]
-struct Shared<T>(Arc<Mutex<T>>);
-
-impl<T> Clone for Shared<T> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-impl<T> Shared<T> {
-    fn new(value: T) -> Self {
-        Self(Arc::new(Mutex::new(value)))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

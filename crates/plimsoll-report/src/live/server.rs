@@ -21,10 +21,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::Shared;
 use super::access::{Access, Refusal};
 use super::connections::{Connections, Mark, Patience, Place, Read};
 use super::figures::Figures;
+use super::shared::Shared;
 use crate::metrics::CONTENT_TYPE as METRICS;
 
 /// The longest head, and the most that is buffered for somebody who does not read.

@@ -14,11 +14,11 @@ use axum::{Extension, Router};
 use futures_util::stream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use super::Shared;
 use super::access::{Access, Refusal};
 use super::document::Document;
 use super::records::Next;
 use super::server::{IsLocal, admitting, protected, refused};
+use super::shared::Shared;
 use crate::page::live_policy;
 
 /// Viewers at once.

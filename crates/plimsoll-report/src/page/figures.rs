@@ -6,7 +6,7 @@ use plimsoll_model::summary::Summary;
 use serde_json::Value;
 
 use super::sentences;
-use super::table::{Column, Rows, Thin, Unit};
+use super::table::{Rows, rows};
 use crate::digest::{cycles, search};
 use crate::view::View;
 
@@ -34,31 +34,16 @@ pub(super) struct Figure {
     pub(super) rows: Option<Rows>,
 }
 
-const fn column(heading: &'static str, unit: Unit, path: &'static str, thin: Thin) -> Column {
-    Column { heading, unit, path, thin }
-}
-
-const TIME: Column = column("time", Unit::Seconds, "t", Thin::Last);
-
 const TIPPING: Figure = Figure {
     chart: "tipping",
     about: "Each mark is one trial: the quantile of the goal at the load that was offered, with its 95 % interval, and the median \
             of the same trial below it. The line goes through the medians of the trials that met the SLO.",
     missing: "No trial was finished, so there is nothing to draw.",
     choices: &[("trials", &["all", "near"])],
-    rows: Some(Rows {
-        source: "trials",
-        columns: &[
-            column("trial", Unit::Count, "number", Thin::Last),
-            column("phase", Unit::Text, "phase", Thin::Last),
-            column("load", Unit::Count, "load", Thin::Last),
-            column("verdict", Unit::Verdict, "verdict", Thin::Last),
-            column("p50", Unit::Ms, "quantiles.p50", Thin::Most),
-            column("p99", Unit::Ms, "quantiles.p99", Thin::Most),
-            column("length", Unit::Seconds, "seconds", Thin::Last),
-            column("why", Unit::Text, "why", Thin::Last),
-        ],
-    }),
+    rows: Some(rows!("trials":
+        "trial" Count "number", "phase" Text "phase", "load" Count "load",
+        "verdict" Verdict "verdict", "p50" Ms "quantiles.p50" Most, "p99" Ms "quantiles.p99" Most,
+        "length" Seconds "seconds", "why" Text "why")),
 };
 
 const GOODPUT: Figure = Figure {
@@ -67,15 +52,9 @@ const GOODPUT: Figure = Figure {
             everything that was offered was answered; a collapse after an overload falls away from it.",
     missing: "No trial was finished, so there is nothing to draw.",
     choices: &[],
-    rows: Some(Rows {
-        source: "trials",
-        columns: &[
-            column("trial", Unit::Count, "number", Thin::Last),
-            column("load", Unit::Count, "load", Thin::Last),
-            column("good answers", Unit::PerS, "goodput", Thin::Least),
-            column("verdict", Unit::Verdict, "verdict", Thin::Last),
-        ],
-    }),
+    rows: Some(rows!("trials":
+        "trial" Count "number", "load" Count "load", "good answers" PerS "goodput" Least,
+        "verdict" Verdict "verdict")),
 };
 
 const COURSE: Figure = Figure {
@@ -84,17 +63,9 @@ const COURSE: Figure = Figure {
             met the SLO by then, and the lowest above it that had not.",
     missing: "No trial was finished, so there is nothing to draw.",
     choices: &[],
-    rows: Some(Rows {
-        source: "trials",
-        columns: &[
-            column("trial", Unit::Count, "number", Thin::Last),
-            column("start", Unit::Seconds, "start_s", Thin::Last),
-            column("length", Unit::Seconds, "seconds", Thin::Last),
-            column("phase", Unit::Text, "phase", Thin::Last),
-            column("load", Unit::Count, "load", Thin::Last),
-            column("verdict", Unit::Verdict, "verdict", Thin::Last),
-        ],
-    }),
+    rows: Some(rows!("trials":
+        "trial" Count "number", "start" Seconds "start_s", "length" Seconds "seconds",
+        "phase" Text "phase", "load" Count "load", "verdict" Verdict "verdict")),
 };
 
 const RATE: Figure = Figure {
@@ -102,17 +73,9 @@ const RATE: Figure = Figure {
     about: "Operations that came due, that were sent, and that were answered well, each second.",
     missing: "No second of load was recorded.",
     choices: &[],
-    rows: Some(Rows {
-        source: "seconds",
-        columns: &[
-            TIME,
-            column("offered", Unit::PerS, "offered", Thin::Most),
-            column("sent", Unit::PerS, "sent", Thin::Least),
-            column("good", Unit::PerS, "ok", Thin::Least),
-            column("late", Unit::PerS, "late", Thin::Most),
-            column("unsent", Unit::PerS, "unsent", Thin::Most),
-        ],
-    }),
+    rows: Some(rows!("seconds":
+        "time" Seconds "t", "offered" PerS "offered" Most, "sent" PerS "sent" Least,
+        "good" PerS "ok" Least, "late" PerS "late" Most, "unsent" PerS "unsent" Most)),
 };
 
 const LATENCY: Figure = Figure {
@@ -121,18 +84,10 @@ const LATENCY: Figure = Figure {
             intended start, uncorrected latency from the actual send. What failed or was not sent has no latency and is marked above.",
     missing: "No operation was answered, so there is no latency to draw.",
     choices: &[("kind", &["corrected", "uncorrected"])],
-    rows: Some(Rows {
-        source: "seconds",
-        columns: &[
-            TIME,
-            column("p50", Unit::Ms, "corrected.p50", Thin::Most),
-            column("p90", Unit::Ms, "corrected.p90", Thin::Most),
-            column("p99", Unit::Ms, "corrected.p99", Thin::Most),
-            column("p99.9", Unit::Ms, "corrected.p999", Thin::Most),
-            column("max", Unit::Ms, "corrected.max", Thin::Most),
-            column("uncorrected p99", Unit::Ms, "uncorrected.p99", Thin::Most),
-        ],
-    }),
+    rows: Some(rows!("seconds":
+        "time" Seconds "t", "p50" Ms "corrected.p50" Most, "p90" Ms "corrected.p90" Most,
+        "p99" Ms "corrected.p99" Most, "p99.9" Ms "corrected.p999" Most,
+        "max" Ms "corrected.max" Most, "uncorrected p99" Ms "uncorrected.p99" Most)),
 };
 
 const PERCENTILES: Figure = Figure {
@@ -141,14 +96,8 @@ const PERCENTILES: Figure = Figure {
             The curve must pass below the corner of the goal.",
     missing: "No operation was answered, so there is no distribution.",
     choices: &[("scale", &["log", "linear"])],
-    rows: Some(Rows {
-        source: "spectrum.corrected",
-        columns: &[
-            column("share", Unit::Quantile, "0", Thin::Last),
-            column("corrected latency", Unit::Ms, "1", Thin::Most),
-            column("operations", Unit::Count, "2", Thin::Most),
-        ],
-    }),
+    rows: Some(rows!("spectrum.corrected":
+        "share" Quantile "0", "corrected latency" Ms "1" Most, "operations" Count "2" Most)),
 };
 
 const ERRORS: Figure = Figure {
@@ -156,14 +105,8 @@ const ERRORS: Figure = Figure {
     about: "A row for each class of error that occurred; the height of a mark grows with the logarithm of the number in that second.",
     missing: "No operation failed, and none was left unsent.",
     choices: &[],
-    rows: Some(Rows {
-        source: "seconds",
-        columns: &[
-            TIME,
-            column("unsent", Unit::Count, "unsent", Thin::Most),
-            column("", Unit::Count, "errors.*", Thin::Most),
-        ],
-    }),
+    rows: Some(rows!("seconds":
+        "time" Seconds "t", "unsent" Count "unsent" Most, "" Count "errors.*" Most)),
 };
 
 const CONNECTIONS: Figure = Figure {
@@ -171,30 +114,17 @@ const CONNECTIONS: Figure = Figure {
     about: "Connections held, counted on the client's side, and those opened each second; crosses are connections that were lost.",
     missing: "No connection was held.",
     choices: &[],
-    rows: Some(Rows {
-        source: "seconds",
-        columns: &[
-            TIME,
-            column("held", Unit::Count, "held", Thin::Least),
-            column("opened", Unit::Count, "opened", Thin::Most),
-            column("lost", Unit::Count, "lost", Thin::Most),
-        ],
-    }),
+    rows: Some(rows!("seconds":
+        "time" Seconds "t", "held" Count "held" Least, "opened" Count "opened" Most,
+        "lost" Count "lost" Most)),
 };
 
 const HELD: Figure = Figure {
     about: "Connections held, counted on the client's side, how many there were to be by then (thin), and those opened each second; \
             crosses are connections that were lost.",
-    rows: Some(Rows {
-        source: "seconds",
-        columns: &[
-            TIME,
-            column("asked", Unit::Count, "asked", Thin::Last),
-            column("held", Unit::Count, "held", Thin::Least),
-            column("opened", Unit::Count, "opened", Thin::Most),
-            column("lost", Unit::Count, "lost", Thin::Most),
-        ],
-    }),
+    rows: Some(rows!("seconds":
+        "time" Seconds "t", "asked" Count "asked", "held" Count "held" Least,
+        "opened" Count "opened" Most, "lost" Count "lost" Most)),
     ..CONNECTIONS
 };
 
@@ -204,18 +134,12 @@ const MEMORY: Figure = Figure {
             line projects it to the limit, between the ends of its 95 % interval; below it, where every other resource would run out.",
     missing: "Memory could not be read at any level.",
     choices: &[],
-    rows: Some(Rows {
-        source: "summary.hold.plateaus",
-        columns: &[
-            column("held", Unit::Count, "held", Thin::Last),
-            column("client each", Unit::Bytes, "user_bytes_per_connection", Thin::Most),
-            column("SUT each", Unit::Bytes, "sut_bytes_per_connection", Thin::Most),
-            column("kernel each", Unit::Bytes, "kernel_bytes_per_connection", Thin::Most),
-            column("machine each", Unit::Bytes, "machine_bytes_per_connection", Thin::Most),
-            column("available", Unit::Bytes, "available_bytes", Thin::Least),
-            column("answered", Unit::Count, "answered", Thin::Least),
-        ],
-    }),
+    rows: Some(rows!("summary.hold.plateaus":
+        "held" Count "held", "client each" Bytes "user_bytes_per_connection" Most,
+        "SUT each" Bytes "sut_bytes_per_connection" Most,
+        "kernel each" Bytes "kernel_bytes_per_connection" Most,
+        "machine each" Bytes "machine_bytes_per_connection" Most,
+        "available" Bytes "available_bytes" Least, "answered" Count "answered" Least)),
 };
 
 const CYCLES: Figure = Figure {
@@ -223,19 +147,11 @@ const CYCLES: Figure = Figure {
     about: "What the server still used after each drain. Growth is measured from the cycle on at which the slope has settled (dashed).",
     missing: "The server's memory could not be read.",
     choices: &[],
-    rows: Some(Rows {
-        source: "summary.hold.cycles.readings",
-        columns: &[
-            column("cycle", Unit::Count, "cycle", Thin::Last),
-            column("held", Unit::Count, "held", Thin::Last),
-            column("server, full", Unit::Bytes, "full_bytes", Thin::Most),
-            column("server, drained", Unit::Bytes, "processes", Thin::Most),
-            column("pools in use", Unit::Bytes, "pools-used", Thin::Most),
-            column("pools allocated", Unit::Bytes, "pools-allocated", Thin::Most),
-            column("open files", Unit::Count, "open-files", Thin::Most),
-            column("threads", Unit::Count, "threads", Thin::Most),
-        ],
-    }),
+    rows: Some(rows!("summary.hold.cycles.readings":
+        "cycle" Count "cycle", "held" Count "held", "server, full" Bytes "full_bytes" Most,
+        "server, drained" Bytes "processes" Most, "pools in use" Bytes "pools-used" Most,
+        "pools allocated" Bytes "pools-allocated" Most, "open files" Count "open-files" Most,
+        "threads" Count "threads" Most)),
 };
 
 const HOST: Figure = Figure {
@@ -245,22 +161,13 @@ const HOST: Figure = Figure {
             (system calls and memory), 100 % in the median second of the run.",
     missing: "This host was not read.",
     choices: &[],
-    rows: Some(Rows {
-        source: "hosts.*",
-        columns: &[
-            column("host", Unit::Text, "*", Thin::Last),
-            TIME,
-            column("established", Unit::Count, "established", Thin::Most),
-            column("packets in", Unit::PerS, "packets_in", Thin::Most),
-            column("packets out", Unit::PerS, "packets_out", Thin::Most),
-            column("bytes in", Unit::BytesPerS, "bytes_in", Thin::Most),
-            column("bytes out", Unit::BytesPerS, "bytes_out", Thin::Most),
-            column("memory available", Unit::Bytes, "memory_available", Thin::Least),
-            column("busiest core", Unit::Share, "cpu_busiest", Thin::Most),
-            column("all cores", Unit::Share, "cpu", Thin::Most),
-            column("CPU speed", Unit::Share, "speed", Thin::Least),
-        ],
-    }),
+    rows: Some(rows!("hosts.*":
+        "host" Text "*", "time" Seconds "t", "established" Count "established" Most,
+        "packets in" PerS "packets_in" Most, "packets out" PerS "packets_out" Most,
+        "bytes in" BytesPerS "bytes_in" Most, "bytes out" BytesPerS "bytes_out" Most,
+        "memory available" Bytes "memory_available" Least,
+        "busiest core" Share "cpu_busiest" Most, "all cores" Share "cpu" Most,
+        "CPU speed" Share "speed" Least)),
 };
 
 const CLIFFS: Figure = Figure {
@@ -268,19 +175,10 @@ const CLIFFS: Figure = Figure {
     about: "A flag stands where many operations or connections ended after the same time: a timer, of the server or of something before it.",
     missing: "No hidden timer was met by this load.",
     choices: &[],
-    rows: Some(Rows {
-        source: "summary.cliffs",
-        columns: &[
-            column("after", Unit::Ms, "at_ms", Thin::Last),
-            column("of", Unit::Text, "stretch", Thin::Last),
-            column("count", Unit::Count, "count", Thin::Most),
-            column("share", Unit::Share, "share", Thin::Most),
-            column("whose", Unit::Text, "owner", Thin::Last),
-            column("how sure", Unit::Text, "confidence", Thin::Last),
-            column("name", Unit::Text, "label", Thin::Last),
-            column("evidence", Unit::Text, "evidence", Thin::Last),
-        ],
-    }),
+    rows: Some(rows!("summary.cliffs":
+        "after" Ms "at_ms", "of" Text "stretch", "count" Count "count" Most,
+        "share" Share "share" Most, "whose" Text "owner", "how sure" Text "confidence",
+        "name" Text "label", "evidence" Text "evidence")),
 };
 
 const CONFIRMATION: Figure = Figure {
@@ -298,18 +196,10 @@ const FOREST: Figure = Figure {
             would show.",
     missing: "Too few rounds gave a figure on both sides.",
     choices: &[],
-    rows: Some(Rows {
-        source: "summary.compare.others",
-        columns: &[
-            column("figure", Unit::Text, "metric", Thin::Last),
-            column("A", Unit::Count, "difference.a", Thin::Last),
-            column("B", Unit::Count, "difference.b", Thin::Last),
-            column("B/A", Unit::Count, "difference.ratio", Thin::Last),
-            column("from", Unit::Count, "difference.ratio_low", Thin::Last),
-            column("to", Unit::Count, "difference.ratio_high", Thin::Last),
-            column("finding", Unit::Text, "difference.finding", Thin::Last),
-        ],
-    }),
+    rows: Some(rows!("summary.compare.others":
+        "figure" Text "metric", "A" Count "difference.a", "B" Count "difference.b",
+        "B/A" Count "difference.ratio", "from" Count "difference.ratio_low",
+        "to" Count "difference.ratio_high", "finding" Text "difference.finding")),
 };
 
 const ROUNDS: Figure = Figure {
@@ -317,18 +207,9 @@ const ROUNDS: Figure = Figure {
     about: "Each pair is one round, A left and B right; below it their ratio in order of time, which shows a drift.",
     missing: "No round was finished.",
     choices: &[],
-    rows: Some(Rows {
-        source: "summary.compare.rounds",
-        columns: &[
-            column("round", Unit::Count, "number", Thin::Last),
-            column("first", Unit::Text, "first", Thin::Last),
-            column("A", Unit::Count, "a.value", Thin::Last),
-            column("B", Unit::Count, "b.value", Thin::Last),
-            column("B/A", Unit::Count, "ratio", Thin::Last),
-            column("A invalid", Unit::Text, "a.invalid", Thin::Last),
-            column("B invalid", Unit::Text, "b.invalid", Thin::Last),
-        ],
-    }),
+    rows: Some(rows!("summary.compare.rounds":
+        "round" Count "number", "first" Text "first", "A" Count "a.value", "B" Count "b.value",
+        "B/A" Count "ratio", "A invalid" Text "a.invalid", "B invalid" Text "b.invalid")),
 };
 
 const KPIS: Figure = Figure {
@@ -337,26 +218,13 @@ const KPIS: Figure = Figure {
             the case in each second of the sustain phase.",
     missing: "No object was measured.",
     choices: &[],
-    rows: Some(Rows {
-        source: "summary.rfc9411.results",
-        columns: &[
-            column("object", Unit::Text, "object", Thin::Last),
-            column("load", Unit::Count, "load", Thin::Last),
-            column("target", Unit::Count, "target", Thin::Last),
-            column("failed load", Unit::Count, "failed_load", Thin::Last),
-            column("unit", Unit::Text, "unit", Thin::Last),
-            column("connections", Unit::Count, "kpis.concurrent_tcp_connections", Thin::Last),
-            column("TCP connections", Unit::PerS, "kpis.tcp_connections_per_second", Thin::Last),
-            column(
-                "transactions",
-                Unit::PerS,
-                "kpis.application_transactions_per_second",
-                Thin::Last,
-            ),
-            column("TTLB average", Unit::Ms, "kpis.ttlb_rfc9411_ms.avg", Thin::Last),
-            column("verdict", Unit::Verdict, "verdict", Thin::Last),
-        ],
-    }),
+    rows: Some(rows!("summary.rfc9411.results":
+        "object" Text "object", "load" Count "load", "target" Count "target",
+        "failed load" Count "failed_load", "unit" Text "unit",
+        "connections" Count "kpis.concurrent_tcp_connections",
+        "TCP connections" PerS "kpis.tcp_connections_per_second",
+        "transactions" PerS "kpis.application_transactions_per_second",
+        "TTLB average" Ms "kpis.ttlb_rfc9411_ms.avg", "verdict" Verdict "verdict")),
 };
 
 const OVERLAY_BOUNDS: Figure = Figure {
@@ -391,83 +259,47 @@ pub(super) const OVERLAY: [(Section, Figure); 4] = [
     (Section::Distribution, OVERLAY_RATIO),
 ];
 
-const LOAD: &[(Section, Figure)] = &[
-    (Section::Main, LATENCY),
-    (Section::Time, RATE),
-    (Section::Time, ERRORS),
-    (Section::Time, CONNECTIONS),
-    (Section::Distribution, PERCENTILES),
-    (Section::Cause, CLIFFS),
-];
+/// The figures of a page, each with its section.
+type Figures = &'static [(Section, Figure)];
 
-const RATE_SEARCH: &[(Section, Figure)] = &[
-    (Section::Main, TIPPING),
-    (Section::Main, GOODPUT),
-    (Section::Main, COURSE),
-    (Section::Time, RATE),
-    (Section::Time, LATENCY),
-    (Section::Time, ERRORS),
-    (Section::Time, CONNECTIONS),
-    (Section::Distribution, PERCENTILES),
-    (Section::Cause, CONFIRMATION),
-    (Section::Cause, CLIFFS),
-];
+macro_rules! figures {
+    ($($section:ident: $($figure:ident),+;)+) => { &[$($((Section::$section, $figure)),+),+] };
+}
 
-const CONNECTION_SEARCH: &[(Section, Figure)] = &[
-    (Section::Main, TIPPING),
-    (Section::Main, GOODPUT),
-    (Section::Main, COURSE),
-    (Section::Main, MEMORY),
-    (Section::Time, HELD),
-    (Section::Time, LATENCY),
-    (Section::Time, ERRORS),
-    (Section::Distribution, PERCENTILES),
-    (Section::Cause, CLIFFS),
-];
+const LOAD: Figures = figures!(
+    Main: LATENCY; Time: RATE, ERRORS, CONNECTIONS; Distribution: PERCENTILES; Cause: CLIFFS;
+);
 
-const CYCLED_HOLD: &[(Section, Figure)] = &[
-    (Section::Main, CYCLES),
-    (Section::Main, HELD),
-    (Section::Time, RATE),
-    (Section::Time, LATENCY),
-    (Section::Time, ERRORS),
-    (Section::Distribution, PERCENTILES),
-    (Section::Cause, CLIFFS),
-];
+const RATE_SEARCH: Figures = figures!(
+    Main: TIPPING, GOODPUT, COURSE; Time: RATE, LATENCY, ERRORS, CONNECTIONS;
+    Distribution: PERCENTILES; Cause: CONFIRMATION, CLIFFS;
+);
 
-const HOLD: &[(Section, Figure)] = &[
-    (Section::Main, HELD),
-    (Section::Main, MEMORY),
-    (Section::Time, RATE),
-    (Section::Time, LATENCY),
-    (Section::Time, ERRORS),
-    (Section::Distribution, PERCENTILES),
-    (Section::Cause, CLIFFS),
-];
+const CONNECTION_SEARCH: Figures = figures!(
+    Main: TIPPING, GOODPUT, COURSE, MEMORY; Time: HELD, LATENCY, ERRORS;
+    Distribution: PERCENTILES; Cause: CLIFFS;
+);
 
-const COMPARISON: &[(Section, Figure)] = &[
-    (Section::Main, FOREST),
-    (Section::Main, ROUNDS),
-    (Section::Time, RATE),
-    (Section::Time, LATENCY),
-    (Section::Time, ERRORS),
-    (Section::Distribution, PERCENTILES),
-];
+const CYCLED_HOLD: Figures = figures!(
+    Main: CYCLES, HELD; Time: RATE, LATENCY, ERRORS; Distribution: PERCENTILES; Cause: CLIFFS;
+);
 
-const SIZING: &[(Section, Figure)] =
-    &[(Section::Time, RATE), (Section::Time, LATENCY), (Section::Time, ERRORS)];
+const HOLD: Figures = figures!(
+    Main: HELD, MEMORY; Time: RATE, LATENCY, ERRORS; Distribution: PERCENTILES; Cause: CLIFFS;
+);
 
-const RFC9411: &[(Section, Figure)] = &[
-    (Section::Main, KPIS),
-    (Section::Time, RATE),
-    (Section::Time, LATENCY),
-    (Section::Time, ERRORS),
-    (Section::Time, CONNECTIONS),
-    (Section::Distribution, PERCENTILES),
-];
+const COMPARISON: Figures = figures!(
+    Main: FOREST, ROUNDS; Time: RATE, LATENCY, ERRORS; Distribution: PERCENTILES;
+);
+
+const SIZING: Figures = figures!(Time: RATE, LATENCY, ERRORS;);
+
+const RFC9411: Figures = figures!(
+    Main: KPIS; Time: RATE, LATENCY, ERRORS, CONNECTIONS; Distribution: PERCENTILES;
+);
 
 /// The figures of a run in the order of the page; the hosts come after them.
-pub(super) fn figures(view: &View) -> &'static [(Section, Figure)] {
+pub(super) fn figures(view: &View) -> Figures {
     let Some(summary) = &view.summary else {
         return match view.head.axis {
             Some(Axis::Connections) => CONNECTION_SEARCH,

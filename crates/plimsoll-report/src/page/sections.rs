@@ -7,7 +7,7 @@ use plimsoll_model::trial::{Check, Level, Verdict, deciding};
 use plimsoll_model::units::grouped;
 use serde_json::Value;
 
-use super::table::{Column, Rows, Table, Thin, Unit};
+use super::table::{Rows, Table, rows};
 use crate::digest::{Answer, Digest};
 use crate::terminal::layout::{Entry, span};
 use crate::terminal::{facts, findings, hints};
@@ -177,71 +177,36 @@ fn check_table(checks: &[Check], caption: &str) -> Markup {
     }
 }
 
-const fn column(heading: &'static str, unit: Unit, path: &'static str) -> Column {
-    Column { heading, unit, path, thin: Thin::Last }
-}
-
 /// A table that only some runs have: its heading and its rows.
 const TABLES: [(&str, Rows); 4] = [
     (
         "Searches",
-        Rows {
-            source: "summary.repeat.searches",
-            columns: &[
-                column("search", Unit::Count, "number"),
-                column("lower", Unit::Count, "lower"),
-                column("upper", Unit::Count, "upper"),
-                column("verdict", Unit::Verdict, "verdict"),
-                column("trials", Unit::Count, "trials"),
-                column("length", Unit::Seconds, "seconds"),
-                column("archive", Unit::Text, "archive"),
-            ],
-        },
+        rows!("summary.repeat.searches":
+            "search" Count "number", "lower" Count "lower", "upper" Count "upper",
+            "verdict" Verdict "verdict", "trials" Count "trials", "length" Seconds "seconds",
+            "archive" Text "archive"),
     ),
     (
         "Values of the settings",
-        Rows {
-            source: "summary.sizing.values",
-            columns: &[
-                column("value", Unit::Text, "name"),
-                column("connections", Unit::Count, "connections"),
-                column("good answers", Unit::PerS, "goodput_per_s"),
-                column("against the first", Unit::Count, "goodput.ratio"),
-                column("from", Unit::Count, "goodput.ratio_low"),
-                column("to", Unit::Count, "goodput.ratio_high"),
-                column("finding", Unit::Text, "goodput.finding"),
-                column("for each CPU", Unit::PerS, "per_cpu_per_s"),
-                column("busiest thread", Unit::Share, "sut_busiest_thread"),
-            ],
-        },
+        rows!("summary.sizing.values":
+            "value" Text "name", "connections" Count "connections",
+            "good answers" PerS "goodput_per_s", "against the first" Count "goodput.ratio",
+            "from" Count "goodput.ratio_low", "to" Count "goodput.ratio_high",
+            "finding" Text "goodput.finding", "for each CPU" PerS "per_cpu_per_s",
+            "busiest thread" Share "sut_busiest_thread"),
     ),
     (
         "Projected limits",
-        Rows {
-            source: "summary.hold.projections",
-            columns: &[
-                column("resource", Unit::Text, "resource"),
-                column("each connection", Unit::Count, "per_connection"),
-                column("limit", Unit::Count, "limit"),
-                column("ends at", Unit::Count, "ends_at"),
-                column("at least", Unit::Count, "ends_at_min"),
-                column("confidence", Unit::Text, "confidence"),
-            ],
-        },
+        rows!("summary.hold.projections":
+            "resource" Text "resource", "each connection" Count "per_connection",
+            "limit" Count "limit", "ends at" Count "ends_at", "at least" Count "ends_at_min",
+            "confidence" Text "confidence"),
     ),
     (
         "Timeout probe",
-        Rows {
-            source: "summary.timers",
-            columns: &[
-                column("after", Unit::Text, "kind"),
-                column("connections", Unit::Count, "connections"),
-                column("ended after", Unit::Ms, "after_ms"),
-                column("whose", Unit::Text, "owner"),
-                column("name", Unit::Text, "label"),
-                column("evidence", Unit::Text, "evidence"),
-            ],
-        },
+        rows!("summary.timers":
+            "after" Text "kind", "connections" Count "connections", "ended after" Ms "after_ms",
+            "whose" Text "owner", "name" Text "label", "evidence" Text "evidence"),
     ),
 ];
 
@@ -269,23 +234,11 @@ pub(super) fn tables(view: &View, json: &Value) -> Markup {
 }
 
 /// The columns of the table of trials; the first five stay on a narrow screen.
-const TRIALS: Rows = Rows {
-    source: "trials",
-    columns: &[
-        column("#", Unit::Count, "number"),
-        column("phase", Unit::Text, "phase"),
-        column("load", Unit::Count, "load"),
-        column("verdict", Unit::Verdict, "verdict"),
-        column("p99", Unit::Ms, "quantiles.p99"),
-        column("length", Unit::Seconds, "seconds"),
-        column("p50", Unit::Ms, "quantiles.p50"),
-        column("p99.9", Unit::Ms, "quantiles.p999"),
-        column("good answers", Unit::PerS, "goodput"),
-        column("bad", Unit::Share, "loss_ratio"),
-        column("backlog", Unit::Count, "backlog"),
-        column("why", Unit::Text, "why"),
-    ],
-};
+const TRIALS: Rows = rows!("trials":
+    "#" Count "number", "phase" Text "phase", "load" Count "load", "verdict" Verdict "verdict",
+    "p99" Ms "quantiles.p99", "length" Seconds "seconds", "p50" Ms "quantiles.p50",
+    "p99.9" Ms "quantiles.p999", "good answers" PerS "goodput", "bad" Share "loss_ratio",
+    "backlog" Count "backlog", "why" Text "why");
 
 /// Every trial of a search.
 pub(super) fn trials(view: &View, json: &Value) -> Markup {

@@ -100,6 +100,25 @@ pub(super) struct Rows {
     pub(super) columns: &'static [Column],
 }
 
+/// Declares [`Rows`]: the source, then for each column its heading, its unit, its path and, unless it is the last, the value
+/// that stands for several.
+macro_rules! rows {
+    ($source:literal: $($heading:literal $unit:ident $path:literal $($thin:ident)?),+) => {
+        $crate::page::table::Rows {
+            source: $source,
+            columns: &[$($crate::page::table::Column {
+                heading: $heading,
+                unit: $crate::page::table::Unit::$unit,
+                path: $path,
+                thin: $crate::page::table::rows!(@thin $($thin)?),
+            }),+],
+        }
+    };
+    (@thin) => { $crate::page::table::Thin::Last };
+    (@thin $thin:ident) => { $crate::page::table::Thin::$thin };
+}
+pub(super) use rows;
+
 impl Rows {
     /// The rows of one key alone, of a source that has several.
     pub(super) fn of_key<'a>(&self, view: &'a Value, key: &str) -> Table<'a> {
@@ -347,10 +366,6 @@ mod tests {
 
     use super::*;
 
-    const fn column(heading: &'static str, unit: Unit, path: &'static str, thin: Thin) -> Column {
-        Column { heading, unit, path, thin }
-    }
-
     fn texts(table: &Table<'_>) -> Vec<Vec<String>> {
         let text = |(cell, heading): (&Cell<'_>, &Heading)| cell.text(heading.unit);
         table.rows.iter().map(|row| row.iter().zip(&table.headings).map(text).collect()).collect()
@@ -362,24 +377,13 @@ mod tests {
             "trials": [{"load": 1000.0, "q": {"p99": 2.5}, "verdict": "good"}, {"load": 2000.0}],
             "hosts": {"a": {"t": [1.0, 2.0], "busy": [0.5, null]}, "b": {"t": [1.0], "busy": [1.0]}},
         });
-        const TRIALS: Rows = Rows {
-            source: "trials",
-            columns: &[
-                column("load", Unit::PerS, "load", Thin::Last),
-                column("p99", Unit::Ms, "q.p99", Thin::Most),
-                column("verdict", Unit::Verdict, "verdict", Thin::Last),
-            ],
-        };
+        const TRIALS: Rows = rows!("trials":
+            "load" PerS "load", "p99" Ms "q.p99" Most, "verdict" Verdict "verdict");
         let table = Table::of(&view, &TRIALS);
         assert_eq!(texts(&table), [["1,000", "2.50", "GOOD"], ["2,000", "–", "–"]]);
         assert_eq!(table.headings[1].text, "p99, ms");
-        const HOSTS: Rows = Rows {
-            source: "hosts.*",
-            columns: &[
-                column("host", Unit::Text, "*", Thin::Last),
-                column("busy", Unit::Share, "busy", Thin::Most),
-            ],
-        };
+        const HOSTS: Rows = rows!("hosts.*":
+            "host" Text "*", "busy" Share "busy" Most);
         assert_eq!(texts(&Table::of(&view, &HOSTS)), [["a", "50"], ["a", "–"], ["b", "100"]]);
     }
 
@@ -387,13 +391,8 @@ mod tests {
     fn a_column_of_each_key_and_no_row_that_is_better_than_what_it_stands_for() {
         let counts: Vec<u32> = (0..120).map(|second| second % 7).collect();
         let view = json!({"s": {"t": (1..=120).collect::<Vec<u32>>(), "errors": {"reset": counts, "late": [1]}}});
-        const SECONDS: Rows = Rows {
-            source: "s",
-            columns: &[
-                column("time", Unit::Seconds, "t", Thin::Last),
-                column("", Unit::Count, "errors.*", Thin::Most),
-            ],
-        };
+        const SECONDS: Rows = rows!("s":
+            "time" Seconds "t", "" Count "errors.*" Most);
         let table = Table::of(&view, &SECONDS).thinned();
         assert_eq!((table.rows.len(), table.every), (60, 2));
         let headings: Vec<_> = table.headings.iter().map(|heading| &heading.text[..]).collect();
@@ -406,8 +405,7 @@ mod tests {
     #[test]
     fn what_a_peer_named_is_text() {
         let view = json!({"rows": [{"name": "<script>alert(1)</script>"}]});
-        const ROWS: Rows =
-            Rows { source: "rows", columns: &[column("name", Unit::Text, "name", Thin::Last)] };
+        const ROWS: Rows = rows!("rows": "name" Text "name");
         let text = Table::of(&view, &ROWS).markup("Names.").into_string();
         assert!(text.contains("&lt;script&gt;") && !text.contains("<script>"), "{text}");
     }

@@ -1,42 +1,37 @@
 //! Limits that the server announced, if they shaped the result.
 
-use std::io;
-
 use plimsoll_model::announced::Uniform;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::CheckId;
 use plimsoll_model::units::grouped;
 
 use super::layout::{Page, Tone, counted};
+use crate::settings;
 
 /// Limits that the server announced, and answers that are all of one kind where no check says so.
-pub(super) fn announced(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+pub(super) fn announced(page: &mut Page, summary: &Summary) {
     let limits = [operations_at_once(summary), requests(summary), idle(summary)];
     for (index, text) in limits.into_iter().flatten().enumerate() {
-        page.entry(if index == 0 { "Announced" } else { "" }, &text)?;
+        page.entry(if index == 0 { "Announced" } else { "" }, &text);
     }
     let statuses = summary.status.iter().filter_map(|(code, n)| Some((code.parse().ok()?, *n)));
     let (check, text) = match Uniform::of(statuses) {
-        None => return Ok(()),
+        None => return,
         Some(Uniform::Redirects) => (CheckId::Redirects, "every answer is a redirect".to_owned()),
         Some(Uniform::Refusal(status)) => (CheckId::Refused, format!("every answer is {status}")),
     };
     if summary.reasons.iter().any(|made| made.id == check) {
-        return Ok(());
+        return;
     }
-    page.hanging(Tone::Warn, &format!("{:11}", "Warning"), &text)?;
+    page.hanging(Tone::Warn, &format!("{:11}", "Warning"), &text);
     page.quiet(13, check.hint().unwrap_or_default())
-}
-
-fn is_http2(summary: &Summary) -> bool {
-    summary.settings.get("http").is_some_and(|version| version == "2")
 }
 
 /// Fewer operations at once on a connection than were asked for.
 fn operations_at_once(summary: &Summary) -> Option<String> {
     let asked = summary.streams.each;
     let allowed = summary.streams.allowed.filter(|allowed| (1..asked).contains(allowed))?;
-    let (who, what, by) = match is_http2(summary) {
+    let (who, what, by) = match settings::is_http2(&summary.settings) {
         true => ("server", "stream", "SETTINGS_MAX_CONCURRENT_STREAMS"),
         false => ("broker", "unacknowledged publish", "receive maximum"),
     };
@@ -55,7 +50,7 @@ fn requests(summary: &Summary) -> Option<String> {
         0 => return None,
         ends => counted(ends, "connection"),
     };
-    let by = if is_http2(summary) { "GOAWAY" } else { "Connection: close" };
+    let by = if settings::is_http2(&summary.settings) { "GOAWAY" } else { "Connection: close" };
     let after = match most {
         1 => "1 request".to_owned(),
         _ if fewest == most => format!("{} requests", grouped(most)),

@@ -4,9 +4,6 @@
 //! used, and where the rest is. Its sentences are those of the full report (`--details`): this file chooses and cuts, and words nothing
 //! of its own but labels.
 
-use std::io;
-use std::io::Write;
-
 use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::{FindSummary, FullQuantiles, Summary};
 use plimsoll_model::trial::{TrialRecord, Verdict};
@@ -25,24 +22,23 @@ const LOADS_MAX: usize = 48;
 /// An uncorrected p99 this much below the corrected one is another answer.
 const DISAGREE: f64 = 1.5;
 
-/// Writes it.
+/// Returns it.
 pub(super) fn render(
     summary: &Summary,
     digest: &Digest,
     trials: &[TrialRecord],
     style: Style,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+) -> String {
     let style = Style { width: style.width.min(COLUMNS), ..style };
-    let head = written(style, |page| head(page, digest))?;
-    let body = written(style, |page| body(page, summary, trials))?;
-    let tail = written(style, |page| tail(page, digest))?;
+    let head = written(style, |page| head(page, digest));
+    let body = written(style, |page| body(page, summary, trials));
+    let tail = written(style, |page| tail(page, digest));
     let mut room = LINES_MAX.saturating_sub(head.len() + tail.len());
     let mut warnings = Vec::new();
     for Warning { id, text } in digest.warnings.iter().take(WARNINGS_MAX) {
         let lead = format!("{id}:");
         let lines =
-            written(style, |page| page.hanging_within(Tone::Warn, &lead, text, WARNING_LINES))?;
+            written(style, |page| page.hanging_within(Tone::Warn, &lead, text, WARNING_LINES));
         // What the server is at outweighs one more warning.
         let is_first = warnings.is_empty();
         if is_first || warnings.len() + lines.len() + body.len() <= room {
@@ -53,26 +49,19 @@ pub(super) fn render(
     let has_gap = !warnings.is_empty() && body.len() < room;
     let gap = has_gap.then(String::new);
     let body = body.into_iter().take(room);
-    for line in head.into_iter().chain(body).chain(gap).chain(warnings).chain(tail) {
-        writeln!(out, "{line}")?;
-    }
-    Ok(())
+    let all = head.into_iter().chain(body).chain(gap).chain(warnings).chain(tail);
+    all.map(|line| line + "\n").collect()
 }
 
 const WARNING_LINES: usize = 2;
 
 /// The lines that `write` writes.
-fn written(
-    style: Style,
-    write: impl FnOnce(&mut Page<'_>) -> io::Result<()>,
-) -> io::Result<Vec<String>> {
-    let mut text = Vec::new();
-    write(&mut Page::new(&mut text, style))?;
-    Ok(String::from_utf8_lossy(&text).lines().map(str::to_owned).collect())
+fn written(style: Style, write: impl FnOnce(&mut Page)) -> Vec<String> {
+    Page::text(style, write).lines().map(str::to_owned).collect()
 }
 
 /// The answers; the load that can be planned with comes first.
-fn head(page: &mut Page<'_>, digest: &Digest) -> io::Result<()> {
+fn head(page: &mut Page, digest: &Digest) {
     let answers = &digest.answers;
     let most = match answers.len() {
         0..=1 => 5,
@@ -82,15 +71,15 @@ fn head(page: &mut Page<'_>, digest: &Digest) -> io::Result<()> {
         _ => 4,
     };
     for answer in answers.iter().take(LINES_MAX / 4) {
-        page.hanging_within(answer.tone, &answer.lead(), &answer.text, most)?;
+        page.hanging_within(answer.tone, &answer.lead(), &answer.text, most);
     }
     if let Some(text) = &digest.cut_short {
-        page.hanging_within(Tone::Warn, "PARTIAL", text, 1)?;
+        page.hanging_within(Tone::Warn, "PARTIAL", text, 1);
     }
     page.blank()
 }
 
-fn body(page: &mut Page<'_>, summary: &Summary, trials: &[TrialRecord]) -> io::Result<()> {
+fn body(page: &mut Page, summary: &Summary, trials: &[TrialRecord]) {
     let shown: &[&str] = &["Operations", "Delivered", "Event", "Ramp", "Requests", "Pings"];
     let shown = match &summary.result {
         RunResult::Sizing { sizing } => return sizing::table(page, sizing),
@@ -98,54 +87,49 @@ fn body(page: &mut Page<'_>, summary: &Summary, trials: &[TrialRecord]) -> io::R
             return of_search(page, summary, find, trials);
         }
         RunResult::Rfc9411 { rfc9411 } => {
-            rfc9411::kpis(page, rfc9411)?;
+            rfc9411::kpis(page, rfc9411);
             &[]
         }
         RunResult::Compare { .. } => &[],
         RunResult::Hold { hold } => {
-            latency(page, summary, "")?;
+            latency(page, summary, "");
             if let Some(level) = hold.plateaus.last() {
-                page.entry_within("Memory", &hold::costs_of(level), 1)?;
+                page.entry_within("Memory", &hold::costs_of(level), 1);
             }
             shown
         }
         RunResult::Load => {
-            latency(page, summary, "")?;
+            latency(page, summary, "");
             shown
         }
     };
     let facts = facts::of(summary);
     let is_shown = |entry: &&Entry| shown.is_empty() || shown.contains(&entry.label.as_str());
     let lines = |entry: &Entry| if entry.label == "Event" { 3 } else { 1 };
-    facts.iter().filter(is_shown).try_for_each(|entry| first_line(page, entry, lines(entry)))
+    facts.iter().filter(is_shown).for_each(|entry| first_line(page, entry, lines(entry)))
 }
 
-fn of_search(
-    page: &mut Page<'_>,
-    summary: &Summary,
-    find: &FindSummary,
-    trials: &[TrialRecord],
-) -> io::Result<()> {
-    searched(page, summary, find)?;
-    causes(page, summary)?;
+fn of_search(page: &mut Page, summary: &Summary, find: &FindSummary, trials: &[TrialRecord]) {
+    searched(page, summary, find);
+    causes(page, summary);
     if let Some((place, view)) = search::at_shown_load(summary, trials) {
-        latency(page, &view, &place)?;
+        latency(page, &view, &place);
     }
     match summary.result {
         RunResult::Find { .. } if find.goals.is_empty() => load_line(page, find, trials),
-        _ => Ok(()),
+        _ => {}
     }
 }
 
 /// The first thing that is said under a label.
-fn first_line(page: &mut Page<'_>, entry: &Entry, most: usize) -> io::Result<()> {
+fn first_line(page: &mut Page, entry: &Entry, most: usize) {
     let text = entry.lines.first().map(String::as_str).unwrap_or_default();
     page.entry_within(&entry.label, text, most)
 }
 
 /// Writes the target, the goal, and whether the generator was the limit of any trial.
-fn searched(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {
-    page.entry_within("Target", &clean(&summary.target), 1)?;
+fn searched(page: &mut Page, summary: &Summary, find: &FindSummary) {
+    page.entry_within("Target", &clean(&summary.target), 1);
     let invalid = match find.invalid_trials {
         0 => "none INVALID by the load generator".to_owned(),
         some => format!("{some} INVALID by the load generator, not counted"),
@@ -156,26 +140,25 @@ fn searched(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::R
 }
 
 /// The first cause, its test, its remedy, and the next limit.
-fn causes(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+fn causes(page: &mut Page, summary: &Summary) {
     let entries = facts::cause(summary);
     for (label, most) in [("Cause", 2), ("Test", 3), ("Remedy", 3), ("Next", 1)] {
         if let Some(entry) = entries.iter().find(|entry| entry.label == label) {
-            first_line(page, entry, most)?;
+            first_line(page, entry, most);
         }
     }
-    Ok(())
 }
 
 /// Corrected latency in one line; the others where they say something else.
-fn latency(page: &mut Page<'_>, summary: &Summary, place: &str) -> io::Result<()> {
+fn latency(page: &mut Page, summary: &Summary, place: &str) {
     let all = &summary.latency_ms;
     let FullQuantiles { p50, p90, p99, p999, max, .. } = all.corrected;
     if max.is_none() {
-        return Ok(());
+        return;
     }
     let figures = [("p50", p50), ("p90", p90), ("p99", p99), ("p99.9", p999), ("max", max)];
     let figures = figures.map(|(name, value)| format!("{name} {}", ms(value)));
-    page.entry_within("Latency", &format!("{} ms{place}", figures.join(", ")), 2)?;
+    page.entry_within("Latency", &format!("{} ms{place}", figures.join(", ")), 2);
     let others = [("uncorrected", all.uncorrected.p99), ("wire", all.wire.p99)];
     let others = others.map(|(name, other)| {
         let differs = p99.zip(other).is_some_and(|(p99, other)| p99 > DISAGREE * other + 1.0);
@@ -183,13 +166,13 @@ fn latency(page: &mut Page<'_>, summary: &Summary, place: &str) -> io::Result<()
     });
     let others: Vec<String> = others.into_iter().flatten().collect();
     if others.is_empty() {
-        return Ok(());
+        return;
     }
     page.entry_within("", &format!("from the intended start; {}", others.join(", ")), 1)
 }
 
 /// A column for each load that was tried: its p99, and below it where the answers lie.
-fn load_line(page: &mut Page<'_>, find: &FindSummary, trials: &[TrialRecord]) -> io::Result<()> {
+fn load_line(page: &mut Page, find: &FindSummary, trials: &[TrialRecord]) {
     let mut loads: Vec<(f64, f64)> = trials
         .iter()
         .filter(|trial| trial.judgement.verdict != Verdict::Invalid)
@@ -202,14 +185,14 @@ fn load_line(page: &mut Page<'_>, find: &FindSummary, trials: &[TrialRecord]) ->
     // Of one load the slowest trial.
     loads.dedup_by(|next, kept| next.0 == kept.0);
     let loads = &loads[loads.len().saturating_sub(LOADS_MAX)..];
-    let ([(lowest, _), .., (highest, _)], true) = (loads, loads.len() > 2) else { return Ok(()) };
+    let ([(lowest, _), .., (highest, _)], true) = (loads, loads.len() > 2) else { return };
     let least = loads.iter().map(|(_, p99)| *p99).fold(f64::INFINITY, f64::min).max(1e-3);
     let heights: Vec<f64> =
         loads.iter().map(|(_, p99)| 1.0 + (p99.max(least) / least).ln()).collect();
     let columns = bars(&heights, LOADS_MAX, false);
     let text = |load| search::load_text(find.axis, load).replace('\u{a0}', " ");
     let ends = format!("{} to {}", text(*lowest), text(*highest));
-    page.entry_within("p99 by load", &format!("{columns}  {ends}"), 1)?;
+    page.entry_within("p99 by load", &format!("{columns}  {ends}"), 1);
     let safe = find.safe.and_then(|safe| loads.iter().rposition(|(load, _)| *load <= safe));
     let within = |load: f64| {
         find.lower.is_some_and(|it| load >= it) && find.upper.is_some_and(|it| load <= it)
@@ -221,18 +204,17 @@ fn load_line(page: &mut Page<'_>, find: &FindSummary, trials: &[TrialRecord]) ->
     });
     let marks: String = marks.collect();
     if marks.trim_matches('\u{a0}').is_empty() {
-        return Ok(());
+        return;
     }
     page.entry_within("", &format!("{marks}  = tipping point, s safe load"), 1)
 }
 
 /// Writes the commands that show the rest, one per line: the label is short, so that a line with the usual archive's name fits.
-fn tail(page: &mut Page<'_>, digest: &Digest) -> io::Result<()> {
-    page.blank()?;
+fn tail(page: &mut Page, digest: &Digest) {
+    page.blank();
     for (index, command) in digest.next.iter().enumerate() {
-        page.hanging(Tone::Strong, if index == 0 { "More" } else { "    " }, command)?;
+        page.hanging(Tone::Strong, if index == 0 { "More" } else { "    " }, command);
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -244,10 +226,7 @@ mod tests {
     use crate::fixtures::golden;
 
     fn brief(summary: &Summary, trials: &[TrialRecord]) -> String {
-        let mut text = Vec::new();
-        let style = Style { details: false, ..Style::default() };
-        crate::terminal::render(summary, trials, style, &mut text).expect("memory takes all");
-        String::from_utf8(text).expect("reports are UTF-8")
+        crate::terminal::render(summary, trials, Style { details: false, ..Style::default() })
     }
 
     /// One of every kind of run.

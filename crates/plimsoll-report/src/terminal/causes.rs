@@ -1,7 +1,5 @@
 //! The text of a cause: the limiting resource, how sure that is, what was read, and the next limit.
 
-use std::io;
-
 use plimsoll_model::cause::{
     Cause, Evidence, EvidenceUnit, Finding, Grade, Limited, Missing, Projected, Resource,
     ResourceKind,
@@ -170,41 +168,40 @@ fn value(value: Option<f64>, unit: EvidenceUnit) -> String {
 }
 
 /// The limiting resources, below the facts of a search; nothing where none was found or diagnosed.
-pub(super) fn section(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+pub(super) fn section(page: &mut Page, summary: &Summary) {
     let causes = summary.causes.as_deref().unwrap_or_default();
     let search = Search::of(summary);
     for (index, cause) in causes.iter().enumerate() {
-        page.entry(if index == 0 { "Cause" } else { "and" }, &sentence(search, cause))?;
+        page.entry(if index == 0 { "Cause" } else { "and" }, &sentence(search, cause));
         for line in &cause.evidence {
-            page.entry("", &search.evidence(line))?;
+            page.entry("", &search.evidence(line));
         }
         if let Some(missing) = cause.missing {
-            page.entry("", &format!("not predicted: {}", lacks(missing)))?;
+            page.entry("", &format!("not predicted: {}", lacks(missing)));
         }
         for confirmation in &cause.confirmations {
-            page.entry("Test", &confirmation::sentence(confirmation))?;
+            page.entry("Test", &confirmation::sentence(confirmation));
         }
         if cause.cause != Cause::Unknown {
-            page.entry("Remedy", &cause.remedy)?;
+            page.entry("Remedy", &cause.remedy);
         }
         if let Some(remedied) = &cause.remedied {
-            page.entry("Raised", &confirmation::remedied(remedied))?;
+            page.entry("Raised", &confirmation::remedied(remedied));
             for limit in &remedied.causes {
-                page.entry("", &format!("the limit then: {}", sentence(search, limit)))?;
+                page.entry("", &format!("the limit then: {}", sentence(search, limit)));
             }
         }
     }
-    let Some(first) = causes.first() else { return Ok(()) };
+    let Some(first) = causes.first() else { return };
     if let Some(next) = &first.next {
         let text =
             format!("{}, full at {}", resource(&next.resource), search.loads(&next.projected));
-        page.entry("Next", &text)?;
+        page.entry("Next", &text);
     }
     if !first.excluded.is_empty() {
         let items: Vec<String> = first.excluded.iter().map(|one| search.limited(one)).collect();
-        page.entry("Excluded", &format!("would last longer: {}", items.join(", ")))?;
+        page.entry("Excluded", &format!("would last longer: {}", items.join(", ")));
     }
-    Ok(())
 }
 
 /// `the server's CPU (CPU of thread haproxy/0 on lab), predicted: full at 21,900/s to 23,100/s`.

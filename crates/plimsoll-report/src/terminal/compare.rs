@@ -1,7 +1,5 @@
 //! The report of a comparison: the difference in words, how sure it is, every round.
 
-use std::io;
-
 use plimsoll_model::compare::{
     Arm, BlockSummary, CompareSummary, Difference, MeasuredSummary, Metric, RoundSummary,
 };
@@ -15,29 +13,25 @@ use crate::digest::compare::{percent, signed};
 const WAITED_MIN: f64 = 0.1;
 
 /// Writes the report of `compare`.
-pub(super) fn render(
-    page: &mut Page<'_>,
-    summary: &Summary,
-    compare: &CompareSummary,
-) -> io::Result<()> {
-    facts(page, compare)?;
-    page.blank()?;
-    others(page, compare)?;
-    round_table(page, compare)?;
-    explanations(page, compare)?;
+pub(super) fn render(page: &mut Page, summary: &Summary, compare: &CompareSummary) {
+    facts(page, compare);
+    page.blank();
+    others(page, compare);
+    round_table(page, compare);
+    explanations(page, compare);
     if !summary.settings.is_empty() {
-        page.blank()?;
+        page.blank();
     }
-    sections::settings(page, summary)?;
-    sections::checks(page, &summary.reasons)?;
+    sections::settings(page, summary);
+    sections::checks(page, &summary.reasons);
     sections::archive(page, summary)
 }
 
-pub(super) fn facts(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()> {
-    page.entry("A", &clean(&compare.a))?;
-    page.entry("B", &clean(&compare.b))?;
+pub(super) fn facts(page: &mut Page, compare: &CompareSummary) {
+    page.entry("A", &clean(&compare.a));
+    page.entry("B", &clean(&compare.b));
     let (title, unit) = (compare.metric.title(), clean(&compare.unit));
-    page.entry("Compared", &format!("{title}, {unit}; B/A over the rounds"))?;
+    page.entry("Compared", &format!("{title}, {unit}; B/A over the rounds"));
     let mut items = vec![format!("{} of {} used", compare.rounds_used, compare.rounds.len())];
     if compare.rounds_invalid > 0 {
         items.push(format!("{} INVALID and left out", compare.rounds_invalid));
@@ -50,7 +44,7 @@ pub(super) fn facts(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result
     if compare.threshold > 0.0 {
         items.push(format!("up to {} ignored as asked", percent(compare.threshold)));
     }
-    page.entry_items("Rounds", &items)?;
+    page.entry_items("Rounds", &items);
     if let Some(load) = &compare.load {
         let items = [
             format!(
@@ -60,19 +54,19 @@ pub(super) fn facts(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result
             ),
             format!("{:.1} s at {}", load.equal_s, per_s(load.equal_per_s)),
         ];
-        page.entry_items("Each block", &items)?;
+        page.entry_items("Each block", &items);
     }
     if let Some(observed) = compare.difference.and_then(|found| found.ratio_observed) {
         let text = format!(
             "B/A {observed:.3} as measured; the figures compared are those at like speed of the host, which a \
              fixed piece of work timed in every block"
         );
-        page.entry("Host speed", &text)?;
+        page.entry("Host speed", &text);
     }
     if compare.duet {
         let text = "both at the same time, each in one half of the CPUs; the halves are exchanged ten times a second, \
                     and a figure is the geometric mean of two blocks that begin in different halves";
-        page.entry("Duet", text)?;
+        page.entry("Duet", text);
     }
     if let Some(waited) = waited(compare).filter(|waited| *waited >= WAITED_MIN) {
         let text = format!(
@@ -80,13 +74,13 @@ pub(super) fn facts(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result
              host smaller differences are seen",
             percent(waited)
         );
-        page.quiet(13, &text)?;
+        page.quiet(13, &text);
     }
     match &compare.stopped {
         Some(why) if compare.difference.is_some() => {
             page.quiet(13, &format!("{} rounds were planned: {}", compare.rounds_planned, why))
         }
-        _ => Ok(()),
+        _ => {}
     }
 }
 
@@ -98,14 +92,14 @@ fn waited(compare: &CompareSummary) -> Option<f64> {
 }
 
 /// The figures beside the one that decides.
-fn others(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()> {
+fn others(page: &mut Page, compare: &CompareSummary) {
     if compare.others.is_empty() {
-        return Ok(());
+        return;
     }
     page.heading(&format!(
         "{:28} {:>10} {:>10} {:>7}  {}",
         "also seen", "A", "B", "B/A", "interval"
-    ))?;
+    ));
     for other in &compare.others {
         let figure = |value| figure(other.metric, &other.unit, value);
         let Difference { a, b, ratio, ratio_low, ratio_high, .. } = other.difference;
@@ -115,7 +109,7 @@ fn others(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()> {
             other.metric.title(),
             figure(a),
             figure(b)
-        ))?;
+        ));
     }
     page.blank()
 }
@@ -138,7 +132,7 @@ fn cell(compare: &CompareSummary, measured: &MeasuredSummary) -> String {
     }
 }
 
-fn round_table(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()> {
+fn round_table(page: &mut Page, compare: &CompareSummary) {
     if compare.rounds.is_empty() {
         return page.line("No round was finished.");
     }
@@ -146,7 +140,7 @@ fn round_table(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()> 
         && matches!(compare.metric, Metric::Goodput | Metric::ServerCpu);
     let columns = format!("{:>3} {:5} {:>12} {:>12} {:>7}", "#", "first", "A", "B", "B/A");
     let more = if latencies { "    A p50   p99     B p50   p99 ms" } else { "" };
-    page.heading(&format!("{columns}{more}"))?;
+    page.heading(&format!("{columns}{more}"));
     for round in &compare.rounds {
         let first = round.first.name();
         let more = if latencies { latency_cells(compare, round.number) } else { String::new() };
@@ -156,7 +150,7 @@ fn round_table(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()> 
             cell(compare, &round.a),
             cell(compare, &round.b),
             round.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"))
-        ))?;
+        ));
     }
     let of_round = |round: &RoundSummary| {
         let both = round.a.seconds + round.b.seconds;
@@ -178,7 +172,7 @@ fn latency_cells(compare: &CompareSummary, round: u32) -> String {
 }
 
 /// Why values are missing.
-fn explanations(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()> {
+fn explanations(page: &mut Page, compare: &CompareSummary) {
     let rounds = compare.rounds.iter().flat_map(|round| {
         [("A", &round.a), ("B", &round.b)]
             .map(|(name, measured)| (format!("{:>3} {name}", round.number), measured))
@@ -186,13 +180,12 @@ fn explanations(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()>
     let missing: Vec<_> =
         rounds.filter_map(|(name, measured)| Some((name, measured.invalid.as_ref()?))).collect();
     if missing.is_empty() {
-        return Ok(());
+        return;
     }
-    page.blank()?;
+    page.blank();
     for (name, why) in missing {
-        page.hanging(Tone::Warn, &format!("{name} INVALID"), &clean(why))?;
+        page.hanging(Tone::Warn, &format!("{name} INVALID"), &clean(why));
     }
-    Ok(())
 }
 
 /// One line for a round that just ended, without a newline.

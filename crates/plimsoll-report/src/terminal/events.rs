@@ -1,7 +1,5 @@
 //! Events of a load and their effects, one entry each.
 
-use std::io;
-
 use plimsoll_model::disruption::{DisruptionSummary, OldProcess};
 use plimsoll_model::summary::Summary;
 use plimsoll_model::units::grouped;
@@ -9,8 +7,8 @@ use plimsoll_model::units::grouped;
 use super::layout::{Page, bytes, clean, counted, span, trimmed};
 
 /// Writes an entry for each event.
-pub(super) fn entries(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
-    summary.events.iter().try_for_each(|event| page.entry_items("Event", &items(event)))
+pub(super) fn entries(page: &mut Page, summary: &Summary) {
+    summary.events.iter().for_each(|event| page.entry_items("Event", &items(event)))
 }
 
 /// `reload at 10 s: none lost`, `p99 19 to 31 ms for 3.9 s`, `old process 1234 gone after 41 s`.

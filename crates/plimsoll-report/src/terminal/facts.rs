@@ -1,7 +1,5 @@
 //! The facts of a run and its cause as entries, for reports that lay them out themselves.
 
-use std::io;
-
 use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::Summary;
 
@@ -10,33 +8,30 @@ use super::{causes, compare, events, hold, rfc9411, search, sections, timers};
 
 /// The facts of a run, those of its cause apart.
 pub(crate) fn of(summary: &Summary) -> Vec<Entry> {
-    let mut entries = Vec::new();
-    let written = write_facts(&mut Page::entries(&mut entries), summary);
-    debug_assert!(written.is_ok(), "entries are kept in memory");
-    entries
+    Page::entries(|page| write_facts(page, summary))
 }
 
-fn write_facts(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+fn write_facts(page: &mut Page, summary: &Summary) {
     match &summary.result {
         RunResult::Load | RunResult::Sizing { .. } => {
-            sections::operations(page, summary)?;
-            events::entries(page, summary)?;
-            sections::server_side(page, summary)?;
-            sections::generator(page, summary)?;
+            sections::operations(page, summary);
+            events::entries(page, summary);
+            sections::server_side(page, summary);
+            sections::generator(page, summary);
         }
         RunResult::Hold { hold } => {
-            hold::facts(page, hold, summary.pings, &summary.settings)?;
-            events::entries(page, summary)?;
-            sections::server_side(page, summary)?;
-            hold::tls_messages(page, hold)?;
-            hold::closing(page, summary, hold)?;
-            sections::generator(page, summary)?;
+            hold::facts(page, hold, summary.pings, &summary.settings);
+            events::entries(page, summary);
+            sections::server_side(page, summary);
+            hold::tls_messages(page, hold);
+            hold::closing(page, summary, hold);
+            sections::generator(page, summary);
         }
-        RunResult::Find { find } => search::facts(page, summary, find)?,
+        RunResult::Find { find } => search::facts(page, summary, find),
         RunResult::Connections { find, hold } => {
-            search::facts(page, summary, find)?;
+            search::facts(page, summary, find);
             if let Some(hold) = hold {
-                hold::closing(page, summary, hold)?;
+                hold::closing(page, summary, hold);
             }
         }
         RunResult::Compare { compare } => return compare::facts(page, compare),
@@ -47,8 +42,5 @@ fn write_facts(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
 
 /// Returns the limiting resource, its confidence, and the remedy; empty if nothing was diagnosed.
 pub(crate) fn cause(summary: &Summary) -> Vec<Entry> {
-    let mut entries = Vec::new();
-    let written = causes::section(&mut Page::entries(&mut entries), summary);
-    debug_assert!(written.is_ok(), "entries are kept in memory");
-    entries
+    Page::entries(|page| causes::section(page, summary))
 }

@@ -1,8 +1,5 @@
 //! The findings of a gate against a baseline, in words.
 
-use std::io;
-use std::io::Write;
-
 use plimsoll_model::gate::{
     Gate, GateFinding, GateMethod, GateMetric, GateResult, HostEffect, Incomparable, Side,
 };
@@ -58,10 +55,10 @@ impl GateLine {
 }
 
 /// Writes the gates below a report.
-pub fn render_gate(report: &GateReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
-    let mut page = Page::new(out, style);
-    page.blank()?;
-    page.heading(&format!("Against the baseline {}", clean(&report.baseline)))?;
+pub fn render_gate(report: &GateReport, style: Style) -> String {
+    let mut page = Page::new(style);
+    page.blank();
+    page.heading(&format!("Against the baseline {}", clean(&report.baseline)));
     for line in &report.lines {
         let tone = match line.result {
             Some(GateResult::Pass) => Tone::Good,
@@ -69,12 +66,12 @@ pub fn render_gate(report: &GateReport, style: Style, out: &mut dyn Write) -> io
             Some(GateResult::Fail) => Tone::Bad,
         };
         let text = format!("{}: {}", line.gate, clean(&line.text));
-        page.hanging(tone, &format!("  {}", line.word()), &text)?;
+        page.hanging(tone, &format!("  {}", line.word()), &text);
     }
     for note in &report.notes {
-        page.quiet(2, &clean(note))?;
+        page.quiet(2, &clean(note));
     }
-    Ok(())
+    page.into_text()
 }
 
 /// `p99 12.1 ms, 10.2 ms in the baseline: +18.6 % (interval +12 % to +25 %); …`

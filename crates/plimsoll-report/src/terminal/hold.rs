@@ -1,7 +1,6 @@
 //! The report of a hold: what was held and what it costs, then what went wrong.
 
 use std::collections::BTreeMap;
-use std::io;
 
 use plimsoll_model::hold::{Confidence, HoldSummary, Plateau, PlateauSummary, Projection};
 use plimsoll_model::summary::Summary;
@@ -15,32 +14,32 @@ use crate::digest::cycles::rows;
 use crate::settings as keys;
 
 /// Writes the report of `hold` and `lab hold`.
-pub(super) fn render(page: &mut Page<'_>, summary: &Summary, hold: &HoldSummary) -> io::Result<()> {
-    costs(page, hold)?;
-    projections(page, hold)?;
-    kept(page, hold)?;
-    page.blank()?;
-    sections::latency(page, "Latency in ms", summary)?;
-    page.blank()?;
-    facts(page, hold, summary.pings, &summary.settings)?;
-    events::entries(page, summary)?;
-    sections::errors(page, summary)?;
-    sections::server_side(page, summary)?;
-    tls_messages(page, hold)?;
-    closing(page, summary, hold)?;
-    timers::longest(page, summary)?;
+pub(super) fn render(page: &mut Page, summary: &Summary, hold: &HoldSummary) {
+    costs(page, hold);
+    projections(page, hold);
+    kept(page, hold);
+    page.blank();
+    sections::latency(page, "Latency in ms", summary);
+    page.blank();
+    facts(page, hold, summary.pings, &summary.settings);
+    events::entries(page, summary);
+    sections::errors(page, summary);
+    sections::server_side(page, summary);
+    tls_messages(page, hold);
+    closing(page, summary, hold);
+    timers::longest(page, summary);
     if summary.cliffs.as_ref().is_some_and(|cliffs| !cliffs.is_empty()) {
-        page.blank()?;
+        page.blank();
     }
-    timers::cliffs_of_load(page, summary)?;
-    sections::generator(page, summary)?;
-    sections::settings(page, summary)?;
-    sections::checks(page, &summary.reasons)?;
+    timers::cliffs_of_load(page, summary);
+    sections::generator(page, summary);
+    sections::settings(page, summary);
+    sections::checks(page, &summary.reasons);
     sections::archive(page, summary)
 }
 
 /// One line per level: what each connection costs, and what is left.
-pub(super) fn costs(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
+pub(super) fn costs(page: &mut Page, hold: &HoldSummary) {
     if hold.plateaus.is_empty() {
         return page.quiet(0, "Memory could not be read at any level.");
     }
@@ -52,11 +51,11 @@ pub(super) fn costs(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
         .filter(|(name, _, of)| is_known(*of) || has_memory && *name != "SUT")
         .collect();
     let heads = columns.iter().map(|(name, width, _)| format!("{name:>width$}"));
-    page.heading(&format!("{:>10}{}{:>12}", "Held", heads.collect::<String>(), "answered"))?;
+    page.heading(&format!("{:>10}{}{:>12}", "Held", heads.collect::<String>(), "answered"));
     for level in &hold.plateaus {
         let costs = columns.iter().map(|(_, width, of)| format!("{:>width$}", cost(of(level))));
         let (held, costs) = (grouped(level.held), costs.collect::<String>());
-        page.line(&format!("{held:>10}{costs}{:>12}", answered(level)))?;
+        page.line(&format!("{held:>10}{costs}{:>12}", answered(level)));
     }
     if !has_memory {
         return page.quiet(2, "Memory per connection is read on one host only.");
@@ -107,13 +106,13 @@ fn answered(level: &PlateauSummary) -> String {
 }
 
 /// The projected limit of each resource, the lowest first.
-pub(super) fn projections(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
+pub(super) fn projections(page: &mut Page, hold: &HoldSummary) {
     if hold.projections.is_empty() {
-        return Ok(());
+        return;
     }
-    page.blank()?;
+    page.blank();
     let columns = format!("{:>12}{:>14}{:>14}", "each", "connections", "at least");
-    page.heading(&format!("{:26}{columns}  confidence", "Projected limits"))?;
+    page.heading(&format!("{:26}{columns}  confidence", "Projected limits"));
     let mut rows: Vec<_> = hold.projections.iter().collect();
     rows.sort_by_key(|row| row.ends_at.unwrap_or(u64::MAX));
     for row in rows {
@@ -125,24 +124,24 @@ pub(super) fn projections(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result
             count(row.ends_at),
             count(row.ends_at_min),
             confidence(row)
-        ))?;
+        ));
     }
     page.quiet(2, "Linear projections; 3 to 5 % of the memory are kept free.")
 }
 
 /// Writes the parts that the server kept after each cycle, one line each.
-pub(super) fn kept(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
+pub(super) fn kept(page: &mut Page, hold: &HoldSummary) {
     let Some(cycles) = hold.cycles.as_ref().filter(|cycles| !cycles.parts.is_empty()) else {
-        return Ok(());
+        return;
     };
-    page.blank()?;
+    page.blank();
     let columns = |[name, first, last, growth]: &[String; 4]| {
         format!("{name:32}{first:>12}{last:>12}{growth:>24}").replace('\u{a0}', " ")
     };
     let heads = ["Kept after each drain", "cycle 1", "last cycle", "growth per cycle"];
-    page.heading(&columns(&heads.map(str::to_owned)))?;
+    page.heading(&columns(&heads.map(str::to_owned)));
     for row in rows(cycles) {
-        page.line(&columns(&row))?;
+        page.line(&columns(&row));
     }
     page.quiet(2, "Growth: slope of Theil and Sen with its interval of 90 %, from the cycle on at which the slope has settled.")
 }
@@ -165,14 +164,14 @@ fn confidence(row: &Projection) -> String {
 
 /// Writes the facts: ramp, requests, replacements.
 pub(super) fn facts(
-    page: &mut Page<'_>,
+    page: &mut Page,
     hold: &HoldSummary,
     pings: PingCounts,
     settings: &BTreeMap<String, String>,
-) -> io::Result<()> {
+) {
     if hold.ramp_s > 0.0 {
         let ramp = format!("{}, {} on average", span(hold.ramp_s), per_s(hold.ramp_per_s));
-        page.entry("Ramp", &ramp)?;
+        page.entry("Ramp", &ramp);
     }
     let beats = &hold.beats;
     let mut items = vec![
@@ -191,24 +190,22 @@ pub(super) fn facts(
         None => "no heartbeats, sweeps only".to_owned(),
     });
     items.extend(sections::keep_alive(pings));
-    let are_pings = settings.get(keys::OPERATION).is_some_and(|what| what == keys::PING);
-    page.entry_items(if are_pings { "Pings" } else { "Requests" }, &items)?;
+    page.entry_items(if keys::are_pings(settings) { "Pings" } else { "Requests" }, &items);
     if hold.paused_s > 0.0 {
         page.entry(
             "Paused",
             &format!("{}, by a key, while connections were opened", span(hold.paused_s)),
-        )?;
+        );
     }
     if hold.replaced > 0 {
-        page.entry("Replaced", &counted(hold.replaced, "connection"))?;
+        page.entry("Replaced", &counted(hold.replaced, "connection"));
     }
-    Ok(())
 }
 
-pub(super) fn tls_messages(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
+pub(super) fn tls_messages(page: &mut Page, hold: &HoldSummary) {
     let TlsMessageCounts { tickets, key_updates_received, key_updates_sent } = hold.tls_messages;
     if tickets + key_updates_received + key_updates_sent == 0 {
-        return Ok(());
+        return;
     }
     page.entry_items(
         "TLS",
@@ -221,11 +218,7 @@ pub(super) fn tls_messages(page: &mut Page<'_>, hold: &HoldSummary) -> io::Resul
 }
 
 /// Writes the end of connections here, and their source addresses.
-pub(super) fn closing(
-    page: &mut Page<'_>,
-    summary: &Summary,
-    hold: &HoldSummary,
-) -> io::Result<()> {
+pub(super) fn closing(page: &mut Page, summary: &Summary, hold: &HoldSummary) {
     let hosts = &summary.load_hosts;
     let sources = match (hosts.len() as u64, hold.sources) {
         (0, 0) => "the address that the kernel chose".to_owned(),

@@ -1,8 +1,5 @@
 //! Words, numbers and lines of a terminal page: wrapping, aligned labels, colours on request.
 
-use std::io;
-use std::io::Write;
-
 use plimsoll_model::trial::{Level, Verdict};
 use plimsoll_model::{Nanos, Rate};
 
@@ -93,31 +90,40 @@ pub(crate) struct Entry {
 }
 
 /// A page being written.
-pub(crate) struct Page<'a> {
-    out: Out<'a>,
+pub(crate) struct Page {
+    text: String,
+    /// In place of the text, the entries alone: tables and headings are drawn elsewhere.
+    entries: Option<Vec<Entry>>,
     style: Style,
 }
 
-/// The output of a page: lines of text, or its entries alone for a page of another kind.
-enum Out<'a> {
-    Text(&'a mut dyn Write),
-    Entries(&'a mut Vec<Entry>),
-}
-
-impl<'a> Page<'a> {
-    pub(crate) fn new(out: &'a mut dyn Write, style: Style) -> Self {
-        Self { out: Out::Text(out), style }
+impl Page {
+    pub(crate) const fn new(style: Style) -> Self {
+        Self { text: String::new(), entries: None, style }
     }
 
-    /// A page of which only the entries are kept: its tables and headings are drawn elsewhere.
-    pub(crate) fn entries(entries: &'a mut Vec<Entry>) -> Self {
-        Self { out: Out::Entries(entries), style: Style::default() }
+    /// Returns the text that `write` writes.
+    pub(crate) fn text(style: Style, write: impl FnOnce(&mut Self)) -> String {
+        let mut page = Self::new(style);
+        write(&mut page);
+        page.text
     }
 
-    fn write(&mut self, line: &str) -> io::Result<()> {
-        match &mut self.out {
-            Out::Text(out) => writeln!(out, "{line}"),
-            Out::Entries(_) => Ok(()),
+    pub(crate) fn into_text(self) -> String {
+        self.text
+    }
+
+    /// Returns the entries that `write` writes.
+    pub(crate) fn entries(write: impl FnOnce(&mut Self)) -> Vec<Entry> {
+        let mut page = Self { entries: Some(Vec::new()), ..Self::new(Style::default()) };
+        write(&mut page);
+        page.entries.unwrap_or_default()
+    }
+
+    fn write(&mut self, line: &str) {
+        if self.entries.is_none() {
+            self.text.push_str(line);
+            self.text.push('\n');
         }
     }
 
@@ -134,106 +140,93 @@ impl<'a> Page<'a> {
         }
     }
 
-    pub(crate) fn blank(&mut self) -> io::Result<()> {
+    pub(crate) fn blank(&mut self) {
         self.write("")
     }
 
     /// Folds what `write` writes under `title`, where the log can.
-    pub(crate) fn folded(
-        &mut self,
-        title: &str,
-        write: impl FnOnce(&mut Self) -> io::Result<()>,
-    ) -> io::Result<()> {
+    pub(crate) fn folded(&mut self, title: &str, write: impl FnOnce(&mut Self)) {
         let Some(log) = self.style.log else { return write(self) };
-        self.write(&log.begin(title))?;
-        write(self)?;
+        self.write(&log.begin(title));
+        write(self);
         self.write(&log.end(title))
     }
 
     /// One line as it is; the caller has painted and measured it.
-    pub(crate) fn line(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn line(&mut self, text: &str) {
         self.write(text.trim_end())
     }
 
     /// A heading on a line of its own.
-    pub(crate) fn heading(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn heading(&mut self, text: &str) {
         let text = self.paint(Tone::Strong, text);
         self.line(&text)
     }
 
     /// `lead`, then `text` wrapped and hanging beside it.
-    pub(crate) fn hanging(&mut self, tone: Tone, lead: &str, text: &str) -> io::Result<()> {
+    pub(crate) fn hanging(&mut self, tone: Tone, lead: &str, text: &str) {
         self.hanging_within(tone, lead, text, usize::MAX)
     }
 
     /// [`Self::hanging`] of at most `most` lines; what is cut ends in `…`.
-    pub(crate) fn hanging_within(
-        &mut self,
-        tone: Tone,
-        lead: &str,
-        text: &str,
-        most: usize,
-    ) -> io::Result<()> {
+    pub(crate) fn hanging_within(&mut self, tone: Tone, lead: &str, text: &str, most: usize) {
         let gap = if lead.ends_with(':') { " " } else { "  " };
         let indent = lead.chars().count() + gap.len();
         let width = self.width().saturating_sub(indent).max(1);
         for (index, line) in cut(wrap(text, width), width, most).iter().enumerate() {
             if index == 0 {
                 let lead = self.paint(tone, lead);
-                self.write(format!("{lead}{gap}{line}").trim_end())?;
+                self.write(format!("{lead}{gap}{line}").trim_end());
             } else {
-                self.write(&format!("{:indent$}{line}", ""))?;
+                self.write(&format!("{:indent$}{line}", ""));
             }
         }
-        Ok(())
     }
 
     /// A label at the left edge and `text` wrapped beside it.
-    pub(crate) fn entry(&mut self, label: &str, text: &str) -> io::Result<()> {
-        if let Out::Entries(entries) = &mut self.out {
+    pub(crate) fn entry(&mut self, label: &str, text: &str) {
+        if let Some(entries) = &mut self.entries {
             match entries.last_mut() {
                 Some(last) if label.is_empty() => last.lines.push(text.to_owned()),
                 _ => entries.push(Entry { label: label.to_owned(), lines: vec![text.to_owned()] }),
             }
-            return Ok(());
+            return;
         }
         self.entry_within(label, text, usize::MAX)
     }
 
     /// [`Self::entry`] of at most `most` lines of text.
-    pub(crate) fn entry_within(&mut self, label: &str, text: &str, most: usize) -> io::Result<()> {
+    pub(crate) fn entry_within(&mut self, label: &str, text: &str, most: usize) {
         let lead = format!("{label:width$}", width = LABEL_WIDTH - 2);
         self.hanging_within(Tone::Strong, &lead, text, most)
     }
 
     /// [`Self::entry`] whose items are not torn where that can be avoided.
-    pub(crate) fn entry_items(&mut self, label: &str, items: &[String]) -> io::Result<()> {
+    pub(crate) fn entry_items(&mut self, label: &str, items: &[String]) {
         self.entry_packed(label, items, ",")
     }
 
     /// [`Self::entry_items`] for numbers, which have commas of their own.
-    pub(crate) fn entry_counts(&mut self, label: &str, items: &[String]) -> io::Result<()> {
+    pub(crate) fn entry_counts(&mut self, label: &str, items: &[String]) {
         self.entry_packed(label, items, ";")
     }
 
-    fn entry_packed(&mut self, label: &str, items: &[String], end: &str) -> io::Result<()> {
-        if matches!(self.out, Out::Entries(_)) {
+    fn entry_packed(&mut self, label: &str, items: &[String], end: &str) {
+        if self.entries.is_some() {
             return self.entry(label, &items.join(&format!("{end} ")));
         }
         let lines = pack(items, end, self.width() - LABEL_WIDTH);
         for (index, line) in lines.iter().enumerate() {
-            self.entry(if index == 0 { label } else { "" }, line)?;
+            self.entry(if index == 0 { label } else { "" }, line);
         }
-        Ok(())
     }
 
     /// Wrapped text in the quiet colour, `indent` columns in.
-    pub(crate) fn quiet(&mut self, indent: usize, text: &str) -> io::Result<()> {
+    pub(crate) fn quiet(&mut self, indent: usize, text: &str) {
         for line in wrap(text, self.width() - indent) {
             let line = self.paint(Tone::Quiet, &line);
-            self.write(&format!("{:indent$}{line}", ""))?;
+            self.write(&format!("{:indent$}{line}", ""));
         }
-        Ok(())
     }
 }
 

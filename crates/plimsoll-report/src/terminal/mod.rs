@@ -3,9 +3,6 @@
 //! Everything is drawn from a summary and trial records, so a report drawn again from an archive
 //! is the same text.
 
-use std::io;
-use std::io::Write;
-
 use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{TrialRecord, Verdict};
@@ -45,43 +42,32 @@ pub(crate) use search::level_line;
 pub use search::{render_answer_line, render_search_line, render_trial_line};
 pub use sizing::render_sizing_table;
 
-/// Writes the report of a run: on one screen, unless details are asked for.
-pub fn render(
-    summary: &Summary,
-    trials: &[TrialRecord],
-    style: Style,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+/// Returns the report of a run: on one screen, unless details are asked for.
+pub fn render(summary: &Summary, trials: &[TrialRecord], style: Style) -> String {
     let digest = Digest::of(summary);
-    if style.details {
-        detailed(&mut Page::new(out, style), summary, &digest, trials)?;
-    } else {
-        brief::render(summary, &digest, trials, style, out)?;
-    }
+    let text = match style.details {
+        true => Page::text(style, |page| detailed(page, summary, &digest, trials)),
+        false => brief::render(summary, &digest, trials, style),
+    };
     match style.log {
-        Some(JobLog::GitHub) => annotate(summary, &digest, out),
-        Some(JobLog::GitLab { .. }) | None => Ok(()),
+        Some(JobLog::GitHub) => text + &annotation(summary, &digest),
+        Some(JobLog::GitLab { .. }) | None => text,
     }
 }
 
-fn detailed(
-    page: &mut Page<'_>,
-    summary: &Summary,
-    digest: &Digest,
-    trials: &[TrialRecord],
-) -> io::Result<()> {
+fn detailed(page: &mut Page, summary: &Summary, digest: &Digest, trials: &[TrialRecord]) {
     let by_slo = digest.answers.chunk_by(|one, other| one.slo == other.slo);
     for (answers, number) in by_slo.zip(1..) {
         if let Some(slo) = &answers[0].slo {
-            page.heading(&format!("SLO {number}: {slo}"))?;
+            page.heading(&format!("SLO {number}: {slo}"));
         }
         for answer in answers {
-            page.hanging(answer.tone, answer.own_lead(), &answer.text)?;
+            page.hanging(answer.tone, answer.own_lead(), &answer.text);
         }
         if let Some(text) = &digest.cut_short {
-            page.hanging(Tone::Warn, "PARTIAL", text)?;
+            page.hanging(Tone::Warn, "PARTIAL", text);
         }
-        page.blank()?;
+        page.blank();
     }
     match &summary.result {
         RunResult::Load => load::render(page, summary),
@@ -95,16 +81,16 @@ fn detailed(
     }
 }
 
-/// Writes the answer beside a job of GitHub Actions, if it is not a good one: one line, as ten of a step are shown.
-fn annotate(summary: &Summary, digest: &Digest, out: &mut dyn Write) -> io::Result<()> {
+/// Returns the answer beside a job of GitHub Actions, if it is not a good one: one line, as ten of a step are shown.
+fn annotation(summary: &Summary, digest: &Digest) -> String {
     let (level, title) = match summary.verdict {
         _ if summary.partial => ("warning", "interrupted"),
-        Verdict::Good => return Ok(()),
+        Verdict::Good => return String::new(),
         Verdict::Bad => ("error", "BAD"),
         Verdict::Invalid => ("warning", "INVALID"),
     };
     let title = format!("plimsoll {}, {title}", summary.command);
-    writeln!(out, "{}", github_line(level, &title, &digest.sentence()))
+    github_line(level, &title, &digest.sentence()) + "\n"
 }
 
 #[cfg(test)]

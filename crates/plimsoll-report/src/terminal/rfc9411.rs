@@ -1,8 +1,6 @@
 //! The report of a case of RFC 9411: the summary block of section 6.1, then for each object its
 //! KPIs by their names, the criteria with their thresholds, and every iteration.
 
-use std::io;
-
 use plimsoll_model::rfc9411::{
     Ending, Iteration, Kind, Kpis, ObjectResult, Rates, Reference, Rfc9411Summary,
 };
@@ -15,40 +13,36 @@ use super::{findings, sections};
 use crate::digest::verdict_word;
 
 /// Writes the detailed report of a case.
-pub(super) fn render(
-    page: &mut Page<'_>,
-    summary: &Summary,
-    case: &Rfc9411Summary,
-) -> io::Result<()> {
-    table(page, case)?;
-    page.blank()?;
-    facts(page, summary, case)?;
+pub(super) fn render(page: &mut Page, summary: &Summary, case: &Rfc9411Summary) {
+    table(page, case);
+    page.blank();
+    facts(page, summary, case);
     for result in &case.results {
-        page.blank()?;
-        object(page, case, result)?;
+        page.blank();
+        object(page, case, result);
     }
     if !case.notes.is_empty() {
-        page.blank()?;
-        page.heading("Notes")?;
+        page.blank();
+        page.heading("Notes");
     }
     for note in &case.notes {
-        page.hanging(Tone::Quiet, "  -", &clean(note))?;
+        page.hanging(Tone::Quiet, "  -", &clean(note));
     }
-    page.blank()?;
-    sections::settings(page, summary)?;
-    sections::errors(page, summary)?;
+    page.blank();
+    sections::settings(page, summary);
+    sections::errors(page, summary);
     let mut generator = summary.reasons.clone();
     generator.retain(|check| check.id.family() != Family::Goal);
-    sections::checks(page, &generator)?;
+    sections::checks(page, &generator);
     sections::archive(page, summary)
 }
 
 /// The summary block: one line for each object.
-fn table(page: &mut Page<'_>, case: &Rfc9411Summary) -> io::Result<()> {
+fn table(page: &mut Page, case: &Rfc9411Summary) {
     page.heading(&format!(
         "{:12} {:>12} {:>12} {:>13} {:>10} {:>10} outcome",
         "object", "connections", "TCP CPS", "transact./s", "Gbit/s", "TTLB ms"
-    ))?;
+    ));
     for result in &case.results {
         let [open, opened, transactions, gbit] = rates(result);
         let ttlb = ms(reported(result).and_then(|kpis| kpis.ttlb_rfc9411_ms.avg));
@@ -58,10 +52,10 @@ fn table(page: &mut Page<'_>, case: &Rfc9411Summary) -> io::Result<()> {
             "{:12} {open:>12} {opened:>12} {transactions:>13} {gbit:>10} {ttlb:>10} {word}{}",
             name(result),
             if isolated { "" } else { ", NOT ISOLATED" },
-        ))?;
+        ));
     }
     if case.results.is_empty() {
-        page.line("Nothing was measured.")?;
+        page.line("Nothing was measured.");
     }
     page.quiet(
         4,
@@ -71,16 +65,15 @@ fn table(page: &mut Page<'_>, case: &Rfc9411Summary) -> io::Result<()> {
 }
 
 /// A line for each object: how it ended, and its rates.
-pub(super) fn kpis(page: &mut Page<'_>, case: &Rfc9411Summary) -> io::Result<()> {
+pub(super) fn kpis(page: &mut Page, case: &Rfc9411Summary) {
     for result in &case.results {
         let mut text = ending(result).0.to_owned();
         if reported(result).is_some() {
             let [_, opened, transactions, gbit] = rates(result);
             text += &format!(": {transactions} transactions/s, {opened} TCP CPS, {gbit} Gbit/s");
         }
-        page.entry_within(&name(result), &text, 1)?;
+        page.entry_within(&name(result), &text, 1);
     }
-    Ok(())
 }
 
 /// The KPIs at the load that the case reports.
@@ -144,23 +137,19 @@ fn ending(result: &ObjectResult) -> (&'static str, String) {
     }
 }
 
-pub(super) fn facts(
-    page: &mut Page<'_>,
-    summary: &Summary,
-    case: &Rfc9411Summary,
-) -> io::Result<()> {
-    page.entry("Target", &clean(&summary.target))?;
+pub(super) fn facts(page: &mut Page, summary: &Summary, case: &Rfc9411Summary) {
+    page.entry("Target", &clean(&summary.target));
     let mut phases =
         format!("sustain {}, init {} before each", span(case.sustain_s), span(case.init_s));
     if case.shorter_than_recommended {
         let recommended = span(case.sustain_recommended_s);
         phases += &format!("; shorter than the {recommended} that RFC 9411 recommends");
     }
-    page.entry("Phases", &phases)?;
+    page.entry("Phases", &phases);
     if let Some(reference) = &case.reference {
-        page.entry("Reference", &reference_words(reference))?;
+        page.entry("Reference", &reference_words(reference));
     }
-    page.entry("Throughput", &clean(&case.throughput_layer))?;
+    page.entry("Throughput", &clean(&case.throughput_layer));
     let known = case.environment.iter().filter(|(key, _)| *key != "sut");
     let known: Vec<_> =
         known.map(|(key, value)| format!("{} {}", clean(key), clean(value))).collect();
@@ -183,25 +172,25 @@ fn throughput(bit_s: f64) -> String {
     whole(&format!("{:.2} Gbit/s ({kbit} kbit/s)", bit_s / 1e9))
 }
 
-fn object(page: &mut Page<'_>, case: &Rfc9411Summary, result: &ObjectResult) -> io::Result<()> {
+fn object(page: &mut Page, case: &Rfc9411Summary, result: &ObjectResult) {
     let each = counted(result.transactions_per_connection.into(), "transaction");
-    page.heading(&format!("Object {}, {each} per connection", name(result)))?;
-    page.hanging(result.verdict.into(), "  Result", &ending(result).1)?;
+    page.heading(&format!("Object {}, {each} per connection", name(result)));
+    page.hanging(result.verdict.into(), "  Result", &ending(result).1);
     let load = |value| with_unit(value, &result.unit);
     let (target, source) = (load(result.target), clean(&result.target_source));
     let text = format!("{target} ({source}); step 1 at {}", load(result.initial));
-    page.hanging(Tone::Strong, "  Target", &text)?;
+    page.hanging(Tone::Strong, "  Target", &text);
     if let Some(kpis) = &result.kpis {
-        kpi_lines(page, case.case.kind(), kpis)?;
+        kpi_lines(page, case.case.kind(), kpis);
     }
     for check in &result.criteria {
-        met(page, check.level, &findings::line(check))?;
+        met(page, check.level, &findings::line(check));
     }
-    isolation(page, result)?;
+    isolation(page, result);
     iterations(page, &result.iterations)
 }
 
-fn kpi_lines(page: &mut Page<'_>, kind: Kind, kpis: &Kpis) -> io::Result<()> {
+fn kpi_lines(page: &mut Page, kind: Kind, kpis: &Kpis) {
     let Rates { tls_handshake_rate: tls, .. } = kpis.rates;
     let opened = kpis.rates.tcp_connections_per_second;
     let transactions = kpis.rates.application_transactions_per_second;
@@ -223,13 +212,12 @@ fn kpi_lines(page: &mut Page<'_>, kind: Kind, kpis: &Kpis) -> io::Result<()> {
     });
     for (name, text) in rows.into_iter().chain(times) {
         if let Some(text) = text {
-            page.line(&format!("    {name:40}{}", text.replace('\u{a0}', " ")))?;
+            page.line(&format!("    {name:40}{}", text.replace('\u{a0}', " ")));
         }
     }
-    Ok(())
 }
 
-fn met(page: &mut Page<'_>, level: Level, text: &str) -> io::Result<()> {
+fn met(page: &mut Page, level: Level, text: &str) {
     let word = match level {
         Level::Pass => "  pass",
         Level::Warn => "  WARN",
@@ -238,8 +226,8 @@ fn met(page: &mut Page<'_>, level: Level, text: &str) -> io::Result<()> {
     page.hanging(level.into(), word, text)
 }
 
-fn isolation(page: &mut Page<'_>, result: &ObjectResult) -> io::Result<()> {
-    let Some(isolation) = &result.isolation else { return Ok(()) };
+fn isolation(page: &mut Page, result: &ObjectResult) {
+    let Some(isolation) = &result.isolation else { return };
     let of = |value: f64| match isolation.kpi.contains("Throughput") {
         true => throughput(value),
         false => figure(value),
@@ -259,14 +247,14 @@ fn isolation(page: &mut Page<'_>, result: &ObjectResult) -> io::Result<()> {
     met(page, Level::of(!isolation.holds, false), &text)
 }
 
-fn iterations(page: &mut Page<'_>, iterations: &[Iteration]) -> io::Result<()> {
+fn iterations(page: &mut Page, iterations: &[Iteration]) {
     if iterations.is_empty() {
-        return Ok(());
+        return;
     }
     page.heading(&format!(
         "    {:>3} {:9} {:>12} {:>6} {:>6} {:>7} verdict why",
         "#", "step", "load", "ramp s", "sec", "SUT CPU"
-    ))?;
+    ));
     for iteration in iterations {
         let Iteration { number, step, load, ramp_up_s, sustain_s, verdict, .. } = iteration;
         let (step, load) = (step.name(), figure(*load));
@@ -276,9 +264,8 @@ fn iterations(page: &mut Page<'_>, iterations: &[Iteration]) -> io::Result<()> {
         page.line(&format!(
             "    {number:>3} {step:9} {load:>12} {ramp_up_s:>6.1} {sustain_s:>6.1} {busy:>7} {word} {}",
             clean(&short_why(iteration))
-        ))?;
+        ));
     }
-    Ok(())
 }
 
 /// The checks that failed, criteria by their letters: `F, N10`.

@@ -1,7 +1,6 @@
 //! The parts that the reports of loads and of searches share.
 
 use std::collections::BTreeMap;
-use std::io;
 
 use plimsoll_model::Fault;
 use plimsoll_model::result::RunResult;
@@ -36,7 +35,7 @@ fn has_deliveries(summary: &Summary) -> bool {
 
 /// Corrected and uncorrected latency one above the other, then the parts of a request's way; only
 /// those that were measured.
-pub(crate) fn latency(page: &mut Page<'_>, title: &str, summary: &Summary) -> io::Result<()> {
+pub(crate) fn latency(page: &mut Page, title: &str, summary: &Summary) {
     let both = &summary.latency_ms;
     let closed = is_closed_loop(summary);
     let intended = if closed { "since the last one ended" } else { "from the intended start" };
@@ -59,38 +58,37 @@ pub(crate) fn latency(page: &mut Page<'_>, title: &str, summary: &Summary) -> io
     .filter(|(_, values, _)| values[4].flatten().is_some())
     .collect();
     if rows.is_empty() {
-        page.heading(title)?;
+        page.heading(title);
         return page.quiet(2, "Nothing was measured: no connection was opened.");
     }
     let columns = ["p50", "p90", "p99", "p99.9", "max"].map(|name| format!("{name:>8}")).concat();
     if title.chars().count() > LATENCY_LABEL_WIDTH {
-        page.heading(title)?;
+        page.heading(title);
         let columns = page.paint(Tone::Strong, &format!("{:LATENCY_LABEL_WIDTH$}{columns}", ""));
-        page.line(&columns)?;
+        page.line(&columns);
     } else {
-        page.heading(&format!("{title:LATENCY_LABEL_WIDTH$}{columns}"))?;
+        page.heading(&format!("{title:LATENCY_LABEL_WIDTH$}{columns}"));
     }
     for (label, values, from) in rows {
-        latency_row(page, label, values, from)?;
+        latency_row(page, label, values, from);
     }
-    stamped(page, summary)?;
+    stamped(page, summary);
     if closed && both.corrected.max.is_some() {
         page.quiet(
             2,
             "In a closed loop a server that stalls also stops the load, so its stalls are \
              under-reported; measure with --rate to see what users experience.",
-        )?;
+        );
     }
-    Ok(())
 }
 
 /// Writes the operations that the wire latency covers, unless it is all of them.
-fn stamped(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+fn stamped(page: &mut Page, summary: &Summary) {
     let Some(stamps) = summary.stamps.filter(|stamps| stamps.operations < summary.ok) else {
-        return Ok(());
+        return;
     };
     if has_deliveries(summary) {
-        return Ok(());
+        return;
     }
     let of_all = format!("{} of {}", grouped(stamps.operations), grouped(summary.ok));
     let text = match stamps.operations {
@@ -117,12 +115,7 @@ fn stamped(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
 /// Two columns in, `uncorrected`, and a gap.
 const LATENCY_LABEL_WIDTH: usize = 14;
 
-fn latency_row(
-    page: &mut Page<'_>,
-    label: &str,
-    values: [Option<Option<f64>>; 5],
-    from: &str,
-) -> io::Result<()> {
+fn latency_row(page: &mut Page, label: &str, values: [Option<Option<f64>>; 5], from: &str) {
     // A column that this span does not keep stays empty; one that nothing fell into shows a dash.
     let cells: String =
         values.iter().map(|cell| format!("{:>8}", cell.map(ms).unwrap_or_default())).collect();
@@ -156,7 +149,7 @@ fn unsent(summary: &Summary) -> String {
 }
 
 /// Writes the ends of all scheduled operations.
-pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+pub(crate) fn operations(page: &mut Page, summary: &Summary) {
     page.entry(
         "Operations",
         &format!(
@@ -166,7 +159,7 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
             grouped(summary.errors),
             grouped(summary.unsent)
         ),
-    )?;
+    );
     if summary.late > 0 {
         let deadline = summary
             .settings
@@ -180,10 +173,10 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
                 grouped(summary.late),
                 percent(summary.late, summary.ok)
             ),
-        )?;
+        );
     }
     if summary.unsent > 0 && summary.connections.opened > 0 {
-        page.quiet(13, &unsent(summary))?;
+        page.quiet(13, &unsent(summary));
     }
     for (title, statuses) in [
         ("Status", &summary.status),
@@ -195,7 +188,7 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
             .map(|(code, count)| format!("{}: {}", clean(code), grouped(*count)))
             .collect();
         if !answers.is_empty() {
-            page.entry_counts(title, &answers)?;
+            page.entry_counts(title, &answers);
         }
     }
     if let Some(pushed) = summary.pushed.map(|pushed| pushed.counts) {
@@ -205,14 +198,14 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
             more => format!("; {} more came than were sent", grouped(more)),
         };
         let text = format!("{messages} unrequested messages, {payload} of payload{surplus}");
-        page.entry("Pushed", &text)?;
+        page.entry("Pushed", &text);
     }
     if let Some(counts) = &summary.deliveries {
-        deliveries(page, counts)?;
+        deliveries(page, counts);
     }
     let pings = keep_alive(summary.pings);
     if !pings.is_empty() {
-        page.entry_items("Pings", &pings)?;
+        page.entry_items("Pings", &pings);
     }
     let StreamCounts { goaways, resets_received, resets_sent, requeued, blocked, .. } =
         summary.streams;
@@ -228,9 +221,8 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
         .filter(|(_, count)| *count > 0)
         .map(|(what, count)| format!("{what} {}", grouped(count)))
         .collect();
-        page.entry_counts("Streams", &counts)?;
+        page.entry_counts("Streams", &counts);
     }
-    Ok(())
 }
 
 /// Pings of MQTT beside operations.
@@ -248,7 +240,7 @@ pub(super) fn keep_alive(pings: PingCounts) -> Vec<String> {
 }
 
 /// Writes the fate of the messages that the load published and subscribed to.
-fn deliveries(page: &mut Page<'_>, counts: &DeliverySummary) -> io::Result<()> {
+fn deliveries(page: &mut Page, counts: &DeliverySummary) {
     let lost = match counts.unknown {
         0 => "lost",
         _ => "lost at least",
@@ -261,22 +253,21 @@ fn deliveries(page: &mut Page<'_>, counts: &DeliverySummary) -> io::Result<()> {
             format!("duplicated {}", grouped(counts.duplicated)),
             format!("reordered {}", grouped(counts.reordered)),
         ],
-    )?;
+    );
     for (count, what) in [
         (counts.unknown, "may have come of publishes that were refused or not acknowledged"),
         (counts.unclassified, "came so late that they may be duplicates"),
         (counts.foreign, "were published by others"),
     ] {
         if count > 0 {
-            page.quiet(13, &format!("{} {what}", grouped(count)))?;
+            page.quiet(13, &format!("{} {what}", grouped(count)));
         }
     }
-    Ok(())
 }
 
 /// Failed operations by class, then failed connection attempts and lost connections, each class with its reasons and
 /// what to do.
-pub(crate) fn errors(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+pub(crate) fn errors(page: &mut Page, summary: &Summary) {
     let attempts = summary.connections.opened + summary.connections.failed;
     // In a load, what was lost in use is among the errors.
     let (lost_title, lost) = match summary.result.hold() {
@@ -292,13 +283,13 @@ pub(crate) fn errors(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
         if classes.is_empty() {
             continue;
         }
-        page.blank()?;
-        page.heading(&format!("{title:20}{:>10}{:>10}  whose fault", "count", "share %"))?;
+        page.blank();
+        page.heading(&format!("{title:20}{:>10}{:>10}  whose fault", "count", "share %"));
         for (name, count) in most_first(classes) {
             let known = hints::class_named(name);
             let fault = known.map_or("", hints::fault);
             let share = percent(count, total);
-            page.line(&format!("  {:18}{:>10}{share:>10}  {fault}", clean(name), grouped(count)))?;
+            page.line(&format!("  {:18}{:>10}{share:>10}  {fault}", clean(name), grouped(count)));
             // A class explained above is not explained again; what an operation should do about a
             // reset is no advice for a connection that was idle.
             let is_loss_of_peer = std::ptr::eq(classes, lost)
@@ -306,33 +297,32 @@ pub(crate) fn errors(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
             let has_reasons = summary.error_reasons.contains_key(name);
             if !explained.contains(&name) && (!is_loss_of_peer || has_reasons) {
                 for paragraph in reasons::paragraphs(name, summary) {
-                    page.quiet(4, &paragraph)?;
+                    page.quiet(4, &paragraph);
                 }
                 explained.push(name);
             } else if is_loss_of_peer
                 && let Some(remedy) = known.and_then(|class| reasons::lost_idle(class, summary))
             {
-                page.quiet(4, remedy)?;
+                page.quiet(4, remedy);
             }
         }
     }
-    noted(page, summary, &explained)?;
+    noted(page, summary, &explained);
     page.blank()
 }
 
 /// Reasons of classes that no operation and no connection has ended in.
-fn noted(page: &mut Page<'_>, summary: &Summary, explained: &[&str]) -> io::Result<()> {
+fn noted(page: &mut Page, summary: &Summary, explained: &[&str]) {
     let others = summary.error_reasons.keys().filter(|name| !explained.contains(&name.as_str()));
     for (index, name) in others.enumerate() {
         if index == 0 {
-            page.blank()?;
-            page.heading("Also noted")?;
+            page.blank();
+            page.heading("Also noted");
         }
         for paragraph in reasons::paragraphs(name, summary) {
-            page.hanging(Tone::Quiet, &format!("  {}:", clean(name)), &paragraph)?;
+            page.hanging(Tone::Quiet, &format!("  {}:", clean(name)), &paragraph);
         }
     }
-    Ok(())
 }
 
 /// The classes that occurred, the most frequent first.
@@ -343,7 +333,7 @@ pub(crate) fn most_first(classes: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
 }
 
 /// Connections, handshakes and bytes.
-pub(crate) fn server_side(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+pub(crate) fn server_side(page: &mut Page, summary: &Summary) {
     let c = &summary.connections;
     let mut items = vec![
         format!("{} opened", grouped(c.opened)),
@@ -361,7 +351,7 @@ pub(crate) fn server_side(page: &mut Page<'_>, summary: &Summary) -> io::Result<
             items.push(format!("{} {what}", grouped(count)));
         }
     }
-    page.entry_items("Connections", &items)?;
+    page.entry_items("Connections", &items);
     let h = &summary.handshakes;
     if h.counts != HandshakeCounts::default() {
         let items = [
@@ -370,7 +360,7 @@ pub(crate) fn server_side(page: &mut Page<'_>, summary: &Summary) -> io::Result<
             format!("{} failed", grouped(h.counts.failed)),
             format!("at most {}/s", grouped(h.per_s_max)),
         ];
-        page.entry_items("Handshakes", &items)?;
+        page.entry_items("Handshakes", &items);
     }
     page.entry(
         "Bytes",
@@ -379,8 +369,8 @@ pub(crate) fn server_side(page: &mut Page<'_>, summary: &Summary) -> io::Result<
 }
 
 /// Writes the server's announcements, the cost of making the load, and plimsoll's own lateness.
-pub(crate) fn generator(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
-    announced(page, summary)?;
+pub(crate) fn generator(page: &mut Page, summary: &Summary) {
+    announced(page, summary);
     let lag = &summary.send_lag_ms;
     let lag_text = match lag.max {
         Some(_) => format!(
@@ -392,7 +382,7 @@ pub(crate) fn generator(page: &mut Page<'_>, summary: &Summary) -> io::Result<()
         None if summary.bytes.sent > 0 => "send lag was not measured".to_owned(),
         None => "nothing was sent".to_owned(),
     };
-    page.entry("Generator", &lag_text)?;
+    page.entry("Generator", &lag_text);
     let lag = &summary.receive_lag_ms;
     if lag.max.is_some() {
         let [p50, p99] = [lag.p50, lag.p99].map(ms);
@@ -400,7 +390,7 @@ pub(crate) fn generator(page: &mut Page<'_>, summary: &Summary) -> io::Result<()
         page.entry(
             "",
             &format!("receive lag, arrival to reading: p50 {p50}, p99 {p99}, max {max}"),
-        )?;
+        );
     }
     let g = &summary.generator;
     let sent = summary.scheduled.saturating_sub(summary.unsent);
@@ -423,45 +413,44 @@ pub(crate) fn generator(page: &mut Page<'_>, summary: &Summary) -> io::Result<()
     if g.rss_bytes_max > 0 {
         items.push(format!("{} memory", bytes(g.rss_bytes_max)));
     }
-    page.entry_items("", &items)?;
-    sources_lost(page, summary)?;
+    page.entry_items("", &items);
+    sources_lost(page, summary);
     load_hosts(page, summary)
 }
 
 /// The watched sources that could not be read at the end. A comparison starts its servers afresh, so that their ends
 /// are no finding.
-fn sources_lost(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+fn sources_lost(page: &mut Page, summary: &Summary) {
     if matches!(summary.result, RunResult::Compare { .. }) {
-        return Ok(());
+        return;
     }
     let mut label = "Sources";
     for (name, host) in &summary.hosts {
         for lost in &host.sources_lost {
             let on =
                 if summary.hosts.len() > 1 { format!("{}: ", clean(name)) } else { String::new() };
-            page.entry(label, &format!("{on}{}", source_lost(&lost.source())))?;
+            page.entry(label, &format!("{on}{}", source_lost(&lost.source())));
             label = "";
         }
     }
-    Ok(())
 }
 
 /// A host whose operations are sent so late is named.
 const LATE_MS: f64 = 1.0;
 
 /// The other hosts that made the load: how well they began together, and which were lost.
-fn load_hosts(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+fn load_hosts(page: &mut Page, summary: &Summary) {
     let hosts = &summary.load_hosts;
     let bound = |one: &LoadHostSummary, other: &LoadHostSummary| {
         one.clock_bound_ms.total_cmp(&other.clock_bound_ms)
     };
     let Some((name, worst)) = hosts.iter().max_by(|one, other| bound(one.1, other.1)) else {
-        return Ok(());
+        return;
     };
     let threads: u64 = hosts.values().map(|host| u64::from(host.threads)).sum();
     let all =
         format!("{} with {}", counted(hosts.len() as u64, "host"), counted(threads, "thread"));
-    page.entry("Hosts", &all)?;
+    page.entry("Hosts", &all);
     page.entry(
         "",
         &format!(
@@ -470,12 +459,12 @@ fn load_hosts(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
             clean(name),
             ms(Some(worst.round_trip_ms))
         ),
-    )?;
+    );
     let drift = |host: &LoadHostSummary| host.clock_drift_ms.abs();
     let most = hosts.iter().max_by(|one, other| drift(one.1).total_cmp(&drift(other.1)));
     if let Some((name, most)) = most.filter(|(_, most)| drift(most) > 0.0) {
         let by = ms(Some(drift(most)));
-        page.entry("", &format!("clocks drifted by at most {by} ms in a load ({})", clean(name)))?;
+        page.entry("", &format!("clocks drifted by at most {by} ms in a load ({})", clean(name)));
     }
     let latest = hosts
         .iter()
@@ -490,20 +479,19 @@ fn load_hosts(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
                 ms(Some(lag_ms)),
                 cpu_percent(host.busiest_thread)
             ),
-        )?;
+        );
     }
     for (name, host) in hosts {
         if let Some(how) = &host.lost {
-            page.entry("", &format!("lost: {} {}", clean(name), clean(how)))?;
+            page.entry("", &format!("lost: {} {}", clean(name), clean(how)));
         }
     }
-    Ok(())
 }
 
 /// The settings that shape the measurement.
-pub(crate) fn settings(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+pub(crate) fn settings(page: &mut Page, summary: &Summary) {
     if summary.settings.is_empty() {
-        return Ok(());
+        return;
     }
     let items: Vec<_> = summary
         .settings
@@ -514,32 +502,31 @@ pub(crate) fn settings(page: &mut Page<'_>, summary: &Summary) -> io::Result<()>
 }
 
 /// The checks that did not pass, each with what it saw.
-pub(crate) fn checks(page: &mut Page<'_>, reasons: &[Check]) -> io::Result<()> {
+pub(crate) fn checks(page: &mut Page, reasons: &[Check]) {
     // What our timers ended stands among the errors already, with what to do.
     let told = |check: &Check| check.level == Level::Warn && check.id == CheckId::OwnTimers;
     let notable: Vec<_> =
         reasons.iter().filter(|check| check.level != Level::Pass && !told(check)).collect();
     if notable.is_empty() {
-        return Ok(());
+        return;
     }
-    page.blank()?;
-    page.heading("Checks that did not pass")?;
+    page.blank();
+    page.heading("Checks that did not pass");
     for check in &notable {
         let word = match check.level {
             Level::Pass => "pass",
             Level::Warn => "WARN",
             Level::Fail => "FAIL",
         };
-        page.hanging(Tone::from(check.level), &format!("  {word}"), &findings::line(check))?;
+        page.hanging(Tone::from(check.level), &format!("  {word}"), &findings::line(check));
         if let Some(hint) = check.id.hint() {
-            page.quiet(8, hint)?;
+            page.quiet(8, hint);
         }
     }
     let failed = |c: &&Check| c.level == Level::Fail && hints::needs_more_generator(&c.id);
     if notable.into_iter().any(|check| failed(&check)) {
-        page.quiet(2, hints::MORE_GENERATOR)?;
+        page.quiet(2, hints::MORE_GENERATOR);
     }
-    Ok(())
 }
 
 /// The validity checks of loads, in the order of their table.
@@ -548,20 +535,20 @@ fn validity() -> impl Iterator<Item = &'static CheckId> {
 }
 
 /// The validity checks that passed, each with what it saw, and those that could not be made.
-pub(crate) fn passed(page: &mut Page<'_>, reasons: &[Check]) -> io::Result<()> {
+pub(crate) fn passed(page: &mut Page, reasons: &[Check]) {
     let made = |id: &CheckId| reasons.iter().find(|check| check.id == *id);
     let passed = |check: &&Check| check.level == Level::Pass;
     let rows = validity().filter_map(|id| {
         let check = made(id).filter(passed)?;
         Some((id, findings::seen_and_limit(check)))
     });
-    passed_rows(page, "Checks that passed", rows.collect())?;
+    passed_rows(page, "Checks that passed", rows.collect());
     not_made(page, |id| made(id).is_some())
 }
 
 /// The validity checks of a search's trials: how often each passed, and where it was closest to not
 /// passing.
-pub(crate) fn passed_by_trials(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
+pub(crate) fn passed_by_trials(page: &mut Page, trials: &[TrialRecord]) {
     let checks = |id: &'static CheckId| {
         trials.iter().filter_map(move |trial| {
             let check = trial.judgement.reasons.iter().find(|check| check.id == *id)?;
@@ -591,43 +578,39 @@ pub(crate) fn passed_by_trials(page: &mut Page<'_>, trials: &[TrialRecord]) -> i
         count(Level::Fail),
         count(Level::Warn)
     );
-    passed_rows(page, &title, rows.collect())?;
+    passed_rows(page, &title, rows.collect());
     not_made(page, |id| checks(id).next().is_some())
 }
 
-fn passed_rows(page: &mut Page<'_>, title: &str, rows: Vec<(&CheckId, String)>) -> io::Result<()> {
+fn passed_rows(page: &mut Page, title: &str, rows: Vec<(&CheckId, String)>) {
     if rows.is_empty() {
-        return Ok(());
+        return;
     }
-    page.blank()?;
-    page.heading(title)?;
+    page.blank();
+    page.heading(title);
     for (id, text) in rows {
-        page.hanging(Tone::Quiet, &format!("  {:18}", format!("{}:", id.name())), &text)?;
+        page.hanging(Tone::Quiet, &format!("  {:18}", format!("{}:", id.name())), &text);
     }
-    Ok(())
 }
 
 /// Names the validity checks for which nothing was seen.
-fn not_made(page: &mut Page<'_>, is_made: impl Fn(&'static CheckId) -> bool) -> io::Result<()> {
+fn not_made(page: &mut Page, is_made: impl Fn(&'static CheckId) -> bool) {
     // These are only made when there is something to say.
     let always =
         |id: &&CheckId| !matches!(id, CheckId::OwnTimers | CheckId::Pool | CheckId::Unrequested);
     let missing: Vec<_> = validity().filter(always).filter(|id| !is_made(id)).collect();
     if missing.is_empty() || missing.len() == validity().filter(always).count() {
-        return Ok(());
+        return;
     }
     let names: Vec<_> = missing.into_iter().map(|id| id.name()).collect();
     page.quiet(2, &format!("Not checked, for lack of observations: {}", names.join(", ")))
 }
 
 /// Writes the place of the archive.
-pub(crate) fn archive(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
-    match &summary.archive {
-        Some(dir) => {
-            page.blank()?;
-            page.entry("Archive", &clean(dir))?;
-            page.quiet(13, &format!("to draw it again: plimsoll report {}", clean(dir)))
-        }
-        None => Ok(()),
+pub(crate) fn archive(page: &mut Page, summary: &Summary) {
+    if let Some(dir) = &summary.archive {
+        page.blank();
+        page.entry("Archive", &clean(dir));
+        page.quiet(13, &format!("to draw it again: plimsoll report {}", clean(dir)))
     }
 }

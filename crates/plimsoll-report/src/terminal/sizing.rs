@@ -1,7 +1,5 @@
 //! The report of a sweep over settings: a table with a line for each value.
 
-use std::io;
-
 use plimsoll_model::compare::Difference;
 use plimsoll_model::sizing::SizingSummary;
 use plimsoll_model::summary::Summary;
@@ -15,13 +13,9 @@ use crate::digest::sizing::bare;
 const NAME_COLUMNS_MAX: usize = 11;
 
 /// Writes the report of `lab sweep`.
-pub(super) fn render(
-    page: &mut Page<'_>,
-    summary: &Summary,
-    sizing: &SizingSummary,
-) -> io::Result<()> {
-    table(page, sizing)?;
-    page.blank()?;
+pub(super) fn render(page: &mut Page, summary: &Summary, sizing: &SizingSummary) {
+    table(page, sizing);
+    page.blank();
     page.quiet(
         0,
         &format!(
@@ -31,32 +25,29 @@ pub(super) fn render(
             span(sizing.block_s),
             sizing.rounds_made
         ),
-    )?;
+    );
     if let Some(why) = &sizing.stopped {
-        page.quiet(0, &format!("{} rounds were planned: {}", sizing.rounds_planned, clean(why)))?;
+        page.quiet(0, &format!("{} rounds were planned: {}", sizing.rounds_planned, clean(why)));
     }
-    page.blank()?;
-    sections::settings(page, summary)?;
-    sections::checks(page, &summary.reasons)?;
+    page.blank();
+    sections::settings(page, summary);
+    sections::checks(page, &summary.reasons);
     sections::archive(page, summary)
 }
 
 /// The table of a sweep, without colours.
 pub fn render_sizing_table(sizing: &SizingSummary) -> String {
-    let mut text = Vec::new();
-    table(&mut Page::new(&mut text, Style::default()), sizing)
-        .expect("writing to memory cannot fail");
-    String::from_utf8_lossy(&text).into_owned()
+    Page::text(Style::default(), |page| table(page, sizing))
 }
 
-pub(super) fn table(page: &mut Page<'_>, sizing: &SizingSummary) -> io::Result<()> {
+pub(super) fn table(page: &mut Page, sizing: &SizingSummary) {
     page.heading(&format!(
         "{:>12} {:>22} {:>8} {:>22}  value",
         clean(&sizing.unit),
         "difference, %",
         "per CPU",
         "difference, %"
-    ))?;
+    ));
     for value in &sizing.values {
         let whole_number = |figure: Option<f64>| {
             figure.map_or_else(|| "-".to_owned(), |figure| grouped(figure.round() as u64))
@@ -70,13 +61,12 @@ pub(super) fn table(page: &mut Page<'_>, sizing: &SizingSummary) -> io::Result<(
         );
         let name = clean(&value.name);
         if name.chars().count() <= NAME_COLUMNS_MAX {
-            page.line(&format!("{figures}  {name}"))?;
+            page.line(&format!("{figures}  {name}"));
         } else {
-            page.line(figures.trim_end())?;
-            page.line(&format!("  {name}"))?;
+            page.line(figures.trim_end());
+            page.line(&format!("  {name}"));
         }
     }
-    Ok(())
 }
 
 /// `+12.0 (+10.1 to +14.2)`, percent.

@@ -16,11 +16,9 @@ use crate::fixtures;
 use crate::fixtures::golden;
 
 fn page(summary: &Summary, trials: &[TrialRecord], color: bool) -> String {
-    let mut out = Vec::new();
-    render(summary, trials, Style { color, ..Style::default() }, &mut out)
-        .expect("memory takes all");
+    let text = render(summary, trials, Style { color, ..Style::default() });
     // Escapes are shown, so that a snapshot is plain text.
-    String::from_utf8(out).expect("reports are UTF-8").replace('\x1b', "<esc>")
+    text.replace('\x1b', "<esc>")
 }
 
 #[test]
@@ -205,10 +203,7 @@ fn find_pages() {
 #[test]
 fn logs_of_jobs_fold_the_trials_and_show_what_went_wrong_beside_the_job() {
     let logged = |log, (summary, trials): (Summary, Vec<TrialRecord>)| {
-        let mut out = Vec::new();
-        let style = Style { log: Some(log), ..Style::default() };
-        render(&summary, &trials, style, &mut out).expect("memory takes all");
-        String::from_utf8(out).expect("reports are UTF-8")
+        render(&summary, &trials, Style { log: Some(log), ..Style::default() })
     };
     let found = logged(JobLog::GitHub, fixtures::find_regular());
     let (_, folded) = found.split_once("\n::group::Trials\n  # phase").expect("a group");

@@ -1,8 +1,6 @@
 //! Hidden timers on a page: what the load met, what the probe met, and how long a timer could have
 //! been seen at all.
 
-use std::io;
-
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{Cliff, Confidence, Owner, ProbeKind};
 use plimsoll_model::ending::{Closer, Stretch};
@@ -12,32 +10,32 @@ use plimsoll_model::units::grouped;
 use super::layout::{Page, clean, counted, ratio_percent, span};
 
 /// Timers that a load met.
-fn cliffs(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+fn cliffs(page: &mut Page, summary: &Summary) {
     page.heading(&format!(
         "Hidden timers {:>9} {:12} {:>9} {:>7}  whose",
         "after", "ended by", "count", "share %"
-    ))?;
+    ));
     for cliff in summary.cliffs.iter().flatten() {
-        row(page, cliff)?;
+        row(page, cliff);
     }
     page.quiet(2, "share %: of the slow ones of their kind")
 }
 
 /// Writes the cliffs among the sections of one load.
-pub(crate) fn cliffs_of_load(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+pub(crate) fn cliffs_of_load(page: &mut Page, summary: &Summary) {
     if summary.cliffs.as_ref().is_none_or(Vec::is_empty) {
-        return Ok(());
+        return;
     }
-    cliffs(page, summary)?;
+    cliffs(page, summary);
     page.blank()
 }
 
 /// Writes the cliffs below the tables of a search: all its trials together.
-pub(crate) fn cliffs_of_search(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+pub(crate) fn cliffs_of_search(page: &mut Page, summary: &Summary) {
     if summary.cliffs.as_ref().is_none_or(Vec::is_empty) {
-        return Ok(());
+        return;
     }
-    page.blank()?;
+    page.blank();
     cliffs(page, summary)
 }
 
@@ -144,7 +142,7 @@ fn is_probed(summary: &Summary, cliff: &Cliff) -> bool {
     met.any(|after_ms| is_near(after_ms, cliff.at.as_millis_f64()))
 }
 
-fn row(page: &mut Page<'_>, cliff: &Cliff) -> io::Result<()> {
+fn row(page: &mut Page, cliff: &Cliff) {
     let what = match cliff.stretch {
         Stretch::Operation => "an answer",
         Stretch::Opening => "connecting",
@@ -159,27 +157,27 @@ fn row(page: &mut Page<'_>, cliff: &Cliff) -> io::Result<()> {
         grouped(cliff.count),
         ratio_percent(cliff.share),
         owner(cliff.owner),
-    ))?;
+    ));
     let doubt = if cliff.confidence == Confidence::Possible { " (possibly)" } else { "" };
     let name = cliff.label.as_ref().map(|label| format!("{}; ", clean(label)));
     page.quiet(4, &format!("{}{}{doubt}", name.unwrap_or_default(), clean(&cliff.evidence)))
 }
 
 /// Writes the findings of the timeout probe.
-pub(crate) fn probe(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
-    let Some(rows) = &summary.timers else { return Ok(()) };
-    page.blank()?;
+pub(crate) fn probe(page: &mut Page, summary: &Summary) {
+    let Some(rows) = &summary.timers else { return };
+    page.blank();
     if rows.is_empty() {
         return page.heading("Timeout probe: no connection reached the point of waiting");
     }
-    page.heading(&format!("{:25} {:>9} {:12} {}", "Timeout probe", "after", "ended by", "whose"))?;
+    page.heading(&format!("{:25} {:>9} {:12} {}", "Timeout probe", "after", "ended by", "whose"));
     for row in rows {
         let after = row.after_ms.map_or_else(|| "-".to_owned(), time);
         let by = if row.after_ms.is_some() { closer(row.closer) } else { "nothing".to_owned() };
-        page.line(&format!("  {:23} {after:>9} {by:12} {:9}", row.kind.text(), owner(row.owner),))?;
+        page.line(&format!("  {:23} {after:>9} {by:12} {:9}", row.kind.text(), owner(row.owner),));
         if row.after_ms.is_some() {
             let name = row.label.as_ref().map(|label| format!("{}; ", clean(label)));
-            page.quiet(4, &format!("{}{}", name.unwrap_or_default(), clean(&row.evidence)))?;
+            page.quiet(4, &format!("{}{}", name.unwrap_or_default(), clean(&row.evidence)));
         }
     }
     let each = rows.iter().map(|row| row.connections).max().unwrap_or(0);
@@ -190,8 +188,8 @@ pub(crate) fn probe(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
 }
 
 /// Writes the longest timer that could have been observed.
-pub(crate) fn longest(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
-    let Some(longest) = &summary.longest_timer else { return Ok(()) };
+pub(crate) fn longest(page: &mut Page, summary: &Summary) {
+    let Some(longest) = &summary.longest_timer else { return };
     let time = |ms: f64| span(ms / 1e3);
     let mut items = vec![
         format!("{} for an answer (deadline and linger)", time(longest.answer_ms)),

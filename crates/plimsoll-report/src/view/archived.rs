@@ -9,7 +9,7 @@ use plimsoll_model::summary::Summary;
 
 use super::{Head, View, ViewBuilder};
 use crate::archive::{Archive, IntervalLine, Loads, Manifest, each_reading};
-use crate::error::ReportError;
+use crate::error::Result;
 
 impl Head {
     /// Makes the head of the run that `manifest` describes.
@@ -33,7 +33,7 @@ impl Head {
 }
 
 /// A second with the number of its load.
-type Placed = Result<(usize, IntervalLine), ReportError>;
+type Placed = Result<(usize, IntervalLine)>;
 
 /// The seconds of an archive, handed on in the order of its events.
 struct Seconds<'a> {
@@ -43,10 +43,7 @@ struct Seconds<'a> {
 
 impl Seconds<'_> {
     /// Hands on all seconds before the first that `is_later`, by its load and its trial.
-    fn hand_on(
-        &mut self,
-        is_later: impl Fn(usize, Option<u32>) -> bool,
-    ) -> Result<(), ReportError> {
+    fn hand_on(&mut self, is_later: impl Fn(usize, Option<u32>) -> bool) -> Result<()> {
         let is_next =
             |next: &Placed| next.as_ref().map_or(true, |(load, line)| !is_later(*load, line.trial));
         while let Some(next) = self.lines.next_if(is_next) {
@@ -57,7 +54,7 @@ impl Seconds<'_> {
         Ok(())
     }
 
-    fn replay(&mut self, events: &[Event]) -> Result<(), ReportError> {
+    fn replay(&mut self, events: &[Event]) -> Result<()> {
         let mut started = 0;
         for event in events {
             match event {
@@ -79,7 +76,7 @@ impl Seconds<'_> {
 
 impl View {
     /// Makes the view of `archive`, whose summary may have been rebuilt.
-    pub fn of_archive(archive: &Archive, summary: &Summary) -> Result<Self, ReportError> {
+    pub fn of_archive(archive: &Archive, summary: &Summary) -> Result<Self> {
         let manifest = archive.manifest();
         let run = archive.dir().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let version = manifest.plimsoll_version.clone();

@@ -26,7 +26,7 @@ const COLUMNS_MAX: usize = 3_600;
 const UNKNOWN_REST_S: f64 = 1.0;
 
 /// Makes a [`View`] of the events and readings of a run, in the order in which they happened.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ViewBuilder {
     /// The document without the lists that [`Self::view`] makes.
     view: View,
@@ -65,19 +65,7 @@ impl ViewBuilder {
             view: View { schema, run, version, head, column_s: seconds, ..View::default() },
             slo,
             column_s,
-            origin: None,
-            run_state: RunState::default(),
-            begin_s: 0.0,
-            open: Stretch::default(),
-            last: None,
-            asked: None,
-            rows: VecDeque::new(),
-            heats: VecDeque::new(),
-            is_full: false,
-            begins: BTreeMap::new(),
-            records: Vec::new(),
-            hosts: BTreeMap::new(),
-            phase: None,
+            ..Self::default()
         }
     }
 

@@ -1,7 +1,6 @@
 //! Drawing of archives of `watch --out`: a page for each host.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::Path;
 
 use plimsoll_model::Nanos;
@@ -11,13 +10,13 @@ use plimsoll_model::units::grouped;
 use super::history::{History, READINGS_MAX};
 use super::page::page;
 use crate::archive::each_reading;
-use crate::error::ReportError;
+use crate::error::{ReportError, Result};
 use crate::terminal::Style;
 use crate::terminal::layout::span;
 
 /// Draws the readings in `dir`: the state after the last one, and graphs over the whole time. A watch may have gone on for
 /// weeks, so the file is read twice: once to count, and once for the readings that are drawn.
-pub fn render_watched(dir: &Path, style: Style, out: &mut dyn Write) -> Result<(), ReportError> {
+pub fn render_watched(dir: &Path, style: Style) -> Result<String> {
     let mut hosts: BTreeMap<String, Watched> = BTreeMap::new();
     each_reading(dir, &mut |host, reading| {
         hosts.entry(host.to_owned()).or_default().count(&reading);
@@ -30,16 +29,13 @@ pub fn render_watched(dir: &Path, style: Style, out: &mut dyn Write) -> Result<(
             watched.add(reading);
         }
     })?;
-    for (index, (host, watched)) in hosts.iter().enumerate() {
-        if index > 0 {
-            writeln!(out)?;
-        }
+    let pages = hosts.iter().map(|(host, watched)| {
         let seconds = watched.last.since(watched.first).as_secs_f64();
         let count = grouped(watched.readings as u64);
         let title = format!("{host}: {count} readings in {}", span(seconds));
-        page(out, style, &title, &watched.history)?;
-    }
-    Ok(())
+        page(style, &title, &watched.history)
+    });
+    Ok(pages.collect::<Vec<_>>().join("\n"))
 }
 
 /// A host over the whole time.
@@ -95,11 +91,9 @@ mod tests {
         dir
     }
 
-    fn drawn(dir: &Path) -> Result<String, ReportError> {
-        let mut text = Vec::new();
-        render_watched(dir, Style::default(), &mut text)?;
+    fn drawn(dir: &Path) -> Result<String> {
         // Numbers are kept together with their units.
-        Ok(String::from_utf8(text).unwrap().replace('\u{a0}', " "))
+        Ok(render_watched(dir, Style::default())?.replace('\u{a0}', " "))
     }
 
     #[test]

@@ -9,7 +9,7 @@ use plimsoll_model::host::{
 use serde::Serialize;
 
 use super::history::History;
-use crate::error::ReportError;
+use crate::error::Result;
 use crate::metrics::series_name;
 use crate::time_text::rfc3339;
 
@@ -67,11 +67,7 @@ fn source_line(source: &Source, now: Nanos, unix_s: u64) -> SourceLine<'_> {
 /// # Errors
 ///
 /// Never in practice: everything in it can be written as JSON.
-pub fn json_line(
-    host: &str,
-    history: &History,
-    unix_s: u64,
-) -> Result<Option<String>, ReportError> {
+pub fn json_line(host: &str, history: &History, unix_s: u64) -> Result<Option<String>> {
     let Some(change) = history.change() else { return Ok(None) };
     let reading = change.after();
     let gauges = reading.samples.iter().filter(|s| s.series.metric.kind() == MetricKind::Gauge);

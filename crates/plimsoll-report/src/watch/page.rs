@@ -1,8 +1,5 @@
 //! One page: limits, the five graphs, CPUs, threads, servers, and what should not have happened.
 
-use std::io;
-use std::io::Write;
-
 use plimsoll_model::host::{
     Change, Label, LimitUse, Metric, Missing, Reading, fullest_limits, limits,
 };
@@ -25,41 +22,41 @@ const NEARLY_FULL: f64 = 0.7;
 const FULL: f64 = 0.9;
 
 /// Draws the state of `host` after the last reading of `history`.
-pub fn page(out: &mut dyn Write, style: Style, host: &str, history: &History) -> io::Result<()> {
-    let mut page = Page::new(out, style);
-    page.heading(host)?;
+pub fn page(style: Style, host: &str, history: &History) -> String {
+    let mut page = Page::new(style);
+    page.heading(host);
     let Some(change) = history.change() else {
-        return page.entry("", "Waiting for the second reading.");
+        page.entry("", "Waiting for the second reading.");
+        return page.into_text();
     };
-    show_sources(&mut page, change.after())?;
-    show_limits(&mut page, history)?;
-    show_graphs(&mut page, history, &change)?;
-    show_cpus(&mut page, history, &change)?;
-    show_servers(&mut page, &change)?;
+    show_sources(&mut page, change.after());
+    show_limits(&mut page, history);
+    show_graphs(&mut page, history, &change);
+    show_cpus(&mut page, history, &change);
+    show_servers(&mut page, &change);
     let events = events(&change);
     if !events.is_empty() {
         let lead = format!("{:11}", "Events");
-        page.hanging(Tone::Bad, &lead, &events.join("; "))?;
+        page.hanging(Tone::Bad, &lead, &events.join("; "));
     }
-    show_missing(&mut page, &change)
+    show_missing(&mut page, &change);
+    page.into_text()
 }
 
-fn show_sources(page: &mut Page<'_>, reading: &Reading) -> io::Result<()> {
+fn show_sources(page: &mut Page, reading: &Reading) {
     for (index, source) in sources_down(reading).iter().enumerate() {
         let label = if index == 0 { "Sources" } else { "" };
-        page.hanging(Tone::Bad, &format!("{label:11}"), source)?;
+        page.hanging(Tone::Bad, &format!("{label:11}"), source);
     }
-    Ok(())
 }
 
-fn show_limits(page: &mut Page<'_>, history: &History) -> io::Result<()> {
-    let Some(last) = history.last() else { return Ok(()) };
+fn show_limits(page: &mut Page, history: &History) {
+    let Some(last) = history.last() else { return };
     for (index, limit) in fullest_limits(last, LIMITS_SHOWN).iter().enumerate() {
         let label = if index == 0 { "Limits" } else { "" };
         let text = limit_text(limit, history);
-        page.hanging(limit_tone(limit), &format!("{label:11}"), &text)?;
+        page.hanging(limit_tone(limit), &format!("{label:11}"), &text);
     }
-    Ok(())
 }
 
 /// Returns the tone of a limit by its use.
@@ -105,7 +102,7 @@ fn ends(limit: &LimitUse, history: &History) -> String {
     }
 }
 
-fn show_graphs(page: &mut Page<'_>, history: &History, change: &Change<'_>) -> io::Result<()> {
+fn show_graphs(page: &mut Page, history: &History, change: &Change<'_>) {
     let reading = change.after();
     let graph = |of: &dyn Fn(&Change<'_>) -> Option<f64>| graph(history, of);
     if let Some(established) = reading.sum(Metric::TcpEstablished, &[]) {
@@ -117,7 +114,7 @@ fn show_graphs(page: &mut Page<'_>, history: &History, change: &Change<'_>) -> i
             "Established",
             &bars,
             &format!("{established}, {}/s new", rate_text(opens)),
-        )?;
+        );
     }
     for (prefix, loopback) in [("", false), ("lo ", true)] {
         let now = traffic(change, loopback);
@@ -130,14 +127,14 @@ fn show_graphs(page: &mut Page<'_>, history: &History, change: &Change<'_>) -> i
         });
         let (packets_in, packets_out) = (rate_text(now.packets_in), rate_text(now.packets_out));
         let text = format!("in {packets_in}/s, out {packets_out}/s");
-        show_graph(page, &format!("{prefix}packets"), &bars, &text)?;
+        show_graph(page, &format!("{prefix}packets"), &bars, &text);
         let bars = graph(&|change| {
             let traffic = traffic(change, loopback);
             Some(traffic.bytes_in + traffic.bytes_out)
         });
         let (bytes_in, bytes_out) = (bytes(now.bytes_in as u64), bytes(now.bytes_out as u64));
         let text = format!("in {bytes_in}/s, out {bytes_out}/s");
-        show_graph(page, &format!("{prefix}bytes"), &bars, &text)?;
+        show_graph(page, &format!("{prefix}bytes"), &bars, &text);
     }
     if let Some(available) = reading.sum(Metric::MemoryAvailableBytes, &[]) {
         let used = |change: &Change<'_>| {
@@ -152,12 +149,11 @@ fn show_graphs(page: &mut Page<'_>, history: &History, change: &Change<'_>) -> i
             bytes(available as u64),
             bytes(slab as u64)
         );
-        show_graph(page, "Memory", &bars, &text)?;
+        show_graph(page, "Memory", &bars, &text);
     }
-    Ok(())
 }
 
-fn show_graph(page: &mut Page<'_>, label: &str, bars: &str, text: &str) -> io::Result<()> {
+fn show_graph(page: &mut Page, label: &str, bars: &str, text: &str) {
     let label = page.paint(Tone::Strong, &format!("{label:11}"));
     page.line(&format!("{label}  {bars:GRAPH_COLUMNS$}  {text}").replace('\u{a0}', " "))
 }
@@ -168,7 +164,7 @@ fn graph(history: &History, of: &dyn Fn(&Change<'_>) -> Option<f64>) -> String {
     bars(&values, GRAPH_COLUMNS, false)
 }
 
-fn show_cpus(page: &mut Page<'_>, history: &History, change: &Change<'_>) -> io::Result<()> {
+fn show_cpus(page: &mut Page, history: &History, change: &Change<'_>) {
     let mut cpus = cpus_now(history);
     cpus.sort_by(|a, b| b.busy.total_cmp(&a.busy));
     let mut items = Vec::new();
@@ -185,7 +181,7 @@ fn show_cpus(page: &mut Page<'_>, history: &History, change: &Change<'_>) -> io:
         items.push(text.replace(' ', "\u{a0}"));
     }
     if !items.is_empty() {
-        page.entry_items("CPU", &items)?;
+        page.entry_items("CPU", &items);
     }
     if let Some((thread, busy, delay)) = busiest_thread(change) {
         let text = format!(
@@ -194,16 +190,14 @@ fn show_cpus(page: &mut Page<'_>, history: &History, change: &Change<'_>) -> io:
             cpu_percent(busy),
             cpu_percent(delay)
         );
-        page.entry("Busiest", &text)?;
+        page.entry("Busiest", &text);
     }
-    Ok(())
 }
 
-fn show_servers(page: &mut Page<'_>, change: &Change<'_>) -> io::Result<()> {
+fn show_servers(page: &mut Page, change: &Change<'_>) {
     for (server, items) in servers(change) {
-        page.entry_counts(server, &items)?;
+        page.entry_counts(server, &items);
     }
-    Ok(())
 }
 
 /// Returns the figures that servers report of themselves.
@@ -233,13 +227,13 @@ pub(crate) fn servers(change: &Change<'_>) -> Vec<(&'static str, Vec<String>)> {
     servers
 }
 
-fn show_missing(page: &mut Page<'_>, change: &Change<'_>) -> io::Result<()> {
+fn show_missing(page: &mut Page, change: &Change<'_>) {
     let missing = missing(change.after());
     for line in missing.iter().take(MISSING_SHOWN) {
-        page.quiet(0, line)?;
+        page.quiet(0, line);
     }
     if missing.len() > MISSING_SHOWN {
-        page.quiet(0, &format!("Not read: {} more", missing.len() - MISSING_SHOWN))?;
+        page.quiet(0, &format!("Not read: {} more", missing.len() - MISSING_SHOWN));
     }
     page.quiet(0, &cost(change))
 }

@@ -6,10 +6,12 @@ mod same_bytes;
 mod seeded;
 mod settling;
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use proptest::prelude::*;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+use rustls::crypto::aws_lc_rs;
+use rustls::server::WebPkiClientVerifier;
 
 use plimsoll_model::ErrorClass;
 use plimsoll_model::plan::{
@@ -215,9 +217,10 @@ fn a_trusted_authority_may_be_the_server_itself() {
 
 #[test]
 fn client_certificates() {
-    let server =
-        ServerContext::with_client_roots(identity(), TlsState::Compact, &identity().chain_pem)
-            .unwrap();
+    let roots = Arc::new(identity::roots_from_pem(&identity().chain_pem).unwrap());
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build().unwrap();
+    let server = ServerContext::build(identity(), TlsState::Compact, verifier).unwrap();
     let known = TlsOptions { identity: Some(identity().clone()), ..trusting() };
     for version in [TlsVersion::V1_2, TlsVersion::V1_3] {
         for (options, good) in [(&known, true), (&trusting(), false)] {

@@ -41,16 +41,16 @@ fn configure(version: Version, goal: &ProxyGoal) -> Configuration {
     let memory = Memory::of(goal, slots_bytes.saturating_add(cache));
     let mut text = Text::default();
     NGINX.heading(&mut text, version, goal, &memory);
-    text.comment("A reload doubles the memory of the workers until worker_shutdown_timeout.");
+    text.lines("# A reload doubles the memory of the workers until worker_shutdown_timeout.");
     process(&mut text, goal, workers, slots, descriptors);
-    text.plain("http {");
+    text.lines("http {");
     text.block(|text| {
         http(text, version, goal);
         upstream(text, goal, workers);
         server(text, version, goal);
         status(text, goal);
     });
-    text.plain("}");
+    text.lines("}");
     Configuration { text: text.finish(), memory, descriptors }
 }
 
@@ -64,38 +64,28 @@ fn slots_per_worker(connections: u64, workers: u64) -> u64 {
 
 fn process(text: &mut Text, goal: &ProxyGoal, workers: u64, slots: u64, descriptors: u64) {
     if let Some(user) = &goal.places.user {
-        text.plain(&format!("user {user};"));
+        text.lines(&format!("user {user};"));
     }
-    text.plain(&format!("pid {};", NGINX.word(&goal.places.state.join("nginx.pid"))));
-    // Without a directory of its own, what is wrong goes to the terminal or the journal.
     let log = goal.places.log.as_ref().map(|log| log.with_file_name("error.log"));
-    let log = log.map_or_else(|| "stderr".to_owned(), |log| NGINX.word(&log));
-    text.plain(&format!("error_log {log} warn;"));
-    text.set(
-        &format!("worker_processes {workers};"),
-        "One worker for each CPU; more would wait for each other.",
-        "nginx documentation, worker_processes",
-    );
-    text.set(
-        &format!("worker_rlimit_nofile {descriptors};"),
-        "One open file for each slot below; the unit's soft limit of 1,024 would be the end.",
-        "nginx documentation, worker_rlimit_nofile",
-    );
-    text.set(
-        "worker_shutdown_timeout 60s;",
-        "After a reload the old workers, with all of their memory, end at last.",
-        "nginx documentation, worker_shutdown_timeout",
-    );
-    text.plain("events {");
-    text.block(|text| {
-        text.set(
-            &format!("worker_connections {slots};"),
-            "In each worker, both sides of a connection counted, and a quarter more: the kernel does \
-             not spread them evenly. Debian's 768 are 384 proxied connections in a worker.",
-            "nginx documentation, worker_connections",
-        );
-    });
-    text.plain("}");
+    text.lines(&format!(
+        "\
+pid {};
+error_log {} warn;
+# One worker for each CPU; more would wait for each other. [nginx documentation, worker_processes]
+worker_processes {workers};
+# One open file for each slot below; the unit's soft limit of 1,024 would be the end. [nginx documentation, \
+worker_rlimit_nofile]
+worker_rlimit_nofile {descriptors};
+# After a reload the old workers, with all of their memory, end at last. [nginx documentation, worker_shutdown_timeout]
+worker_shutdown_timeout 60s;
+events {{
+    # In each worker, both sides of a connection counted, and a quarter more: the kernel does not spread them evenly. \
+Debian's 768 are 384 proxied connections in a worker. [nginx documentation, worker_connections]
+    worker_connections {slots};
+}}",
+        NGINX.word(&goal.places.state.join("nginx.pid")),
+        log.map_or_else(|| "stderr".to_owned(), |log| NGINX.word(&log)),
+    ));
 }
 
 /// The size of the session cache.
@@ -105,57 +95,49 @@ fn session_megabytes(goal: &ProxyGoal) -> u64 {
 
 fn http(text: &mut Text, version: Version, goal: &ProxyGoal) {
     match &goal.places.log {
-        Some(log) => text.set(
-            &format!("access_log {} combined buffer=64k flush=1s;", NGINX.word(log)),
-            "Lines are written 64 KiB at once, not one by one.",
-            "nginx documentation, access_log",
-        ),
-        None => text.plain("access_log off;"),
+        Some(log) => text.lines(&format!(
+            "\
+# Lines are written 64 KiB at once, not one by one. [nginx documentation, access_log]
+access_log {} combined buffer=64k flush=1s;",
+            NGINX.word(log)
+        )),
+        None => text.lines("access_log off;"),
     }
-    text.plain("server_tokens off;");
-    text.set(
-        "keepalive_timeout 60s;",
-        "How long an idle client stays connected: the number of held connections follows from it.",
-        "nginx documentation, keepalive_timeout",
-    );
-    text.set(
-        "keepalive_requests 100000;",
-        "The default closes each client connection after 1,000 requests (100 before 1.19.10): a \
-         handshake each time.",
-        "nginx documentation, keepalive_requests",
+    text.lines(
+        "\
+server_tokens off;
+# How long an idle client stays connected: the number of held connections follows from it. [nginx documentation, \
+keepalive_timeout]
+keepalive_timeout 60s;
+# The default closes each client connection after 1,000 requests (100 before 1.19.10): a handshake each time. [nginx \
+documentation, keepalive_requests]
+keepalive_requests 100000;",
     );
     if goal.http2 && version < (1, 19) {
-        text.plain("http2_max_requests 100000;");
+        text.lines("http2_max_requests 100000;");
     }
-    text.set(
-        "reset_timedout_connection on;",
-        "A client that is gone keeps no memory in FIN_WAIT_1.",
-        "nginx documentation, reset_timedout_connection",
-    );
-    text.plain("ssl_protocols TLSv1.2 TLSv1.3;");
-    text.set(
-        &format!("ssl_ciphers {CIPHERS};"),
-        "Up to TLS 1.2: only suites with forward secrecy and authenticated encryption; the client's order counts, as by \
-         default.",
-        "Mozilla, intermediate 6.0",
-    );
-    text.set(
-        &format!("ssl_session_cache shared:tls:{}m;", session_megabytes(goal)),
-        "The new connections of five minutes, 4,000 sessions in a megabyte, for clients without tickets; by default none \
-         is kept.",
-        "nginx documentation, ssl_session_cache",
-    );
-    text.plain("ssl_session_timeout 5m;");
-    text.set(
-        "map $http_upgrade $connection_upgrade { default upgrade; '' ''; }",
-        "WebSocket is passed on; other requests keep the connection to the backend open.",
-        "nginx documentation, WebSocket proxying and upstream keepalive",
-    );
+    text.lines(&format!(
+        "\
+# A client that is gone keeps no memory in FIN_WAIT_1. [nginx documentation, reset_timedout_connection]
+reset_timedout_connection on;
+ssl_protocols TLSv1.2 TLSv1.3;
+# Up to TLS 1.2: only suites with forward secrecy and authenticated encryption; the client's order counts, as by default. \
+[Mozilla, intermediate 6.0]
+ssl_ciphers {CIPHERS};
+# The new connections of five minutes, 4,000 sessions in a megabyte, for clients without tickets; by default none is \
+kept. [nginx documentation, ssl_session_cache]
+ssl_session_cache shared:tls:{}m;
+ssl_session_timeout 5m;
+# WebSocket is passed on; other requests keep the connection to the backend open. [nginx documentation, WebSocket \
+proxying and upstream keepalive]
+map $http_upgrade $connection_upgrade {{ default upgrade; '' ''; }}",
+        session_megabytes(goal)
+    ));
     for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
         // Where there is none yet, the built-in places may not be writable either.
         if goal.places.user.is_none() {
             let path = goal.places.state.join(format!("temp_{kind}"));
-            text.plain(&format!("{kind}_temp_path {};", NGINX.word(&path)));
+            text.lines(&format!("{kind}_temp_path {};", NGINX.word(&path)));
         }
     }
 }
@@ -163,91 +145,74 @@ fn http(text: &mut Text, version: Version, goal: &ProxyGoal) {
 fn upstream(text: &mut Text, goal: &ProxyGoal, workers: u64) {
     let keep = goal.rate_per_s.div_ceil(workers).clamp(64, 10_000);
     if !goal.named_backends.is_empty() {
-        text.comment(
-            "Names are resolved once, at the start and at each reload; one that is unknown stops the start. Since 1.27.3 \
-             `resolve` behind a server resolves it again, with the name server of a `resolver` directive.",
+        text.lines(
+            "\
+# Names are resolved once, at the start and at each reload; one that is unknown stops the start. Since 1.27.3 `resolve` \
+behind a server resolves it again, with the name server of a `resolver` directive.",
         );
     }
-    text.plain("upstream servers {");
-    text.block(|text| {
-        text.plain("zone servers 256k;");
-        for backend in &goal.backends {
-            text.plain(&format!("server {backend};"));
-        }
-        text.set(
-            &format!("keepalive {keep};"),
-            "Idle connections to the backends that each worker keeps. By default there are none (32 since 1.29.7): every \
-             request opens one and leaves its port in TIME_WAIT.",
-            "nginx documentation, upstream keepalive",
-        );
-        text.plain("keepalive_requests 100000;");
-    });
-    text.plain("}");
+    text.lines("upstream servers {\n    zone servers 256k;");
+    for backend in &goal.backends {
+        text.lines(&format!("    server {backend};"));
+    }
+    text.lines(&format!(
+        "    \
+# Idle connections to the backends that each worker keeps. By default there are none (32 since 1.29.7): every request \
+opens one and leaves its port in TIME_WAIT. [nginx documentation, upstream keepalive]
+    keepalive {keep};
+    keepalive_requests 100000;
+}}"
+    ));
 }
 
 fn server(text: &mut Text, version: Version, goal: &ProxyGoal) {
     // A parameter of listen until 1.25.1 made it a directive.
     let is_directive = version >= (1, 26);
     let parameter = if goal.http2 && !is_directive { " http2" } else { "" };
+    let directive = if goal.http2 && is_directive { "    http2 on;\n" } else { "" };
     let certificate = NGINX.word(&goal.certificate);
-    text.plain("server {");
-    text.block(|text| {
-        text.set(
-            &format!(
-                "listen {} ssl{parameter} reuseport backlog={};",
-                goal.listen,
-                goal.backlog()
-            ),
-            "Each worker has a listening socket of its own. Connections of one second may wait while a \
-             worker pauses (511 by default); net.core.somaxconn has to allow as many.",
-            "nginx documentation, listen",
-        );
-        if goal.http2 && is_directive {
-            text.plain("http2 on;");
-        }
-        text.plain(&format!("ssl_certificate {certificate};"));
-        text.plain(&format!("ssl_certificate_key {certificate};"));
-        text.plain("location / {");
-        text.block(|text| {
-            text.plain("proxy_pass http://servers;");
-            text.set(
-                "proxy_http_version 1.1;",
-                "HTTP/1.0, the default before 1.29.7, closes each connection to a backend.",
-                "nginx documentation, proxy_http_version",
-            );
-            text.plain("proxy_set_header Upgrade $http_upgrade;");
-            text.plain("proxy_set_header Connection $connection_upgrade;");
-            text.plain("proxy_set_header Host $http_host;");
-            text.set(
-                "proxy_set_header X-Forwarded-For $remote_addr;",
-                "Backends see the proxy's address: the client's is in this header. Values that a client sends there itself \
-                 are removed; write $proxy_add_x_forwarded_for behind another proxy that is trusted.",
-                "nginx documentation, proxy_set_header; HAProxy, examples/basic-config-edge.cfg",
-            );
-            text.plain("proxy_set_header X-Forwarded-Proto $scheme;");
-            text.set(
-                "proxy_read_timeout 60s;",
-                "Also ends a WebSocket on which the backend is silent: give such paths a location with a longer one.",
-                "nginx documentation, proxy_read_timeout",
-            );
-        });
-        text.plain("}");
-    });
-    text.plain("}");
+    text.lines(&format!(
+        "\
+server {{
+    # Each worker has a listening socket of its own. Connections of one second may wait while a worker pauses (511 by \
+default); net.core.somaxconn has to allow as many. [nginx documentation, listen]
+    listen {} ssl{parameter} reuseport backlog={};
+{directive}    ssl_certificate {certificate};
+    ssl_certificate_key {certificate};
+    location / {{
+        proxy_pass http://servers;
+        # HTTP/1.0, the default before 1.29.7, closes each connection to a backend. [nginx documentation, \
+proxy_http_version]
+        proxy_http_version 1.1;
+        proxy_set_header Upgrade $http_upgrade;
+        proxy_set_header Connection $connection_upgrade;
+        proxy_set_header Host $http_host;
+        # Backends see the proxy's address: the client's is in this header. Values that a client sends there itself are \
+removed; write $proxy_add_x_forwarded_for behind another proxy that is trusted. [nginx documentation, proxy_set_header; \
+HAProxy, examples/basic-config-edge.cfg]
+        proxy_set_header X-Forwarded-For $remote_addr;
+        proxy_set_header X-Forwarded-Proto $scheme;
+        # Also ends a WebSocket on which the backend is silent: give such paths a location with a longer one. [nginx \
+documentation, proxy_read_timeout]
+        proxy_read_timeout 60s;
+    }}
+}}",
+        goal.listen,
+        goal.backlog()
+    ));
 }
 
 fn status(text: &mut Text, goal: &ProxyGoal) {
     let Some(socket) = &goal.places.statistics else { return };
     let address = PathBuf::from(format!("unix:{}", socket.display()));
-    text.plain("server {");
-    text.block(|text| {
-        text.set(
-            &format!("listen {};", NGINX.word(&address)),
-            "For plimsoll watch: on a TCP port, clients could reach it.",
-            "nginx documentation, stub_status",
-        );
-        text.plain("access_log off;");
-        text.plain("location / { stub_status; }");
-    });
-    text.plain("}");
+    text.lines(&format!(
+        "\
+server {{
+    # For plimsoll watch: on a TCP port, clients could reach it. [nginx documentation, stub_status]
+    listen {};
+    access_log off;
+    location / {{ stub_status; }}
+}}",
+        NGINX.word(&address)
+    ));
 }

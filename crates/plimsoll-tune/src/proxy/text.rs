@@ -12,8 +12,21 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// A line without a reason: what every configuration has.
-    pub(super) fn plain(&mut self, line: &str) {
+    /// Writes lines of a configuration. A line that begins with `#` is a reason, with its source in brackets, and is wrapped.
+    pub(super) fn lines(&mut self, lines: &str) {
+        for line in lines.lines() {
+            let content = line.trim_start();
+            let inner = line.len() - content.len();
+            self.indent += inner;
+            match content.strip_prefix("# ") {
+                Some(reason) => self.comment(reason),
+                None => self.line(content),
+            }
+            self.indent -= inner;
+        }
+    }
+
+    fn line(&mut self, line: &str) {
         if !line.is_empty() {
             self.text.extend(std::iter::repeat_n(' ', self.indent));
         }
@@ -26,18 +39,12 @@ impl Text {
         let mut line = String::from("#");
         for word in words.split(' ') {
             if self.indent + line.len() + 1 + word.len() > COLUMNS {
-                self.plain(&std::mem::replace(&mut line, String::from("#")));
+                self.line(&std::mem::replace(&mut line, String::from("#")));
             }
             line.push(' ');
             line.push_str(word);
         }
-        self.plain(&line);
-    }
-
-    /// A setting under its reason and the source of it.
-    pub(super) fn set(&mut self, line: &str, reason: &str, source: &str) {
-        self.comment(&format!("{reason} [{source}]"));
-        self.plain(line);
+        self.line(&line);
     }
 
     /// Writes the lines of `write`, four spaces further in.

@@ -21,7 +21,7 @@ use plimsoll_probe::sampler::{Role, Scope};
 use plimsoll_probe::server_counters::CounterSource;
 use plimsoll_sys::{clock, limits, memory, process, thread};
 
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::AgentFlags;
 use crate::hosts::DESCRIPTOR_RESERVE;
 use crate::session::recorder;
@@ -35,7 +35,7 @@ const COUNTERS_PERIOD: Duration = Duration::from_secs(1);
 const JOINED_LEASE: Duration = Duration::from_secs(10);
 
 /// Runs until the coordinator ends it or exits.
-pub(crate) fn run(flags: &AgentFlags) -> Result<(), Stop> {
+pub(crate) fn run(flags: &AgentFlags) -> Result<()> {
     if flags.identity {
         return Err(Stop::Asked(format!("{}\n", hosts::identity())));
     }
@@ -72,7 +72,7 @@ pub(crate) fn run(flags: &AgentFlags) -> Result<(), Stop> {
     ended.map_err(|error| stop(&error))
 }
 
-fn write_keys(dir: &Path, count: u32, valid_for_s: u32) -> Result<(), Stop> {
+fn write_keys(dir: &Path, count: u32, valid_for_s: u32) -> Result<()> {
     let now_s = clock::unix_seconds();
     let valid = now_s.saturating_sub(3_600)..(now_s + u64::from(valid_for_s)).saturating_sub(1);
     joined::write_keys(dir, count, valid)

@@ -6,7 +6,7 @@ use plimsoll_sys::affinity;
 
 use super::isolation::Isolation;
 use super::lab;
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::experiments::compare::{CONNECTIONS_TIMES_MAX, CompareExperiment};
 use crate::experiments::in_turn::{Side, SideServer};
 use crate::flags::{Command, CompareFlags};
@@ -16,7 +16,7 @@ use crate::publish::Publisher;
 use crate::session::SetUp;
 use crate::{plan, run, session};
 
-pub(crate) fn run(flags: &CompareFlags) -> Result<(), Stop> {
+pub(crate) fn run(flags: &CompareFlags) -> Result<()> {
     let mut stdin = std::io::empty();
     let mut inputs = Inputs::of_host(&mut stdin);
     let job = plan::compare::build(flags, &mut inputs)?;
@@ -50,7 +50,7 @@ pub(crate) fn run(flags: &CompareFlags) -> Result<(), Stop> {
 }
 
 /// Reports whether its laboratories, of which there are two or none, are hosts of their own.
-fn isolation(job: &CompareJob) -> Result<Isolation, Stop> {
+fn isolation(job: &CompareJob) -> Result<Isolation> {
     let labs = job.arms.iter().filter_map(|arm| match &arm.command {
         Command::Lab(lab) => lab.experiment(),
         _ => None,
@@ -70,7 +70,7 @@ impl Planned {
         arm: &ArmLine,
         isolation: &Isolation,
         inputs: &mut Inputs<'_>,
-    ) -> Result<Self, Stop> {
+    ) -> Result<Self> {
         let (load, times, watched) = match &arm.command {
             Command::Lab(lab) => {
                 let flags = lab.experiment().ok_or_else(not_measured)?;
@@ -104,7 +104,7 @@ impl Planned {
         }
     }
 
-    fn start(self, name: Arm, notes: &mut Vec<String>) -> Result<Side, Stop> {
+    fn start(self, name: Arm, notes: &mut Vec<String>) -> Result<Side> {
         match self {
             Self::Named(side) => Ok(*side),
             Self::Laboratory(planned) => Ok(planned.start(&name.name().to_string(), notes)?),

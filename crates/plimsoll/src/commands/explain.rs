@@ -1,36 +1,30 @@
 //! `plimsoll explain`: what an exit code, a check, a cause or a word means, and what to do.
 
-use std::io;
+use std::io::{Write, stdout};
 
 use plimsoll_report::explain;
 
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::ExplainFlags;
 use crate::screen::Stream;
 
 /// Prints the explanations that were asked for.
-pub(crate) fn run(flags: &ExplainFlags) -> Result<(), Stop> {
+pub(crate) fn run(flags: &ExplainFlags) -> Result<()> {
     let style = Stream::Out.style();
-    let mut text = Vec::new();
-    let drawn = if flags.list {
-        explain::write_list(&mut text, style)
-    } else {
-        let sections = sections(&flags.id)?;
-        let mut rest = sections.iter().peekable();
-        let mut drawn = Ok(());
-        while let Some(section) = rest.next().filter(|_| drawn.is_ok()) {
-            drawn = section.write(&mut text, style);
-            text.extend(rest.peek().map(|_| b'\n'));
+    let text = match flags.list {
+        true => explain::list(style),
+        false => {
+            let texts = sections(&flags.id)?.into_iter().map(|section| section.text(style));
+            texts.collect::<Vec<_>>().join("\n")
         }
-        drawn
     };
-    drawn
-        .and_then(|()| io::Write::write_all(&mut io::stdout(), &text))
+    stdout()
+        .write_all(text.as_bytes())
         .map_err(|error| Stop::CannotRun(format!("cannot write to standard output: {error}")))
 }
 
 /// The sections of an id that may be typed as several words, or else of several ids.
-fn sections(ids: &[String]) -> Result<Vec<explain::Section>, Stop> {
+fn sections(ids: &[String]) -> Result<Vec<explain::Section>> {
     let found = explain::find(&ids.join("-"));
     if !found.is_empty() {
         return Ok(found);
@@ -39,7 +33,7 @@ fn sections(ids: &[String]) -> Result<Vec<explain::Section>, Stop> {
     all.map(|all| all.concat())
 }
 
-fn one(id: &str) -> Result<Vec<explain::Section>, Stop> {
+fn one(id: &str) -> Result<Vec<explain::Section>> {
     let found = explain::find(id);
     if !found.is_empty() {
         return Ok(found);

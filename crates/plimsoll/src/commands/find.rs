@@ -2,7 +2,7 @@
 
 use crate::commands::repeated;
 use crate::commands::repeated::Repeated;
-use crate::exit::Stop;
+use crate::exit::Result;
 use crate::flags::FindExperiment;
 use crate::plan::watch::{Watched, of_experiment};
 use crate::plan::{Inputs, Job};
@@ -11,7 +11,7 @@ use crate::publish::Publisher;
 use crate::session::{Experiment, SetUp};
 use crate::{experiments, plan, run, session};
 
-pub(crate) fn run(experiment: &FindExperiment) -> Result<(), Stop> {
+pub(crate) fn run(experiment: &FindExperiment) -> Result<()> {
     let mut stdin = std::io::stdin();
     let mut inputs = Inputs::of_host(&mut stdin);
     let job = plan::find(experiment, &mut inputs)?;
@@ -20,7 +20,7 @@ pub(crate) fn run(experiment: &FindExperiment) -> Result<(), Stop> {
 }
 
 /// Runs `job` with a server of which `watched` is known.
-pub(super) fn run_job(command: &'static str, job: Job, watched: Watched) -> Result<(), Stop> {
+pub(super) fn run_job(command: &'static str, job: Job, watched: Watched) -> Result<()> {
     let is_here = job.load().both_ends_here;
     let server = if is_here { Server::Running } else { Server::Elsewhere };
     let is_unwatched = is_here && watched.pids.is_empty() && matches!(job, Job::Connections(_));

@@ -2,7 +2,7 @@
 
 use plimsoll_lab::ClientHost;
 
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::LabExperiment;
 use crate::flags::values::IsolateFlag;
 
@@ -19,7 +19,7 @@ pub(super) struct Isolation {
 
 impl Isolation {
     /// Isolates one laboratory, which has hosts of its own wherever that is possible.
-    pub(super) fn of_one(lab: &LabExperiment) -> Result<Self, Stop> {
+    pub(super) fn of_one(lab: &LabExperiment) -> Result<Self> {
         let flags = lab.hosts();
         if flags.isolate != IsolateFlag::Auto || flags.machines.sut_host.is_some() {
             return Self::asked(&[lab]);
@@ -31,17 +31,13 @@ impl Isolation {
     }
 
     /// Isolates laboratories that are compared: they have the same clients, on loopback unless hosts are requested.
-    pub(super) fn asked(labs: &[&LabExperiment]) -> Result<Self, Stop> {
+    pub(super) fn asked(labs: &[&LabExperiment]) -> Result<Self> {
         let wishes = |wish| labs.iter().any(|lab| lab.hosts().isolate == wish);
         if !wishes(IsolateFlag::Netns) {
             return Ok(Self::default());
         }
-        if wishes(IsolateFlag::None) {
-            return Err(Stop::usage(
-                "A and B have the same clients, and --isolate differs",
-                "give both the same --isolate",
-            ));
-        }
+        refuse_if!(wishes(IsolateFlag::None);
+            "A and B have the same clients, and --isolate differs"; "give both the same --isolate");
         if labs.iter().any(|lab| !lab.sources().is_empty()) {
             let why = format_args!("--isolate netns: {SOURCES}");
             return Err(Stop::usage(why, "use --isolate none"));

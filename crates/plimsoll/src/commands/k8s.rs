@@ -13,7 +13,7 @@ use plimsoll_report::clean;
 use plimsoll_sys::{clock, input_file};
 use plimsoll_tls::RunKeys;
 
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags;
 use crate::flags::k8s::{K8sCommand, K8sRunFlags};
 use crate::flags::{Command, FindExperiment};
@@ -24,7 +24,7 @@ use crate::run::{install_interrupts, interrupted_stop};
 const CLOCKS_DIFFER_S: u64 = 3_600;
 
 /// Runs it.
-pub(crate) fn run(command: &K8sCommand) -> Result<(), Stop> {
+pub(crate) fn run(command: &K8sCommand) -> Result<()> {
     let K8sCommand::Run(flags) = command;
     check(&flags.command)?;
     let run = KubernetesRun {
@@ -44,22 +44,18 @@ pub(crate) fn run(command: &K8sCommand) -> Result<(), Stop> {
 }
 
 /// Refuses what would only fail in the pod, as far as it can be known here.
-fn check(words: &[String]) -> Result<(), Stop> {
+fn check(words: &[String]) -> Result<()> {
     let is_ours = |word: &&String| {
         let flag = word.split('=').next().unwrap_or_default();
         ["--agents", "--listen", "--keys", "--hosts", "--slurm", "--out"].contains(&flag)
     };
     if let Some(word) = words.iter().find(is_ours) {
-        return Err(Stop::usage(
-            format_args!("{word} behind -- is what k8s run sets itself"),
-            "drop it; --agents and --out belong before --",
-        ));
+        refuse!("{word} behind -- is what k8s run sets itself";
+            "drop it; --agents and --out belong before --");
     }
     if let Some(flag) = output_file(words) {
-        return Err(Stop::usage(
-            format_args!("{flag} behind -- names a file of the pod"),
-            "write --json -, or take it from the archive in --out",
-        ));
+        refuse!("{flag} behind -- names a file of the pod";
+            "write --json -, or take it from the archive in --out");
     }
     let can_spread = match flags::parse_line(words)? {
         Command::Load(_) | Command::Hold(_) => true,
@@ -71,10 +67,8 @@ fn check(words: &[String]) -> Result<(), Stop> {
     if can_spread {
         return Ok(());
     }
-    Err(Stop::usage(
-        "agents in pods are for load, hold, find rate and find handshakes",
-        "give one of these behind --",
-    ))
+    refuse!("agents in pods are for load, hold, find rate and find handshakes";
+        "give one of these behind --")
 }
 
 /// The first flag that has the command write a file beside its archive.
@@ -88,14 +82,14 @@ fn output_file(words: &[String]) -> Option<&'static str> {
     ["--json", "--rows"].into_iter().find(|flag| names(flag))
 }
 
-fn keys(run: &KubernetesRun) -> Result<RunKeys, Stop> {
+fn keys(run: &KubernetesRun) -> Result<RunKeys> {
     let now_s = clock::unix_seconds();
     let until_s = now_s + u64::from(run.active_for_s) + CLOCKS_DIFFER_S;
     RunKeys::new(run.agents, now_s.saturating_sub(CLOCKS_DIFFER_S)..until_s)
         .map_err(|error| Stop::CannotRun(error.to_string()))
 }
 
-fn dry_run(run: &KubernetesRun, inline_secrets: bool) -> Result<(), Stop> {
+fn dry_run(run: &KubernetesRun, inline_secrets: bool) -> Result<()> {
     let yaml = if inline_secrets {
         run.manifests(&Keys::Inline(&keys(run)?)).yaml()
     } else {
@@ -109,14 +103,9 @@ fn dry_run(run: &KubernetesRun, inline_secrets: bool) -> Result<(), Stop> {
     Err(Stop::Asked(format!("{first}\n{yaml}")))
 }
 
-fn in_cluster(flags: &K8sRunFlags, run: &KubernetesRun) -> Result<(), Stop> {
+fn in_cluster(flags: &K8sRunFlags, run: &KubernetesRun) -> Result<()> {
     let out = flags.out.clone().unwrap_or_else(|| PathBuf::from(&run.name));
-    if out.exists() {
-        return Err(Stop::usage(
-            format_args!("--out {} is there already", out.display()),
-            "name another folder",
-        ));
-    }
+    refuse_if!(out.exists(); "--out {} is there already", out.display(); "name another folder");
     let interrupts = install_interrupts()?;
     let cluster = Cluster { context: flags.context.clone(), namespace: flags.namespace.clone() };
     let mut say = |line: &str| {

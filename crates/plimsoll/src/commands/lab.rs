@@ -12,7 +12,7 @@ use plimsoll_tls::KeyKind;
 use crate::commands::isolation::Isolation;
 use crate::commands::repeated;
 use crate::commands::repeated::Repeated;
-use crate::exit::Stop;
+use crate::exit::Result;
 use crate::experiments::Prepared;
 use crate::experiments::in_turn::{Side, SideServer};
 use crate::flags::LabExperiment;
@@ -24,7 +24,7 @@ use crate::publish::Publisher;
 use crate::session::{Ended, SetUp};
 use crate::{experiments, plan, run, session};
 
-pub(crate) fn run(flags: &LabExperiment) -> Result<(), Stop> {
+pub(crate) fn run(flags: &LabExperiment) -> Result<()> {
     let mut stdin = std::io::stdin();
     let isolation = Isolation::of_one(flags)?;
     let planned = Planned::of(flags, &isolation, &mut Inputs::of_host(&mut stdin))?;
@@ -66,7 +66,7 @@ impl Planned {
         flags: &LabExperiment,
         isolation: &Isolation,
         inputs: &mut Inputs<'_>,
-    ) -> Result<Self, Stop> {
+    ) -> Result<Self> {
         Self::varied(flags, &Variation::default(), isolation, inputs)
     }
 
@@ -76,7 +76,7 @@ impl Planned {
         variation: &Variation,
         isolation: &Isolation,
         inputs: &mut Inputs<'_>,
-    ) -> Result<Self, Stop> {
+    ) -> Result<Self> {
         if matches!(flags, LabExperiment::Rfc9411(_)) {
             plan::lab::check_near(flags.hosts(), "lab rfc9411")?;
         }
@@ -106,7 +106,7 @@ impl Planned {
         };
         let mut job = plan::lab(flags, &to, inputs)?;
         let shown = &mut job.load_mut().settings;
-        shown.insert("isolate".to_owned(), isolation.name().to_owned());
+        shown.insert(plimsoll_report::settings::ISOLATE.to_owned(), isolation.name().to_owned());
         shown.extend(hosts.far.iter().map(|far| ("sut-hosts".to_owned(), far.name())));
         let server = match hosts.far {
             Some(_) => Server::Elsewhere,
@@ -157,7 +157,7 @@ impl Bench<'_> {
         &self,
         lab: &mut Option<Laboratory>,
         (mut experiment, fits): Prepared,
-    ) -> Result<Ended, Stop> {
+    ) -> Result<Ended> {
         let lab = match lab {
             Some(lab) => lab,
             none => none.insert(Laboratory::start(&self.plan, Rc::clone(&self.at))?),

@@ -1,6 +1,6 @@
 //! `plimsoll load`: one load against an existing server.
 
-use crate::exit::Stop;
+use crate::exit::Result;
 use crate::experiments::load::Load;
 use crate::flags::LoadFlags;
 use crate::plan::Inputs;
@@ -9,7 +9,7 @@ use crate::publish::Publisher;
 use crate::session::SetUp;
 use crate::{plan, run, session};
 
-pub(crate) fn run(flags: &LoadFlags) -> Result<(), Stop> {
+pub(crate) fn run(flags: &LoadFlags) -> Result<()> {
     let mut stdin = std::io::stdin();
     let mut inputs = Inputs::of_host(&mut stdin);
     let job = plan::load::build(flags, &mut inputs)?;

@@ -14,7 +14,7 @@ use plimsoll_sys::process::{self, Group, Signal, Ties};
 use plimsoll_sys::whole_file::WholeFile;
 use plimsoll_sys::{input_file, output_file};
 
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::k8s::PodCommand;
 use crate::run::install_interrupts;
 
@@ -27,7 +27,7 @@ const PID: &str = "pid";
 const EXIT_CODE: &str = "exit-code";
 
 /// Runs one of them.
-pub(crate) fn run(command: &PodCommand) -> Result<(), Stop> {
+pub(crate) fn run(command: &PodCommand) -> Result<()> {
     let cannot = |error: io::Error| Stop::CannotRun(error.to_string());
     match command {
         PodCommand::Coordinate { results, keep_for, order, words } => {
@@ -82,7 +82,7 @@ fn ordered(dir: &Path, inputs: &Path) -> io::Result<Command> {
     Ok(command)
 }
 
-fn coordinate(results: &Path, keep_for: Duration, mut command: Command) -> Result<(), Stop> {
+fn coordinate(results: &Path, keep_for: Duration, mut command: Command) -> Result<()> {
     let interrupts = install_interrupts()?;
     let cannot = |error: io::Error| {
         Stop::CannotRun(format!("the results cannot be kept in {}: {error}", results.display()))

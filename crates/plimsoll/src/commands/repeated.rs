@@ -16,7 +16,7 @@ use plimsoll_report::terminal::render_search_line;
 use plimsoll_sys::signal::Interrupts;
 
 use crate::exit;
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::archived;
 use crate::plan::Job;
 use crate::publish::Publisher;
@@ -58,10 +58,7 @@ impl Part {
 }
 
 /// Runs the searches, each by `search`, and reports. The exit code is the worst of theirs.
-pub(super) fn run(
-    of: &Repeated<'_>,
-    search: &mut dyn FnMut(&Part) -> Result<Ended, Stop>,
-) -> Result<(), Stop> {
+pub(super) fn run(of: &Repeated<'_>, search: &mut dyn FnMut(&Part) -> Result<Ended>) -> Result<()> {
     let load = of.job.load();
     let head = of.job.search().map(crate::experiments::search_head);
     let always_archive = true;
@@ -105,9 +102,9 @@ fn search_all(
     of: &Repeated<'_>,
     dir: &Path,
     run: &mut Run,
-    search: &mut dyn FnMut(&Part) -> Result<Ended, Stop>,
+    search: &mut dyn FnMut(&Part) -> Result<Ended>,
     all: &mut Vec<Found>,
-) -> Result<(), Stop> {
+) -> Result<()> {
     for number in 1..=of.times {
         if of.interrupts.is_raised() {
             return Err(run::interrupted_stop(of.interrupts));

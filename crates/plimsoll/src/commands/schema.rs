@@ -3,10 +3,10 @@
 use plimsoll_report::schema;
 
 use super::printed::say;
-use crate::exit::Stop;
+use crate::exit::Result;
 use crate::flags::SchemaFlags;
 
-pub(crate) fn run(flags: &SchemaFlags) -> Result<(), Stop> {
+pub(crate) fn run(flags: &SchemaFlags) -> Result<()> {
     let found = schema::ALL.iter().find(|one| one.name == flags.name);
     say(found.map_or("", |one| one.text))
 }

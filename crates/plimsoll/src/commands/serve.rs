@@ -10,7 +10,7 @@ use plimsoll_model::plan::{Listener, Spoken, TicketKey};
 use plimsoll_model::units::grouped;
 use plimsoll_sys::limits;
 
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::ServeFlags;
 use crate::flags::values::Processes;
 use crate::hosts::{DESCRIPTOR_RESERVE, fleet_stop};
@@ -31,7 +31,7 @@ const PROCESSES_MAX: u64 = 1024;
 /// The kernel spreads connections over processes by a hash, so none is planned fuller than this.
 const FILL_PERCENT: u64 = 90;
 
-pub(crate) fn run(flags: &ServeFlags) -> Result<(), Stop> {
+pub(crate) fn run(flags: &ServeFlags) -> Result<()> {
     let mut stdin = std::io::stdin();
     let mut job = plan::serve::build(flags, &mut Inputs::of_host(&mut stdin))?;
     check_ports(&job.plan.listeners)?;
@@ -111,13 +111,13 @@ fn deliveries(counters: &ServeCounters) -> String {
 
 /// For processes that share their ports: whichever of them accepts a connection can resume its
 /// session.
-fn ticket_key() -> Result<TicketKey, Stop> {
+fn ticket_key() -> Result<TicketKey> {
     plimsoll_tls::new_ticket_key().map_err(|error| Stop::CannotRun(error.to_string()))
 }
 
 /// Refuses a port that something else listens on. The serving processes share theirs by
 /// SO_REUSEPORT, so another `plimsoll serve` would silently get a part of the connections.
-fn check_ports(listeners: &[Listener]) -> Result<(), Stop> {
+fn check_ports(listeners: &[Listener]) -> Result<()> {
     for Listener { address, .. } in listeners {
         let taken = TcpListener::bind(address)
             .is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse);

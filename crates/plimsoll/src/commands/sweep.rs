@@ -5,7 +5,7 @@ use plimsoll_model::sizing::SizingValue;
 
 use super::isolation::Isolation;
 use super::lab;
-use crate::exit::Stop;
+use crate::exit::Result;
 use crate::experiments::sizing::{Sized, SizingExperiment};
 use crate::flags::SweepFlags;
 use crate::plan::Inputs;
@@ -15,7 +15,7 @@ use crate::publish::Publisher;
 use crate::session::SetUp;
 use crate::{run, session};
 
-pub(crate) fn run(flags: &SweepFlags) -> Result<(), Stop> {
+pub(crate) fn run(flags: &SweepFlags) -> Result<()> {
     let mut stdin = std::io::empty();
     let mut inputs = Inputs::of_host(&mut stdin);
     let job = build(flags, &inputs)?;
@@ -48,7 +48,7 @@ pub(crate) fn run(flags: &SweepFlags) -> Result<(), Stop> {
 }
 
 /// Reports whether the laboratories are hosts of their own: the clients are the same for all.
-fn isolation(values: &[SizedValue]) -> Result<Isolation, Stop> {
+fn isolation(values: &[SizedValue]) -> Result<Isolation> {
     Isolation::asked(&values.iter().map(|value| &value.experiment).collect::<Vec<_>>())
 }
 
@@ -57,16 +57,14 @@ pub(super) fn plan(
     value: &SizedValue,
     isolation: &Isolation,
     inputs: &mut Inputs<'_>,
-) -> Result<lab::Planned, Stop> {
+) -> Result<lab::Planned> {
     check_near(value.experiment.hosts(), "lab sweep")?;
     let planned = lab::Planned::varied(&value.experiment, &value.variation, isolation, inputs)?;
     if value.variation.of.is_none_or(|of| of.has(planned.plan.sut.kind)) {
         return Ok(planned);
     }
-    Err(Stop::usage(
-        format_args!("{} is a setting of another program than the laboratory's", value.name),
-        "name --sut haproxy or --sut nginx after --",
-    ))
+    refuse!("{} is a setting of another program than the laboratory's", value.name;
+        "name --sut haproxy or --sut nginx after --")
 }
 
 /// Starts the laboratory of one value.
@@ -74,12 +72,10 @@ pub(super) fn start(
     value: &SizedValue,
     planned: lab::Planned,
     notes: &mut Vec<String>,
-) -> Result<Sized, Stop> {
+) -> Result<Sized> {
     let side = planned.start(&value.name, notes).map_err(|error| match error {
-        LabError::Proxy(CheckError::Rejected { alert, .. }) => Stop::usage(
-            format_args!("{}: {alert}", value.name),
-            "use a value that the program takes",
-        ),
+        LabError::Proxy(CheckError::Rejected { alert, .. }) => usage!("{}: {alert}", value.name;
+            "use a value that the program takes"),
         other => other.into(),
     })?;
     let shown = SizingValue {

@@ -17,7 +17,7 @@ use plimsoll_tune::proxy::{Dialect, ProxyGoal};
 use super::isolation::Isolation;
 use super::printed::say;
 use super::sweep;
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::experiments::sizing::SizingExperiment;
 use crate::flags::shared::OutputFlags;
 use crate::flags::{Command, LabCommand, LabExperiment, parse_line};
@@ -38,14 +38,11 @@ const DESCRIPTORS_BESIDE: u64 = 1_024;
 const CONNECTIONS: &str = "100";
 
 /// Measures requests and handshakes, and prints what was gained.
-pub(super) fn run(proxy: &TunedProxy, budget: Nanos) -> Result<(), Stop> {
+pub(super) fn run(proxy: &TunedProxy, budget: Nanos) -> Result<()> {
     let budget = Nanos(budget.0 / 2);
-    if budget < budget_min(2) {
-        return Err(Stop::usage(
-            "--budget is too short for eight rounds of requests and of handshakes",
-            format_args!("give {} or more", Nanos(budget_min(2).0 * 2)),
-        ));
-    }
+    refuse_if!(budget < budget_min(2);
+        "--budget is too short for eight rounds of requests and of handshakes";
+        "give {} or more", Nanos(budget_min(2).0 * 2));
     let interrupts = run::install_interrupts()?;
     let requests = measure(proxy, "rate", "requests/s", budget, &interrupts)?;
     let handshakes = measure(proxy, "handshakes", "handshakes/s", budget, &interrupts)?;
@@ -59,7 +56,7 @@ fn measure(
     unit: &'static str,
     budget: Nanos,
     interrupts: &Interrupts,
-) -> Result<SizingSummary, Stop> {
+) -> Result<SizingSummary> {
     let mut stdin = std::io::empty();
     let mut inputs = Inputs::of_host(&mut stdin);
     let pem = read_text(&proxy.goal.certificate)
@@ -120,7 +117,7 @@ fn measure(
 }
 
 /// `plimsoll lab` for the installed program.
-fn laboratory(proxy: &TunedProxy, experiment: &str) -> Result<LabExperiment, Stop> {
+fn laboratory(proxy: &TunedProxy, experiment: &str) -> Result<LabExperiment> {
     let name = proxy.installed.dialect.kind.name();
     let path = proxy.installed.path.to_string_lossy();
     let words = [

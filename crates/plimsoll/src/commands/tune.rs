@@ -15,13 +15,13 @@ use plimsoll_tune::tune::{
 
 use super::printed::{print, say};
 use super::tune_proxy;
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::{ApplyFlags, GoalFlags, PlanFlags, RevertFlags, RoleFlag, TuneCommand};
 use crate::plan::host_goal::needs;
 
 const ROOT: &str = "/";
 
-pub(crate) fn run(command: &TuneCommand) -> Result<(), Stop> {
+pub(crate) fn run(command: &TuneCommand) -> Result<()> {
     match command {
         TuneCommand::Plan(flags) => show_plan(flags),
         TuneCommand::Apply(flags) => apply_plan(flags),
@@ -31,7 +31,7 @@ pub(crate) fn run(command: &TuneCommand) -> Result<(), Stop> {
     }
 }
 
-fn plan(goal: &GoalFlags) -> Result<Plan, Stop> {
+fn plan(goal: &GoalFlags) -> Result<Plan> {
     let roles: Vec<Role> = goal
         .role
         .iter()
@@ -49,15 +49,14 @@ fn plan(goal: &GoalFlags) -> Result<Plan, Stop> {
     Ok(Plan::of(&needs(goal)?, &roles, churns, &listening, &started_by, disk, root))
 }
 
-fn show_plan(flags: &PlanFlags) -> Result<(), Stop> {
+fn show_plan(flags: &PlanFlags) -> Result<()> {
     let plan = plan(&flags.goal)?;
     print(flags.json.as_ref(), &plan.json(), &plan.render())
 }
 
-fn apply_plan(flags: &ApplyFlags) -> Result<(), Stop> {
-    if !flags.yes && !io::stdin().is_terminal() {
-        return Err(Stop::usage("tune apply asks first, and nobody can answer here", "add --yes"));
-    }
+fn apply_plan(flags: &ApplyFlags) -> Result<()> {
+    refuse_if!(!flags.yes && !io::stdin().is_terminal();
+        "tune apply asks first, and nobody can answer here"; "add --yes");
     // Before the plan: no other apply or revert changes what it is made of.
     let dir = &flags.journal.journal;
     let _lock = lock(dir).map_err(tune_stop)?;
@@ -76,7 +75,7 @@ fn apply_plan(flags: &ApplyFlags) -> Result<(), Stop> {
     if applied.failed.is_empty() { Ok(()) } else { Err(Stop::HostTooSmall) }
 }
 
-fn agrees() -> Result<bool, Stop> {
+fn agrees() -> Result<bool> {
     let _ = write!(io::stderr(), "Change these settings? [y/N] ");
     let mut answer = String::new();
     let read = io::stdin().lock().read_line(&mut answer);
@@ -105,7 +104,7 @@ fn applied_text(plan: &Plan, applied: &Applied, dir: &Path) -> String {
     text
 }
 
-fn revert_newest(flags: &RevertFlags) -> Result<(), Stop> {
+fn revert_newest(flags: &RevertFlags) -> Result<()> {
     let dir = &flags.journal.journal;
     if !dir.is_dir() {
         return Err(tune_stop(TuneError::Nothing { dir: dir.clone() }));

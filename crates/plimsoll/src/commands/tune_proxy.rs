@@ -10,12 +10,12 @@ use plimsoll_tune::proxy::Dialect;
 
 use super::printed::say;
 use super::tried;
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::ProxyFlags;
 use crate::plan::Inputs;
 use crate::plan::tuned_proxy::{TunedProxy, build};
 
-pub(crate) fn run(dialect: &'static Dialect, flags: &ProxyFlags) -> Result<(), Stop> {
+pub(crate) fn run(dialect: &'static Dialect, flags: &ProxyFlags) -> Result<()> {
     let proxy = build(dialect, flags, &Inputs::of_host(&mut io::empty()))?;
     let checked = check(&proxy)?;
     if let Some(warning) = proxy.goal.too_fast() {
@@ -25,7 +25,7 @@ pub(crate) fn run(dialect: &'static Dialect, flags: &ProxyFlags) -> Result<(), S
     if flags.is_tried { tried::run(&proxy, flags.budget) } else { Ok(()) }
 }
 
-fn write(proxy: &TunedProxy, checked: &str, flags: &ProxyFlags) -> Result<(), Stop> {
+fn write(proxy: &TunedProxy, checked: &str, flags: &ProxyFlags) -> Result<()> {
     let Some(path) = &flags.out else {
         return say(&format!("{}# {checked}\n", proxy.configuration.text));
     };
@@ -43,7 +43,7 @@ fn write(proxy: &TunedProxy, checked: &str, flags: &ProxyFlags) -> Result<(), St
 }
 
 /// Lets the program check its configuration; says who has.
-fn check(proxy: &TunedProxy) -> Result<String, Stop> {
+fn check(proxy: &TunedProxy) -> Result<String> {
     let TunedProxy { installed, configuration, .. } = proxy;
     let Installed { dialect, version_text, .. } = installed;
     let by = format!("{} {version_text} {}", dialect.kind, dialect.check_flag);

@@ -26,7 +26,7 @@ use super::hold::LAB_WAIT;
 use super::memory::{Bounds, Depth, Memory, gauges_of};
 use super::timers::TimerWatch;
 use super::{LabExperiment, tipping};
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::plan::connections::ConnectionsJob;
 use crate::plan::load::LoadJob;
 use crate::preflight;

@@ -21,7 +21,7 @@ use super::LabExperiment;
 use super::controller::{ProcedureController, Speed, Surroundings};
 use super::memory::{Bounds, Depth, Memory, gauges_of, kept_by};
 use super::timers;
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::host_file::HostFile;
 use crate::plan::hold::HoldJob;
 use crate::plan::load::{EventJob, LoadJob};

@@ -10,7 +10,7 @@ use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure, Verdict};
 
 use super::timers;
-use crate::exit::Stop;
+use crate::exit::Result;
 use crate::plan::load::LoadJob;
 use crate::session::disruptor::Disruptor;
 use crate::session::{Experiment, Measurement, Observed, Outcome, Session};
@@ -23,7 +23,7 @@ impl Experiment for Load {
         &mut self.0
     }
 
-    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
+    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome> {
         let Self(job) = self;
         let plan = &job.plan;
         let is_steady = is_steady(&plan.pacing);

@@ -1,12 +1,8 @@
 //! Experiments: each one drives its loads; the session does everything else.
 
-use plimsoll_lab::{LabPlan, Laboratory};
-use plimsoll_model::plan::LoadPlan;
-
-use crate::exit::Stop;
+use crate::exit::Result;
 use crate::plan::Job;
 use crate::preflight::Server;
-use crate::session::Experiment;
 
 pub(crate) mod compare;
 mod confirm;
@@ -14,6 +10,7 @@ mod connections;
 mod controller;
 mod hold;
 pub(crate) mod in_turn;
+mod laboratory;
 pub(crate) mod load;
 mod memory;
 mod path;
@@ -26,25 +23,14 @@ pub(crate) mod sizing;
 mod timers;
 mod tipping;
 
+pub(crate) use laboratory::LabExperiment;
 pub(crate) use tipping::search_head;
-
-/// An experiment that a laboratory can be made for.
-pub(crate) trait LabExperiment: Experiment {
-    /// `plan` with what this experiment needs of a laboratory.
-    fn lab_plan(&self, plan: LabPlan) -> LabPlan;
-
-    /// Adapts to the running laboratory, which was started from `plan`; returns notes for the report.
-    fn enter(&mut self, lab: &Laboratory, _plan: &LabPlan) -> Vec<String> {
-        self.load().target_name = lab.name();
-        Vec::new()
-    }
-}
 
 /// An experiment that is about to begin, and notes for its report.
 pub(crate) type Prepared = (Box<dyn LabExperiment>, Vec<String>);
 
 /// Fits `job` to what this host can hold, where `server` accepts the connections.
-pub(crate) fn prepare(job: Job, server: &Server) -> Result<Prepared, Stop> {
+pub(crate) fn prepare(job: Job, server: &Server) -> Result<Prepared> {
     Ok(match job {
         Job::Rate(job) => (Box::new(rate::RateExperiment::new(job)), Vec::new()),
         Job::Connections(job) => {
@@ -59,13 +45,4 @@ pub(crate) fn prepare(job: Job, server: &Server) -> Result<Prepared, Stop> {
             (Box::new(case), notes)
         }
     })
-}
-
-/// Pins the clients to the CPUs that the laboratory leaves them.
-fn pin_clients(plan: &mut LoadPlan, lab: &LabPlan) {
-    let clients = lab.placement.as_ref().map(|placement| &placement.clients);
-    if let Some(clients) = clients.filter(|clients| !clients.is_empty()) {
-        plan.cpus.clone_from(clients);
-        plan.threads = clients.len() as u32;
-    }
 }

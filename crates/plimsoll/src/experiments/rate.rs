@@ -19,13 +19,14 @@ use plimsoll_report::archive::SearchHead;
 use plimsoll_report::tui::Budget;
 use plimsoll_sys::affinity::usable_cpus;
 
+use super::laboratory::pin_clients;
 use super::path::{PathWatch, network_limited};
 use super::pool::Pool;
 use super::reference::Reference;
 use super::remedies::{PROCESSES_MAX, Remedies};
 use super::timers::TimerWatch;
-use super::{LabExperiment, confirm, pin_clients, tipping};
-use crate::exit::Stop;
+use super::{LabExperiment, confirm, tipping};
+use crate::exit::Result;
 use crate::flags::values::Processes;
 use crate::hosts::DESCRIPTOR_RESERVE;
 use crate::plan::load::LoadJob;
@@ -115,7 +116,7 @@ impl Experiment for RateExperiment {
         Some(Budget::Trials(budget_of_trials(&self.job)))
     }
 
-    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
+    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome> {
         let RateJob { load, search, .. } = &self.job;
         for note in &search.notes {
             session.note(note.clone());
@@ -158,7 +159,7 @@ impl RateExperiment {
         finding: &mut Finding,
         found: &FindSummary,
         session: &Session<'_>,
-    ) -> Result<(), Stop> {
+    ) -> Result<()> {
         let has_ended = session.is_interrupted() || session.server_end().is_some();
         let Some((lower, upper)) = found.lower.zip(found.upper).filter(|_| !has_ended) else {
             return Ok(());
@@ -236,7 +237,7 @@ fn find(
     pass: Pass,
     session: &Session<'_>,
     timers: &mut TimerWatch,
-) -> Result<Found, Stop> {
+) -> Result<Found> {
     let mut plan = job.load.plan.clone();
     let workers = |plan: &LoadPlan| u64::from(plan.threads) * session.agents().count() as u64;
     // What is INVALID over the usual threads may be judged over more of them.
@@ -402,7 +403,7 @@ fn run_trial(
     &Trial { plan, request, abort, pass }: &Trial<'_>,
     session: &Session<'_>,
     listen: &mut dyn FnMut(&Event),
-) -> Result<Observed, Stop> {
+) -> Result<Observed> {
     let mut plan = plan.clone();
     let each = job.deliveries.unwrap_or(1) as f64;
     let rate = Rate::per_second(request.rate.get() / each).unwrap_or(request.rate);
@@ -438,7 +439,7 @@ fn measure_usage(
     trials: &mut Vec<TrialRecord>,
     session: &Session<'_>,
     listen: &mut dyn FnMut(&Event),
-) -> Result<(), Stop> {
+) -> Result<()> {
     let is_back = !matches!(tipping.recovery, Some(Recovery::No(_)));
     let (loads, duration) = match (&tipping.outcome, tipping.lower) {
         (SearchOutcome::Regular, Some(lower)) if is_back => {

@@ -12,7 +12,7 @@ use plimsoll_model::result::RunResult;
 use plimsoll_model::sizing::{SizingSummary, SizingValue};
 
 use super::in_turn::{End, FIRST, Load, Servers, Side, Turns, block, saturating};
-use crate::exit::Stop;
+use crate::exit::Result;
 use crate::plan::in_turn::TurnsJob;
 use crate::plan::load::LoadJob;
 use crate::plan::sizing::BLOCK_MIN;
@@ -171,7 +171,7 @@ impl Experiment for SizingExperiment {
         self.turns.job.settings(self.rounds_planned)
     }
 
-    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
+    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome> {
         let ended = self.measure(session);
         self.turns.end(ended)?;
         let sizing = self.judge();

@@ -47,13 +47,8 @@ pub(crate) struct HoldFlags {
     /// New connections per second
     ///
     /// With TLS, the CPU time of the handshakes at both ends is the limit.
-    #[arg(
-        short = 'r',
-        long,
-        value_name = "RATE",
-        default_value = "2k",
-        value_parser = positive_rate
-    )]
+    #[arg(short = 'r', long, value_name = "RATE", default_value = "2k")]
+    #[arg(value_parser = positive_rate)]
     pub(crate) rate: Rate,
 
     /// Period in which each connection sends one request; 0 sends none

@@ -28,7 +28,7 @@ pub(crate) use sweep::SweepFlags;
 pub(crate) use tune::{ApplyFlags, PlanFlags, ProxyFlags, RevertFlags, TuneCommand};
 pub(crate) use watch::WatchFlags;
 
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::screen::Stream;
 
 mod agent;
@@ -158,7 +158,7 @@ pub(crate) fn own_args() -> Vec<OsString> {
 }
 
 /// Reads this process's arguments.
-pub(crate) fn parse() -> Result<Command, Stop> {
+pub(crate) fn parse() -> Result<Command> {
     let colours = Stream::Out.colours();
     let typed = parse_from(std::env::args_os(), None, colours)?;
     let Command::Run(flags) = &typed else { return Ok(typed) };
@@ -174,7 +174,7 @@ pub(crate) fn parse() -> Result<Command, Stop> {
 }
 
 /// Reads a command line that stands inside an argument of another.
-pub(crate) fn parse_line(words: &[String]) -> Result<Command, Stop> {
+pub(crate) fn parse_line(words: &[String]) -> Result<Command> {
     let args = std::iter::once("plimsoll").chain(words.iter().map(String::as_str));
     parse_from(args.map(OsString::from), None, false)
 }
@@ -194,7 +194,7 @@ pub(crate) fn long_names(words: &[String], types: &[TypeId]) -> Vec<String> {
 
 /// Reads the words after the program's name, as a test types them.
 #[cfg(test)]
-pub(crate) fn parse_words(words: &[&str]) -> Result<Command, Stop> {
+pub(crate) fn parse_words(words: &[&str]) -> Result<Command> {
     let args = std::iter::once("plimsoll").chain(words.iter().copied()).map(OsString::from);
     parse_from(args, Some(HELP_COLUMNS_MAX), false)
 }
@@ -203,7 +203,7 @@ fn parse_from(
     args: impl IntoIterator<Item = OsString>,
     help_columns: Option<usize>,
     colours: bool,
-) -> Result<Command, Stop> {
+) -> Result<Command> {
     let parser = Cli::command();
     let args = spelling::completed(args.into_iter().collect());
     parser

@@ -51,13 +51,8 @@ pub(crate) struct ReportFlags {
     /// Changes from the baseline that end with exit code 99, such as safe<-5% or p99>10%; repeatable
     ///
     /// The whole interval of the difference must show the change. Also errors>0.1pp.
-    #[arg(
-        long,
-        value_name = "CHANGE,...",
-        value_delimiter = ',',
-        requires = "baseline",
-        help_heading = "CI"
-    )]
+    #[arg(long, value_name = "CHANGE,...", value_delimiter = ',', requires = "baseline")]
+    #[arg(help_heading = "CI")]
     pub(crate) fail_if: Vec<Gate>,
 }
 
@@ -85,13 +80,8 @@ pub(crate) struct ReportFiles {
     pub(crate) hgrm: Option<OutputFile>,
 
     /// The span of --hgrm: corrected, uncorrected, wire, ttfb, connect, tls or send_lag
-    #[arg(
-        long,
-        value_name = "SPAN",
-        default_value = "corrected",
-        value_parser = span,
-        help_heading = "Exports"
-    )]
+    #[arg(long, value_name = "SPAN", default_value = "corrected", value_parser = span)]
+    #[arg(help_heading = "Exports")]
     pub(crate) span: Span,
 
     /// Write the histograms of every second as an interval log of HdrHistogram
@@ -107,13 +97,8 @@ pub(crate) struct ReportFiles {
     pub(crate) vegeta_json: Option<OutputFile>,
 
     /// Start of their latencies: corrected (the intended start) or uncorrected (the actual send)
-    #[arg(
-        long,
-        value_name = "LATENCY",
-        default_value = "corrected",
-        value_parser = row_latency,
-        help_heading = "Exports"
-    )]
+    #[arg(long, value_name = "LATENCY", default_value = "corrected", value_parser = row_latency)]
+    #[arg(help_heading = "Exports")]
     pub(crate) rows_latency: RowLatency,
 
     /// Write goals and checks as JUnit XML

@@ -57,13 +57,8 @@ pub(crate) struct Rfc9411Flags {
     pub(crate) trial: TrialFlags,
 
     /// Sessions that may be open at once [default: 1000]
-    #[arg(
-        short = 'c',
-        long,
-        value_name = "N",
-        value_parser = connections,
-        help_heading = "Connections"
-    )]
+    #[arg(short = 'c', long, value_name = "N", value_parser = connections)]
+    #[arg(help_heading = "Connections")]
     pub(crate) connections: Option<u64>,
 
     /// Transactions on each connection (7.1 only) [default: 10]

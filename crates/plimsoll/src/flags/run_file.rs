@@ -11,7 +11,7 @@ use plimsoll_sys::input_file;
 use toml::{Table, Value};
 
 use super::Cli;
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 
 /// Largest file that is read; the manifest of a run with many targets is large.
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -54,14 +54,13 @@ pub(crate) struct RunFlags {
 
 impl RunFlags {
     /// The command line that the file stands for, program name first.
-    pub(super) fn line(&self) -> Result<Line, Stop> {
+    pub(super) fn line(&self) -> Result<Line> {
         let file = match self.file.is_dir() {
             true => self.file.join(MANIFEST),
             false => self.file.clone(),
         };
-        let text = read(&file).map_err(|error| {
-            Stop::usage(format_args!("cannot read {file:?}: {error}"), "name a readable run file")
-        })?;
+        let text = read(&file)
+            .map_err(|error| usage!("cannot read {file:?}: {error}"; "name a readable run file"))?;
         let line = match text.trim_start().starts_with('{') {
             true => archived(&text, &self.more),
             false => words(&text, &self.more).map(|args| Line { args, note: None }),

@@ -37,13 +37,8 @@ pub(crate) struct HandshakesFlags {
     pub(crate) range: RangeFlags,
 
     /// Connections that may be open at once [default: 100; the search adds more, up to 4,096]
-    #[arg(
-        short = 'c',
-        long,
-        value_name = "N",
-        value_parser = connections,
-        help_heading = "Connections"
-    )]
+    #[arg(short = 'c', long, value_name = "N", value_parser = connections)]
+    #[arg(help_heading = "Connections")]
     pub(crate) connections: Option<u64>,
 
     #[command(flatten)]
@@ -66,13 +61,8 @@ pub(crate) struct ConnectionsFlags {
     pub(crate) max: Option<u64>,
 
     /// New connections per second, and requests per second of a sweep over them
-    #[arg(
-        short = 'r',
-        long,
-        value_name = "RATE",
-        default_value = "2k",
-        value_parser = positive_rate
-    )]
+    #[arg(short = 'r', long, value_name = "RATE", default_value = "2k")]
+    #[arg(value_parser = positive_rate)]
     pub(crate) rate: Rate,
 
     /// Time to hold the highest passing level [default: quick 10s, standard 150s, strict 300s]

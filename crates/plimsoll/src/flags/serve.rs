@@ -75,23 +75,13 @@ pub(crate) struct ServeFlags {
     pub(crate) key: Option<PathBuf>,
 
     /// Processes that share the ports; auto starts as many as the open file limit requires
-    #[arg(
-        long,
-        value_name = "N|auto",
-        default_value = "auto",
-        value_parser = processes,
-        help_heading = "Workers"
-    )]
+    #[arg(long, value_name = "N|auto", default_value = "auto", value_parser = processes)]
+    #[arg(help_heading = "Workers")]
     pub(crate) processes: Processes,
 
     /// Connections to expect, for --processes auto
-    #[arg(
-        short = 'c',
-        long,
-        value_name = "N",
-        value_parser = connections,
-        help_heading = "Workers"
-    )]
+    #[arg(short = 'c', long, value_name = "N", value_parser = connections)]
+    #[arg(help_heading = "Workers")]
     pub(crate) connections: Option<u64>,
 
     /// Worker threads in each process [default: one per usable CPU, at most 16]
@@ -99,43 +89,23 @@ pub(crate) struct ServeFlags {
     pub(crate) threads: Option<u32>,
 
     /// State kept per TLS connection after its handshake: compact (traffic secrets only) or rustls
-    #[arg(
-        long,
-        value_name = "STATE",
-        default_value = "compact",
-        hide_possible_values = true,
-        help_heading = "Listen"
-    )]
+    #[arg(long, value_name = "STATE", default_value = "compact", hide_possible_values = true)]
+    #[arg(help_heading = "Listen")]
     pub(crate) tls_state: TlsStateFlag,
 
     /// Timeout for a complete request head, and for each part of a body
-    #[arg(
-        long,
-        value_name = "DURATION",
-        default_value = "10s",
-        value_parser = positive_duration,
-        help_heading = "Behaviour"
-    )]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = positive_duration)]
+    #[arg(help_heading = "Behaviour")]
     pub(crate) request_timeout: Nanos,
 
     /// Timeout for the next request on a connection
-    #[arg(
-        long,
-        value_name = "DURATION",
-        default_value = "5m",
-        value_parser = positive_duration,
-        help_heading = "Behaviour"
-    )]
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = positive_duration)]
+    #[arg(help_heading = "Behaviour")]
     pub(crate) idle_timeout: Nanos,
 
     /// Delay of each acknowledgement of an MQTT publish
-    #[arg(
-        long,
-        value_name = "DURATION",
-        default_value = "0s",
-        value_parser = parse_duration,
-        help_heading = "Behaviour"
-    )]
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration)]
+    #[arg(help_heading = "Behaviour")]
     pub(crate) mqtt_delay: Nanos,
 
     /// Unacknowledged MQTT publishes above QoS 0 that a client may have

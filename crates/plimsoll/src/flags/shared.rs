@@ -47,12 +47,8 @@ pub(crate) struct ServerFlags {
     /// Connect to this Unix socket instead of the URL's host and port
     ///
     /// Host header and TLS name stay those of the URL, whose name is not resolved.
-    #[arg(
-        long,
-        value_name = "PATH",
-        help_heading = "Connections",
-        conflicts_with_all = ["resolve", "source", "hosts", "slurm", "agents", "proxy_protocol"]
-    )]
+    #[arg(long, value_name = "PATH", help_heading = "Connections")]
+    #[arg(conflicts_with_all = ["resolve", "source", "hosts", "slurm", "agents", "proxy_protocol"])]
     pub(crate) unix_socket: Option<PathBuf>,
 
     #[command(flatten)]

@@ -192,7 +192,7 @@ pub(crate) struct ProxyFlags {
     pub(crate) is_tried: bool,
 
     /// Time of --try, half of it for requests and half for handshakes
-    #[arg(long, value_name = "DURATION", default_value = "5m", requires = "is_tried",
-        value_parser = positive_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", requires = "is_tried")]
+    #[arg(value_parser = positive_duration)]
     pub(crate) budget: Nanos,
 }

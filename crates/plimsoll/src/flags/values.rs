@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
@@ -13,9 +14,6 @@ use plimsoll_model::units::{ParseError, parse_count, parse_duration, parse_rate,
 use plimsoll_model::{Nanos, Rate};
 use plimsoll_probe::server_counters::CounterSource;
 use plimsoll_report::live::{Collector, CollectorError};
-
-/// Most processes and most threads that can be asked for.
-const WORKERS_MAX: u64 = 1024;
 
 /// The number of agent processes that share the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,33 +195,36 @@ fn refuse(text: &str, expected: &'static str) -> ParseError {
     ParseError { text: text.to_owned(), expected }
 }
 
-/// A count of at least 1.
-pub(crate) fn positive_count(text: &str) -> Result<u64, ParseError> {
-    const EXPECTED: &str = "a whole number of at least 1, such as 100, 20k or 2M";
-    match parse_count(text) {
-        Ok(count) if count > 0 => Ok(count),
-        _ => Err(refuse(text, EXPECTED)),
-    }
+/// Parsers of counts within a range, each with the text that a refusal expects.
+macro_rules! counts {
+    ($($(#[$doc:meta])+ $name:ident: $count:ty = $range:expr, $expected:literal;)+) => {$(
+        $(#[$doc])+
+        pub(crate) fn $name(text: &str) -> Result<$count, ParseError> {
+            let count = parse_count(text).ok().and_then(|count| <$count>::try_from(count).ok());
+            count.filter(|count| $range.contains(count)).ok_or_else(|| refuse(text, $expected))
+        }
+    )+};
 }
 
-/// Whole searches: 1 to 100.
-pub(crate) fn repeats(text: &str) -> Result<u32, ParseError> {
-    let count = text.parse().ok().filter(|count| (1..=100).contains(count));
-    count.ok_or_else(|| refuse(text, "a number of searches from 1 to 100"))
-}
-
-/// Cycles of a hold: 2 to 1,000.
-pub(crate) fn cycles(text: &str) -> Result<u32, ParseError> {
-    let count = text.parse().ok().filter(|count| (2..=1_000).contains(count));
-    count.ok_or_else(|| refuse(text, "a number of cycles from 2 to 1,000, such as 20"))
-}
-
-/// Connections of a pool: 1 to 10M, since each needs a descriptor somewhere.
-pub(crate) fn connections(text: &str) -> Result<u64, ParseError> {
-    match parse_count(text) {
-        Ok(count @ 1..=10_000_000) => Ok(count),
-        _ => Err(refuse(text, "a number of connections from 1 to 10M, such as 100 or 20k")),
-    }
+counts! {
+    /// A count of at least 1.
+    positive_count: u64 = (1..), "a whole number of at least 1, such as 100, 20k or 2M";
+    /// Whole searches.
+    repeats: u32 = (1..=100), "a number of searches from 1 to 100";
+    /// Cycles of a hold.
+    cycles: u32 = (2..=1_000), "a number of cycles from 2 to 1,000, such as 20";
+    /// Connections of a pool, since each needs a descriptor somewhere.
+    connections: u64 = (1..=10_000_000), "a number of connections from 1 to 10M, such as 100 or 20k";
+    /// Connections that may be opened at once.
+    opening: u32 = (1..=1_000_000), "a number of connections from 1 to 1M, such as 512";
+    /// Requests at once on one connection.
+    streams: u32 = (1..=10_000), "a number of requests from 1 to 10k, such as 32";
+    /// Rounds of a comparison: at least eight, the fewest with a confidence interval of 98 %.
+    rounds: u32 = (8..=200), "a number of rounds from 8 to 200";
+    /// Worker threads.
+    threads: u32 = (1..=1_024), "a number of threads from 1 to 1024";
+    /// Backends of the laboratory.
+    backends: u32 = (1..=256), "a number of backends from 1 to 256";
 }
 
 /// Memory of at least a megabyte.
@@ -240,11 +241,12 @@ pub(crate) fn host_and_port(text: &str) -> Result<String, ParseError> {
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]*".contains(&byte);
         !host.is_empty() && host.bytes().all(is_part)
     };
-    let split = text.rsplit_once(':');
-    let good =
-        split.filter(|(host, port)| is_host(host) && port.parse::<u16>().is_ok_and(|p| p > 0));
-    good.map(|_| text.to_owned())
-        .ok_or_else(|| refuse(text, "HOST:PORT, such as 192.0.2.11:8080 or [2001:db8::1]:8080"))
+    match text.rsplit_once(':') {
+        Some((host, port)) if is_host(host) && port.parse::<NonZeroU16>().is_ok() => {
+            Ok(text.to_owned())
+        }
+        _ => Err(refuse(text, "HOST:PORT, such as 192.0.2.11:8080 or [2001:db8::1]:8080")),
+    }
 }
 
 /// Addresses in place of those that a name has.
@@ -271,22 +273,6 @@ pub(crate) fn resolved(text: &str) -> Result<Resolved, ParseError> {
         Some(Resolved { host: host.to_owned(), port, addresses })
     });
     parsed.ok_or_else(|| refuse(text, "HOST:PORT:ADDRESS, such as web.example:443:192.0.2.7"))
-}
-
-/// Connections that may be opened at once: 1 to 1M.
-pub(crate) fn opening(text: &str) -> Result<u32, ParseError> {
-    let count = parse_count(text).ok().filter(|count| (1..=1_000_000).contains(count));
-    count
-        .and_then(|count| u32::try_from(count).ok())
-        .ok_or_else(|| refuse(text, "a number of connections from 1 to 1M, such as 512"))
-}
-
-/// Requests at once on one connection.
-pub(crate) fn streams(text: &str) -> Result<u32, ParseError> {
-    let count = parse_count(text).ok().filter(|count| (1..=10_000).contains(count));
-    count
-        .and_then(|count| u32::try_from(count).ok())
-        .ok_or_else(|| refuse(text, "a number of requests from 1 to 10k, such as 32"))
 }
 
 /// A span longer than nothing.
@@ -322,32 +308,10 @@ pub(crate) fn seed(text: &str) -> Result<u64, ParseError> {
     text.parse().map_err(|_| refuse(text, "a whole number such as 1"))
 }
 
-/// Rounds of a comparison: at least eight, the fewest with a confidence interval of 98 %.
-pub(crate) fn rounds(text: &str) -> Result<u32, ParseError> {
-    let count = parse_count(text).ok().filter(|count| (8..=200).contains(count));
-    count
-        .and_then(|count| u32::try_from(count).ok())
-        .ok_or_else(|| refuse(text, "a number of rounds from 8 to 200"))
-}
-
 /// A figure that is compared.
 pub(crate) fn metric(text: &str) -> Result<Metric, ParseError> {
-    let found = Metric::ALL.iter().find(|metric| metric.name() == text);
-    found
-        .copied()
-        .ok_or_else(|| refuse(text, "goodput, server-cpu, p50, p99, throughput or client-cpu"))
-}
-
-/// Worker threads: 1 to 1024.
-pub(crate) fn threads(text: &str) -> Result<u32, ParseError> {
-    workers(text).ok_or_else(|| refuse(text, "a number of threads from 1 to 1024"))
-}
-
-/// Backends of the laboratory: 1 to 256.
-pub(crate) fn backends(text: &str) -> Result<u32, ParseError> {
-    workers(text)
-        .filter(|count| *count <= 256)
-        .ok_or_else(|| refuse(text, "a number of backends from 1 to 256"))
+    let found = Metric::ALL.iter().find(|metric| metric.name() == text).copied();
+    found.ok_or_else(|| refuse(text, "goodput, server-cpu, p50, p99, throughput or client-cpu"))
 }
 
 /// `N` or `auto`.
@@ -355,22 +319,14 @@ pub(crate) fn processes(text: &str) -> Result<Processes, ParseError> {
     if text.eq_ignore_ascii_case("auto") {
         return Ok(Processes::Auto);
     }
-    workers(text)
-        .map(Processes::Exactly)
-        .ok_or_else(|| refuse(text, "auto or a number of processes from 1 to 1024"))
-}
-
-fn workers(text: &str) -> Option<u32> {
-    let count = parse_count(text).ok().filter(|count| (1..=WORKERS_MAX).contains(count))?;
-    u32::try_from(count).ok()
+    let count = threads(text).map(Processes::Exactly);
+    count.map_err(|_| refuse(text, "auto or a number of processes from 1 to 1024"))
 }
 
 /// A confidence: a share more than one half and less than 0.999.
 pub(crate) fn confidence(text: &str) -> Result<f64, ParseError> {
-    ratio(text)
-        .ok()
-        .filter(|share| 0.5 < *share && *share < 0.999)
-        .ok_or_else(|| refuse(text, "a confidence above 0.5 and below 0.999, such as 0.9 or 90%"))
+    let share = ratio(text).ok().filter(|share| 0.5 < *share && *share < 0.999);
+    share.ok_or_else(|| refuse(text, "a confidence above 0.5 and below 0.999, such as 0.9 or 90%"))
 }
 
 /// A share: `0.5` or `50%`.
@@ -428,19 +384,12 @@ pub(crate) fn output_file(text: &str) -> Result<OutputFile, ParseError> {
 /// An address or CIDR.
 pub(crate) fn cidr(text: &str) -> Result<Cidr, ParseError> {
     const EXPECTED: &str = "an address or a range such as 10.0.0.5, 127.0.0.0/8 or fd00::/64";
-    let (address, prefix) = match text.split_once('/') {
-        Some((address, prefix)) => (address, Some(prefix)),
-        None => (text, None),
-    };
+    let (address, prefix) =
+        text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
     let address: IpAddr = address.trim().parse().map_err(|_| refuse(text, EXPECTED))?;
     let bits = if address.is_ipv4() { 32 } else { 128 };
-    let prefix = match prefix {
-        None => bits,
-        Some(digits) => digits.trim().parse::<u8>().map_err(|_| refuse(text, EXPECTED))?,
-    };
-    if prefix > bits {
-        return Err(refuse(text, EXPECTED));
-    }
+    let prefix = prefix.map_or(Ok(bits), |digits| digits.trim().parse::<u8>()).ok();
+    let prefix = prefix.filter(|prefix| *prefix <= bits).ok_or_else(|| refuse(text, EXPECTED))?;
     Ok(Cidr { address, prefix })
 }
 

@@ -12,7 +12,7 @@ use plimsoll_probe::memory::HostMemory;
 use plimsoll_proto::websocket;
 
 use super::Inputs;
-use crate::exit::Stop;
+use crate::exit::Result;
 use crate::flags::values::InputFile;
 
 /// Small bodies that lie in the plan, all together; where there are more, they are shared, too.
@@ -33,14 +33,14 @@ impl Bodies {
         flag: &'static str,
         from: &InputFile,
         inputs: &mut Inputs<'_>,
-    ) -> Result<Body, Stop> {
+    ) -> Result<Body> {
         match from {
-            InputFile::File(path) => self.file(path).map_err(|error| {
-                Stop::usage(format_args!("{flag} cannot read {path:?}: {error}"), fix(&error))
-            }),
-            InputFile::Stdin => self.read(inputs.stdin_for(flag)?).map_err(|error| {
-                Stop::usage(format_args!("{flag} cannot read standard input: {error}"), fix(&error))
-            }),
+            InputFile::File(path) => self
+                .file(path)
+                .map_err(|error| usage!("{flag} cannot read {path:?}: {error}"; "{}", fix(&error))),
+            InputFile::Stdin => self.read(inputs.stdin_for(flag)?).map_err(
+                |error| usage!("{flag} cannot read standard input: {error}"; "{}", fix(&error)),
+            ),
         }
     }
 
@@ -81,10 +81,8 @@ impl Bodies {
     }
 
     /// Gives the targets their bodies.
-    pub(super) fn settle(mut self, targets: &mut [Target]) -> Result<(), Stop> {
-        let cannot = |error: IoError| {
-            Stop::usage(format_args!("the request bodies cannot be shared: {error}"), fix(&error))
-        };
+    pub(super) fn settle(mut self, targets: &mut [Target]) -> Result<()> {
+        let cannot = |error: IoError| usage!("the request bodies cannot be shared: {error}"; "{}", fix(&error));
         let own = || targets.iter().filter(|target| target.body.is_own());
         let in_plan = own().map(|target| target.body.len()).fold(0, usize::saturating_add);
         let most = if in_plan > IN_PLAN_BYTES_MAX { 0 } else { SMALL_BODY_BYTES_MAX };
@@ -123,18 +121,15 @@ fn check_memory(bytes: u64, available: Option<u64>) -> IoResult<()> {
 }
 
 /// The text or binary of a large message is decided once, and its frames are counted.
-fn check_message(target: &mut Target) -> Result<(), Stop> {
+fn check_message(target: &mut Target) -> Result<()> {
     let Some(frames) = target.websocket.as_mut().filter(|_| target.body.is_large()) else {
         return Ok(());
     };
     frames.is_binary |= std::str::from_utf8(&target.body).is_err();
     let bytes = websocket::message_bytes(target.body.len() as u64, frames);
-    if bytes > u64::from(u32::MAX) {
-        return Err(Stop::usage(
-            format_args!("the frames of the message have {bytes} bytes, more than 4 GiB"),
-            "give a larger --ws-fragment",
-        ));
-    }
+    refuse_if!(bytes > u64::from(u32::MAX);
+        "the frames of the message have {bytes} bytes, more than 4 GiB";
+        "give a larger --ws-fragment");
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use plimsoll_proto::script;
 
 use super::Inputs;
 use super::inputs::read_bounded;
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags;
 use crate::flags::values::{InputFile, input_file};
 
@@ -19,7 +19,7 @@ const SCRIPT: &str = "--script";
 
 /// Returns the command `words` with its files. A file below this folder has the same path there; others, and standard
 /// input, get one.
-pub(crate) fn order(words: &[String], inputs: &mut Inputs<'_>) -> Result<Order, Stop> {
+pub(crate) fn order(words: &[String], inputs: &mut Inputs<'_>) -> Result<Order> {
     let flags = flags::long_names(words, &[TypeId::of::<InputFile>(), TypeId::of::<PathBuf>()]);
     let mut order = Order::default();
     let mut named = None;
@@ -42,12 +42,7 @@ pub(crate) fn order(words: &[String], inputs: &mut Inputs<'_>) -> Result<Order, 
 }
 
 /// Adds the file that `flag` names, and those that this one names; returns its path there.
-fn carry(
-    flag: &str,
-    value: &str,
-    order: &mut Order,
-    inputs: &mut Inputs<'_>,
-) -> Result<String, Stop> {
+fn carry(flag: &str, value: &str, order: &mut Order, inputs: &mut Inputs<'_>) -> Result<String> {
     let from = input_file(value).map_err(|error| Stop::Usage(error.to_string()))?;
     let content = inputs.read(static_name(flag), &from)?;
     let path = match &from {
@@ -91,7 +86,7 @@ fn add(order: &mut Order, path: &str, content: Vec<u8>) {
 }
 
 /// Adds the files of the bodies that targets name, which lie below this folder.
-fn bodies(from: &InputFile, text: &[u8], order: &mut Order) -> Result<(), Stop> {
+fn bodies(from: &InputFile, text: &[u8], order: &mut Order) -> Result<()> {
     let mut paths = Vec::new();
     let mut note = |path: &str| {
         paths.push(path.to_owned());
@@ -108,7 +103,7 @@ fn bodies(from: &InputFile, text: &[u8], order: &mut Order) -> Result<(), Stop> 
 }
 
 /// Adds the files that a script names, which lie beside it.
-fn texts(from: &InputFile, text: &[u8], there: &str, order: &mut Order) -> Result<(), Stop> {
+fn texts(from: &InputFile, text: &[u8], there: &str, order: &mut Order) -> Result<()> {
     let folder = |path: &Path| path.parent().map(PathBuf::from).unwrap_or_default();
     let here = match from {
         InputFile::Stdin => PathBuf::new(),
@@ -130,16 +125,12 @@ fn texts(from: &InputFile, text: &[u8], there: &str, order: &mut Order) -> Resul
 }
 
 /// Reads a file that another one names, below `folder`.
-fn beside(name: &str, path: &str, folder: &Path) -> Result<Vec<u8>, Stop> {
-    if !is_below(path) {
-        return Err(Stop::usage(
-            format_args!("{name} names {path:?}, which has no place in a pod"),
-            "give it a path below its folder, without ..",
-        ));
-    }
-    read_bounded(&folder.join(path)).map_err(|error| {
-        Stop::usage(format_args!("{name} names {path:?}: {error}"), "name a readable file")
-    })
+fn beside(name: &str, path: &str, folder: &Path) -> Result<Vec<u8>> {
+    refuse_if!(!is_below(path);
+        "{name} names {path:?}, which has no place in a pod";
+        "give it a path below its folder, without ..");
+    read_bounded(&folder.join(path))
+        .map_err(|error| usage!("{name} names {path:?}: {error}"; "name a readable file"))
 }
 
 #[cfg(test)]
@@ -148,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    fn ordered(words: &[&str], stdin: &[u8]) -> Result<Order, Stop> {
+    fn ordered(words: &[&str], stdin: &[u8]) -> Result<Order> {
         let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
         order(&words, &mut Inputs::of_host(&mut { stdin }))
     }

@@ -15,7 +15,7 @@ use plimsoll_model::search::Axis;
 use super::in_turn::TurnsJob;
 use super::publish::PublishJob;
 use super::{Destination, Inputs, Job, hosts, load, outputs, publish, watch};
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags;
 use crate::flags::archived;
 use crate::flags::shared::OutputFlags;
@@ -145,28 +145,20 @@ impl Measures {
 }
 
 /// Checks the flags of `compare`.
-pub(crate) fn build(flags: &CompareFlags, inputs: &mut Inputs<'_>) -> Result<CompareJob, Stop> {
+pub(crate) fn build(flags: &CompareFlags, inputs: &mut Inputs<'_>) -> Result<CompareJob> {
     let (Some(a), Some(b)) = (&flags.a, &flags.b) else {
-        return Err(Stop::usage(
-            "compare needs two things to measure",
-            "for example: plimsoll compare 'lab --sut haproxy' 'lab --sut nginx'",
-        ));
+        refuse!("compare needs two things to measure";
+            "for example: plimsoll compare 'lab --sut haproxy' 'lab --sut nginx'");
     };
     outputs::check(&flags.output)?;
     let (a, of_a, processes_a) = arm(Arm::A, a, flags, inputs)?;
     let (b, of_b, processes_b) = arm(Arm::B, b, flags, inputs)?;
-    if of_a != of_b {
-        return Err(Stop::usage(
-            format_args!("A is {}, and B is {}", of_a.command(), of_b.command()),
-            "compare what gives the same figure",
-        ));
-    }
-    if processes_a != processes_b {
-        return Err(Stop::usage(
-            "A and B are loaded by the same processes, and name different numbers of them",
-            "give --processes for both, after two dashes",
-        ));
-    }
+    refuse_if!(of_a != of_b;
+        "A is {}, and B is {}", of_a.command(), of_b.command();
+        "compare what gives the same figure");
+    refuse_if!(processes_a != processes_b;
+        "A and B are loaded by the same processes, and name different numbers of them";
+        "give --processes for both, after two dashes");
     let (rounds, budget) = extent(flags, of_a)?;
     let arms = [a, b];
     let are_labs = arms.iter().all(|arm| matches!(arm.command, Command::Lab(_)));
@@ -183,17 +175,13 @@ pub(crate) fn build(flags: &CompareFlags, inputs: &mut Inputs<'_>) -> Result<Com
 }
 
 /// Returns the number of rounds, and their time.
-fn extent(flags: &CompareFlags, of: Measures) -> Result<(u32, Option<Nanos>), Stop> {
+fn extent(flags: &CompareFlags, of: Measures) -> Result<(u32, Option<Nanos>)> {
     if of.is_load() {
         return Ok((flags.rounds.unwrap_or(LOAD_ROUNDS_DEFAULT), flags.budget));
     }
     let budget = flags.budget.unwrap_or(BUDGET_DEFAULT);
-    if budget < BUDGET_MIN {
-        return Err(Stop::usage(
-            format_args!("--budget {budget} is too short for {ROUNDS_MIN} rounds"),
-            format_args!("give {BUDGET_MIN} or more"),
-        ));
-    }
+    refuse_if!(budget < BUDGET_MIN;
+        "--budget {budget} is too short for {ROUNDS_MIN} rounds"; "give {BUDGET_MIN} or more");
     let fill = || Blocks::rounds_for(budget, ROUNDS_DEFAULT as usize).min(ROUNDS_MAX) as u32;
     Ok((flags.rounds.unwrap_or_else(fill), Some(budget)))
 }
@@ -203,7 +191,7 @@ fn arm(
     typed: &str,
     flags: &CompareFlags,
     inputs: &mut Inputs<'_>,
-) -> Result<(ArmLine, Measures, Processes), Stop> {
+) -> Result<(ArmLine, Measures, Processes)> {
     let name = name.name();
     let mut args = shlex::split(typed).ok_or_else(|| {
         let what = format_args!("{name} is not a command line: a quote is not closed");
@@ -225,10 +213,8 @@ fn arm(
     });
     let (command, measures, processes) = examined?;
     if let Some(flag) = inputs.stdin_reader {
-        return Err(Stop::usage(
-            format_args!("{name}: {flag} - reads standard input, and every round needs it again"),
-            "name a file",
-        ));
+        refuse!("{name}: {flag} - reads standard input, and every round needs it again";
+            "name a file");
     }
     let line = ArmLine { text: shown(&args), has_seed: names(&args, "--seed"), command, args };
     Ok((line, measures, processes))
@@ -275,10 +261,7 @@ fn is_load(metric: Option<Metric>, args: &[String]) -> bool {
 }
 
 /// Reads and plans a command line.
-fn examine(
-    args: &[String],
-    inputs: &mut Inputs<'_>,
-) -> Result<(Command, Measures, Processes), Stop> {
+fn examine(args: &[String], inputs: &mut Inputs<'_>) -> Result<(Command, Measures, Processes)> {
     let command = flags::parse_line(args)?;
     let (measures, processes) = match &command {
         Command::Lab(lab) => {
@@ -307,12 +290,9 @@ fn examine(
         }
         Command::Load(flags) => {
             refuse_outputs(&flags.output)?;
-            if flags.pace.rate.is_none() && flags.pace.stages.is_empty() {
-                return Err(Stop::usage(
-                    "a load is compared at a load that is named",
-                    "add --rate 1k for both, or --rate 0 for a closed loop, after two dashes",
-                ));
-            }
+            refuse_if!(flags.pace.rate.is_none() && flags.pace.stages.is_empty();
+                "a load is compared at a load that is named";
+                "add --rate 1k for both, or --rate 0 for a closed loop, after two dashes");
             hosts::check_none(&flags.server.hosts, "compare")?;
             let job = load::build(flags, inputs)?;
             let closed = matches!(job.plan.pacing, Pacing::Closed { .. });
@@ -324,7 +304,7 @@ fn examine(
 }
 
 /// Returns the measure of a search; other experiments cannot take turns of seconds.
-fn searched(command: &'static str, job: &Job) -> Result<Measures, Stop> {
+fn searched(command: &'static str, job: &Job) -> Result<Measures> {
     match job {
         Job::Rate(job) => Ok(Measures::Search(command, job.search.axis)),
         Job::Connections(_) => Err(not_measured(&format!("{command} connections"))),
@@ -334,35 +314,29 @@ fn searched(command: &'static str, job: &Job) -> Result<Measures, Stop> {
 }
 
 fn not_measured(what: &str) -> Stop {
-    Stop::usage(
-        format_args!("{what} cannot be measured in turns of a few seconds"),
-        "compare URLs, or rates or handshakes of lab or find, or loads",
-    )
+    usage!("{what} cannot be measured in turns of a few seconds";
+        "compare URLs, or rates or handshakes of lab or find, or loads")
 }
 
-fn refuse_outputs(output: &OutputFlags) -> Result<(), Stop> {
+fn refuse_outputs(output: &OutputFlags) -> Result<()> {
     let is_published = output.live.live.is_some() || output.publish.is_asked();
     if output.out.is_none() && output.json.is_none() && !is_published {
         return Ok(());
     }
-    Err(Stop::usage(
-        "a comparison has one archive and one result",
-        "give --out, --json and the like to compare itself",
-    ))
+    refuse!("a comparison has one archive and one result";
+        "give --out, --json and the like to compare itself")
 }
 
 /// The figure that was asked for. Otherwise what a server gives when it is saturated, and what an answer costs it:
 /// the first shows a quota or a lock, the second a server that is not the slowest part.
-fn metrics(asked: Option<Metric>, of: Measures) -> Result<Vec<Metric>, Stop> {
+fn metrics(asked: Option<Metric>, of: Measures) -> Result<Vec<Metric>> {
     let metrics = of.metrics();
     match asked {
         Some(metric) if metrics.contains(&metric) => Ok(vec![metric]),
         Some(metric) => {
             let names: Vec<_> = metrics.iter().map(|metric| metric.name()).collect();
-            Err(Stop::usage(
-                format_args!("--metric {} is no figure of {}", metric.name(), of.command()),
-                format_args!("use {}", names.join(" or ")),
-            ))
+            refuse!("--metric {} is no figure of {}", metric.name(), of.command();
+                "use {}", names.join(" or "))
         }
         None if of.is_load() => Ok(vec![metrics[0]]),
         None => Ok(vec![Metric::Goodput, Metric::ServerCpu]),

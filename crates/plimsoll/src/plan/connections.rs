@@ -10,7 +10,7 @@ use plimsoll_model::units::grouped;
 use super::load::{LoadJob, assemble};
 use super::search::SearchJob;
 use super::{Destination, Inputs, search};
-use crate::exit::Stop;
+use crate::exit::Result;
 use crate::flags::search::{ArrivalsFlags, ConnectionsFlags};
 use crate::flags::shared::{OutputFlags, PoolFlags};
 use crate::flags::values::ArrivalsFlag;
@@ -47,22 +47,16 @@ pub(super) fn plan(
     to: &Destination,
     output: &OutputFlags,
     inputs: &mut Inputs<'_>,
-) -> Result<ConnectionsJob, Stop> {
+) -> Result<ConnectionsJob> {
     let uniform = ArrivalsFlags { arrivals: ArrivalsFlag::Uniform };
     let search = search::search(Axis::Connections, &flags.search, uniform, to)?;
     let limits = ConnectionLimits::of(search.mode);
     let highest = flags.max.unwrap_or(limits.cap);
     let lowest = flags.min.unwrap_or_else(|| LOWEST.min(highest));
-    if lowest > highest {
-        return Err(Stop::usage(
-            format_args!(
-                "the lowest level, {} connections, is above the highest, {}",
-                grouped(lowest),
-                grouped(highest)
-            ),
-            "raise --max, or lower --min",
-        ));
-    }
+    refuse_if!(lowest > highest;
+        "the lowest level, {} connections, is above the highest, {}",
+            grouped(lowest), grouped(highest);
+        "raise --max, or lower --min");
     let hold = HoldPlan {
         connections_per_s: flags.rate.get(),
         opening_max: OPENING_MAX,
@@ -73,12 +67,9 @@ pub(super) fn plan(
     let parts = search::parts(&search, &flags.load, to, &pool, output, Pacing::Hold(hold));
     let mut load = assemble(parts, inputs)?;
     let targets = load.plan.targets.len() as u64;
-    if targets > lowest {
-        return Err(Stop::usage(
-            format_args!("{targets} targets share the {lowest} connections of the lowest level"),
-            format_args!("give --min {targets} or more, or fewer targets"),
-        ));
-    }
+    refuse_if!(targets > lowest;
+        "{targets} targets share the {lowest} connections of the lowest level";
+        "give --min {targets} or more, or fewer targets");
     load.plan.prewarm = false;
     // Opening a connection has the same time limit as an answer.
     let patience = load.plan.deadline.unwrap_or_default() + load.plan.linger;

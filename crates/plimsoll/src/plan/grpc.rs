@@ -4,13 +4,13 @@ use prost_reflect::prost::Message as _;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
 use serde_json::Deserializer;
 
-use crate::exit::Stop;
+use crate::exit::Result;
 
 /// Names that an error lists, at most.
 const NAMED_MAX: usize = 8;
 
 /// Encodes `json` as the message that `method` (`package.Service/Method`) takes, by a FileDescriptorSet.
-pub(super) fn message(descriptors: &[u8], method: &str, json: &[u8]) -> Result<Vec<u8>, Stop> {
+pub(super) fn message(descriptors: &[u8], method: &str, json: &[u8]) -> Result<Vec<u8>> {
     let input = input_of(descriptors, method)?;
     let name = input.full_name().to_owned();
     // No body is a message whose fields have their defaults.
@@ -19,34 +19,23 @@ pub(super) fn message(descriptors: &[u8], method: &str, json: &[u8]) -> Result<V
     let read = DynamicMessage::deserialize(input, &mut reader);
     let read = read.and_then(|message| reader.end().map(|()| message));
     read.map(|message| message.encode_to_vec()).map_err(|error| {
-        Stop::usage(
-            format_args!("the body is not the message {name} in JSON: {error}"),
-            "write its fields by their names, as in --data '{\"name\": \"a\"}'",
-        )
+        usage!("the body is not the message {name} in JSON: {error}";
+            "write its fields by their names, as in --data '{{\"name\": \"a\"}}'")
     })
 }
 
-fn input_of(descriptors: &[u8], method: &str) -> Result<MessageDescriptor, Stop> {
-    let pool = DescriptorPool::decode(descriptors).map_err(|error| {
-        Stop::usage(
-            format_args!("--grpc-descriptor is not a complete set of descriptors: {error}"),
-            "make one with `protoc --include_imports --descriptor_set_out FILE …` or `buf build -o FILE`",
-        )
-    })?;
+fn input_of(descriptors: &[u8], method: &str) -> Result<MessageDescriptor> {
+    let pool = DescriptorPool::decode(descriptors).map_err(|error| usage!(
+        "--grpc-descriptor is not a complete set of descriptors: {error}";
+        "make one with `protoc --include_imports --descriptor_set_out FILE …` or `buf build -o FILE`"))?;
     let (service, method) = method.split_once('/').unwrap_or((method, ""));
     let Some(found) = pool.get_service_by_name(service) else {
         let there = listed(pool.services().map(|service| service.full_name().to_owned()));
-        return Err(Stop::usage(
-            format_args!("--grpc-descriptor has no service {service}"),
-            format_args!("it has {there}"),
-        ));
+        refuse!("--grpc-descriptor has no service {service}"; "it has {there}");
     };
     let Some(method) = found.methods().find(|known| known.name() == method) else {
         let there = listed(found.methods().map(|method| method.name().to_owned()));
-        return Err(Stop::usage(
-            format_args!("the service {service} has no method {method}"),
-            format_args!("it has {there}"),
-        ));
+        refuse!("the service {service} has no method {method}"; "it has {there}");
     };
     let streams = match (method.is_client_streaming(), method.is_server_streaming()) {
         (true, true) => Some("its requests and its answers"),
@@ -55,10 +44,8 @@ fn input_of(descriptors: &[u8], method: &str) -> Result<MessageDescriptor, Stop>
         (false, false) => None,
     };
     if let Some(what) = streams {
-        return Err(Stop::usage(
-            format_args!("{} streams {what}: only unary methods are supported", method.full_name()),
-            "name a method that takes one message and returns one",
-        ));
+        refuse!("{} streams {what}: only unary methods are supported", method.full_name();
+            "name a method that takes one message and returns one");
     }
     Ok(method.input())
 }
@@ -81,6 +68,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::exit::Stop;
 
     fn field(name: &str, number: i32, kind: Type, label: Label) -> FieldDescriptorProto {
         FieldDescriptorProto {

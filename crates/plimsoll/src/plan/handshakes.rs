@@ -12,7 +12,7 @@ use plimsoll_sys::ports::{PORTS_RESTING_MAX, TIME_WAIT_S};
 use super::Inputs;
 use super::load::LoadJob;
 use super::search::SearchJob;
-use crate::exit::Stop;
+use crate::exit::Result;
 
 /// Share of an address's ports that may be in use or in TIME_WAIT at once; beyond it a free one is found slowly.
 pub(crate) const TIME_WAIT_SHARE: f64 = 0.7;
@@ -23,21 +23,15 @@ const SOURCES_PER_CPU: u64 = 64;
 const SOURCES_MAX: u64 = 4096;
 
 /// Turns a search of requests into one of handshakes.
-pub(super) fn apply(
-    load: &mut LoadJob,
-    search: &mut SearchJob,
-    inputs: &Inputs<'_>,
-) -> Result<(), Stop> {
+pub(super) fn apply(load: &mut LoadJob, search: &mut SearchJob, inputs: &Inputs<'_>) -> Result<()> {
     // Of MQTT a handshake ends with CONNACK, and of a script with its opening, with or without TLS below it.
     let has_opening = load.plan.script().is_some_and(|script| !script.opening.is_empty());
     if load.plan.protocol() != Protocol::Mqtt
         && !has_opening
         && let Some(plain) = load.plan.destinations.iter().find(|server| server.tls.is_none())
     {
-        return Err(Stop::usage(
-            format_args!("find handshakes needs TLS, and {} is plain", plain.name),
-            "write https://, or use find rate with --no-keepalive",
-        ));
+        refuse!("find handshakes needs TLS, and {} is plain", plain.name;
+            "write https://, or use find rate with --no-keepalive");
     }
     load.plan.handshake_only = true;
     load.plan.keepalive = false;
@@ -73,30 +67,18 @@ pub(super) fn allowed_by_ports(plan: &LoadPlan, inputs: &Inputs<'_>) -> (usize, 
 }
 
 /// Refuses rates that the ports do not allow; without --max, that rate becomes the highest one.
-fn bound_by_ports(
-    load: &mut LoadJob,
-    search: &mut SearchJob,
-    inputs: &Inputs<'_>,
-) -> Result<(), Stop> {
+fn bound_by_ports(load: &mut LoadJob, search: &mut SearchJob, inputs: &Inputs<'_>) -> Result<()> {
     let (sources, allowed) = allowed_by_ports(&load.plan, inputs);
     let asked = [("--max", search.max), ("the lowest rate", Some(search.lowest()))];
     for (what, rate) in asked {
         if let Some(rate) = rate.filter(|rate| rate.get() > allowed) {
             let wanted = (rate.get() / allowed * sources as f64).ceil() as u64;
-            return Err(Stop::usage(
-                format_args!(
-                    "{what} of {} handshakes/s is more than the {} that the ports of {} allow: \
-                     each stays in TIME_WAIT for 60 s",
-                    grouped(rate.get() as u64),
-                    grouped(allowed as u64),
-                    addresses(sources)
-                ),
-                format_args!(
-                    "give {} with --source, or lower {}",
-                    addresses(wanted as usize),
-                    if what == "--max" { what } else { "--min" }
-                ),
-            ));
+            refuse!(
+                "{what} of {} handshakes/s is more than the {} that the ports of {} allow: each \
+                 stays in TIME_WAIT for 60 s",
+                    grouped(rate.get() as u64), grouped(allowed as u64), addresses(sources);
+                "give {} with --source, or lower {}",
+                    addresses(wanted as usize), if what == "--max" { what } else { "--min" });
         }
     }
     let words = format!("{} handshakes/s from {}", grouped(allowed as u64), addresses(sources));

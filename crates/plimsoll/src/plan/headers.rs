@@ -5,8 +5,8 @@ use plimsoll_model::plan::Pacing;
 use plimsoll_model::target::{Protocol, Target, is_method};
 use plimsoll_proto::http2::request::is_grpc;
 
-use super::load::Parts;
-use crate::exit::Stop;
+use super::parts::Parts;
+use crate::exit::Result;
 
 /// A problem of a header, and the fix.
 pub(super) type Problem = (String, String);
@@ -182,7 +182,7 @@ fn check_te(target: &Target, name: &str, value: &str) -> Result<(), Problem> {
 
 /// Checks `Connection` headers against what the command does with its connections; returns whether connections
 /// carry further requests.
-pub(super) fn keepalive(targets: &[Target], parts: &Parts<'_>) -> Result<bool, Stop> {
+pub(super) fn keepalive(targets: &[Target], parts: &Parts<'_>) -> Result<bool> {
     let pool = parts.pool;
     let is_http1 = |target: &&Target| target.url.protocol == Protocol::Http1;
     let closing =
@@ -191,24 +191,15 @@ pub(super) fn keepalive(targets: &[Target], parts: &Parts<'_>) -> Result<bool, S
         let mut options = target.connection_options();
         options.any(|option| option.eq_ignore_ascii_case("keep-alive"))
     };
-    if closing > 0 && matches!(parts.pacing, Pacing::Hold(_)) {
-        return Err(Stop::usage(
-            "header Connection: close ends a connection, and this command holds connections",
-            "drop the header",
-        ));
-    }
-    if pool.no_keepalive && targets.iter().filter(is_http1).any(keeps) {
-        return Err(Stop::usage(
-            "header Connection: keep-alive keeps a connection, and --no-keepalive ends it",
-            "drop one of them",
-        ));
-    }
+    refuse_if!(closing > 0 && matches!(parts.pacing, Pacing::Hold(_));
+        "header Connection: close ends a connection, and this command holds connections";
+        "drop the header");
+    refuse_if!(pool.no_keepalive && targets.iter().filter(is_http1).any(keeps);
+        "header Connection: keep-alive keeps a connection, and --no-keepalive ends it";
+        "drop one of them");
     let do_all_close = closing > 0 && closing == targets.len();
-    if do_all_close && pool.requests_per_connection.is_some_and(|requests| requests > 1) {
-        return Err(Stop::usage(
-            "header Connection: close ends a connection after one request, --requests-per-connection later",
-            "drop one of them",
-        ));
-    }
+    refuse_if!(do_all_close && pool.requests_per_connection.is_some_and(|requests| requests > 1);
+        "header Connection: close ends a connection after one request, --requests-per-connection later";
+        "drop one of them");
     Ok(!pool.no_keepalive && !do_all_close)
 }

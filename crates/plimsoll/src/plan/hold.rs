@@ -7,9 +7,10 @@ use plimsoll_model::units::grouped;
 
 use plimsoll_report::settings;
 
-use super::load::{LoadJob, Parts, assemble};
+use super::load::{LoadJob, assemble};
+use super::parts::Parts;
 use super::{Destination, Inputs};
-use crate::exit::Stop;
+use crate::exit::Result;
 use crate::flags::shared::{OutputFlags, PoolFlags};
 use crate::flags::{HoldFlags, ServerExperiment};
 
@@ -62,13 +63,10 @@ impl HoldJob {
 pub(crate) fn build(
     command: &ServerExperiment<HoldFlags>,
     inputs: &mut Inputs<'_>,
-) -> Result<HoldJob, Stop> {
-    if command.kind.connections.is_none() {
-        return Err(Stop::usage(
-            "hold needs the number of connections",
-            "for example: plimsoll hold https://127.0.0.1:8443/ --connections 10k",
-        ));
-    }
+) -> Result<HoldJob> {
+    refuse_if!(command.kind.connections.is_none();
+        "hold needs the number of connections";
+        "for example: plimsoll hold https://127.0.0.1:8443/ --connections 10k");
     let to = Destination::named("plimsoll hold", &command.server, &command.request);
     let job = plan(&command.kind, &to, &command.output, inputs)?;
     check_targets(&job)?;
@@ -81,7 +79,7 @@ pub(super) fn plan(
     to: &Destination,
     output: &OutputFlags,
     inputs: &mut Inputs<'_>,
-) -> Result<HoldJob, Stop> {
+) -> Result<HoldJob> {
     let connections = flags.connections.unwrap_or(LAB_CONNECTIONS_DEFAULT);
     let cycles = flags.cycles.map(|count| Cycles { count, growth_max: flags.fail_if });
     let (levels, span) = if cycles.is_some() {
@@ -127,13 +125,10 @@ pub(super) fn plan(
 }
 
 /// More targets than connections: some would never be requested.
-fn check_targets(job: &HoldJob) -> Result<(), Stop> {
+fn check_targets(job: &HoldJob) -> Result<()> {
     let (targets, connections) = (job.load.plan.targets.len() as u64, job.load.plan.connections);
-    if targets > connections {
-        return Err(Stop::usage(
-            format_args!("{} targets share {connections} connections", grouped(targets)),
-            format_args!("give --connections {targets} or more, or fewer targets"),
-        ));
-    }
+    refuse_if!(targets > connections;
+        "{} targets share {connections} connections", grouped(targets);
+        "give --connections {targets} or more, or fewer targets");
     Ok(())
 }

@@ -6,17 +6,17 @@ use plimsoll_probe::limits::HostLimits;
 use plimsoll_probe::processes::ProcessUse;
 use plimsoll_tune::doctor::{Hop, Needs, PROXY_BYTES, Part, Processes, Shape};
 
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::{GoalFlags, RoleFlag};
 use crate::preflight::{CLIENT_BYTES, SERVER_BYTES, host_limits};
 
 /// Every limit of this host against what the goal needs of it.
-pub(crate) fn needs(flags: &GoalFlags) -> Result<Needs, Stop> {
+pub(crate) fn needs(flags: &GoalFlags) -> Result<Needs> {
     Ok(Needs::of(&shape(flags), &limits(flags.pid)?))
 }
 
 /// This host's limits; those of processes may be another one's.
-fn limits(pid: Option<u32>) -> Result<HostLimits, Stop> {
+fn limits(pid: Option<u32>) -> Result<HostLimits> {
     let Some(pid) = pid else { return Ok(host_limits()) };
     let unreadable = || {
         Stop::CannotRun(format!(

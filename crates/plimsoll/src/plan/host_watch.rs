@@ -10,7 +10,7 @@ use plimsoll_probe::server_counters::CounterSource;
 
 use super::publish::{PublishJob, listen_address};
 use super::{Inputs, outputs, publish};
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::WatchFlags;
 use crate::flags::values::{ListenAt, OutputFile};
 
@@ -33,13 +33,9 @@ pub(crate) struct WatchJob {
 }
 
 /// Checks and resolves the flags of `watch`.
-pub(crate) fn build(flags: &WatchFlags, inputs: &Inputs<'_>) -> Result<WatchJob, Stop> {
-    if !(INTERVAL_MIN..=INTERVAL_MAX).contains(&flags.interval) {
-        return Err(Stop::usage(
-            format_args!("--interval {} is not between 100 ms and 1 h", flags.interval),
-            "use --interval 1s",
-        ));
-    }
+pub(crate) fn build(flags: &WatchFlags, inputs: &Inputs<'_>) -> Result<WatchJob> {
+    refuse_if!(!(INTERVAL_MIN..=INTERVAL_MAX).contains(&flags.interval);
+        "--interval {} is not between 100 ms and 1 h", flags.interval; "use --interval 1s");
     outputs::check_json(flags.json.as_ref())?;
     let mut scope = Scope::default();
     for pid in &flags.pid {
@@ -78,7 +74,7 @@ mod tests {
     use super::*;
     use crate::flags::{Command, parse_words};
 
-    fn built(words: &[&str]) -> Result<WatchJob, Stop> {
+    fn built(words: &[&str]) -> Result<WatchJob> {
         let Command::Watch(flags) = parse_words(words)? else { panic!("{words:?}") };
         build(&flags, &Inputs::of_host(&mut std::io::empty()))
     }

@@ -9,7 +9,7 @@ use plimsoll_fleet::joined::{Listen, read_coordinator};
 use plimsoll_model::lines::{Line, lines};
 
 use super::{Inputs, slurm};
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::hosts::{LabHostFlags, LoadHostFlags};
 use crate::flags::shared::ClientFlags;
 use crate::flags::values::{InputFile, Processes};
@@ -27,21 +27,14 @@ pub(super) fn hosts(
     named: &'static str,
     client: &ClientFlags,
     inputs: &mut Inputs<'_>,
-) -> Result<Option<LoadHosts>, Stop> {
+) -> Result<Option<LoadHosts>> {
     let flag = if flags.hosts.is_some() { Some(named) } else { flag(flags) };
     let Some(flag) = flag else { return Ok(None) };
-    if !client.source.is_empty() {
-        return Err(Stop::usage(
-            format_args!("--source names addresses of this host, and {flag} sends from others"),
-            "drop one of them",
-        ));
-    }
-    if client.processes != Processes::Auto {
-        return Err(Stop::usage(
-            format_args!("--processes is about this host, and each host of {flag} has one process"),
-            "drop it; --threads sets the threads on each host",
-        ));
-    }
+    refuse_if!(!client.source.is_empty();
+        "--source names addresses of this host, and {flag} sends from others"; "drop one of them");
+    refuse_if!(client.processes != Processes::Auto;
+        "--processes is about this host, and each host of {flag} has one process";
+        "drop it; --threads sets the threads on each host");
     if let (Some(agents), Some(address), Some(keys)) = (flags.agents, flags.listen, &flags.keys) {
         return joined(flags, agents, address, keys).map(Some);
     }
@@ -63,13 +56,10 @@ pub(super) fn hosts(
     Ok(Some(LoadHosts { hosts, launcher, path, file }))
 }
 
-fn check_path(path: Option<&String>) -> Result<(), Stop> {
+fn check_path(path: Option<&String>) -> Result<()> {
     match path.filter(|path| !path.starts_with('/')) {
         None => Ok(()),
-        Some(path) => Err(Stop::usage(
-            format_args!("--remote-path {path:?} is not absolute"),
-            "begin it with /",
-        )),
+        Some(path) => refuse!("--remote-path {path:?} is not absolute"; "begin it with /"),
     }
 }
 
@@ -89,13 +79,10 @@ fn joined(
     agents: u32,
     address: SocketAddr,
     keys: &Path,
-) -> Result<LoadHosts, Stop> {
-    let (identity, roots_pem) = read_coordinator(keys).map_err(|error| {
-        Stop::usage(
-            format_args!("--keys cannot be read: {error}"),
-            "make them with plimsoll agent --write-keys DIR --count N; this end's are in DIR/coordinator",
-        )
-    })?;
+) -> Result<LoadHosts> {
+    let (identity, roots_pem) = read_coordinator(keys).map_err(|error| usage!(
+        "--keys cannot be read: {error}";
+        "make them with plimsoll agent --write-keys DIR --count N; this end's are in DIR/coordinator"))?;
     let within = flags.agents_within.map_or(JOIN_WITHIN, Duration::from);
     let name = |index| HostName { user: None, host: format!("agent-{index}"), port: None };
     Ok(LoadHosts {
@@ -107,25 +94,19 @@ fn joined(
 }
 
 /// The hosts of a laboratory: the server's first, then those of the backends.
-pub(super) fn of_laboratory(flags: &LabHostFlags, sut: &str) -> Result<LoadHosts, Stop> {
+pub(super) fn of_laboratory(flags: &LabHostFlags, sut: &str) -> Result<LoadHosts> {
     let of = |flag: &str, list: &str| {
         of_list(list, None)
             .map_err(|why| Stop::usage(format_args!("{flag} {list:?}: {why}"), LAB_EXAMPLE))
     };
     let mut hosts = of("--sut-host", sut)?;
-    if hosts.len() > 1 {
-        return Err(Stop::usage(
-            format_args!("--sut-host names {} hosts, and one server is tested", hosts.len()),
-            LAB_EXAMPLE,
-        ));
-    }
+    refuse_if!(hosts.len() > 1;
+        "--sut-host names {} hosts, and one server is tested", hosts.len(); "{}", LAB_EXAMPLE);
     if let Some(list) = &flags.backends_on {
         let backends = of("--backends-on", list)?;
         if let Some(host) = backends.iter().find(|host| hosts.contains(host)) {
-            return Err(Stop::usage(
-                format_args!("--backends-on names {}, which is --sut-host", host.name),
-                "without --backends-on the backends are beside the server",
-            ));
+            refuse!("--backends-on names {}, which is --sut-host", host.name;
+                "without --backends-on the backends are beside the server");
         }
         hosts.extend(backends);
     }
@@ -140,29 +121,25 @@ fn launcher(
     command: Option<&String>,
     ssh_options: &[String],
     hosts: &[LoadHost],
-) -> Result<Launcher, Stop> {
+) -> Result<Launcher> {
     let Some(command) = command else { return Ok(Launcher::Ssh(ssh_options.to_vec())) };
-    let words = shlex::split(command).ok_or_else(|| {
-        Stop::usage(format_args!("--launch {command:?} has a quote that is not closed"), "close it")
-    })?;
+    let words = shlex::split(command)
+        .ok_or_else(|| usage!("--launch {command:?} has a quote that is not closed"; "close it"))?;
     let launcher = Launcher::Other(words);
     let names: Vec<_> = hosts.iter().map(|host| host.name.clone()).collect();
-    launcher.check(&names).map_err(|why| {
-        Stop::usage(format_args!("--launch cannot be used: {why}"), "for example --launch 'ssh %h'")
-    })?;
+    launcher
+        .check(&names)
+        .map_err(|why| usage!("--launch cannot be used: {why}"; "for example --launch 'ssh %h'"))?;
     Ok(launcher)
 }
 
 /// Refuses other hosts where they are not possible.
-pub(super) fn check_none(flags: &LoadHostFlags, command: &str) -> Result<(), Stop> {
+pub(super) fn check_none(flags: &LoadHostFlags, command: &str) -> Result<()> {
     match flag(flags) {
         None => Ok(()),
-        Some(flag) => Err(Stop::usage(
-            format_args!(
-                "{flag} is for load, hold, and find rate, handshakes and connections, not for {command}"
-            ),
-            "drop it",
-        )),
+        Some(flag) => refuse!(
+            "{flag} is for load, hold, and find rate, handshakes and connections, not for {command}";
+            "drop it"),
     }
 }
 
@@ -174,11 +151,7 @@ fn of_list(list: &str, threads: Option<u32>) -> Result<Vec<LoadHost>, String> {
 }
 
 /// Hosts of a file: a list in each line, perhaps with `threads=N` behind it; # begins a comment.
-fn from_file(
-    path: &str,
-    flag: &'static str,
-    inputs: &mut Inputs<'_>,
-) -> Result<Vec<LoadHost>, Stop> {
+fn from_file(path: &str, flag: &'static str, inputs: &mut Inputs<'_>) -> Result<Vec<LoadHost>> {
     let text = inputs.read(flag, &InputFile::File(PathBuf::from(path)))?;
     of_file(&text).map_err(|why| Stop::Usage(format!("{flag} @{path}{why}")))
 }

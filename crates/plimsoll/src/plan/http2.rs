@@ -4,7 +4,7 @@ use plimsoll_model::plan::Http2Plan;
 use plimsoll_model::target::{Protocol, Target};
 
 use super::{Inputs, grpc};
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::shared::RequestFlags;
 use crate::flags::values::HttpFlag;
 
@@ -23,23 +23,18 @@ pub(super) fn apply(
     targets: &mut [Target],
     flags: &RequestFlags,
     inputs: &mut Inputs<'_>,
-) -> Result<(), Stop> {
+) -> Result<()> {
     if !is_asked(flags) {
-        if flags.header.http.streams.is_some() {
-            return Err(Stop::usage("--streams is for HTTP/2", "add --http 2, or drop it"));
-        }
+        refuse_if!(flags.header.http.streams.is_some();
+            "--streams is for HTTP/2"; "add --http 2, or drop it");
         return Ok(());
     }
-    if flags.grpc.is_some() && flags.header.http.http == Some(HttpFlag::Http1) {
-        return Err(Stop::usage("gRPC needs HTTP/2, and --http says 1.1", "drop one of them"));
-    }
+    refuse_if!(flags.grpc.is_some() && flags.header.http.http == Some(HttpFlag::Http1);
+        "gRPC needs HTTP/2, and --http says 1.1"; "drop one of them");
     for target in &mut *targets {
-        if target.url.protocol != Protocol::Http1 {
-            return Err(Stop::usage(
-                format_args!("{} is not a URL of HTTP", target.url),
-                "write http:// or https://, or drop --http and --grpc",
-            ));
-        }
+        refuse_if!(target.url.protocol != Protocol::Http1;
+            "{} is not a URL of HTTP", target.url;
+            "write http:// or https://, or drop --http and --grpc");
         target.url.protocol = Protocol::Http2;
     }
     match &flags.grpc {
@@ -54,32 +49,24 @@ fn call(
     method: &str,
     flags: &RequestFlags,
     inputs: &mut Inputs<'_>,
-) -> Result<(), Stop> {
+) -> Result<()> {
     let [target] = targets else {
         let what = "a list of targets and --grpc exclude each other";
         return Err(Stop::usage(what, "give one URL"));
     };
-    if flags.method.is_some() {
-        return Err(Stop::usage("a call of gRPC is a POST", "drop --method"));
-    }
+    refuse_if!(flags.method.is_some(); "a call of gRPC is a POST"; "drop --method");
     let path = method.trim_start_matches('/');
     let is_name = |name: &str| {
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_.".contains(&byte);
         !name.is_empty() && name.bytes().all(is_part)
     };
     let is_method = path.split_once('/').is_some_and(|(s, m)| is_name(s) && is_name(m));
-    if !is_method {
-        return Err(Stop::usage(
-            format_args!("--grpc {method:.80?} is not a method"),
-            "write package.Service/Method, such as grpc.health.v1.Health/Check",
-        ));
-    }
-    if target.url.path != "/" {
-        return Err(Stop::usage(
-            format_args!("the URL {} has a path, and --grpc names another", target.url),
-            "give the URL without a path",
-        ));
-    }
+    refuse_if!(!is_method;
+        "--grpc {method:.80?} is not a method";
+        "write package.Service/Method, such as grpc.health.v1.Health/Check");
+    refuse_if!(target.url.path != "/";
+        "the URL {} has a path, and --grpc names another", target.url;
+        "give the URL without a path");
     "POST".clone_into(&mut target.method);
     target.url.path = format!("/{path}");
     if let Some(from) = &flags.grpc_descriptor {

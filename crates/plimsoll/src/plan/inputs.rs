@@ -9,7 +9,7 @@ use std::time::Duration;
 use plimsoll_sys::affinity::usable_cpus;
 use plimsoll_sys::{address, input_file, process};
 
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::values::InputFile;
 
 /// Largest file or standard input that is read, bodies apart. A plan travels to every agent as a whole.
@@ -100,20 +100,17 @@ impl<'a> Inputs<'a> {
     }
 
     /// The bytes of a file or of standard input.
-    pub(crate) fn read(&mut self, flag: &'static str, from: &InputFile) -> Result<Vec<u8>, Stop> {
+    pub(crate) fn read(&mut self, flag: &'static str, from: &InputFile) -> Result<Vec<u8>> {
         match from {
             InputFile::File(path) => read_file(flag, path),
-            InputFile::Stdin => bounded(self.stdin_for(flag)?).map_err(|error| {
-                Stop::usage(
-                    format_args!("{flag} cannot read standard input: {error}"),
-                    "name a file",
-                )
-            }),
+            InputFile::Stdin => bounded(self.stdin_for(flag)?).map_err(
+                |error| usage!("{flag} cannot read standard input: {error}"; "name a file"),
+            ),
         }
     }
 
     /// Standard input, which only one flag can read.
-    pub(super) fn stdin_for(&mut self, flag: &'static str) -> Result<&mut dyn Read, Stop> {
+    pub(super) fn stdin_for(&mut self, flag: &'static str) -> Result<&mut dyn Read> {
         match self.stdin_reader.replace(flag) {
             Some(first) => Err(both_stdin(first, flag)),
             None => Ok(&mut *self.stdin),
@@ -125,7 +122,7 @@ impl<'a> Inputs<'a> {
     /// A name such as `localhost` often has an IPv6 and an IPv4 address while the server listens
     /// on one of them. A part of all connections would then be refused, so where a name has several
     /// addresses, only those that accept are kept; if none does, all are, and the run counts the errors.
-    pub(crate) fn addresses(&self, host: &str, port: u16) -> Result<Addresses, Stop> {
+    pub(crate) fn addresses(&self, host: &str, port: u16) -> Result<Addresses> {
         let found = self.lookup(host, port)?;
         if found.len() < 2 {
             return Ok(Addresses { kept: found, refused: Vec::new() });
@@ -141,14 +138,14 @@ impl<'a> Inputs<'a> {
     }
 
     /// The one address of `host` to listen on or to send to: IPv4 where there is one.
-    pub(crate) fn address_of(&self, host: &str) -> Result<IpAddr, Stop> {
+    pub(crate) fn address_of(&self, host: &str) -> Result<IpAddr> {
         let found = self.lookup(host, 0)?;
         let best = found.iter().find(|address| address.is_ipv4()).or_else(|| found.first());
         best.map(SocketAddr::ip).ok_or_else(|| no_address(host))
     }
 
     /// At least one address, without repetition.
-    fn lookup(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, Stop> {
+    fn lookup(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>> {
         if let Ok(address) = host.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(address, port)]);
         }
@@ -187,28 +184,18 @@ fn no_address(host: &str) -> Stop {
 }
 
 /// The text of a PEM file.
-pub(crate) fn read_pem(
-    flag: &'static str,
-    path: &Path,
-    label: &'static str,
-) -> Result<String, Stop> {
+pub(crate) fn read_pem(flag: &'static str, path: &Path, label: &'static str) -> Result<String> {
     let bytes = read_file(flag, path)?;
     // Checks only for the label of a PEM file; the TLS library parses the content.
     match String::from_utf8(bytes) {
         Ok(text) if text.contains(label) => Ok(text),
-        _ => Err(Stop::usage(
-            format_args!("{flag} {path:?} holds no PEM block with \"{label}\""),
-            "name a PEM file",
-        )),
+        _ => refuse!("{flag} {path:?} holds no PEM block with \"{label}\""; "name a PEM file"),
     }
 }
 
 /// The error of two flags that both read standard input.
 pub(crate) fn both_stdin(first: &str, second: &str) -> Stop {
-    Stop::usage(
-        format_args!("{first} - and {second} - both read standard input"),
-        "give one of them a file",
-    )
+    usage!("{first} - and {second} - both read standard input"; "give one of them a file")
 }
 
 /// The bytes of a file that is not larger than inputs may be.
@@ -222,10 +209,9 @@ pub(crate) fn read_text(path: &Path) -> IoResult<String> {
     text.map_err(|error| IoError::new(ErrorKind::InvalidData, error))
 }
 
-fn read_file(flag: &'static str, path: &Path) -> Result<Vec<u8>, Stop> {
-    read_bounded(path).map_err(|error| {
-        Stop::usage(format_args!("{flag} cannot read {path:?}: {error}"), "name a readable file")
-    })
+fn read_file(flag: &'static str, path: &Path) -> Result<Vec<u8>> {
+    read_bounded(path)
+        .map_err(|error| usage!("{flag} cannot read {path:?}: {error}"; "name a readable file"))
 }
 
 fn bounded(from: impl Read) -> IoResult<Vec<u8>> {

@@ -11,7 +11,7 @@ use plimsoll_model::target::Protocol;
 use plimsoll_sys::affinity::usable_cpus;
 
 use super::Inputs;
-use crate::exit::Stop;
+use crate::exit::Result;
 use crate::flags::experiments::HostFlags;
 use crate::flags::hosts::SUT_PORT;
 use crate::flags::shared::RequestFlags;
@@ -83,7 +83,7 @@ impl Hosts {
 
 /// Checks what the laboratory is to be made of, and finds the program under test: HAProxy where it
 /// is installed, else our own server, unless the flags name one.
-pub(crate) fn hosts(flags: &HostFlags, inputs: &Inputs<'_>) -> Result<Hosts, Stop> {
+pub(crate) fn hosts(flags: &HostFlags, inputs: &Inputs<'_>) -> Result<Hosts> {
     let far = far(flags, inputs)?;
     let (kind, program) = named(flags)?;
     let sut = match kind {
@@ -98,22 +98,14 @@ pub(crate) fn hosts(flags: &HostFlags, inputs: &Inputs<'_>) -> Result<Hosts, Sto
         ProtocolFlag::Mqtt => Protocol::Mqtt,
         ProtocolFlag::Tcp => Protocol::Script,
     };
-    if !protocol.has_headers() && !carries_tcp(sut.kind) {
-        return Err(Stop::usage(
-            format_args!(
-                "{} is an HTTP proxy here, and --protocol mqtt and tcp need one of TCP",
-                sut.kind.title()
-            ),
-            "use --sut haproxy, or --sut embedded",
-        ));
-    }
+    refuse_if!(!protocol.has_headers() && !carries_tcp(sut.kind);
+        "{} is an HTTP proxy here, and --protocol mqtt and tcp need one of TCP", sut.kind.title();
+        "use --sut haproxy, or --sut embedded");
     let mosquitto = match flags.broker {
         BrokerFlag::Embedded => None,
         BrokerFlag::Mosquitto if protocol != Protocol::Mqtt || sut.kind.is_embedded() => {
-            return Err(Stop::usage(
-                "--broker mosquitto is behind a proxy that passes MQTT on",
-                "use --protocol mqtt --sut haproxy; a broker alone is loaded by its URL: find rate mqtt://HOST",
-            ));
+            refuse!("--broker mosquitto is behind a proxy that passes MQTT on";
+                "use --protocol mqtt --sut haproxy; a broker alone is loaded by its URL: find rate mqtt://HOST");
         }
         BrokerFlag::Mosquitto => Some(LabPlan::find_mosquitto()?),
     };
@@ -130,7 +122,7 @@ pub(crate) fn hosts(flags: &HostFlags, inputs: &Inputs<'_>) -> Result<Hosts, Sto
 }
 
 /// The machines that the flags name for server and backends.
-fn far(flags: &HostFlags, inputs: &Inputs<'_>) -> Result<Option<Far>, Stop> {
+fn far(flags: &HostFlags, inputs: &Inputs<'_>) -> Result<Option<Far>> {
     let machines = &flags.machines;
     let Some(sut) = &machines.sut_host else { return Ok(None) };
     let program = flags.server.programs().next();
@@ -140,10 +132,8 @@ fn far(flags: &HostFlags, inputs: &Inputs<'_>) -> Result<Option<Far>, Stop> {
     let isolate = (flags.isolate == IsolateFlag::Netns)
         .then(|| ("--isolate".to_owned(), "makes hosts of this one"));
     if let Some((flag, why)) = program.or(broker).or(isolate) {
-        return Err(Stop::usage(
-            format_args!("{flag} {why}, and --sut-host runs the server on another"),
-            "drop one of them; --sut says which program is run",
-        ));
+        refuse!("{flag} {why}, and --sut-host runs the server on another";
+            "drop one of them; --sut says which program is run");
     }
     let hosts = super::hosts::of_laboratory(machines, sut)?;
     let listen = match machines.sut_address {
@@ -151,10 +141,8 @@ fn far(flags: &HostFlags, inputs: &Inputs<'_>) -> Result<Option<Far>, Stop> {
         None => {
             let name = &hosts.hosts[0].name.host;
             let ip = inputs.address_of(name).map_err(|_| {
-                Stop::usage(
-                    format_args!("--sut-host {name:?} is no name that resolves here"),
-                    "give --sut-address, where clients and backends reach it",
-                )
+                usage!("--sut-host {name:?} is no name that resolves here";
+                    "give --sut-address, where clients and backends reach it")
             })?;
             SocketAddr::new(ip, SUT_PORT)
         }
@@ -163,15 +151,12 @@ fn far(flags: &HostFlags, inputs: &Inputs<'_>) -> Result<Option<Far>, Stop> {
 }
 
 /// Refuses other machines where they are not possible.
-pub(crate) fn check_near(flags: &HostFlags, command: &str) -> Result<(), Stop> {
+pub(crate) fn check_near(flags: &HostFlags, command: &str) -> Result<()> {
     match flags.machines.sut_host {
         None => Ok(()),
-        Some(_) => Err(Stop::usage(
-            format_args!(
-                "--sut-host is for lab rate, handshakes, connections and hold, not for {command}"
-            ),
-            "drop it",
-        )),
+        Some(_) => refuse!(
+            "--sut-host is for lab rate, handshakes, connections and hold, not for {command}";
+            "drop it"),
     }
 }
 
@@ -185,32 +170,22 @@ pub(crate) fn request(flags: &HostFlags) -> RequestFlags {
 }
 
 /// Gives this many CPUs to the SUT, as far as there are.
-pub(crate) fn placement(count: usize) -> Result<Placement, Stop> {
+pub(crate) fn placement(count: usize) -> Result<Placement> {
     let cpus = usable_cpus();
     Placement::with_sut(&cpus, count).ok_or_else(|| {
-        Stop::usage(
-            format_args!("{count} CPUs for the server are more than this host has"),
-            format_args!("use at most {}", cpus.len()),
-        )
+        usage!("{count} CPUs for the server are more than this host has";
+            "use at most {}", cpus.len())
     })
 }
 
 /// Returns the kind of server under test and the file of its program, if the flags name them.
-fn named(flags: &HostFlags) -> Result<(Option<SutKind>, Option<&Path>), Stop> {
+fn named(flags: &HostFlags) -> Result<(Option<SutKind>, Option<&Path>)> {
     let (mut sut, mut program) = (flags.server.sut, None);
     for (kind, path) in flags.server.programs() {
-        if !path.is_file() {
-            return Err(Stop::usage(
-                format_args!("--{kind} {path:?} is no file"),
-                "name the program",
-            ));
-        }
-        if sut.is_some_and(|other| other != kind) {
-            return Err(Stop::usage(
-                format_args!("--{kind} names a program that is not what --sut tests"),
-                format_args!("drop --{kind}, or change --sut"),
-            ));
-        }
+        refuse_if!(!path.is_file(); "--{kind} {path:?} is no file"; "name the program");
+        refuse_if!(sut.is_some_and(|other| other != kind);
+            "--{kind} names a program that is not what --sut tests";
+            "drop --{kind}, or change --sut");
         (sut, program) = (Some(kind), Some(path));
     }
     Ok((sut, program))

@@ -3,7 +3,7 @@
 use plimsoll_model::lines::{Line, lines};
 
 use super::Inputs;
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::values::InputFile;
 
 /// The text of a list, which has an entry.
@@ -20,7 +20,7 @@ impl List {
         from: &InputFile,
         entry: &str,
         inputs: &mut Inputs<'_>,
-    ) -> Result<Self, Stop> {
+    ) -> Result<Self> {
         let list = Self { name: format!("{flag} {from}"), text: inputs.read(flag, from)? };
         if let Err(error) = lines(&list.text) {
             return Err(Stop::Usage(format!("{}, {error}", list.name)));

@@ -10,7 +10,7 @@ use plimsoll_sys::process;
 
 use super::Inputs;
 use super::publish::listen_address;
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::live::LiveFlags;
 
 /// Holds the token, which a command line would show to everybody on this host.
@@ -37,7 +37,7 @@ pub(crate) fn take_token() {
 }
 
 /// Resolves `--live`.
-pub(super) fn build(flags: &LiveFlags, inputs: &Inputs<'_>) -> Result<Option<LiveJob>, Stop> {
+pub(super) fn build(flags: &LiveFlags, inputs: &Inputs<'_>) -> Result<Option<LiveJob>> {
     let Some(at) = &flags.live else { return Ok(None) };
     let address = listen_address(at, "--live", inputs)?;
     let given = TOKEN.get().cloned().flatten();
@@ -51,7 +51,7 @@ pub(super) fn build(flags: &LiveFlags, inputs: &Inputs<'_>) -> Result<Option<Liv
     Ok(Some(LiveJob { address, name: at.host.clone(), token }))
 }
 
-fn check(token: String) -> Result<String, Stop> {
+fn check(token: String) -> Result<String> {
     let is_known = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if TOKEN_CHARS.contains(&token.len()) && token.chars().all(is_known) {
         Ok(token)
@@ -61,14 +61,11 @@ fn check(token: String) -> Result<String, Stop> {
 }
 
 fn bad_token() -> Stop {
-    Stop::usage(
-        format_args!("{TOKEN_VARIABLE} is not 22 to 128 letters, digits, - or _"),
-        "unset it to have one made",
-    )
+    usage!("{TOKEN_VARIABLE} is not 22 to 128 letters, digits, - or _"; "unset it to have one made")
 }
 
 /// 128 bits of chance.
-fn new_token() -> Result<String, Stop> {
+fn new_token() -> Result<String> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")
         .and_then(|mut source| source.read_exact(&mut bytes))

@@ -13,17 +13,16 @@ use plimsoll_model::slo::Slo;
 use plimsoll_report::settings::ADDRESSES;
 
 use super::pacing::pacing;
+use super::parts::Parts;
 use super::publish::PublishJob;
 use super::rows::RowJob;
 use super::{
     Destination, Inputs, headers, hosts, http2, mqtt, outputs, publish, rows, sources, targets, tls,
 };
-use crate::exit::Stop;
+use crate::exit::Result;
 use crate::flags::LoadFlags;
 use crate::flags::hosts::AgentLossFlag;
-use crate::flags::shared::{
-    ClientFlags, EventFlags, HandshakeFlags, OutputFlags, PoolFlags, ProxyFlags, ResumeFlags,
-};
+use crate::flags::shared::{ClientFlags, EventFlags, ProxyFlags};
 use crate::flags::values::{OutputFile, Processes};
 
 /// Default of `--connections`.
@@ -79,23 +78,6 @@ impl LoadJob {
     }
 }
 
-/// The parts that every load has, in each kind of experiment.
-pub(super) struct Parts<'a> {
-    pub(super) to: &'a Destination,
-    pub(super) pool: &'a PoolFlags,
-    pub(super) client: &'a ClientFlags,
-    pub(super) handshake: &'a HandshakeFlags,
-    pub(super) resume: ResumeFlags,
-    pub(super) output: &'a OutputFlags,
-    pub(super) pacing: Pacing,
-    /// Operations after which the load ends, where known: bounds the default pool.
-    pub(super) ops_total: Option<u64>,
-    pub(super) slo: Option<Slo>,
-    pub(super) deadline: Option<Nanos>,
-    pub(super) linger: Nanos,
-    pub(super) seed: u64,
-}
-
 /// Events of a load.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct EventJob {
@@ -118,14 +100,11 @@ pub(super) fn events(
     flags: &EventFlags,
     is_hold: bool,
     settings: &mut BTreeMap<String, String>,
-) -> Result<EventJob, Stop> {
+) -> Result<EventJob> {
     let reconnects = flags.event.iter().any(|one| matches!(one.kind, DisruptionKind::Reconnect(_)));
-    if reconnects && !is_hold {
-        return Err(Stop::usage(
-            "the event reconnect is for held connections",
-            "use it with hold or lab hold; a load opens its connections as it needs them",
-        ));
-    }
+    refuse_if!(reconnects && !is_hold;
+        "the event reconnect is for held connections";
+        "use it with hold or lab hold; a load opens its connections as it needs them");
     if !flags.event.is_empty() {
         let shown = |one: &Disruption| format!("{} at {} s", one.kind, one.at.as_secs_f64());
         let shown: Vec<String> = flags.event.iter().map(shown).collect();
@@ -135,7 +114,7 @@ pub(super) fn events(
 }
 
 /// Checks and resolves the flags of `load`.
-pub(crate) fn build(flags: &LoadFlags, inputs: &mut Inputs<'_>) -> Result<LoadJob, Stop> {
+pub(crate) fn build(flags: &LoadFlags, inputs: &mut Inputs<'_>) -> Result<LoadJob> {
     let (pacing, rate) = pacing(&flags.pace)?;
     let ops_total = match &pacing {
         Pacing::Open { profile, .. } => Some(profile.ops_total),
@@ -181,7 +160,7 @@ pub(crate) fn build(flags: &LoadFlags, inputs: &mut Inputs<'_>) -> Result<LoadJo
 }
 
 /// Puts a job together. Cheap checks come first, then files, then names.
-pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<LoadJob, Stop> {
+pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<LoadJob> {
     let Parts { to, pool, client, output, .. } = parts;
     check_waits(parts.deadline, parts.linger)?;
     check_request_source(to)?;
@@ -277,14 +256,11 @@ struct Workers {
 }
 
 impl Workers {
-    fn new(parts: &Parts<'_>, inputs: &Inputs<'_>) -> Result<Self, Stop> {
+    fn new(parts: &Parts<'_>, inputs: &Inputs<'_>) -> Result<Self> {
         let Parts { to, pool, client, ops_total, .. } = parts;
-        if pool.no_keepalive && pool.requests_per_connection.is_some_and(|requests| requests > 1) {
-            return Err(Stop::usage(
-                "--no-keepalive closes after one request, --requests-per-connection later",
-                "drop one of them",
-            ));
-        }
+        refuse_if!(pool.no_keepalive && pool.requests_per_connection.is_some_and(|requests| requests > 1);
+            "--no-keepalive closes after one request, --requests-per-connection later";
+            "drop one of them");
         let default = match http2::is_asked(&to.request) {
             true => http2::CONNECTIONS_DEFAULT,
             false => CONNECTIONS_DEFAULT,
@@ -293,10 +269,8 @@ impl Workers {
         let connections =
             pool.connections.unwrap_or_else(|| default.min(ops_total.unwrap_or(u64::MAX)).max(1));
         let needs_more = |flag: &str, workers: u32| {
-            Err(Stop::usage(
-                format_args!("{flag} {workers} share {connections} connections"),
-                format_args!("give --connections {workers} or more, or a smaller {flag}"),
-            ))
+            refuse!("{flag} {workers} share {connections} connections";
+                "give --connections {workers} or more, or a smaller {flag}")
         };
         let shared_by = match client.processes {
             Processes::Exactly(count) if u64::from(count) > connections => {
@@ -322,81 +296,64 @@ impl Workers {
 /// The kernel's limit on the path of a Unix socket, its end included.
 const UNIX_PATH_MAX: usize = 108;
 
-fn check_unix_socket(path: Option<&Path>) -> Result<(), Stop> {
+fn check_unix_socket(path: Option<&Path>) -> Result<()> {
     match path {
-        Some(path) if path.as_os_str().len() >= UNIX_PATH_MAX => Err(Stop::usage(
-            format_args!("--unix-socket: a path of {} bytes", path.as_os_str().len()),
-            format_args!("the kernel's limit is {}: name it from its folder", UNIX_PATH_MAX - 1),
-        )),
+        Some(path) if path.as_os_str().len() >= UNIX_PATH_MAX => refuse!(
+            "--unix-socket: a path of {} bytes", path.as_os_str().len();
+            "the kernel's limit is {}: name it from its folder", UNIX_PATH_MAX - 1),
         _ => Ok(()),
     }
 }
 
-fn check_waits(deadline: Option<Nanos>, linger: Nanos) -> Result<(), Stop> {
-    if deadline.is_none() && linger == Nanos::ZERO {
-        return Err(Stop::usage(
-            "--linger 0 without a deadline waits for no answer",
-            "give --deadline 1s, or a longer --linger",
-        ));
-    }
+fn check_waits(deadline: Option<Nanos>, linger: Nanos) -> Result<()> {
+    refuse_if!(deadline.is_none() && linger == Nanos::ZERO;
+        "--linger 0 without a deadline waits for no answer";
+        "give --deadline 1s, or a longer --linger");
     Ok(())
 }
 
 /// Each host is to make a part of the load.
-fn check_hosts_have_connections(hosts: Option<&LoadHosts>, connections: u64) -> Result<(), Stop> {
+fn check_hosts_have_connections(hosts: Option<&LoadHosts>, connections: u64) -> Result<()> {
     let count = hosts.map_or(0, |hosts| hosts.hosts.len());
-    if count as u64 > connections {
-        return Err(Stop::usage(
-            format_args!("{count} hosts share {connections} connections"),
-            format_args!("give --connections {count} or more, or fewer hosts"),
-        ));
-    }
+    refuse_if!(count as u64 > connections;
+        "{count} hosts share {connections} connections";
+        "give --connections {count} or more, or fewer hosts");
     Ok(())
 }
 
 /// The hosts' own addresses are other servers than the one that is meant.
-fn check_hosts_reach(hosts: Option<&LoadHosts>, is_loopback: bool) -> Result<(), Stop> {
+fn check_hosts_reach(hosts: Option<&LoadHosts>, is_loopback: bool) -> Result<()> {
     // Hosts of another launcher, and agents that connect by themselves, may be this host.
     let is_elsewhere =
         |hosts: &LoadHosts| !matches!(hosts.launcher, Launcher::Other(_) | Launcher::Joined(_));
-    if is_loopback && hosts.is_some_and(is_elsewhere) {
-        return Err(Stop::usage(
-            "the URL names loopback, which is each of these hosts itself",
-            "name an address of the server that they reach",
-        ));
-    }
+    refuse_if!(is_loopback && hosts.is_some_and(is_elsewhere);
+        "the URL names loopback, which is each of these hosts itself";
+        "name an address of the server that they reach");
     Ok(())
 }
 
 /// `--method` and `--targets` contradict each other before any file is read.
-fn check_request_source(to: &Destination) -> Result<(), Stop> {
-    if to.server.targets.is_some() && to.request.method.is_some() {
-        return Err(Stop::usage(
-            "--targets names the method of each request, and --method another",
-            "drop --method",
-        ));
-    }
+fn check_request_source(to: &Destination) -> Result<()> {
+    refuse_if!(to.server.targets.is_some() && to.request.method.is_some();
+        "--targets names the method of each request, and --method another"; "drop --method");
     Ok(())
 }
 
 /// Without messages of ours, none of the server's is an answer.
-fn check_answers(parts: &Parts<'_>) -> Result<(), Stop> {
+fn check_answers(parts: &Parts<'_>) -> Result<()> {
     let why = match parts.pacing {
         _ if parts.to.only_connects => "--handshake-only sends no messages",
         Pacing::Hold(_) => "the heartbeats of held WebSockets are pings, which pongs answer",
         _ => return Ok(()),
     };
     match parts.to.request.websocket.first_of_answers() {
-        Some(flag) => Err(Stop::usage(
-            format_args!("{flag} is about answers to messages"),
-            format_args!("drop it: {why}"),
-        )),
+        Some(flag) => refuse!("{flag} is about answers to messages"; "drop it: {why}"),
         None => Ok(()),
     }
 }
 
 /// --handshake-only sends no request, so it conflicts with every flag that describes one.
-fn check_handshake_only(flags: &LoadFlags) -> Result<(), Stop> {
+fn check_handshake_only(flags: &LoadFlags) -> Result<()> {
     let request = &flags.request;
     let described = [
         ("--requests-per-connection", flags.pool.requests_per_connection.is_some()),
@@ -408,10 +365,9 @@ fn check_handshake_only(flags: &LoadFlags) -> Result<(), Stop> {
     ];
     match described.iter().find(|(_, given)| *given && flags.handshake_only) {
         None => Ok(()),
-        Some((flag, _)) => Err(Stop::usage(
-            format_args!("--handshake-only sends no request, and {flag} is about requests"),
-            "drop one of them",
-        )),
+        Some((flag, _)) => refuse!(
+            "--handshake-only sends no request, and {flag} is about requests";
+            "drop one of them"),
     }
 }
 

@@ -3,19 +3,15 @@
 //! Everything that can be wrong before a run is found here, so that nothing has been started when
 //! it is. Files, standard input and names come in through [`Inputs`].
 
-use std::net::Ipv4Addr;
-
-use plimsoll_model::plan::Trust;
-
-use crate::exit::Stop;
-use crate::flags::hosts::LoadHostFlags;
-use crate::flags::shared::{HeaderFlags, RequestFlags, ServerFlags};
+use crate::exit::Result;
+use crate::flags::shared::RequestFlags;
 use crate::flags::{ConfirmFlags, FindExperiment, LabExperiment, LabFlags, ServerExperiment};
 
 mod bodies;
 pub(crate) mod carried;
 pub(crate) mod compare;
 pub(crate) mod connections;
+mod destination;
 mod grpc;
 pub(crate) mod handshakes;
 mod headers;
@@ -33,6 +29,7 @@ pub(crate) mod load;
 mod mqtt;
 mod outputs;
 mod pacing;
+mod parts;
 mod protocol;
 pub(crate) mod publish;
 pub(crate) mod rfc9411;
@@ -50,6 +47,7 @@ mod tls;
 pub(crate) mod tuned_proxy;
 pub(crate) mod watch;
 
+pub(crate) use destination::Destination;
 pub(crate) use inputs::Inputs;
 
 use connections::ConnectionsJob;
@@ -107,65 +105,8 @@ impl Job {
     }
 }
 
-/// The server that a load goes to, and what is requested there.
-#[derive(Clone, Debug)]
-pub(crate) struct Destination {
-    /// The command in hints: `plimsoll load`.
-    usage: &'static str,
-    server: ServerFlags,
-    request: RequestFlags,
-    /// Nothing is asked for once a connection is usable.
-    only_connects: bool,
-    /// Roots for the server's certificate; `None` leaves them to the flags.
-    trust: Option<Trust>,
-    /// First of the addresses that clients have without naming them; `None` if there are none.
-    sources: Option<Ipv4Addr>,
-    /// The server is a laboratory's on another machine.
-    is_far: bool,
-}
-
-impl Destination {
-    /// An existing server.
-    fn named(usage: &'static str, server: &ServerFlags, request: &RequestFlags) -> Self {
-        let (server, request) = (server.clone(), request.clone());
-        let (trust, sources) = (None, None);
-        let (only_connects, is_far) = (false, false);
-        Self { usage, server, request, only_connects, trust, sources, is_far }
-    }
-
-    /// The server of a laboratory: it answers `request` at `url`, with a certificate that `trust` accepts. The clients
-    /// have many addresses from `sources` on, where that is not loopback.
-    pub(crate) fn laboratory(
-        url: String,
-        request: RequestFlags,
-        trust: Trust,
-        sources: Option<Ipv4Addr>,
-    ) -> Self {
-        let server = ServerFlags { url: Some(url), ..ServerFlags::default() };
-        let (trust, usage) = (Some(trust), "plimsoll lab");
-        let (only_connects, is_far) = (false, false);
-        Self { usage, server, request, only_connects, trust, sources, is_far }
-    }
-
-    /// The laboratory's server on another machine; `clients` names the hosts that make the load.
-    pub(crate) fn far(self, clients: LoadHostFlags) -> Self {
-        let server = ServerFlags { hosts: clients, ..self.server };
-        Self { server, is_far: true, ..self }
-    }
-
-    /// Reports whether the server is a laboratory's.
-    fn is_laboratory(&self) -> bool {
-        self.trust.is_some()
-    }
-
-    fn with(&self, header: &HeaderFlags) -> Self {
-        let request = RequestFlags { header: header.clone(), ..self.request.clone() };
-        Self { request, ..self.clone() }
-    }
-}
-
 /// Checks and resolves the flags of `find`.
-pub(crate) fn find(flags: &FindExperiment, inputs: &mut Inputs<'_>) -> Result<Job, Stop> {
+pub(crate) fn find(flags: &FindExperiment, inputs: &mut Inputs<'_>) -> Result<Job> {
     match flags {
         FindExperiment::Rate(ServerExperiment { kind, server, request, output, .. }) => {
             let to = Destination::named("plimsoll find rate", server, request);
@@ -190,12 +131,9 @@ pub(crate) fn find(flags: &FindExperiment, inputs: &mut Inputs<'_>) -> Result<Jo
         }
         FindExperiment::Rfc9411(ServerExperiment { kind, server, request, output, .. }) => {
             hosts::check_none(&server.hosts, "find rfc9411")?;
-            if server.unix_socket.is_some() {
-                return Err(Stop::usage(
-                    "find rfc9411 measures TCP connections, and --unix-socket names none",
-                    "drop it, or use find rate",
-                ));
-            }
+            refuse_if!(server.unix_socket.is_some();
+                "find rfc9411 measures TCP connections, and --unix-socket names none";
+                "drop it, or use find rate");
             let to = Destination::named("plimsoll find rfc9411", server, request);
             rfc9411::plan(kind, &to, output, inputs).map(Job::Rfc9411)
         }
@@ -213,11 +151,7 @@ const fn cause_test(to: &Destination) -> CauseTest {
 }
 
 /// Checks and resolves the flags of `lab` for the server that it will start at `to`.
-pub(crate) fn lab(
-    flags: &LabExperiment,
-    to: &Destination,
-    inputs: &mut Inputs<'_>,
-) -> Result<Job, Stop> {
+pub(crate) fn lab(flags: &LabExperiment, to: &Destination, inputs: &mut Inputs<'_>) -> Result<Job> {
     match flags {
         LabExperiment::Rate(LabFlags { kind, request, output, .. }) => {
             let job = search::rate(&kind.flags, &to.with(request), output, inputs)?;

@@ -15,8 +15,8 @@ use plimsoll_sys::clock;
 
 use super::Inputs;
 use super::list::List;
-use super::load::Parts;
-use crate::exit::Stop;
+use super::parts::Parts;
+use crate::exit::Result;
 use crate::flags::mqtt::MqttFlags;
 use crate::flags::values::InputFile;
 
@@ -32,35 +32,27 @@ const NANOS_PER_S: u64 = Nanos::from_secs(1).0;
 const PAIRS_MAX: u64 = 1 << 22;
 
 /// Returns the settings of a publish of this many bytes.
-pub(super) fn publish(flags: &MqttFlags, payload_bytes: usize) -> Result<Publish, Stop> {
+pub(super) fn publish(flags: &MqttFlags, payload_bytes: usize) -> Result<Publish> {
     let topic = flags.topic.clone().unwrap_or_else(|| TOPIC_DEFAULT.to_owned());
     check_topic("--topic", &topic)?;
-    if PUBLISH_HEAD_BYTES_MAX + TEXT_BYTES_MAX + payload_bytes > REMAINING_LENGTH_MAX {
-        return Err(Stop::usage(
-            "the payload is larger than MQTT allows",
-            "give less than 256 MiB less 64 KiB",
-        ));
-    }
+    refuse_if!(PUBLISH_HEAD_BYTES_MAX + TEXT_BYTES_MAX + payload_bytes > REMAINING_LENGTH_MAX;
+        "the payload is larger than MQTT allows"; "give less than 256 MiB less 64 KiB");
     Ok(Publish { topic, qos: flags.qos.unwrap_or_default(), retain: flags.retain })
 }
 
-fn check_topic(flag: &str, topic: &str) -> Result<(), Stop> {
+fn check_topic(flag: &str, topic: &str) -> Result<()> {
     check_placeholders(flag, topic)?;
     if is_topic(topic) {
         return Ok(());
     }
-    Err(Stop::usage(
-        format_args!("{flag} {topic:.80?} is not a topic to publish to"),
-        "give 1 to 65,535 bytes without # and +",
-    ))
+    refuse!("{flag} {topic:.80?} is not a topic to publish to";
+        "give 1 to 65,535 bytes without # and +")
 }
 
-fn check_placeholders(flag: &str, template: &str) -> Result<(), Stop> {
+fn check_placeholders(flag: &str, template: &str) -> Result<()> {
     foreign_placeholder(template).map_or(Ok(()), |unknown| {
-        Err(Stop::usage(
-            format_args!("{flag} has {unknown}, which stands for nothing"),
-            "use %c (client identifier), %i (number of the connection), %u (user) or %% (percent sign)",
-        ))
+        refuse!("{flag} has {unknown}, which stands for nothing";
+            "use %c (client identifier), %i (number of the connection), %u (user) or %% (percent sign)")
     })
 }
 
@@ -70,26 +62,20 @@ pub(super) fn plan(
     parts: &Parts<'_>,
     connections: u64,
     inputs: &mut Inputs<'_>,
-) -> Result<Option<MqttPlan>, Stop> {
+) -> Result<Option<MqttPlan>> {
     let (flags, pacing) = (&parts.to.request.mqtt, &parts.pacing);
     let Some(target) = targets.first().filter(|one| one.url.protocol == Protocol::Mqtt) else {
         return Ok(None);
     };
     let version = flags.mqtt_version.unwrap_or_default();
-    if flags.session_expiry.is_some() && version != MqttVersion::V5 {
-        return Err(Stop::usage(
-            "MQTT 3.1.1 has no --session-expiry",
-            "drop it; with --no-clean-start its sessions are kept",
-        ));
-    }
+    refuse_if!(flags.session_expiry.is_some() && version != MqttVersion::V5;
+        "MQTT 3.1.1 has no --session-expiry";
+        "drop it; with --no-clean-start its sessions are kept");
     if let Some(filter) = &flags.subscribe {
         check_placeholders("--subscribe", filter)?;
-        if !is_filter(filter) {
-            return Err(Stop::usage(
-                format_args!("--subscribe {filter:.80?} is not a topic filter"),
-                "give levels with / between them; + or # is a level of its own, # the last one",
-            ));
-        }
+        refuse_if!(!is_filter(filter);
+            "--subscribe {filter:.80?} is not a topic filter";
+            "give levels with / between them; + or # is a level of its own, # the last one");
     }
     let subscribe = flags.subscribe.clone().map(|filter| {
         let qos = flags.subscribe_qos.unwrap_or(Qos::AtMostOnce);
@@ -119,11 +105,7 @@ pub(super) fn plan(
 }
 
 /// Returns the counting of deliveries; `None` if the load gets nothing of what it publishes.
-fn deliveries(
-    plan: &MqttPlan,
-    target: &Target,
-    connections: u64,
-) -> Result<Option<DeliveryPlan>, Stop> {
+fn deliveries(plan: &MqttPlan, target: &Target, connections: u64) -> Result<Option<DeliveryPlan>> {
     let Some(publish) = target.publish.as_ref().filter(|_| plan.subscribe.is_some()) else {
         return Ok(None);
     };
@@ -136,41 +118,27 @@ fn deliveries(
     if pairs == 0 {
         return Ok(None);
     }
-    if pairs > PAIRS_MAX {
-        return Err(Stop::usage(
-            format_args!(
-                "what {} connections publish goes to {} subscribers in all, and at most {} can be distinguished",
-                grouped(connections),
-                grouped(pairs),
-                grouped(PAIRS_MAX)
-            ),
-            "give fewer --connections, or a --topic and a --subscribe that fewer of them share, as with %i",
-        ));
-    }
-    if target.body.len() < STAMP_BYTES {
-        return Err(Stop::usage(
-            format_args!(
-                "what is delivered here is counted by a stamp of {STAMP_BYTES} bytes at the payload's \
-                 beginning, and the payload has {}",
-                target.body.len()
-            ),
-            format_args!("give --data or --body of {STAMP_BYTES} bytes or more"),
-        ));
-    }
+    refuse_if!(pairs > PAIRS_MAX;
+        "what {} connections publish goes to {} subscribers in all, and at most {} can be distinguished",
+            grouped(connections), grouped(pairs), grouped(PAIRS_MAX);
+        "give fewer --connections, or a --topic and a --subscribe that fewer of them share, as with %i");
+    refuse_if!(target.body.len() < STAMP_BYTES;
+        "what is delivered here is counted by a stamp of {STAMP_BYTES} bytes at the payload's \
+         beginning, and the payload has {}",
+            target.body.len();
+        "give --data or --body of {STAMP_BYTES} bytes or more");
     // Two runs that begin in the same second are of two processes.
     let run = (clock::unix_seconds() as u32).wrapping_mul(0x9E37_79B1) ^ std::process::id();
     Ok(Some(DeliveryPlan { run }))
 }
 
 /// To how many subscriptions each publish of a load is delivered, where they are as many for all of them.
-pub(super) fn deliveries_each(plan: &LoadPlan) -> Result<u64, Stop> {
+pub(super) fn deliveries_each(plan: &LoadPlan) -> Result<u64> {
     let publish = plan.targets.first().and_then(|target| target.publish.as_ref());
     let counted = plan.mqtt.as_ref().filter(|mqtt| mqtt.deliveries.is_some());
     let (Some(publish), Some(mqtt)) = (publish, counted) else {
-        return Err(Stop::usage(
-            "find deliveries needs a load that gets what it publishes",
-            "give an mqtt:// URL and a --subscribe that --topic matches, such as --topic a/%i --subscribe 'a/#'",
-        ));
+        refuse!("find deliveries needs a load that gets what it publishes";
+            "give an mqtt:// URL and a --subscribe that --topic matches, such as --topic a/%i --subscribe 'a/#'");
     };
     let filters = mqtt.filters(plan.connections);
     let matching = |number| filters.matching(&mqtt.filled(&publish.topic, number));
@@ -180,28 +148,20 @@ pub(super) fn deliveries_each(plan: &LoadPlan) -> Result<u64, Stop> {
             .fold((u64::MAX, 0), |(least, most), each| (each.min(least), each.max(most))),
         false => (matching(0), matching(0)),
     };
-    if least != most {
-        return Err(Stop::usage(
-            format_args!(
-                "some connections publish to {} subscribers and others to {}, so that a rate of deliveries is no rate of publishes",
-                grouped(least),
-                grouped(most)
-            ),
-            "give a --topic and a --subscribe that are alike for all of them",
-        ));
-    }
+    refuse_if!(least != most;
+        "some connections publish to {} subscribers and others to {}, so that a rate of \
+         deliveries is no rate of publishes",
+            grouped(least), grouped(most);
+        "give a --topic and a --subscribe that are alike for all of them");
     Ok(most)
 }
 
-fn in_flight(flags: &MqttFlags, target: &Target) -> Result<u16, Stop> {
+fn in_flight(flags: &MqttFlags, target: &Target) -> Result<u16> {
     let in_flight = flags.inflight.map_or(1, NonZeroU16::get);
     let qos = target.publish.as_ref().map(|publish| publish.qos);
-    if in_flight > 1 && qos == Some(Qos::AtMostOnce) {
-        return Err(Stop::usage(
-            "a publish at QoS 0 is never open: nothing acknowledges it",
-            "drop --inflight, or give --qos 1 or 2",
-        ));
-    }
+    refuse_if!(in_flight > 1 && qos == Some(Qos::AtMostOnce);
+        "a publish at QoS 0 is never open: nothing acknowledges it";
+        "drop --inflight, or give --qos 1 or 2");
     Ok(in_flight)
 }
 
@@ -214,17 +174,12 @@ fn keep_alive_s(flags: &MqttFlags, pacing: &Pacing) -> u16 {
     flags.keep_alive.unwrap_or_else(|| u16::try_from(beat_s).unwrap_or(u16::MAX))
 }
 
-fn client_ids(
-    flags: &MqttFlags,
-    connections: u64,
-    inputs: &mut Inputs<'_>,
-) -> Result<ClientIds, Stop> {
+fn client_ids(flags: &MqttFlags, connections: u64, inputs: &mut Inputs<'_>) -> Result<ClientIds> {
     let Some(from) = &flags.client_ids else {
         let own = || format!("plimsoll-{:x}-", std::process::id());
         let prefix = flags.client_id.clone().unwrap_or_else(own);
-        if prefix.len() > PREFIX_BYTES_MAX || prefix.contains('\0') {
-            return Err(Stop::usage("--client-id is too long", "give 64 bytes at most"));
-        }
+        refuse_if!(prefix.len() > PREFIX_BYTES_MAX || prefix.contains('\0');
+            "--client-id is too long"; "give 64 bytes at most");
         return Ok(ClientIds::Prefix(prefix));
     };
     let list = List::read("--client-ids", from, "a client identifier", inputs)?;
@@ -254,7 +209,7 @@ fn users(
     from: &InputFile,
     version: MqttVersion,
     inputs: &mut Inputs<'_>,
-) -> Result<Vec<Credentials>, Stop> {
+) -> Result<Vec<Credentials>> {
     let list = List::read("--users", from, "USER:PASSWORD or USER", inputs)?;
     let user = |Line { number, text }: Line<'_>| {
         let (name, password) = match text.split_once(':') {
@@ -275,7 +230,7 @@ fn users(
     list.entries().map(user).collect()
 }
 
-fn check_text(list: &List, line: usize, text: &str) -> Result<(), Stop> {
+fn check_text(list: &List, line: usize, text: &str) -> Result<()> {
     match text.len() > TEXT_BYTES_MAX {
         true => {
             Err(list.wrong(line, "too long for a packet of MQTT", "write 65,535 bytes at most"))
@@ -284,20 +239,19 @@ fn check_text(list: &List, line: usize, text: &str) -> Result<(), Stop> {
     }
 }
 
-fn will(flags: &MqttFlags) -> Result<Option<Will>, Stop> {
+fn will(flags: &MqttFlags) -> Result<Option<Will>> {
     let Some(topic) = flags.will_topic.clone() else { return Ok(None) };
     check_topic("--will-topic", &topic)?;
     let message = flags.will_message.clone().unwrap_or_default().into_bytes();
-    if message.len() > TEXT_BYTES_MAX {
-        return Err(Stop::usage("--will-message is too long", "give 65,535 bytes at most"));
-    }
+    refuse_if!(message.len() > TEXT_BYTES_MAX;
+        "--will-message is too long"; "give 65,535 bytes at most");
     let qos = flags.will_qos.unwrap_or(Qos::AtMostOnce);
     let publish = Publish { topic, qos, retain: flags.will_retain };
     Ok(Some(Will { publish, message }))
 }
 
 /// Reports whether topics and filters are still such with the names of each client in them.
-fn check_filled(plan: &MqttPlan, target: &Target, connections: u64) -> Result<(), Stop> {
+fn check_filled(plan: &MqttPlan, target: &Target, connections: u64) -> Result<()> {
     let topic = target.publish.as_ref().map(|publish| publish.topic.as_str());
     let will = plan.will.as_ref().map(|will| will.publish.topic.as_str());
     let all = [
@@ -315,12 +269,8 @@ fn check_filled(plan: &MqttPlan, target: &Target, connections: u64) -> Result<()
         let Some(template) = template.filter(|template| template.contains('%')) else { continue };
         let filled = |number| plan.filled(template, number);
         if let Some(wrong) = (0..last).map(filled).find(|filled| !is_valid(filled)) {
-            return Err(Stop::usage(
-                format_args!(
-                    "{flag} {template:.80?} becomes {wrong:.80?}, which MQTT does not allow"
-                ),
-                "take other placeholders, or other names of clients and users",
-            ));
+            refuse!("{flag} {template:.80?} becomes {wrong:.80?}, which MQTT does not allow";
+                "take other placeholders, or other names of clients and users");
         }
     }
     Ok(())

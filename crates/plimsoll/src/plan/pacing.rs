@@ -4,7 +4,7 @@ use plimsoll_model::pace::{Arrivals, Profile, Stage};
 use plimsoll_model::plan::Pacing;
 use plimsoll_model::{Nanos, Rate};
 
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::PaceFlags;
 use crate::flags::values::{ArrivalsFlag, RampTo};
 
@@ -13,15 +13,12 @@ const RATE_DEFAULT: f64 = 50.0;
 const DURATION_DEFAULT: Nanos = Nanos::from_secs(10);
 
 /// The pacing, and the rate or stages in words.
-pub(super) fn pacing(flags: &PaceFlags) -> Result<(Pacing, String), Stop> {
+pub(super) fn pacing(flags: &PaceFlags) -> Result<(Pacing, String)> {
     let closed = flags.rate == Some(Rate::ZERO);
     if !flags.stages.is_empty() {
-        if closed {
-            return Err(Stop::usage(
-                "--rate 0 (closed loop) and --stages (open loop) exclude each other",
-                "drop one of them",
-            ));
-        }
+        refuse_if!(closed;
+            "--rate 0 (closed loop) and --stages (open loop) exclude each other";
+            "drop one of them");
         return staged(flags);
     }
     if closed {
@@ -38,12 +35,9 @@ pub(super) fn pacing(flags: &PaceFlags) -> Result<(Pacing, String), Stop> {
             profile.limited_to(requests.unwrap_or(u64::MAX))
         }
     };
-    if profile.ops_total == 0 {
-        return Err(Stop::usage(
-            format_args!("--rate {} over {} starts no request", spelled(rate), profile.duration()),
-            "raise --rate or --duration, or give --requests",
-        ));
-    }
+    refuse_if!(profile.ops_total == 0;
+        "--rate {} over {} starts no request", spelled(rate), profile.duration();
+        "raise --rate or --duration, or give --requests");
     Ok((open(profile, flags.arrivals), spelled(rate)))
 }
 
@@ -59,13 +53,9 @@ fn open(profile: Profile, flag: Option<ArrivalsFlag>) -> Pacing {
     Pacing::Open { profile, arrivals: arrivals(flag.unwrap_or(ArrivalsFlag::Poisson)) }
 }
 
-fn closed_loop(flags: &PaceFlags) -> Result<(Pacing, String), Stop> {
-    if flags.arrivals.is_some() {
-        return Err(Stop::usage(
-            "--arrivals spreads scheduled starts, and --rate 0 has no schedule",
-            "drop one of them",
-        ));
-    }
+fn closed_loop(flags: &PaceFlags) -> Result<(Pacing, String)> {
+    refuse_if!(flags.arrivals.is_some();
+        "--arrivals spreads scheduled starts, and --rate 0 has no schedule"; "drop one of them");
     let duration = match (flags.duration, flags.requests) {
         (None, Some(_)) => None,
         (duration, _) => Some(duration.unwrap_or(DURATION_DEFAULT)),
@@ -74,13 +64,9 @@ fn closed_loop(flags: &PaceFlags) -> Result<(Pacing, String), Stop> {
     Ok((pacing, "as fast as answers come".to_owned()))
 }
 
-fn staged(flags: &PaceFlags) -> Result<(Pacing, String), Stop> {
-    if flags.duration.is_some() {
-        return Err(Stop::usage(
-            "--stages already sets the duration of the load",
-            "drop --duration, or add a stage",
-        ));
-    }
+fn staged(flags: &PaceFlags) -> Result<(Pacing, String)> {
+    refuse_if!(flags.duration.is_some();
+        "--stages already sets the duration of the load"; "drop --duration, or add a stage");
     let mut from = flags.rate.unwrap_or(Rate::ZERO);
     let mut words = vec![spelled(from)];
     let mut stages = Vec::new();
@@ -93,12 +79,8 @@ fn staged(flags: &PaceFlags) -> Result<(Pacing, String), Stop> {
         words.push(format!("{} in {duration}", spelled(*rate)));
     }
     let profile = Profile::from_stages(stages).limited_to(flags.requests.unwrap_or(u64::MAX));
-    if profile.ops_total == 0 {
-        return Err(Stop::usage(
-            "--stages starts no request",
-            "raise a rate or a duration, such as --stages 30s:500",
-        ));
-    }
+    refuse_if!(profile.ops_total == 0;
+        "--stages starts no request"; "raise a rate or a duration, such as --stages 30s:500");
     Ok((open(profile, flags.arrivals), words.join(", ")))
 }
 

@@ -5,7 +5,7 @@ use plimsoll_proto::websocket;
 
 use super::bodies::Bodies;
 use super::{Destination, Inputs, mqtt, script};
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::shared::RequestFlags;
 use crate::flags::websocket::WebSocketFlags;
 
@@ -17,26 +17,20 @@ pub(super) fn complete(
     to: &Destination,
     bodies: &mut Bodies,
     inputs: &mut Inputs<'_>,
-) -> Result<(), Stop> {
+) -> Result<()> {
     let flags = &to.request;
     let protocols = || targets.iter().map(|target| target.url.protocol);
     let is_other = |protocol: &Protocol| !protocol.is_http();
     let Some(protocol) = protocols().find(is_other) else {
         if let Some(flag) = flags.websocket.first_given() {
-            return Err(Stop::usage(
-                format_args!("{flag} is for WebSocket"),
-                "drop it, or give a URL that starts with ws:// or wss://",
-            ));
+            refuse!("{flag} is for WebSocket";
+                "drop it, or give a URL that starts with ws:// or wss://");
         }
         return match (flags.mqtt.first_given(), flags.script.first_given()) {
-            (Some(flag), _) => Err(Stop::usage(
-                format_args!("{flag} is for MQTT"),
-                "drop it, or give a URL that starts with mqtt:// or mqtts:// (lab: --protocol mqtt)",
-            )),
-            (None, Some(flag)) => Err(Stop::usage(
-                format_args!("{flag} is for raw TCP and TLS"),
-                "drop it, or give a URL that starts with tcp:// or tls:// (lab: --protocol tcp)",
-            )),
+            (Some(flag), _) => refuse!("{flag} is for MQTT";
+                "drop it, or give a URL that starts with mqtt:// or mqtts:// (lab: --protocol mqtt)"),
+            (None, Some(flag)) => refuse!("{flag} is for raw TCP and TLS";
+                "drop it, or give a URL that starts with tcp:// or tls:// (lab: --protocol tcp)"),
             (None, None) => Ok(()),
         };
     };
@@ -66,7 +60,7 @@ pub(super) fn complete(
     Ok(())
 }
 
-fn apply_websocket(target: &mut Target, flags: &WebSocketFlags) -> Result<(), Stop> {
+fn apply_websocket(target: &mut Target, flags: &WebSocketFlags) -> Result<()> {
     let payload_bytes_max = match flags.ws_fragment {
         None => None,
         Some(0) => return Err(Stop::usage("--ws-fragment 0 sends nothing", "give 1 or more")),
@@ -88,20 +82,14 @@ fn apply_websocket(target: &mut Target, flags: &WebSocketFlags) -> Result<(), St
     let names = &flags.ws_protocol;
     let is_repeated = |(at, name): &(usize, &String)| names[..*at].contains(name);
     if let Some((_, name)) = names.iter().enumerate().find(is_repeated) {
-        return Err(Stop::usage(
-            format_args!("--ws-protocol names {name} twice"),
-            "name each subprotocol once",
-        ));
+        refuse!("--ws-protocol names {name} twice"; "name each subprotocol once");
     }
     if !flags.ws_protocol.is_empty() {
         let offer = format!("Sec-WebSocket-Protocol: {}", flags.ws_protocol.join(", "));
         let header =
             parse_header(&offer).filter(|_| flags.ws_protocol.iter().all(|one| is_method(one)));
         target.headers.push(header.ok_or_else(|| {
-            Stop::usage(
-                "--ws-protocol is not a list of names",
-                "write it like --ws-protocol mqtt,chat",
-            )
+            usage!("--ws-protocol is not a list of names"; "write it like --ws-protocol mqtt,chat")
         })?);
     }
     Ok(())

@@ -8,7 +8,7 @@ use plimsoll_report::live::Collector;
 use super::live::LiveJob;
 use super::serve::statsd;
 use super::{Inputs, live};
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::publish::PublishFlags;
 use crate::flags::shared::OutputFlags;
 use crate::flags::values::ListenAt;
@@ -52,13 +52,13 @@ impl PublishJob {
 }
 
 /// Resolves the flags of a command that has a page.
-pub(super) fn of_output(flags: &OutputFlags, inputs: &Inputs<'_>) -> Result<PublishJob, Stop> {
+pub(super) fn of_output(flags: &OutputFlags, inputs: &Inputs<'_>) -> Result<PublishJob> {
     let live = live::build(&flags.live, inputs)?;
     Ok(PublishJob { live, ..build(&flags.publish, inputs)? })
 }
 
 /// Resolves the flags of one that has none.
-pub(super) fn build(flags: &PublishFlags, inputs: &Inputs<'_>) -> Result<PublishJob, Stop> {
+pub(super) fn build(flags: &PublishFlags, inputs: &Inputs<'_>) -> Result<PublishJob> {
     let listen = |at: &ListenAt| {
         let address = listen_address(at, "--prometheus", inputs)?;
         Ok::<_, Stop>(MetricsJob { address, name: at.host.clone() })
@@ -74,13 +74,7 @@ pub(super) fn build(flags: &PublishFlags, inputs: &Inputs<'_>) -> Result<Publish
 }
 
 /// The one address that `flag` names.
-pub(super) fn listen_address(
-    at: &ListenAt,
-    flag: &str,
-    inputs: &Inputs<'_>,
-) -> Result<SocketAddr, Stop> {
-    if at.first != at.last {
-        return Err(Stop::usage(format_args!("{flag} takes one port"), "drop the range"));
-    }
+pub(super) fn listen_address(at: &ListenAt, flag: &str, inputs: &Inputs<'_>) -> Result<SocketAddr> {
+    refuse_if!(at.first != at.last; "{flag} takes one port"; "drop the range");
     Ok(SocketAddr::new(inputs.address_of(&at.host)?, at.first))
 }

@@ -11,10 +11,11 @@ use plimsoll_model::target::{Protocol, Target, TargetUrl};
 use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
 
-use super::load::{LoadJob, Parts, assemble};
+use super::load::{LoadJob, assemble};
 use super::pacing::arrivals;
+use super::parts::Parts;
 use super::{Destination, Inputs, handshakes, sources, targets};
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::rfc9411::{Rfc9411Flags, TargetLoad};
 use crate::flags::shared::{OutputFlags, PoolFlags, RequestFlags, ResumeFlags, ServerFlags};
 
@@ -67,13 +68,10 @@ pub(super) fn plan_lab(
     to: &Destination,
     output: &OutputFlags,
     inputs: &mut Inputs<'_>,
-) -> Result<Rfc9411Job, Stop> {
-    if flags.case == Case::TrafficMix {
-        return Err(Stop::usage(
-            "--case 7.1 needs a list of targets, and the laboratory has one server",
-            "use plimsoll find rfc9411 --case 7.1 --targets FILE",
-        ));
-    }
+) -> Result<Rfc9411Job> {
+    refuse_if!(flags.case == Case::TrafficMix;
+        "--case 7.1 needs a list of targets, and the laboratory has one server";
+        "use plimsoll find rfc9411 --case 7.1 --targets FILE");
     let mut to = to.clone();
     // Our own backends answer with the number of bytes in that header.
     to.request.header.headers.push(("size".to_owned(), SIZE.to_owned()));
@@ -86,7 +84,7 @@ pub(super) fn plan(
     to: &Destination,
     output: &OutputFlags,
     inputs: &mut Inputs<'_>,
-) -> Result<Rfc9411Job, Stop> {
+) -> Result<Rfc9411Job> {
     let case = flags.case;
     refuse_requests(flags, to)?;
     check_target(flags)?;
@@ -97,12 +95,9 @@ pub(super) fn plan(
         objects.push(requests(case, object, sizes.len(), to, inputs)?);
     }
     let first = objects.first().map(|plan| plan.targets.clone()).unwrap_or_default();
-    if first.iter().any(Target::closes_connection) {
-        return Err(Stop::usage(
-            "header Connection: close ends each connection after one request",
-            "drop it; --requests-per-connection says how many each carries",
-        ));
-    }
+    refuse_if!(first.iter().any(Target::closes_connection);
+        "header Connection: close ends each connection after one request";
+        "drop it; --requests-per-connection says how many each carries");
     let mut load = load(flags, &first, to, output, inputs)?;
     check_scheme(case, &first)?;
     let given = flags.requests_per_connection;
@@ -117,7 +112,7 @@ pub(super) fn plan(
     Ok(Rfc9411Job { flags: flags.clone(), load, objects, largest, transactions, ports_allow })
 }
 
-fn refuse_requests(flags: &Rfc9411Flags, to: &Destination) -> Result<(), Stop> {
+fn refuse_requests(flags: &Rfc9411Flags, to: &Destination) -> Result<()> {
     const GET: &str = "requests objects with GET";
     let Destination { server, request, .. } = to;
     let typed = [
@@ -134,14 +129,12 @@ fn refuse_requests(flags: &Rfc9411Flags, to: &Destination) -> Result<(), Stop> {
     let case = flags.case;
     match typed.iter().find(|(_, given, _)| *given && case != Case::TrafficMix) {
         None => Ok(()),
-        Some((flag, _, why)) => Err(Stop::usage(
-            format_args!("--case {case} {why}, so {flag} does not apply"),
-            format_args!("drop {flag}, or use --case 7.1"),
-        )),
+        Some((flag, _, why)) => refuse!("--case {case} {why}, so {flag} does not apply";
+            "drop {flag}, or use --case 7.1"),
     }
 }
 
-fn check_target(flags: &Rfc9411Flags) -> Result<(), Stop> {
+fn check_target(flags: &Rfc9411Flags) -> Result<()> {
     let case = flags.case;
     let (what, fix) = match (case.kind(), flags.target) {
         (Kind::Latency, Some(_)) => (
@@ -172,46 +165,31 @@ fn check_target(flags: &Rfc9411Flags) -> Result<(), Stop> {
     Err(Stop::usage(what, fix))
 }
 
-fn sizes(flags: &Rfc9411Flags) -> Result<Vec<Object>, Stop> {
+fn sizes(flags: &Rfc9411Flags) -> Result<Vec<Object>> {
     let (case, given) = (flags.case, &flags.object_size);
     if given.is_empty() {
         return Ok(case.objects());
     }
-    if case == Case::TrafficMix {
-        return Err(Stop::usage(
-            "--case 7.1 requests its targets, so --object-size does not apply",
-            "drop it",
-        ));
-    }
-    if given.contains(&Object::Mixed) && case.kind() != Kind::Throughput {
-        return Err(Stop::usage(
-            format_args!("--case {case} has no mixed objects"),
-            "use --object-size mixed with --case 7.3 or 7.7",
-        ));
-    }
+    refuse_if!(case == Case::TrafficMix;
+        "--case 7.1 requests its targets, so --object-size does not apply"; "drop it");
+    refuse_if!(given.contains(&Object::Mixed) && case.kind() != Kind::Throughput;
+        "--case {case} has no mixed objects"; "use --object-size mixed with --case 7.3 or 7.7");
     let is_first = |(index, object): &(usize, &Object)| !given[..*index].contains(object);
     Ok(given.iter().enumerate().filter(is_first).map(|(_, object)| *object).collect())
 }
 
-fn check_measured(flags: &Rfc9411Flags, objects: usize) -> Result<(), Stop> {
+fn check_measured(flags: &Rfc9411Flags, objects: usize) -> Result<()> {
     let (case, kind) = (flags.case, flags.case.kind());
     let needs_cps = matches!(kind, Kind::Latency | Kind::Concurrency);
     for (flag, count, is_needed) in [
         ("--measured-cps", flags.measured_cps.len(), needs_cps),
         ("--measured-tps", flags.measured_tps.len(), kind == Kind::Latency),
     ] {
-        if count > 0 && !is_needed {
-            return Err(Stop::usage(
-                format_args!("--case {case} does not build on another case, so {flag} has no use"),
-                "drop it",
-            ));
-        }
-        if count > 0 && count != objects {
-            return Err(Stop::usage(
-                format_args!("{flag} has {count} figures for {objects} object sizes"),
-                "give one for each, or choose with --object-size",
-            ));
-        }
+        refuse_if!(count > 0 && !is_needed;
+            "--case {case} does not build on another case, so {flag} has no use"; "drop it");
+        refuse_if!(count > 0 && count != objects;
+            "{flag} has {count} figures for {objects} object sizes";
+            "give one for each, or choose with --object-size");
     }
     Ok(())
 }
@@ -229,22 +207,17 @@ fn requests(
     of: usize,
     to: &Destination,
     inputs: &mut Inputs<'_>,
-) -> Result<ObjectPlan, Stop> {
+) -> Result<ObjectPlan> {
     let sizes = object.bytes();
     let is_fixed = !has_template(to) && to.server.url.is_some();
     if sizes.is_empty() || (is_fixed && of == 1 && sizes.len() == 1) {
         // The URL names the only object; the first answers show its size.
         return Ok(ObjectPlan { object, targets: targets::targets(to, inputs)? });
     }
-    if is_fixed {
-        return Err(Stop::usage(
-            format_args!(
-                "--case {case} asks for objects of several sizes, and the URL is the same for all"
-            ),
-            "write {size} where the bytes go, as in http://host/{size} or -H 'size: {size}', \
-             or choose one with --object-size",
-        ));
-    }
+    refuse_if!(is_fixed;
+        "--case {case} asks for objects of several sizes, and the URL is the same for all";
+        "write {{size}} where the bytes go, as in http://host/{{size}} or -H 'size: {{size}}', \
+         or choose one with --object-size");
     let mut all = Vec::new();
     for bytes in sizes {
         let bytes = bytes.to_string();
@@ -265,7 +238,7 @@ fn load(
     to: &Destination,
     output: &OutputFlags,
     inputs: &mut Inputs<'_>,
-) -> Result<LoadJob, Stop> {
+) -> Result<LoadJob> {
     let is_held = flags.case.kind() == Kind::Concurrency;
     let connections = match flags.target {
         Some(TargetLoad::Units(count)) if is_held => count.get() as u64,
@@ -308,7 +281,7 @@ fn load(
     Ok(job)
 }
 
-fn check_scheme(case: Case, targets: &[Target]) -> Result<(), Stop> {
+fn check_scheme(case: Case, targets: &[Target]) -> Result<()> {
     let is_wrong = |target: &&Target| target.url.protocol != Protocol::Http1;
     if let Some(wrong) = targets.iter().find(is_wrong) {
         let what = format_args!("RFC 9411 measures HTTP, and {} is not", wrong.url);
@@ -322,10 +295,8 @@ fn check_scheme(case: Case, targets: &[Target]) -> Result<(), Stop> {
     };
     let sibling = Case::ALL.iter().find(|one| one.kind() == case.kind() && one.tls() != case.tls());
     let sibling = sibling.map_or("7.1", |case| case.name());
-    Err(Stop::usage(
-        format_args!("--case {case} is about {is}, and {} is {other}", wrong.url),
-        format_args!("write {write}://, or use --case {sibling}"),
-    ))
+    refuse!("--case {case} is about {is}, and {} is {other}", wrong.url;
+        "write {write}://, or use --case {sibling}")
 }
 
 /// Gives a load enough addresses if clients have many, refuses a target that the ports do not allow, and returns the
@@ -335,7 +306,7 @@ fn spread_over_ports(
     flags: &Rfc9411Flags,
     transactions: u32,
     inputs: &Inputs<'_>,
-) -> Result<f64, Stop> {
+) -> Result<f64> {
     let each = match flags.case.kind() {
         // Each is opened once; the preflight of holds checks their number.
         Kind::Concurrency => return Ok(f64::INFINITY),
@@ -350,16 +321,11 @@ fn spread_over_ports(
     let (sources, allowed) = handshakes::allowed_by_ports(&load.plan, inputs);
     if let Some(per_s) = per_s.filter(|per_s| *per_s > allowed) {
         let wanted = (per_s / allowed * sources as f64).ceil() as usize;
-        return Err(Stop::usage(
-            format_args!(
-                "--target needs {} connections/s, more than the {} that the ports of {} allow: \
-                 each stays in TIME_WAIT for 60 s",
-                grouped(per_s.ceil() as u64),
-                grouped(allowed as u64),
-                handshakes::addresses(sources)
-            ),
-            format_args!("give {} with --source, or lower --target", handshakes::addresses(wanted)),
-        ));
+        refuse!(
+            "--target needs {} connections/s, more than the {} that the ports of {} allow: each \
+             stays in TIME_WAIT for 60 s",
+                grouped(per_s.ceil() as u64), grouped(allowed as u64), handshakes::addresses(sources);
+            "give {} with --source, or lower --target", handshakes::addresses(wanted));
     }
     Ok(allowed)
 }

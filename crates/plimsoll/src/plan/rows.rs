@@ -7,7 +7,7 @@ use plimsoll_model::row::RowPlan;
 use plimsoll_model::units::grouped;
 use plimsoll_report::exports::RowFormat;
 
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::RowFlags;
 use crate::flags::values::OutputFile;
 
@@ -40,7 +40,7 @@ pub(super) fn plan(
     flags: &RowFlags,
     pacing: &Pacing,
     targets: usize,
-) -> Result<Option<(RowPlan, RowJob)>, Stop> {
+) -> Result<Option<(RowPlan, RowJob)>> {
     let Some(place) = &flags.rows else { return Ok(None) };
     let planned = ExpectedOps::of(pacing);
     let every = if flags.rows_all { 1 } else { apart(planned.every(), targets as u64) };

@@ -9,7 +9,7 @@ use plimsoll_proto::script::{self, EXPECT_BYTES_MAX, Program, SEND_BYTES_MAX};
 use super::Inputs;
 use super::bodies::Bodies;
 use super::inputs::read_bounded;
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::script::ScriptFlags;
 use crate::flags::values::InputFile;
 
@@ -20,17 +20,15 @@ pub(super) fn script(
     only_connects: bool,
     bodies: &mut Bodies,
     inputs: &mut Inputs<'_>,
-) -> Result<(Option<Script>, Body), Stop> {
+) -> Result<(Option<Script>, Body)> {
     let mut body = Body::default();
     let from = match (&flags.script, flags.echo) {
         (Some(from), _) => from,
         (None, Some(size)) => return Ok((Some(echo(size)?), body)),
         (None, None) if only_connects => return Ok((None, body)),
         (None, None) => {
-            return Err(Stop::usage(
-                "a tcp:// or tls:// URL does not say what is sent",
-                "give --script FILE, or --echo SIZE for a server that sends everything back",
-            ));
+            refuse!("a tcp:// or tls:// URL does not say what is sent";
+                "give --script FILE, or --echo SIZE for a server that sends everything back");
         }
     };
     let text = inputs.read("--script", from)?;
@@ -63,7 +61,7 @@ fn file_below(folder: &Path, name: &str) -> IoResult<PathBuf> {
     Err(IoError::new(ErrorKind::PermissionDenied, "it is not below the script's folder"))
 }
 
-fn echo(size: u64) -> Result<Script, Stop> {
+fn echo(size: u64) -> Result<Script> {
     match usize::try_from(size) {
         Ok(size @ 1..=EXPECT_BYTES_MAX) => Ok(Script::echo(vec![b'x'; size])),
         _ => Err(Stop::usage("--echo sends 1 byte to 64 KiB", "give such a size")),

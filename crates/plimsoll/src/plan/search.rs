@@ -11,9 +11,10 @@ use plimsoll_model::{Nanos, Rate};
 
 use plimsoll_report::time_text::rounded;
 
-use super::load::{LoadJob, Parts, assemble};
+use super::load::{LoadJob, assemble};
+use super::parts::Parts;
 use super::{Destination, Inputs, mqtt, pacing};
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::search::{
     ArrivalsFlags, HandshakesFlags, RangeFlags, RateFlags, SearchFlags, SearchLoadFlags,
 };
@@ -104,7 +105,7 @@ pub(super) fn rate(
     to: &Destination,
     output: &OutputFlags,
     inputs: &mut Inputs<'_>,
-) -> Result<RateJob, Stop> {
+) -> Result<RateJob> {
     let search = search_in_range(Axis::Rate, &flags.search, &flags.range, to)?;
     let pacing = placeholder(&search)?;
     let parts = parts(&search, &flags.load, to, &flags.pool, output, pacing);
@@ -120,18 +121,15 @@ pub(super) fn deliveries(
     to: &Destination,
     output: &OutputFlags,
     inputs: &mut Inputs<'_>,
-) -> Result<RateJob, Stop> {
+) -> Result<RateJob> {
     let mut job = rate(flags, to, output, inputs)?;
     let each = mqtt::deliveries_each(&job.load.plan)?;
     let lowest = LOWEST_PER_S * each as f64;
     job.search.axis = Axis::Deliveries;
     job.search.min = job.search.min.or_else(|| Rate::per_second(lowest));
-    if job.search.max.is_some_and(|max| max <= job.search.lowest()) {
-        return Err(Stop::usage(
-            format_args!("--max is not above the lowest load, {}", job.search.lowest()),
-            format_args!("give more: each publish is delivered {} times", grouped(each)),
-        ));
-    }
+    refuse_if!(job.search.max.is_some_and(|max| max <= job.search.lowest());
+        "--max is not above the lowest load, {}", job.search.lowest();
+        "give more: each publish is delivered {} times", grouped(each));
     job.search.notes.push(format!(
         "each publish is delivered {} times; loads are deliveries per second",
         grouped(each)
@@ -146,7 +144,7 @@ pub(super) fn handshakes(
     to: &Destination,
     output: &OutputFlags,
     inputs: &mut Inputs<'_>,
-) -> Result<RateJob, Stop> {
+) -> Result<RateJob> {
     let mut search = search_in_range(Axis::Handshakes, &flags.search, &flags.range, to)?;
     let pool = PoolFlags { connections: flags.connections, ..PoolFlags::default() };
     let pacing = placeholder(&search)?;
@@ -188,7 +186,7 @@ pub(super) fn parts<'a>(
 }
 
 /// The pacing of a job until a trial sets its own.
-pub(super) fn placeholder(search: &SearchJob) -> Result<Pacing, Stop> {
+pub(super) fn placeholder(search: &SearchJob) -> Result<Pacing> {
     let rate = Rate::per_second(1.0)
         .ok_or_else(|| Stop::CannotRun("no rate to start from; report this as a bug".to_owned()))?;
     let profile = Profile::constant(rate, Nanos::from_secs(1));
@@ -201,26 +199,18 @@ pub(super) fn search(
     flags: &SearchFlags,
     arrivals: ArrivalsFlags,
     to: &Destination,
-) -> Result<SearchJob, Stop> {
+) -> Result<SearchJob> {
     let default = if to.is_laboratory() { Mode::Quick } else { Mode::Standard };
     let named = flags.mode.map(mode);
     let mode = named.or_else(|| flags.budget.map(mode_within)).unwrap_or(default);
     let further = flags.slo.get(1..).unwrap_or_default().to_vec();
     let slo = objective(flags)?;
     several(axis, &slo, &further)?;
-    if flags.repeat.is_some() && !further.is_empty() {
-        return Err(Stop::usage(
-            "--repeat states the interval of one SLO over its searches, and --slo was given more than \
-             once",
-            "drop --repeat, or give one --slo",
-        ));
-    }
-    if flags.repeat.is_some() && to.server.hosts.agents.is_some() {
-        return Err(Stop::usage(
-            "--repeat starts agents for each search, and those of --agents come once",
-            "drop --repeat",
-        ));
-    }
+    refuse_if!(flags.repeat.is_some() && !further.is_empty();
+        "--repeat states the interval of one SLO over its searches, and --slo was given more than once";
+        "drop --repeat, or give one --slo");
+    refuse_if!(flags.repeat.is_some() && to.server.hosts.agents.is_some();
+        "--repeat starts agents for each search, and those of --agents come once"; "drop --repeat");
     Ok(SearchJob {
         axis,
         slo,
@@ -245,14 +235,13 @@ fn search_in_range(
     flags: &SearchFlags,
     range: &RangeFlags,
     to: &Destination,
-) -> Result<SearchJob, Stop> {
+) -> Result<SearchJob> {
     let RangeFlags { min, max, confidence, arrivals } = *range;
     let search = search(axis, flags, arrivals, to)?;
     match (min, max) {
-        (Some(min), Some(max)) if min >= max => Err(Stop::usage(
-            format_args!("--min {} is not below --max {}", min.get(), max.get()),
-            "widen the range",
-        )),
+        (Some(min), Some(max)) if min >= max => refuse!("--min {} is not below --max {}",
+                min.get(), max.get();
+            "widen the range"),
         _ => {
             let job = SearchJob { min, max, confidence, ..search };
             let notes = match time_for_goals(&job)? {
@@ -272,7 +261,7 @@ const USUAL_RATIO: f64 = 0.005;
 
 /// Reports whether the budget has time for as many operations as the goals need. Refuses what cannot be had at
 /// the highest rate; of goals on few operations a line how long they take.
-fn time_for_goals(job: &SearchJob) -> Result<Option<String>, Stop> {
+fn time_for_goals(job: &SearchJob) -> Result<Option<String>> {
     let all = || std::iter::once(&job.slo).chain(&job.further);
     let Some(slo) = all().max_by_key(|slo| operations_needed(slo)) else { return Ok(None) };
     let needed = operations_needed(slo);
@@ -286,16 +275,10 @@ fn time_for_goals(job: &SearchJob) -> Result<Option<String>, Stop> {
             ),
             false => "give a goal on more operations, such as p99 or errors<1%".to_owned(),
         };
-        return Err(Stop::usage(
-            format_args!(
-                "--slo {slo} needs {} operations that meet it: a search of about {} at --max {max}, and \
-                 this one has {}",
-                grouped(needed),
-                rounded(span(max)),
-                rounded(budget)
-            ),
-            fix,
-        ));
+        refuse!(
+            "--slo {slo} needs {} operations that meet it: a search of about {} at --max {max}, and this one has {}",
+                grouped(needed), rounded(span(max)), rounded(budget);
+            "{}", fix);
     }
     let rarest = slo.goals.iter().map(Goal::bad_ratio_max).filter(|ratio| *ratio > 0.0);
     if !job.slo_given || rarest.reduce(f64::min).is_none_or(|ratio| ratio > USUAL_RATIO) {
@@ -331,15 +314,12 @@ fn mode_within(budget: Nanos) -> Mode {
 }
 
 /// Returns the wait of the timeout probe; the default depends on the mode.
-fn probe(wait: Option<Nanos>, mode: Mode) -> Result<Option<Nanos>, Stop> {
+fn probe(wait: Option<Nanos>, mode: Mode) -> Result<Option<Nanos>> {
     match wait {
         Some(Nanos::ZERO) => Ok(None),
-        Some(wait) if wait > PROBE_MAX => Err(Stop::usage(
-            format_args!(
-                "--probe-timeouts {wait} would hold the search up for longer than an hour"
-            ),
-            "give at most 1h",
-        )),
+        Some(wait) if wait > PROBE_MAX => refuse!(
+            "--probe-timeouts {wait} would hold the search up for longer than an hour";
+            "give at most 1h"),
         Some(wait) => Ok(Some(wait)),
         None => Ok((mode != Mode::Quick).then_some(PROBE_DEFAULT)),
     }
@@ -354,30 +334,15 @@ fn mode(flag: ModeFlag) -> Mode {
 }
 
 /// Reports whether one search can have all these objectives.
-fn several(axis: Axis, slo: &Slo, further: &[Slo]) -> Result<(), Stop> {
-    if axis == Axis::Connections && !further.is_empty() {
-        return Err(Stop::usage(
-            "find connections searches for one SLO, and --slo was given more than once",
-            "give it once",
-        ));
-    }
-    if further.len() >= SLOS_MAX {
-        return Err(Stop::usage(
-            format_args!(
-                "--slo was given {} times, and a search has at most {SLOS_MAX}",
-                further.len() + 1
-            ),
-            "run two searches",
-        ));
-    }
+fn several(axis: Axis, slo: &Slo, further: &[Slo]) -> Result<()> {
+    refuse_if!(axis == Axis::Connections && !further.is_empty();
+        "find connections searches for one SLO, and --slo was given more than once"; "give it once");
+    refuse_if!(further.len() >= SLOS_MAX;
+        "--slo was given {} times, and a search has at most {SLOS_MAX}", further.len() + 1;
+        "run two searches");
     let mut known = vec![slo];
     for slo in further {
-        if known.contains(&slo) {
-            return Err(Stop::usage(
-                format_args!("--slo {slo} was given twice"),
-                "drop one of them",
-            ));
-        }
+        refuse_if!(known.contains(&slo); "--slo {slo} was given twice"; "drop one of them");
         known.push(slo);
     }
     Ok(())
@@ -385,15 +350,14 @@ fn several(axis: Axis, slo: &Slo, further: &[Slo]) -> Result<(), Stop> {
 
 /// The SLO. `--deadline` is short for a latency goal: as a second limit it could make trials BAD that
 /// meet every goal.
-fn objective(flags: &SearchFlags) -> Result<Slo, Stop> {
+fn objective(flags: &SearchFlags) -> Result<Slo> {
     match (flags.slo.first(), flags.deadline) {
         (Some(slo), None) => Ok(slo.clone()),
         (None, None) => Ok(Slo::default()),
         (Some(slo), Some(deadline)) if slo.deadline() == Some(deadline) => Ok(slo.clone()),
-        (Some(slo), Some(deadline)) => Err(Stop::usage(
-            format_args!("--deadline {deadline} and --slo {slo} disagree on what is late"),
-            "give only --slo",
-        )),
+        (Some(slo), Some(deadline)) => refuse!(
+            "--deadline {deadline} and --slo {slo} disagree on what is late";
+            "give only --slo"),
         (None, Some(deadline)) => {
             let with_limit = |goal| match goal {
                 Goal::Latency { quantile, .. } => Goal::Latency { quantile, limit: deadline },

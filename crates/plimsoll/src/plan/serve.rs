@@ -8,7 +8,7 @@ use plimsoll_model::plan::{DeliveryFaults, Listener, ServePlan, Spoken};
 
 use super::Inputs;
 use super::tls::identity;
-use crate::exit::Stop;
+use crate::exit::Result;
 use crate::flags::ServeFlags;
 use crate::flags::values::{ListenAt, Processes};
 
@@ -39,14 +39,10 @@ pub(crate) struct ServeJob {
 }
 
 /// Checks and resolves the flags of `serve`.
-pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs<'_>) -> Result<ServeJob, Stop> {
+pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs<'_>) -> Result<ServeJob> {
     let over_tls = [&flags.https, &flags.mqtts, &flags.tcp_tls];
-    if over_tls.iter().all(|listeners| listeners.is_empty()) && flags.cert.is_some() {
-        return Err(Stop::usage(
-            "--cert is for --https, --mqtts and --tcp-tls, and there is none",
-            "add --https 8443",
-        ));
-    }
+    refuse_if!(over_tls.iter().all(|listeners| listeners.is_empty()) && flags.cert.is_some();
+        "--cert is for --https, --mqtts and --tcp-tls, and there is none"; "add --https 8443");
     if flags.mqtt.is_empty() && flags.mqtts.is_empty() {
         let of_mqtt = [
             (flags.mqtt_delay > Nanos::ZERO, "--mqtt-delay"),
@@ -54,17 +50,12 @@ pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs<'_>) -> Result<Serve
             (flags.mqtt_repeat_every.is_some(), "--mqtt-repeat-every"),
         ];
         if let Some((_, flag)) = of_mqtt.iter().find(|(is_given, _)| *is_given) {
-            return Err(Stop::usage(
-                format_args!("{flag} is for --mqtt and --mqtts"),
-                "add --mqtt 1883",
-            ));
+            refuse!("{flag} is for --mqtt and --mqtts"; "add --mqtt 1883");
         }
     }
     if let (Some(_), Processes::Exactly(_)) = (flags.connections, flags.processes) {
-        return Err(Stop::usage(
-            "--connections sizes --processes auto, and --processes sets their number",
-            "drop one of them",
-        ));
+        refuse!("--connections sizes --processes auto, and --processes sets their number";
+            "drop one of them");
     }
     let mut listeners = Vec::new();
     for (ranges, spoken) in [
@@ -117,35 +108,25 @@ fn listen(
     (tls, spoken): (bool, Spoken),
     inputs: &Inputs<'_>,
     listeners: &mut Vec<Listener>,
-) -> Result<(), Stop> {
+) -> Result<()> {
     let ports = range.first..=range.last;
-    if listeners.len() + ports.len() > LISTENERS_MAX {
-        return Err(Stop::usage(
-            format_args!("more than {LISTENERS_MAX} ports to listen on"),
-            "narrow the ranges",
-        ));
-    }
+    refuse_if!(listeners.len() + ports.len() > LISTENERS_MAX;
+        "more than {LISTENERS_MAX} ports to listen on"; "narrow the ranges");
     // A name may have several addresses; one of them is listened on, IPv4 where there is one.
     let found = inputs.address_of(&range.host)?;
     for port in ports {
         let address = SocketAddr::new(found, port);
         let taken = |other: &Listener| port != 0 && other.address == address;
-        if listeners.iter().any(taken) {
-            return Err(Stop::usage(format_args!("{address} is given twice"), "drop one of them"));
-        }
+        refuse_if!(listeners.iter().any(taken); "{address} is given twice"; "drop one of them");
         listeners.push(Listener { address, tls, spoken });
     }
     Ok(())
 }
 
 /// The address that `--statsd` names.
-pub(super) fn statsd(text: &str, inputs: &Inputs<'_>) -> Result<SocketAddr, Stop> {
-    let refuse = || {
-        Stop::usage(
-            format_args!("--statsd {text:?} is not HOST:PORT"),
-            "write it like --statsd 127.0.0.1:8125",
-        )
-    };
+pub(super) fn statsd(text: &str, inputs: &Inputs<'_>) -> Result<SocketAddr> {
+    let refuse =
+        || usage!("--statsd {text:?} is not HOST:PORT"; "write it like --statsd 127.0.0.1:8125");
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(address);
     }

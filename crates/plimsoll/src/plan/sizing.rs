@@ -13,7 +13,7 @@ use plimsoll_tls::KeyKind;
 use super::in_turn::TurnsJob;
 use super::publish::PublishJob;
 use super::{Inputs, outputs, publish};
-use crate::exit::Stop;
+use crate::exit::Result;
 use crate::flags;
 use crate::flags::{Command, LabExperiment, SweepFlags};
 
@@ -146,7 +146,7 @@ pub(crate) fn budget_min(values: usize) -> Nanos {
 }
 
 /// Checks the flags of `lab sweep`.
-pub(crate) fn build(flags: &SweepFlags, inputs: &Inputs<'_>) -> Result<SizingJob, Stop> {
+pub(crate) fn build(flags: &SweepFlags, inputs: &Inputs<'_>) -> Result<SizingJob> {
     outputs::check(&flags.output)?;
     let axes: Vec<(&str, Vec<&str>)> =
         flags.vary.iter().map(|text| axis(text)).collect::<Result<_, _>>()?;
@@ -156,21 +156,13 @@ pub(crate) fn build(flags: &SweepFlags, inputs: &Inputs<'_>) -> Result<SizingJob
         .find(|(at, (key, _))| axes[..*at].iter().any(|(k, _)| k == key))
         .map(|(_, axis)| axis)
     {
-        return Err(Stop::usage(
-            format_args!("--vary {key} is given twice"),
-            "name all of its values at once",
-        ));
+        refuse!("--vary {key} is given twice"; "name all of its values at once");
     }
     let combinations = combinations(&axes);
     let count = combinations.len();
-    if !(2..=VALUES_MAX).contains(&count) {
-        return Err(Stop::usage(
-            format_args!(
-                "--vary makes {count} combinations, and 2 to {VALUES_MAX} can be measured in turn"
-            ),
-            "name more or fewer values",
-        ));
-    }
+    refuse_if!(!(2..=VALUES_MAX).contains(&count);
+        "--vary makes {count} combinations, and 2 to {VALUES_MAX} can be measured in turn";
+        "name more or fewer values");
     let values: Vec<_> = combinations
         .iter()
         .map(|settings| value(settings, &flags.all))
@@ -178,12 +170,9 @@ pub(crate) fn build(flags: &SweepFlags, inputs: &Inputs<'_>) -> Result<SizingJob
     let unit = unit(&values[0].experiment)?;
     let needed = budget_min(count);
     let budget = flags.budget.unwrap_or_else(|| BUDGET_DEFAULT.max(needed));
-    if budget < needed {
-        return Err(Stop::usage(
-            format_args!("--budget {budget} is too short for eight rounds of {count} values"),
-            format_args!("give {needed} or more"),
-        ));
-    }
+    refuse_if!(budget < needed;
+        "--budget {budget} is too short for eight rounds of {count} values";
+        "give {needed} or more");
     let turns = TurnsJob {
         rounds: flags.rounds.unwrap_or(ROUNDS_DEFAULT),
         budget: Some(budget),
@@ -195,13 +184,8 @@ pub(crate) fn build(flags: &SweepFlags, inputs: &Inputs<'_>) -> Result<SizingJob
 }
 
 /// `KEY=V1,V2`.
-fn axis(text: &str) -> Result<(&str, Vec<&str>), Stop> {
-    let refuse = || {
-        Stop::usage(
-            format_args!("--vary {text:?} is not KEY=V1,V2"),
-            format_args!("the keys are {KEYS}"),
-        )
-    };
+fn axis(text: &str) -> Result<(&str, Vec<&str>)> {
+    let refuse = || usage!("--vary {text:?} is not KEY=V1,V2"; "the keys are {KEYS}");
     let (key, values) = text.split_once('=').ok_or_else(refuse)?;
     let values: Vec<&str> = values.split(',').map(str::trim).collect();
     if key.is_empty() || values.iter().any(|value| value.is_empty()) {
@@ -225,7 +209,7 @@ fn combinations<'a>(axes: &[(&'a str, Vec<&'a str>)]) -> Vec<Vec<(&'a str, &'a s
     all
 }
 
-fn value(settings: &[(&str, &str)], all: &[String]) -> Result<SizedValue, Stop> {
+fn value(settings: &[(&str, &str)], all: &[String]) -> Result<SizedValue> {
     let mut args = vec!["lab".to_owned()];
     args.extend_from_slice(all);
     let mut variation = Variation::default();
@@ -233,24 +217,14 @@ fn value(settings: &[(&str, &str)], all: &[String]) -> Result<SizedValue, Stop> 
         apply(key, value, &mut args, &mut variation)?;
     }
     let Command::Lab(lab) = flags::parse_line(&args)? else {
-        return Err(Stop::usage(
-            "a sweep is of a laboratory",
-            "give flags of plimsoll lab after --",
-        ));
+        refuse!("a sweep is of a laboratory"; "give flags of plimsoll lab after --");
     };
     let Some(experiment) = lab.experiment() else {
-        return Err(Stop::usage(
-            "a sweep cannot be of sweeps",
-            "give flags of plimsoll lab after --",
-        ));
+        refuse!("a sweep cannot be of sweeps"; "give flags of plimsoll lab after --");
     };
     unit(experiment)?;
-    if experiment.output().out.is_some() || experiment.output().json.is_some() {
-        return Err(Stop::usage(
-            "a sweep has one archive and one result",
-            "give --out and --json before the two dashes",
-        ));
-    }
+    refuse_if!(experiment.output().out.is_some() || experiment.output().json.is_some();
+        "a sweep has one archive and one result"; "give --out and --json before the two dashes");
     let names: Vec<_> = settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
     Ok(SizedValue {
         name: names.join(" "),
@@ -264,30 +238,19 @@ fn value(settings: &[(&str, &str)], all: &[String]) -> Result<SizedValue, Stop> 
 }
 
 /// The unit of what an experiment gives; others are not what can be measured in turns of seconds.
-fn unit(experiment: &LabExperiment) -> Result<&'static str, Stop> {
+fn unit(experiment: &LabExperiment) -> Result<&'static str> {
     match experiment {
         LabExperiment::Rate(_) => Ok("requests/s"),
         LabExperiment::Handshakes(_) => Ok("handshakes/s"),
-        _ => Err(Stop::usage(
-            "only rates and handshakes can be measured in turns of seconds",
-            "name rate or handshakes after --",
-        )),
+        _ => refuse!("only rates and handshakes can be measured in turns of seconds";
+            "name rate or handshakes after --"),
     }
 }
 
 /// Applies one value of one key: a flag of `lab`, or what no flag says.
-fn apply(
-    key: &str,
-    value: &str,
-    args: &mut Vec<String>,
-    variation: &mut Variation,
-) -> Result<(), Stop> {
-    let refuse = |expected: &str| {
-        Stop::usage(
-            format_args!("--vary {key}: {value:?} is no value of it"),
-            format_args!("use {expected}"),
-        )
-    };
+fn apply(key: &str, value: &str, args: &mut Vec<String>, variation: &mut Variation) -> Result<()> {
+    let refuse =
+        |expected: &str| usage!("--vary {key}: {value:?} is no value of it"; "use {expected}");
     let switch = || match value {
         "on" => Ok(true),
         "off" => Ok(false),
@@ -341,10 +304,7 @@ fn apply(
             ));
         }
         _ => {
-            return Err(Stop::usage(
-                format_args!("--vary {key}: there is no such key"),
-                format_args!("the keys are {KEYS}"),
-            ));
+            refuse!("--vary {key}: there is no such key"; "the keys are {KEYS}");
         }
     }
     Ok(())
@@ -355,7 +315,7 @@ mod tests {
     use super::*;
     use crate::flags::{LabCommand, parse_words};
 
-    fn built(words: &[&str]) -> Result<SizingJob, Stop> {
+    fn built(words: &[&str]) -> Result<SizingJob> {
         let words = [&["lab", "sweep"], words].concat();
         let Command::Lab(LabCommand::Sweep(flags)) = parse_words(&words)? else {
             panic!("{words:?}")

@@ -4,7 +4,7 @@ use plimsoll_fleet::hosts::{HOSTS_MAX, Launcher, LoadHost, parse};
 
 use super::Inputs;
 use super::inputs::THREADS_DEFAULT_MAX;
-use crate::exit::Stop;
+use crate::exit::Result;
 
 const JOB: &str = "SLURM_JOB_ID";
 const NODES: &str = "SLURM_JOB_NODELIST";
@@ -15,22 +15,18 @@ const CPUS: &str = "SLURM_JOB_CPUS_PER_NODE";
 pub(super) fn hosts(
     threads: Option<u32>,
     inputs: &Inputs<'_>,
-) -> Result<(Vec<LoadHost>, Launcher), Stop> {
+) -> Result<(Vec<LoadHost>, Launcher)> {
     let set = |name: &str| {
         (inputs.variable)(name).filter(|value| !value.is_empty()).ok_or_else(|| {
-            Stop::usage(
-                format_args!("--slurm takes the nodes of an allocation, and {name} is not set"),
-                "run it in a script of sbatch, or under salloc",
-            )
+            usage!("--slurm takes the nodes of an allocation, and {name} is not set";
+                "run it in a script of sbatch, or under salloc")
         })
     };
     let job = set(JOB)?;
     let list = set(NODES)?;
     let unusual = |name: &str, value: &str, why: &str| {
-        Stop::usage(
-            format_args!("--slurm: {name} is {value:?}: {why}"),
-            "run it in a script of sbatch, or under salloc",
-        )
+        usage!("--slurm: {name} is {value:?}: {why}";
+            "run it in a script of sbatch, or under salloc")
     };
     if !job.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(unusual(JOB, &job, "not the number of a job"));

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use plimsoll_model::plan::Endpoint;
 
 use super::Inputs;
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::values::Cidr;
 
 /// Most source addresses of a load. With 28,000 ports each, more than any host has memory for.
@@ -22,7 +22,7 @@ pub(super) fn addresses(ranges: &[Cidr]) -> Vec<IpAddr> {
 }
 
 /// Refuses addresses that no connection could come from.
-pub(super) fn check_owned(sources: &[IpAddr], inputs: &Inputs<'_>) -> Result<(), Stop> {
+pub(super) fn check_owned(sources: &[IpAddr], inputs: &Inputs<'_>) -> Result<()> {
     // All of 127.0.0.0/8 belongs to every host.
     let foreign = |address: &&IpAddr| !address.is_loopback() && !(inputs.owns)(**address);
     match sources.iter().find(foreign) {
@@ -35,10 +35,7 @@ pub(super) fn check_owned(sources: &[IpAddr], inputs: &Inputs<'_>) -> Result<(),
 }
 
 /// Leaves in each destination only the addresses that some source can reach.
-pub(super) fn keep_reachable(
-    destinations: &mut [Endpoint],
-    sources: &[IpAddr],
-) -> Result<(), Stop> {
+pub(super) fn keep_reachable(destinations: &mut [Endpoint], sources: &[IpAddr]) -> Result<()> {
     if sources.is_empty() {
         return Ok(());
     }
@@ -48,10 +45,7 @@ pub(super) fn keep_reachable(
         destination.addresses.retain(|address| if address.is_ipv4() { v4 } else { v6 });
         if destination.addresses.is_empty() {
             let family = if v4 { "IPv6" } else { "IPv4" };
-            return Err(Stop::usage(
-                format_args!("--source has no {family} address to reach {}", destination.name),
-                "add one",
-            ));
+            refuse!("--source has no {family} address to reach {}", destination.name; "add one");
         }
     }
     Ok(())

@@ -10,7 +10,7 @@ use plimsoll_model::target::{Body, Target, TargetUrl, UrlError, is_method, veget
 use super::bodies::Bodies;
 use super::inputs::both_stdin;
 use super::{Destination, Inputs, headers, http2, protocol};
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::shared::{RequestFlags, ServerFlags};
 use crate::flags::values::{InputFile, Resolved, TargetFormat};
 
@@ -29,7 +29,7 @@ pub(super) struct Servers {
 }
 
 /// Every request of the load, in turn.
-pub(super) fn targets(to: &Destination, inputs: &mut Inputs<'_>) -> Result<Vec<Target>, Stop> {
+pub(super) fn targets(to: &Destination, inputs: &mut Inputs<'_>) -> Result<Vec<Target>> {
     let Destination { usage, server, request: flags, .. } = to;
     if server.targets == Some(InputFile::Stdin) && flags.body == Some(InputFile::Stdin) {
         return Err(both_stdin("--targets", "--body"));
@@ -40,18 +40,11 @@ pub(super) fn targets(to: &Destination, inputs: &mut Inputs<'_>) -> Result<Vec<T
             return Err(Stop::usage("a URL and --targets exclude each other", "drop one of them"));
         }
         (None, None) => {
-            return Err(Stop::usage(
-                "no URL given",
-                format_args!("for example: {usage} http://127.0.0.1:8080/"),
-            ));
+            refuse!("no URL given"; "for example: {usage} http://127.0.0.1:8080/");
         }
         (Some(text), None) => {
-            if server.format.is_some() {
-                return Err(Stop::usage(
-                    "--format is the format of --targets, and there is no --targets",
-                    "drop it",
-                ));
-            }
+            refuse_if!(server.format.is_some();
+                "--format is the format of --targets, and there is no --targets"; "drop it");
             vec![single(text, flags, &mut bodies, inputs)?]
         }
         (None, Some(from)) => listed(from, server.format, flags, &mut bodies, inputs)?,
@@ -83,16 +76,13 @@ fn single(
     flags: &RequestFlags,
     bodies: &mut Bodies,
     inputs: &mut Inputs<'_>,
-) -> Result<Target, Stop> {
+) -> Result<Target> {
     let url = text.parse().map_err(|error: UrlError| Stop::Usage(error.to_string()))?;
     let body = body(flags, bodies, inputs)?;
     let method = match &flags.method {
         Some(method) if is_method(method) => method.clone(),
         Some(method) => {
-            return Err(Stop::usage(
-                format_args!("--method {method:?} is not an HTTP method"),
-                "write one such as GET or POST",
-            ));
+            refuse!("--method {method:?} is not an HTTP method"; "write one such as GET or POST");
         }
         None if body.is_some() => "POST".to_owned(),
         None => "GET".to_owned(),
@@ -113,7 +103,7 @@ fn body(
     flags: &RequestFlags,
     bodies: &mut Bodies,
     inputs: &mut Inputs<'_>,
-) -> Result<Option<Body>, Stop> {
+) -> Result<Option<Body>> {
     match (&flags.body, &flags.data) {
         // It is translated as a whole.
         (Some(from), _) if flags.grpc_descriptor.is_some() => {
@@ -126,15 +116,12 @@ fn body(
 }
 
 /// The text of `--data`. Other programs read a file where it begins with @.
-fn data(text: &str) -> Result<Body, Stop> {
+fn data(text: &str) -> Result<Body> {
     match text.strip_prefix('@') {
-        Some(file) if !file.is_empty() => Err(Stop::usage(
-            "--data sends its text as it is, and this text begins with @",
-            format_args!(
-                "to send the content of the file write --body {file}; to send such a text give it \
-                 as standard input with --body -"
-            ),
-        )),
+        Some(file) if !file.is_empty() => refuse!(
+            "--data sends its text as it is, and this text begins with @";
+            "to send the content of the file write --body {file}; to send such a text give it as \
+             standard input with --body -"),
         _ => Ok(text.into()),
     }
 }
@@ -146,7 +133,7 @@ fn listed(
     flags: &RequestFlags,
     bodies: &mut Bodies,
     inputs: &mut Inputs<'_>,
-) -> Result<Vec<Target>, Stop> {
+) -> Result<Vec<Target>> {
     let text = inputs.read("--targets", from)?;
     let format = match format {
         None => vegeta::detect(&text),
@@ -196,13 +183,11 @@ pub(super) fn servers(
     targets: &[Target],
     flags: &ServerFlags,
     inputs: &Inputs<'_>,
-) -> Result<Servers, Stop> {
+) -> Result<Servers> {
     let is_used = |one: &Resolved| targets.iter().any(|target| is_of(one, &target.url));
     if let Some(Resolved { host, port, .. }) = flags.resolve.iter().find(|one| !is_used(one)) {
-        return Err(Stop::usage(
-            format_args!("--resolve names {host}:{port}, which no URL has"),
-            "write the host and port of a URL",
-        ));
+        refuse!("--resolve names {host}:{port}, which no URL has";
+            "write the host and port of a URL");
     }
     let mut known: HashMap<(bool, &str, u16), u32> = HashMap::new();
     let (mut destinations, mut notes) = (Vec::new(), Vec::new());
@@ -234,7 +219,7 @@ fn destination(
     flags: &ServerFlags,
     notes: &mut Vec<String>,
     inputs: &Inputs<'_>,
-) -> Result<Endpoint, Stop> {
+) -> Result<Endpoint> {
     let TargetUrl { host, port, .. } = url;
     let given = flags.resolve.iter().filter(|one| is_of(one, url));
     let mut addresses: Vec<_> = given.flat_map(|one| one.addresses.iter().copied()).collect();

@@ -26,7 +26,7 @@ use super::load::LoadJob;
 use super::search::RateJob;
 use super::serve::ServeJob;
 use super::*;
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::shared::RequestFlags;
 use crate::flags::values::{OutputFile, Processes};
 use crate::flags::{Command, parse_words};
@@ -66,7 +66,7 @@ enum Asked {
     Serve(ServeJob),
 }
 
-fn build(words: &[&str], mut stdin: &'static [u8]) -> Result<Asked, Stop> {
+fn build(words: &[&str], mut stdin: &'static [u8]) -> Result<Asked> {
     let mut built = None;
     inputs(&mut stdin, |inputs| {
         built = Some(parse_words(words).and_then(|command| match command {
@@ -126,7 +126,7 @@ fn hosts(words: &[&str]) -> lab::Hosts {
     try_hosts(words).unwrap()
 }
 
-pub(crate) fn try_hosts(words: &[&str]) -> Result<lab::Hosts, Stop> {
+pub(crate) fn try_hosts(words: &[&str]) -> Result<lab::Hosts> {
     let mut made = None;
     inputs(&mut &b""[..], |inputs| {
         made = Some(match parse_words(words) {

@@ -6,7 +6,7 @@ use plimsoll_model::plan::{Group, Identity, TlsOptions, TlsVersion, Trust};
 
 use super::Destination;
 use super::inputs::read_pem;
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::shared::{HandshakeFlags, ResumeFlags};
 
 /// Longest host name in DNS.
@@ -17,16 +17,13 @@ pub(super) fn options(
     to: &Destination,
     shake: &HandshakeFlags,
     resume: ResumeFlags,
-) -> Result<TlsOptions, Stop> {
+) -> Result<TlsOptions> {
     let trust = &to.server.trust;
     let only_hybrid =
         !shake.groups.is_empty() && shake.groups.iter().all(|g| *g == Group::X25519Mlkem768);
-    if only_hybrid && shake.tls == Some(TlsVersion::V1_2) {
-        return Err(Stop::usage(
-            "--groups x25519mlkem768 needs TLS 1.3, and --tls 1.2 excludes it",
-            "drop --tls, or add a group such as x25519",
-        ));
-    }
+    refuse_if!(only_hybrid && shake.tls == Some(TlsVersion::V1_2);
+        "--groups x25519mlkem768 needs TLS 1.3, and --tls 1.2 excludes it";
+        "drop --tls, or add a group such as x25519");
     check_sni(trust.sni.as_deref())?;
     let mut groups = Vec::new();
     for group in &shake.groups {
@@ -54,10 +51,7 @@ pub(super) fn options(
 }
 
 /// The pair that `--cert` and `--key` name.
-pub(super) fn identity(
-    cert: Option<&PathBuf>,
-    key: Option<&PathBuf>,
-) -> Result<Option<Identity>, Stop> {
+pub(super) fn identity(cert: Option<&PathBuf>, key: Option<&PathBuf>) -> Result<Option<Identity>> {
     match (cert, key) {
         (None, None) => Ok(None),
         (Some(cert), Some(key)) => {
@@ -76,17 +70,15 @@ pub(super) fn identity(
     }
 }
 
-fn check_sni(sni: Option<&str>) -> Result<(), Stop> {
+fn check_sni(sni: Option<&str>) -> Result<()> {
     let plain = |name: &str| {
         !name.is_empty()
             && name.len() <= NAME_LEN_MAX
             && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:".contains(&b))
     };
     match sni {
-        Some(name) if !plain(name) => Err(Stop::usage(
-            format_args!("--sni {name:?} is not a host name"),
-            "write --sni www.example.com",
-        )),
+        Some(name) if !plain(name) => refuse!("--sni {name:?} is not a host name";
+            "write --sni www.example.com"),
         _ => Ok(()),
     }
 }

@@ -10,7 +10,7 @@ use plimsoll_tune::proxy::{Configuration, Dialect, Places, ProxyGoal, unwritable
 
 use super::Inputs;
 use super::inputs::read_text;
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::ProxyFlags;
 use crate::preflight::host_limits;
 
@@ -33,24 +33,17 @@ pub(crate) fn build(
     dialect: &'static Dialect,
     flags: &ProxyFlags,
     inputs: &Inputs<'_>,
-) -> Result<TunedProxy, Stop> {
-    if !flags.cert.is_file() {
-        return Err(Stop::usage(
-            format_args!("--cert {:?} is no file", flags.cert),
-            "name a PEM file with the certificate chain and its key",
-        ));
-    }
+) -> Result<TunedProxy> {
+    refuse_if!(!flags.cert.is_file();
+        "--cert {:?} is no file", flags.cert;
+        "name a PEM file with the certificate chain and its key");
     let certificate = fs::canonicalize(&flags.cert)
         .map_err(|error| Stop::CannotRun(format!("--cert {:?}: {error}", flags.cert)))?;
     if let Some(character) = unwritable(&certificate) {
-        return Err(Stop::usage(
-            format_args!(
-                "--cert {certificate:?}: a path with {character:?} cannot be written in a \
-                 configuration of {}",
-                dialect.kind
-            ),
-            "copy the file to another place",
-        ));
+        refuse!(
+            "--cert {certificate:?}: a path with {character:?} cannot be written in a configuration of {}",
+                dialect.kind;
+            "copy the file to another place");
     }
     let installed = Installed::find(dialect, flags.program.as_deref())?;
     let goal = ProxyGoal {
@@ -76,15 +69,9 @@ pub(crate) fn build(
             0 => "give more --memory, or a lower --rate".to_owned(),
             fits => format!("use --connections {}, or give more --memory", grouped(fits)),
         };
-        return Err(Stop::usage(
-            format_args!(
-                "{} connections need {:.1} GB, and {whose} has {:.1} GB",
-                grouped(flags.connections),
-                needed as f64 / 1e9,
-                memory as f64 / 1e9
-            ),
-            advice,
-        ));
+        refuse!("{} connections need {:.1} GB, and {whose} has {:.1} GB",
+                grouped(flags.connections), needed as f64 / 1e9, memory as f64 / 1e9;
+            "{}", advice);
     }
     Ok(TunedProxy { installed, goal, configuration })
 }
@@ -145,7 +132,7 @@ mod tests {
     use super::*;
     use crate::flags::{Command, TuneCommand, parse_words};
 
-    fn built(words: &[&str]) -> Result<TunedProxy, Stop> {
+    fn built(words: &[&str]) -> Result<TunedProxy> {
         let words = [&["tune", "haproxy", "--backend", "127.0.0.1:80"], words].concat();
         let Command::Tune(TuneCommand::Haproxy(flags)) = parse_words(&words)? else {
             panic!("{words:?}")

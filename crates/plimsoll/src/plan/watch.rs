@@ -4,7 +4,7 @@ use plimsoll_lab::{LabError, NamedServer};
 use plimsoll_probe::server_counters::CounterSource;
 
 use super::Inputs;
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::FindExperiment;
 use crate::flags::values::Watch;
 
@@ -27,7 +27,7 @@ impl Watched {
 }
 
 /// Checks what is to be observed.
-pub(crate) fn watched(watch: &[Watch], inputs: &Inputs<'_>) -> Result<Watched, Stop> {
+pub(crate) fn watched(watch: &[Watch], inputs: &Inputs<'_>) -> Result<Watched> {
     let Watched { mut pids, mut backends, mut counts } = Watched::default();
     let alive = |kind: &str, pid: u32| {
         if (inputs.is_alive)(pid) {
@@ -44,16 +44,12 @@ pub(crate) fn watched(watch: &[Watch], inputs: &Inputs<'_>) -> Result<Watched, S
             Watch::Backend(pid) => backends.push(alive("backend", *pid)?),
             Watch::Counts(source) if counts.is_none() => counts = Some(source.clone()),
             Watch::Counts(_) => {
-                return Err(Stop::usage(
-                    "--watch names two servers that count the same requests",
-                    "give only the one that the clients connect to",
-                ));
+                refuse!("--watch names two servers that count the same requests";
+                    "give only the one that the clients connect to");
             }
             Watch::Later(typed) => {
-                return Err(Stop::usage(
-                    format_args!("--watch {typed} is not available yet"),
-                    "use pid:N, backend:N, haproxy:SOCKET or nginx:URL, or drop it",
-                ));
+                refuse!("--watch {typed} is not available yet";
+                    "use pid:N, backend:N, haproxy:SOCKET or nginx:URL, or drop it");
             }
         }
     }
@@ -61,16 +57,10 @@ pub(crate) fn watched(watch: &[Watch], inputs: &Inputs<'_>) -> Result<Watched, S
 }
 
 /// Checks what is to be observed in an experiment.
-pub(crate) fn of_experiment(
-    experiment: &FindExperiment,
-    inputs: &Inputs<'_>,
-) -> Result<Watched, Stop> {
+pub(crate) fn of_experiment(experiment: &FindExperiment, inputs: &Inputs<'_>) -> Result<Watched> {
     let watched = watched(experiment.watch(), inputs)?;
-    if watched.counts.is_some() && matches!(experiment, FindExperiment::Rfc9411(_)) {
-        return Err(Stop::usage(
-            "rfc9411 does its own counting and reads no server statistics",
-            "use --watch pid:N, or drop it",
-        ));
-    }
+    refuse_if!(watched.counts.is_some() && matches!(experiment, FindExperiment::Rfc9411(_));
+        "rfc9411 does its own counting and reads no server statistics";
+        "use --watch pid:N, or drop it");
     Ok(watched)
 }

@@ -24,7 +24,7 @@ use plimsoll_probe::processes::ProcessUse;
 use plimsoll_sys::process::{self, Group, Ties};
 use plimsoll_sys::{clock, thread as sys_thread};
 
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::plan::load::LoadJob;
 
 /// Period of checking for due events and for old processes that have ended.

@@ -34,7 +34,7 @@ use plimsoll_sys::clock;
 use plimsoll_sys::signal::Interrupts;
 
 use crate::causes;
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::archived;
 use crate::hosts::{StartedHosts, fleet_stop, start_hosts, start_load_agents};
 use crate::plan::load::LoadJob;
@@ -99,7 +99,7 @@ pub(crate) trait Experiment {
     }
 
     /// Drives the session until there is an outcome.
-    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop>;
+    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome>;
 }
 
 /// The result of an experiment.
@@ -165,19 +165,19 @@ pub(crate) struct Ended {
 
 impl Ended {
     /// Reports, and says how the command ends.
-    pub(crate) fn report(self) -> Result<(), Stop> {
+    pub(crate) fn report(self) -> Result<()> {
         self.run.finish(&self.summary, &self.trials)?;
         self.stop.map_or(Ok(()), Err)
     }
 }
 
 /// Runs `experiment`, writes its report, and returns how the command ends.
-pub(crate) fn run(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Result<(), Stop> {
+pub(crate) fn run(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Result<()> {
     measure(experiment, set_up)?.report()
 }
 
 /// Runs `experiment` without reporting it.
-pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Result<Ended, Stop> {
+pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Result<Ended> {
     let SetUp { command, server, publisher, interrupts, mut notes } = set_up;
     let search = experiment.search_head();
     let always_archive = experiment.always_archives() || server.backend_is_ours();
@@ -379,7 +379,7 @@ pub(crate) fn run_beside(
     plan: &LoadPlan,
     control: &LoadControl<'_>,
     mut observer: Observer<'_>,
-) -> Result<Observed, Stop> {
+) -> Result<Observed> {
     let outcome = agents.run_load(plan, control, &mut |event| observer.handle_event(&event));
     let outcome = outcome.map_err(|error| fleet_stop(&error))?;
     Ok(observer.finish(outcome, &FarReadings::default()))
@@ -407,7 +407,7 @@ impl<'a> Session<'a> {
         &self,
         of: &Measurement<'_>,
         listen: &mut dyn FnMut(&Event),
-    ) -> Result<Observed, Stop> {
+    ) -> Result<Observed> {
         self.observe(of, listen, |agents, control, handle| {
             agents.run_load(of.plan, control, handle)
         })
@@ -419,7 +419,7 @@ impl<'a> Session<'a> {
         of: &Measurement<'_>,
         controller: &mut dyn HoldController,
         listen: &mut dyn FnMut(&Event),
-    ) -> Result<Observed, Stop> {
+    ) -> Result<Observed> {
         self.observe(of, listen, |agents, control, handle| {
             agents.run_hold(of.plan, control, controller, handle)
         })
@@ -434,7 +434,7 @@ impl<'a> Session<'a> {
             &LoadControl<'_>,
             &mut dyn FnMut(Event),
         ) -> Result<LoadOutcome, FleetError>,
-    ) -> Result<Observed, Stop> {
+    ) -> Result<Observed> {
         let mut observer = self.observer(&**self.server.borrow(), of.is_steady);
         // A trial is judged at once, and says itself what was wrong with it.
         let mut warnings = of.trial.is_none().then(|| Warnings::of(of.plan));
@@ -491,7 +491,7 @@ impl<'a> Session<'a> {
         &self,
         plan: &LoadPlan,
         listen: &mut dyn FnMut(&Event),
-    ) -> Result<LoadOutcome, Stop> {
+    ) -> Result<LoadOutcome> {
         self.drive(None, |agents, control| {
             agents.run_load(plan, control, &mut |event| listen(&event))
         })
@@ -504,7 +504,7 @@ impl<'a> Session<'a> {
         newcomers: Option<&dyn Newcomers>,
         controller: &mut dyn HoldController,
         handle: &mut dyn FnMut(Event),
-    ) -> Result<LoadOutcome, Stop> {
+    ) -> Result<LoadOutcome> {
         self.drive(None, |agents, control| {
             let control = LoadControl { newcomers, ..*control };
             agents.run_hold(plan, &control, controller, handle)
@@ -516,7 +516,7 @@ impl<'a> Session<'a> {
         &self,
         trial: Option<TrialRequest>,
         work: impl FnOnce(&mut LoadAgents, &LoadControl<'_>) -> Result<LoadOutcome, FleetError>,
-    ) -> Result<LoadOutcome, Stop> {
+    ) -> Result<LoadOutcome> {
         let interrupted = || self.is_interrupted();
         let stops_at_loss = self.stops_at_loss;
         let control = LoadControl { trial, stops_at_loss, ..LoadControl::new(&interrupted) };

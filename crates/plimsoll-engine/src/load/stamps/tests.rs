@@ -12,6 +12,7 @@ use super::super::conn::Op;
 use super::super::control::Control;
 use super::super::exchange::Until;
 use super::super::origin::tests::{CLOSED, plan};
+use super::super::worker::Worker;
 use super::*;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\npong";

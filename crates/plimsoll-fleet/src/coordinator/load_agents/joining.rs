@@ -8,12 +8,13 @@ use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::LoadPlan;
 
-use super::{LoadAgents, Place, Share, SurveyedHost, now, threads_of};
+use super::{LoadAgents, Place, Share, now, threads_of};
 use crate::agent_set::remote_launches;
 use crate::coordinator::load_run::{LoadRun, Member};
-use crate::hosts::{HostName, LoadHosts};
+use crate::coordinator::outcome::Newcomers;
+use crate::hosts::HostName;
 use crate::link::{Launch, LinkEvent};
-use crate::message::{FromAgent, HostPart, ToAgent};
+use crate::message::{FromAgent, ToAgent};
 
 /// Period of asking who joins.
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -24,18 +25,6 @@ const START_AHEAD: Nanos = Nanos::from_secs(1);
 const ROUND_TRIPS_AHEAD: u64 = 4;
 /// Why nobody joins any more.
 const OVER: &str = "the hold is over";
-
-/// Hosts that somebody adds to a hold while it runs.
-pub trait Newcomers {
-    /// Those that were named since the last call and are not among `known`; an error completes *cannot …*.
-    fn poll(&self, known: &[HostName]) -> Result<Option<LoadHosts>, String>;
-
-    /// The part of a host with so many of all threads.
-    fn part(&self, threads: u32, all: u64) -> HostPart;
-
-    /// Returns the host's lack for its part; `None` if it lacks nothing.
-    fn lacks(&self, host: &SurveyedHost) -> Option<String>;
-}
 
 /// The host that is to join.
 pub(super) struct Joining<'a> {
@@ -215,7 +204,8 @@ impl LoadAgents {
             LinkEvent::Frame(_) if newcomer.step == Step::Greeting => {
                 self.agents.greet(index, event).map_err(|error| error.to_string())?;
                 let threads = newcomer.threads.unwrap_or_else(|| threads_of(&self.agents, index));
-                let share = Share::new(threads.saturating_mul(self.threads_times));
+                let threads = threads.saturating_mul(self.threads_times);
+                let share = Share { threads, ..Share::default() };
                 if let Place::There(shares) = &mut self.place {
                     shares.push(share);
                 }

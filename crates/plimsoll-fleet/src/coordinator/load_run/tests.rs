@@ -182,13 +182,25 @@ fn an_interrupt_before_the_word_ends_the_load() {
 }
 
 #[test]
+fn a_relay_tells_what_its_first_agents_could_not_open() {
+    let mut run = placed(&plan(), 2, StartOf::Told);
+    let first_error = Some("refused".to_owned());
+    let short = FromAgent::Ready { opened: 3, failed: 1, first_error: first_error.clone() };
+    run.handle_frame(0, short, NOW);
+    assert_eq!(run.ready(), None);
+    run.handle_frame(1, ready(), NOW);
+    assert_eq!(run.ready(), Some(Opened { connections: 7, failed: 1, first_error }));
+}
+
+#[test]
 fn a_relay_starts_when_it_is_told_and_tells_what_it_lost() {
     let mut run = placed(&plan(), 2, StartOf::Told);
     run.start(NOW);
     run.handle_frame(0, ready(), NOW);
     assert_eq!((actions(&mut run), run.ready()), (vec![], None));
     run.handle_frame(1, ready(), NOW);
-    assert_eq!((actions(&mut run), run.ready()), (vec![], Some((8, 0, None))));
+    let opened = Opened { connections: 8, ..Opened::default() };
+    assert_eq!((actions(&mut run), run.ready()), (vec![], Some(opened)));
     // It may have to wait for other hosts.
     assert_eq!(run.poll_timeout(), Nanos::MAX);
     let epoch = NOW + Nanos::from_secs(3);

@@ -8,14 +8,14 @@ use plimsoll_model::Nanos;
 use super::{Merge, Part};
 use crate::archive::manifest::ClockPair;
 use crate::archive::{HostWriter, each_reading};
-use crate::error::ReportError;
+use crate::error::Result;
 
 /// Two readings of when a host booted differ by no more than this: clocks are set and disciplined.
 const BOOT_SLACK_NS: i128 = 2_000_000_000;
 
 impl Merge<'_> {
     /// Copies the readings of each host once, and says where two runs had the same one.
-    pub(super) fn write_hosts(&self, dir: &Path) -> Result<Vec<String>, ReportError> {
+    pub(super) fn write_hosts(&self, dir: &Path) -> Result<Vec<String>> {
         let mut writer = None;
         let mut notes = Vec::new();
         // Of each name, when the hosts of that name booted, and the run that has their readings.

@@ -24,7 +24,7 @@ use plimsoll_sys::private_dir::ScratchDir;
 use super::manifest::{ClockPair, Manifest, MergedPart};
 use super::reader::Archive;
 use super::{ArchiveWriter, summarise_hosts};
-use crate::error::ReportError;
+use crate::error::{ReportError, Result};
 use crate::reasons;
 
 /// The least part of the longest run's time in which all must have been loading.
@@ -50,7 +50,7 @@ struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    fn of(archive: &'a Archive) -> Result<Self, ReportError> {
+    fn of(archive: &'a Archive) -> Result<Self> {
         let manifest = archive.manifest();
         let refuse = |why: String| ReportError::NotMergeable { why };
         let dir = archive.dir().display();
@@ -100,7 +100,7 @@ impl<'a> Part<'a> {
 
 impl<'a> Merge<'a> {
     /// Compares the runs; an error names the first difference that forbids to merge them.
-    pub fn of(archives: &'a [Archive]) -> Result<Self, ReportError> {
+    pub fn of(archives: &'a [Archive]) -> Result<Self> {
         let mut parts = archives.iter().map(Part::of).collect::<Result<Vec<_>, _>>()?;
         // The same result whatever the order on the command line.
         parts.sort_by_key(|part| (part.began, part.run()));
@@ -169,11 +169,7 @@ impl<'a> Merge<'a> {
 
     /// Writes the merged run's archive as `dir`, which appears when it is complete. `judge` says what the sum is,
     /// given the time of sending; a run that was INVALID makes it INVALID.
-    pub fn write(
-        &self,
-        dir: &Path,
-        judge: &dyn Fn(&Tally, Nanos) -> Judgement,
-    ) -> Result<Summary, ReportError> {
+    pub fn write(&self, dir: &Path, judge: &dyn Fn(&Tally, Nanos) -> Judgement) -> Result<Summary> {
         if fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) || dir.is_file() {
             return Err(ReportError::NotEmpty { dir: dir.to_owned() });
         }
@@ -189,7 +185,7 @@ impl<'a> Merge<'a> {
         part: &Path,
         dir: &Path,
         judge: &dyn Fn(&Tally, Nanos) -> Judgement,
-    ) -> Result<Summary, ReportError> {
+    ) -> Result<Summary> {
         let manifest = self.manifest();
         let mut writer = ArchiveWriter::create(part, &manifest)?;
         let first = &self.parts[0];
@@ -238,7 +234,7 @@ impl<'a> Merge<'a> {
     }
 
     /// Adds up the seconds that began at the same time, to the next whole second.
-    fn write_seconds(&self, writer: &mut ArchiveWriter) -> Result<Tally, ReportError> {
+    fn write_seconds(&self, writer: &mut ArchiveWriter) -> Result<Tally> {
         let mut whole = Tally::default();
         let mut seconds = Vec::new();
         for part in &self.parts {
@@ -325,7 +321,7 @@ impl<'a> Merge<'a> {
 }
 
 /// That all were loading at the same time.
-fn check_overlap(parts: &[Part<'_>]) -> Result<(), ReportError> {
+fn check_overlap(parts: &[Part<'_>]) -> Result<()> {
     let latest = parts.iter().map(|part| part.began).max().unwrap_or_default();
     let earliest = parts.iter().map(Part::ended).min().unwrap_or_default();
     let shared = Nanos(earliest.saturating_sub(latest)).as_secs_f64();

@@ -86,7 +86,7 @@ fn good(_: &Tally, _: Nanos) -> Judgement {
     Judgement::of(Vec::new(), 0.0)
 }
 
-fn merged(dirs: &[PathBuf], out: &Path) -> Result<Summary, ReportError> {
+fn merged(dirs: &[PathBuf], out: &Path) -> Result<Summary> {
     let archives: Vec<_> = dirs.iter().map(|dir| Archive::open(dir).unwrap()).collect();
     Merge::of(&archives)?.write(out, &good)
 }
@@ -183,7 +183,7 @@ fn rates_and_shares_are_added() {
     assert!(notes.contains("merged: b, 2,000 operations, began 0.030 s after"), "{notes}");
     assert!(notes.contains("the same seed"), "{notes}");
     assert!(
-        crate::redraw(&archive, &|_| None, crate::Style::default(), &mut Vec::new())
+        crate::redraw(&archive, &|_| None, crate::Style::default())
             .unwrap()
             .disagreements
             .is_empty()

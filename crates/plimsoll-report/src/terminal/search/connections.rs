@@ -1,8 +1,6 @@
 //! The report of a search for held connections: the tipping point, every level, what a connection
 //! costs, and the projected limit of each resource.
 
-use std::io;
-
 use plimsoll_model::Rate;
 use plimsoll_model::hold::FailedAt;
 use plimsoll_model::summary::{FindSummary, Recovers, Summary};
@@ -16,37 +14,37 @@ use crate::terminal::{causes, hold, sections, timers};
 
 /// Writes the report of `find connections` and `lab --find connections`.
 pub(super) fn render(
-    page: &mut Page<'_>,
+    page: &mut Page,
     summary: &Summary,
     find: &FindSummary,
     trials: &[TrialRecord],
-) -> io::Result<()> {
-    facts(page, summary, find)?;
-    causes::section(page, summary)?;
-    page.blank()?;
+) {
+    facts(page, summary, find);
+    causes::section(page, summary);
+    page.blank();
     page.folded("Levels", |page| {
-        levels(page, trials)?;
+        levels(page, trials);
         explanations(page, trials)
-    })?;
+    });
     if let Some(held) = summary.result.hold() {
-        page.blank()?;
-        hold::costs(page, held)?;
-        hold::projections(page, held)?;
+        page.blank();
+        hold::costs(page, held);
+        hold::projections(page, held);
     }
-    at_lower_bound(page, summary, find, trials)?;
-    page.blank()?;
-    sections::errors(page, summary)?;
-    sections::server_side(page, summary)?;
+    at_lower_bound(page, summary, find, trials);
+    page.blank();
+    sections::errors(page, summary);
+    sections::server_side(page, summary);
     if let Some(held) = summary.result.hold() {
-        hold::closing(page, summary, held)?;
+        hold::closing(page, summary, held);
     }
-    sections::generator(page, summary)?;
-    sections::settings(page, summary)?;
-    timers::longest(page, summary)?;
-    notes(page, find, None)?;
-    timers::probe(page, summary)?;
-    timers::cliffs_of_search(page, summary)?;
-    sections::checks(page, &summary.reasons)?;
+    sections::generator(page, summary);
+    sections::settings(page, summary);
+    timers::longest(page, summary);
+    notes(page, find, None);
+    timers::probe(page, summary);
+    timers::cliffs_of_search(page, summary);
+    sections::checks(page, &summary.reasons);
     sections::archive(page, summary)
 }
 
@@ -55,26 +53,26 @@ fn load(connections: f64) -> String {
     whole(&counted(connections as u64, "connection"))
 }
 
-pub(super) fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {
-    page.entry("Target", &clean(&summary.target))?;
-    page.entry("SLO", &clean(&find.slo))?;
+pub(super) fn facts(page: &mut Page, summary: &Summary, find: &FindSummary) {
+    page.entry("Target", &clean(&summary.target));
+    page.entry("SLO", &clean(&find.slo));
     page.entry(
         "A level",
         "is GOOD when all its connections are held, each one answers a request, and the answers \
          meet the SLO; as many may be missing as the SLO allows errors",
-    )?;
-    search_entry(page, find, "level")?;
-    let Some(found) = &find.connections else { return Ok(()) };
+    );
+    search_entry(page, find, "level");
+    let Some(found) = &find.connections else { return };
     if let Some(held) = found.soak_held {
         let text = format!("{} held for {}", load(held as f64), span(found.soak_s));
-        page.entry("Soak test", &format!("passed: {text} and polled repeatedly"))?;
+        page.entry("Soak test", &format!("passed: {text} and polled repeatedly"));
     }
     match find.recovers {
-        Some(Recovers::Yes) => page.entry("Re-ramp", "from zero: passed")?,
-        Some(_) => page.entry("Re-ramp", "from zero: FAILED, the level was not GOOD")?,
+        Some(Recovers::Yes) => page.entry("Re-ramp", "from zero: passed"),
+        Some(_) => page.entry("Re-ramp", "from zero: FAILED, the level was not GOOD"),
         None => {}
     }
-    let Some(failed_at) = &found.failed_at else { return Ok(()) };
+    let Some(failed_at) = &found.failed_at else { return };
     let timer = timers::of_losses(summary).map_or_else(String::new, |timer| format!(". {timer}"));
     let is_timer = !timer.is_empty();
     page.entry("Failed at", &format!("{}{timer}", ending(failed_at, is_timer)))
@@ -102,17 +100,17 @@ fn ending(failed_at: &FailedAt, is_timer: bool) -> String {
     text
 }
 
-fn levels(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
+fn levels(page: &mut Page, trials: &[TrialRecord]) {
     if trials.is_empty() {
         return page.line("No level was finished.");
     }
     page.heading(&format!(
         "{:>3} {:7} {:>9} {:>9} {:>9} {:>7} {:>7} {:7} why",
         "#", "phase", "asked", "held", "answered", "open", "p99 ms", "verdict"
-    ))?;
+    ));
     for trial in trials {
         let row = level_row(page, trial);
-        page.line(&row)?;
+        page.line(&row);
     }
     page.quiet(
         4,
@@ -121,7 +119,7 @@ fn levels(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
     )
 }
 
-fn level_row(page: &Page<'_>, trial: &TrialRecord) -> String {
+fn level_row(page: &Page, trial: &TrialRecord) -> String {
     let m = &trial.measurement;
     let spans = &m.tally.spans;
     let p99 = |hist: &plimsoll_model::Histogram| hist.quantile(0.99).map(|at| at.as_millis_f64());
@@ -149,28 +147,23 @@ fn count_of(trial: &TrialRecord, id: &CheckId) -> String {
 }
 
 /// Writes the failures of the levels that were not GOOD.
-fn explanations(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
+fn explanations(page: &mut Page, trials: &[TrialRecord]) {
     let not_good: Vec<_> =
         trials.iter().filter(|trial| trial.judgement.verdict != Verdict::Good).collect();
     if !not_good.is_empty() {
-        page.blank()?;
+        page.blank();
     }
-    not_good.iter().try_for_each(|trial| explanation(page, trial))
+    not_good.iter().for_each(|trial| explanation(page, trial))
 }
 
 /// Latency of the level that the answer rests on.
-fn at_lower_bound(
-    page: &mut Page<'_>,
-    summary: &Summary,
-    find: &FindSummary,
-    trials: &[TrialRecord],
-) -> io::Result<()> {
+fn at_lower_bound(page: &mut Page, summary: &Summary, find: &FindSummary, trials: &[TrialRecord]) {
     let lower = find.lower.and_then(Rate::per_second);
     let Some(trial) = lower.and_then(|lower| trial_at_lower_bound(trials, lower)) else {
-        return Ok(());
+        return;
     };
     let m = &trial.measurement;
-    page.blank()?;
+    page.blank();
     let title = format!(
         "Latency in ms at the lower bound, {} (level {}, {})",
         load(m.request.rate.get()),

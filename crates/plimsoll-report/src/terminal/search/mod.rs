@@ -1,7 +1,5 @@
 //! The reports of searches, one file for each kind of load.
 
-use std::io;
-
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::TrialRecord;
@@ -23,11 +21,11 @@ pub use repeat::render_search_line;
 
 /// Writes the report of `find` and `lab`.
 pub(super) fn render(
-    page: &mut Page<'_>,
+    page: &mut Page,
     summary: &Summary,
     find: &FindSummary,
     trials: &[TrialRecord],
-) -> io::Result<()> {
+) {
     match (&summary.repeat, find.axis) {
         (Some(repeat), _) => repeat::render(page, summary, find, repeat),
         (None, Axis::Connections) => connections::render(page, summary, find, trials),
@@ -36,9 +34,9 @@ pub(super) fn render(
 }
 
 /// Writes the settings and the confidence of the search.
-pub(super) fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {
+pub(super) fn facts(page: &mut Page, summary: &Summary, find: &FindSummary) {
     match (&summary.repeat, find.axis) {
-        (Some(_), _) => Ok(()),
+        (Some(_), _) => {}
         (None, Axis::Connections) => connections::facts(page, summary, find),
         (None, _) => rate::facts(page, summary, find),
     }

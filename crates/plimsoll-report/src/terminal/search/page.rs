@@ -1,7 +1,5 @@
 //! The common parts of the reports of all searches: the line at the top, the words of a trial, notes.
 
-use std::io;
-
 use plimsoll_model::Nanos;
 use plimsoll_model::summary::{FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
@@ -19,7 +17,7 @@ pub(super) fn is_confirmed(find: &FindSummary) -> bool {
 }
 
 /// Writes the mode, the number of trials and their duration; `unit` is the word for a trial.
-pub(super) fn search_entry(page: &mut Page<'_>, find: &FindSummary, unit: &str) -> io::Result<()> {
+pub(super) fn search_entry(page: &mut Page, find: &FindSummary, unit: &str) {
     let invalid = match find.invalid_trials {
         0 => String::new(),
         n => format!(" and {n} INVALID"),
@@ -66,7 +64,7 @@ pub(super) fn why(trial: &TrialRecord) -> String {
 }
 
 /// `  6 BAD     answered: 731 (limit: at least 999)`.
-pub(super) fn explanation(page: &mut Page<'_>, trial: &TrialRecord) -> io::Result<()> {
+pub(super) fn explanation(page: &mut Page, trial: &TrialRecord) {
     let why: Vec<_> = trial.judgement.deciding().map(findings::line).collect();
     let verdict = trial.judgement.verdict;
     let lead = format!("{:>3} {:7}", trial.measurement.request.number, verdict_word(verdict));
@@ -91,19 +89,14 @@ pub(super) fn view(summary: &Summary, tally: &Tally, window: Nanos, verdict: Ver
 }
 
 /// The search's own notes and one `more`.
-pub(super) fn notes(
-    page: &mut Page<'_>,
-    find: &FindSummary,
-    more: impl IntoIterator<Item = String>,
-) -> io::Result<()> {
+pub(super) fn notes(page: &mut Page, find: &FindSummary, more: impl IntoIterator<Item = String>) {
     let lines: Vec<_> = find.notes.iter().map(|note| clean(note)).chain(more).collect();
     if lines.is_empty() {
-        return Ok(());
+        return;
     }
-    page.blank()?;
-    page.heading("Notes")?;
+    page.blank();
+    page.heading("Notes");
     for line in &lines {
-        page.hanging(Tone::Quiet, "  -", line)?;
+        page.hanging(Tone::Quiet, "  -", line);
     }
-    Ok(())
 }

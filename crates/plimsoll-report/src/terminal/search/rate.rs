@@ -2,7 +2,6 @@
 //! bound.
 
 use std::collections::BTreeMap;
-use std::io;
 
 use plimsoll_model::Rate;
 use plimsoll_model::search::Axis;
@@ -22,25 +21,25 @@ use crate::terminal::{causes, findings, sections, timers};
 
 /// Writes the report.
 pub(super) fn render(
-    page: &mut Page<'_>,
+    page: &mut Page,
     summary: &Summary,
     find: &FindSummary,
     trials: &[TrialRecord],
-) -> io::Result<()> {
-    facts(page, summary, find)?;
-    causes::section(page, summary)?;
-    page.blank()?;
+) {
+    facts(page, summary, find);
+    causes::section(page, summary);
+    page.blank();
     page.folded("Trials", |page| {
-        trial_table(page, trials, find.goals.len())?;
+        trial_table(page, trials, find.goals.len());
         explanations(page, trials)
-    })?;
-    evidence(page, summary, find, trials)?;
-    timers::longest(page, summary)?;
-    notes(page, find, unsteady(trials).into_iter().chain(slow::lines(&summary.slow)))?;
-    timers::probe(page, summary)?;
-    timers::cliffs_of_search(page, summary)?;
-    sections::checks(page, &summary.reasons)?;
-    sections::passed_by_trials(page, trials)?;
+    });
+    evidence(page, summary, find, trials);
+    timers::longest(page, summary);
+    notes(page, find, unsteady(trials).into_iter().chain(slow::lines(&summary.slow)));
+    timers::probe(page, summary);
+    timers::cliffs_of_search(page, summary);
+    sections::checks(page, &summary.reasons);
+    sections::passed_by_trials(page, trials);
     sections::archive(page, summary)
 }
 
@@ -56,14 +55,14 @@ fn load(summary: &Summary, value: f64) -> String {
     load_text(summary.result.find().map_or(Axis::Rate, |find| find.axis), value)
 }
 
-pub(super) fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {
-    page.entry("Target", &clean(&summary.target))?;
+pub(super) fn facts(page: &mut Page, summary: &Summary, find: &FindSummary) {
+    page.entry("Target", &clean(&summary.target));
     let slo = clean(&find.slo);
     let first = match find.goals.len() {
         0 => "",
         _ => "; what follows is about this first one",
     };
-    page.entry("SLO", &format!("{slo} (late, failed and unsent operations all count){first}"))?;
+    page.entry("SLO", &format!("{slo} (late, failed and unsent operations all count){first}"));
     if let Some(operation) = summary.settings.get(keys::OPERATION) {
         page.entry(
             "Operation",
@@ -75,23 +74,22 @@ pub(super) fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) 
                 keys::OPENING => "one new connection, closed after the opening of its script",
                 other => other,
             },
-        )?;
+        );
     }
-    search_entry(page, find, "trial")?;
-    path_entry(page, find)?;
-    after_search(page, summary, find)?;
+    search_entry(page, find, "trial");
+    path_entry(page, find);
+    after_search(page, summary, find);
     if let Some(rate) = find.conditional_throughput {
         page.entry(
             "Throughput",
             &format!("{} of good answers, typical at the lower bound", load(summary, rate)),
-        )?;
+        );
     }
-    Ok(())
 }
 
 /// The path to the server.
-fn path_entry(page: &mut Page<'_>, find: &FindSummary) -> io::Result<()> {
-    let Some(path) = &find.path else { return Ok(()) };
+fn path_entry(page: &mut Page, find: &FindSummary) {
+    let Some(path) = &find.path else { return };
     let mut items = vec![format!("round trip {}", span(path.round_trip_ms / 1e3))];
     if let Some(again) = path.sent_again_per_op {
         let again = ratio_percent(again);
@@ -101,7 +99,7 @@ fn path_entry(page: &mut Page<'_>, find: &FindSummary) -> io::Result<()> {
 }
 
 /// Writes the confidence in the bounds, and the trials after them.
-fn after_search(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {
+fn after_search(page: &mut Page, summary: &Summary, find: &FindSummary) {
     let seen = find.confirmations;
     let tried = seen.good + seen.bad + seen.invalid;
     if tried > 0 {
@@ -119,17 +117,17 @@ fn after_search(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> i
             // The search ended before its interval was confirmed.
             None => good,
         };
-        page.entry(if is_confirmed(find) { "Confirmed" } else { "Long trials" }, &text)?;
+        page.entry(if is_confirmed(find) { "Confirmed" } else { "Long trials" }, &text);
     }
     if let Some(spread) = find.spread.or(find.noise) {
         let text = format!(
             "{:.1} % (standard deviation of the capacity from trial to trial)",
             spread * 100.0
         );
-        page.entry("Spread", &text)?;
+        page.entry("Spread", &text);
     }
     for line in regime_lines(find.axis, &find.regimes) {
-        page.entry("Speed", &line)?;
+        page.entry("Speed", &line);
     }
     if let Some(drift) = find.drift_per_min.filter(|drift| *drift != 0.0) {
         let word = if drift < 0.0 { "fell" } else { "rose" };
@@ -137,7 +135,7 @@ fn after_search(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> i
             "the capacity {word} by {:.1} % a minute; the interval is that at the end",
             drift.abs() * 100.0
         );
-        page.entry("Drift", &text)?;
+        page.entry("Drift", &text);
     }
     let waited = span(find.recovery_s.unwrap_or(0.0));
     let text = match find.recovers {
@@ -146,13 +144,13 @@ fn after_search(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> i
         Some(Recovers::No) => {
             format!("no: half the lower bound is not served {waited} after an overload")
         }
-        None => return Ok(()),
+        None => return,
     };
     page.entry("Recovers", &text)
 }
 
 /// Every trial; with several SLOs there is a verdict by each.
-fn trial_table(page: &mut Page<'_>, trials: &[TrialRecord], slos: usize) -> io::Result<()> {
+fn trial_table(page: &mut Page, trials: &[TrialRecord], slos: usize) {
     if trials.is_empty() {
         return page.line("No trial was finished.");
     }
@@ -169,13 +167,13 @@ fn trial_table(page: &mut Page<'_>, trials: &[TrialRecord], slos: usize) -> io::
         "p99 ms",
         "sent %",
         "backlog"
-    ))?;
+    ));
     for trial in trials {
         let row = trial_row(page, trial);
-        page.line(&row)?;
+        page.line(&row);
     }
     if slos > 1 {
-        page.quiet(4, "verdict, bad % and why: by SLO 1.")?;
+        page.quiet(4, "verdict, bad % and why: by SLO 1.");
     }
     page.quiet(
         4,
@@ -184,7 +182,7 @@ fn trial_table(page: &mut Page<'_>, trials: &[TrialRecord], slos: usize) -> io::
     )
 }
 
-fn trial_row(page: &Page<'_>, trial: &TrialRecord) -> String {
+fn trial_row(page: &Page, trial: &TrialRecord) -> String {
     let m = &trial.measurement;
     let tally = &m.tally;
     let verdict = format!("{:7}", verdict_word(trial.judgement.verdict));
@@ -229,23 +227,22 @@ fn short_why(trial: &TrialRecord) -> String {
     why(trial)
 }
 
-fn explanations(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
+fn explanations(page: &mut Page, trials: &[TrialRecord]) {
     let explained: Vec<_> = trials.iter().filter(|trial| is_explained_below(trial)).collect();
     if explained.is_empty() {
-        return Ok(());
+        return;
     }
-    page.blank()?;
+    page.blank();
     for trial in &explained {
-        explanation(page, trial)?;
+        explanation(page, trial);
     }
     if explained.iter().any(|trial| trial.judgement.verdict == Verdict::Invalid) {
         page.quiet(
             4,
             "INVALID: not the server, but the generator or the path, shaped that trial; it counts \
              neither for nor against the server.",
-        )?;
+        );
     }
-    Ok(())
 }
 
 /// The load whose figures are shown, with the words for where it is: that of the lower bound, else the lowest that failed.
@@ -283,15 +280,10 @@ pub(in crate::terminal) fn at_shown_load(
 }
 
 /// Writes the measurements at the load that the answer rests on.
-fn evidence(
-    page: &mut Page<'_>,
-    summary: &Summary,
-    find: &FindSummary,
-    trials: &[TrialRecord],
-) -> io::Result<()> {
-    let Some((at, verdict, place)) = shown_load(find, trials) else { return Ok(()) };
+fn evidence(page: &mut Page, summary: &Summary, find: &FindSummary, trials: &[TrialRecord]) {
+    let Some((at, verdict, place)) = shown_load(find, trials) else { return };
     let view = view(summary, &at.tally, at.window, verdict);
-    page.blank()?;
+    page.blank();
     let title = format!(
         "Latency in ms {place}, {} ({}, {})",
         load(summary, at.load.get()),
@@ -299,14 +291,14 @@ fn evidence(
         at.window
     )
     .replace('\u{a0}', " ");
-    sections::latency(page, &title, &view)?;
-    page.blank()?;
-    sections::operations(page, &view)?;
-    sections::errors(page, &view)?;
-    sections::server_side(page, &view)?;
-    sections::generator(page, &view)?;
+    sections::latency(page, &title, &view);
+    page.blank();
+    sections::operations(page, &view);
+    sections::errors(page, &view);
+    sections::server_side(page, &view);
+    sections::generator(page, &view);
     if let Some(share) = at.sut_busiest_thread {
-        page.entry("Server", &format!("busiest thread {} % of a CPU", cpu_percent(share)))?;
+        page.entry("Server", &format!("busiest thread {} % of a CPU", cpu_percent(share)));
     }
     sections::settings(page, &view)
 }

@@ -1,7 +1,5 @@
 //! The report of repeated searches: the interval over them, then each of them.
 
-use std::io;
-
 use plimsoll_model::repeat::{RepeatSummary, RepeatedSearch};
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{FindSummary, Summary};
@@ -16,25 +14,22 @@ const SEARCHES_FOR_95: u32 = 6;
 
 /// Writes the report.
 pub(super) fn render(
-    page: &mut Page<'_>,
+    page: &mut Page,
     summary: &Summary,
     find: &FindSummary,
     repeat: &RepeatSummary,
-) -> io::Result<()> {
-    page.entry("Target", &clean(&summary.target))?;
-    page.entry("SLO", &clean(&find.slo))?;
-    page.entry_items("Search", &asked(find, repeat))?;
+) {
+    page.entry("Target", &clean(&summary.target));
+    page.entry("SLO", &clean(&find.slo));
+    page.entry_items("Search", &asked(find, repeat));
     if let Some(text) = meaning(repeat) {
-        page.entry("Interval", &text)?;
+        page.entry("Interval", &text);
     }
-    page.blank()?;
-    table(page, find, repeat)?;
-    sections::archive(page, summary)?;
-    match &summary.archive {
-        Some(dir) => {
-            page.quiet(13, &format!("one search: plimsoll report {}/search-1", clean(dir)))
-        }
-        None => Ok(()),
+    page.blank();
+    table(page, find, repeat);
+    sections::archive(page, summary);
+    if let Some(dir) = &summary.archive {
+        page.quiet(13, &format!("one search: plimsoll report {}/search-1", clean(dir)))
     }
 }
 
@@ -73,11 +68,11 @@ fn meaning(repeat: &RepeatSummary) -> Option<String> {
     ))
 }
 
-fn table(page: &mut Page<'_>, find: &FindSummary, repeat: &RepeatSummary) -> io::Result<()> {
+fn table(page: &mut Page, find: &FindSummary, repeat: &RepeatSummary) {
     page.heading(&format!(
         "{:>3} {:>9} {:>9} {:>7} {:>6} {:>7}  {}",
         "#", "lower", "upper", "width %", "trials", "took", "outcome"
-    ))?;
+    ));
     for search in &repeat.searches {
         let bound = |bound: Option<f64>| {
             let short = |value| per_s(value).trim_end_matches("/s").to_owned();
@@ -97,7 +92,7 @@ fn table(page: &mut Page<'_>, find: &FindSummary, repeat: &RepeatSummary) -> io:
             search.trials,
             span(search.seconds),
         );
-        page.hanging(tone, &row, &outcome(search))?;
+        page.hanging(tone, &row, &outcome(search));
     }
     let unit = match find.axis {
         Axis::Connections => "lower, upper: connections",

@@ -12,7 +12,7 @@ use plimsoll_report::terminal::{GateLine, GateReport};
 use plimsoll_report::{Archive, ReportError};
 
 use crate::causes;
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 
 /// The result of the gates, and the command's end.
 pub(super) struct Gated {
@@ -26,7 +26,7 @@ pub(super) fn gate(
     baseline_dir: &Path,
     archive: &Archive,
     summary: &Summary,
-) -> Result<Gated, Stop> {
+) -> Result<Gated> {
     let refuse = |error: ReportError| Stop::Usage(error.to_string());
     let baseline = Archive::open(baseline_dir).map_err(refuse)?;
     let rebuilt;

@@ -10,13 +10,11 @@ use plimsoll_model::tally::Tally;
 use plimsoll_report::archive::Merge;
 use plimsoll_report::{Archive, ReportError};
 
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 
 /// Writes the archive of the merged run and returns its directory.
-pub(super) fn merge(runs: &[PathBuf], out: &Path) -> Result<PathBuf, Stop> {
-    if runs.len() < 2 {
-        return Err(Stop::usage("--merge joins runs, and one was named", "name two or more"));
-    }
+pub(super) fn merge(runs: &[PathBuf], out: &Path) -> Result<PathBuf> {
+    refuse_if!(runs.len() < 2; "--merge joins runs, and one was named"; "name two or more");
     let usage = |error: ReportError| Stop::Usage(error.to_string());
     let archives: Vec<_> =
         runs.iter().map(|dir| Archive::open(dir)).collect::<Result<_, _>>().map_err(usage)?;

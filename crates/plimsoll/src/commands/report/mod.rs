@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use plimsoll_model::summary::Summary;
+use plimsoll_report::archive::Redrawn;
 use plimsoll_report::archive::has_readings;
 use plimsoll_report::exports::{Export, ExportedRun, write_export};
 use plimsoll_report::terminal::{Style, render_gate};
@@ -15,14 +16,14 @@ use plimsoll_report::{Archive, ReportError, page, redraw};
 mod gate;
 mod merge;
 
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::ReportFlags;
 use crate::flags::report::{FileFormat, WantedFile};
 use crate::flags::values::OutputFile;
 use crate::screen::Stream;
 use crate::{causes, output, run};
 
-pub(crate) fn run(flags: &ReportFlags) -> Result<(), Stop> {
+pub(crate) fn run(flags: &ReportFlags) -> Result<()> {
     if let (true, Some(out)) = (flags.merge, &flags.out) {
         let runs = vec![merge::merge(&flags.runs, out)?];
         return run(&ReportFlags { runs, merge: false, ..flags.clone() });
@@ -52,10 +53,8 @@ pub(crate) fn run(flags: &ReportFlags) -> Result<(), Stop> {
                 show_watched(dir, stream)?;
             }
             Err(ReportError::NotAnArchive { dir }) if has_readings(&dir) => {
-                return Err(Stop::usage(
-                    format_args!("{} is what `watch` has archived", dir.display()),
-                    "it is drawn as text: name no file and no baseline",
-                ));
+                refuse!("{} is what `watch` has archived", dir.display();
+                    "it is drawn as text: name no file and no baseline");
             }
             Err(error) => return Err(Stop::Usage(error.to_string())),
         }
@@ -78,7 +77,7 @@ struct Reported {
 }
 
 /// Writes the page of one run, or of several over each other.
-fn write_page(file: &WantedFile<'_>, views: &[View]) -> Result<(), Stop> {
+fn write_page(file: &WantedFile<'_>, views: &[View]) -> Result<()> {
     let text = match views {
         [only] => page::render(only),
         several => page::render_overlay(several),
@@ -87,15 +86,14 @@ fn write_page(file: &WantedFile<'_>, views: &[View]) -> Result<(), Stop> {
 }
 
 /// One run makes a file, a page apart, and one file has standard output.
-fn check(flags: &ReportFlags, wanted: &[WantedFile<'_>]) -> Result<(), Stop> {
+fn check(flags: &ReportFlags, wanted: &[WantedFile<'_>]) -> Result<()> {
     let of_one = wanted.iter().find(|file| file.format != FileFormat::Html);
     if let (Some(file), true) = (of_one, flags.runs.len() > 1) {
         let what = format!("{} writes one run", file.flag);
         return Err(Stop::usage(what, "name one archive"));
     }
-    if flags.baseline.is_some() && flags.runs.len() > 1 {
-        return Err(Stop::usage("--baseline is compared with one run", "name one archive"));
-    }
+    refuse_if!(flags.baseline.is_some() && flags.runs.len() > 1;
+        "--baseline is compared with one run"; "name one archive");
     let mut to_stdout = wanted.iter().filter(|file| *file.place == OutputFile::Stdout);
     if let (Some(first), Some(second)) = (to_stdout.next(), to_stdout.next()) {
         let what = format!("{} and {} both write to standard output", first.flag, second.flag);
@@ -110,23 +108,19 @@ fn report_run(
     flags: &ReportFlags,
     wanted: &[WantedFile<'_>],
     stream: Stream,
-) -> Result<Reported, Stop> {
+) -> Result<Reported> {
     let diagnose = |summary: &Summary| {
         let find = summary.result.find()?;
         causes::of(&causes::readings(archive.dir()), find, archive.trials())
     };
     let style = Style { details: flags.details, ..stream.style() };
-    let mut text = Vec::new();
-    let redrawn = redraw(archive, &diagnose, style, &mut text).map_err(|error| stopped(&error))?;
-    let summary = redrawn.summary;
+    let Redrawn { mut text, summary, .. } =
+        redraw(archive, &diagnose, style).map_err(|error| stopped(&error))?;
     let gated =
         flags.baseline.as_ref().map(|dir| gate::gate(&flags.fail_if, dir, archive, &summary));
     let gated = gated.transpose()?;
-    if let Some(gated) = &gated {
-        // Memory can be written to.
-        let _ = render_gate(&gated.report, stream.style(), &mut text);
-    }
-    let shown = output::show(stream, &text);
+    text.extend(gated.iter().map(|gated| render_gate(&gated.report, stream.style())));
+    let shown = output::show(stream, text.as_bytes());
     let write = |file: &WantedFile<'_>| match file.format {
         FileFormat::Json => run::write_json(file.place, &summary),
         // When every run has been read.
@@ -146,9 +140,7 @@ fn report_run(
     Ok(Reported { summary, stop })
 }
 
-fn show_watched(dir: &Path, stream: Stream) -> Result<(), Stop> {
-    let mut text = Vec::new();
-    render_watched(dir, stream.style(), &mut text)
-        .map_err(|error| Stop::Usage(error.to_string()))?;
-    output::show(stream, &text)
+fn show_watched(dir: &Path, stream: Stream) -> Result<()> {
+    let text = render_watched(dir, stream.style());
+    output::show(stream, text.map_err(|error| Stop::Usage(error.to_string()))?.as_bytes())
 }

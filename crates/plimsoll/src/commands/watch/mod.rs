@@ -18,7 +18,7 @@ use plimsoll_sys::signal::Interrupts;
 use plimsoll_sys::{affinity, clock, output_file, private_dir};
 
 use crate::display::Display;
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::flags::WatchFlags;
 use crate::flags::values::OutputFile;
 use crate::hosts::host_name;
@@ -35,7 +35,7 @@ use statsd::Receiver;
 /// The longest wait in which a signal is not noticed.
 const NOTICE_WITHIN: Duration = Duration::from_millis(100);
 
-pub(crate) fn run(flags: &WatchFlags) -> Result<(), Stop> {
+pub(crate) fn run(flags: &WatchFlags) -> Result<()> {
     let mut stdin = io::stdin();
     let job = host_watch::build(flags, &Inputs::of_host(&mut stdin))?;
     let interrupts = run::install_interrupts()?;
@@ -110,7 +110,7 @@ impl Shown {
 }
 
 impl Json {
-    fn create(place: &OutputFile) -> Result<Self, Stop> {
+    fn create(place: &OutputFile) -> Result<Self> {
         let OutputFile::File(path) = place else {
             return Ok(Self { out: Box::new(io::stdout()), path: None });
         };
@@ -126,11 +126,7 @@ impl Json {
 }
 
 impl<'a> Watch<'a> {
-    fn begin(
-        job: &WatchJob,
-        publisher: &'a Publisher,
-        interrupts: &Interrupts,
-    ) -> Result<Self, Stop> {
+    fn begin(job: &WatchJob, publisher: &'a Publisher, interrupts: &Interrupts) -> Result<Self> {
         let host = host_name();
         let json = job.json.as_ref().map(Json::create).transpose()?;
         let archive = job.out.as_ref().map(|dir| {
@@ -168,7 +164,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Reads at whole intervals after the beginning. A stop signal is its regular end.
-    fn run(&mut self, job: &WatchJob, interrupts: &Interrupts) -> Result<(), Stop> {
+    fn run(&mut self, job: &WatchJob, interrupts: &Interrupts) -> Result<()> {
         let end = job.duration.map(|duration| Nanos(self.began.0.saturating_add(duration.0)));
         let mut due = self.began;
         loop {
@@ -195,7 +191,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Writes a reading to every output; false when nobody reads standard output any more.
-    fn show(&mut self, reading: Reading) -> Result<bool, Stop> {
+    fn show(&mut self, reading: Reading) -> Result<bool> {
         if let Some(archive) = &mut self.archive
             && let Err(error) = archive.push(&self.host, &reading)
         {
@@ -244,12 +240,11 @@ impl<'a> Watch<'a> {
     }
 
     /// Leaves the screen; what it showed last, and what was noted, stays. An error where an output was lost.
-    fn end(self) -> Result<(), Stop> {
+    fn end(self) -> Result<()> {
         if let Shown::Screen(display, watched) = self.shown {
             drop(display);
-            let mut text = Vec::new();
-            let _ = page(&mut text, Stream::Out.style(), &self.host, &self.history)
-                .and_then(|()| io::stdout().write_all(&text));
+            let text = page(Stream::Out.style(), &self.host, &self.history);
+            let _ = io::stdout().write_all(text.as_bytes());
             for note in watched.notes() {
                 let _ = writeln!(io::stderr(), "{}", clean(note));
             }
@@ -259,7 +254,7 @@ impl<'a> Watch<'a> {
 }
 
 /// Reports whether anybody reads standard output; an error where it cannot be written for another reason.
-fn goes_on(written: io::Result<()>) -> Result<bool, Stop> {
+fn goes_on(written: io::Result<()>) -> Result<bool> {
     match written {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, UdpSocket};
 use plimsoll_model::host::Reading;
 use plimsoll_probe::statsd::Received;
 
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 
 /// The largest datagram that is received.
 const DATAGRAM_BYTES_MAX: usize = 64 * 1024;
@@ -22,7 +22,7 @@ pub(super) struct Receiver {
 
 impl Receiver {
     /// Listens at `at`.
-    pub(super) fn start(at: SocketAddr) -> Result<Self, Stop> {
+    pub(super) fn start(at: SocketAddr) -> Result<Self> {
         let cannot = |error: io::Error| {
             Stop::CannotRun(format!("--statsd-listen: cannot listen on {at}: {error}"))
         };

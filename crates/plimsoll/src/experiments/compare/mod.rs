@@ -25,7 +25,7 @@ use plimsoll_report::tui::Budget;
 
 use super::in_turn::block::figure;
 use super::in_turn::{End, FIRST, Load, Servers, Side, Turns, block, saturating};
-use crate::exit::Stop;
+use crate::exit::Result;
 use crate::plan::compare::CompareJob;
 use crate::plan::load::LoadJob;
 use crate::session::{Experiment, Outcome, Session};
@@ -377,7 +377,7 @@ impl Experiment for CompareExperiment {
         self.job.settings()
     }
 
-    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
+    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome> {
         let ended = self.measure(session);
         self.turns.end(ended)?;
         let compare = self.judge();

@@ -10,7 +10,7 @@ use plimsoll_model::plan::{CertificateKey, LoadPlan, Pacing};
 use plimsoll_model::{Nanos, Rate};
 
 use super::{Change, PlannedChange};
-use crate::exit::Stop;
+use crate::exit::Result;
 use crate::experiments::in_turn::saturating;
 use crate::experiments::remedies::more_sources;
 
@@ -47,7 +47,7 @@ pub(super) struct OperationCost {
 }
 
 /// Measures the cost of an operation of a load; `None` if it does not succeed.
-pub(super) type Measure<'a> = &'a mut dyn FnMut(&LoadPlan) -> Result<Option<OperationCost>, Stop>;
+pub(super) type Measure<'a> = &'a mut dyn FnMut(&LoadPlan) -> Result<Option<OperationCost>>;
 
 /// The first [`LOAD_CHANGES`] of `interventions` on `plan` that are possible. `lower` is the lower bound of the
 /// tipping point, and `measure` says what operations take.
@@ -56,7 +56,7 @@ pub(super) fn plan_changes(
     plan: &LoadPlan,
     lower: f64,
     measure: Measure<'_>,
-) -> Result<Vec<PlannedChange>, Stop> {
+) -> Result<Vec<PlannedChange>> {
     let mut changes = Changes { plan, lower, measure, cpu_costs: None };
     let mut planned = Vec::new();
     for intervention in interventions {
@@ -96,7 +96,7 @@ struct Changes<'a> {
 }
 
 impl Changes<'_> {
-    fn plan(&mut self, intervention: Intervention) -> Result<Option<PlannedChange>, Stop> {
+    fn plan(&mut self, intervention: Intervention) -> Result<Option<PlannedChange>> {
         match intervention {
             Intervention::LoadConnections => Ok(fewer_connections(self.plan)),
             Intervention::SourceAddresses => Ok(more_addresses(self.plan)),
@@ -111,7 +111,7 @@ impl Changes<'_> {
     }
 
     /// Bodies of requests that are a quarter longer, or a fifth less of each answer, whichever is more of the bytes.
-    fn body_size(&mut self) -> Result<Option<PlannedChange>, Stop> {
+    fn body_size(&mut self) -> Result<Option<PlannedChange>> {
         let usual = self.slow(self.plan);
         let Some(before) = (self.measure)(&usual)? else { return Ok(None) };
         let is_upload = before.sent_bytes > before.received_bytes;
@@ -131,7 +131,7 @@ impl Changes<'_> {
     }
 
     /// Sessions that are resumed, with so many connections that half of the work is theirs.
-    fn resumption(&mut self) -> Result<Option<PlannedChange>, Stop> {
+    fn resumption(&mut self) -> Result<Option<PlannedChange>> {
         let Some(full) = self.full_handshakes()? else { return Ok(None) };
         let mut resumed = full.clone();
         resumed.tls.resume_ratio = 1.0;
@@ -139,7 +139,7 @@ impl Changes<'_> {
     }
 
     /// The cheaper type of key, where the server has certificates of both.
-    fn certificate_key(&mut self) -> Result<Option<PlannedChange>, Stop> {
+    fn certificate_key(&mut self) -> Result<Option<PlannedChange>> {
         let Some(full) = self.full_handshakes()? else { return Ok(None) };
         let with = |key: CertificateKey| {
             let mut plan = full.clone();
@@ -152,7 +152,7 @@ impl Changes<'_> {
 
     /// The plan with full handshakes alone, so many that half of the work is theirs; `None` where it resumes sessions
     /// or nothing can be measured.
-    fn full_handshakes(&mut self) -> Result<Option<LoadPlan>, Stop> {
+    fn full_handshakes(&mut self) -> Result<Option<LoadPlan>> {
         if self.plan.tls.resume_ratio > 0.0 {
             return Ok(None);
         }
@@ -170,7 +170,7 @@ impl Changes<'_> {
         intervention: Intervention,
         before: LoadPlan,
         after: LoadPlan,
-    ) -> Result<Option<PlannedChange>, Stop> {
+    ) -> Result<Option<PlannedChange>> {
         let mut ratios = Vec::new();
         for _ in 0..ROUNDS {
             let Some(dear) = self.handshake_s(&before)? else { return Ok(None) };
@@ -182,7 +182,7 @@ impl Changes<'_> {
     }
 
     /// CPU seconds of an operation of `plan`, of which at least half are a handshake's.
-    fn handshake_s(&mut self, plan: &LoadPlan) -> Result<Option<f64>, Stop> {
+    fn handshake_s(&mut self, plan: &LoadPlan) -> Result<Option<f64>> {
         // What a handshake alone costs depends on how busy the server is: HAProxy took 1.45 times as long for RSA as for
         // ECDSA at 80 % of the lower bound, and 1.82 times where its CPU was full.
         if plan.handshake_only {
@@ -198,18 +198,18 @@ impl Changes<'_> {
     }
 
     /// CPU seconds of an operation of `plan`.
-    fn cpu_s(&mut self, plan: &LoadPlan) -> Result<Option<f64>, Stop> {
+    fn cpu_s(&mut self, plan: &LoadPlan) -> Result<Option<f64>> {
         Ok((self.measure)(plan)?.and_then(|cost| cost.cpu_s))
     }
 
-    fn cpu_costs(&mut self) -> Result<Option<CpuCosts>, Stop> {
+    fn cpu_costs(&mut self) -> Result<Option<CpuCosts>> {
         if self.cpu_costs.is_none() {
             self.cpu_costs = Some(self.measure_cpu_costs()?);
         }
         Ok(self.cpu_costs.clone().flatten())
     }
 
-    fn measure_cpu_costs(&mut self) -> Result<Option<CpuCosts>, Stop> {
+    fn measure_cpu_costs(&mut self) -> Result<Option<CpuCosts>> {
         let mut base = self.plan.clone();
         if base.sources.is_empty() {
             base.sources = more_sources(&base, SOURCES);
@@ -374,7 +374,7 @@ mod tests {
 
     /// A server on which a request costs 30 us, a full handshake 400 us with RSA and 130 us with ECDSA, and a resumed
     /// one 100 us; it answers with 10 kB, or with the part that is asked for.
-    fn measure(plan: &LoadPlan) -> Result<Option<OperationCost>, Stop> {
+    fn measure(plan: &LoadPlan) -> Result<Option<OperationCost>> {
         let full =
             if plan.tls.certificate_key == Some(CertificateKey::Ecdsa) { 130e-6 } else { 400e-6 };
         let handshake = full - (full - 100e-6) * plan.tls.resume_ratio;
@@ -448,7 +448,7 @@ mod tests {
     fn limits_of_each_connection_and_address_follow_their_number() {
         let plan = load_job(&["https://127.0.0.1:9/", "-c", "50"]).plan;
         let mut unread =
-            |_: &LoadPlan| -> Result<Option<OperationCost>, Stop> { panic!("nothing is measured") };
+            |_: &LoadPlan| -> Result<Option<OperationCost>> { panic!("nothing is measured") };
         let mut of = |cause: Cause, plan: &LoadPlan| {
             let mut all =
                 plan_changes(cause.load_interventions(), plan, 100.0, &mut unread).unwrap();

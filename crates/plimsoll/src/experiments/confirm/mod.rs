@@ -22,7 +22,7 @@ use plimsoll_report::terminal::{
 };
 
 use super::in_turn::{Load, run_load, saturating};
-use crate::exit::Stop;
+use crate::exit::Result;
 use crate::plan::search::CauseTest;
 use crate::session::Session;
 
@@ -74,7 +74,7 @@ pub(super) fn run(
     lower: f64,
     causes: &mut [Finding],
     session: &Session<'_>,
-) -> Result<(), Stop> {
+) -> Result<()> {
     let named = causes.first_mut().filter(|finding| finding.grade > Grade::Unknown);
     let Some(finding) = named else {
         session.note("--confirm-cause: no cause was named, so there is none to test".to_owned());
@@ -168,7 +168,7 @@ struct Test<'a, 's> {
 
 impl Test<'_, '_> {
     /// One change of the server.
-    fn by_server(&mut self, finding: &Finding) -> Result<Confirmation, Stop> {
+    fn by_server(&mut self, finding: &Finding) -> Result<Confirmation> {
         let began = self.session.elapsed();
         let Some(seen) = self.usable_load(None)? else {
             let why = self.ended();
@@ -187,11 +187,7 @@ impl Test<'_, '_> {
 
     /// Measures the CPU time that a quota leaves the work, and corrects the quota until that is what was planned; `seen`
     /// is the load without it. A change of another kind stays as it is.
-    fn calibrated(
-        &mut self,
-        mut planned: PlannedChange,
-        seen: &Load,
-    ) -> Result<PlannedChange, Stop> {
+    fn calibrated(&mut self, mut planned: PlannedChange, seen: &Load) -> Result<PlannedChange> {
         let intervention = planned.intervention;
         let Some(before) = cpu_used(intervention, seen).filter(|used| *used > 0.0) else {
             return Ok(planned);
@@ -226,7 +222,7 @@ impl Test<'_, '_> {
     }
 
     /// Changes of the load, as many as are possible.
-    fn by_load(&mut self, finding: &Finding, lower: f64) -> Result<Vec<Confirmation>, Stop> {
+    fn by_load(&mut self, finding: &Finding, lower: f64) -> Result<Vec<Confirmation>> {
         let interventions = finding.cause.load_interventions();
         if interventions.is_empty() {
             return Ok(vec![Confirmation::impossible(
@@ -256,7 +252,7 @@ impl Test<'_, '_> {
     }
 
     /// Measures the cost of an operation of `plan`.
-    fn operation_cost(&mut self, plan: &LoadPlan) -> Result<Option<OperationCost>, Stop> {
+    fn operation_cost(&mut self, plan: &LoadPlan) -> Result<Option<OperationCost>> {
         let load = run_load(self.session, plan)?;
         let ok = load.tally.ok as f64;
         let cpu_s =
@@ -268,12 +264,7 @@ impl Test<'_, '_> {
     }
 
     /// The pairs of one change; `seen` is the load without any step.
-    fn pairs(
-        &mut self,
-        planned: PlannedChange,
-        seen: &Load,
-        began: Nanos,
-    ) -> Result<Confirmation, Stop> {
+    fn pairs(&mut self, planned: PlannedChange, seen: &Load, began: Nanos) -> Result<Confirmation> {
         let PlannedChange { mut change, intervention, from, to, left_ratio, predicted_ratio } =
             planned;
         let mut confirmation = Confirmation {
@@ -332,7 +323,7 @@ impl Test<'_, '_> {
         turn: &[usize],
         intervention: Intervention,
         change: &mut Change,
-    ) -> Result<Result<(ConfirmationPair, Option<f64>), String>, Stop> {
+    ) -> Result<Result<(ConfirmationPair, Option<f64>), String>> {
         use ConfirmationArm::{Changed, Sham};
         let arms = [turn[0], turn[1]].map(|place| [Sham, Changed][place]);
         let mut pair =
@@ -369,7 +360,7 @@ impl Test<'_, '_> {
     }
 
     /// A load that saturates: `plan`, or the usual one.
-    fn load(&mut self, plan: Option<&LoadPlan>) -> Result<Load, Stop> {
+    fn load(&mut self, plan: Option<&LoadPlan>) -> Result<Load> {
         self.loads += 1;
         let plan = plan.unwrap_or(self.plan);
         let mut plan = saturating(plan, plan.connections, LOAD);
@@ -378,7 +369,7 @@ impl Test<'_, '_> {
     }
 
     /// Runs a load that nothing has invalidated; none if the run ends.
-    fn usable_load(&mut self, plan: Option<&LoadPlan>) -> Result<Option<Load>, Stop> {
+    fn usable_load(&mut self, plan: Option<&LoadPlan>) -> Result<Option<Load>> {
         let load = self.load(plan)?;
         let is_usable = load.invalid.is_none() && load.usual_goodput > 0.0 && !load.interrupted;
         Ok(Some(load).filter(|_| is_usable))

@@ -18,7 +18,7 @@ use plimsoll_model::trial::{Check, CheckId, Level, Measure, TrialSecond, Verdict
 use plimsoll_probe::threads::RunTimes;
 use plimsoll_report::findings;
 
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::plan::in_turn::TurnsJob;
 use crate::plan::load::LoadJob;
 use crate::session::{Measurement, Observed, Outcome, Session, run_beside};
@@ -274,7 +274,7 @@ impl Turns {
     }
 
     /// Notes what ended the loads.
-    pub(super) fn end(&mut self, ended: Result<(), End>) -> Result<(), Stop> {
+    pub(super) fn end(&mut self, ended: Result<(), End>) -> Result<()> {
         match ended {
             Ok(()) | Err(End::Interrupted) => {}
             Err(End::Stopped(why)) => self.stopped = Some(why),
@@ -310,7 +310,7 @@ impl Turns {
 }
 
 /// Runs `plan`, a load of any kind.
-pub(super) fn run_load(session: &Session<'_>, plan: &LoadPlan) -> Result<Load, Stop> {
+pub(super) fn run_load(session: &Session<'_>, plan: &LoadPlan) -> Result<Load> {
     let of = Measurement { plan, trial: None, is_steady: false, is_alone: false, deliveries: None };
     session.run_load(&of, &mut |_| {}).map(|observed| Load::of(plan, observed))
 }

@@ -9,7 +9,7 @@ use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::TrialRequest;
 use plimsoll_model::{Nanos, Rate};
 
-use crate::exit::Stop;
+use crate::exit::Result;
 use crate::session::{Measurement, Observed, Session};
 
 /// A ramp is a tenth of the sustain phase, within these.
@@ -80,7 +80,7 @@ pub(super) fn sessions(
     mut plan: LoadPlan,
     arrivals: Arrivals,
     request: TrialRequest,
-) -> Result<Iterated, Stop> {
+) -> Result<Iterated> {
     let each = f64::from(transactions(&plan));
     let ramp_up = ramp(request.duration);
     let rate = Rate::per_second(request.rate.get() / each).unwrap_or_default();
@@ -107,7 +107,7 @@ pub(super) fn held(
     mut plan: LoadPlan,
     ramp_per_s: f64,
     request: TrialRequest,
-) -> Result<Iterated, Stop> {
+) -> Result<Iterated> {
     let connections = (request.rate.get() as u64).max(1);
     let ramp_up = Nanos::from_secs_f64(connections as f64 / ramp_per_s);
     // X = (ramp-up time + steady-state time) / 10, section 7.5: the last transaction comes at the end.
@@ -149,7 +149,7 @@ pub(super) fn closed_loop(
     session: &Session<'_>,
     mut plan: LoadPlan,
     sustain: Nanos,
-) -> Result<Reached, Stop> {
+) -> Result<Reached> {
     plan.connections = plan.connections.min(CLOSED_CONNECTIONS);
     plan.threads = plan.threads.min(u32::try_from(plan.connections).unwrap_or(u32::MAX));
     plan.keepalive = false;

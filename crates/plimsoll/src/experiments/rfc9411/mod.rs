@@ -21,9 +21,10 @@ use plimsoll_probe::memory::HostMemory;
 use plimsoll_report::archive::SearchHead;
 
 use super::hold::LAB_WAIT;
+use super::laboratory::pin_clients;
 use super::reference::{NullResponder, Reference};
-use super::{LabExperiment, pin_clients, tipping};
-use crate::exit::Stop;
+use super::{LabExperiment, tipping};
+use crate::exit::Result;
 use crate::hosts::archived_host;
 use crate::plan::load::LoadJob;
 use crate::plan::rfc9411::Rfc9411Job;
@@ -48,7 +49,7 @@ pub(super) struct CaseExperiment {
 
 impl CaseExperiment {
     /// Held connections need what any hold needs: refused here where this host does not have it.
-    pub(super) fn new(mut job: Rfc9411Job, server: &Server) -> Result<(Self, Vec<String>), Stop> {
+    pub(super) fn new(mut job: Rfc9411Job, server: &Server) -> Result<(Self, Vec<String>)> {
         let mut notes = Vec::new();
         if job.flags.case.kind() == Kind::Concurrency {
             let limits = preflight::host_limits();
@@ -93,7 +94,7 @@ impl Experiment for CaseExperiment {
         Some(SearchHead { axis: case.axis(), slo, mode: Mode::Rfc9411 })
     }
 
-    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
+    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome> {
         let Self { job, placement } = self;
         let case = job.flags.case;
         session.note(format!("RFC 9411 case {case}: {}", case.title()));

@@ -18,7 +18,7 @@ use plimsoll_model::trial::{Phase, TrialRecord, TrialRequest};
 use plimsoll_model::units::grouped;
 
 use super::iteration::{Reached, closed_loop, held, init, sessions, transactions};
-use crate::exit::Stop;
+use crate::exit::{Result, Stop};
 use crate::experiments::reference::NullResponder;
 use crate::flags::rfc9411::TargetLoad;
 use crate::plan::rfc9411::{ObjectPlan, Rfc9411Job, TARGET_MIN};
@@ -69,7 +69,7 @@ struct Target {
 
 impl Scene<'_, '_> {
     /// Measures every object and scenario, unless it is interrupted.
-    pub(super) fn measure(&mut self) -> Result<(), Stop> {
+    pub(super) fn measure(&mut self) -> Result<()> {
         let job = self.job;
         let scenarios: &[Option<u32>] = match self.kind {
             Kind::Latency => &[Some(1), Some(2)],
@@ -123,13 +123,13 @@ impl Scene<'_, '_> {
         plan
     }
 
-    fn reach(&self, plan: LoadPlan) -> Result<Reached, Stop> {
+    fn reach(&self, plan: LoadPlan) -> Result<Reached> {
         closed_loop(self.session, plan, self.job.flags.sustain)
     }
 
     // ---- capacity
 
-    fn target(&mut self, subject: &Subject<'_>) -> Result<Target, Stop> {
+    fn target(&mut self, subject: &Subject<'_>) -> Result<Target> {
         let Rfc9411Job { flags, .. } = self.job;
         let mut plan = subject.plan.clone();
         if self.kind == Kind::Concurrency {
@@ -182,7 +182,7 @@ impl Scene<'_, '_> {
     }
 
     /// The capacity of the SUT for these sessions, and where the figure is from.
-    fn most(&self, plan: LoadPlan, given: Option<f64>, flag: &str) -> Result<(f64, String), Stop> {
+    fn most(&self, plan: LoadPlan, given: Option<f64>, flag: &str) -> Result<(f64, String)> {
         if let Some(given) = given {
             return Ok((given, flag.to_owned()));
         }
@@ -219,7 +219,7 @@ impl Scene<'_, '_> {
 
     // ---- steps 1 to 3
 
-    fn object(&mut self, subject: &Subject<'_>) -> Result<ObjectResult, Stop> {
+    fn object(&mut self, subject: &Subject<'_>) -> Result<ObjectResult> {
         let target = self.target(subject)?;
         let unit = self.job.flags.case.axis().name();
         let least = if self.kind == Kind::Concurrency { 1.0 } else { TARGET_MIN };
@@ -277,7 +277,7 @@ impl Scene<'_, '_> {
         target: &Target,
         asked: &Iterate,
         iterations: &mut Vec<Iteration>,
-    ) -> Result<Result<Judged, String>, Stop> {
+    ) -> Result<Result<Judged, String>> {
         let session = self.session;
         session.rest(init(asked.sustain) + asked.rest);
         if let Some(end) = session.server_end() {
@@ -346,7 +346,7 @@ impl Scene<'_, '_> {
         subject: &Subject<'_>,
         target: &Target,
         shown: &Judged,
-    ) -> Result<Option<Isolation>, Stop> {
+    ) -> Result<Option<Isolation>> {
         match (self.kind, &self.job.largest, target.ramp_per_s) {
             (Kind::ConnectionRate, Some(largest), _) if !self.session.is_interrupted() => {
                 let most = match self.most_bit_s {
@@ -372,7 +372,7 @@ impl Scene<'_, '_> {
 }
 
 /// The case is about objects of a size: answers that are smaller measure something else.
-fn check_object(subject: &Subject<'_>, step: Step, record: &TrialRecord) -> Result<(), Stop> {
+fn check_object(subject: &Subject<'_>, step: Step, record: &TrialRecord) -> Result<()> {
     let tally = &record.measurement.tally;
     let (Some(bytes), Step::Initial) = (subject.object.object.mean_bytes(), step) else {
         return Ok(());

@@ -27,14 +27,14 @@ fn inputs<T>(build: impl FnOnce(&mut Inputs<'_>) -> T) -> T {
     })
 }
 
-fn find(words: &[&str]) -> Result<Rfc9411Job, Stop> {
+fn find(words: &[&str]) -> Result<Rfc9411Job> {
     match parse_words(&[&["find", "rfc9411"], words].concat())? {
         Command::Find(experiment) => inputs(|inputs| case_of(plan::find(&experiment, inputs))),
         other => panic!("{other:?}"),
     }
 }
 
-fn lab(words: &[&str]) -> Result<Rfc9411Job, Stop> {
+fn lab(words: &[&str]) -> Result<Rfc9411Job> {
     match parse_words(&[&["lab", "rfc9411", "--sut", "embedded"], words].concat())? {
         Command::Lab(command) => inputs(|inputs| {
             let experiment = command.experiment().unwrap();
@@ -47,7 +47,7 @@ fn lab(words: &[&str]) -> Result<Rfc9411Job, Stop> {
     }
 }
 
-fn case_of(job: Result<Job, Stop>) -> Result<Rfc9411Job, Stop> {
+fn case_of(job: Result<Job>) -> Result<Rfc9411Job> {
     match job? {
         Job::Rfc9411(job) => Ok(job),
         other => panic!("{other:?}"),

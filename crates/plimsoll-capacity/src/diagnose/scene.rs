@@ -1,0 +1,102 @@
+//! The trials around the tipping point, and the causes that they suggest.
+
+use plimsoll_model::cause::{Cause, Evidence, EvidenceUnit, Grade, Missing, Projected, Resource};
+use plimsoll_model::host::{Label, Metric};
+
+use super::candidate::Candidate;
+use super::record::{During, Record, Trial};
+use super::usage;
+
+/// A server whose threads are all below this does not lack CPU.
+const FREE: f64 = 0.7;
+
+/// A resource that may be the limit.
+#[derive(Clone, Debug)]
+pub(super) struct Suspect {
+    pub(super) cause: Cause,
+    pub(super) resource: Resource,
+    pub(super) host: String,
+    pub(super) grade: Grade,
+    pub(super) evidence: Vec<Evidence>,
+    pub(super) predicted_at: Option<Projected>,
+    /// Evidence that is missing for the grade `predicted`.
+    pub(super) missing: Missing,
+}
+
+/// The trials that the tipping point lies between; at least one of them is there.
+pub(super) struct Around<'a> {
+    /// `None` where no load met the goals.
+    pub(super) below: Option<&'a Trial<'a>>,
+    /// `None` where none above went on long enough to be read.
+    pub(super) above: Option<&'a Trial<'a>>,
+}
+
+/// One host above the tipping point, and below it where it was read there.
+#[derive(Clone, Copy)]
+pub(super) struct Scene<'a> {
+    pub(super) record: &'a Record<'a>,
+    pub(super) candidates: &'a [Candidate],
+    pub(super) below: Option<&'a Trial<'a>>,
+    pub(super) above: &'a Trial<'a>,
+    pub(super) before: Option<During<'a>>,
+    pub(super) after: During<'a>,
+}
+
+impl Scene<'_> {
+    /// Nobody's threads are so busy that they could not do more.
+    pub(super) fn is_free(&self) -> bool {
+        usage::threads(&self.after).iter().all(|thread| thread.used < FREE)
+    }
+
+    /// It has a process of a server, or of one behind it.
+    pub(super) fn serves(&self) -> bool {
+        ["server", "backend"].iter().any(|role| {
+            self.after.last().of(Metric::ProcessInfo, &[(Label::Role, role)]).next().is_some()
+        })
+    }
+
+    /// It has a process of the server.
+    pub(super) fn has_server(&self) -> bool {
+        self.after.last().of(Metric::ProcessInfo, &[(Label::Role, "server")]).next().is_some()
+    }
+
+    /// A cause that is seen by a value that moved.
+    pub(super) fn suspect(&self, cause: Cause, resource: Resource, moved: Moved) -> Suspect {
+        Suspect {
+            cause,
+            resource,
+            host: self.after.host.to_owned(),
+            grade: Grade::Correlated,
+            evidence: vec![moved.evidence()],
+            predicted_at: None,
+            missing: Missing::Use,
+        }
+    }
+}
+
+/// One value below and above the tipping point.
+pub(super) struct Moved {
+    pub(super) counter: String,
+    pub(super) unit: EvidenceUnit,
+    pub(super) below: Option<f64>,
+    pub(super) above: f64,
+    pub(super) limit: Option<f64>,
+}
+
+impl Moved {
+    /// As a finding shows it.
+    pub(super) fn evidence(self) -> Evidence {
+        Evidence {
+            counter: self.counter,
+            unit: self.unit,
+            below: self.below,
+            above: Some(self.above),
+            limit: self.limit,
+        }
+    }
+
+    /// Makes the evidence of `metric`.
+    pub(super) fn of(metric: Metric, unit: EvidenceUnit, below: Option<f64>, above: f64) -> Self {
+        Self { counter: metric.name().to_owned(), unit, below, above, limit: None }
+    }
+}

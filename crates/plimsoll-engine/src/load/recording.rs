@@ -1,0 +1,58 @@
+//! The rows of single operations.
+
+use plimsoll_model::row::{Row, RowEnd};
+use plimsoll_model::{ErrorClass, Nanos};
+
+use super::conn::Op;
+use super::control::WorkerEvent;
+use super::worker::Worker;
+
+impl Worker {
+    /// The current operation of the connection has ended with this answer, or in this class without one.
+    #[inline]
+    pub(super) fn record(&mut self, index: u32, end: RowEnd, status: u16, body: u64, now: Nanos) {
+        if self.rows.records(index) {
+            let hot = &self.conns[index];
+            let (intended, target) = (hot.intended, hot.target);
+            let op = Op { intended, target, is_recorded: true, again: 0 };
+            let sent = Some(hot.since);
+            self.push_row(op, sent, now, (end, status, body));
+        }
+    }
+
+    /// An operation has failed without a connection of its own.
+    pub(super) fn record_failed(&mut self, op: Op, class: ErrorClass, now: Nanos) {
+        if op.is_recorded {
+            self.push_row(op, None, now, (RowEnd::Failed(class), 0, 0));
+        }
+    }
+
+    /// An operation is given up before it was sent.
+    pub(super) fn record_unsent(&mut self, op: Op, now: Nanos) {
+        if op.is_recorded {
+            self.push_row(op, None, now, (RowEnd::Unsent, 0, 0));
+        }
+    }
+
+    #[cold]
+    fn push_row(
+        &mut self,
+        op: Op,
+        sent: Option<Nanos>,
+        now: Nanos,
+        (end, status, body_bytes): (RowEnd, u16, u64),
+    ) {
+        let epoch = self.phases.epoch();
+        let [intended, ended] = [op.intended, now].map(|at| at.since(epoch));
+        let sent = sent.map(|at| at.since(epoch));
+        let target = op.target;
+        self.rows.push(Row { intended, sent, ended, status, end, body_bytes, target });
+    }
+
+    /// Hands over what was recorded.
+    pub(super) fn hand_over_rows(&mut self) {
+        if let Some(batch) = self.rows.take() {
+            self.owner.send(WorkerEvent::Rows(batch));
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The stamps of the kernel on what is sent and what arrives.
+
+use plimsoll_model::Nanos;
+
+use super::stamps::{CATCHING_UP, Stamped};
+use super::worker::Worker;
+
+impl Worker {
+    /// The request of the connection's operation is about to leave; returns when.
+    pub(super) fn time_of_sending(&mut self, index: u32, now: Nanos) -> Nanos {
+        if !self.stamps.samples(index, &self.conns[index], 0) {
+            return now;
+        }
+        let leaves = Nanos(plimsoll_sys::clock::monotonic_ns());
+        self.stamps.add_sending(index, leaves.since(now));
+        leaves
+    }
+
+    /// The parts of the latency of an operation that has ended well, where it is stamped.
+    pub(super) fn take_stamped(&mut self, index: u32, now: Nanos) -> Option<Stamped> {
+        let hot = &self.conns[index];
+        if !self.stamps.samples(index, hot, 0) {
+            return None;
+        }
+        // Where its connection was opened for it, it was sent with the SYN.
+        let is_sent_with_syn = !self.plan.keepalive && !hot.reused;
+        let offset = if is_sent_with_syn { 0 } else { hot.offset_us };
+        let sent = hot.since + Nanos(u64::from(offset) * 1000);
+        // Arrived since the clock was read.
+        let arrival = self.stamps.arrival.map(|arrival| arrival.min(now));
+        let Some(arrival) = arrival.filter(|arrival| *arrival >= sent) else {
+            self.meter.tally().stamps.missing += 1;
+            return None;
+        };
+        let receive_lag = now.since(arrival);
+        let ns = |us: u32| Nanos(u64::from(us) * 1000);
+        let [sending, arrears, handshake] = match &self.stamps.delays {
+            Some(delays) => {
+                let delays = delays.get(index as usize).copied().unwrap_or_default();
+                [ns(delays.sending), ns(delays.arrears), ns(delays.handshake)]
+            }
+            // What is left of it since it was sent, and at most the time to its sending.
+            None => {
+                let left = self.stamps.arrears.left(now) + Nanos(now.since(sent).0 / CATCHING_UP);
+                let sending = left.min(sent.since(hot.intended));
+                [sending, sending, Nanos::ZERO]
+            }
+        };
+        let without = |ours: Nanos| {
+            let ours = receive_lag + handshake + ours;
+            Nanos(now.since(hot.intended).0.saturating_sub(ours.0))
+        };
+        Some(Stamped {
+            wire: Nanos(arrival.since(sent).0.saturating_sub(handshake.0)),
+            receive_lag,
+            undelayed: without(sending),
+            undelayed_min: without(arrears),
+        })
+    }
+}

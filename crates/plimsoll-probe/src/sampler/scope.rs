@@ -1,0 +1,70 @@
+//! The subjects of a reading.
+
+use std::fs;
+
+use crate::server_counters::CounterSource;
+
+/// The role of a process in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It is the server under test, or one of its processes.
+    Server,
+    /// It answers from behind the server.
+    Backend,
+    /// It makes the load.
+    Client,
+}
+
+impl Role {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Backend => "backend",
+            Self::Client => "client",
+        }
+    }
+}
+
+/// A process to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchedProcess {
+    /// Name in the series: no process id, which would be new with each start.
+    pub name: String,
+    /// Process id.
+    pub pid: u32,
+    /// Role of the process.
+    pub role: Role,
+}
+
+/// The subjects of a reading.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// Processes on this host. The network is that of the first one, also after its end.
+    pub processes: Vec<WatchedProcess>,
+    /// Servers that report figures of their own.
+    pub servers: Vec<CounterSource>,
+    /// The network is that of the reading thread, whatever that of the processes is.
+    pub own_network: bool,
+    /// CPUs of the host, where it has only some of this kernel's; empty means all.
+    pub cpus: Vec<u32>,
+}
+
+impl Scope {
+    /// Adds process `pid` by the name that the kernel knows it by; the second of a name becomes
+    /// `nginx-2`.
+    pub fn add_process(&mut self, pid: u32, role: Role) {
+        let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        self.add_named(comm.trim(), pid, role);
+    }
+
+    pub(super) fn add_named(&mut self, name: &str, pid: u32, role: Role) {
+        let name = if name.is_empty() { "process" } else { name };
+        let is_alike = |other: &&WatchedProcess| {
+            let rest = other.name.strip_prefix(name).unwrap_or("x");
+            rest.is_empty() || rest.starts_with('-')
+        };
+        let alike = self.processes.iter().filter(is_alike).count();
+        let name = if alike > 0 { format!("{name}-{}", alike + 1) } else { name.to_owned() };
+        self.processes.push(WatchedProcess { name, pid, role });
+    }
+}
