@@ -1,6 +1,7 @@
 //! The effects of disruptions on a load, from its seconds.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use plimsoll_model::disruption::{DisruptedLatency, DisruptionSummary, OldProcess};
 use plimsoll_model::tally::{ErrorCounts, Interval};
@@ -40,6 +41,19 @@ struct Second {
     p99_ms: Option<f64>,
 }
 
+impl Second {
+    fn is_disturbed(&self, limit_ms: f64) -> bool {
+        self.failed + self.lost > 0 || self.p99_ms.is_some_and(|p99| p99 > limit_ms)
+    }
+}
+
+/// Returns the index of the first second of [`CALM_S`] calm ones, from the end of the action on; `None` if there is none.
+fn first_calm(seconds: &[&Second], ended_s: f64, limit_ms: f64) -> Option<usize> {
+    let done = seconds.iter().position(|second| f64::from(second.number) >= ended_s.floor())?;
+    let is_calm = |window: &[&Second]| !window.iter().any(|second| second.is_disturbed(limit_ms));
+    Some(done + seconds[done..].windows(CALM_S).position(is_calm)?)
+}
+
 /// The seconds of a load that is disrupted.
 #[derive(Clone, Debug, Default)]
 pub struct DisruptedSeconds {
@@ -70,49 +84,42 @@ impl DisruptedSeconds {
 
     fn effect(&self, of: &Disrupted, end: u32, limit: Option<Nanos>) -> DisruptionSummary {
         let began = of.began_s as u32;
-        let before =
-            self.between(began.saturating_sub(BEFORE_S), began).filter_map(|second| second.p99_ms);
-        let before = median_of(before);
+        let before = self.between(began.saturating_sub(BEFORE_S), began);
+        let before = median_of(before.filter_map(|second| second.p99_ms));
         let limit_ms = match limit {
             Some(limit) => limit.as_millis_f64(),
             None => before.map_or(f64::INFINITY, |usual| (SLOWER.0 * usual).max(usual + SLOWER.1)),
         };
-        let is_disturbed = |second: &Second| {
-            second.failed + second.lost > 0 || second.p99_ms.is_some_and(|p99| p99 > limit_ms)
-        };
         let seconds: Vec<&Second> = self.between(began, end).collect();
-        // The first calm stretch after the action was done.
-        let done = seconds.iter().position(|second| f64::from(second.number) >= of.ended_s.floor());
-        let calm = done.and_then(|done| {
-            let windows = seconds[done..].windows(CALM_S);
-            let first = windows.map(|window| !window.iter().any(|second| is_disturbed(second)));
-            first.enumerate().find(|(_, is_calm)| *is_calm).map(|(index, _)| done + index)
-        });
-        let disturbed = &seconds[..calm.unwrap_or(seconds.len())];
-        let last = disturbed.iter().rev().find(|second| is_disturbed(second));
+        let calm = first_calm(&seconds, of.ended_s, limit_ms);
+        let (disturbed, after) = seconds.split_at(calm.unwrap_or(seconds.len()));
+        let last = disturbed.iter().rev().find(|second| second.is_disturbed(limit_ms));
         let during = disturbed.iter().filter_map(|second| second.p99_ms).max_by(f64::total_cmp);
-        let after = calm.map(|calm| &seconds[calm..]).unwrap_or_default();
-        let faulty = || self.faulty.range(began..end).map(|(_, counts)| counts);
+        let after = median_of(after.iter().filter_map(|second| second.p99_ms));
+        let since = |last: &&Second| (f64::from(last.number) + 1.0 - of.began_s).max(0.0);
+        DisruptionSummary {
+            p99_ms: DisruptedLatency { before, during: during.or(before), after },
+            disturbed_s: calm.map(|_| last.map_or(0.0, since)),
+            ..self.outcome(of, began..end)
+        }
+    }
+
+    /// Returns the losses and failures in `seconds`; the latency is left out.
+    fn outcome(&self, of: &Disrupted, seconds: Range<u32>) -> DisruptionSummary {
+        let faulty = || self.faulty.range(seconds.clone()).map(|(_, counts)| counts);
         let lost_classes = by_class(faulty().map(|(losses, _)| losses));
         let error_classes = by_class(faulty().map(|(_, errors)| errors));
-        let took_s = (of.ended_s - of.began_s).max(0.0);
         DisruptionSummary {
             what: of.what.clone(),
             at_s: of.began_s,
-            took_s,
+            took_s: (of.ended_s - of.began_s).max(0.0),
             failed: of.failed.clone(),
             lost: lost_classes.values().sum(),
             lost_classes,
             errors: error_classes.values().sum(),
             error_classes,
-            p99_ms: DisruptedLatency {
-                before,
-                during: during.or(before),
-                after: median_of(after.iter().filter_map(|second| second.p99_ms)),
-            },
-            disturbed_s: calm.map(|_| {
-                last.map_or(0.0, |last| (f64::from(last.number) + 1.0 - of.began_s).max(0.0))
-            }),
+            p99_ms: DisruptedLatency::default(),
+            disturbed_s: None,
             old_processes: of.old_processes.clone(),
         }
     }
