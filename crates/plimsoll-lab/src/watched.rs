@@ -155,10 +155,9 @@ impl NamedServer {
     }
 }
 
-/// These processes and those that they have started.
+/// Returns these processes and those that they have started.
 fn with_workers(pids: &[u32]) -> Vec<u32> {
-    let workers = |pid: &u32| process::descendants_of(*pid).unwrap_or_default();
-    pids.iter().copied().chain(pids.iter().flat_map(workers)).collect()
+    process::with_descendants(pids).unwrap_or_else(|_| pids.to_vec())
 }
 
 impl WatchedServer for NamedServer {
