@@ -15,6 +15,7 @@ macro_rules! line {
 
 mod address;
 mod control_group;
+mod controls;
 mod error;
 mod far_sut;
 mod installed;
@@ -35,6 +36,7 @@ mod sut_host;
 mod watched;
 
 pub use address::SutAddress;
+pub use controls::Ways;
 pub use error::LabError;
 pub use installed::Installed;
 pub use isolated::{ClientHost, Isolated, IsolatedHost};

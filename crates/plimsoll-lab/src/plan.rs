@@ -7,12 +7,13 @@ use plimsoll_model::Nanos;
 use plimsoll_model::plan::{Spoken, TlsState};
 use plimsoll_model::target::Protocol;
 
+use crate::controls::Ways;
 use crate::error::LabError;
 use crate::mosquitto::Mosquitto;
 use crate::own_servers::{OwnServers, TIMEOUT};
 use crate::placement::Placement;
 use crate::settings::SutSettings;
-use crate::sut::Sut;
+use crate::sut::{Proxy, Sut, proxy};
 
 /// Connections beyond the load's own: the first ones of a trial while those of the last trial are
 /// still being closed, and manual requests.
@@ -95,6 +96,13 @@ impl LabPlan {
     /// The installed mosquitto.
     pub fn find_mosquitto() -> Result<PathBuf, LabError> {
         Mosquitto::find().ok_or(LabError::NoMosquitto)
+    }
+
+    /// Returns the ways in which the SUT of this laboratory can be disturbed.
+    pub fn ways(&self) -> Ways {
+        let is_here = self.far.is_none();
+        let reload = proxy(self.sut.kind).and_then(Proxy::reload_signal);
+        Ways { processes: is_here, reload: is_here && reload.is_some() }
     }
 
     pub(crate) fn sut_cpus(&self) -> &[u32] {

@@ -7,13 +7,13 @@ use plimsoll_capacity::staircase::HoldProcedure;
 use plimsoll_capacity::{Held, Staircase, StaircaseSettings, judge_hold};
 use plimsoll_fleet::coordinator::{LoadOutcome, Newcomers};
 use plimsoll_lab::{LabPlan, SutSettings};
+use plimsoll_model::Nanos;
 use plimsoll_model::cycles::CyclesSummary;
 use plimsoll_model::disruption::{Disruption, DisruptionKind, DisruptionSummary};
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary, MemoryReading};
 use plimsoll_model::trial::Judgement;
 use plimsoll_model::units::grouped;
-use plimsoll_model::{Nanos, SutKind};
 use plimsoll_probe::limits::HostLimits;
 use plimsoll_tune::doctor::Shape;
 
@@ -24,7 +24,7 @@ use super::timers;
 use crate::exit::Stop;
 use crate::host_file::HostFile;
 use crate::plan::hold::HoldJob;
-use crate::plan::load::{EventJob, LoadJob};
+use crate::plan::load::LoadJob;
 use crate::preflight;
 use crate::preflight::Server;
 use crate::session::disruptor::Disruptor;
@@ -65,7 +65,6 @@ impl HoldExperiment {
             Some(_) => HostLimits::default(),
         };
         preflight::spread_sources(&mut job.load, &limits);
-        check_reload(&job.load.events, server)?;
         let shape = preflight::shape(&job.load, job.hold.opening_max, server);
         let fit = preflight::check(&shape, &limits, job.up_to)?;
         job.lower_to(fit.connections);
@@ -154,19 +153,6 @@ impl Experiment for HoldExperiment {
     }
 }
 
-/// Refuses to reload a server that has no known way.
-fn check_reload(events: &EventJob, server: &Server) -> Result<(), Stop> {
-    let can = matches!(server, Server::Laboratory(SutKind::Haproxy | SutKind::Nginx));
-    match events.needs_reload() && !can {
-        true => Err(Stop::usage(
-            "the event reload needs a way to reload this server",
-            "give --on-reload COMMAND, such as --on-reload 'systemctl reload haproxy'; in a laboratory, \
-             HAProxy and nginx reload by themselves",
-        )),
-        false => Ok(()),
-    }
-}
-
 /// A hold as it was driven.
 struct Driven {
     load: LoadOutcome,
@@ -204,7 +190,7 @@ fn drive(experiment: &HoldExperiment, session: &Session<'_>) -> Result<Driven, S
         true => MemoryReading::default(),
         false => memory.read(depth),
     };
-    let disruptor = RefCell::new(Disruptor::of(&job.load, &**server)?);
+    let disruptor = RefCell::new(Disruptor::of(&job.load, &**server));
     let emit = |event: Event| {
         let notes = disruptor.borrow_mut().handle_event(&event);
         session.emit(&event);

@@ -16,6 +16,7 @@ mod bodies;
 pub(crate) mod carried;
 pub(crate) mod compare;
 pub(crate) mod connections;
+pub(crate) mod events;
 mod grpc;
 pub(crate) mod handshakes;
 mod headers;

@@ -24,7 +24,6 @@ use plimsoll_probe::processes::ProcessUse;
 use plimsoll_sys::process::{self, Group, Ties};
 use plimsoll_sys::{clock, thread as sys_thread};
 
-use crate::exit::Stop;
 use crate::plan::load::LoadJob;
 
 /// Period of checking for due events and for old processes that have ended.
@@ -39,6 +38,13 @@ struct Means {
     reload: Option<Reload>,
     /// Processes of the server.
     pids: Vec<u32>,
+}
+
+impl Means {
+    /// The processes of the server that serve: without the masters of others.
+    fn workers(&self) -> Vec<u32> {
+        process::workers_of(&self.pids).unwrap_or_default()
+    }
 }
 
 /// An event as it was carried out. Times are on CLOCK_MONOTONIC.
@@ -93,27 +99,14 @@ enum Report {
 }
 
 impl Disruptor {
-    /// Creates the disruptor of a load, whose events start with it, or when a hold has reached its highest level. An event
-    /// for which the means are missing is refused.
-    pub(crate) fn of(job: &LoadJob, server: &dyn WatchedServer) -> Result<Self, Stop> {
+    /// Creates the disruptor of a load, whose events start with it, or when a hold has reached its highest level.
+    /// The server allows each of them.
+    pub(crate) fn of(job: &LoadJob, server: &dyn WatchedServer) -> Self {
         let mut plan = job.events.plan.clone();
         plan.sort_by_key(|one| one.at);
         let command = job.events.on_reload.clone().map(Reload::Command);
         let means = Means { reload: command.or_else(|| server.reload()), pids: server.pids() };
-        let has = |is: fn(&DisruptionKind) -> bool| plan.iter().any(|one| is(&one.kind));
-        if has(|kind| *kind == DisruptionKind::Reload) && means.reload.is_none() {
-            return Err(Stop::usage(
-                "the event reload needs a way to reload this server",
-                "give --on-reload COMMAND, such as --on-reload 'systemctl reload haproxy'",
-            ));
-        }
-        if has(|kind| matches!(kind, DisruptionKind::Freeze(_))) && means.pids.is_empty() {
-            return Err(Stop::usage(
-                "the event freeze needs the processes of the server on this host",
-                "name one: --watch pid:PID",
-            ));
-        }
-        Ok(Self {
+        Self {
             plan,
             means,
             seconds: DisruptedSeconds::default(),
@@ -122,7 +115,7 @@ impl Disruptor {
             done: Vec::new(),
             running: None,
             is_hold: matches!(job.plan.pacing, Pacing::Hold(_)),
-        })
+        }
     }
 
     /// Takes an event of the load; returns notes for the reader.
@@ -253,13 +246,14 @@ fn carry_out(
             && let Some((index, one)) = due.pop()
         {
             let _ = sender.send(Report::Began(index));
-            let before = workers(&means.pids);
+            let is_reload = one.kind == DisruptionKind::Reload;
+            let before = is_reload.then(|| means.workers()).unwrap_or_default();
             let failed = act(&one.kind, means, stop).err().map(|error| error.to_string());
             let ended = Nanos(clock::monotonic_ns());
             let done = Done { index, began: now, ended, failed, old: Vec::new() };
-            match one.kind {
-                DisruptionKind::Reload if done.failed.is_none() => reloads.push((done, before)),
-                _ => _ = sender.send(Report::Done(done)),
+            match is_reload && done.failed.is_none() {
+                true => reloads.push((done, before)),
+                false => _ = sender.send(Report::Done(done)),
             }
         }
         reloads.iter_mut().for_each(|(done, before)| observe_old(done, before));
@@ -268,16 +262,6 @@ fn carry_out(
     for (done, _) in reloads {
         let _ = sender.send(Report::Done(done));
     }
-}
-
-/// Returns the processes that have no child among the others: workers, without their masters.
-fn workers(pids: &[u32]) -> Vec<u32> {
-    let children = |pid: &u32| process::descendants_of(*pid).unwrap_or_default();
-    let mut all: Vec<u32> = pids.iter().copied().chain(pids.iter().flat_map(children)).collect();
-    all.sort_unstable();
-    all.dedup();
-    let is_master = |pid: &u32| children(pid).iter().any(|child| all.contains(child));
-    all.iter().copied().filter(|pid| process::is_alive(*pid) && !is_master(pid)).collect()
 }
 
 /// Notes the ends of the processes of before a reload, and measures those that are still there after [`OLD_AFTER`].
@@ -312,7 +296,7 @@ fn act(kind: &DisruptionKind, means: &Means, stop: &AtomicBool) -> io::Result<()
             None => Err(io::Error::other("no way to reload the server is known")),
         },
         DisruptionKind::Freeze(span) => {
-            let frozen = workers(&means.pids);
+            let frozen = means.workers();
             let pids: Vec<String> = frozen.iter().map(u32::to_string).collect();
             let (pids, span) = (pids.join(" "), span.as_secs_f64());
             let script = format!("kill -STOP {pids}; sleep {span}; kill -CONT {pids}");
