@@ -313,6 +313,12 @@ fn examine(
                     "add --rate 1k for both, or --rate 0 for a closed loop, after two dashes",
                 ));
             }
+            if !flags.events.event.is_empty() {
+                return Err(Stop::usage(
+                    "--event is for one load, and compare makes many in turn",
+                    "drop it, or use load",
+                ));
+            }
             hosts::check_none(&flags.server.hosts, "compare")?;
             let job = load::build(flags, inputs)?;
             let closed = matches!(job.plan.pacing, Pacing::Closed { .. });
