@@ -38,6 +38,10 @@ struct Second {
     number: u32,
     failed: u64,
     lost: u64,
+    /// Connections that the server ended by RST, and by FIN.
+    reset: u64,
+    finished: u64,
+    opened: u64,
     p99_ms: Option<f64>,
 }
 
@@ -47,11 +51,13 @@ impl Second {
     }
 }
 
-/// Returns the index of the first second of [`CALM_S`] calm ones, from the end of the action on; `None` if there is none.
+/// Returns the index of the first second of [`CALM_S`] calm ones, from the end of the action on; of fewer seconds than that, if all
+/// are calm. `None` if there is none.
 fn first_calm(seconds: &[&Second], ended_s: f64, limit_ms: f64) -> Option<usize> {
     let done = seconds.iter().position(|second| f64::from(second.number) >= ended_s.floor())?;
     let is_calm = |window: &[&Second]| !window.iter().any(|second| second.is_disturbed(limit_ms));
-    Some(done + seconds[done..].windows(CALM_S).position(is_calm)?)
+    let first = seconds[done..].windows(CALM_S).position(is_calm).map(|first| done + first);
+    first.or_else(|| is_calm(seconds).then_some(0))
 }
 
 /// The seconds of a load that is disrupted.
@@ -63,16 +69,26 @@ pub struct DisruptedSeconds {
 }
 
 impl DisruptedSeconds {
-    /// Adds the next second.
-    pub fn handle_second(&mut self, interval: &Interval) {
+    /// Adds the next second of a load, or of a hold.
+    pub fn handle_second(&mut self, interval: &Interval, is_hold: bool) {
         let (number, tally) = (interval.second, &interval.tally);
+        // Those of a load are lost only with their operations: idle ones are opened again.
+        let losses = if is_hold { &tally.losses } else { &tally.lost_in_use };
         let total = |counts| of_server(counts).map(|(_, count)| count).sum::<u64>();
-        let (failed, lost) = (total(&tally.errors), total(&tally.losses));
-        let p99 = tally.spans.corrected.quantile(0.99);
+        let (failed, lost) = (total(&tally.errors), total(losses));
         if failed + lost > 0 {
-            self.faulty.insert(number, (tally.losses.clone(), tally.errors.clone()));
+            self.faulty.insert(number, (losses.clone(), tally.errors.clone()));
         }
-        self.seconds.push(Second { number, failed, lost, p99_ms: p99.map(Nanos::as_millis_f64) });
+        let p99 = tally.spans.corrected.quantile(0.99);
+        self.seconds.push(Second {
+            number,
+            failed,
+            lost,
+            reset: tally.connections.reset_by_peer,
+            finished: tally.connections.closed_by_peer,
+            opened: tally.connections.opened,
+            p99_ms: p99.map(Nanos::as_millis_f64),
+        });
     }
 
     /// Returns the effects of each disruption, in order of their beginnings. `limit` is the latency that the user asked for.
@@ -109,6 +125,10 @@ impl DisruptedSeconds {
         let faulty = || self.faulty.range(seconds.clone()).map(|(_, counts)| counts);
         let lost_classes = by_class(faulty().map(|(losses, _)| losses));
         let error_classes = by_class(faulty().map(|(_, errors)| errors));
+        let all = || self.between(seconds.start, seconds.end);
+        let reset = all().map(|second| second.reset).sum();
+        let finished = all().map(|second| second.finished).sum();
+        let opened: u64 = all().map(|second| second.opened).sum();
         DisruptionSummary {
             what: of.what.clone(),
             at_s: of.began_s,
@@ -116,6 +136,9 @@ impl DisruptedSeconds {
             failed: of.failed.clone(),
             lost: lost_classes.values().sum(),
             lost_classes,
+            reset,
+            finished,
+            moved: opened.min(reset + finished),
             errors: error_classes.values().sum(),
             error_classes,
             p99_ms: DisruptedLatency::default(),
@@ -150,7 +173,7 @@ mod tests {
     use super::*;
 
     /// A load of 60 s with a p99 of 10 ms; in the seconds given it is slow, and some operations fail.
-    fn load(slow: std::ops::Range<u32>, failed: u64) -> DisruptedSeconds {
+    fn load(slow: Range<u32>, failed: u64) -> DisruptedSeconds {
         let mut seconds = DisruptedSeconds::default();
         for second in 0..60 {
             let mut tally = Tally::default();
@@ -160,8 +183,11 @@ mod tests {
             if is_slow {
                 tally.errors.add(ErrorClass::ConnectRefused, failed);
                 tally.losses.add(ErrorClass::ResetByPeer, failed);
+                tally.connections.reset_by_peer = failed;
+                tally.connections.closed_by_peer = 2;
+                tally.connections.opened = 4;
             }
-            seconds.handle_second(&Interval { second, tally });
+            seconds.handle_second(&Interval { second, tally }, true);
         }
         seconds
     }
@@ -176,6 +202,8 @@ mod tests {
         let effects = load(20..24, 3).effects(&[reload(20.1)], None);
         let [effect] = &effects[..] else { panic!("{effects:?}") };
         assert_eq!((effect.lost, effect.errors), (12, 12));
+        // Of 20 that ended, 16 were opened again.
+        assert_eq!((effect.reset, effect.finished, effect.moved), (12, 8, 16));
         assert_eq!(effect.lost_classes, BTreeMap::from([("reset-by-peer".to_owned(), 12)]));
         assert!((effect.disturbed_s.expect("it ended") - 3.9).abs() < 1e-9, "{effect:?}");
         let p99 = [effect.p99_ms.before, effect.p99_ms.during, effect.p99_ms.after];
@@ -196,6 +224,13 @@ mod tests {
         // Within the limit that the user asked for, it is none.
         let effects = load(20..60, 0).effects(&[reload(20.0)], Some(Nanos::from_millis(50)));
         assert_eq!(effects[0].disturbed_s, Some(0.0));
+    }
+
+    #[test]
+    fn a_short_time_up_to_the_next_event_is_calm_if_all_of_it_is() {
+        let effects = load(21..23, 1).effects(&[reload(18.0), reload(20.0), reload(22.0)], None);
+        let disturbed = [0, 1].map(|index: usize| effects[index].disturbed_s);
+        assert_eq!(disturbed, [Some(0.0), None]);
     }
 
     #[test]

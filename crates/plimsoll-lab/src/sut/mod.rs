@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use plimsoll_fleet::message::SupervisedProgram;
 use plimsoll_model::SutKind;
 use plimsoll_model::cliff::KnownTimer;
+use plimsoll_probe::haproxy_socket::HaproxySocket;
 use plimsoll_probe::server_counters::CounterSource;
 use plimsoll_sys::{limits, output_file};
 use plimsoll_tls::KeyKind;
@@ -164,6 +165,8 @@ pub(crate) struct Prepared {
     pub(crate) notes: Vec<String>,
     pub(crate) timers: Vec<KnownTimer>,
     pub(crate) statistics: Option<CounterSource>,
+    /// Sockets of HAProxy's processes at which each takes commands about its servers b1, b2, ….
+    pub(crate) sockets: Vec<HaproxySocket>,
 }
 
 /// `haproxy 2.6`, or `3 x haproxy 2.6`.

@@ -97,12 +97,13 @@ impl HoldExperiment {
 impl LabExperiment for HoldExperiment {
     fn lab_plan(&self, plan: LabPlan) -> LabPlan {
         // Nothing is pinned: while connections are opened, every part can use every CPU.
-        let reloads = self.job.load.events.needs_reload();
+        let events = &self.job.load.events;
+        let (reloads, backends_end) = (events.needs_reload(), events.ends_backends());
         // A cache of sessions would fill over the cycles, and look like a leak.
         let resumes = self.job.cycles.is_none() || self.job.load.plan.tls.resume_ratio > 0.0;
         LabPlan {
             resumes: plan.resumes && resumes,
-            settings: SutSettings { reloads, ..plan.settings },
+            settings: SutSettings { reloads, backends_end, ..plan.settings },
             connections: self.job.load.plan.connections,
             longest_wait: LAB_WAIT,
             tls_state: self.job.load.plan.tls.state,
