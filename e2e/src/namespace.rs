@@ -1,10 +1,25 @@
 //! Namespaces of a test's own, of the network and of mounts: they are gone with the last process in them, however
 //! that ends, and nothing in them reaches anyone else.
 
+use std::fs;
 use std::process::{Command, Stdio};
 
 use crate::plimsoll::{Finished, Plimsoll};
 use crate::program;
+
+/// The bit of CAP_SYS_ADMIN.
+const SYS_ADMIN: u64 = 1 << 21;
+
+/// Reports whether a laboratory can have network namespaces; prints that a test is skipped if not.
+pub fn is_privileged() -> bool {
+    let status = fs::read_to_string("/proc/self/status").expect("Linux has it");
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:")).expect("capabilities");
+    let may = u64::from_str_radix(line.trim(), 16).expect("a hexadecimal number") & SYS_ADMIN != 0;
+    if !may {
+        eprintln!("SKIPPED: network namespaces need CAP_SYS_ADMIN (run as root)");
+    }
+    may
+}
 
 /// URL of the server of [`with_a_server`].
 pub const URL: &str = "http://127.0.0.1:8080/";

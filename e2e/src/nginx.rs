@@ -43,15 +43,24 @@ impl Nginx {
         Self::start_at(port::free(), ssl, directives)
     }
 
+    /// Starts one with `main` outside of its blocks.
+    pub fn start_with(main: &str, directives: &str) -> Self {
+        Self::launch(port::free(), main, false, directives)
+    }
+
     /// Starts one at `address`.
     pub fn start_at(address: SocketAddr, ssl: bool, directives: &str) -> Self {
+        Self::launch(address, "", ssl, directives)
+    }
+
+    fn launch(address: SocketAddr, main: &str, ssl: bool, directives: &str) -> Self {
         let folder = tempfile::tempdir().expect("the temporary directory is writable");
         let path = folder.path().display();
         let ssl = if ssl { " ssl" } else { "" };
         // `user` keeps a master that is root from starting workers that cannot read this folder;
         // others ignore it with a warning.
         let config = format!(
-            "user root;\npid {path}/pid;\nerror_log {path}/error.log;\nworker_processes 1;\n\
+            "user root;\npid {path}/pid;\nerror_log {path}/error.log;\nworker_processes 1;\n{main}\n\
              events {{ worker_connections 4096; }}\n\
              http {{\n\
              log_format e2e '$remote_addr $connection $connection_requests $ssl_protocol $status \

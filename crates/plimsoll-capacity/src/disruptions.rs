@@ -1,6 +1,7 @@
 //! The effects of disruptions on a load, from its seconds.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use plimsoll_model::disruption::{DisruptedLatency, DisruptionSummary, OldProcess};
 use plimsoll_model::tally::{ErrorCounts, Interval};
@@ -37,7 +38,26 @@ struct Second {
     number: u32,
     failed: u64,
     lost: u64,
+    /// Connections that the server ended by RST, and by FIN.
+    reset: u64,
+    finished: u64,
+    opened: u64,
     p99_ms: Option<f64>,
+}
+
+impl Second {
+    fn is_disturbed(&self, limit_ms: f64) -> bool {
+        self.failed + self.lost > 0 || self.p99_ms.is_some_and(|p99| p99 > limit_ms)
+    }
+}
+
+/// Returns the index of the first second of [`CALM_S`] calm ones, from the end of the action on; of fewer seconds than that, if all
+/// are calm. `None` if there is none.
+fn first_calm(seconds: &[&Second], ended_s: f64, limit_ms: f64) -> Option<usize> {
+    let done = seconds.iter().position(|second| f64::from(second.number) >= ended_s.floor())?;
+    let is_calm = |window: &[&Second]| !window.iter().any(|second| second.is_disturbed(limit_ms));
+    let first = seconds[done..].windows(CALM_S).position(is_calm).map(|first| done + first);
+    first.or_else(|| is_calm(seconds).then_some(0))
 }
 
 /// The seconds of a load that is disrupted.
@@ -49,16 +69,26 @@ pub struct DisruptedSeconds {
 }
 
 impl DisruptedSeconds {
-    /// Adds the next second.
-    pub fn handle_second(&mut self, interval: &Interval) {
+    /// Adds the next second of a load, or of a hold.
+    pub fn handle_second(&mut self, interval: &Interval, is_hold: bool) {
         let (number, tally) = (interval.second, &interval.tally);
+        // Those of a load are lost only with their operations: idle ones are opened again.
+        let losses = if is_hold { &tally.losses } else { &tally.lost_in_use };
         let total = |counts| of_server(counts).map(|(_, count)| count).sum::<u64>();
-        let (failed, lost) = (total(&tally.errors), total(&tally.losses));
-        let p99 = tally.spans.corrected.quantile(0.99);
+        let (failed, lost) = (total(&tally.errors), total(losses));
         if failed + lost > 0 {
-            self.faulty.insert(number, (tally.losses.clone(), tally.errors.clone()));
+            self.faulty.insert(number, (losses.clone(), tally.errors.clone()));
         }
-        self.seconds.push(Second { number, failed, lost, p99_ms: p99.map(Nanos::as_millis_f64) });
+        let p99 = tally.spans.corrected.quantile(0.99);
+        self.seconds.push(Second {
+            number,
+            failed,
+            lost,
+            reset: tally.connections.reset_by_peer,
+            finished: tally.connections.closed_by_peer,
+            opened: tally.connections.opened,
+            p99_ms: p99.map(Nanos::as_millis_f64),
+        });
     }
 
     /// Returns the effects of each disruption, in order of their beginnings. `limit` is the latency that the user asked for.
@@ -70,49 +100,49 @@ impl DisruptedSeconds {
 
     fn effect(&self, of: &Disrupted, end: u32, limit: Option<Nanos>) -> DisruptionSummary {
         let began = of.began_s as u32;
-        let before =
-            self.between(began.saturating_sub(BEFORE_S), began).filter_map(|second| second.p99_ms);
-        let before = median_of(before);
+        let before = self.between(began.saturating_sub(BEFORE_S), began);
+        let before = median_of(before.filter_map(|second| second.p99_ms));
         let limit_ms = match limit {
             Some(limit) => limit.as_millis_f64(),
             None => before.map_or(f64::INFINITY, |usual| (SLOWER.0 * usual).max(usual + SLOWER.1)),
         };
-        let is_disturbed = |second: &Second| {
-            second.failed + second.lost > 0 || second.p99_ms.is_some_and(|p99| p99 > limit_ms)
-        };
         let seconds: Vec<&Second> = self.between(began, end).collect();
-        // The first calm stretch after the action was done.
-        let done = seconds.iter().position(|second| f64::from(second.number) >= of.ended_s.floor());
-        let calm = done.and_then(|done| {
-            let windows = seconds[done..].windows(CALM_S);
-            let first = windows.map(|window| !window.iter().any(|second| is_disturbed(second)));
-            first.enumerate().find(|(_, is_calm)| *is_calm).map(|(index, _)| done + index)
-        });
-        let disturbed = &seconds[..calm.unwrap_or(seconds.len())];
-        let last = disturbed.iter().rev().find(|second| is_disturbed(second));
+        let calm = first_calm(&seconds, of.ended_s, limit_ms);
+        let (disturbed, after) = seconds.split_at(calm.unwrap_or(seconds.len()));
+        let last = disturbed.iter().rev().find(|second| second.is_disturbed(limit_ms));
         let during = disturbed.iter().filter_map(|second| second.p99_ms).max_by(f64::total_cmp);
-        let after = calm.map(|calm| &seconds[calm..]).unwrap_or_default();
-        let faulty = || self.faulty.range(began..end).map(|(_, counts)| counts);
+        let after = median_of(after.iter().filter_map(|second| second.p99_ms));
+        let since = |last: &&Second| (f64::from(last.number) + 1.0 - of.began_s).max(0.0);
+        DisruptionSummary {
+            p99_ms: DisruptedLatency { before, during: during.or(before), after },
+            disturbed_s: calm.map(|_| last.map_or(0.0, since)),
+            ..self.outcome(of, began..end)
+        }
+    }
+
+    /// Returns the losses and failures in `seconds`; the latency is left out.
+    fn outcome(&self, of: &Disrupted, seconds: Range<u32>) -> DisruptionSummary {
+        let faulty = || self.faulty.range(seconds.clone()).map(|(_, counts)| counts);
         let lost_classes = by_class(faulty().map(|(losses, _)| losses));
         let error_classes = by_class(faulty().map(|(_, errors)| errors));
-        let took_s = (of.ended_s - of.began_s).max(0.0);
+        let all = || self.between(seconds.start, seconds.end);
+        let reset = all().map(|second| second.reset).sum();
+        let finished = all().map(|second| second.finished).sum();
+        let opened: u64 = all().map(|second| second.opened).sum();
         DisruptionSummary {
             what: of.what.clone(),
             at_s: of.began_s,
-            took_s,
+            took_s: (of.ended_s - of.began_s).max(0.0),
             failed: of.failed.clone(),
             lost: lost_classes.values().sum(),
             lost_classes,
+            reset,
+            finished,
+            moved: opened.min(reset + finished),
             errors: error_classes.values().sum(),
             error_classes,
-            p99_ms: DisruptedLatency {
-                before,
-                during: during.or(before),
-                after: median_of(after.iter().filter_map(|second| second.p99_ms)),
-            },
-            disturbed_s: calm.map(|_| {
-                last.map_or(0.0, |last| (f64::from(last.number) + 1.0 - of.began_s).max(0.0))
-            }),
+            p99_ms: DisruptedLatency::default(),
+            disturbed_s: None,
             old_processes: of.old_processes.clone(),
         }
     }
@@ -143,7 +173,7 @@ mod tests {
     use super::*;
 
     /// A load of 60 s with a p99 of 10 ms; in the seconds given it is slow, and some operations fail.
-    fn load(slow: std::ops::Range<u32>, failed: u64) -> DisruptedSeconds {
+    fn load(slow: Range<u32>, failed: u64) -> DisruptedSeconds {
         let mut seconds = DisruptedSeconds::default();
         for second in 0..60 {
             let mut tally = Tally::default();
@@ -153,8 +183,11 @@ mod tests {
             if is_slow {
                 tally.errors.add(ErrorClass::ConnectRefused, failed);
                 tally.losses.add(ErrorClass::ResetByPeer, failed);
+                tally.connections.reset_by_peer = failed;
+                tally.connections.closed_by_peer = 2;
+                tally.connections.opened = 4;
             }
-            seconds.handle_second(&Interval { second, tally });
+            seconds.handle_second(&Interval { second, tally }, true);
         }
         seconds
     }
@@ -169,6 +202,8 @@ mod tests {
         let effects = load(20..24, 3).effects(&[reload(20.1)], None);
         let [effect] = &effects[..] else { panic!("{effects:?}") };
         assert_eq!((effect.lost, effect.errors), (12, 12));
+        // Of 20 that ended, 16 were opened again.
+        assert_eq!((effect.reset, effect.finished, effect.moved), (12, 8, 16));
         assert_eq!(effect.lost_classes, BTreeMap::from([("reset-by-peer".to_owned(), 12)]));
         assert!((effect.disturbed_s.expect("it ended") - 3.9).abs() < 1e-9, "{effect:?}");
         let p99 = [effect.p99_ms.before, effect.p99_ms.during, effect.p99_ms.after];
@@ -189,6 +224,13 @@ mod tests {
         // Within the limit that the user asked for, it is none.
         let effects = load(20..60, 0).effects(&[reload(20.0)], Some(Nanos::from_millis(50)));
         assert_eq!(effects[0].disturbed_s, Some(0.0));
+    }
+
+    #[test]
+    fn a_short_time_up_to_the_next_event_is_calm_if_all_of_it_is() {
+        let effects = load(21..23, 1).effects(&[reload(18.0), reload(20.0), reload(22.0)], None);
+        let disturbed = [0, 1].map(|index: usize| effects[index].disturbed_s);
+        assert_eq!(disturbed, [Some(0.0), None]);
     }
 
     #[test]

@@ -107,6 +107,8 @@ pub enum ToAgent {
 pub enum ToSupervisor {
     /// Start these programs and report when they end.
     Supervise(Box<SupervisorPlan>),
+    /// End every program, start it again, and report when all are ready.
+    Restart,
     /// Stop everything and end; written like [`ToAgent::Exit`].
     Exit,
 }

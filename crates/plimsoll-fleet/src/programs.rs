@@ -2,6 +2,8 @@
 //! they detach themselves. It is a process of its own, and no agent: what an agent hears may come from
 //! another host.
 //!
+//! A restart ends the programs as the stop does, and starts them again from their plans.
+//!
 //! Three mechanisms ensure that: each program is a child that the kernel kills with this process;
 //! orphaned descendants become this process's children; and before this process ends it searches the
 //! process table until it has no descendants left.
@@ -48,6 +50,7 @@ const LAST_OUTPUT_WAIT: Duration = Duration::from_millis(200);
 /// An input of the supervisor's main thread.
 enum Heard {
     Plan(SupervisorPlan),
+    Restart,
     /// The coordinator sends no more, or reads no more.
     Closed(Result<(), FrameError>),
 }
@@ -76,7 +79,8 @@ pub fn supervise(
     start("supervisor-in", move || read_plans(stdin, &inputs))?;
     let result = loop {
         match inbox.recv() {
-            Ok(Heard::Plan(plan)) => programs.handle_plan(plan),
+            Ok(Heard::Plan(plan)) => programs.send(Input::Plan(plan)),
+            Ok(Heard::Restart) => programs.send(Input::Restart),
             Ok(Heard::Closed(result)) => break result,
             // Both threads send before they end.
             Err(_) => break Ok(()),
@@ -89,14 +93,14 @@ pub fn supervise(
 
 fn read_plans(mut stdin: impl Read, inputs: &Sender<Heard>) {
     let closed = loop {
-        match frame::read(&mut stdin) {
-            Ok(Some(ToSupervisor::Supervise(plan))) => {
-                if inputs.send(Heard::Plan(*plan)).is_err() {
-                    return;
-                }
-            }
+        let heard = match frame::read(&mut stdin) {
+            Ok(Some(ToSupervisor::Supervise(plan))) => Heard::Plan(*plan),
+            Ok(Some(ToSupervisor::Restart)) => Heard::Restart,
             Ok(Some(ToSupervisor::Exit) | None) => break Ok(()),
             Err(error) => break Err(error),
+        };
+        if inputs.send(heard).is_err() {
+            return;
         }
     };
     let _ = inputs.send(Heard::Closed(closed));
@@ -110,7 +114,10 @@ pub(crate) struct Programs {
 }
 
 enum Input {
+    /// Start the plan's programs; `ProgramsReady` or `Failed` follows.
     Plan(SupervisorPlan),
+    /// End every program and start it again; `ProgramsReady`, `ProgramExited` or `Failed` follows.
+    Restart,
     /// The child with this index ended.
     Ended(usize, ExitReason),
     Stop,
@@ -127,6 +134,7 @@ impl Programs {
             inputs: inputs.clone(),
             children: Vec::new(),
             unready: Vec::new(),
+            restart: None,
             scratch: None,
             keep: false,
             control_group: None,
@@ -139,10 +147,9 @@ impl Programs {
         Ok(Self { inputs, ended })
     }
 
-    /// Starts the plan's programs; `ProgramsReady` or `Failed` follows.
-    pub(crate) fn handle_plan(&self, plan: SupervisorPlan) {
+    fn send(&self, input: Input) {
         // The thread ends after Stop only.
-        let _ = self.inputs.send(Input::Plan(plan));
+        let _ = self.inputs.send(input);
     }
 
     /// Ends everything; returns within [`STOP_WAIT`].
@@ -154,16 +161,15 @@ impl Programs {
 
 /// A supervised program.
 struct Child {
-    name: String,
+    plan: SupervisedProgram,
     pid: u32,
-    ready: Readiness,
     output: Tail,
     is_alive: bool,
 }
 
 impl Child {
     fn is_ready(&self) -> bool {
-        match &self.ready {
+        match &self.plan.ready {
             Readiness::Started => true,
             Readiness::Accepts(address) => {
                 TcpStream::connect_timeout(address, CONNECT_WAIT).is_ok()
@@ -178,8 +184,10 @@ struct Supervision {
     events: Sender<FromAgent>,
     inputs: Sender<Input>,
     children: Vec<Child>,
-    /// The last plan's programs, as long as one of them isn't ready.
+    /// The programs that were started last, as long as one of them isn't ready.
     unready: Vec<usize>,
+    /// When a restart asked the programs to end that are still alive.
+    restart: Option<Instant>,
     /// The directory that was created here.
     scratch: Option<PathBuf>,
     keep: bool,
@@ -190,15 +198,17 @@ struct Supervision {
 impl Supervision {
     fn run(mut self, inbox: &Receiver<Input>) {
         loop {
-            let input = if self.unready.is_empty() {
+            let input = if self.unready.is_empty() && self.restart.is_none() {
                 inbox.recv().map_err(RecvTimeoutError::from)
             } else {
                 inbox.recv_timeout(LOOK_AGAIN)
             };
             match input {
                 Ok(Input::Plan(plan)) => self.handle_plan(plan),
+                Ok(Input::Restart) => self.begin_restart(),
                 Ok(Input::Ended(index, reason)) => self.handle_end(index, reason),
                 Ok(Input::Stop) | Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) if self.restart.is_some() => self.continue_restart(),
                 Err(RecvTimeoutError::Timeout) => self.look_for_readiness(),
             }
         }
@@ -235,20 +245,17 @@ impl Supervision {
         }
         for child in plan.children {
             let index = self.children.len();
-            let name = child.name.clone();
-            let child = self
-                .start(index, child)
-                .map_err(|(program, error)| format!("cannot start {name} ({program}): {error}"))?;
+            let child = self.start(index, child)?;
             self.children.push(child);
             self.unready.push(index);
         }
         Ok(())
     }
 
-    fn start(&self, index: usize, child: SupervisedProgram) -> Result<Child, (String, io::Error)> {
+    fn start(&self, index: usize, plan: SupervisedProgram) -> Result<Child, String> {
         let (program, arguments) =
-            child.argv.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
-        let context = |error| (program.to_owned(), error);
+            plan.argv.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
+        let context = |error: io::Error| format!("cannot start {} ({program}): {error}", plan.name);
         let (reader, writer) = io::pipe().map_err(context)?;
         let mut command = Command::new(program);
         command
@@ -259,7 +266,7 @@ impl Supervision {
         let ties = Ties {
             group: Group::Own,
             dies_with_parent: true,
-            cpus: child.cpus.clone(),
+            cpus: plan.cpus.clone(),
             ..Ties::default()
         };
         let pid = process::spawn(command, &ties).map_err(context)?.id();
@@ -272,7 +279,7 @@ impl Supervision {
         };
         let _watcher =
             thread::Builder::new().name("watch-child".to_owned()).spawn(watch).map_err(context)?;
-        Ok(Child { name: child.name, pid, ready: child.ready, output, is_alive: true })
+        Ok(Child { plan, pid, output, is_alive: true })
     }
 
     fn handle_end(&mut self, index: usize, reason: ExitReason) {
@@ -280,8 +287,11 @@ impl Supervision {
         child.is_alive = false;
         // Not before: while a signal may go to its group, the number is its own.
         process::reap(child.pid);
+        if self.restart.is_some() {
+            return;
+        }
         let event = FromAgent::ProgramExited {
-            name: child.name.clone(),
+            name: child.plan.name.clone(),
             reason,
             output_tail: child.output.text(LAST_OUTPUT_WAIT),
         };
@@ -290,6 +300,54 @@ impl Supervision {
             self.unready.clear();
         }
         self.report(event);
+    }
+
+    fn begin_restart(&mut self) {
+        self.unready.clear();
+        self.signal_programs(Signal::TERM);
+        self.restart = Some(Instant::now());
+    }
+
+    /// Starts the programs again once all have ended; after a second they are killed.
+    fn continue_restart(&mut self) {
+        let alive = self.children.iter().any(|child| child.is_alive);
+        match self.restart {
+            Some(since) if alive && since.elapsed() > TERM_WAIT => {
+                self.signal_programs(Signal::KILL);
+            }
+            _ if alive => {}
+            _ => {
+                self.restart = None;
+                // Workers that outlive their master listen at its port.
+                none_left_within(KILL_WAIT, |pid| {
+                    let _ = process::kill(pid, Signal::KILL);
+                });
+                if let Err(message) = self.start_again() {
+                    self.unready.clear();
+                    self.report(FromAgent::Failed { fault: AgentFault::Host, message });
+                }
+            }
+        }
+    }
+
+    fn start_again(&mut self) -> Result<(), String> {
+        for index in 0..self.children.len() {
+            let plan = self.children[index].plan.clone();
+            if let Readiness::Exists(path) = &plan.ready {
+                // The last one's: readiness is shown by a new one.
+                let _ = fs::remove_file(path);
+            }
+            self.children[index] = self.start(index, plan)?;
+            self.unready.push(index);
+        }
+        Ok(())
+    }
+
+    fn signal_programs(&self, signal: Signal) {
+        for child in self.children.iter().filter(|child| child.is_alive) {
+            // It may have ended just now.
+            let _ = process::kill_group(child.pid, signal);
+        }
     }
 
     fn look_for_readiness(&mut self) {
@@ -304,10 +362,7 @@ impl Supervision {
         if let Some(group) = &self.control_group {
             remove_control_group(group);
         }
-        for child in self.children.iter().filter(|child| child.is_alive) {
-            // It may have ended just now.
-            let _ = process::kill_group(child.pid, Signal::TERM);
-        }
+        self.signal_programs(Signal::TERM);
         if !none_left_within(TERM_WAIT, |_| {}) {
             // A process may fork just before it is killed: repeat until there is none.
             none_left_within(KILL_WAIT, |pid| {

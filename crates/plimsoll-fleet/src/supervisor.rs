@@ -15,7 +15,7 @@ use crate::error::{FleetError, Result};
 use crate::link::{AgentPlace, Launch, LinkEvent};
 use crate::message::{ExitReason, FromAgent, SupervisedProgram, SupervisorPlan, ToSupervisor};
 
-/// Timeout of programs to become ready; a large proxy reserves memory at its start.
+/// Timeout of programs to end and to become ready; a large proxy reserves memory at its start.
 const READY_WAIT: Duration = Duration::from_secs(20);
 /// Timeout of a supervisor to end its programs: SIGTERM, a second, SIGKILL, and some more on
 /// a busy host.
@@ -36,6 +36,7 @@ pub struct ProgramExit {
 #[derive(Debug)]
 pub struct Supervisor {
     agents: AgentSet,
+    names: Vec<String>,
     pids: Vec<u32>,
     exited: Vec<ProgramExit>,
     /// The directory that the supervisor created and removes.
@@ -58,8 +59,8 @@ impl Supervisor {
         let launch = Launch { name: "supervisor 1".to_owned(), ties, place };
         let agents = AgentSet::start(vec![launch], EXIT_WAIT, &|| false)?;
         let (scratch, keep) = (plan.scratch_dir.clone(), plan.keep);
-        let mut supervisor =
-            Self { agents, pids: Vec::new(), exited: Vec::new(), scratch: None, keep };
+        let (names, pids, exited) = (Vec::new(), Vec::new(), Vec::new());
+        let mut supervisor = Self { agents, names, pids, exited, scratch: None, keep };
         // The directory first: only if the supervisor created it, it is ours to remove.
         let SupervisorPlan { scratch_dir, keep, control_group, children } = plan;
         let own = SupervisorPlan { scratch_dir, keep, control_group, children: Vec::new() };
@@ -74,14 +75,33 @@ impl Supervisor {
     /// Starts more programs and waits until they are ready; returns their pids. After an error the
     /// others keep running.
     pub fn start_programs(&mut self, children: Vec<SupervisedProgram>) -> Result<Vec<u32>> {
-        let pids = self.send_plan(SupervisorPlan { children, ..SupervisorPlan::default() })?;
-        self.pids.extend_from_slice(&pids);
-        Ok(pids)
+        self.send_plan(SupervisorPlan { children, ..SupervisorPlan::default() })
+    }
+
+    /// Ends every program and starts it again, with the same arguments; waits until they are ready. After an error some
+    /// do not run.
+    pub fn restart(&mut self) -> Result<()> {
+        self.agents.send_to_supervisor(0, &ToSupervisor::Restart)?;
+        let restarted = self.await_ready(&self.names.clone());
+        if let Err(FleetError::ProgramEnded { name, reason, output }) = &restarted {
+            let (name, output) = (name.clone(), output.clone());
+            self.exited.push(ProgramExit { name, reason: *reason, output });
+        }
+        self.pids = restarted?;
+        Ok(())
     }
 
     fn send_plan(&mut self, plan: SupervisorPlan) -> Result<Vec<u32>> {
         let names: Vec<_> = plan.children.iter().map(|child| child.name.clone()).collect();
         self.agents.send_to_supervisor(0, &ToSupervisor::Supervise(Box::new(plan)))?;
+        let pids = self.await_ready(&names)?;
+        self.names.extend(names);
+        self.pids.extend_from_slice(&pids);
+        Ok(pids)
+    }
+
+    /// Waits until the programs of these names are ready; returns their pids.
+    fn await_ready(&mut self, names: &[String]) -> Result<Vec<u32>> {
         let deadline = Instant::now() + READY_WAIT;
         loop {
             let Some((index, event)) = self.agents.poll_event(deadline) else {

@@ -16,6 +16,8 @@ use crate::isolated::{ClientHost, Isolated};
 pub struct SutAddress {
     pub(crate) listen: SocketAddr,
     identity: Identity,
+    /// Names in a certificate that was made here; none in another.
+    names: Vec<String>,
     isolated: Option<Isolated>,
     /// Shared by every process of the SUT; `None` where it is on another machine.
     port: Option<ReservedPort>,
@@ -26,21 +28,22 @@ impl SutAddress {
     /// this kind.
     pub fn reserve(key: KeyKind, clients: Option<&ClientHost>) -> Result<Self> {
         let isolated = clients.map(Isolated::beside).transpose()?;
-        let names = ["localhost".to_owned(), ip(isolated.as_ref()).to_string()];
-        Self::new(plimsoll_tls::self_signed(&names, key)?, isolated)
+        let names = vec!["localhost".to_owned(), ip(isolated.as_ref()).to_string()];
+        let identity = plimsoll_tls::self_signed(&names, key)?;
+        Ok(Self { names, ..Self::new(identity, isolated)? })
     }
 
     /// An address of another machine, and a certificate for it with a key of this kind.
     pub fn elsewhere(key: KeyKind, listen: SocketAddr) -> Result<Self> {
         let identity = plimsoll_tls::self_signed(&[listen.ip().to_string()], key)?;
-        Ok(Self { listen, identity, isolated: None, port: None })
+        Ok(Self { listen, identity, names: Vec::new(), isolated: None, port: None })
     }
 
     /// Reserves this address of this machine, for a SUT with this certificate.
     pub(crate) fn named(listen: SocketAddr, identity: Identity) -> Result<Self> {
         let port = ReservedPort::bind(listen)
             .map_err(|source| LabError::NoAddress { listen, source: source.into() })?;
-        Ok(Self { listen, identity, isolated: None, port: Some(port) })
+        Ok(Self { listen, identity, names: Vec::new(), isolated: None, port: Some(port) })
     }
 
     /// Creates an address with an existing certificate.
@@ -54,7 +57,12 @@ impl SutAddress {
         let (port, listen) = reserved
             .and_then(|port| port.local_address().map(|address| (port, address)))
             .map_err(|error| LabError::NoPort(error.into()))?;
-        Ok(Self { listen, identity, isolated, port: Some(port) })
+        Ok(Self { listen, identity, names: Vec::new(), isolated, port: Some(port) })
+    }
+
+    /// Names in the certificate, if it was made here.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
     }
 
     /// The hosts of the laboratory; `None` where all share this host's network.

@@ -128,6 +128,12 @@ pub enum LabError {
     /// A limit of a running server cannot be changed.
     #[error("{0}")]
     Lever(String),
+    /// The link between clients and server cannot be switched.
+    #[error("cannot switch the link between clients and server: {0}")]
+    Link(io::Error),
+    /// An event of a load cannot be carried out.
+    #[error("{0}")]
+    Event(String),
     /// The statistics of a server that was named cannot be read.
     #[error("--watch {source_name}: {reason}")]
     Statistics {

@@ -17,6 +17,8 @@ use crate::error::{LabError, Result};
 
 /// Every address of these is the clients'; RFC 2544 keeps 198.18.0.0/15 for measurements.
 const SOURCES: Prefix = Prefix { first: Ipv4Addr::new(198, 18, 0, 0), bits: 16 };
+/// The SUT's interface to them.
+const CLIENTS: &str = "clients";
 /// The prefix of a link: two hosts.
 const LINK_BITS: u8 = 30;
 
@@ -66,6 +68,8 @@ impl IsolatedHost {
 pub struct Isolated {
     /// The network of the clients.
     pub clients: Namespace,
+    /// Their address on the link to the SUT.
+    first_hop: Ipv4Addr,
     /// The host of the system under test.
     pub sut: IsolatedHost,
     /// The host of the backends.
@@ -73,6 +77,16 @@ pub struct Isolated {
 }
 
 impl Isolated {
+    /// Switches the SUT's interface to its clients on or off. No connection ends: its packets are lost meanwhile.
+    pub(crate) fn switch_link(&self, on: bool) -> Result<(), LabError> {
+        let network = &self.sut.network;
+        network.switch(CLIENTS, on).map_err(LabError::Link)?;
+        match on {
+            true => network.add_route(SOURCES, self.first_hop).map_err(LabError::Link),
+            false => Ok(()),
+        }
+    }
+
     /// Hosts whose clients are those of `clients`.
     pub fn beside(clients: &ClientHost) -> Result<Self> {
         let number = clients.laboratories.get();
@@ -82,9 +96,9 @@ impl Isolated {
         // Four addresses for each link: of the network, both ends, broadcast.
         let address = |last| Ipv4Addr::new(198, 19, number, last);
         let joined = || {
-            clients.network.join(&format!("sut{number}"), &sut, "clients")?;
+            clients.network.join(&format!("sut{number}"), &sut, CLIENTS)?;
             clients.network.add_address(&format!("sut{number}"), address(2), LINK_BITS)?;
-            sut.add_address("clients", address(1), LINK_BITS)?;
+            sut.add_address(CLIENTS, address(1), LINK_BITS)?;
             sut.add_route(SOURCES, address(2))?;
             sut.join("backends", &backends, "sut")?;
             sut.add_address("backends", address(5), LINK_BITS)?;
@@ -93,6 +107,7 @@ impl Isolated {
         joined().map_err(LabError::Isolation)?;
         Ok(Self {
             clients: clients.network.clone(),
+            first_hop: address(2),
             sut: IsolatedHost { network: sut, address: address(1) },
             backends: IsolatedHost { network: backends, address: address(6) },
         })

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use plimsoll_fleet::{ReadingSink, ServerGroup};
 use plimsoll_model::Nanos;
@@ -14,6 +15,8 @@ use plimsoll_sys::{affinity, limits};
 use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
 
 use crate::address::SutAddress;
+use crate::backend_pool::BackendPool;
+use crate::controls::Controls;
 use crate::error::Result;
 use crate::far_sut::FarSut;
 use crate::isolated::{Isolated, IsolatedHost};
@@ -21,7 +24,7 @@ use crate::mosquitto::Mosquitto;
 use crate::own_servers::OwnServers;
 use crate::plan::{FarHosts, LabPlan};
 use crate::running_sut::RunningSut;
-use crate::watched::{HostView, Reload, ServerEnd, WatchedServer};
+use crate::watched::{HostView, ServerEnd, WatchedServer};
 
 /// The note when our own server is tested because HAProxy is missing.
 const NO_HAPROXY: &str = "HAProxy is not installed, so our own TLS server is tested; for the real \
@@ -48,6 +51,8 @@ pub struct Laboratory {
 #[derive(Debug)]
 enum Backends {
     Own(ServerGroup),
+    /// Each can end, and start again.
+    Single(Arc<BackendPool>),
     Mosquitto(Mosquitto),
 }
 
@@ -58,6 +63,7 @@ impl Backends {
             Self::Own(servers) => {
                 servers.listeners().iter().map(|listener| listener.address).collect()
             }
+            Self::Single(pool) => pool.addresses(),
             Self::Mosquitto(broker) => broker.addresses.clone(),
         }
     }
@@ -65,6 +71,7 @@ impl Backends {
     fn pids(&self) -> Vec<u32> {
         match self {
             Self::Own(servers) => servers.pids(),
+            Self::Single(pool) => pool.pids(),
             Self::Mosquitto(broker) => broker.pids(),
         }
     }
@@ -74,6 +81,7 @@ impl Backends {
         let ports = self.addresses().len();
         match self {
             Self::Own(_) => format!("{ports} backends"),
+            Self::Single(_) => format!("{ports} backends, each a process of its own"),
             Self::Mosquitto(broker) => format!("{} on {ports} ports", broker.name),
         }
     }
@@ -124,11 +132,15 @@ impl Laboratory {
         } else if !plan.sut.kind.is_embedded() {
             let cpus = plan.placement.as_ref().map_or(&[][..], |placement| &placement.backends);
             let fit = limits::raise_descriptor_limit().saturating_sub(PROCESS_DESCRIPTORS);
-            let processes = if plan.is_tunnel() { plan.processes(fit) } else { 1 };
+            let each_ends = plan.settings.backends_end;
+            let processes = if plan.is_tunnel() && !each_ends { plan.processes(fit) } else { 1 };
             let servers = OwnServers { host, processes, ..plan.own_servers(cpus) };
             backend_timers = servers.timers(Owner::Backend, "backend");
-            backends =
-                Some(Backends::Own(servers.start_behind(plan.backend_ports(), plan.spoken())?));
+            let (ports, spoken) = (plan.backend_ports(), plan.spoken());
+            backends = Some(match each_ends {
+                true => Backends::Single(Arc::new(BackendPool::start(servers, ports, spoken)?)),
+                false => Backends::Own(servers.start_behind(ports, spoken)?),
+            });
         }
         let addresses = backends.as_ref().map(Backends::addresses).unwrap_or_default();
         let none = || "no backends: the SUT answers itself".to_owned();
@@ -153,7 +165,7 @@ impl Laboratory {
         notes.extend(sut.notes.iter().cloned());
         let before = match &backends {
             Some(Backends::Mosquitto(broker)) => format!(" before {}", broker.name),
-            Some(Backends::Own(_)) | None => String::new(),
+            Some(Backends::Own(_) | Backends::Single(_)) | None => String::new(),
         };
         let name = format!("{}{before}", sut.name);
         let timers = [&sut.timers[..], &backend_timers].concat();
@@ -200,11 +212,13 @@ impl WatchedServer for Laboratory {
         }
     }
 
-    fn reload(&self) -> Option<Reload> {
-        match &self.servers {
-            Servers::Here { sut, .. } => sut.reload(),
-            Servers::There(_) => None,
-        }
+    fn controls(&self) -> Controls {
+        let Servers::Here { sut, backends } = &self.servers else { return Controls::default() };
+        let backends = match backends.as_deref() {
+            Some(Backends::Single(pool)) => Some(Arc::clone(pool)),
+            _ => None,
+        };
+        Controls { backends, link: self.at.isolated().cloned(), ..sut.controls() }
     }
 
     fn backend_pids(&self) -> Vec<u32> {

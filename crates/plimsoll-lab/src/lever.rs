@@ -126,15 +126,18 @@ impl Lever {
 
 impl HaproxyLever {
     fn set(&self, changed: bool) -> Result<()> {
-        let commands = if changed { &self.change } else { &self.restore };
-        commands.iter().try_for_each(|command| {
-            let refused = |why: &str| LabError::Lever(format!("HAProxy: {command}: {why}"));
-            let answer = command_haproxy(&self.socket, command)
-                .map_err(|error| refused(&error.to_string()))?;
-            // What was done is answered by an empty line.
-            if answer.trim().is_empty() { Ok(()) } else { Err(refused(answer.trim())) }
-        })
+        command_each(&self.socket, if changed { &self.change } else { &self.restore })
     }
+}
+
+/// Gives HAProxy commands that it answers by an empty line when they are done; stops at the first that it refuses.
+pub(crate) fn command_each(socket: &HaproxySocket, commands: &[String]) -> Result<()> {
+    commands.iter().try_for_each(|command| {
+        let refused = |why: &str| LabError::Lever(format!("HAProxy: {command}: {why}"));
+        let answer =
+            command_haproxy(socket, command).map_err(|error| refused(&error.to_string()))?;
+        if answer.trim().is_empty() { Ok(()) } else { Err(refused(answer.trim())) }
+    })
 }
 
 impl PortsLever {

@@ -14,7 +14,10 @@ macro_rules! line {
 }
 
 mod address;
+mod backend_pool;
+mod certificate;
 mod control_group;
+mod controls;
 mod error;
 mod far_sut;
 mod installed;
@@ -35,6 +38,7 @@ mod sut_host;
 mod watched;
 
 pub use address::SutAddress;
+pub use controls::{Controls, Ways};
 pub use error::LabError;
 pub use installed::Installed;
 pub use isolated::{ClientHost, Isolated, IsolatedHost};
@@ -47,4 +51,4 @@ pub use program::CheckError;
 pub use settings::{ProxyConfiguration, SutSettings};
 pub use sut::{Sut, carries_tcp, keeps_privileges};
 pub use sut_host::SutHost;
-pub use watched::{HostView, NamedServer, Reload, ServerEnd, WatchedServer};
+pub use watched::{HostView, NamedServer, ServerEnd, WatchedServer};

@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 
 use plimsoll_fleet::hosts::LoadHosts;
-use plimsoll_model::Nanos;
 use plimsoll_model::plan::{Spoken, TlsState};
 use plimsoll_model::target::Protocol;
+use plimsoll_model::{Nanos, SutKind};
 
+use crate::controls::Ways;
 use crate::own_servers::{OwnServers, TIMEOUT};
 use crate::placement::Placement;
-use crate::settings::SutSettings;
-use crate::sut::Sut;
+use crate::settings::{ProxyConfiguration, SutSettings};
+use crate::sut::{Sut, proxy};
 
 /// Connections beyond the load's own: the first ones of a trial while those of the last trial are
 /// still being closed, and manual requests.
@@ -87,6 +88,30 @@ impl LabPlan {
             resumes: true,
             settings: SutSettings::default(),
             far: None,
+        }
+    }
+
+    /// Returns the ways in which the SUT of this laboratory can be disturbed; its hosts are network namespaces if
+    /// `is_isolated`.
+    pub fn ways(&self, is_isolated: bool) -> Ways {
+        if self.far.is_some() {
+            return Ways::default();
+        }
+        let Some(proxy) = proxy(self.sut.kind) else {
+            return Ways { processes: true, link: is_isolated, ..Ways::default() };
+        };
+        let backends = u32::try_from(self.backend_ports()).unwrap_or(u32::MAX);
+        let is_tuned = matches!(self.settings.configuration, ProxyConfiguration::Tuned(_));
+        let drains = self.sut.kind == SutKind::Haproxy && !is_tuned;
+        let reload = proxy.reload_signal().is_some();
+        Ways {
+            processes: true,
+            reload,
+            restart: true,
+            backends: if self.mosquitto.is_none() { backends } else { 0 },
+            drained: if drains { backends } else { 0 },
+            link: is_isolated,
+            certificate: reload && self.tls,
         }
     }
 

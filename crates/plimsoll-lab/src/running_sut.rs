@@ -1,6 +1,8 @@
 //! A running SUT: our own server, or an installed proxy under a supervisor, which always ends it.
 
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use plimsoll_fleet::message::SupervisorPlan;
@@ -10,19 +12,20 @@ use plimsoll_model::cliff::{KnownTimer, Owner};
 use plimsoll_model::host::LimitUse;
 use plimsoll_model::plan::{Identity, Listener};
 use plimsoll_probe::server_counters::{CounterSource, ServerCounters};
-use plimsoll_sys::process::Signal;
-use plimsoll_sys::{limits, private_dir, process};
+use plimsoll_sys::{limits, private_dir};
 use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
 use plimsoll_tune::proxy::unwritable;
 
 use crate::address::SutAddress;
+use crate::certificate::Certificate;
+use crate::controls::{Controls, Drain, Programs};
 use crate::error::{LabError, Result};
 use crate::log_receiver::LogReceiver;
 use crate::own_servers::OwnServers;
 use crate::plan::{CONNECTIONS_SPARE, LabPlan};
 use crate::proxy_plan::ProxyPlan;
 use crate::sut::{Prepared, Proxy, proxy, several, write};
-use crate::watched::{Reload, ServerEnd, Statistics};
+use crate::watched::{ServerEnd, Statistics};
 
 /// Every timer of a proxy is longer than the longest wait by this, so that none fires while
 /// something is measured.
@@ -39,6 +42,7 @@ pub(crate) struct RunningSut {
     pub(crate) notes: Vec<String>,
     /// Timers of the server.
     pub(crate) timers: Vec<KnownTimer>,
+    controls: Controls,
     processes: SutProcesses,
 }
 
@@ -47,9 +51,7 @@ pub(crate) struct RunningSut {
 enum SutProcesses {
     Own(ServerGroup),
     Supervised {
-        supervisor: Supervisor,
-        /// The signal on which its first process reloads.
-        reload: Option<Signal>,
+        programs: Programs,
         statistics: Option<Statistics>,
         /// Ended after the programs.
         _log: Option<LogReceiver>,
@@ -83,6 +85,7 @@ impl RunningSut {
             name: several(own.processes, "plimsoll serve (embedded)"),
             notes: Vec::new(),
             timers: own.timers(Owner::Sut, "plimsoll serve"),
+            controls: Controls::of_processes(servers.pids()),
             processes: SutProcesses::Own(servers),
         })
     }
@@ -106,10 +109,12 @@ impl RunningSut {
         let network = at.isolated().map(|hosts| hosts.sut.network.clone());
         let mut supervisor = Supervisor::start(&AgentCommand::supervisor(), network, supervised)?;
         let cpus = plan.sut_cpus().to_vec();
+        let behind = backends.len() as u32;
+        let certificate = scratch.join("certificate.pem");
         let proxy_plan = ProxyPlan {
             listen: at.listen,
             backends,
-            certificate_pem_path: scratch.join("certificate.pem"),
+            certificate_pem_path: certificate.clone(),
             connections_max: plan.connections + CONNECTIONS_SPARE,
             timeout: plan.longest_wait + TIMEOUT_PAST_WAIT,
             threads: plan.settings.threads.unwrap_or_else(|| cpus.len().max(1) as u32),
@@ -139,7 +144,7 @@ impl RunningSut {
         if !proxy.shares_port(&plan.settings.configuration) {
             at.admit_any()?;
         }
-        let Prepared { name, children, mut notes, timers, statistics } = prepared;
+        let Prepared { name, children, mut notes, timers, statistics, sockets } = prepared;
         for batch in children.chunks(STARTS_AT_ONCE) {
             supervisor.start_programs(batch.to_vec())?;
         }
@@ -147,28 +152,30 @@ impl RunningSut {
             notes.push(format!("the generated configuration is kept in {}", scratch.display()));
         }
         let statistics = statistics.map(Statistics::new);
-        let is_one = children.len() == 1;
-        let reload = proxy.reload_signal().filter(|_| is_one && plan.settings.reloads);
-        let processes = SutProcesses::Supervised { supervisor, reload, statistics, _log: log };
-        Ok(Self { name, notes, timers, processes })
+        let programs = Programs {
+            session: supervisor.pid(),
+            supervisor: Arc::new(Mutex::new(supervisor)),
+            reload: proxy.reload_signal().filter(|_| plan.settings.reloads),
+        };
+        let drain = Drain { sockets, servers: behind, drained: AtomicU32::new(0) };
+        let controls = Controls {
+            programs: Some(programs.clone()),
+            drain: (!drain.sockets.is_empty()).then(|| Arc::new(drain)),
+            certificate: Certificate::of(at, certificate).filter(|_| plan.tls).map(Arc::new),
+            ..Controls::default()
+        };
+        let processes = SutProcesses::Supervised { programs, statistics, _log: log };
+        Ok(Self { name, notes, timers, controls, processes })
     }
 
-    pub(crate) fn reload(&self) -> Option<Reload> {
-        let SutProcesses::Supervised { supervisor, reload, .. } = &self.processes else {
-            return None;
-        };
-        Some(Reload::Signal(*supervisor.pids().first()?, (*reload)?))
+    pub(crate) fn controls(&self) -> Controls {
+        self.controls.clone()
     }
 
     pub(crate) fn pids(&self) -> Vec<u32> {
         match &self.processes {
             SutProcesses::Own(servers) => servers.pids(),
-            // nginx's workers are children of its master: all of them are in the session.
-            SutProcesses::Supervised { supervisor, .. } => {
-                let mut pids = process::session_members(supervisor.pid()).unwrap_or_default();
-                pids.retain(|pid| *pid != supervisor.pid());
-                pids
-            }
+            SutProcesses::Supervised { programs, .. } => programs.pids(),
         }
     }
 
@@ -177,13 +184,17 @@ impl RunningSut {
             SutProcesses::Own(servers) => {
                 servers.poll_status(Duration::ZERO).lost.first().cloned().map(ServerEnd::Server)
             }
-            SutProcesses::Supervised { supervisor, .. } => match supervisor.poll_exited() {
-                Ok(None) => None,
-                Ok(Some(exit)) => {
-                    Some(ServerEnd::Server(format!("{} ended: {}", exit.name, exit.reason)))
+            SutProcesses::Supervised { programs, .. } => {
+                // While it is restarted, nothing is known.
+                let mut supervisor = programs.supervisor.try_lock().ok()?;
+                match supervisor.poll_exited() {
+                    Ok(None) => None,
+                    Ok(Some(exit)) => {
+                        Some(ServerEnd::Server(format!("{} ended: {}", exit.name, exit.reason)))
+                    }
+                    Err(error) => Some(ServerEnd::Laboratory(error.to_string())),
                 }
-                Err(error) => Some(ServerEnd::Laboratory(error.to_string())),
-            },
+            }
         }
     }
 

@@ -14,9 +14,10 @@ use plimsoll_probe::server_counters::{CounterSource, ServerCounters};
 use plimsoll_probe::server_limits;
 use plimsoll_probe::server_timers;
 use plimsoll_sys::namespace::Namespace;
-use plimsoll_sys::process::{self, Signal};
+use plimsoll_sys::process;
 use plimsoll_sys::process_handle::ProcessHandle;
 
+use crate::controls::Controls;
 use crate::error::LabError;
 use crate::isolated::Isolated;
 
@@ -65,9 +66,9 @@ pub trait WatchedServer {
         None
     }
 
-    /// Returns the way in which it reloads its configuration; `None` if none is known.
-    fn reload(&self) -> Option<Reload> {
-        None
+    /// Returns the ways in which it can be disturbed.
+    fn controls(&self) -> Controls {
+        Controls::of_processes(self.pids())
     }
 
     /// Returns its hosts if they are network namespaces, with their names and processes; without the clients'.
@@ -84,15 +85,6 @@ pub trait WatchedServer {
     fn backend_is_ours(&self) -> bool {
         false
     }
-}
-
-/// The way in which a server reloads its configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reload {
-    /// A signal to this process.
-    Signal(u32, Signal),
-    /// A command of the shell.
-    Command(String),
 }
 
 /// One host of a server.
@@ -155,10 +147,9 @@ impl NamedServer {
     }
 }
 
-/// These processes and those that they have started.
+/// Returns these processes and those that they have started.
 fn with_workers(pids: &[u32]) -> Vec<u32> {
-    let workers = |pid: &u32| process::descendants_of(*pid).unwrap_or_default();
-    pids.iter().copied().chain(pids.iter().flat_map(workers)).collect()
+    process::with_descendants(pids).unwrap_or_else(|_| pids.to_vec())
 }
 
 impl WatchedServer for NamedServer {

@@ -128,6 +128,12 @@ impl Namespace {
         })?
     }
 
+    /// Switches the interface `name` on or off; both ends of a link lose their carrier with one of them. The kernel drops
+    /// the routes by way of an interface that is switched off, and restores only those to its own prefixes.
+    pub fn switch(&self, name: &str, on: bool) -> io::Result<()> {
+        self.run(|| set_flags(name, if on { libc::IFF_UP as u32 } else { 0 }))?
+    }
+
     /// Makes every address of `prefix` one of this namespace, without configuring each ("AnyIP").
     pub fn own(&self, prefix: Prefix) -> io::Result<()> {
         self.run(|| {
@@ -159,10 +165,15 @@ fn on_thread<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
 
 /// Switches the interface `name` of this thread's namespace on.
 fn set_up(name: &str) -> io::Result<()> {
+    set_flags(name, libc::IFF_UP as u32)
+}
+
+/// Sets the flag IFF_UP of the interface `name` of this thread's namespace to that of `flags`.
+fn set_flags(name: &str, flags: u32) -> io::Result<()> {
     // struct ifinfomsg: family, type, index, flags, and which flags change.
     let mut body = vec![0; 4];
     body.extend_from_slice(&index_of(name)?.to_ne_bytes());
-    body.extend_from_slice(&(libc::IFF_UP as u32).to_ne_bytes());
+    body.extend_from_slice(&flags.to_ne_bytes());
     body.extend_from_slice(&(libc::IFF_UP as u32).to_ne_bytes());
     Message::new(libc::RTM_NEWLINK, 0x1 | 0x4, &body).send()
 }
@@ -311,6 +322,27 @@ mod tests {
         assert!(!links("self").contains(" there:"));
         process::kill(child.id(), Signal::KILL).unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn an_interface_that_is_switched_off_and_on_carries_its_connections_again() {
+        let Some((here, there)) = pair() else { return };
+        let listener = there.run(|| TcpListener::bind((THERE, 0))).unwrap().unwrap();
+        let at = listener.local_addr().unwrap();
+        let mut client = here.run(|| TcpStream::connect(at)).unwrap().unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        let routes =
+            || there.run(|| std::fs::read_to_string("/proc/thread-self/net/route")).unwrap();
+        let before = routes().unwrap();
+        there.switch("here", false).unwrap();
+        assert!(there.run(|| TcpStream::connect((HERE, 1))).unwrap().is_err());
+        there.switch("here", true).unwrap();
+        there.add_route(MANY, HERE).unwrap();
+        assert_eq!(routes().unwrap(), before);
+        server.write_all(b"again").unwrap();
+        let mut text = [0; 5];
+        client.read_exact(&mut text).unwrap();
+        assert_eq!(&text, b"again");
     }
 
     #[test]

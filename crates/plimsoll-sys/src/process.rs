@@ -2,7 +2,7 @@
 //!
 //! Mechanism only: which children there are and when they must end is decided elsewhere.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::{CStr, OsString};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
@@ -222,18 +222,40 @@ pub fn descendants() -> io::Result<Vec<u32>> {
 
 /// The living children, grandchildren and so on of `pid`.
 pub fn descendants_of(pid: u32) -> io::Result<Vec<u32>> {
+    Ok(with_descendants(&[pid])?.split_off(1))
+}
+
+/// Returns `pids`, and then their living children, grandchildren and so on, each process once.
+pub fn with_descendants(pids: &[u32]) -> io::Result<Vec<u32>> {
+    Ok(families(pids, &process_table()?))
+}
+
+/// Returns the living processes among `pids` and their descendants that have no living child: workers, without their masters.
+pub fn workers_of(pids: &[u32]) -> io::Result<Vec<u32>> {
+    let table = process_table()?;
+    let parents: HashSet<u32> = table.iter().map(|entry| entry.parent).collect();
+    let living: HashSet<u32> = table.iter().map(|entry| entry.pid).collect();
+    let mut workers = families(pids, &table);
+    workers.retain(|pid| living.contains(pid) && !parents.contains(pid));
+    Ok(workers)
+}
+
+/// Returns `pids` and their descendants by this `table`, each once.
+fn families(pids: &[u32], table: &[Entry]) -> Vec<u32> {
     let mut children = HashMap::<u32, Vec<u32>>::new();
-    for entry in process_table()? {
+    for entry in table {
         children.entry(entry.parent).or_default().push(entry.pid);
     }
     let mut found = Vec::new();
-    let mut next = vec![pid];
-    while let Some(parent) = next.pop() {
-        let of_parent = children.remove(&parent).unwrap_or_default();
-        found.extend_from_slice(&of_parent);
-        next.extend(of_parent);
+    let mut known = HashSet::new();
+    let mut next: VecDeque<u32> = pids.iter().copied().collect();
+    while let Some(pid) = next.pop_front() {
+        if known.insert(pid) {
+            found.push(pid);
+            next.extend(children.remove(&pid).unwrap_or_default());
+        }
     }
-    Ok(found)
+    found
 }
 
 /// The living processes of a session.
@@ -310,6 +332,25 @@ mod tests {
         for broken in ["", "12 (x", "12 (x) S", "12 (x) S 7 12"] {
             assert_eq!(Entry::parse(12, broken), None, "{broken:?}");
         }
+    }
+
+    #[test]
+    fn workers_are_the_processes_without_children() {
+        let entry = |pid, parent| Entry { pid, parent, session: 1 };
+        // A master 10 with two workers, one of which has a helper, and another program.
+        let table = [entry(10, 1), entry(11, 10), entry(12, 10), entry(13, 12), entry(20, 1)];
+        assert_eq!(families(&[12, 10, 20], &table), [12, 10, 20, 13, 11]);
+        assert_eq!(families(&[99], &table), [99]);
+        let me = std::process::id();
+        let child = spawn(sleeper(), &Ties::default()).unwrap().id();
+        let family = with_descendants(&[me]).unwrap();
+        assert!(family[0] == me && family.contains(&child));
+        let workers = workers_of(&[me]).unwrap();
+        assert!(workers.contains(&child) && !workers.contains(&me));
+        kill(child, Signal::KILL).unwrap();
+        wait(child).unwrap();
+        assert!(!workers_of(&[child]).unwrap().contains(&child));
+        reap(child);
     }
 
     #[test]

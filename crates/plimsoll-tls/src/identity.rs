@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use rcgen::{
-    CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256,
-    RsaKeySize,
+    CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair, KeyUsagePurpose,
+    PKCS_RSA_SHA256, RsaKeySize,
 };
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
@@ -31,20 +31,37 @@ pub enum KeyKind {
 /// A certificate for `names` (DNS names and IP addresses) that is its own root: give `chain_pem`
 /// to clients as their trusted roots. Valid from 1975 to 4096, so that no clock matters.
 pub fn self_signed(names: &[String], kind: KeyKind) -> Result<Identity, ConfigError> {
-    let refused = |error: rcgen::Error| ConfigError::Refused { reason: error.to_string() };
+    let key = match kind {
+        KeyKind::EcdsaP256 => KeyPair::generate(),
+        KeyKind::Rsa2048 => KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048),
+    }
+    .map_err(refused)?;
+    let certificate = parameters(names)?.self_signed(&key).map_err(refused)?;
+    Ok(Identity { chain_pem: certificate.pem(), key_pem: key.serialize_pem() })
+}
+
+/// Another certificate for `names`, with a new ECDSA key, that clients trust whose root is `identity`, which [`self_signed`] has
+/// made for the same names.
+pub fn renewed(names: &[String], identity: &Identity) -> Result<Identity, ConfigError> {
+    let issuer = KeyPair::from_pem(&identity.key_pem).map_err(refused)?;
+    let issuer = Issuer::new(parameters(names)?, issuer);
+    let key = KeyPair::generate().map_err(refused)?;
+    let certificate = parameters(names)?.signed_by(&key, &issuer).map_err(refused)?;
+    Ok(Identity { chain_pem: certificate.pem(), key_pem: key.serialize_pem() })
+}
+
+fn refused(error: rcgen::Error) -> ConfigError {
+    ConfigError::Refused { reason: error.to_string() }
+}
+
+fn parameters(names: &[String]) -> Result<CertificateParams, ConfigError> {
     let mut params = CertificateParams::new(names).map_err(refused)?;
     let common_name = names.first().map_or("plimsoll", String::as_str);
     params.distinguished_name.push(DnType::CommonName, common_name);
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages =
         vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-    let key = match kind {
-        KeyKind::EcdsaP256 => KeyPair::generate(),
-        KeyKind::Rsa2048 => KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048),
-    }
-    .map_err(refused)?;
-    let certificate = params.self_signed(&key).map_err(refused)?;
-    Ok(Identity { chain_pem: certificate.pem(), key_pem: key.serialize_pem() })
+    Ok(params)
 }
 
 /// Reports whether `identity` can be presented: both PEM texts are sound and the key is the certificate's.
@@ -154,6 +171,35 @@ mod tests {
         assert_eq!(check_identity(&identity()), Ok(()));
         let rsa = self_signed(&["localhost".to_owned()], KeyKind::Rsa2048).unwrap();
         assert_eq!(check_identity(&rsa), Ok(()));
+    }
+
+    #[test]
+    fn clients_of_an_identity_trust_the_renewed_one() {
+        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
+        for kind in [KeyKind::EcdsaP256, KeyKind::Rsa2048] {
+            let first = self_signed(&names, kind).unwrap();
+            let second = renewed(&names, &first).unwrap();
+            assert_eq!(check_identity(&second), Ok(()));
+            assert!(second.chain_pem != first.chain_pem && second.key_pem != first.key_pem);
+            let roots = Arc::new(roots_from_pem(&first.chain_pem).unwrap());
+            let provider = Arc::new(aws_lc_rs::default_provider());
+            let verifier =
+                rustls::client::WebPkiServerVerifier::builder_with_provider(roots, provider)
+                    .build()
+                    .unwrap();
+            let leaf = certificates(&second.chain_pem, CHAIN).unwrap().remove(0);
+            let now = rustls::pki_types::UnixTime::now();
+            let verified = rustls::client::danger::ServerCertVerifier::verify_server_cert(
+                &*verifier,
+                &leaf,
+                &[],
+                &name,
+                &[],
+                now,
+            );
+            assert!(verified.is_ok(), "{verified:?}");
+        }
     }
 
     #[test]

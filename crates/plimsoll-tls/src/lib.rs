@@ -37,7 +37,7 @@ mod tickets;
 pub use agreed::{Handshake, HandshakeKind};
 pub use client::ClientContext;
 pub use error::{ConfigError, TlsError};
-pub use identity::{KeyKind, check_identity, self_signed};
+pub use identity::{KeyKind, check_identity, renewed, self_signed};
 pub use mutual::{MutualContext, MutualLink, RunKeys};
 pub use server::ServerContext;
 pub use session::{Received, Session};

@@ -7,22 +7,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use e2e::namespace::is_privileged;
 use e2e::plimsoll::{Plimsoll, Running};
 use e2e::process::Process;
 use e2e::wait;
-
-/// The bit of CAP_SYS_ADMIN.
-const SYS_ADMIN: u64 = 1 << 21;
-
-fn is_privileged() -> bool {
-    let status = fs::read_to_string("/proc/self/status").expect("Linux has it");
-    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:")).expect("capabilities");
-    let may = u64::from_str_radix(line.trim(), 16).expect("a hexadecimal number") & SYS_ADMIN != 0;
-    if !may {
-        eprintln!("SKIPPED: network namespaces need CAP_SYS_ADMIN (run as root)");
-    }
-    may
-}
 
 fn hold(flags: &[&str]) -> Plimsoll {
     let always = ["lab", "hold", "--sut", "haproxy", "--connections", "300", "--json", "out.json"];

@@ -382,6 +382,33 @@ fn supervisor(plan: SupervisorPlan) -> Result<Supervisor, FleetError> {
     Supervisor::start(&AgentCommand::supervisor(), None, plan)
 }
 
+pub(crate) fn a_restart_replaces_every_program() {
+    let (_folder, scratch) = scratch();
+    let children = vec![sleeper("first"), runaway(&scratch.join("pid"))];
+    let plan = SupervisorPlan {
+        scratch_dir: Some(scratch.clone()),
+        children,
+        ..SupervisorPlan::default()
+    };
+    let mut supervisor = supervisor(plan).unwrap();
+    let mut before = supervisor.pids().to_owned();
+    // In a session of its own.
+    before.push(fs::read_to_string(scratch.join("pid")).unwrap().trim().parse().unwrap());
+    // One has ended before, and is there again afterwards.
+    process::kill(before[0], Signal::KILL).unwrap();
+    until("the end is reported", || supervisor.poll_exited().unwrap().is_some());
+    supervisor.restart().unwrap();
+    let after = supervisor.pids().to_owned();
+    assert!(before.iter().all(|pid| !process::is_alive(*pid)));
+    assert!(after.len() == 2 && after.iter().all(|pid| process::is_alive(*pid)));
+    // The end of the old ones is nothing to report, that of a new one is.
+    assert_eq!(supervisor.poll_exited().unwrap(), None);
+    process::kill(after[0], Signal::INT).unwrap();
+    until("the end is reported", || supervisor.poll_exited().unwrap().is_some());
+    supervisor.stop();
+    assert!(after.iter().all(|pid| !process::is_alive(*pid)));
+}
+
 pub(crate) fn a_stopped_supervisor_leaves_nothing() {
     for keep in [false, true] {
         let (folder, scratch) = scratch();

@@ -28,6 +28,7 @@ const CASES: &[Case] = &[
     ("ctrl_c_and_sigterm_give_a_partial_report", cases::stop_signals_give_a_partial_report),
     ("the_second_signal_ends_at_once", cases::the_second_signal_ends_at_once),
     ("kill_9_of_the_coordinator_leaves_nothing", cases::kill_9_of_the_coordinator),
+    ("a_restart_replaces_every_program", cases::a_restart_replaces_every_program),
     ("a_stopped_supervisor_leaves_nothing", cases::a_stopped_supervisor_leaves_nothing),
     ("kill_9_of_the_supervisor_leaves_nothing", cases::kill_9_of_the_supervisor),
     ("a_program_that_cannot_start_says_why", cases::a_program_that_cannot_start_says_why),

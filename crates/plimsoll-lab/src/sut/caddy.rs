@@ -74,7 +74,14 @@ impl Proxy for Caddy {
             grouped(plan.connections_max.max(1))
         )];
         let timers = timers(&plan);
-        Ok(Prepared { name, children: vec![child], notes, timers, statistics: None })
+        Ok(Prepared {
+            name,
+            children: vec![child],
+            notes,
+            timers,
+            statistics: None,
+            sockets: Vec::new(),
+        })
     }
 }
 

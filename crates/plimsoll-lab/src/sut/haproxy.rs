@@ -7,6 +7,7 @@ use plimsoll_fleet::message::{Readiness, SupervisedProgram};
 use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
 use plimsoll_model::target::Protocol;
 use plimsoll_model::units::grouped;
+use plimsoll_probe::haproxy_socket::HaproxySocket;
 use plimsoll_probe::server_counters::CounterSource;
 use plimsoll_sys::limits;
 use plimsoll_sys::process::Signal;
@@ -76,7 +77,7 @@ impl Proxy for Haproxy {
         let processes = lab.processes(fit);
         let version = self.version(program)?;
         let numbers = proxy::version(&version).unwrap_or(HAPROXY.oldest);
-        let mut children = Vec::new();
+        let (mut children, mut sockets) = (Vec::new(), Vec::new());
         for number in 1..=processes {
             let mut plan = plan.clone();
             let mut config = plan.scratch.join("haproxy.cfg");
@@ -92,6 +93,7 @@ impl Proxy for Haproxy {
             if number == 1 {
                 self.check(program, &config)?;
             }
+            sockets.push(HaproxySocket::from(plan.stats_socket.as_path()));
             let name = format!("haproxy {version}");
             children.push(SupervisedProgram {
                 name: if processes == 1 { name } else { format!("{name} ({number})") },
@@ -119,6 +121,11 @@ impl Proxy for Haproxy {
             notes,
             timers: timers(&plan),
             // Each of several processes counts only its own connections.
+            sockets: match plan.settings.configuration {
+                // Its servers have other names.
+                ProxyConfiguration::Tuned(_) => Vec::new(),
+                ProxyConfiguration::Laboratory | ProxyConfiguration::Debian => sockets,
+            },
             statistics: (processes == 1)
                 .then(|| CounterSource::Haproxy(plan.stats_socket.as_path().into())),
         })
@@ -246,9 +253,16 @@ fn render_proxies(plan: &ProxyPlan, text: &mut String) {
     // Connections that last are counted, not requests.
     let balance = if plan.protocol.has_headers() { "roundrobin" } else { "leastconn" };
     line!(text, "    balance {balance}");
-    line!(text, "    # No health checks: they would be additional load.");
+    let checked = if plan.settings.backends_end {
+        line!(text, "    # One that ends is noticed, and its connections go to another.");
+        line!(text, "    option redispatch 1");
+        " check inter 500ms fall 2 rise 1"
+    } else {
+        line!(text, "    # No health checks: they would be additional load.");
+        ""
+    };
     for (index, backend) in plan.backends.iter().enumerate() {
-        line!(text, "    server b{} {backend}", index + 1);
+        line!(text, "    server b{} {backend}{checked}", index + 1);
     }
 }
 
@@ -376,6 +390,8 @@ mod tests {
         ] {
             plan.protocol = protocol;
             plan.settings.logs = !protocol.has_headers();
+            plan.settings.reloads = !protocol.has_headers();
+            plan.settings.backends_end = protocol != Protocol::WebSocket;
             plan.listen = listen.parse().unwrap();
             (plan.cpus, plan.threads) = (cpus, threads);
             (plan.tls, plan.resumes) = (tls, resumes);

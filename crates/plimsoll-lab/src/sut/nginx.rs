@@ -100,7 +100,8 @@ impl Proxy for Nginx {
         let statistics =
             plan.stub_status.then(|| CounterSource::NginxSocket(plan.stats_socket.clone()));
         let timers = timers(&plan);
-        Ok(Prepared { name, children: vec![child], notes, timers, statistics })
+        let (children, sockets) = (vec![child], Vec::new());
+        Ok(Prepared { name, children, notes, timers, statistics, sockets })
     }
 }
 

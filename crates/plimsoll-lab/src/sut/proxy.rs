@@ -5,6 +5,7 @@ use std::path::Path;
 
 use plimsoll_fleet::message::SupervisedProgram;
 use plimsoll_model::cliff::KnownTimer;
+use plimsoll_probe::haproxy_socket::HaproxySocket;
 use plimsoll_probe::server_counters::CounterSource;
 use plimsoll_sys::process::Signal;
 use plimsoll_sys::{limits, output_file};
@@ -90,6 +91,8 @@ pub(crate) struct Prepared {
     pub(crate) notes: Vec<String>,
     pub(crate) timers: Vec<KnownTimer>,
     pub(crate) statistics: Option<CounterSource>,
+    /// Sockets of HAProxy's processes at which each takes commands about its servers b1, b2, ….
+    pub(crate) sockets: Vec<HaproxySocket>,
 }
 
 /// `haproxy 2.6`, or `3 x haproxy 2.6`.

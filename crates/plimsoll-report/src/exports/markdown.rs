@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::page::shell_line;
 use crate::reasons;
 use crate::terminal::facts;
-use crate::terminal::layout::ms;
+use crate::terminal::layout::{Entry, ms};
 use crate::terminal::{GateReport, findings, render_trial_line};
 
 /// A step summary of more than 1 MiB is dropped as a whole, a comment has 65,536 characters.
@@ -41,6 +41,7 @@ pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<()> {
         gates,
         figures(&digest.figures),
         causes(summary),
+        events(summary),
         checks(summary),
         failures(summary),
         spark,
@@ -87,11 +88,20 @@ fn gates(report: &GateReport) -> String {
 
 /// The limiting resources in the words of the terminal: evidence, what a correlated one lacks, tests, remedies.
 fn causes(summary: &Summary) -> String {
-    let entries = facts::cause(summary);
+    entries("limited by", &facts::cause(summary))
+}
+
+/// The events of the load, and their effects.
+fn events(summary: &Summary) -> String {
+    entries("event", &facts::events(summary))
+}
+
+/// A table of entries; nothing without any.
+fn entries(heading: &str, entries: &[Entry]) -> String {
     if entries.is_empty() {
         return String::new();
     }
-    let mut text = String::from("| limited by | found |\n|---|---|\n");
+    let mut text = format!("| {heading} | found |\n|---|---|\n");
     for entry in entries {
         let lines: Vec<_> = entry.lines.iter().map(|line| escaped(line)).collect();
         text.push_str(&format!("| {} | {} |\n", escaped(&entry.label), lines.join("<br>")));

@@ -11,7 +11,7 @@ pub(super) fn entries(page: &mut Page, summary: &Summary) {
     summary.events.iter().for_each(|event| page.entry_items("Event", &items(event)))
 }
 
-/// `reload at 10 s: none lost`, `p99 19 to 31 ms for 3.9 s`, `old process 1234 gone after 41 s`.
+/// `reload at 10 s: no connection lost`, `972 ended by FIN`, `p99 19 to 31 ms for 3.9 s`, `old process 1234 gone after 41 s`.
 fn items(event: &DisruptionSummary) -> Vec<String> {
     let what = format!("{} at {}", clean(&event.what), span(event.at_s));
     if let Some(why) = &event.failed {
@@ -22,6 +22,12 @@ fn items(event: &DisruptionSummary) -> Vec<String> {
         lost => format!("{} lost ({})", counted(lost, "connection"), classes(&event.lost_classes)),
     };
     let mut items = vec![format!("{what}: {lost}")];
+    items.extend(
+        [(event.finished, "ended by FIN"), (event.reset, "by RST"), (event.moved, "opened again")]
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, how)| format!("{} {how}", grouped(count))),
+    );
     if event.errors > 0 {
         let errors = counted(event.errors, "operation");
         items.push(format!("{errors} failed ({})", classes(&event.error_classes)));

@@ -40,6 +40,14 @@ fn write_facts(page: &mut Page, summary: &Summary) {
     timers::longest(page, summary)
 }
 
+/// Returns the events of the load, and their effects.
+pub(crate) fn events(summary: &Summary) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let written = events::entries(&mut Page::entries(&mut entries), summary);
+    debug_assert!(written.is_ok(), "entries are kept in memory");
+    entries
+}
+
 /// Returns the limiting resource, its confidence, and the remedy; empty if nothing was diagnosed.
 pub(crate) fn cause(summary: &Summary) -> Vec<Entry> {
     Page::entries(|page| causes::section(page, summary))

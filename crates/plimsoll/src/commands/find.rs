@@ -24,6 +24,7 @@ pub(super) fn run_job(command: &'static str, job: Job, watched: Watched) -> Resu
     let is_here = job.load().both_ends_here;
     let server = if is_here { Server::Running } else { Server::Elsewhere };
     let is_unwatched = is_here && watched.pids.is_empty() && matches!(job, Job::Connections(_));
+    job.load().events.check(&watched.ways())?;
     let (mut experiment, mut notes) = experiments::prepare(job.clone(), &server)?;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;

@@ -125,6 +125,7 @@ impl Planned {
             let pins_sut = plan.placement.take().is_some();
             plan.far = Some(FarHosts { hosts: far.hosts, pins_sut });
         }
+        job.load().events.check(&plan.ways(at.isolated().is_some()))?;
         Ok(Self { job, server, plan, prepared, at: Rc::new(at) })
     }
 

@@ -14,6 +14,7 @@ pub(crate) fn run(flags: &LoadFlags) -> Result<()> {
     let mut inputs = Inputs::of_host(&mut stdin);
     let job = plan::load::build(flags, &mut inputs)?;
     let watched = watched(&flags.watch.watch, &inputs)?;
+    job.events.check(&watched.ways())?;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
     let mut server = watched.server()?;

@@ -7,13 +7,13 @@ use plimsoll_capacity::staircase::HoldProcedure;
 use plimsoll_capacity::{Held, Staircase, StaircaseSettings, judge_hold};
 use plimsoll_fleet::coordinator::{LoadOutcome, Newcomers};
 use plimsoll_lab::{LabPlan, SutSettings};
+use plimsoll_model::Nanos;
 use plimsoll_model::cycles::CyclesSummary;
 use plimsoll_model::disruption::{Disruption, DisruptionKind, DisruptionSummary};
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary, MemoryReading};
 use plimsoll_model::trial::Judgement;
 use plimsoll_model::units::grouped;
-use plimsoll_model::{Nanos, SutKind};
 use plimsoll_probe::limits::HostLimits;
 use plimsoll_tune::doctor::Shape;
 
@@ -24,7 +24,7 @@ use super::timers;
 use crate::exit::{Result, Stop};
 use crate::host_file::HostFile;
 use crate::plan::hold::HoldJob;
-use crate::plan::load::{EventJob, LoadJob};
+use crate::plan::load::LoadJob;
 use crate::preflight;
 use crate::preflight::Server;
 use crate::session::disruptor::Disruptor;
@@ -65,7 +65,6 @@ impl HoldExperiment {
             Some(_) => HostLimits::default(),
         };
         preflight::spread_sources(&mut job.load, &limits);
-        check_reload(&job.load.events, server)?;
         let shape = preflight::shape(&job.load, job.hold.opening_max, server);
         let fit = preflight::check(&shape, &limits, job.up_to)?;
         job.lower_to(fit.connections);
@@ -98,12 +97,13 @@ impl HoldExperiment {
 impl LabExperiment for HoldExperiment {
     fn lab_plan(&self, plan: LabPlan) -> LabPlan {
         // Nothing is pinned: while connections are opened, every part can use every CPU.
-        let reloads = self.job.load.events.needs_reload();
+        let events = &self.job.load.events;
+        let (reloads, backends_end) = (events.needs_reload(), events.ends_backends());
         // A cache of sessions would fill over the cycles, and look like a leak.
         let resumes = self.job.cycles.is_none() || self.job.load.plan.tls.resume_ratio > 0.0;
         LabPlan {
             resumes: plan.resumes && resumes,
-            settings: SutSettings { reloads, ..plan.settings },
+            settings: SutSettings { reloads, backends_end, ..plan.settings },
             connections: self.job.load.plan.connections,
             longest_wait: LAB_WAIT,
             tls_state: self.job.load.plan.tls.state,
@@ -154,19 +154,6 @@ impl Experiment for HoldExperiment {
     }
 }
 
-/// Refuses to reload a server that has no known way.
-fn check_reload(events: &EventJob, server: &Server) -> Result<(), Stop> {
-    let can = matches!(server, Server::Laboratory(SutKind::Haproxy | SutKind::Nginx));
-    match events.needs_reload() && !can {
-        true => Err(Stop::usage(
-            "the event reload needs a way to reload this server",
-            "give --on-reload COMMAND, such as --on-reload 'systemctl reload haproxy'; in a laboratory, \
-             HAProxy and nginx reload by themselves",
-        )),
-        false => Ok(()),
-    }
-}
-
 /// A hold as it was driven.
 struct Driven {
     load: LoadOutcome,
@@ -204,7 +191,7 @@ fn drive(experiment: &HoldExperiment, session: &Session<'_>) -> Result<Driven, S
         true => MemoryReading::default(),
         false => memory.read(depth),
     };
-    let disruptor = RefCell::new(Disruptor::of(&job.load, &**server)?);
+    let disruptor = RefCell::new(Disruptor::of(&job.load, &**server));
     let emit = |event: Event| {
         let notes = disruptor.borrow_mut().handle_event(&event);
         session.emit(&event);

@@ -29,7 +29,7 @@ impl Experiment for Load {
         let is_steady = is_steady(&plan.pacing);
         let load = Measurement { plan, trial: None, is_steady, is_alone: true, deliveries: None };
         let mut slow = SlowAnswers::default();
-        let mut disruptor = Disruptor::of(job, &**session.server())?;
+        let mut disruptor = Disruptor::of(job, &**session.server());
         let mut listen = |event: &Event| {
             if let Event::Interval(interval) = event {
                 slow.handle_second(interval);

@@ -187,13 +187,15 @@ pub(crate) fn kept_by(server: &dyn WatchedServer) -> Kept {
     pids.truncate(SERVER_PROCESSES_MAX);
     let uses: Vec<ProcessUse> =
         pids.iter().map(|pid| ProcessUse::read(Path::new("/"), *pid)).collect();
+    let bytes: Vec<Option<u64>> =
+        pids.iter().map(|pid| memory::proportional_bytes(proc, &[*pid])).collect();
     let sum = |of: fn(&ProcessUse) -> Option<u64>| {
         uses.iter().map(of).sum::<Option<u64>>().filter(|_| !uses.is_empty())
     };
     let pools = server.statistics().and_then(|source| source.pools());
     let buffers = TcpSockets::read(proc).buffer_pages;
     let whole = [
-        (KeptPart::Processes, memory::proportional_bytes(proc, &pids)),
+        (KeptPart::Processes, bytes.iter().flatten().copied().reduce(u64::saturating_add)),
         (KeptPart::PoolsUsed, pools.map(|pools| pools.used_bytes)),
         (KeptPart::PoolsAllocated, pools.map(|pools| pools.allocated_bytes)),
         (KeptPart::OpenFiles, sum(|process| Some(process.files?.0))),
@@ -203,9 +205,8 @@ pub(crate) fn kept_by(server: &dyn WatchedServer) -> Kept {
     ];
     let whole =
         whole.into_iter().filter_map(|(part, value)| Some((part.name().to_owned(), value?)));
-    let each = pids.iter().filter(|_| pids.len() > 1).filter_map(|pid| {
-        Some((KeptPart::of_process(*pid), memory::proportional_bytes(proc, &[*pid])?))
-    });
+    let each = pids.iter().zip(bytes).filter(|_| pids.len() > 1);
+    let each = each.filter_map(|(pid, bytes)| Some((KeptPart::of_process(*pid), bytes?)));
     whole.chain(each).collect()
 }
 

@@ -261,7 +261,7 @@ pub(crate) struct OutputFlags {
 pub(crate) struct EventFlags {
     /// Do something to the server meanwhile: reload@30s; repeatable
     ///
-    /// Also freeze:2s@30s, script:COMMAND@30s and, of a hold, reconnect:30%@30s. The instant counts from the first operation of a load, and of a hold from the moment at which all connections are
+    /// Also freeze:2s@30s, script:COMMAND@30s and, of a hold, reconnect:30%@30s. Of lab hold: restart@30s, certificate@30s, backend-down:1@30s, backend-up@40s, drain@30s and link-down:3s@30s. The instant counts from the first operation of a load, and of a hold from the moment at which all connections are
     /// open. The report states losses, errors and latency around each event.
     #[arg(long, value_name = "WHAT@WHEN")]
     pub(crate) event: Vec<Disruption>,

@@ -293,6 +293,8 @@ fn examine(args: &[String], inputs: &mut Inputs<'_>) -> Result<(Command, Measure
             refuse_if!(flags.pace.rate.is_none() && flags.pace.stages.is_empty();
                 "a load is compared at a load that is named";
                 "add --rate 1k for both, or --rate 0 for a closed loop, after two dashes");
+            refuse_if!(!flags.events.event.is_empty();
+                "--event is for one load, and compare makes many in turn"; "drop it, or use load");
             hosts::check_none(&flags.server.hosts, "compare")?;
             let job = load::build(flags, inputs)?;
             let closed = matches!(job.plan.pacing, Pacing::Closed { .. });

@@ -117,7 +117,7 @@ pub(super) fn plan(
     // The ramp opens the connections, at its own pace.
     load.plan.prewarm = false;
     load.settings.insert("rate".to_owned(), format!("{} new connections", flags.rate));
-    load.events = super::load::events(&flags.events, true, &mut load.settings)?;
+    load.events = super::events::of(&flags.events, true, &mut load.settings)?;
     if let Some(cycles) = cycles {
         load.settings.insert(settings::CYCLES.to_owned(), cycles.count.to_string());
     }

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_fleet::hosts::{Launcher, LoadHosts};
 use plimsoll_model::Nanos;
-use plimsoll_model::disruption::{Disruption, DisruptionKind};
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{LoadPlan, Pacing, ProxyHeader};
 use plimsoll_model::slo::Slo;
 use plimsoll_report::settings::ADDRESSES;
 
+use super::events;
+use super::events::EventJob;
 use super::pacing::pacing;
 use super::parts::Parts;
 use super::publish::PublishJob;
@@ -22,7 +23,7 @@ use super::{
 use crate::exit::Result;
 use crate::flags::LoadFlags;
 use crate::flags::hosts::AgentLossFlag;
-use crate::flags::shared::{ClientFlags, EventFlags, ProxyFlags};
+use crate::flags::shared::{ClientFlags, ProxyFlags};
 use crate::flags::values::{OutputFile, Processes};
 
 /// Default of `--connections`.
@@ -78,41 +79,6 @@ impl LoadJob {
     }
 }
 
-/// Events of a load.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct EventJob {
-    /// The events.
-    pub(crate) plan: Vec<Disruption>,
-    /// The command that reloads the server.
-    pub(crate) on_reload: Option<String>,
-}
-
-impl EventJob {
-    /// Reports whether the server is to reload, and no command is given for that.
-    pub(crate) fn needs_reload(&self) -> bool {
-        let is_reload = |one: &Disruption| one.kind == DisruptionKind::Reload;
-        self.on_reload.is_none() && self.plan.iter().any(is_reload)
-    }
-}
-
-/// Checks the events of a load, or of a hold.
-pub(super) fn events(
-    flags: &EventFlags,
-    is_hold: bool,
-    settings: &mut BTreeMap<String, String>,
-) -> Result<EventJob> {
-    let reconnects = flags.event.iter().any(|one| matches!(one.kind, DisruptionKind::Reconnect(_)));
-    refuse_if!(reconnects && !is_hold;
-        "the event reconnect is for held connections";
-        "use it with hold or lab hold; a load opens its connections as it needs them");
-    if !flags.event.is_empty() {
-        let shown = |one: &Disruption| format!("{} at {} s", one.kind, one.at.as_secs_f64());
-        let shown: Vec<String> = flags.event.iter().map(shown).collect();
-        settings.insert("events".to_owned(), shown.join(", "));
-    }
-    Ok(EventJob { plan: flags.event.clone(), on_reload: flags.on_reload.clone() })
-}
-
 /// Checks and resolves the flags of `load`.
 pub(crate) fn build(flags: &LoadFlags, inputs: &mut Inputs<'_>) -> Result<LoadJob> {
     let (pacing, rate) = pacing(&flags.pace)?;
@@ -141,7 +107,7 @@ pub(crate) fn build(flags: &LoadFlags, inputs: &mut Inputs<'_>) -> Result<LoadJo
         seed: flags.pace.seed,
     };
     let mut job = assemble(parts, inputs)?;
-    job.events = events(&flags.events, false, &mut job.settings)?;
+    job.events = events::of(&flags.events, false, &mut job.settings)?;
     if flags.handshake_only {
         job.plan.handshake_only = true;
         job.plan.keepalive = false;

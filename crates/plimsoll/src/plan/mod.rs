@@ -12,6 +12,7 @@ pub(crate) mod carried;
 pub(crate) mod compare;
 pub(crate) mod connections;
 mod destination;
+pub(crate) mod events;
 mod grpc;
 pub(crate) mod handshakes;
 mod headers;

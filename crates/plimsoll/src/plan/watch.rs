@@ -1,6 +1,6 @@
 //! `--watch`: what is observed of an existing server.
 
-use plimsoll_lab::{LabError, NamedServer};
+use plimsoll_lab::{LabError, NamedServer, Ways};
 use plimsoll_probe::server_counters::CounterSource;
 
 use super::Inputs;
@@ -20,6 +20,11 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
+    /// Returns the ways in which the server can be disturbed.
+    pub(crate) fn ways(&self) -> Ways {
+        Ways { processes: !self.pids.is_empty(), ..Ways::default() }
+    }
+
     /// The server with it.
     pub(crate) fn server(self) -> Result<NamedServer, LabError> {
         Ok(NamedServer::new(self.pids, self.counts)?.before(self.backends))

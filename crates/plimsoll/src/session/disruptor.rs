@@ -1,8 +1,10 @@
 //! The disruptor: carries out the events of a load at their instants, on a thread of its own, and observes their effects.
 //!
 //! A freeze is made by a child in a session of its own, which lets the server go on even if this process is killed. Commands
-//! of the user end with the thread.
+//! of the user end with the thread. What it has changed in a laboratory is as before when it ends, and a laboratory ends with
+//! this process.
 
+use std::error::Error;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use std::time::Duration;
 use std::{io, thread};
 
 use plimsoll_capacity::disruptions::{Disrupted, DisruptedSeconds};
-use plimsoll_lab::{Reload, WatchedServer};
+use plimsoll_lab::{Controls, LabError, WatchedServer};
 use plimsoll_model::Nanos;
 use plimsoll_model::disruption::{Disruption, DisruptionKind, DisruptionSummary, OldProcess};
 use plimsoll_model::event::Event;
@@ -24,7 +26,6 @@ use plimsoll_probe::processes::ProcessUse;
 use plimsoll_sys::process::{self, Group, Ties};
 use plimsoll_sys::{clock, thread as sys_thread};
 
-use crate::exit::{Result, Stop};
 use crate::plan::load::LoadJob;
 
 /// Period of checking for due events and for old processes that have ended.
@@ -32,13 +33,15 @@ const TICK: Duration = Duration::from_millis(50);
 /// Time after a reload at which old processes are measured.
 const OLD_AFTER: Nanos = Nanos::from_secs(1);
 
+/// Timeout of a server to show a certificate that it has been given.
+const CERTIFICATE_WAIT: Nanos = Nanos::from_secs(10);
+
 /// The means to carry out events.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Means {
-    /// The way in which the server reloads; `None` if it cannot.
-    reload: Option<Reload>,
-    /// Processes of the server.
-    pids: Vec<u32>,
+    /// The command that reloads the server; without one, its controls do.
+    on_reload: Option<String>,
+    controls: Controls,
 }
 
 /// An event as it was carried out. Times are on CLOCK_MONOTONIC.
@@ -93,27 +96,14 @@ enum Report {
 }
 
 impl Disruptor {
-    /// Creates the disruptor of a load, whose events start with it, or when a hold has reached its highest level. An event
-    /// for which the means are missing is refused.
-    pub(crate) fn of(job: &LoadJob, server: &dyn WatchedServer) -> Result<Self, Stop> {
+    /// Creates the disruptor of a load, whose events start with it, or when a hold has reached its highest level.
+    /// The server allows each of them.
+    pub(crate) fn of(job: &LoadJob, server: &dyn WatchedServer) -> Self {
         let mut plan = job.events.plan.clone();
         plan.sort_by_key(|one| one.at);
-        let command = job.events.on_reload.clone().map(Reload::Command);
-        let means = Means { reload: command.or_else(|| server.reload()), pids: server.pids() };
-        let has = |is: fn(&DisruptionKind) -> bool| plan.iter().any(|one| is(&one.kind));
-        if has(|kind| *kind == DisruptionKind::Reload) && means.reload.is_none() {
-            return Err(Stop::usage(
-                "the event reload needs a way to reload this server",
-                "give --on-reload COMMAND, such as --on-reload 'systemctl reload haproxy'",
-            ));
-        }
-        if has(|kind| matches!(kind, DisruptionKind::Freeze(_))) && means.pids.is_empty() {
-            return Err(Stop::usage(
-                "the event freeze needs the processes of the server on this host",
-                "name one: --watch pid:PID",
-            ));
-        }
-        Ok(Self {
+        let on_reload = job.events.on_reload.clone();
+        let means = Means { on_reload, controls: server.controls() };
+        Self {
             plan,
             means,
             seconds: DisruptedSeconds::default(),
@@ -122,7 +112,7 @@ impl Disruptor {
             done: Vec::new(),
             running: None,
             is_hold: matches!(job.plan.pacing, Pacing::Hold(_)),
-        })
+        }
     }
 
     /// Takes an event of the load; returns notes for the reader.
@@ -147,7 +137,7 @@ impl Disruptor {
             Event::HoldStep(HoldStep::Trim { .. }) if self.running.is_some() => {
                 self.reconnects.push((now, None));
             }
-            Event::Interval(interval) => self.seconds.handle_second(interval),
+            Event::Interval(interval) => self.seconds.handle_second(interval, self.is_hold),
             _ => {}
         }
         self.notes()
@@ -230,6 +220,9 @@ fn not_reached(one: &Disruption) -> DisruptionSummary {
         failed: Some("the load ended before".to_owned()),
         lost: 0,
         lost_classes: Default::default(),
+        reset: 0,
+        finished: 0,
+        moved: 0,
         errors: 0,
         error_classes: Default::default(),
         p99_ms: Default::default(),
@@ -253,13 +246,19 @@ fn carry_out(
             && let Some((index, one)) = due.pop()
         {
             let _ = sender.send(Report::Began(index));
-            let before = workers(&means.pids);
-            let failed = act(&one.kind, means, stop).err().map(|error| error.to_string());
+            let is_reload = one.kind.reloads();
+            let before = if is_reload { means.controls.workers() } else { Vec::new() };
+            let mut pause = || {
+                reloads.iter_mut().for_each(|(done, before)| observe_old(done, before));
+                thread::sleep(TICK);
+                !stop.load(Ordering::Relaxed)
+            };
+            let failed = act(&one.kind, means, &mut pause).err().map(|error| error.to_string());
             let ended = Nanos(clock::monotonic_ns());
             let done = Done { index, began: now, ended, failed, old: Vec::new() };
-            match one.kind {
-                DisruptionKind::Reload if done.failed.is_none() => reloads.push((done, before)),
-                _ => _ = sender.send(Report::Done(done)),
+            match is_reload && done.failed.is_none() {
+                true => reloads.push((done, before)),
+                false => _ = sender.send(Report::Done(done)),
             }
         }
         reloads.iter_mut().for_each(|(done, before)| observe_old(done, before));
@@ -268,16 +267,8 @@ fn carry_out(
     for (done, _) in reloads {
         let _ = sender.send(Report::Done(done));
     }
-}
-
-/// Returns the processes that have no child among the others: workers, without their masters.
-fn workers(pids: &[u32]) -> Vec<u32> {
-    let children = |pid: &u32| process::descendants_of(*pid).unwrap_or_default();
-    let mut all: Vec<u32> = pids.iter().copied().chain(pids.iter().flat_map(children)).collect();
-    all.sort_unstable();
-    all.dedup();
-    let is_master = |pid: &u32| children(pid).iter().any(|child| all.contains(child));
-    all.iter().copied().filter(|pid| process::is_alive(*pid) && !is_master(pid)).collect()
+    // The next hold of the laboratory finds it as this one did. A server that has ended has nothing to restore.
+    let _ = means.controls.restore_backends();
 }
 
 /// Notes the ends of the processes of before a reload, and measures those that are still there after [`OLD_AFTER`].
@@ -304,30 +295,64 @@ fn observe_old(done: &mut Done, before: &mut Vec<u32>) {
     }
 }
 
-fn act(kind: &DisruptionKind, means: &Means, stop: &AtomicBool) -> io::Result<()> {
+/// Carries out one event until it is done, or until `pause` is interrupted.
+fn act(kind: &DisruptionKind, means: &Means, pause: &mut Pause<'_>) -> Result<(), Box<dyn Error>> {
+    let Means { on_reload, controls } = means;
     match kind {
-        DisruptionKind::Reload => match &means.reload {
-            Some(Reload::Signal(pid, signal)) => process::kill(*pid, *signal),
-            Some(Reload::Command(command)) => run(command, Group::Own, stop),
-            None => Err(io::Error::other("no way to reload the server is known")),
+        DisruptionKind::Reload => match on_reload {
+            Some(command) => run(command, Group::Own, pause)?,
+            None => controls.reload()?,
         },
-        DisruptionKind::Freeze(span) => {
-            let frozen = workers(&means.pids);
-            let pids: Vec<String> = frozen.iter().map(u32::to_string).collect();
-            let (pids, span) = (pids.join(" "), span.as_secs_f64());
-            let script = format!("kill -STOP {pids}; sleep {span}; kill -CONT {pids}");
-            let done = run(&script, Group::Session, stop);
-            // The child may have been stopped before it let them go on.
-            frozen.iter().for_each(|pid| _ = process::kill(*pid, process::Signal::CONT));
-            done
+        DisruptionKind::Certificate => exchange_certificate(controls, pause)?,
+        DisruptionKind::Restart => controls.restart()?,
+        DisruptionKind::BackendDown(count) => controls.end_backends(*count)?,
+        DisruptionKind::BackendUp => controls.restore_backends()?,
+        DisruptionKind::Drain(count) => controls.drain(*count)?,
+        DisruptionKind::LinkDown(span) => cut_link(*span, controls, pause)?,
+        DisruptionKind::Freeze(span) => freeze(*span, &controls.workers(), pause)?,
+        DisruptionKind::Script(command) => run(command, Group::Own, pause)?,
+        DisruptionKind::Reconnect(_) => {}
+    }
+    Ok(())
+}
+
+/// The pauses of an event: each is a tick long, in which old processes are observed. `false` if the load has ended.
+type Pause<'a> = dyn FnMut() -> bool + 'a;
+
+/// Exchanges the server's certificate, and waits until new connections get it.
+fn exchange_certificate(controls: &Controls, pause: &mut Pause<'_>) -> Result<(), LabError> {
+    let name = controls.exchange_certificate()?;
+    let until = Nanos(clock::monotonic_ns()) + CERTIFICATE_WAIT;
+    loop {
+        let met = controls.meet_certificate(&name);
+        if met.is_ok() || Nanos(clock::monotonic_ns()) > until || !pause() {
+            return met;
         }
-        DisruptionKind::Script(command) => run(command, Group::Own, stop),
-        DisruptionKind::Reconnect(_) => Ok(()),
     }
 }
 
-/// Runs a command of the shell until it ends, or until `stop`, which ends it with its group.
-fn run(script: &str, group: Group, stop: &AtomicBool) -> io::Result<()> {
+/// Lets `pids` stand still for `span`.
+fn freeze(span: Nanos, pids: &[u32], pause: &mut Pause<'_>) -> io::Result<()> {
+    let words: Vec<String> = pids.iter().map(u32::to_string).collect();
+    let (words, span) = (words.join(" "), span.as_secs_f64());
+    let script = format!("kill -STOP {words}; sleep {span}; kill -CONT {words}");
+    let done = run(&script, Group::Session, pause);
+    // The child may have been stopped before it let them go on.
+    pids.iter().for_each(|pid| _ = process::kill(*pid, process::Signal::CONT));
+    done
+}
+
+/// Switches the link between the clients and the server off for `span`; it is on afterwards. Its network namespaces end with
+/// this process and the server.
+fn cut_link(span: Nanos, controls: &Controls, pause: &mut Pause<'_>) -> Result<(), LabError> {
+    let until = Nanos(clock::monotonic_ns()) + span;
+    controls.switch_link(false)?;
+    while Nanos(clock::monotonic_ns()) < until && pause() {}
+    controls.switch_link(true)
+}
+
+/// Runs a command of the shell until it ends. If the load ends before, it is killed with its group.
+fn run(script: &str, group: Group, pause: &mut Pause<'_>) -> io::Result<()> {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let outlives = group == Group::Session;
@@ -345,11 +370,10 @@ fn run(script: &str, group: Group, stop: &AtomicBool) -> io::Result<()> {
                 false => Err(io::Error::other(format!("the command ended with {status}"))),
             };
         }
-        if stop.load(Ordering::Relaxed) {
+        if !pause() {
             process::kill_group(child.id(), process::Signal::KILL)?;
             child.wait()?;
             return Err(io::Error::other("the load ended before the command"));
         }
-        thread::sleep(TICK);
     }
 }

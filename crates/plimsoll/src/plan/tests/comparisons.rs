@@ -49,6 +49,10 @@ fn bad_comparisons() {
              for a closed loop, after two dashes",
         ),
         (
+            vec![a, b, "--", "--rate", "5", "--event", "script:true@1s"],
+            "A: --event is for one load, and compare makes many in turn; drop it, or use load",
+        ),
+        (
             vec!["--metric", "p99", a, b, "--", "--rate", "0"],
             "--metric p99 is no figure of load in a closed loop; use throughput or client-cpu",
         ),

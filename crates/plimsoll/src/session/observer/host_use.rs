@@ -83,7 +83,7 @@ impl HostReading {
 /// One that cannot be read is empty.
 fn networks(isolated: Option<&Isolated>) -> Vec<Reading> {
     let read = || sampler::read_network(Path::new(ROOT));
-    let Some(Isolated { clients, sut, backends }) = isolated else { return vec![read()] };
+    let Some(Isolated { clients, sut, backends, .. }) = isolated else { return vec![read()] };
     let of = |network: &Namespace| network.run(read).unwrap_or_default();
     [clients, &sut.network, &backends.network].map(of).into()
 }

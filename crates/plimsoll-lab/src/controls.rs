@@ -1,0 +1,223 @@
+//! Controls of a server: the ways in which it can be disturbed while it is loaded, from any thread.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use plimsoll_fleet::Supervisor;
+use plimsoll_probe::haproxy_socket::HaproxySocket;
+use plimsoll_sys::process;
+use plimsoll_sys::process::Signal;
+
+use crate::backend_pool::BackendPool;
+use crate::certificate::Certificate;
+use crate::error::LabError;
+use crate::isolated::Isolated;
+use crate::lever::command_each;
+
+/// The kinds of disturbance that a server allows; known before it is started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ways {
+    /// Processes of it are on this host, and known.
+    pub processes: bool,
+    /// A signal reloads its configuration.
+    pub reload: bool,
+    /// A laboratory has started it, and can start it again.
+    pub restart: bool,
+    /// Number of backends behind it that can end and start again.
+    pub backends: u32,
+    /// Number of backends that it can drain.
+    pub drained: u32,
+    /// The link to its clients can be cut.
+    pub link: bool,
+    /// A reload reads its certificate again.
+    pub certificate: bool,
+}
+
+/// The controls of a server. Clones act on the same one.
+#[derive(Clone, Debug, Default)]
+pub struct Controls {
+    /// Processes that the user named.
+    pub(crate) named: Vec<u32>,
+    pub(crate) programs: Option<Programs>,
+    pub(crate) backends: Option<Arc<BackendPool>>,
+    pub(crate) drain: Option<Arc<Drain>>,
+    pub(crate) link: Option<Isolated>,
+    pub(crate) certificate: Option<Arc<Certificate>>,
+}
+
+/// The programs of a SUT, under their supervisor.
+#[derive(Clone, Debug)]
+pub(crate) struct Programs {
+    /// Locked for as long as a restart takes.
+    pub(crate) supervisor: Arc<Mutex<Supervisor>>,
+    /// The session of all its processes: the supervisor's pid.
+    pub(crate) session: u32,
+    /// The signal on which the programs reload; `None` if they do not.
+    pub(crate) reload: Option<Signal>,
+}
+
+impl Programs {
+    /// Returns all processes of the programs. nginx's workers are children of its master: all of them are in the session.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        let mut pids = process::session_members(self.session).unwrap_or_default();
+        pids.retain(|pid| *pid != self.session);
+        pids
+    }
+}
+
+/// The servers behind HAProxy that it drains: the last ones first.
+#[derive(Debug)]
+pub(crate) struct Drain {
+    /// Statistics sockets of its processes.
+    pub(crate) sockets: Vec<HaproxySocket>,
+    /// Number of the servers, which are named b1, b2, ….
+    pub(crate) servers: u32,
+    pub(crate) drained: AtomicU32,
+}
+
+impl Drain {
+    /// Sets the servers of these numbers to `state`.
+    fn set(&self, numbers: impl Iterator<Item = u32>, state: &str) -> Result<(), LabError> {
+        let command = |number| format!("set server backends/b{number} state {state}");
+        let commands: Vec<String> = numbers.map(command).collect();
+        self.sockets.iter().try_for_each(|socket| command_each(socket, &commands))
+    }
+
+    fn drain(&self, count: u32) -> Result<(), LabError> {
+        let before = self.drained.fetch_add(count, Ordering::Relaxed);
+        let last = self.servers.saturating_sub(before);
+        self.set(last.saturating_sub(count) + 1..=last, "drain")
+    }
+
+    fn end(&self) -> Result<(), LabError> {
+        let drained = self.drained.swap(0, Ordering::Relaxed);
+        self.set(self.servers.saturating_sub(drained) + 1..=self.servers, "ready")
+    }
+}
+
+impl Controls {
+    /// Controls of a server of which these processes are known.
+    pub(crate) fn of_processes(named: Vec<u32>) -> Self {
+        Self { named, ..Self::default() }
+    }
+
+    /// Returns the processes of the server that serve, without their masters.
+    pub fn workers(&self) -> Vec<u32> {
+        let pids = self.programs.as_ref().map_or_else(|| self.named.clone(), Programs::pids);
+        process::workers_of(&pids).unwrap_or_default()
+    }
+
+    /// Has the server reload its configuration; returns at once.
+    pub fn reload(&self) -> Result<(), LabError> {
+        let Programs { supervisor, reload, .. } = self.programs()?;
+        let signal = reload.ok_or_else(|| missing("way to reload"))?;
+        let supervisor = supervisor.lock().unwrap_or_else(PoisonError::into_inner);
+        let signalled = supervisor.pids().iter().try_for_each(|pid| process::kill(*pid, signal));
+        signalled.map_err(|error| LabError::Event(format!("cannot signal the server: {error}")))
+    }
+
+    /// Ends the server and starts it again with the same configuration; waits until it accepts connections.
+    pub fn restart(&self) -> Result<(), LabError> {
+        let supervisor = &self.programs()?.supervisor;
+        Ok(supervisor.lock().unwrap_or_else(PoisonError::into_inner).restart()?)
+    }
+
+    /// Kills this number of the backends.
+    pub fn end_backends(&self, count: u32) -> Result<(), LabError> {
+        self.backends.as_ref().ok_or_else(|| missing("backends to end"))?.end(count);
+        Ok(())
+    }
+
+    /// Has HAProxy drain this number of its servers.
+    pub fn drain(&self, count: u32) -> Result<(), LabError> {
+        self.drain.as_ref().ok_or_else(|| missing("servers to drain"))?.drain(count)
+    }
+
+    /// Starts the backends again that were ended, and ends the draining of the others.
+    pub fn restore_backends(&self) -> Result<(), LabError> {
+        self.backends.as_ref().map_or(Ok(()), |backends| backends.start_again())?;
+        self.drain.as_ref().map_or(Ok(()), |drain| drain.end())
+    }
+
+    /// Switches the interface of the SUT to its clients on or off.
+    pub fn switch_link(&self, on: bool) -> Result<(), LabError> {
+        self.link.as_ref().ok_or_else(|| missing("link to cut"))?.switch_link(on)
+    }
+
+    /// Gives the server another certificate, which its clients trust, and has it reload. Returns at once, with a name that
+    /// only this certificate has.
+    pub fn exchange_certificate(&self) -> Result<String, LabError> {
+        let of = self.certificate.as_ref().ok_or_else(|| missing("certificate to exchange"))?;
+        let name = of.exchange()?;
+        self.reload()?;
+        Ok(name)
+    }
+
+    /// Opens a connection that gets the certificate with this name; an error if it gets another one, or none.
+    pub fn meet_certificate(&self, name: &str) -> Result<(), LabError> {
+        let of = self.certificate.as_ref().ok_or_else(|| missing("certificate to exchange"))?;
+        match &self.link {
+            Some(hosts) => hosts.clients.run(|| of.meet(name)).map_err(LabError::Isolation)?,
+            None => of.meet(name),
+        }
+    }
+
+    fn programs(&self) -> Result<&Programs, LabError> {
+        self.programs.as_ref().ok_or_else(|| missing("programs of the laboratory"))
+    }
+}
+
+fn missing(what: &str) -> LabError {
+    LabError::Event(format!("the server has no {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixListener;
+
+    use plimsoll_sys::thread;
+
+    use super::*;
+
+    #[test]
+    fn the_last_servers_are_drained_and_all_get_connections_again() {
+        let scratch = tempfile::tempdir().expect("a folder");
+        let path = scratch.path().join("stats.sock");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let haproxy = thread::spawn("haproxy", None, move || {
+            let heard = |_| {
+                let (mut stream, _) = listener.accept().expect("a command");
+                let mut line = [0; 64];
+                let length = stream.read(&mut line).expect("a line");
+                stream.write_all(b"\n").expect("an answer");
+                String::from_utf8_lossy(&line[..length]).trim().to_owned()
+            };
+            (0..6).map(heard).collect::<Vec<_>>()
+        })
+        .expect("a thread");
+        let sockets = vec![HaproxySocket::from(path.as_path())];
+        let drain = Drain { sockets, servers: 4, drained: AtomicU32::new(0) };
+        drain.drain(1).expect("drained");
+        drain.drain(2).expect("drained");
+        drain.end().expect("ready");
+        // None is drained any more.
+        drain.end().expect("nothing to do");
+        let heard = haproxy.join().expect("six commands");
+        let states =
+            [(4, "drain"), (2, "drain"), (3, "drain"), (2, "ready"), (3, "ready"), (4, "ready")];
+        assert_eq!(
+            heard,
+            states.map(|(b, state)| format!("set server backends/b{b} state {state}"))
+        );
+    }
+
+    #[test]
+    fn a_server_that_was_only_named_has_no_controls_but_its_processes() {
+        let controls = Controls::of_processes(vec![std::process::id()]);
+        assert!(controls.restart().is_err() && controls.reload().is_err());
+        assert!(controls.drain(1).is_err() && controls.end_backends(1).is_err());
+        assert!(controls.switch_link(false).is_err() && controls.exchange_certificate().is_err());
+        assert!(controls.restore_backends().is_ok());
+    }
+}

@@ -1,0 +1,227 @@
+//! Events of a load: their flags, checked against what its server allows.
+
+use std::collections::BTreeMap;
+
+use plimsoll_lab::Ways;
+use plimsoll_model::disruption::{Disruption, DisruptionKind};
+
+use crate::exit::Stop;
+use crate::flags::shared::EventFlags;
+
+/// Events of a load.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct EventJob {
+    /// The events.
+    pub(crate) plan: Vec<Disruption>,
+    /// The command that reloads the server.
+    pub(crate) on_reload: Option<String>,
+}
+
+/// Resolves the events of a load, or of a hold.
+pub(super) fn of(
+    flags: &EventFlags,
+    is_hold: bool,
+    settings: &mut BTreeMap<String, String>,
+) -> Result<EventJob, Stop> {
+    let job = EventJob { plan: flags.event.clone(), on_reload: flags.on_reload.clone() };
+    if !is_hold && job.has(|kind| matches!(kind, DisruptionKind::Reconnect(_))) {
+        return Err(Stop::usage(
+            "the event reconnect is for held connections",
+            "use it with hold or lab hold; a load opens its connections as it needs them",
+        ));
+    }
+    if !job.plan.is_empty() {
+        let shown = |one: &Disruption| format!("{} at {} s", one.kind, one.at.as_secs_f64());
+        let shown: Vec<String> = job.plan.iter().map(shown).collect();
+        settings.insert("events".to_owned(), shown.join(", "));
+    }
+    Ok(job)
+}
+
+impl EventJob {
+    /// Reports whether the server is to reload by itself.
+    pub(crate) fn needs_reload(&self) -> bool {
+        let by_command =
+            |kind: &DisruptionKind| *kind == DisruptionKind::Reload && self.on_reload.is_some();
+        self.plan.iter().any(|one| one.kind.reloads() && !by_command(&one.kind))
+    }
+
+    /// Reports whether backends are to end.
+    pub(crate) fn ends_backends(&self) -> bool {
+        self.has(|kind| matches!(kind, DisruptionKind::BackendDown(_)))
+    }
+
+    /// Refuses events for which the server does not offer a way.
+    pub(crate) fn check(&self, ways: &Ways) -> Result<(), Stop> {
+        for Disruption { kind, .. } in &self.plan {
+            let (is_possible, needs, fix) = self.needs(kind, ways);
+            if !is_possible {
+                return Err(Stop::usage(
+                    format_args!("the event {} needs {needs}", kind.name()),
+                    fix,
+                ));
+            }
+        }
+        self.check_backends(ways)
+    }
+
+    /// Returns whether an event is possible, what it needs, and what would allow it.
+    fn needs(&self, kind: &DisruptionKind, ways: &Ways) -> (bool, &'static str, &'static str) {
+        match kind {
+            DisruptionKind::Reload => (
+                ways.reload || self.on_reload.is_some(),
+                "a way to reload this server",
+                "give --on-reload COMMAND, such as --on-reload 'systemctl reload haproxy'; in a laboratory, \
+                 HAProxy and nginx reload by themselves",
+            ),
+            DisruptionKind::Certificate => (
+                ways.certificate,
+                "a server of a laboratory that reloads and speaks TLS",
+                "use lab hold with --sut haproxy or nginx, over TLS; for another server, give --event 'script:COMMAND@WHEN'",
+            ),
+            DisruptionKind::Restart => (
+                ways.restart,
+                "a server that plimsoll has started",
+                "use lab hold with --sut haproxy, nginx or caddy; for another server, give --event 'script:COMMAND@WHEN'",
+            ),
+            DisruptionKind::Freeze(_) => (
+                ways.processes,
+                "the processes of the server on this host",
+                "name one: --watch pid:PID",
+            ),
+            DisruptionKind::BackendDown(_) | DisruptionKind::BackendUp => (
+                ways.backends > 0 || (*kind == DisruptionKind::BackendUp && ways.drained > 0),
+                "simulated backends behind a proxy",
+                "use lab hold with --sut haproxy, nginx or caddy; for other backends, give --event 'script:COMMAND@WHEN'",
+            ),
+            DisruptionKind::Drain(_) => (
+                ways.drained > 0,
+                "the HAProxy of a laboratory, which takes the command at its statistics socket",
+                "use lab hold --sut haproxy; for another server, give --event 'script:COMMAND@WHEN'",
+            ),
+            DisruptionKind::LinkDown(_) => (
+                ways.link,
+                "clients and server in network namespaces of their own",
+                "use lab hold as root, with --isolate netns",
+            ),
+            DisruptionKind::Reconnect(_) | DisruptionKind::Script(_) => (true, "", ""),
+        }
+    }
+
+    /// Refuses more backends than there are when their turn comes.
+    fn check_backends(&self, ways: &Ways) -> Result<(), Stop> {
+        let mut plan = self.plan.clone();
+        plan.sort_by_key(|one| one.at);
+        let all = ways.backends.max(ways.drained);
+        let (mut down, mut drained) = (0_u32, 0_u32);
+        for Disruption { kind, at } in &plan {
+            match kind {
+                DisruptionKind::BackendDown(count) => down = down.saturating_add(*count),
+                DisruptionKind::Drain(count) => drained = drained.saturating_add(*count),
+                DisruptionKind::BackendUp if down + drained == 0 => {
+                    return Err(Stop::usage(
+                        format_args!(
+                            "the event backend-up at {} s finds no backend down",
+                            at.as_secs_f64()
+                        ),
+                        "give an earlier backend-down or drain",
+                    ));
+                }
+                DisruptionKind::BackendUp => (down, drained) = (0, 0),
+                _ => {}
+            }
+            let left_for_drained = u32::from(drained > 0);
+            if down.saturating_add(drained) > all.saturating_sub(left_for_drained) {
+                return Err(Stop::usage(
+                    format_args!(
+                        "the event {kind} at {} s is too much for {all} backends",
+                        at.as_secs_f64()
+                    ),
+                    "give --backends N; a drain leaves one of them at least",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn has(&self, is: fn(&DisruptionKind) -> bool) -> bool {
+        self.plan.iter().any(|one| is(&one.kind))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A laboratory with HAProxy, four backends and network namespaces.
+    const ALL: Ways = Ways {
+        processes: true,
+        reload: true,
+        restart: true,
+        backends: 4,
+        drained: 4,
+        link: true,
+        certificate: true,
+    };
+
+    fn refusal(events: &[&str], ways: &Ways) -> Option<String> {
+        let plan = events.iter().map(|text| text.parse().expect("an event")).collect();
+        match (EventJob { plan, on_reload: None }).check(ways) {
+            Ok(()) => None,
+            Err(Stop::Usage(text)) => Some(text),
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_event_that_the_server_does_not_allow_is_refused_with_what_would() {
+        let events = [
+            ("reload@1s", "--on-reload COMMAND"),
+            ("certificate@1s", "over TLS"),
+            ("restart@1s", "lab hold with --sut haproxy, nginx or caddy"),
+            ("freeze:1s@1s", "--watch pid:PID"),
+            ("backend-down@1s", "simulated backends"),
+            ("drain@1s", "statistics socket"),
+            ("link-down:1s@1s", "--isolate netns"),
+        ];
+        for (event, fix) in events {
+            assert_eq!(refusal(&[event], &ALL), None, "{event}");
+            let text = refusal(&[event], &Ways::default()).expect(event);
+            let name = event.split([':', '@']).next().expect("a name");
+            assert!(text.starts_with(&format!("the event {name} needs ")), "{text}");
+            assert!(text.contains(fix), "{text}");
+        }
+        assert_eq!(refusal(&["script:true@1s", "reconnect:1%@2s"], &Ways::default()), None);
+    }
+
+    #[test]
+    fn there_are_as_many_backends_as_events_end_at_once() {
+        let refused = |events: &[&str]| refusal(events, &ALL);
+        // In the order of their instants.
+        assert_eq!(refused(&["backend-up@3s", "backend-down:4@1s", "backend-down:4@4s"]), None);
+        assert_eq!(refused(&["backend-down:1@1s", "drain:2@2s", "backend-up@3s"]), None);
+        for events in [
+            &["backend-down:5@1s"][..],
+            &["backend-down:2@1s", "backend-down:3@2s"],
+            &["drain:4@1s"],
+            &["drain:1@1s", "backend-down:3@2s"],
+        ] {
+            let text = refused(events).expect("too many");
+            assert!(text.contains("too much for 4 backends"), "{text}");
+        }
+        let text = refused(&["backend-up@1s", "backend-down:1@2s"]).expect("none is down");
+        assert!(text.starts_with("the event backend-up at 1 s finds no backend down"), "{text}");
+    }
+
+    #[test]
+    fn a_command_reloads_what_cannot_reload_by_itself() {
+        let with = |event: &str, on_reload: Option<&str>| EventJob {
+            plan: vec![event.parse().expect("an event")],
+            on_reload: on_reload.map(str::to_owned),
+        };
+        assert!(with("reload@1s", None).needs_reload());
+        let by_command = with("reload@1s", Some("true"));
+        assert!(!by_command.needs_reload() && by_command.check(&Ways::default()).is_ok());
+        assert!(with("certificate@1s", Some("true")).needs_reload());
+    }
+}
