@@ -49,6 +49,8 @@ mod session;
 mod sleeping;
 mod stamps;
 mod starts;
+mod storm;
+mod storming;
 mod streams;
 mod sweep;
 mod sweeping;

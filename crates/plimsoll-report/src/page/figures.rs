@@ -238,6 +238,38 @@ const CYCLES: Figure = Figure {
     }),
 };
 
+const STORMS: Figure = Figure {
+    chart: "storms",
+    about: "Each mark is one storm: the time until the last client was back, against the number of connections that were cut. \
+            A storm at the top was ended before all were back.",
+    missing: "No storm was made.",
+    choices: &[],
+    rows: Some(Rows {
+        source: "summary.storm.storms",
+        columns: &[
+            column("storm", Unit::Count, "trial", Thin::Last),
+            column("cut", Unit::Count, "cut", Thin::Last),
+            column("all back after", Unit::Seconds, "recovered_s", Thin::Most),
+            column("missing", Unit::Count, "missing", Thin::Most),
+            column("attempts", Unit::Count, "attempts", Thin::Most),
+            column("given up", Unit::Count, "gave_up", Thin::Most),
+            column("refused", Unit::Count, "refused", Thin::Most),
+            column("lost of the others", Unit::Count, "lost", Thin::Most),
+            column("p99 of the others", Unit::Ms, "p99_ms", Thin::Most),
+            column("verdict", Unit::Verdict, "verdict", Thin::Last),
+        ],
+    }),
+};
+
+const RECOVERY: Figure = Figure {
+    chart: "recovery",
+    about: "Clients that are not back, second by second, in the largest storm that was GOOD and in the smallest that was not (of those \
+            that do not end, if there was one); below, the latency of the connections that were not cut.",
+    missing: "No storm was made.",
+    choices: &[],
+    rows: None,
+};
+
 const HOST: Figure = Figure {
     chart: "host",
     about: "Read once a second on this host; the time of each trial is shaded, and limits are drawn in where they are near. Established \
@@ -425,6 +457,15 @@ const CONNECTION_SEARCH: &[(Section, Figure)] = &[
     (Section::Cause, CLIFFS),
 ];
 
+const STORM_SEARCH: &[(Section, Figure)] = &[
+    (Section::Main, STORMS),
+    (Section::Main, RECOVERY),
+    (Section::Time, HELD),
+    (Section::Time, LATENCY),
+    (Section::Time, ERRORS),
+    (Section::Distribution, PERCENTILES),
+];
+
 const CYCLED_HOLD: &[(Section, Figure)] = &[
     (Section::Main, CYCLES),
     (Section::Main, HELD),
@@ -471,6 +512,7 @@ pub(super) fn figures(view: &View) -> &'static [(Section, Figure)] {
     let Some(summary) = &view.summary else {
         return match view.head.axis {
             Some(Axis::Connections) => CONNECTION_SEARCH,
+            Some(Axis::Storm) => STORM_SEARCH,
             Some(Axis::ConnectionsPerS | Axis::TransactionsPerS) => RFC9411,
             Some(Axis::Rate | Axis::Handshakes | Axis::Deliveries) => RATE_SEARCH,
             None if view.head.is_hold => HOLD,
@@ -483,6 +525,7 @@ pub(super) fn figures(view: &View) -> &'static [(Section, Figure)] {
         RunResult::Hold { hold } if hold.cycles.is_some() => CYCLED_HOLD,
         RunResult::Hold { .. } => HOLD,
         RunResult::Connections { .. } => CONNECTION_SEARCH,
+        RunResult::Storm { .. } => STORM_SEARCH,
         RunResult::Compare { .. } => COMPARISON,
         RunResult::Sizing { .. } => SIZING,
         RunResult::Rfc9411 { .. } => RFC9411,
@@ -528,6 +571,8 @@ fn neutral(chart: &str) -> &'static str {
         "goodput" => "Good answers against offered load",
         "course" => "Course of the search",
         "cycles" => "Memory of the server after each cycle",
+        "storms" => "Recovery against the size of the storm",
+        "recovery" => "Recovery, second by second",
         "rate" => "Operations over time",
         "latency" => "Latency over time",
         "percentiles" => "Distribution of latency",

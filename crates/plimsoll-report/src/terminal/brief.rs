@@ -94,7 +94,9 @@ fn body(page: &mut Page<'_>, summary: &Summary, trials: &[TrialRecord]) -> io::R
     let shown: &[&str] = &["Operations", "Delivered", "Event", "Ramp", "Requests", "Pings"];
     let shown = match &summary.result {
         RunResult::Sizing { sizing } => return sizing::table(page, sizing),
-        RunResult::Find { find } | RunResult::Connections { find, .. } => {
+        RunResult::Find { find }
+        | RunResult::Connections { find, .. }
+        | RunResult::Storm { find, .. } => {
             return of_search(page, summary, find, trials);
         }
         RunResult::Rfc9411 { rfc9411 } => {
@@ -275,6 +277,7 @@ mod tests {
             ("find_refused", refused, refused_trials),
             ("find_unstable", unstable, unstable_trials),
             ("find_repeated", fixtures::find_repeated(), vec![]),
+            ("find_storm", fixtures::find_storm(), vec![]),
             ("hold_good", fixtures::hold_good(), vec![]),
             ("hold_bad", fixtures::hold_bad(), vec![]),
             ("hold_cycles", fixtures::hold_cycles(), vec![]),

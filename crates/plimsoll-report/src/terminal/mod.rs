@@ -85,7 +85,9 @@ fn detailed(
     }
     match &summary.result {
         RunResult::Load => load::render(page, summary),
-        RunResult::Find { find } | RunResult::Connections { find, .. } => {
+        RunResult::Find { find }
+        | RunResult::Connections { find, .. }
+        | RunResult::Storm { find, .. } => {
             search::render(page, summary, find, trials)
         }
         RunResult::Hold { hold } => hold::render(page, summary, hold),
