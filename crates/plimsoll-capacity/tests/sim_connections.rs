@@ -161,7 +161,9 @@ impl World {
                 Done::Waited
             }
             Step::Sweep => Done::Swept(self.sweep()),
-            Step::Storm { .. } | Step::ReadKept | Step::End => panic!("a search asks for none of them"),
+            Step::Storm { .. } | Step::ReadKept | Step::End => {
+                panic!("a search asks for none of them")
+            }
         }
     }
 

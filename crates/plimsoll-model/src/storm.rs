@@ -85,7 +85,8 @@ impl FromStr for Reconnect {
                 _ => Err(refused("a rate above 0, such as rate:500/s")),
             },
             Some(("backoff", span)) => {
-                let expected = "a backoff of up to 1 h, such as backoff:1s..60s or backoff:1s..60s,jitter";
+                let expected =
+                    "a backoff of up to 1 h, such as backoff:1s..60s or backoff:1s..60s,jitter";
                 let (span, jitter) = match span.split_once(',') {
                     None => (span, false),
                     Some((span, "jitter")) => (span, true),
@@ -185,8 +186,9 @@ impl StormCounts {
 
     /// Adds the counts of another thread, agent or second.
     pub(crate) fn merge(&mut self, other: &Self) {
-        let Self { cut, attempts, retries, back, gave_up, gave_up_sent, refused, lost_again, .. } =
-            other;
+        let Self {
+            cut, attempts, retries, back, gave_up, gave_up_sent, refused, lost_again, ..
+        } = other;
         self.cut += cut;
         self.attempts += attempts;
         self.retries += retries;

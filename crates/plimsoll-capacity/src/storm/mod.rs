@@ -261,7 +261,8 @@ impl StormSearch {
         let connections = self.settings.connections;
         if self.held < connections || swept.answered < swept.connections {
             let (some, all) = (grouped(swept.answered.min(self.held)), grouped(connections));
-            let why = format!("only {some} of {all} connections were open and answered before any storm");
+            let why =
+                format!("only {some} of {all} connections were open and answered before any storm");
             return self.finish(Outcome::Unfinished { why }, now);
         }
         if !is_met {
@@ -333,7 +334,11 @@ impl StormSearch {
             Next::Finish(outcome) => self.finish(outcome, now),
             Next::Storm(cut, phase) => {
                 self.request = Some(self.request_of(cut, phase));
-                self.current = Current { cut, began: now, ..Current::default() };
+                let endless = self.storms.iter().filter(|storm| storm.endless.is_some());
+                let is_known =
+                    endless.map(|storm| storm.cut).min().is_some_and(|least| cut >= least);
+                let watch = Watch::new(is_known);
+                self.current = Current { cut, began: now, watch, ..Current::default() };
                 self.stage = Stage::Storming;
             }
         }

@@ -29,6 +29,18 @@ struct Sample {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watch {
     samples: Vec<Sample>,
+    /// A storm of this size, or a smaller one, is known not to end.
+    is_known: bool,
+}
+
+/// The clients that came back in a window.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    before: Sample,
+    window_s: f64,
+    /// Time until all are back, if that goes on.
+    left: Nanos,
+    is_moving: bool,
 }
 
 /// The finding of a watch.
@@ -43,6 +55,31 @@ pub(super) enum Finding {
 }
 
 impl Watch {
+    /// A watch before its storm; `is_known` if it is known not to end.
+    pub(super) fn new(is_known: bool) -> Self {
+        Self { samples: Vec::new(), is_known }
+    }
+
+    /// Returns the progress over the last `window`; `None` if the storm is younger.
+    fn progress(&self, window: Nanos, since: Nanos) -> Option<Progress> {
+        let now = self.samples.last()?;
+        let before = *self.samples.iter().rfind(|earlier| earlier.at + window <= since)?;
+        let window_s = since.since(before.at).as_secs_f64();
+        let came = before.missing.saturating_sub(now.missing) as f64;
+        let left = Nanos::from_secs_f64((now.missing as f64 * window_s / came.max(1e-6)).min(1e6));
+        let is_moving = came > PROGRESS * now.missing as f64;
+        Some(Progress { before, window_s, left, is_moving })
+    }
+
+    /// The storm ends at about `end`, which is waited for if it is near: the time is worth a figure.
+    fn ends(&self, end: Option<Nanos>, since: Nanos, settings: &StormSettings) -> Finding {
+        let is_near = end.is_some_and(|end| end <= Nanos(2 * settings.recover.0));
+        match is_near && since <= Nanos(2 * settings.recover.0) {
+            true => Finding::Wait,
+            false => Finding::Ends,
+        }
+    }
+
     /// Takes the counts since the cut, `since` after it.
     pub(super) fn look(
         &mut self,
@@ -55,15 +92,20 @@ impl Watch {
         if since <= settings.recover {
             return Finding::Wait;
         }
-        let window = WINDOW_MIN.max(settings.patience);
-        let before = self.samples.iter().rfind(|earlier| earlier.at + window <= since);
-        let Some(before) = before else { return Finding::Wait };
-        let window_s = since.since(before.at).as_secs_f64();
-        let came = before.missing.saturating_sub(sample.missing) as f64;
-        let is_moving = came > PROGRESS * sample.missing as f64;
-        let left_s = sample.missing as f64 * window_s / came.max(1e-9);
-        if is_moving && left_s <= ENDS_WITHIN * settings.recover.as_secs_f64() {
+        if self.is_known {
             return Finding::Ends;
+        }
+        // No client has given up yet that will be served by then.
+        let soon = self.progress(WINDOW_MIN, since).map(|progress| since + progress.left);
+        if soon.is_some_and(|end| end <= settings.patience) {
+            return self.ends(soon, since, settings);
+        }
+        let window = WINDOW_MIN.max(settings.patience);
+        let Some(progress) = self.progress(window, since) else { return Finding::Wait };
+        let Progress { before, window_s, left, is_moving } = progress;
+        let left_max = ENDS_WITHIN * settings.recover.as_secs_f64();
+        if is_moving && left.as_secs_f64() <= left_max {
+            return self.ends(Some(since + left), since, settings);
         }
         let watched = settings.recover + Nanos(PATIENCES * window.0);
         if since < watched {

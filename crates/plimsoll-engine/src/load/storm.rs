@@ -218,9 +218,8 @@ mod tests {
     #[test]
     fn jitter_spreads_the_first_attempts_evenly() {
         let mut storm = storm("backoff:10s..60s,jitter", 1_000);
-        let firsts: Vec<usize> = (1..=10u64)
-            .map(|second| attempts(&mut storm, Nanos::from_secs(1 + second)))
-            .collect();
+        let firsts: Vec<usize> =
+            (1..=10u64).map(|second| attempts(&mut storm, Nanos::from_secs(1 + second))).collect();
         assert_eq!(firsts.iter().sum::<usize>(), 1_000);
         assert!(firsts.iter().all(|count| (60..=140).contains(count)), "{firsts:?}");
     }

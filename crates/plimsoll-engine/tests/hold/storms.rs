@@ -4,10 +4,10 @@ use plimsoll_model::Nanos;
 use plimsoll_model::plan::{HoldPlan, LoadPlan, Steer};
 use plimsoll_model::storm::{Cut, Reconnect, StormClients};
 
+use crate::PLAIN;
 use crate::driver::{Driver, OverTls, plan, ramp, sweep, trim};
 use crate::scripted::ScriptedServer;
 use crate::served::serve;
-use crate::PLAIN;
 
 fn storm(cut: u64, how: Cut, reconnect: Reconnect) -> Steer {
     Steer::Storm { cut, clients: StormClients { cut: how, reconnect } }

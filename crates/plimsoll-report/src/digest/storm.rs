@@ -43,7 +43,8 @@ fn interval(
     let known = bounds(find, storm);
     match &find.outcome {
         Outcome::Regular => {
-            let sure = find.confidence.map(|confidence| format!(" ({} confidence)", sure(confidence)));
+            let sure =
+                find.confidence.map(|confidence| format!(" ({} confidence)", sure(confidence)));
             let sure = sure.unwrap_or_default();
             let text = format!(
                 "{known}{sure} may be cut at once: all are back within {recover}, and the others keep the SLO"
@@ -58,8 +59,10 @@ fn interval(
         Outcome::FailsAtMinimum => (
             Tone::Bad,
             "No storm is survived:",
-            format!("{known}. Even the smallest storm failed; see the storms, then raise --recover or \
-                     loosen --slo."),
+            format!(
+                "{known}. Even the smallest storm failed; see the storms, then raise --recover or \
+                     loosen --slo."
+            ),
         ),
         Outcome::Unfinished { .. } if summary.verdict == Verdict::Bad => {
             (Tone::Bad, "FAILED:", format!("{why}. Until then: {known}."))
@@ -72,11 +75,9 @@ fn interval(
         | Outcome::Unconfirmed { .. } => {
             (Tone::Warn, LEAD, format!("{known}: this host was the limit ({why})."))
         }
-        Outcome::Bounds { .. } | Outcome::Unstable { .. } | Outcome::Undecided { .. } => (
-            Tone::Warn,
-            LEAD,
-            format!("{known}; no confidence is stated, because {why}."),
-        ),
+        Outcome::Bounds { .. } | Outcome::Unstable { .. } | Outcome::Undecided { .. } => {
+            (Tone::Warn, LEAD, format!("{known}; no confidence is stated, because {why}."))
+        }
     }
 }
 

@@ -87,9 +87,7 @@ fn detailed(
         RunResult::Load => load::render(page, summary),
         RunResult::Find { find }
         | RunResult::Connections { find, .. }
-        | RunResult::Storm { find, .. } => {
-            search::render(page, summary, find, trials)
-        }
+        | RunResult::Storm { find, .. } => search::render(page, summary, find, trials),
         RunResult::Hold { hold } => hold::render(page, summary, hold),
         RunResult::Compare { compare } => compare::render(page, summary, compare),
         RunResult::Sizing { sizing } => sizing::render(page, summary, sizing),

@@ -176,7 +176,9 @@ impl Bench<'_> {
 /// handshakes did.
 const fn key_kind(flags: &LabExperiment, sut: &Sut) -> KeyKind {
     match flags {
-        LabExperiment::Connections(_) | LabExperiment::Storm(_) | LabExperiment::Hold(_) => KeyKind::EcdsaP256,
+        LabExperiment::Connections(_) | LabExperiment::Storm(_) | LabExperiment::Hold(_) => {
+            KeyKind::EcdsaP256
+        }
         _ => sut.key_kind(),
     }
 }
