@@ -28,8 +28,8 @@ struct World {
     hiccups: f64,
     /// Latency of the connections that are not cut, while more than so many clients come back.
     slow_above: u64,
-    /// The server does not come back from a storm that was not over in time.
-    is_fragile: bool,
+    /// The server does not come back from a storm that takes longer.
+    survives: Nanos,
     held: u64,
     is_broken: bool,
     now: Nanos,
@@ -45,7 +45,7 @@ impl World {
             noise: 0.0,
             hiccups: 0.0,
             slow_above: u64::MAX,
-            is_fragile: false,
+            survives: Nanos::MAX,
             held: 0,
             is_broken: false,
             now: Nanos::from_secs(1),
@@ -93,7 +93,7 @@ impl World {
         self.answer(self.connections - cut, Nanos::from_millis(latency));
         let is_over = storm.is_over();
         self.now = self.now + storm.calm();
-        self.is_broken |= self.is_fragile && !is_over;
+        self.is_broken |= since > self.survives;
         if is_over {
             return Done::Stormed;
         }
@@ -113,7 +113,10 @@ impl World {
                 self.held = if self.is_broken { self.held } else { connections };
                 Done::Ramped { held: self.held, took }
             }
-            Step::Trim { .. } => Done::Trimmed,
+            Step::Trim { connections } => {
+                self.held = self.held.min(connections);
+                Done::Trimmed
+            }
             Step::Settle(span) | Step::Hold(span) => {
                 self.now = self.now + span;
                 Done::Waited
@@ -156,6 +159,7 @@ fn settings(world: &World, recover: Nanos) -> StormSettings {
         highest: world.connections,
         recover,
         patience: world.server.patience,
+        pause: world.server.reconnect.pause_max(),
         confidence: 0.9,
         limits: *StormLimits::of(Mode::Quick),
     }
@@ -299,8 +303,7 @@ fn a_server_that_survives_all_and_one_that_survives_none() {
     let mut world = World::new(fast, 1_000, 1);
     let (tipping, _) = world.search(settings(&world, Nanos::from_secs(5)));
     assert!(matches!(tipping.outcome, Outcome::NotReached { .. }), "{tipping:?}");
-    let slow = server(0.1, Nanos::from_secs(60), Reconnect::Immediate);
-    let mut world = World::new(slow, 1_000, 1);
+    let mut world = World { slow_above: 0, ..World::new(fast, 1_000, 1) };
     let (tipping, _) = world.search(settings(&world, Nanos::from_secs(5)));
     assert_eq!(tipping.outcome, Outcome::FailsAtMinimum, "{tipping:?}");
     assert_eq!(tipping.lower, None);
@@ -309,7 +312,8 @@ fn a_server_that_survives_all_and_one_that_survives_none() {
 #[test]
 fn a_server_that_does_not_come_back_ends_the_search() {
     let server = server(100.0, Nanos::from_secs(10), Reconnect::Immediate);
-    let mut world = World { is_fragile: true, ..World::new(server, 1_000, 1) };
+    let survives = Nanos::from_secs(5);
+    let mut world = World { survives, ..World::new(server, 1_000, 1) };
     let (tipping, search) = world.search(settings(&world, Nanos::from_secs(5)));
     let Outcome::Unfinished { why } = &tipping.outcome else { panic!("{tipping:?}") };
     assert!(why.contains("was not as before"), "{why}");

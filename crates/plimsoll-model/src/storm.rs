@@ -59,6 +59,14 @@ pub enum Reconnect {
 }
 
 impl Reconnect {
+    /// The longest pause of a client between two attempts.
+    pub const fn pause_max(&self) -> Nanos {
+        match self {
+            Self::Immediate | Self::Rate(_) => Nanos::ZERO,
+            Self::Backoff { max, .. } => *max,
+        }
+    }
+
     /// Returns the pause before a client's attempt; `attempt` is 0 for the first. `share`, 0 to 1, is the random part
     /// of a pause with jitter.
     pub fn pause(&self, attempt: u32, share: f64) -> Nanos {

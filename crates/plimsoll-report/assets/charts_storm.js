@@ -16,11 +16,9 @@ CHARTS.storms = ({ view, width, narrow, height }) => {
   // A storm that was ended before all were back is drawn at the top.
   const times = storms.map((one) => one.recovered_s).filter(isNumber);
   const most = 1.3 * Math.max(storm.recover_s, d3.max(times) ?? 0);
-  const spots = [];
-  const marks = custom((scales, frame) => storms.map((one, row) => {
+  const marks = custom((scales, frame) => storms.map((one) => {
     const isBack = isNumber(one.recovered_s);
     const [x, y] = [scales.x(one.cut), isBack ? scales.y(one.recovered_s) : frame.top + 8];
-    spots.push({ x, y, row });
     return [
       verdictMark({ verdict: one.verdict, x, y, number: one.trial, off: isBack ? null : 'above' }),
       one.endless ? label('does not end', x + 9, y + 4, { priority: 2, weight: 600 }) : null,

@@ -53,6 +53,8 @@ const RETURN_MAX: Nanos = Nanos::from_secs(60);
 /// Latency at the base line may be larger by this factor, or by [`LATENCY_MORE`].
 const LATENCY_FACTOR: f64 = 2.0;
 const LATENCY_MORE: Nanos = Nanos::from_millis(10);
+/// The longest latency may be larger by this: a new connection that takes longer waits in a queue.
+const WORST_MORE: Nanos = Nanos::from_millis(500);
 /// Memory that differs by less than this, relative, has settled.
 const MEMORY_SETTLED: f64 = 0.1;
 /// INVALID storms in a row after which the generator is the limit.
@@ -96,6 +98,8 @@ pub struct BaseLine {
     pub held: u64,
     /// 99th percentile of the latency of a sweep.
     pub p99: Option<Nanos>,
+    /// The longest latency of that sweep.
+    pub worst: Option<Nanos>,
     /// The server's memory.
     pub sut_bytes: Option<u64>,
 }
@@ -226,17 +230,18 @@ impl StormSearch {
     /// The sweep that follows a return: the server is as before, or it is waited for.
     fn compare(&mut self, swept: Swept, now: Nanos) {
         let latency = self.counted.spans.corrected.quantile(0.99);
+        let worst = self.counted.spans.corrected.max();
         let Some(base) = self.base else {
-            return self.take_base(swept, latency, now);
+            return self.take_base(swept, (latency, worst), now);
         };
         let is_whole = self.held == self.settings.connections && swept.answered == self.held;
-        let is_fast = match (latency, base.p99) {
-            (Some(latency), Some(base)) => {
-                let most = (base.0 as f64 * LATENCY_FACTOR) as u64;
-                latency <= Nanos(most).max(base + LATENCY_MORE)
+        let near = |now: Option<Nanos>, base: Option<Nanos>, more: Nanos| match (now, base) {
+            (Some(now), Some(base)) => {
+                now <= Nanos((base.0 as f64 * LATENCY_FACTOR) as u64).max(base + more)
             }
             _ => true,
         };
+        let is_fast = near(latency, base.p99, LATENCY_MORE) && near(worst, base.worst, WORST_MORE);
         if is_whole && is_fast && self.has_settled() {
             return self.begin_next(now);
         }
@@ -254,7 +259,12 @@ impl StormSearch {
     }
 
     /// Takes the state before the first storm, which must meet the objective.
-    fn take_base(&mut self, swept: Swept, p99: Option<Nanos>, now: Nanos) {
+    fn take_base(
+        &mut self,
+        swept: Swept,
+        (p99, worst): (Option<Nanos>, Option<Nanos>),
+        now: Nanos,
+    ) {
         let losses = Losses::of(&self.counted, false);
         let goals = self.settings.slo.goals.iter().map(|goal| losses.check(goal));
         let is_met = goals.into_iter().all(|check| check.level != Level::Fail);
@@ -269,7 +279,8 @@ impl StormSearch {
             let why = "the connections did not meet the SLO before any storm".to_owned();
             return self.finish(Outcome::Unfinished { why }, now);
         }
-        self.base = Some(BaseLine { held: self.held, p99, sut_bytes: self.memory.last().copied() });
+        self.base =
+            Some(BaseLine { held: self.held, p99, worst, sut_bytes: self.memory.last().copied() });
         self.began = Some(now);
         self.begin_next(now);
     }
@@ -437,7 +448,9 @@ impl HoldProcedure for StormSearch {
         let connections = self.settings.connections;
         match self.stage {
             Stage::Baseline => Step::Baseline,
-            Stage::Calming | Stage::Ending => Step::Trim { connections },
+            Stage::Ending => Step::Trim { connections },
+            // One is opened anew: it waits behind everything that is left in the server's accept queue.
+            Stage::Calming => Step::Trim { connections: connections - 1 },
             Stage::Ramping => Step::Ramp { connections },
             Stage::Settling => Step::Settle(SETTLE),
             Stage::Measuring => Step::Measure,

@@ -49,6 +49,8 @@ pub struct StormSettings {
     pub recover: Nanos,
     /// Time after which a client gives up an attempt.
     pub patience: Nanos,
+    /// The longest pause of a client between two attempts.
+    pub pause: Nanos,
     /// Confidence of the interval, 0 to 1.
     pub confidence: f64,
     /// The mode's figures.

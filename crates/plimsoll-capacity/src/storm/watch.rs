@@ -10,8 +10,10 @@ use super::settings::StormSettings;
 
 /// Progress is compared over at least this time.
 const WINDOW_MIN: Nanos = Nanos::from_secs(3);
-/// Patiences for which a storm is watched beyond the time for recovery.
-const PATIENCES: u64 = 3;
+/// A storm whose clients need longer for their attempts is not watched.
+const WINDOW_MAX: Nanos = Nanos::from_secs(120);
+/// Windows for which a storm is watched beyond the time for recovery.
+const WINDOWS: u64 = 3;
 /// A storm that needs more than this number of recovery times ends too late to be called one that ends.
 const ENDS_WITHIN: f64 = 20.0;
 /// A part of the missing clients that comes back within a window is progress.
@@ -71,15 +73,6 @@ impl Watch {
         Some(Progress { before, window_s, left, is_moving })
     }
 
-    /// The storm ends at about `end`, which is waited for if it is near: the time is worth a figure.
-    fn ends(&self, end: Option<Nanos>, since: Nanos, settings: &StormSettings) -> Finding {
-        let is_near = end.is_some_and(|end| end <= Nanos(2 * settings.recover.0));
-        match is_near && since <= Nanos(2 * settings.recover.0) {
-            true => Finding::Wait,
-            false => Finding::Ends,
-        }
-    }
-
     /// Takes the counts since the cut, `since` after it.
     pub(super) fn look(
         &mut self,
@@ -92,22 +85,27 @@ impl Watch {
         if since <= settings.recover {
             return Finding::Wait;
         }
-        if self.is_known {
+        // All attempts of a client, pauses included.
+        let window = WINDOW_MIN.max(settings.patience + settings.pause);
+        if self.is_known || window > WINDOW_MAX {
             return Finding::Ends;
         }
         // No client has given up yet that will be served by then.
         let soon = self.progress(WINDOW_MIN, since).map(|progress| since + progress.left);
         if soon.is_some_and(|end| end <= settings.patience) {
-            return self.ends(soon, since, settings);
+            return ends(soon, since, settings);
         }
-        let window = WINDOW_MIN.max(settings.patience);
+        // Before the first have given up, what comes back says nothing of the others.
+        if since < settings.patience + window {
+            return Finding::Wait;
+        }
         let Some(progress) = self.progress(window, since) else { return Finding::Wait };
         let Progress { before, window_s, left, is_moving } = progress;
         let left_max = ENDS_WITHIN * settings.recover.as_secs_f64();
         if is_moving && left.as_secs_f64() <= left_max {
-            return self.ends(Some(since + left), since, settings);
+            return ends(Some(since + left), since, settings);
         }
-        let watched = settings.recover + Nanos(PATIENCES * window.0);
+        let watched = settings.recover.max(settings.patience) + Nanos(WINDOWS * window.0);
         if since < watched {
             return Finding::Wait;
         }
@@ -120,5 +118,14 @@ impl Watch {
             }),
             false => Finding::Ends,
         }
+    }
+}
+
+/// The storm ends at about `end`, which is waited for if it is near: the time is worth a figure.
+fn ends(end: Option<Nanos>, since: Nanos, settings: &StormSettings) -> Finding {
+    let is_near = end.is_some_and(|end| end <= Nanos(2 * settings.recover.0));
+    match is_near && since <= Nanos(2 * settings.recover.0) {
+        true => Finding::Wait,
+        false => Finding::Ends,
     }
 }

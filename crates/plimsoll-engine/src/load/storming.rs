@@ -143,6 +143,8 @@ impl Worker {
             let counts = &mut self.meter.tally().storm;
             counts.back += 1;
             counts.recovery.record(took);
+            // For pings of the protocol: heartbeats wait until all are back.
+            self.arm_next(index);
             return self.wake_hold(now);
         }
         let destination = hot.destination;

@@ -12,6 +12,8 @@ use crate::terminal::layout::{Tone, counted, ms_text, span, whole};
 use crate::terminal::search::bounds::sure;
 
 const LEAD: &str = "Largest storm:";
+/// Confidence in a safe storm, whatever that of the interval is.
+const SAFE_CONFIDENCE: f64 = 0.9;
 
 /// The answers: the safe storm, the interval, and the storm that does not end by itself.
 pub(super) fn answers(
@@ -20,11 +22,11 @@ pub(super) fn answers(
     storm: Option<&StormSummary>,
 ) -> Vec<Answer> {
     let mut answers = vec![Answer::from(interval(summary, find, storm))];
-    if let (Some(safe), Some(confidence)) = (find.safe, find.confidence) {
+    if let Some(safe) = find.safe {
         let text = format!(
             "{} ({} confidence): 9 of 10 storms of this size end in time",
             size(safe, storm),
-            sure(confidence)
+            sure(SAFE_CONFIDENCE)
         );
         answers.insert(0, Answer::from((Tone::Good, "Safe storm:", text)));
     }

@@ -94,10 +94,15 @@ fn body(page: &mut Page<'_>, summary: &Summary, trials: &[TrialRecord]) -> io::R
     let shown: &[&str] = &["Operations", "Delivered", "Event", "Ramp", "Requests", "Pings"];
     let shown = match &summary.result {
         RunResult::Sizing { sizing } => return sizing::table(page, sizing),
-        RunResult::Find { find }
-        | RunResult::Connections { find, .. }
-        | RunResult::Storm { find, .. } => {
+        RunResult::Find { find } | RunResult::Connections { find, .. } => {
             return of_search(page, summary, find, trials);
+        }
+        RunResult::Storm { find, storm } => {
+            searched(page, summary, find)?;
+            if let Some(storm) = storm {
+                search::storm::largest_storms(page, storm, trials)?;
+            }
+            &["Clients", "Recovery"]
         }
         RunResult::Rfc9411 { rfc9411 } => {
             rfc9411::kpis(page, rfc9411)?;

@@ -70,6 +70,7 @@ impl StormExperiment {
             highest: *highest,
             recover: *recover,
             patience: load.plan.connect_timeout,
+            pause: self.job.clients.reconnect.pause_max(),
             confidence: search.confidence,
             limits,
         }

@@ -13,21 +13,26 @@ mod connections;
 mod page;
 mod rate;
 mod repeat;
-mod storm;
+pub(crate) mod storm;
 
 pub(super) use bounds::load_text;
 pub use bounds::render_answer_line;
 pub(super) use rate::at_shown_load;
-pub use rate::render_trial_line;
 pub use repeat::render_search_line;
+
+/// One line for a trial that just ended, without colours and without a newline.
+pub fn render_trial_line(trial: &TrialRecord) -> String {
+    if is_storm(trial) { storm::line(trial) } else { rate::trial_line(trial) }
+}
+
+fn is_storm(trial: &TrialRecord) -> bool {
+    let mut checks = trial.judgement.reasons.iter();
+    checks.any(|check| matches!(check.id, CheckId::Recovered | CheckId::BaseLine))
+}
 
 /// One line for a level of connections, or a storm, that just ended, without colours and without a newline.
 pub(crate) fn level_line(trial: &TrialRecord) -> String {
-    let mut checks = trial.judgement.reasons.iter();
-    match checks.any(|check| matches!(check.id, CheckId::Recovered | CheckId::BaseLine)) {
-        true => storm::line(trial),
-        false => connections::level_line(trial),
-    }
+    if is_storm(trial) { storm::line(trial) } else { connections::level_line(trial) }
 }
 
 /// Writes the report of `find` and `lab`.

@@ -91,15 +91,50 @@ pub(crate) fn sentence(trial: &StormTrial) -> String {
     )
 }
 
+/// Writes the storms beside the answer: the two largest that were GOOD, and the two smallest that were not.
+pub(crate) fn largest_storms(
+    page: &mut Page<'_>,
+    storm: &StormSummary,
+    trials: &[TrialRecord],
+) -> io::Result<()> {
+    const EACH: usize = 2;
+    let of = |verdict| {
+        let mut all: Vec<_> = storm.storms.iter().filter(|one| one.verdict == verdict).collect();
+        all.sort_by_key(|one| one.cut);
+        all
+    };
+    let (good, bad) = (of(Verdict::Good), of(Verdict::Bad));
+    let shown = good.iter().rev().take(EACH).rev().chain(bad.iter().take(EACH));
+    let shown: Vec<_> = shown.copied().collect();
+    if shown.is_empty() {
+        return Ok(());
+    }
+    table(page, storm, &shown, trials)
+}
+
 fn storms(page: &mut Page<'_>, storm: &StormSummary, trials: &[TrialRecord]) -> io::Result<()> {
     if storm.storms.is_empty() {
         return page.line("No storm was made.");
     }
+    table(page, storm, &storm.storms.iter().collect::<Vec<_>>(), trials)?;
+    page.quiet(
+        4,
+        "all back: time from the cut until the last client was back. p99: latency of the connections that were not cut, \
+         until then.",
+    )
+}
+
+fn table(
+    page: &mut Page<'_>,
+    storm: &StormSummary,
+    shown: &[&StormTrial],
+    trials: &[TrialRecord],
+) -> io::Result<()> {
     page.heading(&format!(
         "{:>3} {:>9} {:>5} {:>8} {:>7} {:>8} {:>8} {:>7} {:7} why",
         "#", "cut", "share", "all back", "missing", "attempts", "given up", "p99 ms", "verdict"
     ))?;
-    for one in &storm.storms {
+    for one in shown {
         let record = trials.iter().find(|record| record.measurement.request.number == one.trial);
         let reason = match (one.endless, record) {
             (Some(_), _) => "endless".to_owned(),
@@ -121,11 +156,7 @@ fn storms(page: &mut Page<'_>, storm: &StormSummary, trials: &[TrialRecord]) -> 
         );
         page.line(&row)?;
     }
-    page.quiet(
-        4,
-        "all back: time from the cut until the last client was back. p99: latency of the connections that were not cut, \
-         until then.",
-    )
+    Ok(())
 }
 
 /// Writes the failures of the storms that were not GOOD.
