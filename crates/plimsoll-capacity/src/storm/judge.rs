@@ -1,12 +1,14 @@
 //! From one storm to GOOD, BAD or INVALID, with every check that was made.
 
 use plimsoll_model::hold::Swept;
+use plimsoll_model::observation::Observations;
 use plimsoll_model::tally::{ErrorCounts, Tally};
 use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure};
 use plimsoll_model::{ErrorClass, Fault, Nanos};
 
-use crate::losses::Losses;
+use crate::losses::{Context, Losses};
 use crate::validity;
+use crate::verdict::failed;
 
 use super::settings::StormSettings;
 
@@ -43,11 +45,40 @@ pub(super) fn judge(observed: &Observed<'_>, cut: u64, settings: &StormSettings)
         let measures = [Measure::count("", swept.answered).at_least(swept.connections as f64)];
         Check::new(CheckId::Answered, Level::of(silent, false), measures)
     }));
-    // Requests on connections that were cut are nobody's failure.
-    let others = without_cut(tally);
-    let losses = Losses::of(&others, false);
-    checks.extend(settings.slo.goals.iter().map(|goal| losses.check(goal)));
+    checks.extend(others(&without_cut(tally), settings));
     Judgement::of(checks, cut.saturating_sub(*back_in_time) as f64 / cut.max(1) as f64)
+}
+
+/// Judges the connections while there is no storm.
+pub(super) fn judge_base(tally: &Tally, settings: &StormSettings) -> Judgement {
+    Judgement::of(others(tally, settings), 0.0)
+}
+
+/// Checks the goals on connections that are not cut, and whether this program was the reason for a missed one.
+fn others(tally: &Tally, settings: &StormSettings) -> Vec<Check> {
+    let losses = Losses::of(tally, false);
+    let goals: Vec<Check> = settings.slo.goals.iter().map(|goal| losses.check(goal)).collect();
+    let context = Context::default();
+    let subject = validity::Subject {
+        tally,
+        observations: &Observations::default(),
+        window: Nanos::ZERO,
+        rate: None,
+        losses: &losses,
+        slo: Some(&settings.slo),
+        deadline: settings.slo.deadline(),
+        aborted: false,
+        open: true,
+        planned_ops: None,
+        missed: failed(&goals),
+        backlog_growth: 0.0,
+        context: &context,
+    };
+    let mut checks = validity::held_checks(&subject);
+    // Requests that are still open when a storm has ended are counted in the next step.
+    checks.retain(|check| check.id != CheckId::Accounting);
+    checks.extend(goals);
+    checks
 }
 
 /// Checks that all clients were back in time.

@@ -27,19 +27,18 @@ use plimsoll_model::observation::Observations;
 use plimsoll_model::storm::{StormCounts, StormTrial};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
-    Check, CheckId, Judgement, Level, Met, Outcome, Phase, TippingPoint, TrialMeasurement,
-    TrialRecord, TrialRequest, Unsettled, Verdict,
+    Check, CheckId, Judgement, Met, Outcome, Phase, TippingPoint, TrialMeasurement, TrialRecord,
+    TrialRequest, Unsettled, Verdict,
 };
 use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
 
-use crate::losses::Losses;
 use crate::staircase::{Attempts, Done, Gauge, HoldProcedure, Step};
 
 use evidence::{Evidence, Storm};
 use fit::{Fit, fit};
-use judge::{Observed, judge, lost, without_cut};
-use policy::{Next, next};
+use judge::{Observed, judge, judge_base, lost, without_cut};
+use policy::{Ends, Next, next};
 use watch::{Finding, Watch};
 
 pub use settings::{StormLimits, StormSettings};
@@ -53,12 +52,16 @@ const RETURN_MAX: Nanos = Nanos::from_secs(60);
 /// Latency at the base line may be larger by this factor, or by [`LATENCY_MORE`].
 const LATENCY_FACTOR: f64 = 2.0;
 const LATENCY_MORE: Nanos = Nanos::from_millis(10);
+/// Or by this share of the limit that the objective sets.
+const LATENCY_SHARE: f64 = 0.5;
 /// The longest latency may be larger by this: a new connection that takes longer waits in a queue.
-const WORST_MORE: Nanos = Nanos::from_millis(500);
+const WORST_MORE: Nanos = Nanos::from_secs(1);
 /// Memory that differs by less than this, relative, has settled.
 const MEMORY_SETTLED: f64 = 0.1;
 /// INVALID storms in a row after which the generator is the limit.
 const INVALID_MAX: u32 = 2;
+/// Sweeps of which one must meet the objective before the first storm.
+const BASE_TRIES: u32 = 5;
 
 /// The state of the search within its current storm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +117,7 @@ pub struct StormSearch {
     current: Current,
     /// The base line, once it was measured.
     base: Option<BaseLine>,
+    base_tries: u32,
     held: u64,
     /// The server's memory at each look since the last storm, where it is known.
     memory: Vec<u64>,
@@ -141,6 +145,7 @@ impl StormSearch {
             request: None,
             current: Current::default(),
             base: None,
+            base_tries: 0,
             held: 0,
             memory: Vec::new(),
             baseline: MemoryReading::default(),
@@ -241,7 +246,9 @@ impl StormSearch {
             }
             _ => true,
         };
-        let is_fast = near(latency, base.p99, LATENCY_MORE) && near(worst, base.worst, WORST_MORE);
+        let deadline = self.settings.slo.deadline().unwrap_or_default();
+        let more = LATENCY_MORE.max(Nanos((deadline.0 as f64 * LATENCY_SHARE) as u64));
+        let is_fast = near(latency, base.p99, more) && near(worst, base.worst, WORST_MORE);
         if is_whole && is_fast && self.has_settled() {
             return self.begin_next(now);
         }
@@ -265,9 +272,6 @@ impl StormSearch {
         (p99, worst): (Option<Nanos>, Option<Nanos>),
         now: Nanos,
     ) {
-        let losses = Losses::of(&self.counted, false);
-        let goals = self.settings.slo.goals.iter().map(|goal| losses.check(goal));
-        let is_met = goals.into_iter().all(|check| check.level != Level::Fail);
         let connections = self.settings.connections;
         if self.held < connections || swept.answered < swept.connections {
             let (some, all) = (grouped(swept.answered.min(self.held)), grouped(connections));
@@ -275,9 +279,22 @@ impl StormSearch {
                 format!("only {some} of {all} connections were open and answered before any storm");
             return self.finish(Outcome::Unfinished { why }, now);
         }
-        if !is_met {
-            let why = "the connections did not meet the SLO before any storm".to_owned();
-            return self.finish(Outcome::Unfinished { why }, now);
+        let judgement = judge_base(&self.counted, &self.settings);
+        if judgement.verdict != Verdict::Good {
+            // A slow moment of this host or of the server is waited for.
+            self.base_tries += 1;
+            if self.base_tries < BASE_TRIES {
+                self.stage = Stage::Settling;
+                return;
+            }
+            let why = judgement.why();
+            let outcome = match judgement.verdict {
+                Verdict::Invalid => Outcome::GeneratorLimited { why },
+                _ => Outcome::Unfinished {
+                    why: format!("without any storm, the connections missed {why}"),
+                },
+            };
+            return self.finish(outcome, now);
         }
         self.base =
             Some(BaseLine { held: self.held, p99, worst, sut_bytes: self.memory.last().copied() });
@@ -305,6 +322,10 @@ impl StormSearch {
         self.current = Current { began: now, cut: self.current.cut, ..Current::default() };
         self.push_record(request, judgement, now);
         self.invalid += 1;
+        let judged = judge_base(&self.counted, &self.settings);
+        if judged.verdict == Verdict::Invalid {
+            return self.finish(Outcome::GeneratorLimited { why: judged.why() }, now);
+        }
         let cut = self.storms.last().map_or(0, |storm| storm.cut);
         let why = format!(
             "the server was not as before {waited} after a storm of {} connections: {what}",
@@ -341,18 +362,28 @@ impl StormSearch {
         // The clients are quiet and the server is as before: it was their retries that kept the storm alive.
         self.confirm_endless();
         let fit = self.fit();
-        match next(&self.evidence, fit.as_ref(), &self.settings, self.exhausted(now)) {
+        let exhausted = self.exhausted(now);
+        match next(&self.evidence, fit.as_ref(), &self.settings, self.ends(), exhausted) {
             Next::Finish(outcome) => self.finish(outcome, now),
             Next::Storm(cut, phase) => {
                 self.request = Some(self.request_of(cut, phase));
-                let endless = self.storms.iter().filter(|storm| storm.endless.is_some());
-                let is_known =
-                    endless.map(|storm| storm.cut).min().is_some_and(|least| cut >= least);
+                let is_known = self.ends().endless_min.is_some_and(|least| cut >= least);
                 let watch = Watch::new(is_known);
                 self.current = Current { cut, began: now, watch, ..Current::default() };
                 self.stage = Stage::Storming;
             }
         }
+    }
+
+    /// Returns the sizes of storms that ended, and that did not.
+    fn ends(&self) -> Ends {
+        let of = |is_endless| {
+            let each = self.storms.iter().filter(move |one| one.endless.is_some() == is_endless);
+            each.filter(|one| one.verdict != Verdict::Invalid).map(|one| one.cut)
+        };
+        let endless_min = of(true).min();
+        let below = of(false).filter(|cut| endless_min.is_none_or(|least| *cut < least));
+        Ends { ended_max: below.max(), endless_min }
     }
 
     /// Adds the verdict on the last storm that it did not end by itself.

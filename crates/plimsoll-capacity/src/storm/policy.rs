@@ -31,6 +31,29 @@ const SURPRISE_MAX: f64 = 4.0;
 /// Sizes that are compared for the next storm.
 const CANDIDATES: u32 = 48;
 
+/// Storms that end and storms that do not are told apart up to this ratio of their sizes.
+const ENDLESS_WIDTH: f64 = 1.25;
+
+/// Storms by their end.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Ends {
+    /// The largest storm, below those that do not, that ended by itself.
+    pub(super) ended_max: Option<u64>,
+    /// The smallest storm that did not.
+    pub(super) endless_min: Option<u64>,
+}
+
+impl Ends {
+    /// Returns the next storm that tells where storms no longer end: the largest one first.
+    fn next(self, evidence: &Evidence, highest: u64) -> Option<u64> {
+        if evidence.at(highest) == (0, 0) {
+            return Some(highest);
+        }
+        let (ended, endless) = (self.ended_max? as f64, self.endless_min? as f64);
+        (endless > ENDLESS_WIDTH * ended).then(|| (ended * endless).sqrt().round() as u64)
+    }
+}
+
 /// The next step of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Next {
@@ -45,10 +68,16 @@ pub(super) fn next(
     evidence: &Evidence,
     fit: Option<&Fit>,
     settings: &StormSettings,
+    ends: Ends,
     exhausted: Option<Unsettled>,
 ) -> Next {
     if let Some(outcome) = settled(evidence, fit, settings) {
-        return Next::Finish(outcome);
+        let further = ends.next(evidence, settings.highest);
+        let further = further.filter(|_| exhausted.is_none() && outcome == Outcome::Regular);
+        return match further {
+            Some(cut) => Next::Storm(cut, Phase::Overload),
+            None => Next::Finish(outcome),
+        };
     }
     if let Some(why) = exhausted {
         return Next::Finish(unsettled(evidence, fit, why));

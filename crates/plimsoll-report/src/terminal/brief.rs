@@ -92,7 +92,7 @@ fn head(page: &mut Page<'_>, digest: &Digest) -> io::Result<()> {
 
 fn body(page: &mut Page<'_>, summary: &Summary, trials: &[TrialRecord]) -> io::Result<()> {
     let shown: &[&str] = &["Operations", "Delivered", "Event", "Ramp", "Requests", "Pings"];
-    let shown = match &summary.result {
+    let shown: &[&str] = match &summary.result {
         RunResult::Sizing { sizing } => return sizing::table(page, sizing),
         RunResult::Find { find } | RunResult::Connections { find, .. } => {
             return of_search(page, summary, find, trials);
