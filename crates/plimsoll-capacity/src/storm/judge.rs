@@ -110,7 +110,7 @@ pub(super) fn lost(tally: &Tally) -> u64 {
 }
 
 /// Returns the operations of the connections that were not cut.
-pub(super) fn without_cut(tally: &Tally) -> Tally {
+pub fn without_cut(tally: &Tally) -> Tally {
     let cut_off = tally.errors.get(ErrorClass::Interrupted);
     let mut errors = ErrorCounts::default();
     let others = tally.errors.iter().filter(|(class, _)| *class != ErrorClass::Interrupted);

@@ -37,10 +37,11 @@ use crate::staircase::{Attempts, Done, Gauge, HoldProcedure, Step};
 
 use evidence::{Evidence, Storm};
 use fit::{Fit, fit};
-use judge::{Observed, judge, judge_base, lost, without_cut};
+use judge::{Observed, judge, judge_base, lost};
 use policy::{Ends, Next, next};
 use watch::{Finding, Watch};
 
+pub use judge::without_cut;
 pub use settings::{StormLimits, StormSettings};
 
 /// Wait before the state of the server is compared with the base line.
@@ -501,6 +502,7 @@ impl HoldProcedure for StormSearch {
     }
 
     fn handle(&mut self, done: Done, now: Nanos) {
+        self.ended = now;
         match (self.stage, done) {
             (Stage::Baseline, Done::Read { memory, .. }) => {
                 self.baseline = memory;

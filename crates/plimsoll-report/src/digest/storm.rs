@@ -119,9 +119,13 @@ fn endless(storm: &StormSummary) -> Option<(Tone, &'static str, String)> {
     let (trial, endless) = storm.endless()?;
     let retries = whole(&format!("{} per second", grouped(endless.retries_per_s.round() as u64)));
     let missing = grouped(endless.missing);
+    let ended = storm.storms.iter().filter(|one| one.endless.is_none() && one.cut < trial.cut);
+    let ended = ended.filter(|one| one.verdict != Verdict::Invalid).map(|one| one.cut).max();
+    let ended = ended
+        .map_or_else(String::new, |cut| format!("; a storm of {} ended by itself", grouped(cut)));
     let text = format!(
         "a storm of {}: after {}, {missing} clients were still not back, and no longer came back; their \
-         retries, {retries}, kept it going. It ended when they stopped.",
+         retries, {retries}, kept it going. It ended when they stopped{ended}.",
         of_all(trial.cut, storm.connections),
         span(endless.watched_s),
     );

@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 
-use plimsoll_capacity::storm::StormLimits;
+use plimsoll_capacity::storm::{StormLimits, without_cut};
 use plimsoll_capacity::{StormSearch, StormSettings};
 use plimsoll_fleet::coordinator::LoadOutcome;
 use plimsoll_lab::LabPlan;
@@ -150,11 +150,14 @@ impl Experiment for StormExperiment {
         let reasons = tipping::reasons(&found.tipping, &found.trials, verdict);
         let storm = Some(Box::new(self.summary(&found)));
         let Found { load: driven, trials, .. } = found;
+        // Requests that were open when their connection was cut are nobody's failure.
+        let tally =
+            if driven.interrupted { driven.tally.clone() } else { without_cut(&driven.tally) };
         Ok(Outcome {
             partial: driven.is_partial(),
             result: RunResult::Storm { find: Box::new(find), storm },
             trials,
-            ..Outcome::new(driven.tally, driven.window, verdict, reasons)
+            ..Outcome::new(tally, driven.window, verdict, reasons)
         })
     }
 }

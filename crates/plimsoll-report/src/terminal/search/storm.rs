@@ -32,7 +32,6 @@ pub(super) fn render(
         })?;
         recovery(page, storm)?;
     }
-    page.blank()?;
     sections::errors(page, summary)?;
     sections::server_side(page, summary)?;
     sections::generator(page, summary)?;
