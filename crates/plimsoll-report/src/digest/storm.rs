@@ -24,7 +24,7 @@ pub(super) fn answers(
     let mut answers = vec![Answer::from(interval(summary, find, storm))];
     if let Some(safe) = find.safe {
         let text = format!(
-            "{} ({} confidence): 9 of 10 storms of this size end in time",
+            "{} ({} confidence): 9 of 10 storms of this size end in time.",
             size(safe, storm),
             sure(SAFE_CONFIDENCE)
         );
@@ -49,7 +49,7 @@ fn interval(
                 find.confidence.map(|confidence| format!(" ({} confidence)", sure(confidence)));
             let sure = sure.unwrap_or_default();
             let text = format!(
-                "{known}{sure} may be cut at once: all are back within {recover}, and the others keep the SLO"
+                "{known}{sure} may be cut at once: all are back within {recover}, and the others keep the SLO."
             );
             (Tone::Good, LEAD, text)
         }

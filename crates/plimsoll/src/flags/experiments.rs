@@ -79,7 +79,7 @@ const FIND_CONNECTIONS: &str = examples!(
 );
 const FIND_STORM: &str = examples!(
     "find storm https://localhost:8443/ -k -c 10k --recover 10s"
-    "find storm mqtts://broker.example/ -c 50k --reconnect backoff:1s..60s,jitter --yes-storm-remote"
+    "find storm mqtt://127.0.0.1 -c 50k --reconnect backoff:1s..60s,jitter"
 );
 const LAB_STORM: &str = examples!(
     "lab storm --sut haproxy"

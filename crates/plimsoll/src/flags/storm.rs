@@ -19,11 +19,13 @@ pub(crate) struct StormFlags {
     #[arg(short = 'c', long, value_name = "N", value_parser = connections)]
     pub(crate) connections: Option<u64>,
 
-    /// Time within which all clients must be back after the cut
+    /// Time in which all clients must be back
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = positive_duration)]
     pub(crate) recover: Nanos,
 
-    /// End of the old connections: rst, fin or silent (the server is not notified)
+    /// End of the old connections: rst, fin or silent
+    ///
+    /// With silent the server is not notified: it holds both connections of a client until the storm is over.
     #[arg(long, value_name = "HOW", default_value = "rst")]
     pub(crate) cut: Cut,
 
@@ -42,7 +44,7 @@ pub(crate) struct StormFlags {
     #[arg(long, value_name = "N", value_parser = connections)]
     pub(crate) max: Option<u64>,
 
-    /// Goals of the connections that are not cut [default: p99<50ms,errors<0.1%]
+    /// Goals of connections that are not cut [default: p99<50ms,errors<0.1%]
     #[arg(long, value_name = "GOALS")]
     pub(crate) slo: Option<Slo>,
 

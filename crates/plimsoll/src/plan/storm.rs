@@ -91,7 +91,7 @@ pub(super) fn plan(
         seed: flags.seed,
     };
     let mut load = assemble(parts, inputs)?;
-    check_remote(&load, to, may_be_remote)?;
+    check_remote(load.both_ends_here || to.is_laboratory() || may_be_remote)?;
     let targets = load.plan.targets.len() as u64;
     if targets > connections {
         return Err(Stop::usage(
@@ -148,12 +148,12 @@ fn search_of(flags: &StormFlags, to: &Destination) -> Result<SearchJob, Stop> {
 }
 
 /// A storm may take a server down: one on another host needs the consent of the user.
-fn check_remote(load: &LoadJob, to: &Destination, may_be_remote: bool) -> Result<(), Stop> {
-    if load.both_ends_here || to.is_laboratory() || may_be_remote {
-        return Ok(());
+pub(super) fn check_remote(is_allowed: bool) -> Result<(), Stop> {
+    match is_allowed {
+        true => Ok(()),
+        false => Err(Stop::usage(
+            "the server is on another host, and a storm may take it down",
+            "give --yes-storm-remote if you may do that, or use lab storm",
+        )),
     }
-    Err(Stop::usage(
-        "the server is on another host, and a storm may take it down",
-        "give --yes-storm-remote if you may do that, or use lab storm",
-    ))
 }

@@ -73,7 +73,9 @@ impl World {
                 self.tally.scheduled += self.held;
                 self.tally.ok += self.held;
             }
-            Steer::Spread { .. } => unreachable!("nobody joins"),
+            Steer::Spread { .. } | Steer::Storm { .. } => {
+                unreachable!("nobody joins, and no storm is made")
+            }
         }
     }
 
@@ -157,7 +159,9 @@ impl World {
 fn ramps(orders: &[Steer]) -> Vec<u64> {
     let ramp = |steer: &Steer| match steer {
         Steer::Ramp { connections } => Some(*connections),
-        Steer::Sweep { .. } | Steer::Trim { .. } | Steer::Spread { .. } => None,
+        Steer::Storm { .. } | Steer::Sweep { .. } | Steer::Trim { .. } | Steer::Spread { .. } => {
+            None
+        }
     };
     orders.iter().filter_map(ramp).collect()
 }
