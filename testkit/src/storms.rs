@@ -33,7 +33,7 @@ pub struct StormServer {
 enum Event {
     /// A client tries, for the n-th time.
     Attempt { client: u32, attempt: u32 },
-    /// Its patience ends, unless it is back.
+    /// A client gives up its attempt, unless it is back.
     GiveUp { client: u32, attempt: u32 },
 }
 

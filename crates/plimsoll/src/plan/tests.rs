@@ -544,6 +544,8 @@ fn a_search_for_storms_is_a_hold_whose_server_is_here() {
         let (said, code) = refused(&words(flags), b"");
         assert!(said.contains(why) && code == 2, "{said}");
     }
-    let Err(stop) = super::storm::check_remote(false) else { panic!("a storm elsewhere") };
-    assert!(stop.to_string().contains("--yes-storm-remote"), "{stop}");
+    let Err(Stop::Usage(said)) = super::storm::check_remote(false) else {
+        panic!("a storm elsewhere")
+    };
+    assert!(said.contains("--yes-storm-remote"), "{said}");
 }
