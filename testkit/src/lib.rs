@@ -6,7 +6,8 @@
 //!
 //! Two worlds share [`Sut`] and [`Generator`]: [`World`] follows every operation and knows random
 //! arrivals and service times; [`Fluid`] follows the queues as curves, which makes whole searches
-//! by the thousand cheap. [`Holding`] is a server whose memory ends, for the connections axis.
+//! by the thousand cheap. [`Holding`] is a server whose memory ends, for the connections axis, and [`StormServer`] one that clients come
+//! back to after a cut.
 #![forbid(unsafe_code)]
 
 pub mod anomalies;
@@ -15,6 +16,7 @@ pub mod generator;
 pub mod holding;
 pub mod recorded;
 pub mod schema;
+pub mod storms;
 pub mod sut;
 pub mod world;
 
@@ -25,5 +27,6 @@ pub use anomalies::{
 pub use fluid::Fluid;
 pub use generator::Generator;
 pub use holding::Holding;
+pub use storms::{Storm, StormServer};
 pub use sut::{Overload, Service, Stalls, Sut};
 pub use world::World;

@@ -22,6 +22,7 @@ pub mod speed;
 pub mod stability;
 pub mod staircase;
 pub mod stats;
+pub mod storm;
 pub mod validity;
 pub mod verdict;
 
@@ -30,4 +31,5 @@ pub use holding::{Held, judge_hold};
 pub use losses::{Context, Unloaded};
 pub use search::{GoalSearch, Mode, RateSearch, SearchSettings, Step};
 pub use staircase::{Staircase, StaircaseSettings};
+pub use storm::{StormSearch, StormSettings};
 pub use verdict::{judge, judge_load};

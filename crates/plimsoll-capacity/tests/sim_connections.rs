@@ -161,7 +161,9 @@ impl World {
                 Done::Waited
             }
             Step::Sweep => Done::Swept(self.sweep()),
-            Step::ReadKept | Step::End => panic!("a search asks for neither"),
+            Step::Storm { .. } | Step::ReadKept | Step::End => {
+                panic!("a search asks for none of them")
+            }
         }
     }
 

@@ -60,6 +60,11 @@ pub enum HoldStep {
     Pause,
     /// Lets what the ramp stirred up calm down, then reads memory.
     Settle,
+    /// Cuts connections at once, and waits until all of their clients are back.
+    Storm {
+        /// Connections of the whole hold that are cut.
+        cut: u64,
+    },
     /// One request on every connection.
     Sweep {
         /// Connections held when it began.
@@ -79,7 +84,11 @@ impl HoldStep {
     pub const fn aim(self) -> Option<u64> {
         match self {
             Self::Ramp { connections, .. } | Self::Trim { connections } => Some(connections),
-            Self::Pause | Self::Settle | Self::Sweep { .. } | Self::Hold { .. } => None,
+            Self::Pause
+            | Self::Settle
+            | Self::Storm { .. }
+            | Self::Sweep { .. }
+            | Self::Hold { .. } => None,
         }
     }
 }

@@ -43,6 +43,7 @@ pub mod sizing;
 pub mod slo;
 pub mod spans;
 pub mod starts;
+pub mod storm;
 pub mod summary;
 pub mod sut;
 pub mod tally;

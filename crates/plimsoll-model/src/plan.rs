@@ -12,6 +12,7 @@ use crate::Nanos;
 use crate::framed::framed;
 use crate::pace::{Arrivals, Profile, Shard};
 use crate::row::RowPlan;
+use crate::storm::StormClients;
 use crate::target::{
     Body, BodyStore, Credentials, Filters, MqttVersion, Protocol, Script, Subscription, Target,
     TargetUrl, Will,
@@ -68,6 +69,14 @@ pub enum Steer {
     Trim {
         /// Connections of the whole load; a shard keeps its share at most.
         connections: u64,
+    },
+    /// Cut this many of the held connections at once, and let their clients come back. They send no heartbeats until all
+    /// are back, which ends the storm. A trim ends it before. Nothing else is opened meanwhile.
+    Storm {
+        /// Connections of the whole load that are cut.
+        cut: u64,
+        /// Conduct of their clients.
+        clients: StormClients,
     },
     /// One request on every connection that is held now, spread evenly. Done when each has ended.
     Sweep {

@@ -7,6 +7,7 @@ use crate::hold::HoldSummary;
 use crate::rfc9411::Rfc9411Summary;
 use crate::search::Axis;
 use crate::sizing::SizingSummary;
+use crate::storm::StormSummary;
 use crate::summary::FindSummary;
 use crate::trial::{Outcome, Standing};
 
@@ -28,6 +29,12 @@ pub enum RunResult {
         #[serde(skip_serializing_if = "Option::is_none")]
         hold: Option<Box<HoldSummary>>,
     },
+    /// A search for the largest storm. One that was killed has no storms.
+    Storm {
+        find: Box<FindSummary>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        storm: Option<Box<StormSummary>>,
+    },
     /// A comparison; its measurements have summaries of their own.
     Compare { compare: Box<CompareSummary> },
     /// A sweep over settings.
@@ -41,6 +48,7 @@ pub enum RunResult {
 struct Blocks {
     find: Option<Box<FindSummary>>,
     hold: Option<Box<HoldSummary>>,
+    storm: Option<Box<StormSummary>>,
     compare: Option<Box<CompareSummary>>,
     sizing: Option<Box<SizingSummary>>,
     rfc9411: Option<Box<Rfc9411Summary>>,
@@ -55,6 +63,9 @@ impl From<Blocks> for RunResult {
             Blocks { find: Some(find), hold, .. } if find.axis == Axis::Connections => {
                 Self::Connections { find, hold }
             }
+            Blocks { find: Some(find), storm, .. } if find.axis == Axis::Storm => {
+                Self::Storm { find, storm }
+            }
             Blocks { find: Some(find), .. } => Self::Find { find },
             Blocks { hold: Some(hold), .. } => Self::Hold { hold },
             _ => Self::Load,
@@ -67,6 +78,7 @@ impl From<FindSummary> for RunResult {
         let find = Box::new(find);
         match find.axis {
             Axis::Connections => Self::Connections { find, hold: None },
+            Axis::Storm => Self::Storm { find, storm: None },
             _ => Self::Find { find },
         }
     }
@@ -82,7 +94,9 @@ impl RunResult {
     /// The answer of a search.
     pub fn find(&self) -> Option<&FindSummary> {
         match self {
-            Self::Find { find } | Self::Connections { find, .. } => Some(find),
+            Self::Find { find } | Self::Connections { find, .. } | Self::Storm { find, .. } => {
+                Some(find)
+            }
             _ => None,
         }
     }
@@ -90,7 +104,9 @@ impl RunResult {
     /// The answer of a search, to change it.
     pub fn find_mut(&mut self) -> Option<&mut FindSummary> {
         match self {
-            Self::Find { find } | Self::Connections { find, .. } => Some(find),
+            Self::Find { find } | Self::Connections { find, .. } | Self::Storm { find, .. } => {
+                Some(find)
+            }
             _ => None,
         }
     }
@@ -99,6 +115,14 @@ impl RunResult {
     pub fn hold(&self) -> Option<&HoldSummary> {
         match self {
             Self::Hold { hold } | Self::Connections { hold: Some(hold), .. } => Some(hold),
+            _ => None,
+        }
+    }
+
+    /// The storms of a search.
+    pub fn storm(&self) -> Option<&StormSummary> {
+        match self {
+            Self::Storm { storm: Some(storm), .. } => Some(storm),
             _ => None,
         }
     }
@@ -115,7 +139,7 @@ impl RunResult {
     pub const fn noun(&self) -> &'static str {
         match self {
             Self::Load => "a load",
-            Self::Find { .. } | Self::Connections { .. } => "a search",
+            Self::Find { .. } | Self::Connections { .. } | Self::Storm { .. } => "a search",
             Self::Hold { .. } => "a hold",
             Self::Compare { .. } => "a comparison",
             Self::Sizing { .. } => "a sweep",
@@ -127,7 +151,9 @@ impl RunResult {
     /// or a sweep ended before it had enough rounds.
     pub fn is_unsettled(&self) -> bool {
         match self {
-            Self::Find { find } | Self::Connections { find, .. } => find.is_unsettled(),
+            Self::Find { find } | Self::Connections { find, .. } | Self::Storm { find, .. } => {
+                find.is_unsettled()
+            }
             Self::Compare { compare } => {
                 compare.difference.is_none() && compare.rounds_invalid == 0
             }

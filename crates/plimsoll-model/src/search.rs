@@ -11,6 +11,8 @@ named! {
         Deliveries = "deliveries",
         /// Connections held at once.
         Connections = "connections",
+        /// Held connections that are cut at once and come back.
+        Storm = "storm",
         /// In a test case of RFC 9411: TCP connections per second.
         ConnectionsPerS = "connections/s",
         /// In a test case of RFC 9411: application transactions per second.

@@ -10,6 +10,7 @@ use crate::reason::ErrorReasons;
 use crate::segments::SegmentCounts;
 use crate::spans::Spans;
 use crate::starts::StartCounts;
+use crate::storm::StormCounts;
 use crate::{ErrorClass, Fault, Nanos};
 
 /// Adds the fields of one value to those of another.
@@ -427,6 +428,9 @@ pub struct Tally {
     /// Limits that servers announced.
     #[serde(default, skip_serializing_if = "AnnouncedLimits::is_none")]
     pub announced: AnnouncedLimits,
+    /// Clients of a storm.
+    #[serde(default, skip_serializing_if = "StormCounts::is_none")]
+    pub storm: StormCounts,
     /// Connections.
     pub connections: ConnectionCounts,
     /// Handshakes.
@@ -484,7 +488,7 @@ impl Tally {
     /// Memory of its histograms.
     pub fn histogram_bytes(&self) -> u64 {
         let endings = self.endings.iter().map(|(_, series)| series.durations.memory_bytes());
-        self.spans.memory_bytes() + endings.sum::<u64>()
+        self.spans.memory_bytes() + self.storm.recovery.memory_bytes() + endings.sum::<u64>()
     }
 
     /// Operations failed by the peer or by a timer of ours; a fault of this host is no loss of the SUT.
@@ -611,6 +615,7 @@ impl Tally {
         self.announced.merge(&other.announced);
         self.deliveries.merge(&other.deliveries);
         self.pings.merge(&other.pings);
+        self.storm.merge(&other.storm);
         self.segments.merge(other.segments);
         self.spans.merge(&other.spans);
         self.endings.merge(&other.endings);

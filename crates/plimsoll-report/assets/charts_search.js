@@ -2,7 +2,7 @@
 // The charts of a search: the tipping point, goodput against offered load, the course of the search.
 
 const AXIS_TITLES = {
-  rate: 'offered load, requests/s', handshakes: 'offered load, handshakes/s', connections: 'connections held',
+  rate: 'offered load, requests/s', handshakes: 'offered load, handshakes/s', connections: 'connections held', storm: 'connections cut',
   'connections/s': 'offered load, connections/s', 'transactions/s': 'offered load, transactions/s',
 };
 
@@ -12,7 +12,7 @@ const BOUNDING = new Set(['qualify', 'expand', 'narrow', 'confirm']);
 /** What a search found; of one that goes on, what it raises. */
 const foundOf = (view) => view.summary?.find ?? { axis: view.head.axis };
 
-const isConnections = (find) => find?.axis === 'connections';
+const isConnections = (find) => find?.axis === 'connections' || find?.axis === 'storm';
 const loadText = (find, load) => (isConnections(find) ? grouped(load) : shown(load, '/s'));
 
 /** Linear where the loads are near each other, else logarithmic. */

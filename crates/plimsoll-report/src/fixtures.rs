@@ -5,6 +5,7 @@ mod compared;
 mod held;
 mod several;
 mod sized;
+mod storms;
 mod watched;
 
 use std::collections::BTreeMap;
@@ -45,6 +46,7 @@ pub(crate) use held::{
 };
 pub(crate) use several::{find_several, find_unstable};
 pub(crate) use sized::sizing_better;
+pub(crate) use storms::find_storm;
 pub(crate) use watched::{watched, watched_for};
 
 /// Must never be seen in anything written.

@@ -54,6 +54,7 @@ mod tests {
             fixtures::compare_saturated(),
             fixtures::sizing_better(),
             fixtures::find_regular().0,
+            fixtures::find_storm(),
             crate::terminal::rfc9411::tests::summary(),
         ] {
             let mut text = Vec::new();
@@ -93,6 +94,7 @@ mod tests {
             fixtures::compare_saturated(),
             fixtures::sizing_better(),
             fixtures::find_regular().0,
+            fixtures::find_storm(),
             crate::terminal::rfc9411::tests::summary(),
         ] {
             let mut text = Vec::new();

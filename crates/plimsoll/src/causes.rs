@@ -7,6 +7,7 @@ use plimsoll_capacity::diagnose::{Record, Trial, diagnose, figures};
 use plimsoll_model::Nanos;
 use plimsoll_model::cause::{Cause, Finding};
 use plimsoll_model::host::{HostSummary, Reading};
+use plimsoll_model::search::Axis;
 use plimsoll_model::slo::Slo;
 use plimsoll_model::summary::FindSummary;
 use plimsoll_model::trial::{Outcome, TrialRecord};
@@ -30,6 +31,10 @@ pub(crate) fn of(
     find: &FindSummary,
     trials: &[TrialRecord],
 ) -> Option<Vec<Finding>> {
+    // What a storm uses of a resource is no line over the connections that it cuts.
+    if find.axis == Axis::Storm {
+        return None;
+    }
     let (tip, is_told) = match find.outcome {
         Outcome::NotReached { .. } => match stopped_at(find) {
             Some(tip) => (Some(tip), true),

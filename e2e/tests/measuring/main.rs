@@ -6,3 +6,4 @@ mod find;
 mod generator_limits;
 mod lab;
 mod rfc9411;
+mod storms;

@@ -19,7 +19,7 @@ mod goals;
 mod grid;
 mod guards;
 mod levels;
-mod likelihood;
+pub(crate) mod likelihood;
 mod open;
 mod periodic;
 mod policy;

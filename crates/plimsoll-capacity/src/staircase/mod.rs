@@ -18,6 +18,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::cycles::{CycleReading, CyclesSummary, Kept};
 use plimsoll_model::hold::{HoldEnd, MemoryReading, Plateau, Projection, Side, Swept};
 use plimsoll_model::host::LimitId;
+use plimsoll_model::storm::StormCounts;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{TrialRecord, TrialRequest};
 use plimsoll_model::units::grouped;
@@ -75,6 +76,11 @@ pub enum Step {
     Measure,
     /// One request on every connection.
     Sweep,
+    /// Cut so many connections at once, until all of their clients are back.
+    Storm {
+        /// Connections of the whole hold.
+        cut: u64,
+    },
     /// Read what the server still uses.
     ReadKept,
     /// Hold for so long.
@@ -97,6 +103,8 @@ pub enum Done {
     },
     /// The end of [`Step::Trim`].
     Trimmed,
+    /// The end of [`Step::Storm`]: all clients are back.
+    Stormed,
     /// The readings of [`Step::Baseline`] and [`Step::Measure`].
     Read {
         /// Memory.
@@ -137,6 +145,8 @@ pub trait HoldProcedure {
     fn handle_guard(&mut self, gauges: &[Gauge]);
     /// During a ramp: its progress.
     fn handle_attempts(&mut self, attempts: Attempts);
+    /// During a storm: the counts of its clients, so long after the cut.
+    fn handle_storm(&mut self, _counts: &StormCounts, _since: Nanos) {}
     /// The hold ends early: it was interrupted, or every agent was lost.
     fn handle_stop(&mut self);
     /// The levels measured so far, where each is reported separately.

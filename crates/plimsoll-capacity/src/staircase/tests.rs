@@ -82,7 +82,9 @@ impl Machine {
                     Done::Swept(Swept { connections: held, answered })
                 }
                 Step::Settle(_) | Step::Hold(_) => Done::Waited,
-                Step::Trim { .. } | Step::ReadKept => panic!("this staircase only goes up"),
+                Step::Trim { .. } | Step::Storm { .. } | Step::ReadKept => {
+                    panic!("this staircase only goes up")
+                }
             };
             staircase.handle(done);
         }
@@ -314,6 +316,7 @@ fn steps(cycles: u32, reconnects: &[(Nanos, f64)]) -> (Vec<Step>, Staircase) {
         staircase.handle(match step {
             Step::Ramp { connections } => Done::Ramped { held: connections, took: Nanos(1) },
             Step::Trim { .. } => Done::Trimmed,
+            Step::Storm { .. } => panic!("a hold makes no storms"),
             Step::Baseline | Step::Measure => {
                 Done::Read { memory: MemoryReading::default(), gauges: Vec::new() }
             }

@@ -87,8 +87,8 @@ pub(crate) struct ConnHot {
     pub(crate) timer_armed: bool,
     /// The first byte of the answer has been seen.
     pub(crate) answer_begun: bool,
-    /// Holds: opened in the place of one that was lost or could not be opened.
-    pub(crate) replaces: bool,
+    /// Holds: why it was opened.
+    pub(crate) purpose: Purpose,
     /// Holds: its part in the sweep in progress.
     pub(crate) sweep: Sweep,
     pub(crate) peer: Peer,
@@ -130,6 +130,19 @@ pub(crate) enum Peer {
     Ended,
     /// As `Ended`, by a reset. A send that was refused with it is the only call that reports it.
     Reset,
+}
+
+/// The reason for which a connection of a hold is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Purpose {
+    /// A ramp.
+    #[default]
+    Ramp,
+    /// It takes the place of one that was lost or could not be opened.
+    Replacement,
+    /// A client of the storm in progress comes back.
+    Storm,
 }
 
 /// The part of a sweep that a connection still owes.

@@ -10,8 +10,8 @@ use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{LoadPlan, Pacing, ServerName};
 use plimsoll_model::tally::TlsMessageCounts;
 use plimsoll_sys::poll::{Poller, Ready};
-use plimsoll_sys::ports::Closed;
-use plimsoll_sys::socket::{Connecting, FirstBytes};
+use plimsoll_sys::ports::{Closed, Lease};
+use plimsoll_sys::socket::{Connecting, FirstBytes, Socket};
 use plimsoll_sys::{Errno, clock};
 use plimsoll_tls::{ClientContext, ConfigError, Received, TlsError};
 
@@ -186,6 +186,22 @@ impl Conns {
         }
         self.wheel.cancel(index);
         self.slab.release(index);
+    }
+
+    /// Takes the socket of a connection, which stays open and is never read again; closing the slot then sends nothing.
+    pub(super) fn leave_open(&mut self, index: u32) -> Option<(Socket, Option<Lease>)> {
+        let lease = self.slab.cold[index as usize].lease.take();
+        Some((self[index].socket.take()?, lease))
+    }
+
+    /// Resets what was left open.
+    pub(super) fn reset_left(&mut self, (socket, lease): (Socket, Option<Lease>), now: Nanos) {
+        // Fails only on a socket that is already dead, whose close needs no RST.
+        let _ = socket.reset_on_close();
+        drop(socket);
+        if let Some(lease) = lease {
+            self.origins.give_back(lease, Closed::Reset, now);
+        }
     }
 
     // ---- bytes

@@ -662,7 +662,11 @@ impl Worker {
             self.meter.tally().grpc_status.add(status.into(), 1);
         }
         let failed = answer.failed;
-        if let Some(class) = failed {
+        if self.is_trying(index) {
+            if let Some(class) = failed {
+                return self.close_and_refill(index, Some(class), now);
+            }
+        } else if let Some(class) = failed {
             self.meter.count_error(class);
             self.note_failing_answer(index, class, answer, now);
             self.lose_sight_of_deliveries(index);
@@ -765,6 +769,12 @@ impl Worker {
     /// The current operation, if any, ends in `class`, and the connection with it.
     pub(super) fn fail_op_and_close(&mut self, index: u32, class: ErrorClass, now: Nanos) {
         let is_in_use = self.has_open_operations(index);
+        if self.is_trying(index) {
+            if self.conns[index].has_op {
+                self.end_op(index, false, now);
+            }
+            return self.close_and_refill(index, Some(class), now);
+        }
         self.count_lost(index, class, is_in_use);
         if self.conns[index].has_op {
             self.end_op(index, false, now);

@@ -10,8 +10,11 @@ use std::collections::VecDeque;
 use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::HoldPlan;
+use plimsoll_model::storm::StormClients;
 
+use super::conn::Purpose;
 use super::pacer::Pacer;
+use super::storm::StormRun;
 use super::sweep::SweepRun;
 
 /// Connections opened, or sweep requests sent, before the poller is called again: 64 connects take
@@ -62,8 +65,8 @@ pub(super) struct Hold {
     replacements_due: u64,
     /// Connections that have become usable, for the next one's place in the period.
     usable: u64,
-    /// Whether the current attempt is a replacement.
-    is_replacing: bool,
+    /// Reason for the current attempt.
+    pub(super) purpose: Purpose,
     /// Ramps that wait to be done: all of them when the latest is.
     ramps: Vec<u32>,
     /// The latest ramp that was done.
@@ -76,6 +79,8 @@ pub(super) struct Hold {
     pub(super) sweeps: VecDeque<(u32, Nanos)>,
     /// The sweep in progress.
     pub(super) sweep: Option<SweepRun>,
+    /// The storm in progress.
+    pub(super) storm: Option<Box<StormRun>>,
 }
 
 impl Hold {
@@ -95,13 +100,14 @@ impl Hold {
             ramp_opening: 0,
             replacements_due: 0,
             usable: 0,
-            is_replacing: false,
+            purpose: Purpose::Ramp,
             ramps: Vec::new(),
             ramped: 0,
             is_spreading: false,
             trims: VecDeque::new(),
             sweeps: VecDeque::new(),
             sweep: None,
+            storm: None,
         }
     }
 
@@ -168,7 +174,7 @@ impl Hold {
             return false;
         }
         // A ramp first: it must end also where every replacement fails.
-        self.is_replacing = !is_ramping;
+        self.purpose = if is_ramping { Purpose::Ramp } else { Purpose::Replacement };
         self.opening += 1;
         if is_ramping {
             self.tried += 1;
@@ -186,12 +192,33 @@ impl Hold {
         self.pacer.next_due()
     }
 
-    /// An attempt has ended, well or not.
-    pub(super) const fn end_opening(&mut self, was_replacing: bool) {
-        self.opening -= 1;
-        if !was_replacing {
-            self.ramp_opening -= 1;
+    /// An attempt has ended, well or not. Those of a storm are counted by the storm.
+    pub(super) const fn end_opening(&mut self, purpose: Purpose) {
+        match purpose {
+            Purpose::Ramp => {
+                self.opening -= 1;
+                self.ramp_opening -= 1;
+            }
+            Purpose::Replacement => self.opening -= 1,
+            Purpose::Storm => {}
         }
+    }
+
+    pub(super) fn begin_storm(
+        &mut self,
+        id: u32,
+        cut: u64,
+        clients: StormClients,
+        now: Nanos,
+        seed: u64,
+    ) {
+        let cut = self.shard.share(cut);
+        self.storm = Some(Box::new(StormRun::new(id, clients, cut, now, self.shard, seed)));
+    }
+
+    /// The storm in progress.
+    pub(super) fn storm(&self) -> Option<&StormRun> {
+        self.storm.as_deref()
     }
 
     /// A connection was lost, or could not be opened.
@@ -202,11 +229,6 @@ impl Hold {
 
     pub(super) const fn heartbeat(&self) -> Option<Nanos> {
         self.plan.heartbeat
-    }
-
-    /// Reports whether the current attempt takes the place of another connection.
-    pub(super) const fn is_replacing(&self) -> bool {
-        self.is_replacing
     }
 
     /// The ramps that have been made since the last call.
@@ -226,6 +248,7 @@ impl Hold {
         ids.extend(self.sweeps.drain(..).map(|(id, _)| id));
         let sweep = self.sweep.take();
         ids.extend(sweep.iter().map(|sweep| sweep.id));
+        ids.extend(self.storm.take().map(|storm| storm.id));
         (ids, sweep.map_or(0, |sweep| sweep.waiting()))
     }
 
@@ -270,7 +293,7 @@ mod tests {
         while now < until {
             while ends.front().is_some_and(|end| *end <= now) {
                 ends.pop_front();
-                hold.end_opening(false);
+                hold.end_opening(Purpose::Ramp);
             }
             while hold.poll_open(now) {
                 opened += 1;

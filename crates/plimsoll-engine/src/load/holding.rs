@@ -3,9 +3,10 @@
 use plimsoll_model::plan::Steer;
 use plimsoll_model::{ErrorClass, Nanos};
 
-use super::conn::{Op, Peer, State, Sweep};
+use super::conn::{Op, Peer, Purpose, State, Sweep};
 use super::hold::{BATCH, Hold};
 use super::phases::Phase;
+use super::storm::StormRun;
 use super::sweep::SweepRun;
 use super::worker::Worker;
 
@@ -18,6 +19,7 @@ impl Worker {
             Steer::Ramp { connections } => hold.begin_ramp(id, connections),
             Steer::Trim { connections } => hold.begin_trim(id, connections),
             Steer::Sweep { over } => hold.sweeps.push_back((id, over)),
+            Steer::Storm { cut, clients } => self.begin_storm(id, cut, clients, now),
             Steer::Spread { of } => {
                 hold.spread_over(of);
                 self.report_steered(id);
@@ -30,13 +32,14 @@ impl Worker {
     pub(super) fn advance_hold(&mut self, now: Nanos) {
         let trimmed_all = self.trim_due(now);
         // Not before: the trim has passed this slot already and would miss a new connection in it.
-        let opened_all = trimmed_all && self.open_due(now);
+        let opened_all = trimmed_all && self.open_due(now) && self.storm_due(now);
         let swept_all = self.sweep_due(now);
         self.end_ramps();
         let Some(hold) = self.demand.hold() else { return };
         let sweep = hold.sweep.as_ref().and_then(SweepRun::next_due);
+        let storm = hold.storm().and_then(StormRun::next_due);
         self.next_due = match opened_all && swept_all {
-            true => hold.next_open().into_iter().chain(sweep).min(),
+            true => hold.next_open().into_iter().chain(sweep).chain(storm).min(),
             false => Some(now),
         };
     }
@@ -55,7 +58,7 @@ impl Worker {
 
     /// Destinations are taken in turn, each as often in succession as there are addresses: those
     /// are taken in turn as well, and each destination has to see all of its own.
-    fn next_destination(&self) -> u32 {
+    pub(super) fn next_destination(&self) -> u32 {
         let destinations = &self.plan.destinations;
         let most = destinations.iter().map(|one| one.addresses.len()).max().unwrap_or(1);
         (self.conns.origins.turn() / most.max(1) as u64 % destinations.len().max(1) as u64) as u32
@@ -86,21 +89,35 @@ impl Worker {
     // ---- the life of a held connection
 
     /// An attempt to open a connection of a hold has failed.
-    pub(super) fn handle_attempt_failed(&mut self, was_replacing: bool, now: Nanos) {
+    /// `index` is its slot, if it had one.
+    pub(super) fn handle_attempt_failed(
+        &mut self,
+        purpose: Purpose,
+        index: Option<u32>,
+        class: ErrorClass,
+        now: Nanos,
+    ) {
+        if purpose == Purpose::Storm {
+            return self.end_storm_attempt(index, class, now);
+        }
         let Some(hold) = self.demand.hold_mut() else { return };
-        hold.end_opening(was_replacing);
+        hold.end_opening(purpose);
         hold.count_loss();
         self.wake_hold(now);
     }
 
     /// The connection has become usable, or its operation has ended: decides what it does next.
     pub(super) fn rest(&mut self, index: u32, now: Nanos) {
+        if self.is_in_storm(index) {
+            return self.rest_in_storm(index, now);
+        }
         let hot = &mut self.conns[index];
         let Some(hold) = self.demand.hold_mut() else { return };
         if hot.beat_due == Nanos::ZERO {
             hot.beat_due = hold.first_beat(now);
-            hold.end_opening(hot.replaces);
-            self.meter.tally().connections.replaced += u64::from(hot.replaces);
+            hold.end_opening(hot.purpose);
+            let is_replacement = hot.purpose == Purpose::Replacement;
+            self.meter.tally().connections.replaced += u64::from(is_replacement);
             self.wake_hold(now);
         }
         let hot = &self.conns[index];
@@ -118,6 +135,9 @@ impl Worker {
 
     /// A usable connection of a hold is about to be closed; `loss` is `None` where we close it.
     pub(super) fn handle_held_end(&mut self, index: u32, loss: Option<ErrorClass>, now: Nanos) {
+        if self.is_in_storm(index) {
+            return self.lose_in_storm(index, loss, now);
+        }
         let Some(hold) = self.demand.hold_mut() else { return };
         if let Some(class) = loss {
             self.meter.tally().losses.count(class);
@@ -127,9 +147,9 @@ impl Worker {
         self.wake_hold(now);
     }
 
-    /// Reports whether the connection being opened takes the place of another.
-    pub(super) fn is_replacing(&self) -> bool {
-        self.demand.hold().is_some_and(Hold::is_replacing)
+    /// Returns the reason for which a connection is being opened.
+    pub(super) fn purpose(&self) -> Purpose {
+        self.demand.hold().map_or(Purpose::Ramp, |hold| hold.purpose)
     }
 
     /// Reports whether heartbeats are still sent at this time of the load.
@@ -150,9 +170,10 @@ impl Worker {
     /// are counted as unsent; one that is due on an idle connection is sent.
     pub(super) fn beat(&mut self, index: u32, now: Nanos) {
         let period = self.demand.hold().and_then(Hold::heartbeat);
+        let is_silent = self.is_in_storm(index) || !self.phases.is(Phase::Running);
         let hot = &mut self.conns[index];
         let due = hot.beat_due;
-        if due > now || !self.phases.is(Phase::Running) {
+        if due > now || is_silent {
             return;
         }
         let period = period.unwrap_or(Nanos::MAX);

@@ -56,6 +56,8 @@ mod sleeping;
 mod stamping;
 mod stamps;
 mod starts;
+mod storm;
+mod storming;
 mod streams;
 mod sweep;
 mod sweeping;

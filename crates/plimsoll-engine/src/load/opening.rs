@@ -8,7 +8,7 @@ use plimsoll_sys::socket::FirstBytes;
 use plimsoll_tls::HandshakeKind;
 
 use super::classify::opening_error;
-use super::conn::{Op, Peer, State};
+use super::conn::{Op, Peer, Purpose, State};
 use super::demand::Demand;
 use super::endings::wrapping_ms;
 use super::origin::OriginError;
@@ -32,9 +32,10 @@ impl Worker {
             Ok(begun) => begun,
             Err(error) => return self.fail_unopened(destination, op, &error, now),
         };
-        let (ops_total, replaces) = (self.age_of_next_prewarmed(), self.is_replacing());
+        let (ops_total, purpose) = (self.age_of_next_prewarmed(), self.purpose());
         let hot = &mut self.conns[index];
-        (hot.ops_total, hot.replaces) = (ops_total, replaces);
+        (hot.ops_total, hot.purpose) = (ops_total, purpose);
+        self.note_storm_attempt(index, now);
         let is_reused = self.plan.keepalive || self.plan.session.is_some();
         self.stamps.watch(index, &self.conns[index], is_reused);
         if let Some(op) = op {
@@ -89,7 +90,7 @@ impl Worker {
         self.pools.close(destination, false);
         self.meter.note(error.class(), error.reason(), now, || None);
         self.handle_open_failure(destination, op, error.class(), error, now);
-        self.handle_attempt_failed(self.is_replacing(), now);
+        self.handle_attempt_failed(self.purpose(), None, error.class(), now);
     }
 
     /// A connection could not be opened, or was lost while opening, for `class`.
@@ -223,7 +224,7 @@ impl Worker {
         self.count_failed_opening(index, class, now);
         self.note_failed_opening(index, class, why, now);
         let hot = &mut self.conns[index];
-        let (destination, was_replacing) = (hot.destination, hot.replaces);
+        let (destination, purpose) = (hot.destination, hot.purpose);
         let is_recorded = self.rows.records(index);
         let (intended, target) = (hot.intended, hot.target);
         let op = hot.has_op.then_some(Op { intended, target, is_recorded, again: 0 });
@@ -234,9 +235,12 @@ impl Worker {
         if was_handshaking {
             self.meter.tally().handshakes.failed += 1;
         }
+        if purpose == Purpose::Storm {
+            self.count_sent_in_vain(index, class);
+        }
         self.close(index, false);
         self.handle_open_failure(destination, op, class, why, now);
-        self.handle_attempt_failed(was_replacing, now);
+        self.handle_attempt_failed(purpose, Some(index), class, now);
         self.open_for_waiting(destination, now);
     }
 

@@ -24,7 +24,11 @@ impl Worker {
                 Some(index) => self.trim_slot(index, keep, now),
                 None => {
                     hold.trims.pop_front();
-                    hold.forget_attempts(self.pools.held());
+                    self.end_storm(now);
+                    let held = self.pools.held();
+                    if let Some(hold) = self.demand.hold_mut() {
+                        hold.forget_attempts(held);
+                    }
                     self.report_steered(id);
                 }
             }
@@ -37,6 +41,13 @@ impl Worker {
             State::Connecting | State::Handshaking | State::Greeting => {
                 let why = "given up by a trim";
                 self.fail_opening(index, ErrorClass::Interrupted, &why, now);
+            }
+            State::Idle | State::Busy if self.is_trying(index) => {
+                if self.conns[index].has_op {
+                    self.detach_op(index);
+                }
+                self.end_storm_attempt(Some(index), ErrorClass::Interrupted, now);
+                self.close(index, true);
             }
             State::Idle | State::Busy if self.pools.held() > keep => {
                 if self.conns[index].has_op {

@@ -393,7 +393,9 @@ impl Worker {
     fn abandon_in_flight(&mut self, class: ErrorClass, now: Nanos) {
         for index in 0..self.conns.slab.len() as u32 {
             if self.conns[index].has_op {
-                self.meter.count_error(class);
+                if !self.is_trying(index) {
+                    self.meter.count_error(class);
+                }
                 self.record(index, RowEnd::Failed(class), 0, 0, now);
                 self.end_op(index, false, now);
                 match self.streams.is_lane(index) {

@@ -5,6 +5,7 @@
 mod driver;
 mod scripted;
 mod served;
+mod storms;
 
 use std::collections::BTreeMap;
 

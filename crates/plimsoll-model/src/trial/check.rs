@@ -152,6 +152,9 @@ checks! {
         Lost = "lost":
             "the server or the network closed held connections: look there for a limit, a timer or \
              a restart; see the error classes above";
+        Recovered = "recovered":
+            "clients whose connections were cut were not all back within --recover: the server, or a limit in front of \
+             it, accepts new connections too slowly";
         Answered = "answered": "connections that looked open did not answer a request";
         Opened = "opened": "connections could not be opened: see the error classes above";
         Status = "status": "the server answered with an error: check the path and the server's log";
@@ -181,6 +184,8 @@ checks! {
         Saturated = "saturated":
             "what made the load was slower than the server: goodput hides part of a difference, the \
              server's CPU time per answer does not";
+        BaseLine = "base-line":
+            "the server was not as before when a storm was to begin: connections, latency or memory had not come back";
         Samples = "samples": "seconds of the sustain phase were not sampled";
     }
     Run, OwnTimer {

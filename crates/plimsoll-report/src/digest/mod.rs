@@ -18,6 +18,7 @@ pub(crate) mod hold;
 mod load;
 pub(crate) mod search;
 pub(crate) mod sizing;
+pub(crate) mod storm;
 mod warnings;
 
 pub(crate) use answer::{Answer, verdict_word};
@@ -82,6 +83,11 @@ impl Digest {
                 };
                 let answers = search::answers(summary, find);
                 (word, answers, Some("search"), figures::of_search(summary, find))
+            }
+            RunResult::Storm { find, storm } => {
+                let storm = storm.as_deref();
+                let answers = storm::answers(summary, find, storm);
+                (verdict, answers, Some("search"), storm::figures(summary, find, storm))
             }
             RunResult::Compare { compare } => {
                 let answer = compare::answer(compare).into();

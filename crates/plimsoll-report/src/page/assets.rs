@@ -20,12 +20,13 @@ pub(super) const LICENCES: [(&str, &str); 2] = [
 ];
 
 /// Our own programs, in the order in which one uses another.
-const OWN: [&str; 11] = [
+const OWN: [&str; 12] = [
     include_str!("../../assets/format.js"),
     include_str!("../../assets/records.js"),
     include_str!("../../assets/chart.js"),
     include_str!("../../assets/figures.js"),
     include_str!("../../assets/charts_search.js"),
+    include_str!("../../assets/charts_storm.js"),
     include_str!("../../assets/charts_time.js"),
     include_str!("../../assets/charts_distribution.js"),
     include_str!("../../assets/charts_hosts.js"),

@@ -154,6 +154,28 @@ const CYCLES: Figure = Figure {
         "threads" Count "threads" Most)),
 };
 
+const STORMS: Figure = Figure {
+    chart: "storms",
+    about: "Each mark is one storm: the time until the last client was back, against the number of connections that were cut. \
+            A storm at the top was ended before all were back.",
+    missing: "No storm was made.",
+    choices: &[],
+    rows: Some(rows!("summary.storm.storms":
+        "storm" Count "trial", "cut" Count "cut", "all back after" Seconds "recovered_s" Most,
+        "missing" Count "missing" Most, "attempts" Count "attempts" Most, "given up" Count "gave_up" Most,
+        "refused" Count "refused" Most, "lost of the others" Count "lost" Most,
+        "p99 of the others" Ms "p99_ms" Most, "verdict" Verdict "verdict")),
+};
+
+const RECOVERY: Figure = Figure {
+    chart: "recovery",
+    about: "Clients that are not back, second by second, in the largest storm that was GOOD and in the smallest that was not (of those \
+            that do not end, if there was one); below, the latency of the connections that were not cut.",
+    missing: "No storm was made.",
+    choices: &[],
+    rows: None,
+};
+
 const HOST: Figure = Figure {
     chart: "host",
     about: "Read once a second on this host; the time of each trial is shaded, and limits are drawn in where they are near. Established \
@@ -275,6 +297,10 @@ const RATE_SEARCH: Figures = figures!(
     Distribution: PERCENTILES; Cause: CONFIRMATION, CLIFFS;
 );
 
+const STORM_SEARCH: Figures = figures!(
+    Main: STORMS, RECOVERY; Time: HELD, LATENCY, ERRORS; Distribution: PERCENTILES;
+);
+
 const CONNECTION_SEARCH: Figures = figures!(
     Main: TIPPING, GOODPUT, COURSE, MEMORY; Time: HELD, LATENCY, ERRORS;
     Distribution: PERCENTILES; Cause: CLIFFS;
@@ -303,6 +329,7 @@ pub(super) fn figures(view: &View) -> Figures {
     let Some(summary) = &view.summary else {
         return match view.head.axis {
             Some(Axis::Connections) => CONNECTION_SEARCH,
+            Some(Axis::Storm) => STORM_SEARCH,
             Some(Axis::ConnectionsPerS | Axis::TransactionsPerS) => RFC9411,
             Some(Axis::Rate | Axis::Handshakes | Axis::Deliveries) => RATE_SEARCH,
             None if view.head.is_hold => HOLD,
@@ -315,6 +342,7 @@ pub(super) fn figures(view: &View) -> Figures {
         RunResult::Hold { hold } if hold.cycles.is_some() => CYCLED_HOLD,
         RunResult::Hold { .. } => HOLD,
         RunResult::Connections { .. } => CONNECTION_SEARCH,
+        RunResult::Storm { .. } => STORM_SEARCH,
         RunResult::Compare { .. } => COMPARISON,
         RunResult::Sizing { .. } => SIZING,
         RunResult::Rfc9411 { .. } => RFC9411,
@@ -360,6 +388,8 @@ fn neutral(chart: &str) -> &'static str {
         "goodput" => "Good answers against offered load",
         "course" => "Course of the search",
         "cycles" => "Memory of the server after each cycle",
+        "storms" => "Recovery against the size of the storm",
+        "recovery" => "Recovery, second by second",
         "rate" => "Operations over time",
         "latency" => "Latency over time",
         "percentiles" => "Distribution of latency",

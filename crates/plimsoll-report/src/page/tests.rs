@@ -145,6 +145,7 @@ fn every_figure_has_a_program_and_every_program_a_figure() {
         connections,
         fixtures::hold_bad(),
         fixtures::hold_cycles(),
+        fixtures::find_storm(),
         fixtures::compare_saturated(),
         fixtures::sizing_better(),
         crate::terminal::rfc9411::tests::summary(),

@@ -79,6 +79,9 @@ impl Holding {
             }
             HoldStep::Pause => vec![format!("{held} held, ramp paused")],
             HoldStep::Settle => vec![format!("{held} held, reading memory")],
+            HoldStep::Storm { cut } => {
+                vec![format!("storm of {}: {held} held", grouped(cut))]
+            }
             HoldStep::Sweep { connections, .. } => {
                 vec![format!("a request on each of {} connections", grouped(connections))]
             }

@@ -81,10 +81,17 @@ fn head(page: &mut Page, digest: &Digest) {
 
 fn body(page: &mut Page, summary: &Summary, trials: &[TrialRecord]) {
     let shown: &[&str] = &["Operations", "Delivered", "Event", "Ramp", "Requests", "Pings"];
-    let shown = match &summary.result {
+    let shown: &[&str] = match &summary.result {
         RunResult::Sizing { sizing } => return sizing::table(page, sizing),
         RunResult::Find { find } | RunResult::Connections { find, .. } => {
             return of_search(page, summary, find, trials);
+        }
+        RunResult::Storm { find, storm } => {
+            searched(page, summary, find)?;
+            if let Some(storm) = storm {
+                search::storm::largest_storms(page, storm, trials)?;
+            }
+            &["Clients", "Recovery"]
         }
         RunResult::Rfc9411 { rfc9411 } => {
             rfc9411::kpis(page, rfc9411);
@@ -254,6 +261,7 @@ mod tests {
             ("find_refused", refused, refused_trials),
             ("find_unstable", unstable, unstable_trials),
             ("find_repeated", fixtures::find_repeated(), vec![]),
+            ("find_storm", fixtures::find_storm(), vec![]),
             ("hold_good", fixtures::hold_good(), vec![]),
             ("hold_bad", fixtures::hold_bad(), vec![]),
             ("hold_cycles", fixtures::hold_cycles(), vec![]),

@@ -27,7 +27,7 @@ fn write_facts(page: &mut Page, summary: &Summary) {
             hold::closing(page, summary, hold);
             sections::generator(page, summary);
         }
-        RunResult::Find { find } => search::facts(page, summary, find),
+        RunResult::Find { find } | RunResult::Storm { find, .. } => search::facts(page, summary, find),
         RunResult::Connections { find, hold } => {
             search::facts(page, summary, find);
             if let Some(hold) = hold {

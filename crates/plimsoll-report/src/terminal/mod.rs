@@ -71,9 +71,9 @@ fn detailed(page: &mut Page, summary: &Summary, digest: &Digest, trials: &[Trial
     }
     match &summary.result {
         RunResult::Load => load::render(page, summary),
-        RunResult::Find { find } | RunResult::Connections { find, .. } => {
-            search::render(page, summary, find, trials)
-        }
+        RunResult::Find { find }
+        | RunResult::Connections { find, .. }
+        | RunResult::Storm { find, .. } => search::render(page, summary, find, trials),
         RunResult::Hold { hold } => hold::render(page, summary, hold),
         RunResult::Compare { compare } => compare::render(page, summary, compare),
         RunResult::Sizing { sizing } => sizing::render(page, summary, sizing),

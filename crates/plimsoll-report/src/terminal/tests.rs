@@ -195,6 +195,7 @@ fn find_pages() {
     ] {
         golden(name, &page(&summary, &trials, false));
     }
+    golden("find_storm", &page(&fixtures::find_storm(), &[], false));
     golden("find_repeated", &page(&fixtures::find_repeated(), &[], false));
     let (summary, trials) = fixtures::find_regular();
     golden("find_regular_color", &page(&summary, &trials, true));

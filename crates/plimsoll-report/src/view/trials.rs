@@ -55,6 +55,7 @@ impl TrialRow {
         let in_time = tally.ok.saturating_sub(tally.late) as f64;
         let goodput = match axis {
             Some(Axis::Connections) => (tally.ok as f64).min(request.rate.get()),
+            Some(Axis::Storm) => tally.storm.back.saturating_sub(tally.storm.lost_again) as f64,
             _ => in_time / seconds,
         };
         let corrected = &tally.spans.corrected;

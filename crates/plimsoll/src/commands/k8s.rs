@@ -59,9 +59,10 @@ fn check(words: &[String]) -> Result<()> {
     }
     let can_spread = match flags::parse_line(words)? {
         Command::Load(_) | Command::Hold(_) => true,
-        Command::Find(find) => {
-            !matches!(*find, FindExperiment::Connections(_) | FindExperiment::Rfc9411(_))
-        }
+        Command::Find(find) => !matches!(
+            *find,
+            FindExperiment::Connections(_) | FindExperiment::Storm(_) | FindExperiment::Rfc9411(_)
+        ),
         _ => false,
     };
     if can_spread {

@@ -77,8 +77,10 @@ impl Planned {
         isolation: &Isolation,
         inputs: &mut Inputs<'_>,
     ) -> Result<Self> {
-        if matches!(flags, LabExperiment::Rfc9411(_)) {
-            plan::lab::check_near(flags.hosts(), "lab rfc9411")?;
+        match flags {
+            LabExperiment::Rfc9411(_) => plan::lab::check_near(flags.hosts(), "lab rfc9411")?,
+            LabExperiment::Storm(_) => plan::lab::check_near(flags.hosts(), "lab storm")?,
+            _ => {}
         }
         let hosts = plan::lab::hosts(flags.hosts(), inputs)?;
         let is_tls = flags.is_tls() && !variation.is_plain;
@@ -175,7 +177,9 @@ impl Bench<'_> {
 /// handshakes did.
 const fn key_kind(flags: &LabExperiment, sut: &Sut) -> KeyKind {
     match flags {
-        LabExperiment::Connections(_) | LabExperiment::Hold(_) => KeyKind::EcdsaP256,
+        LabExperiment::Connections(_) | LabExperiment::Storm(_) | LabExperiment::Hold(_) => {
+            KeyKind::EcdsaP256
+        }
         _ => sut.key_kind(),
     }
 }

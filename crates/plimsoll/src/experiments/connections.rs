@@ -12,6 +12,7 @@ use plimsoll_model::cycles::Kept;
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary, MemoryReading};
 use plimsoll_model::result::RunResult;
+use plimsoll_model::storm::StormClients;
 use plimsoll_model::summary::{FindHead, FindSummary};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Outcome as SearchOutcome, TippingPoint, TrialRecord, Verdict};
@@ -238,7 +239,8 @@ fn find(
     };
     let rate = job.hold.connections_per_s;
     // A server that accepts this rate of new connections can serve as many requests.
-    let speed = Speed { connections_per_s: rate, sweep_per_s: rate };
+    let speed =
+        Speed { connections_per_s: rate, sweep_per_s: rate, storm: StormClients::default() };
     // Memory of other programs lowers the limit, which is what is available on the host.
     let bounds = Bounds::of(shape, limits, &session.agents(), true).on_hosts(room.as_ref());
     let mut controller = ProcedureController::new(search, bounds, speed, around);

@@ -9,6 +9,7 @@ use plimsoll_model::cycles::Kept;
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldStep, MemoryReading, Swept};
 use plimsoll_model::plan::Steer;
+use plimsoll_model::storm::{StormClients, StormCounts};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::TrialRequest;
 
@@ -67,13 +68,15 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) is_paused: &'a dyn Fn() -> bool,
 }
 
-/// The rates of a hold.
+/// The rates of a hold, and the conduct of its clients.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Speed {
     /// New connections per second.
     pub(crate) connections_per_s: f64,
     /// Requests of a sweep per second.
     pub(crate) sweep_per_s: f64,
+    /// Conduct of the clients in storms.
+    pub(crate) storm: StormClients,
 }
 
 /// The controller of `hold`, `lab hold` and the searches for held connections.
@@ -87,6 +90,8 @@ pub(crate) struct ProcedureController<'a, S> {
     step: Step,
     /// The tally when a sweep began, and the connections held then.
     before_sweep: Option<(Box<Tally>, u64)>,
+    /// Counts of earlier storms' clients, when a storm began.
+    before_storm: StormCounts,
     guarded_at: Nanos,
     reported_at: Nanos,
     plateaus_reported: usize,
@@ -120,6 +125,7 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
             doing: Doing::Nothing,
             step,
             before_sweep: None,
+            before_storm: StormCounts::default(),
             guarded_at: Nanos::ZERO,
             reported_at: Nanos::ZERO,
             plateaus_reported: 0,
@@ -195,6 +201,11 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
             Step::Trim { connections } => {
                 self.report_step(HoldStep::Trim { connections });
                 order(self, Steer::Trim { connections })
+            }
+            Step::Storm { cut } => {
+                self.report_step(HoldStep::Storm { cut });
+                self.before_storm = view.total.storm.clone();
+                order(self, Steer::Storm { cut, clients: self.speed.storm })
             }
             Step::Settle(span) => {
                 self.report_step(HoldStep::Settle);
@@ -298,6 +309,7 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
         match self.step {
             Step::Ramp { .. } => self.hand_over(Done::Ramped { held: view.held, took }, view),
             Step::Trim { .. } => self.hand_over(Done::Trimmed, view),
+            Step::Storm { .. } => self.hand_over(Done::Stormed, view),
             Step::Sweep => {
                 let (before, connections) = self.before_sweep.take().unwrap_or_default();
                 let swept = Swept::between(&before, view.total, connections);
@@ -315,10 +327,14 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
 
     /// Checks the host's memory and the server while connections are opened, since `began`.
     fn guard(&mut self, view: &HoldView<'_>, began: Nanos) -> Turn {
-        if !matches!(self.step, Step::Ramp { .. }) || view.now < self.guarded_at + GUARD_EVERY {
+        let is_guarded = matches!(self.step, Step::Ramp { .. } | Step::Storm { .. });
+        if !is_guarded || view.now < self.guarded_at + GUARD_EVERY {
             return Turn::Wait;
         }
         self.guarded_at = view.now;
+        if matches!(self.step, Step::Storm { .. }) {
+            return self.watch_storm(view, began);
+        }
         let gauge = memory_gauge(&(self.around.read)(Depth::Host));
         self.procedure.handle_guard(gauge.as_slice());
         let connections = &view.total.connections;
@@ -334,6 +350,21 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
                 self.step = self.procedure.step();
                 self.doing = Doing::Order { id: view.given + 1, began };
                 Turn::Give(Steer::Ramp { connections })
+            }
+            _ => Turn::Wait,
+        }
+    }
+
+    /// Lets the procedure look at a storm in progress, which it may end.
+    fn watch_storm(&mut self, view: &HoldView<'_>, began: Nanos) -> Turn {
+        let counts = view.total.storm.since(&self.before_storm);
+        self.procedure.handle_storm(&counts, view.now.since(began));
+        match self.procedure.step() {
+            Step::Trim { connections } => {
+                self.step = self.procedure.step();
+                self.report_step(HoldStep::Trim { connections });
+                self.doing = Doing::Order { id: view.given + 1, began };
+                Turn::Give(Steer::Trim { connections })
             }
             _ => Turn::Wait,
         }

@@ -12,6 +12,7 @@ use plimsoll_model::cycles::CyclesSummary;
 use plimsoll_model::disruption::{Disruption, DisruptionKind, DisruptionSummary};
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary, MemoryReading};
+use plimsoll_model::storm::StormClients;
 use plimsoll_model::trial::Judgement;
 use plimsoll_model::units::grouped;
 use plimsoll_probe::limits::HostLimits;
@@ -212,7 +213,8 @@ fn drive(experiment: &HoldExperiment, session: &Session<'_>) -> Result<Driven, S
     };
     let rate = job.hold.connections_per_s;
     let sweep_per_s = (rate * SWEEP_PER_RAMP).clamp(SWEEP_PER_S.0, SWEEP_PER_S.1);
-    let speed = Speed { connections_per_s: rate, sweep_per_s };
+    let storm = StormClients::default();
+    let speed = Speed { connections_per_s: rate, sweep_per_s, storm };
     let mut controller = ProcedureController::new(staircase, bounds, speed, around);
     let host_file = HostFile::of(&job.load);
     let newcomers = host_file.as_ref().map(|file| file as &dyn Newcomers);

@@ -20,6 +20,7 @@ mod reference;
 mod remedies;
 mod rfc9411;
 pub(crate) mod sizing;
+mod storm;
 mod timers;
 mod tipping;
 
@@ -36,6 +37,7 @@ pub(crate) fn prepare(job: Job, server: &Server) -> Result<Prepared> {
         Job::Connections(job) => {
             (Box::new(connections::ConnectionsExperiment::new(job, server)?), Vec::new())
         }
+        Job::Storm(job) => (Box::new(storm::StormExperiment::new(job, server)?), Vec::new()),
         Job::Hold(job) => {
             let (hold, notes) = hold::HoldExperiment::new(job, server)?;
             (Box::new(hold), notes)

@@ -11,6 +11,7 @@ use super::rfc9411::Rfc9411Flags;
 use super::script::ScriptFlags;
 use super::search::{ConnectionsFlags, HandshakesFlags, RateFlags};
 use super::shared::{HeaderFlags, OutputFlags, RequestFlags, ServerFlags, WatchFlags};
+use super::storm::{RemoteFlags, StormFlags};
 use super::sweep::SweepFlags;
 use super::values::{BrokerFlag, Cidr, IsolateFlag, ProtocolFlag, Watch, backends};
 
@@ -22,6 +23,7 @@ Examples:
   plimsoll find deliveries mqtt://127.0.0.1 --topic news --subscribe news
   plimsoll find handshakes https://localhost:8443/ -k --mode quick
   plimsoll find connections https://localhost:8443/ -k --watch pid:4711
+  plimsoll find storm https://localhost:8443/ -k -c 10k
   plimsoll find rfc9411 'http://10.0.0.1/{size}' --case 7.2 --target 20k
 
 `plimsoll find EXPERIMENT -h` shows examples and flags of an experiment.
@@ -75,6 +77,14 @@ const FIND_CONNECTIONS: &str = examples!(
     "find connections https://localhost:8443/ -k --watch pid:4711"
     "find connections wss://chat.example/ws --max 500k --push"
 );
+const FIND_STORM: &str = examples!(
+    "find storm https://localhost:8443/ -k -c 10k --recover 10s"
+    "find storm mqtt://127.0.0.1 -c 50k --reconnect backoff:1s..60s,jitter"
+);
+const LAB_STORM: &str = examples!(
+    "lab storm --sut haproxy"
+    "lab storm -c 20k --recover 10s --connect-timeout 2s"
+);
 const LAB_RATE: &str = examples!(
     "lab"
     "lab rate --sut haproxy --mode standard --slo 'p99<20ms'"
@@ -118,6 +128,9 @@ pub(crate) enum FindExperiment {
     /// Find how many connections the server can hold at once
     #[command(allow_negative_numbers = true, after_help = FIND_CONNECTIONS)]
     Connections(ServerExperiment<ConnectionsFlags>),
+    /// Find the largest storm of reconnecting clients that the server survives
+    #[command(allow_negative_numbers = true, after_help = FIND_STORM)]
+    Storm(ServerExperiment<With<StormFlags, RemoteFlags>>),
     /// Run one test case of RFC 9411 (benchmarking of network security devices)
     #[command(allow_negative_numbers = true, after_help = FIND_RFC9411)]
     Rfc9411(ServerExperiment<Rfc9411Flags>),
@@ -154,6 +167,7 @@ impl FindExperiment {
             | Self::Deliveries(ServerExperiment { watch, server, output, .. })
             | Self::Handshakes(ServerExperiment { watch, server, output, .. })
             | Self::Connections(ServerExperiment { watch, server, output, .. })
+            | Self::Storm(ServerExperiment { watch, server, output, .. })
             | Self::Rfc9411(ServerExperiment { watch, server, output, .. }) => {
                 (watch, server, output)
             }
@@ -208,6 +222,9 @@ pub(crate) enum LabExperiment {
     /// Find how many connections the server can hold at once
     #[command(allow_negative_numbers = true, after_help = LAB_CONNECTIONS)]
     Connections(LabFlags<With<ConnectionsFlags, FreshFlags>>),
+    /// Find the largest storm of reconnecting clients that the server survives
+    #[command(allow_negative_numbers = true, after_help = LAB_STORM)]
+    Storm(LabFlags<StormFlags>),
     /// Hold a given number of connections, and measure what each one costs
     #[command(allow_negative_numbers = true, after_help = super::hold::LAB_EXAMPLES)]
     Hold(LabFlags<HoldFlags>),
@@ -248,6 +265,7 @@ impl LabExperiment {
             Self::Rate(LabFlags { hosts, output, .. })
             | Self::Handshakes(LabFlags { hosts, output, .. })
             | Self::Connections(LabFlags { hosts, output, .. })
+            | Self::Storm(LabFlags { hosts, output, .. })
             | Self::Hold(LabFlags { hosts, output, .. })
             | Self::Rfc9411(LabFlags { hosts, output, .. }) => (hosts, output),
         }
@@ -264,6 +282,7 @@ impl LabExperiment {
             Self::Rate(of) => &of.kind.flags.load.client,
             Self::Handshakes(of) => &of.kind.flags.load.client,
             Self::Connections(of) => &of.kind.flags.load.client,
+            Self::Storm(of) => &of.kind.client,
             Self::Hold(of) => &of.kind.client,
             Self::Rfc9411(of) => &of.kind.client,
         };
@@ -276,7 +295,7 @@ impl LabExperiment {
             Self::Rate(of) => of.kind.more.fresh.fresh_sut,
             Self::Handshakes(of) => of.kind.more.fresh.fresh_sut,
             Self::Connections(of) => of.kind.more.fresh_sut,
-            Self::Hold(_) | Self::Rfc9411(_) => false,
+            Self::Storm(_) | Self::Hold(_) | Self::Rfc9411(_) => false,
         }
     }
 

@@ -53,6 +53,7 @@ const UNFIT: &[(&str, &[&str])] = &[
 const SEARCH: &str = "slo mode budget max confirm_cause";
 const LEVELS: &str = "slo mode max rate soak push";
 const HOLD: &str = "connections rate span heartbeat up_to cycles event";
+const STORM: &str = "connections recover cut reconnect slo mode";
 const SESSIONS: &str = "resume tls";
 const TEST_CASE: &str = "case target sustain object_size";
 const LABORATORY: &str = "sut backends isolate";
@@ -73,10 +74,12 @@ pub(super) const CORE: &[(&str, &[&str])] = &[
     ),
     ("find handshakes", &["url", SEARCH, "watch connections insecure", SESSIONS, OUTPUT]),
     ("find connections", &["url", LEVELS, "watch insecure source hosts", OUTPUT]),
+    ("find storm", &["url", STORM, "watch insecure yes_storm_remote", OUTPUT]),
     ("find rfc9411", &["url", TEST_CASE, "connections watch insecure hosts", OUTPUT]),
     ("lab rate", &["sut", SEARCH, "backends isolate protocol connections headers", OUTPUT]),
     ("lab handshakes", &["sut", SEARCH, "isolate connections", SESSIONS, OUTPUT]),
     ("lab connections", &["sut", LEVELS, "isolate", OUTPUT]),
+    ("lab storm", &["sut", STORM, "isolate", OUTPUT]),
     ("lab hold", &[HOLD, LABORATORY, OUTPUT]),
     ("lab rfc9411", &[TEST_CASE, LABORATORY, OUTPUT]),
     ("lab sweep", &["vary rounds budget seed", OUTPUT]),

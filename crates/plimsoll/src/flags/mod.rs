@@ -64,6 +64,7 @@ pub(crate) mod search;
 mod serve;
 pub(crate) mod shared;
 mod spelling;
+pub(crate) mod storm;
 mod sweep;
 #[cfg(test)]
 mod tests;

@@ -276,7 +276,7 @@ fn complaints_are_one_line_with_a_fix() {
         ),
         (
             vec!["find", "speed", URL],
-            "unknown experiment \"speed\"; use rate, deliveries, handshakes, connections or rfc9411",
+            "unknown experiment \"speed\"; use rate, deliveries, handshakes, connections, storm or rfc9411",
         ),
         (
             vec!["lab", "now"],

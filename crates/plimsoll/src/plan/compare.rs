@@ -310,6 +310,7 @@ fn searched(command: &'static str, job: &Job) -> Result<Measures> {
     match job {
         Job::Rate(job) => Ok(Measures::Search(command, job.search.axis)),
         Job::Connections(_) => Err(not_measured(&format!("{command} connections"))),
+        Job::Storm(_) => Err(not_measured(&format!("{command} storm"))),
         Job::Hold(_) => Err(not_measured(&format!("{command} hold"))),
         Job::Rfc9411(_) => Err(not_measured(&format!("{command} rfc9411"))),
     }

@@ -41,6 +41,7 @@ pub(crate) mod serve;
 pub(crate) mod sizing;
 mod slurm;
 mod sources;
+pub(crate) mod storm;
 mod targets;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -56,6 +57,7 @@ use hold::HoldJob;
 use load::LoadJob;
 use rfc9411::Rfc9411Job;
 use search::{CauseTest, RateJob, SearchJob};
+use storm::StormJob;
 
 /// One experiment, resolved and checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,6 +66,8 @@ pub(crate) enum Job {
     Rate(RateJob),
     /// A search over levels of held connections.
     Connections(ConnectionsJob),
+    /// A search over storms.
+    Storm(StormJob),
     /// A number of connections, held.
     Hold(HoldJob),
     /// One test case of RFC 9411.
@@ -76,6 +80,7 @@ impl Job {
         match self {
             Self::Rate(job) => &job.load,
             Self::Connections(job) => &job.load,
+            Self::Storm(job) => &job.load,
             Self::Hold(job) => &job.load,
             Self::Rfc9411(job) => &job.load,
         }
@@ -86,6 +91,7 @@ impl Job {
         match self {
             Self::Rate(job) => &mut job.load,
             Self::Connections(job) => &mut job.load,
+            Self::Storm(job) => &mut job.load,
             Self::Hold(job) => &mut job.load,
             Self::Rfc9411(job) => &mut job.load,
         }
@@ -96,6 +102,7 @@ impl Job {
         match self {
             Self::Rate(job) => Some(&job.search),
             Self::Connections(job) => Some(&job.search),
+            Self::Storm(job) => Some(&job.search),
             Self::Hold(_) | Self::Rfc9411(_) => None,
         }
     }
@@ -129,6 +136,11 @@ pub(crate) fn find(flags: &FindExperiment, inputs: &mut Inputs<'_>) -> Result<Jo
         FindExperiment::Connections(ServerExperiment { kind, server, request, output, .. }) => {
             let to = Destination::named("plimsoll find connections", server, request);
             connections::plan(kind, &to, output, inputs).map(Job::Connections)
+        }
+        FindExperiment::Storm(ServerExperiment { kind, server, request, output, .. }) => {
+            let to = Destination::named("plimsoll find storm", server, request);
+            let may_be_remote = kind.more.yes_storm_remote;
+            storm::plan(&kind.flags, may_be_remote, &to, output, inputs).map(Job::Storm)
         }
         FindExperiment::Rfc9411(ServerExperiment { kind, server, request, output, .. }) => {
             hosts::check_none(&server.hosts, "find rfc9411")?;
@@ -164,6 +176,9 @@ pub(crate) fn lab(flags: &LabExperiment, to: &Destination, inputs: &mut Inputs<'
         }
         LabExperiment::Connections(LabFlags { kind, request, output, .. }) => {
             connections::plan(&kind.flags, &to.with(request), output, inputs).map(Job::Connections)
+        }
+        LabExperiment::Storm(LabFlags { kind, request, output, .. }) => {
+            storm::plan(kind, false, &to.with(request), output, inputs).map(Job::Storm)
         }
         LabExperiment::Hold(LabFlags { kind, request, output, .. }) => {
             hold::plan(kind, &to.with(request), output, inputs).map(Job::Hold)

@@ -520,3 +520,32 @@ fn a_search_for_connections_is_a_hold_with_bounds() {
     assert_eq!((found.hold.connections_per_s, found.soak), (500.0, Nanos::from_secs(3)));
     assert!(found.push && find(&[]).highest == 200_000);
 }
+
+#[test]
+fn a_search_for_storms_is_a_hold_whose_server_is_here() {
+    let here = "https://127.0.0.1:9/";
+    let words = |flags: &[&'static str]| [&["find", "storm", here, "-k"], flags].concat();
+    let Ok(Asked::Experiment(Job::Storm(job))) =
+        build(&words(&["-c", "2k", "--mode", "quick"]), b"")
+    else {
+        panic!("a storm");
+    };
+    assert_eq!((job.lowest, job.highest, job.load.plan.connections), (1, 2_000, 2_000));
+    assert_eq!(
+        (job.recover, job.hold.heartbeat),
+        (Nanos::from_secs(30), Some(Nanos::from_secs(5)))
+    );
+    assert_eq!((job.load.plan.connect_timeout, job.search.probe), (Nanos::from_secs(30), None));
+    for (flags, why) in [
+        (&[][..], "find storm needs the number of connections to hold"),
+        (&["-c", "10", "--max", "11"], "--max 11 is above the 10 connections that are held"),
+        (&["-c", "10", "--min", "9", "--max", "8"], "the smallest storm, 9 connections, is above"),
+    ] {
+        let (said, code) = refused(&words(flags), b"");
+        assert!(said.contains(why) && code == 2, "{said}");
+    }
+    let Err(Stop::Usage(said)) = super::storm::check_remote(false) else {
+        panic!("a storm elsewhere")
+    };
+    assert!(said.contains("--yes-storm-remote"), "{said}");
+}

@@ -13,7 +13,7 @@ use crate::time_text::rounded;
 /// A load on an axis: `12,400/s` of requests, `1,240 handshakes/s`, `731 connections`.
 pub(crate) fn load_text(axis: Axis, value: f64) -> String {
     match axis {
-        Axis::Connections => whole(&counted(value as u64, "connection")),
+        Axis::Connections | Axis::Storm => whole(&counted(value as u64, "connection")),
         Axis::Handshakes => whole(&format!("{} handshakes/s", grouped(value.round() as u64))),
         Axis::Deliveries => whole(&format!("{} deliveries/s", grouped(value.round() as u64))),
         Axis::Rate | Axis::ConnectionsPerS | Axis::TransactionsPerS => per_s(value),

@@ -175,7 +175,7 @@ fn at_lower_bound(page: &mut Page, summary: &Summary, find: &FindSummary, trials
 }
 
 /// One line for a level that just ended, without colours and without a newline.
-pub(crate) fn level_line(trial: &TrialRecord) -> String {
+pub(super) fn level_line(trial: &TrialRecord) -> String {
     let m = &trial.measurement;
     let p99 = m.tally.spans.corrected.quantile(0.99).map(|at| at.as_millis_f64());
     let why = why(trial);

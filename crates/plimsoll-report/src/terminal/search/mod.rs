@@ -2,7 +2,7 @@
 
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{FindSummary, Summary};
-use plimsoll_model::trial::TrialRecord;
+use plimsoll_model::trial::{CheckId, TrialRecord};
 
 use super::layout::Page;
 
@@ -11,13 +11,27 @@ mod connections;
 mod page;
 mod rate;
 mod repeat;
+pub(crate) mod storm;
 
 pub(super) use bounds::load_text;
 pub use bounds::render_answer_line;
-pub(crate) use connections::level_line;
 pub(super) use rate::at_shown_load;
-pub use rate::render_trial_line;
 pub use repeat::render_search_line;
+
+/// One line for a trial that just ended, without colours and without a newline.
+pub fn render_trial_line(trial: &TrialRecord) -> String {
+    if is_storm(trial) { storm::line(trial) } else { rate::trial_line(trial) }
+}
+
+fn is_storm(trial: &TrialRecord) -> bool {
+    let mut checks = trial.judgement.reasons.iter();
+    checks.any(|check| matches!(check.id, CheckId::Recovered | CheckId::BaseLine))
+}
+
+/// One line for a level of connections, or a storm, that just ended, without colours and without a newline.
+pub(crate) fn level_line(trial: &TrialRecord) -> String {
+    if is_storm(trial) { storm::line(trial) } else { connections::level_line(trial) }
+}
 
 /// Writes the report of `find` and `lab`.
 pub(super) fn render(
@@ -29,6 +43,7 @@ pub(super) fn render(
     match (&summary.repeat, find.axis) {
         (Some(repeat), _) => repeat::render(page, summary, find, repeat),
         (None, Axis::Connections) => connections::render(page, summary, find, trials),
+        (None, Axis::Storm) => storm::render(page, summary, find, trials),
         (None, _) => rate::render(page, summary, find, trials),
     }
 }
@@ -38,6 +53,7 @@ pub(super) fn facts(page: &mut Page, summary: &Summary, find: &FindSummary) {
     match (&summary.repeat, find.axis) {
         (Some(_), _) => {}
         (None, Axis::Connections) => connections::facts(page, summary, find),
+        (None, Axis::Storm) => storm::facts(page, summary, find),
         (None, _) => rate::facts(page, summary, find),
     }
 }

@@ -332,7 +332,7 @@ fn unsteady(trials: &[TrialRecord]) -> Option<String> {
 }
 
 /// One line for a trial that just ended, without colours and without a newline.
-pub fn render_trial_line(trial: &TrialRecord) -> String {
+pub(super) fn trial_line(trial: &TrialRecord) -> String {
     let m = &trial.measurement;
     let verdict = trial.judgement.verdict;
     let mut line = format!(

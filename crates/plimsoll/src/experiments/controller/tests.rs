@@ -73,7 +73,9 @@ impl World {
                 self.tally.scheduled += self.held;
                 self.tally.ok += self.held;
             }
-            Steer::Spread { .. } => unreachable!("nobody joins"),
+            Steer::Spread { .. } | Steer::Storm { .. } => {
+                unreachable!("nobody joins, and no storm is made")
+            }
         }
     }
 
@@ -107,7 +109,8 @@ impl World {
             counted: &counted,
             is_paused: &is_paused,
         };
-        let speed = Speed { connections_per_s: 2_000.0, sweep_per_s: 10_000.0 };
+        let speed =
+            Speed { connections_per_s: 2_000.0, sweep_per_s: 10_000.0, storm: Default::default() };
         let mut controller =
             ProcedureController::new(Staircase::new(settings), BOUNDS, speed, around);
         let mut orders = Vec::new();
@@ -156,7 +159,9 @@ impl World {
 fn ramps(orders: &[Steer]) -> Vec<u64> {
     let ramp = |steer: &Steer| match steer {
         Steer::Ramp { connections } => Some(*connections),
-        Steer::Sweep { .. } | Steer::Trim { .. } | Steer::Spread { .. } => None,
+        Steer::Storm { .. } | Steer::Sweep { .. } | Steer::Trim { .. } | Steer::Spread { .. } => {
+            None
+        }
     };
     orders.iter().filter_map(ramp).collect()
 }

@@ -1,0 +1,47 @@
+//! The storms that were judged, in their order: the only state that answers depend on.
+
+use plimsoll_model::Nanos;
+
+/// A storm that was judged GOOD or BAD.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Storm {
+    /// Connections cut.
+    pub(super) cut: u64,
+    pub(super) good: bool,
+    /// Time until all were back.
+    pub(super) recovered: Option<Nanos>,
+    /// Clients that were back in time.
+    pub(super) back_in_time: u64,
+}
+
+/// Storms; they are only ever added.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Evidence {
+    storms: Vec<Storm>,
+}
+
+impl Evidence {
+    pub(super) fn add(&mut self, storm: Storm) {
+        self.storms.push(storm);
+    }
+
+    pub(super) fn storms(&self) -> &[Storm] {
+        &self.storms
+    }
+
+    /// Returns the largest storm that was GOOD.
+    pub(super) fn good_max(&self) -> Option<Storm> {
+        self.storms.iter().filter(|storm| storm.good).max_by_key(|storm| storm.cut).copied()
+    }
+
+    /// Returns the smallest storm that was BAD.
+    pub(super) fn bad_min(&self) -> Option<Storm> {
+        self.storms.iter().filter(|storm| !storm.good).min_by_key(|storm| storm.cut).copied()
+    }
+
+    /// Storms of exactly `cut` connections that were GOOD, and BAD.
+    pub(super) fn at(&self, cut: u64) -> (u32, u32) {
+        let of = |good| self.storms.iter().filter(|s| s.cut == cut && s.good == good).count();
+        (of(true) as u32, of(false) as u32)
+    }
+}

@@ -1,0 +1,119 @@
+//! From one storm to GOOD, BAD or INVALID, with every check that was made.
+
+use plimsoll_model::hold::Swept;
+use plimsoll_model::observation::Observations;
+use plimsoll_model::tally::{ErrorCounts, Tally};
+use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure};
+use plimsoll_model::{ErrorClass, Fault, Nanos};
+
+use crate::losses::{Context, Losses};
+use crate::validity;
+use crate::verdict::failed;
+
+use super::settings::StormSettings;
+
+/// This program may make an attempt too late by this share of the time for recovery, and by at least [`LAG_LEAST`].
+const LAG_SHARE: f64 = 0.1;
+const LAG_LEAST: Nanos = Nanos::from_millis(250);
+
+/// A storm as it was observed.
+#[derive(Clone, Debug)]
+pub(super) struct Observed<'a> {
+    /// Counts from the cut until all were back, or the storm was ended.
+    pub(super) tally: &'a Tally,
+    /// One request on each connection, after all were back.
+    pub(super) swept: Option<Swept>,
+    /// Clients that were back in time.
+    pub(super) back_in_time: u64,
+    /// Time until the last client was back; `None` if not all came back.
+    pub(super) recovered: Option<Nanos>,
+}
+
+/// Judges a storm of `cut` connections.
+pub(super) fn judge(observed: &Observed<'_>, cut: u64, settings: &StormSettings) -> Judgement {
+    let Observed { tally, swept, back_in_time, recovered } = observed;
+    let mut checks = vec![
+        validity::local([&tally.errors, &tally.connection_errors, &tally.losses]),
+        lag(tally, settings),
+        recovery(*recovered, *back_in_time, cut, settings),
+    ];
+    let lost = lost(tally);
+    let measures = [Measure::count("connections that were not cut", lost).at_most(0.0)];
+    checks.push(Check::new(CheckId::Lost, Level::of(lost > 0, false), measures));
+    checks.extend(swept.map(|swept| {
+        let silent = swept.answered < swept.connections;
+        let measures = [Measure::count("", swept.answered).at_least(swept.connections as f64)];
+        Check::new(CheckId::Answered, Level::of(silent, false), measures)
+    }));
+    checks.extend(others(&without_cut(tally), settings));
+    Judgement::of(checks, cut.saturating_sub(*back_in_time) as f64 / cut.max(1) as f64)
+}
+
+/// Judges the connections while there is no storm.
+pub(super) fn judge_base(tally: &Tally, settings: &StormSettings) -> Judgement {
+    Judgement::of(others(tally, settings), 0.0)
+}
+
+/// Checks the goals on connections that are not cut, and whether this program was the reason for a missed one.
+fn others(tally: &Tally, settings: &StormSettings) -> Vec<Check> {
+    let losses = Losses::of(tally, false);
+    let goals: Vec<Check> = settings.slo.goals.iter().map(|goal| losses.check(goal)).collect();
+    let context = Context::default();
+    let subject = validity::Subject {
+        tally,
+        observations: &Observations::default(),
+        window: Nanos::ZERO,
+        rate: None,
+        losses: &losses,
+        slo: Some(&settings.slo),
+        deadline: settings.slo.deadline(),
+        aborted: false,
+        open: true,
+        planned_ops: None,
+        missed: failed(&goals),
+        backlog_growth: 0.0,
+        context: &context,
+    };
+    let mut checks = validity::held_checks(&subject);
+    // Requests that are still open when a storm has ended are counted in the next step.
+    checks.retain(|check| check.id != CheckId::Accounting);
+    checks.extend(goals);
+    checks
+}
+
+/// Checks that all clients were back in time.
+fn recovery(
+    recovered: Option<Nanos>,
+    back_in_time: u64,
+    cut: u64,
+    settings: &StormSettings,
+) -> Check {
+    let in_time = recovered.is_some_and(|recovered| recovered <= settings.recover);
+    let limit = settings.recover.as_millis_f64();
+    let mut measures = vec![Measure::count("back in time", back_in_time).at_least(cut as f64)];
+    measures.extend(recovered.map(|took| Measure::span("all after", took).at_most(limit)));
+    Check::new(CheckId::Recovered, Level::of(!in_time, false), measures)
+}
+
+/// Checks that this program let the clients try when they wanted to.
+fn lag(tally: &Tally, settings: &StormSettings) -> Check {
+    let most = Nanos((settings.recover.0 as f64 * LAG_SHARE) as u64).max(LAG_LEAST);
+    let worst = tally.storm.lag_max;
+    let measures = [Measure::span("attempts of clients", worst).at_most(most.as_millis_f64())];
+    Check::new(CheckId::SendLag, Level::of(worst > most, false), measures)
+}
+
+/// Connections that were not cut, and that the server or the network ended.
+pub(super) fn lost(tally: &Tally) -> u64 {
+    let peers = tally.losses.iter().filter(|(class, _)| class.fault() != Fault::Local);
+    peers.filter(|(class, _)| *class != ErrorClass::Interrupted).map(|(_, count)| count).sum()
+}
+
+/// Returns the operations of the connections that were not cut.
+pub fn without_cut(tally: &Tally) -> Tally {
+    let cut_off = tally.errors.get(ErrorClass::Interrupted);
+    let mut errors = ErrorCounts::default();
+    let others = tally.errors.iter().filter(|(class, _)| *class != ErrorClass::Interrupted);
+    others.for_each(|(class, count)| errors.add(class, count));
+    Tally { scheduled: tally.scheduled.saturating_sub(cut_off), errors, ..tally.clone() }
+}

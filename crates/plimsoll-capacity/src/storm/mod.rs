@@ -1,0 +1,575 @@
+//! The search for the largest storm: the most held connections that may be cut at one instant and come back in time, while
+//! the others keep their objective.
+//!
+//! ```text
+//! Baseline -> Ramp -> base line? --yes--> Storm -> Hold -> Sweep -> judged
+//!              ^         | no, wait         | too late         |
+//!              |         v                  v                  |
+//!              +---- Trim, Ramp, Settle, Measure, Sweep <------+
+//! ```
+//!
+//! Pure: the same controller that carries out holds carries out [`StormSearch`]. The evidence is the list of judged
+//! storms ([`evidence`]); `fit` and `policy` are functions of it. Between storms the connections must all be there again
+//! and answer as fast as at first, and the server's memory must no longer change: a storm that would start from another
+//! state is INVALID.
+
+mod evidence;
+mod fit;
+mod judge;
+mod policy;
+mod settings;
+mod watch;
+
+use std::collections::VecDeque;
+
+use plimsoll_model::hold::{MemoryReading, Swept};
+use plimsoll_model::observation::Observations;
+use plimsoll_model::storm::{StormCounts, StormTrial};
+use plimsoll_model::tally::Tally;
+use plimsoll_model::trial::{
+    Check, CheckId, Judgement, Met, Outcome, Phase, TippingPoint, TrialMeasurement, TrialRecord,
+    TrialRequest, Unsettled, Verdict,
+};
+use plimsoll_model::units::grouped;
+use plimsoll_model::{Nanos, Rate};
+
+use crate::staircase::{Attempts, Done, Gauge, HoldProcedure, Step};
+
+use evidence::{Evidence, Storm};
+use fit::{Fit, fit};
+use judge::{Observed, judge, judge_base, lost};
+use policy::{Ends, Next, next};
+use watch::{Finding, Watch};
+
+pub use judge::without_cut;
+pub use settings::{StormLimits, StormSettings};
+
+/// Wait before the state of the server is compared with the base line.
+const SETTLE: Nanos = Nanos::from_secs(1);
+/// Time after the last client is back in which the connections that were not cut are still watched.
+const AFTER: Nanos = Nanos::from_secs(1);
+/// The base line must be there again within the longest of this and of two times for recovery.
+const RETURN_MAX: Nanos = Nanos::from_secs(60);
+/// Latency at the base line may be larger by this factor, or by [`LATENCY_MORE`].
+const LATENCY_FACTOR: f64 = 2.0;
+const LATENCY_MORE: Nanos = Nanos::from_millis(10);
+/// Or by this share of the limit that the objective sets.
+const LATENCY_SHARE: f64 = 0.5;
+/// The longest latency may be larger by this: a new connection that takes longer waits in a queue.
+const WORST_MORE: Nanos = Nanos::from_secs(1);
+/// Memory that differs by less than this, relative, has settled.
+const MEMORY_SETTLED: f64 = 0.1;
+/// INVALID storms in a row after which the generator is the limit.
+const INVALID_MAX: u32 = 2;
+/// Sweeps of which one must meet the objective before the first storm.
+const BASE_TRIES: u32 = 5;
+
+/// The state of the search within its current storm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Baseline,
+    /// Clients of the last storm give up, and surplus attempts end.
+    Calming,
+    Ramping,
+    Settling,
+    Measuring,
+    /// A sweep that compares the server with the base line.
+    Comparing,
+    Storming,
+    /// A storm that is being ended.
+    Ending,
+    Watching,
+    Checking,
+    Ended,
+}
+
+/// The storm in progress.
+#[derive(Clone, Debug, Default)]
+struct Current {
+    cut: u64,
+    began: Nanos,
+    tally: Tally,
+    swept: Option<Swept>,
+    watch: Watch,
+    finding: Option<Finding>,
+    is_back: bool,
+}
+
+/// The base line: the state of the server before the first storm.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BaseLine {
+    /// Connections held.
+    pub held: u64,
+    /// 99th percentile of the latency of a sweep.
+    pub p99: Option<Nanos>,
+    /// The longest latency of that sweep.
+    pub worst: Option<Nanos>,
+    /// The server's memory.
+    pub sut_bytes: Option<u64>,
+}
+
+/// The search.
+#[derive(Clone, Debug)]
+pub struct StormSearch {
+    settings: StormSettings,
+    stage: Stage,
+    evidence: Evidence,
+    request: Option<TrialRequest>,
+    current: Current,
+    /// The base line, once it was measured.
+    base: Option<BaseLine>,
+    base_tries: u32,
+    held: u64,
+    /// The server's memory at each look since the last storm, where it is known.
+    memory: Vec<u64>,
+    baseline: MemoryReading,
+    /// When the search for the base line began after the last storm.
+    returning_since: Nanos,
+    began: Option<Nanos>,
+    ended: Nanos,
+    invalid_in_row: u32,
+    invalid: u32,
+    outcome: Option<Outcome>,
+    records: VecDeque<TrialRecord>,
+    storms: Vec<StormTrial>,
+    /// Counts since the last step.
+    counted: Tally,
+}
+
+impl StormSearch {
+    /// A search before its first connection.
+    pub fn new(settings: StormSettings) -> Self {
+        Self {
+            settings,
+            stage: Stage::Baseline,
+            evidence: Evidence::default(),
+            request: None,
+            current: Current::default(),
+            base: None,
+            base_tries: 0,
+            held: 0,
+            memory: Vec::new(),
+            baseline: MemoryReading::default(),
+            returning_since: Nanos::ZERO,
+            began: None,
+            ended: Nanos::ZERO,
+            invalid_in_row: 0,
+            invalid: 0,
+            outcome: None,
+            records: VecDeque::new(),
+            storms: Vec::new(),
+            counted: Tally::default(),
+        }
+    }
+
+    /// The state before the first storm; `None` if the connections never reached it.
+    pub const fn base(&self) -> Option<BaseLine> {
+        self.base
+    }
+
+    /// The storms in their order, without their seconds.
+    pub fn storms(&self) -> &[StormTrial] {
+        &self.storms
+    }
+
+    /// Memory before anything was held.
+    pub const fn baseline(&self) -> &MemoryReading {
+        &self.baseline
+    }
+
+    /// Time from the first storm to the end.
+    pub fn took(&self) -> Nanos {
+        self.began.map_or(Nanos::ZERO, |began| self.ended.since(began))
+    }
+
+    fn fit(&self) -> Option<Fit> {
+        fit(&self.evidence, self.settings.confidence)
+    }
+
+    /// The answer so far; after [`Step::End`], the answer.
+    pub fn tipping_point(&self) -> TippingPoint {
+        let outcome = self.outcome.clone().unwrap_or_default();
+        let rate = |cut: u64| Rate::per_second(cut as f64);
+        let fit = self.fit();
+        let good = self.evidence.good_max();
+        let bad = self.evidence.bad_min();
+        let claims = matches!(outcome, Outcome::Regular);
+        let interval = fit.as_ref().filter(|_| claims);
+        let lower = interval.map(|fit| fit.lower).or(good.map(|good| good.cut));
+        let upper = match interval {
+            Some(fit) => Some(fit.upper),
+            None => bad.filter(|bad| good.is_none_or(|good| bad.cut > good.cut)).map(|bad| bad.cut),
+        };
+        let is_at_least = matches!(outcome, Outcome::NotReached { .. });
+        let lower = lower.map(|lower| lower.min(self.settings.highest));
+        let upper = upper.filter(|_| !is_at_least);
+        let met = self.evidence.storms().iter().filter(|s| s.good && Some(s.cut) >= lower);
+        TippingPoint {
+            lower: lower.and_then(rate),
+            upper: upper.and_then(rate),
+            confidence: interval.map(|_| self.settings.confidence),
+            safe: self.safe(fit.as_ref(), &outcome).and_then(rate),
+            met: Some(Met { trials: met.count() as u32, longest: self.settings.recover })
+                .filter(|met| met.trials > 0),
+            spread: interval.map(Fit::spread),
+            trials: self.evidence.storms().len() as u32,
+            invalid_trials: self.invalid,
+            outcome,
+            ..TippingPoint::default()
+        }
+    }
+
+    /// The storm that 9 of 10 survive; only an answer has one.
+    fn safe(&self, fit: Option<&Fit>, outcome: &Outcome) -> Option<u64> {
+        self.evidence.good_max()?;
+        match outcome {
+            // More cannot be cut than are held.
+            Outcome::Regular | Outcome::NotReached { .. } => {
+                Some(fit?.safe()?.min(self.settings.highest))
+            }
+            _ => None,
+        }
+    }
+
+    // ---- the base line
+
+    /// The sweep that follows a return: the server is as before, or it is waited for.
+    fn compare(&mut self, swept: Swept, now: Nanos) {
+        let latency = self.counted.spans.corrected.quantile(0.99);
+        let worst = self.counted.spans.corrected.max();
+        let Some(base) = self.base else {
+            return self.take_base(swept, (latency, worst), now);
+        };
+        let is_whole = self.held == self.settings.connections && swept.answered == self.held;
+        let near = |now: Option<Nanos>, base: Option<Nanos>, more: Nanos| match (now, base) {
+            (Some(now), Some(base)) => {
+                now <= Nanos((base.0 as f64 * LATENCY_FACTOR) as u64).max(base + more)
+            }
+            _ => true,
+        };
+        let deadline = self.settings.slo.deadline().unwrap_or_default();
+        let more = LATENCY_MORE.max(Nanos((deadline.0 as f64 * LATENCY_SHARE) as u64));
+        let is_fast = near(latency, base.p99, more) && near(worst, base.worst, WORST_MORE);
+        if is_whole && is_fast && self.has_settled() {
+            return self.begin_next(now);
+        }
+        let most = RETURN_MAX.max(Nanos(2 * self.settings.recover.0));
+        if now.since(self.returning_since) < most {
+            self.stage = Stage::Calming;
+            return;
+        }
+        let what = match (is_whole, is_fast) {
+            (false, _) => "not all connections were open and answered",
+            (true, false) => "answers took longer",
+            (true, true) => "its memory still changed",
+        };
+        self.give_up_return(what, most, now);
+    }
+
+    /// Takes the state before the first storm, which must meet the objective.
+    fn take_base(
+        &mut self,
+        swept: Swept,
+        (p99, worst): (Option<Nanos>, Option<Nanos>),
+        now: Nanos,
+    ) {
+        let connections = self.settings.connections;
+        if self.held < connections || swept.answered < swept.connections {
+            let (some, all) = (grouped(swept.answered.min(self.held)), grouped(connections));
+            let why =
+                format!("only {some} of {all} connections were open and answered before any storm");
+            return self.finish(Outcome::Unfinished { why }, now);
+        }
+        let judgement = judge_base(&self.counted, &self.settings);
+        if judgement.verdict != Verdict::Good {
+            // A slow moment of this host or of the server is waited for.
+            self.base_tries += 1;
+            if self.base_tries < BASE_TRIES {
+                self.stage = Stage::Settling;
+                return;
+            }
+            let why = judgement.why();
+            let outcome = match judgement.verdict {
+                Verdict::Invalid => Outcome::GeneratorLimited { why },
+                _ => Outcome::Unfinished {
+                    why: format!("without any storm, the connections missed {why}"),
+                },
+            };
+            return self.finish(outcome, now);
+        }
+        self.base =
+            Some(BaseLine { held: self.held, p99, worst, sut_bytes: self.memory.last().copied() });
+        self.began = Some(now);
+        self.begin_next(now);
+    }
+
+    /// Reports whether the server's memory is as before the last storm, or no longer changes.
+    fn has_settled(&self) -> bool {
+        let near = |a: u64, b: u64| a.abs_diff(b) as f64 <= MEMORY_SETTLED * b as f64;
+        let before = self.storms.last().and_then(|storm| storm.sut_bytes);
+        match (&self.memory[..], before) {
+            ([.., now], Some(before)) if near(*now, before) => true,
+            ([.., last, now], _) => near(*now, *last),
+            ([_], Some(_)) => false,
+            _ => true,
+        }
+    }
+
+    /// The server does not come back, although its clients no longer try: the next storm would start from another state.
+    fn give_up_return(&mut self, what: &str, waited: Nanos, now: Nanos) {
+        let check = Check::failed(CheckId::BaseLine, what.to_owned());
+        let request = self.request_of(self.current.cut, Phase::Narrow);
+        let judgement = Judgement::of(vec![check], 0.0);
+        self.current = Current { began: now, cut: self.current.cut, ..Current::default() };
+        self.push_record(request, judgement, now);
+        self.invalid += 1;
+        let judged = judge_base(&self.counted, &self.settings);
+        if judged.verdict == Verdict::Invalid {
+            return self.finish(Outcome::GeneratorLimited { why: judged.why() }, now);
+        }
+        let cut = self.storms.last().map_or(0, |storm| storm.cut);
+        let why = format!(
+            "the server was not as before {waited} after a storm of {} connections: {what}",
+            grouped(cut)
+        );
+        self.finish(Outcome::Unfinished { why }, now);
+    }
+
+    // ---- storms
+
+    fn request_of(&self, cut: u64, phase: Phase) -> TrialRequest {
+        let number = self.request.map_or(0, |request| request.number) + 1;
+        TrialRequest {
+            number,
+            phase,
+            rate: Rate::per_second(cut as f64).unwrap_or_default(),
+            duration: self.settings.recover,
+            split: 1,
+        }
+    }
+
+    fn exhausted(&self, now: Nanos) -> Option<Unsettled> {
+        let limits = &self.settings.limits;
+        let made = self.evidence.storms().len() as u32 + self.invalid;
+        if made >= limits.trials_max {
+            return Some(Unsettled::Trials { most: limits.trials_max });
+        }
+        let spent = self.began.map_or(Nanos::ZERO, |began| now.since(began));
+        (spent >= limits.budget).then_some(Unsettled::Time { budget: limits.budget })
+    }
+
+    /// Begins the next storm, or ends the search.
+    fn begin_next(&mut self, now: Nanos) {
+        // The clients are quiet and the server is as before: it was their retries that kept the storm alive.
+        self.confirm_endless();
+        let fit = self.fit();
+        let exhausted = self.exhausted(now);
+        match next(&self.evidence, fit.as_ref(), &self.settings, self.ends(), exhausted) {
+            Next::Finish(outcome) => self.finish(outcome, now),
+            Next::Storm(cut, phase) => {
+                self.request = Some(self.request_of(cut, phase));
+                let is_known = self.ends().endless_min.is_some_and(|least| cut >= least);
+                let watch = Watch::new(is_known);
+                self.current = Current { cut, began: now, watch, ..Current::default() };
+                self.stage = Stage::Storming;
+            }
+        }
+    }
+
+    /// Returns the sizes of storms that ended, and that did not.
+    fn ends(&self) -> Ends {
+        let of = |is_endless| {
+            let each = self.storms.iter().filter(move |one| one.endless.is_some() == is_endless);
+            each.filter(|one| one.verdict != Verdict::Invalid).map(|one| one.cut)
+        };
+        let endless_min = of(true).min();
+        let below = of(false).filter(|cut| endless_min.is_none_or(|least| *cut < least));
+        Ends { ended_max: below.max(), endless_min }
+    }
+
+    /// Adds the verdict on the last storm that it did not end by itself.
+    fn confirm_endless(&mut self) {
+        if let Some(Finding::Endless(endless)) = self.current.finding.take()
+            && let Some(storm) = self.storms.last_mut()
+        {
+            storm.endless = Some(endless);
+        }
+    }
+
+    /// The storm is over: it is judged, and the server is left to return to its base line.
+    fn conclude(&mut self, now: Nanos) {
+        let Some(request) = self.request else { return };
+        let current = &self.current;
+        let counts = &current.tally.storm;
+        let recovered = counts.recovery.max().filter(|_| current.is_back);
+        let late = counts.recovery.count_above(self.settings.recover);
+        let back_in_time = (counts.recovery.count() - late).min(current.cut);
+        let observed =
+            Observed { tally: &current.tally, swept: current.swept, back_in_time, recovered };
+        let judgement = judge(&observed, current.cut, &self.settings);
+        let verdict = judgement.verdict;
+        let storm =
+            Storm { cut: current.cut, good: verdict == Verdict::Good, recovered, back_in_time };
+        self.storms.push(self.summary(request.number, verdict, recovered));
+        self.push_record(request, judgement.clone(), now);
+        if verdict == Verdict::Invalid {
+            self.invalid += 1;
+            self.invalid_in_row += 1;
+            if self.invalid_in_row >= INVALID_MAX {
+                return self.finish(Outcome::GeneratorLimited { why: judgement.why() }, now);
+            }
+        } else {
+            self.invalid_in_row = 0;
+            self.evidence.add(storm);
+        }
+        self.returning_since = now;
+        self.memory.clear();
+        self.stage = Stage::Calming;
+    }
+
+    fn summary(&self, trial: u32, verdict: Verdict, recovered: Option<Nanos>) -> StormTrial {
+        let Current { cut, tally, .. } = &self.current;
+        let counts = &tally.storm;
+        let handshakes = tally.handshakes.full + tally.handshakes.resumed;
+        let others = without_cut(tally);
+        StormTrial {
+            trial,
+            cut: *cut,
+            verdict,
+            recovered_s: recovered.map(Nanos::as_secs_f64),
+            missing: counts.missing(),
+            attempts: counts.attempts,
+            retries: counts.retries,
+            gave_up: counts.gave_up,
+            wasted_max: counts.gave_up_sent,
+            refused: counts.refused,
+            lost: lost(tally),
+            resumed_share: (handshakes > 0)
+                .then(|| tally.handshakes.resumed as f64 / handshakes as f64),
+            p99_ms: others.spans.corrected.quantile(0.99).map(Nanos::as_millis_f64),
+            sut_bytes: self.memory.last().copied(),
+            endless: None,
+            seconds: Vec::new(),
+        }
+    }
+
+    fn push_record(&mut self, request: TrialRequest, judgement: Judgement, now: Nanos) {
+        let Current { began, tally, .. } = &self.current;
+        let measurement = TrialMeasurement {
+            request,
+            window: now.since(*began),
+            aborted: false,
+            tally: tally.clone(),
+            sut_busiest_thread: None,
+            split: 1,
+            observations: Observations { began: Some(*began), ..Observations::default() },
+            seconds: Vec::new(),
+        };
+        self.records.push_back(TrialRecord { measurement, judgement, further: Vec::new() });
+    }
+
+    fn finish(&mut self, outcome: Outcome, now: Nanos) {
+        self.outcome = Some(outcome);
+        self.ended = now;
+        self.stage = Stage::Ended;
+    }
+}
+
+impl HoldProcedure for StormSearch {
+    fn step(&self) -> Step {
+        let connections = self.settings.connections;
+        match self.stage {
+            Stage::Baseline => Step::Baseline,
+            Stage::Ending => Step::Trim { connections },
+            // One is opened anew: it waits behind everything that is left in the server's accept queue.
+            Stage::Calming => Step::Trim { connections: connections - 1 },
+            Stage::Ramping => Step::Ramp { connections },
+            Stage::Settling => Step::Settle(SETTLE),
+            Stage::Measuring => Step::Measure,
+            Stage::Comparing | Stage::Checking => Step::Sweep,
+            Stage::Storming => Step::Storm { cut: self.current.cut },
+            Stage::Watching => Step::Hold(AFTER),
+            Stage::Ended => Step::End,
+        }
+    }
+
+    fn handle_tally(&mut self, tally: &Tally, held: u64) {
+        self.held = held;
+        if matches!(self.stage, Stage::Storming | Stage::Ending | Stage::Watching) {
+            self.current.tally.merge_following(tally);
+        }
+        self.counted = tally.clone();
+    }
+
+    fn handle(&mut self, done: Done, now: Nanos) {
+        self.ended = now;
+        match (self.stage, done) {
+            (Stage::Baseline, Done::Read { memory, .. }) => {
+                self.baseline = memory;
+                self.stage = Stage::Ramping;
+            }
+            (Stage::Calming, Done::Trimmed) => self.stage = Stage::Ramping,
+            (Stage::Ramping, Done::Ramped { held, .. }) => {
+                self.held = held;
+                self.stage = Stage::Settling;
+                if held == 0 && self.base.is_none() {
+                    let why = "no connection could be opened".to_owned();
+                    self.finish(Outcome::Unfinished { why }, now);
+                }
+            }
+            (Stage::Settling, Done::Waited) => self.stage = Stage::Measuring,
+            (Stage::Measuring, Done::Read { memory, .. }) => {
+                self.memory.extend(memory.sut_bytes);
+                self.stage = Stage::Comparing;
+            }
+            (Stage::Comparing, Done::Swept(swept)) => self.compare(swept, now),
+            (Stage::Storming, Done::Stormed) => {
+                self.current.is_back = true;
+                self.stage = Stage::Watching;
+            }
+            (Stage::Ending, Done::Trimmed) => self.conclude(now),
+            (Stage::Watching, Done::Waited) => self.stage = Stage::Checking,
+            (Stage::Checking, Done::Swept(swept)) => {
+                self.current.swept = Some(swept);
+                self.conclude(now);
+            }
+            _ => {}
+        }
+    }
+
+    fn handle_guard(&mut self, _gauges: &[Gauge]) {}
+
+    fn handle_attempts(&mut self, _attempts: Attempts) {}
+
+    fn handle_storm(&mut self, counts: &StormCounts, since: Nanos) {
+        if self.stage != Stage::Storming {
+            return;
+        }
+        match self.current.watch.look(counts, since, &self.settings) {
+            Finding::Wait => {}
+            finding => {
+                self.current.finding = Some(finding);
+                self.stage = Stage::Ending;
+            }
+        }
+    }
+
+    fn handle_stop(&mut self) {
+        if self.stage != Stage::Ended {
+            self.outcome = Some(Outcome::Unfinished { why: "interrupted".to_owned() });
+            self.stage = Stage::Ended;
+        }
+    }
+
+    fn plateaus(&self) -> &[plimsoll_model::hold::Plateau] {
+        &[]
+    }
+
+    fn trial(&self) -> Option<TrialRequest> {
+        self.request
+    }
+
+    fn poll_record(&mut self) -> Option<TrialRecord> {
+        self.records.pop_front()
+    }
+}

@@ -1,0 +1,205 @@
+//! A worker's part in a storm: connections that are cut, and clients that come back.
+
+use plimsoll_model::storm::{Cut, StormClients};
+use plimsoll_model::{ErrorClass, Nanos};
+
+use super::conn::{Op, Purpose, State};
+use super::hold::{BATCH, Hold};
+use super::storm::StormRun;
+use super::worker::Worker;
+
+impl Worker {
+    fn storm(&mut self) -> Option<&mut StormRun> {
+        self.demand.hold_mut()?.storm.as_deref_mut()
+    }
+
+    /// Begins a storm that cuts this worker's share of `cut` connections.
+    pub(super) fn begin_storm(&mut self, id: u32, cut: u64, clients: StormClients, now: Nanos) {
+        let seed = self.plan.seed;
+        let Some(hold) = self.demand.hold_mut() else { return };
+        hold.begin_storm(id, cut, clients, now, seed);
+    }
+
+    /// Goes on with the storm in progress; false when there may be more to do now.
+    pub(super) fn storm_due(&mut self, now: Nanos) -> bool {
+        for _ in 0..BATCH {
+            let slots = self.conns.slab.len() as u32;
+            let Some(storm) = self.storm() else { return true };
+            if storm.to_cut == 0 {
+                return self.end_storm_if_over(now) || self.make_attempts(now);
+            }
+            let next = storm.cursor.unwrap_or(slots).checked_sub(1);
+            storm.cursor = next;
+            match next {
+                Some(index) => self.cut_slot(index, now),
+                // Fewer were held than were to be cut.
+                None => storm.to_cut = 0,
+            }
+        }
+        false
+    }
+
+    fn cut_slot(&mut self, index: u32, now: Nanos) {
+        if !matches!(self.conns[index].state, State::Idle | State::Busy) {
+            return;
+        }
+        let Some(storm) = self.storm() else { return };
+        let how = storm.clients.cut;
+        storm.add_client(now);
+        self.meter.tally().storm.cut += 1;
+        if self.conns[index].has_op {
+            self.meter.count_error(ErrorClass::Interrupted);
+            self.detach_op(index);
+        }
+        self.leave_sweep(index, false, now);
+        if how == Cut::Silent {
+            let left = self.conns.leave_open(index);
+            if let Some(storm) = self.storm() {
+                storm.left.extend(left);
+            }
+        }
+        self.close(index, how == Cut::Rst);
+    }
+
+    /// Begins the attempts that are due; false when there may be more.
+    fn make_attempts(&mut self, now: Nanos) -> bool {
+        for _ in 0..BATCH {
+            let Some(storm) = self.storm() else { return true };
+            let Some(due) = storm.poll_attempt(now) else { return true };
+            let is_retry = storm.opening > 0;
+            let counts = &mut self.meter.tally().storm;
+            counts.attempts += 1;
+            counts.retries += u64::from(is_retry);
+            counts.lag_max = counts.lag_max.max(now.since(due));
+            if let Some(hold) = self.demand.hold_mut() {
+                hold.purpose = Purpose::Storm;
+            }
+            let destination = self.next_destination();
+            self.open(destination, None, now);
+        }
+        false
+    }
+
+    /// Notes that the connection in the slot is the attempt of a storm's client.
+    pub(super) fn note_storm_attempt(&mut self, index: u32, now: Nanos) {
+        if self.conns[index].purpose == Purpose::Storm
+            && let Some(storm) = self.storm()
+        {
+            storm.begin_attempt(index, now);
+        }
+    }
+
+    /// Reports whether the connection is that of a client of the storm in progress.
+    pub(super) fn is_in_storm(&self, index: u32) -> bool {
+        self.conns[index].purpose == Purpose::Storm
+    }
+
+    /// When the client of the storm in the slot gives up its attempt; `None` once it is back.
+    pub(super) fn storm_patience_ends(&self, index: u32) -> Option<Nanos> {
+        let storm = self.demand.hold().and_then(Hold::storm)?;
+        let began = self.is_trying(index).then(|| storm.attempt_began(index))?;
+        Some(began + self.plan.connect_timeout)
+    }
+
+    /// Reports whether the connection is that of a storm's client that is not back.
+    pub(super) fn is_trying(&self, index: u32) -> bool {
+        self.is_in_storm(index) && self.conns[index].beat_due == Nanos::ZERO
+    }
+
+    /// The attempt of a storm's client has failed for `class`; `index` is its slot, if it had one.
+    pub(super) fn end_storm_attempt(&mut self, index: Option<u32>, class: ErrorClass, now: Nanos) {
+        let is_patience = class == ErrorClass::Timeout;
+        let counts = &mut self.meter.tally().storm;
+        match class {
+            // A trim: the storm is ended.
+            ErrorClass::Interrupted => {}
+            ErrorClass::Timeout => counts.gave_up += 1,
+            _ => counts.refused += 1,
+        }
+        if let Some(storm) = self.storm() {
+            storm.end_attempt(index, !is_patience, now);
+        }
+        self.wake_hold(now);
+    }
+
+    /// Notes that a client gives up after it has sent bytes, which the server may still process.
+    pub(super) fn count_sent_in_vain(&mut self, index: u32, class: ErrorClass) {
+        let has_sent = self.conns[index].state != State::Connecting;
+        if class == ErrorClass::Timeout && has_sent {
+            self.meter.tally().storm.gave_up_sent += 1;
+        }
+    }
+
+    /// The connection of a storm's client has become usable, or its first request was answered.
+    pub(super) fn rest_in_storm(&mut self, index: u32, now: Nanos) {
+        let hot = &self.conns[index];
+        if hot.beat_due != Nanos::ZERO {
+            return;
+        }
+        if hot.reused {
+            self.conns[index].beat_due = Nanos::MAX;
+            let Some(storm) = self.storm() else { return };
+            let took = storm.count_back(now);
+            let counts = &mut self.meter.tally().storm;
+            counts.back += 1;
+            counts.recovery.record(took);
+            // For pings of the protocol: heartbeats wait until all are back.
+            self.arm_next(index);
+            return self.wake_hold(now);
+        }
+        let destination = hot.destination;
+        let target = self.requests.take_for(destination);
+        let patience_ends = self.storm_patience_ends(index).unwrap_or(now);
+        self.conns.rearm(index, patience_ends);
+        let op = Op { intended: now, target, is_recorded: false, again: 0 };
+        self.send_op(index, op, now, now);
+    }
+
+    /// A usable connection of a storm's client is about to be closed, for `loss`.
+    pub(super) fn lose_in_storm(&mut self, index: u32, loss: Option<ErrorClass>, now: Nanos) {
+        if self.is_trying(index) {
+            let class = loss.unwrap_or(ErrorClass::ClosedByPeer);
+            self.count_sent_in_vain(index, class);
+            let tally = self.meter.tally();
+            tally.connections.failed += 1;
+            tally.connection_errors.count(class);
+            return self.end_storm_attempt(Some(index), class, now);
+        }
+        self.meter.tally().storm.lost_again += 1;
+        if let Some(storm) = self.storm() {
+            storm.lose_again(now);
+        }
+        self.wake_hold(now);
+    }
+
+    /// Ends the storm once every client is back; returns whether it has ended.
+    fn end_storm_if_over(&mut self, now: Nanos) -> bool {
+        let is_over = self.storm().is_some_and(|storm| storm.is_over());
+        if is_over {
+            self.end_storm(now);
+        }
+        is_over
+    }
+
+    /// Ends the storm: clients that are back send heartbeats again, and those that wait give up.
+    pub(super) fn end_storm(&mut self, now: Nanos) {
+        let Some(hold) = self.demand.hold_mut() else { return };
+        let Some(mut storm) = hold.storm.take() else { return };
+        storm.left.drain(..).for_each(|left| self.conns.reset_left(left, now));
+        for index in 0..self.conns.slab.len() as u32 {
+            let hot = &mut self.conns[index];
+            if hot.purpose != Purpose::Storm {
+                continue;
+            }
+            hot.purpose = Purpose::Ramp;
+            if !matches!(hot.state, State::Idle | State::Busy) {
+                continue;
+            }
+            if let Some(hold) = self.demand.hold_mut() {
+                self.conns[index].beat_due = hold.first_beat(now);
+            }
+            self.arm_next(index);
+        }
+        self.report_steered(storm.id);
+    }
+}

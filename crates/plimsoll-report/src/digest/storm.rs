@@ -1,0 +1,183 @@
+//! The answers of a search for the largest storm.
+
+use plimsoll_model::storm::{StormSummary, StormTrial};
+use plimsoll_model::summary::{FindSummary, Summary};
+use plimsoll_model::trial::{Outcome, Verdict};
+use plimsoll_model::units::grouped;
+
+use super::Answer;
+use super::figures::KeyFigure;
+use super::search::{ending, percent};
+use crate::terminal::layout::{Tone, counted, ms_text, span, whole};
+use crate::terminal::search::bounds::sure;
+
+const LEAD: &str = "Largest storm:";
+/// Confidence in a safe storm, whatever that of the interval is.
+const SAFE_CONFIDENCE: f64 = 0.9;
+
+/// The answers: the safe storm, the interval, and the storm that does not end by itself.
+pub(super) fn answers(
+    summary: &Summary,
+    find: &FindSummary,
+    storm: Option<&StormSummary>,
+) -> Vec<Answer> {
+    let mut answers = vec![Answer::from(interval(summary, find, storm))];
+    if let Some(safe) = find.safe {
+        let text = format!(
+            "{} ({} confidence): 9 of 10 storms of this size end in time.",
+            size(safe, storm),
+            sure(SAFE_CONFIDENCE)
+        );
+        answers.insert(0, Answer::from((Tone::Good, "Safe storm:", text)));
+    }
+    answers.extend(storm.and_then(endless).map(Answer::from));
+    answers
+}
+
+/// The interval of the search, or why there is none.
+fn interval(
+    summary: &Summary,
+    find: &FindSummary,
+    storm: Option<&StormSummary>,
+) -> (Tone, &'static str, String) {
+    let recover = storm.map_or_else(|| "the time asked for".to_owned(), |s| span(s.recover_s));
+    let why = ending(&find.outcome).1.unwrap_or_default();
+    let known = bounds(find, storm);
+    match &find.outcome {
+        Outcome::Regular => {
+            let sure =
+                find.confidence.map(|confidence| format!(" ({} confidence)", sure(confidence)));
+            let sure = sure.unwrap_or_default();
+            let text = format!(
+                "{known}{sure} may be cut at once: all are back within {recover}, and the others keep the SLO."
+            );
+            (Tone::Good, LEAD, text)
+        }
+        Outcome::NotReached { .. } => (
+            Tone::Good,
+            "Largest storm not reached:",
+            format!("{known}: all were back within {recover}, and the others kept the SLO; {why}."),
+        ),
+        Outcome::FailsAtMinimum => (
+            Tone::Bad,
+            "No storm is survived:",
+            format!(
+                "{known}. Even the smallest storm failed; see the storms, then raise --recover or \
+                     loosen --slo."
+            ),
+        ),
+        Outcome::Unfinished { .. } if summary.verdict == Verdict::Bad => {
+            (Tone::Bad, "FAILED:", format!("{why}. Until then: {known}."))
+        }
+        Outcome::Unfinished { .. } => {
+            (Tone::Warn, "Stopped:", format!("{known} so far; the search stopped early ({why})."))
+        }
+        Outcome::GeneratorLimited { .. }
+        | Outcome::NetworkLimited { .. }
+        | Outcome::Unconfirmed { .. } => {
+            (Tone::Warn, LEAD, format!("{known}: this host was the limit ({why})."))
+        }
+        Outcome::Bounds { .. } | Outcome::Unstable { .. } | Outcome::Undecided { .. } => {
+            (Tone::Warn, LEAD, format!("{known}; no confidence is stated, because {why}."))
+        }
+    }
+}
+
+/// `between 760 and 830 of 2,000 connections (38 to 42 %)`, or what is known of it.
+fn bounds(find: &FindSummary, storm: Option<&StormSummary>) -> String {
+    match (find.lower, find.upper) {
+        (Some(lower), Some(upper)) => {
+            let share = storm.map(|storm| {
+                let of = |cut: f64| 100.0 * cut / storm.connections.max(1) as f64;
+                let shares = whole(&format!("{:.0} to {:.0} %", of(lower), of(upper)));
+                format!(" of {} ({shares})", grouped(storm.connections))
+            });
+            let share = share.unwrap_or_default();
+            format!("between {} and {}{share}", grouped(lower as u64), grouped(upper as u64))
+        }
+        (Some(lower), None) => format!("at least {}", size(lower, storm)),
+        (None, Some(upper)) => format!("fewer than {}", size(upper, storm)),
+        (None, None) => "no storm was judged".to_owned(),
+    }
+}
+
+/// `760 of 2,000 connections (38 %)`.
+fn size(cut: f64, storm: Option<&StormSummary>) -> String {
+    match storm {
+        Some(storm) => of_all(cut as u64, storm.connections),
+        None => whole(&counted(cut as u64, "connection")),
+    }
+}
+
+fn of_all(cut: u64, connections: u64) -> String {
+    let share = percent(cut as f64 / connections.max(1) as f64);
+    format!("{} of {} ({share})", grouped(cut), whole(&counted(connections, "connection")))
+}
+
+/// The verdict on a storm that does not end.
+fn endless(storm: &StormSummary) -> Option<(Tone, &'static str, String)> {
+    let (trial, endless) = storm.endless()?;
+    let retries = whole(&format!("{} per second", grouped(endless.retries_per_s.round() as u64)));
+    let missing = grouped(endless.missing);
+    let ended = storm.storms.iter().filter(|one| one.endless.is_none() && one.cut < trial.cut);
+    let ended = ended.filter(|one| one.verdict != Verdict::Invalid).map(|one| one.cut).max();
+    let ended = ended
+        .map_or_else(String::new, |cut| format!("; a storm of {} ended by itself", grouped(cut)));
+    let text = format!(
+        "a storm of {}: after {}, {missing} clients were still not back, and no longer came back; their \
+         retries, {retries}, kept it going. It ended when they stopped{ended}.",
+        of_all(trial.cut, storm.connections),
+        span(endless.watched_s),
+    );
+    Some((Tone::Bad, "Does not end by itself:", text))
+}
+
+/// The key figures.
+pub(super) fn figures(
+    summary: &Summary,
+    find: &FindSummary,
+    storm: Option<&StormSummary>,
+) -> Vec<KeyFigure> {
+    let count = |value: f64| grouped(value as u64);
+    let mut keys: Vec<KeyFigure> = Vec::new();
+    if let Some(safe) = find.safe {
+        keys.push(("Safe storm", count(safe), "9 of 10 end in time".to_owned()));
+    }
+    let bounds = match (find.lower, find.upper) {
+        (Some(lower), Some(upper)) => format!("{} – {}", count(lower), count(upper)),
+        (Some(lower), None) => format!("≥ {}", count(lower)),
+        (None, Some(upper)) => format!("< {}", count(upper)),
+        (None, None) => "none".to_owned(),
+    };
+    let sure = find.confidence.map(|sure| format!("{:.0} % confidence", sure * 100.0));
+    let note = sure.unwrap_or_else(|| "without a confidence".to_owned());
+    keys.push(("Largest storm", bounds, note));
+    if let Some(storm) = storm {
+        let held = format!("{} asked for", grouped(storm.connections));
+        keys.push(("Held", grouped(storm.held), held));
+        keys.push(("Recover within", span(storm.recover_s), String::new()));
+        if let Some(largest) = largest(storm) {
+            let note = format!("a storm of {}", grouped(largest.cut));
+            keys.push(("Recovered after", recovered(largest), note));
+        }
+        if let Some((trial, endless)) = storm.endless() {
+            let note = format!("{:.0} retries per second", endless.retries_per_s);
+            keys.push(("Does not end from", grouped(trial.cut), note));
+        }
+        keys.push(("p99 before", ms_text(storm.base_p99_ms), "no storm".to_owned()));
+    }
+    keys.push(("Storms", find.trials.to_string(), String::new()));
+    keys.push(("Length", span(summary.seconds), String::new()));
+    keys
+}
+
+/// The largest storm that was survived.
+pub(crate) fn largest(storm: &StormSummary) -> Option<&StormTrial> {
+    let good = storm.storms.iter().filter(|one| one.verdict == Verdict::Good);
+    good.max_by_key(|one| one.cut)
+}
+
+/// `1.9 s`, or `-`.
+pub(crate) fn recovered(trial: &StormTrial) -> String {
+    trial.recovered_s.map_or_else(|| "-".to_owned(), span)
+}

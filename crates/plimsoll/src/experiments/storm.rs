@@ -1,0 +1,252 @@
+//! The search for the largest storm. The search chooses the number of connections that are cut; the controller of one
+//! hold carries the storms out, from the first to the last.
+
+use std::cell::RefCell;
+
+use plimsoll_capacity::storm::{StormLimits, without_cut};
+use plimsoll_capacity::{StormSearch, StormSettings};
+use plimsoll_fleet::coordinator::LoadOutcome;
+use plimsoll_lab::LabPlan;
+use plimsoll_model::Nanos;
+use plimsoll_model::cycles::Kept;
+use plimsoll_model::event::Event;
+use plimsoll_model::hold::HoldStep;
+use plimsoll_model::result::RunResult;
+use plimsoll_model::storm::{Cut, StormSecond, StormSummary};
+use plimsoll_model::summary::{FindHead, FindSummary};
+use plimsoll_model::tally::{Interval, Tally};
+use plimsoll_model::trial::{Outcome as SearchOutcome, TippingPoint, TrialRecord};
+use plimsoll_probe::limits::HostLimits;
+use plimsoll_report::archive::SearchHead;
+use plimsoll_report::tui::Budget;
+use plimsoll_tune::doctor::Shape;
+
+use super::controller::{ProcedureController, Speed, Surroundings};
+use super::hold::LAB_WAIT;
+use super::memory::{Bounds, Depth, Memory, gauges_of};
+use super::{LabExperiment, tipping};
+use crate::exit::Stop;
+use crate::plan::load::LoadJob;
+use crate::plan::storm::StormJob;
+use crate::preflight;
+use crate::preflight::Server;
+use crate::session::{Experiment, Outcome, Session};
+
+/// A laboratory's server has room for this many times the connections: a server may count those that were cut until it
+/// has noticed.
+const LAB_ROOM: u64 = 3;
+/// Requests of a sweep per second, and their bounds: all connections within about two seconds.
+const SWEEP_S: f64 = 2.0;
+const SWEEP_PER_S: (f64, f64) = (200.0, 10_000.0);
+/// Seconds of a storm that are reported.
+const SECONDS_MAX: usize = 600;
+
+/// `find storm`, and the same in a laboratory.
+pub(super) struct StormExperiment {
+    job: StormJob,
+    shape: Shape,
+    limits: HostLimits,
+}
+
+impl StormExperiment {
+    /// Checks that this host can hold the connections, and those that silent clients leave behind.
+    pub(super) fn new(mut job: StormJob, server: &Server) -> Result<Self, Stop> {
+        let limits = preflight::host_limits();
+        preflight::spread_sources(&mut job.load, &limits);
+        let shape = preflight::shape(&job.load, job.hold.opening_max, server);
+        let left_open = if job.clients.cut == Cut::Silent { job.highest } else { 0 };
+        let most = Shape { connections: shape.connections + left_open, ..shape.clone() };
+        preflight::check(&most, &limits, false)?;
+        Ok(Self { job, shape, limits })
+    }
+
+    fn settings(&self) -> StormSettings {
+        let StormJob { load, search, lowest, highest, recover, .. } = &self.job;
+        let limits = StormLimits { budget: self.job.budget(), ..*StormLimits::of(search.mode) };
+        StormSettings {
+            slo: search.slo.clone(),
+            connections: load.plan.connections,
+            lowest: *lowest,
+            highest: *highest,
+            recover: *recover,
+            patience: load.plan.connect_timeout,
+            pause: self.job.clients.reconnect.pause_max(),
+            confidence: search.confidence,
+            limits,
+        }
+    }
+
+    fn summary(&self, found: &Found) -> StormSummary {
+        let StormJob { load, hold, clients, recover, .. } = &self.job;
+        let base = found.search.base().unwrap_or_default();
+        let mut storms = found.search.storms().to_vec();
+        for (storm, seconds) in storms.iter_mut().zip(&found.seconds) {
+            storm.seconds.clone_from(seconds);
+        }
+        let endless = storms.iter().filter(|storm| storm.endless.is_some());
+        StormSummary {
+            connections: load.plan.connections,
+            held: base.held,
+            heartbeat_s: hold.heartbeat.map_or(0.0, Nanos::as_secs_f64),
+            cut: clients.cut,
+            reconnect: clients.reconnect.to_string(),
+            patience_s: load.plan.connect_timeout.as_secs_f64(),
+            recover_s: recover.as_secs_f64(),
+            base_p99_ms: base.p99.map(Nanos::as_millis_f64),
+            endless_from: endless.map(|storm| storm.cut).min(),
+            storms,
+        }
+    }
+}
+
+impl LabExperiment for StormExperiment {
+    fn lab_plan(&self, plan: LabPlan) -> LabPlan {
+        LabPlan {
+            connections: self.job.load.plan.connections * LAB_ROOM,
+            longest_wait: LAB_WAIT,
+            tls_state: self.job.load.plan.tls.state,
+            ..plan
+        }
+    }
+}
+
+impl Experiment for StormExperiment {
+    fn load(&mut self) -> &mut LoadJob {
+        &mut self.job.load
+    }
+
+    fn search_head(&self) -> Option<SearchHead> {
+        Some(tipping::search_head(&self.job.search))
+    }
+
+    fn budget(&self) -> Option<Budget> {
+        Some(Budget::Elapsed(self.job.budget()))
+    }
+
+    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
+        let search = &self.job.search;
+        session.note(tipping::objective(search));
+        let found = find(self, session)?;
+        session.emit(&Event::SearchEnded(Box::new(found.tipping.clone())));
+        let verdict = match found.load.lost_agents {
+            0 => {
+                // A server that does not come back from a storm has failed.
+                let is_stopped = matches!(found.tipping.outcome, SearchOutcome::Unfinished { .. });
+                tipping::verdict(&found.tipping, is_stopped && !found.load.interrupted)
+            }
+            _ => plimsoll_model::trial::Verdict::Invalid,
+        };
+        let head = FindHead {
+            axis: search.axis,
+            slo: search.slo.to_string(),
+            mode: search.mode.into(),
+            search: found.search.took(),
+            confirm: Nanos::ZERO,
+        };
+        let find = FindSummary {
+            budget_s: Some(self.job.budget().as_secs_f64()),
+            ..FindSummary::new(head, &found.tipping)
+        };
+        let reasons = tipping::reasons(&found.tipping, &found.trials, verdict);
+        let storm = Some(Box::new(self.summary(&found)));
+        let Found { load: driven, trials, .. } = found;
+        // Requests that were open when their connection was cut are nobody's failure.
+        let tally =
+            if driven.interrupted { driven.tally.clone() } else { without_cut(&driven.tally) };
+        Ok(Outcome {
+            partial: driven.is_partial(),
+            result: RunResult::Storm { find: Box::new(find), storm },
+            trials,
+            ..Outcome::new(tally, driven.window, verdict, reasons)
+        })
+    }
+}
+
+/// The result of a search.
+struct Found {
+    load: LoadOutcome,
+    search: StormSearch,
+    tipping: TippingPoint,
+    trials: Vec<TrialRecord>,
+    /// The seconds of each storm.
+    seconds: Vec<Vec<StormSecond>>,
+}
+
+/// The seconds of the storms, as they are counted.
+#[derive(Default)]
+struct Seconds {
+    is_storm: bool,
+    storms: Vec<Vec<StormSecond>>,
+}
+
+impl Seconds {
+    fn handle_event(&mut self, event: &Event) {
+        match event {
+            Event::HoldStep(HoldStep::Storm { .. }) => {
+                self.is_storm = true;
+                self.storms.push(Vec::new());
+            }
+            Event::TrialEnded(_) => self.is_storm = false,
+            Event::Interval(interval) if self.is_storm => {
+                let last = self.storms.last_mut().filter(|storm| storm.len() < SECONDS_MAX);
+                last.into_iter().for_each(|storm| storm.push(second(interval)));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn second(interval: &Interval) -> StormSecond {
+    let Tally { storm, spans, .. } = &interval.tally;
+    StormSecond {
+        back: storm.back,
+        attempts: storm.attempts,
+        retries: storm.retries,
+        gave_up: storm.gave_up,
+        refused: storm.refused,
+        p99_ms: spans.corrected.quantile(0.99).map(Nanos::as_millis_f64),
+    }
+}
+
+fn find(experiment: &StormExperiment, session: &Session<'_>) -> Result<Found, Stop> {
+    let StormExperiment { job, shape, limits } = experiment;
+    let search = StormSearch::new(experiment.settings());
+    let server = session.server();
+    let memory = Memory { clients: session.agents().pids(), sut: &**server };
+    let counted = RefCell::new(Tally::default());
+    let trials = RefCell::new(Vec::new());
+    let seconds = RefCell::new(Seconds::default());
+    let read = |depth: Depth| memory.read(depth);
+    let gauges = || gauges_of(&**server, false);
+    let emit = |event: Event| {
+        match &event {
+            Event::Interval(interval) => counted.borrow_mut().merge_following(&interval.tally),
+            Event::TrialEnded(record) => trials.borrow_mut().push(TrialRecord::clone(record)),
+            _ => {}
+        }
+        seconds.borrow_mut().handle_event(&event);
+        session.emit(&event);
+    };
+    let around = Surroundings {
+        kept: &Kept::new,
+        read: &read,
+        server: &gauges,
+        emit: &emit,
+        counted: &counted,
+        // A storm is a trial, and a pause would spoil it.
+        is_paused: &|| false,
+    };
+    let connections = job.load.plan.connections as f64;
+    let speed = Speed {
+        connections_per_s: job.hold.connections_per_s,
+        sweep_per_s: (connections / SWEEP_S).clamp(SWEEP_PER_S.0, SWEEP_PER_S.1),
+        storm: job.clients,
+    };
+    let bounds = Bounds::of(shape, limits, &session.agents(), true);
+    let mut controller = ProcedureController::new(search, bounds, speed, around);
+    let load = session.steer(&job.load.plan, None, &mut controller, &mut |event| emit(event))?;
+    let (_, _, search) = controller.into_parts();
+    let tipping = search.tipping_point();
+    let seconds = seconds.into_inner().storms;
+    Ok(Found { load, search, tipping, trials: trials.into_inner(), seconds })
+}

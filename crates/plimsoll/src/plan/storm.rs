@@ -1,0 +1,159 @@
+//! `find storm` and `lab storm` into jobs: a hold, some of whose connections are cut at once.
+
+use plimsoll_capacity::storm::StormLimits;
+use plimsoll_model::Nanos;
+use plimsoll_model::plan::{HoldPlan, Pacing};
+use plimsoll_model::search::Axis;
+use plimsoll_model::storm::StormClients;
+use plimsoll_model::units::grouped;
+
+use super::load::{LoadJob, Parts, assemble};
+use super::search::SearchJob;
+use super::{Destination, Inputs, hosts, search};
+use crate::exit::Stop;
+use crate::flags::search::{ArrivalsFlags, SearchFlags};
+use crate::flags::shared::{OutputFlags, PoolFlags};
+use crate::flags::storm::StormFlags;
+use crate::flags::values::ArrivalsFlag;
+
+/// Connections of `lab storm` without --connections.
+const LAB_CONNECTIONS_DEFAULT: u64 = 2_000;
+/// Connections that are being opened at once outside storms: a server that accepts few per second must not keep one of
+/// them waiting for longer than its client's patience.
+const OPENING_MAX: u32 = 64;
+
+/// A search for the largest storm, resolved and checked.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct StormJob {
+    /// Requests and their target; the pacing is a hold.
+    pub(crate) load: LoadJob,
+    /// Settings of the search.
+    pub(crate) search: SearchJob,
+    /// Settings of opening and of heartbeats.
+    pub(crate) hold: HoldPlan,
+    /// Conduct of the clients whose connections are cut.
+    pub(crate) clients: StormClients,
+    /// The smallest storm, and the largest; lowest <= highest <= connections.
+    pub(crate) lowest: u64,
+    /// The largest storm.
+    pub(crate) highest: u64,
+    /// Time within which all must be back.
+    pub(crate) recover: Nanos,
+}
+
+impl StormJob {
+    /// Time of all storms.
+    pub(crate) fn budget(&self) -> Nanos {
+        self.search.budget.unwrap_or(StormLimits::of(self.search.mode).budget)
+    }
+}
+
+/// Plans the search for the largest storm. `may_be_remote`: the user agreed to storms against other hosts.
+pub(super) fn plan(
+    flags: &StormFlags,
+    may_be_remote: bool,
+    to: &Destination,
+    output: &OutputFlags,
+    inputs: &mut Inputs<'_>,
+) -> Result<StormJob, Stop> {
+    hosts::check_none(&to.server.hosts, "find storm")?;
+    let connections = match flags.connections {
+        Some(connections) => connections,
+        None if to.is_laboratory() => LAB_CONNECTIONS_DEFAULT,
+        None => {
+            return Err(Stop::usage(
+                "find storm needs the number of connections to hold",
+                "for example: plimsoll find storm https://127.0.0.1:8443/ -k --connections 10k",
+            ));
+        }
+    };
+    let (lowest, highest) = range(flags, connections)?;
+    let search = SearchJob { confidence: flags.confidence, ..search_of(flags, to)? };
+    let hold = HoldPlan {
+        connections_per_s: flags.rate.get(),
+        opening_max: OPENING_MAX,
+        heartbeat: Some(flags.heartbeat),
+        replace: false,
+    };
+    let pool = PoolFlags { connections: Some(connections), ..PoolFlags::default() };
+    let parts = Parts {
+        to,
+        pool: &pool,
+        client: &flags.client,
+        handshake: &flags.handshake,
+        resume: flags.resume,
+        output,
+        pacing: Pacing::Hold(hold),
+        ops_total: None,
+        deadline: search.slo.deadline(),
+        slo: Some(search.slo.clone()),
+        linger: flags.linger,
+        seed: flags.seed,
+    };
+    let mut load = assemble(parts, inputs)?;
+    check_remote(load.both_ends_here || to.is_laboratory() || may_be_remote)?;
+    let targets = load.plan.targets.len() as u64;
+    if targets > connections {
+        return Err(Stop::usage(
+            format_args!("{targets} targets share {} connections", grouped(connections)),
+            format_args!("give --connections {targets} or more, or fewer targets"),
+        ));
+    }
+    // The ramp opens the connections, at its own pace.
+    load.plan.prewarm = false;
+    let clients = StormClients { cut: flags.cut, reconnect: flags.reconnect };
+    load.settings.insert("rate".to_owned(), format!("{} new connections", flags.rate));
+    load.settings.insert("reconnect".to_owned(), flags.reconnect.to_string());
+    Ok(StormJob { load, search, hold, clients, lowest, highest, recover: flags.recover })
+}
+
+fn range(flags: &StormFlags, connections: u64) -> Result<(u64, u64), Stop> {
+    let highest = flags.max.unwrap_or(connections);
+    let lowest = flags.min.unwrap_or(1);
+    if highest > connections {
+        return Err(Stop::usage(
+            format_args!(
+                "--max {} is above the {} connections that are held",
+                grouped(highest),
+                grouped(connections)
+            ),
+            "raise --connections, or lower --max",
+        ));
+    }
+    if lowest > highest {
+        return Err(Stop::usage(
+            format_args!(
+                "the smallest storm, {} connections, is above the largest, {}",
+                grouped(lowest),
+                grouped(highest)
+            ),
+            "raise --max, or lower --min",
+        ));
+    }
+    Ok((lowest, highest))
+}
+
+fn search_of(flags: &StormFlags, to: &Destination) -> Result<SearchJob, Stop> {
+    let search = SearchFlags {
+        slo: flags.slo.iter().cloned().collect(),
+        deadline: None,
+        mode: flags.mode,
+        budget: flags.budget,
+        // Storms would close what the probe waits for.
+        probe_timeouts: Some(Nanos::ZERO),
+        repeat: None,
+    };
+    let uniform = ArrivalsFlags { arrivals: ArrivalsFlag::Uniform };
+    search::search(Axis::Storm, &search, uniform, to)
+}
+
+/// A storm may take a server down: one on another host needs the consent of the user.
+pub(super) fn check_remote(is_allowed: bool) -> Result<(), Stop> {
+    match is_allowed {
+        true => Ok(()),
+        false => Err(Stop::usage(
+            "the server is on another host, and a storm may take it down",
+            "give --yes-storm-remote if you may do that, or use lab storm",
+        )),
+    }
+}

@@ -1,0 +1,48 @@
+//! The largest storm of a server whose limit on new connections is known.
+
+use std::time::Duration;
+
+use e2e::haproxy::Haproxy;
+use e2e::plimsoll::{Finished, Plimsoll};
+
+/// The search's own budget is shorter.
+const SEARCH_PATIENCE: Duration = Duration::from_secs(400);
+/// A search may end INVALID on a busy machine, and one in ten errs: the truth must be found by one of these.
+const ATTEMPTS: usize = 3;
+/// HAProxy accepts 400 connections per second, and all must be back within 2 s.
+const TRUTH: f64 = 800.0;
+
+fn search(haproxy: &Haproxy) -> Finished {
+    let (url, watch) = (haproxy.url("http"), format!("pid:{}", haproxy.pid()));
+    let flags = ["find", "storm", &url, "-c", "2000", "--rate", "300", "--recover", "2s"];
+    // The subject is the limit on new connections, and not the latency of a machine that does other work.
+    let more = ["--slo", "p99<1s,errors<1%", "--mode", "quick", "--watch", &watch, "--json", "-"];
+    Plimsoll::new([&flags[..], &more].concat()).start().finish_within(SEARCH_PATIENCE)
+}
+
+#[test]
+fn the_largest_storm_of_a_limited_haproxy_is_found() {
+    let rules = "    http-request return status 200 content-type text/plain string pong";
+    let haproxy = Haproxy::start("", rules, "global\n    maxconnrate 400");
+    let mut seen = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let finished = search(&haproxy);
+        let Some(code @ (0 | 97 | 98 | 99)) = finished.code else {
+            panic!("{:?}: {}", finished.code, finished.stderr);
+        };
+        if !finished.stdout.contains(r#""outcome": "regular""#) {
+            seen.push(format!("an irregular end with code {code}"));
+            continue;
+        }
+        let summary = finished.summary(code);
+        let (lower, upper) = (summary.number("find.lower"), summary.number("find.upper"));
+        assert_eq!(summary.text("find.axis"), "storm");
+        assert_eq!(summary.count("storm.held"), 2_000);
+        // HAProxy averages its rate over a second and lets a burst through at first: one tenth to each side.
+        if lower <= 1.1 * TRUTH && upper >= 0.9 * TRUTH && upper / lower < 1.3 {
+            return;
+        }
+        seen.push(format!("[{lower}, {upper}]"));
+    }
+    panic!("{TRUTH} is in none of {seen:?}");
+}
