@@ -87,9 +87,9 @@ fn body(page: &mut Page, summary: &Summary, trials: &[TrialRecord]) {
             return of_search(page, summary, find, trials);
         }
         RunResult::Storm { find, storm } => {
-            searched(page, summary, find)?;
+            searched(page, summary, find);
             if let Some(storm) = storm {
-                search::storm::largest_storms(page, storm, trials)?;
+                search::storm::largest_storms(page, storm, trials);
             }
             &["Clients", "Recovery"]
         }

@@ -27,7 +27,9 @@ fn write_facts(page: &mut Page, summary: &Summary) {
             hold::closing(page, summary, hold);
             sections::generator(page, summary);
         }
-        RunResult::Find { find } | RunResult::Storm { find, .. } => search::facts(page, summary, find),
+        RunResult::Find { find } | RunResult::Storm { find, .. } => {
+            search::facts(page, summary, find)
+        }
         RunResult::Connections { find, hold } => {
             search::facts(page, summary, find);
             if let Some(hold) = hold {
@@ -42,10 +44,7 @@ fn write_facts(page: &mut Page, summary: &Summary) {
 
 /// Returns the events of the load, and their effects.
 pub(crate) fn events(summary: &Summary) -> Vec<Entry> {
-    let mut entries = Vec::new();
-    let written = events::entries(&mut Page::entries(&mut entries), summary);
-    debug_assert!(written.is_ok(), "entries are kept in memory");
-    entries
+    Page::entries(|page| events::entries(page, summary))
 }
 
 /// Returns the limiting resource, its confidence, and the remedy; empty if nothing was diagnosed.

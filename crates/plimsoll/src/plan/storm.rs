@@ -7,7 +7,8 @@ use plimsoll_model::search::Axis;
 use plimsoll_model::storm::StormClients;
 use plimsoll_model::units::grouped;
 
-use super::load::{LoadJob, Parts, assemble};
+use super::load::{LoadJob, assemble};
+use super::parts::Parts;
 use super::search::SearchJob;
 use super::{Destination, Inputs, hosts, search};
 use crate::exit::Stop;

@@ -1,7 +1,5 @@
 //! The report of a search for the largest storm: the answer, every storm, and the recovery of the largest one.
 
-use std::io;
-
 use plimsoll_model::storm::{StormSecond, StormSummary, StormTrial};
 use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::{TrialRecord, Verdict};
@@ -18,48 +16,47 @@ const SECONDS_MAX: usize = 12;
 
 /// Writes the report of `find storm` and `lab storm`.
 pub(super) fn render(
-    page: &mut Page<'_>,
+    page: &mut Page,
     summary: &Summary,
     find: &FindSummary,
     trials: &[TrialRecord],
-) -> io::Result<()> {
-    facts(page, summary, find)?;
+) {
+    facts(page, summary, find);
     if let Some(storm) = summary.result.storm() {
-        page.blank()?;
+        page.blank();
         page.folded("Storms", |page| {
-            storms(page, storm, trials)?;
-            explanations(page, trials)
-        })?;
-        recovery(page, storm)?;
+            storms(page, storm, trials);
+            explanations(page, trials);
+        });
+        recovery(page, storm);
     }
-    sections::errors(page, summary)?;
-    sections::server_side(page, summary)?;
-    sections::generator(page, summary)?;
-    sections::settings(page, summary)?;
-    notes(page, find, None)?;
-    sections::checks(page, &summary.reasons)?;
-    sections::archive(page, summary)
+    sections::errors(page, summary);
+    sections::server_side(page, summary);
+    sections::generator(page, summary);
+    sections::settings(page, summary);
+    notes(page, find, None);
+    sections::checks(page, &summary.reasons);
+    sections::archive(page, summary);
 }
 
-pub(super) fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {
-    page.entry("Target", &clean(&summary.target))?;
-    page.entry("SLO", &clean(&find.slo))?;
+pub(super) fn facts(page: &mut Page, summary: &Summary, find: &FindSummary) {
+    page.entry("Target", &clean(&summary.target));
+    page.entry("SLO", &clean(&find.slo));
     page.entry(
         "A storm",
         "is GOOD when all clients are back in time, the connections that were not cut keep the SLO, and none of them \
          is lost; back is a client whose new connection has answered a request",
-    )?;
-    search_entry(page, find, "storm")?;
-    let Some(storm) = summary.result.storm() else { return Ok(()) };
-    clients(page, storm)?;
+    );
+    search_entry(page, find, "storm");
+    let Some(storm) = summary.result.storm() else { return };
+    clients(page, storm);
     if let Some(largest) = digest::largest(storm) {
-        page.entry("Recovery", &sentence(largest))?;
+        page.entry("Recovery", &sentence(largest));
     }
-    Ok(())
 }
 
 /// The conduct of the clients.
-pub(crate) fn clients(page: &mut Page<'_>, storm: &StormSummary) -> io::Result<()> {
+pub(crate) fn clients(page: &mut Page, storm: &StormSummary) {
     let items = [
         format!("{} held", counted(storm.held, "connection")),
         format!("cut by {}", storm.cut.name()),
@@ -67,7 +64,7 @@ pub(crate) fn clients(page: &mut Page<'_>, storm: &StormSummary) -> io::Result<(
         format!("patience {}", span(storm.patience_s)),
         format!("a request every {}", span(storm.heartbeat_s)),
     ];
-    page.entry_items("Clients", &items)
+    page.entry_items("Clients", &items);
 }
 
 /// `a storm of 790: all back after 1.9 s; 790 attempts, none given up`.
@@ -91,11 +88,7 @@ pub(crate) fn sentence(trial: &StormTrial) -> String {
 }
 
 /// Writes the storms beside the answer: the two largest that were GOOD, and the two smallest that were not.
-pub(crate) fn largest_storms(
-    page: &mut Page<'_>,
-    storm: &StormSummary,
-    trials: &[TrialRecord],
-) -> io::Result<()> {
+pub(crate) fn largest_storms(page: &mut Page, storm: &StormSummary, trials: &[TrialRecord]) {
     const EACH: usize = 2;
     let of = |verdict| {
         let mut all: Vec<_> = storm.storms.iter().filter(|one| one.verdict == verdict).collect();
@@ -106,33 +99,28 @@ pub(crate) fn largest_storms(
     let shown = good.iter().rev().take(EACH).rev().chain(bad.iter().take(EACH));
     let shown: Vec<_> = shown.copied().collect();
     if shown.is_empty() {
-        return Ok(());
+        return;
     }
-    table(page, storm, &shown, trials)
+    table(page, storm, &shown, trials);
 }
 
-fn storms(page: &mut Page<'_>, storm: &StormSummary, trials: &[TrialRecord]) -> io::Result<()> {
+fn storms(page: &mut Page, storm: &StormSummary, trials: &[TrialRecord]) {
     if storm.storms.is_empty() {
         return page.line("No storm was made.");
     }
-    table(page, storm, &storm.storms.iter().collect::<Vec<_>>(), trials)?;
+    table(page, storm, &storm.storms.iter().collect::<Vec<_>>(), trials);
     page.quiet(
         4,
         "all back: time from the cut until the last client was back. p99: latency of the connections that were not cut, \
          until then.",
-    )
+    );
 }
 
-fn table(
-    page: &mut Page<'_>,
-    storm: &StormSummary,
-    shown: &[&StormTrial],
-    trials: &[TrialRecord],
-) -> io::Result<()> {
+fn table(page: &mut Page, storm: &StormSummary, shown: &[&StormTrial], trials: &[TrialRecord]) {
     page.heading(&format!(
         "{:>3} {:>9} {:>5} {:>8} {:>7} {:>8} {:>8} {:>7} {:7} why",
         "#", "cut", "share", "all back", "missing", "attempts", "given up", "p99 ms", "verdict"
-    ))?;
+    ));
     for one in shown {
         let record = trials.iter().find(|record| record.measurement.request.number == one.trial);
         let reason = match (one.endless, record) {
@@ -153,37 +141,36 @@ fn table(
             ms(one.p99_ms),
             page.paint(one.verdict.into(), &verdict),
         );
-        page.line(&row)?;
+        page.line(&row);
     }
-    Ok(())
 }
 
 /// Writes the failures of the storms that were not GOOD.
-fn explanations(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
-    let mut not_good = trials.iter().filter(|trial| trial.judgement.verdict != Verdict::Good);
-    not_good.try_for_each(|trial| explanation(page, trial))
+fn explanations(page: &mut Page, trials: &[TrialRecord]) {
+    let not_good = trials.iter().filter(|trial| trial.judgement.verdict != Verdict::Good);
+    not_good.for_each(|trial| explanation(page, trial));
 }
 
 /// Writes the seconds of the storm that shows most: the endless one, or the smallest that failed, or the largest.
-fn recovery(page: &mut Page<'_>, storm: &StormSummary) -> io::Result<()> {
+fn recovery(page: &mut Page, storm: &StormSummary) {
     let failed = storm.storms.iter().filter(|one| one.verdict == Verdict::Bad);
     let failed = failed.min_by_key(|one| one.cut);
     let shown = storm.endless().map(|(trial, _)| trial).or(failed).or(digest::largest(storm));
-    let Some(shown) = shown.filter(|one| !one.seconds.is_empty()) else { return Ok(()) };
-    page.blank()?;
-    page.heading(&format!("Storm {}, second by second", shown.trial))?;
+    let Some(shown) = shown.filter(|one| !one.seconds.is_empty()) else { return };
+    page.blank();
+    page.heading(&format!("Storm {}, second by second", shown.trial));
     page.line(&format!(
         "{:>6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7}",
         "second", "back", "waiting", "attempts", "retries", "given up", "p99 ms"
-    ))?;
+    ));
     let mut back = 0;
     for (number, second) in shown.seconds.iter().enumerate().take(SECONDS_MAX) {
         back += second.back;
         let waiting = shown.cut.saturating_sub(back);
-        page.line(&second_row(number, second, back, waiting))?;
+        page.line(&second_row(number, second, back, waiting));
     }
     match shown.seconds.len().saturating_sub(SECONDS_MAX) {
-        0 => Ok(()),
+        0 => {}
         more => page.quiet(4, &format!("{more} more seconds are in the JSON and on the page.")),
     }
 }
