@@ -544,8 +544,6 @@ fn a_search_for_storms_is_a_hold_whose_server_is_here() {
         let (said, code) = refused(&words(flags), b"");
         assert!(said.contains(why) && code == 2, "{said}");
     }
-    let Err(Stop::Usage(said)) = super::storm::check_remote(false) else {
-        panic!("a storm elsewhere")
-    };
+    let Err(Stop::Usage(said)) = storm::check_remote(false) else { panic!("a storm elsewhere") };
     assert!(said.contains("--yes-storm-remote"), "{said}");
 }
