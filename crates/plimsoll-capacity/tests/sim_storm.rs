@@ -232,7 +232,6 @@ fn assert_found(noise: f64, hiccups: f64, reconnect: Reconnect, least_intervals:
         let (tipping, _) = world.search(settings(&world, recover));
         score.add(&tipping, truth);
     }
-    eprintln!("noise {noise}, hiccups {hiccups}: {score:?}");
     score.check(least_intervals);
 }
 

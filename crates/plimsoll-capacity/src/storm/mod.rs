@@ -191,14 +191,14 @@ impl StormSearch {
         let outcome = self.outcome.clone().unwrap_or_default();
         let rate = |cut: u64| Rate::per_second(cut as f64);
         let fit = self.fit();
-        let good = self.evidence.good_max();
-        let bad = self.evidence.bad_min();
+        let good = self.evidence.good_max().map(|good| good.cut);
+        let bad = self.evidence.bad_min().map(|bad| bad.cut);
         let claims = matches!(outcome, Outcome::Regular);
         let interval = fit.as_ref().filter(|_| claims);
-        let lower = interval.map(|fit| fit.lower).or(good.map(|good| good.cut));
+        let lower = interval.map(|fit| fit.lower).or(good);
         let upper = match interval {
             Some(fit) => Some(fit.upper),
-            None => bad.filter(|bad| good.is_none_or(|good| bad.cut > good.cut)).map(|bad| bad.cut),
+            None => bad.filter(|bad| good.is_none_or(|good| *bad > good)),
         };
         let is_at_least = matches!(outcome, Outcome::NotReached { .. });
         let lower = lower.map(|lower| lower.min(self.settings.highest));

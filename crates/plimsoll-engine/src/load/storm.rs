@@ -201,7 +201,9 @@ mod tests {
         assert_eq!(attempts(&mut storm, later), 1);
         assert_eq!(storm.next_due(), Some(later + REFUSED_PAUSE));
         assert!(!storm.is_over());
-        (0..2).for_each(|_| drop(storm.count_back(later)));
+        for _ in 0..2 {
+            storm.count_back(later);
+        }
         assert!(storm.is_over());
         storm.lose_again(later);
         assert!(!storm.is_over());

@@ -280,7 +280,7 @@ fn complaints_are_one_line_with_a_fix() {
         ),
         (
             vec!["lab", "now"],
-            "unknown experiment \"now\"; use rate, handshakes, connections, hold, rfc9411 or sweep",
+            "unknown experiment \"now\"; use rate, handshakes, connections, storm, hold, rfc9411 or sweep",
         ),
         (
             vec!["lab", URL],

@@ -45,7 +45,8 @@ pub(crate) struct StormJob {
 impl StormJob {
     /// Time of all storms.
     pub(crate) fn budget(&self) -> Nanos {
-        self.search.budget.unwrap_or(StormLimits::of(self.search.mode).budget)
+        let of_mode = StormLimits::of(self.search.mode).budget;
+        self.search.budget.unwrap_or(of_mode)
     }
 }
 

@@ -155,7 +155,8 @@ fn explanations(page: &mut Page, trials: &[TrialRecord]) {
 fn recovery(page: &mut Page, storm: &StormSummary) {
     let failed = storm.storms.iter().filter(|one| one.verdict == Verdict::Bad);
     let failed = failed.min_by_key(|one| one.cut);
-    let shown = storm.endless().map(|(trial, _)| trial).or(failed).or(digest::largest(storm));
+    let endless = storm.endless().map(|(trial, _)| trial);
+    let shown = endless.or(failed).or_else(|| digest::largest(storm));
     let Some(shown) = shown.filter(|one| !one.seconds.is_empty()) else { return };
     page.blank();
     page.heading(&format!("Storm {}, second by second", shown.trial));
