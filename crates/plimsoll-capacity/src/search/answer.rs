@@ -104,10 +104,8 @@ impl Known<'_> {
         let counted = self.guards.levels.counted(self.evidence);
         let met = counted.iter().filter(|t| t.is_verdict() && t.good).map(|t| t.load);
         let upper = met.fold(observed.upper?.get().max(high), f64::max);
-        let carried = self.carried_in_overloads();
-        let fast = carried.iter().rev().nth(beyond(carried.len()));
-        let upper = fast.map_or(upper, |fast| upper.max(fast * (1.0 + OVERLOAD_OFF)));
-        let lower = self.down_to_slow(observed.lower.get().min(low), upper);
+        let lower = observed.lower.get().min(low);
+        let (lower, upper) = (self.down_to_slow(lower, upper), self.up_to_fast(lower, upper));
         Rate::per_second(lower).zip(Rate::per_second(upper)).filter(|_| upper <= RANGE_MAX * lower)
     }
 
@@ -119,6 +117,16 @@ impl Known<'_> {
         let carried = self.carried_in_overloads();
         let slow = carried.get(beyond(carried.len()));
         slow.map_or(lower, |slow| lower.min(slow * (1.0 - OVERLOAD_OFF)))
+    }
+
+    /// The upper end of an interval that is wide reaches to the fast speed, unless it is of one of several speeds.
+    fn up_to_fast(&self, lower: f64, upper: f64) -> f64 {
+        if upper <= (1.0 + OF_SPEEDS) * lower {
+            return upper;
+        }
+        let carried = self.carried_in_overloads();
+        let fast = carried.iter().rev().nth(beyond(carried.len()));
+        fast.map_or(upper, |fast| upper.max(fast * (1.0 + OVERLOAD_OFF)))
     }
 
     /// Operations per second of each second of overloads, ascending.
@@ -264,13 +272,18 @@ pub(super) fn answer(
         (Outcome::Bounds { why }, Some(observed)) => known.range(why, observed),
         _ => None,
     };
+    let regimes = fit.map(regimes).unwrap_or_default();
     let (lower, upper) = match (&outcome, fit, observed) {
         _ if range.is_some() => range.unzip(),
         (_, _, Some(observed)) => (Some(observed.lower), observed.upper),
         (Outcome::Regular, Some(fit), _) => {
-            let ends = fit.lower.zip(fit.upper);
-            let lower = ends.map(|(lower, upper)| known.down_to_slow(lower, upper));
-            (lower.and_then(Rate::per_second), fit.upper.and_then(Rate::per_second))
+            let ends = fit.lower.zip(fit.upper).map(|(lower, upper)| {
+                let is_of_slowest = !regimes.is_empty();
+                let highest = if is_of_slowest { upper } else { known.up_to_fast(lower, upper) };
+                (known.down_to_slow(lower, upper), highest)
+            });
+            let (lower, upper) = ends.unzip();
+            (lower.and_then(Rate::per_second), upper.and_then(Rate::per_second))
         }
         _ => guards.silence.known().unwrap_or_else(|| evidence.leaning_bounds()),
     };
@@ -292,7 +305,7 @@ pub(super) fn answer(
     TippingPoint {
         safe_missing: if safe.is_some() { None } else { safe_missing(fit, &outcome) },
         met: observed.map(|observed| observed.met),
-        regimes: fit.filter(|_| is_interval).map(regimes).unwrap_or_default(),
+        regimes: if is_interval { regimes } else { Vec::new() },
         outlook: None,
         lower,
         upper,

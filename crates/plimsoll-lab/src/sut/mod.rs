@@ -1,7 +1,7 @@
 //! The systems under test (SUT), with one module per installed program.
 //!
 //! A module describes its program by one [`Proxy`]: its package, its version, its configuration, and what it can do.
-//! [`proxy`] is the only table of them.
+//! [`proxy()`] is the only table of them.
 
 mod caddy;
 mod haproxy;

@@ -29,7 +29,7 @@ pub(crate) struct StormFlags {
     #[arg(long, value_name = "HOW", default_value = "rst")]
     pub(crate) cut: Cut,
 
-    /// Policy of the clients: immediate, rate:R or backoff:MIN..MAX[,jitter]
+    /// Policy of the clients: immediate, rate:R, backoff:MIN..MAX or backoff:MIN..MAX,jitter
     ///
     /// A client is back when its new connection has answered a request. It gives up an attempt after --connect-timeout
     /// and tries again: at once, in its turn, or after twice the last pause. After a refusal it waits 100 ms more.

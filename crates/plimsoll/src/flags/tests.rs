@@ -298,8 +298,8 @@ fn complaints_are_one_line_with_a_fix() {
         ),
         (
             vec!["find", "handshakes", URL, "--data", "x"],
-            "unknown flag --data of find handshakes; find rate, find deliveries, find connections and \
-             find rfc9411 have it",
+            "unknown flag --data of find handshakes; find rate, find deliveries, find connections, \
+             find storm and find rfc9411 have it",
         ),
         (
             vec!["find", "rate", URL, "--case", "7.2"],

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_lab::Ways;
 use plimsoll_model::disruption::{Disruption, DisruptionKind};
 
-use crate::exit::Stop;
+use crate::exit::Result;
 use crate::flags::shared::EventFlags;
 
 /// Events of a load.
@@ -22,14 +22,11 @@ pub(super) fn of(
     flags: &EventFlags,
     is_hold: bool,
     settings: &mut BTreeMap<String, String>,
-) -> Result<EventJob, Stop> {
+) -> Result<EventJob> {
     let job = EventJob { plan: flags.event.clone(), on_reload: flags.on_reload.clone() };
-    if !is_hold && job.has(|kind| matches!(kind, DisruptionKind::Reconnect(_))) {
-        return Err(Stop::usage(
-            "the event reconnect is for held connections",
-            "use it with hold or lab hold; a load opens its connections as it needs them",
-        ));
-    }
+    refuse_if!(!is_hold && job.has(|kind| matches!(kind, DisruptionKind::Reconnect(_)));
+        "the event reconnect is for held connections";
+        "use it with hold or lab hold; a load opens its connections as it needs them");
     if !job.plan.is_empty() {
         let shown = |one: &Disruption| format!("{} at {} s", one.kind, one.at.as_secs_f64());
         let shown: Vec<String> = job.plan.iter().map(shown).collect();
@@ -52,15 +49,10 @@ impl EventJob {
     }
 
     /// Refuses events for which the server does not offer a way.
-    pub(crate) fn check(&self, ways: &Ways) -> Result<(), Stop> {
+    pub(crate) fn check(&self, ways: &Ways) -> Result<()> {
         for Disruption { kind, .. } in &self.plan {
             let (is_possible, needs, fix) = self.needs(kind, ways);
-            if !is_possible {
-                return Err(Stop::usage(
-                    format_args!("the event {} needs {needs}", kind.name()),
-                    fix,
-                ));
-            }
+            refuse_if!(!is_possible; "the event {} needs {needs}", kind.name(); "{fix}");
         }
         self.check_backends(ways)
     }
@@ -109,7 +101,7 @@ impl EventJob {
     }
 
     /// Refuses more backends than there are when their turn comes.
-    fn check_backends(&self, ways: &Ways) -> Result<(), Stop> {
+    fn check_backends(&self, ways: &Ways) -> Result<()> {
         let mut plan = self.plan.clone();
         plan.sort_by_key(|one| one.at);
         let all = ways.backends.max(ways.drained);
@@ -119,27 +111,16 @@ impl EventJob {
                 DisruptionKind::BackendDown(count) => down = down.saturating_add(*count),
                 DisruptionKind::Drain(count) => drained = drained.saturating_add(*count),
                 DisruptionKind::BackendUp if down + drained == 0 => {
-                    return Err(Stop::usage(
-                        format_args!(
-                            "the event backend-up at {} s finds no backend down",
-                            at.as_secs_f64()
-                        ),
-                        "give an earlier backend-down or drain",
-                    ));
+                    refuse!("the event backend-up at {} s finds no backend down", at.as_secs_f64();
+                        "give an earlier backend-down or drain")
                 }
                 DisruptionKind::BackendUp => (down, drained) = (0, 0),
                 _ => {}
             }
             let left_for_drained = u32::from(drained > 0);
-            if down.saturating_add(drained) > all.saturating_sub(left_for_drained) {
-                return Err(Stop::usage(
-                    format_args!(
-                        "the event {kind} at {} s is too much for {all} backends",
-                        at.as_secs_f64()
-                    ),
-                    "give --backends N; a drain leaves one of them at least",
-                ));
-            }
+            refuse_if!(down.saturating_add(drained) > all.saturating_sub(left_for_drained);
+                "the event {kind} at {} s is too much for {all} backends", at.as_secs_f64();
+                "give --backends N; a drain leaves one of them at least");
         }
         Ok(())
     }
@@ -152,6 +133,7 @@ impl EventJob {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exit::Stop;
 
     /// A laboratory with HAProxy, four backends and network namespaces.
     const ALL: Ways = Ways {

@@ -11,7 +11,7 @@ use super::load::{LoadJob, assemble};
 use super::parts::Parts;
 use super::search::SearchJob;
 use super::{Destination, Inputs, hosts, search};
-use crate::exit::Stop;
+use crate::exit::Result;
 use crate::flags::search::{ArrivalsFlags, SearchFlags};
 use crate::flags::shared::{OutputFlags, PoolFlags};
 use crate::flags::storm::StormFlags;
@@ -57,17 +57,13 @@ pub(super) fn plan(
     to: &Destination,
     output: &OutputFlags,
     inputs: &mut Inputs<'_>,
-) -> Result<StormJob, Stop> {
+) -> Result<StormJob> {
     hosts::check_none(&to.server.hosts, "find storm")?;
     let connections = match flags.connections {
         Some(connections) => connections,
         None if to.is_laboratory() => LAB_CONNECTIONS_DEFAULT,
-        None => {
-            return Err(Stop::usage(
-                "find storm needs the number of connections to hold",
-                "for example: plimsoll find storm https://127.0.0.1:8443/ -k --connections 10k",
-            ));
-        }
+        None => refuse!("find storm needs the number of connections to hold";
+            "for example: plimsoll find storm https://127.0.0.1:8443/ -k --connections 10k"),
     };
     let (lowest, highest) = range(flags, connections)?;
     let search = SearchJob { confidence: flags.confidence, ..search_of(flags, to)? };
@@ -95,12 +91,9 @@ pub(super) fn plan(
     let mut load = assemble(parts, inputs)?;
     check_remote(load.both_ends_here || to.is_laboratory() || may_be_remote)?;
     let targets = load.plan.targets.len() as u64;
-    if targets > connections {
-        return Err(Stop::usage(
-            format_args!("{targets} targets share {} connections", grouped(connections)),
-            format_args!("give --connections {targets} or more, or fewer targets"),
-        ));
-    }
+    refuse_if!(targets > connections;
+        "{targets} targets share {} connections", grouped(connections);
+        "give --connections {targets} or more, or fewer targets");
     // The ramp opens the connections, at its own pace.
     load.plan.prewarm = false;
     let clients = StormClients { cut: flags.cut, reconnect: flags.reconnect };
@@ -109,33 +102,19 @@ pub(super) fn plan(
     Ok(StormJob { load, search, hold, clients, lowest, highest, recover: flags.recover })
 }
 
-fn range(flags: &StormFlags, connections: u64) -> Result<(u64, u64), Stop> {
+fn range(flags: &StormFlags, connections: u64) -> Result<(u64, u64)> {
     let highest = flags.max.unwrap_or(connections);
     let lowest = flags.min.unwrap_or(1);
-    if highest > connections {
-        return Err(Stop::usage(
-            format_args!(
-                "--max {} is above the {} connections that are held",
-                grouped(highest),
-                grouped(connections)
-            ),
-            "raise --connections, or lower --max",
-        ));
-    }
-    if lowest > highest {
-        return Err(Stop::usage(
-            format_args!(
-                "the smallest storm, {} connections, is above the largest, {}",
-                grouped(lowest),
-                grouped(highest)
-            ),
-            "raise --max, or lower --min",
-        ));
-    }
+    refuse_if!(highest > connections;
+        "--max {} is above the {} connections that are held", grouped(highest), grouped(connections);
+        "raise --connections, or lower --max");
+    refuse_if!(lowest > highest;
+        "the smallest storm, {} connections, is above the largest, {}", grouped(lowest), grouped(highest);
+        "raise --max, or lower --min");
     Ok((lowest, highest))
 }
 
-fn search_of(flags: &StormFlags, to: &Destination) -> Result<SearchJob, Stop> {
+fn search_of(flags: &StormFlags, to: &Destination) -> Result<SearchJob> {
     let search = SearchFlags {
         slo: flags.slo.iter().cloned().collect(),
         deadline: None,
@@ -150,12 +129,8 @@ fn search_of(flags: &StormFlags, to: &Destination) -> Result<SearchJob, Stop> {
 }
 
 /// A storm may take a server down: one on another host needs the consent of the user.
-pub(super) fn check_remote(is_allowed: bool) -> Result<(), Stop> {
-    match is_allowed {
-        true => Ok(()),
-        false => Err(Stop::usage(
-            "the server is on another host, and a storm may take it down",
-            "give --yes-storm-remote if you may do that, or use lab storm",
-        )),
-    }
+pub(super) fn check_remote(is_allowed: bool) -> Result<()> {
+    refuse_if!(!is_allowed; "the server is on another host, and a storm may take it down";
+        "give --yes-storm-remote if you may do that, or use lab storm");
+    Ok(())
 }
