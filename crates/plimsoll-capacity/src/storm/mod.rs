@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Pure: the same controller that carries out holds carries out [`StormSearch`]. The evidence is the list of judged
-//! storms ([`evidence`]); `fit` and `policy` are functions of it. Between storms the connections must all be there again
+//! storms (`evidence`); `fit` and `policy` are functions of it. Between storms the connections must all be there again
 //! and answer as fast as at first, and the server's memory must no longer change: a storm that would start from another
 //! state is INVALID.
 

@@ -4,7 +4,7 @@
 //! rows and stamps work by slot as they do elsewhere. The connection stands in its pool's ring while
 //! another stream may begin on it, and goes to the end of the ring with each that does.
 //!
-//! The effects of one event leave together, in one record and one call: [`Worker::flush_streams`].
+//! The effects of one event leave together, in one record and one call: `Worker::flush_streams`.
 
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::tally::Tally;
