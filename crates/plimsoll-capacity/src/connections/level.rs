@@ -9,7 +9,7 @@ use plimsoll_model::trial::{
 use plimsoll_model::{ErrorClass, Fault, Nanos};
 
 use super::settings::ConnectionSettings;
-use crate::losses::{Context, Losses};
+use crate::losses::Losses;
 use crate::validity;
 use crate::verdict::failed;
 
@@ -122,27 +122,11 @@ impl Level {
         let losses = Losses::of(&self.swept, false);
         let goals: Vec<Check> = settings.slo.goals.iter().map(|goal| losses.check(goal)).collect();
         let only_goals = failed(&goals) && !failed(&counts);
-        let context = Context::default();
-        let subject = validity::Subject {
-            tally: &self.swept,
-            observations: &Observations::default(),
-            window: Nanos::ZERO,
-            rate: None,
-            losses: &losses,
-            slo: Some(&settings.slo),
-            deadline: settings.slo.deadline(),
-            aborted: false,
-            open: true,
-            planned_ops: None,
-            // Late sending and a busy generator keep no connection out.
-            missed: only_goals,
-            backlog_growth: 0.0,
-            context: &context,
-        };
         let limits = self.own_limits(&whole);
         let is_hard_limit = failed(&limits);
         let mut checks = limits;
-        checks.extend(validity::held_checks(&subject));
+        // Late sending and a busy generator keep no connection out.
+        checks.extend(validity::held_checks(&losses, &self.swept, &settings.slo, only_goals));
         checks.extend(counts);
         checks.extend(goals);
         let missing = self.target.saturating_sub(answered) as f64;

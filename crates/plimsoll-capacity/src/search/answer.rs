@@ -104,38 +104,24 @@ impl Known<'_> {
         let counted = self.guards.levels.counted(self.evidence);
         let met = counted.iter().filter(|t| t.is_verdict() && t.good).map(|t| t.load);
         let upper = met.fold(observed.upper?.get().max(high), f64::max);
-        let lower = observed.lower.get().min(low);
-        let (lower, upper) = (self.down_to_slow(lower, upper), self.up_to_fast(lower, upper));
+        let (lower, upper) = self.with_speeds((observed.lower.get().min(low), upper));
         Rate::per_second(lower).zip(Rate::per_second(upper)).filter(|_| upper <= RANGE_MAX * lower)
     }
 
-    /// The lower end of an interval that is wide reaches to the slow speed that overloads have shown.
-    fn down_to_slow(&self, lower: f64, upper: f64) -> f64 {
+    /// An interval that is wide reaches to the speeds that overloads have shown.
+    fn with_speeds(&self, (lower, upper): (f64, f64)) -> (f64, f64) {
         if upper <= (1.0 + OF_SPEEDS) * lower {
-            return lower;
+            return (lower, upper);
         }
-        let carried = self.carried_in_overloads();
-        let slow = carried.get(beyond(carried.len()));
-        slow.map_or(lower, |slow| lower.min(slow * (1.0 - OVERLOAD_OFF)))
-    }
-
-    /// The upper end of an interval that is wide reaches to the fast speed, unless it is of one of several speeds.
-    fn up_to_fast(&self, lower: f64, upper: f64) -> f64 {
-        if upper <= (1.0 + OF_SPEEDS) * lower {
-            return upper;
-        }
-        let carried = self.carried_in_overloads();
-        let fast = carried.iter().rev().nth(beyond(carried.len()));
-        fast.map_or(upper, |fast| upper.max(fast * (1.0 + OVERLOAD_OFF)))
-    }
-
-    /// Operations per second of each second of overloads, ascending.
-    fn carried_in_overloads(&self) -> Vec<f64> {
         let counted = self.guards.levels.counted(self.evidence);
         let seconds = readings(self.evidence.seconds(), &counted);
         let mut carried: Vec<f64> = seconds.map(|second| second.ok).collect();
         carried.sort_by(f64::total_cmp);
-        carried
+        let beyond = (BEYOND * carried.len() as f64) as usize;
+        let slow = carried.get(beyond).map_or(lower, |slow| slow * (1.0 - OVERLOAD_OFF));
+        let fast = carried.iter().rev().nth(beyond);
+        let fast = fast.map_or(upper, |fast| fast * (1.0 + OVERLOAD_OFF));
+        (lower.min(slow), upper.max(fast))
     }
 
     /// Returns the trials that missed the objective far below the interval.
@@ -226,11 +212,6 @@ impl Known<'_> {
     }
 }
 
-/// The number of the slowest of `count` seconds that are slower than the slowest speed, and as many fastest ones.
-fn beyond(count: usize) -> usize {
-    (BEYOND * count as f64) as usize
-}
-
 /// Readings that differ by more are those of two levels, logarithmic.
 fn levels_apart(fit: &Fit) -> f64 {
     LEVELS_APART.max(SPREADS_APART * fit.posterior.spread())
@@ -278,9 +259,9 @@ pub(super) fn answer(
         (_, _, Some(observed)) => (Some(observed.lower), observed.upper),
         (Outcome::Regular, Some(fit), _) => {
             let ends = fit.lower.zip(fit.upper).map(|(lower, upper)| {
-                let is_of_slowest = !regimes.is_empty();
-                let highest = if is_of_slowest { upper } else { known.up_to_fast(lower, upper) };
-                (known.down_to_slow(lower, upper), highest)
+                let (slowest, fastest) = known.with_speeds((lower, upper));
+                // With several speeds it is of the slowest.
+                (slowest, if regimes.is_empty() { fastest } else { upper })
             });
             let (lower, upper) = ends.unzip();
             (lower.and_then(Rate::per_second), upper.and_then(Rate::per_second))

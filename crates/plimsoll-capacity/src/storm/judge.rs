@@ -1,12 +1,11 @@
 //! From one storm to GOOD, BAD or INVALID, with every check that was made.
 
 use plimsoll_model::hold::Swept;
-use plimsoll_model::observation::Observations;
 use plimsoll_model::tally::{ErrorCounts, Tally};
 use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure};
 use plimsoll_model::{ErrorClass, Fault, Nanos};
 
-use crate::losses::{Context, Losses};
+use crate::losses::Losses;
 use crate::validity;
 use crate::verdict::failed;
 
@@ -58,23 +57,7 @@ pub(super) fn judge_base(tally: &Tally, settings: &StormSettings) -> Judgement {
 fn others(tally: &Tally, settings: &StormSettings) -> Vec<Check> {
     let losses = Losses::of(tally, false);
     let goals: Vec<Check> = settings.slo.goals.iter().map(|goal| losses.check(goal)).collect();
-    let context = Context::default();
-    let subject = validity::Subject {
-        tally,
-        observations: &Observations::default(),
-        window: Nanos::ZERO,
-        rate: None,
-        losses: &losses,
-        slo: Some(&settings.slo),
-        deadline: settings.slo.deadline(),
-        aborted: false,
-        open: true,
-        planned_ops: None,
-        missed: failed(&goals),
-        backlog_growth: 0.0,
-        context: &context,
-    };
-    let mut checks = validity::held_checks(&subject);
+    let mut checks = validity::held_checks(&losses, tally, &settings.slo, failed(&goals));
     // Requests that are still open when a storm has ended are counted in the next step.
     checks.retain(|check| check.id != CheckId::Accounting);
     checks.extend(goals);

@@ -44,7 +44,13 @@ pub(crate) use accounting::{is_drifting, local};
 pub use offer::REFERENCE_FAIL;
 pub(crate) use subject::Subject;
 
+use plimsoll_model::Nanos;
+use plimsoll_model::observation::Observations;
+use plimsoll_model::slo::Slo;
+use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::Check;
+
+use crate::losses::{Context, Losses};
 
 /// Every check that applies.
 pub(crate) fn checks(subject: &Subject<'_>) -> Vec<Check> {
@@ -88,12 +94,33 @@ pub(crate) fn second_checks(subject: &Subject<'_>) -> Vec<Check> {
 }
 
 /// The checks that apply to requests on held connections, which keep no schedule of rates.
-pub(crate) fn held_checks(subject: &Subject<'_>) -> Vec<Check> {
-    let mut checks: Vec<_> = own_delay::own_delay(subject).into_iter().collect();
+/// `missed` if a goal was, and nothing else is why.
+pub(crate) fn held_checks(
+    losses: &Losses<'_>,
+    tally: &Tally,
+    slo: &Slo,
+    missed: bool,
+) -> Vec<Check> {
+    let subject = Subject {
+        tally,
+        observations: &Observations::default(),
+        window: Nanos::ZERO,
+        rate: None,
+        losses,
+        slo: Some(slo),
+        deadline: slo.deadline(),
+        aborted: false,
+        open: true,
+        planned_ops: None,
+        missed,
+        backlog_growth: 0.0,
+        context: &Context::default(),
+    };
+    let mut checks: Vec<_> = own_delay::own_delay(&subject).into_iter().collect();
     checks.extend([
-        offer::send_lag(subject),
-        accounting::accounting(subject),
-        host::generator_cpu(subject),
+        offer::send_lag(&subject),
+        accounting::accounting(&subject),
+        host::generator_cpu(&subject),
     ]);
     checks
 }

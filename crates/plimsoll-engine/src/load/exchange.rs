@@ -769,18 +769,18 @@ impl Worker {
     /// The current operation, if any, ends in `class`, and the connection with it.
     pub(super) fn fail_op_and_close(&mut self, index: u32, class: ErrorClass, now: Nanos) {
         let is_in_use = self.has_open_operations(index);
-        if self.is_trying(index) {
-            if self.conns[index].has_op {
-                self.end_op(index, false, now);
-            }
-            return self.close_and_refill(index, Some(class), now);
+        // The request of a client that is not back is no operation of the load.
+        let is_counted = !self.is_trying(index);
+        if is_counted {
+            self.count_lost(index, class, is_in_use);
         }
-        self.count_lost(index, class, is_in_use);
         if self.conns[index].has_op {
             self.end_op(index, false, now);
-            self.meter.count_error(class);
-            self.count_failed_operation(index, class, now);
-            self.record(index, RowEnd::Failed(class), 0, 0, now);
+            if is_counted {
+                self.meter.count_error(class);
+                self.count_failed_operation(index, class, now);
+                self.record(index, RowEnd::Failed(class), 0, 0, now);
+            }
         }
         self.close_and_refill(index, Some(class), now);
     }

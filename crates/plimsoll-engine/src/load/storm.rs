@@ -18,6 +18,7 @@ use plimsoll_sys::ports::Lease;
 use plimsoll_sys::socket::Socket;
 
 use super::pacer::Pacer;
+use super::rows::mixed;
 
 /// Pause after an attempt that was refused at once: without one, a client of a server that is full would try thousands
 /// of times per second.
@@ -98,10 +99,7 @@ impl StormRun {
     /// Returns the next random number, 0 to 1: SplitMix64.
     fn next_share(&mut self) -> f64 {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+        (mixed(self.random) >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// Returns the next client that tries to come back now: when its attempt was due. A pace has no such instant.

@@ -7,7 +7,7 @@ use plimsoll_model::summary::{FindSummary, Recovers, Summary};
 use plimsoll_model::trial::{CheckId, TrialRecord, Verdict, trial_at_lower_bound};
 use plimsoll_model::units::grouped;
 
-use super::page::{explanation, notes, phase_word, search_entry, view, why};
+use super::page::{explanation, notes, phase_word, search_entry, verdict_and_why, view, why};
 use crate::digest::verdict_word;
 use crate::terminal::layout::{Page, clean, counted, ms, span, whole};
 use crate::terminal::{causes, hold, sections, timers};
@@ -178,16 +178,14 @@ fn at_lower_bound(page: &mut Page, summary: &Summary, find: &FindSummary, trials
 pub(super) fn level_line(trial: &TrialRecord) -> String {
     let m = &trial.measurement;
     let p99 = m.tally.spans.corrected.quantile(0.99).map(|at| at.as_millis_f64());
-    let why = why(trial);
-    let why = if why.is_empty() { why } else { format!(" ({why})") };
     format!(
-        "level {:>2} {:7} {:>9} asked, {} held, {} answered, p99 {} ms  {}{why}",
+        "level {:>2} {:7} {:>9} asked, {} held, {} answered, p99 {} ms  {}",
         m.request.number,
         phase_word(m.request.phase),
         grouped(m.request.rate.get() as u64),
         count_of(trial, &CheckId::Held),
         count_of(trial, &CheckId::Answered),
         ms(p99),
-        verdict_word(trial.judgement.verdict),
+        verdict_and_why(trial),
     )
 }

@@ -48,6 +48,15 @@ pub(super) const fn phase_word(phase: Phase) -> &'static str {
     }
 }
 
+/// `BAD (held)`: the verdict on a trial, and why.
+pub(super) fn verdict_and_why(trial: &TrialRecord) -> String {
+    let verdict = verdict_word(trial.judgement.verdict);
+    match why(trial) {
+        why if why.is_empty() => verdict.to_owned(),
+        why => format!("{verdict} ({why})"),
+    }
+}
+
 /// The failed check that decided, and how many more: `held`, `p99 +1`.
 pub(super) fn why(trial: &TrialRecord) -> String {
     let mut names = trial.judgement.deciding().map(|check| match &check.id {

@@ -5,7 +5,7 @@ use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::{TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
 
-use super::page::{explanation, notes, phase_word, search_entry, why};
+use super::page::{explanation, notes, phase_word, search_entry, verdict_and_why, why};
 use crate::digest::search::percent;
 use crate::digest::{storm as digest, verdict_word};
 use crate::terminal::layout::{Page, clean, counted, ms, span};
@@ -198,14 +198,12 @@ pub(super) fn line(trial: &TrialRecord) -> String {
         (missing, _) => format!("{} not back", grouped(missing)),
     };
     let p99 = m.tally.spans.corrected.quantile(0.99).map(|at| at.as_millis_f64());
-    let why = why(trial);
-    let why = if why.is_empty() { why } else { format!(" ({why})") };
     format!(
-        "storm {:>2} {:7} {:>9} cut, {back}, p99 of the others {} ms  {}{why}",
+        "storm {:>2} {:7} {:>9} cut, {back}, p99 of the others {} ms  {}",
         m.request.number,
         phase_word(m.request.phase),
         grouped(m.request.rate.get() as u64),
         ms(p99),
-        verdict_word(trial.judgement.verdict),
+        verdict_and_why(trial),
     )
 }
