@@ -26,7 +26,7 @@ struct World {
     noise: f64,
     /// Share of storms in which the server is half as fast for no reason.
     hiccups: f64,
-    /// Latency of the connections that are not cut, while more than so many clients come back.
+    /// Latency of the connections that are not cut, while more clients than this number come back.
     slow_above: u64,
     /// The server does not come back from a storm that takes longer.
     survives: Nanos,

@@ -76,7 +76,7 @@ pub enum Step {
     Measure,
     /// One request on every connection.
     Sweep,
-    /// Cut so many connections at once, until all of their clients are back.
+    /// Cut this number of connections at once, until all of their clients are back.
     Storm {
         /// Connections of the whole hold.
         cut: u64,

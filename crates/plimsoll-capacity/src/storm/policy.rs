@@ -31,7 +31,7 @@ const SURPRISE_MAX: f64 = 4.0;
 /// Sizes that are compared for the next storm.
 const CANDIDATES: u32 = 48;
 
-/// Storms that end and storms that do not are told apart up to this ratio of their sizes.
+/// Ratio of the smallest storm that does not end to the largest that ends, at which the search for them stops.
 const ENDLESS_WIDTH: f64 = 1.25;
 
 /// Storms by their end.

@@ -12,9 +12,9 @@ const ACKNOWLEDGEMENT_BYTES: usize = 4;
 pub(super) struct MqttRules {
     /// Publishes above QoS 0 that a client may leave open.
     pub(super) receive_maximum: u16,
-    /// Faults of delivered messages, ...
+    /// Faults of delivered messages.
     pub(super) faults: DeliveryFaults,
-    /// ... of which there were so many, those left out included.
+    /// Number of delivered messages, those left out included.
     pub(super) deliveries: u64,
 }
 

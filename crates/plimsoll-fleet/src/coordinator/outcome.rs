@@ -25,7 +25,7 @@ pub trait Newcomers {
     /// Those that were named since the last call and are not among `known`; an error completes *cannot …*.
     fn poll(&self, known: &[HostName]) -> Result<Option<LoadHosts>, String>;
 
-    /// The part of a host with so many of all threads.
+    /// The part of a host with this number of all threads.
     fn part(&self, threads: u32, all: u64) -> HostPart;
 
     /// Returns the host's lack for its part; `None` if it lacks nothing.

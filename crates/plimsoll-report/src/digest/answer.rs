@@ -13,7 +13,7 @@ pub(crate) struct Answer {
     /// `Tipping point:`, `GOOD`.
     pub(super) lead: String,
     pub(crate) text: String,
-    /// Whether it says what to do, and not what was found.
+    /// It says what to do, and not what was found.
     pub(crate) is_advice: bool,
 }
 

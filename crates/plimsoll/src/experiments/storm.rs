@@ -233,7 +233,7 @@ fn find(experiment: &StormExperiment, session: &Session<'_>) -> Result<Found, St
         server: &gauges,
         emit: &emit,
         counted: &counted,
-        // A storm is a trial, and a pause would spoil it.
+        // A storm is a trial, and a pause would change what it measures.
         is_paused: &|| false,
     };
     let connections = job.load.plan.connections as f64;
