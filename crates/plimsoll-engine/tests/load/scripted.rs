@@ -52,8 +52,17 @@ pub(crate) fn read_request(stream: &mut TcpStream) -> bool {
     true
 }
 
+/// Longer than anything takes on a host whose CPUs are busy with other tests.
+const PATIENCE: Nanos = Nanos::from_secs(60);
+
+/// A plan whose own timers end nothing unless a test sets them.
 pub(crate) fn plan(address: SocketAddr, pacing: Pacing) -> LoadPlan {
-    LoadPlan { threads: 2, ..LoadPlan::plain(&[&[address]], pacing) }
+    LoadPlan {
+        threads: 2,
+        linger: PATIENCE,
+        connect_timeout: PATIENCE,
+        ..LoadPlan::plain(&[&[address]], pacing)
+    }
 }
 
 pub(crate) fn open(per_s: f64, ms: u64) -> Pacing {
