@@ -6,19 +6,21 @@ use plimsoll_model::trial::{Phase, TrialMeasurement, TrialRequest, Verdict};
 use plimsoll_model::{Nanos, Rate};
 
 use crate::losses::{Context, Unloaded};
+use crate::stats::median_of;
 
 use super::periodic::Periodic;
 use super::rare::{Bad, BadOps};
 use super::second::Second;
+use super::seen::starved;
 use super::trials::{Role, Trial, seconds};
 
 /// A server that carries less than this share of what it carried in the first overloads has fallen.
 const FELL: f64 = 0.75;
 /// Others took the server's CPU if it waited for one in this much more of the time in which it
-/// Others that came and went so often are how the machine is: their trials count.
-const DISTURBANCES_MAX: usize = 4;
 /// wanted one than it usually does under overload.
 const STARVED: f64 = 0.15;
+/// A trial that carried this share of the most is one of those.
+const CARRIED_MOST: f64 = 0.9;
 /// CPU times of a shorter trial are chance, seconds.
 const STARVED_WINDOW_MIN_S: f64 = 0.5;
 
@@ -120,9 +122,6 @@ impl Evidence {
         let before = self.disturbed().count();
         self.trials.push(trial);
         self.starved_most = self.usually_starved().map_or(f64::INFINITY, |usual| usual + STARVED);
-        if self.disturbances() >= DISTURBANCES_MAX {
-            self.starved_most = f64::INFINITY;
-        }
         self.disturbed().count() != before + usize::from(self.is_disturbed(&trial))
     }
 
@@ -140,7 +139,9 @@ impl Evidence {
 
     /// Looks for pauses in a trial that ends now; their period if it was not known before.
     pub(crate) fn see_pauses(&mut self, measurement: &TrialMeasurement) -> Option<Nanos> {
-        if self.period.is_some() || !measurement.request.phase.moves_bounds() {
+        let is_looked_for = self.period.is_none() && measurement.request.phase.moves_bounds();
+        // Others that come and go do not make the server pause.
+        if !is_looked_for || self.is_starved(starved(measurement)) {
             return None;
         }
         let ended_s = measurement
@@ -222,8 +223,13 @@ impl Evidence {
         self.trials.iter().map(|trial| trial.at_s).fold(0.0, f64::max)
     }
 
+    /// Reports whether others took the server's CPU, by the share of its time without one.
+    pub(super) fn is_starved(&self, share: Option<f64>) -> bool {
+        share.is_some_and(|share| share > self.starved_most)
+    }
+
     fn is_disturbed(&self, trial: &Trial) -> bool {
-        !trial.good && trial.seen.starved.is_some_and(|share| share > self.starved_most)
+        !trial.good && self.is_starved(trial.seen.starved)
     }
 
     /// Trials that were not GOOD while others took the server's CPU.
@@ -231,21 +237,14 @@ impl Evidence {
         self.trials.iter().filter(|trial| self.is_disturbed(trial))
     }
 
-    /// Returns the number of trials that were not GOOD in which others took the server's CPU.
-    fn disturbances(&self) -> usize {
-        let missed = || self.trials.iter().filter(|trial| !trial.good);
-        let before = std::iter::once(false).chain(missed().map(|trial| self.is_disturbed(trial)));
-        missed().zip(before).filter(|(trial, before)| !before && self.is_disturbed(trial)).count()
-    }
-
-    /// Share of the time in which an overloaded server waits for a CPU: the lower quartile. A
-    /// disturbance that lasts for most of the search is how the machine is.
+    /// Share of the time in which a server with much to do waits for a CPU: the median of the trials that carried
+    /// most, in which others took least. `None` before the server was overloaded.
     fn usually_starved(&self) -> Option<f64> {
-        let told = |t: &&Trial| t.saturated().is_some() && t.window_s >= STARVED_WINDOW_MIN_S;
-        let all = self.trials.iter().filter(told);
-        let mut shares: Vec<f64> = all.filter_map(|t| t.seen.starved).collect();
-        shares.sort_by(f64::total_cmp);
-        shares.get(shares.len() / 4).copied()
+        let is_long = |trial: &&Trial| trial.window_s >= STARVED_WINDOW_MIN_S;
+        let long = || self.trials.iter().filter(is_long);
+        let most = long().filter_map(Trial::saturated).reduce(f64::max)?;
+        let carried_most = |trial: &&Trial| trial.carried >= Some(CARRIED_MOST * most);
+        median_of(long().filter(carried_most).filter_map(|trial| trial.seen.starved))
     }
 
     /// Returns the number of disturbed trials, and the server's waits for a CPU in them and usually,
@@ -391,7 +390,7 @@ mod tests {
             number: 1,
             planned: Nanos::from_secs(3),
             loss_ratio: 0.5,
-            carried: Some(1_000.0),
+            carried: Some(1_000.0 * (1.0 - starved)),
             bad: Bad::default(),
             rarely_missed: false,
             scheduled: 6_000,
@@ -423,16 +422,14 @@ mod tests {
     }
 
     #[test]
-    fn others_that_come_and_go_are_how_the_machine_is() {
+    fn others_that_come_and_go_are_left_out_each_time() {
         let mut evidence = Evidence::default();
-        let append = |evidence: &mut Evidence, times: usize| {
-            for _ in 0..times {
-                evidence.append(overload(1.0, false, 0.1));
-                evidence.append(overload(2.0, false, 0.5));
-            }
-            (evidence.all().count(), evidence.disturbance().is_some())
-        };
-        assert_eq!(append(&mut evidence, DISTURBANCES_MAX - 1), (3, true));
-        assert_eq!(append(&mut evidence, 1), (8, false));
+        for _ in 0..9 {
+            evidence.append(overload(1.0, false, 0.1));
+            evidence.append(overload(2.0, false, 0.5));
+            evidence.append(overload(3.0, false, 0.6));
+        }
+        assert!(evidence.all().all(|trial| trial.seen == Seen::starved(0.1)));
+        assert_eq!(evidence.all().count(), 9);
     }
 }

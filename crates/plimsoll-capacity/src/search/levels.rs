@@ -120,7 +120,7 @@ impl Levels {
     }
 
     /// Returns the server's rate in overload at the level of each instant: logarithms. The capacity is that of the
-    /// what the capacity is of.
+    /// slowest.
     pub(crate) fn paces(&self, evidence: &Evidence) -> Paces {
         let last = self.last();
         let is_warm = self.rose(evidence);

@@ -50,6 +50,7 @@ use guards::Guards;
 use open::pool;
 use policy::{Policy, Want};
 use rare::Pooled;
+use seen::starved;
 use shadow::Shade;
 use silence::Heard;
 use task::Task;
@@ -337,6 +338,10 @@ impl RateSearch {
         let fit = self.fitted.get(&self.evidence);
         if fit.is_some_and(|fit| fit.speeds.are_varied()) {
             // It may as well have met a slow stretch, and those count.
+            return false;
+        }
+        if self.evidence.is_starved(starved(measurement)) {
+            // It does not count anyway, and rest would not help.
             return false;
         }
         match self.guards.shadow.see(&self.evidence, measurement, good, expected) {

@@ -57,7 +57,7 @@ pub(crate) fn hosts() -> Vec<Kind> {
     };
     kinds.push(neighbour.clone());
     let name = format!("{}, CPU times read", neighbour.name);
-    // Trials beside the neighbour may be left out then: the answer is of the server alone, or beside it.
-    kinds.push(Kind { name, is_observed: true, truth: Truth::AnyRegime, ..neighbour });
+    // Trials that missed beside the neighbour are left out then: the answer is of the server alone.
+    kinds.push(Kind { name, is_observed: true, truth: Truth::Capacity, ..neighbour });
     kinds
 }
