@@ -5,30 +5,13 @@ use plimsoll_model::trial::{Outcome, Phase, Recovery, TrialMeasurement, Unsettle
 
 use super::super::answer::{Known, Stated};
 use super::super::fit::Fit;
-use super::{OVERLOAD, Policy, State, Want};
+use super::memory::{Policy, Recovering, State, Want};
+use super::sentinel::OVERLOAD;
 
 /// The load at which a SUT is asked whether it came back, relative to the lower bound.
 const RECOVERY: f64 = 0.5;
 /// Trials at that load before it is said not to come back.
 const RECOVERY_TRIALS: u32 = 4;
-
-/// Trials after the overload.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Recovering {
-    trials: u32,
-    /// Since the end of the overload.
-    passed: Nanos,
-}
-
-impl Recovering {
-    /// None at first, then longer and longer.
-    pub(super) fn rest(&self, rest: Nanos) -> Nanos {
-        match self.trials {
-            0 => Nanos::ZERO,
-            trials => Nanos(rest.0.saturating_mul(1 << trials.min(8))),
-        }
-    }
-}
 
 impl Policy {
     /// The bounds stand and are confirmed.
@@ -84,5 +67,16 @@ impl Policy {
         });
         self.state = State::Recover(stated, recovering);
         (good || recovering.trials >= RECOVERY_TRIALS).then_some(Outcome::Regular)
+    }
+
+    /// The overload, and so many trials that ask whether the server came back.
+    pub(super) fn reserve_after(&self, known: &Known<'_>, recoveries: u32) -> Nanos {
+        let limits = &known.task.limits;
+        let overload = Nanos(limits.confirm_trial.0 / 2);
+        // Each rest is twice as long as the one before it.
+        let rests = (2 << recoveries) - 1;
+        overload
+            + Nanos(limits.initial_trial.0 * u64::from(recoveries))
+            + Nanos(rests * limits.rest.0)
     }
 }

@@ -10,7 +10,7 @@ use super::super::open::open_goal;
 use super::super::rare::Pooled;
 use super::super::safe::next_load;
 use super::super::trials::Role;
-use super::{LONGEST, Policy, Want};
+use super::memory::{LONGEST, Longer, Policy, Want};
 use crate::validity::is_drifting;
 
 /// The load that is confirmed is met by so many of the trials, as far as is known.
@@ -27,17 +27,10 @@ const STEPS_DOWN: [f64; 3] = [0.95, 0.9, 0.8];
 const SLOW_OPS: f64 = 1_500.0;
 /// For so many trials after the overload time is kept: most servers are back in the first.
 const RECOVERIES_KEPT: u32 = 2;
-
-/// A confirmation whose halves differ is repeated over more time, once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Longer {
-    /// Nothing asked for it.
-    No,
-    /// The next one is longer.
-    Wanted,
-    /// It was, or could not be had, and is not again.
-    Had,
-}
+/// An interval that is wider, relative, is first made narrower.
+const WIDE: f64 = 0.2;
+/// Confirmations are longer in modes with a large budget.
+const LONG_CONFIRMATION: Nanos = Nanos::from_secs(30);
 
 impl Policy {
     pub(super) fn plan_confirm(&mut self, known: &Known<'_>, fit: &Fit) -> Want {
@@ -231,6 +224,33 @@ impl Policy {
             .filter(|known| near.contains(known))
             .reduce(f64::max)
             .unwrap_or(load)
+    }
+
+    /// Returns the time for what is left once the interval is final. Until then, only its confirmation
+    /// counts: what would describe it has nothing to describe.
+    pub(super) fn reserve(&self, known: &Known<'_>, fit: &Fit) -> Nanos {
+        let limits = &known.task.limits;
+        if fit.lower.is_none() || fit.upper.is_none() {
+            return Nanos(limits.confirm_trial.0 * u64::from(limits.confirmations));
+        }
+        // As long as the interval is wide, a narrower one is worth more than a better safe load.
+        let safe_trials = if fit.width() > WIDE { 1 } else { limits.safe_trials };
+        // One of them may be BAD.
+        let confirmations = u64::from(limits.confirmations + safe_trials) + 1;
+        // A confirmation of a minute leaves time for more than one trial after the overload.
+        let recoveries = if limits.confirm_trial > LONG_CONFIRMATION { 4 } else { 1 };
+        Nanos(limits.confirm_trial.0 * confirmations) + self.reserve_after(known, recoveries)
+    }
+
+    /// Why the search ends without both bounds.
+    fn why_unbounded(&self, known: &Known<'_>, fit: &Fit) -> Unsettled {
+        let length = known.task.limits.final_trial;
+        if let Some(spent) = self.exhausted(known, length + self.reserve(known, fit)) {
+            return spent.into();
+        }
+        let (low, high) = fit.ends;
+        let end = if fit.lower.is_none() { low } else { high };
+        Unsettled::NotOffered { near: Rate::per_second(end).unwrap_or_default() }
     }
 }
 

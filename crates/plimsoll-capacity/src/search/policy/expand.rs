@@ -1,15 +1,15 @@
 //! From the lowest load up to the first BAD one, or to the highest that may be offered.
 
 use plimsoll_model::Nanos;
-use plimsoll_model::trial::{
-    CheckId, Judgement, Outcome, Phase, TrialMeasurement, TrialRequest, Verdict,
-};
+use plimsoll_model::trial::{Outcome, Phase, TrialMeasurement, TrialRequest, Verdict};
 
 use super::super::answer::Known;
 use super::super::open::open_goal_at;
 use super::super::rare::Pooled;
 use super::super::silence::is_unanswered;
-use super::{CEILING_CELLS, LONGEST, Policy, State, Want};
+use super::memory::{LONGEST, Policy, State, Want};
+use super::repeats::Repeats;
+use super::sentinel::CEILING_CELLS;
 use crate::validity::is_drifting;
 
 /// BAD trials at one load while expanding that settle it.
@@ -28,46 +28,8 @@ const WARM_UP_MAX: usize = 5;
 const DOWN: f64 = 4.0;
 /// A lower load helps if this many times the share of its operations is well.
 const HELPED: f64 = 1.5;
-/// INVALID trials in a row at one load that end the search there: a disturbance that spoils one trial
-/// in ten hardly ever reaches all of them.
-const INVALID_MAX: u32 = 4;
 /// The most times the usual threads over which one load is spread.
 const SPLIT_MAX: u32 = 8;
-
-/// Repeats of INVALID trials, over more threads if those may help.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Repeats {
-    invalid_in_a_row: u32,
-    /// Whether the last INVALID trial may have lacked threads.
-    may_need_threads: bool,
-    /// Over how many times the usual threads the load is spread; more once that was seen to help.
-    split: u32,
-}
-
-impl Default for Repeats {
-    fn default() -> Self {
-        Self { invalid_in_a_row: 0, may_need_threads: false, split: 1 }
-    }
-}
-
-impl Repeats {
-    /// Counts an INVALID trial; returns whether it is to be repeated at once.
-    pub(super) fn count(&mut self, phase: Phase, judgement: &Judgement) -> bool {
-        self.may_need_threads = judgement.deciding().any(|check| threads_may_help(&check.id));
-        let is_repeated = !matches!(phase, Phase::Sentinel | Phase::Safe);
-        self.invalid_in_a_row += u32::from(is_repeated);
-        is_repeated
-    }
-
-    /// Reports whether there were enough of them; counting then begins anew.
-    pub(super) const fn are_over(&mut self) -> bool {
-        let are_over = self.invalid_in_a_row >= INVALID_MAX;
-        if are_over {
-            self.invalid_in_a_row = 0;
-        }
-        are_over
-    }
-}
 
 impl Policy {
     /// Over how many times the usual threads the next trial is spread. The repeat of an INVALID trial is a
@@ -241,18 +203,4 @@ impl Policy {
         self.state = State::Expand { rate: next };
         None
     }
-}
-
-/// Reports whether a check may fail for lack of threads. What else a generator lacks, threads do not give.
-const fn threads_may_help(check: &CheckId) -> bool {
-    !matches!(
-        check,
-        CheckId::LocalErrors
-            | CheckId::Pool
-            | CheckId::PathLoss
-            | CheckId::PeerCounters
-            | CheckId::Unrequested
-            | CheckId::GeneratorNetwork
-            | CheckId::GeneratorMemory
-    )
 }

@@ -1,0 +1,296 @@
+//! What a plan has to remember: the stage of the search, the loads that may be offered, the time that is left.
+
+use plimsoll_model::Nanos;
+use plimsoll_model::slo::Goal;
+use plimsoll_model::trial::{Outcome, Phase, Unsettled};
+
+use super::super::answer::{Known, Landmarks, Stated};
+use super::super::grid::Grid;
+use super::super::settings::HIGHEST_PER_S;
+use super::super::task::Task;
+use super::repeats::Repeats;
+
+/// Cells of the grid within the narrowest interval of a mode.
+const CELLS_PER_WIDTH: f64 = 4.0;
+/// A search of a server that carries few operations per second may take so much more for a trial that has enough
+/// of them.
+pub(in super::super) const SLOW_EXTENSION: Nanos = Nanos::from_secs(300);
+/// A trial that is lengthened has at most so many times the length of a confirmation.
+pub(super) const LONGEST: u64 = 4;
+/// Verdicts between two sentinels.
+pub(super) const SENTINEL_EVERY: u32 = 3;
+/// A verdict that was so unlikely asks for a sentinel at once.
+const SURPRISE: f64 = 0.05;
+
+/// A stage of the search.
+#[derive(Clone, Debug)]
+pub(super) enum State {
+    Qualify,
+    Expand {
+        rate: f64,
+    },
+    /// This load was met, and no higher one may be offered.
+    Capped(f64),
+    /// Closing in, and confirming what was found.
+    Measure,
+    /// With the load of the overload.
+    Overload(Stated, f64),
+    Recover(Stated, Recovering),
+    Done,
+}
+
+/// The wish of a state: a load, its purpose and its length; or the end.
+#[derive(Clone, Debug)]
+pub(in super::super) enum Want {
+    Trial(Phase, f64, Nanos),
+    Finish(Outcome),
+}
+
+/// The exhausted budget of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Exhausted {
+    Trials(u32),
+    Time(Nanos),
+}
+
+impl From<Exhausted> for Unsettled {
+    fn from(spent: Exhausted) -> Self {
+        match spent {
+            Exhausted::Trials(most) => Self::Trials { most },
+            Exhausted::Time(budget) => Self::Time { budget },
+        }
+    }
+}
+
+impl std::fmt::Display for Exhausted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Trials(most) => write!(f, "the limit of {most} trials"),
+            Self::Time(budget) => write!(f, "the time budget of {budget}"),
+        }
+    }
+}
+
+/// What a plan has to remember.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Policy {
+    /// The loads that may be offered: it begins at the lowest of them.
+    pub(super) grid: Grid,
+    pub(super) state: State,
+    pub(super) sentinel: Sentinel,
+    pub(super) longer: Longer,
+    pub(super) repeats: Repeats,
+    /// Trials far below the interval that were asked for because others had missed the objective there.
+    pub(super) below_again: u32,
+    /// Whether the first BAD load was measured again, because the server carried less ever since.
+    pub(super) is_retested: bool,
+    /// Share of the operations that were well in the best trial at the lowest load before this one.
+    pub(super) met_share: Option<f64>,
+    /// The load at which expansion ended, and when, on the clock of the trials.
+    pub(super) first_bad: f64,
+    pub(super) expanded_s: f64,
+    /// The lowest load at which only INVALID trials were had while expanding, and why.
+    pub(super) ceiling: Option<(f64, String)>,
+    /// Extension of the budget.
+    pub(super) extended: Nanos,
+    /// Before the next trial.
+    pub(super) rest: Nanos,
+    pub(super) notes: Vec<String>,
+}
+
+/// A confirmation whose halves differ is repeated over more time, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Longer {
+    /// Nothing asked for it.
+    No,
+    /// The next one is longer.
+    Wanted,
+    /// It was, or could not be had, and is not again.
+    Had,
+}
+
+/// When the next sentinel is due, and at which load.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Sentinel {
+    pub(super) anchor: Option<f64>,
+    /// Verdicts since the last one.
+    pub(super) verdicts: u32,
+    pub(super) is_wanted: bool,
+}
+
+impl Sentinel {
+    /// Counts a verdict; `expected` is how likely it was.
+    pub(super) fn count_verdict(&mut self, expected: Option<f64>) {
+        self.verdicts += 1;
+        self.is_wanted |= expected.is_some_and(|p| p < SURPRISE);
+    }
+
+    /// A trial with random arrivals is as long as three of those that close in.
+    pub(super) const fn count_safe(&mut self) {
+        self.verdicts += SENTINEL_EVERY;
+    }
+}
+
+/// Trials after the overload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Recovering {
+    pub(super) trials: u32,
+    /// Since the end of the overload.
+    pub(super) passed: Nanos,
+}
+
+impl Recovering {
+    /// None at first, then longer and longer.
+    pub(super) fn rest(&self, rest: Nanos) -> Nanos {
+        match self.trials {
+            0 => Nanos::ZERO,
+            trials => Nanos(rest.0.saturating_mul(1 << trials.min(8))),
+        }
+    }
+}
+
+impl Policy {
+    pub(in super::super) fn new(task: &Task) -> Self {
+        Self {
+            grid: Grid::new(task.first(), task.limits.width_max / CELLS_PER_WIDTH),
+            state: State::Qualify,
+            sentinel: Sentinel::default(),
+            longer: Longer::No,
+            repeats: Repeats::default(),
+            below_again: 0,
+            is_retested: false,
+            met_share: None,
+            first_bad: HIGHEST_PER_S,
+            expanded_s: 0.0,
+            ceiling: None,
+            extended: Nanos::ZERO,
+            rest: Nanos::ZERO,
+            notes: Vec::new(),
+        }
+    }
+
+    pub(in super::super) const fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    pub(in super::super) const fn rest(&self) -> Nanos {
+        self.rest
+    }
+
+    /// Findings worth a line.
+    pub(in super::super) fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    pub(in super::super) fn note(&mut self, text: String) {
+        self.notes.push(text);
+    }
+
+    /// Reports whether an interval is still looked for.
+    pub(in super::super) const fn is_open(&self) -> bool {
+        matches!(self.state, State::Qualify | State::Expand { .. } | State::Measure)
+    }
+
+    /// Reports whether an interval is being closed in on.
+    pub(in super::super) const fn is_measuring(&self) -> bool {
+        matches!(self.state, State::Measure)
+    }
+
+    /// Reports whether the next plan, or the next result, needs the fit.
+    pub(in super::super) const fn needs_fit(&self) -> bool {
+        matches!(self.state, State::Measure | State::Overload(..))
+    }
+
+    /// Reports whether the server has answered.
+    pub(in super::super) const fn has_qualified(&self) -> bool {
+        !matches!(self.state, State::Qualify)
+    }
+
+    pub(in super::super) fn landmarks(&self) -> Landmarks {
+        let stated = match &self.state {
+            State::Overload(stated, _) | State::Recover(stated, _) => Some(*stated),
+            _ => None,
+        };
+        Landmarks { lowest: self.lowest(), expanded_s: self.expanded_s, stated }
+    }
+
+    /// The search has ended.
+    pub(in super::super) fn end(&mut self) {
+        self.state = State::Done;
+    }
+
+    pub(super) fn lowest(&self) -> f64 {
+        self.grid.lowest()
+    }
+
+    /// Returns the exhausted budget that forbids another trial of `duration`.
+    pub(in super::super) fn exhausted(
+        &self,
+        known: &Known<'_>,
+        duration: Nanos,
+    ) -> Option<Exhausted> {
+        let settings = &known.task.settings;
+        if known.evidence.made >= settings.trials_max {
+            return Some(Exhausted::Trials(settings.trials_max));
+        }
+        let budget = settings.budget + self.extended;
+        let is_over = known.evidence.spent() + self.rest + duration > budget;
+        is_over.then_some(Exhausted::Time(budget))
+    }
+
+    /// Adds to the budget what a trial takes that a slow server needs for its operations; whether it was.
+    pub(super) fn extend_for(&mut self, known: &Known<'_>, span: Nanos) -> bool {
+        let settings = &known.task.settings;
+        let wanted = (known.evidence.spent() + self.rest + span).since(settings.budget);
+        let is_allowed = settings.extension > Nanos::ZERO && wanted <= SLOW_EXTENSION;
+        if !is_allowed || known.evidence.made >= settings.trials_max {
+            return false;
+        }
+        self.extended = self.extended.max(wanted);
+        self.notes.push(format!(
+            "so few operations come in {} that {span} more went into a trial",
+            settings.budget
+        ));
+        true
+    }
+
+    pub(super) fn affords(&self, known: &Known<'_>, span: Nanos) -> bool {
+        self.exhausted(known, span).is_none()
+    }
+
+    /// The length of a trial at `rate` that would be `shortest` if nothing asked for more.
+    ///
+    /// Only final trials are stretched all the way for a long deadline: what shorter ones miss of a
+    /// slowly growing queue, the backlog check sees.
+    pub(in super::super) fn trial_length(
+        &self,
+        known: &Known<'_>,
+        rate: f64,
+        shortest: Nanos,
+    ) -> Nanos {
+        let (limits, slo) = (&known.task.limits, &known.task.slo);
+        let tail = slo.goals.iter().filter_map(|goal| match goal {
+            Goal::Latency { quantile, .. } => Some(limits.tail_ops / (1.0 - quantile)),
+            Goal::Errors { .. } => None,
+        });
+        let tail_span = Nanos::from_secs_f64(tail.fold(0.0, f64::max) / rate);
+        let deadline_s = slo.deadline().unwrap_or_default().as_secs_f64();
+        let coarse = shortest < limits.final_trial;
+        let times = if coarse { 5.0 } else { (1.0 / limits.width_max).max(20.0) };
+        let deadline_span = Nanos::from_secs_f64(deadline_s * times);
+        // Coarse trials decide nothing for good: a tenth of the sample is enough.
+        let tail_span = if coarse { Nanos(tail_span.0 / 10) } else { tail_span };
+        let length = shortest
+            .max(tail_span.min(limits.tail_span_max))
+            .max(deadline_span.min(limits.deadline_span_max));
+        let length = self.lengthened(known, rate, length);
+        known.evidence.whole(length)
+    }
+
+    /// The trial at `rate` is longer if those before it told nothing.
+    pub(super) fn lengthened(&self, known: &Known<'_>, rate: f64, length: Nanos) -> Nanos {
+        let most = Nanos(known.task.limits.confirm_trial.0 * LONGEST);
+        let longer = Nanos(length.0 << known.evidence.inconclusive_at(rate).min(4)).min(most);
+        if self.affords(known, longer) { longer.max(length) } else { length }
+    }
+}
