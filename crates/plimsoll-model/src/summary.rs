@@ -19,7 +19,7 @@ use crate::tally::{
     ByteCounts, HandshakeCounts, PingCounts, PushCounts, StampCounts, StreamCounts, Tally,
 };
 use crate::trial::{
-    Check, Confirmations, Met, Outcome, Recovery, Regime, SafeMissing, SloFound, Slow,
+    Check, Confirmations, Disturbed, Met, Outcome, Recovery, Regime, SafeMissing, SloFound, Slow,
     TippingPoint, TrialRecord, TrialsAtLoad, Verdict,
 };
 use crate::{ErrorClass, Nanos, Rate};
@@ -335,6 +335,9 @@ pub struct FindSummary {
     pub met: Option<MetSummary>,
     /// The speeds at which the server ran, the slowest first; empty where there was one.
     pub regimes: Vec<Regime>,
+    /// Trials that do not count, because others had the server's CPU; absent where there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disturbed: Option<Disturbed>,
     /// Deviation of the capacity from trial to trial, relative.
     pub spread: Option<f64>,
     /// Drift of the capacity, relative, per minute.
@@ -401,6 +404,14 @@ pub struct FindHead {
 }
 
 impl FindSummary {
+    /// Returns the interval from slow stretches, of which the stated one is, to the server's usual speed, at which most
+    /// was read of it.
+    pub fn at_any_speed(&self) -> Option<(f64, f64)> {
+        let usual = self.regimes.iter().find(|regime| regime.is_usual());
+        let fast = usual.and_then(|regime| regime.upper).map_or(0.0, Rate::get);
+        Some((self.lower?, self.upper?.max(fast)))
+    }
+
     /// The trials at the lower bound.
     pub fn at_lower_bound(&self, trials: &[TrialRecord]) -> Option<TrialsAtLoad> {
         TrialsAtLoad::at_lower_bound(trials, Rate::per_second(self.lower?)?)
@@ -436,6 +447,7 @@ impl FindSummary {
             safe_missing: tipping.safe_missing.clone(),
             met: tipping.met.map(MetSummary::from),
             regimes: tipping.regimes.clone(),
+            disturbed: tipping.disturbed,
             spread: tipping.spread,
             drift_per_min: tipping.drift_per_min,
             recovers,

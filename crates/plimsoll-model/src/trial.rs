@@ -373,6 +373,13 @@ pub struct Regime {
     pub upper: Option<Rate>,
 }
 
+impl Regime {
+    /// Reports whether the server was at this speed more than at any other.
+    pub fn is_usual(&self) -> bool {
+        (self.speed - 1.0).abs() < 0.005
+    }
+}
+
 /// Why no safe load is stated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "reason")]
@@ -405,6 +412,17 @@ pub struct Outlook {
     pub further: Nanos,
 }
 
+/// Trials that missed the SLO while other programs had the server's CPU, and do not count.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Disturbed {
+    /// Their number.
+    pub trials: u32,
+    /// Share of the time in which the server wanted a CPU that others had it: of the worst second, 0 to 1.
+    pub waited: f64,
+    /// The same, usually.
+    pub usual: f64,
+}
+
 /// The tipping point: the answer of a search, at its end or while it runs. The default one is empty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TippingPoint {
@@ -429,6 +447,9 @@ pub struct TippingPoint {
     /// is that of the slowest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub regimes: Vec<Regime>,
+    /// Trials that do not count, because others had the server's CPU; `None` if there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disturbed: Option<Disturbed>,
     /// The value of more time; `None` once the search is over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outlook: Option<Outlook>,

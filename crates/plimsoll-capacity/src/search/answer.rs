@@ -271,7 +271,6 @@ pub(super) fn answer(
     let mut notes = notes.to_vec();
     if !matches!(outcome, Outcome::Unstable { .. }) {
         notes.extend(guards.levels.told(evidence));
-        notes.extend(evidence.disturbance());
     }
     if outcome == Outcome::FailsAtMinimum {
         notes.extend(full_host(evidence.verdicts()));
@@ -287,6 +286,7 @@ pub(super) fn answer(
         safe_missing: if safe.is_some() { None } else { safe_missing(fit, &outcome) },
         met: observed.map(|observed| observed.met),
         regimes: if is_interval { regimes } else { Vec::new() },
+        disturbed: evidence.disturbance(),
         outlook: None,
         lower,
         upper,

@@ -2,7 +2,7 @@
 //! trials are disturbed is derived from all of them.
 
 use plimsoll_model::tally::{OUTSTANDING_SAMPLE, Tally};
-use plimsoll_model::trial::{Phase, TrialMeasurement, TrialRequest, Verdict};
+use plimsoll_model::trial::{Disturbed, Phase, TrialMeasurement, TrialRequest, Verdict};
 use plimsoll_model::{Nanos, Rate};
 
 use crate::losses::{Context, Unloaded};
@@ -247,18 +247,11 @@ impl Evidence {
         median_of(long().filter(carried_most).filter_map(|trial| trial.seen.starved))
     }
 
-    /// Returns the number of disturbed trials, and the server's waits for a CPU in them and usually,
-    /// in words; `None` if none was.
-    pub(crate) fn disturbance(&self) -> Option<String> {
-        let worst = self.disturbed().filter_map(|t| t.seen.starved).reduce(f64::max)?;
-        let usual = self.usually_starved()?;
-        Some(format!(
-            "others took the server's CPU in {} trials, which count for nothing: it waited for one in \
-             up to {:.0} % of the time in which it wanted one, usually in {:.0} %",
-            self.disturbed().count(),
-            100.0 * worst,
-            100.0 * usual
-        ))
+    /// Returns the disturbed trials; `None` if there were none.
+    pub(crate) fn disturbance(&self) -> Option<Disturbed> {
+        let waited = self.disturbed().filter_map(|trial| trial.seen.starved).reduce(f64::max)?;
+        let trials = self.disturbed().count() as u32;
+        Some(Disturbed { trials, waited, usual: self.usually_starved()? })
     }
 
     /// The number of trials, disturbed ones included.
@@ -411,8 +404,8 @@ mod tests {
         assert!(!evidence.append(overload(5.0, true, 0.6)), "met all the same");
         let left: Vec<f64> = evidence.all().map(|trial| trial.at_s).collect();
         assert_eq!((left, evidence.len()), (vec![2.0, 3.0, 5.0], 5));
-        let text = evidence.disturbance().expect("two");
-        assert!(text.contains("in 2 trials") && text.contains("up to 60 %"), "{text}");
+        let two = Disturbed { trials: 2, waited: 0.6, usual: 0.1 };
+        assert_eq!(evidence.disturbance(), Some(two));
         // What lasts is how the machine is.
         let mut always = Evidence::default();
         for at_s in 0..9 {

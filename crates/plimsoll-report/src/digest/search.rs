@@ -5,7 +5,7 @@ use plimsoll_model::repeat::RepeatSummary;
 use plimsoll_model::search::Axis;
 use plimsoll_model::slo::Slo;
 use plimsoll_model::summary::{FindSummary, Summary};
-use plimsoll_model::trial::{Outcome, Regime, SafeMissing, SloFound, Verdict};
+use plimsoll_model::trial::{Disturbed, Outcome, Regime, SafeMissing, SloFound, Verdict};
 use plimsoll_model::units::grouped;
 
 use super::answer::Answer;
@@ -76,6 +76,7 @@ fn of_slo(summary: &Summary, find: &FindSummary) -> Vec<Answer> {
         let at = if find.safe.is_some() { 0 } else { 1 };
         answers.insert(at, answer);
     }
+    answers.extend(find.disturbed.as_ref().map(|disturbed| Answer::from(left_out(disturbed))));
     if let Some(why) = find.outcome.unsettled() {
         let advice = Answer::from((Tone::Strong, "What to do:", advice(why)));
         answers.push(Answer { is_advice: true, ..advice });
@@ -248,7 +249,7 @@ fn by_speed(find: &FindSummary) -> Option<String> {
         Some(format!("{} to {}", bound(regime.lower)?, bound(regime.upper)?))
     };
     let slowest = find.regimes.first().filter(|regime| regime.speed < SLOW)?;
-    let usual = find.regimes.iter().find(|regime| (regime.speed - 1.0).abs() < 0.005)?;
+    let usual = find.regimes.iter().find(|regime| regime.is_usual())?;
     let (share, usual) = (slowest.share * 100.0, of(usual)?);
     if find.outcome == Outcome::Regular {
         return Some(format!(
@@ -285,6 +286,18 @@ fn safe_load(find: &FindSummary) -> Option<(Tone, &'static str, String)> {
         sure(find.confidence?)
     );
     Some((Tone::Good, "Safe load:", text))
+}
+
+/// The trials that do not count, because others had the server's CPU.
+fn left_out(disturbed: &Disturbed) -> (Tone, &'static str, String) {
+    let Disturbed { trials, waited, usual } = disturbed;
+    let (waited, usual) = (percent(*waited), percent(*usual));
+    let many = if *trials == 1 { "trial" } else { "trials" };
+    let text = format!(
+        "{trials} {many} that missed the SLO while other programs had the server's CPU: it waited for one in up to {waited} \
+         of a second's work, usually in {usual}. While they run it takes less than is stated here."
+    );
+    (Tone::Warn, "Not counted:", text)
 }
 
 /// The interval of a search for held connections, or why there is none.

@@ -121,9 +121,8 @@ pub fn render_answer_line(answer: &TippingPoint) -> String {
 /// `at the median speed (62 % of the time) it carries 55,800/s to 60,100/s`, of each speed at which the
 /// server ran.
 pub(crate) fn regime_lines(axis: Axis, regimes: &[Regime]) -> Vec<String> {
-    let usual = |regime: &Regime| (regime.speed - 1.0).abs() < 0.005;
     let line = |regime: &Regime| {
-        let speed = match usual(regime) {
+        let speed = match regime.is_usual() {
             true => "the usual speed".to_owned(),
             false => format!("{:.0} % of the usual speed", regime.speed * 100.0),
         };
