@@ -41,7 +41,7 @@ pub(crate) fn of(
             None => return Some(Vec::new()),
         },
         Outcome::Regular | Outcome::Unconfirmed { .. } | Outcome::Undecided { .. } => {
-            (Some((find.lower?, find.upper?)), false)
+            (Some(find.at_any_speed()?), false)
         }
         Outcome::Bounds { .. } => {
             let tip = find.lower.zip(find.upper);
@@ -72,7 +72,7 @@ fn stopped_at(find: &FindSummary) -> Option<(f64, f64)> {
 fn record<'a>(find: &FindSummary, trials: &[TrialRecord], hosts: &'a Readings) -> Record<'a> {
     Record {
         axis: find.axis,
-        tip: find.lower.zip(find.upper),
+        tip: find.at_any_speed(),
         deadline: find.slo.parse::<Slo>().ok().and_then(|slo| slo.deadline()),
         round_trip: find.path.map(|path| Nanos::from_secs_f64(path.round_trip_ms / 1e3)),
         trials: Trial::all(find.axis, trials, hosts),

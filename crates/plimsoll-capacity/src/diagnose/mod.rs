@@ -26,8 +26,12 @@ pub use record::{Clients, During, Record, Trial, missing_loads};
 use candidate::{Candidate, candidates, excluded};
 use scene::{Around, Suspect};
 
-/// The least by which the interval of the tipping point is widened: two halves of one machine differ so.
+/// The least by which the interval of the tipping point is widened: two halves of one machine differ so. And the most:
+/// what is wider spans several speeds.
 const WIDENED_MIN: f64 = 0.03;
+const WIDENED_MAX: f64 = 0.3;
+/// A CPU is nearly full from this share on.
+const NEARLY_FULL: f64 = 0.75;
 /// Two limits are near where their loads differ by less.
 const NEAR: f64 = 0.1;
 
@@ -58,7 +62,8 @@ pub fn diagnose(record: &Record<'_>) -> Option<Vec<Finding>> {
     let mut suspects =
         record.tip.map(|tip| covering(&candidates, widened(tip), &around)).unwrap_or_default();
     if suspects.is_empty() {
-        suspects.extend(signs::find(record, &around, &candidates));
+        let sign = signs::find(record, &around, &candidates);
+        suspects.extend(sign.or_else(|| filled(&candidates, &around)));
     }
     let reached = around.above.or(around.below).map_or(0.0, |trial| trial.goodput);
     let load = record.tip.map_or(reached, |(_, upper)| upper);
@@ -120,7 +125,7 @@ fn longest<'a>(trials: impl Iterator<Item = &'a Trial<'a>>) -> Option<&'a Trial<
 
 /// The interval of the tipping point and what machines differ by between trials.
 fn widened((lower, upper): (f64, f64)) -> (f64, f64) {
-    let by = (upper / lower - 1.0).max(WIDENED_MIN);
+    let by = (upper / lower - 1.0).clamp(WIDENED_MIN, WIDENED_MAX);
     (lower * (1.0 - by), upper * (1.0 + by))
 }
 
@@ -142,9 +147,11 @@ fn covering(all: &[Candidate], tip: (f64, f64), around: &Around<'_>) -> Vec<Susp
     };
     covering.sort_by(|a, b| off(a).total_cmp(&off(b)));
     // A CPU is full because a thread on it is; that says more.
-    let threads = covering.iter().filter(|c| c.kind() == ResourceKind::ThreadCpu).count();
-    let cpus = covering.iter().filter(|c| c.kind() == ResourceKind::Cpu).count();
-    if threads >= cpus {
+    let count = |kind| covering.iter().filter(|candidate| candidate.kind() == kind).count();
+    // Or because the threads of a process take turns on it.
+    let takes_turns = |c: &Candidate| c.kind() == ResourceKind::ProcessCpu && c.is_full();
+    let is_serialised = covering.iter().any(|candidate| takes_turns(candidate));
+    if is_serialised || count(ResourceKind::ThreadCpu) >= count(ResourceKind::Cpu) {
         covering.retain(|candidate| candidate.kind() != ResourceKind::Cpu);
     }
     let mut found: Vec<Suspect> = Vec::new();
@@ -168,6 +175,30 @@ fn covering(all: &[Candidate], tip: (f64, f64), around: &Around<'_>) -> Vec<Susp
         });
     }
     found
+}
+
+/// A CPU that the load filled, whose line is too uncertain to meet it: a thread's before that of a process, and that before
+/// one of the host.
+fn filled(all: &[Candidate], around: &Around<'_>) -> Option<Suspect> {
+    let kinds = [ResourceKind::ThreadCpu, ResourceKind::ProcessCpu, ResourceKind::Cpu];
+    let is_filled = |candidate: &&Candidate| {
+        let below = candidate.below.as_ref().map_or(0.0, |usage| usage.used / usage.capacity);
+        candidate.projected.is_none()
+            && candidate.is_full()
+            && candidate.is_filled_by_load()
+            && below >= NEARLY_FULL
+    };
+    let of = |kind| all.iter().filter(is_filled).find(move |candidate| candidate.kind() == kind);
+    let candidate = kinds.into_iter().find_map(of)?;
+    Some(Suspect {
+        cause: named(candidate, around),
+        resource: candidate.resource().clone(),
+        host: candidate.host.clone(),
+        grade: Grade::Correlated,
+        evidence: vec![candidate.evidence()],
+        predicted_at: None,
+        missing: Missing::Line,
+    })
 }
 
 /// The row of the table for a resource that is full: which of its kind depends on what the others do.

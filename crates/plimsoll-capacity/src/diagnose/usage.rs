@@ -15,6 +15,10 @@ const WORKER_CONNECTIONS_FULL: f64 = 0.93;
 const PEAKS_MISSED: f64 = 0.01;
 /// Share from which on a CPU or a thread is full.
 pub(super) const CPU_FULL: f64 = 0.93;
+/// A thread that uses less of a CPU does no work for requests.
+const WORKS: f64 = 0.05;
+/// Threads that want a CPU for more of the time have too few CPUs.
+const AWAKE_MAX: f64 = 0.9;
 /// The share of the CPUs that the hypervisor takes from which they are not this host's own.
 pub(super) const STOLEN_MIN: f64 = 0.1;
 /// Share from which on an interface, or a control group's disk, is full.
@@ -231,13 +235,17 @@ fn disks(during: &During<'_>) -> Vec<Usage> {
     [operations, bytes].into_iter().flat_map(limited).collect()
 }
 
-/// Processes with several threads, none of which is busy by itself. One whose runtime moves work has more threads than
-/// it may run at once: one CPU for all of them is then no sign of a lock, and the CPU itself is listed.
+/// Processes with several threads, none of which is busy by itself, and which sleep although the CPU is full: those
+/// that wait for a CPU have too few of them. One whose runtime moves work has more threads than it may run at once: one
+/// CPU for all of them is then no sign of a lock, and the CPU itself is listed.
 fn add_processes(threads: &[ThreadUse], all: &mut Vec<Usage>) {
     for process in processes(threads) {
         let of_it = || threads.iter().filter(|thread| thread.process == process);
         let used: f64 = of_it().map(|thread| thread.used).sum();
         let busiest = of_it().map(|thread| thread.used).fold(0.0, f64::max);
+        let wanting = of_it().filter(|thread| thread.used >= WORKS).map(|t| t.used + t.waited);
+        let wanting: Vec<f64> = wanting.collect();
+        let sleeps = wanting.iter().sum::<f64>() <= AWAKE_MAX * wanting.len() as f64;
         let is_server = of_it().any(|thread| thread.is_server && !thread.moves_work());
         // Beyond one CPU it is not serialised.
         if of_it().count() > 1 && is_server && used <= 1.1 {
@@ -247,7 +255,7 @@ fn add_processes(threads: &[ThreadUse], all: &mut Vec<Usage>) {
                 used,
                 capacity: 1.0,
                 usable: None,
-                is_full: used >= CPU_FULL && busiest <= 0.6,
+                is_full: used >= CPU_FULL && busiest <= 0.6 && sleeps,
             });
         }
     }

@@ -161,10 +161,10 @@ impl RateExperiment {
         session: &Session<'_>,
     ) -> Result<()> {
         let has_ended = session.is_interrupted() || session.server_end().is_some();
-        let Some((lower, upper)) = found.lower.zip(found.upper).filter(|_| !has_ended) else {
+        let usual = found.at_any_speed().filter(|_| !has_ended);
+        let Some((lower, tip)) = found.lower.zip(usual.map(|(from, to)| (from * to).sqrt())) else {
             return Ok(());
         };
-        let tip = (lower * upper).sqrt();
         let Some(raised) = confirm::raise(finding, tip, session) else { return Ok(()) };
         let mut remedied = raised.remedied.clone();
         if remedied.why.is_some() {

@@ -62,6 +62,13 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
             Predicted,
         ),
         (
+            "3 threads take turns on one CPU",
+            free().taking_turns(0.3),
+            C::SerialisedProcess,
+            Predicted,
+        ),
+        ("1 threads that all want one CPU", free().taking_turns(0.74), C::ServerCpu, Predicted),
+        (
             "1 one CPU for all threads of a runtime that moves work",
             (0..4).fold(free().cpu("2", TIP), |world, n| {
                 world.thread("caddy", "server", &format!("caddy/{n}"), 0.0, 4.0 * TIP)

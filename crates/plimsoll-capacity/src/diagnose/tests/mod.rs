@@ -124,6 +124,20 @@ impl World {
         .with(Metric::ProcessRunDelaySeconds, &of, Moves::Rate(0.0, 1e-7, 0.01))
     }
 
+    /// A process of four threads that fill one CPU together; each waits for it for so much of the time there.
+    fn taking_turns(self, waited: f64) -> Self {
+        (0..4).fold(self.cpu("2", TIP), |world, n| {
+            let name = format!("python/{n}");
+            let of = [(Label::Process, "python"), (Label::Thread, &*name)];
+            let (worked, waits) = (1.0 / (4.0 * TIP), waited / TIP);
+            let role = [(Label::Process, "python"), (Label::Role, "server")];
+            world
+                .with(Metric::ProcessInfo, &role, Moves::Fixed(1.0))
+                .with(Metric::ProcessCpuSeconds, &of, Moves::Rate(0.0, worked, 0.25))
+                .with(Metric::ProcessRunDelaySeconds, &of, Moves::Rate(0.0, waits, waited))
+        })
+    }
+
     fn cpu(self, cpu: &str, full_at: f64) -> Self {
         let of = |mode| [(Label::Cpu, cpu), (Label::Mode, mode)];
         let demand = 1.0 / full_at;
