@@ -419,7 +419,7 @@ pub struct Disturbed {
     pub trials: u32,
     /// Share of the time in which the server wanted a CPU that others had it: of the worst second, 0 to 1.
     pub waited: f64,
-    /// The same, usually.
+    /// That share, usually.
     pub usual: f64,
 }
 

@@ -64,6 +64,11 @@ pub fn diagnose(record: &Record<'_>) -> Option<Vec<Finding>> {
     if suspects.is_empty() {
         let sign = signs::find(record, &around, &candidates);
         suspects.extend(sign.or_else(|| filled(&candidates, &around)));
+    } else if suspects.iter().all(|suspect| suspect.grade != Grade::Predicted)
+        && let Some(full) = filled(&candidates, &around)
+    {
+        // What was full there says more than a line that meets it.
+        suspects = vec![full];
     }
     let reached = around.above.or(around.below).map_or(0.0, |trial| trial.goodput);
     let load = record.tip.map_or(reached, |(_, upper)| upper);

@@ -6,7 +6,7 @@
 //!                                        ^---- GOOD, or unlike before ----'
 //! ```
 //!
-//! What it remembers is in `memory`. The states up to the first bound are planned in `expand`, the interval in
+//! `memory` holds what a plan has to remember. The states up to the first bound are planned in `expand`, the interval in
 //! `narrow`, its confirmation in `confirm`, what describes it in `after`, and overloads beside them in `sentinel`.
 
 mod after;

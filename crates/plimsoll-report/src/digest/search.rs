@@ -415,6 +415,25 @@ mod tests {
 
     use super::*;
     use crate::fixtures;
+    use crate::json::write_summary;
+    use crate::schema::assert_described;
+
+    #[test]
+    fn trials_that_do_not_count_are_named_and_described() {
+        let disturbed = Some(Disturbed { trials: 9, waited: 0.52, usual: 0.01 });
+        let find = fixtures::find(TippingPoint { disturbed, ..fixtures::tipping_point() });
+        let summary = Summary { result: find.clone().into(), ..fixtures::load_good() };
+        let mut written = Vec::new();
+        write_summary(&summary, &mut written).expect("memory");
+        assert_described("summary", &serde_json::from_slice(&written).expect("JSON"));
+        let answers = of_slo(&summary, &find);
+        let said = answers.last().expect("three").text.replace('\u{a0}', " ");
+        assert_eq!(
+            said,
+            "9 trials that missed the SLO while other programs had the server's CPU: it waited for one in up to 52 % of \
+             a second's work, usually in 1 %. While they run it takes less than is stated here."
+        );
+    }
 
     #[test]
     fn an_interval_is_of_slow_stretches_and_a_wide_range_of_both_speeds() {

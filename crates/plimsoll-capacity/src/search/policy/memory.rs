@@ -1,4 +1,4 @@
-//! What a plan has to remember: the stage of the search, the loads that may be offered, the time that is left.
+//! The memory of the policy: the stage of the search, the loads that may be offered, the time that is left.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::slo::Goal;
@@ -71,7 +71,7 @@ impl std::fmt::Display for Exhausted {
     }
 }
 
-/// What a plan has to remember.
+/// The memory of the policy.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Policy {
     /// The loads that may be offered: it begins at the lowest of them.
