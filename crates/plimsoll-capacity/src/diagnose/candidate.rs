@@ -1,11 +1,13 @@
 //! Every resource of every host over all trials: how full it was, and at which load it is full.
 
-use plimsoll_model::cause::{Evidence, EvidenceUnit, Limited, Projected, Resource, ResourceKind};
+use plimsoll_model::cause::{
+    Cause, Evidence, EvidenceUnit, Grade, Limited, Missing, Projected, Resource, ResourceKind,
+};
 use plimsoll_model::trial::Verdict;
 
 use super::fit::{Line, Point, is_narrow};
 use super::record::Record;
-use super::scene::Around;
+use super::scene::{Around, Suspect};
 use super::usage::{self, Usage};
 
 /// The least share of a CPU that can be used before the goals are missed.
@@ -65,6 +67,19 @@ impl Candidate {
         let below = self.below.as_ref().map(|usage| usage.used / usage.capacity);
         below.is_none_or(|share| share >= FILLED_BELOW_MIN)
             && self.unloaded.is_none_or(|share| share < FILLED_UNLOADED_MAX)
+    }
+
+    /// It as a suspect, without a projection.
+    pub(super) fn suspect(&self, cause: Cause, grade: Grade, missing: Missing) -> Suspect {
+        Suspect {
+            cause,
+            resource: self.resource().clone(),
+            host: self.host.clone(),
+            grade,
+            evidence: vec![self.evidence()],
+            predicted_at: None,
+            missing,
+        }
     }
 
     pub(super) fn limited(&self) -> Option<Limited> {

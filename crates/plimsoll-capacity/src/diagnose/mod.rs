@@ -154,8 +154,8 @@ fn covering(all: &[Candidate], tip: (f64, f64), around: &Around<'_>) -> Vec<Susp
     // A CPU is full because a thread on it is; that says more.
     let count = |kind| covering.iter().filter(|candidate| candidate.kind() == kind).count();
     // Or because the threads of a process take turns on it.
-    let takes_turns = |c: &Candidate| c.kind() == ResourceKind::ProcessCpu && c.is_full();
-    let is_serialised = covering.iter().any(|candidate| takes_turns(candidate));
+    let is_serialised =
+        covering.iter().any(|c| c.kind() == ResourceKind::ProcessCpu && c.is_full());
     if is_serialised || count(ResourceKind::ThreadCpu) >= count(ResourceKind::Cpu) {
         covering.retain(|candidate| candidate.kind() != ResourceKind::Cpu);
     }
@@ -169,15 +169,8 @@ fn covering(all: &[Candidate], tip: (f64, f64), around: &Around<'_>) -> Vec<Susp
             continue;
         }
         let grade = if candidate.is_full() { Grade::Predicted } else { Grade::Correlated };
-        found.push(Suspect {
-            cause,
-            resource: candidate.resource().clone(),
-            host: candidate.host.clone(),
-            grade,
-            evidence: vec![candidate.evidence()],
-            predicted_at: candidate.projected,
-            missing: Missing::FullAbove,
-        });
+        let suspect = candidate.suspect(cause, grade, Missing::FullAbove);
+        found.push(Suspect { predicted_at: candidate.projected, ..suspect });
     }
     found
 }
@@ -195,15 +188,7 @@ fn filled(all: &[Candidate], around: &Around<'_>) -> Option<Suspect> {
     };
     let of = |kind| all.iter().filter(is_filled).find(move |candidate| candidate.kind() == kind);
     let candidate = kinds.into_iter().find_map(of)?;
-    Some(Suspect {
-        cause: named(candidate, around),
-        resource: candidate.resource().clone(),
-        host: candidate.host.clone(),
-        grade: Grade::Correlated,
-        evidence: vec![candidate.evidence()],
-        predicted_at: None,
-        missing: Missing::Line,
-    })
+    Some(candidate.suspect(named(candidate, around), Grade::Correlated, Missing::Line))
 }
 
 /// The row of the table for a resource that is full: which of its kind depends on what the others do.

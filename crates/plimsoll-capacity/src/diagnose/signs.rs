@@ -27,7 +27,6 @@ const MISSES_MIN: f64 = 0.3;
 /// Reports whether one thread is busy, or would be if it got its CPU, while others that do the same work are not.
 pub(super) fn is_hot_thread(threads: &[ThreadUse]) -> bool {
     let servers = || threads.iter().filter(|thread| thread.is_server && !thread.moves_work());
-    let busy = |thread: &ThreadUse| thread.used + thread.waited;
     let Some(hottest) = servers().max_by(|a, b| a.used.total_cmp(&b.used)) else { return false };
     let others = servers().filter(|thread| {
         thread.process == hottest.process && thread.kind() == hottest.kind() && *thread != hottest
@@ -35,9 +34,9 @@ pub(super) fn is_hot_thread(threads: &[ThreadUse]) -> bool {
     let (mut count, mut cool) = (0, 0);
     for other in others {
         count += 1;
-        cool += usize::from(busy(other) < COOL);
+        cool += usize::from(other.wanted() < COOL);
     }
-    busy(hottest) >= HOT && count > 0 && cool * 2 > count
+    hottest.wanted() >= HOT && count > 0 && cool * 2 > count
 }
 
 /// Reports whether most of the work is full handshakes.
@@ -122,15 +121,7 @@ fn full_limit(scene: &Scene<'_>) -> Option<Suspect> {
             && candidate.is_filled_by_load()
             && !is_cpu
     })?;
-    Some(Suspect {
-        cause: reached.usage.cause,
-        resource: reached.resource().clone(),
-        host: reached.host.clone(),
-        grade: Grade::Correlated,
-        evidence: vec![reached.evidence()],
-        predicted_at: None,
-        missing: Missing::Line,
-    })
+    Some(reached.suspect(reached.usage.cause, Grade::Correlated, Missing::Line))
 }
 
 /// The hypervisor gives the CPUs to others.

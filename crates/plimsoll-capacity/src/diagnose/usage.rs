@@ -64,6 +64,11 @@ impl ThreadUse {
         SutKind::of_process(&self.process).is_some_and(SutKind::moves_work)
     }
 
+    /// Time on a CPU or ready for one, per second.
+    pub(super) fn wanted(&self) -> f64 {
+        self.used + self.waited
+    }
+
     fn resource(&self) -> Resource {
         let number = self.thread.rsplit_once('/').map_or("0", |(_, number)| number);
         Resource::new(ResourceKind::ThreadCpu, format!("{}/{number}", self.process))
@@ -169,7 +174,7 @@ fn of_cpus(during: &During<'_>) -> Vec<Usage> {
             used: thread.used,
             capacity: 1.0,
             usable: None,
-            is_full: thread.used + thread.waited >= CPU_FULL && thread.used >= 0.5,
+            is_full: thread.wanted() >= CPU_FULL && thread.used >= 0.5,
         });
     }
     add_processes(&threads, &mut all);
@@ -243,9 +248,9 @@ fn add_processes(threads: &[ThreadUse], all: &mut Vec<Usage>) {
         let of_it = || threads.iter().filter(|thread| thread.process == process);
         let used: f64 = of_it().map(|thread| thread.used).sum();
         let busiest = of_it().map(|thread| thread.used).fold(0.0, f64::max);
-        let wanting = of_it().filter(|thread| thread.used >= WORKS).map(|t| t.used + t.waited);
-        let wanting: Vec<f64> = wanting.collect();
-        let sleeps = wanting.iter().sum::<f64>() <= AWAKE_MAX * wanting.len() as f64;
+        let working = || of_it().filter(|thread| thread.used >= WORKS);
+        let wanted: f64 = working().map(ThreadUse::wanted).sum();
+        let sleeps = wanted <= AWAKE_MAX * working().count() as f64;
         let is_server = of_it().any(|thread| thread.is_server && !thread.moves_work());
         // Beyond one CPU it is not serialised.
         if of_it().count() > 1 && is_server && used <= 1.1 {

@@ -17,9 +17,9 @@ use super::trials::{Role, Trial, seconds};
 /// A server that carries less than this share of what it carried in the first overloads has fallen.
 const FELL: f64 = 0.75;
 /// Others took the server's CPU if it waited for one in this much more of the time in which it
-/// wanted one than it usually does under overload.
+/// wanted one than it usually does with much to do.
 const STARVED: f64 = 0.15;
-/// A trial that carried this share of the most is one of those.
+/// Trials that carried this share of the most show what is usual.
 const CARRIED_MOST: f64 = 0.9;
 /// CPU times of a shorter trial are chance, seconds.
 const STARVED_WINDOW_MIN_S: f64 = 0.5;

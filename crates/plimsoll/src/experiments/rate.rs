@@ -161,8 +161,8 @@ impl RateExperiment {
         session: &Session<'_>,
     ) -> Result<()> {
         let has_ended = session.is_interrupted() || session.server_end().is_some();
-        let usual = found.at_any_speed().filter(|_| !has_ended);
-        let Some((lower, tip)) = found.lower.zip(usual.map(|(from, to)| (from * to).sqrt())) else {
+        let tip = found.at_any_speed().filter(|_| !has_ended);
+        let Some((lower, tip)) = found.lower.zip(tip.map(|(from, to)| (from * to).sqrt())) else {
             return Ok(());
         };
         let Some(raised) = confirm::raise(finding, tip, session) else { return Ok(()) };

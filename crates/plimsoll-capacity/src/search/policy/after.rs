@@ -69,7 +69,7 @@ impl Policy {
         (good || recovering.trials >= RECOVERY_TRIALS).then_some(Outcome::Regular)
     }
 
-    /// The overload, and so many trials that ask whether the server came back.
+    /// The time for the overload and the `recoveries` after it.
     pub(super) fn reserve_after(&self, known: &Known<'_>, recoveries: u32) -> Nanos {
         let limits = &known.task.limits;
         let overload = Nanos(limits.confirm_trial.0 / 2);

@@ -15,7 +15,7 @@ const CELLS_PER_WIDTH: f64 = 4.0;
 /// A search of a server that carries few operations per second may take so much more for a trial that has enough
 /// of them.
 pub(in super::super) const SLOW_EXTENSION: Nanos = Nanos::from_secs(300);
-/// A trial that is lengthened has at most so many times the length of a confirmation.
+/// The longest trial, in lengths of a confirmation.
 pub(super) const LONGEST: u64 = 4;
 /// Verdicts between two sentinels.
 pub(super) const SENTINEL_EVERY: u32 = 3;
@@ -82,7 +82,7 @@ pub(in super::super) struct Policy {
     pub(super) repeats: Repeats,
     /// Trials far below the interval that were asked for because others had missed the objective there.
     pub(super) below_again: u32,
-    /// Whether the first BAD load was measured again, because the server carried less ever since.
+    /// Set once the first BAD load was measured again, because the server carried less ever since.
     pub(super) is_retested: bool,
     /// Share of the operations that were well in the best trial at the lowest load before this one.
     pub(super) met_share: Option<f64>,

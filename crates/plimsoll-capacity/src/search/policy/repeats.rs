@@ -10,7 +10,7 @@ const INVALID_MAX: u32 = 4;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repeats {
     pub(super) invalid_in_a_row: u32,
-    /// Whether the last INVALID trial may have lacked threads.
+    /// The last INVALID trial may have lacked threads.
     pub(super) may_need_threads: bool,
     /// Over how many times the usual threads the load is spread; more once that was seen to help.
     pub(super) split: u32,
