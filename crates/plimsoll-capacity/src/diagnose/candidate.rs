@@ -91,7 +91,7 @@ impl Candidate {
     }
 
     /// The loads up to which it lasts: what is projected, or what it would be if all of its use were the load's.
-    fn lasts(&self) -> Projected {
+    pub(super) fn lasts(&self) -> Projected {
         let share = (self.usage.used / self.usage.capacity).max(USED_MIN);
         let at = self.load / share;
         self.projected.unwrap_or(Projected { lower: at, at, upper: None })

@@ -6,12 +6,15 @@ use plimsoll_model::host::{Change, Label, Metric, Reading};
 use plimsoll_model::search::Axis;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{TrialRecord, Verdict};
-use plimsoll_model::{Nanos, Rate, host};
+use plimsoll_model::{ErrorClass, Nanos, Rate, host};
 
 use crate::cliffs::is_retransmission;
 
 /// Readings that count of a level of held connections, the last ones.
 const HELD_READINGS: usize = 3;
+
+/// A server of which fewer operations are slow, as a share of all, is not slow.
+const SLOW_MIN: f64 = 0.001;
 
 /// Shares of the lower bound at which the use of resources is to be known, and how near a trial has to be.
 const LOADS: [f64; 3] = [0.5, 0.75, 0.95];
@@ -82,6 +85,8 @@ pub struct Clients {
     pub sent_again: f64,
     /// Share of the answers that came when a lost segment has been sent again once.
     pub waited: f64,
+    /// Operations failed, and nearly all of them by an answer: nothing was slow.
+    pub is_refused_only: bool,
 }
 
 /// One host during one trial.
@@ -110,8 +115,18 @@ impl Clients {
             all_busy: is_full.then_some(tally.slots_max() as f64),
             sent_again: tally.segments.sent_again_ratio(),
             waited: after_retransmission(tally),
+            is_refused_only: is_refused_only(tally),
         }
     }
+}
+
+/// Reports whether operations failed by their answers, and hardly any was late, unsent or without an answer.
+fn is_refused_only(tally: &Tally) -> bool {
+    let statuses = [ErrorClass::Status4xx, ErrorClass::Status5xx];
+    let refused: u64 = statuses.into_iter().map(|class| tally.errors.get(class)).sum();
+    let in_time = tally.ok.saturating_sub(tally.late);
+    let slow = tally.scheduled.saturating_sub(in_time + refused);
+    refused > 0 && (slow as f64) < SLOW_MIN * tally.scheduled as f64
 }
 
 /// The share of answers that came one retransmission timeout late.

@@ -124,10 +124,11 @@ fn full_limit(scene: &Scene<'_>) -> Option<Suspect> {
     Some(reached.suspect(reached.usage.cause, Grade::Correlated, Missing::Line))
 }
 
-/// The hypervisor gives the CPUs to others.
+/// The hypervisor gives the CPUs to others: that makes answers late, and no others than they were.
 fn stolen(scene: &Scene<'_>) -> Option<Suspect> {
     let above = usage::stolen(&scene.after);
-    if above < usage::STOLEN_MIN {
+    let is_slow = !scene.above.clients.is_refused_only;
+    if above < usage::STOLEN_MIN || !is_slow || lasts_without(scene, above) {
         return None;
     }
     let below = scene.before.as_ref().map(usage::stolen);
@@ -135,4 +136,14 @@ fn stolen(scene: &Scene<'_>) -> Option<Suspect> {
     let counter = format!("{}, steal", metric.name());
     let moved = Moved { counter, ..Moved::of(metric, EvidenceUnit::Ratio, below, above) };
     Some(scene.suspect(Cause::Steal, Resource::new(ResourceKind::Counter, "steal"), moved))
+}
+
+/// Reports whether what is left of each CPU without this share would last for more than the tipping point.
+fn lasts_without(scene: &Scene<'_>, share: f64) -> bool {
+    let Some((_, upper)) = scene.record.tip else { return false };
+    let is_cpu = |candidate: &&Candidate| {
+        candidate.host == scene.after.host && candidate.kind() == ResourceKind::Cpu
+    };
+    let mut cpus = scene.candidates.iter().filter(is_cpu).peekable();
+    cpus.peek().is_some() && cpus.all(|cpu| (1.0 - share) * cpu.lasts().lower > upper)
 }

@@ -9,13 +9,6 @@ use super::{Clients, Moves, TIP, World, free};
 pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
     use Cause as C;
     use Grade::{Correlated, Predicted, Unknown};
-    let server = |full_at: f64| {
-        World::default()
-            .thread("haproxy", "server", "haproxy/0", 0.01, full_at)
-            .thread("agent", "client", "client/0", 0.01, 3.0 * TIP)
-            .cpu("0", 3.0 * TIP)
-            .limit("open files of haproxy", 6.0 * TIP, 100_000.0)
-    };
     let busy = || server(TIP).cpu("1", TIP);
     let limited = |limit: &str, max: f64| free().limit(limit, TIP, max);
     let event = |metric, rate| free().with(metric, &[], Moves::Above(rate));
@@ -179,22 +172,8 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
             C::CpuQuota,
             Predicted,
         ),
-        (
-            "25 neighbour",
-            server(2.2 * TIP)
-                .with(
-                    Metric::CpuSeconds,
-                    &[(Label::Cpu, "1"), (Label::Mode, "user")],
-                    Moves::Rate(0.5, 0.5 / TIP, 1.0),
-                )
-                .with(
-                    Metric::CpuSeconds,
-                    &[(Label::Cpu, "1"), (Label::Mode, "idle")],
-                    Moves::Rate(0.5, -0.5 / TIP, 1.0),
-                ),
-            C::NoisyNeighbour,
-            Predicted,
-        ),
+        ("25 neighbour", beside_another("user"), C::NoisyNeighbour, Predicted),
+        ("25 decoy: it gives way", beside_another("nice").writing(250.0, TIP), C::Disk, Predicted),
         (
             "27 shared CPU",
             World::default()
@@ -295,7 +274,7 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
             Correlated,
         ),
         ("26 steal", busy().stolen(0.3), C::Steal, Predicted),
-        ("26 steal alone", free().stolen(0.3), C::Steal, Correlated),
+        ("26 decoy: steal that leaves the CPUs room", free().stolen(0.3), C::Unknown, Unknown),
         ("decoy: a little steal", busy().stolen(0.01), C::ServerCpu, Predicted),
         (
             "29 a log that is read slowly",
@@ -370,4 +349,22 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
         ),
         ("44 not watched", free(), C::Unknown, Unknown),
     ]
+}
+
+/// A server on whose second CPU another program runs, half of the time in `mode`.
+fn beside_another(mode: &str) -> World {
+    let of = |mode| [(Label::Cpu, "1"), (Label::Mode, mode)];
+    server(2.2 * TIP)
+        .with(Metric::CpuSeconds, &of(mode), Moves::Rate(0.5, 0.0, 1.0))
+        .with(Metric::CpuSeconds, &of("system"), Moves::Rate(0.0, 0.5 / TIP, 0.5))
+        .with(Metric::CpuSeconds, &of("idle"), Moves::Rate(0.5, -0.5 / TIP, 1.0))
+}
+
+/// A server of one thread that is full at `full_at`, with a client beside it.
+fn server(full_at: f64) -> World {
+    World::default()
+        .thread("haproxy", "server", "haproxy/0", 0.01, full_at)
+        .thread("agent", "client", "client/0", 0.01, 3.0 * TIP)
+        .cpu("0", 3.0 * TIP)
+        .limit("open files of haproxy", 6.0 * TIP, 100_000.0)
 }

@@ -509,6 +509,11 @@ fn without_an_interval_only_what_was_seen_is_named() {
     assert_eq!(cause(&free().limit("maxconn of HAProxy", TIP, 50.0), lowest), Cause::Maxconn);
     let refused = free().with(Metric::HaproxyConnectErrors, &[], Moves::Above(90.0));
     assert_eq!(cause(&refused, &LOADS), Cause::BackendRefuses);
+    assert_eq!(cause(&free().stolen(0.3), lowest), Cause::Steal);
+    // Whoever has no CPU is slow, and refuses no more.
+    let in_time = Clients { is_refused_only: true, ..Clients::default() };
+    let refused = refused.stolen(0.3).seen(Clients::default(), in_time);
+    assert_eq!(cause(&refused, &LOADS), Cause::BackendRefuses);
     // A full CPU is no limit that was reached once: at the lowest load, anything may keep it busy.
     assert_eq!(cause(&free(), lowest), Cause::Unknown);
     assert_eq!(diagnosed_by(failed, &free(), 1, &LOADS[..6]), None);
