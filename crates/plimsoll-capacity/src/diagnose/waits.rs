@@ -21,9 +21,12 @@ const BLOCKED_GROWN: f64 = 2.0;
 /// Times between pauses that a period takes, and how far one may be from a multiple of it.
 const SPACINGS_MIN: usize = 5;
 const OFF_PERIOD: f64 = 0.12;
-/// Samples in a row that make one period: pauses may fall between two samples, but not so many in a row.
+/// Samples in a row that make one period.
 const ONCE_MIN: usize = 2;
+/// Pauses may fall between two samples, for a while where their period is nearly a multiple of the samples'. A time of
+/// more periods says nothing; so many of all times may be so long.
 const PERIODS_MAX: f64 = 5.0;
+const LONG_MAX: f64 = 0.25;
 /// The shortest time in service from which a server is taken to wait rather than to compute.
 const SERVICE_MIN_S: f64 = 0.001;
 /// Operations in service over workers, less 1.
@@ -113,13 +116,13 @@ fn spacings(trial: &Trial<'_>) -> Vec<f64> {
 /// The time that all of them are, but for pauses that were not seen.
 fn period(spacings: &[f64]) -> Option<f64> {
     let shortest = spacings.iter().copied().reduce(f64::min)?;
-    let off = |spacing: f64, period: f64| {
-        let times = (spacing / period).round().clamp(1.0, PERIODS_MAX);
-        (spacing / period - times).abs()
-    };
     let once: Vec<f64> = spacings.iter().copied().filter(|one| *one < 1.5 * shortest).collect();
     let period = once.iter().sum::<f64>() / once.len() as f64;
-    let is_regular = spacings.iter().all(|spacing| off(*spacing, period) <= OFF_PERIOD);
+    let periods: Vec<f64> = spacings.iter().map(|spacing| spacing / period).collect();
+    let (counted, long): (Vec<f64>, Vec<f64>) =
+        periods.iter().partition(|n| n.round() <= PERIODS_MAX);
+    let is_regular = counted.iter().all(|n| (n - n.round().max(1.0)).abs() <= OFF_PERIOD)
+        && long.len() as f64 <= LONG_MAX * periods.len() as f64;
     // Two samples apart, everything is regular.
     let is_long = period >= 4.0 * OUTSTANDING_SAMPLE.as_secs_f64();
     let are_enough = spacings.len() >= SPACINGS_MIN && once.len() >= ONCE_MIN;

@@ -113,28 +113,26 @@ impl World {
     }
 
     fn thread(self, process: &str, role: &str, thread: &str, idle: f64, full_at: f64) -> Self {
-        let of = [(Label::Process, process), (Label::Thread, thread)];
         let demand = (1.0 - idle) / full_at;
-        self.with(
-            Metric::ProcessInfo,
-            &[(Label::Process, process), (Label::Role, role)],
-            Moves::Fixed(1.0),
-        )
-        .with(Metric::ProcessCpuSeconds, &of, Moves::Rate(idle, demand, 1.0))
-        .with(Metric::ProcessRunDelaySeconds, &of, Moves::Rate(0.0, 1e-7, 0.01))
+        let (ran, waited) = (Moves::Rate(idle, demand, 1.0), Moves::Rate(0.0, 1e-7, 0.01));
+        self.scheduled([process, role, thread], ran, waited)
+    }
+
+    /// A thread of a process with this role, the time that it ran, and that it waited for a CPU.
+    fn scheduled(self, [process, role, thread]: [&str; 3], ran: Moves, waited: Moves) -> Self {
+        let of = [(Label::Process, process), (Label::Thread, thread)];
+        let role = [(Label::Process, process), (Label::Role, role)];
+        self.with(Metric::ProcessInfo, &role, Moves::Fixed(1.0))
+            .with(Metric::ProcessCpuSeconds, &of, ran)
+            .with(Metric::ProcessRunDelaySeconds, &of, waited)
     }
 
     /// A process of four threads that fill one CPU together; each waits for it for so much of the time there.
     fn taking_turns(self, waited: f64) -> Self {
         (0..4).fold(self.cpu("2", TIP), |world, n| {
-            let name = format!("python/{n}");
-            let of = [(Label::Process, "python"), (Label::Thread, &*name)];
-            let (worked, waits) = (1.0 / (4.0 * TIP), waited / TIP);
-            let role = [(Label::Process, "python"), (Label::Role, "server")];
-            world
-                .with(Metric::ProcessInfo, &role, Moves::Fixed(1.0))
-                .with(Metric::ProcessCpuSeconds, &of, Moves::Rate(0.0, worked, 0.25))
-                .with(Metric::ProcessRunDelaySeconds, &of, Moves::Rate(0.0, waits, waited))
+            let ran = Moves::Rate(0.0, 1.0 / (4.0 * TIP), 0.25);
+            let waited = Moves::Rate(0.0, waited / TIP, waited);
+            world.scheduled(["python", "server", &format!("python/{n}")], ran, waited)
         })
     }
 
@@ -489,6 +487,8 @@ fn pauses_are_regular_or_no_cause() {
     // One of them fell between two samples.
     assert_eq!(failing(&paused(&[5, 25, 65])), Cause::PeriodicPause);
     assert_eq!(failing(&paused(&[5, 15, 25, 45, 55, 65])), Cause::PeriodicPause);
+    // Or many in a row, as their time and that of the samples are nearly multiples.
+    assert_eq!(failing(&paused(&[2, 7, 12, 17, 47, 52, 57])), Cause::PeriodicPause);
     for at in [&[5, 9, 45, 52][..], &[3, 30, 41, 77], &[5, 7, 9, 11], &[40]] {
         assert_eq!(failing(&paused(at)), Cause::Unknown, "{at:?}");
     }
