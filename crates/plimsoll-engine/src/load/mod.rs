@@ -32,6 +32,7 @@ mod holding;
 mod keep_alive;
 mod lanes;
 mod listening;
+mod losing;
 mod merge;
 mod meter;
 mod noting;

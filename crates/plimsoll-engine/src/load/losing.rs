@@ -1,0 +1,178 @@
+//! Connections that end: the server closes or resets them, a system call fails, or what was read ends them.
+
+use plimsoll_model::ending::Closer;
+use plimsoll_model::row::RowEnd;
+use plimsoll_model::target::Protocol;
+use plimsoll_model::{ErrorClass, Nanos};
+use plimsoll_sys::Errno;
+
+use super::classify::{exchange_error, opening_error};
+use super::conn::{Peer, State};
+use super::reasons::Why;
+use super::worker::Worker;
+
+impl Worker {
+    /// The connection cannot go on, for `class`.
+    pub(super) fn fail(&mut self, index: u32, class: ErrorClass, why: &dyn Why, now: Nanos) {
+        match self.conns[index].state {
+            State::Free | State::Closing => {}
+            State::Connecting | State::Handshaking | State::Greeting => {
+                self.fail_opening(index, class, why, now);
+            }
+            State::Idle | State::Busy => {
+                self.note(index, class, why.reason(), now);
+                self.fail_op_and_close(index, class, now);
+            }
+        }
+    }
+
+    /// Ends an idle connection for what the server sent on it.
+    pub(super) fn end_idle(&mut self, index: u32, class: ErrorClass, now: Nanos) {
+        if self.end_listening(index) {
+            return;
+        }
+        self.count_lifetime(index, Closer::PeerAnswer, now);
+        self.count_lost(index, class, false);
+        self.close_and_refill(index, Some(class), now);
+    }
+
+    pub(super) fn handle_end_of_stream(&mut self, index: u32, now: Nanos) {
+        if self.end_listening(index) {
+            return;
+        }
+        if self.conns[index].state == State::Closing {
+            // Our FIN was first: the port stays in TIME_WAIT here.
+            self.meter.tally().connections.finished += 1;
+            return self.end_session(index, now);
+        }
+        match self.conns[index].state {
+            State::Free | State::Closing => {}
+            State::Connecting => {
+                let refusal = "closed while connecting";
+                self.fail_opening(index, ErrorClass::ConnectReset, &refusal, now);
+            }
+            State::Handshaking => {
+                let refusal = "the server closed during the handshake";
+                self.fail_opening(index, ErrorClass::TlsClosed, &refusal, now);
+            }
+            State::Greeting => {
+                let class = match self.protocol {
+                    Protocol::Mqtt => ErrorClass::MqttRefused,
+                    Protocol::Http2 | Protocol::Script => ErrorClass::ClosedByPeer,
+                    Protocol::Http1 | Protocol::WebSocket => ErrorClass::WsRefused,
+                };
+                let refusal =
+                    "the server closed without an answer to the connection's first message";
+                self.fail_opening(index, class, &refusal, now);
+            }
+            State::Idle => {
+                self.count_lifetime(index, Closer::PeerFin, now);
+                self.meter.tally().connections.closed_by_peer += 1;
+                let is_in_use = self.has_open_operations(index);
+                self.count_lost(index, ErrorClass::ClosedByPeer, is_in_use);
+                self.close_and_refill(index, Some(ErrorClass::ClosedByPeer), now);
+            }
+            State::Busy => {
+                self.meter.tally().connections.closed_by_peer += 1;
+                let outcome = self.conns.slab.parser(index).handle_eof();
+                // A body that runs until the end may have been cut off (RFC 8446 6.1).
+                let is_whole =
+                    self.conns.slab.tls.get(index).is_none_or(|session| session.has_peer_closed());
+                let class = match outcome {
+                    Ok(response) if is_whole => {
+                        return self.handle_answer(index, &response, false, now);
+                    }
+                    Ok(_) => ErrorClass::ClosedByPeer,
+                    Err(_) if self.is_keepalive_race(index) => ErrorClass::KeepaliveRace,
+                    Err(error) => error.class(),
+                };
+                self.count_lifetime(index, Closer::PeerFin, now);
+                self.note_cut_off(index, class, false, now);
+                self.fail_op_and_close(index, class, now);
+            }
+        }
+    }
+
+    /// A system call on the socket failed.
+    pub(super) fn handle_lost(&mut self, index: u32, errno: Errno, now: Nanos) {
+        if self.end_listening(index) {
+            return;
+        }
+        let is_reset = exchange_error(errno) == ErrorClass::ResetByPeer;
+        self.conns[index].peer = if is_reset { Peer::Reset } else { Peer::Ended };
+        match self.conns[index].state {
+            State::Free => {}
+            State::Connecting | State::Handshaking | State::Greeting => {
+                self.fail_opening(index, opening_error(errno), &errno, now);
+            }
+            State::Closing => {
+                if is_reset {
+                    self.meter.tally().connections.reset_by_peer += 1;
+                }
+                self.end_session(index, now);
+            }
+            State::Idle | State::Busy => {
+                if is_reset {
+                    self.count_lifetime(index, Closer::PeerReset, now);
+                    self.meter.tally().connections.reset_by_peer += 1;
+                }
+                let class = match is_reset && self.is_keepalive_race(index) {
+                    true => ErrorClass::KeepaliveRace,
+                    false => exchange_error(errno),
+                };
+                match is_reset {
+                    true if self.conns[index].has_op => {
+                        self.note_cut_off(index, class, true, now);
+                    }
+                    true => {}
+                    false => self.note(index, class, errno.reason(), now),
+                }
+                self.fail_op_and_close(index, class, now);
+            }
+        }
+    }
+
+    /// Reports whether the peer ends the connection while the request of a reused connection awaits the first
+    /// byte of its answer. A FIN that crosses the request and the RST that answers it are the same
+    /// event: which one is read first depends on the scheduler.
+    fn is_keepalive_race(&self, index: u32) -> bool {
+        let hot = &self.conns[index];
+        hot.state == State::Busy && hot.reused && !hot.answer_begun
+    }
+
+    /// The current operation, if any, ends in `class`, and the connection with it.
+    pub(super) fn fail_op_and_close(&mut self, index: u32, class: ErrorClass, now: Nanos) {
+        let is_in_use = self.has_open_operations(index);
+        // The request of a client that is not back is no operation of the load.
+        let is_counted = !self.is_trying(index);
+        if is_counted {
+            self.count_lost(index, class, is_in_use);
+        }
+        if self.conns[index].has_op {
+            self.end_op(index, false, now);
+            if is_counted {
+                self.meter.count_error(class);
+                self.count_failed_operation(index, class, now);
+                self.record(index, RowEnd::Failed(class), 0, 0, now);
+            }
+        }
+        self.close_and_refill(index, Some(class), now);
+    }
+
+    /// Closes a usable connection and opens another if an operation needs it. `loss` is why it
+    /// ended, `None` where we ended it; only holds use it.
+    pub(super) fn close_and_refill(&mut self, index: u32, loss: Option<ErrorClass>, now: Nanos) {
+        if self.streams.is_lane(index) {
+            return self.reset_lane(index, now);
+        }
+        if let Some(class) = loss {
+            self.note_loss(index, class, now);
+            self.lose_streams(index, class, now);
+        }
+        self.handle_held_end(index, loss, now);
+        let destination = self.conns[index].destination;
+        self.close(index, false);
+        self.open_for_waiting(destination, now);
+        self.reopen_closed_loop(destination, now);
+    }
+}
