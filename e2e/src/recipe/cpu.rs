@@ -154,7 +154,7 @@ pub(super) fn all() -> Vec<Recipe> {
         .file("haproxy.cfg", burner(ONE_THREAD, ""))
         .file("neighbour.py", NEIGHBOUR)
         .script("haproxy_sut; taskset -c 1 python3 neighbour.py & ")
-        .rate(&["--min", "40", "--max", "900", "--slo", "p99<100ms,errors<1%"]),
+        .rate(&["--min", "15", "--max", "900", "--slo", "p99<100ms,errors<1%"]),
         Recipe::new(27, "clients on the CPU of one of the server's two threads", Cause("host-cpu"))
             .alone()
             .file("haproxy.cfg", with_tls("nbthread 2\n    maxconn 4000", "ssl crt both.pem"))
