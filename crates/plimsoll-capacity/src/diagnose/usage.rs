@@ -114,13 +114,13 @@ fn grown(during: &During<'_>, metric: Metric, wanted: &[(Label, &str)]) -> Vec<(
 }
 
 /// Busy time of each CPU, per second. Time that the hypervisor took is busy, that of programs at a lower priority is not:
-/// they give way to the server.
+/// the scheduler prefers the server.
 pub(super) fn cpus(during: &During<'_>) -> Vec<(String, f64)> {
-    let gives_way = |cpu: &str| {
+    let niced = |cpu: &str| {
         during.rate(Metric::CpuSeconds, &[(Label::Cpu, cpu), (Label::Mode, "nice")]).unwrap_or(0.0)
     };
     let busy = during.change().busy_cpus().into_iter();
-    busy.map(|(cpu, busy)| (cpu.to_owned(), (busy - gives_way(cpu)).max(0.0))).collect()
+    busy.map(|(cpu, busy)| (cpu.to_owned(), (busy - niced(cpu)).max(0.0))).collect()
 }
 
 /// The share of periods in which the control group of a process was throttled, by process.

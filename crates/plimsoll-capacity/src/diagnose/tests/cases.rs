@@ -173,7 +173,12 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
             Predicted,
         ),
         ("25 neighbour", beside_another("user"), C::NoisyNeighbour, Predicted),
-        ("25 decoy: it gives way", beside_another("nice").writing(250.0, TIP), C::Disk, Predicted),
+        (
+            "25 decoy: of lower priority",
+            beside_another("nice").writing(250.0, TIP),
+            C::Disk,
+            Predicted,
+        ),
         (
             "27 shared CPU",
             World::default()
