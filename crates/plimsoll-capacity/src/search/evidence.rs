@@ -135,6 +135,10 @@ impl Evidence {
             let at_s = index as f64;
             Second::of(request, from_s + at_s, window_s - at_s, seen)
         }));
+        // Where the server's waits for a CPU are known, they tell more.
+        if request.phase.moves_bounds() && starved(measurement).is_none() {
+            self.seconds.extend(Second::of_fall(measurement, seconds(self.spent)));
+        }
     }
 
     /// Looks for pauses in a trial that ends now; their period if it was not known before.

@@ -47,10 +47,9 @@ impl Speeds {
         level: impl Fn(f64) -> f64,
         run: Nanos,
     ) -> Self {
-        let readings: Vec<(u32, f64)> = readings(seconds, trials)
-            .map(|second| (second.trial, second.ok.ln() - level(second.at_s)))
-            .collect();
-        let mut sorted: Vec<f64> = readings.iter().map(|(_, log)| *log).collect();
+        let log = |second: &Second| second.ok.ln() - level(second.at_s);
+        let readings: Vec<Second> = readings(seconds, trials).collect();
+        let mut sorted: Vec<f64> = readings.iter().map(log).collect();
         sorted.sort_by(f64::total_cmp);
         let steady = Self { run, ..Self::default() };
         let Some(usual) = sorted.get(sorted.len() / 2).copied() else { return steady };
@@ -59,14 +58,16 @@ impl Speeds {
         if sorted.len() < SECONDS_MIN || depth < VARIED_MIN {
             return steady;
         }
-        let is_slow = |log: f64| log < usual - 0.5 * depth;
-        let pairs = readings.windows(2).filter(|pair| pair[0].0 == pair[1].0);
-        let switched = pairs.filter(|pair| is_slow(pair[0].1) != is_slow(pair[1].1)).count();
-        if switched == 0 {
+        let (slow_from, pause) = (usual - 0.5 * depth, usual + PAUSE.ln());
+        let is_slow = |second: &Second| log(second) < slow_from;
+        let pairs = readings.windows(2).filter(|pair| pair[0].trial == pair[1].trial);
+        let mut switches = pairs.filter(|pair| is_slow(&pair[0]) != is_slow(&pair[1]));
+        let mut falls = readings.iter().filter(|second| second.is_fall && is_slow(second));
+        if switches.next().is_none() && !falls.any(|second| log(second) > pause) {
             // It differs from trial to trial: a longer one meets with no more than a short one.
             return steady;
         }
-        let slow = sorted.iter().filter(|log| is_slow(**log)).count();
+        let slow = sorted.iter().filter(|log| **log < slow_from).count();
         Self { depth, share_of_slow: slow as f64 / sorted.len() as f64, run }
     }
 
@@ -125,6 +126,10 @@ mod tests {
 
     /// Overloads of three seconds each, by what is answered in each second.
     fn of(answers: &[f64]) -> Speeds {
+        of_seconds(answers, |_| false)
+    }
+
+    fn of_seconds(answers: &[f64], is_fall: impl Fn(f64) -> bool) -> Speeds {
         let seconds: Vec<Second> = answers
             .iter()
             .enumerate()
@@ -134,6 +139,7 @@ mod tests {
                 part: 1.0,
                 ok: *ok,
                 is_overload: true,
+                is_fall: is_fall(*ok),
             })
             .collect();
         let trial = |number| Trial {
@@ -161,6 +167,8 @@ mod tests {
         // From one to another, as a capacity does that is drawn for each trial.
         let by_trial = [[5_000.0; 3], [3_500.0; 3], [5_000.0; 3], [3_500.0; 3]].concat();
         assert!(!of(&by_trial).are_varied());
+        // Unless it became slower within trials whose load was met up to then.
+        assert!(of_seconds(&by_trial, |ok| ok < 4_000.0).are_varied());
         // Too few seconds, and too small a difference.
         assert!(!of(&[5_000.0, 4_000.0, 5_000.0, 4_000.0]).are_varied());
         assert!(!of(&[5_000.0, 4_800.0, 5_000.0, 4_800.0, 5_000.0, 4_800.0]).are_varied());
