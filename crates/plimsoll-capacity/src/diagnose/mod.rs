@@ -194,9 +194,10 @@ fn filled(all: &[Candidate], around: &Around<'_>) -> Option<Suspect> {
 /// The row of the table for a resource that is full: which of its kind depends on what the others do.
 fn named(candidate: &Candidate, around: &Around<'_>) -> Cause {
     let cause = candidate.usage.cause;
-    let during = around.above.or(around.below).and_then(|trial| trial.on(&candidate.host));
+    let trial = around.above.or(around.below);
     let is_cpu = matches!(candidate.kind(), ResourceKind::Cpu | ResourceKind::ThreadCpu);
-    let Some(during) = during.filter(|_| is_cpu) else { return cause };
+    let seen = trial.filter(|_| is_cpu).and_then(|trial| Some((trial, trial.on(&candidate.host)?)));
+    let Some((trial, during)) = seen else { return cause };
     if usage::stolen(&during) >= usage::STOLEN_MIN {
         return Cause::Steal;
     }
@@ -208,7 +209,7 @@ fn named(candidate: &Candidate, around: &Around<'_>) -> Cause {
         Cause::ServerCpu if signs::is_hot_thread(&usage::threads(&during)) => Cause::HotThread,
         Cause::ServerCpu if signs::misses_sessions(&during, around.below) => Cause::SessionCache,
         Cause::ServerCpu if around.below.is_some_and(signs::is_handshaking) => Cause::TlsHandshakes,
-        Cause::HostCpu if signs::has_neighbour(&during) => Cause::NoisyNeighbour,
+        Cause::HostCpu if signs::has_neighbour(&during, trial) => Cause::NoisyNeighbour,
         cause => cause,
     }
 }

@@ -2,7 +2,7 @@
 //! stops a server from outside, then its queues. Whoever is to drain a queue and cannot is the cause, not the queue.
 
 use plimsoll_model::cause::{Cause, EvidenceUnit, Grade, Missing, Resource, ResourceKind};
-use plimsoll_model::host::{Label, Metric};
+use plimsoll_model::host::{Label, Metric, Sample};
 
 use super::candidate::Candidate;
 use super::record::{During, Record, Trial};
@@ -18,6 +18,8 @@ const COOL: f64 = 0.6;
 const FILLED_BY_SERVER_MIN: f64 = 0.8;
 /// CPUs that nobody of the run accounts for.
 const OTHERS_MIN: f64 = 0.3;
+/// Readings of one CPU by two hosts are less than a second apart.
+const IDLE_APART_S: f64 = 1.0;
 /// Full handshakes per operation from which they are most of the work.
 const HANDSHAKES_MIN: f64 = 0.5;
 /// Share of look-ups without a session from which on handshakes are full because sessions were not found.
@@ -63,13 +65,28 @@ pub(super) fn is_filled_by_server(during: &During<'_>) -> bool {
     servers.map(|thread| thread.used).sum::<f64>() >= FILLED_BY_SERVER_MIN * full && full > 0.0
 }
 
-/// Reports whether programs that have nothing to do with the run keep CPUs busy.
-pub(super) fn has_neighbour(during: &During<'_>) -> bool {
-    let known = during.rate(Metric::ProcessCpuSeconds, &[]).unwrap_or(0.0);
+/// Reports whether programs that have nothing to do with the run keep CPUs busy. The hosts of a laboratory share CPUs, and
+/// each lists its own processes.
+pub(super) fn has_neighbour(during: &During<'_>, trial: &Trial<'_>) -> bool {
+    let sharing = trial.hosts.iter().filter(|other| are_same_cpus(during, other));
+    let known: f64 = sharing.filter_map(|other| other.rate(Metric::ProcessCpuSeconds, &[])).sum();
     let has_clients =
         during.last().of(Metric::ProcessInfo, &[(Label::Role, "client")]).next().is_some();
     let busy: f64 = usage::cpus(during).iter().map(|(_, busy)| busy).sum();
     has_clients && busy - known > OTHERS_MIN
+}
+
+/// Reports whether two hosts read the same CPUs: they have been idle for the same time.
+fn are_same_cpus(one: &During<'_>, other: &During<'_>) -> bool {
+    let idle = |during: &During<'_>| -> Vec<(String, f64)> {
+        let samples = during.last().of(Metric::CpuSeconds, &[(Label::Mode, "idle")]);
+        let each =
+            |sample: &Sample| Some((sample.series.label(Label::Cpu)?.to_owned(), sample.value));
+        samples.filter_map(each).collect()
+    };
+    let (one, other) = (idle(one), idle(other));
+    one.len() == other.len()
+        && one.iter().zip(&other).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() <= IDLE_APART_S)
 }
 
 type Sign = fn(&Scene<'_>) -> Option<Suspect>;

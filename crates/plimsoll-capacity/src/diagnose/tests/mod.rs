@@ -9,7 +9,7 @@ use plimsoll_model::search::Axis;
 use plimsoll_model::trial::Verdict;
 use plimsoll_model::{Nanos, cause::Finding};
 
-use super::{Clients, During, Record, Trial, diagnose};
+use super::{Clients, During, Record, Trial, diagnose, signs};
 
 mod at_once;
 mod cases;
@@ -556,4 +556,25 @@ fn no_cause_is_named_without_one_that_is_ruled_out() {
     let alone = World::default().limit("maxconn of HAProxy", TIP, 500.0);
     let found = diagnosed(&alone, 1, &LOADS).expect("a trial below");
     assert_eq!((found.len(), found[0].cause), (1, Cause::Unknown));
+}
+
+#[test]
+fn the_processes_of_another_host_on_the_same_cpu_are_no_neighbour() {
+    let mut random = fastrand::Rng::with_seed(1);
+    let clients = World::default().cpu("0", TIP).thread("agent", "client", "a/0", 0.0, 2.0 * TIP);
+    let backends = World::default().cpu("0", TIP).thread("own", "backend", "b/0", 0.0, 2.0 * TIP);
+    let readings = [clients, backends].map(|world| world.readings(TIP, true, &mut random));
+    let during =
+        |host: usize| During { host: ["clients", "backends"][host], readings: &readings[host] };
+    let trial = |hosts| Trial {
+        load: TIP,
+        goodput: TIP,
+        verdict: Verdict::Bad,
+        aborted: false,
+        handshakes: 0.0,
+        clients: Clients::default(),
+        hosts,
+    };
+    assert!(signs::has_neighbour(&during(0), &trial(vec![during(0)])));
+    assert!(!signs::has_neighbour(&during(0), &trial(vec![during(0), during(1)])));
 }
