@@ -144,8 +144,8 @@ fn full_limit(scene: &Scene<'_>) -> Option<Suspect> {
 /// The hypervisor gives the CPUs to others: that makes answers late, and no others than they were.
 fn stolen(scene: &Scene<'_>) -> Option<Suspect> {
     let above = usage::stolen(&scene.after);
-    let is_slow = !scene.above.clients.is_refused_only;
-    if above < usage::STOLEN_MIN || !is_slow || lasts_without(scene, above) {
+    let is_refused_only = scene.above.clients.is_refused_only;
+    if above < usage::STOLEN_MIN || is_refused_only || lasts_without(scene, above) {
         return None;
     }
     let below = scene.before.as_ref().map(usage::stolen);

@@ -23,8 +23,8 @@ const SPACINGS_MIN: usize = 5;
 const OFF_PERIOD: f64 = 0.12;
 /// Samples in a row that make one period.
 const ONCE_MIN: usize = 2;
-/// Pauses may fall between two samples, for a while where their period is nearly a multiple of the samples'. A time of
-/// more periods says nothing; so many of all times may be so long.
+/// The most periods that a time between two pauses tells of: pauses may fall between two samples, for a while where their
+/// period is nearly a multiple of the samples'. The share of times that may be longer.
 const PERIODS_MAX: f64 = 5.0;
 const LONG_MAX: f64 = 0.25;
 /// The shortest time in service from which a server is taken to wait rather than to compute.

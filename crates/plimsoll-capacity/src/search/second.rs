@@ -9,7 +9,7 @@ use super::trials::Trial;
 
 /// A trial ends within its last second: one of which so much is missing is no whole one.
 const PART_MIN: f64 = 0.95;
-/// A server that served a load for so many seconds, and then carries less than this share of it, became slower.
+/// A server became slower if it served a load for at least this time, seconds, and then carries less than this share of it.
 const SERVED_MIN_S: f64 = 1.0;
 const FELL_MAX: f64 = 0.8;
 /// Samples of open operations that tell how fast they grow.
@@ -28,7 +28,7 @@ pub(crate) struct Second {
     pub(crate) ok: f64,
     /// Whether the server was overloaded on purpose for a short time: some carry less the longer they are.
     pub(crate) is_overload: bool,
-    /// Whether it is the end of a trial whose load the server had served: it became slower within the trial.
+    /// `true` at the end of a trial whose load the server had served: it became slower within the trial.
     pub(crate) is_fall: bool,
 }
 
