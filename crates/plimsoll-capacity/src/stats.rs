@@ -101,6 +101,17 @@ pub(crate) fn normal_density(off: f64, sd: f64) -> f64 {
     (-0.5 * (off / sd).powi(2)).exp() / (sd * TAU.sqrt())
 }
 
+/// Probability that of `trials` at least `count` succeed, where each does with probability `p`.
+pub(crate) fn binomial_at_least(count: usize, trials: usize, p: f64) -> f64 {
+    let term = |successes: usize| {
+        let ways = (1..=successes).map(|k| (trials - successes + k) as f64 / k as f64);
+        ways.product::<f64>()
+            * p.powi(successes as i32)
+            * (1.0 - p).powi((trials - successes) as i32)
+    };
+    (count..=trials).map(term).sum()
+}
+
 /// Returns the probability that a Poisson variable of this mean is at most `count`.
 pub(crate) fn poisson_at_most(count: u64, mean: f64) -> f64 {
     if mean > POISSON_MEAN_MAX {
@@ -178,6 +189,8 @@ mod tests {
     #[test]
     fn variances_and_tails() {
         assert_eq!((mean(&[1.0, 2.0, 6.0]), variance(&[1.0, 2.0, 6.0])), (3.0, 7.0));
+        assert!((binomial_at_least(2, 3, 0.25) - 0.15625).abs() < 1e-9);
+        assert_eq!((binomial_at_least(0, 0, 0.25), binomial_at_least(4, 4, 1.0)), (1.0, 1.0));
         assert!((poisson_at_most(0, 1.0) - 0.3679).abs() < 1e-3);
         assert!((poisson_at_most(2, 3.0) - 0.4232).abs() < 1e-4);
         assert!((poisson_at_most(1_000, 1_000.0) - 0.508).abs() < 0.02);

@@ -8,6 +8,7 @@ use plimsoll_model::tally::OUTSTANDING_SAMPLE;
 use plimsoll_model::trial::TrialMeasurement;
 
 use crate::pauses::begins;
+use crate::stats::binomial_at_least;
 
 /// Pauses that take a period.
 const PAUSES_MIN: usize = 4;
@@ -15,9 +16,10 @@ const PAUSES_MIN: usize = 4;
 const PERIODS_S: std::ops::RangeInclusive<f64> = 1.0..=60.0;
 /// One pause follows another after at most so many periods.
 const APART_MAX: u32 = 8;
-/// A pause may begin so far from where it is expected: seconds, and a share of the period.
-const OFF_S: f64 = 0.25;
-const OFF: f64 = 0.02;
+/// A pause may begin so far from where a guess expects it, and from where the period does: seconds, and a share of the
+/// period.
+const OFF_GUESS: (f64, f64) = (0.25, 0.02);
+const OFF: (f64, f64) = (0.15, 0.01);
 /// A pause and one of so many after it give a guess.
 const NEXT: usize = 4;
 /// Share of what looks like a pause that a period explains: a queue may grow for a moment for other reasons.
@@ -26,6 +28,9 @@ const EXPLAINED_MIN: f64 = 0.75;
 const SEEN_MIN: f64 = 0.8;
 /// Pauses nearer to an end of a trial may have been missed, seconds.
 const EDGE_S: f64 = 0.3;
+/// Probability at which irregular pauses seem to have a period, at most: the hypervisor alone holds a server up for tens
+/// of milliseconds ten times in 100 s.
+const CHANCE_MAX: f64 = 0.1;
 /// A trial that ends with more operations open than a pause leaves is overloaded: this share of its samples.
 const OPEN_MAX: f64 = 0.3;
 
@@ -62,22 +67,29 @@ impl Periodic {
         let guesses = pairs
             .flat_map(|(first, apart)| (1..=APART_MAX).map(move |n| (first, apart / f64::from(n))))
             .filter(|(_, guess)| PERIODS_S.contains(guess));
-        let longest = guesses.filter_map(|(first, guess)| self.fit(first, guess)).reduce(f64::max);
+        let guesses: Vec<(f64, f64)> = guesses.collect();
+        let chance_max = CHANCE_MAX / guesses.len() as f64;
+        let fits = guesses.iter().filter_map(|(first, guess)| self.fit(*first, *guess));
+        let sure = fits.filter(|(_, chance)| *chance <= chance_max);
+        let longest = sure.map(|(period, _)| period).reduce(f64::max);
         // In whole samples, by which it was found.
         let sample_s = OUTSTANDING_SAMPLE.as_secs_f64();
         longest.map(|period| Nanos((period / sample_s).round() as u64 * OUTSTANDING_SAMPLE.0))
     }
 
-    /// The period near `guess` with one pause at `first`.
-    fn fit(&self, first: f64, guess: f64) -> Option<f64> {
+    /// The period near `guess` with one pause at `first`, and the probability that as many of the others are near its
+    /// multiples by chance.
+    fn fit(&self, first: f64, guess: f64) -> Option<(f64, f64)> {
         let times = |at: f64, period: f64| ((at - first) / period).round();
-        let off = OFF_S + OFF * guess;
-        let is_near = |at: f64, period: f64| (at - first - times(at, period) * period).abs() <= off;
-        let near = || self.began_s.iter().copied().filter(|at| is_near(*at, guess));
+        let off = |(off_s, off): (f64, f64), period: f64| off_s + off * period;
+        let away = |at: f64, period: f64| (at - first - times(at, period) * period).abs();
+        let is_guessed = |at: &f64| away(*at, guess) <= off(OFF_GUESS, guess);
+        let near = || self.began_s.iter().copied().filter(is_guessed);
         let squares: f64 = near().map(|at| times(at, guess).powi(2)).sum();
         let products: f64 = near().map(|at| times(at, guess) * (at - first)).sum();
         let period = Some(products / squares).filter(|period| PERIODS_S.contains(period))?;
-        let explained = self.began_s.iter().filter(|at| is_near(**at, period)).count();
+        let off = off(OFF, period);
+        let explained = self.began_s.iter().filter(|at| away(**at, period) <= off).count();
         if (explained as f64) < EXPLAINED_MIN * self.began_s.len() as f64 {
             return None;
         }
@@ -91,7 +103,11 @@ impl Periodic {
             }
         }
         let is_seen = seen as f64 >= SEEN_MIN * expected as f64;
-        (is_seen && explained >= PAUSES_MIN && seen + 1 >= PAUSES_MIN).then_some(period)
+        // Two of them gave the guess.
+        let near_share = (2.0 * off / period).min(1.0);
+        let chance = binomial_at_least(explained - 2, self.began_s.len() - 2, near_share);
+        let is_sure = is_seen && explained >= PAUSES_MIN && seen + 1 >= PAUSES_MIN;
+        is_sure.then_some((period, chance))
     }
 }
 
@@ -140,6 +156,14 @@ mod tests {
         // As many, at no regular times.
         let random: Vec<usize> = vec![37, 121, 260, 325, 489, 611, 644];
         assert_eq!(period(&trials(15, &random)), None);
+    }
+
+    #[test]
+    fn four_of_five_that_fit_a_period_are_no_evidence() {
+        // Seen in a laboratory on a machine whose hypervisor had other guests.
+        let at = [325, 332, 527, 540, 742];
+        let trials = [(0, 50), (114, 144), (318, 338), (354, 404), (505, 555), (688, 838)];
+        assert_eq!(period(&trials.map(|(from, to)| trial(from, to, &at))), None);
     }
 
     #[test]
