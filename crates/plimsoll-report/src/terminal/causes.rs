@@ -147,13 +147,15 @@ impl Search {
         }
     }
 
-    fn limited(self, limited: &Limited) -> String {
-        let Limited { resource: which, projected, .. } = limited;
+    /// `CPU of thread agent/1 on backends (47,700/s)`; without a host where that is `usual`.
+    fn limited(self, limited: &Limited, usual: &str) -> String {
+        let Limited { resource: which, host, projected } = limited;
         let load = match projected.upper {
             Some(_) => self.load(projected.at),
             None => self.loads(projected),
         };
-        format!("{} ({load})", resource(which))
+        let on = if host == usual { String::new() } else { format!(" on {}", clean(host)) };
+        format!("{}{on} ({load})", resource(which))
     }
 }
 
@@ -194,12 +196,15 @@ pub(super) fn section(page: &mut Page, summary: &Summary) {
     }
     let Some(first) = causes.first() else { return };
     if let Some(next) = &first.next {
-        let text =
-            format!("{}, full at {}", resource(&next.resource), search.loads(&next.projected));
-        page.entry("Next", &text);
+        let (which, host) = (resource(&next.resource), clean(&next.host));
+        page.entry(
+            "Next",
+            &format!("{which} on {host}, full at {}", search.loads(&next.projected)),
+        );
     }
     if !first.excluded.is_empty() {
-        let items: Vec<String> = first.excluded.iter().map(|one| search.limited(one)).collect();
+        let limited = |one: &Limited| search.limited(one, &first.host);
+        let items: Vec<String> = first.excluded.iter().map(limited).collect();
         page.entry("Excluded", &format!("would last longer: {}", items.join(", ")));
     }
 }
