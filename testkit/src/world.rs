@@ -148,7 +148,7 @@ fn count(tally: &mut Tally, op: &Op, cut: u64, deadline: Nanos) {
         return;
     };
     match op.fate {
-        Fate::Failed(class) => tally.errors.count(class),
+        Fate::Failed(class) => tally.failures.operations.count(class),
         Fate::Answered => {
             tally.ok += 1;
             tally.late += u64::from(op.is_bad(deadline));
@@ -255,10 +255,10 @@ mod tests {
         assert!(queued.late > 1_500 && queued.unsent + queued.errors_total() > 10_000);
         let rejected = run(Overload::Reject(10));
         assert_eq!((rejected.late, rejected.unsent), (0, 0));
-        let errors = rejected.errors.get(ErrorClass::Status5xx) as f64;
+        let errors = rejected.failures.operations.get(ErrorClass::Status5xx) as f64;
         assert!((errors / 10_000.0 - 1.0).abs() < 0.05, "{errors}");
         let dropped = run(Overload::Drop(10));
-        assert!(dropped.errors.get(ErrorClass::Timeout) > 0);
+        assert!(dropped.failures.operations.get(ErrorClass::Timeout) > 0);
     }
 
     #[test]

@@ -73,11 +73,11 @@ impl DisruptedSeconds {
     pub fn handle_second(&mut self, interval: &Interval, is_hold: bool) {
         let (number, tally) = (interval.second, &interval.tally);
         // Those of a load are lost only with their operations: idle ones are opened again.
-        let losses = if is_hold { &tally.losses } else { &tally.lost_in_use };
+        let losses = if is_hold { &tally.failures.lost_held } else { &tally.failures.lost_in_use };
         let total = |counts| of_server(counts).map(|(_, count)| count).sum::<u64>();
-        let (failed, lost) = (total(&tally.errors), total(losses));
+        let (failed, lost) = (total(&tally.failures.operations), total(losses));
         if failed + lost > 0 {
-            self.faulty.insert(number, (losses.clone(), tally.errors.clone()));
+            self.faulty.insert(number, (losses.clone(), tally.failures.operations.clone()));
         }
         let p99 = tally.spans.corrected.quantile(0.99);
         self.seconds.push(Second {
@@ -181,8 +181,8 @@ mod tests {
             let p99 = Nanos::from_millis(if is_slow { 40 } else { 10 });
             tally.spans.corrected.record_n(p99, 100);
             if is_slow {
-                tally.errors.add(ErrorClass::ConnectRefused, failed);
-                tally.losses.add(ErrorClass::ResetByPeer, failed);
+                tally.failures.operations.add(ErrorClass::ConnectRefused, failed);
+                tally.failures.lost_held.add(ErrorClass::ResetByPeer, failed);
                 tally.connections.reset_by_peer = failed;
                 tally.connections.closed_by_peer = 2;
                 tally.connections.opened = 4;

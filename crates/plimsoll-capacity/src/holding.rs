@@ -41,7 +41,7 @@ pub fn judge_hold(held: &Held<'_>) -> Judgement {
     let tally = held.tally;
     checks.extend(own_limits(held));
     checks.push(all_held(held));
-    checks.push(none_lost(&tally.losses));
+    checks.push(none_lost(&tally.failures.lost_held));
     checks.extend(all_answered(held));
     checks.extend(statuses(tally));
     checks.extend(accounting(tally));
@@ -59,7 +59,8 @@ const fn fail_if(condition: bool) -> Level {
 /// Checks the resources of this host: exhausted, lost, or not tried.
 fn own_limits(held: &Held<'_>) -> Vec<Check> {
     let tally = held.tally;
-    let mut errors = local([&tally.errors, &tally.connection_errors, &tally.losses]);
+    let mut errors =
+        local([&tally.failures.operations, &tally.failures.attempts, &tally.failures.lost_held]);
     if held.lost_agents > 0 {
         // The check on agents covers the connections that a lost agent had.
         errors.level = Level::Pass;
@@ -103,13 +104,13 @@ fn all_answered(held: &Held<'_>) -> Option<Check> {
 
 /// A 4xx is the answer to a wrong path; a 5xx means that the server failed.
 fn statuses(tally: &Tally) -> Option<Check> {
-    let failed = tally.errors.get(ErrorClass::Status5xx);
-    let refused = tally.errors.get(ErrorClass::Status4xx);
+    let failed = tally.failures.operations.get(ErrorClass::Status5xx);
+    let refused = tally.failures.operations.get(ErrorClass::Status4xx);
     let measures = [
         Measure::count("answers of 5xx", failed).at_most(0.0),
         Measure::count("of 4xx", refused).at_most(0.0),
     ];
-    (bad_statuses(&tally.errors) > 0)
+    (bad_statuses(&tally.failures.operations) > 0)
         .then(|| Check::new(CheckId::Status, Level::of(failed > 0, true), measures))
 }
 
@@ -178,7 +179,7 @@ mod tests {
     fn the_server_is_blamed_for_what_it_did() {
         let with = |class, count| {
             let mut tally = Tally::default();
-            tally.losses.add(class, count);
+            tally.failures.lost_held.add(class, count);
             tally
         };
         let lost = with(ErrorClass::ResetByPeer, 1);
@@ -194,25 +195,25 @@ mod tests {
         assert!(judge_hold(&empty).reasons.iter().all(|check| check.id != CheckId::Answered));
         assert_eq!(judge_hold(&empty).verdict, Verdict::Bad);
         let mut refused = Tally::default();
-        refused.connection_errors.add(ErrorClass::ConnectRefused, 60);
+        refused.failures.attempts.add(ErrorClass::ConnectRefused, 60);
         let refused = Held { held: 40, last_sweep: None, ..held(&refused) };
         assert_eq!(worst(&refused), (Verdict::Bad, CheckId::Held));
         let mut broken = Tally { scheduled: 1, ..Tally::default() };
-        broken.errors.add(ErrorClass::Status5xx, 1);
+        broken.failures.operations.add(ErrorClass::Status5xx, 1);
         assert_eq!(worst(&held(&broken)), (Verdict::Bad, CheckId::Status));
         let mut wrong_path = Tally { scheduled: 1, ..Tally::default() };
-        wrong_path.errors.add(ErrorClass::Status4xx, 1);
+        wrong_path.failures.operations.add(ErrorClass::Status4xx, 1);
         assert_eq!(worst(&held(&wrong_path)), (Verdict::Good, CheckId::Status));
     }
 
     #[test]
     fn our_own_limits_never_count_against_the_server() {
         let mut ports = Tally::default();
-        ports.connection_errors.add(ErrorClass::LocalPorts, 60);
+        ports.failures.attempts.add(ErrorClass::LocalPorts, 60);
         let ports = Held { held: 40, ..held(&ports) };
         assert_eq!(worst(&ports), (Verdict::Invalid, CheckId::LocalErrors));
         let mut agent = Tally::default();
-        agent.losses.add(ErrorClass::AgentLost, 50);
+        agent.failures.lost_held.add(ErrorClass::AgentLost, 50);
         let agent = Held { held: 50, lost_agents: 1, ..held(&agent) };
         assert_eq!(worst(&agent), (Verdict::Invalid, CheckId::Agents));
         let none = Tally::default();

@@ -52,7 +52,11 @@ impl<'a> Losses<'a> {
         Self {
             tally,
             failed: tally.failed_by_peer(),
-            interrupted: if aborted { tally.errors.get(ErrorClass::Interrupted) } else { 0 },
+            interrupted: if aborted {
+                tally.failures.operations.get(ErrorClass::Interrupted)
+            } else {
+                0
+            },
             outstanding: if aborted { tally.scheduled.saturating_sub(ended) } else { 0 },
         }
     }

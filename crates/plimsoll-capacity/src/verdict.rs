@@ -114,8 +114,8 @@ pub fn failed_in_second(tally: &Tally, deadline: Option<Nanos>, open: bool) -> V
 
 /// Fails when not one operation was answered, well or badly. An interrupt proves nothing.
 fn answers(tally: &Tally) -> Option<Check> {
-    let answered = tally.ok > 0 || tally.status.iter().next().is_some();
-    let cut_short = tally.errors.get(ErrorClass::Interrupted) > 0;
+    let answered = tally.ok > 0 || tally.answers.status.iter().next().is_some();
+    let cut_short = tally.failures.operations.get(ErrorClass::Interrupted) > 0;
     (tally.scheduled > 0 && !answered && !cut_short).then(|| {
         let measures =
             [Measure::count("answered", 0).at_least(1.0), Measure::count("of", tally.scheduled)];
@@ -141,12 +141,12 @@ fn closed_at_once(tally: &Tally) -> Option<Check> {
 
 /// Answers that are all redirects, or all the same refusal.
 fn uniform(tally: &Tally) -> Option<Check> {
-    let id = match Uniform::of(tally.status.iter())? {
+    let id = match Uniform::of(tally.answers.status.iter())? {
         Uniform::Redirects => CheckId::Redirects,
         Uniform::Refusal(_) => CheckId::Refused,
     };
     let measure = |(status, answers)| Measure::count(format!("status {status}:"), answers);
-    let measures: Vec<_> = tally.status.iter().map(measure).collect();
+    let measures: Vec<_> = tally.answers.status.iter().map(measure).collect();
     Some(Check::new(id, Level::Warn, measures))
 }
 

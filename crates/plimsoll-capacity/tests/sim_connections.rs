@@ -85,7 +85,7 @@ impl World {
 
     fn lose(&mut self, count: u64, class: ErrorClass) {
         self.held -= count;
-        self.tally.losses.add(class, count);
+        self.tally.failures.lost_held.add(class, count);
     }
 
     fn ramp(&mut self, connections: u64) {
@@ -101,7 +101,7 @@ impl World {
         self.tally.connections.held_max = self.tally.connections.held_max.max(reached);
         self.tally.connections.opened += taken;
         self.tally.connections.failed += attempts - taken;
-        self.tally.connection_errors.add(ErrorClass::ConnectRefused, attempts - taken);
+        self.tally.failures.attempts.add(ErrorClass::ConnectRefused, attempts - taken);
         self.held += taken;
         self.pass(Nanos(attempts * 1_000_000_000 / PER_S));
     }
@@ -115,8 +115,8 @@ impl World {
         self.tally.scheduled += connections;
         self.tally.ok += answered - failed;
         self.tally.spans.corrected.record_n(latency, answered - failed);
-        self.tally.errors.add(ErrorClass::Timeout, silent);
-        self.tally.errors.add(ErrorClass::Status5xx, failed);
+        self.tally.failures.operations.add(ErrorClass::Timeout, silent);
+        self.tally.failures.operations.add(ErrorClass::Status5xx, failed);
         self.lose(silent, ErrorClass::Timeout);
         self.pass(Nanos(connections * 1_000_000_000 / PER_S));
         Swept { connections, answered }
@@ -418,7 +418,7 @@ fn what_this_machine_lacks_is_never_the_servers_fault() {
             let missing = world.held - 300;
             world.held = 300;
             world.tally.connections.failed += missing;
-            world.tally.connection_errors.add(ErrorClass::LocalFiles, missing);
+            world.tally.failures.attempts.add(ErrorClass::LocalFiles, missing);
             if let Done::Ramped { held, .. } = &mut done {
                 *held = 300;
             }

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 
 use plimsoll_engine::load::{Load, LoadEvent};
 use plimsoll_model::pace::{Arrivals, Profile};
-use plimsoll_model::plan::{LoadPlan, Pacing, ServerName, TlsOptions, TlsVersion, Trust};
+use plimsoll_model::plan::{LoadPlan, Pacing, ServerName, Timeouts, TlsOptions, TlsVersion, Trust};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::{ErrorClass, Nanos, Rate};
 use plimsoll_sys::clock;
@@ -21,8 +21,11 @@ fn plan(address: SocketAddr, tls: bool, pacing: Pacing) -> LoadPlan {
         connections: 16,
         keepalive: false,
         handshake_only: true,
-        linger: Nanos::from_secs(30),
-        connect_timeout: Nanos::from_secs(30),
+        timeouts: Timeouts {
+            deadline: None,
+            linger: Nanos::from_secs(30),
+            connect: Nanos::from_secs(30),
+        },
         tls: TlsOptions { trust: Trust::Insecure, ..TlsOptions::default() },
         threads: 2,
         ..LoadPlan::plain(&[&[address]], pacing)
@@ -70,7 +73,7 @@ fn each_operation_is_a_handshake_and_nothing_else() {
         assert_eq!((tally.scheduled, tally.ok, tally.connections.opened), (100, 100, 100));
         assert_eq!((tally.handshakes.full, tally.spans.tls.count()), (100, 100));
         assert_eq!(tally.spans.corrected.count(), 100);
-        assert_eq!((tally.status.iter().count(), tally.spans.ttfb.count()), (0, 0));
+        assert_eq!((tally.answers.status.iter().count(), tally.spans.ttfb.count()), (0, 0));
         assert_eq!(tally.connections.held_end, 0);
         // TCP's part of an operation is within it, and so is the wire's.
         assert!(tally.spans.connect.max() <= tally.spans.uncorrected.max());
@@ -124,7 +127,12 @@ fn handshakes_that_fail_are_errors() {
         let (_server, address) = serve(false);
         let tally = run(plan(address, true, pacing));
         assert_eq!((tally.ok, tally.errors_total(), tally.handshakes.failed), (0, 100, 100));
-        assert_eq!(tally.errors.get(ErrorClass::TlsHandshake), 100, "{:?}", tally.errors);
+        assert_eq!(
+            tally.failures.operations.get(ErrorClass::TlsHandshake),
+            100,
+            "{:?}",
+            tally.failures.operations
+        );
     }
 }
 
@@ -133,10 +141,15 @@ fn a_server_that_never_answers_is_given_up() {
     let [pacing, _] = pacings();
     let listener = ListenSocket::bind("127.0.0.1:0".parse().unwrap(), 4096).unwrap();
     let plan = LoadPlan {
-        connect_timeout: Nanos::from_millis(200),
+        timeouts: Timeouts { connect: Nanos::from_millis(200), ..Timeouts::default() },
         connections: 1000,
         ..plan(listener.local_address().unwrap(), true, pacing)
     };
     let tally = run(plan);
-    assert_eq!(tally.errors.get(ErrorClass::Timeout), 100, "{:?}", tally.errors);
+    assert_eq!(
+        tally.failures.operations.get(ErrorClass::Timeout),
+        100,
+        "{:?}",
+        tally.failures.operations
+    );
 }

@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn messages_come_back_as_they_were_sent() {
         let mut tally = Tally { scheduled: 3, ok: 2, ..Tally::default() };
-        tally.errors.count(ErrorClass::ResetByPeer);
+        tally.failures.operations.count(ErrorClass::ResetByPeer);
         tally.spans.corrected.record(Nanos::from_millis(7));
         tally.generator.busiest_thread = 0.1 + 0.2;
         let sent = [

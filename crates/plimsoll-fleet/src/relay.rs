@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 
 use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::plan::{LoadPart, LoadPlan};
 
 use crate::agent_set::{AgentCommand, AgentSpec};
 use crate::coordinator::LoadAgents;
@@ -70,7 +70,7 @@ impl Relay {
 /// Returns the number of processes of `descriptors` open files, `reserve` of which are no connections, for the part of a host.
 /// A thread and its connections are in one process.
 pub fn processes_needed(plan: &LoadPlan, descriptors: u64, reserve: u64) -> u32 {
-    let each = plan.connections.div_ceil(u64::from(plan.shard.of.max(1))).max(1);
+    let each = plan.connections.div_ceil(u64::from(plan.part.shard.of.max(1))).max(1);
     let threads = descriptors.saturating_sub(reserve) / each;
     let threads = u32::try_from(threads).unwrap_or(u32::MAX).max(1);
     plan.threads.div_ceil(threads).max(1)
@@ -122,12 +122,12 @@ fn start<'a>(
 
 /// The part of each process: the threads of the host, one after the other.
 fn parts(plan: &LoadPlan, processes: u32) -> Vec<LoadPlan> {
-    let Shard { index, of } = plan.shard;
+    let Shard { index, of } = plan.part.shard;
     let begin = |process: u32| {
         (u64::from(plan.threads) * u64::from(process) / u64::from(processes.max(1))) as u32
     };
     let part = |process: u32| LoadPlan {
-        shard: Shard { index: index + begin(process), of },
+        part: LoadPart { shard: Shard { index: index + begin(process), of }, ..plan.part.clone() },
         threads: begin(process + 1) - begin(process),
         ..plan.clone()
     };
@@ -153,7 +153,8 @@ mod tests {
     }
 
     fn host(threads: u32, first: u32, of: u32, connections: u64) -> LoadPlan {
-        LoadPlan { threads, shard: Shard { index: first, of }, connections, ..plan() }
+        let part = LoadPart { shard: Shard { index: first, of }, ..LoadPart::WHOLE };
+        LoadPlan { threads, part, connections, ..plan() }
     }
 
     #[test]
@@ -185,7 +186,7 @@ mod tests {
             let mut next = first;
             for part in parts {
                 prop_assert!(part.threads > 0);
-                prop_assert_eq!(part.shard, Shard { index: next, of: 100 });
+                prop_assert_eq!(part.part.shard, Shard { index: next, of: 100 });
                 next += part.threads;
             }
             prop_assert_eq!(next, first + threads);

@@ -8,13 +8,13 @@ impl Tally {
     /// times. What is lost shows only when the load has ended: see [`Self::end_deliveries`].
     #[must_use]
     pub fn into_deliveries(mut self, each: u64, deadline: Option<Nanos>) -> Self {
-        let failed = std::mem::take(&mut self.errors);
+        let failed = std::mem::take(&mut self.failures.operations);
         for (class, publishes) in failed.iter() {
-            self.errors.add(class, publishes * each);
+            self.failures.operations.add(class, publishes * each);
         }
         self.scheduled *= each;
         self.unsent *= each;
-        self.ok = self.deliveries.delivered;
+        self.ok = self.answers.deliveries.delivered;
         self.late = deadline.map_or(0, |deadline| self.spans.delivery.count_above(deadline));
         // The kernel's stamps and the gauge are those of publishes.
         self.spans.clear_stamped();
@@ -29,16 +29,18 @@ impl Tally {
     /// The load has ended: what did not come is lost. What came of publishes that count as failed has not failed.
     pub fn end_deliveries(&mut self) {
         let ended = self.ok + self.errors_total() + self.unsent;
-        self.errors.add(ErrorClass::DeliveryLost, self.scheduled.saturating_sub(ended));
+        self.failures
+            .operations
+            .add(ErrorClass::DeliveryLost, self.scheduled.saturating_sub(ended));
         let mut excess = ended.saturating_sub(self.scheduled);
-        let failed = std::mem::take(&mut self.errors);
+        let failed = std::mem::take(&mut self.failures.operations);
         let mut left = ErrorCounts::default();
         for (class, deliveries) in failed.iter() {
             let came = excess.min(deliveries);
             excess -= came;
             left.add(class, deliveries - came);
         }
-        self.errors = left;
+        self.failures.operations = left;
     }
 }
 
@@ -49,8 +51,8 @@ mod tests {
     /// Ten publishes, each to be delivered to three.
     fn published(delivered: u64, failed: u64) -> Tally {
         let mut tally = Tally { scheduled: 10, ok: 10 - failed, ..Tally::default() };
-        tally.errors.add(ErrorClass::Timeout, failed);
-        tally.deliveries.delivered = delivered;
+        tally.failures.operations.add(ErrorClass::Timeout, failed);
+        tally.answers.deliveries.delivered = delivered;
         tally.spans.delivery.record_n(Nanos::from_millis(20), 4);
         tally.spans.delivery.record_n(Nanos::from_millis(2), delivered - 4);
         tally.outstanding.push(3);
@@ -65,8 +67,8 @@ mod tests {
             tally.end_deliveries();
             assert!(tally.balances(), "{tally:?}");
             assert_eq!((tally.scheduled, tally.ok, tally.late), (30, delivered, 4));
-            assert_eq!(tally.errors.get(ErrorClass::DeliveryLost), lost);
-            assert_eq!(tally.errors.get(ErrorClass::Timeout), timeouts);
+            assert_eq!(tally.failures.operations.get(ErrorClass::DeliveryLost), lost);
+            assert_eq!(tally.failures.operations.get(ErrorClass::Timeout), timeouts);
             assert_eq!(tally.spans.corrected.count(), delivered);
             assert!(tally.outstanding.is_empty());
         }

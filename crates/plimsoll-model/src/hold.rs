@@ -108,8 +108,9 @@ impl Swept {
     /// their connections failed.
     pub fn between(before: &Tally, after: &Tally, connections: u64) -> Self {
         let since = |of: fn(&Tally) -> u64| of(after).saturating_sub(of(before));
-        let failed = since(|tally| unanswered(&tally.errors)).max(since(|t| t.losses.total()));
-        let answers = since(|tally| tally.ok + bad_statuses(&tally.errors));
+        let failed = since(|tally| unanswered(&tally.failures.operations))
+            .max(since(|t| t.failures.lost_held.total()));
+        let answers = since(|tally| tally.ok + bad_statuses(&tally.failures.operations));
         Self { connections, answered: connections.saturating_sub(failed).min(answers) }
     }
 }
@@ -247,10 +248,8 @@ pub struct HoldSummary {
     pub replaced: u64,
     pub beats: BeatSummary,
     pub last_sweep: Option<Swept>,
-    pub user_bytes_per_connection: Option<f64>,
-    pub sut_bytes_per_connection: Option<f64>,
-    pub kernel_bytes_per_connection: Option<f64>,
-    pub machine_bytes_per_connection: Option<f64>,
+    #[serde(flatten)]
+    pub per_connection: ConnectionBytes,
     pub both_ends_here: bool,
     pub baseline: MemoryReading,
     pub plateaus: Vec<PlateauSummary>,
@@ -300,7 +299,6 @@ impl HoldSummary {
         };
         // The highest level: the fixed cost of each process weighs least there.
         let full = plateaus.iter().max_by_key(|plateau| plateau.held);
-        let cost = |of: fn(&PlateauSummary) -> Option<f64>| full.and_then(of);
         Self {
             asked: head.asked,
             held: head.held,
@@ -310,15 +308,12 @@ impl HoldSummary {
             hold_s: head.hold.as_secs_f64(),
             paused_s: head.paused.as_secs_f64(),
             heartbeat_s: head.heartbeat.map(Nanos::as_secs_f64),
-            lost: tally.losses.total(),
-            loss_classes: tally.losses.by_name(),
+            lost: tally.failures.lost_held.total(),
+            loss_classes: tally.failures.lost_held.by_name(),
             replaced: tally.connections.replaced,
             beats: BeatSummary::of(tally),
             last_sweep: head.last_sweep,
-            user_bytes_per_connection: cost(|plateau| plateau.user_bytes_per_connection),
-            sut_bytes_per_connection: cost(|plateau| plateau.sut_bytes_per_connection),
-            kernel_bytes_per_connection: cost(|plateau| plateau.kernel_bytes_per_connection),
-            machine_bytes_per_connection: cost(|plateau| plateau.machine_bytes_per_connection),
+            per_connection: full.map_or_else(Default::default, |plateau| plateau.per_connection),
             both_ends_here: head.both_ends_here,
             baseline,
             plateaus,
@@ -378,12 +373,29 @@ impl BeatSummary {
     pub fn of(tally: &Tally) -> Self {
         Self {
             sent: tally.scheduled.saturating_sub(tally.unsent),
-            answered: tally.ok + bad_statuses(&tally.errors),
+            answered: tally.ok + bad_statuses(&tally.failures.operations),
             late: tally.late,
             unsent: tally.unsent.saturating_sub(tally.unsent_lost),
             lost: tally.unsent_lost,
         }
     }
+}
+
+/// Memory per held connection, bytes: what it grew by since none was held, over the connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ConnectionBytes {
+    /// The processes that hold the connections.
+    #[serde(rename = "user_bytes_per_connection")]
+    pub user: Option<f64>,
+    /// The processes of the SUT, where it is on this host.
+    #[serde(rename = "sut_bytes_per_connection")]
+    pub sut: Option<f64>,
+    /// The kernel's sockets and slabs.
+    #[serde(rename = "kernel_bytes_per_connection")]
+    pub kernel: Option<f64>,
+    /// All that the machine has less of.
+    #[serde(rename = "machine_bytes_per_connection")]
+    pub machine: Option<f64>,
 }
 
 /// A level with its costs.
@@ -393,10 +405,8 @@ pub struct PlateauSummary {
     pub asked: u64,
     pub held: u64,
     pub ramp_s: f64,
-    pub user_bytes_per_connection: Option<f64>,
-    pub sut_bytes_per_connection: Option<f64>,
-    pub kernel_bytes_per_connection: Option<f64>,
-    pub machine_bytes_per_connection: Option<f64>,
+    #[serde(flatten)]
+    pub per_connection: ConnectionBytes,
     pub available_bytes: Option<u64>,
     pub answered: Option<u64>,
 }
@@ -414,10 +424,12 @@ impl PlateauSummary {
             asked: plateau.asked,
             held: plateau.held,
             ramp_s: plateau.ramp.as_secs_f64(),
-            user_bytes_per_connection: per_connection(memory.client_bytes, baseline.client_bytes),
-            sut_bytes_per_connection: per_connection(memory.sut_bytes, baseline.sut_bytes),
-            kernel_bytes_per_connection: per_connection(memory.kernel_bytes, baseline.kernel_bytes),
-            machine_bytes_per_connection: per_connection(used(memory), used(baseline)),
+            per_connection: ConnectionBytes {
+                user: per_connection(memory.client_bytes, baseline.client_bytes),
+                sut: per_connection(memory.sut_bytes, baseline.sut_bytes),
+                kernel: per_connection(memory.kernel_bytes, baseline.kernel_bytes),
+                machine: per_connection(used(memory), used(baseline)),
+            },
             available_bytes: memory.available_bytes,
             answered: plateau.swept.map(|swept| swept.answered),
         }
@@ -431,8 +443,8 @@ mod tests {
 
     fn tally(ok: u64, errors: &[(ErrorClass, u64)], lost: u64) -> Tally {
         let mut tally = Tally { ok, ..Tally::default() };
-        errors.iter().for_each(|(class, count)| tally.errors.add(*class, *count));
-        tally.losses.add(ErrorClass::ClosedByPeer, lost);
+        errors.iter().for_each(|(class, count)| tally.failures.operations.add(*class, *count));
+        tally.failures.lost_held.add(ErrorClass::ClosedByPeer, lost);
         tally
     }
 
@@ -502,12 +514,12 @@ mod tests {
         };
         let plateau = Plateau { asked: 12, held: 10, ramp: Nanos::ZERO, memory, swept: None };
         let costs = PlateauSummary::new(&plateau, &baseline);
-        assert_eq!(costs.user_bytes_per_connection, Some(400.0));
-        assert_eq!(costs.machine_bytes_per_connection, Some(4_000.0));
+        assert_eq!(costs.per_connection.user, Some(400.0));
+        assert_eq!(costs.per_connection.machine, Some(4_000.0));
         // Others gave memory back meanwhile: that is no negative cost.
-        assert_eq!(costs.kernel_bytes_per_connection, Some(0.0));
-        assert_eq!(costs.sut_bytes_per_connection, None);
+        assert_eq!(costs.per_connection.kernel, Some(0.0));
+        assert_eq!(costs.per_connection.sut, None);
         let none = PlateauSummary::new(&Plateau { held: 0, ..plateau }, &baseline);
-        assert_eq!(none.user_bytes_per_connection, None);
+        assert_eq!(none.per_connection.user, None);
     }
 }

@@ -275,6 +275,41 @@ pub struct Session {
     pub transactions: u32,
 }
 
+/// Longest times that clients wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timeouts {
+    /// An answer after this is late.
+    pub deadline: Option<Nanos>,
+    /// For an answer past the deadline.
+    pub linger: Nanos,
+    /// For TCP connect plus TLS handshake of one connection.
+    pub connect: Nanos,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { deadline: None, linger: Nanos::from_secs(5), connect: Nanos::from_secs(5) }
+    }
+}
+
+/// One receiver's part of a load.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadPart {
+    /// The part of the receiver's first thread among all threads of the load; the others follow. The whole
+    /// load where nobody else takes part.
+    pub shard: Shard,
+    /// The threads of the load that share the receiver's source ports, by their indices in it; `None` for all.
+    pub on_host: Option<Range<u32>>,
+    /// Added to the numbers of the receiver's connections, which client identifiers and the like contain: those of a
+    /// host that joins a hold begin after those of all others.
+    pub numbers_from: u32,
+}
+
+impl LoadPart {
+    /// The whole load: nobody else takes part.
+    pub const WHOLE: Self = Self { shard: Shard::WHOLE, on_host: None, numbers_from: 0 };
+}
+
 /// Everything an agent needs to make one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self")]
@@ -308,12 +343,8 @@ pub struct LoadPlan {
     pub staggered: bool,
     /// Open the pool before the schedule's first instant.
     pub prewarm: bool,
-    /// An answer after this is late.
-    pub deadline: Option<Nanos>,
-    /// Longest wait for an answer past the deadline.
-    pub linger: Nanos,
-    /// Longest wait for TCP connect plus TLS handshake of one connection.
-    pub connect_timeout: Nanos,
+    /// Longest times that clients wait.
+    pub timeouts: Timeouts,
     /// TLS knobs.
     #[serde(with = "crate::framed")]
     pub tls: TlsOptions,
@@ -326,14 +357,8 @@ pub struct LoadPlan {
     pub cpus: Vec<u32>,
     /// Seed of arrivals and of everything else that is random.
     pub seed: u64,
-    /// The part of the receiver's first thread among all threads of the load; the others follow. The whole
-    /// load where nobody else takes part.
-    pub shard: Shard,
-    /// The threads of the load that share the receiver's source ports, by their indices in it; `None` for all.
-    pub on_host: Option<Range<u32>>,
-    /// Added to the numbers of the receiver's connections, which client identifiers and the like contain: those of a
-    /// host that joins a hold begin after those of all others.
-    pub numbers_from: u32,
+    /// The receiver's part of the load.
+    pub part: LoadPart,
     /// Stop early once more than this many operations over all agents are bad (late, failed or
     /// unsent), because the verdict can no longer change.
     pub abort_bad_ops: Option<u64>,
@@ -551,13 +576,16 @@ impl LoadPlan {
 
     /// The part of one of the receiver's threads.
     pub fn shard_of_thread(&self, index: u32) -> Shard {
-        Shard { index: self.shard.index + index, of: self.shard.of.max(self.threads).max(1) }
+        Shard {
+            index: self.part.shard.index + index,
+            of: self.part.shard.of.max(self.threads).max(1),
+        }
     }
 
     /// The part of the source ports of the thread that makes `shard` of the load: one of those on its host.
     pub fn ports_of_thread(&self, shard: Shard) -> Shard {
         let Shard { index, of } = shard;
-        let host = self.on_host.clone().filter(|host| host.contains(&index)).unwrap_or(0..of);
+        let host = self.part.on_host.clone().filter(|host| host.contains(&index)).unwrap_or(0..of);
         Shard { index: index - host.start, of: host.end - host.start }
     }
 
@@ -602,17 +630,13 @@ impl LoadPlan {
             session: None,
             staggered: false,
             prewarm: true,
-            deadline: None,
-            linger: Nanos::from_secs(5),
-            connect_timeout: Nanos::from_secs(5),
+            timeouts: Timeouts::default(),
             tls: TlsOptions::default(),
             sources: Vec::new(),
             threads: 1,
             cpus: Vec::new(),
             seed: 1,
-            shard: Shard::WHOLE,
-            on_host: None,
-            numbers_from: 0,
+            part: LoadPart::WHOLE,
             abort_bad_ops: None,
             rows: None,
             mqtt: None,
@@ -759,7 +783,8 @@ mod tests {
         let whole = LoadPlan::plain(&[], Pacing::Closed { duration: None, ops_total: None });
         let third = Shard { index: 5, of: 9 };
         assert_eq!(whole.ports_of_thread(third), third);
-        let on_host = LoadPlan { on_host: Some(4..6), ..whole };
+        let on_host =
+            LoadPlan { part: LoadPart { on_host: Some(4..6), ..LoadPart::WHOLE }, ..whole };
         assert_eq!(on_host.ports_of_thread(third), Shard { index: 1, of: 2 });
     }
 

@@ -175,7 +175,7 @@ mod tests {
         seconds.add(1, second(0, 7));
         assert_eq!(complete(&mut seconds), [(0, 17)]);
         let mut tally = Tally::default();
-        tally.errors.add(ErrorClass::AgentLost, 5);
+        tally.failures.operations.add(ErrorClass::AgentLost, 5);
         seconds.lose(1, tally);
         let next = seconds.poll().expect("complete without the lost part");
         assert_eq!((next.second, next.tally.errors_total()), (1, 5));

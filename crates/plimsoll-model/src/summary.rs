@@ -39,44 +39,12 @@ pub struct Summary {
     pub seconds: f64,
     /// Whether the run was cut short; its figures are what was seen until then.
     pub partial: bool,
-    pub scheduled: u64,
-    pub ok: u64,
-    pub errors: u64,
-    pub late: u64,
-    pub unsent: u64,
-    pub rate: RateSummary,
-    pub latency_ms: LatencySummary,
-    pub connect_ms: ShortQuantiles,
-    pub tls_ms: ShortQuantiles,
-    pub ttfb_ms: ShortQuantiles,
-    pub send_lag_ms: LagQuantiles,
-    pub receive_lag_ms: LagQuantiles,
-    /// `None` in runs of versions that did not stamp.
-    pub stamps: Option<StampSummary>,
-    pub status: BTreeMap<String, u64>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub grpc_status: BTreeMap<String, u64>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub ws_close: BTreeMap<String, u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pushed: Option<PushSummary>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub deliveries: Option<DeliverySummary>,
-    #[serde(default, skip_serializing_if = "PingCounts::is_none")]
-    pub pings: PingCounts,
-    #[serde(default, skip_serializing_if = "StreamCounts::is_none")]
-    pub streams: StreamCounts,
-    #[serde(default, skip_serializing_if = "AnnouncedLimits::is_none")]
-    pub announced: AnnouncedLimits,
-    pub error_classes: BTreeMap<String, u64>,
-    pub connection_error_classes: BTreeMap<String, u64>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub lost_idle_classes: BTreeMap<String, u64>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub lost_in_use_classes: BTreeMap<String, u64>,
-    /// The first distinct reasons of each class.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub error_reasons: BTreeMap<String, Vec<ReasonSummary>>,
+    #[serde(flatten)]
+    pub operations: OperationSummary,
+    #[serde(flatten)]
+    pub answers: AnswerSummary,
+    #[serde(flatten)]
+    pub failures: FailureSummary,
     pub connections: ConnectionSummary,
     pub handshakes: HandshakeSummary,
     pub bytes: ByteCounts,
@@ -92,23 +60,10 @@ pub struct Summary {
     /// Events of the load, in order of their beginnings, and their effects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<DisruptionSummary>,
-    /// Trials that were slower than the others of a search, and why.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub slow: Vec<Slow>,
-    /// Every host that was read, by name; empty without an archive.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub hosts: BTreeMap<String, HostSummary>,
-    /// The other hosts that made the load, by name; empty where this one made it.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub load_hosts: BTreeMap<String, LoadHostSummary>,
-    /// `None`: not measured.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cliffs: Option<Vec<Cliff>>,
-    /// `None`: there was no timeout probe.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timers: Option<Vec<ProbedTimer>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub longest_timer: Option<Horizon>,
+    #[serde(flatten)]
+    pub machines: MachineSummary,
+    #[serde(flatten)]
+    pub timers: TimerSummary,
     /// Set by `--repeat` alone; the searches have summaries of their own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeat: Option<RepeatSummary>,
@@ -118,6 +73,91 @@ pub struct Summary {
     /// Directory of the run's archive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archive: Option<String>,
+}
+
+/// Operations: their counts, rates and times.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Summary")]
+pub struct OperationSummary {
+    pub scheduled: u64,
+    pub ok: u64,
+    pub errors: u64,
+    pub late: u64,
+    pub unsent: u64,
+    pub rate: RateSummary,
+    pub latency_ms: LatencySummary,
+    pub connect_ms: ShortQuantiles,
+    pub tls_ms: ShortQuantiles,
+    pub ttfb_ms: ShortQuantiles,
+    pub send_lag_ms: LagQuantiles,
+    pub receive_lag_ms: LagQuantiles,
+    /// `None` in runs of versions that did not stamp.
+    pub stamps: Option<StampSummary>,
+}
+
+/// Answers and other messages of servers, and the limits that they announced.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Summary")]
+pub struct AnswerSummary {
+    pub status: BTreeMap<String, u64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub grpc_status: BTreeMap<String, u64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ws_close: BTreeMap<String, u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pushed: Option<PushSummary>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deliveries: Option<DeliverySummary>,
+    #[serde(default, skip_serializing_if = "PingCounts::is_none")]
+    pub pings: PingCounts,
+    #[serde(default, skip_serializing_if = "StreamCounts::is_none")]
+    pub streams: StreamCounts,
+    #[serde(default, skip_serializing_if = "AnnouncedLimits::is_none")]
+    pub announced: AnnouncedLimits,
+}
+
+/// Failures and losses by class.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Summary")]
+pub struct FailureSummary {
+    pub error_classes: BTreeMap<String, u64>,
+    pub connection_error_classes: BTreeMap<String, u64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lost_idle_classes: BTreeMap<String, u64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lost_in_use_classes: BTreeMap<String, u64>,
+    /// The first distinct reasons of each class.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub error_reasons: BTreeMap<String, Vec<ReasonSummary>>,
+}
+
+/// The hosts that took part.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MachineSummary {
+    /// Trials that were slower than the others of a search, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slow: Vec<Slow>,
+    /// Every host that was read, by name; empty without an archive.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hosts: BTreeMap<String, HostSummary>,
+    /// The other hosts that made the load, by name; empty where this one made it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub load_hosts: BTreeMap<String, LoadHostSummary>,
+}
+
+/// Hidden timers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Summary")]
+pub struct TimerSummary {
+    /// `None`: not measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cliffs: Option<Vec<Cliff>>,
+    /// `None`: there was no timeout probe.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "timers")]
+    pub probed: Option<Vec<ProbedTimer>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longest_timer: Option<Horizon>,
 }
 
 /// Why operations or connections of one class failed.
@@ -318,11 +358,8 @@ pub struct FindSummary {
     pub trials: u32,
     pub invalid_trials: u32,
     pub search_s: f64,
-    pub confirm_s: f64,
-    pub conditional_throughput: Option<f64>,
-    /// The load of the longer trials that `confirmations` counts.
-    pub confirmed: Option<f64>,
-    pub confirmations: Confirmations,
+    #[serde(flatten)]
+    pub confirmation: ConfirmationSummary,
     pub noise: Option<f64>,
     /// Confidence in the interval, 0 to 1, if it is one.
     pub confidence: Option<f64>,
@@ -342,10 +379,8 @@ pub struct FindSummary {
     pub spread: Option<f64>,
     /// Drift of the capacity, relative, per minute.
     pub drift_per_min: Option<f64>,
-    /// Whether the SUT came back.
-    pub recovers: Option<Recovers>,
-    /// From the end of the overload; for `no`, how long was waited.
-    pub recovery_s: Option<f64>,
+    #[serde(flatten)]
+    pub recovery: RecoverySummary,
     pub notes: Vec<String>,
     /// The answer for each SLO, in their order; only if there were several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -356,6 +391,38 @@ pub struct FindSummary {
     /// Only on the axis `connections`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<ConnectionsFound>,
+}
+
+/// The longer trials at the end of a search.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Summary")]
+pub struct ConfirmationSummary {
+    pub confirm_s: f64,
+    pub conditional_throughput: Option<f64>,
+    /// The load of the trials that `confirmations` counts.
+    pub confirmed: Option<f64>,
+    pub confirmations: Confirmations,
+}
+
+/// The SUT after an overload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RecoverySummary {
+    /// `None` where the SUT was not overloaded.
+    pub recovers: Option<Recovers>,
+    /// From the end of the overload; for `no`, how long was waited.
+    pub recovery_s: Option<f64>,
+}
+
+impl From<Option<Recovery>> for RecoverySummary {
+    fn from(recovery: Option<Recovery>) -> Self {
+        let (recovers, after) = match recovery {
+            None => return Self::default(),
+            Some(Recovery::Yes) => (Recovers::Yes, Nanos::ZERO),
+            Some(Recovery::After(span)) => (Recovers::After, span),
+            Some(Recovery::No(span)) => (Recovers::No, span),
+        };
+        Self { recovers: Some(recovers), recovery_s: Some(after.as_secs_f64()) }
+    }
 }
 
 /// Evidence that the lower bound met the SLO.
@@ -419,12 +486,6 @@ impl FindSummary {
 
     /// The answer as the summary shows it.
     pub fn new(head: FindHead, tipping: &TippingPoint) -> Self {
-        let (recovers, recovery) = match tipping.recovery {
-            None => (None, None),
-            Some(Recovery::Yes) => (Some(Recovers::Yes), Some(Nanos::ZERO)),
-            Some(Recovery::After(span)) => (Some(Recovers::After), Some(span)),
-            Some(Recovery::No(span)) => (Some(Recovers::No), Some(span)),
-        };
         Self {
             axis: head.axis,
             slo: head.slo,
@@ -437,10 +498,12 @@ impl FindSummary {
             trials: tipping.trials,
             invalid_trials: tipping.invalid_trials,
             search_s: head.search.as_secs_f64(),
-            confirm_s: head.confirm.as_secs_f64(),
-            conditional_throughput: tipping.conditional_throughput.map(Rate::get),
-            confirmed: tipping.confirmed.map(Rate::get),
-            confirmations: tipping.confirmations,
+            confirmation: ConfirmationSummary {
+                confirm_s: head.confirm.as_secs_f64(),
+                conditional_throughput: tipping.conditional_throughput.map(Rate::get),
+                confirmed: tipping.confirmed.map(Rate::get),
+                confirmations: tipping.confirmations,
+            },
             noise: tipping.noise,
             confidence: tipping.confidence,
             safe: tipping.safe.map(Rate::get),
@@ -450,8 +513,7 @@ impl FindSummary {
             disturbed: tipping.disturbed,
             spread: tipping.spread,
             drift_per_min: tipping.drift_per_min,
-            recovers,
-            recovery_s: recovery.map(Nanos::as_secs_f64),
+            recovery: tipping.recovery.into(),
             notes: tipping.notes.clone(),
             goals: tipping.goals.clone(),
             path: None,
@@ -481,7 +543,7 @@ pub struct SummaryHead {
 impl Summary {
     /// Lost connections by class: those of a hold, or those of a load that were lost while idle.
     pub fn lost_classes(&self) -> &BTreeMap<String, u64> {
-        self.result.hold().map_or(&self.lost_idle_classes, |hold| &hold.loss_classes)
+        self.result.hold().map_or(&self.failures.lost_idle_classes, |hold| &hold.loss_classes)
     }
 
     /// The summary of a load whose whole tally is `tally`.
@@ -496,65 +558,71 @@ impl Summary {
             started_at: head.started_at,
             seconds,
             partial: head.partial,
-            scheduled: tally.scheduled,
-            ok: tally.ok,
-            errors: tally.errors_total(),
-            late: tally.late,
-            unsent: tally.unsent,
-            rate: RateSummary {
-                offered_per_s: per_s(tally.scheduled_in_window()),
-                achieved_per_s: per_s(tally.sent_in_window()),
-            },
-            latency_ms: LatencySummary {
-                corrected: (&tally.spans.corrected).into(),
-                uncorrected: (&tally.spans.uncorrected).into(),
-                wire: (&tally.spans.wire).into(),
-            },
-            connect_ms: (&tally.spans.connect).into(),
-            tls_ms: (&tally.spans.tls).into(),
-            ttfb_ms: (&tally.spans.ttfb).into(),
-            send_lag_ms: (&tally.spans.send_lag).into(),
-            receive_lag_ms: (&tally.spans.receive_lag).into(),
-            stamps: Some(StampSummary {
-                operations: tally.spans.wire.count(),
-                counts: tally.stamps,
-            }),
-            status: tally.status.by_name(),
-            grpc_status: tally.grpc_status.by_name(),
-            ws_close: tally.ws_close.by_name(),
-            pushed: (!tally.pushed.is_none()).then(|| PushSummary {
-                counts: tally.pushed,
-                timed: tally.spans.pushed.count(),
-                delay_ms: (&tally.spans.pushed).into(),
-            }),
-            deliveries: (!tally.deliveries.is_none()).then(|| DeliverySummary {
-                expected: tally.deliveries.expected,
-                delivered: tally.deliveries.delivered,
-                lost: tally.deliveries.lost(),
-                duplicated: tally.deliveries.duplicated(),
-                reordered: tally.deliveries.reordered,
-                unclassified: tally.deliveries.unclassified,
-                unknown: tally.deliveries.unknown,
-                foreign: tally.deliveries.foreign,
-                timed: tally.spans.delivery.count(),
-                latency_ms: DeliveryLatency {
-                    corrected: (&tally.spans.delivery).into(),
-                    uncorrected: (&tally.spans.delivery_uncorrected).into(),
+            operations: OperationSummary {
+                scheduled: tally.scheduled,
+                ok: tally.ok,
+                errors: tally.errors_total(),
+                late: tally.late,
+                unsent: tally.unsent,
+                rate: RateSummary {
+                    offered_per_s: per_s(tally.scheduled_in_window()),
+                    achieved_per_s: per_s(tally.sent_in_window()),
                 },
-            }),
-            pings: tally.pings,
-            streams: tally.streams,
-            announced: tally.announced,
-            error_classes: tally.errors.by_name(),
-            connection_error_classes: tally.connection_errors.by_name(),
-            lost_idle_classes: tally.lost_idle.by_name(),
-            lost_in_use_classes: tally.lost_in_use.by_name(),
-            error_reasons: reasons(&tally.reasons),
+                latency_ms: LatencySummary {
+                    corrected: (&tally.spans.corrected).into(),
+                    uncorrected: (&tally.spans.uncorrected).into(),
+                    wire: (&tally.spans.wire).into(),
+                },
+                connect_ms: (&tally.spans.connect).into(),
+                tls_ms: (&tally.spans.tls).into(),
+                ttfb_ms: (&tally.spans.ttfb).into(),
+                send_lag_ms: (&tally.spans.send_lag).into(),
+                receive_lag_ms: (&tally.spans.receive_lag).into(),
+                stamps: Some(StampSummary {
+                    operations: tally.spans.wire.count(),
+                    counts: tally.stamps,
+                }),
+            },
+            answers: AnswerSummary {
+                status: tally.answers.status.by_name(),
+                grpc_status: tally.answers.grpc_status.by_name(),
+                ws_close: tally.answers.ws_close.by_name(),
+                pushed: (!tally.answers.pushed.is_none()).then(|| PushSummary {
+                    counts: tally.answers.pushed,
+                    timed: tally.spans.pushed.count(),
+                    delay_ms: (&tally.spans.pushed).into(),
+                }),
+                deliveries: (!tally.answers.deliveries.is_none()).then(|| DeliverySummary {
+                    expected: tally.answers.deliveries.expected,
+                    delivered: tally.answers.deliveries.delivered,
+                    lost: tally.answers.deliveries.lost(),
+                    duplicated: tally.answers.deliveries.duplicated(),
+                    reordered: tally.answers.deliveries.reordered,
+                    unclassified: tally.answers.deliveries.unclassified,
+                    unknown: tally.answers.deliveries.unknown,
+                    foreign: tally.answers.deliveries.foreign,
+                    timed: tally.spans.delivery.count(),
+                    latency_ms: DeliveryLatency {
+                        corrected: (&tally.spans.delivery).into(),
+                        uncorrected: (&tally.spans.delivery_uncorrected).into(),
+                    },
+                }),
+                pings: tally.answers.pings,
+                streams: tally.answers.streams,
+                announced: tally.answers.announced,
+            },
+            failures: FailureSummary {
+                error_classes: tally.failures.operations.by_name(),
+                connection_error_classes: tally.failures.attempts.by_name(),
+                lost_idle_classes: tally.failures.lost_idle.by_name(),
+                lost_in_use_classes: tally.failures.lost_in_use.by_name(),
+                error_reasons: reasons(&tally.failures.reasons),
+            },
             connections: ConnectionSummary {
                 opened: tally.connections.opened,
                 failed: tally.connections.failed,
-                lost_idle: tally.lost_idle.total(),
-                lost_in_use: tally.lost_in_use.total(),
+                lost_idle: tally.failures.lost_idle.total(),
+                lost_in_use: tally.failures.lost_in_use.total(),
                 held_max: tally.connections.held_max,
                 held_end: tally.connections.held_end,
                 reset_by_peer: tally.connections.reset_by_peer,
@@ -573,8 +641,8 @@ impl Summary {
                 cpu_system_s: tally.generator.cpu_system.as_secs_f64(),
                 busiest_thread: tally.generator.busiest_thread,
                 rss_bytes_max: tally.generator.rss_bytes_max,
-                user_bytes_per_connection: hold.and_then(|hold| hold.user_bytes_per_connection),
-                kernel_bytes_per_connection: hold.and_then(|hold| hold.kernel_bytes_per_connection),
+                user_bytes_per_connection: hold.and_then(|hold| hold.per_connection.user),
+                kernel_bytes_per_connection: hold.and_then(|hold| hold.per_connection.kernel),
             },
             settings: head.settings,
             verdict: head.verdict,
@@ -593,9 +661,11 @@ impl Summary {
         timers: Option<Vec<ProbedTimer>>,
         longest: Horizon,
     ) -> Self {
-        self.cliffs = Some(cliffs.to_vec());
-        self.timers = timers;
-        self.longest_timer = Some(longest);
+        self.timers = TimerSummary {
+            cliffs: Some(cliffs.to_vec()),
+            probed: timers,
+            longest_timer: Some(longest),
+        };
         self
     }
 }

@@ -371,40 +371,43 @@ pub struct GeneratorUse {
     pub wait_mean: Option<Nanos>,
 }
 
-/// One stretch of a load, from one thread, one agent or all of them.
-///
-/// `scheduled = ok + errors + unsent` holds once the load has ended; while it runs, the difference
-/// is what is waiting or in flight.
+/// Failures and losses by class.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Tally {
-    /// Operations that came due (closed loop: that were started).
-    pub scheduled: u64,
-    /// Complete answers with status below 400, late ones included.
-    pub ok: u64,
-    /// The ok ones that came after the deadline.
-    pub late: u64,
-    /// Came due and never sent, because no connection was free in time.
-    pub unsent: u64,
-    /// The unsent requests of sweeps whose connection was lost before their turn.
-    #[serde(default, skip_serializing_if = "none_was_lost")]
-    pub unsent_lost: u64,
-    /// Closed loops: the parts of operations that lie after the end of the window.
-    #[serde(default, skip_serializing_if = "AfterWindow::is_none")]
-    pub after_window: AfterWindow,
-    /// Failed operations by class.
-    pub errors: ErrorCounts,
-    /// Failed connection attempts by class, whether or not an operation waited for them.
-    pub connection_errors: ErrorCounts,
-    /// Usable connections that ended without our doing while no operation was open on them, by class. One that the
-    /// server closed as its answer announced is not among them.
+pub struct FailureCounts {
+    /// Failed operations.
+    pub operations: ErrorCounts,
+    /// Failed connection attempts, whether or not an operation waited for them.
+    pub attempts: ErrorCounts,
+    /// Usable connections that ended without our doing while no operation was open on them. One that the server closed
+    /// as its answer announced is not among them.
     pub lost_idle: ErrorCounts,
-    /// Usable connections that ended without our doing while an operation was open on them, by class.
+    /// Usable connections that ended without our doing while an operation was open on them.
     pub lost_in_use: ErrorCounts,
+    /// Connections of a hold that ended without our doing after they were usable.
+    pub lost_held: ErrorCounts,
     /// The first distinct reasons of each class.
     #[serde(default, skip_serializing_if = "ErrorReasons::is_empty")]
     pub reasons: ErrorReasons,
-    /// Connections of a hold that ended without our doing after they were usable, by class.
-    pub losses: ErrorCounts,
+}
+
+impl FailureCounts {
+    fn merge(&mut self, other: &Self) {
+        for (into, from) in [
+            (&mut self.operations, &other.operations),
+            (&mut self.attempts, &other.attempts),
+            (&mut self.lost_idle, &other.lost_idle),
+            (&mut self.lost_in_use, &other.lost_in_use),
+            (&mut self.lost_held, &other.lost_held),
+        ] {
+            from.iter().for_each(|(class, count)| into.add(class, count));
+        }
+        self.reasons.merge(&other.reasons, Nanos::ZERO);
+    }
+}
+
+/// Answers and other messages of servers, and the limits that they announced.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AnswerCounts {
     /// Complete answers by status, whatever it was.
     pub status: StatusCounts,
     /// Answers to calls of gRPC by their own status.
@@ -428,6 +431,49 @@ pub struct Tally {
     /// Limits that servers announced.
     #[serde(default, skip_serializing_if = "AnnouncedLimits::is_none")]
     pub announced: AnnouncedLimits,
+}
+
+impl AnswerCounts {
+    fn merge(&mut self, other: &Self) {
+        for (into, from) in [
+            (&mut self.status, &other.status),
+            (&mut self.grpc_status, &other.grpc_status),
+            (&mut self.ws_close, &other.ws_close),
+        ] {
+            from.iter().for_each(|(status, count)| into.add(status, count));
+        }
+        add_fields!(self, other, pushed.messages, pushed.surplus, pushed.bytes);
+        self.deliveries.merge(&other.deliveries);
+        self.pings.merge(&other.pings);
+        self.streams.merge(&other.streams);
+        self.announced.merge(&other.announced);
+    }
+}
+
+/// One stretch of a load, from one thread, one agent or all of them.
+///
+/// `scheduled = ok + errors + unsent` holds once the load has ended; while it runs, the difference
+/// is what is waiting or in flight.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Operations that came due (closed loop: that were started).
+    pub scheduled: u64,
+    /// Complete answers with status below 400, late ones included.
+    pub ok: u64,
+    /// The ok ones that came after the deadline.
+    pub late: u64,
+    /// Came due and never sent, because no connection was free in time.
+    pub unsent: u64,
+    /// The unsent requests of sweeps whose connection was lost before their turn.
+    #[serde(default, skip_serializing_if = "none_was_lost")]
+    pub unsent_lost: u64,
+    /// Closed loops: the parts of operations that lie after the end of the window.
+    #[serde(default, skip_serializing_if = "AfterWindow::is_none")]
+    pub after_window: AfterWindow,
+    /// What failed and what was lost.
+    pub failures: FailureCounts,
+    /// Answers and other messages of servers.
+    pub answers: AnswerCounts,
     /// Clients of a storm.
     #[serde(default, skip_serializing_if = "StormCounts::is_none")]
     pub storm: StormCounts,
@@ -475,14 +521,14 @@ pub const OUTSTANDING_SAMPLE: Nanos = Nanos::from_millis(100);
 impl Tally {
     /// Errors over all classes.
     pub fn errors_total(&self) -> u64 {
-        self.errors.total()
+        self.failures.operations.total()
     }
 
     /// Usable connections that ended without our doing. Those of a hold are counted by class, and by who ended them if
     /// that was the peer.
     pub fn lost(&self) -> u64 {
         let by_peer = self.connections.reset_by_peer + self.connections.closed_by_peer;
-        by_peer.max(self.losses.total())
+        by_peer.max(self.failures.lost_held.total())
     }
 
     /// Memory of its histograms.
@@ -493,7 +539,8 @@ impl Tally {
 
     /// Operations failed by the peer or by a timer of ours; a fault of this host is no loss of the SUT.
     pub fn failed_by_peer(&self) -> u64 {
-        let failed = self.errors.iter().filter(|(class, _)| class.fault() != Fault::Local);
+        let failed =
+            self.failures.operations.iter().filter(|(class, _)| class.fault() != Fault::Local);
         failed.map(|(_, ops)| ops).sum()
     }
 
@@ -532,7 +579,7 @@ impl Tally {
     /// Operations that may have been on their way at once: on each connection one, or as many as it has
     /// streams.
     pub fn slots_max(&self) -> u64 {
-        let StreamCounts { each, allowed, .. } = self.streams;
+        let StreamCounts { each, allowed, .. } = self.answers.streams;
         // A server that allows none at first may allow more later.
         let most = allowed.filter(|allowed| *allowed > 0).map_or(each, |allowed| allowed.min(each));
         self.connections.held_max * u64::from(most.max(1))
@@ -586,7 +633,6 @@ impl Tally {
     fn merge_sums(&mut self, other: &Self) {
         add_fields!(self, other, scheduled, ok, late, unsent, unsent_lost, pool_exhausted);
         add_fields!(self, other, after_window.ok_ppm, after_window.failed_ppm);
-        add_fields!(self, other, pushed.messages, pushed.surplus, pushed.bytes);
         let (ours, theirs) = (&mut self.connections, &other.connections);
         add_fields!(ours, theirs, opened, failed, replaced, finished);
         add_fields!(ours, theirs, reset_by_peer, closed_by_peer, closed_at_once);
@@ -594,27 +640,8 @@ impl Tally {
         add_fields!(ours, theirs, tickets, key_updates_received, key_updates_sent);
         add_fields!(self.handshakes, other.handshakes, full, resumed, failed);
         add_fields!(self.bytes, other.bytes, sent, received);
-        for (into, from) in [
-            (&mut self.errors, &other.errors),
-            (&mut self.connection_errors, &other.connection_errors),
-            (&mut self.losses, &other.losses),
-            (&mut self.lost_idle, &other.lost_idle),
-            (&mut self.lost_in_use, &other.lost_in_use),
-        ] {
-            from.iter().for_each(|(class, count)| into.add(class, count));
-        }
-        for (into, from) in [
-            (&mut self.status, &other.status),
-            (&mut self.grpc_status, &other.grpc_status),
-            (&mut self.ws_close, &other.ws_close),
-        ] {
-            from.iter().for_each(|(status, count)| into.add(status, count));
-        }
-        self.reasons.merge(&other.reasons, Nanos::ZERO);
-        self.streams.merge(&other.streams);
-        self.announced.merge(&other.announced);
-        self.deliveries.merge(&other.deliveries);
-        self.pings.merge(&other.pings);
+        self.failures.merge(&other.failures);
+        self.answers.merge(&other.answers);
         self.storm.merge(&other.storm);
         self.segments.merge(other.segments);
         self.spans.merge(&other.spans);
@@ -653,7 +680,7 @@ mod tests {
     fn operations_count_by_the_part_that_is_in_the_window() {
         let ms = Nanos::from_millis;
         let mut tally = Tally { scheduled: 5, ok: 4, unsent: 0, ..Tally::default() };
-        tally.errors.count(ErrorClass::Timeout);
+        tally.failures.operations.count(ErrorClass::Timeout);
         for (is_ok, began, ended) in
             [(true, 20, 70), (true, 90, 110), (true, 120, 130), (false, 60, 140)]
         {
@@ -708,7 +735,7 @@ mod tests {
         let of = |each, allowed| {
             let mut tally = Tally::default();
             tally.connections.held_max = 3;
-            (tally.streams.each, tally.streams.allowed) = (each, allowed);
+            (tally.answers.streams.each, tally.answers.streams.allowed) = (each, allowed);
             tally
         };
         let slots = [of(0, None), of(50, None), of(50, Some(20)), of(50, Some(0))];
@@ -716,7 +743,7 @@ mod tests {
         let mut both = of(50, None);
         both.merge_following(&of(50, Some(20)));
         both.merge_following(&of(50, Some(30)));
-        assert_eq!(both.streams.allowed, Some(20));
+        assert_eq!(both.answers.streams.allowed, Some(20));
     }
 
     #[test]
@@ -740,9 +767,9 @@ mod tests {
         tally.connections.reset_by_peer = 2;
         tally.connections.closed_by_peer = 1;
         assert_eq!(tally.lost(), 3);
-        tally.losses.add(ErrorClass::ResetByPeer, 2);
-        tally.losses.add(ErrorClass::ClosedByPeer, 1);
-        tally.losses.add(ErrorClass::AgentLost, 5);
+        tally.failures.lost_held.add(ErrorClass::ResetByPeer, 2);
+        tally.failures.lost_held.add(ErrorClass::ClosedByPeer, 1);
+        tally.failures.lost_held.add(ErrorClass::AgentLost, 5);
         assert_eq!(tally.lost(), 8);
     }
 

@@ -136,7 +136,8 @@ impl TrialMeasurement {
         }
         let open = u64::from(tally.outstanding.last().copied().unwrap_or_default());
         let ours = |class: ErrorClass| class.fault() == Fault::OwnTimer;
-        let given_up: u64 = tally.errors.iter().filter(|e| ours(e.0)).map(|e| e.1).sum();
+        let given_up: u64 =
+            tally.failures.operations.iter().filter(|e| ours(e.0)).map(|e| e.1).sum();
         // What was open at the end of the window may have been given up afterwards.
         let lost = tally.errors_total() - given_up + open.max(given_up + tally.unsent);
         tally.scheduled.saturating_sub(lost) as f64 / window_s

@@ -17,8 +17,8 @@ use plimsoll_model::ending::{Closer, Stretch};
 use plimsoll_model::observation::Observations;
 use plimsoll_model::pace::{Arrivals, Profile};
 use plimsoll_model::plan::{
-    Endpoint, Group, Identity, LoadPlan, Pacing, ServerName, TlsOptions, TlsState, TlsVersion,
-    Trust,
+    Endpoint, Group, Identity, LoadPlan, Pacing, ServerName, Timeouts, TlsOptions, TlsState,
+    TlsVersion, Trust,
 };
 use plimsoll_model::reason::{CertificateFault, ErrorReasons, Reason};
 use plimsoll_model::repeat::{RepeatSummary, RepeatedSearch};
@@ -89,7 +89,7 @@ pub(crate) fn spread(hist: &mut Histogram, count: u64, typical_us: u64) {
 /// `ok` answers out of `ok` scheduled over 100 TLS connections in `seconds`.
 pub(crate) fn tally(ok: u64, typical_us: u64, seconds: u64) -> Tally {
     let mut tally = Tally { scheduled: ok, ok, ..Tally::default() };
-    tally.status.add(200, ok);
+    tally.answers.status.add(200, ok);
     spread(&mut tally.spans.corrected, ok, typical_us);
     spread(&mut tally.spans.uncorrected, ok, typical_us * 9 / 10);
     spread(&mut tally.spans.ttfb, ok, typical_us * 8 / 10);
@@ -146,9 +146,11 @@ pub(crate) fn plan() -> LoadPlan {
             tls: Some(ServerName("127.0.0.1".to_owned())),
         }],
         connections: 100,
-        deadline: Some(Nanos::from_millis(50)),
-        linger: Nanos::from_secs(150),
-        connect_timeout: Nanos::from_secs(10),
+        timeouts: Timeouts {
+            deadline: Some(Nanos::from_millis(50)),
+            linger: Nanos::from_secs(150),
+            connect: Nanos::from_secs(10),
+        },
         tls: TlsOptions {
             trust: Trust::Insecure,
             identity: Some(Identity {
@@ -312,9 +314,9 @@ pub(crate) fn load_with_reasons() -> Summary {
             reasons.note(class, reason.clone(), first, connection);
         }
     }
-    summary.error_reasons = summary::reasons(&reasons);
-    summary.lost_idle_classes = BTreeMap::from([("unrequested-answer".to_owned(), 7)]);
-    summary.lost_in_use_classes = BTreeMap::from([("reset-by-peer".to_owned(), 40)]);
+    summary.failures.error_reasons = summary::reasons(&reasons);
+    summary.failures.lost_idle_classes = BTreeMap::from([("unrequested-answer".to_owned(), 7)]);
+    summary.failures.lost_in_use_classes = BTreeMap::from([("reset-by-peer".to_owned(), 40)]);
     (summary.connections.lost_idle, summary.connections.lost_in_use) = (7, 40);
     summary
 }
@@ -325,17 +327,17 @@ pub(crate) fn load_bad() -> Summary {
     tally.late = 4_120;
     tally.generator.busiest_thread = 0.74;
     tally.unsent = 1_500;
-    tally.errors.add(ErrorClass::Status5xx, 1_120);
-    tally.errors.add(ErrorClass::ConnectRefused, 129);
-    tally.errors.add(ErrorClass::ResetByPeer, 40);
-    tally.errors.add(ErrorClass::LocalFiles, 1);
-    tally.connection_errors.add(ErrorClass::ConnectRefused, 200);
-    tally.connection_errors.add(ErrorClass::TlsClosed, 3);
+    tally.failures.operations.add(ErrorClass::Status5xx, 1_120);
+    tally.failures.operations.add(ErrorClass::ConnectRefused, 129);
+    tally.failures.operations.add(ErrorClass::ResetByPeer, 40);
+    tally.failures.operations.add(ErrorClass::LocalFiles, 1);
+    tally.failures.attempts.add(ErrorClass::ConnectRefused, 200);
+    tally.failures.attempts.add(ErrorClass::TlsClosed, 3);
     tally.connections.failed = 203;
     tally.connections.reset_by_peer = 40;
     tally.connections.closed_by_peer = 7;
     tally.handshakes.failed = 3;
-    tally.status.add(503, 1_120);
+    tally.answers.status.add(503, 1_120);
     assert!(tally.balances());
     let reasons = vec![
         goal("p99<50ms", 0.1382),
@@ -435,8 +437,8 @@ pub(crate) fn load_closed() -> Summary {
 /// Nobody listens at the target.
 pub(crate) fn load_refused() -> Summary {
     let mut tally = Tally { scheduled: 500, ..Tally::default() };
-    tally.errors.add(ErrorClass::ConnectRefused, 500);
-    tally.connection_errors.add(ErrorClass::ConnectRefused, 600);
+    tally.failures.operations.add(ErrorClass::ConnectRefused, 500);
+    tally.failures.attempts.add(ErrorClass::ConnectRefused, 600);
     tally.connections.failed = 600;
     tally.generator.busiest_thread = 0.004;
     tally.generator.processes = 1;
@@ -453,9 +455,9 @@ pub(crate) fn load_all_5xx() -> Summary {
     tally.ok = 0;
     tally.spans.corrected.clear();
     tally.spans.uncorrected.clear();
-    tally.status = plimsoll_model::tally::StatusCounts::default();
-    tally.status.add(503, 500);
-    tally.errors.add(ErrorClass::Status5xx, 500);
+    tally.answers.status = plimsoll_model::tally::StatusCounts::default();
+    tally.answers.status.add(503, 500);
+    tally.failures.operations.add(ErrorClass::Status5xx, 500);
     let mut head = head(10.0, Verdict::Good, Vec::new());
     head.archive = None;
     Summary::new(head, &tally)
@@ -474,7 +476,7 @@ pub(crate) fn load_stopped_early() -> Summary {
 pub(crate) fn load_partial() -> Summary {
     let mut tally = tally(20_971, 1_900, 4);
     tally.scheduled += 9;
-    tally.errors.add(ErrorClass::Interrupted, 9);
+    tally.failures.operations.add(ErrorClass::Interrupted, 9);
     let reasons = vec![goal("p99<50ms", 0.0)];
     let mut head = head(4.2, Verdict::Good, reasons);
     head.partial = true;
@@ -690,7 +692,7 @@ pub(crate) fn find_fails_at_minimum() -> (Summary, Vec<TrialRecord>) {
     first.measurement.request.rate = rate(100.0);
     let tally = &mut first.measurement.tally;
     tally.scheduled += 60;
-    tally.errors.add(ErrorClass::TlsUntrusted, 60);
+    tally.failures.operations.add(ErrorClass::TlsUntrusted, 60);
     first.judgement.loss_ratio = tally.bad() as f64 / tally.scheduled as f64;
     let trials = vec![first];
     let tip = TippingPoint {
@@ -724,12 +726,12 @@ pub(crate) fn find_refused() -> (Summary, Vec<TrialRecord>) {
     let (mut summary, mut trials) = find_fails_at_minimum();
     let tally = &mut trials[0].measurement.tally;
     *tally = Tally { scheduled: 200, ..Tally::default() };
-    tally.errors.add(ErrorClass::ConnectRefused, 200);
-    tally.connection_errors.add(ErrorClass::ConnectRefused, 300);
+    tally.failures.operations.add(ErrorClass::ConnectRefused, 200);
+    tally.failures.attempts.add(ErrorClass::ConnectRefused, 300);
     tally.connections.failed = 300;
     trials[0].judgement.loss_ratio = 1.0;
     if let Some(find) = summary.result.find_mut() {
-        find.confirm_s = 0.0;
+        find.confirmation.confirm_s = 0.0;
     }
     let mut head = head(20.0, Verdict::Bad, Vec::new());
     head.command = summary.command;

@@ -111,7 +111,8 @@ pub(crate) fn paragraphs(class: &str, summary: &Summary) -> Vec<String> {
             "the server answers no connection beyond its limit, see the first line".to_owned(),
         ];
     }
-    let Some(reasons) = summary.error_reasons.get(class).filter(|all| !all.is_empty()) else {
+    let Some(reasons) = summary.failures.error_reasons.get(class).filter(|all| !all.is_empty())
+    else {
         return known.map(|class| remedy_of_class(class).to_owned()).into_iter().collect();
     };
     let setting = Setting::of(summary);
@@ -164,7 +165,7 @@ pub(crate) fn first_failure(class: ErrorClass, reason: &Reason) -> String {
 /// Puts the words beside the reasons, for those who read the JSON.
 pub(crate) fn put_words(summary: &mut Summary) {
     let setting = Setting::of(summary);
-    for (class, reasons) in &mut summary.error_reasons {
+    for (class, reasons) in &mut summary.failures.error_reasons {
         let class = class_named(class);
         for counted in reasons {
             counted.text = advice(class, &counted.reason, setting).text();

@@ -121,9 +121,12 @@ pub fn from_plan(plan: &LoadPlan) -> BTreeMap<String, String> {
         set(name, grouped(plan.streams().into()));
     }
     set(KEEP_ALIVE, keepalive(plan));
-    set(DEADLINE, plan.deadline.map_or_else(|| "none".to_owned(), |limit| limit.to_string()));
-    set("linger", plan.linger.to_string());
-    set("connect-timeout", plan.connect_timeout.to_string());
+    set(
+        DEADLINE,
+        plan.timeouts.deadline.map_or_else(|| "none".to_owned(), |limit| limit.to_string()),
+    );
+    set("linger", plan.timeouts.linger.to_string());
+    set("connect-timeout", plan.timeouts.connect.to_string());
     set("seed", plan.seed.to_string());
     if let Pacing::Hold(hold) = &plan.pacing {
         let heartbeat = hold.heartbeat.map_or_else(|| "none".to_owned(), |every| every.to_string());

@@ -123,13 +123,17 @@ impl Run {
         let name = archive.as_ref().and_then(|(_, dir)| dir.file_name());
         let run =
             name.map_or_else(|| started_at.clone(), |name| name.to_string_lossy().into_owned());
-        head.publisher.begin(|| live::RunHead { run, manifest, deadline: job.plan.deadline });
+        head.publisher.begin(|| live::RunHead {
+            run,
+            manifest,
+            deadline: job.plan.timeouts.deadline,
+        });
         let began = now();
         let tracked = Head {
             command: head.command.to_owned(),
             target: job.target_name.clone(),
             slo: job.slo.as_ref().map(ToString::to_string),
-            deadline: job.plan.deadline,
+            deadline: job.plan.timeouts.deadline,
             budget: head.budget,
             page: head.publisher.page(),
         };
@@ -265,7 +269,7 @@ impl Run {
             }
             Event::Interval(interval) => {
                 let (first, present) = self.epochs.unwrap_or_default();
-                self.reasons.merge(&interval.tally.reasons, present.since(first));
+                self.reasons.merge(&interval.tally.failures.reasons, present.since(first));
             }
             _ => {}
         }

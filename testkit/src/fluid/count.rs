@@ -121,7 +121,7 @@ impl Counting<'_> {
         let mut whole = Whole::default();
         let local = whole.take(now.sent * self.local_share);
         if local > 0 {
-            tally.errors.add(ErrorClass::LocalPorts, local);
+            tally.failures.operations.add(ErrorClass::LocalPorts, local);
         }
         self.count_refused(
             tally,
@@ -132,7 +132,7 @@ impl Counting<'_> {
         self.count_hanging(tally, &mut whole, ends);
         let failing = whole.take(now.sent * self.trial.failing * (1.0 - self.local_share));
         if failing > 0 {
-            tally.errors.add(ErrorClass::Status5xx, failing);
+            tally.failures.operations.add(ErrorClass::Status5xx, failing);
         }
         let last = if cut.is_some() { before.answered } else { f64::INFINITY };
         walk(self.flow, rates.offered, last, |stretch| {
@@ -161,7 +161,7 @@ impl Counting<'_> {
         let ops = whole.take(refused);
         let class = if self.drops { ErrorClass::Timeout } else { ErrorClass::Status5xx };
         if ops > 0 {
-            tally.errors.add(class, ops);
+            tally.failures.operations.add(class, ops);
         }
     }
 
@@ -174,7 +174,7 @@ impl Counting<'_> {
         let ops = whole.take(sent * timer.share * (1.0 - self.local_share));
         let class = if after <= patience_s { ErrorClass::Status5xx } else { ErrorClass::Timeout };
         if ops > 0 {
-            tally.errors.add(class, ops);
+            tally.failures.operations.add(class, ops);
         }
     }
 
@@ -207,7 +207,7 @@ impl Counting<'_> {
                 if middle.is_finite() && middle - inside_max > patience_s {
                     tally.unsent += ops;
                 } else {
-                    tally.errors.add(ErrorClass::Timeout, ops);
+                    tally.failures.operations.add(ErrorClass::Timeout, ops);
                 }
                 continue;
             }

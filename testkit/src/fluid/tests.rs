@@ -277,9 +277,9 @@ fn a_metastable_server_stays_slow_until_it_was_left_alone() {
 fn hidden_timers_end_what_hangs_or_our_patience_does() {
     let mut world = Fluid::new(Sut::with_capacity(1_000.0), 3);
     world.anomalies.timer = Some(HiddenTimer { share: 0.01, after: Nanos::from_secs(1) });
-    assert_eq!(run(&mut world, 500.0).errors.get(ErrorClass::Status5xx), 50);
+    assert_eq!(run(&mut world, 500.0).failures.operations.get(ErrorClass::Status5xx), 50);
     world.anomalies.timer = Some(HiddenTimer { share: 0.01, after: Nanos::from_secs(30) });
-    assert_eq!(run(&mut world, 500.0).errors.get(ErrorClass::Timeout), 50);
+    assert_eq!(run(&mut world, 500.0).failures.operations.get(ErrorClass::Timeout), 50);
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn a_faulty_generator_shows_in_its_own_figures() {
     assert!(scheduling.run_delay > Some(0.4), "{scheduling:?}");
     let mut ports = Fluid::new(Sut::with_capacity(5_000.0), 1);
     ports.generator.ports_per_s_max = 800.0;
-    assert_eq!(run(&mut ports, 1_000.0).errors.get(ErrorClass::LocalPorts), 2_000);
+    assert_eq!(run(&mut ports, 1_000.0).failures.operations.get(ErrorClass::LocalPorts), 2_000);
     let mut paused = Fluid::new(Sut::with_capacity(5_000.0), 1);
     paused.generator.pauses_share = 1.0;
     paused.generator.pause = Nanos::from_millis(500);

@@ -180,9 +180,9 @@ fn drop_echoes(cliffs: &mut Vec<Cliff>) {
 
 /// The timers of plimsoll itself in a load, and the one that it asks a broker of MQTT for.
 pub fn own_timers(plan: &LoadPlan) -> Vec<KnownTimer> {
-    let patience = match plan.deadline {
+    let patience = match plan.timeouts.deadline {
         None => "--linger",
-        Some(_) if plan.linger == Nanos::ZERO => "--deadline",
+        Some(_) if plan.timeouts.linger == Nanos::ZERO => "--deadline",
         Some(_) => "--deadline and --linger",
     };
     let own = |name: &str, at, awaits| KnownTimer {
@@ -193,7 +193,7 @@ pub fn own_timers(plan: &LoadPlan) -> Vec<KnownTimer> {
     };
     let mut timers = vec![
         own(patience, patience_of(plan), Awaits::Answer),
-        own("--connect-timeout", plan.connect_timeout, Awaits::Opening),
+        own("--connect-timeout", plan.timeouts.connect, Awaits::Opening),
     ];
     let asked_s = plan.mqtt.as_ref().map_or(0, |mqtt| u64::from(mqtt.keep_alive_s));
     if asked_s > 0 {
@@ -210,7 +210,7 @@ pub fn own_timers(plan: &LoadPlan) -> Vec<KnownTimer> {
 
 /// Returns the time for which an operation is waited for.
 fn patience_of(plan: &LoadPlan) -> Nanos {
-    plan.deadline.unwrap_or_default() + plan.linger
+    plan.timeouts.deadline.unwrap_or_default() + plan.timeouts.linger
 }
 
 /// The longest timers that a load over `window` could have seen; a load that was cut short waited

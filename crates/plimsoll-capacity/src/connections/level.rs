@@ -134,9 +134,9 @@ impl Level {
             judgement: Judgement::of(checks, missing / self.target.max(1) as f64),
             answered,
             only_goals,
-            only_slow: lost_by_peer(&whole.losses) == 0 && only_timeouts(&whole),
+            only_slow: lost_by_peer(&whole.failures.lost_held) == 0 && only_timeouts(&whole),
             is_hard_limit,
-            lost: lost_by_peer(&whole.losses),
+            lost: lost_by_peer(&whole.failures.lost_held),
             held_max: whole.connections.held_max.max(self.held_before),
         }
     }
@@ -154,7 +154,7 @@ impl Level {
         };
         let swept = self.worst_sweep.map_or(self.held, |swept| swept.connections);
         let failed = attempts_failed(whole);
-        let lost = lost_by_peer(&whole.losses);
+        let lost = lost_by_peer(&whole.failures.lost_held);
         let opened = [
             Measure::count("attempts failed", failed).at_most(allowed as f64),
             Measure::count("opened", whole.connections.opened),
@@ -173,8 +173,11 @@ impl Level {
 
     /// Checks the resources of this host.
     fn own_limits(&self, whole: &Tally) -> Vec<Check> {
-        let mut checks =
-            vec![validity::local([&whole.errors, &whole.connection_errors, &whole.losses])];
+        let mut checks = vec![validity::local([
+            &whole.failures.operations,
+            &whole.failures.attempts,
+            &whole.failures.lost_held,
+        ])];
         checks.extend(self.cut.iter().map(|what| {
             Check::failed(CheckId::Machine, format!("{what} ran out during the ramp"))
         }));
@@ -187,13 +190,13 @@ fn attempts_failed(tally: &Tally) -> u64 {
     let not_peers = |(class, _): &(ErrorClass, u64)| {
         class.fault() == Fault::Local || *class == ErrorClass::Interrupted
     };
-    let ours: u64 = tally.connection_errors.iter().filter(not_peers).map(|(_, count)| count).sum();
+    let ours: u64 = tally.failures.attempts.iter().filter(not_peers).map(|(_, count)| count).sum();
     tally.connections.failed.saturating_sub(ours)
 }
 
 /// Reports whether every attempt that failed took too long.
 fn only_timeouts(tally: &Tally) -> bool {
-    let errors = &tally.connection_errors;
+    let errors = &tally.failures.attempts;
     let timeouts = errors.get(ErrorClass::Timeout) + errors.get(ErrorClass::Interrupted);
     timeouts > 0 && errors.total() == timeouts
 }

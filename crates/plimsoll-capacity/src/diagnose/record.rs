@@ -100,9 +100,9 @@ pub struct During<'a> {
 
 impl Clients {
     fn of(tally: &Tally) -> Self {
-        let answers: u64 = tally.status.iter().map(|(_, answers)| answers).sum();
+        let answers: u64 = tally.answers.status.iter().map(|(_, answers)| answers).sum();
         let share = |wanted: u16| {
-            let of_it = tally.status.iter().find(|(status, _)| *status == wanted);
+            let of_it = tally.answers.status.iter().find(|(status, _)| *status == wanted);
             of_it.map_or(0.0, |(_, count)| count as f64 / answers as f64)
         };
         let is_full = tally.pool_exhausted > 0;
@@ -123,7 +123,7 @@ impl Clients {
 /// Reports whether operations failed by their answers, and hardly any was late, unsent or without an answer.
 fn is_refused_only(tally: &Tally) -> bool {
     let statuses = [ErrorClass::Status4xx, ErrorClass::Status5xx];
-    let refused: u64 = statuses.into_iter().map(|class| tally.errors.get(class)).sum();
+    let refused: u64 = statuses.into_iter().map(|class| tally.failures.operations.get(class)).sum();
     let in_time = tally.ok.saturating_sub(tally.late);
     let slow = tally.scheduled.saturating_sub(in_time + refused);
     refused > 0 && (slow as f64) < SLOW_MIN * tally.scheduled as f64

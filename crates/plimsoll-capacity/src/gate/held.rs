@@ -29,10 +29,10 @@ fn cost(side: Side, metric: GateMetric, summary: &Summary) -> Result<Estimate, I
     let none = |why| Incomparable::NoInterval { side, metric, why };
     let hold = summary.result.hold().ok_or_else(|| Incomparable::no_interval(side, metric))?;
     let of_level = |level: &PlateauSummary| match metric {
-        GateMetric::SutBytes => level.sut_bytes_per_connection,
-        GateMetric::KernelBytes => level.kernel_bytes_per_connection,
-        GateMetric::UserBytes => level.user_bytes_per_connection,
-        _ => level.machine_bytes_per_connection,
+        GateMetric::SutBytes => level.per_connection.sut,
+        GateMetric::KernelBytes => level.per_connection.kernel,
+        GateMetric::UserBytes => level.per_connection.user,
+        _ => level.per_connection.machine,
     };
     let levels = hold.plateaus.iter().filter(|level| level.held > 0);
     let used: Vec<(u64, f64)> = std::iter::once((0, 0.0))

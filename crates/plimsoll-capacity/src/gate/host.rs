@@ -83,8 +83,9 @@ fn follows(metric: GateMetric, runs: [&Summary; 2]) -> Option<Follows> {
 /// A load with a rate whose goodput is that rate.
 fn is_unsaturated(run: &Summary) -> bool {
     let arrivals = run.settings.get("arrivals").map(String::as_str);
-    let in_time = run.ok.saturating_sub(run.late) as f64;
-    matches!(arrivals, Some("poisson" | "uniform")) && in_time >= UNSATURATED * run.scheduled as f64
+    let in_time = run.operations.ok.saturating_sub(run.operations.late) as f64;
+    matches!(arrivals, Some("poisson" | "uniform"))
+        && in_time >= UNSATURATED * run.operations.scheduled as f64
 }
 
 /// Restates a finding with both runs at the speed of the baseline's host; wider if that speed was not

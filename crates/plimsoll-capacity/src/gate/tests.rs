@@ -47,7 +47,7 @@ fn load(of: Load) -> Stretches {
         for _ in 0..300 {
             tally.scheduled += 1;
             if rng.f64() < of.failing {
-                tally.errors.count(ErrorClass::Status5xx);
+                tally.failures.operations.count(ErrorClass::Status5xx);
                 continue;
             }
             tally.ok += 1;

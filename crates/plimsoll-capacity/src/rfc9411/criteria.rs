@@ -139,7 +139,7 @@ fn watched(run: &IterationRecord<'_>) -> Tally {
         tally.scheduled -= tally.unsent.min(tally.scheduled);
         tally.unsent = 0;
         // A connection that was not opened, or was lost, is one that failed its transactions.
-        let missing = tally.connections.failed + tally.losses.total();
+        let missing = tally.connections.failed + tally.failures.lost_held.total();
         tally.scheduled += missing;
         tally.unsent += missing;
     }
@@ -187,7 +187,7 @@ fn failed_transactions(tally: &Tally) -> Check {
 fn resets(tally: &Tally) -> Check {
     let opened = tally.connections.opened + tally.connections.failed;
     let reset =
-        tally.connections.reset_by_peer + tally.connection_errors.get(ErrorClass::ConnectReset);
+        tally.connections.reset_by_peer + tally.failures.attempts.get(ErrorClass::ConnectReset);
     // Connections of a hold were opened before the phase in which they may be reset.
     let all = opened.max(tally.connections.held_max).max(reset);
     rare(Reset, reset, all, share(reset, all) < FAILED_MAX)

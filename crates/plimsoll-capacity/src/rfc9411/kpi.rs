@@ -42,7 +42,13 @@ impl Observed {
 
 /// Answers with status 200.
 pub(super) fn transactions(tally: &Tally) -> u64 {
-    tally.status.iter().filter(|(status, _)| *status == STATUS_OK).map(|(_, count)| count).sum()
+    tally
+        .answers
+        .status
+        .iter()
+        .filter(|(status, _)| *status == STATUS_OK)
+        .map(|(_, count)| count)
+        .sum()
 }
 
 fn sample(tally: &Tally, second: u32, held: bool) -> Sample {

@@ -16,7 +16,7 @@ use super::*;
 /// A second in which `ok` sessions of one transaction went well.
 fn second(second: u32, ok: u64) -> Interval {
     let mut tally = Tally { scheduled: ok, ok, ..Tally::default() };
-    tally.status.add(200, ok);
+    tally.answers.status.add(200, ok);
     tally.bytes.received = ok * 1_200;
     tally.bytes.sent = ok * 50;
     (tally.connections.opened, tally.connections.finished) = (ok, ok);
@@ -135,8 +135,8 @@ fn a_failure_is_one_too_many_up_to_a_hundred_thousand() {
         let tally = &mut seconds[4].tally;
         *tally = Tally { scheduled: transactions - 3_000, ..Tally::default() };
         tally.ok = tally.scheduled - 1;
-        tally.status.add(200, tally.ok);
-        tally.errors.count(ErrorClass::Timeout);
+        tally.answers.status.add(200, tally.ok);
+        tally.failures.operations.count(ErrorClass::Timeout);
         let judged = judged(Case::HttpThroughput, Step::Initial, &seconds, false);
         let failed = find(&judged, "F ");
         assert_eq!(failed.level, level, "{failed:?}");
@@ -151,7 +151,7 @@ fn a_redirect_is_no_transaction() {
     let mut seconds = steady();
     seconds[2].tally.ok += 1;
     seconds[2].tally.scheduled += 1;
-    seconds[2].tally.status.add(302, 1);
+    seconds[2].tally.answers.status.add(302, 1);
     seconds[2].tally.spans.corrected.record(Nanos::from_millis(2));
     let judged = judged(Case::HttpConnections, Step::Target, &seconds, false);
     assert_eq!(find(&judged, "F ").level, Level::Fail);
@@ -162,8 +162,8 @@ fn a_redirect_is_no_transaction() {
 fn only_7_6_is_watched_during_the_ramp() {
     let mut seconds = steady();
     seconds[0].tally.scheduled += 1;
-    seconds[0].tally.errors.count(ErrorClass::ConnectReset);
-    seconds[0].tally.connection_errors.count(ErrorClass::ConnectReset);
+    seconds[0].tally.failures.operations.count(ErrorClass::ConnectReset);
+    seconds[0].tally.failures.attempts.count(ErrorClass::ConnectReset);
     for (case, level) in
         [(Case::HttpConnections, Level::Pass), (Case::HttpsConnections, Level::Fail)]
     {
@@ -249,7 +249,7 @@ fn connections_that_are_not_held_have_failed() {
     seconds[2].tally.scheduled += 1;
     seconds[2].tally.unsent += 1;
     seconds[0].tally.connections.failed = 2;
-    seconds[1].tally.losses.count(ErrorClass::ClosedByPeer);
+    seconds[1].tally.failures.lost_held.count(ErrorClass::ClosedByPeer);
     let lost = judged(Case::HttpConcurrency, Step::Target, &seconds, false);
     let failed = find(&lost, "F ");
     assert_eq!((failed.level, &figures(failed)[1..]), (Level::Fail, &[3.0, 4_003.0][..]));

@@ -129,11 +129,11 @@ fn gone(first: &Judged, checks: u32, at: Rate) -> String {
 pub(super) fn is_unanswered(measurement: &TrialMeasurement) -> bool {
     let tally = &measurement.tally;
     // A handshake has no status.
-    tally.scheduled > 0 && tally.ok == 0 && tally.status.iter().next().is_none()
+    tally.scheduled > 0 && tally.ok == 0 && tally.answers.status.iter().next().is_none()
 }
 
 /// The most frequent class of errors, or that nothing came at all.
 fn what_came(measurement: &TrialMeasurement) -> &'static str {
-    let errors = measurement.tally.errors.iter();
+    let errors = measurement.tally.failures.operations.iter();
     errors.max_by_key(|(_, count)| *count).map_or("no answer", |(class, _)| class.name())
 }

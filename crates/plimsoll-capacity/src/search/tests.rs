@@ -280,9 +280,9 @@ fn run_shedding(carries: f64) -> (f64, TippingPoint) {
                 let ok = (carries * request.duration.as_secs_f64()) as u64;
                 let failed = seen.tally.scheduled.saturating_sub(ok);
                 seen.tally.ok -= failed;
-                seen.tally.errors.add(ErrorClass::Status5xx, failed);
-                seen.tally.status.add(503, failed);
-                seen.tally.status.add(200, seen.tally.ok);
+                seen.tally.failures.operations.add(ErrorClass::Status5xx, failed);
+                seen.tally.answers.status.add(503, failed);
+                seen.tally.answers.status.add(200, seen.tally.ok);
                 for span in [&mut seen.tally.spans.corrected, &mut seen.tally.spans.uncorrected] {
                     span.clear();
                     span.record_n(Nanos::from_millis(1), seen.tally.ok);
@@ -344,7 +344,7 @@ fn a_cold_server_is_loaded_until_its_halves_agree_and_is_not_the_unloaded_one() 
 fn silence(request: TrialRequest) -> TrialMeasurement {
     let ops = (request.rate.get() * request.duration.as_secs_f64()).round() as u64;
     let mut tally = Tally { scheduled: ops, ..Tally::default() };
-    tally.errors.add(ErrorClass::ConnectRefused, ops);
+    tally.failures.operations.add(ErrorClass::ConnectRefused, ops);
     TrialMeasurement { tally, ..answer(request, Verdict::Bad) }
 }
 

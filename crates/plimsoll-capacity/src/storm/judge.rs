@@ -32,7 +32,11 @@ pub(super) struct Observed<'a> {
 pub(super) fn judge(observed: &Observed<'_>, cut: u64, settings: &StormSettings) -> Judgement {
     let Observed { tally, swept, back_in_time, recovered } = observed;
     let mut checks = vec![
-        validity::local([&tally.errors, &tally.connection_errors, &tally.losses]),
+        validity::local([
+            &tally.failures.operations,
+            &tally.failures.attempts,
+            &tally.failures.lost_held,
+        ]),
         lag(tally, settings),
         recovery(*recovered, *back_in_time, cut, settings),
     ];
@@ -88,15 +92,18 @@ fn lag(tally: &Tally, settings: &StormSettings) -> Check {
 
 /// Connections that were not cut, and that the server or the network ended.
 pub(super) fn lost(tally: &Tally) -> u64 {
-    let peers = tally.losses.iter().filter(|(class, _)| class.fault() != Fault::Local);
+    let peers = tally.failures.lost_held.iter().filter(|(class, _)| class.fault() != Fault::Local);
     peers.filter(|(class, _)| *class != ErrorClass::Interrupted).map(|(_, count)| count).sum()
 }
 
 /// Returns the operations of the connections that were not cut.
 pub fn without_cut(tally: &Tally) -> Tally {
-    let cut_off = tally.errors.get(ErrorClass::Interrupted);
-    let mut errors = ErrorCounts::default();
-    let others = tally.errors.iter().filter(|(class, _)| *class != ErrorClass::Interrupted);
-    others.for_each(|(class, count)| errors.add(class, count));
-    Tally { scheduled: tally.scheduled.saturating_sub(cut_off), errors, ..tally.clone() }
+    let all = &tally.failures.operations;
+    let mut others = ErrorCounts::default();
+    let others_of = all.iter().filter(|(class, _)| *class != ErrorClass::Interrupted);
+    others_of.for_each(|(class, count)| others.add(class, count));
+    let mut without = tally.clone();
+    without.scheduled = tally.scheduled.saturating_sub(all.get(ErrorClass::Interrupted));
+    without.failures.operations = others;
+    without
 }

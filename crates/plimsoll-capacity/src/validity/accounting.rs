@@ -101,7 +101,7 @@ pub(super) fn peer_counters(subject: &Subject<'_>) -> Option<Check> {
 /// No message came that would have been an answer if one had been awaited. During operations such messages cannot be
 /// distinguished from answers.
 pub(super) fn unrequested(subject: &Subject<'_>) -> Option<Check> {
-    let pushed = subject.tally.pushed;
+    let pushed = subject.tally.answers.pushed;
     let measures = [
         Measure::count("messages more than were sent", pushed.surplus).at_most(0.0),
         Measure::count("unrequested", pushed.messages),
@@ -111,7 +111,7 @@ pub(super) fn unrequested(subject: &Subject<'_>) -> Option<Check> {
 
 /// Nothing failed because of this host.
 pub(super) fn local_errors(subject: &Subject<'_>) -> Check {
-    local([&subject.tally.errors, &subject.tally.connection_errors])
+    local([&subject.tally.failures.operations, &subject.tally.failures.attempts])
 }
 
 /// The check that none of these errors are this host's, each class with its count.
@@ -135,7 +135,8 @@ pub(super) fn own_timers(subject: &Subject<'_>) -> Option<Check> {
     let tally = subject.tally;
     let errors: u64 = tally.errors_total();
     let ours: u64 = tally
-        .errors
+        .failures
+        .operations
         .iter()
         .filter(|(class, _)| class.fault() == Fault::OwnTimer)
         .map(|(_, ops)| ops)
@@ -143,7 +144,7 @@ pub(super) fn own_timers(subject: &Subject<'_>) -> Option<Check> {
     if ours == 0 {
         return None;
     }
-    let interrupted = tally.errors.get(ErrorClass::Interrupted);
+    let interrupted = tally.failures.operations.get(ErrorClass::Interrupted);
     let decides = !subject.aborted && subject.missed && !missed_but_for(subject, interrupted);
     let measures = [
         Measure::count("interrupted", interrupted),

@@ -42,8 +42,8 @@ fn sut_withheld_connections(tally: &Tally) -> bool {
     let peer = |(class, _): (ErrorClass, u64)| class.fault() == Fault::Peer;
     tally.pool_exhausted > 0
         || tally.connections.failed > 0
-        || tally.connection_errors.iter().any(peer)
-        || tally.lost_idle.get(ErrorClass::UnrequestedAnswer) > 0
+        || tally.failures.attempts.iter().any(peer)
+        || tally.failures.lost_idle.get(ErrorClass::UnrequestedAnswer) > 0
 }
 
 /// The load that was asked for was offered.
@@ -166,7 +166,8 @@ pub(super) fn pool(subject: &Subject<'_>) -> Option<Check> {
     if tally.pool_exhausted == 0 {
         return None;
     }
-    let is_allowed = tally.streams.allowed.is_none() || !subject.observations.connections_are_fixed;
+    let is_allowed =
+        tally.answers.streams.allowed.is_none() || !subject.observations.connections_are_fixed;
     let mut slow_from = None;
     let mut small = false;
     if let (Some(unloaded), Some(now)) = (subject.context.unloaded, server_time(tally)) {

@@ -177,7 +177,7 @@ fn operations_that_hang_until_the_end_agree_with_littles_law() {
     let level = |seen: u32, hang: u64| {
         let mut trial = trial.clone();
         trial.tally.ok -= hang;
-        trial.tally.errors.add(ErrorClass::Timeout, hang);
+        trial.tally.failures.operations.add(ErrorClass::Timeout, hang);
         trial.tally.spans.corrected.clear();
         trial.tally.spans.corrected.record_n(Nanos::from_millis(15), OPS - hang);
         trial.tally.outstanding = vec![seen; 50];
@@ -219,7 +219,7 @@ fn no_server_fails_requests_because_the_client_is_busy() {
     let busy = Observations { host_cpu: Some(0.99), ..none() };
     let mut measurement = measurement(500, busy);
     measurement.tally.ok -= 100;
-    measurement.tally.errors.add(ErrorClass::ConnectRefused, 100);
+    measurement.tally.failures.operations.add(ErrorClass::ConnectRefused, 100);
     measurement.tally.spans.corrected.clear();
     measurement.tally.spans.corrected.record_n(Nanos::from_millis(1), OPS - 100);
     let judgement = judge(&measurement, &Slo::default(), &Context::default());
@@ -521,7 +521,7 @@ fn what_was_not_answered_waited_like_what_was_late() {
 fn errors_are_the_servers_however_busy_the_generator_is() {
     let mut measurement = in_trouble(stamped(2_000, 0, 1, starved()));
     measurement.tally.ok -= 20;
-    measurement.tally.errors.add(ErrorClass::Timeout, 20);
+    measurement.tally.failures.operations.add(ErrorClass::Timeout, 20);
     let spans = &mut measurement.tally.spans;
     spans.corrected.clear();
     spans.corrected.record_n(Nanos::from_millis(1), OPS - 20);
@@ -589,7 +589,7 @@ fn what_a_server_allows_on_so_many_connections_is_its_limit() {
 fn judged_with_a_full_pool(allowed: Option<u32>, observations: Observations) -> Verdict {
     let mut measurement = measurement(500, observations);
     measurement.tally.pool_exhausted = 900;
-    measurement.tally.streams.allowed = allowed;
+    measurement.tally.answers.streams.allowed = allowed;
     measurement.tally.spans.uncorrected.clear();
     measurement.tally.spans.uncorrected.record_n(Nanos::from_millis(1), OPS);
     let unloaded = Unloaded { mean: Nanos::from_millis(1), p99: Nanos::from_millis(1) };

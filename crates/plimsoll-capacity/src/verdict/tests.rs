@@ -49,7 +49,7 @@ fn with_errors(class: ErrorClass, errors: u64) -> TrialMeasurement {
     let mut measurement = measurement();
     let tally = &mut measurement.tally;
     tally.ok -= errors;
-    tally.errors.add(class, errors);
+    tally.failures.operations.add(class, errors);
     tally.spans.corrected.clear();
     tally.spans.corrected.record_n(Nanos::from_millis(1), tally.ok);
     measurement
@@ -90,7 +90,7 @@ fn late_failed_and_unsent_add_up_in_a_latency_goal() {
     tally.ok -= 60;
     tally.unsent = 51;
     tally.pool_exhausted = 51;
-    tally.errors.add(ErrorClass::ResetByPeer, 9);
+    tally.failures.operations.add(ErrorClass::ResetByPeer, 9);
     tally.spans.corrected.clear();
     tally.spans.corrected.record_n(Nanos::from_millis(1), OPS - 110);
     tally.spans.corrected.record_n(Nanos::from_millis(100), 50);
@@ -188,7 +188,7 @@ fn what_was_not_offered_or_not_counted_is_always_invalid() {
 
     assert_eq!(failing(&with_errors(ErrorClass::LocalPorts, 1)), ["local-errors"]);
     let mut files = measurement();
-    files.tally.connection_errors.add(ErrorClass::LocalFiles, 2);
+    files.tally.failures.attempts.add(ErrorClass::LocalFiles, 2);
     let judgement = judge(&files, &Slo::default(), &context());
     assert_eq!(judgement.verdict, Verdict::Invalid);
     let files = judgement.reasons[0].deciding().map(|seen| (&*seen.name, seen.value));
@@ -212,7 +212,7 @@ fn an_aborted_trial_is_bad_and_its_outstanding_operations_count() {
     assert_eq!(failing(&aborted), ["p99<50ms"]);
     assert_eq!(verdict(&aborted), Verdict::Bad);
     // Classed as interrupted they are the same, and no error of the server's.
-    aborted.tally.errors.add(ErrorClass::Interrupted, 490);
+    aborted.tally.failures.operations.add(ErrorClass::Interrupted, 490);
     assert_eq!(failing(&aborted), ["p99<50ms"]);
     // A guard stopped it before a goal was missed.
     let mut guarded = measurement();
@@ -278,7 +278,7 @@ fn plain_loads() {
 fn a_load_that_nothing_answered_is_no_success() {
     let seconds = Nanos::from_secs(5);
     let mut refused = Tally { scheduled: 50, ..Tally::default() };
-    refused.errors.add(ErrorClass::ConnectRefused, 50);
+    refused.failures.operations.add(ErrorClass::ConnectRefused, 50);
     refused.connections.failed = 50;
     // Operations that no connection was ever there for lag without any meaning.
     refused.spans.send_lag.record_n(Nanos::from_millis(30), 50);
@@ -287,19 +287,19 @@ fn a_load_that_nothing_answered_is_no_success() {
     assert_eq!(load.reasons.first().map(|check| &check.id), Some(&CheckId::Answers));
     // A bad answer is an answer; what was cut short proves nothing.
     let mut answered = refused.clone();
-    answered.status.add(503, 1);
+    answered.answers.status.add(503, 1);
     assert_eq!(
         judge_load(&answered, seconds, None, true, &Observations::default()).verdict,
         Verdict::Good
     );
     let mut stopped = Tally { scheduled: 1, ..Tally::default() };
-    stopped.errors.add(ErrorClass::Interrupted, 1);
+    stopped.failures.operations.add(ErrorClass::Interrupted, 1);
     assert_eq!(
         judge_load(&stopped, seconds, None, true, &Observations::default()).verdict,
         Verdict::Good
     );
     let mut ours = Tally { scheduled: 50, ..Tally::default() };
-    ours.errors.add(ErrorClass::LocalPorts, 50);
+    ours.failures.operations.add(ErrorClass::LocalPorts, 50);
     assert_eq!(
         judge_load(&ours, seconds, None, true, &Observations::default()).verdict,
         Verdict::Invalid
@@ -315,7 +315,7 @@ fn answers_that_are_all_redirects_or_one_refusal_warn() {
         (&[(200, 10)], None),
     ] {
         let mut tally = measurement().tally;
-        statuses.iter().for_each(|(status, answers)| tally.status.add(*status, *answers));
+        statuses.iter().for_each(|(status, answers)| tally.answers.status.add(*status, *answers));
         let made = uniform(&tally).map(|check| (check.id, check.level));
         assert_eq!(made, check.map(|id| (id, Level::Warn)), "{statuses:?}");
     }

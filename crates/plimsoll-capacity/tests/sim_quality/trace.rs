@@ -92,7 +92,11 @@ fn trace(mut world: Sut, settings: &SearchSettings, slos: &[Slo], seed: u64) -> 
                 {
                     let scheduled = measurement.tally.scheduled;
                     measurement.tally = Tally { scheduled, ..Tally::default() };
-                    measurement.tally.errors.add(ErrorClass::ConnectRefused, scheduled);
+                    measurement
+                        .tally
+                        .failures
+                        .operations
+                        .add(ErrorClass::ConnectRefused, scheduled);
                 }
                 let record = search.handle_result(measurement);
                 let _ = writeln!(

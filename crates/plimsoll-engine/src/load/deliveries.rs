@@ -62,7 +62,7 @@ impl Deliveries {
         Some(Box::new(Self {
             run: of_load(run, plan.seed),
             shard,
-            on_host: plan.on_host.clone().unwrap_or(0..shard.of),
+            on_host: plan.part.on_host.clone().unwrap_or(0..shard.of),
             topic: publish.topic.clone(),
             filters: mqtt.filters(plan.connections),
             mqtt: mqtt.clone(),

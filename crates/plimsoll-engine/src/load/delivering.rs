@@ -13,7 +13,7 @@ impl Worker {
     pub(super) fn expect_deliveries(&mut self, index: u32) {
         if let Some(deliveries) = &mut self.deliveries {
             let connection = self.streams.connection_of(index);
-            deliveries.expect(connection, &mut self.meter.tally().deliveries);
+            deliveries.expect(connection, &mut self.meter.tally().answers.deliveries);
         }
     }
 
@@ -21,7 +21,7 @@ impl Worker {
     pub(super) fn lose_sight_of_deliveries(&mut self, index: u32) {
         if let Some(deliveries) = &mut self.deliveries {
             let connection = self.streams.connection_of(index);
-            deliveries.lose_sight(connection, &mut self.meter.tally().deliveries);
+            deliveries.lose_sight(connection, &mut self.meter.tally().answers.deliveries);
         }
     }
 
@@ -35,7 +35,7 @@ impl Worker {
         let tally = self.meter.tally();
         let now = Nanos(clock::monotonic_ns());
         deliveries.came = now;
-        if deliveries.take(index, stamp, &mut tally.deliveries)
+        if deliveries.take(index, stamp, &mut tally.answers.deliveries)
             && let Some(stamp) = stamp
         {
             tally.spans.delivery.record(now.since(stamp.intended));
@@ -53,10 +53,10 @@ impl Worker {
             control.count_settling();
             deliveries.came = now;
         }
-        let by = *deliveries.settles_by.get_or_insert(now + self.plan.linger);
+        let by = *deliveries.settles_by.get_or_insert(now + self.plan.timeouts.linger);
         let by = by.min(deliveries.came + QUIET);
         // What other agents get or publish is not known here.
-        let is_whole = self.plan.shard.of <= self.plan.threads;
+        let is_whole = self.plan.part.shard.of <= self.plan.threads;
         let has_all = is_whole && control.has_settled(self.plan.threads.max(1));
         has_all || now >= by || control.asked_to_stop(now) == Stop::Now
     }

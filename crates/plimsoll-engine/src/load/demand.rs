@@ -35,7 +35,7 @@ impl Demand {
             Pacing::Open { profile, arrivals } => {
                 let profile = Arc::new(profile.clone());
                 let schedule = Schedule::new(profile, *arrivals, shard, plan.seed);
-                let starts = StartMeter::new(lag_tolerance(plan.deadline));
+                let starts = StartMeter::new(lag_tolerance(plan.timeouts.deadline));
                 Self::Open(Box::new(OpenLoop { schedule, starts }))
             }
             Pacing::Closed { ops_total, .. } => {

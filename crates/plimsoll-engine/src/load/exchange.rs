@@ -485,7 +485,7 @@ impl Worker {
         if self.end_listening(index) {
             return;
         }
-        self.meter.tally().ws_close.add(code.unwrap_or(NO_CLOSE_CODE), 1);
+        self.meter.tally().answers.ws_close.add(code.unwrap_or(NO_CLOSE_CODE), 1);
         self.part_from(index);
         if self.conns[index].state != State::Busy {
             return self.handle_end_of_stream(index, now);
@@ -525,13 +525,13 @@ impl Worker {
             self.note_first_answer(destination, now);
         }
         if answer.keep_alive_s > 0 {
-            self.meter.tally().announced.note_idle(answer.keep_alive_s.into());
+            self.meter.tally().answers.announced.note_idle(answer.keep_alive_s.into());
         }
         if answer.status != 0 {
             self.meter.count_status(answer.status);
         }
         if let Some(status) = answer.grpc_status() {
-            self.meter.tally().grpc_status.add(status.into(), 1);
+            self.meter.tally().answers.grpc_status.add(status.into(), 1);
         }
         let failed = answer.failed;
         if self.is_trying(index) {
@@ -544,7 +544,7 @@ impl Worker {
             self.lose_sight_of_deliveries(index);
         } else {
             self.expect_deliveries(index);
-            self.meter.count_ok(corrected, uncorrected, stamped, self.plan.deadline);
+            self.meter.count_ok(corrected, uncorrected, stamped, self.plan.timeouts.deadline);
             self.unrequested.note_answer(uncorrected);
             if self.plan.session.is_some() && !self.demand.is_hold() && ops_total == 1 {
                 self.meter.tally().spans.syn_to_last_byte.record(uncorrected);
@@ -577,7 +577,7 @@ impl Worker {
             }
         } else {
             if self.plan.keepalive && !answer.keep_alive && !closes {
-                self.meter.tally().announced.note_end(ops_total);
+                self.meter.tally().answers.announced.note_end(ops_total);
                 self.count_lifetime(index, Closer::PeerAnswer, now);
             }
             let destination = self.conns[index].destination;

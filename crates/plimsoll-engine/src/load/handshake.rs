@@ -27,7 +27,12 @@ impl Worker {
         // Without TLS nothing arrives that could carry a stamp.
         let is_tls = self.conns.slab.tls.has(index);
         let stamped = if is_tls { self.take_stamped(index, now) } else { None };
-        self.meter.count_ok(now.since(intended), now.since(sent), stamped, self.plan.deadline);
+        self.meter.count_ok(
+            now.since(intended),
+            now.since(sent),
+            stamped,
+            self.plan.timeouts.deadline,
+        );
         self.record(index, RowEnd::Ok, 0, 0, now);
         let handshake = self.conns.slab.tls.get(index).and_then(|session| session.handshake());
         // In TLS 1.2 the ticket is part of the handshake.

@@ -140,7 +140,7 @@ impl Worker {
         }
         let Some(hold) = self.demand.hold_mut() else { return };
         if let Some(class) = loss {
-            self.meter.tally().losses.count(class);
+            self.meter.tally().failures.lost_held.count(class);
         }
         hold.count_loss();
         self.leave_sweep(index, loss.is_some(), now);

@@ -320,7 +320,7 @@ impl Worker {
     fn fail_stream(&mut self, index: u32, fault: StreamFault, now: Nanos) {
         let class = self.note_stream_fault(index, fault, now);
         if matches!(fault, StreamFault::Reset(_)) {
-            self.meter.tally().streams.resets_received += 1;
+            self.meter.tally().answers.streams.resets_received += 1;
         }
         let connection = self.streams.connection_of(index);
         let keep_alive = !self.client(connection).is_some_and(|client| client.is_draining());
@@ -355,7 +355,7 @@ impl Worker {
         if self.protocol == Protocol::Http2
             && self.client(connection).is_some_and(|client| client.awaits_window(index))
         {
-            self.meter.tally().streams.blocked += 1;
+            self.meter.tally().answers.streams.blocked += 1;
             let what = "the server did not raise a flow-control window that the body of a request waited for";
             self.note(index, ErrorClass::Timeout, Reason::other(&what), now);
         }
@@ -391,7 +391,7 @@ impl Worker {
     pub(super) fn drop_lane(&mut self, index: u32) {
         let connection = self.streams.connection_of(index);
         if self.protocol == Protocol::Http2 {
-            self.meter.tally().streams.resets_sent += 1;
+            self.meter.tally().answers.streams.resets_sent += 1;
         }
         if let Some(mut client) = self.client(connection) {
             client.give_up(index);
@@ -425,7 +425,7 @@ impl Worker {
         let is_recorded = self.rows.records(index);
         self.detach_op(index);
         self.release_lane(index);
-        self.meter.tally().streams.requeued += 1;
+        self.meter.tally().answers.streams.requeued += 1;
         let op = Op { intended, target, is_recorded, again: again + 1 };
         if let Some(other) = self.take_idle(destination, now) {
             self.send_op(other, op, now, now);
@@ -440,7 +440,7 @@ impl Worker {
 
     /// The server has announced that it begins no further stream.
     fn handle_draining(&mut self, connection: u32, now: Nanos) {
-        self.meter.tally().streams.goaways += 1;
+        self.meter.tally().answers.streams.goaways += 1;
         let hot = &mut self.conns[connection];
         let is_first = hot.peer == Peer::Open;
         if is_first {
@@ -459,7 +459,7 @@ impl Worker {
             self.requeue(key, now);
         }
         if is_first && error.is_none() {
-            self.meter.tally().announced.note_end(requests);
+            self.meter.tally().answers.announced.note_end(requests);
         }
         if self.conns.slab.index_of(token).is_none() {
             return;

@@ -16,8 +16,8 @@ impl Worker {
         self.unrequested.has_come = true;
         let clock = self.clock;
         let tally = self.meter.tally();
-        tally.pushed.messages += 1;
-        tally.pushed.bytes += u64::from(push.bytes);
+        tally.answers.pushed.messages += 1;
+        tally.answers.pushed.bytes += u64::from(push.bytes);
         if push.clock != 0 && push.clock == clock {
             let now = Nanos(clock::monotonic_ns());
             tally.spans.pushed.record(now.since(push.sent));
@@ -31,7 +31,7 @@ impl Worker {
     pub(super) fn count_surplus(&mut self, index: u32, bytes: u32) {
         if self.unrequested.is_judged {
             self.unrequested.has_surplus = true;
-            self.meter.tally().pushed.surplus += 1;
+            self.meter.tally().answers.pushed.surplus += 1;
         }
         self.count_push(index, &Push { bytes, clock: 0, sent: Nanos::ZERO });
     }

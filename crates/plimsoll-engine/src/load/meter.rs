@@ -78,7 +78,7 @@ impl Meter {
 
     fn flush_status(&mut self) {
         if self.status_answers > 0 {
-            self.interval.tally.status.add(self.status, self.status_answers);
+            self.interval.tally.answers.status.add(self.status, self.status_answers);
             self.status_answers = 0;
         }
     }
@@ -116,7 +116,7 @@ impl Meter {
     }
 
     pub(crate) fn count_error(&mut self, class: ErrorClass) {
-        self.interval.tally.errors.count(class);
+        self.interval.tally.failures.operations.count(class);
     }
 
     /// Notes why something failed in `class`.
@@ -127,7 +127,7 @@ impl Meter {
         now: Nanos,
         connection: impl FnOnce() -> Option<SocketAddr>,
     ) {
-        self.interval.tally.reasons.note(class, reason, now.since(self.epoch), connection);
+        self.interval.tally.failures.reasons.note(class, reason, now.since(self.epoch), connection);
     }
 
     /// When [`Self::advance`] has something to do next.

@@ -83,7 +83,7 @@ impl Worker {
     /// Stores a part of an answer with a failing `status`.
     pub(super) fn store_failing(&mut self, index: u32, status: u16, bytes: &[u8]) {
         let class = class_of(status);
-        if !self.meter.tally().reasons.has_body(class, status) {
+        if !self.meter.tally().failures.reasons.has_body(class, status) {
             self.store(index, bytes);
         }
     }
@@ -131,8 +131,8 @@ impl Worker {
         }
         let tally = self.meter.tally();
         match is_in_use {
-            true => tally.lost_in_use.count(class),
-            false => tally.lost_idle.count(class),
+            true => tally.failures.lost_in_use.count(class),
+            false => tally.failures.lost_idle.count(class),
         }
     }
 }

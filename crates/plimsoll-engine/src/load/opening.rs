@@ -43,7 +43,7 @@ impl Worker {
             self.stamps.count_sent(index, &self.conns[index], op.intended, free_since, now);
             self.attach_op(index, op);
         }
-        self.conns.arm(index, now + self.plan.connect_timeout);
+        self.conns.arm(index, now + self.plan.timeouts.connect);
         if is_established {
             self.handle_connected(index, Nanos(clock::monotonic_ns()));
         }
@@ -104,7 +104,7 @@ impl Worker {
     ) {
         let tally = self.meter.tally();
         tally.connections.failed += 1;
-        tally.connection_errors.count(class);
+        tally.failures.attempts.count(class);
         if self.phases.is(Phase::Prewarming) {
             return self.prewarm.count_failure(destination, class, why);
         }

@@ -13,7 +13,7 @@ impl Worker {
     /// The connection has become usable, and its broker states this keep-alive, if any.
     pub(super) fn begin_keep_alive(&mut self, index: u32, stated_s: Option<u16>, now: Nanos) {
         if let Some(stated_s) = stated_s {
-            self.meter.tally().pings.note_stated(stated_s);
+            self.meter.tally().answers.pings.note_stated(stated_s);
         }
         if self.keep_alive.begin(index, stated_s, now) {
             self.arm_next(index);
@@ -63,7 +63,7 @@ impl Worker {
         }
         let mut bytes = std::mem::take(&mut self.buffers.reply);
         self.conns.slab.parser(index).ping_aside(&mut bytes);
-        self.meter.tally().pings.sent += 1;
+        self.meter.tally().answers.pings.sent += 1;
         self.keep_alive.note_ping(index, now);
         if bytes.is_empty() {
             self.note_output(index);
@@ -77,7 +77,7 @@ impl Worker {
 
     /// A PINGREQ that is no operation is answered.
     pub(super) fn count_pong(&mut self, index: u32, now: Nanos) {
-        self.meter.tally().pings.answered += 1;
+        self.meter.tally().answers.pings.answered += 1;
         self.keep_alive.note_answer(index, now);
         if self.conns[index].state == State::Idle {
             self.conns.slab.return_idle_parser(index);

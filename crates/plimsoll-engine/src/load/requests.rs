@@ -158,7 +158,7 @@ impl Requests {
         let rest = plan.script().map_or(Nanos::ZERO, |script| script.rest);
         let run = counts_deliveries.map_or(0, |deliveries| deliveries.run);
         let (mqtt, run) = (plan.mqtt.clone(), of_load(run, plan.seed));
-        let numbers_from = plan.numbers_from;
+        let numbers_from = plan.part.numbers_from;
         let next = shard.index % count;
         Self { all, shard, numbers_from, run, mqtt, longest, next, step, rest }
     }

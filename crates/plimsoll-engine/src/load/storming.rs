@@ -98,7 +98,7 @@ impl Worker {
     pub(super) fn storm_patience_ends(&self, index: u32) -> Option<Nanos> {
         let storm = self.demand.hold().and_then(Hold::storm)?;
         let began = self.is_trying(index).then(|| storm.attempt_began(index))?;
-        Some(began + self.plan.connect_timeout)
+        Some(began + self.plan.timeouts.connect)
     }
 
     /// Reports whether the connection is that of a storm's client that is not back.
@@ -162,7 +162,7 @@ impl Worker {
             self.count_sent_in_vain(index, class);
             let tally = self.meter.tally();
             tally.connections.failed += 1;
-            tally.connection_errors.count(class);
+            tally.failures.attempts.count(class);
             return self.end_storm_attempt(Some(index), class, now);
         }
         self.meter.tally().storm.lost_again += 1;

@@ -95,9 +95,9 @@ impl Streams {
     /// The second is over.
     pub(super) fn end_second(&self, tally: &mut Tally) {
         let most = self.most.unwrap_or(1);
-        tally.streams.allowed = (self.allowed < most).then_some(self.allowed);
-        if self.are_shared() || tally.streams.allowed.is_some() {
-            tally.streams.each = most;
+        tally.answers.streams.allowed = (self.allowed < most).then_some(self.allowed);
+        if self.are_shared() || tally.answers.streams.allowed.is_some() {
+            tally.answers.streams.each = most;
         }
     }
 

@@ -89,7 +89,7 @@ fn a_worker_without_a_poller_accounts_for_every_operation() {
     worker.give_up(Errno::PERM);
     let tally = &worker.meter.tally();
     assert!(tally.balances() && tally.scheduled == 100, "{tally:?}");
-    assert_eq!(tally.errors.get(ErrorClass::LocalOther), tally.errors_total());
+    assert_eq!(tally.failures.operations.get(ErrorClass::LocalOther), tally.errors_total());
     assert_eq!(worker.pools.outstanding(), 0);
 }
 

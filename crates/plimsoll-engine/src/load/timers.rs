@@ -19,7 +19,7 @@ pub(super) const TURNS_MAX: u32 = 64;
 impl Worker {
     /// Returns the time for which an answer is waited for.
     pub(super) fn answer_timeout(&self) -> Nanos {
-        self.plan.deadline.unwrap_or_default() + self.plan.linger
+        self.plan.timeouts.deadline.unwrap_or_default() + self.plan.timeouts.linger
     }
 
     /// When the connection gives up what it waits for; `None` when it waits for nothing.
@@ -36,7 +36,7 @@ impl Worker {
             }
             State::Idle => self.tickets_due(index),
             State::Connecting | State::Handshaking | State::Greeting => {
-                Some(hot.since + self.plan.connect_timeout)
+                Some(hot.since + self.plan.timeouts.connect)
             }
             State::Closing => Some(hot.since + FIN_WAIT),
             State::Busy => {
@@ -145,7 +145,7 @@ impl Worker {
         // Established in time, and the handshake begins only now.
         let begins = was == State::Connecting && self.conns[index].state == State::Handshaking;
         if begins {
-            self.conns.rearm(index, now + self.plan.connect_timeout);
+            self.conns.rearm(index, now + self.plan.timeouts.connect);
         }
         begins
     }

@@ -203,7 +203,7 @@ impl Worker {
         if self.phases.is(Phase::Running) {
             let is_spent = self.demand.closed().is_some_and(|closed| closed.ops_left == 0);
             if is_spent || now >= self.phases.window_ends() {
-                self.begin_draining(now, self.plan.deadline.unwrap_or(SEND_GRACE));
+                self.begin_draining(now, self.plan.timeouts.deadline.unwrap_or(SEND_GRACE));
             }
         }
         if self.phases.is_sending_over(now) {
@@ -345,7 +345,7 @@ impl Worker {
             self.end_prewarming();
         }
         let tally = self.meter.tally();
-        tally.connection_errors.count(ErrorClass::LocalOther);
+        tally.failures.attempts.count(ErrorClass::LocalOther);
         if !self.phases.is(Phase::Draining) {
             let now = Nanos(clock::monotonic_ns());
             if self.next_due.is_none() {

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 
 use plimsoll_engine::load::{Load, LoadEvent};
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::{HoldPlan, LoadPlan, Pacing, ServerName, Steer, TlsOptions, Trust};
+use plimsoll_model::plan::{
+    HoldPlan, LoadPlan, Pacing, ServerName, Steer, Timeouts, TlsOptions, Trust,
+};
 use plimsoll_model::tally::Tally;
 use plimsoll_sys::clock;
 
@@ -15,8 +17,7 @@ pub(crate) const PATIENCE: Nanos = Nanos::from_secs(30);
 pub(crate) fn plan(address: SocketAddr, hold: HoldPlan) -> LoadPlan {
     LoadPlan {
         connections: 5000,
-        linger: PATIENCE,
-        connect_timeout: PATIENCE,
+        timeouts: Timeouts { deadline: None, linger: PATIENCE, connect: PATIENCE },
         tls: TlsOptions { trust: Trust::Insecure, ..TlsOptions::default() },
         threads: 2,
         ..LoadPlan::plain(&[&[address]], Pacing::Hold(hold))
@@ -133,7 +134,7 @@ impl Driver {
             whole.errors_total(),
             whole.unsent
         );
-        let lost = whole.losses.total() + whole.connections.held_end;
+        let lost = whole.failures.lost_held.total() + whole.connections.held_end;
         assert!(lost <= whole.connections.opened, "{whole:?}");
         whole
     }

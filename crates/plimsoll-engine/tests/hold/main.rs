@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use driver::{Driver, OverTls, PATIENCE, plan, ramp, sweep, trim};
 use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::{HoldPlan, LoadPlan, Pacing};
+use plimsoll_model::plan::{HoldPlan, LoadPart, LoadPlan, Pacing, Timeouts};
 use plimsoll_model::reason::Reason;
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::socket::ListenSocket;
@@ -40,7 +40,7 @@ fn ramps_are_cumulative_and_exact() {
     server.accept(101);
     server.expect_no_more();
     let whole = driver.end();
-    assert_eq!((whole.scheduled, whole.losses.total()), (0, 0));
+    assert_eq!((whole.scheduled, whole.failures.lost_held.total()), (0, 0));
 }
 
 #[test]
@@ -51,7 +51,8 @@ fn shards_add_up_to_what_was_asked_for() {
             let plan = plan(server.address(), PLAIN);
             // Each thread is a part of its own.
             let shard = Shard { index: process * plan.threads, of: 3 * plan.threads };
-            let mut driver = Driver::start(LoadPlan { shard, ..plan });
+            let part = LoadPart { shard, ..LoadPart::WHOLE };
+            let mut driver = Driver::start(LoadPlan { part, ..plan });
             driver.steer_and_wait(ramp(50));
             driver.end().connections.opened
         })
@@ -96,20 +97,21 @@ fn a_refusing_server_is_counted_and_ends_the_ramp() {
     let mut driver = Driver::start(plan(address, PLAIN));
     driver.steer_and_wait(ramp(30));
     let whole = driver.end();
-    assert_eq!(classes(&whole.connection_errors), [(ErrorClass::ConnectRefused, 30)].into());
+    assert_eq!(classes(&whole.failures.attempts), [(ErrorClass::ConnectRefused, 30)].into());
     assert_eq!((whole.connections.failed, whole.connections.held_max), (30, 0));
-    assert_eq!(whole.losses.total(), 0);
+    assert_eq!(whole.failures.lost_held.total(), 0);
 }
 
 #[test]
 fn a_server_that_never_answers_tls_is_given_up() {
     let server = ScriptedServer::start();
     let plan = plan(server.address(), PLAIN).over_tls();
-    let plan = LoadPlan { connect_timeout: Nanos::from_millis(100), ..plan };
+    let timeouts = Timeouts { connect: Nanos::from_millis(100), ..plan.timeouts };
+    let plan = LoadPlan { timeouts, ..plan };
     let mut driver = Driver::start(plan);
     driver.steer_and_wait(ramp(5));
     let whole = driver.end();
-    assert_eq!(classes(&whole.connection_errors), [(ErrorClass::Timeout, 5)].into());
+    assert_eq!(classes(&whole.failures.attempts), [(ErrorClass::Timeout, 5)].into());
 }
 
 // ---- sweeps and heartbeats
@@ -132,7 +134,7 @@ fn a_sweep_asks_each_connection_once() {
     }
     let whole = driver.end();
     assert_eq!(whole.spans.corrected.count(), 100);
-    assert_eq!(whole.status.iter().collect::<Vec<_>>(), [(200, 100)]);
+    assert_eq!(whole.answers.status.iter().collect::<Vec<_>>(), [(200, 100)]);
 }
 
 #[test]
@@ -144,7 +146,7 @@ fn a_trim_closes_the_youngest_and_what_is_left_counts_as_tried() {
     driver.steer_and_wait(trim(5));
     assert_eq!(driver.whole.connections.held_end, 5);
     // It was our own will: nothing was lost.
-    assert_eq!((driver.whole.losses.total(), driver.whole.connections.failed), (0, 0));
+    assert_eq!((driver.whole.failures.lost_held.total(), driver.whole.connections.failed), (0, 0));
     driver.steer_and_wait(ramp(8));
     server.accept(3);
     server.expect_no_more();
@@ -166,7 +168,7 @@ fn a_trim_gives_up_what_is_being_opened() {
     driver.steer_and_wait(trim(0));
     driver.wait_for(id);
     let whole = driver.end();
-    let given_up = whole.connection_errors.get(ErrorClass::Interrupted);
+    let given_up = whole.failures.attempts.get(ErrorClass::Interrupted);
     assert_eq!((whole.connections.failed, whole.connections.opened), (given_up, 0));
 }
 
@@ -183,8 +185,8 @@ fn a_sweep_counts_the_connections_that_it_does_not_reach() {
     driver.wait_for(id);
     let whole = driver.end();
     assert_eq!((whole.scheduled, whole.unsent), (10, 9));
-    assert_eq!(classes(&whole.errors), [(ErrorClass::ResetByPeer, 1)].into());
-    assert_eq!(classes(&whole.losses), [(ErrorClass::ResetByPeer, 10)].into());
+    assert_eq!(classes(&whole.failures.operations), [(ErrorClass::ResetByPeer, 1)].into());
+    assert_eq!(classes(&whole.failures.lost_held), [(ErrorClass::ResetByPeer, 10)].into());
 }
 
 #[test]
@@ -209,7 +211,7 @@ fn a_sweep_waits_for_the_heartbeat_in_hand() {
         driver.wait_for(id);
         driver.end()
     });
-    assert_eq!((whole.errors_total(), whole.losses.total()), (0, 0));
+    assert_eq!((whole.errors_total(), whole.failures.lost_held.total()), (0, 0));
 }
 
 #[test]
@@ -235,13 +237,15 @@ fn heartbeats_come_once_per_period_on_each_connection() {
 fn beats_due_while_an_answer_is_missing_are_unsent() {
     let server = ScriptedServer::start();
     let hold = HoldPlan { heartbeat: Some(Nanos::from_millis(50)), ..PLAIN };
-    let plan = LoadPlan { linger: Nanos::from_millis(420), ..plan(server.address(), hold) };
+    let plan = plan(server.address(), hold);
+    let timeouts = Timeouts { linger: Nanos::from_millis(420), ..plan.timeouts };
+    let plan = LoadPlan { timeouts, ..plan };
     let mut driver = Driver::start(plan);
     driver.steer_and_wait(ramp(3));
-    driver.until(|so_far| so_far.losses.total() == 3);
+    driver.until(|so_far| so_far.failures.lost_held.total() == 3);
     let whole = driver.end();
-    assert_eq!(classes(&whole.errors), [(ErrorClass::Timeout, 3)].into());
-    assert_eq!(classes(&whole.losses), [(ErrorClass::Timeout, 3)].into());
+    assert_eq!(classes(&whole.failures.operations), [(ErrorClass::Timeout, 3)].into());
+    assert_eq!(classes(&whole.failures.lost_held), [(ErrorClass::Timeout, 3)].into());
     // Eight further beats each came due before the first was given up.
     assert!(whole.unsent >= 24, "{}", whole.unsent);
     assert_eq!(whole.scheduled, 3 + whole.unsent);
@@ -252,14 +256,16 @@ fn beats_due_while_an_answer_is_missing_are_unsent() {
 #[test]
 fn losses_are_counted_by_class() {
     let mut server = ScriptedServer::start();
-    let plan = LoadPlan { linger: Nanos::from_millis(200), ..plan(server.address(), PLAIN) };
+    let plan = plan(server.address(), PLAIN);
+    let timeouts = Timeouts { linger: Nanos::from_millis(200), ..plan.timeouts };
+    let plan = LoadPlan { timeouts, ..plan };
     let mut driver = Driver::start(plan);
     driver.steer_and_wait(ramp(15));
     server.accept(15);
     // While they are idle: nothing but the connection is lost.
     server.reset(2);
     server.close(3);
-    driver.until(|so_far| so_far.losses.total() == 5);
+    driver.until(|so_far| so_far.failures.lost_held.total() == 5);
     assert_eq!(driver.whole.connections.held_end, 10);
     let id = driver.steer(sweep(Nanos::ZERO));
     for conn in 0..10 {
@@ -288,7 +294,7 @@ fn losses_are_counted_by_class() {
         (ErrorClass::UnrequestedAnswer, 1),
         (ErrorClass::Timeout, 2),
     ];
-    assert_eq!(classes(&whole.losses), losses.into());
+    assert_eq!(classes(&whole.failures.lost_held), losses.into());
     let errors = [
         (ErrorClass::ClosedByPeer, 1),
         (ErrorClass::ResetByPeer, 1),
@@ -296,7 +302,7 @@ fn losses_are_counted_by_class() {
         (ErrorClass::Timeout, 2),
         (ErrorClass::Status5xx, 1),
     ];
-    assert_eq!(classes(&whole.errors), errors.into());
+    assert_eq!(classes(&whole.failures.operations), errors.into());
     // Each error ended its connection but the status; the rest was lost while nothing was asked.
     let in_use = [
         (ErrorClass::ClosedByPeer, 1),
@@ -304,13 +310,13 @@ fn losses_are_counted_by_class() {
         (ErrorClass::HttpMalformed, 1),
         (ErrorClass::Timeout, 2),
     ];
-    assert_eq!(classes(&whole.lost_in_use), in_use.into());
+    assert_eq!(classes(&whole.failures.lost_in_use), in_use.into());
     let idle = [
         (ErrorClass::ClosedByPeer, 3),
         (ErrorClass::ResetByPeer, 2),
         (ErrorClass::UnrequestedAnswer, 1),
     ];
-    assert_eq!(classes(&whole.lost_idle), idle.into());
+    assert_eq!(classes(&whole.failures.lost_idle), idle.into());
     // The two that were answered, the one that closes and the one that sends more.
     assert_eq!((whole.scheduled, whole.ok, whole.unsent), (10, 4, 0));
     assert_eq!(whole.connections.held_end, 3);
@@ -323,14 +329,14 @@ fn unasked_bytes_end_a_held_connection() {
     driver.steer_and_wait(ramp(2));
     server.accept(2);
     server.send(1, b"HTTP/1.1 408 Too slow\r\n\r\n");
-    driver.until(|so_far| so_far.losses.total() == 1);
+    driver.until(|so_far| so_far.failures.lost_held.total() == 1);
     let whole = driver.end();
-    assert_eq!(classes(&whole.losses), [(ErrorClass::UnrequestedAnswer, 1)].into());
+    assert_eq!(classes(&whole.failures.lost_held), [(ErrorClass::UnrequestedAnswer, 1)].into());
     assert_eq!((whole.scheduled, whole.connections.held_end), (0, 1));
     // Neither an attempt that failed nor an operation: status and age say what it was.
-    assert_eq!(classes(&whole.lost_idle), classes(&whole.losses));
-    assert_eq!((whole.connection_errors.total(), whole.lost_in_use.total()), (0, 0));
-    let reasons: Vec<_> = whole.reasons.iter().collect();
+    assert_eq!(classes(&whole.failures.lost_idle), classes(&whole.failures.lost_held));
+    assert_eq!((whole.failures.attempts.total(), whole.failures.lost_in_use.total()), (0, 0));
+    let reasons: Vec<_> = whole.failures.reasons.iter().collect();
     let [(ErrorClass::UnrequestedAnswer, [counted])] = reasons[..] else { panic!("{reasons:?}") };
     assert!(
         matches!(counted.reason, Reason::Unrequested { status: Some(408), was_used: false, .. }),
@@ -354,7 +360,7 @@ fn lost_connections_are_replaced_when_asked() {
     }
     server.expect_no_more();
     let whole = driver.end();
-    assert_eq!((whole.connections.opened, whole.losses.total()), (12, 6));
+    assert_eq!((whole.connections.opened, whole.failures.lost_held.total()), (12, 6));
 }
 
 #[test]
@@ -381,13 +387,13 @@ fn over_tls_all_of_it_works_until_the_server_dies() {
     driver.steer_and_wait(ramp(60));
     driver.steer_and_wait(sweep(Nanos::from_millis(100)));
     assert_eq!((driver.whole.handshakes.full, driver.whole.connections.held_end), (60, 60));
-    assert_eq!((driver.whole.errors_total(), driver.whole.losses.total()), (0, 0));
+    assert_eq!((driver.whole.errors_total(), driver.whole.failures.lost_held.total()), (0, 0));
     assert_eq!(server.counters().conns_open, 60);
     drop(server);
-    driver.until(|so_far| so_far.losses.total() == 60);
+    driver.until(|so_far| so_far.failures.lost_held.total() == 60);
     let whole = driver.end();
     assert!(whole.ok >= 60 && whole.connections.held_end == 0, "{whole:?}");
-    for class in classes(&whole.losses).keys() {
+    for class in classes(&whole.failures.lost_held).keys() {
         // A heartbeat may be on its way when the server ends.
         let by_peer =
             [ErrorClass::ClosedByPeer, ErrorClass::ResetByPeer, ErrorClass::KeepaliveRace];

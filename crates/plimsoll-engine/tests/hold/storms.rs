@@ -1,7 +1,7 @@
 //! Storms: connections that are cut at once, and clients that come back.
 
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::{HoldPlan, LoadPlan, Steer};
+use plimsoll_model::plan::{HoldPlan, LoadPlan, Steer, Timeouts};
 use plimsoll_model::storm::{Cut, Reconnect, StormClients};
 
 use crate::PLAIN;
@@ -29,7 +29,7 @@ fn all_clients_come_back_however_they_were_cut() {
     assert_eq!((counts.attempts, counts.retries, counts.gave_up), (180, 0, 0));
     assert_eq!(counts.recovery.count(), 180);
     // Requests of clients that come back are no operations, and a cut is no loss.
-    assert_eq!((driver.whole.scheduled, driver.whole.losses.total()), (0, 0));
+    assert_eq!((driver.whole.scheduled, driver.whole.failures.lost_held.total()), (0, 0));
     driver.steer_and_wait(sweep(Nanos::from_millis(10)));
     assert_eq!(driver.whole.ok, 100);
     driver.steer_and_wait(trim(0));
@@ -53,8 +53,9 @@ fn heartbeats_of_clients_go_on_once_all_are_back() {
 #[test]
 fn clients_give_up_and_try_again_until_a_trim_ends_the_storm() {
     let mut server = ScriptedServer::start();
-    let patience = Nanos::from_millis(200);
-    let plan = LoadPlan { connect_timeout: patience, ..plan(server.address(), PLAIN) };
+    let plan = plan(server.address(), PLAIN);
+    let timeouts = Timeouts { connect: Nanos::from_millis(200), ..plan.timeouts };
+    let plan = LoadPlan { timeouts, ..plan };
     let mut driver = Driver::start(plan);
     driver.steer_and_wait(ramp(20));
     server.accept(20);
@@ -81,7 +82,7 @@ fn a_storm_cuts_no_more_than_is_held() {
     let mut driver = Driver::start(plan(address, PLAIN));
     driver.steer_and_wait(ramp(10));
     drop(server);
-    driver.until(|whole| whole.losses.total() == 10);
+    driver.until(|whole| whole.failures.lost_held.total() == 10);
     let id = driver.steer(storm(10, Cut::Rst, Reconnect::Immediate));
     // Nothing was held any more, so that nothing is cut.
     driver.wait_for(id);

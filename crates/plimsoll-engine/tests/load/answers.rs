@@ -59,7 +59,10 @@ fn a_close_that_was_asked_for_ends_its_connection() {
             let tally = run(plan);
             assert_eq!((tally.scheduled, tally.ok), (24, 24));
             assert_eq!(tally.connections.closed_by_peer, 0);
-            assert_eq!((tally.errors.total(), tally.connection_errors.total()), (0, 0));
+            assert_eq!(
+                (tally.failures.operations.total(), tally.failures.attempts.total()),
+                (0, 0)
+            );
             let (mut all, mut connections) = (0, 0);
             while all < 24 {
                 let requests = requests.recv().unwrap();
@@ -86,7 +89,7 @@ fn bytes_behind_an_answer_fail_no_other_operation() {
         let server = Scripted::start(counting(answer, false, channel().0));
         let tally = run(with_headers(server.address, &[&[]]));
         assert_eq!((tally.scheduled, tally.ok), (24, 24), "{name}");
-        assert_eq!(tally.lost_idle.get(ErrorClass::UnrequestedAnswer), 24, "{name}");
+        assert_eq!(tally.failures.lost_idle.get(ErrorClass::UnrequestedAnswer), 24, "{name}");
         // Each excess ended a connection.
         assert!(tally.connections.opened >= 24, "{name}");
     }
@@ -107,7 +110,7 @@ fn late_bytes_behind_an_answer_are_called_what_they_are() {
     let plan = with_headers(server.address, &[&[]]);
     let tally = run(LoadPlan { threads: 1, connections: 1, ..plan });
     assert_eq!((tally.scheduled, tally.ok), (24, 12));
-    assert_eq!(tally.errors.get(ErrorClass::UnrequestedAnswer), 12);
+    assert_eq!(tally.failures.operations.get(ErrorClass::UnrequestedAnswer), 12);
 }
 
 #[test]
@@ -129,7 +132,7 @@ fn empty_lines_behind_an_answer_are_nothing() {
 
 /// The reasons of a class.
 fn reasons(tally: &Tally, class: ErrorClass) -> Vec<CountedReason> {
-    let of_class = tally.reasons.iter().find(|(known, _)| *known == class);
+    let of_class = tally.failures.reasons.iter().find(|(known, _)| *known == class);
     of_class.map_or_else(Vec::new, |(_, all)| all.to_vec())
 }
 
@@ -148,7 +151,7 @@ fn the_body_of_a_failing_answer_is_stored_without_secrets() {
         });
         let headers: &[&[(&str, &str)]] = &[&[("Authorization", "Bearer abcdef")]];
         let tally = run(with_headers(server.address, headers));
-        assert_eq!(tally.errors.get(ErrorClass::Status4xx), 24);
+        assert_eq!(tally.failures.operations.get(ErrorClass::Status4xx), 24);
         let stored = reasons(&tally, ErrorClass::Status4xx);
         let body = "no access for <redacted>".to_owned();
         let [CountedReason { reason, count: 24, connection: Some(_), .. }] = &stored[..] else {
@@ -169,10 +172,13 @@ fn a_new_connection_that_is_ended_behind_its_request_is_told_from_other_ends() {
             }
         });
         let tally = run(with_headers(server.address, &[&[]]));
-        assert_eq!((tally.scheduled, tally.ok, tally.lost_idle.total()), (24, 0, 0));
+        assert_eq!((tally.scheduled, tally.ok, tally.failures.lost_idle.total()), (24, 0, 0));
         let by = if reset { ErrorClass::ResetByPeer } else { ErrorClass::ClosedByPeer };
         let stored = reasons(&tally, by);
         assert_eq!(stored[0].reason, Reason::Unanswered { reset });
-        assert_eq!((tally.lost_in_use.get(by), tally.errors.get(by)), (24, 24));
+        assert_eq!(
+            (tally.failures.lost_in_use.get(by), tally.failures.operations.get(by)),
+            (24, 24)
+        );
     }
 }

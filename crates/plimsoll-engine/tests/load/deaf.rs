@@ -45,7 +45,12 @@ fn pongs_that_nobody_reads_end_the_connection() {
     plan.targets[0].url.protocol = Protocol::WebSocket;
     plan.targets[0].body = b"hello".to_vec().into();
     let tally = run(plan);
-    assert_eq!(tally.errors.get(ErrorClass::PeerNotReading), 2, "{:?}", tally.errors);
+    assert_eq!(
+        tally.failures.operations.get(ErrorClass::PeerNotReading),
+        2,
+        "{:?}",
+        tally.failures.operations
+    );
 }
 
 #[test]
@@ -75,6 +80,11 @@ fn acknowledgements_that_nobody_reads_end_the_connection() {
             deliveries: None,
         });
         let tally = run(plan);
-        assert_eq!(tally.errors.get(ErrorClass::PeerNotReading), 8, "{:?}", tally.errors);
+        assert_eq!(
+            tally.failures.operations.get(ErrorClass::PeerNotReading),
+            8,
+            "{:?}",
+            tally.failures.operations
+        );
     }
 }

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use plimsoll_engine::timeouts::{Probe, ProbePlan};
 use plimsoll_model::cliff::ProbeKind;
 use plimsoll_model::ending::{Closer, Stretch};
-use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::plan::{LoadPlan, Timeouts};
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::socket::Socket;
 
-use super::scripted::{OK, Scripted, closed, open, plan, read_request, run};
+use super::scripted::{OK, PATIENT, Scripted, closed, open, plan, read_request, run};
 
 #[test]
 fn an_idle_connection_is_found_again_in_a_slot_of_another_destination() {
@@ -50,7 +50,7 @@ fn answer_and_close(mut stream: TcpStream) {
 fn no_request_goes_out_on_a_connection_whose_end_has_come() {
     let server = Scripted::start(answer_and_close);
     let tally = run(plan(server.address, closed(200)));
-    assert_eq!((tally.ok, tally.errors_total()), (200, 0), "{:?}", tally.errors);
+    assert_eq!((tally.ok, tally.errors_total()), (200, 0), "{:?}", tally.failures.operations);
     // Those that were open in advance and had nothing to do are left.
     assert!((200..=207).contains(&tally.connections.opened), "{:?}", tally.connections);
     assert_eq!(tally.connections.closed_by_peer, 200);
@@ -67,7 +67,7 @@ fn a_connection_that_ends_before_its_next_answer_is_no_crash() {
     });
     let plan = LoadPlan { connections: 1, threads: 1, ..plan(server.address, closed(100)) };
     let tally = run(plan);
-    assert_eq!((tally.ok, tally.errors.get(ErrorClass::KeepaliveRace)), (50, 50));
+    assert_eq!((tally.ok, tally.failures.operations.get(ErrorClass::KeepaliveRace)), (50, 50));
     assert_eq!(tally.errors_total(), 50);
 }
 
@@ -88,7 +88,7 @@ fn a_connection_that_is_reset_before_its_next_answer_is_the_same_class() {
     });
     let plan = LoadPlan { connections: 1, threads: 1, ..plan(server.address, closed(100)) };
     let tally = run(plan);
-    assert_eq!((tally.ok, tally.errors.get(ErrorClass::KeepaliveRace)), (50, 50));
+    assert_eq!((tally.ok, tally.failures.operations.get(ErrorClass::KeepaliveRace)), (50, 50));
     assert_eq!(tally.errors_total(), 50);
     assert_eq!(tally.connections.reset_by_peer, 50);
     // The cause of a hidden timer is how the connection ended, not the class.
@@ -109,7 +109,12 @@ fn every_request_that_a_closing_server_has_not_answered_is_a_race() {
     });
     let tally = run(plan(server.address, closed(3_000)));
     assert_eq!(tally.ok, answered.load(Ordering::Relaxed));
-    assert_eq!(tally.errors.get(ErrorClass::KeepaliveRace), 3_000 - tally.ok, "{:?}", tally.errors);
+    assert_eq!(
+        tally.failures.operations.get(ErrorClass::KeepaliveRace),
+        3_000 - tally.ok,
+        "{:?}",
+        tally.failures.operations
+    );
 }
 
 #[test]
@@ -125,7 +130,7 @@ fn a_reset_is_no_race_on_a_new_connection_nor_within_an_answer() {
         ..plan(server.address, closed(20))
     };
     let tally = run(plan_of(&first));
-    assert_eq!((tally.ok, tally.errors.get(ErrorClass::ResetByPeer)), (0, 20));
+    assert_eq!((tally.ok, tally.failures.operations.get(ErrorClass::ResetByPeer)), (0, 20));
     let within = Scripted::start(|mut stream| {
         if read_request(&mut stream) {
             stream.write_all(OK).unwrap();
@@ -137,10 +142,10 @@ fn a_reset_is_no_race_on_a_new_connection_nor_within_an_answer() {
     });
     let tally = run(plan_of(&within));
     assert_eq!(
-        (tally.ok, tally.errors.get(ErrorClass::ResetByPeer)),
+        (tally.ok, tally.failures.operations.get(ErrorClass::ResetByPeer)),
         (10, 10),
         "{:?}",
-        tally.errors
+        tally.failures.operations
     );
 }
 
@@ -159,7 +164,12 @@ fn an_answer_is_read_before_the_reset_behind_it() {
     let mut plan = LoadPlan { keepalive: false, ..plan(server.address, open(200.0, 200)) };
     plan.targets[0].body = vec![b'x'; 8 << 20].into();
     let tally = run(plan);
-    assert_eq!(tally.errors.get(ErrorClass::Status4xx), 40, "{:?}", tally.errors);
+    assert_eq!(
+        tally.failures.operations.get(ErrorClass::Status4xx),
+        40,
+        "{:?}",
+        tally.failures.operations
+    );
 }
 
 #[test]
@@ -203,12 +213,17 @@ fn a_peer_that_never_stops_sending_stops_no_timer() {
         has_sent_all.store(sent.is_ok(), Ordering::Release);
     });
     let plan = LoadPlan {
-        linger: Nanos::from_secs(1),
+        timeouts: Timeouts { linger: Nanos::from_secs(1), ..PATIENT },
         connections: 1,
         threads: 1,
         ..plan(server.address, closed(2))
     };
     let tally = run(plan);
-    assert_eq!((tally.ok, tally.errors.get(ErrorClass::Timeout)), (1, 1), "{:?}", tally.errors);
+    assert_eq!(
+        (tally.ok, tally.failures.operations.get(ErrorClass::Timeout)),
+        (1, 1),
+        "{:?}",
+        tally.failures.operations
+    );
     assert!(!sent_all.load(Ordering::Acquire));
 }

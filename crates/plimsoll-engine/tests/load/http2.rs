@@ -5,13 +5,13 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 
 use plimsoll_model::announced::AnnouncedLimits;
-use plimsoll_model::plan::{Http2Plan, LoadPlan, Pacing};
+use plimsoll_model::plan::{Http2Plan, LoadPlan, Pacing, Timeouts};
 use plimsoll_model::target::Protocol;
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::http2::{Incoming, Server};
 use plimsoll_sys::socket::Socket;
 
-use super::scripted::{Scripted, closed, open, plan, run};
+use super::scripted::{PATIENT, Scripted, closed, open, plan, run};
 
 /// The action of a scripted server on a request.
 enum Does {
@@ -119,15 +119,28 @@ fn what_a_server_has_not_begun_is_sent_again_and_not_for_ever() {
         speak(stream, |nth| if nth < 10 { Does::Answers } else { Does::GoesAway });
     });
     let tally = run(http2(polite.address, closed(300)));
-    assert_eq!((tally.ok, tally.errors_total()), (300, 0), "{:?}", tally.errors);
-    assert!(tally.streams.goaways >= 25 && tally.streams.requeued > 0, "{:?}", tally.streams);
-    let AnnouncedLimits { ends, requests_min, requests_max, .. } = tally.announced;
-    assert_eq!((ends, requests_min, requests_max), (tally.streams.goaways, 10, 10));
+    assert_eq!((tally.ok, tally.errors_total()), (300, 0), "{:?}", tally.failures.operations);
+    assert!(
+        tally.answers.streams.goaways >= 25 && tally.answers.streams.requeued > 0,
+        "{:?}",
+        tally.answers.streams
+    );
+    let AnnouncedLimits { ends, requests_min, requests_max, .. } = tally.answers.announced;
+    assert_eq!((ends, requests_min, requests_max), (tally.answers.streams.goaways, 10, 10));
     for does in [|| Does::Refuses, || Does::GoesAway] {
         let never = Scripted::start(move |stream| speak(stream, |_| does()));
         let tally = run(http2(never.address, closed(20)));
-        assert_eq!(tally.errors.get(ErrorClass::H2Refused), 20, "{:?}", tally.errors);
-        assert!((20..=20 * 8).contains(&tally.streams.requeued), "{:?}", tally.streams);
+        assert_eq!(
+            tally.failures.operations.get(ErrorClass::H2Refused),
+            20,
+            "{:?}",
+            tally.failures.operations
+        );
+        assert!(
+            (20..=20 * 8).contains(&tally.answers.streams.requeued),
+            "{:?}",
+            tally.answers.streams
+        );
     }
 }
 
@@ -141,15 +154,15 @@ fn a_stream_that_ends_badly_leaves_the_others() {
         });
     });
     let plan = LoadPlan {
-        linger: Nanos::from_millis(500),
+        timeouts: Timeouts { linger: Nanos::from_millis(500), ..PATIENT },
         connections: 1,
         ..http2(server.address, closed(20))
     };
     let tally = run(plan);
-    assert_eq!(tally.errors.get(ErrorClass::H2Reset), 5);
-    assert_eq!(tally.errors.get(ErrorClass::Timeout), 5);
+    assert_eq!(tally.failures.operations.get(ErrorClass::H2Reset), 5);
+    assert_eq!(tally.failures.operations.get(ErrorClass::Timeout), 5);
     assert_eq!((tally.ok, tally.connections.opened), (10, 1));
-    assert_eq!((tally.streams.resets_received, tally.streams.resets_sent), (5, 5));
+    assert_eq!((tally.answers.streams.resets_received, tally.answers.streams.resets_sent), (5, 5));
 }
 
 #[test]
@@ -158,7 +171,12 @@ fn a_connection_that_ends_takes_its_streams_with_it() {
         speak(stream, |nth| if nth < 3 { Does::Nothing } else { Does::Closes });
     });
     let tally = run(LoadPlan { connections: 1, ..http2(server.address, closed(40)) });
-    assert_eq!(tally.errors.get(ErrorClass::ClosedByPeer), 40, "{:?}", tally.errors);
+    assert_eq!(
+        tally.failures.operations.get(ErrorClass::ClosedByPeer),
+        40,
+        "{:?}",
+        tally.failures.operations
+    );
     assert_eq!(tally.connections.closed_by_peer, 10);
 }
 
@@ -175,7 +193,11 @@ fn streams_without_a_byte_of_their_answer_are_lost_in_a_race_on_a_reused_connect
         let plan = LoadPlan { connections: 1, ..http2(server.address, closed(40)) };
         let tally = run(plan);
         let lost = 40 - tally.ok;
-        assert_eq!((tally.errors.get(class), tally.errors_total()), (lost, lost), "{class:?}");
+        assert_eq!(
+            (tally.failures.operations.get(class), tally.errors_total()),
+            (lost, lost),
+            "{class:?}"
+        );
         assert_eq!(tally.ok % u64::from(answered.max(1)), 0);
     }
 }
@@ -187,7 +209,12 @@ fn another_protocol_on_the_port_is_named() {
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
     });
     let tally = run(http2(server.address, closed(4)));
-    assert_eq!(tally.errors.get(ErrorClass::H2Malformed), 4, "{:?}", tally.errors);
+    assert_eq!(
+        tally.failures.operations.get(ErrorClass::H2Malformed),
+        4,
+        "{:?}",
+        tally.failures.operations
+    );
 }
 
 #[test]
@@ -204,9 +231,14 @@ fn a_window_that_never_opens_is_given_up() {
         while matches!(stream.read(&mut buffer), Ok(1..)) {}
     });
     plan.destinations[0].addresses = vec![deaf.address];
-    plan.linger = Nanos::from_millis(100);
+    plan.timeouts.linger = Nanos::from_millis(100);
     let tally = run(plan);
-    assert_eq!(tally.errors.get(ErrorClass::Timeout), 6, "{:?}", tally.errors);
+    assert_eq!(
+        tally.failures.operations.get(ErrorClass::Timeout),
+        6,
+        "{:?}",
+        tally.failures.operations
+    );
 }
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
@@ -307,9 +339,15 @@ fn what_hostile_servers_send_ends_each_operation_in_a_class() {
     ];
     for (what, sends, class) in cases {
         let server = Scripted::start(move |stream| speak(stream, |_| Does::Sends(sends)));
-        let linger = Nanos::from_millis(300);
-        let tally = run(LoadPlan { linger, ..http2(server.address, closed(12)) });
-        assert_eq!(tally.errors.get(class), 12, "{what}: {:?} {:?}", tally.errors, tally.streams);
+        let timeouts = Timeouts { linger: Nanos::from_millis(300), ..PATIENT };
+        let tally = run(LoadPlan { timeouts, ..http2(server.address, closed(12)) });
+        assert_eq!(
+            tally.failures.operations.get(class),
+            12,
+            "{what}: {:?} {:?}",
+            tally.failures.operations,
+            tally.answers.streams
+        );
     }
 }
 
@@ -328,10 +366,15 @@ fn a_window_that_a_setting_closes_is_given_up() {
     let mut plan = http2(server.address, closed(8));
     plan.targets[0].body = vec![b'b'; 100].into();
     plan.targets[0].method = "POST".to_owned();
-    plan.linger = Nanos::from_millis(200);
+    plan.timeouts.linger = Nanos::from_millis(200);
     let tally = run(plan);
-    assert_eq!(tally.errors.get(ErrorClass::Timeout), 8, "{:?}", tally.errors);
-    assert_eq!(tally.streams.blocked, 8, "{:?}", tally.streams);
+    assert_eq!(
+        tally.failures.operations.get(ErrorClass::Timeout),
+        8,
+        "{:?}",
+        tally.failures.operations
+    );
+    assert_eq!(tally.answers.streams.blocked, 8, "{:?}", tally.answers.streams);
 }
 
 /// SETTINGS with one setting.
@@ -352,10 +395,15 @@ fn operations_wait_while_a_server_allows_no_stream() {
         for pacing in [open(500.0, 100), closed(40)] {
             for keepalive in [true, false] {
                 // On a busy host operations wait for long: without a deadline they are given up after a second.
-                let deadline = Some(Nanos::from_secs(60));
-                let plan = LoadPlan { keepalive, deadline, ..http2(address, pacing.clone()) };
+                let timeouts = Timeouts { deadline: Some(Nanos::from_secs(60)), ..PATIENT };
+                let plan = LoadPlan { keepalive, timeouts, ..http2(address, pacing.clone()) };
                 let tally = run(plan);
-                assert_eq!((tally.ok, tally.unsent), (tally.scheduled, 0), "{:?}", tally.errors);
+                assert_eq!(
+                    (tally.ok, tally.unsent),
+                    (tally.scheduled, 0),
+                    "{:?}",
+                    tally.failures.operations
+                );
             }
         }
     }
@@ -369,12 +417,13 @@ fn operations_wait_while_a_server_allows_no_stream() {
         (for_a_while, true, false),
     ] {
         let linger = if is_refused { Nanos::from_millis(100) } else { Nanos::from_secs(9) };
-        let tally = run(LoadPlan { keepalive, linger, ..http2(never.address, pacing) });
-        let refused = tally.errors.get(ErrorClass::H2Refused);
-        assert_eq!(refused + tally.unsent, tally.scheduled, "{:?}", tally.errors);
-        assert_eq!((tally.ok, refused > 0), (0, is_refused), "{:?}", tally.errors);
+        let timeouts = Timeouts { linger, ..PATIENT };
+        let tally = run(LoadPlan { keepalive, timeouts, ..http2(never.address, pacing) });
+        let refused = tally.failures.operations.get(ErrorClass::H2Refused);
+        assert_eq!(refused + tally.unsent, tally.scheduled, "{:?}", tally.failures.operations);
+        assert_eq!((tally.ok, refused > 0), (0, is_refused), "{:?}", tally.failures.operations);
         assert!(tally.scheduled > 0);
-        assert_eq!(tally.streams.allowed, Some(0));
+        assert_eq!(tally.answers.streams.allowed, Some(0));
     }
 }
 
@@ -386,9 +435,9 @@ fn a_server_that_ends_every_connection_at_once_is_not_flooded() {
     for pacing in [open(500.0, 100), closed(20)] {
         let tally = run(http2(server.address, pacing));
         // Between futile attempts there are pauses.
-        let refused = tally.errors.get(ErrorClass::H2Refused);
-        assert_eq!(refused + tally.unsent, tally.scheduled, "{:?}", tally.errors);
-        assert!(refused > 0, "{:?}", tally.errors);
+        let refused = tally.failures.operations.get(ErrorClass::H2Refused);
+        assert_eq!(refused + tally.unsent, tally.scheduled, "{:?}", tally.failures.operations);
+        assert!(refused > 0, "{:?}", tally.failures.operations);
         // An operation is sent nine times, and there were two connections before the first one.
         assert!(tally.connections.opened <= 9 * tally.scheduled + 2, "{:?}", tally.connections);
     }

@@ -20,11 +20,11 @@ use plimsoll_engine::load::{Load, LoadEvent};
 use plimsoll_model::announced::AnnouncedLimits;
 use plimsoll_model::ending::{Closer, Stretch};
 use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::{LoadPlan, Session};
+use plimsoll_model::plan::{LoadPart, LoadPlan, Session, Timeouts};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::clock;
-use scripted::{OK, Scripted, closed, open, plan, read_request, run};
+use scripted::{OK, PATIENT, Scripted, closed, open, plan, read_request, run};
 
 #[test]
 fn open_loop_sends_exactly_what_was_scheduled() {
@@ -33,7 +33,7 @@ fn open_loop_sends_exactly_what_was_scheduled() {
     assert_eq!((tally.scheduled, tally.ok), (300, 300));
     assert_eq!(tally.connections.opened, 8);
     assert_eq!(tally.spans.corrected.count(), 300);
-    assert_eq!(tally.status.iter().collect::<Vec<_>>(), [(200, 300)]);
+    assert_eq!(tally.answers.status.iter().collect::<Vec<_>>(), [(200, 300)]);
 }
 
 #[test]
@@ -151,12 +151,17 @@ fn faults_of_the_server_are_counted_in_their_class() {
     for (what, script, class) in table {
         let server = Scripted::start(script);
         let plan = LoadPlan {
-            linger: Nanos::from_millis(200),
+            timeouts: Timeouts { linger: Nanos::from_millis(200), ..PATIENT },
             connections: 40,
             ..plan(server.address, open(200.0, 100))
         };
         let tally = run(plan);
-        assert_eq!(tally.errors.get(class), 20, "{what}: {:?}", tally.errors);
+        assert_eq!(
+            tally.failures.operations.get(class),
+            20,
+            "{what}: {:?}",
+            tally.failures.operations
+        );
         // Each is timed, too, where whoever ended it may have had a timer.
         let closer = match class {
             ErrorClass::Status5xx => Some(Closer::Status(503)),
@@ -210,7 +215,7 @@ fn connections_that_the_server_ends_are_timed() {
         };
         assert!(count(Stretch::Lifetime) >= 20, "{what}: {:?}", tally.endings);
         assert_eq!(count(Stretch::Idle) > 0, is_idle, "{what}: {:?}", tally.endings);
-        let announced = tally.announced;
+        let announced = tally.answers.announced;
         let AnnouncedLimits { requests_min, requests_max, idle_s, .. } = announced;
         match what {
             "says that it will close" => {
@@ -240,7 +245,7 @@ fn a_refusing_server_is_a_result() {
     drop(listener);
     for pacing in [open(500.0, 200), closed(40)] {
         let tally = run(plan(address, pacing));
-        assert_eq!(tally.errors.get(ErrorClass::ConnectRefused), tally.scheduled);
+        assert_eq!(tally.failures.operations.get(ErrorClass::ConnectRefused), tally.scheduled);
         assert!(tally.scheduled >= 40);
         // The pool of 8 was tried before the start, too.
         assert!(tally.connections.failed >= tally.scheduled + 8);
@@ -251,14 +256,17 @@ fn a_refusing_server_is_a_result() {
 fn what_waits_when_the_window_ends_is_unsent() {
     let server = Scripted::start(|mut stream| while read_request(&mut stream) {});
     let plan = LoadPlan {
-        linger: Nanos::from_millis(300),
-        deadline: Some(Nanos::from_millis(10)),
+        timeouts: Timeouts {
+            linger: Nanos::from_millis(300),
+            deadline: Some(Nanos::from_millis(10)),
+            ..PATIENT
+        },
         connections: 2,
         ..plan(server.address, open(500.0, 100))
     };
     let tally = run(plan);
     assert_eq!(tally.scheduled, 50);
-    assert_eq!(tally.errors.get(ErrorClass::Timeout), 2);
+    assert_eq!(tally.failures.operations.get(ErrorClass::Timeout), 2);
     assert_eq!(tally.unsent, 48);
     assert!(tally.pool_exhausted > 0);
 }
@@ -267,10 +275,8 @@ fn what_waits_when_the_window_ends_is_unsent() {
 fn late_answers_are_ok_and_late() {
     let server = Scripted::answering();
     let plan = LoadPlan {
-        // No answer can meet this one.
-        deadline: Some(Nanos(1)),
-        // Nor is one given up on a busy machine.
-        linger: Nanos::from_secs(30),
+        // No answer can meet this one, nor is one given up on a busy machine.
+        timeouts: Timeouts { deadline: Some(Nanos(1)), ..PATIENT },
         ..plan(server.address, open(100.0, 200))
     };
     let tally = run(plan);
@@ -298,7 +304,7 @@ fn stopping_accounts_for_everything() {
         }
     }
     assert!(whole.balances() && whole.scheduled > 0);
-    assert_eq!(whole.errors.get(ErrorClass::Interrupted), 4);
+    assert_eq!(whole.failures.operations.get(ErrorClass::Interrupted), 4);
 }
 
 #[test]
@@ -309,7 +315,7 @@ fn shards_add_up_to_the_whole() {
             let plan = plan(server.address, open(1000.0, 100));
             // Each thread is a part of its own.
             let shard = Shard { index: process * plan.threads, of: 3 * plan.threads };
-            run(LoadPlan { shard, ..plan }).scheduled
+            run(LoadPlan { part: LoadPart { shard, ..LoadPart::WHOLE }, ..plan }).scheduled
         })
         .sum();
     assert_eq!(scheduled, 100);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::{LoadPlan, Pacing};
+use plimsoll_model::plan::{LoadPlan, Pacing, Timeouts};
 
-use crate::scripted::{OK, Scripted, open, plan, read_request, run};
+use crate::scripted::{OK, PATIENT, Scripted, open, plan, read_request, run};
 
 /// A server that answers on its first `serves` connections, half a second each, and closes the others at once.
 /// Returns how many have come, too.
@@ -43,7 +43,7 @@ fn a_full_server_is_not_asked_hundreds_of_times() {
             connections: 20,
             keepalive,
             threads: 1,
-            deadline: Some(Nanos::from_secs(1)),
+            timeouts: Timeouts { deadline: Some(Nanos::from_secs(1)), ..PATIENT },
             ..plan(server.address, pacing)
         };
         let tally = run(plan);

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use plimsoll_engine::load::{Load, LoadEvent};
 use plimsoll_model::pace::{Arrivals, Profile};
-use plimsoll_model::plan::{LoadPlan, Pacing};
+use plimsoll_model::plan::{LoadPlan, Pacing, Timeouts};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::{Nanos, Rate};
 use plimsoll_sys::clock;
@@ -55,14 +55,13 @@ pub(crate) fn read_request(stream: &mut TcpStream) -> bool {
 /// Longer than anything takes on a host whose CPUs are busy with other tests.
 const PATIENCE: Nanos = Nanos::from_secs(60);
 
+/// Timers of a plan that end nothing.
+pub(crate) const PATIENT: Timeouts =
+    Timeouts { deadline: None, linger: PATIENCE, connect: PATIENCE };
+
 /// A plan whose own timers end nothing unless a test sets them.
 pub(crate) fn plan(address: SocketAddr, pacing: Pacing) -> LoadPlan {
-    LoadPlan {
-        threads: 2,
-        linger: PATIENCE,
-        connect_timeout: PATIENCE,
-        ..LoadPlan::plain(&[&[address]], pacing)
-    }
+    LoadPlan { threads: 2, timeouts: PATIENT, ..LoadPlan::plain(&[&[address]], pacing) }
 }
 
 pub(crate) fn open(per_s: f64, ms: u64) -> Pacing {

@@ -6,13 +6,13 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 
 use plimsoll_engine::load::{Load, LoadEvent};
-use plimsoll_model::plan::{LoadPlan, ServerName, TlsOptions, TlsState, Trust};
+use plimsoll_model::plan::{LoadPlan, ServerName, Timeouts, TlsOptions, TlsState, Trust};
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::clock;
 use plimsoll_sys::socket::Socket;
 use plimsoll_tls::{KeyKind, ServerContext, ThreadContext, self_signed};
 
-use super::scripted::{OK, closed, plan, run};
+use super::scripted::{OK, PATIENT, closed, plan, run};
 
 fn plan_tls(address: SocketAddr, tls: TlsOptions) -> LoadPlan {
     let mut plan = LoadPlan { tls, ..plan(address, closed(100)) };
@@ -122,7 +122,7 @@ fn a_body_that_runs_until_the_end_needs_a_close_notify() {
             let tls = TlsOptions { trust: Trust::Insecure, state, ..TlsOptions::default() };
             let plan = plan_tls(address, tls);
             let tally = run(LoadPlan { keepalive: false, pacing: closed(20), ..plan });
-            let errors = tally.errors.get(ErrorClass::ClosedByPeer);
+            let errors = tally.failures.operations.get(ErrorClass::ClosedByPeer);
             assert_eq!((tally.ok, errors, tally.errors_total()), (ok, cut_off, cut_off));
         }
     }
@@ -137,8 +137,13 @@ fn a_reset_before_the_next_answer_is_a_keepalive_race() {
         let tls = TlsOptions { trust: Trust::Insecure, state, ..TlsOptions::default() };
         let plan = LoadPlan { connections: 1, threads: 1, ..plan_tls(address, tls) };
         let tally = run(LoadPlan { pacing: closed(20), ..plan });
-        let races = tally.errors.get(ErrorClass::KeepaliveRace);
-        assert_eq!((tally.ok, races, tally.errors_total()), (10, 10, 10), "{:?}", tally.errors);
+        let races = tally.failures.operations.get(ErrorClass::KeepaliveRace);
+        assert_eq!(
+            (tally.ok, races, tally.errors_total()),
+            (10, 10, 10),
+            "{:?}",
+            tally.failures.operations
+        );
     }
 }
 
@@ -150,7 +155,7 @@ fn a_pool_that_nobody_answers_is_given_up_after_one_wait() {
     let mut load = Load::prepare(LoadPlan {
         pacing: closed(1),
         connections: 200,
-        connect_timeout: Nanos::from_millis(50),
+        timeouts: Timeouts { connect: Nanos::from_millis(50), ..PATIENT },
         threads: 1,
         ..plan_tls(listener.local_addr().unwrap(), tls)
     })

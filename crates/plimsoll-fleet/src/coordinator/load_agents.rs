@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::plan::{LoadPart, LoadPlan};
 use plimsoll_model::summary::LoadHostSummary;
 use plimsoll_sys::{affinity, clock};
 
@@ -399,9 +399,10 @@ impl LoadAgents {
                 Place::Here(spec) => share_of_plan(plan, index, &threads, spec.cpus_of(index)),
                 // Each host has source ports of its own.
                 Place::There(_) => {
-                    let part = share_of_plan(plan, index, &threads, &[]);
-                    let first = part.shard.index;
-                    LoadPlan { on_host: Some(first..first + part.threads), ..part }
+                    let mut plan = share_of_plan(plan, index, &threads, &[]);
+                    let first = plan.part.shard.index;
+                    plan.part.on_host = Some(first..first + plan.threads);
+                    plan
                 }
             }
         };
@@ -426,7 +427,7 @@ impl LoadAgents {
         };
         let named = |(index, part): (usize, &LoadPlan)| Member {
             name: self.agents.name(index).to_owned(),
-            shard: part.shard,
+            shard: part.part.shard,
             threads: part.threads,
         };
         let members = parts.iter().enumerate().map(named).collect();
@@ -598,7 +599,8 @@ fn share_of_plan(plan: &LoadPlan, index: usize, threads: &[u32], agent_cpus: &[u
         cpus.rotate_left(first);
     }
     let shard = Shard { index: first, of: threads.iter().sum() };
-    LoadPlan { shard, threads: threads[index], cpus, ..plan.clone() }
+    let part = LoadPart { shard, ..plan.part.clone() };
+    LoadPlan { part, threads: threads[index], cpus, ..plan.clone() }
 }
 
 #[cfg(test)]
@@ -649,8 +651,8 @@ mod tests {
     fn parts_tile_the_plan_and_the_cpus() {
         let whole = LoadPlan { cpus: vec![0, 1, 2, 3], ..plan() };
         let part = |index, cpus: &[u32]| share_of_plan(&whole, index, &[2, 2, 3], cpus);
-        assert_eq!((part(1, &[]).shard, part(1, &[]).threads), (Shard { index: 2, of: 7 }, 2));
-        assert_eq!((part(2, &[]).shard, part(2, &[]).threads), (Shard { index: 4, of: 7 }, 3));
+        assert_eq!((part(1, &[]).part.shard, part(1, &[]).threads), (Shard { index: 2, of: 7 }, 2));
+        assert_eq!((part(2, &[]).part.shard, part(2, &[]).threads), (Shard { index: 4, of: 7 }, 3));
         assert_eq!(part(0, &[]).cpus, [0, 1, 2, 3]);
         assert_eq!(part(1, &[]).cpus, [2, 3, 0, 1]);
         assert_eq!(part(1, &[1, 2, 3]).cpus, [3, 1, 2]);

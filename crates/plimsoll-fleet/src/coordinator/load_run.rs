@@ -132,10 +132,10 @@ impl Terms {
             None => Nanos::ZERO,
         };
         let prewarm = if plan.prewarm { plan.connections / agents.max(1) as u64 } else { 0 };
-        let deadline = plan.deadline.unwrap_or_default();
+        let deadline = plan.timeouts.deadline.unwrap_or_default();
         let counts_deliveries = plan.mqtt.as_ref().is_some_and(|mqtt| mqtt.deliveries.is_some());
-        let settling = if counts_deliveries { plan.linger } else { Nanos::ZERO };
-        let answer_wait = plan.connect_timeout + deadline + plan.linger + settling;
+        let settling = if counts_deliveries { plan.timeouts.linger } else { Nanos::ZERO };
+        let answer_wait = plan.timeouts.connect + deadline + plan.timeouts.linger + settling;
         let closing = match &plan.pacing {
             Pacing::Hold(_) => Nanos::from_secs(plan.connections / CLOSES_PER_S_MIN),
             Pacing::Open { .. } | Pacing::Closed { .. } => Nanos::ZERO,
@@ -147,7 +147,7 @@ impl Terms {
             answer_wait: answer_wait + control.overrun,
             prepare_wait: PREPARE_WAIT
                 + sending
-                + plan.connect_timeout
+                + plan.timeouts.connect
                 + Nanos::from_secs(prewarm / PREWARM_PER_S_MIN),
             stop_grace: control.stop_grace,
             stop_wait: Nanos(control.overrun.0 * STOP_SHARE.0 / STOP_SHARE.1) + closing,
@@ -660,7 +660,7 @@ impl LoadRun {
             return;
         }
         let tally = &mut interval.tally;
-        if let Some((class, counted)) = tally.reasons.earliest()
+        if let Some((class, counted)) = tally.failures.reasons.earliest()
             && !std::mem::replace(&mut self.has_told_failure, true)
         {
             let reason = counted.reason.clone();
@@ -745,8 +745,8 @@ impl LoadRun {
         part.stage = Stage::Lost;
         self.steering.handle_end(index);
         let mut tally = Tally::default();
-        tally.errors.add(ErrorClass::AgentLost, unfinished);
-        tally.losses.add(ErrorClass::AgentLost, held);
+        tally.failures.operations.add(ErrorClass::AgentLost, unfinished);
+        tally.failures.lost_held.add(ErrorClass::AgentLost, held);
         self.seconds.lose(index, tally);
         self.bad += unfinished;
         let Some(epoch) = self.epoch else {

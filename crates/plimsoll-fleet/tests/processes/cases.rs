@@ -21,7 +21,7 @@ use plimsoll_fleet::{
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{
-    DeliveryFaults, Listener, LoadPlan, ServePlan, Spoken, Steer, TlsState,
+    DeliveryFaults, Listener, LoadPart, LoadPlan, ServePlan, Spoken, Steer, TlsState,
 };
 use plimsoll_model::tally::Tally;
 use plimsoll_model::{ErrorClass, Nanos};
@@ -87,7 +87,7 @@ pub(crate) fn a_killed_agent_costs_its_share_only() {
     };
     let control = LoadControl::new(&|| false);
     let outcome = agents.run_load(&plan(behaviour::ONE_FALLS_SILENT), &control, &mut sink).unwrap();
-    assert_eq!(outcome.tally.errors.get(ErrorClass::AgentLost), 7);
+    assert_eq!(outcome.tally.failures.operations.get(ErrorClass::AgentLost), 7);
     assert!(outcome.tally.balances() && outcome.is_partial());
     assert_eq!(outcome.lost_agents, 1);
     assert!(outcome.notes[0].contains("agent 2 ended unexpectedly: killed by signal 9"));
@@ -103,8 +103,8 @@ fn relayed(behaviour: u64, mut meanwhile: impl FnMut(&FromAgent)) -> Vec<FromAge
     let (sender, events) = mpsc::channel();
     let makers = Makers::default();
     let relay = Relay::start(AgentCommand::this_program(), sender, makers).unwrap();
-    let shard = Shard { index: 0, of: 3 };
-    relay.prepare(Box::new(LoadPlan { threads: 3, shard, ..plan(behaviour) }), 3);
+    let part = LoadPart { shard: Shard { index: 0, of: 3 }, ..LoadPart::WHOLE };
+    relay.prepare(Box::new(LoadPlan { threads: 3, part, ..plan(behaviour) }), 3);
     let mut seen = Vec::new();
     loop {
         let event = events.recv_timeout(Duration::from_secs(60)).unwrap();
@@ -167,7 +167,7 @@ pub(crate) fn a_relay_says_what_it_lost_and_why_it_cannot() {
             tally.merge_following(&interval.tally);
         }
     }
-    assert!(tally.balances() && tally.errors.get(ErrorClass::AgentLost) == 7);
+    assert!(tally.balances() && tally.failures.operations.get(ErrorClass::AgentLost) == 7);
 }
 
 pub(crate) fn a_hung_agent_does_not_hang() {

@@ -46,7 +46,7 @@ struct Hold {
 impl Hold {
     fn new(plan: &LoadPlan) -> Self {
         let is_stuck = is_odd_one(plan, behaviour::HOLD_ONE_STUCK);
-        Self { shard: plan.shard, is_stuck, held: Arc::default(), due: Arc::default() }
+        Self { shard: plan.part.shard, is_stuck, held: Arc::default(), due: Arc::default() }
     }
 
     fn handle_steer(&self, id: u32, steer: Steer, events: &Sender<FromAgent>) {
@@ -104,7 +104,7 @@ impl Executor for Script {
             }
             ToAgent::Prepare(plan) => {
                 self.stop = Arc::new(AtomicBool::new(false));
-                let opened = plan.shard.share(plan.connections);
+                let opened = plan.part.shard.share(plan.connections);
                 self.plan = Some(plan);
                 send(events, FromAgent::Ready { opened, failed: 0, first_error: None });
             }
@@ -171,7 +171,7 @@ impl Script {
 }
 
 fn is_odd_one(plan: &LoadPlan, behaviour: u64) -> bool {
-    plan.seed == behaviour && plan.shard.index == 1
+    plan.seed == behaviour && plan.part.shard.index == 1
 }
 
 fn send(events: &Sender<FromAgent>, event: FromAgent) {
@@ -184,7 +184,7 @@ fn send_second(events: &Sender<FromAgent>, second: u32, tally: Tally) {
 }
 
 fn load(plan: &LoadPlan, events: &Sender<FromAgent>, stop: &AtomicBool) {
-    let due = plan.shard.share(OPS_PER_SECOND);
+    let due = plan.part.shard.share(OPS_PER_SECOND);
     let tally = |scheduled, ok| Tally { scheduled, ok, ..Tally::default() };
     if is_odd_one(plan, behaviour::ONE_FALLS_SILENT) {
         return send_second(events, 0, tally(due, due - 7));
@@ -204,7 +204,7 @@ fn load(plan: &LoadPlan, events: &Sender<FromAgent>, stop: &AtomicBool) {
         thread::sleep(Duration::from_millis(10));
     }
     let mut last = Tally::default();
-    last.errors.add(ErrorClass::Interrupted, in_flight);
+    last.failures.operations.add(ErrorClass::Interrupted, in_flight);
     send_second(events, second, last);
     send(events, FromAgent::LoadEnded { window: Nanos::from_secs(u64::from(second)) });
 }

@@ -9,7 +9,7 @@ use plimsoll_fleet::message::{OwnControlGroup, Readiness, SupervisedProgram, Sup
 use plimsoll_fleet::{AgentCommand, AgentSpec, LoadAgents, Supervisor};
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::{Arrivals, Profile};
-use plimsoll_model::plan::{HoldPlan, LoadPlan, Pacing};
+use plimsoll_model::plan::{HoldPlan, LoadPlan, Pacing, Timeouts};
 use plimsoll_model::{Nanos, Rate};
 use plimsoll_sys::signal::Interrupts;
 
@@ -33,8 +33,7 @@ pub(crate) fn plan(behaviour: u64) -> LoadPlan {
     };
     LoadPlan {
         connections: 10,
-        linger: Nanos::ZERO,
-        connect_timeout: Nanos::ZERO,
+        timeouts: Timeouts { deadline: None, linger: Nanos::ZERO, connect: Nanos::ZERO },
         seed: behaviour,
         ..LoadPlan::plain(&[], pacing)
     }

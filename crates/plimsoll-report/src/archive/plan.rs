@@ -6,13 +6,11 @@
 //! how many they are.
 
 use std::net::{IpAddr, SocketAddr};
-use std::ops::Range;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{
-    AddressRange, CertificateKey, ClientIds, Endpoint, Group, Http2Plan, LoadPlan, MqttPlan,
-    Pacing, ProxyHeader, Session, TlsOptions, TlsState, TlsVersion, Trust,
+    AddressRange, CertificateKey, ClientIds, Endpoint, Group, Http2Plan, LoadPart, LoadPlan,
+    MqttPlan, Pacing, ProxyHeader, Session, Timeouts, TlsOptions, TlsState, TlsVersion, Trust,
 };
 use plimsoll_model::row::RowPlan;
 use plimsoll_model::target::{
@@ -64,17 +62,13 @@ archived! {
         session: Option<Session> = *session,
         staggered: bool = *staggered,
         prewarm: bool = *prewarm,
-        deadline: Option<Nanos> = *deadline,
-        linger: Nanos = *linger,
-        connect_timeout: Nanos = *connect_timeout,
+        timeouts: Timeouts = *timeouts,
         tls: ArchivedTls<'a> = ArchivedTls::of(tls),
         sources: &'a [IpAddr] = sources,
         threads: u32 = *threads,
         cpus: &'a [u32] = cpus,
         seed: u64 = *seed,
-        shard: Shard = *shard,
-        on_host: Option<&'a Range<u32>> = on_host.as_ref(),
-        numbers_from: u32 = *numbers_from,
+        part: &'a LoadPart = part,
         abort_bad_ops: Option<u64> = *abort_bad_ops,
         #[serde(skip_serializing_if = "Option::is_none")]
         rows: Option<RowPlan> = *rows,

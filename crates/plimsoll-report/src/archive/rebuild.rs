@@ -157,8 +157,14 @@ impl Figures {
 
     fn of_summary(s: &Summary) -> Self {
         Self {
-            counts: [s.scheduled, s.ok, s.errors, s.late, s.unsent],
-            corrected: s.latency_ms.corrected,
+            counts: [
+                s.operations.scheduled,
+                s.operations.ok,
+                s.operations.errors,
+                s.operations.late,
+                s.operations.unsent,
+            ],
+            corrected: s.operations.latency_ms.corrected,
         }
     }
 
@@ -195,14 +201,14 @@ fn rebuild(archive: &Archive, totals: &Totals) -> Summary {
     archive.events().iter().for_each(|event| state.handle_event(event, Nanos::ZERO));
     let find = manifest.search.as_ref().map(|search| rebuild_find(archive, &state, search));
     let whole = totals.whole();
-    let error_reasons = summary::reasons(&whole.tally.reasons);
+    let error_reasons = summary::reasons(&whole.tally.failures.reasons);
     let shown = find.as_ref().and_then(|find| find.at_lower_bound(archive.trials()));
     let (mut tally, window) = match shown {
         Some(at) => (at.tally, at.window),
         None => (whole.tally, sending(archive, whole.seconds)),
     };
     let ended = tally.ok + tally.errors_total() + tally.unsent;
-    tally.errors.add(ErrorClass::Interrupted, tally.scheduled.saturating_sub(ended));
+    tally.failures.operations.add(ErrorClass::Interrupted, tally.scheduled.saturating_sub(ended));
     let found = find.map(RunResult::from);
     let held = || Some(RunResult::from(rebuild_hold(archive, &state, &tally)?));
     let head = SummaryHead {
@@ -222,7 +228,10 @@ fn rebuild(archive: &Archive, totals: &Totals) -> Summary {
         Event::TimersProbed(timers) => Some(timers.clone()),
         _ => None,
     });
-    Summary { timers: probed, error_reasons, ..Summary::new(head, &tally) }
+    let mut summary = Summary::new(head, &tally);
+    summary.timers.probed = probed;
+    summary.failures.error_reasons = error_reasons;
+    summary
 }
 
 /// Returns the part of the seconds in which operations were still to be started.

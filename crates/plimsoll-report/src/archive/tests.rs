@@ -157,8 +157,8 @@ fn a_summary_that_the_intervals_do_not_confirm_is_warned_about() {
     let dir = tempfile::tempdir().unwrap();
     let parts = [fixtures::tally(1_000, 900, 1)];
     let mut summary = summary_of(&parts);
-    summary.ok -= 1;
-    summary.errors += 1;
+    summary.operations.ok -= 1;
+    summary.operations.errors += 1;
     write_load(dir.path(), &parts).finish(&summary).unwrap();
     let (text, redrawn) = redrawn(dir.path(), Style::default());
     assert_eq!(redrawn.disagreements.len(), 2);
@@ -190,8 +190,11 @@ fn a_killed_load_is_rebuilt_as_far_as_it_was_seen() {
 
     let summary = Archive::open(dir.path()).unwrap().rebuild_summary().unwrap();
     assert!(summary.partial);
-    assert_eq!((summary.scheduled, summary.ok, summary.errors), (2_140, 2_100, 40));
-    assert_eq!(summary.error_classes.get(ErrorClass::Interrupted.name()), Some(&40));
+    assert_eq!(
+        (summary.operations.scheduled, summary.operations.ok, summary.operations.errors),
+        (2_140, 2_100, 40)
+    );
+    assert_eq!(summary.failures.error_classes.get(ErrorClass::Interrupted.name()), Some(&40));
     assert_eq!(summary.seconds, 2.0);
     let (text, _) = redrawn(dir.path(), Style::default());
     assert!(text.starts_with("PARTIAL"), "{text}");
@@ -221,7 +224,7 @@ fn a_killed_hold_is_drawn_as_a_hold() {
     let summary = Archive::open(dir.path()).unwrap().rebuild_summary().unwrap();
     let hold = summary.result.hold().unwrap();
     assert_eq!((hold.asked, hold.held, &hold.end), (10_000, 1_200, &HoldEnd::Unfinished));
-    assert_eq!(hold.user_bytes_per_connection, Some(449.0));
+    assert_eq!(hold.per_connection.user, Some(449.0));
     assert_eq!(hold.heartbeat_s, Some(60.0));
     assert!(hold.both_ends_here);
     let (text, _) = redrawn(dir.path(), Style::default());
@@ -261,7 +264,7 @@ fn a_search_killed_after_its_end_keeps_its_answer() {
     drop(writer);
     let summary = Archive::open(dir.path()).unwrap().rebuild_summary().unwrap();
     // Cliffs were not looked for, but the probe had reported its findings.
-    assert_eq!((summary.cliffs, summary.timers), (None, Some(fixtures::timers())));
+    assert_eq!((summary.timers.cliffs, summary.timers.probed), (None, Some(fixtures::timers())));
     let find = summary.result.find().unwrap();
     assert_eq!((&find.outcome, &find.notes), (&tip.outcome, &tip.notes));
 }
@@ -420,10 +423,10 @@ fn any_tally() -> impl Strategy<Value = Tally> {
                 tally.spans.corrected.record(Nanos(span));
                 tally.spans.send_lag.record(Nanos(span / 1_000));
             }
-            statuses.into_iter().for_each(|(code, count)| tally.status.add(code, count));
+            statuses.into_iter().for_each(|(code, count)| tally.answers.status.add(code, count));
             for (class, count) in classes {
-                tally.errors.add(ErrorClass::ALL[class], count);
-                tally.connection_errors.add(ErrorClass::ALL[class], count);
+                tally.failures.operations.add(ErrorClass::ALL[class], count);
+                tally.failures.attempts.add(ErrorClass::ALL[class], count);
             }
             tally.scheduled = ok + unsent + tally.errors_total();
             tally.bytes.sent = bytes;
@@ -472,6 +475,6 @@ proptest! {
         let text = fs::read(&path).unwrap();
         fs::write(&path, &text[..(text.len() as f64 * cut) as usize]).unwrap();
         let summary = Archive::open(dir.path()).unwrap().rebuild_summary().unwrap();
-        prop_assert!([0, 100, 210].contains(&summary.scheduled));
+        prop_assert!([0, 100, 210].contains(&summary.operations.scheduled));
     }
 }

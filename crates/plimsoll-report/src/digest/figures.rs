@@ -37,7 +37,7 @@ pub(super) fn of_search(summary: &Summary, find: &FindSummary) -> Vec<KeyFigure>
         _ => ("Bounds seen", "without a confidence".to_owned()),
     };
     keys.push((name, bounds, note));
-    if let Some(good) = find.conditional_throughput {
+    if let Some(good) = find.confirmation.conditional_throughput {
         keys.push(("Throughput", load(good), "good answers at the lower bound".to_owned()));
     }
     let mut known = find.regimes.clone();
@@ -60,7 +60,7 @@ pub(super) fn of_search(summary: &Summary, find: &FindSummary) -> Vec<KeyFigure>
         ));
     }
     keys.push(("Trials", find.trials.to_string(), not_counted(find.invalid_trials)));
-    keys.push(("Length", span(find.search_s + find.confirm_s), String::new()));
+    keys.push(("Length", span(find.search_s + find.confirmation.confirm_s), String::new()));
     keys
 }
 
@@ -123,7 +123,7 @@ pub(super) fn of_hold(summary: &Summary, hold: &HoldSummary) -> Vec<KeyFigure> {
             format!("of {}", grouped(swept.connections)),
         ));
     }
-    if let Some(cost) = hold.machine_bytes_per_connection {
+    if let Some(cost) = hold.per_connection.machine {
         let ends = if hold.both_ends_here { "both ends" } else { "this end" };
         keys.push(("Memory each", bytes(cost.round() as u64), format!("of the machine, {ends}")));
     }
@@ -139,13 +139,13 @@ pub(super) fn of_hold(summary: &Summary, hold: &HoldSummary) -> Vec<KeyFigure> {
 }
 
 pub(super) fn of_load(summary: &Summary) -> Vec<KeyFigure> {
-    let latency = &summary.latency_ms;
-    let failed = summary.errors + summary.unsent;
+    let latency = &summary.operations.latency_ms;
+    let failed = summary.operations.errors + summary.operations.unsent;
     vec![
         (
             "Rate",
-            per_s(summary.rate.achieved_per_s),
-            format!("of {} offered", per_s(summary.rate.offered_per_s)),
+            per_s(summary.operations.rate.achieved_per_s),
+            format!("of {} offered", per_s(summary.operations.rate.offered_per_s)),
         ),
         (
             "p99, corrected",
@@ -154,8 +154,8 @@ pub(super) fn of_load(summary: &Summary) -> Vec<KeyFigure> {
         ),
         (
             "Good",
-            format!("{} %", percent(summary.ok, summary.scheduled)),
-            format!("of {} operations", grouped(summary.scheduled)),
+            format!("{} %", percent(summary.operations.ok, summary.operations.scheduled)),
+            format!("of {} operations", grouped(summary.operations.scheduled)),
         ),
         ("Failed or unsent", grouped(failed), String::new()),
         (

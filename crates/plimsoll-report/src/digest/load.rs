@@ -31,12 +31,12 @@ pub(super) fn head_word(summary: &Summary) -> (&'static str, Tone) {
 }
 
 fn nothing_ok(summary: &Summary) -> bool {
-    summary.scheduled > 0 && summary.ok == 0
+    summary.operations.scheduled > 0 && summary.operations.ok == 0
 }
 
 /// Returns the answer in words.
 pub(super) fn sentence(summary: &Summary) -> String {
-    if summary.partial && summary.scheduled == 0 {
+    if summary.partial && summary.operations.scheduled == 0 {
         return format!(
             "Cut short before any operation of the load to {} was counted.",
             clean(&summary.target)
@@ -62,7 +62,7 @@ pub(super) fn sentence(summary: &Summary) -> String {
 fn pace(summary: &Summary) -> String {
     let target = clean(&summary.target);
     let took = span(summary.seconds);
-    let achieved = per_s(summary.rate.achieved_per_s);
+    let achieved = per_s(summary.operations.rate.achieved_per_s);
     if sections::is_closed_loop(summary) {
         let connections = summary.settings.get(settings::CONNECTIONS).map_or("?", String::as_str);
         let connections = whole(&format!("{} connections", clean(connections)));
@@ -71,15 +71,15 @@ fn pace(summary: &Summary) -> String {
              (closed loop: the server set the pace)"
         );
     }
-    let offered = per_s(summary.rate.offered_per_s);
+    let offered = per_s(summary.operations.rate.offered_per_s);
     format!("{achieved} of {offered} offered for {took} to {target}")
 }
 
 /// Why not one of the operations was ok; a rate would read as if they had been.
 fn failure(summary: &Summary) -> String {
-    let mut why = sections::most_first(&summary.error_classes);
-    if summary.unsent > 0 {
-        why.push(("unsent", summary.unsent));
+    let mut why = sections::most_first(&summary.failures.error_classes);
+    if summary.operations.unsent > 0 {
+        why.push(("unsent", summary.operations.unsent));
     }
     let why: Vec<_> = why
         .into_iter()
@@ -87,7 +87,7 @@ fn failure(summary: &Summary) -> String {
         .collect();
     format!(
         "Not one of {} operations in {} to {} was ok: {}.",
-        grouped(summary.scheduled),
+        grouped(summary.operations.scheduled),
         span(summary.seconds),
         clean(&summary.target),
         why.join(", ")
@@ -95,13 +95,14 @@ fn failure(summary: &Summary) -> String {
 }
 
 fn answers(summary: &Summary) -> String {
-    if summary.scheduled == 0 {
+    if summary.operations.scheduled == 0 {
         return "; nothing came due.".to_owned();
     }
-    let ok = whole(&format!("{} % ok", percent(summary.ok, summary.scheduled)));
-    let p99 = ms_text(summary.latency_ms.corrected.p99);
+    let ok =
+        whole(&format!("{} % ok", percent(summary.operations.ok, summary.operations.scheduled)));
+    let p99 = ms_text(summary.operations.latency_ms.corrected.p99);
     let faults = delivery_faults(summary);
-    if summary.ok < summary.scheduled {
+    if summary.operations.ok < summary.operations.scheduled {
         format!("; {ok}, p99 of those {p99}.{faults}")
     } else {
         format!("; {ok}, p99 {p99}.{faults}")
@@ -110,7 +111,7 @@ fn answers(summary: &Summary) -> String {
 
 /// Returns the faults of deliveries of acknowledged messages; empty if each came once.
 fn delivery_faults(summary: &Summary) -> String {
-    let counts = summary.deliveries.unwrap_or_default();
+    let counts = summary.answers.deliveries.unwrap_or_default();
     let faults: Vec<_> = [(counts.lost, "did not come"), (counts.duplicated, "came again")]
         .into_iter()
         .filter(|(count, _)| *count > 0)

@@ -101,12 +101,16 @@ fn of_rate(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, String
             "Tipping point not reached:",
             format!("{at_least}. The server met the SLO at every load up to the cap: {why}."),
         ),
-        Outcome::FailsAtMinimum if summary.ok == 0 && summary.status.is_empty() => (
-            Tone::Bad,
-            "No tipping point:",
-            "not one operation was answered, even at the lowest load; see the errors below."
-                .to_owned(),
-        ),
+        Outcome::FailsAtMinimum
+            if summary.operations.ok == 0 && summary.answers.status.is_empty() =>
+        {
+            (
+                Tone::Bad,
+                "No tipping point:",
+                "not one operation was answered, even at the lowest load; see the errors below."
+                    .to_owned(),
+            )
+        }
         Outcome::FailsAtMinimum => (
             Tone::Bad,
             "No tipping point:",

@@ -24,8 +24,11 @@ pub(super) fn of(summary: &Summary) -> Vec<Warning> {
             Warning::new(&check.id.name(), &text)
         })
     };
-    let classes =
-        [&summary.error_classes, &summary.connection_error_classes, summary.lost_classes()];
+    let classes = [
+        &summary.failures.error_classes,
+        &summary.failures.connection_error_classes,
+        summary.lost_classes(),
+    ];
     let mut seen: Vec<&str> = Vec::new();
     let failures =
         classes.into_iter().flat_map(sections::most_first).filter_map(|(class, count)| {

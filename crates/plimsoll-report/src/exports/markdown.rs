@@ -126,7 +126,7 @@ fn checks(summary: &Summary) -> String {
 /// Why operations and connections failed.
 fn failures(summary: &Summary) -> String {
     let mut text = String::new();
-    for class in summary.error_reasons.keys() {
+    for class in summary.failures.error_reasons.keys() {
         for paragraph in reasons::paragraphs(class, summary) {
             text.push_str(&format!("| {} | {} |\n", code(class), escaped(&paragraph)));
         }

@@ -90,7 +90,7 @@ fn interval(second: u32, tally: Tally) -> Event {
 fn load() -> Made {
     let mut failing = fixtures::tally(900, 1_900, 1);
     failing.scheduled += 2;
-    failing.errors.add(ErrorClass::ResetByPeer, 2);
+    failing.failures.operations.add(ErrorClass::ResetByPeer, 2);
     failing.late = 7;
     failing.connections.reset_by_peer = 2;
     let silent = Tally { scheduled: 5, unsent: 5, ..Tally::default() };

@@ -104,7 +104,7 @@ impl RunMetrics {
             (label("outcome", "ok"), total.ok as f64),
             (label("outcome", "unsent"), total.unsent as f64),
         ];
-        let failed = total.errors.iter().map(|(class, count)| {
+        let failed = total.failures.operations.iter().map(|(class, count)| {
             let labels = vec![("outcome", "error".to_owned()), ("class", class.name().to_owned())];
             (labels, count as f64)
         });

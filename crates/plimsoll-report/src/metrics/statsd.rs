@@ -50,7 +50,7 @@ impl Statsd {
             ("handshakes.failed", second.handshakes.failed),
         ];
         counts.into_iter().for_each(|(name, count)| self.count(name, count));
-        for (class, count) in second.errors.iter() {
+        for (class, count) in second.failures.operations.iter() {
             self.count(&format!("ops.error.{}", class.name()), count);
         }
         self.gauge("connections.held", second.connections.held_end as f64);

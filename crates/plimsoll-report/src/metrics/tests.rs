@@ -25,7 +25,7 @@ fn events() -> Vec<Event> {
     let mut events = vec![Event::LoadStarted { trial: Some(request), planned: None, epoch: None }];
     for second in 0..2 {
         let mut tally = fixtures::tally(1_000, 3_000, 1);
-        tally.errors.add(ErrorClass::Timeout, 2);
+        tally.failures.operations.add(ErrorClass::Timeout, 2);
         tally.scheduled += 2;
         events.push(Event::Interval(Box::new(Interval { second, tally })));
     }

@@ -128,7 +128,7 @@ fn report(view: &View, json: &Value) -> Markup {
 }
 
 fn hosts(view: &View, json: &Value) -> Markup {
-    let summaries = view.summary.as_ref().map(|summary| &summary.hosts);
+    let summaries = view.summary.as_ref().map(|summary| &summary.machines.hosts);
     let of_host = figures::of_hosts();
     let names: Vec<&String> = match json.get("hosts") {
         Some(Value::Object(hosts)) => hosts.keys().collect(),

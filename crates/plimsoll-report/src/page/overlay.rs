@@ -90,8 +90,8 @@ fn runs(views: &[View]) -> Markup {
                             td.words { @for answer in summary.map(|summary| Digest::of(summary).answers).unwrap_or_default() {
                                 div { (answer.lead()) " " (answer.text) }
                             } }
-                            td.n { (ms_text(summary.and_then(|summary| summary.latency_ms.corrected.p99))) }
-                            td.n { (summary.map_or_else(String::new, |summary| per_s(summary.rate.achieved_per_s))) }
+                            td.n { (ms_text(summary.and_then(|summary| summary.operations.latency_ms.corrected.p99))) }
+                            td.n { (summary.map_or_else(String::new, |summary| per_s(summary.operations.rate.achieved_per_s))) }
                             td { (view.head.started_at) }
                         }
                     } }

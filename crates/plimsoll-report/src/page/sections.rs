@@ -249,7 +249,7 @@ pub(super) fn trials(view: &View, json: &Value) -> Markup {
                 div.scroll tabindex="0" role="region" aria-label="Trials" {
                     (Table::of(json, &TRIALS).of_trials(TRIALS.columns, shape))
                 }
-                @for line in view.summary.iter().flat_map(|summary| slow::lines(&summary.slow)) {
+                @for line in view.summary.iter().flat_map(|summary| slow::lines(&summary.machines.slow)) {
                     p.measure { (line) "." }
                 }
                 p.quiet.measure {
@@ -279,12 +279,15 @@ pub(super) fn facts(view: &View) -> Markup {
 
 /// Error classes with what to do about each.
 fn errors(summary: &Summary) -> Markup {
-    let classes: Vec<_> =
-        [&summary.error_classes, &summary.connection_error_classes, summary.lost_classes()]
-            .into_iter()
-            .zip(["operation", "attempt to connect", "open connection"])
-            .flat_map(|(classes, of)| classes.iter().map(move |(name, count)| (of, name, *count)))
-            .collect();
+    let classes: Vec<_> = [
+        &summary.failures.error_classes,
+        &summary.failures.connection_error_classes,
+        summary.lost_classes(),
+    ]
+    .into_iter()
+    .zip(["operation", "attempt to connect", "open connection"])
+    .flat_map(|(classes, of)| classes.iter().map(move |(name, count)| (of, name, *count)))
+    .collect();
     html! {
         @if !classes.is_empty() {
             div.scroll tabindex="0" role="region" aria-label="Errors" {

@@ -32,12 +32,12 @@ pub(super) fn course(find: &FindSummary) -> String {
 
 /// Describes latency over time, and its distribution.
 pub(super) fn latency(summary: &Summary) -> String {
-    let Some(p99) = summary.latency_ms.corrected.p99 else {
+    let Some(p99) = summary.operations.latency_ms.corrected.p99 else {
         return "No operation was answered".to_owned();
     };
     let at = match summary.result.hold() {
         Some(_) => String::new(),
-        None => format!(" at {}", per_s(summary.rate.offered_per_s)),
+        None => format!(" at {}", per_s(summary.operations.rate.offered_per_s)),
     };
     let mut goals = summary.reasons.iter().filter(|check| check.id.family() == Family::Goal);
     let verdict = match goals.clone().find(|goal| goal.level == Level::Fail) {
@@ -51,7 +51,7 @@ pub(super) fn latency(summary: &Summary) -> String {
 
 /// Describes the distribution of latency.
 pub(super) fn percentiles(summary: &Summary) -> String {
-    let both = &summary.latency_ms;
+    let both = &summary.operations.latency_ms;
     let Some(p99) = both.corrected.p99 else { return "No operation was answered".to_owned() };
     let uncorrected = match both.uncorrected.p99 {
         Some(other) if other * 1.5 < p99 => {
@@ -64,24 +64,25 @@ pub(super) fn percentiles(summary: &Summary) -> String {
 
 /// Describes the rate over time.
 pub(super) fn rate(summary: &Summary) -> String {
-    let (offered, sent) = (summary.rate.offered_per_s, summary.rate.achieved_per_s);
+    let (offered, sent) =
+        (summary.operations.rate.offered_per_s, summary.operations.rate.achieved_per_s);
     format!("{} of {} offered were sent", per_s(sent), per_s(offered))
 }
 
 /// Describes errors over time.
 pub(super) fn errors(summary: &Summary) -> String {
-    let failed = summary.errors + summary.unsent;
+    let failed = summary.operations.errors + summary.operations.unsent;
     if failed == 0 {
         return "No operation failed".to_owned();
     }
-    let most = summary.error_classes.iter().max_by_key(|(_, count)| **count);
+    let most = summary.failures.error_classes.iter().max_by_key(|(_, count)| **count);
     let most = most.map_or_else(String::new, |(name, _)| format!(", most of them {}", clean(name)));
-    let unsent = match summary.unsent {
+    let unsent = match summary.operations.unsent {
         0 => String::new(),
         unsent => format!("; {} were not sent", grouped(unsent)),
     };
-    let of = grouped(summary.scheduled);
-    format!("{} of {of} operations failed{most}{unsent}", grouped(summary.errors))
+    let of = grouped(summary.operations.scheduled);
+    format!("{} of {of} operations failed{most}{unsent}", grouped(summary.operations.errors))
 }
 
 /// Describes held connections over time.
@@ -119,7 +120,7 @@ pub(super) fn connections(summary: &Summary) -> String {
 pub(super) fn memory(hold: &HoldSummary) -> String {
     let ends = hold.projections.iter().filter(|one| one.ends_at.is_some());
     let first = ends.min_by_key(|one| one.ends_at);
-    let cost = hold.machine_bytes_per_connection.map(|cost| bytes(cost.round() as u64));
+    let cost = hold.per_connection.machine.map(|cost| bytes(cost.round() as u64));
     match (first, cost) {
         (Some(first), _) => projected(first),
         (None, Some(cost)) => format!("Each connection takes {cost} of the machine's memory"),
@@ -164,8 +165,9 @@ pub(super) fn host(name: &str, host: Option<&HostSummary>) -> String {
 
 /// Describes hidden timers.
 pub(super) fn cliffs(summary: &Summary) -> String {
-    let found = summary.cliffs.as_deref().unwrap_or_default();
-    let probed = summary.timers.iter().flatten().filter(|timer| timer.after_ms.is_some()).count();
+    let found = summary.timers.cliffs.as_deref().unwrap_or_default();
+    let probed =
+        summary.timers.probed.iter().flatten().filter(|timer| timer.after_ms.is_some()).count();
     match (found.first(), probed) {
         (None, 0) => "No hidden timer was met".to_owned(),
         (None, probed) => format!("The timeout probe met {}", counted(probed as u64, "timer")),

@@ -120,7 +120,7 @@ mod tests {
         tally.connections.held_end = held;
         tally.connections.opened = opened;
         tally.connections.failed = failed;
-        tally.losses.add(ErrorClass::ResetByPeer, lost);
+        tally.failures.lost_held.add(ErrorClass::ResetByPeer, lost);
         Event::Interval(Box::new(Interval { second: 0, tally }))
     }
 

@@ -14,7 +14,8 @@ pub(super) fn announced(page: &mut Page, summary: &Summary) {
     for (index, text) in limits.into_iter().flatten().enumerate() {
         page.entry(if index == 0 { "Announced" } else { "" }, &text);
     }
-    let statuses = summary.status.iter().filter_map(|(code, n)| Some((code.parse().ok()?, *n)));
+    let statuses =
+        summary.answers.status.iter().filter_map(|(code, n)| Some((code.parse().ok()?, *n)));
     let (check, text) = match Uniform::of(statuses) {
         None => return,
         Some(Uniform::Redirects) => (CheckId::Redirects, "every answer is a redirect".to_owned()),
@@ -29,8 +30,8 @@ pub(super) fn announced(page: &mut Page, summary: &Summary) {
 
 /// Fewer operations at once on a connection than were asked for.
 fn operations_at_once(summary: &Summary) -> Option<String> {
-    let asked = summary.streams.each;
-    let allowed = summary.streams.allowed.filter(|allowed| (1..asked).contains(allowed))?;
+    let asked = summary.answers.streams.each;
+    let allowed = summary.answers.streams.allowed.filter(|allowed| (1..asked).contains(allowed))?;
     let (who, what, by) = match settings::is_http2(&summary.settings) {
         true => ("server", "stream", "SETTINGS_MAX_CONCURRENT_STREAMS"),
         false => ("broker", "unacknowledged publish", "receive maximum"),
@@ -44,7 +45,7 @@ fn operations_at_once(summary: &Summary) -> Option<String> {
 
 /// Requests after which the server ended connections of its own accord.
 fn requests(summary: &Summary) -> Option<String> {
-    let announced = &summary.announced;
+    let announced = &summary.answers.announced;
     let (fewest, most) = (announced.requests_min, announced.requests_max);
     let connections = match announced.ends {
         0 => return None,
@@ -66,7 +67,7 @@ fn requests(summary: &Summary) -> Option<String> {
 
 /// The time after which it closes idle connections, where it closed some.
 fn idle(summary: &Summary) -> Option<String> {
-    let seconds = Some(summary.announced.idle_s).filter(|seconds| *seconds > 0)?;
+    let seconds = Some(summary.answers.announced.idle_s).filter(|seconds| *seconds > 0)?;
     let counts = &summary.connections;
     let lost = counts.closed_by_peer + counts.reset_by_peer;
     let lost_in_hold = summary.result.hold().is_some_and(|hold| !hold.loss_classes.is_empty());

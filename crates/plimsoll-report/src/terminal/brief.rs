@@ -141,7 +141,7 @@ fn searched(page: &mut Page, summary: &Summary, find: &FindSummary) {
         0 => "none INVALID by the load generator".to_owned(),
         some => format!("{some} INVALID by the load generator, not counted"),
     };
-    let took = span(find.search_s + find.confirm_s);
+    let took = span(find.search_s + find.confirmation.confirm_s);
     let trials = counted(find.trials.into(), "trial");
     page.entry_within("SLO", &format!("{}; {trials} in {took}, {invalid}", clean(&find.slo)), 2)
 }
@@ -158,7 +158,7 @@ fn causes(page: &mut Page, summary: &Summary) {
 
 /// Corrected latency in one line; the others where they say something else.
 fn latency(page: &mut Page, summary: &Summary, place: &str) {
-    let all = &summary.latency_ms;
+    let all = &summary.operations.latency_ms;
     let FullQuantiles { p50, p90, p99, p999, max, .. } = all.corrected;
     if max.is_none() {
         return;

@@ -21,14 +21,14 @@ pub(super) fn render(page: &mut Page, summary: &Summary, hold: &HoldSummary) {
     page.blank();
     sections::latency(page, "Latency in ms", summary);
     page.blank();
-    facts(page, hold, summary.pings, &summary.settings);
+    facts(page, hold, summary.answers.pings, &summary.settings);
     events::entries(page, summary);
     sections::errors(page, summary);
     sections::server_side(page, summary);
     tls_messages(page, hold);
     closing(page, summary, hold);
     timers::longest(page, summary);
-    if summary.cliffs.as_ref().is_some_and(|cliffs| !cliffs.is_empty()) {
+    if summary.timers.cliffs.as_ref().is_some_and(|cliffs| !cliffs.is_empty()) {
         page.blank();
     }
     timers::cliffs_of_load(page, summary);
@@ -80,10 +80,10 @@ type MemoryOf = fn(&PlateauSummary) -> Option<f64>;
 type MemoryColumn = (&'static str, usize, MemoryOf);
 
 const MEMORY: [MemoryColumn; 5] = [
-    ("client", 10, |level| level.user_bytes_per_connection),
-    ("SUT", 10, |level| level.sut_bytes_per_connection),
-    ("kernel", 10, |level| level.kernel_bytes_per_connection),
-    ("machine", 10, |level| level.machine_bytes_per_connection),
+    ("client", 10, |level| level.per_connection.user),
+    ("SUT", 10, |level| level.per_connection.sut),
+    ("kernel", 10, |level| level.per_connection.kernel),
+    ("machine", 10, |level| level.per_connection.machine),
     ("available", 11, |level| level.available_bytes.map(|bytes| bytes as f64)),
 ];
 
@@ -219,7 +219,7 @@ pub(super) fn tls_messages(page: &mut Page, hold: &HoldSummary) {
 
 /// Writes the end of connections here, and their source addresses.
 pub(super) fn closing(page: &mut Page, summary: &Summary, hold: &HoldSummary) {
-    let hosts = &summary.load_hosts;
+    let hosts = &summary.machines.load_hosts;
     let sources = match (hosts.len() as u64, hold.sources) {
         (0, 0) => "the address that the kernel chose".to_owned(),
         (0, 1) => "one address".to_owned(),

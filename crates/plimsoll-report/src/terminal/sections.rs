@@ -36,23 +36,23 @@ fn has_deliveries(summary: &Summary) -> bool {
 /// Corrected and uncorrected latency one above the other, then the parts of a request's way; only
 /// those that were measured.
 pub(crate) fn latency(page: &mut Page, title: &str, summary: &Summary) {
-    let both = &summary.latency_ms;
+    let both = &summary.operations.latency_ms;
     let closed = is_closed_loop(summary);
     let intended = if closed { "since the last one ended" } else { "from the intended start" };
     // A pool that is kept is opened many at a time, and each of them waits for the others.
     let many = keys::keeps_connections(&summary.settings) && summary.connections.opened > 1;
     let opened = if many { "opened many at once" } else { "per new connection" };
-    let pushed = summary.pushed.unwrap_or_default().delay_ms;
-    let delivery = summary.deliveries.unwrap_or_default().latency_ms.corrected;
+    let pushed = summary.answers.pushed.unwrap_or_default().delay_ms;
+    let delivery = summary.answers.deliveries.unwrap_or_default().latency_ms.corrected;
     let rows: Vec<_> = [
         ("corrected", full(&both.corrected), intended),
         ("uncorrected", full(&both.uncorrected), "from the actual send"),
         ("wire", full(&both.wire), "to the answer's arrival"),
-        ("first byte", short(&summary.ttfb_ms), "from the actual send"),
+        ("first byte", short(&summary.operations.ttfb_ms), "from the actual send"),
         ("pushed", short(&pushed), "from the server's sending"),
         ("delivery", full(&delivery), intended),
-        ("connect", short(&summary.connect_ms), opened),
-        ("handshake", short(&summary.tls_ms), opened),
+        ("connect", short(&summary.operations.connect_ms), opened),
+        ("handshake", short(&summary.operations.tls_ms), opened),
     ]
     .into_iter()
     .filter(|(_, values, _)| values[4].flatten().is_some())
@@ -84,13 +84,15 @@ pub(crate) fn latency(page: &mut Page, title: &str, summary: &Summary) {
 
 /// Writes the operations that the wire latency covers, unless it is all of them.
 fn stamped(page: &mut Page, summary: &Summary) {
-    let Some(stamps) = summary.stamps.filter(|stamps| stamps.operations < summary.ok) else {
+    let Some(stamps) =
+        summary.operations.stamps.filter(|stamps| stamps.operations < summary.operations.ok)
+    else {
         return;
     };
     if has_deliveries(summary) {
         return;
     }
-    let of_all = format!("{} of {}", grouped(stamps.operations), grouped(summary.ok));
+    let of_all = format!("{} of {}", grouped(stamps.operations), grouped(summary.operations.ok));
     let text = match stamps.operations {
         0 if summary.settings.contains_key(keys::UNIX_SOCKET) => {
             "No wire latency: the kernel does not stamp what arrives on a Unix socket.".to_owned()
@@ -133,7 +135,7 @@ const fn short(q: &ShortQuantiles) -> [Option<Option<f64>>; 5] {
 
 /// Why operations were not sent on connections that exist.
 fn unsent(summary: &Summary) -> String {
-    match summary.streams.allowed {
+    match summary.answers.streams.allowed {
         Some(0) => "unsent: due, and the server allowed no request on its connections, at least for a time \
                     (HTTP/2: SETTINGS_MAX_CONCURRENT_STREAMS 0)"
             .to_owned(),
@@ -154,13 +156,13 @@ pub(crate) fn operations(page: &mut Page, summary: &Summary) {
         "Operations",
         &format!(
             "{} scheduled = {} ok + {} errors + {} unsent",
-            grouped(summary.scheduled),
-            grouped(summary.ok),
-            grouped(summary.errors),
-            grouped(summary.unsent)
+            grouped(summary.operations.scheduled),
+            grouped(summary.operations.ok),
+            grouped(summary.operations.errors),
+            grouped(summary.operations.unsent)
         ),
     );
-    if summary.late > 0 {
+    if summary.operations.late > 0 {
         let deadline = summary
             .settings
             .get(keys::DEADLINE)
@@ -170,18 +172,18 @@ pub(crate) fn operations(page: &mut Page, summary: &Summary) {
             "",
             &format!(
                 "{} late: {} % of the ok answers came after the deadline{deadline}",
-                grouped(summary.late),
-                percent(summary.late, summary.ok)
+                grouped(summary.operations.late),
+                percent(summary.operations.late, summary.operations.ok)
             ),
         );
     }
-    if summary.unsent > 0 && summary.connections.opened > 0 {
+    if summary.operations.unsent > 0 && summary.connections.opened > 0 {
         page.quiet(13, &unsent(summary));
     }
     for (title, statuses) in [
-        ("Status", &summary.status),
-        ("gRPC status", &summary.grpc_status),
-        ("Close codes", &summary.ws_close),
+        ("Status", &summary.answers.status),
+        ("gRPC status", &summary.answers.grpc_status),
+        ("Close codes", &summary.answers.ws_close),
     ] {
         let answers: Vec<_> = statuses
             .iter()
@@ -191,7 +193,7 @@ pub(crate) fn operations(page: &mut Page, summary: &Summary) {
             page.entry_counts(title, &answers);
         }
     }
-    if let Some(pushed) = summary.pushed.map(|pushed| pushed.counts) {
+    if let Some(pushed) = summary.answers.pushed.map(|pushed| pushed.counts) {
         let (messages, payload) = (grouped(pushed.messages), bytes(pushed.bytes));
         let surplus = match pushed.surplus {
             0 => String::new(),
@@ -200,16 +202,16 @@ pub(crate) fn operations(page: &mut Page, summary: &Summary) {
         let text = format!("{messages} unrequested messages, {payload} of payload{surplus}");
         page.entry("Pushed", &text);
     }
-    if let Some(counts) = &summary.deliveries {
+    if let Some(counts) = &summary.answers.deliveries {
         deliveries(page, counts);
     }
-    let pings = keep_alive(summary.pings);
+    let pings = keep_alive(summary.answers.pings);
     if !pings.is_empty() {
         page.entry_items("Pings", &pings);
     }
     let StreamCounts { goaways, resets_received, resets_sent, requeued, blocked, .. } =
-        summary.streams;
-    if summary.streams.has_ended() {
+        summary.answers.streams;
+    if summary.answers.streams.has_ended() {
         let counts: Vec<_> = [
             ("GOAWAY received", goaways),
             ("reset by the server", resets_received),
@@ -272,12 +274,12 @@ pub(crate) fn errors(page: &mut Page, summary: &Summary) {
     // In a load, what was lost in use is among the errors.
     let (lost_title, lost) = match summary.result.hold() {
         Some(hold) => ("Lost connections", &hold.loss_classes),
-        None => ("Lost while idle", &summary.lost_idle_classes),
+        None => ("Lost while idle", &summary.failures.lost_idle_classes),
     };
     let mut explained: Vec<&str> = Vec::new();
     for (title, classes, total) in [
-        ("Errors", &summary.error_classes, summary.scheduled),
-        ("Failed connects", &summary.connection_error_classes, attempts),
+        ("Errors", &summary.failures.error_classes, summary.operations.scheduled),
+        ("Failed connects", &summary.failures.connection_error_classes, attempts),
         (lost_title, lost, summary.connections.opened),
     ] {
         if classes.is_empty() {
@@ -294,7 +296,7 @@ pub(crate) fn errors(page: &mut Page, summary: &Summary) {
             // reset is no advice for a connection that was idle.
             let is_loss_of_peer = std::ptr::eq(classes, lost)
                 && known.is_none_or(|class| class.fault() != Fault::Local);
-            let has_reasons = summary.error_reasons.contains_key(name);
+            let has_reasons = summary.failures.error_reasons.contains_key(name);
             if !explained.contains(&name) && (!is_loss_of_peer || has_reasons) {
                 for paragraph in reasons::paragraphs(name, summary) {
                     page.quiet(4, &paragraph);
@@ -313,7 +315,8 @@ pub(crate) fn errors(page: &mut Page, summary: &Summary) {
 
 /// Reasons of classes that no operation and no connection has ended in.
 fn noted(page: &mut Page, summary: &Summary, explained: &[&str]) {
-    let others = summary.error_reasons.keys().filter(|name| !explained.contains(&name.as_str()));
+    let others =
+        summary.failures.error_reasons.keys().filter(|name| !explained.contains(&name.as_str()));
     for (index, name) in others.enumerate() {
         if index == 0 {
             page.blank();
@@ -371,7 +374,7 @@ pub(crate) fn server_side(page: &mut Page, summary: &Summary) {
 /// Writes the server's announcements, the cost of making the load, and plimsoll's own lateness.
 pub(crate) fn generator(page: &mut Page, summary: &Summary) {
     announced(page, summary);
-    let lag = &summary.send_lag_ms;
+    let lag = &summary.operations.send_lag_ms;
     let lag_text = match lag.max {
         Some(_) => format!(
             "send lag, plimsoll's own delay: p50 {}, p99 {}, max {}",
@@ -383,7 +386,7 @@ pub(crate) fn generator(page: &mut Page, summary: &Summary) {
         None => "nothing was sent".to_owned(),
     };
     page.entry("Generator", &lag_text);
-    let lag = &summary.receive_lag_ms;
+    let lag = &summary.operations.receive_lag_ms;
     if lag.max.is_some() {
         let [p50, p99] = [lag.p50, lag.p99].map(ms);
         let max = ms_text(lag.max);
@@ -393,7 +396,7 @@ pub(crate) fn generator(page: &mut Page, summary: &Summary) {
         );
     }
     let g = &summary.generator;
-    let sent = summary.scheduled.saturating_sub(summary.unsent);
+    let sent = summary.operations.scheduled.saturating_sub(summary.operations.unsent);
     let mut items = Vec::new();
     if sent > 0 && lag.max.is_some() {
         let us = (g.cpu_user_s + g.cpu_system_s) * 1e6 / sent as f64;
@@ -425,10 +428,13 @@ fn sources_lost(page: &mut Page, summary: &Summary) {
         return;
     }
     let mut label = "Sources";
-    for (name, host) in &summary.hosts {
+    for (name, host) in &summary.machines.hosts {
         for lost in &host.sources_lost {
-            let on =
-                if summary.hosts.len() > 1 { format!("{}: ", clean(name)) } else { String::new() };
+            let on = if summary.machines.hosts.len() > 1 {
+                format!("{}: ", clean(name))
+            } else {
+                String::new()
+            };
             page.entry(label, &format!("{on}{}", source_lost(&lost.source())));
             label = "";
         }
@@ -440,7 +446,7 @@ const LATE_MS: f64 = 1.0;
 
 /// The other hosts that made the load: how well they began together, and which were lost.
 fn load_hosts(page: &mut Page, summary: &Summary) {
-    let hosts = &summary.load_hosts;
+    let hosts = &summary.machines.load_hosts;
     let bound = |one: &LoadHostSummary, other: &LoadHostSummary| {
         one.clock_bound_ms.total_cmp(&other.clock_bound_ms)
     };

@@ -42,7 +42,7 @@ fn load_pages() {
 #[test]
 fn nothing_was_sent_is_only_said_where_that_is_so() {
     let mut summary = fixtures::load_good();
-    summary.send_lag_ms = Default::default();
+    summary.operations.send_lag_ms = Default::default();
     let text = page(&summary, &[], false);
     assert!(text.contains("send lag was not measured"), "{text}");
     summary.bytes.sent = 0;
@@ -54,7 +54,8 @@ fn deliveries_that_are_lost_or_come_again_are_in_the_first_sentence() {
     let counted = |lost, duplicated| {
         let expected = 20_000;
         let counts = DeliverySummary { expected, lost, duplicated, ..DeliverySummary::default() };
-        let summary = Summary { deliveries: Some(counts), ..fixtures::load_good() };
+        let mut summary = fixtures::load_good();
+        summary.answers.deliveries = Some(counts);
         page(&summary, &[], false).split_whitespace().collect::<Vec<_>>().join(" ")
     };
     assert!(counted(20, 26).contains("Of 20,000 deliveries 20 did not come, 26 came again."));
@@ -81,7 +82,7 @@ fn other_hosts_are_counted_with_the_worst_clock_and_those_that_were_lost() {
         lost: lost.map(str::to_owned),
     };
     assert!(!page(&summary, &[], false).contains("Hosts"));
-    summary.load_hosts = [
+    summary.machines.load_hosts = [
         ("client01".to_owned(), host(0.1, None)),
         ("client02".to_owned(), host(0.4, Some("ended unexpectedly: exit code 255"))),
     ]
@@ -98,7 +99,7 @@ fn other_hosts_are_counted_with_the_worst_clock_and_those_that_were_lost() {
         assert!(text.contains(line), "{text}");
     }
     let (found, trials) = fixtures::find_regular();
-    let found = Summary { load_hosts: summary.load_hosts, ..found };
+    let found = Summary { machines: summary.machines, ..found };
     assert!(page(&found, &trials, false).contains("2 hosts with 16 threads"));
 }
 
@@ -120,7 +121,7 @@ fn sources_that_were_lost_in_a_run_are_named() {
     ];
     let mut host = HostSummary::default();
     host.sources_lost = sources_lost;
-    summary.hosts = [("web1".to_owned(), host)].into();
+    summary.machines.hosts = [("web1".to_owned(), host)].into();
     let words: Vec<_> = page(&summary, &[], false).split_whitespace().map(str::to_owned).collect();
     let expected = "Sources process haproxy (4711) ended after 3.00 s: killed by SIGKILL \
                     haproxy:/x not read from 4.00 s on: Connection refused";
@@ -133,11 +134,11 @@ fn limits_that_the_server_announced_are_stated_where_they_shaped_the_result() {
         page(summary, &[], false).split_whitespace().collect::<Vec<_>>().join(" ")
     };
     let mut summary = fixtures::load_good();
-    summary.announced.idle_s = 5;
-    summary.streams.each = 10;
+    summary.answers.announced.idle_s = 5;
+    summary.answers.streams.each = 10;
     assert!(!text(&summary).contains("Announced"), "{}", text(&summary));
     summary.settings.insert("http".to_owned(), "2".to_owned());
-    summary.streams.allowed = Some(2);
+    summary.answers.streams.allowed = Some(2);
     let expected = "Announced the server allows 2 streams per connection \
                     (SETTINGS_MAX_CONCURRENT_STREAMS): 10 were asked for";
     assert!(text(&summary).contains(expected), "{}", text(&summary));
@@ -145,15 +146,15 @@ fn limits_that_the_server_announced_are_stated_where_they_shaped_the_result() {
     let expected = "Announced the broker allows 2 unacknowledged publishes per connection \
                     (receive maximum): 10 were asked for";
     assert!(text(&summary).contains(expected), "{}", text(&summary));
-    summary.streams.allowed = None;
+    summary.answers.streams.allowed = None;
     summary.connections.closed_by_peer = 3;
-    (summary.announced.ends, summary.announced.requests_min) = (12, 98);
-    summary.announced.requests_max = 100;
+    (summary.answers.announced.ends, summary.answers.announced.requests_min) = (12, 98);
+    summary.answers.announced.requests_max = 100;
     let expected = "Announced the server ended 12 connections after 98 to 100 requests, by \
                     Connection: close the server closes connections that are idle for 5 s \
                     (Keep-Alive: timeout=5)";
     assert!(text(&summary).contains(expected), "{}", text(&summary));
-    summary.announced.requests_min = 100;
+    summary.answers.announced.requests_min = 100;
     assert!(text(&summary).contains("after 100 requests, its limit (keepalive_requests of nginx"));
 }
 
@@ -161,7 +162,7 @@ fn limits_that_the_server_announced_are_stated_where_they_shaped_the_result() {
 fn a_search_whose_answers_are_all_redirects_warns() {
     let (summary, mut trials) = fixtures::find_regular();
     for trial in &mut trials {
-        let status = &mut trial.measurement.tally.status;
+        let status = &mut trial.measurement.tally.answers.status;
         *status = Default::default();
         status.add(301, 7_000);
     }
@@ -323,10 +324,10 @@ fn a_server_that_is_gone_is_told_first() {
 fn confirmations_noise_and_recovery_are_told() {
     let (mut summary, trials) = fixtures::find_regular();
     let find = summary.result.find_mut().expect("a search");
-    find.confirmations = Confirmations { good: 2, bad: 1, invalid: 1 };
+    find.confirmation.confirmations = Confirmations { good: 2, bad: 1, invalid: 1 };
     find.spread = Some(0.048);
-    find.recovers = Some(Recovers::After);
-    find.recovery_s = Some(14.0);
+    find.recovery.recovers = Some(Recovers::After);
+    find.recovery.recovery_s = Some(14.0);
     let text = page(&summary, &trials, false);
     for expected in
         ["2 of 4 longer trials", "1 INVALID", "4.8 % (standard deviation", "14", "Recovers"]
@@ -334,7 +335,7 @@ fn confirmations_noise_and_recovery_are_told() {
         assert!(text.contains(expected), "{expected} in {text}");
     }
     let find = summary.result.find_mut().expect("a search");
-    find.recovers = Some(Recovers::No);
+    find.recovery.recovers = Some(Recovers::No);
     find.outcome = Outcome::Unconfirmed { why: "send-lag: p99 9 ms".to_owned() };
     let text = page(&summary, &trials, false);
     assert!(text.contains("Tipping point not confirmed:"), "{text}");
@@ -389,8 +390,8 @@ fn what_is_not_settled_claims_no_interval() {
     );
     assert!(!text.contains("Safe load"), "{text}");
     let find = summary.result.find_mut().expect("a search");
-    find.confirmations = Confirmations { good: 1, bad: 1, invalid: 0 };
-    (find.confirmed, find.confirm_s) = (Some(700.0), 30.0);
+    find.confirmation.confirmations = Confirmations { good: 1, bad: 1, invalid: 0 };
+    (find.confirmation.confirmed, find.confirmation.confirm_s) = (Some(700.0), 30.0);
     let text = page(&summary, &trials, false);
     assert!(!text.to_lowercase().contains("confirmed"), "{text}");
     assert!(text.contains("Long trials  700/s: 1 of 2 longer trials GOOD"), "{text}");
@@ -485,7 +486,7 @@ fn handshakes_are_called_by_their_name() {
         assert!(text.contains(words), "{words}: {text}");
     }
     // A handshake has no status, and one that was late was answered all the same.
-    trials.iter_mut().for_each(|trial| trial.measurement.tally.status = Default::default());
+    trials.iter_mut().for_each(|trial| trial.measurement.tally.answers.status = Default::default());
     if let Some(find) = summary.result.find_mut() {
         find.outcome = Outcome::FailsAtMinimum;
     }
@@ -505,7 +506,7 @@ fn a_hold_that_lost_everything_states_the_limit_and_nothing_of_no_connections() 
         used: 20,
         limit: 20,
     };
-    summary.error_classes.insert("timeout".to_owned(), 20);
+    summary.failures.error_classes.insert("timeout".to_owned(), 20);
     let text = page(&summary, &[], false);
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for words in [
@@ -527,7 +528,7 @@ fn connections_are_levels_and_no_rates() {
     let mut find = summary.result.find().cloned().expect("a search");
     find.axis = Axis::Connections;
     (find.lower, find.upper, find.width) = (Some(18_200.0), Some(18_900.0), Some(0.038));
-    find.recovers = Some(Recovers::Yes);
+    find.recovery.recovers = Some(Recovers::Yes);
     find.connections = Some(ConnectionsFound {
         soak_held: Some(18_200),
         soak_s: 150.0,

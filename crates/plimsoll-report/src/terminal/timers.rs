@@ -15,7 +15,7 @@ fn cliffs(page: &mut Page, summary: &Summary) {
         "Hidden timers {:>9} {:12} {:>9} {:>7}  whose",
         "after", "ended by", "count", "share %"
     ));
-    for cliff in summary.cliffs.iter().flatten() {
+    for cliff in summary.timers.cliffs.iter().flatten() {
         row(page, cliff);
     }
     page.quiet(2, "share %: of the slow ones of their kind")
@@ -23,7 +23,7 @@ fn cliffs(page: &mut Page, summary: &Summary) {
 
 /// Writes the cliffs among the sections of one load.
 pub(crate) fn cliffs_of_load(page: &mut Page, summary: &Summary) {
-    if summary.cliffs.as_ref().is_none_or(Vec::is_empty) {
+    if summary.timers.cliffs.as_ref().is_none_or(Vec::is_empty) {
         return;
     }
     cliffs(page, summary);
@@ -32,7 +32,7 @@ pub(crate) fn cliffs_of_load(page: &mut Page, summary: &Summary) {
 
 /// Writes the cliffs below the tables of a search: all its trials together.
 pub(crate) fn cliffs_of_search(page: &mut Page, summary: &Summary) {
-    if summary.cliffs.as_ref().is_none_or(Vec::is_empty) {
+    if summary.timers.cliffs.as_ref().is_none_or(Vec::is_empty) {
         return;
     }
     page.blank();
@@ -47,7 +47,7 @@ pub(crate) fn of_losses(summary: &Summary) -> Option<String> {
             && cliff.closer.is_peer()
             && cliff.confidence != Confidence::Possible
     };
-    let cliffs: Vec<_> = summary.cliffs.iter().flatten().filter(is_connection).collect();
+    let cliffs: Vec<_> = summary.timers.cliffs.iter().flatten().filter(is_connection).collect();
     // One timer may end connections in several ways: HAProxy answers 408 before the first request, and closes behind one.
     let ways_of = |of: &Cliff| -> Vec<&Cliff> {
         let is_same = |other: &&Cliff| {
@@ -112,7 +112,7 @@ fn is_near(one_ms: f64, other_ms: f64) -> bool {
 /// The idle timer that the timeout probe met, as far as the run was long enough to meet it.
 fn of_probe(summary: &Summary) -> Option<String> {
     let lasted_ms = summary.seconds * 1e3;
-    let row = summary.timers.iter().flatten().find(|row| row.kind == ProbeKind::Answered)?;
+    let row = summary.timers.probed.iter().flatten().find(|row| row.kind == ProbeKind::Answered)?;
     let after_ms = row.after_ms.filter(|after_ms| *after_ms <= lasted_ms)?;
     let is_timer = row.closer.is_peer() && row.owner != Owner::Unknown;
     is_timer.then(|| {
@@ -138,7 +138,7 @@ fn named(label: Option<&String>) -> String {
 
 /// Reports whether the timeout probe was closed after the same time.
 fn is_probed(summary: &Summary, cliff: &Cliff) -> bool {
-    let mut met = summary.timers.iter().flatten().filter_map(|row| row.after_ms);
+    let mut met = summary.timers.probed.iter().flatten().filter_map(|row| row.after_ms);
     met.any(|after_ms| is_near(after_ms, cliff.at.as_millis_f64()))
 }
 
@@ -165,7 +165,7 @@ fn row(page: &mut Page, cliff: &Cliff) {
 
 /// Writes the findings of the timeout probe.
 pub(crate) fn probe(page: &mut Page, summary: &Summary) {
-    let Some(rows) = &summary.timers else { return };
+    let Some(rows) = &summary.timers.probed else { return };
     page.blank();
     if rows.is_empty() {
         return page.heading("Timeout probe: no connection reached the point of waiting");
@@ -189,7 +189,7 @@ pub(crate) fn probe(page: &mut Page, summary: &Summary) {
 
 /// Writes the longest timer that could have been observed.
 pub(crate) fn longest(page: &mut Page, summary: &Summary) {
-    let Some(longest) = &summary.longest_timer else { return };
+    let Some(longest) = &summary.timers.longest_timer else { return };
     let time = |ms: f64| span(ms / 1e3);
     let mut items = vec![
         format!("{} for an answer (deadline and linger)", time(longest.answer_ms)),

@@ -104,8 +104,9 @@ impl State {
     pub(super) fn errors(&self) -> Vec<(ErrorClass, u64)> {
         let tally = &self.run.load;
         let failed = |class: &ErrorClass| {
-            let ended = tally.errors.get(*class) + tally.losses.get(*class);
-            (*class, ended.max(tally.connection_errors.get(*class)))
+            let ended =
+                tally.failures.operations.get(*class) + tally.failures.lost_held.get(*class);
+            (*class, ended.max(tally.failures.attempts.get(*class)))
         };
         let mut errors: Vec<_> = ErrorClass::ALL.iter().map(failed).collect();
         errors.retain(|(_, count)| *count > 0);

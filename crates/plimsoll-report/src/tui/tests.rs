@@ -54,7 +54,7 @@ fn load(tracker: &mut Tracker, seconds: u32) {
         let typical_us = if second % 10 == 9 { 20_000 } else { 1_000 };
         let mut tally = fixtures::tally(1_000, typical_us, 1);
         if second == 7 {
-            tally.errors.add(ErrorClass::ResetByPeer, 12);
+            tally.failures.operations.add(ErrorClass::ResetByPeer, 12);
         }
         let interval = Interval { second, tally };
         tracker.handle_event(&Event::Interval(Box::new(interval)), at(u64::from(second) + 2));
@@ -170,7 +170,7 @@ fn connections_are_drawn_while_they_are_opened_and_lost() {
         tally.connections.opened = if second < 20 { 2_000 } else { 0 };
         tally.connections.held_end = u64::from(second + 1).min(20) * 2_000;
         if second > 21 {
-            tally.losses.add(ErrorClass::ResetByPeer, 500);
+            tally.failures.lost_held.add(ErrorClass::ResetByPeer, 500);
             tally.connections.reset_by_peer = 500;
             tally.connections.held_end -= 500 * u64::from(second - 21);
         }
@@ -207,7 +207,7 @@ fn no_size_and_no_state_is_a_crash() {
     }
     for (class, count) in ErrorClass::ALL.iter().zip(1..) {
         let mut tally = plimsoll_model::tally::Tally::default();
-        tally.errors.add(*class, count);
+        tally.failures.operations.add(*class, count);
         long.handle_event(&Event::Interval(Box::new(Interval { second: 0, tally })), at(9));
     }
     for (columns, rows) in [(1, 1), (60, 15), (60, 200), (61, 16), (300, 15), (79, 23)] {

@@ -146,7 +146,12 @@ impl Stretch {
             ok: rate(whole.ok),
             late: rate(whole.late),
             unsent: tally.unsent,
-            errors: tally.errors.iter().map(|(class, ops)| (class.name(), ops)).collect(),
+            errors: tally
+                .failures
+                .operations
+                .iter()
+                .map(|(class, ops)| (class.name(), ops))
+                .collect(),
             held: tally.connections.held_end,
             asked: self.asked,
             opened: tally.connections.opened,

@@ -221,7 +221,7 @@ fn seconds_without_an_error_have_none() {
     builder.handle_event(&Event::LoadStarted { trial: None, planned: None, epoch: None });
     for (second, failed) in (0..).zip([0, 2, 0, 0]) {
         let mut tally = Tally { scheduled: 10, ok: 10 - failed, ..Tally::default() };
-        tally.errors.add(plimsoll_model::ErrorClass::Timeout, failed);
+        tally.failures.operations.add(plimsoll_model::ErrorClass::Timeout, failed);
         builder.handle_event(&interval(second, tally));
     }
     builder.finish(&fixtures::load_bad());
@@ -273,7 +273,7 @@ proptest! {
         for (second, failing) in (0..).zip(&failing) {
             let mut tally = Tally { scheduled: 10, ok: 10 - u64::from(*failing), ..Tally::default() };
             if *failing {
-                tally.errors.add(plimsoll_model::ErrorClass::Timeout, 1);
+                tally.failures.operations.add(plimsoll_model::ErrorClass::Timeout, 1);
             }
             builder.handle_event(&interval(second, tally));
         }

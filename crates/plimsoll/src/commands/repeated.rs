@@ -161,7 +161,7 @@ fn summarise(found: &[Found], of: &Repeated<'_>, run: &Run) -> Option<Summary> {
         slo,
         mode,
         search: Nanos::from_secs_f64(sum(|find| find.search_s)),
-        confirm: Nanos::from_secs_f64(sum(|find| find.confirm_s)),
+        confirm: Nanos::from_secs_f64(sum(|find| find.confirmation.confirm_s)),
     };
     let tip = TippingPoint {
         outcome: worst.find.outcome.clone(),
@@ -170,8 +170,8 @@ fn summarise(found: &[Found], of: &Repeated<'_>, run: &Run) -> Option<Summary> {
         confidence: combined.and_then(|found| found.confidence),
         trials: found.iter().map(|one| one.find.trials).sum(),
         invalid_trials: found.iter().map(|one| one.find.invalid_trials).sum(),
-        confirmed: rate(worst.find.confirmed),
-        confirmations: worst.find.confirmations,
+        confirmed: rate(worst.find.confirmation.confirmed),
+        confirmations: worst.find.confirmation.confirmations,
         goals: worst.find.goals.clone(),
         ..TippingPoint::default()
     };

@@ -227,7 +227,7 @@ fn drive(experiment: &HoldExperiment, session: &Session<'_>) -> Result<Driven, S
     })?;
     let paused = controller.paused();
     let (held, hold, staircase) = controller.into_parts();
-    let events = disruptor.into_inner().finish(plan.deadline);
+    let events = disruptor.into_inner().finish(plan.timeouts.deadline);
     let cycles = staircase.cycles();
     // After the last cycle none is held: the fewest of those that were.
     let least = staircase.plateaus().iter().map(|plateau| plateau.held).min();

@@ -37,7 +37,7 @@ impl Experiment for Load {
             disruptor.handle_event(event).into_iter().for_each(|note| session.note(note));
         };
         let Observed { outcome, observations, .. } = session.run_load(&load, &mut listen)?;
-        let events = disruptor.finish(plan.deadline);
+        let events = disruptor.finish(plan.timeouts.deadline);
         let agents = session.agents().count();
         let Judgement { verdict, reasons, .. } = judge(job, &outcome, &observations, agents);
         let partial = outcome.is_partial();
@@ -93,8 +93,12 @@ fn judge(
 }
 
 fn no_answer(tally: &Tally) -> String {
-    let classes: Vec<_> =
-        tally.errors.iter().map(|(class, count)| format!("{count} {}", class.name())).collect();
+    let classes: Vec<_> = tally
+        .failures
+        .operations
+        .iter()
+        .map(|(class, count)| format!("{count} {}", class.name()))
+        .collect();
     format!(
         "no operation was answered ({}); see the report for what to do",
         if classes.is_empty() { "all unsent".to_owned() } else { classes.join(", ") }

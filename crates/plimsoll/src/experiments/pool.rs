@@ -81,7 +81,7 @@ impl Pool {
             let mean = measurement.tally.spans.uncorrected.mean();
             mean.into_iter().for_each(|mean| self.note_served(measurement.request.rate, mean));
         }
-        if let Some(allowed) = measurement.tally.streams.allowed
+        if let Some(allowed) = measurement.tally.answers.streams.allowed
             && self.is_fixed
             && measurement.tally.pool_exhausted > 0
             && !std::mem::replace(&mut self.is_told, true)

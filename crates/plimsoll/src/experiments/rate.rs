@@ -72,7 +72,7 @@ impl LabExperiment for RateExperiment {
     fn lab_plan(&self, plan: LabPlan) -> LabPlan {
         LabPlan {
             connections: pool(&self.job).most(),
-            longest_wait: self.job.load.plan.linger,
+            longest_wait: self.job.load.plan.timeouts.linger,
             placement: Some(Placement::of_host()),
             ..plan
         }

@@ -72,8 +72,8 @@ pub(super) fn plan(
         "give --min {targets} or more, or fewer targets");
     load.plan.prewarm = false;
     // Opening a connection has the same time limit as an answer.
-    let patience = load.plan.deadline.unwrap_or_default() + load.plan.linger;
-    load.plan.connect_timeout = load.plan.connect_timeout.min(patience);
+    let patience = load.plan.timeouts.deadline.unwrap_or_default() + load.plan.timeouts.linger;
+    load.plan.timeouts.connect = load.plan.timeouts.connect.min(patience);
     load.settings.insert("rate".to_owned(), format!("{} new connections", flags.rate));
     Ok(ConnectionsJob {
         load,

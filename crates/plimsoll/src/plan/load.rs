@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_fleet::hosts::{Launcher, LoadHosts};
 use plimsoll_model::Nanos;
-use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::{LoadPlan, Pacing, ProxyHeader};
+use plimsoll_model::plan::{LoadPart, LoadPlan, Pacing, ProxyHeader, Timeouts};
 use plimsoll_model::slo::Slo;
 use plimsoll_report::settings::ADDRESSES;
 
@@ -183,17 +182,17 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
             session: None,
             // A pool that is opened during the run would add latency to its first second.
             prewarm: keepalive,
-            deadline: parts.deadline,
-            linger: parts.linger,
-            connect_timeout: client.connect_timeout,
+            timeouts: Timeouts {
+                deadline: parts.deadline,
+                linger: parts.linger,
+                connect: client.connect_timeout,
+            },
             tls,
             sources,
             threads: workers.threads,
             cpus: Vec::new(),
             seed: parts.seed,
-            shard: Shard::WHOLE,
-            on_host: None,
-            numbers_from: 0,
+            part: LoadPart::WHOLE,
             abort_bad_ops: None,
             rows: None,
             mqtt,

@@ -163,8 +163,8 @@ fn the_default_load() {
     assert_eq!(plan.pacing, Pacing::Open { profile, arrivals: Arrivals::Poisson });
     assert_eq!((plan.connections, plan.threads, plan.seed), (100, 4, 1));
     assert_eq!((plan.keepalive, plan.prewarm), (true, true));
-    assert_eq!((plan.deadline, plan.linger), (None, Nanos::from_secs(150)));
-    assert_eq!(plan.connect_timeout, Nanos::from_secs(30));
+    assert_eq!((plan.timeouts.deadline, plan.timeouts.linger), (None, Nanos::from_secs(150)));
+    assert_eq!(plan.timeouts.connect, Nanos::from_secs(30));
     assert_eq!(plan.targets.len(), 1);
     assert_eq!(plan.targets[0].method, "GET");
     let agent = concat!("plimsoll/", env!("CARGO_PKG_VERSION")).to_owned();
@@ -226,7 +226,7 @@ fn the_default_pool_is_no_larger_than_the_load() {
 
 #[test]
 fn deadlines_come_from_the_objective() {
-    let deadline = |flags: &[&str]| load_job(&[&[URL], flags].concat()).plan.deadline;
+    let deadline = |flags: &[&str]| load_job(&[&[URL], flags].concat()).plan.timeouts.deadline;
     assert_eq!(deadline(&["--slo", "p99<50ms,p50<5ms"]), Some(Nanos::from_millis(5)));
     assert_eq!(deadline(&["--slo", "errors<1%"]), None);
     assert_eq!(deadline(&["--slo", "p99<50ms", "--deadline", "1s"]), Some(Nanos::from_secs(1)));
@@ -346,8 +346,8 @@ fn searches() {
     assert_eq!((job.search.mode, job.search.mode.name()), (Mode::Standard, "standard"));
     assert_eq!((&job.search.slo, job.search.slo_given), (&Slo::default(), false));
     assert_eq!(job.search.arrivals, Arrivals::Uniform);
-    assert_eq!(job.load.plan.deadline, Some(Nanos::from_millis(50)));
-    assert_eq!(job.load.plan.linger, Nanos::from_secs(5));
+    assert_eq!(job.load.plan.timeouts.deadline, Some(Nanos::from_millis(50)));
+    assert_eq!(job.load.plan.timeouts.linger, Nanos::from_secs(5));
     assert_eq!(job.load.plan.connections, 100);
     let job = find(&["--deadline", "20ms", "--min", "10", "--max", "2k"]);
     assert_eq!(job.search.slo.to_string(), "p99<20ms,errors<0.1%");
@@ -356,8 +356,8 @@ fn searches() {
     // What is late by the first objective is waited for as long as the second one wants.
     let job = find(&["--slo", "p99<20ms", "--slo", "p99<300ms,errors<1%"]);
     assert_eq!(job.search.further, ["p99<300ms,errors<1%".parse().unwrap()]);
-    assert_eq!(job.load.plan.deadline, Some(Nanos::from_millis(20)));
-    assert_eq!(job.load.plan.linger, Nanos::from_millis(5_280));
+    assert_eq!(job.load.plan.timeouts.deadline, Some(Nanos::from_millis(20)));
+    assert_eq!(job.load.plan.timeouts.linger, Nanos::from_millis(5_280));
     // Goals on few operations say how long they take; the default and usual ones do not.
     let notes = |slo: &str| find(&["--slo", slo, "--mode", "quick"]).search.notes;
     assert_eq!(
@@ -427,7 +427,7 @@ fn laboratories() {
     let plan = searched(&words).load.plan;
     // The lab trusts its own certificate; -k makes handshakes cheaper.
     assert_eq!((plan.connections, plan.tls.trust), (7, Trust::Roots("ca".into())));
-    assert_eq!(plan.deadline, Some(Nanos::from_millis(9)));
+    assert_eq!(plan.timeouts.deadline, Some(Nanos::from_millis(9)));
     assert_eq!(plan.targets[0].headers[0], ("sleep".to_owned(), "20".to_owned()));
     assert_eq!(plan.destinations[0].name, SUT);
     assert_eq!(searched(&["lab", "-k"]).load.plan.tls.trust, Trust::Insecure);
@@ -513,7 +513,7 @@ fn a_search_for_connections_is_a_hold_with_bounds() {
     assert_eq!(job.load.plan.pacing, Pacing::Hold(hold));
     assert_eq!((job.load.plan.connections, job.load.plan.prewarm), (10_000, false));
     // As long as an answer is waited for: 50 ms and the linger of a search.
-    assert_eq!(job.load.plan.connect_timeout, Nanos::from_millis(5_050));
+    assert_eq!(job.load.plan.timeouts.connect, Nanos::from_millis(5_050));
     let flags = ["--max", "60", "--rate", "500", "--for", "3s", "--push"];
     let found = find(&flags);
     assert_eq!((found.lowest, found.highest, found.highest_given), (60, 60, true));
@@ -535,7 +535,7 @@ fn a_search_for_storms_is_a_hold_whose_server_is_here() {
         (job.recover, job.hold.heartbeat),
         (Nanos::from_secs(30), Some(Nanos::from_secs(5)))
     );
-    assert_eq!((job.load.plan.connect_timeout, job.search.probe), (Nanos::from_secs(30), None));
+    assert_eq!((job.load.plan.timeouts.connect, job.search.probe), (Nanos::from_secs(30), None));
     for (flags, why) in [
         (&[][..], "find storm needs the number of connections to hold"),
         (&["-c", "10", "--max", "11"], "--max 11 is above the 10 connections that are held"),

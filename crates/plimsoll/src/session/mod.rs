@@ -262,7 +262,7 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     let settings = with_watched(experiment.settings());
     let target = experiment.load().target_name.clone();
     let (mut summary, trials) = summarise(command, target, settings, outcome, &run);
-    summary.load_hosts = load_hosts;
+    summary.machines.load_hosts = load_hosts;
     let is_unsettled = unmeasured.is_none() && summary.result.is_unsettled();
     let is_laboratorys = matches!(server_end, Some(ServerEnd::Laboratory(_)));
     let stop = match (verdict, unmeasured) {
@@ -301,16 +301,16 @@ fn summarise(
     summary.events = outcome.events;
     summary.rows = run.rows();
     // A search's figures are those of the trials at its lower bound, and failures are in the others.
-    summary.error_reasons = summary::reasons(run.reasons());
-    summary.slow = speed::slow_trials(&trials);
+    summary.failures.error_reasons = summary::reasons(run.reasons());
+    summary.machines.slow = speed::slow_trials(&trials);
     match (run.archive_dir(), summary.result.find()) {
         (Some(dir), Some(find)) => {
             let readings = causes::readings(dir.as_ref());
-            summary.hosts = causes::hosts_of_search(&readings, find, &trials);
+            summary.machines.hosts = causes::hosts_of_search(&readings, find, &trials);
             let diagnose = || causes::of(&readings, find, &trials);
             summary.causes = summary.causes.take().or_else(diagnose);
         }
-        (Some(dir), None) => summary.hosts = causes::hosts(dir.as_ref()),
+        (Some(dir), None) => summary.machines.hosts = causes::hosts(dir.as_ref()),
         (None, _) => {}
     }
     if let Some(Timers { cliffs, probed, horizon }) = outcome.timers {
@@ -355,7 +355,7 @@ impl Measurement<'_> {
     /// A stretch of the load, counted in its operations.
     fn in_operations(&self, tally: Tally) -> Tally {
         match self.deliveries {
-            Some(each) => tally.into_deliveries(each, self.plan.deadline),
+            Some(each) => tally.into_deliveries(each, self.plan.timeouts.deadline),
             None => tally,
         }
     }

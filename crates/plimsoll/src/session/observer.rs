@@ -159,7 +159,7 @@ struct BadSeconds {
 impl BadSeconds {
     /// One more second; of the wait for the last answers it counts only if operations ended badly in it.
     fn add(&mut self, second: &Tally, is_draining: bool) {
-        let interrupted = second.errors.get(ErrorClass::Interrupted);
+        let interrupted = second.failures.operations.get(ErrorClass::Interrupted);
         let failed = second.failed_by_peer().saturating_sub(interrupted);
         let late_or_lost = second.late + failed + second.unsent;
         if !is_draining || late_or_lost > 0 {
@@ -367,7 +367,7 @@ fn counts_of(plan: &LoadPlan, tally: &Tally, received: &ServerCounters) -> Optio
     if !plan.targets.iter().all(|target| target.url.protocol.is_http()) {
         return None;
     }
-    let answered = tally.status.iter().map(|(_, answers)| answers).sum();
+    let answered = tally.answers.status.iter().map(|(_, answers)| answers).sum();
     // A pool may have more connections than a load has operations: those that close unused are no requests.
     let beyond = received.requests.saturating_sub(sent);
     let received = received.requests - received.incomplete.min(beyond);
@@ -415,10 +415,10 @@ mod tests {
             [(0, 0, false), (50, 3, false), (0, 0, true), (1, 0, true)]
         {
             let mut second = Tally { late, ..Tally::default() };
-            second.errors.add(ErrorClass::Status5xx, refused);
+            second.failures.operations.add(ErrorClass::Status5xx, refused);
             // A fault of this host, and our own doing.
-            second.errors.add(ErrorClass::LocalPorts, 7);
-            second.errors.add(ErrorClass::Interrupted, 9);
+            second.failures.operations.add(ErrorClass::LocalPorts, 7);
+            second.failures.operations.add(ErrorClass::Interrupted, 9);
             bad.add(&second, is_draining);
         }
         assert_eq!(bad.failed, SecondCounts { seconds: 3, sum: 51, squares: 2_501 });
@@ -443,8 +443,8 @@ mod tests {
     fn a_server_counts_requests_or_connections() {
         let mut plan = load_job(&["http://127.0.0.1:9/"]).plan;
         let mut tally = Tally { scheduled: 110, ok: 90, unsent: 10, ..Tally::default() };
-        tally.status.add(200, 90);
-        tally.status.add(503, 5);
+        tally.answers.status.add(200, 90);
+        tally.answers.status.add(503, 5);
         (tally.connections.opened, tally.connections.failed) = (98, 4);
         let received = ServerCounters {
             requests: 97,

@@ -19,7 +19,7 @@ pub(super) struct Warnings {
 impl Warnings {
     pub(super) fn of(plan: &LoadPlan) -> Self {
         Self {
-            deadline: plan.deadline,
+            deadline: plan.timeouts.deadline,
             is_open: matches!(plan.pacing, Pacing::Open { .. }),
             is_draining: false,
             given: Vec::new(),
@@ -77,7 +77,7 @@ mod tests {
         );
         assert_eq!(of(Event::Draining { in_flight: 3 }), [""; 0]);
         let mut tally = Tally::default();
-        tally.errors.add(ErrorClass::LocalPorts, 1);
+        tally.failures.operations.add(ErrorClass::LocalPorts, 1);
         assert_eq!(of(Event::Interval(Box::new(Interval { second: 5, tally }))), [""; 0]);
     }
 }

@@ -137,7 +137,7 @@ fn what_does_not_follow_the_speed_is_left_alone() {
     (0..60).for_each(|second| stretches.add(second, &tally));
     let mut open = closed_loop();
     open.settings.insert("arrivals".to_owned(), "poisson".to_owned());
-    (open.scheduled, open.ok) = (6_000, 6_000);
+    (open.operations.scheduled, open.operations.ok) = (6_000, 6_000);
     let of = |summary, speed| GateRun { summary, stretches: &stretches, speed };
     let host = |text: &str, summary| {
         let (before, now) = (of(summary, pieces(1)), of(summary, pieces(2)));

@@ -54,7 +54,7 @@ fn run_changing(
                 if lost > 0 {
                     let ok = tally.scheduled - lost;
                     *tally = Tally { scheduled: tally.scheduled, ok, ..Tally::default() };
-                    tally.errors.add(ErrorClass::Timeout, lost);
+                    tally.failures.operations.add(ErrorClass::Timeout, lost);
                     tally.spans.corrected.record_n(Nanos::from_millis(200), tally.ok);
                     tally.spans.uncorrected.record_n(Nanos::from_millis(1), tally.ok);
                 }

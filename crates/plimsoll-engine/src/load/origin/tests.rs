@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use plimsoll_model::Rate;
 use plimsoll_model::pace::{Arrivals, Profile};
-use plimsoll_model::plan::HoldPlan;
+use plimsoll_model::plan::{HoldPlan, Timeouts};
 use plimsoll_sys::ports::PortSet;
 use plimsoll_sys::socket::ListenSocket;
 
@@ -23,7 +23,8 @@ pub(in crate::load) fn plan(
     connections: u64,
     destinations: &[&[SocketAddr]],
 ) -> LoadPlan {
-    LoadPlan { connections, linger: Nanos::ZERO, ..LoadPlan::plain(destinations, pacing) }
+    let timeouts = Timeouts { linger: Nanos::ZERO, ..Timeouts::default() };
+    LoadPlan { connections, timeouts, ..LoadPlan::plain(destinations, pacing) }
 }
 
 fn host(count: u16) -> HostPorts {

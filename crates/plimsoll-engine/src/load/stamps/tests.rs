@@ -4,7 +4,7 @@
 use std::sync::{Arc, mpsc};
 
 use plimsoll_model::ErrorClass;
-use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::plan::{LoadPlan, Timeouts};
 use plimsoll_sys::socket::ListenSocket;
 use plimsoll_sys::{Errno, clock};
 
@@ -27,7 +27,8 @@ fn now() -> Nanos {
 fn connected() -> (Worker, Socket) {
     let listener = ListenSocket::bind("127.0.0.1:0".parse().unwrap(), 16).unwrap();
     let address = listener.local_address().unwrap();
-    let plan = LoadPlan { linger: LONG, ..plan(CLOSED, 1, &[&[address]]) };
+    let timeouts = Timeouts { linger: LONG, ..Timeouts::default() };
+    let plan = LoadPlan { timeouts, ..plan(CLOSED, 1, &[&[address]]) };
     let (events, _) = mpsc::channel();
     let mut worker =
         Worker::new(Arc::new(plan), 0, None, Arc::new(Control::new()), events).unwrap();
@@ -164,7 +165,7 @@ fn an_answer_that_came_after_its_timer_was_due_is_none() {
     answer(&mut worker, &server);
     worker.handle_timer(0, now());
     let tally = worker.meter.tally();
-    assert_eq!((tally.ok, tally.errors.get(ErrorClass::Timeout)), (0, 1));
+    assert_eq!((tally.ok, tally.failures.operations.get(ErrorClass::Timeout)), (0, 1));
 }
 
 #[test]

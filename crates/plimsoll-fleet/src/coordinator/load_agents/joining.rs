@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::plan::{LoadPart, LoadPlan};
 
 use super::{LoadAgents, Place, Share, now, threads_of};
 use crate::agent_set::remote_launches;
@@ -316,13 +316,12 @@ fn part_of_newcomer(plan: &LoadPlan, before: u32, threads: u32, joined: u32) -> 
     let of = before + threads;
     let numbers = plan.connections.saturating_add(2 * u64::from(of));
     let numbers_from = numbers.saturating_mul(u64::from(joined) + 1);
-    LoadPlan {
+    let part = LoadPart {
         shard: Shard { index: before, of },
-        threads,
         on_host: Some(before..of),
         numbers_from: u32::try_from(numbers_from).unwrap_or(u32::MAX),
-        ..plan.clone()
-    }
+    };
+    LoadPlan { part, threads, ..plan.clone() }
 }
 
 #[cfg(test)]
@@ -337,12 +336,15 @@ mod tests {
         let (mut before, mut below) = (4_u32, 1_000 + 2 * 4);
         for (joined, threads) in [3, 1, 4].into_iter().enumerate() {
             let part = part_of_newcomer(&whole, before, threads, joined as u32);
-            assert!(part.numbers_from >= below, "{} {below}", part.numbers_from);
+            assert!(part.part.numbers_from >= below, "{} {below}", part.part.numbers_from);
             before += threads;
-            assert_eq!((part.shard.of, part.on_host), (before, Some(before - threads..before)));
+            assert_eq!(
+                (part.part.shard.of, part.part.on_host),
+                (before, Some(before - threads..before))
+            );
             // A thread has the numbers of its slots, in steps of all threads.
-            let slots = u32::try_from(part.shard.share(1_000)).expect("few") + 1;
-            below = part.numbers_from + slots * before;
+            let slots = u32::try_from(part.part.shard.share(1_000)).expect("few") + 1;
+            below = part.part.numbers_from + slots * before;
         }
     }
 }

@@ -303,7 +303,7 @@ fn busy_second(second: u32, answers: u64, chance: &mut Chance) -> Interval {
         tally.spans.corrected.record(service + Nanos(chance.below(50_000)));
         tally.spans.send_lag.record(Nanos(chance.below(200_000)));
     }
-    tally.status.add(200, answers);
+    tally.answers.status.add(200, answers);
     Interval { second, tally }
 }
 

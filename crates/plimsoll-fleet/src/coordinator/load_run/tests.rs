@@ -2,7 +2,7 @@
 
 use plimsoll_model::Rate;
 use plimsoll_model::pace::{Arrivals, Profile};
-use plimsoll_model::plan::{HoldPlan, Steer};
+use plimsoll_model::plan::{HoldPlan, Steer, Timeouts};
 use plimsoll_model::reason::Reason;
 use proptest::prelude::*;
 
@@ -15,7 +15,8 @@ pub(crate) fn plan() -> LoadPlan {
     let rate = Rate::per_second(10.0).unwrap();
     let profile = Profile::constant(rate, Nanos::from_secs(2));
     let pacing = Pacing::Open { profile, arrivals: Arrivals::Uniform };
-    LoadPlan { prewarm: false, linger: Nanos::from_secs(3), ..LoadPlan::plain(&[], pacing) }
+    let timeouts = Timeouts { linger: Nanos::from_secs(3), ..Timeouts::default() };
+    LoadPlan { prewarm: false, timeouts, ..LoadPlan::plain(&[], pacing) }
 }
 
 const NOW: Nanos = Nanos::from_secs(1000);
@@ -266,8 +267,8 @@ fn the_first_failure_is_told_once_and_reasons_are_merged() {
     for index in [1, 0] {
         let mut tally = Tally { scheduled: 10, ok: 10, ..Tally::default() };
         let class = ErrorClass::Status5xx;
-        tally.reasons.note(class, Reason::status(503, b"", &[]), Nanos(20), || None);
-        tally.reasons.note(class, reason(index), Nanos(7), || None);
+        tally.failures.reasons.note(class, Reason::status(503, b"", &[]), Nanos(20), || None);
+        tally.failures.reasons.note(class, reason(index), Nanos(7), || None);
         let interval = Box::new(Interval { second: 0, tally });
         run.handle_frame(index, FromAgent::Interval(interval), NOW);
         run.handle_frame(index, ended(1000), NOW);
@@ -278,8 +279,14 @@ fn the_first_failure_is_told_once_and_reasons_are_merged() {
     });
     assert_eq!(first.collect::<Vec<_>>(), [reason(1)]);
     let outcome = run.into_outcome().unwrap();
-    let counts: Vec<_> =
-        outcome.tally.reasons.iter().flat_map(|(_, all)| all).map(|one| one.count).collect();
+    let counts: Vec<_> = outcome
+        .tally
+        .failures
+        .reasons
+        .iter()
+        .flat_map(|(_, all)| all)
+        .map(|one| one.count)
+        .collect();
     assert_eq!(counts, [1, 1, 2]);
 }
 
@@ -317,7 +324,7 @@ fn a_hung_agent_is_killed_and_its_operations_are_counted() {
     run.handle_frame(1, second(1, 3, 3), deadline);
     run.handle_loss(1, "ended", deadline);
     let outcome = run.into_outcome().unwrap();
-    assert_eq!(outcome.tally.errors.get(ErrorClass::AgentLost), 3);
+    assert_eq!(outcome.tally.failures.operations.get(ErrorClass::AgentLost), 3);
     assert!(outcome.tally.balances() && outcome.is_partial());
     assert_eq!((outcome.lost_agents, outcome.notes.len()), (1, 1));
 }
@@ -404,7 +411,7 @@ fn what_a_lost_agent_would_have_sent_is_unsent_and_the_plan_is_accounted_for() {
         run.handle_frame(0, ended(2000), NOW);
         let outcome = run.into_outcome().unwrap();
         assert!(outcome.tally.balances() && outcome.is_partial());
-        assert_eq!(outcome.tally.errors.get(ErrorClass::AgentLost), 1);
+        assert_eq!(outcome.tally.failures.operations.get(ErrorClass::AgentLost), 1);
         let note = &outcome.notes[0];
         assert!(note.ends_with("(50 %) counts as unsent from second 1 on"), "{note}");
         // A load that ends here has no more than was due until then.
@@ -477,7 +484,7 @@ fn a_hold_is_steered_and_finished_and_an_agent_that_is_lost_holds_nothing_up() {
     run.handle_frame(0, ended(5_000), NOW);
     let outcome = run.into_outcome().unwrap();
     assert!(!outcome.interrupted && !outcome.aborted);
-    assert_eq!(outcome.tally.losses.get(ErrorClass::AgentLost), 400);
+    assert_eq!(outcome.tally.failures.lost_held.get(ErrorClass::AgentLost), 400);
     assert_eq!((outcome.lost_agents, outcome.window), (1, Nanos::from_secs(5)));
 }
 
@@ -679,7 +686,7 @@ proptest! {
         prop_assert_eq!(outcome.tally.scheduled - outcome.tally.unsent, scheduled);
         prop_assert_eq!(outcome.tally.ok, ok);
         prop_assert_eq!(outcome.tally.spans.corrected.count(), ok);
-        prop_assert_eq!(outcome.tally.errors.get(ErrorClass::AgentLost), lost);
+        prop_assert_eq!(outcome.tally.failures.operations.get(ErrorClass::AgentLost), lost);
         prop_assert!(outcome.tally.balances());
         let lost_agents = scripts.iter().filter(|script| script.is_lost).count();
         prop_assert_eq!(outcome.lost_agents as usize, lost_agents);

@@ -134,7 +134,7 @@ impl<'a> Merge<'a> {
                 started_at: manifest.started_at.clone(),
                 clock: part.clock,
                 offset_s,
-                scheduled: part.summary.scheduled,
+                scheduled: part.summary.operations.scheduled,
             }];
         }
         let shifted = |made_of: &MergedPart| MergedPart {
@@ -213,7 +213,8 @@ impl<'a> Merge<'a> {
             result: RunResult::Load,
             archive: Some(dir.display().to_string()),
         };
-        let summary = Summary { hosts: summarise_hosts(part)?, ..Summary::new(head, &tally) };
+        let mut summary = Summary::new(head, &tally);
+        summary.machines.hosts = summarise_hosts(part)?;
         writer.finish(&summary)?;
         Ok(summary)
     }

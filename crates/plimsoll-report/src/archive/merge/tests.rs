@@ -105,7 +105,7 @@ fn tallies(spans_us: &[Vec<u64>]) -> Vec<Tally> {
         for us in spans {
             tally.scheduled += 1;
             tally.ok += 1;
-            tally.status.add(200, 1);
+            tally.answers.status.add(200, 1);
             tally.spans.corrected.record(Nanos(us * 1_000));
             tally.spans.uncorrected.record(Nanos(us * 700));
         }
@@ -151,10 +151,10 @@ proptest! {
         let in_turn = merged(&[root.path().join("two"), c], &root.path().join("turn")).unwrap();
         let recorded = whole(&tallies(&all));
         for (summary, dir) in [(&at_once, "all"), (&in_turn, "turn")] {
-            prop_assert_eq!(summary.scheduled, recorded.scheduled);
-            prop_assert_eq!(&summary.status.values().sum::<u64>(), &recorded.ok);
-            prop_assert_eq!(summary.latency_ms.corrected, FullQuantiles::from(&recorded.spans.corrected));
-            prop_assert_eq!(summary.latency_ms.uncorrected, FullQuantiles::from(&recorded.spans.uncorrected));
+            prop_assert_eq!(summary.operations.scheduled, recorded.scheduled);
+            prop_assert_eq!(&summary.answers.status.values().sum::<u64>(), &recorded.ok);
+            prop_assert_eq!(summary.operations.latency_ms.corrected, FullQuantiles::from(&recorded.spans.corrected));
+            prop_assert_eq!(summary.operations.latency_ms.uncorrected, FullQuantiles::from(&recorded.spans.uncorrected));
             let archive = Archive::open(&root.path().join(dir)).unwrap();
             let seconds: Vec<_> = archive.intervals().unwrap().map(|line| line.unwrap().interval.tally).collect();
             prop_assert_eq!(whole(&seconds).spans, recorded.spans.clone());
@@ -173,7 +173,7 @@ fn rates_and_shares_are_added() {
         Machine { began_ns, ..Machine::new(name) }.write(root.path(), &seconds)
     });
     let summary = merged(&dirs, &root.path().join("out")).unwrap();
-    assert_eq!((summary.seconds, summary.rate.offered_per_s), (2.0, 2_000.0));
+    assert_eq!((summary.seconds, summary.operations.rate.offered_per_s), (2.0, 2_000.0));
     let archive = Archive::open(&root.path().join("out")).unwrap();
     assert_eq!(archive.manifest().merged_from[1].offset_s, 0.03);
     let share = archive.manifest().settings["connections"].clone();
@@ -257,7 +257,7 @@ fn an_invalid_or_killed_part_makes_the_whole_invalid() {
     let summary = merged(&dirs, &root.path().join("out")).unwrap();
     assert_eq!((summary.verdict, summary.partial), (Verdict::Invalid, true));
     assert_eq!(summary.reasons[0].id, CheckId::RunComplete);
-    assert_eq!(summary.scheduled, 2_000);
+    assert_eq!(summary.operations.scheduled, 2_000);
 }
 
 #[test]

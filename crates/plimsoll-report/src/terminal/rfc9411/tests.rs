@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_model::criterion::Criterion;
 use plimsoll_model::result::RunResult;
 use plimsoll_model::rfc9411::{Case, Isolation, MinAvgMax, Sample, Step};
+use plimsoll_model::summary::TimerSummary;
 use plimsoll_model::trial::{Check, Measure, Verdict};
 
 use super::*;
@@ -159,9 +160,7 @@ pub(crate) fn summary() -> Summary {
     };
     let (base, _) = fixtures::find_regular();
     Summary {
-        cliffs: None,
-        timers: None,
-        longest_timer: None,
+        timers: TimerSummary::default(),
         result: RunResult::Rfc9411 { rfc9411: Box::new(block) },
         ..base
     }

@@ -67,7 +67,7 @@ pub(super) fn facts(page: &mut Page, summary: &Summary, find: &FindSummary) {
         let text = format!("{} held for {}", load(held as f64), span(found.soak_s));
         page.entry("Soak test", &format!("passed: {text} and polled repeatedly"));
     }
-    match find.recovers {
+    match find.recovery.recovers {
         Some(Recovers::Yes) => page.entry("Re-ramp", "from zero: passed"),
         Some(_) => page.entry("Re-ramp", "from zero: FAILED, the level was not GOOD"),
         None => {}

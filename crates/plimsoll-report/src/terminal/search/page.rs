@@ -1,7 +1,7 @@
 //! The common parts of the reports of all searches: the line at the top, the words of a trial, notes.
 
 use plimsoll_model::Nanos;
-use plimsoll_model::summary::{FindSummary, Summary, SummaryHead};
+use plimsoll_model::summary::{FindSummary, MachineSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{CheckId, Outcome, Phase, Standing, TrialRecord, Verdict};
 
@@ -31,7 +31,7 @@ pub(super) fn search_entry(page: &mut Page, find: &FindSummary, unit: &str) {
         format!("{} judged{invalid}", counted(find.trials.into(), unit)),
     ];
     let longer = if is_confirmed(find) { "confirmed" } else { "longer trials" };
-    for (what, seconds) in [("searched", find.search_s), (longer, find.confirm_s)] {
+    for (what, seconds) in [("searched", find.search_s), (longer, find.confirmation.confirm_s)] {
         // The steps between two trials take microseconds.
         if seconds >= 0.001 {
             items.push(format!("{what} {}", span(seconds)));
@@ -94,7 +94,8 @@ pub(super) fn view(summary: &Summary, tally: &Tally, window: Nanos, verdict: Ver
         },
         tally,
     );
-    Summary { load_hosts: summary.load_hosts.clone(), ..of_trials }
+    let load_hosts = summary.machines.load_hosts.clone();
+    Summary { machines: MachineSummary { load_hosts, ..of_trials.machines }, ..of_trials }
 }
 
 /// The search's own notes and one `more`.

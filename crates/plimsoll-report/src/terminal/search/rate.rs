@@ -35,7 +35,7 @@ pub(super) fn render(
     });
     evidence(page, summary, find, trials);
     timers::longest(page, summary);
-    notes(page, find, unsteady(trials).into_iter().chain(slow::lines(&summary.slow)));
+    notes(page, find, unsteady(trials).into_iter().chain(slow::lines(&summary.machines.slow)));
     timers::probe(page, summary);
     timers::cliffs_of_search(page, summary);
     sections::checks(page, &summary.reasons);
@@ -79,7 +79,7 @@ pub(super) fn facts(page: &mut Page, summary: &Summary, find: &FindSummary) {
     search_entry(page, find, "trial");
     path_entry(page, find);
     after_search(page, summary, find);
-    if let Some(rate) = find.conditional_throughput {
+    if let Some(rate) = find.confirmation.conditional_throughput {
         page.entry(
             "Throughput",
             &format!("{} of good answers, typical at the lower bound", load(summary, rate)),
@@ -100,7 +100,7 @@ fn path_entry(page: &mut Page, find: &FindSummary) {
 
 /// Writes the confidence in the bounds, and the trials after them.
 fn after_search(page: &mut Page, summary: &Summary, find: &FindSummary) {
-    let seen = find.confirmations;
+    let seen = find.confirmation.confirmations;
     let tried = seen.good + seen.bad + seen.invalid;
     if tried > 0 {
         let invalid = match seen.invalid {
@@ -109,7 +109,7 @@ fn after_search(page: &mut Page, summary: &Summary, find: &FindSummary) {
         };
         let good =
             format!("{} of {} GOOD{invalid}", seen.good, counted(tried.into(), "longer trial"));
-        let text = match find.confirmed {
+        let text = match find.confirmation.confirmed {
             Some(at) if !is_confirmed(find) => format!("{}: {good}", load(summary, at)),
             Some(at) => {
                 format!("{}, which 9 of 10 trials are expected to meet: {good}", load(summary, at))
@@ -137,8 +137,8 @@ fn after_search(page: &mut Page, summary: &Summary, find: &FindSummary) {
         );
         page.entry("Drift", &text);
     }
-    let waited = span(find.recovery_s.unwrap_or(0.0));
-    let text = match find.recovers {
+    let waited = span(find.recovery.recovery_s.unwrap_or(0.0));
+    let text = match find.recovery.recovers {
         Some(Recovers::Yes) => "yes, at once after an overload".to_owned(),
         Some(Recovers::After) => format!("{waited} after an overload"),
         Some(Recovers::No) => {

@@ -140,7 +140,7 @@ impl World {
                     self.now = self.now + Nanos::from_millis(50);
                     let is_holding = matches!(controller.step, Step::Hold(_));
                     if is_holding && self.loses > 0 {
-                        self.tally.losses.add(ErrorClass::ClosedByPeer, self.loses);
+                        self.tally.failures.lost_held.add(ErrorClass::ClosedByPeer, self.loses);
                         self.held -= self.loses;
                         self.loses = 0;
                     }

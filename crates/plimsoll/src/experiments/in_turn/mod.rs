@@ -355,7 +355,7 @@ fn with_answers(name: &str, mut load: Load) -> Result<Load, String> {
 
 /// A server that answers nothing: there is nothing to compare.
 fn no_answer(name: &str, tally: &Tally) -> String {
-    let most = tally.errors.iter().max_by_key(|(_, count)| *count);
+    let most = tally.failures.operations.iter().max_by_key(|(_, count)| *count);
     let class = most.map_or("all unsent", |(class, _)| class.name());
     format!("{name}: no operation was answered ({class}); see the report for what to do")
 }
@@ -368,7 +368,7 @@ mod tests {
 
     fn load(ok: u64, refused: u64, unsent: u64) -> Load {
         let mut tally = Tally { scheduled: ok + refused + unsent, ok, unsent, ..Tally::default() };
-        tally.errors.add(ErrorClass::ConnectRefused, refused);
+        tally.failures.operations.add(ErrorClass::ConnectRefused, refused);
         Load {
             yardstick: None,
             tally,

@@ -67,7 +67,7 @@ impl LabExperiment for CaseExperiment {
             connections: self.job.load.plan.connections,
             longest_wait: match self.job.flags.case.kind() {
                 Kind::Concurrency => LAB_WAIT,
-                _ => self.job.load.plan.linger,
+                _ => self.job.load.plan.timeouts.linger,
             },
             placement: Some(Placement::of_host()),
             resumes: false,

@@ -188,8 +188,12 @@ impl Scene<'_, '_> {
         }
         let Reached { transactions_per_s: per_s, tally, .. } = self.reach(plan)?;
         self.session.note(format!("the SUT in a closed loop: {}/s", grouped(per_s as u64)));
-        let failed: Vec<_> =
-            tally.errors.iter().map(|(class, ops)| format!("{ops} {}", class.name())).collect();
+        let failed: Vec<_> = tally
+            .failures
+            .operations
+            .iter()
+            .map(|(class, ops)| format!("{ops} {}", class.name()))
+            .collect();
         let source = match tally.ok {
             0 => format!("a closed loop, in which nothing was answered: {}", failed.join(", ")),
             _ => "a closed loop".to_owned(),

@@ -134,7 +134,7 @@ fn cases_are_sessions_of_their_objects() {
     assert_eq!(job.flags.sustain, SUSTAIN_RECOMMENDED);
     let plan = &job.load.plan;
     assert!(!plan.keepalive && !plan.prewarm && plan.session.is_some());
-    assert_eq!((plan.connections, plan.deadline), (1_000, None));
+    assert_eq!((plan.connections, plan.timeouts.deadline), (1_000, None));
     // 64 loopback addresses for each CPU: the number of connections is not known.
     assert_eq!(plan.sources.len(), 256);
     assert!(job.ports_allow > 80_000.0);

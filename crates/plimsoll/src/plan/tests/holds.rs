@@ -17,7 +17,10 @@ fn holds() {
     };
     assert_eq!((job.hold, &plan.pacing), (expected, &Pacing::Hold(expected)));
     assert_eq!((plan.connections, plan.keepalive, plan.prewarm), (20_000, true, false));
-    assert_eq!((plan.deadline, plan.linger), (Some(Nanos::from_secs(1)), Nanos::from_secs(60)));
+    assert_eq!(
+        (plan.timeouts.deadline, plan.timeouts.linger),
+        (Some(Nanos::from_secs(1)), Nanos::from_secs(60))
+    );
     assert_eq!((job.span, &job.levels[..]), (Nanos::from_secs(60), &[20_000][..]));
     assert!(job.load.both_ends_here && !job.up_to);
     let words =

@@ -165,7 +165,7 @@ mod tests {
 
     fn second(second: u32) -> Interval {
         let mut tally = Tally { scheduled: 10, ok: 8, late: 1, unsent: 1, ..Tally::default() };
-        tally.errors.add(ErrorClass::Status5xx, 1);
+        tally.failures.operations.add(ErrorClass::Status5xx, 1);
         Interval { second, tally }
     }
 
