@@ -470,7 +470,7 @@ pub struct Tally {
     /// Closed loops: the parts of operations that lie after the end of the window.
     #[serde(default, skip_serializing_if = "AfterWindow::is_none")]
     pub after_window: AfterWindow,
-    /// What failed and what was lost.
+    /// Failures and losses by class.
     pub failures: FailureCounts,
     /// Answers and other messages of servers.
     pub answers: AnswerCounts,
