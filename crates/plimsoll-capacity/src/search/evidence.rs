@@ -21,6 +21,9 @@ const FELL: f64 = 0.75;
 const STARVED: f64 = 0.15;
 /// Trials that carried this share of the most show what is usual.
 const CARRIED_MOST: f64 = 0.9;
+/// Others that take it for more than this share of the time are a part of the machine, from this time on, seconds.
+const SHARED: f64 = 0.75;
+const SHARED_AFTER_S: f64 = 60.0;
 /// CPU times of a shorter trial are chance, seconds.
 const STARVED_WINDOW_MIN_S: f64 = 0.5;
 
@@ -58,6 +61,8 @@ pub(crate) struct Evidence {
     /// The share of its time without a CPU above which a server that missed the objective was disturbed:
     /// derived from `trials`, infinite as long as it is unknown.
     starved_most: f64,
+    /// Others had the server's CPU for most of the time: it is how the machine is, and all trials count.
+    is_shared: bool,
     /// Trials that were made.
     pub(crate) made: u32,
     pub(crate) judged: u32,
@@ -79,6 +84,7 @@ impl Default for Evidence {
             spent: Nanos::ZERO,
             context: Context::default(),
             starved_most: f64::INFINITY,
+            is_shared: false,
             made: 0,
             judged: 0,
             invalid: 0,
@@ -122,6 +128,10 @@ impl Evidence {
         let before = self.disturbed().count();
         self.trials.push(trial);
         self.starved_most = self.usually_starved().map_or(f64::INFINITY, |usual| usual + STARVED);
+        self.is_shared |= self.is_mostly_disturbed();
+        if self.is_shared {
+            self.starved_most = f64::INFINITY;
+        }
         self.disturbed().count() != before + usize::from(self.is_disturbed(&trial))
     }
 
@@ -239,6 +249,15 @@ impl Evidence {
     /// Trials that were not GOOD while others took the server's CPU.
     fn disturbed(&self) -> impl Iterator<Item = &Trial> {
         self.trials.iter().filter(|trial| self.is_disturbed(trial))
+    }
+
+    /// Reports whether others had the server's CPU for most of the time, from each trial to the next.
+    fn is_mostly_disturbed(&self) -> bool {
+        let pairs = || self.trials.windows(2);
+        let span_s = |pair: &[Trial]| pair[1].at_s - pair[0].at_s;
+        let all_s: f64 = pairs().map(span_s).sum();
+        let disturbed_s: f64 = pairs().filter(|pair| self.is_disturbed(&pair[0])).map(span_s).sum();
+        all_s >= SHARED_AFTER_S && disturbed_s > SHARED * all_s
     }
 
     /// Share of the time in which a server with much to do waits for a CPU: the median of the trials that carried
@@ -428,5 +447,20 @@ mod tests {
         }
         assert!(evidence.all().all(|trial| trial.seen == Seen::starved(0.1)));
         assert_eq!(evidence.all().count(), 9);
+    }
+
+    #[test]
+    fn others_that_are_there_for_most_of_the_time_are_how_the_machine_is() {
+        // A compiler on both CPUs for most of a search: 49 of its 60 trials were left out.
+        let mut evidence = Evidence::default();
+        let seconds = (0..30).map(f64::from).map(|n| 3.0 * n);
+        let left: Vec<usize> = seconds
+            .map(|at_s| {
+                evidence.append(overload(at_s, false, if at_s < 6.0 { 0.02 } else { 0.3 }));
+                evidence.all().count()
+            })
+            .collect();
+        assert_eq!((left[19], left[20], left[29]), (2, 21, 30));
+        assert_eq!(evidence.disturbance(), None);
     }
 }
