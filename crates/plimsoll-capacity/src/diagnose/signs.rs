@@ -18,6 +18,8 @@ const COOL: f64 = 0.6;
 const FILLED_BY_SERVER_MIN: f64 = 0.8;
 /// CPUs that nobody of the run accounts for.
 const OTHERS_MIN: f64 = 0.3;
+/// A server waits for so much of a CPU that others have.
+const CROWDED_MIN: f64 = 0.15;
 /// Readings of one CPU by two hosts are less than a second apart.
 const IDLE_APART_S: f64 = 1.0;
 /// Full handshakes per operation from which they are most of the work.
@@ -65,15 +67,20 @@ pub(super) fn is_filled_by_server(during: &During<'_>) -> bool {
     servers.map(|thread| thread.used).sum::<f64>() >= FILLED_BY_SERVER_MIN * full && full > 0.0
 }
 
-/// Reports whether programs that have nothing to do with the run keep CPUs busy. The hosts of a laboratory share CPUs, and
-/// each lists its own processes.
+/// Reports whether programs that have nothing to do with the run keep CPUs busy, where all that belongs to it is known.
 pub(super) fn has_neighbour(during: &During<'_>, trial: &Trial<'_>) -> bool {
-    let sharing = trial.hosts.iter().filter(|other| are_same_cpus(during, other));
-    let known: f64 = sharing.filter_map(|other| other.rate(Metric::ProcessCpuSeconds, &[])).sum();
     let has_clients =
         during.last().of(Metric::ProcessInfo, &[(Label::Role, "client")]).next().is_some();
+    has_clients && of_others(during, trial) > OTHERS_MIN
+}
+
+/// Returns the CPUs that no process of the run accounts for. The hosts of a laboratory share CPUs, and each lists its own
+/// processes.
+fn of_others(during: &During<'_>, trial: &Trial<'_>) -> f64 {
+    let sharing = trial.hosts.iter().filter(|other| are_same_cpus(during, other));
+    let known: f64 = sharing.filter_map(|other| other.rate(Metric::ProcessCpuSeconds, &[])).sum();
     let busy: f64 = usage::cpus(during).iter().map(|(_, busy)| busy).sum();
-    has_clients && busy - known > OTHERS_MIN
+    busy - known
 }
 
 /// Reports whether two hosts read the same CPUs: they have been idle for the same time.
@@ -100,6 +107,7 @@ const SIGNS: &[Sign] = &[
     waits::pauses,
     counters::refused,
     counters::dropped,
+    crowded_out,
     counters::queued,
     counters::lost,
     waits::in_service,
@@ -153,6 +161,27 @@ fn stolen(scene: &Scene<'_>) -> Option<Suspect> {
     let counter = format!("{}, steal", metric.name());
     let moved = Moved { counter, ..Moved::of(metric, EvidenceUnit::Ratio, below, above) };
     Some(scene.suspect(Cause::Steal, Resource::new(ResourceKind::Counter, "steal"), moved))
+}
+
+/// Others have a CPU that the server wants, whatever the load: no line meets a CPU that is always full.
+fn crowded_out(scene: &Scene<'_>) -> Option<Suspect> {
+    let threads = usage::threads(&scene.after);
+    let wants = |thread: &ThreadUse| thread.wanted() >= HOT && thread.waited >= CROWDED_MIN;
+    let is_waiting = threads.iter().any(|thread| thread.is_server && wants(thread));
+    if !is_waiting || of_others(&scene.after, scene.above) <= OTHERS_MIN {
+        return None;
+    }
+    let cpus = usage::cpus(&scene.after);
+    let (cpu, above) = cpus.into_iter().find(|(_, busy)| *busy >= usage::CPU_FULL)?;
+    let before = scene.before.as_ref().map(usage::cpus).unwrap_or_default();
+    let below = before.iter().find(|(other, _)| *other == cpu).map(|(_, busy)| *busy);
+    let metric = Metric::CpuSeconds;
+    let counter = format!("{}, not idle {cpu}", metric.name());
+    let limit = Some(1.0);
+    let moved = Moved { counter, unit: EvidenceUnit::Cpus, below, above, limit };
+    let suspect =
+        scene.suspect(Cause::NoisyNeighbour, Resource::new(ResourceKind::Cpu, cpu), moved);
+    Some(Suspect { missing: Missing::Line, ..suspect })
 }
 
 /// Reports whether what is left of each CPU without this share would last for more than the tipping point.

@@ -173,6 +173,7 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
             Predicted,
         ),
         ("25 neighbour", beside_another("user"), C::NoisyNeighbour, Predicted),
+        ("25 a CPU that others fill at every load", crowded_out(), C::NoisyNeighbour, Correlated),
         (
             "25 decoy: of lower priority",
             beside_another("nice").writing(250.0, TIP),
@@ -363,6 +364,17 @@ fn beside_another(mode: &str) -> World {
         .with(Metric::CpuSeconds, &of(mode), Moves::Rate(0.5, 0.0, 1.0))
         .with(Metric::CpuSeconds, &of("system"), Moves::Rate(0.0, 0.5 / TIP, 0.5))
         .with(Metric::CpuSeconds, &of("idle"), Moves::Rate(0.5, -0.5 / TIP, 1.0))
+}
+
+/// A server of one thread that has two thirds of its CPU at every load and waits for the rest, as beside a compiler.
+fn crowded_out() -> World {
+    let of = |mode| [(Label::Cpu, "1"), (Label::Mode, mode)];
+    let (ran, waited) = (Moves::Rate(0.6, 0.05 / TIP, 0.65), Moves::Rate(0.25, 0.07 / TIP, 0.32));
+    World::default()
+        .scheduled(["haproxy", "server", "haproxy/0"], ran, waited)
+        .with(Metric::CpuSeconds, &of("user"), Moves::Rate(1.0, 0.0, 1.0))
+        .with(Metric::CpuSeconds, &of("idle"), Moves::Rate(0.0, 0.0, 0.0))
+        .limit("open files of haproxy", 6.0 * TIP, 100_000.0)
 }
 
 /// A server of one thread that is full at `full_at`, with a client beside it.
