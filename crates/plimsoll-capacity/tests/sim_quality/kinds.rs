@@ -5,7 +5,8 @@ use fastrand::Rng;
 use plimsoll_model::trial::{Phase, TrialRequest, Verdict};
 use plimsoll_model::{Nanos, Rate};
 
-use plimsoll_capacity::{Context, Mode, judge};
+use plimsoll_capacity::search::Limits;
+use plimsoll_capacity::{Context, judge};
 use plimsoll_model::slo::{Goal, Slo};
 use testkit::{
     Anomalies, Bimodal, Course, Fluid, Generator, HiddenTimer, HostSpeed, Jitter, Leak, Metastable,
@@ -51,16 +52,17 @@ pub(crate) enum Truth {
     /// The load that half of the trials of a search meet, found by bisection: its trials are longer than
     /// those that close in and shorter than the confirmations.
     HalfOfTrials,
-    /// The load that half of the runs of [`RUN`] meet, found by bisection.
+    /// The load that half of the runs as long as a confirmation meet, found by bisection; where few of them meet with
+    /// a slow stretch, as [`Self::AnyRegime`].
     HalfOfRuns,
-    /// This share of the capacity: that of a regime which most runs of [`RUN`] meet with.
+    /// This share of the capacity: that of a regime which most runs of 15 s meet with.
     Slow(f64),
-    /// The capacity at any speed of the host that occurred for [`RUN`] of the search.
+    /// The capacity at any speed of the host that occurred for as long as a confirmation.
     AnyRegime,
 }
 
-/// As long as a load that a user makes: a confirmation of quick mode.
-pub(crate) const RUN: Nanos = Nanos::from_secs(15);
+/// Most runs meet with a slow stretch where the others last for at most this share of a run.
+const OFTEN: f64 = 0.8;
 
 pub(crate) fn plain() -> Sut {
     Sut::with_capacity(CAPACITY_PER_S)
@@ -308,10 +310,16 @@ impl Kind {
 
     /// The true capacities, requests per second, of which an interval has to hold one; `begin` is the
     /// age of the server when the search began, `after` the world when it was over.
-    pub(crate) fn true_per_s(&self, begin: Nanos, after: &Simulated, long_run: f64) -> Vec<f64> {
-        match (self.truth, after) {
+    pub(crate) fn true_per_s(
+        &self,
+        begin: Nanos,
+        after: &Simulated,
+        long_run: f64,
+        run: Nanos,
+    ) -> Vec<f64> {
+        match (self.truth_of(run), after) {
             (Truth::CapacityAtEnd, Simulated::Fluid(fluid)) => vec![fluid.capacity_now()],
-            (Truth::AnyRegime, Simulated::Fluid(fluid)) => self.regimes(begin, fluid),
+            (Truth::AnyRegime, Simulated::Fluid(fluid)) => self.regimes(begin, fluid, run),
             (Truth::LongTrial | Truth::HalfOfTrials | Truth::HalfOfRuns, _) => vec![long_run],
             (Truth::Slow(share), _) => vec![share * self.capacity_per_s],
             (Truth::Capacity | Truth::CapacityAtEnd | Truth::AnyRegime, _) => {
@@ -320,9 +328,21 @@ impl Kind {
         }
     }
 
-    /// The capacity at each speed that the host had for [`RUN`] since `begin`; in a search too short for
+    /// The truth for runs of this length.
+    fn truth_of(&self, run: Nanos) -> Truth {
+        match self.anomalies.speed.map(|speed| speed.course) {
+            Some(Course::TwoSpeeds { fast_mean, .. })
+                if fast_mean.as_secs_f64() > OFTEN * run.as_secs_f64() =>
+            {
+                Truth::AnyRegime
+            }
+            _ => self.truth,
+        }
+    }
+
+    /// The capacity at each speed that the host had for at least `run` since `begin`; in a search too short for
     /// that, at each speed.
-    fn regimes(&self, begin: Nanos, after: &Fluid) -> Vec<f64> {
+    fn regimes(&self, begin: Nanos, after: &Fluid, run: Nanos) -> Vec<f64> {
         if let Some(left) = self.rival.or_else(|| self.anomalies.rival.map(|rival| rival.left)) {
             return vec![left * self.capacity_per_s, self.capacity_per_s];
         }
@@ -338,7 +358,7 @@ impl Kind {
             let each = stretches.iter().filter(|(speed, _)| *speed == of);
             each.map(|(_, span)| span.as_secs_f64()).sum::<f64>()
         };
-        let is_long = |of: &f64| lasted_s(*of) >= RUN.as_secs_f64();
+        let is_long = |of: &f64| lasted_s(*of) >= run.as_secs_f64();
         if speeds.iter().any(is_long) {
             speeds.retain(is_long);
         }
@@ -346,14 +366,14 @@ impl Kind {
     }
 
     /// See [`Truth`]; the capacity where the truth is not found by bisection.
-    pub(crate) fn long_run_per_s(&self, mode: Mode) -> f64 {
-        let limits = mode.limits();
+    pub(crate) fn long_run_per_s(&self, limits: &Limits) -> f64 {
+        let run = limits.confirm_trial;
         let usual_s =
             (limits.final_trial.as_secs_f64() * limits.confirm_trial.as_secs_f64()).sqrt();
-        let (trials, seconds) = match self.truth {
-            Truth::LongTrial => (1, 5_000),
-            Truth::HalfOfTrials => (41, usual_s as u64),
-            Truth::HalfOfRuns => (401, RUN.as_secs_f64() as u64),
+        let (trials, duration) = match self.truth_of(run) {
+            Truth::LongTrial => (1, Nanos::from_secs(5_000)),
+            Truth::HalfOfTrials => (41, Nanos::from_secs(usual_s as u64)),
+            Truth::HalfOfRuns => (401, run),
             Truth::Capacity | Truth::CapacityAtEnd | Truth::Slow(_) | Truth::AnyRegime => {
                 return self.capacity_per_s;
             }
@@ -366,7 +386,7 @@ impl Kind {
                 number: 1,
                 phase: Phase::Confirm,
                 rate: Rate::per_second(per_s).expect("finite"),
-                duration: Nanos::from_secs(seconds),
+                duration,
                 split: 1,
             };
             let good = (0..trials).filter(|seed| {

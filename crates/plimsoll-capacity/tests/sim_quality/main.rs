@@ -108,7 +108,8 @@ fn a_safe_load_is_met_by_nine_loads_of_ten_in_random_arrivals() {
 fn on_a_host_that_is_often_slow_half_of_the_runs_meet_little_more_than_its_slow_capacity() {
     for kind in speeds::hosts() {
         let Truth::Slow(share) = kind.truth else { continue };
-        let of_runs = Kind { truth: Truth::HalfOfRuns, ..kind.clone() }.long_run_per_s(Mode::Quick);
+        let of_runs = Kind { truth: Truth::HalfOfRuns, ..kind.clone() };
+        let of_runs = of_runs.long_run_per_s(Mode::Quick.limits());
         let over = of_runs / (share * CAPACITY_PER_S) - 1.0;
         assert!((0.0..0.03).contains(&over), "{}: {over}", kind.name);
     }

@@ -1,5 +1,6 @@
 //! Ways to search: ours, and the two that people write themselves.
 
+use plimsoll_capacity::search::Limits;
 use plimsoll_capacity::{Context, Mode, RateSearch, SearchSettings, Step, judge};
 use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::Tally;
@@ -119,6 +120,14 @@ impl Method {
         match self {
             Self::Plimsoll(mode) | Self::Bisection(mode) | Self::Staircase(mode, _) => mode,
             Self::Within(_) => Mode::Quick,
+        }
+    }
+
+    /// The lengths of its trials.
+    pub(crate) fn limits(self) -> Limits {
+        match self {
+            Self::Within(budget) => Limits::within(budget),
+            _ => *self.mode().limits(),
         }
     }
 

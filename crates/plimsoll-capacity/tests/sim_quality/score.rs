@@ -13,7 +13,7 @@ use plimsoll_model::slo::Slo;
 use plimsoll_model::trial::{Outcome, Phase, TrialRequest, Verdict};
 use plimsoll_model::{Nanos, Rate};
 
-use crate::kinds::{Kind, RUN};
+use crate::kinds::Kind;
 use crate::methods::{Found, Method, Sut, usual};
 
 /// The figures of a table's row.
@@ -153,17 +153,19 @@ pub(crate) fn each_seed<T: Send>(seeds: Range<u64>, work: impl Fn(u64) -> T + Sy
 
 /// A search by `method` for each seed against one kind of server.
 pub(crate) fn score(kind: &Kind, method: Method, seeds: Range<u64>) -> Score {
-    let long_run = kind.long_run_per_s(method.mode());
+    let limits = method.limits();
+    let long_run = kind.long_run_per_s(&limits);
     let mut score = Score::default();
     let found = each_seed(seeds, |seed| {
         let seeded = seed.wrapping_mul(0x2545_F491_4F6C_DD1D) ^ 0x51A1;
         let mut world = kind.world(seeded, usual(method.mode()));
         let begin = world.age();
         let found = method.search(&mut world, seed, &kind.slo());
-        let truths = kind.true_per_s(begin, &world, long_run);
+        let truths = kind.true_per_s(begin, &world, long_run, limits.confirm_trial);
         // To follow further runs operation by operation would take longer than the searches.
         let safe = found.safe().filter(|_| !kind.is_random);
-        let safe_met = safe.map(|rate| share_met(&mut world, rate, &kind.slo(), seed));
+        let safe_met =
+            safe.map(|rate| share_met(&mut world, rate, limits.confirm_trial, &kind.slo(), seed));
         (found, truths, safe_met)
     });
     for (found, truths, safe_met) in &found {
@@ -173,14 +175,16 @@ pub(crate) fn score(kind: &Kind, method: Method, seeds: Range<u64>) -> Score {
     score
 }
 
-/// The share of runs at `rate`, with random arrivals and at random instants of the server's further life,
+/// The share of runs of `duration` at `rate`, with random arrivals and at random instants of the server's further life,
 /// that meet `slo`.
-fn share_met(world: &mut Sut, rate: Rate, slo: &Slo, seed: u64) -> f64 {
+fn share_met(world: &mut Sut, rate: Rate, duration: Nanos, slo: &Slo, seed: u64) -> f64 {
     let mut rng = Rng::with_seed(seed ^ 0x5AFE);
-    let pause_s = FURTHER.as_secs_f64() / f64::from(FURTHER_RUNS) - RUN.as_secs_f64();
+    // Runs of a minute follow each other at once.
+    let pause_s = FURTHER.as_secs_f64() / f64::from(FURTHER_RUNS) - duration.as_secs_f64();
+    let pause_s = pause_s.max(1.0);
     let good = (0..FURTHER_RUNS).filter(|_| {
         world.idle(Nanos::from_secs_f64(2.0 * pause_s * rng.f64()));
-        let request = TrialRequest { number: 1, phase: Phase::Safe, rate, duration: RUN, split: 1 };
+        let request = TrialRequest { number: 1, phase: Phase::Safe, rate, duration, split: 1 };
         let trial = world.run(request, None);
         let verdict = judge(&trial, slo, &Context::default()).verdict;
         world.recycle(trial.tally);

@@ -8,8 +8,6 @@ use crate::kinds::{Kind, Truth, kind, plain};
 
 /// Mean seconds of the slow stretches and of the others.
 const DWELLS: [(u64, u64); 7] = [(1, 12), (2, 2), (2, 8), (8, 8), (30, 30), (120, 120), (300, 300)];
-/// Mean length of the other stretches up to which most runs of 15 s meet with a slow one.
-const OFTEN_S: u64 = 12;
 
 fn on_host(name: &str, course: Course, felt: f64, truth: Truth) -> Kind {
     let anomalies = Anomalies { speed: Some(HostSpeed { course, felt }), ..Anomalies::default() };
@@ -22,10 +20,9 @@ fn two_speeds(slow: f64, felt: f64, (slow_s, fast_s): (u64, u64)) -> Kind {
         slow_mean: Nanos::from_secs(slow_s),
         fast_mean: Nanos::from_secs(fast_s),
     };
-    let truth = if fast_s <= OFTEN_S { Truth::HalfOfRuns } else { Truth::AnyRegime };
     let slower = 100.0 * (1.0 - slow);
     let name = format!("two speeds, {slower:.0} % slower for {slow_s} s of {}", slow_s + fast_s);
-    on_host(&name, course, felt, truth)
+    on_host(&name, course, felt, Truth::HalfOfRuns)
 }
 
 /// Every kind of host.
@@ -58,6 +55,15 @@ pub(crate) fn hosts() -> Vec<Kind> {
     kinds.push(neighbour.clone());
     let name = format!("{}, CPU times read", neighbour.name);
     // Trials that missed beside the neighbour are left out then: the answer is of the server alone.
-    kinds.push(Kind { name, is_observed: true, truth: Truth::Capacity, ..neighbour });
+    kinds.push(Kind { name, is_observed: true, truth: Truth::Capacity, ..neighbour.clone() });
+    // Not when they are there for most of the time.
+    let mostly = rival.map(|rival| Rival { to: Nanos::from_secs(20), ..rival });
+    kinds.push(Kind {
+        name: "a neighbour takes half for 20 s of 30, CPU times read".to_owned(),
+        is_observed: true,
+        truth: Truth::AnyRegime,
+        anomalies: Anomalies { rival: mostly, ..Anomalies::default() },
+        ..neighbour
+    });
     kinds
 }
