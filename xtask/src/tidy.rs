@@ -33,6 +33,9 @@ const WRITERS: &[&str] =
 /// Folders that write files by other means: the mechanism itself, and parts that are not in the program.
 const FREE_WRITERS: &[&str] = &["crates/plimsoll-sys", "e2e", "fuzz", "testkit", "xtask"];
 
+/// Fields of a struct that a reader can still keep apart.
+const FIELDS_MAX: usize = 25;
+
 /// Folders that hold no source of ours.
 const SKIPPED_FOLDERS: &[&str] = &["artifacts", "corpus", "plimsoll-runs", "snapshots"];
 /// File that cargo puts into a folder of its own output; `src/target` is source.
@@ -105,6 +108,11 @@ fn check_file(name: &Path, text: &str, offences: &mut Vec<String>) {
             offences.push(format!("{shown} has a name that attracts everything: {part}"));
         }
     }
+    if is_rust {
+        offences.extend(large_structs(text).map(|(line, fields)| {
+            format!("{shown}, line {line}: a struct of {fields} fields; group them, at most {FIELDS_MAX}")
+        }));
+    }
     let written = if is_rust { program_lines(name, text) } else { 0 };
     for (index, line) in text.lines().enumerate() {
         let mut offend = |what: &str| offences.push(format!("{shown}, line {}: {what}", index + 1));
@@ -133,6 +141,28 @@ fn check_file(name: &Path, text: &str, offences: &mut Vec<String>) {
             offend(&format!("a name that attracts everything: {name}"));
         }
     }
+}
+
+/// Lines at which structs of too many fields begin, and the fields of each.
+fn large_structs(text: &str) -> impl Iterator<Item = (usize, usize)> {
+    let begins = text.lines().enumerate().filter(|(_, line)| {
+        without_visibility(line.trim_start()).starts_with("struct ") && line.ends_with('{')
+    });
+    let sized = begins.map(|(index, line)| {
+        let margin = line.len() - line.trim_start().len();
+        let inside = text.lines().skip(index + 1).take_while(move |line| {
+            line.is_empty() || line.len() - line.trim_start().len() > margin
+        });
+        let is_field = move |line: &&str| {
+            let at = line.len() - line.trim_start().len();
+            let name = without_visibility(line.trim_start()).split(':').next().unwrap_or_default();
+            at == margin + 4
+                && line.contains(": ")
+                && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+        };
+        (index + 1, inside.filter(is_field).count())
+    });
+    sized.filter(|(_, fields)| *fields > FIELDS_MAX)
 }
 
 /// Returns the number of lines, from the first, that must write files through `plimsoll-sys`: those before the tests.
@@ -259,6 +289,19 @@ mod tests {
         let mut offences = Vec::new();
         check_file(Path::new(name), text, &mut offences);
         offences
+    }
+
+    #[test]
+    fn structs_of_many_fields_are_found() {
+        let of = |fields: usize| {
+            let fields: String =
+                (0..fields).map(|n| format!("        /// A.\n        pub f{n}: u32,\n")).collect();
+            let text = format!(
+                "//! A.\n    pub struct A {{\n{fields}    }}\n    struct B {{\n        b: u32,\n    }}\n"
+            );
+            offences("a.rs", &text).len()
+        };
+        assert_eq!((of(FIELDS_MAX), of(FIELDS_MAX + 1)), (0, 1));
     }
 
     #[test]
