@@ -363,7 +363,7 @@ pub struct FindSummary {
     pub noise: Option<f64>,
     /// Confidence in the interval, 0 to 1, if it is one.
     pub confidence: Option<f64>,
-    /// The load of which it is 90 % sure that 9 of 10 loads with random arrivals meet the SLO.
+    /// The load of which it is 90 % sure that 9 of 10 runs with random arrivals meet the SLO.
     pub safe: Option<f64>,
     /// Why there is no safe load, where one was looked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -375,10 +375,8 @@ pub struct FindSummary {
     /// Trials that do not count, because others had the server's CPU; absent where there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbed: Option<Disturbed>,
-    /// Deviation of the capacity from trial to trial, relative.
-    pub spread: Option<f64>,
-    /// Drift of the capacity, relative, per minute.
-    pub drift_per_min: Option<f64>,
+    #[serde(flatten)]
+    pub variation: VariationSummary,
     #[serde(flatten)]
     pub recovery: RecoverySummary,
     pub notes: Vec<String>,
@@ -402,6 +400,17 @@ pub struct ConfirmationSummary {
     /// The load of the trials that `confirmations` counts.
     pub confirmed: Option<f64>,
     pub confirmations: Confirmations,
+    /// Length of the runs that interval and safe load are of.
+    pub run_s: Option<f64>,
+}
+
+/// Changes of the capacity, relative.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct VariationSummary {
+    /// Deviation from trial to trial.
+    pub spread: Option<f64>,
+    /// Drift per minute.
+    pub drift_per_min: Option<f64>,
 }
 
 /// The SUT after an overload.
@@ -503,6 +512,7 @@ impl FindSummary {
                 conditional_throughput: tipping.conditional_throughput.map(Rate::get),
                 confirmed: tipping.confirmed.map(Rate::get),
                 confirmations: tipping.confirmations,
+                run_s: tipping.run.map(Nanos::as_secs_f64),
             },
             noise: tipping.noise,
             confidence: tipping.confidence,
@@ -511,8 +521,10 @@ impl FindSummary {
             met: tipping.met.map(MetSummary::from),
             regimes: tipping.regimes.clone(),
             disturbed: tipping.disturbed,
-            spread: tipping.spread,
-            drift_per_min: tipping.drift_per_min,
+            variation: VariationSummary {
+                spread: tipping.spread,
+                drift_per_min: tipping.drift_per_min,
+            },
             recovery: tipping.recovery.into(),
             notes: tipping.notes.clone(),
             goals: tipping.goals.clone(),

@@ -436,9 +436,10 @@ pub struct TippingPoint {
     pub upper: Option<Rate>,
     /// Confidence in the interval, 0 to 1, if it is one.
     pub confidence: Option<f64>,
-    /// The load of which it is 90 % sure that 9 of 10 loads as long as a confirmation meet the SLO in
-    /// random arrivals.
+    /// The load of which it is 90 % sure that 9 of 10 runs meet the SLO in random arrivals.
     pub safe: Option<Rate>,
+    /// Length of the runs that interval and safe load are of: that of a confirmation. `None` on axes without runs.
+    pub run: Option<Nanos>,
     /// Why `safe` is `None`; `None` if there is a safe load, or if the search did not look for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub safe_missing: Option<SafeMissing>,

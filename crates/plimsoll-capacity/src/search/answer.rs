@@ -291,6 +291,7 @@ pub(super) fn answer(
         lower,
         upper,
         safe,
+        run: Some(task.limits.confirm_trial),
         confidence: is_interval.then_some(task.settings.confidence),
         spread,
         drift_per_min: fit.map(|fit| if fit.drift.is_seen { fit.drift.per_min } else { 0.0 }),

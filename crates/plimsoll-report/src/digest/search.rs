@@ -283,9 +283,9 @@ fn safe_load(find: &FindSummary) -> Option<(Tone, &'static str, String)> {
         };
         return Some((Tone::Warn, "Safe load:", text));
     };
+    let runs = find.confirmation.run_s.map_or_else(String::new, |run| format!(" of {run} s"));
     let text = format!(
-        "{} ({} confidence): 9 of 10 loads as long as a confirmation meet the SLO in random \
-         arrivals",
+        "{} ({} confidence): 9 of 10 loads{runs} meet the SLO in random arrivals",
         load_text(find.axis, safe),
         sure(find.confidence?)
     );

@@ -19,7 +19,7 @@ pub(super) fn course(find: &FindSummary) -> String {
         0 => String::new(),
         count => format!(", {count} INVALID not counted"),
     };
-    let drift = match find.drift_per_min {
+    let drift = match find.variation.drift_per_min {
         None => String::new(),
         Some(0.0) => "; no drift of the capacity was seen".to_owned(),
         Some(drift) => {

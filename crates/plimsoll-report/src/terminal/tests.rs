@@ -325,7 +325,7 @@ fn confirmations_noise_and_recovery_are_told() {
     let (mut summary, trials) = fixtures::find_regular();
     let find = summary.result.find_mut().expect("a search");
     find.confirmation.confirmations = Confirmations { good: 2, bad: 1, invalid: 1 };
-    find.spread = Some(0.048);
+    find.variation.spread = Some(0.048);
     find.recovery.recovers = Some(Recovers::After);
     find.recovery.recovery_s = Some(14.0);
     let text = page(&summary, &trials, false);

@@ -119,7 +119,7 @@ fn after_search(page: &mut Page, summary: &Summary, find: &FindSummary) {
         };
         page.entry(if is_confirmed(find) { "Confirmed" } else { "Long trials" }, &text);
     }
-    if let Some(spread) = find.spread.or(find.noise) {
+    if let Some(spread) = find.variation.spread.or(find.noise) {
         let text = format!(
             "{:.1} % (standard deviation of the capacity from trial to trial)",
             spread * 100.0
@@ -129,7 +129,7 @@ fn after_search(page: &mut Page, summary: &Summary, find: &FindSummary) {
     for line in regime_lines(find.axis, &find.regimes) {
         page.entry("Speed", &line);
     }
-    if let Some(drift) = find.drift_per_min.filter(|drift| *drift != 0.0) {
+    if let Some(drift) = find.variation.drift_per_min.filter(|drift| *drift != 0.0) {
         let word = if drift < 0.0 { "fell" } else { "rose" };
         let text = format!(
             "the capacity {word} by {:.1} % a minute; the interval is that at the end",
