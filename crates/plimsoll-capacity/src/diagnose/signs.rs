@@ -18,8 +18,8 @@ const COOL: f64 = 0.6;
 const FILLED_BY_SERVER_MIN: f64 = 0.8;
 /// CPUs that nobody of the run accounts for.
 const OTHERS_MIN: f64 = 0.3;
-/// A server waits for so much of a CPU that others have.
-const CROWDED_MIN: f64 = 0.15;
+/// A server's thread waits for so much of a CPU, and others have as much of each full one: more than what interrupts take.
+const CROWDED_MIN: f64 = 0.2;
 /// Readings of one CPU by two hosts are less than a second apart.
 const IDLE_APART_S: f64 = 1.0;
 /// Full handshakes per operation from which they are most of the work.
@@ -168,11 +168,13 @@ fn crowded_out(scene: &Scene<'_>) -> Option<Suspect> {
     let threads = usage::threads(&scene.after);
     let wants = |thread: &ThreadUse| thread.wanted() >= HOT && thread.waited >= CROWDED_MIN;
     let is_waiting = threads.iter().any(|thread| thread.is_server && wants(thread));
-    if !is_waiting || of_others(&scene.after, scene.above) <= OTHERS_MIN {
+    let mut full = usage::cpus(&scene.after);
+    full.retain(|(_, busy)| *busy >= usage::CPU_FULL);
+    let others = of_others(&scene.after, scene.above);
+    if !is_waiting || others < CROWDED_MIN * full.len() as f64 {
         return None;
     }
-    let cpus = usage::cpus(&scene.after);
-    let (cpu, above) = cpus.into_iter().find(|(_, busy)| *busy >= usage::CPU_FULL)?;
+    let (cpu, above) = full.into_iter().next()?;
     let before = scene.before.as_ref().map(usage::cpus).unwrap_or_default();
     let below = before.iter().find(|(other, _)| *other == cpu).map(|(_, busy)| *busy);
     let metric = Metric::CpuSeconds;
