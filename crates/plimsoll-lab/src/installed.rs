@@ -70,7 +70,8 @@ fn description(dialect: &Dialect) -> Result<&'static dyn Proxy> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
 
     use plimsoll_tune::proxy::{HAPROXY, NGINX, Places, ProxyGoal};
 
@@ -173,8 +174,12 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let script = |name: &str, says: &str| {
             let path = scratch.path().join(name);
-            fs::write(&path, format!("#!/bin/sh\necho '{says}'\n")).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            // Written by another process: a child that a test beside this one starts would hold our file open
+            // for writing, and a program that is written to does not run.
+            let text = format!("#!/bin/sh\necho '{says}'\n");
+            let write = "printf %s \"$1\" > \"$0\" && chmod 755 \"$0\"";
+            let mut shell = Command::new("/bin/sh");
+            assert!(shell.args(["-c", write]).arg(&path).arg(text).status().unwrap().success());
             path
         };
         let old = script("old", "HA-Proxy version 1.8.4 2018/02/08");
