@@ -55,7 +55,7 @@ pub(crate) fn hosts() -> Vec<Kind> {
     kinds.push(neighbour.clone());
     let name = format!("{}, CPU times read", neighbour.name);
     // Trials that missed beside the neighbour are left out then: the answer is of the server alone.
-    kinds.push(Kind { name, is_observed: true, truth: Truth::Capacity, ..neighbour.clone() });
+    kinds.push(Kind { name, is_observed: true, truth: Truth::Capacity, ..neighbour });
     // Not when they are there for most of the time.
     let mostly = rival.map(|rival| Rival { to: Nanos::from_secs(20), ..rival });
     kinds.push(Kind {
