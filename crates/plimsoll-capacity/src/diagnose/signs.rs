@@ -168,22 +168,16 @@ fn crowded_out(scene: &Scene<'_>) -> Option<Suspect> {
     let threads = usage::threads(&scene.after);
     let wants = |thread: &ThreadUse| thread.wanted() >= HOT && thread.waited >= CROWDED_MIN;
     let is_waiting = threads.iter().any(|thread| thread.is_server && wants(thread));
-    let mut full = usage::cpus(&scene.after);
-    full.retain(|(_, busy)| *busy >= usage::CPU_FULL);
+    let is_full_cpu = |candidate: &&Candidate| {
+        candidate.host == scene.after.host
+            && candidate.kind() == ResourceKind::Cpu
+            && candidate.is_full()
+    };
+    let full: Vec<&Candidate> = scene.candidates.iter().filter(is_full_cpu).collect();
     let others = of_others(&scene.after, scene.above);
-    if !is_waiting || others < CROWDED_MIN * full.len() as f64 {
-        return None;
-    }
-    let (cpu, above) = full.into_iter().next()?;
-    let before = scene.before.as_ref().map(usage::cpus).unwrap_or_default();
-    let below = before.iter().find(|(other, _)| *other == cpu).map(|(_, busy)| *busy);
-    let metric = Metric::CpuSeconds;
-    let counter = format!("{}, not idle {cpu}", metric.name());
-    let limit = Some(1.0);
-    let moved = Moved { counter, unit: EvidenceUnit::Cpus, below, above, limit };
-    let suspect =
-        scene.suspect(Cause::NoisyNeighbour, Resource::new(ResourceKind::Cpu, cpu), moved);
-    Some(Suspect { missing: Missing::Line, ..suspect })
+    let is_crowded = is_waiting && others >= CROWDED_MIN * full.len() as f64;
+    let cpu = full.first().filter(|_| is_crowded)?;
+    Some(cpu.suspect(Cause::NoisyNeighbour, Grade::Correlated, Missing::Line))
 }
 
 /// Reports whether what is left of each CPU without this share would last for more than the tipping point.
