@@ -576,10 +576,8 @@ impl LoadPlan {
 
     /// The part of one of the receiver's threads.
     pub fn shard_of_thread(&self, index: u32) -> Shard {
-        Shard {
-            index: self.part.shard.index + index,
-            of: self.part.shard.of.max(self.threads).max(1),
-        }
+        let Shard { index: first, of } = self.part.shard;
+        Shard { index: first + index, of: of.max(self.threads).max(1) }
     }
 
     /// The part of the source ports of the thread that makes `shard` of the load: one of those on its host.
