@@ -1,5 +1,6 @@
 //! Resources of the host that processes may use: CPUs, and the rate of a link.
 
+use crate::file;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -14,7 +15,7 @@ pub fn link_bytes_per_s(root: &Path, device: &str) -> Option<f64> {
         return None;
     }
     // -1 where the hardware does not say.
-    let megabits: u32 = fs::read_to_string(interface.join("speed")).ok()?.trim().parse().ok()?;
+    let megabits: u32 = file::text(interface.join("speed")).ok()?.trim().parse().ok()?;
     (megabits > 0).then(|| f64::from(megabits) * 1e6 / 8.0)
 }
 
@@ -38,7 +39,7 @@ pub fn cpus_allowed(proc_root: &Path, pids: &[u32]) -> BTreeSet<u32> {
     for pid in pids {
         let tasks = proc_root.join(pid.to_string()).join("task");
         for task in fs::read_dir(tasks).into_iter().flatten().flatten() {
-            let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
+            let status = file::text(task.path().join("status")).unwrap_or_default();
             cpus.extend(allowed(&status).into_iter().flatten());
         }
     }

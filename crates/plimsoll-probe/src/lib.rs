@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod file;
 #[cfg(test)]
 mod fixture;
 pub mod haproxy_socket;

@@ -1,8 +1,8 @@
 //! Memory of processes and of the kernel: smaps_rollup, meminfo, sockstat and file-nr below `/proc`.
 
-use std::fs;
 use std::path::Path;
 
+use crate::file;
 use crate::lines;
 
 /// Memory of the whole host, bytes.
@@ -33,7 +33,7 @@ impl HostMemory {
 
     /// Reads `meminfo` alone: what the caches of files hold is known.
     pub(crate) fn read_with(proc_root: &Path, caches: FileCaches) -> Self {
-        let text = fs::read_to_string(proc_root.join("meminfo")).unwrap_or_default();
+        let text = file::text(proc_root.join("meminfo")).unwrap_or_default();
         // Without the right to read slabinfo: their size on Linux 6.18.
         let of_sockets = caches
             .sockets_bytes
@@ -67,7 +67,7 @@ pub(crate) struct FileCaches {
 
 impl FileCaches {
     pub(crate) fn read(proc_root: &Path) -> Self {
-        let slabinfo = fs::read_to_string(proc_root.join("slabinfo")).ok();
+        let slabinfo = file::text(proc_root.join("slabinfo")).ok();
         let of = |inode_cache: &str| files_bytes(slabinfo.as_deref()?, inode_cache);
         Self { sockets_bytes: of("sock_inode_cache"), proc_lookups_bytes: of("proc_inode_cache") }
     }
@@ -92,7 +92,7 @@ fn files_bytes(slabinfo: &str, inode_cache: &str) -> Option<u64> {
 
 /// Open sockets of every kind in this network namespace.
 fn sockets(proc_root: &Path) -> Option<u64> {
-    let text = fs::read_to_string(proc_root.join("net/sockstat")).ok()?;
+    let text = file::text(proc_root.join("net/sockstat")).ok()?;
     pair(&text, "sockets:", "used")
 }
 
@@ -110,7 +110,7 @@ pub struct TcpSockets {
 impl TcpSockets {
     /// Reads `net/sockstat` and `net/sockstat6` below `proc_root`.
     pub fn read(proc_root: &Path) -> Self {
-        let text = |name: &str| fs::read_to_string(proc_root.join("net").join(name)).ok();
+        let text = |name: &str| file::text(proc_root.join("net").join(name)).ok();
         let v4 = text("sockstat").unwrap_or_default();
         // A kernel without IPv6 has no such file, and no such sockets.
         let v6 = text("sockstat6").unwrap_or_default();
@@ -125,7 +125,7 @@ impl TcpSockets {
 
 /// Open files of the host and their limit: `sys/fs/file-nr` below `proc_root`.
 pub fn open_files(proc_root: &Path) -> Option<(u64, u64)> {
-    let text = fs::read_to_string(proc_root.join("sys/fs/file-nr")).ok()?;
+    let text = file::text(proc_root.join("sys/fs/file-nr")).ok()?;
     let mut fields = text.split_ascii_whitespace().map(str::parse::<u64>);
     // The field between them has been 0 since Linux 2.6.
     let (open, _, max) = (fields.next()?, fields.next()?, fields.next()?);
@@ -139,7 +139,7 @@ pub fn open_files(proc_root: &Path) -> Option<(u64, u64)> {
 pub fn proportional_bytes(proc_root: &Path, pids: &[u32]) -> Option<u64> {
     let of_process = |pid: &u32| {
         let path = proc_root.join(pid.to_string()).join("smaps_rollup");
-        lines::bytes(&fs::read_to_string(path).ok()?, "Pss:")
+        lines::bytes(&file::text(path).ok()?, "Pss:")
     };
     pids.iter().filter_map(of_process).reduce(u64::saturating_add)
 }
@@ -155,6 +155,8 @@ pub(crate) fn pair(text: &str, line: &str, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use tempfile::TempDir;
+
+    use std::fs;
 
     use super::*;
 

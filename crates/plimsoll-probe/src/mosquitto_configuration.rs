@@ -1,5 +1,6 @@
 //! The configuration of a running mosquitto: the file of its command line and those of its `include_dir`.
 
+use crate::file;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -30,7 +31,7 @@ pub(crate) fn read(root: &Path, pid: u32) -> Option<Configuration> {
     let named = words.windows(2).find(|pair| ["-c", "--config-file"].contains(&pair[0]))?[1];
     let folder = fs::read_link(process.join("cwd")).unwrap_or_else(|_| PathBuf::from("/"));
     let below = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
-    let mut text = fs::read_to_string(below(&folder.join(named))).ok()?;
+    let mut text = file::text(below(&folder.join(named))).ok()?;
     let folders: Vec<PathBuf> = values(&text, "include_dir").map(PathBuf::from).collect();
     for folder in folders {
         let entries = fs::read_dir(below(&folder)).into_iter().flatten().flatten();
@@ -39,7 +40,7 @@ pub(crate) fn read(root: &Path, pid: u32) -> Option<Configuration> {
         files.sort();
         for file in files.iter().take(FILES_MAX) {
             text.push('\n');
-            text.push_str(&fs::read_to_string(file).unwrap_or_default());
+            text.push_str(&file::text(file).unwrap_or_default());
         }
     }
     Some(of_text(&text))

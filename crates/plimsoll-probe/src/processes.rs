@@ -8,6 +8,7 @@ use std::process::ExitStatus;
 
 use plimsoll_model::host::EndStatus;
 
+use crate::file;
 use crate::limits::CgroupLimits;
 use crate::lines;
 
@@ -50,8 +51,8 @@ impl ProcessUse {
     pub(crate) fn without_group(root: &Path, pid: u32) -> Self {
         let process = root.join("proc").join(pid.to_string());
         // The first number of a line is the soft limit.
-        let limits = fs::read_to_string(process.join("limits")).unwrap_or_default();
-        let status = fs::read_to_string(process.join("status")).unwrap_or_default();
+        let limits = file::text(process.join("limits")).unwrap_or_default();
+        let status = file::text(process.join("status")).unwrap_or_default();
         Self {
             files: open_files(&process.join("fd")).zip(lines::number(&limits, "Max open files")),
             address_space_bytes: lines::bytes(&status, "VmSize:")
@@ -65,7 +66,7 @@ impl ProcessUse {
 /// Resident memory of process `pid` below `root` (`/`), bytes.
 pub(crate) fn resident_bytes(root: &Path, pid: u32) -> Option<u64> {
     let status = root.join("proc").join(pid.to_string()).join("status");
-    lines::bytes(&fs::read_to_string(status).ok()?, "VmRSS:")
+    lines::bytes(&file::text(status).ok()?, "VmRSS:")
 }
 
 /// Since Linux 6.2 the size of the directory is the number of descriptors.

@@ -11,7 +11,7 @@ use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
 use plimsoll_sys::input_file;
 
 use crate::nginx_configuration::FILE_BYTES_MAX;
-use crate::{lines, mosquitto_configuration, nginx_configuration};
+use crate::{file, lines, mosquitto_configuration, nginx_configuration};
 
 /// Timeouts of HAProxy that a client can meet. Where several have one value, the first is named.
 const HAPROXY: [(&str, Awaits); 7] = [
@@ -46,7 +46,7 @@ pub fn read(root: &Path, pid: u32) -> Vec<KnownTimer> {
     };
     let own = title(&pid.to_string());
     if own.starts_with("nginx: worker process") {
-        let status = fs::read_to_string(process.join("status")).unwrap_or_default();
+        let status = file::text(process.join("status")).unwrap_or_default();
         return lines::word(&status, "PPid:").map_or_else(Vec::new, |master| {
             of_nginx(&nginx_configuration::texts(root, &title(master)))
         });

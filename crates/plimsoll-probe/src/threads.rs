@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use crate::file;
 use plimsoll_model::Nanos;
 
 /// Length of a clock tick in `/proc`: USER_HZ is 100 on every Linux that Rust supports.
@@ -33,7 +34,7 @@ impl ThreadTimes {
             let Ok(entries) = fs::read_dir(tasks) else { continue };
             for entry in entries.flatten() {
                 let thread = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
-                let stat = fs::read_to_string(entry.path().join("stat")).ok();
+                let stat = file::text(entry.path().join("stat")).ok();
                 if let (Some(thread), Some(time)) = (thread, stat.as_deref().and_then(cpu_time)) {
                     times.insert((*pid, thread), time);
                 }
@@ -86,7 +87,7 @@ impl RunTimes {
         for pid in pids {
             let tasks = proc_root.join(pid.to_string()).join("task");
             for task in fs::read_dir(tasks).into_iter().flatten().flatten() {
-                let text = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+                let text = file::text(task.path().join("schedstat")).unwrap_or_default();
                 let mut fields =
                     text.split_ascii_whitespace().map_while(|field| field.parse().ok());
                 if let (Some(ran), Some(waited)) = (fields.next(), fields.next()) {

@@ -2,9 +2,9 @@
 //!
 //! A virtual CPU becomes slower for seconds when neighbours use the shared cache. Clock frequency, steal and integer
 //! work show nothing of it; system calls and memory accesses do, and servers consist of both. The piece of work sends
-//! and receives on a socket pair and follows pointers through 256 kB. One thread per CPU repeats it [`PIECES_PER_S`]
-//! times a second and adds up the CPU time. Readers take differences of the sums, so that each gets the mean of its
-//! own interval.
+//! and receives on a socket pair and follows pointers through 256 kB. One thread per CPU repeats it twice a second, or
+//! less often on a CPU so slow that it would take more than 0.2 % of it, and adds up the CPU time. Readers take
+//! differences of the sums, so that each gets the mean of its own interval.
 //!
 //! The threads use `SCHED_BATCH`: they do not interrupt the server when they wake, and run to the end of a piece once it
 //! is their turn. Lower priorities measure something else. With `SCHED_IDLE`, a fifth of the pieces ran beside a busy
@@ -23,7 +23,9 @@ use plimsoll_model::Nanos;
 use plimsoll_sys::{affinity, clock, thread};
 
 /// Repetitions per second and CPU.
-pub const PIECES_PER_S: u32 = 2;
+const PIECES_PER_S: u32 = 2;
+/// The most of its CPU that a thread takes: one part of this number, 0.2 %.
+const SHARE_MAX: u32 = 500;
 /// The most CPUs that are measured; of more, these are spread evenly.
 const CPUS_MAX: usize = 16;
 /// Longest wall time of a piece that counts: a longer one belongs to no single second.
@@ -140,15 +142,21 @@ impl Totals {
 fn run(total: &CpuTotal, stopped: &Receiver<()>) {
     affinity::wait_for_turns();
     let Ok(mut work) = Work::new() else { return };
-    let apart = Duration::from_secs(1) / PIECES_PER_S;
-    while stopped.recv_timeout(apart) == Err(RecvTimeoutError::Timeout) {
-        let began = clock::monotonic_ns();
+    let mut spent = Duration::ZERO;
+    while stopped.recv_timeout(pause(spent)) == Err(RecvTimeoutError::Timeout) {
+        let (began, cpu_began) = (clock::monotonic_ns(), clock::thread_cpu_ns());
         let Ok(took) = work.piece() else { return };
+        spent = Duration::from_nanos(clock::thread_cpu_ns() - cpu_began);
         if clock::monotonic_ns() - began <= WALL_MAX.0 {
             total.took_ns.fetch_add(took.0, Ordering::Relaxed);
             total.pieces.fetch_add(1, Ordering::Relaxed);
         }
     }
+}
+
+/// The pause behind a piece that took `spent` of CPU time.
+fn pause(spent: Duration) -> Duration {
+    (spent * SHARE_MAX).max(Duration::from_secs(1) / PIECES_PER_S)
 }
 
 /// The fixed piece of work.
@@ -236,6 +244,12 @@ mod tests {
         assert_eq!((cpu, now.since(before).mean()), (3, Some(Nanos(450))));
         assert_eq!(totals.read(&[]).map(|(cpu, _)| cpu).collect::<Vec<_>>(), [3, 5]);
         assert_eq!(before.mean(), None);
+    }
+
+    #[test]
+    fn a_slow_cpu_is_measured_less_often() {
+        let pause_ms = |spent_us| pause(Duration::from_micros(spent_us)).as_millis();
+        assert_eq!([0, 1_000, 1_500, 4_000].map(pause_ms), [500, 500, 750, 2_000]);
     }
 
     #[test]

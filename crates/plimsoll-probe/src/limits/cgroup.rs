@@ -1,9 +1,9 @@
 //! Limits of a process's control groups, in both versions of their file system.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::number::{Allowance, first_number};
+use crate::file;
 
 /// Values from here on mean "no limit" in version 1, which prints the largest multiple of a page.
 const UNLIMITED_BYTES: u64 = 1 << 62;
@@ -73,8 +73,7 @@ fn tighten(known: &mut Option<Allowance>, mount: &Path, path: &str, files: &File
 /// The controllers and the path of each group that `process` is in: `0::/path` is version 2 (no
 /// controller is named), `4:memory:/path` version 1; a host may have both.
 fn memberships(root: &Path, process: &str) -> Vec<(String, String)> {
-    let text =
-        fs::read_to_string(root.join("proc").join(process).join("cgroup")).unwrap_or_default();
+    let text = file::text(root.join("proc").join(process).join("cgroup")).unwrap_or_default();
     let mut groups = Vec::new();
     for line in text.lines() {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -117,7 +116,7 @@ pub struct CpuQuota {
 impl CpuQuota {
     /// Reads the quota of `group`, in either version; `None` if it has none.
     pub fn read(group: &Path) -> Option<Self> {
-        let text = |file: &str| fs::read_to_string(group.join(file)).ok();
+        let text = |file: &str| file::text(group.join(file)).ok();
         // `20000 100000`, or `max 100000`, in microseconds.
         let both = text("cpu.max").or_else(|| {
             // Version 1 writes -1 without a quota, which is no number here.
@@ -179,7 +178,7 @@ fn allowance(group: &Path, files: &Files) -> Option<Allowance> {
 }
 
 fn stat(path: &Path, name: &str) -> Option<u64> {
-    figure(&fs::read_to_string(path).ok()?, name)
+    figure(&file::text(path).ok()?, name)
 }
 
 /// The number of `name` in lines of `name value`.

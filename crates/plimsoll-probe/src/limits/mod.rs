@@ -3,7 +3,6 @@
 //! Read once, before a load, from `/proc` and the control groups. What a kernel does not report
 //! stays `None`: nothing is guessed.
 
-use std::fs;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -20,6 +19,7 @@ pub(crate) use cgroup::{figure, groups_of};
 pub use number::Allowance;
 pub(crate) use number::first_number;
 
+use crate::file;
 use number::last_number;
 use user::Privilege;
 
@@ -142,7 +142,7 @@ pub(crate) fn tasks_max(proc_root: &Path) -> Option<u64> {
 
 /// Threads that exist now, below `proc_root`: of `0.10 0.20 0.30 2/150 4711`, the 150.
 pub(crate) fn tasks_in_use(proc_root: &Path) -> Option<u64> {
-    let text = fs::read_to_string(proc_root.join("loadavg")).ok()?;
+    let text = file::text(proc_root.join("loadavg")).ok()?;
     text.split_once('/')?.1.split_ascii_whitespace().next()?.parse().ok()
 }
 
@@ -163,18 +163,18 @@ pub fn conntrack(root: &Path) -> Option<(u64, u64)> {
 
 /// Negative where a network namespace shares the host's table.
 fn buckets(path: &Path) -> Option<u64> {
-    let text = fs::read_to_string(path).ok()?;
+    let text = file::text(path).ok()?;
     text.trim().parse::<i64>().ok().map(i64::unsigned_abs)
 }
 
 /// First and last port from which connections are made.
 pub(crate) fn port_range(path: &Path) -> Option<(u16, u16)> {
-    parse_range(&fs::read_to_string(path).ok()?).map(RangeInclusive::into_inner)
+    parse_range(&file::text(path).ok()?).map(RangeInclusive::into_inner)
 }
 
 /// The hard limit of `Max open files            1024                 524288               files`.
 fn descriptors(limits: &Path) -> Option<u64> {
-    let text = fs::read_to_string(limits).ok()?;
+    let text = file::text(limits).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     match line.split_ascii_whitespace().nth(1)? {
         "unlimited" => Some(u64::MAX),

@@ -1,6 +1,6 @@
 //! Numbers in the small files of `/proc/sys` and of control groups.
 
-use std::fs;
+use crate::file;
 use std::path::Path;
 
 /// A limit of which some is in use.
@@ -25,9 +25,9 @@ impl Allowance {
 }
 
 pub(crate) fn first_number(path: &Path) -> Option<u64> {
-    fs::read_to_string(path).ok()?.split_ascii_whitespace().next()?.parse().ok()
+    file::text(path).ok()?.split_ascii_whitespace().next()?.parse().ok()
 }
 
 pub(super) fn last_number(path: &Path) -> Option<u64> {
-    fs::read_to_string(path).ok()?.split_ascii_whitespace().last()?.parse().ok()
+    file::text(path).ok()?.split_ascii_whitespace().last()?.parse().ok()
 }

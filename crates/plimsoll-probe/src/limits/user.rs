@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::number::Allowance;
+use crate::file;
 use crate::lines;
 
 /// include/uapi/linux/capability.h.
@@ -24,8 +25,8 @@ pub(super) struct Privilege {
 impl Privilege {
     /// Reads the process whose entry of `/proc` is `process`.
     pub(super) fn read(process: &Path) -> Self {
-        let status = fs::read_to_string(process.join("status")).unwrap_or_default();
-        let map = fs::read_to_string(process.join("uid_map")).unwrap_or_default();
+        let status = file::text(process.join("status")).unwrap_or_default();
+        let map = file::text(process.join("uid_map")).unwrap_or_default();
         // The namespace of the host maps every user to itself.
         let is_host = map.split_ascii_whitespace().eq(["0", "0", "4294967295"]);
         let user = lines::word(&status, "Uid:").and_then(|user| user.parse().ok());
@@ -46,7 +47,7 @@ impl Privilege {
     /// Threads of the user, and the limit that the process has for them; `None` where there is none, or where
     /// the kernel does not apply it (kernel/fork.c).
     pub(super) fn tasks(&self, proc_root: &Path, process: &Path) -> Option<Allowance> {
-        let limits = fs::read_to_string(process.join("limits")).ok()?;
+        let limits = file::text(process.join("limits")).ok()?;
         let max = lines::number(&limits, "Max processes")?;
         if self.is_root || self.has(CAP_SYS_ADMIN) || self.has(CAP_SYS_RESOURCE) {
             return None;
@@ -57,7 +58,7 @@ impl Privilege {
             if !entry.file_name().as_encoded_bytes().first().is_some_and(u8::is_ascii_digit) {
                 continue;
             }
-            let status = fs::read_to_string(entry.path().join("status")).unwrap_or_default();
+            let status = file::text(entry.path().join("status")).unwrap_or_default();
             if lines::word(&status, "Uid:") == Some(user.as_str()) {
                 used += lines::number(&status, "Threads:").unwrap_or(1);
             }

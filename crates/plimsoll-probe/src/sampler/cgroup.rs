@@ -1,12 +1,12 @@
 //! The control group of a process, in both versions of their file system: CPU quota, memory, tasks.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use plimsoll_model::host::{Label, LimitId, LimitKind, Metric, Reading, Sample};
 
 use super::disk;
 use super::entry::add_limit;
+use crate::file;
 use crate::limits::{Allowance, CgroupLimits, CpuQuota, figure, first_number, groups_of};
 
 /// Stands for the name that a group is shown as, in what is read of it once for all processes in it.
@@ -34,7 +34,7 @@ impl GroupsRead {
         reading: &mut Reading,
     ) -> Option<Allowance> {
         let file = root.join("proc").join(process).join("cgroup");
-        let memberships = fs::read_to_string(file).unwrap_or_default();
+        let memberships = file::text(file).unwrap_or_default();
         let known = self.0.iter().position(|group| group.memberships == memberships);
         let known = known.unwrap_or_else(|| {
             let mut of_group = Reading::default();
@@ -72,7 +72,7 @@ fn events(groups: &[PathBuf], file: &str, limits: &[&str]) -> Vec<String> {
     let has_limit =
         |group: &PathBuf| limits.iter().any(|limit| first_number(&group.join(limit)).is_some());
     let limited = groups.iter().position(has_limit);
-    let read = |group: &PathBuf| fs::read_to_string(group.join(file)).ok();
+    let read = |group: &PathBuf| file::text(group.join(file)).ok();
     let of = groups.iter().enumerate().filter(|(at, _)| *at == 0 || Some(*at) == limited);
     of.filter_map(|(_, group)| read(group)).collect()
 }
@@ -91,7 +91,7 @@ fn read(root: &Path, process: &str, name: &str, reading: &mut Reading) -> Option
     let limited = groups.iter().filter_map(|group| Some((CpuQuota::read(group)?.cpus(), group)));
     let limited = limited.min_by(|(a, _), (b, _)| a.total_cmp(b));
     if let Some(group) = limited.map(|(_, group)| group).or_else(|| groups.first()) {
-        let stat = fs::read_to_string(group.join("cpu.stat")).unwrap_or_default();
+        let stat = file::text(group.join("cpu.stat")).unwrap_or_default();
         let us = |field| value(&stat, field).map(|us| us / 1e6);
         reading.add_some(Metric::CgroupCpuSeconds, &labels, us("usage_usec"));
         reading.add_some(Metric::CgroupPeriods, &labels, value(&stat, "nr_periods"));

@@ -1,11 +1,11 @@
 //! Limits and use of disks by the control group of a process, in
 //! both versions of their file system.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use plimsoll_model::host::{Label, Metric, Reading};
 
+use crate::file;
 use crate::limits::{group_of, groups_of};
 
 /// One way to use a disk, and the names of its files and fields.
@@ -139,13 +139,13 @@ fn of_version_1(group: &Path, way: &Way) -> Vec<Limited> {
 }
 
 fn text(group: &Path, file: &str) -> String {
-    fs::read_to_string(group.join(file)).unwrap_or_default()
+    file::text(group.join(file)).unwrap_or_default()
 }
 
 /// `vda` for `254:0`.
 fn disk_name(root: &Path, disk: &str) -> String {
     let folder: PathBuf = root.join("sys/dev/block").join(disk);
-    let uevent = fs::read_to_string(folder.join("uevent")).unwrap_or_default();
+    let uevent = file::text(folder.join("uevent")).unwrap_or_default();
     let name = uevent.lines().find_map(|line| line.strip_prefix("DEVNAME="));
     name.unwrap_or(disk).to_owned()
 }

@@ -1,8 +1,8 @@
 //! Single entries of a reading.
 
-use std::fs;
 use std::path::Path;
 
+use crate::file;
 use plimsoll_model::host::{LimitId, Metric, Reading};
 
 /// The entry of `/proc` that is in the calling thread's network namespace.
@@ -10,7 +10,7 @@ pub(super) const THIS_THREAD: &str = "thread-self";
 
 /// The text of a file below `root`; a file that cannot be read is noted as missing.
 pub(super) fn text(root: &Path, path: &str, reading: &mut Reading) -> Option<String> {
-    match fs::read_to_string(root.join(path)) {
+    match file::text(root.join(path)) {
         Ok(text) => Some(text),
         Err(error) => {
             reading.miss(format!("/{path}"), error);

@@ -1,13 +1,12 @@
 //! CPU, pressure, memory, files and tasks of the whole host.
 
-use std::fs;
 use std::path::Path;
 
 use plimsoll_model::host::{Label, LimitId, LimitKind, Metric, Reading};
 
 use super::entry::{add_limit, text};
 use crate::memory::{FileCaches, HostMemory};
-use crate::{limits, memory};
+use crate::{file, limits, memory};
 
 /// Length of a tick in `/proc/stat`: USER_HZ is 100 on every Linux that Rust supports.
 const TICKS_PER_S: f64 = 100.0;
@@ -71,7 +70,7 @@ fn add_stat(stat: &str, wanted: &[u32], reading: &mut Reading) {
 /// Clock frequency of a CPU, hertz; `None` where the kernel does not tell, as in most virtual machines.
 pub(super) fn frequency(root: &Path, cpu: &str) -> Option<f64> {
     let path = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
-    let khz: f64 = fs::read_to_string(root.join(path)).ok()?.trim().parse().ok()?;
+    let khz: f64 = file::text(root.join(path)).ok()?.trim().parse().ok()?;
     Some(1e3 * khz)
 }
 

@@ -14,7 +14,7 @@ use plimsoll_sys::{clock, qdisc, sock_diag};
 
 use super::entry::{THIS_THREAD, add_limit, text};
 use crate::host::link_bytes_per_s;
-use crate::{limits, lines, memory};
+use crate::{file, limits, lines, memory};
 
 /// Bytes of a page that sockstat counts in, on the machines that plimsoll is built for by default.
 const PAGE_BYTES: f64 = 4096.0;
@@ -23,17 +23,17 @@ const PAGE_BYTES: f64 = 4096.0;
 pub(super) type Owners = BTreeMap<u32, String>;
 
 /// Descriptors of a process that are looked at, the lowest: a server listens before it accepts.
-const DESCRIPTORS_MAX: usize = 256;
+const DESCRIPTORS_MAX: u32 = 256;
 
-/// Returns the numbers of the sockets among the lowest descriptors of process `pid`.
+/// Returns the numbers of the sockets among the lowest descriptors of process `pid`. The folder is not listed: the
+/// kernel takes 3 us for each entry, of which one call returns 1,365.
 pub(super) fn sockets_of(root: &Path, pid: u32) -> Vec<u32> {
-    let entries = fs::read_dir(root.join("proc").join(pid.to_string()).join("fd"));
-    let lowest = entries.into_iter().flatten().flatten().take(DESCRIPTORS_MAX);
-    let number = |entry: fs::DirEntry| {
-        let target = fs::read_link(entry.path()).ok()?;
+    let folder = root.join("proc").join(pid.to_string()).join("fd");
+    let number = |descriptor: u32| {
+        let target = fs::read_link(folder.join(descriptor.to_string())).ok()?;
         target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
     };
-    lowest.filter_map(number).collect()
+    (0..DESCRIPTORS_MAX).filter_map(number).collect()
 }
 
 /// Limits of TCP that hold for the whole host, and that only its first network namespace shows.
@@ -67,7 +67,7 @@ impl HostWide {
 /// The process that started this one, the one that started that, and so on.
 pub(super) fn ancestors() -> impl Iterator<Item = u32> {
     let parent = |pid: &u32| {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let status = file::text(format!("/proc/{pid}/status")).ok()?;
         lines::number(&status, "PPid:")?.try_into().ok().filter(|parent| *parent > 0)
     };
     std::iter::successors(Some(parent_id()), parent)

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::{lines, nginx_configuration};
+use crate::{file, lines, nginx_configuration};
 
 /// Default of nginx.
 const DEFAULT: u64 = 512;
@@ -20,7 +20,7 @@ pub fn connections(root: &Path, pid: u32, open: Option<u64>) -> Option<(u64, u64
         return None;
     }
     let used = open_sockets(&process, open?)?;
-    let status = fs::read_to_string(process.join("status")).ok()?;
+    let status = file::text(process.join("status")).ok()?;
     let master = lines::word(&status, "PPid:")?;
     let title = fs::read(root.join("proc").join(master).join("cmdline")).unwrap_or_default();
     Some((used, limit(root, &String::from_utf8_lossy(&title))))

@@ -10,7 +10,7 @@ use super::entry::add_limit;
 use super::nginx;
 use super::scope::WatchedProcess;
 use crate::processes::{ProcessUse, resident_bytes};
-use crate::{lines, memory};
+use crate::{file, lines, memory};
 
 /// The most threads that are read one by one; the rest is left out, and said to be missing.
 const THREADS_MAX: usize = 256;
@@ -55,7 +55,7 @@ pub(super) fn read(
     if let Some((used, max)) = used.address_space_bytes.map(both) {
         add_limit(reading, &of(LimitKind::AddressSpace), used, max);
     }
-    let written = fs::read_to_string(directory.join("io")).ok();
+    let written = file::text(directory.join("io")).ok();
     let written = written.and_then(|io| lines::number(&io, "write_bytes:"));
     reading.add_some(Metric::ProcessWrittenBytes, &labels, written.map(|bytes| bytes as f64));
     if let Some((open, max)) = nginx::connections(root, *pid, used.files.map(|files| files.0)) {
@@ -91,11 +91,11 @@ fn add_threads(directory: &Path, watched: &WatchedProcess, reading: &mut Reading
     }
     for (number, thread) in threads.iter().take(THREADS_MAX).enumerate() {
         let task = directory.join("task").join(thread.to_string());
-        let Ok(schedstat) = fs::read_to_string(task.join("schedstat")) else { continue };
+        let Ok(schedstat) = file::text(task.join("schedstat")) else { continue };
         let numbers: Vec<f64> =
             schedstat.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
         let [running_ns, waiting_ns, slices] = numbers[..] else { continue };
-        let comm = fs::read_to_string(task.join("comm")).unwrap_or_default();
+        let comm = file::text(task.join("comm")).unwrap_or_default();
         let thread = format!("{}/{number}", comm.trim());
         let labels = [(Label::Process, watched.name.as_str()), (Label::Thread, thread.as_str())];
         reading.add(Metric::ProcessCpuSeconds, &labels, running_ns / 1e9);
@@ -111,7 +111,7 @@ fn add_waits(directory: &Path, threads: &[u32], name: &str, reading: &mut Readin
     let (mut switches, mut waiting, mut are_known) = (None, [0.0; WAIT_STATES.len()], false);
     for thread in threads {
         let task = directory.join("task").join(thread.to_string());
-        let text = |file: &str| fs::read_to_string(task.join(file)).ok();
+        let text = |file: &str| file::text(task.join(file)).ok();
         let status = text("status").unwrap_or_default();
         if let Some(count) = lines::number(&status, "voluntary_ctxt_switches:") {
             switches = Some(switches.unwrap_or(0.0) + count as f64);

@@ -1,7 +1,6 @@
 //! The subjects of a reading.
 
-use std::fs;
-
+use crate::file;
 use crate::server_counters::CounterSource;
 
 /// The role of a process in a run.
@@ -53,7 +52,7 @@ impl Scope {
     /// Adds process `pid` by the name that the kernel knows it by; the second of a name becomes
     /// `nginx-2`.
     pub fn add_process(&mut self, pid: u32, role: Role) {
-        let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let comm = file::text(format!("/proc/{pid}/comm")).unwrap_or_default();
         self.add_named(comm.trim(), pid, role);
     }
 
