@@ -2,6 +2,7 @@
 //! and what its answer means.
 
 mod shared;
+mod traits;
 
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use crate::streamed::Streamed;
 use crate::websocket::{self, Push, WebSocketError};
 
 pub use shared::Shared;
+pub use traits::{Greeting, Traits};
 
 /// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -411,16 +413,6 @@ fn greet_broker(out: &mut Vec<u8>, plan: &MqttPlan, number: u64) {
     if let Some(Subscription { filter, qos }) = &plan.subscribe {
         let filled = Subscription { filter: plan.filled(filter, number), qos: *qos };
         mqtt::subscribe(out, plan.version, &filled);
-    }
-}
-
-/// Appends what a client says before it closes; nothing where the protocol has no such thing.
-pub fn farewell(out: &mut Vec<u8>, protocol: Protocol) {
-    match protocol {
-        Protocol::Http1 | Protocol::Script => {}
-        Protocol::Http2 => http2::client::write_farewell(out),
-        Protocol::WebSocket => websocket::close(out),
-        Protocol::Mqtt => mqtt::disconnect(out),
     }
 }
 

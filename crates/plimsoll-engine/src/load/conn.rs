@@ -5,7 +5,7 @@ use std::sync::Arc;
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::target::{MqttVersion, Protocol};
-use plimsoll_proto::conversation::{Conversation, Shared};
+use plimsoll_proto::conversation::{Conversation, Shared, Traits};
 use plimsoll_proto::http2::Rest;
 use plimsoll_proto::script::Program;
 use plimsoll_proto::websocket::Answers;
@@ -188,7 +188,7 @@ impl Parsers {
             self.parsers.len() as u32
         });
         // One of HTTP/2 has been cleared, and goes on from where its connection is.
-        if !is_greeted && self.protocol != Protocol::Http2 {
+        if !is_greeted && !Traits::of(self.protocol).has_streams {
             self.parsers[number as usize - 1] = self.fresh(false);
         }
         number
@@ -277,9 +277,9 @@ impl Slab {
                     .unwrap_or_default(),
                 parsers: Vec::new(),
                 free: Vec::new(),
-                rests: match plan.protocol() {
-                    Protocol::Http2 => Vec::with_capacity(reserved),
-                    _ => Vec::new(),
+                rests: match Traits::of(plan.protocol()).has_streams {
+                    true => Vec::with_capacity(reserved),
+                    false => Vec::new(),
                 },
             },
         };
@@ -305,7 +305,7 @@ impl Slab {
     fn add(&mut self) -> u32 {
         self.hot.push(ConnHot::default());
         self.cold.push(ConnCold::default());
-        if self.parsers.protocol == Protocol::Http2 {
+        if Traits::of(self.parsers.protocol).has_streams {
             self.parsers.rests.push(Rest::default());
         }
         (self.hot.len() - 1) as u32

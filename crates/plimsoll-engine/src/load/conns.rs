@@ -2,6 +2,7 @@
 //! knows nothing of operations but the record in which they stand.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{LoadPlan, Pacing, ServerName};
 use plimsoll_model::tally::TlsMessageCounts;
+use plimsoll_sys::arrival::Stamp;
 use plimsoll_sys::poll::{Poller, Ready};
 use plimsoll_sys::ports::{Closed, Lease};
 use plimsoll_sys::socket::{Connecting, FirstBytes, Socket};
@@ -31,6 +33,12 @@ const READ_BUFFER_BYTES: usize = 64 * 1024;
 const ENCRYPT_AT_ONCE_BYTES: usize = 64 * 1024;
 /// The wheel counts 78 hours from its epoch: each day it is replaced by a new one.
 const WHEEL_AGE_MAX: Nanos = Nanos::from_secs(24 * 3600);
+
+/// The socket of a connection that was cut without a word to its server.
+pub(super) struct LeftOpen {
+    socket: Socket,
+    lease: Option<Lease>,
+}
 
 /// The connections of one worker. Indexed by slot it gives the hot record.
 pub(super) struct Conns {
@@ -162,9 +170,8 @@ impl Conns {
     /// Closes the socket and frees its slot. `reset` sends a RST and leaves no TIME_WAIT.
     pub(super) fn close(&mut self, index: u32, reset: bool) {
         let is_usable = matches!(self[index].state, State::Idle | State::Busy);
-        if reset && let Some(socket) = &self[index].socket {
-            // Fails only on a socket that is already dead, whose close needs no RST.
-            let _ = socket.reset_on_close();
+        if reset {
+            self.reset_on_close(index);
         } else if is_usable && !self.has_unsent(index) {
             // After a half-sent record an alert would be read as part of that record. Best effort:
             // the peer may have closed already.
@@ -189,18 +196,76 @@ impl Conns {
     }
 
     /// Takes the socket of a connection, which stays open and is never read again; closing the slot then sends nothing.
-    pub(super) fn leave_open(&mut self, index: u32) -> Option<(Socket, Option<Lease>)> {
+    pub(super) fn leave_open(&mut self, index: u32) -> Option<LeftOpen> {
         let lease = self.slab.cold[index as usize].lease.take();
-        Some((self[index].socket.take()?, lease))
+        Some(LeftOpen { socket: self[index].socket.take()?, lease })
     }
 
     /// Resets what was left open.
-    pub(super) fn reset_left(&mut self, (socket, lease): (Socket, Option<Lease>), now: Nanos) {
+    pub(super) fn reset_left(&mut self, LeftOpen { socket, lease }: LeftOpen, now: Nanos) {
         // Fails only on a socket that is already dead, whose close needs no RST.
         let _ = socket.reset_on_close();
         drop(socket);
         if let Some(lease) = lease {
             self.origins.give_back(lease, Closed::Reset, now);
+        }
+    }
+
+    // ---- sockets
+
+    /// Reports whether the slot has a socket; a stream of a shared connection has none.
+    pub(super) fn has_socket(&self, index: u32) -> bool {
+        self[index].socket.is_some()
+    }
+
+    fn socket(&self, index: u32) -> Result<&Socket, Errno> {
+        self[index].socket.as_ref().ok_or(Errno::BADF)
+    }
+
+    /// Reports whether TCP is established.
+    pub(super) fn is_connected(&self, index: u32) -> Result<bool, Errno> {
+        self.socket(index)?.is_connected()
+    }
+
+    /// The error that the kernel keeps for the connection.
+    pub(super) fn take_error(&self, index: u32) -> Result<(), Errno> {
+        self.socket(index)?.take_error()
+    }
+
+    pub(super) fn local_address(&self, index: u32) -> Result<SocketAddr, Errno> {
+        self.socket(index)?.local_address()
+    }
+
+    pub(super) fn peer_address(&self, index: u32) -> Result<SocketAddr, Errno> {
+        self.socket(index)?.peer_address()
+    }
+
+    /// Sends a FIN. Fails only on a dead socket, which the next read reports.
+    pub(super) fn end_sending(&self, index: u32) {
+        let _ = self.socket(index).and_then(Socket::shutdown_write);
+    }
+
+    /// Closing it will send a RST. Fails only on a socket that is already dead, whose close needs none.
+    pub(super) fn reset_on_close(&self, index: u32) {
+        let _ = self.socket(index).and_then(Socket::reset_on_close);
+    }
+
+    /// Asks the kernel to stamp what arrives. Where it cannot, answers count as not stamped.
+    pub(super) fn ask_for_stamps(&self, index: u32) {
+        let _ = self.socket(index).and_then(Socket::ask_for_stamps);
+    }
+
+    /// Reads what has arrived, on request with the time of arrival.
+    pub(super) fn recv(
+        &self,
+        index: u32,
+        buffer: &mut [u8],
+        is_stamped: bool,
+    ) -> Result<(usize, Option<Stamp>), Errno> {
+        let socket = self.socket(index)?;
+        match is_stamped {
+            true => socket.recv_stamped(buffer),
+            false => Ok((socket.recv(buffer)?, None)),
         }
     }
 

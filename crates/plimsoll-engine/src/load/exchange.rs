@@ -3,7 +3,7 @@
 use plimsoll_model::ending::Closer;
 use plimsoll_model::reason::Reason;
 use plimsoll_model::row::RowEnd;
-use plimsoll_model::target::{Filling, Protocol};
+use plimsoll_model::target::Filling;
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::conversation::{Answer, Expected, Progress, StreamProgress};
 use plimsoll_proto::websocket::WebSocketError;
@@ -72,7 +72,7 @@ impl Worker {
         }
         let expected = self.requests.get(hot.target).expected;
         if expected != Expected::Nothing {
-            if self.protocol == Protocol::Script {
+            if self.protocol.is_scripted {
                 let filling = self.filling(index, now);
                 self.conns.slab.parser(index).fill_with(filling);
             }
@@ -132,7 +132,7 @@ impl Worker {
         let sent = self.conns.send_aside(index, &greeting);
         self.handle_sent(index, sent, now);
         // A script that only sends awaits nothing more.
-        if self.protocol == Protocol::Script && self.conns[index].generation == generation {
+        if self.protocol.is_scripted && self.conns[index].generation == generation {
             self.handle_part(index, &[], now);
         }
     }
@@ -190,13 +190,12 @@ impl Worker {
 
     pub(super) fn handle_ready(&mut self, index: u32, ready: Ready, now: Nanos) {
         let hot = &mut self.conns[index];
-        let Some(socket) = &hot.socket else { return };
         if ready.is_closing() && hot.peer != Peer::Reset {
             hot.peer = Peer::Ended;
         }
         if hot.state == State::Connecting {
             if ready.is_broken()
-                && let Err(errno) = socket.take_error()
+                && let Err(errno) = self.conns.take_error(index)
             {
                 return self.fail_opening(index, opening_error(errno), &errno, now);
             }
@@ -240,31 +239,33 @@ impl Worker {
         let mut buffer = self.conns.lend_buffer();
         let mut reads_left = READS_PER_TURN;
         let mut has_more = false;
-        while let Some(socket) = &self.conns.slab.hot[index as usize].socket {
+        while self.conns.has_socket(index) {
             if reads_left == 0 {
                 has_more = true;
                 break;
             }
             reads_left -= 1;
-            let read = match until {
-                Until::Arrived(_) => self.stamps.read_stamped(socket, &mut buffer),
+            let is_stamped = match until {
+                Until::Arrived(_) => true,
                 // The answer to any of its streams may be in it.
-                _ if self.streams.are_shared() => self.stamps.read_stamped(socket, &mut buffer),
-                Until::Emptied | Until::End => {
-                    self.stamps.read(index, &self.conns[index], socket, &mut buffer)
-                }
+                _ if self.streams.are_shared() => true,
+                Until::Emptied | Until::End => self.stamps.awaits(index, &self.conns[index]),
             };
+            let read = self.conns.recv(index, &mut buffer, is_stamped);
+            if let Ok((_, stamp)) = &read {
+                self.stamps.note_arrival(*stamp);
+            }
             match read {
-                Ok(0) if self.conns[index].peer == Peer::Reset => {
+                Ok((0, _)) if self.conns[index].peer == Peer::Reset => {
                     self.handle_lost(index, Errno::CONNRESET, now);
                     break;
                 }
-                Ok(0) => {
+                Ok((0, _)) => {
                     self.conns[index].peer = Peer::Ended;
                     self.handle_end_of_stream(index, now);
                     break;
                 }
-                Ok(received) => {
+                Ok((received, _)) => {
                     self.meter.tally().bytes.received += received as u64;
                     // What came too late for one operation is not read for it. On a shared connection
                     // it may be the answer to others, which go on.
@@ -362,7 +363,7 @@ impl Worker {
     /// Parses up to the end of an answer; returns how many bytes that were, or all of them where the
     /// connection has ended.
     pub(super) fn handle_part(&mut self, index: u32, bytes: &[u8], now: Nanos) -> usize {
-        let is_http = self.protocol == Protocol::Http1;
+        let is_http = self.protocol.is_http1;
         let is_streamed = self.streams.do_gather();
         let hot = &self.conns[index];
         let (is_busy, is_reused) = (hot.state == State::Busy, hot.reused);
@@ -417,9 +418,7 @@ impl Worker {
                         if answer.mqtt_reason().is_some() {
                             self.store(index, bytes.get(..consumed).unwrap_or(bytes));
                         }
-                        // Others than these let a server send of its own accord.
-                        let is_exact = consumed == bytes.len()
-                            || !matches!(self.protocol, Protocol::Http1 | Protocol::Script);
+                        let is_exact = consumed == bytes.len() || self.protocol.excess.is_none();
                         self.handle_answer(index, &answer, is_exact, now);
                     }
                     Progress::Pushed(push) => self.count_push(index, &push),
@@ -467,7 +466,7 @@ impl Worker {
         let generation = self.conns[index].generation;
         let stated_s = self.conns.slab.parser(index).finish_greeting();
         self.handle_usable(index, now);
-        if self.protocol == Protocol::Mqtt && self.conns[index].generation == generation {
+        if self.protocol.has_keep_alive && self.conns[index].generation == generation {
             self.begin_keep_alive(index, stated_s, now);
         }
     }
@@ -596,9 +595,9 @@ impl Worker {
 
     /// Returns the class of bytes behind a complete answer.
     const fn excess(&self) -> ErrorClass {
-        match self.protocol {
-            Protocol::Script => ErrorClass::PeerSpokeFirst,
-            _ => ErrorClass::UnrequestedAnswer,
+        match self.protocol.excess {
+            Some(class) => class,
+            None => ErrorClass::UnrequestedAnswer,
         }
     }
 

@@ -3,7 +3,6 @@
 use plimsoll_model::ending::Closer;
 use plimsoll_model::reason::Reason;
 use plimsoll_model::row::RowEnd;
-use plimsoll_model::target::Protocol;
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::conversation::{Answer, Expected, Shared, StreamProgress};
 use plimsoll_proto::http2::{self, Http2Error, StreamFault};
@@ -249,7 +248,7 @@ impl Worker {
 
     /// Sends what has gathered on a connection.
     pub(super) fn flush_connection(&mut self, index: u32, now: Nanos) {
-        if self.conns[index].socket.is_none() || self.conns[index].peer == Peer::Reset {
+        if !self.conns.has_socket(index) || self.conns[index].peer == Peer::Reset {
             return;
         }
         let mut sends_left = SENDS_PER_TURN;
@@ -274,7 +273,7 @@ impl Worker {
                 return;
             }
         }
-        if self.protocol == Protocol::Mqtt && !self.conns.has_unsent(index) {
+        if !self.conns.has_unsent(index) {
             self.note_all_sent(index);
         }
         if self.conns[index].state == State::Idle {
@@ -352,7 +351,7 @@ impl Worker {
     /// Counts an operation that is given up while its body waits for the server's windows.
     pub(super) fn note_blocked(&mut self, index: u32, now: Nanos) {
         let connection = self.streams.connection_of(index);
-        if self.protocol == Protocol::Http2
+        if self.protocol.has_streams
             && self.client(connection).is_some_and(|client| client.awaits_window(index))
         {
             self.meter.tally().answers.streams.blocked += 1;
@@ -390,7 +389,7 @@ impl Worker {
     /// The operation of a lane is given up, and counted.
     pub(super) fn drop_lane(&mut self, index: u32) {
         let connection = self.streams.connection_of(index);
-        if self.protocol == Protocol::Http2 {
+        if self.protocol.has_streams {
             self.meter.tally().answers.streams.resets_sent += 1;
         }
         if let Some(mut client) = self.client(connection) {

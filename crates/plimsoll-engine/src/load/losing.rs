@@ -2,7 +2,6 @@
 
 use plimsoll_model::ending::Closer;
 use plimsoll_model::row::RowEnd;
-use plimsoll_model::target::Protocol;
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::Errno;
 
@@ -56,14 +55,9 @@ impl Worker {
                 self.fail_opening(index, ErrorClass::TlsClosed, &refusal, now);
             }
             State::Greeting => {
-                let class = match self.protocol {
-                    Protocol::Mqtt => ErrorClass::MqttRefused,
-                    Protocol::Http2 | Protocol::Script => ErrorClass::ClosedByPeer,
-                    Protocol::Http1 | Protocol::WebSocket => ErrorClass::WsRefused,
-                };
                 let refusal =
                     "the server closed without an answer to the connection's first message";
-                self.fail_opening(index, class, &refusal, now);
+                self.fail_opening(index, self.protocol.refused, &refusal, now);
             }
             State::Idle => {
                 self.count_lifetime(index, Closer::PeerFin, now);

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{LoadPlan, Steer, TlsOptions, TlsState};
-use plimsoll_model::target::Protocol;
+use plimsoll_proto::conversation::Traits;
 use plimsoll_sys::{limits, thread};
 use plimsoll_tls::ClientContext;
 
@@ -200,7 +200,7 @@ pub struct Stopper(Arc<Control>);
 /// some 2 % of its handshake, and it is gone before memory matters.
 fn tls_options(plan: &LoadPlan) -> TlsOptions {
     let state = if plan.keepalive { plan.tls.state } else { TlsState::Rustls };
-    let offers_http2 = plan.protocol() == Protocol::Http2;
+    let offers_http2 = Traits::of(plan.protocol()).needs_alpn;
     TlsOptions { state, offers_http2, ..plan.tls.clone() }
 }
 

@@ -15,9 +15,7 @@ impl Worker {
     /// Notes why something failed in `class`.
     pub(super) fn note(&mut self, index: u32, class: ErrorClass, reason: Reason, now: Nanos) {
         let connection = self.streams.connection_of(index);
-        let socket = &self.conns[connection].socket;
-        let address = || socket.as_ref().and_then(|socket| socket.local_address().ok());
-        self.meter.note(class, reason, now, address);
+        self.meter.note(class, reason, now, || self.conns.local_address(connection).ok());
     }
 
     /// Notes why a connection could not be opened. What we gave up ourselves has no reason.

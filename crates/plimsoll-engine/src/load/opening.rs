@@ -1,8 +1,7 @@
 //! Opens and closes connections: TCP, then TLS where the destination uses it.
 
-use plimsoll_model::target::Protocol;
 use plimsoll_model::{ErrorClass, Nanos};
-use plimsoll_proto::conversation;
+use plimsoll_proto::conversation::Greeting;
 use plimsoll_sys::clock;
 use plimsoll_sys::socket::FirstBytes;
 use plimsoll_tls::HandshakeKind;
@@ -37,7 +36,9 @@ impl Worker {
         (hot.ops_total, hot.purpose) = (ops_total, purpose);
         self.note_storm_attempt(index, now);
         let is_reused = self.plan.keepalive || self.plan.session.is_some();
-        self.stamps.watch(index, &self.conns[index], is_reused);
+        if is_reused || self.stamps.samples(index, &self.conns[index], 0) {
+            self.conns.ask_for_stamps(index);
+        }
         if let Some(op) = op {
             let free_since = free_since.unwrap_or(now);
             self.stamps.count_sent(index, &self.conns[index], op.intended, free_since, now);
@@ -60,17 +61,18 @@ impl Worker {
 
     /// Reports whether something leaves as soon as TCP, and TLS, are established.
     fn sends_first(&self, has_op: bool) -> bool {
-        let is_greeted = match self.protocol {
-            Protocol::Http1 => false,
-            Protocol::Http2 | Protocol::WebSocket | Protocol::Mqtt => true,
-            Protocol::Script => self.has_opening(),
-        };
-        is_greeted || (has_op && !self.plan.handshake_only)
+        self.has_greeting() || (has_op && !self.plan.handshake_only)
     }
 
-    /// Reports whether the script says something before its first operation.
-    fn has_opening(&self) -> bool {
-        self.plan.script().is_some_and(|script| !script.opening.is_empty())
+    /// Reports whether a connection begins with a message of the client that the server has to answer.
+    fn has_greeting(&self) -> bool {
+        match self.protocol.greeting {
+            Greeting::Never => false,
+            Greeting::Always => true,
+            Greeting::Scripted => {
+                self.plan.script().is_some_and(|script| !script.opening.is_empty())
+            }
+        }
     }
 
     /// Operations that a connection opened now counts as already done. Connections that are opened
@@ -142,15 +144,14 @@ impl Worker {
     /// sent now. Returns whether the connection is still there.
     fn introduce(&mut self, index: u32, now: Nanos) -> bool {
         let generation = self.conns[index].generation;
-        let hot = &self.conns[index];
-        let Some(socket) = &hot.socket else { return true };
-        let header = match self.proxy_headers.next(&self.plan, socket) {
+        let header = match self.proxy_headers.next(&self.plan, &self.conns, index) {
             Ok(header) => header,
             Err(errno) => {
                 self.fail_opening(index, opening_error(errno), &errno, now);
                 return false;
             }
         };
+        let hot = &self.conns[index];
         let is_plain = self.plan.destinations[hot.destination as usize].tls.is_none();
         if is_plain && !self.sends_first(hot.has_op) {
             let sent = self.conns.send_aside(index, &header);
@@ -175,16 +176,13 @@ impl Worker {
                 HandshakeKind::Resumed => tally.handshakes.resumed += 1,
             }
         }
-        match self.protocol {
-            Protocol::Http2 if handshake.is_some_and(|handshake| !handshake.is_http2) => {
-                let refusal = "the server did not choose HTTP/2 by ALPN";
-                self.fail_opening(index, ErrorClass::AlpnMismatch, &refusal, now);
-            }
-            Protocol::Http2 | Protocol::WebSocket | Protocol::Mqtt => {
-                self.begin_greeting(index, now);
-            }
-            Protocol::Script if self.has_opening() => self.begin_greeting(index, now),
-            Protocol::Http1 | Protocol::Script => self.handle_usable(index, now),
+        if self.protocol.needs_alpn && handshake.is_some_and(|handshake| !handshake.is_http2) {
+            let refusal = "the server did not choose HTTP/2 by ALPN";
+            self.fail_opening(index, ErrorClass::AlpnMismatch, &refusal, now);
+        } else if self.has_greeting() {
+            self.begin_greeting(index, now);
+        } else {
+            self.handle_usable(index, now);
         }
     }
 
@@ -253,7 +251,7 @@ impl Worker {
         }
         self.streams.forget(index);
         self.keep_alive.forget(index);
-        if !reset && is_held && self.protocol != Protocol::Http1 {
+        if !reset && is_held && self.protocol.reads_before_closing {
             if hot.peer == Peer::Open && !hot.has_op {
                 self.take_leave(index);
             }
@@ -266,7 +264,7 @@ impl Worker {
     /// have closed already.
     fn take_leave(&mut self, index: u32) {
         let mut words = Vec::new();
-        conversation::farewell(&mut words, self.protocol);
+        (self.protocol.farewell)(&mut words);
         self.conns.send_aside(index, &words);
     }
 

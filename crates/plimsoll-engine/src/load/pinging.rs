@@ -1,7 +1,6 @@
 //! Pings that keep idle connections open.
 
 use plimsoll_model::reason::Reason;
-use plimsoll_model::target::Protocol;
 use plimsoll_model::{ErrorClass, Nanos};
 
 use super::conn::{Peer, State};
@@ -87,7 +86,7 @@ impl Worker {
     /// A heartbeat of a hold is due, and the one before is not answered: the broker is to be sent something all the
     /// same.
     pub(super) fn ping_instead_of_beat(&mut self, index: u32, now: Nanos) {
-        if self.protocol == Protocol::Mqtt {
+        if self.protocol.has_keep_alive {
             self.ping(index, now);
         }
     }

@@ -4,7 +4,8 @@ use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_proto::proxy_header;
 use plimsoll_sys::Errno;
-use plimsoll_sys::socket::Socket;
+
+use super::conns::Conns;
 
 /// Numbers the connections of one worker so that no two of the load have the same number.
 pub(super) struct ProxyHeaders {
@@ -19,11 +20,16 @@ impl ProxyHeaders {
     }
 
     /// The header of the connection that was just made; empty where the plan wants none.
-    pub(super) fn next(&mut self, plan: &LoadPlan, socket: &Socket) -> Result<Vec<u8>, Errno> {
+    pub(super) fn next(
+        &mut self,
+        plan: &LoadPlan,
+        conns: &Conns,
+        index: u32,
+    ) -> Result<Vec<u8>, Errno> {
         let mut header = Vec::new();
         let Some(proxy) = &plan.proxy else { return Ok(header) };
-        let mut source = socket.local_address()?;
-        let destination = socket.peer_address()?;
+        let mut source = conns.local_address(index)?;
+        let destination = conns.peer_address(index)?;
         if let Some(range) = &proxy.sources {
             source.set_ip(range.nth(self.next));
         }

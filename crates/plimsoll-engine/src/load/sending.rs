@@ -1,6 +1,5 @@
 //! Sends requests piece by piece, as far as a turn allows, and what must follow them.
 
-use plimsoll_model::target::Protocol;
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::{READS_NO_ANSWERS, REPLIES_BYTES_MAX};
 
@@ -87,8 +86,7 @@ impl Worker {
         self.later.postponed.retain(|(of, _)| slab.index_of(*of).is_some());
         match self.later.postponed.iter_mut().find(|(of, _)| *of == token) {
             None => self.later.postponed.push((token, bytes.to_vec())),
-            // Of several pings the last one is to be answered (RFC 6455 5.5.3).
-            Some((_, earlier)) if self.protocol == Protocol::WebSocket => *earlier = bytes.to_vec(),
+            Some((_, earlier)) if self.protocol.last_reply_only => *earlier = bytes.to_vec(),
             Some((_, earlier)) if earlier.len() < REPLIES_BYTES_MAX => {
                 earlier.extend_from_slice(bytes);
             }
@@ -98,10 +96,8 @@ impl Worker {
 
     /// Ends a connection whose server reads nothing of what it must be answered.
     fn part_from_deaf(&mut self, index: u32, now: Nanos) {
-        if let Some(socket) = &self.conns[index].socket {
-            // What waits would stay in the kernel. Fails only on a socket that is already dead.
-            let _ = socket.reset_on_close();
-        }
+        // What waits would stay in the kernel.
+        self.conns.reset_on_close(index);
         match self.conns[index].state {
             State::Idle => {
                 self.note(index, ErrorClass::PeerNotReading, READS_NO_ANSWERS.reason(), now);

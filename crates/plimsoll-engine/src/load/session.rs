@@ -63,10 +63,8 @@ impl Worker {
             // The peer does not read: it would wait for a FIN behind bytes that never leave.
             return self.close_and_refill(index, None, now);
         }
+        self.conns.end_sending(index);
         let hot = &mut self.conns[index];
-        let Some(socket) = &hot.socket else { return };
-        // Fails only on a closed socket, which the next read reports.
-        let _ = socket.shutdown_write();
         hot.state = State::Closing;
         hot.since = now;
         // The timer in the wheel is that of the answer, and may be due later.

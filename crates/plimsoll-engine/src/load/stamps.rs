@@ -10,7 +10,6 @@ use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::tally::Tally;
 use plimsoll_sys::arrival::{ArrivalClock, Stamp};
-use plimsoll_sys::socket::Socket;
 
 use super::conn::{ConnHot, State};
 
@@ -92,16 +91,6 @@ impl Stamps {
         }
     }
 
-    /// Asks for stamps on a new connection whose operations may be stamped.
-    pub(super) fn watch(&self, index: u32, hot: &ConnHot, is_reused: bool) {
-        if let Some(socket) = &hot.socket
-            && (is_reused || self.samples(index, hot, 0))
-        {
-            // Without them its answers count as not stamped.
-            let _ = socket.ask_for_stamps();
-        }
-    }
-
     /// Reports whether the connection's current operation is stamped, or the one `ahead` after it.
     pub(super) fn samples(&self, index: u32, hot: &ConnHot, ahead: u32) -> bool {
         if self.clock.is_none() {
@@ -115,32 +104,16 @@ impl Stamps {
         hash <= u32::MAX / self.every
     }
 
-    /// Reads what has arrived, with the time of arrival where the connection's operation is stamped,
-    /// or the next one is: it may be waiting for the connection.
-    pub(super) fn read(
-        &mut self,
-        index: u32,
-        hot: &ConnHot,
-        socket: &Socket,
-        buffer: &mut [u8],
-    ) -> Result<usize, plimsoll_sys::Errno> {
-        let awaits = matches!(hot.state, State::Busy | State::Handshaking | State::Greeting);
-        if awaits && (self.samples(index, hot, 0) || self.samples(index, hot, 1)) {
-            return self.read_stamped(socket, buffer);
-        }
-        self.arrival = None;
-        socket.recv(buffer)
+    /// Reports whether the connection awaits the answer to an operation that is stamped, or to the one before
+    /// such an operation, which may be waiting for the connection.
+    pub(super) fn awaits(&self, index: u32, hot: &ConnHot) -> bool {
+        matches!(hot.state, State::Busy | State::Handshaking | State::Greeting)
+            && (self.samples(index, hot, 0) || self.samples(index, hot, 1))
     }
 
-    /// Reads what has arrived, with the time of arrival.
-    pub(super) fn read_stamped(
-        &mut self,
-        socket: &Socket,
-        buffer: &mut [u8],
-    ) -> Result<usize, plimsoll_sys::Errno> {
-        let (received, stamp) = socket.recv_stamped(buffer)?;
+    /// The bytes that are handled next have this stamp, if any.
+    pub(super) fn note_arrival(&mut self, stamp: Option<Stamp>) {
         self.arrival = stamp.and_then(|stamp| self.arrival_of(stamp));
-        Ok(received)
     }
 
     fn arrival_of(&self, stamp: Stamp) -> Option<Nanos> {

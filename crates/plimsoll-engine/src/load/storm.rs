@@ -14,9 +14,8 @@ use std::collections::BinaryHeap;
 use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::storm::{Reconnect, StormClients};
-use plimsoll_sys::ports::Lease;
-use plimsoll_sys::socket::Socket;
 
+use super::conns::LeftOpen;
 use super::pacer::Pacer;
 use super::rows::mixed;
 
@@ -47,7 +46,7 @@ pub(super) struct StormRun {
     /// Attempts that the client being opened has made.
     pub(super) opening: u32,
     /// Sockets that silent clients left open, until the storm is over.
-    pub(super) left: Vec<(Socket, Option<Lease>)>,
+    pub(super) left: Vec<LeftOpen>,
 }
 
 impl StormRun {

@@ -8,7 +8,7 @@
 
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::tally::Tally;
-use plimsoll_model::target::Protocol;
+use plimsoll_proto::conversation::Traits;
 
 /// The state of a slot beside its record.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ impl Streams {
     pub(super) fn new(plan: &LoadPlan) -> Self {
         let is_shared = plan.shares_connections();
         Self {
-            do_gather: is_shared || plan.protocol() == Protocol::Http2,
+            do_gather: is_shared || Traits::of(plan.protocol()).has_streams,
             most: is_shared.then(|| plan.streams()),
             allowed: u32::MAX,
             has_compared_headers: false,

@@ -3,7 +3,6 @@
 //! A connection has one timer, for whatever comes first: giving up what it waits for, the next
 //! heartbeat of a hold, or the next ping of MQTT. It is lazy: see [`super::conn::ConnHot::timer_armed`].
 
-use plimsoll_model::target::Protocol;
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::http2::StreamFault;
 
@@ -27,7 +26,7 @@ impl Worker {
         let hot = &self.conns[index];
         match hot.state {
             State::Free => None,
-            State::Idle if self.protocol == Protocol::Script && hot.beat_due > Nanos::ZERO => {
+            State::Idle if self.protocol.is_scripted && hot.beat_due > Nanos::ZERO => {
                 // Of a hold it is the next heartbeat, which has a timer anyway.
                 Some(hot.beat_due).filter(|_| !self.demand.is_hold())
             }
@@ -40,7 +39,7 @@ impl Worker {
             }
             State::Closing => Some(hot.since + FIN_WAIT),
             State::Busy => {
-                if self.protocol == Protocol::Script
+                if self.protocol.is_scripted
                     && let Some(wakes) = self.conns.slab.sleeps_until(index)
                 {
                     return Some(wakes);
@@ -56,7 +55,7 @@ impl Worker {
 
     /// A timer of the connection's slot has fired, perhaps too early.
     pub(super) fn handle_timer(&mut self, index: u32, now: Nanos) {
-        if self.protocol == Protocol::Script && self.end_sleep(index, now) {
+        if self.protocol.is_scripted && self.end_sleep(index, now) {
             return;
         }
         let hot = &mut self.conns[index];
@@ -83,17 +82,7 @@ impl Worker {
             }
             State::Idle => self.handle_tickets(index, now),
             State::Greeting => {
-                let refusal = match self.protocol {
-                    Protocol::Http2 => "the server sent no SETTINGS within --connect-timeout",
-                    Protocol::WebSocket => {
-                        "the server did not answer the request to switch to WebSocket within \
-                         --connect-timeout"
-                    }
-                    Protocol::Mqtt => "the broker sent no CONNACK within --connect-timeout",
-                    Protocol::Http1 | Protocol::Script => {
-                        "the opening of the script did not end within --connect-timeout"
-                    }
-                };
+                let refusal = self.protocol.unanswered;
                 self.fail_opening(index, ErrorClass::Timeout, &refusal, now);
             }
             State::Connecting | State::Handshaking => {
@@ -120,14 +109,11 @@ impl Worker {
         let was = self.conns[index].state;
         match was {
             State::Free | State::Idle | State::Closing => return false,
-            State::Connecting => {
-                let Some(socket) = &self.conns[index].socket else { return false };
-                match socket.is_connected() {
-                    Ok(true) => self.handle_connected(index, now),
-                    Ok(false) => return false,
-                    Err(errno) => self.fail_opening(index, opening_error(errno), &errno, now),
-                }
-            }
+            State::Connecting => match self.conns.is_connected(index) {
+                Ok(true) => self.handle_connected(index, now),
+                Ok(false) => return false,
+                Err(errno) => self.fail_opening(index, opening_error(errno), &errno, now),
+            },
             State::Handshaking | State::Greeting | State::Busy => {
                 let mut turns_left = TURNS_MAX;
                 while turns_left > 0 && self.read_until(source, Until::Arrived(gave_up), now) {

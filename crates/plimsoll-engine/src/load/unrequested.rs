@@ -8,7 +8,7 @@
 
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{LoadPlan, Pacing};
-use plimsoll_model::target::Protocol;
+use plimsoll_proto::conversation::Traits;
 
 /// Bounds of the time for which a load listens after its last answer: twice the longest time that an answer took, since a message that was
 /// taken for an answer halves the time of one at most; within these bounds.
@@ -34,7 +34,7 @@ impl Unrequested {
     pub(super) fn new(plan: &LoadPlan) -> Self {
         let is_hold = matches!(plan.pacing, Pacing::Hold(_));
         Self {
-            is_judged: plan.protocol() == Protocol::WebSocket && !is_hold,
+            is_judged: Traits::of(plan.protocol()).judges_messages && !is_hold,
             has_come: false,
             has_surplus: false,
             slowest: Nanos::ZERO,

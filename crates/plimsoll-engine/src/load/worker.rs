@@ -5,8 +5,8 @@ use std::sync::mpsc::Sender;
 
 use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::row::RowEnd;
-use plimsoll_model::target::Protocol;
 use plimsoll_model::{ErrorClass, Nanos};
+use plimsoll_proto::conversation::Traits;
 use plimsoll_sys::{Errno, affinity, clock};
 use plimsoll_tls::ClientContext;
 
@@ -61,8 +61,7 @@ pub(super) struct Later {
 
 pub(super) struct Worker {
     pub(super) plan: Arc<LoadPlan>,
-    /// The plan's.
-    pub(super) protocol: Protocol,
+    pub(super) protocol: &'static Traits,
     pub(super) meter: Meter,
     pub(super) stamps: Stamps,
     pub(super) phases: Phases,
@@ -127,7 +126,7 @@ impl Worker {
             next_due: None,
             retry_due: None,
             resets_handshakes: origin::must_reset(&plan),
-            protocol: plan.protocol(),
+            protocol: Traits::of(plan.protocol()),
             plan,
             owner: Owner { control, worker: index, events, steers_read: 0 },
         })

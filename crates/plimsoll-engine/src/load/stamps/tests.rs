@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 
 use plimsoll_model::ErrorClass;
 use plimsoll_model::plan::{LoadPlan, Timeouts};
-use plimsoll_sys::socket::ListenSocket;
+use plimsoll_sys::socket::{ListenSocket, Socket};
 use plimsoll_sys::{Errno, clock};
 
 use super::super::conn::Op;
