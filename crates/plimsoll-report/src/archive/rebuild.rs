@@ -48,7 +48,7 @@ pub fn redraw(
         Some(summary) => (summary.clone(), summary_against(summary, archive.trials(), &totals)),
         None => (rebuild(archive, &totals), Vec::new()),
     };
-    disagreements.extend(trials_against(archive.trials(), &totals));
+    disagreements.extend(trials_against(&summary, archive.trials(), &totals));
     summary.causes = summary.causes.take().or_else(|| diagnose(&summary));
     let mut text = terminal::render(&summary, archive.trials(), style);
     let disagree = |line: &String| format!("WARNING: the archive disagrees with itself: {line}\n");
@@ -118,8 +118,12 @@ impl Totals {
 
 fn summary_against(summary: &Summary, trials: &[TrialRecord], totals: &Totals) -> Vec<String> {
     let stated = Figures::of_summary(summary);
-    let whole = totals.whole();
-    let against_whole = stated.against(&Figures::of_tally(&whole.tally), "summary");
+    let whole = totals.whole().tally;
+    let mut counted = Figures::of_tally(&whole);
+    if is_storm(summary) && counted != stated {
+        counted = counted.without(whole.failures.operations.get(ErrorClass::Interrupted));
+    }
+    let against_whole = stated.against(&counted, "summary");
     // A search's summary shows the trials at one of its loads, or one trial, not the sum of all.
     let at_lower = summary.result.find().and_then(|find| find.at_lower_bound(trials));
     let of_trials = trials.iter().map(|trial| &trial.measurement.tally);
@@ -129,9 +133,15 @@ fn summary_against(summary: &Summary, trials: &[TrialRecord], totals: &Totals) -
     if is_shown { Vec::new() } else { against_whole }
 }
 
-fn trials_against(trials: &[TrialRecord], totals: &Totals) -> Vec<String> {
+fn is_storm(summary: &Summary) -> bool {
+    matches!(summary.result, RunResult::Storm { .. })
+}
+
+fn trials_against(summary: &Summary, trials: &[TrialRecord], totals: &Totals) -> Vec<String> {
     let mut out = Vec::new();
-    for trial in trials {
+    // The intervals with the number of a storm are also those of the return to the base line before it.
+    let checked = if is_storm(summary) { &[] } else { trials };
+    for trial in checked {
         let number = trial.measurement.request.number;
         let name = format!("trial {number}");
         match totals.0.get(&Some(number)) {
@@ -173,6 +183,13 @@ impl Figures {
             counts: [t.scheduled, t.ok, t.errors_total(), t.late, t.unsent],
             corrected: (&t.spans.corrected).into(),
         }
+    }
+
+    /// The figures without so many failures: requests that were open when a storm cut their connection.
+    const fn without(mut self, cut: u64) -> Self {
+        self.counts[0] = self.counts[0].saturating_sub(cut);
+        self.counts[2] = self.counts[2].saturating_sub(cut);
+        self
     }
 
     fn against(&self, intervals: &Self, name: &str) -> Vec<String> {

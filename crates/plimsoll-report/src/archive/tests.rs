@@ -105,6 +105,21 @@ fn a_load_drawn_again_is_the_same_text() {
     }
 }
 
+/// The intervals of a storm also count the requests that were open when it cut their connections.
+#[test]
+fn a_storm_drawn_again_agrees_with_its_intervals() {
+    let dir = tempfile::tempdir().unwrap();
+    let parts = [fixtures::tally(1_000, 900, 1), fixtures::tally(1_100, 1_900, 1)];
+    let storm = fixtures::find_storm().result;
+    let summary = Summary { result: storm, ..summary_of(&parts) };
+    let [first, mut second] = parts;
+    second.scheduled += 7;
+    second.failures.operations.add(ErrorClass::Interrupted, 7);
+    write_load(dir.path(), &[first, second]).finish(&summary).unwrap();
+    let (_, redrawn) = redrawn(dir.path(), Style::default());
+    assert_eq!(redrawn.disagreements, Vec::<String>::new());
+}
+
 /// The checks of this archive have no figures, only words.
 #[test]
 fn an_archive_that_was_stored_is_drawn() {
