@@ -31,6 +31,8 @@ pub enum Missing {
     Use,
     /// The number of operations that the backends let in at once, or their own use of CPU.
     BackendLimit,
+    /// Any storm fills it, for a longer time if it is larger.
+    Storm,
 }
 
 /// On which part the remedy works.

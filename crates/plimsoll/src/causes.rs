@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use plimsoll_capacity::diagnose::{Record, Trial, diagnose, figures};
+use plimsoll_capacity::diagnose::{Record, Trial, diagnose, figures, of_storms};
 use plimsoll_model::Nanos;
 use plimsoll_model::cause::{Cause, Finding};
 use plimsoll_model::host::{HostSummary, Reading};
@@ -31,9 +31,10 @@ pub(crate) fn of(
     find: &FindSummary,
     trials: &[TrialRecord],
 ) -> Option<Vec<Finding>> {
-    // What a storm uses of a resource is no line over the connections that it cuts.
     if find.axis == Axis::Storm {
-        return None;
+        // A generator that is the limit hides the server's.
+        let is_ours = matches!(find.outcome, Outcome::GeneratorLimited { .. });
+        return if is_ours { None } else { of_storms(trials, readings) };
     }
     let (tip, is_told) = match find.outcome {
         Outcome::NotReached { .. } => match stopped_at(find) {

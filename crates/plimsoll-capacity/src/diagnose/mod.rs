@@ -16,12 +16,14 @@ mod fit;
 mod record;
 mod scene;
 mod signs;
+mod storm;
 #[cfg(test)]
 mod tests;
 mod usage;
 mod waits;
 
 pub use record::{Clients, During, Record, Trial, missing_loads};
+pub use storm::of_storms;
 
 use candidate::{Candidate, candidates, excluded};
 use scene::{Around, Suspect};

@@ -13,6 +13,9 @@ use crate::cliffs::is_retransmission;
 /// Readings that count of a level of held connections, the last ones.
 const HELD_READINGS: usize = 3;
 
+/// Readings before a storm that show its hosts without one, the last ones.
+const READINGS_BEFORE: usize = 3;
+
 /// A server of which fewer operations are slow, as a share of all, is not slow.
 const SLOW_MIN: f64 = 0.001;
 
@@ -183,6 +186,46 @@ impl<'a> Trial<'a> {
             clients: Clients::of(&m.tally),
             hosts,
         })
+    }
+
+    /// Returns the hosts before a storm, and from the cut until the last client was back. `None` where one of the two was
+    /// not read.
+    pub(super) fn of_storm(
+        record: &TrialRecord,
+        hosts: &'a BTreeMap<String, Vec<Reading>>,
+    ) -> Option<(Self, Self)> {
+        let m = &record.measurement;
+        let began = m.observations.began?;
+        let storm = &m.tally.storm;
+        let lasted = storm.recovery.max().filter(|_| storm.missing() == 0).unwrap_or(m.window);
+        let readings = |of: fn(&'a [Reading], Nanos, Nanos) -> &'a [Reading]| -> Vec<During<'a>> {
+            let during = |(host, all): (&'a String, &'a Vec<Reading>)| {
+                let readings = of(all, began, began + lasted);
+                (readings.len() >= 2).then_some(During { host, readings })
+            };
+            hosts.iter().filter_map(during).collect()
+        };
+        let before = readings(|all, began, _| {
+            let to = all.partition_point(|reading| reading.end <= began);
+            &all[to.saturating_sub(READINGS_BEFORE)..to]
+        });
+        let during = readings(|all, began, ended| {
+            let from = all.partition_point(|reading| reading.begin < began);
+            let to = all.partition_point(|reading| reading.end <= ended);
+            all.get(from..to).unwrap_or_default()
+        });
+        let per_s = storm.back as f64 / lasted.as_secs_f64().max(1e-3);
+        let trial = |load, verdict, hosts: Vec<During<'a>>| Self {
+            load,
+            goodput: load,
+            verdict,
+            aborted: false,
+            handshakes: m.tally.handshakes.full as f64 / m.tally.storm.attempts.max(1) as f64,
+            clients: Clients::default(),
+            hosts,
+        };
+        let are_read = !before.is_empty() && !during.is_empty();
+        are_read.then(|| (trial(0.0, Verdict::Good, before), trial(per_s, Verdict::Bad, during)))
     }
 
     /// Returns the readings of `host`.

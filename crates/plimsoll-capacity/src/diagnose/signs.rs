@@ -117,8 +117,38 @@ const SIGNS: &[Sign] = &[
     waits::concurrency_limit,
 ];
 
+/// Those of a storm: whoever waits for its operations is not counted, so nothing is known of queues and services.
+const SIGNS_OF_STORM: &[Sign] = &[
+    full_limit,
+    counters::exhausted,
+    stolen,
+    waits::blocked,
+    counters::refused,
+    counters::dropped,
+    crowded_out,
+    counters::lost,
+];
+
 /// The first sign that is there; of one sign, on the server's host before others.
 pub(super) fn find(
+    record: &Record<'_>,
+    around: &Around<'_>,
+    candidates: &[Candidate],
+) -> Option<Suspect> {
+    first_of(SIGNS, record, around, candidates)
+}
+
+/// As [`find`], of a storm.
+pub(super) fn of_storm(
+    record: &Record<'_>,
+    around: &Around<'_>,
+    candidates: &[Candidate],
+) -> Option<Suspect> {
+    first_of(SIGNS_OF_STORM, record, around, candidates)
+}
+
+fn first_of(
+    signs: &[Sign],
     record: &Record<'_>,
     around: &Around<'_>,
     candidates: &[Candidate],
@@ -134,7 +164,7 @@ pub(super) fn find(
     });
     let mut scenes: Vec<Scene<'_>> = scenes.collect();
     scenes.sort_by_key(|scene| !scene.has_server());
-    SIGNS.iter().find_map(|sign| scenes.iter().find_map(sign))
+    signs.iter().find_map(|sign| scenes.iter().find_map(sign))
 }
 
 /// A limit that was reached above the tipping point, filled by the load.

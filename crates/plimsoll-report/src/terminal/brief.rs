@@ -88,6 +88,7 @@ fn body(page: &mut Page, summary: &Summary, trials: &[TrialRecord]) {
         }
         RunResult::Storm { find, storm } => {
             searched(page, summary, find);
+            causes(page, summary);
             if let Some(storm) = storm {
                 search::storm::largest_storms(page, storm, trials);
             }

@@ -79,6 +79,7 @@ const fn lacks(missing: Missing) -> &'static str {
         Missing::BackendLimit => {
             "the limit of the backends was not read; name their processes with --watch backend:PID"
         }
+        Missing::Storm => "a storm of any size fills it, and a larger one for a longer time",
     }
 }
 
@@ -135,6 +136,9 @@ impl Search {
             limit.map_or_else(String::new, |limit| format!(", of {}", value(Some(limit), unit)));
         let (below, above) = (value(evidence.below, unit), value(evidence.above, unit));
         let counter = clean(&evidence.counter);
+        if self.axis == Axis::Storm {
+            return format!("{counter}: {above} until the clients were back{of}");
+        }
         match (self.has_tip, evidence.below) {
             (true, Some(_)) => {
                 format!("{counter}: {below} below the tipping point, {above} above{of}")
@@ -212,7 +216,11 @@ pub(super) fn section(page: &mut Page, summary: &Summary) {
 /// `the server's CPU (CPU of thread haproxy/0 on lab), predicted: full at 21,900/s to 23,100/s`.
 fn sentence(search: Search, cause: &Finding) -> String {
     if cause.cause == Cause::Unknown {
-        let at = if search.has_tip { "at the tipping point" } else { "where the SLO was not met" };
+        let at = match search.axis {
+            Axis::Storm => "until the clients of a storm were back",
+            _ if search.has_tip => "at the tipping point",
+            _ => "where the SLO was not met",
+        };
         return format!("unknown: nothing that was read was full or moved {at}");
     }
     let mut text = format!(

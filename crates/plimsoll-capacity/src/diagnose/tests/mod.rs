@@ -13,6 +13,7 @@ use super::{Clients, During, Record, Trial, diagnose, signs};
 
 mod at_once;
 mod cases;
+mod storms;
 
 use cases::cases;
 

@@ -9,7 +9,7 @@ use super::page::{explanation, notes, phase_word, search_entry, verdict_and_why,
 use crate::digest::search::percent;
 use crate::digest::{storm as digest, verdict_word};
 use crate::terminal::layout::{Page, clean, counted, ms, span};
-use crate::terminal::sections;
+use crate::terminal::{causes, sections};
 
 /// Seconds of a storm that are listed.
 const SECONDS_MAX: usize = 12;
@@ -22,6 +22,7 @@ pub(super) fn render(
     trials: &[TrialRecord],
 ) {
     facts(page, summary, find);
+    causes::section(page, summary);
     if let Some(storm) = summary.result.storm() {
         page.blank();
         page.folded("Storms", |page| {
