@@ -344,7 +344,7 @@ impl Evidence {
         let before = then().filter_map(Trial::saturated).reduce(f64::max)?;
         let carried = |t: &Trial| if t.good { Some(t.load) } else { t.carried };
         let after = since().filter_map(carried).reduce(f64::max)?;
-        let is_saturated = since().any(|t| t.role == Role::Sentinel && t.saturated().is_some());
+        let is_saturated = since().any(|t| t.is_overload() && t.saturated().is_some());
         (is_saturated && after < FELL * before).then_some((before, after))
     }
 
@@ -435,6 +435,25 @@ mod tests {
             always.append(overload(f64::from(at_s), false, 0.5));
         }
         assert_eq!(always.all().count(), 9);
+    }
+
+    #[test]
+    fn a_server_that_carries_far_less_than_at_first_has_fallen() {
+        let carrying = |role: Role, at_s: f64, carried: f64| Trial {
+            carried: Some(carried),
+            role,
+            ..overload(at_s, false, 0.0)
+        };
+        let mut evidence = Evidence::default();
+        evidence.append(carrying(Role::Verdict, 1.0, 1_000.0));
+        evidence.append(carrying(Role::Verdict, 5.0, 600.0));
+        assert_eq!(evidence.fell(2.0), None, "no overload on purpose shows it");
+        // A short search makes no sentinel, but the overload at its end.
+        for role in [Role::Sentinel, Role::Overload] {
+            let mut fallen = evidence.clone();
+            fallen.append(carrying(role, 9.0, 600.0));
+            assert_eq!(fallen.fell(2.0), Some((1_000.0, 600.0)), "{role:?}");
+        }
     }
 
     #[test]
