@@ -224,6 +224,10 @@ pub struct StormSecond {
     pub retries: u64,
     pub gave_up: u64,
     pub refused: u64,
+    /// TLS handshakes, full and resumed.
+    pub handshakes: u64,
+    /// Those of them that resumed a session.
+    pub resumed: u64,
     /// Latency of the connections that were not cut.
     pub p99_ms: Option<f64>,
 }

@@ -56,7 +56,7 @@ CHARTS.recovery = ({ view, width, narrow, height }) => {
   const last = d3.max(curves, ({ one }) => one.seconds.length);
   const x = { domain: [0, last], title: 'seconds after the cut', format: short };
   const rows = ({ one }) => one.seconds.map((second, index) => ({
-    second: index + 1, entries: [['storm of', grouped(one.cut)], ['second', String(index + 1)], ['back', grouped(second.back)], ['attempts', grouped(second.attempts)], ['retries', grouped(second.retries)], ['given up', grouped(second.gave_up)]],
+    second: index + 1, entries: [['storm of', grouped(one.cut)], ['second', String(index + 1)], ['back', grouped(second.back)], ['attempts', grouped(second.attempts)], ['retries', grouped(second.retries)], ['given up', grouped(second.gave_up)], ['TLS handshakes', grouped(second.handshakes)]],
   }));
   const missing = panel({
     width, height: height(260, 220), narrow, x,
@@ -67,6 +67,19 @@ CHARTS.recovery = ({ view, width, narrow, height }) => {
     x: missing.toX(second), y: missing.toY(curve.missing[second][1]), row: null, entries,
   })));
   const panels = [{ ...missing, points, heading: 'Clients that are not back' }];
+  const handshakes = curves.flatMap(({ one }) => one.seconds.map((second) => second.handshakes));
+  if (d3.max(handshakes) > 0) {
+    const of = ({ one }, count) => one.seconds.map((second, index) => [index + 0.5, count(second)]);
+    const drawn = panel({
+      width, height: height(200, 180), narrow, x,
+      y: { domain: [0, d3.max(handshakes) * 1.15], title: 'handshakes per second', format: short },
+      marks: curves.flatMap((curve) => [
+        line(of(curve, (second) => second.handshakes), curve.style),
+        line(of(curve, (second) => second.resumed), { ...curve.style, strokeWidth: 1, strokeDasharray: '1 3' }),
+      ]),
+    });
+    panels.push({ ...drawn, points: [], heading: 'TLS handshakes, and dotted those that resumed a session' });
+  }
   const latencies = curves.flatMap(({ p99 }) => p99.map(([, value]) => value));
   if (latencies.length) {
     const drawn = panel({
@@ -77,7 +90,7 @@ CHARTS.recovery = ({ view, width, narrow, height }) => {
     panels.push({ ...drawn, points: [], heading: 'Latency of the connections that were not cut' });
   }
   return {
-    panels,
+    panels, stacked: true,
     legend: curves.map(({ one, style }) => ({
       text: `storm of ${grouped(one.cut)}, ${one.verdict.toUpperCase()}${one.endless ? ', does not end' : ''}`,
       sample: lineSample(style.stroke, { width: style.strokeWidth, dash: style.strokeDasharray }),

@@ -197,13 +197,15 @@ impl Seconds {
 }
 
 fn second(interval: &Interval) -> StormSecond {
-    let Tally { storm, spans, .. } = &interval.tally;
+    let Tally { storm, handshakes, spans, .. } = &interval.tally;
     StormSecond {
         back: storm.back,
         attempts: storm.attempts,
         retries: storm.retries,
         gave_up: storm.gave_up,
         refused: storm.refused,
+        handshakes: handshakes.full + handshakes.resumed,
+        resumed: handshakes.resumed,
         p99_ms: spans.corrected.quantile(0.99).map(Nanos::as_millis_f64),
     }
 }
