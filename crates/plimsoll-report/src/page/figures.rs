@@ -170,7 +170,7 @@ const STORMS: Figure = Figure {
 const RECOVERY: Figure = Figure {
     chart: "recovery",
     about: "Clients that are not back, second by second, in the largest storm that was GOOD and in the smallest that was not (of those \
-            that do not end, if there was one); below, the latency of the connections that were not cut.",
+            that do not end, if there was one); below, TLS handshakes, and the latency of the connections that were not cut.",
     missing: "No storm was made.",
     choices: &[],
     rows: None,
