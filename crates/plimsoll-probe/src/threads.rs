@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use crate::file;
 use plimsoll_model::Nanos;
+
+use crate::file;
 
 /// Length of a clock tick in `/proc`: USER_HZ is 100 on every Linux that Rust supports.
 const TICK: Nanos = Nanos::from_millis(10);

@@ -177,20 +177,23 @@ fn covering(all: &[Candidate], tip: (f64, f64), around: &Around<'_>) -> Vec<Susp
     found
 }
 
-/// A CPU that the load filled, whose line is too uncertain to meet it: a thread's before that of a process, and that before
-/// one of the host.
+/// A CPU that the load filled, whose line is too uncertain to meet it.
 fn filled(all: &[Candidate], around: &Around<'_>) -> Option<Suspect> {
-    let kinds = [ResourceKind::ThreadCpu, ResourceKind::ProcessCpu, ResourceKind::Cpu];
-    let is_filled = |candidate: &&Candidate| {
+    let is_filled = |candidate: &Candidate| {
         let below = candidate.below.as_ref().map_or(0.0, |usage| usage.used / usage.capacity);
         candidate.projected.is_none()
             && candidate.is_full()
             && candidate.is_filled_by_load()
             && below >= NEARLY_FULL
     };
-    let of = |kind| all.iter().filter(is_filled).find(move |candidate| candidate.kind() == kind);
-    let candidate = kinds.into_iter().find_map(of)?;
+    let candidate = first_cpu(all, is_filled)?;
     Some(candidate.suspect(named(candidate, around), Grade::Correlated, Missing::Line))
+}
+
+/// The first CPU of which that holds: a thread's before that of a process, and that before one of the host.
+fn first_cpu(all: &[Candidate], holds: impl Fn(&Candidate) -> bool) -> Option<&Candidate> {
+    let kinds = [ResourceKind::ThreadCpu, ResourceKind::ProcessCpu, ResourceKind::Cpu];
+    kinds.into_iter().find_map(|kind| all.iter().find(|one| one.kind() == kind && holds(one)))
 }
 
 /// The row of the table for a resource that is full: which of its kind depends on what the others do.

@@ -163,8 +163,7 @@ impl<'a> Trial<'a> {
         let is_held = axis == Axis::Connections;
         let is_good = record.judgement.verdict == Verdict::Good;
         let during = |(host, all): (&'a String, &'a Vec<Reading>)| {
-            let from = all.partition_point(|reading| reading.begin < began);
-            let to = all.partition_point(|reading| reading.end <= ended);
+            let (from, to) = within(all, began, ended);
             // A level is reached at its end.
             let from =
                 if is_held && is_good { from.max(to.saturating_sub(HELD_READINGS)) } else { from };
@@ -210,8 +209,7 @@ impl<'a> Trial<'a> {
             &all[to.saturating_sub(READINGS_BEFORE)..to]
         });
         let during = readings(|all, began, ended| {
-            let from = all.partition_point(|reading| reading.begin < began);
-            let to = all.partition_point(|reading| reading.end <= ended);
+            let (from, to) = within(all, began, ended);
             all.get(from..to).unwrap_or_default()
         });
         let per_s = storm.back as f64 / lasted.as_secs_f64().max(1e-3);
@@ -232,6 +230,12 @@ impl<'a> Trial<'a> {
     pub(super) fn on(&self, host: &str) -> Option<During<'a>> {
         self.hosts.iter().find(|during| during.host == host).copied()
     }
+}
+
+/// The first of the readings that were made between two instants, and the one behind the last.
+fn within(all: &[Reading], began: Nanos, ended: Nanos) -> (usize, usize) {
+    let from = all.partition_point(|reading| reading.begin < began);
+    (from, all.partition_point(|reading| reading.end <= ended))
 }
 
 impl<'a> During<'a> {

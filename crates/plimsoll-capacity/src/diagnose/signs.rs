@@ -117,7 +117,7 @@ const SIGNS: &[Sign] = &[
     waits::concurrency_limit,
 ];
 
-/// Those of a storm: whoever waits for its operations is not counted, so nothing is known of queues and services.
+/// The signs of a storm: its clients make no operations, so nothing is known of queues and times in service.
 const SIGNS_OF_STORM: &[Sign] = &[
     full_limit,
     counters::exhausted,

@@ -13,7 +13,7 @@ use plimsoll_model::trial::{TrialRecord, Verdict};
 use super::candidate::{Candidate, candidates, excluded};
 use super::record::{Record, Trial};
 use super::scene::{Around, Suspect};
-use super::{named, signs};
+use super::{first_cpu, named, signs};
 
 /// Returns the limiting resource of the smallest storm that was not survived and that was read; nothing where all were
 /// survived. `None` where none of the others was read.
@@ -48,14 +48,9 @@ pub fn of_storms(
     Some(vec![suspect.unwrap_or_else(|| Finding::unknown(excluded(&rates, storm.goodput, None)))])
 }
 
-/// A CPU that the storm filled: of a thread, before that of a process, and that before one of the host.
+/// A CPU that the storm filled.
 fn full_cpu(all: &[Candidate], around: &Around<'_>) -> Option<Suspect> {
-    let kinds = [ResourceKind::ThreadCpu, ResourceKind::ProcessCpu, ResourceKind::Cpu];
-    let full = |kind| {
-        let mut of_kind = all.iter().filter(move |candidate| candidate.kind() == kind);
-        of_kind.find(|candidate| candidate.is_full() && candidate.is_filled_by_load())
-    };
-    let candidate = kinds.into_iter().find_map(full)?;
+    let candidate = first_cpu(all, |one| one.is_full() && one.is_filled_by_load())?;
     let cause = match named(candidate, around) {
         Cause::ServerCpu if around.above.is_some_and(signs::is_handshaking) => Cause::TlsHandshakes,
         cause => cause,

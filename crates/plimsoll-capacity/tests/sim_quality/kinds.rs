@@ -321,7 +321,9 @@ impl Kind {
             (Truth::CapacityAtEnd, Simulated::Fluid(fluid)) => vec![fluid.capacity_now()],
             (Truth::AnyRegime, Simulated::Fluid(fluid)) => self.regimes(begin, fluid, run),
             // A run shorter than the time between two pauses meets one, or none.
-            (Truth::LongTrial, _) if self.pauses_apart().is_some_and(|apart| apart > run) => {
+            (Truth::LongTrial, _)
+                if self.anomalies.pauses.is_some_and(|pauses| pauses.every > run) =>
+            {
                 vec![long_run, self.capacity_per_s]
             }
             (Truth::LongTrial | Truth::HalfOfTrials | Truth::HalfOfRuns, _) => vec![long_run],
@@ -330,10 +332,6 @@ impl Kind {
                 vec![self.capacity_per_s]
             }
         }
-    }
-
-    fn pauses_apart(&self) -> Option<Nanos> {
-        self.anomalies.pauses.map(|pauses| pauses.every)
     }
 
     /// The truth for runs of this length.

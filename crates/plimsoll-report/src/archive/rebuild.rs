@@ -185,7 +185,7 @@ impl Figures {
         }
     }
 
-    /// The figures without so many failures: requests that were open when a storm cut their connection.
+    /// The figures without `cut` failures: requests that were open when a storm cut their connection.
     const fn without(mut self, cut: u64) -> Self {
         self.counts[0] = self.counts[0].saturating_sub(cut);
         self.counts[2] = self.counts[2].saturating_sub(cut);
