@@ -75,7 +75,8 @@ mod tests {
             let here = TcpStream::connect(address).expect("it listens");
             (here, listener.accept().expect("it connected").0)
         };
-        let ((mut busy, mut there), (idle, _)) = (open(), open());
+        // Both ends stay open: the end of one is a segment that the other acknowledges.
+        let ((mut busy, mut there), (idle, _its_other_end)) = (open(), open());
         for _ in 0..20 {
             busy.write_all(b"x").expect("open");
             there.read_exact(&mut [0]).expect("open");
