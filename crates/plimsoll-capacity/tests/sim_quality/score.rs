@@ -164,8 +164,10 @@ pub(crate) fn score(kind: &Kind, method: Method, seeds: Range<u64>) -> Score {
         let truths = kind.true_per_s(begin, &world, long_run, limits.confirm_trial);
         // To follow further runs operation by operation would take longer than the searches.
         let safe = found.safe().filter(|_| !kind.is_random);
-        let safe_met =
-            safe.map(|rate| share_met(&mut world, rate, limits.confirm_trial, &kind.slo(), seed));
+        // As long as those that the search speaks of.
+        let run = found.tipping.as_ref().and_then(|tipping| tipping.run);
+        let run = run.unwrap_or(limits.confirm_trial);
+        let safe_met = safe.map(|rate| share_met(&mut world, rate, run, &kind.slo(), seed));
         (found, truths, safe_met)
     });
     for (found, truths, safe_met) in &found {
