@@ -3,7 +3,7 @@
 //! Model: with random arrivals a server meets the objective up to a load that lies below its capacity
 //! by a gap, which depends on the rate, the deadline and the server, and is the same in all trials
 //! but for [`GAP_SPREAD`] of it. Prior: what all trials with even arrivals say of the capacity; a
-//! gap is as likely as the next one up to some times what a queue takes, and less likely beyond. Trials
+//! gap is as likely as the next one from what a queue takes to some times that, and less likely beside it. Trials
 //! with random arrivals, as long as a confirmation, say which gap it is, and where the capacity is: a load
 //! that they meet lies below it, whatever the gap. Each is made at the load that is the safe one as far as is known: half of the
 //! weight lies above it.
@@ -28,6 +28,8 @@ const CONFIDENCE: f64 = 0.9;
 /// arrivals takes before a server of even speed; beyond it is less likely, by this power.
 const USUAL: f64 = 24.0;
 const BEYOND: i32 = 2;
+/// A gap smaller than that queue's is less likely, by this power: only a server that refuses what would queue has it.
+const WITHOUT_QUEUE: i32 = 1;
 
 /// Returns the capacity with random arrivals, by the trials that had them; and what those imply for the `even` one,
 /// which the others are of.
@@ -45,7 +47,8 @@ pub(super) fn with_random_arrivals(
     let gaps: Vec<Gap> = (0..GAPS)
         .map(|step| GAP_LEAST * GAP_STEP.powi(step))
         .map(|size| {
-            let weight = (USUAL * queue / size).min(1.0).powi(BEYOND);
+            let weight = (USUAL * queue / size).min(1.0).powi(BEYOND)
+                * (size / queue).min(1.0).powi(WITHOUT_QUEUE);
             Gap { size, sd: GAP_SPREAD * size, weight }
         })
         .collect();
