@@ -251,6 +251,11 @@ impl Evidence {
         self.trials.iter().filter(|trial| self.is_disturbed(trial))
     }
 
+    /// The number of trials with random arrivals that were disturbed.
+    pub(crate) fn safe_disturbed(&self) -> u32 {
+        self.disturbed().filter(|trial| trial.role == Role::Safe).count() as u32
+    }
+
     /// Reports whether others had the server's CPU for most of the time, from each trial to the next.
     fn is_mostly_disturbed(&self) -> bool {
         let pairs = || self.trials.windows(2);

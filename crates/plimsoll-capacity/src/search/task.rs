@@ -1,7 +1,7 @@
 //! The task of a search: its settings and its objective.
 
 use plimsoll_model::slo::{Goal, Slo};
-use plimsoll_model::trial::{Outcome, TrialRequest};
+use plimsoll_model::trial::{Outcome, Phase, TrialRequest};
 use plimsoll_model::{Nanos, Rate};
 
 use crate::validity::REFERENCE_FAIL;
@@ -86,8 +86,8 @@ impl Task {
     /// The count of bad operations (late at the strictest deadline, failed or unsent) above which
     /// `request` can only be BAD; `u64::MAX` if no such count exists.
     pub(super) fn abort_bad_ops(&self, request: &TrialRequest) -> u64 {
-        if !request.phase.moves_bounds() {
-            // They are there to be overloaded, and to be looked at until the end.
+        // Overloads are there to be looked at until the end.
+        if !request.phase.moves_bounds() && request.phase != Phase::Safe {
             return u64::MAX;
         }
         let ops = request.rate.get() * request.duration.as_secs_f64();

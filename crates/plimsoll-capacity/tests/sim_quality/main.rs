@@ -107,6 +107,21 @@ fn a_safe_load_is_met_by_nine_loads_of_ten_in_random_arrivals() {
 }
 
 #[test]
+fn a_safe_load_is_found_at_slow_and_pausing_and_disturbed_servers() {
+    let all: Vec<Kind> = kinds::servers().into_iter().chain(speeds::hosts()).collect();
+    for (name, least_percent) in [
+        ("holds 20/s", 70),
+        ("pause of 120 ms each 10 s", 70),
+        ("a neighbour takes half for 10 s of 30, CPU times read", 85),
+    ] {
+        let kind = all.iter().find(|kind| kind.name == name).expect("a kind of that name");
+        let score = score(kind, Method::Plimsoll(Mode::Quick), 0..SEEDS);
+        let text = format!("{name}: {} of {SEEDS} have a safe load", score.safe);
+        assert!(score.safe * 100 >= least_percent * score.searches, "{text}");
+    }
+}
+
+#[test]
 fn on_a_host_that_is_often_slow_half_of_the_runs_meet_little_more_than_its_slow_capacity() {
     for kind in speeds::hosts() {
         let Truth::Slow(share) = kind.truth else { continue };

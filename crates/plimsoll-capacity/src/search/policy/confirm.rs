@@ -10,7 +10,7 @@ use super::super::open::open_goal;
 use super::super::rare::Pooled;
 use super::super::safe::next_load;
 use super::super::trials::Role;
-use super::memory::{LONGEST, Longer, Policy, Want};
+use super::memory::{LONGEST, Longer, Policy, SLOW_EXTENSION, Want};
 use crate::validity::is_drifting;
 
 /// The load that is confirmed is met by so many of the trials, as far as is known.
@@ -36,7 +36,13 @@ impl Policy {
     pub(super) fn plan_confirm(&mut self, known: &Known<'_>, fit: &Fit) -> Want {
         let limits = &known.task.limits;
         let (Some(lower), Some(_)) = (fit.lower, fit.upper) else {
-            return Want::Finish(Outcome::Undecided { why: self.why_unbounded(known, fit) });
+            let phase = if fit.lower.is_none() { Phase::Confirm } else { Phase::Narrow };
+            let length = limits.confirm_trial;
+            let end = self.unmeasured_end(known, fit).filter(|_| self.affords(known, length));
+            return match end {
+                Some(load) => Want::Trial(phase, load, length),
+                None => Want::Finish(Outcome::Undecided { why: self.why_unbounded(known, fit) }),
+            };
         };
         if known.evidence.fell(self.expanded_s).is_some() && !self.is_retested {
             // A burst that the server grants once, or a server that has become slower?
@@ -127,14 +133,16 @@ impl Policy {
         let usual = known.task.limits.confirm_trial;
         let wanted = Nanos::from_secs_f64(open.missing()? as f64 / target);
         let wanted = known.evidence.whole(wanted);
+        let is_in_reach = wanted <= SLOW_EXTENSION;
         let length = wanted.max(usual).min(Nanos(usual.0 * LONGEST));
-        let rest = self.reserve_after(known, 1);
+        let has_safe = met_and_missed(fit).0;
+        let rest = self.reserve_after(known, 1) + if has_safe { Nanos::ZERO } else { usual };
         let shorter = [length, known.evidence.whole(Nanos(usual.0.max(length.0 / 2))), usual];
         let fits = shorter.into_iter().find(|length| self.affords(known, *length + rest));
         let is_slow = target * usual.as_secs_f64() < SLOW_OPS;
         let length = match fits {
             Some(length) => length,
-            None if is_slow && self.extend_for(known, length + rest) => length,
+            None if is_slow && is_in_reach && self.extend_for(known, length + rest) => length,
             None => return None,
         };
         Some(Want::Trial(Phase::Confirm, target, length))
@@ -147,11 +155,14 @@ impl Policy {
             return Some(sentinel);
         }
         let limits = &known.task.limits;
-        let length = limits.confirm_trial;
+        // A shorter one passes between those that take the server's CPU again and again.
+        let disturbed = known.evidence.safe_disturbed();
+        let length = Nanos(limits.confirm_trial.0 >> disturbed.min(8)).max(limits.final_trial);
+        let length = known.evidence.whole(length);
         let reserve = self.reserve_after(known, RECOVERIES_KEPT);
         // Without one that met the objective there is no safe load: for that the server is not overloaded.
         let (is_met, missed) = met_and_missed(fit);
-        let made = known.evidence.safe_made;
+        let made = known.evidence.safe_made.saturating_sub(disturbed);
         let most =
             if is_met { limits.safe_trials } else { SAFE_TRIALS_MAX.max(limits.safe_trials) };
         let reserve = if is_met { reserve } else { Nanos::ZERO };

@@ -49,7 +49,10 @@ impl Policy {
         let goal = limits.width_max.max(WIDTH_SPREADS * fit.posterior.spread());
         let goal = goal + 2.0 * fit.blur;
         let (information, next) = self.most_telling(known, fit);
-        let is_narrow = fit.width() <= goal + 1e-9 || information < INFORMATION_MIN;
+        // An end that was not measured is no reason to go on between the two.
+        let unmeasured = fit.ends.1 / fit.ends.0 - 1.0;
+        let width = if fit.width().is_finite() { fit.width() } else { unmeasured };
+        let is_narrow = width <= goal + 1e-9 || information < INFORMATION_MIN;
         let next = if is_narrow { self.unmeasured_end(known, fit) } else { Some(next) };
         let Some(next) = next else { return self.plan_confirm(known, fit) };
         let (length, want) = narrow(self, next);
@@ -73,7 +76,7 @@ impl Policy {
 
     /// An end of the interval beyond which nothing was measured: after a change of the server the
     /// overloads tell its capacity, but a bound is a load that was offered.
-    fn unmeasured_end(&self, known: &Known<'_>, fit: &Fit) -> Option<f64> {
+    pub(super) fn unmeasured_end(&self, known: &Known<'_>, fit: &Fit) -> Option<f64> {
         let (low, high) = fit.ends;
         let end = match (fit.lower, fit.upper) {
             (None, _) => self.grid.step(low, 0),
