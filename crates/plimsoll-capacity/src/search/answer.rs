@@ -234,6 +234,18 @@ fn safe_missing(fit: Option<&Fit>, outcome: &Outcome) -> Option<SafeMissing> {
     }
 }
 
+/// A remark on a safe load that no trial of a confirmation's length speaks for.
+fn shorter_safe_trials(fit: &Fit, task: &Task) -> Option<String> {
+    let met = fit.trials.iter().filter(|trial| trial.role == Role::Safe && trial.good);
+    let longest = met.map(|trial| trial.planned).max()?;
+    (longest < task.limits.confirm_trial).then(|| {
+        format!(
+            "the trials with random arrivals that met the SLO lasted {longest} at most: longer ones were disturbed \
+             by other programs on the server's CPU"
+        )
+    })
+}
+
 /// The answer by all that is known. `reached` is how far the plan came, and `notes` what it found worth a
 /// line.
 pub(super) fn answer(
@@ -281,6 +293,7 @@ pub(super) fn answer(
         let load = lower.map_or(load, |lower| if load < lower { load } else { lower });
         Some(load).filter(|load| load.get() >= plan.lowest)
     });
+    notes.extend(fit.filter(|_| safe.is_some()).and_then(|fit| shorter_safe_trials(fit, task)));
     let spread = fit.map(|fit| fit.posterior.spread());
     TippingPoint {
         safe_missing: if safe.is_some() { None } else { safe_missing(fit, &outcome) },

@@ -122,6 +122,30 @@ fn a_safe_load_is_found_at_slow_and_pausing_and_disturbed_servers() {
 }
 
 #[test]
+fn a_safe_load_of_shorter_trials_says_so() {
+    let name = "a neighbour takes half for 10 s of 30, CPU times read";
+    let kind = speeds::hosts().into_iter().find(|kind| kind.name == name).expect("a kind");
+    let full = Mode::Quick.limits().confirm_trial;
+    let mut shorter = 0;
+    for seed in 0..10 {
+        let mut world = kind.world(seed, usual(Mode::Quick));
+        let mut longest = Nanos::ZERO;
+        let found = plimsoll(&mut world, Mode::Quick, seed, &kind.slo(), &mut |record| {
+            let request = &record.measurement.request;
+            if request.phase == Phase::Safe && record.judgement.verdict == Verdict::Good {
+                longest = longest.max(request.duration);
+            }
+        });
+        let tipping = found.tipping.expect("ours");
+        let is_shorter = tipping.safe.is_some() && longest < full;
+        let says_so = tipping.notes.iter().any(|note| note.contains(&format!("lasted {longest}")));
+        assert_eq!(is_shorter, says_so, "{tipping:?}");
+        shorter += u32::from(is_shorter);
+    }
+    assert!(shorter > 0);
+}
+
+#[test]
 fn on_a_host_that_is_often_slow_half_of_the_runs_meet_little_more_than_its_slow_capacity() {
     for kind in speeds::hosts() {
         let Truth::Slow(share) = kind.truth else { continue };
