@@ -126,7 +126,13 @@ impl World {
                 self.answer(self.held, Nanos::from_millis(2));
                 Done::Swept(Swept { connections: self.held, answered: self.held })
             }
-            Step::Storm { cut } => self.storm(cut, search),
+            Step::Storm { cut, jitter } => {
+                let asked = self.server.reconnect;
+                self.server.reconnect = jitter.map_or(asked, Reconnect::jittered);
+                let done = self.storm(cut, search);
+                self.server.reconnect = asked;
+                done
+            }
             Step::ReadKept | Step::End => panic!("a search asks for neither"),
         }
     }
@@ -160,6 +166,7 @@ fn settings(world: &World, recover: Nanos) -> StormSettings {
         recover,
         patience: world.server.patience,
         pause: world.server.reconnect.pause_max(),
+        try_jitter: false,
         confidence: 0.9,
         limits: *StormLimits::of(Mode::Quick),
     }
@@ -254,6 +261,34 @@ fn a_storm_that_fails_for_another_reason_moves_no_bound() {
 fn clients_with_jitter_are_found() {
     let reconnect = "backoff:1s..8s,jitter".parse().expect("a policy");
     assert_found(0.02, 0.0, reconnect, 0.9);
+}
+
+#[test]
+fn the_jitter_that_makes_the_largest_storm_safe_is_found() {
+    let (mut found, mut near, seeds) = (0, 0, 200);
+    for seed in 0..seeds {
+        let mut rng = Rng::with_seed(seed);
+        let connections = 500 + rng.u64(0..1_000);
+        let recover = Nanos::from_secs(2 + rng.u64(0..3));
+        let times = 1.5 + 4.0 * rng.f64();
+        let per_s = connections as f64 / times / recover.as_secs_f64();
+        let server = server(per_s, Nanos::from_secs(10), Reconnect::Immediate);
+        let mut world = World { noise: 0.01, ..World::new(server, connections, seed) };
+        let asked = StormSettings { try_jitter: true, ..settings(&world, recover) };
+        let (tipping, search) = world.search(asked);
+        if tipping.outcome != Outcome::Regular {
+            continue;
+        }
+        let truth = server.largest(recover, connections) as f64;
+        let (lower, upper) = tipping.lower.zip(tipping.upper).expect("an interval");
+        assert!(lower.get() < 1.1 * truth && upper.get() > 0.9 * truth, "{seed}: {tipping:?}");
+        let Some(enough_s) = search.jitter().and_then(|jitter| jitter.enough_s) else { continue };
+        found += 1;
+        // What waits at the end of the jitter is served within the time for recovery.
+        let needed_s = (times - 1.0) * recover.as_secs_f64();
+        near += u64::from((0.9..1.5).contains(&(enough_s / needed_s)));
+    }
+    assert!(found * 100 >= 95 * seeds && near * 100 >= 90 * found, "{near} of {found} of {seeds}");
 }
 
 #[test]

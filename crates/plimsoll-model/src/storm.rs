@@ -67,6 +67,11 @@ impl Reconnect {
         }
     }
 
+    /// The policy of clients that wait a random part of `longest` before each attempt.
+    pub const fn jittered(longest: Nanos) -> Self {
+        Self::Backoff { min: longest, max: longest, jitter: true }
+    }
+
     /// Returns the pause before a client's attempt; `attempt` is 0 for the first. `share`, 0 to 1, is the random part
     /// of a pause with jitter.
     pub fn pause(&self, attempt: u32, share: f64) -> Nanos {
@@ -243,6 +248,20 @@ pub struct Endless {
     pub watched_s: f64,
 }
 
+/// The random wait of each client before an attempt that makes a storm safe: all are back within the time for recovery
+/// after the longest wait.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Jitter {
+    /// Connections cut.
+    pub cut: u64,
+    /// The longest wait, seconds, of the shortest jitter with which the storm was survived; `None` if it never was.
+    pub enough_s: Option<f64>,
+    /// The longest wait, seconds, of the longest jitter with which it was not; `None` if it always was.
+    pub missed_s: Option<f64>,
+    /// Storms that were survived with the former.
+    pub survived: u32,
+}
+
 /// One storm of a search, as it was judged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see StormSecond")]
@@ -267,6 +286,9 @@ pub struct StormTrial {
     pub p99_ms: Option<f64>,
     /// Memory of the server before it.
     pub sut_bytes: Option<u64>,
+    /// The longest random wait of a client before an attempt, where the storm tried jitter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter_s: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endless: Option<Endless>,
     /// From the second of the cut.
@@ -290,14 +312,22 @@ pub struct StormSummary {
     /// The smallest storm that did not end by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endless_from: Option<u64>,
+    /// The jitter that makes the largest storm safe, where that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<Jitter>,
     pub storms: Vec<StormTrial>,
 }
 
 impl StormSummary {
     /// The storm that did not end by itself, the smallest of them.
     pub fn endless(&self) -> Option<(&StormTrial, Endless)> {
-        let each = self.storms.iter().filter_map(|storm| Some((storm, storm.endless?)));
+        let each = self.as_asked().filter_map(|storm| Some((storm, storm.endless?)));
         each.min_by_key(|(storm, _)| storm.cut)
+    }
+
+    /// The storms whose clients came back as asked for, without jitter of the search's own.
+    pub fn as_asked(&self) -> impl Iterator<Item = &StormTrial> {
+        self.storms.iter().filter(|storm| storm.jitter_s.is_none())
     }
 }
 

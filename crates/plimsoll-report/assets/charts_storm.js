@@ -1,6 +1,11 @@
 'use strict';
 // The charts of a search for the largest storm: how long each storm took, and the recovery of two of them.
 
+/** The storms whose clients came back as asked for, each with its row in the table. */
+function stormsAsAsked(storm) {
+  return (storm?.storms ?? []).map((one, row) => ({ ...one, row })).filter((one) => !isNumber(one.jitter_s));
+}
+
 /** The storms that say most: the largest that was GOOD, and the smallest that was not. */
 function tellingStorms(storms) {
   const good = storms.filter((one) => one.verdict === 'good');
@@ -11,7 +16,7 @@ function tellingStorms(storms) {
 
 CHARTS.storms = ({ view, width, narrow, height }) => {
   const { find, storm } = view.summary ?? {};
-  const storms = storm?.storms ?? [];
+  const storms = stormsAsAsked(storm);
   if (!storms.length) return null;
   // A storm that was ended before all were back is drawn at the top.
   const times = storms.map((one) => one.recovered_s).filter(isNumber);
@@ -31,8 +36,8 @@ CHARTS.storms = ({ view, width, narrow, height }) => {
     margin: { top: 40 },
     marks: [foundMarks(find, { isNarrow: true }), goalLine(storm.recover_s, `--recover ${shown(storm.recover_s, 's')}`), marks],
   });
-  const points = storms.map((one, row) => ({
-    x: drawn.toX(one.cut), y: isNumber(one.recovered_s) ? drawn.toY(one.recovered_s) : null, row,
+  const points = storms.map((one) => ({
+    x: drawn.toX(one.cut), y: isNumber(one.recovered_s) ? drawn.toY(one.recovered_s) : null, row: one.row,
     entries: [
       ['cut', grouped(one.cut)], ['all back after', isNumber(one.recovered_s) ? shown(one.recovered_s, 's') : 'not all'],
       ['attempts', grouped(one.attempts)], ['given up', grouped(one.gave_up)], ['verdict', one.verdict.toUpperCase()],
@@ -45,7 +50,7 @@ const RECOVERY_STYLES = [{ stroke: 'var(--good)', strokeWidth: 2 }, { stroke: 'v
 
 CHARTS.recovery = ({ view, width, narrow, height }) => {
   const storm = view.summary?.storm;
-  const shownStorms = tellingStorms(storm?.storms ?? []).filter((one) => one.seconds.length);
+  const shownStorms = tellingStorms(stormsAsAsked(storm)).filter((one) => one.seconds.length);
   if (!shownStorms.length) return null;
   const curves = shownStorms.map((one) => {
     let back = 0;

@@ -80,6 +80,8 @@ pub enum Step {
     Storm {
         /// Connections of the whole hold.
         cut: u64,
+        /// Each client waits a random part of this before an attempt, instead of what it was asked for.
+        jitter: Option<Nanos>,
     },
     /// Read what the server still uses.
     ReadKept,

@@ -15,6 +15,7 @@
 
 mod evidence;
 mod fit;
+mod jitter;
 mod judge;
 mod policy;
 mod settings;
@@ -24,7 +25,7 @@ use std::collections::VecDeque;
 
 use plimsoll_model::hold::{MemoryReading, Swept};
 use plimsoll_model::observation::Observations;
-use plimsoll_model::storm::{StormCounts, StormTrial};
+use plimsoll_model::storm::{Jitter, StormCounts, StormTrial};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
     Check, CheckId, Judgement, Met, Outcome, Phase, TippingPoint, TrialMeasurement, TrialRecord,
@@ -37,6 +38,7 @@ use crate::staircase::{Attempts, Done, Gauge, HoldProcedure, Step};
 
 use evidence::{Evidence, Storm};
 use fit::{Fit, fit};
+use jitter::JitterSearch;
 use judge::{Observed, judge, judge_base, lost};
 use policy::{Ends, Next, next};
 use watch::{Finding, Watch};
@@ -87,6 +89,8 @@ enum Stage {
 #[derive(Clone, Debug, Default)]
 struct Current {
     cut: u64,
+    /// Clients wait a random part of this.
+    jitter: Option<Nanos>,
     began: Nanos,
     tally: Tally,
     swept: Option<Swept>,
@@ -114,6 +118,8 @@ pub struct StormSearch {
     settings: StormSettings,
     stage: Stage,
     evidence: Evidence,
+    /// Storms with jitter are no evidence on the others.
+    jitter: JitterSearch,
     request: Option<TrialRequest>,
     current: Current,
     /// The base line, once it was measured.
@@ -143,6 +149,7 @@ impl StormSearch {
             settings,
             stage: Stage::Baseline,
             evidence: Evidence::default(),
+            jitter: JitterSearch::default(),
             request: None,
             current: Current::default(),
             base: None,
@@ -170,6 +177,11 @@ impl StormSearch {
     /// The storms in their order, without their seconds.
     pub fn storms(&self) -> &[StormTrial] {
         &self.storms
+    }
+
+    /// The jitter that makes the largest storm safe, where it was looked for.
+    pub fn jitter(&self) -> Option<Jitter> {
+        self.jitter.answer(self.settings.highest)
     }
 
     /// Memory before anything was held.
@@ -365,21 +377,47 @@ impl StormSearch {
         let fit = self.fit();
         let exhausted = self.exhausted(now);
         match next(&self.evidence, fit.as_ref(), &self.settings, self.ends(), exhausted) {
-            Next::Finish(outcome) => self.finish(outcome, now),
-            Next::Storm(cut, phase) => {
-                self.request = Some(self.request_of(cut, phase));
-                let is_known = self.ends().endless_min.is_some_and(|least| cut >= least);
-                let watch = Watch::new(is_known);
-                self.current = Current { cut, began: now, watch, ..Current::default() };
-                self.stage = Stage::Storming;
-            }
+            Next::Finish(outcome) => match self.next_jitter(fit.as_ref(), &outcome, now) {
+                Some(jitter) => {
+                    self.outcome = Some(outcome);
+                    self.begin_storm(self.settings.highest, Phase::Overload, Some(jitter), now);
+                }
+                None => self.finish(outcome, now),
+            },
+            Next::Storm(cut, phase) => self.begin_storm(cut, phase, None, now),
         }
+    }
+
+    fn begin_storm(&mut self, cut: u64, phase: Phase, jitter: Option<Nanos>, now: Nanos) {
+        self.request = Some(self.request_of(cut, phase));
+        let is_endless = self.ends().endless_min.is_some_and(|least| cut >= least);
+        let watch = Watch::new(is_endless && jitter.is_none());
+        self.current = Current { cut, jitter, began: now, watch, ..Current::default() };
+        self.stage = Stage::Storming;
+    }
+
+    /// The next jitter to try, once the largest storm without it is known.
+    fn next_jitter(&mut self, fit: Option<&Fit>, outcome: &Outcome, now: Nanos) -> Option<Nanos> {
+        let StormSettings { try_jitter, highest, recover, limits, .. } = &self.settings;
+        let fit = fit.filter(|_| *try_jitter && *outcome == Outcome::Regular)?;
+        let began = *self.jitter.began.get_or_insert(now);
+        let next = self.jitter.next(*highest, fit.lower, *recover)?;
+        (now.since(began) < limits.budget).then_some(next)
+    }
+
+    /// The settings that a storm is judged by: clients that wait have as much more time.
+    fn settings_of_storm(&self) -> StormSettings {
+        let jitter = self.current.jitter.unwrap_or_default();
+        let pause = if jitter > Nanos::ZERO { jitter } else { self.settings.pause };
+        let recover = self.settings.recover + jitter;
+        StormSettings { recover, pause, ..self.settings.clone() }
     }
 
     /// Returns the sizes of storms that ended, and that did not.
     fn ends(&self) -> Ends {
         let of = |is_endless| {
-            let each = self.storms.iter().filter(move |one| one.endless.is_some() == is_endless);
+            let as_asked = self.storms.iter().filter(|one| one.jitter_s.is_none());
+            let each = as_asked.filter(move |one| one.endless.is_some() == is_endless);
             each.filter(|one| one.verdict != Verdict::Invalid).map(|one| one.cut)
         };
         let endless_min = of(true).min();
@@ -402,17 +440,23 @@ impl StormSearch {
         let current = &self.current;
         let counts = &current.tally.storm;
         let recovered = counts.recovery.max().filter(|_| current.is_back);
-        let late = counts.recovery.count_above(self.settings.recover);
+        let settings = self.settings_of_storm();
+        let late = counts.recovery.count_above(settings.recover);
         let back_in_time = (counts.recovery.count() - late).min(current.cut);
         let observed =
             Observed { tally: &current.tally, swept: current.swept, back_in_time, recovered };
-        let judgement = judge(&observed, current.cut, &self.settings);
+        let (jitter, judgement) = (current.jitter, judge(&observed, current.cut, &settings));
         let verdict = judgement.verdict;
         let storm =
             Storm { cut: current.cut, good: verdict == Verdict::Good, recovered, back_in_time };
         self.storms.push(self.summary(request.number, verdict, recovered));
         self.push_record(request, judgement.clone(), now);
-        if verdict == Verdict::Invalid {
+        if let Some(jitter) = jitter {
+            match verdict {
+                Verdict::Invalid => self.jitter.invalid += 1,
+                Verdict::Good | Verdict::Bad => self.jitter.add(jitter, verdict == Verdict::Good),
+            }
+        } else if verdict == Verdict::Invalid {
             self.invalid += 1;
             self.invalid_in_row += 1;
             if self.invalid_in_row >= INVALID_MAX {
@@ -448,6 +492,7 @@ impl StormSearch {
                 .then(|| tally.handshakes.resumed as f64 / handshakes as f64),
             p99_ms: others.spans.corrected.quantile(0.99).map(Nanos::as_millis_f64),
             sut_bytes: self.memory.last().copied(),
+            jitter_s: self.current.jitter.map(Nanos::as_secs_f64),
             endless: None,
             seconds: Vec::new(),
         }
@@ -469,7 +514,8 @@ impl StormSearch {
     }
 
     fn finish(&mut self, outcome: Outcome, now: Nanos) {
-        self.outcome = Some(outcome);
+        // What is known before storms with jitter stands.
+        self.outcome.get_or_insert(outcome);
         self.ended = now;
         self.stage = Stage::Ended;
     }
@@ -487,7 +533,7 @@ impl HoldProcedure for StormSearch {
             Stage::Settling => Step::Settle(SETTLE),
             Stage::Measuring => Step::Measure,
             Stage::Comparing | Stage::Checking => Step::Sweep,
-            Stage::Storming => Step::Storm { cut: self.current.cut },
+            Stage::Storming => Step::Storm { cut: self.current.cut, jitter: self.current.jitter },
             Stage::Watching => Step::Hold(AFTER),
             Stage::Ended => Step::End,
         }
@@ -545,7 +591,8 @@ impl HoldProcedure for StormSearch {
         if self.stage != Stage::Storming {
             return;
         }
-        match self.current.watch.look(counts, since, &self.settings) {
+        let settings = self.settings_of_storm();
+        match self.current.watch.look(counts, since, &settings) {
             Finding::Wait => {}
             finding => {
                 self.current.finding = Some(finding);
@@ -556,7 +603,8 @@ impl HoldProcedure for StormSearch {
 
     fn handle_stop(&mut self) {
         if self.stage != Stage::Ended {
-            self.outcome = Some(Outcome::Unfinished { why: "interrupted".to_owned() });
+            let interrupted = || Outcome::Unfinished { why: "interrupted".to_owned() };
+            self.outcome.get_or_insert_with(interrupted);
             self.stage = Stage::Ended;
         }
     }

@@ -51,6 +51,8 @@ pub struct StormSettings {
     pub patience: Nanos,
     /// The longest pause of a client between two attempts.
     pub pause: Nanos,
+    /// Whether the jitter is looked for that makes the largest storm safe, within another budget.
+    pub try_jitter: bool,
     /// Confidence of the interval, 0 to 1.
     pub confidence: f64,
     /// The mode's figures.

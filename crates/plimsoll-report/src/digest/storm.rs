@@ -1,6 +1,6 @@
 //! The answers of a search for the largest storm.
 
-use plimsoll_model::storm::{StormSummary, StormTrial};
+use plimsoll_model::storm::{Jitter, StormSummary, StormTrial};
 use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::{Outcome, Verdict};
 use plimsoll_model::units::grouped;
@@ -31,6 +31,7 @@ pub(super) fn answers(
         answers.insert(0, Answer::from((Tone::Good, "Safe storm:", text)));
     }
     answers.extend(storm.and_then(endless).map(Answer::from));
+    answers.extend(storm.and_then(jitter).map(Answer::from));
     answers
 }
 
@@ -119,7 +120,7 @@ fn endless(storm: &StormSummary) -> Option<(Tone, &'static str, String)> {
     let (trial, endless) = storm.endless()?;
     let retries = whole(&format!("{} per second", grouped(endless.retries_per_s.round() as u64)));
     let missing = grouped(endless.missing);
-    let ended = storm.storms.iter().filter(|one| one.endless.is_none() && one.cut < trial.cut);
+    let ended = storm.as_asked().filter(|one| one.endless.is_none() && one.cut < trial.cut);
     let ended = ended.filter(|one| one.verdict != Verdict::Invalid).map(|one| one.cut).max();
     let ended = ended
         .map_or_else(String::new, |cut| format!("; a storm of {} ended by itself", grouped(cut)));
@@ -130,6 +131,28 @@ fn endless(storm: &StormSummary) -> Option<(Tone, &'static str, String)> {
         span(endless.watched_s),
     );
     Some((Tone::Bad, "Does not end by itself:", text))
+}
+
+/// The jitter that makes the largest storm safe.
+fn jitter(storm: &StormSummary) -> Option<(Tone, &'static str, String)> {
+    let Jitter { cut, enough_s, missed_s, survived } = storm.jitter?;
+    let all = of_all(cut, storm.connections);
+    let Some(enough) = enough_s else {
+        let longest =
+            missed_s.map_or_else(String::new, |missed| format!(" of up to {}", span(missed)));
+        let text = format!("no jitter{longest} was enough for a storm of {all}.");
+        return Some((Tone::Warn, "Jitter:", text));
+    };
+    let missed =
+        missed_s.map_or_else(String::new, |missed| format!("; {} was not enough", span(missed)));
+    let text = format!(
+        "a storm of {all} is survived if each client waits a random time of up to {} before an attempt: all were \
+         back within {} ({}{missed}).",
+        span(enough),
+        span(enough + storm.recover_s),
+        counted(survived.into(), "storm"),
+    );
+    Some((Tone::Good, "Jitter:", text))
 }
 
 /// The key figures.
@@ -164,6 +187,10 @@ pub(super) fn figures(
             let note = format!("{:.0} retries per second", endless.retries_per_s);
             keys.push(("Does not end from", grouped(trial.cut), note));
         }
+        if let Some(Jitter { cut, enough_s: Some(enough), .. }) = storm.jitter {
+            let note = format!("a storm of {}", grouped(cut));
+            keys.push(("Safe with jitter of", span(enough), note));
+        }
         keys.push(("p99 before", ms_text(storm.base_p99_ms), "no storm".to_owned()));
     }
     keys.push(("Storms", find.trials.to_string(), String::new()));
@@ -173,7 +200,7 @@ pub(super) fn figures(
 
 /// The largest storm that was survived.
 pub(crate) fn largest(storm: &StormSummary) -> Option<&StormTrial> {
-    let good = storm.storms.iter().filter(|one| one.verdict == Verdict::Good);
+    let good = storm.as_asked().filter(|one| one.verdict == Verdict::Good);
     good.max_by_key(|one| one.cut)
 }
 

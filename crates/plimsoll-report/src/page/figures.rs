@@ -157,11 +157,12 @@ const CYCLES: Figure = Figure {
 const STORMS: Figure = Figure {
     chart: "storms",
     about: "Each mark is one storm: the time until the last client was back, against the number of connections that were cut. \
-            A storm at the top was ended before all were back.",
+            A storm at the top was ended before all were back. Storms with jitter are in the table only.",
     missing: "No storm was made.",
     choices: &[],
     rows: Some(rows!("summary.storm.storms":
-        "storm" Count "trial", "cut" Count "cut", "all back after" Seconds "recovered_s" Most,
+        "storm" Count "trial", "cut" Count "cut", "jitter" Seconds "jitter_s" Most,
+        "all back after" Seconds "recovered_s" Most,
         "missing" Count "missing" Most, "attempts" Count "attempts" Most, "given up" Count "gave_up" Most,
         "refused" Count "refused" Most, "lost of the others" Count "lost" Most,
         "p99 of the others" Ms "p99_ms" Most, "verdict" Verdict "verdict")),

@@ -9,7 +9,7 @@ use plimsoll_model::cycles::Kept;
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldStep, MemoryReading, Swept};
 use plimsoll_model::plan::Steer;
-use plimsoll_model::storm::{StormClients, StormCounts};
+use plimsoll_model::storm::{Reconnect, StormClients, StormCounts};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::TrialRequest;
 
@@ -202,10 +202,12 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
                 self.report_step(HoldStep::Trim { connections });
                 order(self, Steer::Trim { connections })
             }
-            Step::Storm { cut } => {
+            Step::Storm { cut, jitter } => {
                 self.report_step(HoldStep::Storm { cut });
                 self.before_storm = view.total.storm.clone();
-                order(self, Steer::Storm { cut, clients: self.speed.storm })
+                let asked = self.speed.storm;
+                let reconnect = jitter.map_or(asked.reconnect, Reconnect::jittered);
+                order(self, Steer::Storm { cut, clients: StormClients { reconnect, ..asked } })
             }
             Step::Settle(span) => {
                 self.report_step(HoldStep::Settle);

@@ -62,7 +62,8 @@ impl StormExperiment {
 
     fn settings(&self) -> StormSettings {
         let StormJob { load, search, lowest, highest, recover, .. } = &self.job;
-        let limits = StormLimits { budget: self.job.budget(), ..*StormLimits::of(search.mode) };
+        let limits =
+            StormLimits { budget: self.job.search_budget(), ..*StormLimits::of(search.mode) };
         StormSettings {
             slo: search.slo.clone(),
             connections: load.plan.connections,
@@ -71,6 +72,7 @@ impl StormExperiment {
             recover: *recover,
             patience: load.plan.timeouts.connect,
             pause: self.job.clients.reconnect.pause_max(),
+            try_jitter: self.job.try_remedies,
             confidence: search.confidence,
             limits,
         }
@@ -83,8 +85,7 @@ impl StormExperiment {
         for (storm, seconds) in storms.iter_mut().zip(&found.seconds) {
             storm.seconds.clone_from(seconds);
         }
-        let endless = storms.iter().filter(|storm| storm.endless.is_some());
-        StormSummary {
+        let mut summary = StormSummary {
             connections: load.plan.connections,
             held: base.held,
             heartbeat_s: hold.heartbeat.map_or(0.0, Nanos::as_secs_f64),
@@ -93,9 +94,12 @@ impl StormExperiment {
             patience_s: load.plan.timeouts.connect.as_secs_f64(),
             recover_s: recover.as_secs_f64(),
             base_p99_ms: base.p99.map(Nanos::as_millis_f64),
-            endless_from: endless.map(|storm| storm.cut).min(),
+            endless_from: None,
+            jitter: found.search.jitter(),
             storms,
-        }
+        };
+        summary.endless_from = summary.endless().map(|(storm, _)| storm.cut);
+        summary
     }
 }
 

@@ -36,6 +36,13 @@ pub(crate) struct StormFlags {
     #[arg(long, value_name = "POLICY", default_value = "immediate")]
     pub(crate) reconnect: Reconnect,
 
+    /// Look for what makes the largest storm safe, too: the jitter of the clients
+    ///
+    /// Storms of --max, after the largest one without jitter is known: each client waits a random part of the jitter before
+    /// each attempt, and all must be back within --recover after that. They take as much time again at most.
+    #[arg(long)]
+    pub(crate) try_remedies: bool,
+
     /// Smallest storm to try, connections [default: 1]
     #[arg(long, value_name = "N", value_parser = connections)]
     pub(crate) min: Option<u64>,

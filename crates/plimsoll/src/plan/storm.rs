@@ -40,13 +40,20 @@ pub(crate) struct StormJob {
     pub(crate) highest: u64,
     /// Time within which all must be back.
     pub(crate) recover: Nanos,
+    /// Remedies are tried, within as much time again.
+    pub(crate) try_remedies: bool,
 }
 
 impl StormJob {
-    /// Time of all storms.
-    pub(crate) fn budget(&self) -> Nanos {
+    /// Time of the storms that search for the largest one.
+    pub(crate) fn search_budget(&self) -> Nanos {
         let of_mode = StormLimits::of(self.search.mode).budget;
         self.search.budget.unwrap_or(of_mode)
+    }
+
+    /// Time of all storms.
+    pub(crate) fn budget(&self) -> Nanos {
+        Nanos(self.search_budget().0 * if self.try_remedies { 2 } else { 1 })
     }
 }
 
@@ -99,7 +106,8 @@ pub(super) fn plan(
     let clients = StormClients { cut: flags.cut, reconnect: flags.reconnect };
     load.settings.insert("rate".to_owned(), format!("{} new connections", flags.rate));
     load.settings.insert("reconnect".to_owned(), flags.reconnect.to_string());
-    Ok(StormJob { load, search, hold, clients, lowest, highest, recover: flags.recover })
+    let StormFlags { recover, try_remedies, .. } = *flags;
+    Ok(StormJob { load, search, hold, clients, lowest, highest, recover, try_remedies })
 }
 
 fn range(flags: &StormFlags, connections: u64) -> Result<(u64, u64)> {

@@ -92,7 +92,7 @@ pub(crate) fn sentence(trial: &StormTrial) -> String {
 pub(crate) fn largest_storms(page: &mut Page, storm: &StormSummary, trials: &[TrialRecord]) {
     const EACH: usize = 2;
     let of = |verdict| {
-        let mut all: Vec<_> = storm.storms.iter().filter(|one| one.verdict == verdict).collect();
+        let mut all: Vec<_> = storm.as_asked().filter(|one| one.verdict == verdict).collect();
         all.sort_by_key(|one| one.cut);
         all
     };
@@ -124,11 +124,14 @@ fn table(page: &mut Page, storm: &StormSummary, shown: &[&StormTrial], trials: &
     ));
     for one in shown {
         let record = trials.iter().find(|record| record.measurement.request.number == one.trial);
-        let reason = match (one.endless, record) {
+        let why = match (one.endless, record) {
             (Some(_), _) => "endless".to_owned(),
             (None, Some(record)) => why(record),
             (None, None) => String::new(),
         };
+        let jitter = one.jitter_s.map(|jitter| format!("jitter {}", span(jitter)));
+        let reason = [jitter, Some(why).filter(|why| !why.is_empty())];
+        let reason = reason.into_iter().flatten().collect::<Vec<_>>().join("; ");
         let verdict = format!("{:7}", verdict_word(one.verdict));
         let row = format!(
             "{:>3} {:>9} {:>5} {:>8} {:>7} {:>8} {:>8} {:>7} {} {reason}",
@@ -154,7 +157,7 @@ fn explanations(page: &mut Page, trials: &[TrialRecord]) {
 
 /// Writes the seconds of the storm that shows most: the endless one, or the smallest that failed, or the largest.
 fn recovery(page: &mut Page, storm: &StormSummary) {
-    let failed = storm.storms.iter().filter(|one| one.verdict == Verdict::Bad);
+    let failed = storm.as_asked().filter(|one| one.verdict == Verdict::Bad);
     let failed = failed.min_by_key(|one| one.cut);
     let endless = storm.endless().map(|(trial, _)| trial);
     let shown = endless.or(failed).or_else(|| digest::largest(storm));
