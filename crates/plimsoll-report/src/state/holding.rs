@@ -79,8 +79,10 @@ impl Holding {
             }
             HoldStep::Pause => vec![format!("{held} held, ramp paused")],
             HoldStep::Settle => vec![format!("{held} held, reading memory")],
-            HoldStep::Storm { cut } => {
-                vec![format!("storm of {}: {held} held", grouped(cut))]
+            HoldStep::Storm { cut, jitter } => {
+                let jitter =
+                    jitter.map_or_else(String::new, |jitter| format!(" with jitter {jitter}"));
+                vec![format!("storm of {}{jitter}: {held} held", grouped(cut))]
             }
             HoldStep::Sweep { connections, .. } => {
                 vec![format!("a request on each of {} connections", grouped(connections))]

@@ -203,7 +203,7 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
                 order(self, Steer::Trim { connections })
             }
             Step::Storm { cut, jitter } => {
-                self.report_step(HoldStep::Storm { cut });
+                self.report_step(HoldStep::Storm { cut, jitter });
                 self.before_storm = view.total.storm.clone();
                 let asked = self.speed.storm;
                 let reconnect = jitter.map_or(asked.reconnect, Reconnect::jittered);
