@@ -5,6 +5,7 @@
 
 use plimsoll_model::Nanos;
 use plimsoll_model::storm::Jitter;
+use plimsoll_model::trial::Verdict;
 
 /// Above the predicted one, since jitter is not even.
 const PREDICTED: f64 = 1.1;
@@ -24,19 +25,22 @@ pub(super) struct JitterSearch {
     storms: Vec<(Nanos, bool)>,
     /// The first storm, on the search's clock.
     pub(super) began: Option<Nanos>,
-    /// INVALID storms.
-    pub(super) invalid: u32,
+    /// One was INVALID: this program cannot make such storms.
+    is_invalid: bool,
 }
 
 impl JitterSearch {
-    pub(super) fn add(&mut self, jitter: Nanos, good: bool) {
-        self.storms.push((jitter, good));
+    pub(super) fn add(&mut self, jitter: Nanos, verdict: Verdict) {
+        match verdict {
+            Verdict::Invalid => self.is_invalid = true,
+            Verdict::Good | Verdict::Bad => self.storms.push((jitter, verdict == Verdict::Good)),
+        }
     }
 
     /// Returns the next jitter to try for a storm of `cut`, of which `lower` are served within `recover`; `None` once
     /// it is known, or cannot be.
     pub(super) fn next(&self, cut: u64, lower: u64, recover: Nanos) -> Option<Nanos> {
-        if self.storms.len() >= STORMS_MAX || self.invalid > 0 {
+        if self.storms.len() >= STORMS_MAX || self.is_invalid {
             return None;
         }
         let next = match (self.enough(), self.missed()) {
@@ -49,8 +53,7 @@ impl JitterSearch {
             (Some(enough), missed) => {
                 let missed = missed.unwrap_or(Nanos(enough.0 / 4)).max(Nanos(LEAST.0 / 2));
                 if enough.0 as f64 <= WIDTH * missed.0 as f64 || enough <= LEAST {
-                    let survived = self.storms.iter().filter(|one| **one == (enough, true)).count();
-                    return (survived < REPEATS).then_some(enough);
+                    return (self.survived(enough) < REPEATS).then_some(enough);
                 }
                 Nanos(((enough.0 as f64) * (missed.0 as f64)).sqrt() as u64)
             }
@@ -70,15 +73,19 @@ impl JitterSearch {
         good.map(|(jitter, _)| *jitter).min()
     }
 
+    /// The number of storms that were survived with this jitter.
+    fn survived(&self, jitter: Nanos) -> usize {
+        self.storms.iter().filter(|storm| **storm == (jitter, true)).count()
+    }
+
     /// The answer for storms of `cut`; `None` if none was made.
     pub(super) fn answer(&self, cut: u64) -> Option<Jitter> {
         let enough = self.enough();
-        let survived = self.storms.iter().filter(|(jitter, good)| *good && Some(*jitter) == enough);
         (!self.storms.is_empty()).then(|| Jitter {
             cut,
             enough_s: enough.map(Nanos::as_secs_f64),
             missed_s: self.missed().map(Nanos::as_secs_f64),
-            survived: survived.count() as u32,
+            survived: enough.map_or(0, |enough| self.survived(enough)) as u32,
         })
     }
 }
@@ -93,7 +100,8 @@ mod tests {
         for needed_ms in [50, 400, 3_000, 5_000, 40_000] {
             let mut search = JitterSearch::default();
             while let Some(jitter) = search.next(2_000, 800, recover) {
-                search.add(jitter, jitter >= Nanos::from_millis(needed_ms));
+                let is_enough = jitter >= Nanos::from_millis(needed_ms);
+                search.add(jitter, if is_enough { Verdict::Good } else { Verdict::Bad });
             }
             let found = search.answer(2_000).expect("storms were made");
             let enough = found.enough_s.expect("some jitter suffices");
@@ -107,7 +115,7 @@ mod tests {
     fn a_storm_that_no_jitter_helps_ends_the_search() {
         let mut search = JitterSearch::default();
         while let Some(jitter) = search.next(2_000, 800, Nanos::from_secs(2)) {
-            search.add(jitter, false);
+            search.add(jitter, Verdict::Bad);
         }
         let found = search.answer(2_000).expect("storms were made");
         assert_eq!((found.enough_s, found.missed_s), (None, Some(MOST.as_secs_f64())));

@@ -407,9 +407,9 @@ impl StormSearch {
 
     /// The settings that a storm is judged by: clients that wait have as much more time.
     fn settings_of_storm(&self) -> StormSettings {
-        let jitter = self.current.jitter.unwrap_or_default();
-        let pause = if jitter > Nanos::ZERO { jitter } else { self.settings.pause };
-        let recover = self.settings.recover + jitter;
+        let jitter = self.current.jitter;
+        let pause = jitter.unwrap_or(self.settings.pause);
+        let recover = self.settings.recover + jitter.unwrap_or_default();
         StormSettings { recover, pause, ..self.settings.clone() }
     }
 
@@ -452,10 +452,7 @@ impl StormSearch {
         self.storms.push(self.summary(request.number, verdict, recovered));
         self.push_record(request, judgement.clone(), now);
         if let Some(jitter) = jitter {
-            match verdict {
-                Verdict::Invalid => self.jitter.invalid += 1,
-                Verdict::Good | Verdict::Bad => self.jitter.add(jitter, verdict == Verdict::Good),
-            }
+            self.jitter.add(jitter, verdict);
         } else if verdict == Verdict::Invalid {
             self.invalid += 1;
             self.invalid_in_row += 1;

@@ -51,7 +51,7 @@ pub struct StormSettings {
     pub patience: Nanos,
     /// The longest pause of a client between two attempts.
     pub pause: Nanos,
-    /// Whether the jitter is looked for that makes the largest storm safe, within another budget.
+    /// Look for the jitter that makes the largest storm safe, too, within another budget.
     pub try_jitter: bool,
     /// Confidence of the interval, 0 to 1.
     pub confidence: f64,
