@@ -133,6 +133,14 @@ fn heartbeats_come_once_per_period_and_connection() {
 }
 
 #[test]
+fn requests_in_flight_at_the_end_are_answered() {
+    let serve = Serve::plain();
+    let slow = ["-c", "100", "--heartbeat", "500ms", "--for", "1s", "-H", "sleep: 3000"];
+    let finished = hold(serve.url(), &slow).run();
+    assert_held(&finished.written(0), 100);
+}
+
+#[test]
 fn nginx_is_held_as_well() {
     let certificate = Certificate::new();
     let (chain, key) = (certificate.chain_argument(), certificate.key_argument());

@@ -81,9 +81,12 @@ pub(super) struct Terms {
     is_hold: bool,
     /// Duration in which operations are started, if known.
     planned: Option<Nanos>,
-    /// From the planned end until an agent is killed.
+    /// The longest wait for what is in flight when the load ends as planned.
     answer_wait: Nanos,
+    /// Time for which an agent may be overdue before it is killed.
+    overrun: Nanos,
     prepare_wait: Nanos,
+    /// Timeout of what is in flight when the load ends before that.
     stop_grace: Nanos,
     /// From the end of the grace until an agent that was asked to stop is killed.
     stop_wait: Nanos,
@@ -144,7 +147,8 @@ impl Terms {
             trial: control.trial,
             is_hold: matches!(plan.pacing, Pacing::Hold(_)),
             planned,
-            answer_wait: answer_wait + control.overrun,
+            answer_wait,
+            overrun: control.overrun,
             prepare_wait: PREPARE_WAIT
                 + sending
                 + plan.timeouts.connect
@@ -299,8 +303,8 @@ pub(super) struct LoadRun {
     epoch: Option<Nanos>,
     /// The start that agents on other hosts were told last.
     arming: Option<Arming>,
-    /// When all agents were sent Stop, and when the last of them must have ended.
-    stopped: Option<(Nanos, Nanos)>,
+    /// When the last agent must have ended, once all were sent Stop.
+    stopped: Option<Nanos>,
     seconds: Seconds,
     total: Tally,
     bad: u64,
@@ -501,13 +505,15 @@ impl LoadRun {
     /// When [`Self::handle_timeout`] has something to do.
     pub(super) fn poll_timeout(&self) -> Nanos {
         match (self.stopped, self.epoch, self.terms.planned) {
-            (Some((_, deadline)), _, _) => deadline,
+            (Some(deadline), _, _) => deadline,
             (None, None, _) => match self.arming {
                 Some(arming) => arming.deadline,
                 None if self.terms.start == StartOf::Told && self.is_ready() => Nanos::MAX,
                 None => self.started + self.terms.prepare_wait,
             },
-            (None, Some(epoch), Some(planned)) => epoch + planned + self.terms.answer_wait,
+            (None, Some(epoch), Some(planned)) => {
+                epoch + planned + self.terms.answer_wait + self.terms.overrun
+            }
             (None, Some(_), None) => {
                 let running = self.parts.iter().filter(|part| !part.is_over());
                 running.map(|part| part.last_frame_at).min().unwrap_or(Nanos::MAX) + SILENCE_MAX
@@ -709,12 +715,13 @@ impl LoadRun {
         }
     }
 
-    /// Has every agent end its load, within `grace` for what is in flight.
+    /// Has every agent end its load, within `grace` for what is in flight. A later call may only shorten it.
     pub(super) fn stop(&mut self, grace: Nanos, now: Nanos) {
-        if self.stopped.is_some() {
+        let deadline = now + grace + self.terms.stop_wait;
+        if self.stopped.is_some_and(|earlier| earlier <= deadline) {
             return;
         }
-        self.stopped = Some((now, now + grace + self.terms.stop_wait));
+        self.stopped = Some(deadline);
         for (index, part) in self.parts.iter().enumerate() {
             if !part.is_over() {
                 self.actions.push_back(Action::Send(index, ToAgent::Stop { grace }));

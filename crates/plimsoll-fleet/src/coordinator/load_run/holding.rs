@@ -105,9 +105,9 @@ impl LoadRun {
         self.parts.iter().map(|part| part.member.threads).sum()
     }
 
-    /// The hold is over: its connections are closed.
+    /// The hold is over: its connections are closed once what is in flight was answered or has timed out.
     pub(in crate::coordinator) fn finish(&mut self, now: Nanos) {
-        self.stop(self.terms.stop_grace, now);
+        self.stop(self.terms.answer_wait, now);
     }
 
     /// Reports whether the load is running and not being stopped.

@@ -472,10 +472,11 @@ fn a_hold_is_steered_and_finished_and_an_agent_that_is_lost_holds_nothing_up() {
     let sweep = Steer::Sweep { over: Nanos::from_secs(1) };
     run.steer(sweep);
     assert_eq!(actions(&mut run), [order(0, 2, sweep)]);
-    // Nothing is planned, so only silence is a fault, and a finished hold ends in bounded time.
+    // Nothing is planned, so only silence is a fault, and a finished hold ends in bounded time: requests in flight
+    // have as long as they are waited for.
     assert_eq!(run.poll_timeout(), NOW + SILENCE_MAX);
     run.finish(NOW);
-    let grace = Nanos::from_secs(1);
+    let grace = Nanos::from_secs(5 + 3);
     assert_eq!(actions(&mut run), [Action::Send(0, ToAgent::Stop { grace })]);
     assert!(run.view(NOW).is_none());
     run.steer(sweep);
@@ -608,8 +609,16 @@ fn closing_a_million_connections_may_take_its_time() {
     let plan = LoadPlan { connections: 1_000_000, ..hold_plan() };
     let mut run = started(&plan, 1);
     run.finish(NOW);
-    // 1 s of grace, 4 s to report, 50 s for a million resets.
+    // 8 s for answers, 4 s to report, 50 s for a million resets.
+    assert_eq!(run.poll_timeout(), NOW + Nanos::from_secs(62));
+    actions(&mut run);
+    // Somebody who does not want to wait for the answers shortens it, and a second time nothing.
+    run.handle_interrupt(NOW);
+    let grace = Nanos::from_secs(1);
+    assert_eq!(actions(&mut run), [Action::Send(0, ToAgent::Stop { grace })]);
     assert_eq!(run.poll_timeout(), NOW + Nanos::from_secs(55));
+    run.stop(Nanos::from_secs(9), NOW);
+    assert_eq!(actions(&mut run), []);
 }
 
 #[test]
