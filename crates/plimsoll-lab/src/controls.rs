@@ -1,5 +1,6 @@
 //! Controls of a server: the ways in which it can be disturbed while it is loaded, from any thread.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,13 +14,14 @@ use crate::certificate::Certificate;
 use crate::error::LabError;
 use crate::isolated::Isolated;
 use crate::lever::command_each;
+use crate::program;
 
 /// The kinds of disturbance that a server allows; known before it is started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ways {
     /// Processes of it are on this host, and known.
     pub processes: bool,
-    /// A signal reloads its configuration.
+    /// It can be made to reload its configuration.
     pub reload: bool,
     /// A laboratory has started it, and can start it again.
     pub restart: bool,
@@ -45,6 +47,15 @@ pub struct Controls {
     pub(crate) certificate: Option<Arc<Certificate>>,
 }
 
+/// The way in which a program reloads its configuration.
+#[derive(Clone, Debug)]
+pub(crate) enum Reload {
+    /// On a signal to its first process.
+    Signal(Signal),
+    /// By a command: program and arguments.
+    Command(Vec<String>),
+}
+
 /// The programs of a SUT, under their supervisor.
 #[derive(Clone, Debug)]
 pub(crate) struct Programs {
@@ -52,8 +63,8 @@ pub(crate) struct Programs {
     pub(crate) supervisor: Arc<Mutex<Supervisor>>,
     /// The session of all its processes: the supervisor's pid.
     pub(crate) session: u32,
-    /// The signal on which the programs reload; `None` if they do not.
-    pub(crate) reload: Option<Signal>,
+    /// The way in which the programs reload; `None` if they do not.
+    pub(crate) reload: Option<Reload>,
 }
 
 impl Programs {
@@ -107,13 +118,35 @@ impl Controls {
         process::workers_of(&pids).unwrap_or_default()
     }
 
-    /// Has the server reload its configuration; returns at once.
+    /// Returns the processes that a reload replaces.
+    pub fn replaced_by_reload(&self) -> Vec<u32> {
+        let reload = self.programs.as_ref().and_then(|programs| programs.reload.as_ref());
+        match reload {
+            // Its process goes on.
+            Some(Reload::Command(_)) => Vec::new(),
+            Some(Reload::Signal(_)) | None => self.workers(),
+        }
+    }
+
+    /// Has the server reload its configuration; returns as soon as it has been told.
     pub fn reload(&self) -> Result<(), LabError> {
         let Programs { supervisor, reload, .. } = self.programs()?;
-        let signal = reload.ok_or_else(|| missing("way to reload"))?;
-        let supervisor = supervisor.lock().unwrap_or_else(PoisonError::into_inner);
-        let signalled = supervisor.pids().iter().try_for_each(|pid| process::kill(*pid, signal));
-        signalled.map_err(|error| LabError::Event(format!("cannot signal the server: {error}")))
+        match reload.as_ref().ok_or_else(|| missing("way to reload"))? {
+            Reload::Signal(signal) => {
+                let supervisor = supervisor.lock().unwrap_or_else(PoisonError::into_inner);
+                let told =
+                    supervisor.pids().iter().try_for_each(|pid| process::kill(*pid, *signal));
+                told.map_err(|error| LabError::Event(format!("cannot signal the server: {error}")))
+            }
+            Reload::Command(argv) => {
+                let output = program::run(Path::new(&argv[0]), &argv[1..])?;
+                if output.status.success() {
+                    return Ok(());
+                }
+                let why = program::alert(&output.stderr, "Error: ");
+                Err(LabError::Event(format!("the server does not reload: {why}")))
+            }
+        }
     }
 
     /// Ends the server and starts it again with the same configuration; waits until it accepts connections.

@@ -97,21 +97,20 @@ impl LabPlan {
         if self.far.is_some() {
             return Ways::default();
         }
-        let Some(proxy) = proxy(self.sut.kind) else {
+        if proxy(self.sut.kind).is_none() {
             return Ways { processes: true, link: is_isolated, ..Ways::default() };
-        };
+        }
         let backends = u32::try_from(self.backend_ports()).unwrap_or(u32::MAX);
         let is_tuned = matches!(self.settings.configuration, ProxyConfiguration::Tuned(_));
         let drains = self.sut.kind == SutKind::Haproxy && !is_tuned;
-        let reload = proxy.reload_signal().is_some();
         Ways {
             processes: true,
-            reload,
+            reload: true,
             restart: true,
             backends: if self.mosquitto.is_none() { backends } else { 0 },
             drained: if drains { backends } else { 0 },
             link: is_isolated,
-            certificate: reload && self.tls,
+            certificate: self.tls,
         }
     }
 

@@ -155,7 +155,7 @@ impl RunningSut {
         let programs = Programs {
             session: supervisor.pid(),
             supervisor: Arc::new(Mutex::new(supervisor)),
-            reload: proxy.reload_signal().filter(|_| plan.settings.reloads),
+            reload: plan.settings.reloads.then(|| proxy.reload(&plan.sut.program, &scratch)),
         };
         let drain = Drain { sockets, servers: behind, drained: AtomicU32::new(0) };
         let controls = Controls {

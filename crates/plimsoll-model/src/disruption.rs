@@ -169,6 +169,8 @@ pub struct OldProcess {
     pub bytes: Option<u64>,
     /// Open files at that instant.
     pub open_files: Option<u64>,
+    /// CPU time that it used from the reload on, seconds.
+    pub cpu_s: Option<f64>,
 }
 
 /// 99th percentiles of the corrected latency, milliseconds.

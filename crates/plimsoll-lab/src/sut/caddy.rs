@@ -1,8 +1,8 @@
 //! Caddy, 2.6 and later: the configuration of a TLS-terminating proxy, and how to check and start an installed one.
 //!
 //! Caddy needs no privileges and writes only below the plan's scratch directory. It asks no authority for certificates,
-//! and its administration interface is off. It reports no counters without that interface, so a cause is named by the
-//! CPU of its process.
+//! and its administration interface is off, or a socket there if it is to reload. It reports no counters without that
+//! interface, so a cause is named by the CPU of its process.
 
 use std::path::Path;
 
@@ -13,6 +13,7 @@ use plimsoll_tune::proxy;
 use serde_json::{Value, json};
 
 use super::proxy::{Prepared, Proxy, check_descriptors, write};
+use crate::controls::Reload;
 use crate::error::Result;
 use crate::plan::LabPlan;
 use crate::program;
@@ -22,10 +23,22 @@ use crate::proxy_plan::ProxyPlan;
 /// Files that Caddy has open besides connections, an upper bound.
 const OWN_DESCRIPTORS: u64 = 128;
 
+/// The file of its configuration, in the scratch directory.
+const CONFIG: &str = "caddy.json";
+
 /// Caddy.
 pub(crate) struct Caddy;
 
 impl Proxy for Caddy {
+    /// One process goes on: the new configuration takes its listeners over, and idle connections of the old one are closed.
+    fn reload(&self, program: &Path, scratch: &Path) -> Reload {
+        let mut argv = argv(program, "reload", &scratch.join(CONFIG), &[]);
+        // It may be the same configuration.
+        argv.extend(["--force", "--address"].map(str::to_owned));
+        argv.push(admin(scratch));
+        Reload::Command(argv)
+    }
+
     fn package(&self) -> &'static str {
         "caddy"
     }
@@ -57,7 +70,7 @@ impl Proxy for Caddy {
     fn prepare(&self, program: &Path, _lab: &LabPlan, plan: ProxyPlan) -> Result<Prepared> {
         let version = self.version(program)?;
         check_descriptors("caddy", descriptors_needed(&plan))?;
-        let config = plan.scratch.join("caddy.json");
+        let config = plan.scratch.join(CONFIG);
         write(&config, &render(&plan))?;
         self.check(program, &config)?;
         let name = format!("caddy {version}");
@@ -68,9 +81,9 @@ impl Proxy for Caddy {
             cpus: plan.cpus.clone(),
             ready: Readiness::Accepts(plan.listen),
         };
+        let off = if plan.settings.reloads { "" } else { ", its administration interface" };
         let notes = vec![format!(
-            "Caddy keeps up to {} idle connections to each backend; automatic HTTPS, its administration interface \
-             and its access log are off",
+            "Caddy keeps up to {} idle connections to each backend; automatic HTTPS{off} and its access log are off",
             grouped(plan.connections_max.max(1))
         )];
         let timers = timers(&plan);
@@ -119,13 +132,22 @@ fn render(plan: &ProxyPlan) -> String {
     if plan.tls {
         apps["tls"] = tls(plan);
     }
-    let configuration = json!({
-        "admin": { "disabled": true, "config": { "persist": false } },
+    let mut configuration = json!({
+        "admin": { "config": { "persist": false } },
         "logging": { "logs": logs },
         "storage": { "module": "file_system", "root": plan.scratch.join("storage") },
         "apps": apps,
     });
+    match plan.settings.reloads {
+        true => configuration["admin"]["listen"] = admin(&plan.scratch).into(),
+        false => configuration["admin"]["disabled"] = true.into(),
+    }
     format!("{configuration:#}\n")
+}
+
+/// The address of its administration interface in the scratch directory, where only its user reaches it.
+fn admin(scratch: &Path) -> String {
+    format!("unix/{}", scratch.join("admin.sock").display())
 }
 
 /// The certificate, which Caddy neither renews nor asks its issuer about.
@@ -251,7 +273,7 @@ mod tests {
             ("0.0.0.0:8443", false, true),
         ] {
             plan.listen = listen.parse().unwrap();
-            (plan.tls, plan.settings.logs) = (tls, logs);
+            (plan.tls, plan.settings.logs, plan.settings.reloads) = (tls, logs, logs);
             fs::write(&config, render(&plan)).unwrap();
             Caddy.check(&caddy, &config).unwrap();
         }

@@ -14,6 +14,7 @@ use plimsoll_sys::process::Signal;
 use plimsoll_tune::proxy::{self, HAPROXY, Version};
 
 use super::proxy::{Prepared, Proxy, check_descriptors, several, write};
+use crate::controls::Reload;
 use crate::error::Result;
 use crate::plan::LabPlan;
 use crate::program;
@@ -38,8 +39,8 @@ const DESCRIPTORS_DEFAULT_MAX: u64 = 1_048_576;
 pub(crate) struct Haproxy;
 
 impl Proxy for Haproxy {
-    fn reload_signal(&self) -> Option<Signal> {
-        Some(Signal::USR2)
+    fn reload(&self, _program: &Path, _scratch: &Path) -> Reload {
+        Reload::Signal(Signal::USR2)
     }
 
     fn package(&self) -> &'static str {

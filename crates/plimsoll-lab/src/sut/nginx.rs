@@ -14,6 +14,7 @@ use plimsoll_sys::process::Signal;
 use plimsoll_tune::proxy::{self, DEBIAN_WORKER_CONNECTIONS, NGINX, Version};
 
 use super::proxy::{Prepared, Proxy, check_descriptors, write};
+use crate::controls::Reload;
 use crate::error::Result;
 use crate::plan::{LabPlan, PROCESSES_MAX};
 use crate::program;
@@ -28,8 +29,8 @@ const SOCKET_PATH_BYTES_MAX: usize = 97;
 pub(crate) struct Nginx;
 
 impl Proxy for Nginx {
-    fn reload_signal(&self) -> Option<Signal> {
-        Some(Signal::HUP)
+    fn reload(&self, _program: &Path, _scratch: &Path) -> Reload {
+        Reload::Signal(Signal::HUP)
     }
 
     fn package(&self) -> &'static str {

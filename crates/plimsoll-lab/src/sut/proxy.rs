@@ -7,9 +7,9 @@ use plimsoll_fleet::message::SupervisedProgram;
 use plimsoll_model::cliff::KnownTimer;
 use plimsoll_probe::haproxy_socket::HaproxySocket;
 use plimsoll_probe::server_counters::CounterSource;
-use plimsoll_sys::process::Signal;
 use plimsoll_sys::{limits, output_file};
 
+use crate::controls::Reload;
 use crate::error::{LabError, Result};
 use crate::plan::LabPlan;
 use crate::program;
@@ -22,10 +22,8 @@ pub(crate) trait Proxy: Sync {
     /// Debian's package.
     fn package(&self) -> &'static str;
 
-    /// Returns the signal on which its first process reloads, if the settings let it.
-    fn reload_signal(&self) -> Option<Signal> {
-        None
-    }
+    /// Returns the way in which `program` reloads its configuration in `scratch`, where the plan's settings let it.
+    fn reload(&self, program: &Path, scratch: &Path) -> Reload;
 
     /// Returns the version as the program writes it: `2.6.12-1+deb12u4`.
     fn version(&self, program: &Path) -> Result<String, CheckError>;

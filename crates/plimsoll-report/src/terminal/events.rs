@@ -73,5 +73,6 @@ fn old_process(old: &OldProcess) -> String {
     } else {
         format!(" (after 1 s{memory}{files})")
     };
-    format!("old process {} {end}{kept}", old.pid)
+    let cpu = old.cpu_s.map_or_else(String::new, |cpu| format!(", {} of CPU time", span(cpu)));
+    format!("old process {} {end}{kept}{cpu}", old.pid)
 }

@@ -23,6 +23,7 @@ use plimsoll_model::hold::HoldStep;
 use plimsoll_model::plan::Pacing;
 use plimsoll_probe::memory::proportional_bytes;
 use plimsoll_probe::processes::ProcessUse;
+use plimsoll_probe::threads::RunTimes;
 use plimsoll_sys::process::{self, Group, Ties};
 use plimsoll_sys::{clock, thread as sys_thread};
 
@@ -32,6 +33,9 @@ use crate::plan::load::LoadJob;
 const TICK: Duration = Duration::from_millis(50);
 /// Time after a reload at which old processes are measured.
 const OLD_AFTER: Nanos = Nanos::from_secs(1);
+
+/// The processes of this host.
+const PROC: &str = "/proc";
 
 /// Timeout of a server to show a certificate that it has been given.
 const CERTIFICATE_WAIT: Nanos = Nanos::from_secs(10);
@@ -239,7 +243,7 @@ fn carry_out(
     sender: &Sender<Report>,
 ) {
     due.reverse();
-    let mut reloads: Vec<(Done, Vec<u32>)> = Vec::new();
+    let mut reloads: Vec<(Done, Vec<Replaced>)> = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         let now = Nanos(clock::monotonic_ns());
         if due.last().is_some_and(|(_, one)| one.at <= now)
@@ -247,7 +251,8 @@ fn carry_out(
         {
             let _ = sender.send(Report::Began(index));
             let is_reload = one.kind.reloads();
-            let before = if is_reload { means.controls.workers() } else { Vec::new() };
+            let before = if is_reload { means.controls.replaced_by_reload() } else { Vec::new() };
+            let before = before.into_iter().map(Replaced::by_reload).collect();
             let mut pause = || {
                 reloads.iter_mut().for_each(|(done, before)| observe_old(done, before));
                 thread::sleep(TICK);
@@ -264,35 +269,59 @@ fn carry_out(
         reloads.iter_mut().for_each(|(done, before)| observe_old(done, before));
         thread::sleep(TICK);
     }
-    for (done, _) in reloads {
+    for (mut done, before) in reloads {
+        done.old = before.into_iter().filter_map(Replaced::seen).collect();
         let _ = sender.send(Report::Done(done));
     }
     // The next hold of the laboratory finds it as this one did. A server that has ended has nothing to restore.
     let _ = means.controls.restore_backends();
 }
 
-/// Notes the ends of the processes of before a reload, and measures those that are still there after [`OLD_AFTER`].
-fn observe_old(done: &mut Done, before: &mut Vec<u32>) {
-    let now = Nanos(clock::monotonic_ns());
-    let is_due = now >= done.ended + OLD_AFTER;
-    let ended_after_s = Some(now.since(done.began).as_secs_f64());
-    before.retain(|pid| {
-        let gone = OldProcess { pid: *pid, ended_after_s, bytes: None, open_files: None };
-        done.old.extend(match (process::is_alive(*pid), is_due) {
-            (false, _) => Some(gone),
-            (true, true) => Some(OldProcess {
-                ended_after_s: None,
-                bytes: proportional_bytes(Path::new("/proc"), &[*pid]),
-                open_files: ProcessUse::read(Path::new("/"), *pid).files.map(|(open, _)| open),
-                ..gone
-            }),
-            (true, false) => return true,
-        });
-        false
-    });
-    for old in done.old.iter_mut().filter(|old| old.ended_after_s.is_none()) {
-        old.ended_after_s = ended_after_s.filter(|_| !process::is_alive(old.pid));
+/// A process that a reload replaces, as far as it was observed.
+struct Replaced {
+    old: OldProcess,
+    /// CPU time that it had used before.
+    cpu_before: Option<RunTimes>,
+    is_measured: bool,
+}
+
+impl Replaced {
+    fn by_reload(pid: u32) -> Self {
+        let (ended_after_s, bytes, open_files, cpu_s) = (None, None, None, None);
+        let old = OldProcess { pid, ended_after_s, bytes, open_files, cpu_s };
+        let cpu_before = RunTimes::read(Path::new(PROC), &[pid]);
+        Self { old, cpu_before, is_measured: false }
     }
+
+    /// Looks at it `after` the reload. It is measured once, if it is still there after [`OLD_AFTER`].
+    fn observe(&mut self, after: Nanos) {
+        let Self { old, cpu_before, is_measured } = self;
+        if old.ended_after_s.is_some() {
+            return;
+        }
+        if !process::is_alive(old.pid) {
+            old.ended_after_s = Some(after.as_secs_f64());
+            return;
+        }
+        let cpu = RunTimes::read(Path::new(PROC), &[old.pid]).zip(*cpu_before);
+        old.cpu_s = cpu.map(|(now, before)| now.since(&before).ran.as_secs_f64()).or(old.cpu_s);
+        if after >= OLD_AFTER && !*is_measured {
+            *is_measured = true;
+            old.bytes = proportional_bytes(Path::new(PROC), &[old.pid]);
+            old.open_files = ProcessUse::read(Path::new("/"), old.pid).files.map(|(open, _)| open);
+        }
+    }
+
+    /// Returns what is known of it; `None` if the run ended before it could be measured.
+    fn seen(self) -> Option<OldProcess> {
+        (self.is_measured || self.old.ended_after_s.is_some()).then_some(self.old)
+    }
+}
+
+/// Looks at the processes of before a reload.
+fn observe_old(done: &Done, before: &mut [Replaced]) {
+    let after = Nanos(clock::monotonic_ns()).since(done.began);
+    before.iter_mut().for_each(|one| one.observe(after));
 }
 
 /// Carries out one event until it is done, or until `pause` is interrupted.
