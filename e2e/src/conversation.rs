@@ -35,6 +35,11 @@ impl Conversation {
         stdin.flush().expect("as above");
     }
 
+    /// Process id of the program.
+    pub fn pid(&self) -> u32 {
+        self.guarded.pid()
+    }
+
     /// Waits until the output contains `part` so many times.
     pub fn wait_for(&self, part: &str, times: usize) {
         let count = || self.text().matches(part).count();

@@ -38,6 +38,22 @@ pub fn built_by_go(program: &str) -> Option<PathBuf> {
     }
 }
 
+/// The program of `e2e/go/NAME.go`, built in `folder`. `None`, and a line that says so, where there is no go.
+pub fn of_go_source(name: &str, folder: &Path) -> Option<PathBuf> {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (source, binary) = (tests.join(format!("go/{name}.go")), folder.join(name));
+    let mut build = Command::new("go");
+    build.arg("build").arg("-o").arg(&binary).arg(&source);
+    // Go compiles its library for the first test only.
+    build.env("GOCACHE", tests.join("../target/go-cache")).env("GOPATH", folder.join("path"));
+    let Ok(output) = build.env("GOFLAGS", "").stdin(Stdio::null()).output() else {
+        println!("SKIPPED: go is not installed; run: apt-get install golang-go");
+        return None;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(binary)
+}
+
 /// A program, if it is installed.
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();

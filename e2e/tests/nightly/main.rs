@@ -16,6 +16,7 @@ mod differential_websocket;
 mod grpc;
 mod histograms;
 mod host_limits;
+mod leaks;
 mod memory;
 mod mqtt_brokers;
 mod page;
@@ -23,6 +24,7 @@ mod rfc9411;
 mod sizing;
 mod slurm;
 mod ssh_hosts;
+mod storms;
 mod truth;
 mod vegeta;
 

@@ -357,17 +357,50 @@ fn a_search_for_connections_over_hosts_ends_where_one_of_them_has_no_ports_left(
     assert_nothing_left(&finished);
 }
 
-#[test]
-fn a_search_over_hosts_finds_how_many_connections_a_server_holds() {
+/// Starts HAProxy at 10.77.0.254:8081 with a line of its section `global`, and one of its frontend.
+fn haproxy(global: &str, frontend: &str) -> String {
     let haproxy = e2e::program::installed("haproxy");
-    let before = format!(
-        "printf '%s\\n' global ' maxconn 4000' defaults ' mode http' ' timeout connect 5s' ' timeout client 60s' \
-           ' timeout server 60s' 'frontend sut' ' bind 10.77.0.254:8081' ' maxconn 211' \
+    format!(
+        "printf '%s\\n' global ' {global}' defaults ' mode http' ' timeout connect 5s' ' timeout client 60s' \
+           ' timeout server 60s' 'frontend sut' ' bind 10.77.0.254:8081' ' {frontend}' \
            ' http-request return status 200 content-type text/plain string pong' > haproxy.cfg
          {} -db -f haproxy.cfg > haproxy.log 2>&1 < /dev/null &
          until (exec 3<> /dev/tcp/10.77.0.254/8081) 2> /dev/null; do sleep 0.02; done",
         haproxy.display()
-    );
+    )
+}
+
+#[test]
+fn a_storm_over_hosts_cuts_the_share_of_each() {
+    let before = haproxy("maxconnrate 100", "maxconn 3000");
+    let find = ["find", "storm", "http://10.77.0.254:8081/", "--hosts", HOSTS, "-c", "300"];
+    let storm = ["--rate", "60", "--recover", "1s", "--budget", "30s", "--yes-storm-remote"];
+    let goal = ["--slo", "p99<1s,errors<1%", "--json", "out.json", "--out", "run"];
+    let flags = [&find[..], &LOGIN, &storm, &goal].concat();
+    let Some(finished) = ssh_hosts::run_with(3, &before, &flags, "") else { return };
+    let shown = format!("{}{}", finished.stdout, finished.stderr);
+    // 100 clients come back in the second that they have. So short a search may end with bounds, or be spoilt by others.
+    let code = finished.code.unwrap_or(-1);
+    assert!([0, 97, 98].contains(&code), "{shown}");
+    let summary = finished.written(code);
+    assert_eq!(summary.number("generator.processes"), 3.0, "{shown}");
+    assert_eq!(summary.count("storm.held"), 300, "{shown}");
+    let storms = summary.at("storm.storms").as_array().expect("a list").clone();
+    assert!(!storms.is_empty(), "{shown}");
+    for storm in storms.iter().filter(|storm| storm["verdict"] != "invalid") {
+        let is_good = storm["verdict"] == "good";
+        assert!(storm["cut"].as_u64() < Some(150) || !is_good, "{storm}");
+        assert!(!is_good || (storm["missing"] == 0 && storm["lost"] == 0), "{storm}");
+        assert!(storm["attempts"].as_u64() >= storm["cut"].as_u64(), "{storm}");
+        // Its first second is that of the cut, on all hosts.
+        assert!(storm["seconds"][0]["attempts"].as_u64() > Some(0), "{storm}");
+    }
+    assert_nothing_left(&finished);
+}
+
+#[test]
+fn a_search_over_hosts_finds_how_many_connections_a_server_holds() {
+    let before = haproxy("maxconn 4000", "maxconn 211");
     let find = ["find", "connections", "http://10.77.0.254:8081/", "--hosts", HOSTS, "--max", "1k"];
     let flags = [&find[..], &LOGIN, &QUICK, &["--json", "out.json", "--out", "run"]].concat();
     if !ssh_hosts::is_possible() {

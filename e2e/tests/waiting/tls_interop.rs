@@ -2,7 +2,6 @@
 //! with its own buffers), curl and Go's crypto/tls. All of it by what the other side makes of our
 //! bytes.
 
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use e2e::certificate::Certificate;
@@ -138,27 +137,10 @@ fn our_client_survives_openssls_key_updates() {
     load.finish().summary(0).assert_all_ok(9);
 }
 
-/// The peer on Go's crypto/tls, built once; `None` where there is no go.
-fn go_peer(folder: &Path) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("go/peer.go");
-    let binary = folder.join("peer");
-    let mut build = Command::new("go");
-    build.arg("build").arg("-o").arg(&binary).arg(&source);
-    // Go compiles its library for the first test only.
-    let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/go-cache");
-    build.env("GOCACHE", cache).env("GOPATH", folder.join("path"));
-    let Ok(output) = build.env("GOFLAGS", "").stdin(Stdio::null()).output() else {
-        println!("SKIPPED: go is not installed; run: apt-get install golang-go");
-        return None;
-    };
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some(binary)
-}
-
 #[test]
 fn go_agrees_with_our_client_and_our_server() {
     let folder = tempfile::tempdir().expect("the temporary directory is writable");
-    let Some(peer) = go_peer(folder.path()) else { return };
+    let Some(peer) = program::of_go_source("peer", folder.path()) else { return };
     let certificate = Certificate::new();
     let (chain, key) = (certificate.chain_argument(), certificate.key_argument());
     let serve = serve_tls(&certificate);

@@ -1,0 +1,65 @@
+//! Storms whose end follows from the server: a queue of handshakes that is served in order, also for clients that have
+//! left, and a broker with sessions and subscriptions.
+
+use std::process::Command;
+use std::time::Duration;
+
+use e2e::certificate::Certificate;
+use e2e::conversation::Conversation;
+use e2e::mosquitto::Mosquitto;
+use e2e::plimsoll::Plimsoll;
+use e2e::program;
+use e2e::summary::Summary;
+
+use crate::alone;
+
+const PATIENCE: Duration = Duration::from_secs(900);
+
+fn search(url: &str, flags: &[&str]) -> Summary {
+    let own = ["find", "storm", url, "-k", "--mode", "quick", "--no-ui", "--json", "-"];
+    let finished = Plimsoll::new([&own[..], flags].concat()).start().finish_within(PATIENCE);
+    finished.summary(0)
+}
+
+/// 500 handshakes per second and a patience of 1 s. Of n clients 500 are served in the first second; then the places of
+/// the n - 500 that gave up are served in vain, and then these again: all are back after (2 n - 500) / 500 seconds, 2 s
+/// for 750. From 1,000 on, no place is reached before its client gives up.
+#[test]
+#[ignore = "needs go, and takes minutes"]
+fn a_go_server_that_serves_clients_that_have_left_has_both_limits() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().expect("the temporary directory is writable");
+    let Some(program) = program::of_go_source("server", folder.path()) else { return };
+    let certificate = Certificate::new();
+    let (chain, key) = (certificate.chain_argument(), certificate.key_argument());
+    let mut command = Command::new(program);
+    let server = Conversation::start(command.args(["queue", "500", &chain, &key]));
+    server.wait_for("\n", 1);
+    let url = format!("https://{}/", server.text().trim());
+    let flags = ["-c", "2000", "--rate", "300", "--recover", "2s", "--connect-timeout", "1s"];
+    let summary = search(&url, &[&flags[..], &["--slo", "p99<1s,errors<1%"]].concat());
+    let (lower, upper) = (summary.number("find.lower"), summary.number("find.upper"));
+    let endless = summary.number("storm.endless_from");
+    println!("[{lower}, {upper}] of 750, endless from {endless} of 1,000");
+    assert!(lower <= 1.1 * 750.0 && upper >= 0.9 * 750.0, "{summary:?}");
+    assert!((800.0..1_350.0).contains(&endless), "{summary:?}");
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn ten_thousand_sessions_of_mosquitto_come_back_with_their_subscriptions() {
+    let _alone = alone();
+    let broker = Mosquitto::start_with("sys_interval 1\n", &Certificate::new());
+    let url = format!("mqtt://{}", broker.plain);
+    let sessions = ["--no-clean-start", "--session-expiry", "3600", "--subscribe", "s/%i"];
+    let flags = ["-c", "10000", "--recover", "10s", "--slo", "p99<1s,errors<1%", "--topic", "s/%i"];
+    let summary = search(&url, &[&flags[..], &sessions].concat());
+    println!("{:?}: {:?}", summary.at("find.outcome"), summary.at("find.lower"));
+    assert_eq!(summary.count("storm.held"), 10_000);
+    for storm in summary.at("storm.storms").as_array().expect("a list") {
+        assert!(
+            storm["verdict"] != "good" || (storm["missing"] == 0 && storm["lost"] == 0),
+            "{storm}"
+        );
+    }
+}
