@@ -127,22 +127,23 @@ pub struct ConfirmationPair {
     pub invalid: Option<String>,
 }
 
-/// A confirmed limit was raised while the server ran, and the search made again.
+/// One change that may raise the answer, of the running server or of the load, with which the search was made again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Remedied {
-    /// The limit that was raised.
+    /// The change.
     pub intervention: Intervention,
     /// The value that limited, in the unit of the intervention.
     pub from: f64,
     /// The new value.
     pub to: f64,
     /// Tipping point after over before: that of the value, or as far as the next limit allows; fixed before the search.
-    pub predicted_ratio: f64,
-    /// Why it was not raised, where that is so.
+    /// `None` where nothing was confirmed.
+    pub predicted_ratio: Option<f64>,
+    /// Why it was not made, where that is so.
     pub why: Option<String>,
     /// The outcome of the search; `None` without one.
     pub outcome: Option<Outcome>,
-    /// The lower bound of the tipping point then, operations per second.
+    /// The lower bound of the search, in its unit.
     pub lower: Option<f64>,
     /// Upper bound of the search.
     pub upper: Option<f64>,
@@ -152,6 +153,33 @@ pub struct Remedied {
     pub causes: Vec<Finding>,
     /// Duration of the search.
     pub seconds: f64,
+}
+
+impl Remedied {
+    /// A change before its search.
+    pub const fn new(intervention: Intervention, from: f64, to: f64) -> Self {
+        Self {
+            intervention,
+            from,
+            to,
+            predicted_ratio: None,
+            why: None,
+            outcome: None,
+            lower: None,
+            upper: None,
+            ratio: None,
+            causes: Vec::new(),
+            seconds: 0.0,
+        }
+    }
+
+    /// Takes the result of the search; `tip` is the middle of the interval before the change.
+    pub fn take_result(&mut self, outcome: &Outcome, bounds: (Option<f64>, Option<f64>), tip: f64) {
+        (self.lower, self.upper) = bounds;
+        let middle = self.lower.zip(self.upper).map(|(lower, upper)| (lower * upper).sqrt());
+        self.ratio = middle.map(|middle| middle / tip);
+        self.outcome = Some(outcome.clone());
+    }
 }
 
 /// The test of a cause.

@@ -70,11 +70,13 @@ pub enum Steer {
         /// Connections of the whole load; a shard keeps its share at most.
         connections: u64,
     },
-    /// Cut this many of the held connections at once, and let their clients come back. They send no heartbeats until all
-    /// are back, which ends the storm. A trim ends it before. Nothing else is opened meanwhile.
+    /// Cut this many of the held connections at one instant, and let their clients come back. They send no heartbeats until
+    /// all are back, which ends the storm. A trim ends it before. Nothing else is opened meanwhile.
     Storm {
         /// Connections of the whole load that are cut.
         cut: u64,
+        /// The instant, from the start of the load; one that has passed is now.
+        at: Nanos,
         /// Conduct of their clients.
         clients: StormClients,
     },
@@ -196,6 +198,13 @@ pub struct TlsOptions {
     pub offers_http2: bool,
     /// The server's certificate must have a key of this type; `None` for any.
     pub certificate_key: Option<CertificateKey>,
+    /// Session tickets that a process keeps for each server, about 1 kB each.
+    pub tickets_max: u32,
+}
+
+impl TlsOptions {
+    /// More than the handshakes that one process has in flight, unless all clients come at once.
+    pub const TICKETS_MAX: u32 = 1_024;
 }
 
 /// The type of a certificate's key.
@@ -232,6 +241,7 @@ impl Default for TlsOptions {
             state: TlsState::Compact,
             offers_http2: false,
             certificate_key: None,
+            tickets_max: Self::TICKETS_MAX,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::confirmation::Remedied;
 use crate::trial::Verdict;
 use crate::units::{ParseError, parse_duration, parse_rate};
 use crate::{Histogram, Nanos};
@@ -235,6 +236,12 @@ pub struct StormSecond {
     pub resumed: u64,
     /// Latency of the connections that were not cut.
     pub p99_ms: Option<f64>,
+    /// Connections that wait to be accepted on the server's host, the most of the second's readings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accept_queue: Option<u64>,
+    /// CPU seconds per second of the server's processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_cpu: Option<f64>,
 }
 
 /// A storm that does not end by itself.
@@ -315,6 +322,9 @@ pub struct StormSummary {
     /// The jitter that makes the largest storm safe, where that was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Jitter>,
+    /// Other changes with which the search was made again, where that was asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remedies: Vec<Remedied>,
     pub storms: Vec<StormTrial>,
 }
 

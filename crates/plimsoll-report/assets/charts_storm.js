@@ -46,6 +46,12 @@ CHARTS.storms = ({ view, width, narrow, height }) => {
   return { panels: [{ ...drawn, points }] };
 };
 
+/** What the server's host is read in each second of a storm. */
+const READINGS = [
+  ['accept_queue', 'connections waiting', "Connections that wait to be accepted on the server's host"],
+  ['server_cpu', 'CPUs', "CPUs that the server's processes use"],
+];
+
 const RECOVERY_STYLES = [{ stroke: 'var(--good)', strokeWidth: 2 }, { stroke: 'var(--bad)', strokeWidth: 2, strokeDasharray: '6 3' }];
 
 CHARTS.recovery = ({ view, width, narrow, height }) => {
@@ -61,7 +67,7 @@ CHARTS.recovery = ({ view, width, narrow, height }) => {
   const last = d3.max(curves, ({ one }) => one.seconds.length);
   const x = { domain: [0, last], title: 'seconds after the cut', format: short };
   const rows = ({ one }) => one.seconds.map((second, index) => ({
-    second: index + 1, entries: [['storm of', grouped(one.cut)], ['second', String(index + 1)], ['back', grouped(second.back)], ['attempts', grouped(second.attempts)], ['retries', grouped(second.retries)], ['given up', grouped(second.gave_up)], ['TLS handshakes', grouped(second.handshakes)]],
+    second: index + 1, entries: [['storm of', grouped(one.cut)], ['second', String(index + 1)], ['back', grouped(second.back)], ['attempts', grouped(second.attempts)], ['retries', grouped(second.retries)], ['given up', grouped(second.gave_up)], ['TLS handshakes', grouped(second.handshakes)], ['waiting to be accepted', isNumber(second.accept_queue) ? grouped(second.accept_queue) : '-'], ["server's CPUs", isNumber(second.server_cpu) ? trimmed(second.server_cpu) : '-']],
   }));
   const missing = panel({
     width, height: height(260, 220), narrow, x,
@@ -84,6 +90,17 @@ CHARTS.recovery = ({ view, width, narrow, height }) => {
       ]),
     });
     panels.push({ ...drawn, points: [], heading: 'TLS handshakes, and dotted those that resumed a session' });
+  }
+  for (const [field, title, heading] of READINGS) {
+    const of = ({ one }) => one.seconds.map((second, index) => [index + 0.5, second[field]]).filter(([, value]) => isNumber(value));
+    const most = d3.max(curves.flatMap(of), ([, value]) => value);
+    if (!(most > 0)) continue;
+    const drawn = panel({
+      width, height: height(200, 180), narrow, x,
+      y: { domain: [0, most * 1.15], title, format: trimmed },
+      marks: curves.map((curve) => line(of(curve), curve.style)),
+    });
+    panels.push({ ...drawn, points: [], heading });
   }
   const latencies = curves.flatMap(({ p99 }) => p99.map(([, value]) => value));
   if (latencies.length) {

@@ -160,6 +160,7 @@ pub(crate) fn plan() -> LoadPlan {
             version: Some(TlsVersion::V1_3),
             offers_http2: false,
             certificate_key: None,
+            tickets_max: TlsOptions::TICKETS_MAX,
             groups: vec![Group::X25519],
             resume_ratio: 0.0,
             reuse_key_share: false,

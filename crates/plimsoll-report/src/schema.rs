@@ -63,6 +63,8 @@ fn faults(name: &str, document: &serde_json::Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::fixtures::*;
     use crate::json::write_summary;
@@ -98,12 +100,25 @@ mod tests {
             hold_cut_short(),
             hold_nothing(),
             sizing_better(),
+            find_storm(),
         ] {
             let mut text = Vec::new();
             write_summary(&summary, &mut text).unwrap();
             all.extend(faults("summary", &serde_json::from_slice(&text).unwrap()));
         }
         assert!(all.is_empty(), "{all:#?}");
+    }
+
+    #[test]
+    fn a_type_is_described_alike_in_every_schema() {
+        let mut known: BTreeMap<String, serde_json::Value> = BTreeMap::new();
+        for schema in ALL {
+            let parsed: serde_json::Value = serde_json::from_str(schema.text).unwrap();
+            for (name, definition) in parsed["$defs"].as_object().into_iter().flatten() {
+                let first = known.entry(name.clone()).or_insert_with(|| definition.clone());
+                assert_eq!(first, definition, "{name} of {}", schema.name);
+            }
+        }
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl ClientContext {
         let full = client_config(options, groups)?;
         let resuming = (options.resume_ratio > 0.0).then(|| {
             let mut config = full.clone();
-            config.resumption = Resumption::store(Arc::new(TicketStore::default()));
+            config.resumption = Resumption::store(Arc::new(TicketStore::new(options.tickets_max)));
             Arc::new(config)
         });
         let description = describe(options, groups);

@@ -10,9 +10,6 @@ use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
 
-/// Tickets kept per server: more than the handshakes that one process has in flight. About 1 kB
-/// each.
-const TICKETS_MAX: usize = 1024;
 /// Servers whose tickets are kept; a load has as many as its plan names.
 const SERVERS_MAX: usize = 256;
 
@@ -25,9 +22,10 @@ struct Server {
 
 /// A linear list: a load talks to a handful of servers, and comparing names is cheaper than
 /// hashing them.
-#[derive(Default)]
 pub(crate) struct TicketStore {
     servers: Mutex<Vec<Server>>,
+    /// Tickets kept per server; at least one.
+    tickets_max: usize,
 }
 
 impl std::fmt::Debug for TicketStore {
@@ -37,6 +35,10 @@ impl std::fmt::Debug for TicketStore {
 }
 
 impl TicketStore {
+    pub(crate) fn new(tickets_max: u32) -> Self {
+        Self { servers: Mutex::default(), tickets_max: tickets_max.max(1) as usize }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Server>> {
         // Nothing in here can panic half way, so a poisoned store is still a sound one.
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
@@ -85,7 +87,7 @@ impl ClientSessionStore for TicketStore {
 
     fn insert_tls13_ticket(&self, name: ServerName<'static>, value: Tls13ClientSessionValue) {
         self.edit(name, |server| {
-            if server.tls13.len() == TICKETS_MAX {
+            if server.tls13.len() == self.tickets_max {
                 server.tls13.pop_front();
             }
             server.tls13.push_back(value);

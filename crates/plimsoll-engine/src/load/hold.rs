@@ -209,11 +209,11 @@ impl Hold {
         id: u32,
         cut: u64,
         clients: StormClients,
-        now: Nanos,
+        began: Nanos,
         seed: u64,
     ) {
         let cut = self.shard.share(cut);
-        self.storm = Some(Box::new(StormRun::new(id, clients, cut, now, self.shard, seed)));
+        self.storm = Some(Box::new(StormRun::new(id, clients, cut, began, self.shard, seed)));
     }
 
     /// The storm in progress.

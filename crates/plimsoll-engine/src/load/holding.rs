@@ -19,7 +19,7 @@ impl Worker {
             Steer::Ramp { connections } => hold.begin_ramp(id, connections),
             Steer::Trim { connections } => hold.begin_trim(id, connections),
             Steer::Sweep { over } => hold.sweeps.push_back((id, over)),
-            Steer::Storm { cut, clients } => self.begin_storm(id, cut, clients, now),
+            Steer::Storm { cut, at, clients } => self.begin_storm(id, cut, at, clients, now),
             Steer::Spread { of } => {
                 hold.spread_over(of);
                 self.report_steered(id);

@@ -50,17 +50,17 @@ pub(super) struct StormRun {
 }
 
 impl StormRun {
-    /// The part of `shard` in a storm that cuts `cut` of its connections from `now` on.
+    /// The part of `shard` in a storm that cuts `cut` of its connections at `began`.
     pub(super) fn new(
         id: u32,
         clients: StormClients,
         cut: u64,
-        now: Nanos,
+        began: Nanos,
         shard: Shard,
         seed: u64,
     ) -> Self {
         let pacer = match clients.reconnect {
-            Reconnect::Rate(per_s) => Some(Pacer::new(now, per_s, shard)),
+            Reconnect::Rate(per_s) => Some(Pacer::new(began, per_s, shard)),
             Reconnect::Immediate | Reconnect::Backoff { .. } => None,
         };
         let mixed = (u64::from(id) << 32) | u64::from(shard.index);
@@ -69,7 +69,7 @@ impl StormRun {
             clients,
             to_cut: cut,
             cursor: None,
-            began: now,
+            began,
             cut: 0,
             back: 0,
             waiting: BinaryHeap::new(),
@@ -155,8 +155,11 @@ impl StormRun {
         self.to_cut == 0 && self.back == self.cut
     }
 
-    /// When [`Self::poll_attempt`] may have a client next.
+    /// When the cut is due, or when [`Self::poll_attempt`] may have a client next.
     pub(super) fn next_due(&self) -> Option<Nanos> {
+        if self.to_cut > 0 {
+            return Some(self.began);
+        }
         let Reverse((due, _)) = self.waiting.peek()?;
         let paced = self.pacer.as_ref().and_then(Pacer::next_due).unwrap_or(Nanos::ZERO);
         Some((*due).max(paced))

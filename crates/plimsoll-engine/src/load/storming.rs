@@ -13,18 +13,26 @@ impl Worker {
         self.demand.hold_mut()?.storm.as_deref_mut()
     }
 
-    /// Begins a storm that cuts this worker's share of `cut` connections.
-    pub(super) fn begin_storm(&mut self, id: u32, cut: u64, clients: StormClients, now: Nanos) {
+    /// Prepares a storm that cuts this worker's share of `cut` connections `at` this time from the load's epoch on.
+    pub(super) fn begin_storm(
+        &mut self,
+        id: u32,
+        cut: u64,
+        at: Nanos,
+        clients: StormClients,
+        now: Nanos,
+    ) {
+        let began = (self.phases.epoch() + at).max(now);
         let seed = self.plan.seed;
         let Some(hold) = self.demand.hold_mut() else { return };
-        hold.begin_storm(id, cut, clients, now, seed);
+        hold.begin_storm(id, cut, clients, began, seed);
     }
 
     /// Goes on with the storm in progress; false when there may be more to do now.
     pub(super) fn storm_due(&mut self, now: Nanos) -> bool {
         for _ in 0..BATCH {
             let slots = self.conns.slab.len() as u32;
-            let Some(storm) = self.storm() else { return true };
+            let Some(storm) = self.storm().filter(|storm| now >= storm.began) else { return true };
             if storm.to_cut == 0 {
                 return self.end_storm_if_over(now) || self.make_attempts(now);
             }

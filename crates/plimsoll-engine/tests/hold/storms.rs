@@ -10,7 +10,7 @@ use crate::scripted::ScriptedServer;
 use crate::served::serve;
 
 fn storm(cut: u64, how: Cut, reconnect: Reconnect) -> Steer {
-    Steer::Storm { cut, clients: StormClients { cut: how, reconnect } }
+    Steer::Storm { cut, at: Nanos::ZERO, clients: StormClients { cut: how, reconnect } }
 }
 
 #[test]
@@ -74,6 +74,24 @@ fn clients_give_up_and_try_again_until_a_trim_ends_the_storm() {
     assert_eq!(driver.whole.connections.held_end, 20);
     let whole = driver.end();
     assert_eq!((whole.scheduled, whole.errors_total()), (0, 0));
+}
+
+#[test]
+fn a_storm_waits_for_its_instant() {
+    let (_server, address) = serve(false);
+    let mut driver = Driver::start(plan(address, PLAIN));
+    driver.steer_and_wait(ramp(10));
+    let at = Nanos::from_secs(driver.seconds + 3);
+    let clients = StormClients { cut: Cut::Rst, reconnect: Reconnect::Immediate };
+    let id = driver.steer(Steer::Storm { cut: 10, at, clients });
+    driver.until(|whole| whole.storm.cut > 0);
+    assert!(driver.seconds > 3, "{}", driver.seconds);
+    driver.wait_for(id);
+    let counts = driver.whole.storm.clone();
+    assert_eq!((counts.cut, counts.back), (10, 10));
+    // Recovery counts from that instant, and not from the order, which was given at least 2 s before.
+    assert!(counts.recovery.max() < Some(Nanos::from_secs(2)), "{counts:?}");
+    driver.end();
 }
 
 #[test]

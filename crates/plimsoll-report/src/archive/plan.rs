@@ -122,6 +122,7 @@ archived! {
         state: TlsState = *state,
         offers_http2: bool = *offers_http2,
         certificate_key: Option<CertificateKey> = *certificate_key,
+        tickets_max: u32 = *tickets_max,
     }
 
     ArchivedMqtt of MqttPlan {

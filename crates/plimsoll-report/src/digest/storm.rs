@@ -1,5 +1,6 @@
 //! The answers of a search for the largest storm.
 
+use plimsoll_model::confirmation::Remedied;
 use plimsoll_model::storm::{Jitter, StormSummary, StormTrial};
 use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::{Outcome, Verdict};
@@ -8,6 +9,7 @@ use plimsoll_model::units::grouped;
 use super::Answer;
 use super::figures::KeyFigure;
 use super::search::{ending, percent};
+use crate::terminal::confirmation;
 use crate::terminal::layout::{Tone, counted, ms_text, span, whole};
 use crate::terminal::search::bounds::sure;
 
@@ -32,6 +34,10 @@ pub(super) fn answers(
     }
     answers.extend(storm.and_then(endless).map(Answer::from));
     answers.extend(storm.and_then(jitter).map(Answer::from));
+    let remedies = storm
+        .into_iter()
+        .flat_map(|storm| storm.remedies.iter().filter_map(|tried| remedy(tried, storm)));
+    answers.extend(remedies.map(Answer::from));
     answers
 }
 
@@ -43,7 +49,7 @@ fn interval(
 ) -> (Tone, &'static str, String) {
     let recover = storm.map_or_else(|| "the time asked for".to_owned(), |s| span(s.recover_s));
     let why = ending(&find.outcome).1.unwrap_or_default();
-    let known = bounds(find, storm);
+    let known = bounds((find.lower, find.upper), storm);
     match &find.outcome {
         Outcome::Regular => {
             let sure =
@@ -85,8 +91,8 @@ fn interval(
 }
 
 /// `between 760 and 830 of 2,000 connections (38 to 42 %)`, or what is known of it.
-fn bounds(find: &FindSummary, storm: Option<&StormSummary>) -> String {
-    match (find.lower, find.upper) {
+fn bounds(of: (Option<f64>, Option<f64>), storm: Option<&StormSummary>) -> String {
+    match of {
         (Some(lower), Some(upper)) => {
             let share = storm.map(|storm| {
                 let of = |cut: f64| 100.0 * cut / storm.connections.max(1) as f64;
@@ -153,6 +159,31 @@ fn jitter(storm: &StormSummary) -> Option<(Tone, &'static str, String)> {
         counted(survived.into(), "storm"),
     );
     Some((Tone::Good, "Jitter:", text))
+}
+
+/// A remedy helps if the largest storm grows by this factor.
+const HELPS: f64 = 1.1;
+
+/// The largest storm with one thing changed; `None` if that could not be.
+fn remedy(tried: &Remedied, storm: &StormSummary) -> Option<(Tone, &'static str, String)> {
+    let outcome = tried.outcome.as_ref()?;
+    let known = bounds((tried.lower, tried.upper), Some(storm));
+    let (tone, result) = match (outcome, tried.ratio) {
+        (Outcome::Regular, Some(ratio)) => {
+            let tone = if ratio >= HELPS { Tone::Good } else { Tone::Warn };
+            (tone, format!("{known} may be cut at once ({})", confirmation::percent(ratio)))
+        }
+        (Outcome::NotReached { .. }, _) => (Tone::Good, format!("{known} may be cut at once")),
+        (Outcome::FailsAtMinimum, _) => {
+            (Tone::Warn, "storms of the former lower bound failed".to_owned())
+        }
+        (outcome, _) => {
+            let why = ending(outcome).1.unwrap_or_default();
+            (Tone::Warn, format!("{known}; no confidence is stated, because {why}"))
+        }
+    };
+    let change = confirmation::change(tried.intervention, tried.from, tried.to);
+    Some((tone, "Remedy:", format!("{change}: {result}.")))
 }
 
 /// The key figures.

@@ -11,7 +11,7 @@ use crate::digest::compare::signed;
 use crate::digest::search::ending;
 
 /// Returns the words for the changed limit.
-const fn subject(intervention: Intervention) -> &'static str {
+pub(crate) const fn subject(intervention: Intervention) -> &'static str {
     match intervention {
         Intervention::ServerCpuQuota => "CPU time of the server",
         Intervention::ThreadCpuQuota => "CPU time of the server's busiest thread",
@@ -36,6 +36,7 @@ const fn subject(intervention: Intervention) -> &'static str {
 fn value(value: f64, unit: InterventionUnit) -> String {
     match unit {
         InterventionUnit::Cpus => format!("{value:.2} CPUs"),
+        InterventionUnit::SessionsPerS if value == 0.0 => "no limit".to_owned(),
         InterventionUnit::SessionsPerS => per_s(value),
         InterventionUnit::Connections
         | InterventionUnit::Backends
@@ -49,14 +50,14 @@ fn value(value: f64, unit: InterventionUnit) -> String {
 }
 
 /// `CPU time of the server, 0.98 CPUs to 0.78 CPUs`.
-fn change(intervention: Intervention, from: f64, to: f64) -> String {
+pub(crate) fn change(intervention: Intervention, from: f64, to: f64) -> String {
     let unit = intervention.unit();
     let (from, to) = (value(from, unit), value(to, unit));
     whole(&format!("{}, {from} to {to}", subject(intervention)))
 }
 
 /// A factor as a change: `-20.0 %`.
-fn percent(ratio: f64) -> String {
+pub(crate) fn percent(ratio: f64) -> String {
     signed(ratio - 1.0)
 }
 
@@ -96,13 +97,16 @@ pub fn render_confirmation_pair(confirmation: &Confirmation) -> String {
     format!("{line}: {first}, {second} ({})", percent(pair.changed_per_s / pair.sham_per_s))
 }
 
-/// The line before the search with a limit raised.
+/// The line before the search with one thing changed.
 pub fn render_remedy_plan(remedied: &Remedied) -> String {
-    format!(
-        "raising the confirmed limit: {}; predicted {} of the tipping point; searching again",
-        change(remedied.intervention, remedied.from, remedied.to),
-        percent(remedied.predicted_ratio)
-    )
+    let change = change(remedied.intervention, remedied.from, remedied.to);
+    match remedied.predicted_ratio {
+        Some(predicted) => format!(
+            "raising the confirmed limit: {change}; predicted {} of the tipping point; searching again",
+            percent(predicted)
+        ),
+        None => format!("trying a remedy: {change}; searching again"),
+    }
 }
 
 /// Returns the answer of that search, for the report.
@@ -111,7 +115,7 @@ pub(super) fn remedied(remedied: &Remedied) -> String {
         return format!("not while the server runs: {}", clean(why));
     }
     let change = change(remedied.intervention, remedied.from, remedied.to);
-    let predicted = percent(remedied.predicted_ratio);
+    let predicted = percent(remedied.predicted_ratio.unwrap_or(1.0));
     let bound = |bound: Option<f64>| bound.map_or_else(|| "unknown".to_owned(), per_s);
     let measured = match (&remedied.outcome, remedied.ratio) {
         (Some(Outcome::Regular), Some(ratio)) => format!(
@@ -340,18 +344,11 @@ mod tests {
     #[test]
     fn a_raised_limit_is_told_with_what_was_predicted() {
         let mut raised = Remedied {
-            intervention: Intervention::SessionRate,
-            from: 400.0,
-            to: 800.0,
-            predicted_ratio: 2.0,
-            why: None,
-            outcome: Some(Outcome::Regular),
-            lower: Some(790.0),
-            upper: Some(806.0),
-            ratio: Some(1.99),
-            causes: Vec::new(),
+            predicted_ratio: Some(2.0),
             seconds: 148.0,
+            ..Remedied::new(Intervention::SessionRate, 400.0, 800.0)
         };
+        raised.take_result(&Outcome::Regular, (Some(790.0), Some(806.0)), 401.0);
         let said = |raised: &_| remedied(raised).replace('\u{a0}', " ");
         let begin =
             "new sessions per second, 400/s to 800/s; predicted +100.0 % of the tipping point, ";

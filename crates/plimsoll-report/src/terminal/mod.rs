@@ -14,7 +14,7 @@ mod announced;
 mod brief;
 mod causes;
 mod compare;
-mod confirmation;
+pub(crate) mod confirmation;
 mod events;
 pub(crate) mod facts;
 pub mod findings;

@@ -133,6 +133,29 @@ fn resumption_happens_only_when_asked_for() {
 }
 
 #[test]
+fn as_many_sessions_are_resumed_at_once_as_tickets_are_kept() {
+    for tickets_max in [1, 2] {
+        let version = Some(TlsVersion::V1_3);
+        let options = TlsOptions { version, resume_ratio: 1.0, tickets_max, ..trusting() };
+        let client = ClientContext::new(&options).unwrap();
+        let server = ServerContext::new(identity(), TlsState::Compact).unwrap();
+        let begun = || {
+            let session = client.session(&name("localhost"), true).unwrap();
+            Pair::of(session, server.session().unwrap())
+        };
+        // It brings two tickets.
+        begun().settle();
+        let both = [begun(), begun()];
+        let kinds = both.map(|mut pair| {
+            pair.settle();
+            pair.client.session.handshake().unwrap().kind
+        });
+        let resumed = kinds.iter().filter(|kind| **kind == HandshakeKind::Resumed).count();
+        assert_eq!(resumed, tickets_max as usize);
+    }
+}
+
+#[test]
 fn servers_that_share_a_ticket_key_resume_each_others_sessions() {
     let key = new_ticket_key().unwrap();
     let server = |key: Option<&TicketKey>| {

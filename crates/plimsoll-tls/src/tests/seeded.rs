@@ -186,7 +186,7 @@ impl World {
         client.key_log = Arc::new(SecretSink);
         client.enable_secret_extraction = true;
         client.resumption = match settings.resumption {
-            true => Resumption::store(Arc::new(TicketStore::default())),
+            true => Resumption::store(Arc::new(TicketStore::new(8))),
             false => Resumption::disabled(),
         };
         let key = certified_key(identity(), &provider).unwrap();

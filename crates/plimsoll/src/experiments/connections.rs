@@ -239,8 +239,8 @@ fn find(
     };
     let rate = job.hold.connections_per_s;
     // A server that accepts this rate of new connections can serve as many requests.
-    let speed =
-        Speed { connections_per_s: rate, sweep_per_s: rate, storm: StormClients::default() };
+    let (storm, notice) = (StormClients::default(), Nanos::ZERO);
+    let speed = Speed { connections_per_s: rate, sweep_per_s: rate, storm, notice };
     // Memory of other programs lowers the limit, which is what is available on the host.
     let bounds = Bounds::of(shape, limits, &session.agents(), true).on_hosts(room.as_ref());
     let mut controller = ProcedureController::new(search, bounds, speed, around);

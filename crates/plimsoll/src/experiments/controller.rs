@@ -77,6 +77,8 @@ pub(crate) struct Speed {
     pub(crate) sweep_per_s: f64,
     /// Conduct of the clients in storms.
     pub(crate) storm: StormClients,
+    /// Time from the order of a storm to the cut: every agent has it by then.
+    pub(crate) notice: Nanos,
 }
 
 /// The controller of `hold`, `lab hold` and the searches for held connections.
@@ -207,7 +209,10 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
                 self.before_storm = view.total.storm.clone();
                 let asked = self.speed.storm;
                 let reconnect = jitter.map_or(asked.reconnect, Reconnect::jittered);
-                order(self, Steer::Storm { cut, clients: StormClients { reconnect, ..asked } })
+                let began = view.now + self.speed.notice;
+                let (at, clients) = (began.since(view.epoch), StormClients { reconnect, ..asked });
+                self.doing = Doing::Order { id: view.given + 1, began };
+                Some(Order::Steer(Steer::Storm { cut, at, clients }))
             }
             Step::Settle(span) => {
                 self.report_step(HoldStep::Settle);

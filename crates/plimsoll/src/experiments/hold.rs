@@ -214,7 +214,7 @@ fn drive(experiment: &HoldExperiment, session: &Session<'_>) -> Result<Driven, S
     let rate = job.hold.connections_per_s;
     let sweep_per_s = (rate * SWEEP_PER_RAMP).clamp(SWEEP_PER_S.0, SWEEP_PER_S.1);
     let storm = StormClients::default();
-    let speed = Speed { connections_per_s: rate, sweep_per_s, storm };
+    let speed = Speed { connections_per_s: rate, sweep_per_s, storm, notice: Nanos::ZERO };
     let mut controller = ProcedureController::new(staircase, bounds, speed, around);
     let host_file = HostFile::of(&job.load);
     let newcomers = host_file.as_ref().map(|file| file as &dyn Newcomers);

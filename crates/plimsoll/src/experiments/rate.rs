@@ -181,10 +181,7 @@ impl RateExperiment {
         let outcome = outcome(&job, again, timers, session);
         if let Some(find) = outcome.result.find() {
             remedied.causes = session.causes(find, &outcome.trials).unwrap_or_default();
-            (remedied.lower, remedied.upper) = (find.lower, find.upper);
-            let middle = find.lower.zip(find.upper).map(|(lower, upper)| (lower * upper).sqrt());
-            remedied.ratio = middle.map(|middle| middle / tip);
-            remedied.outcome = Some(find.outcome.clone());
+            remedied.take_result(&find.outcome, (find.lower, find.upper), tip);
         }
         remedied.seconds = session.elapsed().since(began).as_secs_f64();
         finding.remedied = Some(Box::new(remedied));

@@ -8,13 +8,14 @@ use plimsoll_capacity::{StormSearch, StormSettings};
 use plimsoll_fleet::coordinator::LoadOutcome;
 use plimsoll_lab::LabPlan;
 use plimsoll_model::Nanos;
+use plimsoll_model::confirmation::Remedied;
 use plimsoll_model::cycles::Kept;
 use plimsoll_model::event::Event;
-use plimsoll_model::hold::HoldStep;
+use plimsoll_model::hold::MemoryReading;
 use plimsoll_model::result::RunResult;
-use plimsoll_model::storm::{Cut, StormSecond, StormSummary};
+use plimsoll_model::storm::{Cut, StormSummary};
 use plimsoll_model::summary::{FindHead, FindSummary};
-use plimsoll_model::tally::{Interval, Tally};
+use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Outcome as SearchOutcome, TippingPoint, TrialRecord};
 use plimsoll_probe::limits::HostLimits;
 use plimsoll_report::archive::SearchHead;
@@ -25,12 +26,19 @@ use super::controller::{ProcedureController, Speed, Surroundings};
 use super::hold::LAB_WAIT;
 use super::memory::{Bounds, Depth, Memory, gauges_of};
 use super::{LabExperiment, tipping};
+use crate::causes::Readings;
 use crate::exit::Stop;
 use crate::plan::load::LoadJob;
 use crate::plan::storm::StormJob;
 use crate::preflight;
 use crate::preflight::Server;
 use crate::session::{Experiment, Outcome, Session};
+use crate::survey::Room;
+
+mod remedies;
+mod seconds;
+
+use seconds::{Seconds, StormSeconds};
 
 /// A laboratory's server has room for this many times the connections: a server may count those that were cut until it
 /// has noticed.
@@ -38,29 +46,35 @@ const LAB_ROOM: u64 = 3;
 /// Requests of a sweep per second, and their bounds: all connections within about two seconds.
 const SWEEP_S: f64 = 2.0;
 const SWEEP_PER_S: (f64, f64) = (200.0, 10_000.0);
-/// Seconds of a storm that are reported.
-const SECONDS_MAX: usize = 600;
+/// An order reaches agents on other hosts within this time, as that of a start does.
+const FAR_NOTICE: Nanos = Nanos::from_secs(1);
 
 /// `find storm`, and the same in a laboratory.
 pub(super) struct StormExperiment {
     job: StormJob,
     shape: Shape,
     limits: HostLimits,
+    /// Room of other hosts, if they hold the connections.
+    room: Option<Room>,
 }
 
 impl StormExperiment {
     /// Checks that this host can hold the connections, and those that silent clients leave behind.
     pub(super) fn new(mut job: StormJob, server: &Server) -> Result<Self, Stop> {
-        let limits = preflight::host_limits();
+        // What other hosts have is compared with their shares when they have answered.
+        let limits = match job.load.hosts {
+            None => preflight::host_limits(),
+            Some(_) => HostLimits::default(),
+        };
         preflight::spread_sources(&mut job.load, &limits);
         let shape = preflight::shape(&job.load, job.hold.opening_max, server);
         let left_open = if job.clients.cut == Cut::Silent { job.highest } else { 0 };
         let most = Shape { connections: shape.connections + left_open, ..shape.clone() };
         preflight::check(&most, &limits, false)?;
-        Ok(Self { job, shape, limits })
+        Ok(Self { job, shape, limits, room: None })
     }
 
-    fn settings(&self) -> StormSettings {
+    fn search_settings(&self) -> StormSettings {
         let StormJob { load, search, lowest, highest, recover, .. } = &self.job;
         let limits =
             StormLimits { budget: self.job.search_budget(), ..*StormLimits::of(search.mode) };
@@ -72,18 +86,18 @@ impl StormExperiment {
             recover: *recover,
             patience: load.plan.timeouts.connect,
             pause: self.job.clients.reconnect.pause_max(),
-            try_jitter: self.job.try_remedies,
+            try_jitter: self.job.try_jitter,
             confidence: search.confidence,
             limits,
         }
     }
 
-    fn summary(&self, found: &Found) -> StormSummary {
+    fn summary(&self, found: &Found, readings: &Readings, remedies: Vec<Remedied>) -> StormSummary {
         let StormJob { load, hold, clients, recover, .. } = &self.job;
         let base = found.search.base().unwrap_or_default();
         let mut storms = found.search.storms().to_vec();
         for (storm, seconds) in storms.iter_mut().zip(&found.seconds) {
-            storm.seconds.clone_from(seconds);
+            storm.seconds = seconds.with(readings);
         }
         let mut summary = StormSummary {
             connections: load.plan.connections,
@@ -96,6 +110,7 @@ impl StormExperiment {
             base_p99_ms: base.p99.map(Nanos::as_millis_f64),
             endless_from: None,
             jitter: found.search.jitter(),
+            remedies,
             storms,
         };
         summary.endless_from = summary.endless().map(|(storm, _)| storm.cut);
@@ -127,11 +142,18 @@ impl Experiment for StormExperiment {
         Some(Budget::Elapsed(self.job.budget()))
     }
 
+    fn fit_hosts(&mut self, room: Room) -> Vec<String> {
+        self.limits.ports_per_source = Some(room.ports_per_source);
+        self.room = Some(room);
+        Vec::new()
+    }
+
     fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
         let search = &self.job.search;
         session.note(tipping::objective(search));
-        let found = find(self, session)?;
+        let found = find(self, &self.job, self.search_settings(), Pass::First, session)?;
         session.emit(&Event::SearchEnded(Box::new(found.tipping.clone())));
+        let remedies = remedies::try_each(self, &found, session)?;
         let verdict = match found.load.lost_agents {
             0 => {
                 // A server that does not come back from a storm has failed.
@@ -152,13 +174,13 @@ impl Experiment for StormExperiment {
             ..FindSummary::new(head, &found.tipping)
         };
         let reasons = tipping::reasons(&found.tipping, &found.trials, verdict);
-        let storm = Some(Box::new(self.summary(&found)));
+        let storm = Some(Box::new(self.summary(&found, &session.readings(), remedies)));
         let Found { load: driven, trials, .. } = found;
         // Requests that were open when their connection was cut are nobody's failure.
         let tally =
             if driven.interrupted { driven.tally.clone() } else { without_cut(&driven.tally) };
         Ok(Outcome {
-            partial: driven.is_partial(),
+            partial: driven.is_partial() || session.is_interrupted(),
             result: RunResult::Storm { find: Box::new(find), storm },
             trials,
             ..Outcome::new(tally, driven.window, verdict, reasons)
@@ -173,57 +195,39 @@ struct Found {
     tipping: TippingPoint,
     trials: Vec<TrialRecord>,
     /// The seconds of each storm.
-    seconds: Vec<Vec<StormSecond>>,
+    seconds: Vec<StormSeconds>,
 }
 
-/// The seconds of the storms, as they are counted.
-#[derive(Default)]
-struct Seconds {
-    is_storm: bool,
-    storms: Vec<Vec<StormSecond>>,
+/// Which search of a run it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    First,
+    /// With one thing changed: its storms are not those of the report.
+    Again,
 }
 
-impl Seconds {
-    fn handle_event(&mut self, event: &Event) {
-        match event {
-            Event::HoldStep(HoldStep::Storm { .. }) => {
-                self.is_storm = true;
-                self.storms.push(Vec::new());
-            }
-            Event::TrialEnded(_) => self.is_storm = false,
-            Event::Interval(interval) if self.is_storm => {
-                let last = self.storms.last_mut().filter(|storm| storm.len() < SECONDS_MAX);
-                last.into_iter().for_each(|storm| storm.push(second(interval)));
-            }
-            _ => {}
-        }
-    }
-}
-
-fn second(interval: &Interval) -> StormSecond {
-    let Tally { storm, handshakes, spans, .. } = &interval.tally;
-    StormSecond {
-        back: storm.back,
-        attempts: storm.attempts,
-        retries: storm.retries,
-        gave_up: storm.gave_up,
-        refused: storm.refused,
-        handshakes: handshakes.full + handshakes.resumed,
-        resumed: handshakes.resumed,
-        p99_ms: spans.corrected.quantile(0.99).map(Nanos::as_millis_f64),
-    }
-}
-
-fn find(experiment: &StormExperiment, session: &Session<'_>) -> Result<Found, Stop> {
-    let StormExperiment { job, shape, limits } = experiment;
-    let search = StormSearch::new(experiment.settings());
+/// Searches with the load of `job`, which is that of the experiment or a changed one.
+fn find(
+    experiment: &StormExperiment,
+    job: &StormJob,
+    settings: StormSettings,
+    pass: Pass,
+    session: &Session<'_>,
+) -> Result<Found, Stop> {
+    let StormExperiment { shape, limits, room, .. } = experiment;
+    let search = StormSearch::new(settings);
     let server = session.server();
     let memory = Memory { clients: session.agents().pids(), sut: &**server };
     let counted = RefCell::new(Tally::default());
     let trials = RefCell::new(Vec::new());
     let seconds = RefCell::new(Seconds::default());
-    let read = |depth: Depth| memory.read(depth);
-    let gauges = || gauges_of(&**server, false);
+    // The memory of this host is not that of the hosts that hold the connections.
+    let is_elsewhere = room.is_some();
+    let read = |depth: Depth| match is_elsewhere {
+        true => MemoryReading::default(),
+        false => memory.read(depth),
+    };
+    let gauges = || gauges_of(&**server, is_elsewhere);
     let emit = |event: Event| {
         match &event {
             Event::Interval(interval) => counted.borrow_mut().merge_following(&interval.tally),
@@ -231,7 +235,9 @@ fn find(experiment: &StormExperiment, session: &Session<'_>) -> Result<Found, St
             _ => {}
         }
         seconds.borrow_mut().handle_event(&event);
-        session.emit(&event);
+        if pass == Pass::First || !matches!(event, Event::TrialEnded(_)) {
+            session.emit(&event);
+        }
     };
     let around = Surroundings {
         kept: &Kept::new,
@@ -247,12 +253,13 @@ fn find(experiment: &StormExperiment, session: &Session<'_>) -> Result<Found, St
         connections_per_s: job.hold.connections_per_s,
         sweep_per_s: (connections / SWEEP_S).clamp(SWEEP_PER_S.0, SWEEP_PER_S.1),
         storm: job.clients,
+        notice: if is_elsewhere { FAR_NOTICE } else { Nanos::ZERO },
     };
-    let bounds = Bounds::of(shape, limits, &session.agents(), true);
+    let bounds = Bounds::of(shape, limits, &session.agents(), true).on_hosts(room.as_ref());
     let mut controller = ProcedureController::new(search, bounds, speed, around);
     let load = session.steer(&job.load.plan, None, &mut controller, &mut |event| emit(event))?;
     let (_, _, search) = controller.into_parts();
     let tipping = search.tipping_point();
-    let seconds = seconds.into_inner().storms;
+    let seconds = seconds.into_inner().into_storms();
     Ok(Found { load, search, tipping, trials: trials.into_inner(), seconds })
 }

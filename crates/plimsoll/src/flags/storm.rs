@@ -36,10 +36,11 @@ pub(crate) struct StormFlags {
     #[arg(long, value_name = "POLICY", default_value = "immediate")]
     pub(crate) reconnect: Reconnect,
 
-    /// Look for what makes the largest storm safe, too: the jitter of the clients
+    /// Try what makes larger storms safe, too: jitter, resumption, accept queue, limit on new connections
     ///
-    /// Storms of --max, after the largest one without jitter is known: each client waits a random part of the jitter before
-    /// each attempt, and all must be back within --recover after that. They take as much time again at most.
+    /// First storms of --max with jitter: each client waits a random part of it before each attempt, and all must be back
+    /// within --recover after that. Then the search is made again with one change at a time: sessions of TLS that are resumed,
+    /// and in a laboratory twice the accept queue and the limit on new connections. Each takes as much time again at most.
     #[arg(long)]
     pub(crate) try_remedies: bool,
 

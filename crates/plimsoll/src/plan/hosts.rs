@@ -138,7 +138,7 @@ pub(super) fn check_none(flags: &LoadHostFlags, command: &str) -> Result<()> {
     match flag(flags) {
         None => Ok(()),
         Some(flag) => refuse!(
-            "{flag} is for load, hold, and find rate, handshakes and connections, not for {command}";
+            "{flag} is for load, hold, and find rate, handshakes, connections and storm, not for {command}";
             "drop it"),
     }
 }

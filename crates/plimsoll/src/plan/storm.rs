@@ -2,7 +2,8 @@
 
 use plimsoll_capacity::storm::StormLimits;
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::{HoldPlan, Pacing};
+use plimsoll_model::confirmation::Intervention;
+use plimsoll_model::plan::{HoldPlan, LoadPlan, Pacing, TlsOptions};
 use plimsoll_model::search::Axis;
 use plimsoll_model::storm::StormClients;
 use plimsoll_model::units::grouped;
@@ -10,7 +11,7 @@ use plimsoll_model::units::grouped;
 use super::load::{LoadJob, assemble};
 use super::parts::Parts;
 use super::search::SearchJob;
-use super::{Destination, Inputs, hosts, search};
+use super::{Destination, Inputs, search};
 use crate::exit::Result;
 use crate::flags::search::{ArrivalsFlags, SearchFlags};
 use crate::flags::shared::{OutputFlags, PoolFlags};
@@ -40,8 +41,10 @@ pub(crate) struct StormJob {
     pub(crate) highest: u64,
     /// Time within which all must be back.
     pub(crate) recover: Nanos,
-    /// Remedies are tried, within as much time again.
-    pub(crate) try_remedies: bool,
+    /// Jitter of the clients is tried, within as much time again.
+    pub(crate) try_jitter: bool,
+    /// Other changes that are tried, one at a time, each within as much time again.
+    pub(crate) remedies: Vec<Intervention>,
 }
 
 impl StormJob {
@@ -53,7 +56,8 @@ impl StormJob {
 
     /// Time of all storms.
     pub(crate) fn budget(&self) -> Nanos {
-        Nanos(self.search_budget().0 * if self.try_remedies { 2 } else { 1 })
+        let searches = 1 + u64::from(self.try_jitter) + self.remedies.len() as u64;
+        Nanos(self.search_budget().0 * searches)
     }
 }
 
@@ -65,7 +69,6 @@ pub(super) fn plan(
     output: &OutputFlags,
     inputs: &mut Inputs<'_>,
 ) -> Result<StormJob> {
-    hosts::check_none(&to.server.hosts, "find storm")?;
     let connections = match flags.connections {
         Some(connections) => connections,
         None if to.is_laboratory() => LAB_CONNECTIONS_DEFAULT,
@@ -103,11 +106,24 @@ pub(super) fn plan(
         "give --connections {targets} or more, or fewer targets");
     // The ramp opens the connections, at its own pace.
     load.plan.prewarm = false;
+    // Each client has a ticket of its own.
+    load.plan.tls.tickets_max =
+        u32::try_from(connections).unwrap_or(u32::MAX).max(TlsOptions::TICKETS_MAX);
     let clients = StormClients { cut: flags.cut, reconnect: flags.reconnect };
     load.settings.insert("rate".to_owned(), format!("{} new connections", flags.rate));
     load.settings.insert("reconnect".to_owned(), flags.reconnect.to_string());
-    let StormFlags { recover, try_remedies, .. } = *flags;
-    Ok(StormJob { load, search, hold, clients, lowest, highest, recover, try_remedies })
+    let StormFlags { recover, try_remedies: try_jitter, .. } = *flags;
+    let remedies = if try_jitter { remedies(&load.plan, to) } else { Vec::new() };
+    Ok(StormJob { load, search, hold, clients, lowest, highest, recover, try_jitter, remedies })
+}
+
+/// The changes that may make larger storms safe. Only a laboratory's server is changed.
+fn remedies(plan: &LoadPlan, to: &Destination) -> Vec<Intervention> {
+    let of_server = [Intervention::SessionRate, Intervention::AcceptQueue];
+    let resumes = plan.tls.resume_ratio >= 1.0;
+    let has_tls = plan.destinations.iter().any(|server| server.tls.is_some());
+    let of_server = of_server.into_iter().filter(|_| to.is_laboratory());
+    of_server.chain((has_tls && !resumes).then_some(Intervention::Resumption)).collect()
 }
 
 fn range(flags: &StormFlags, connections: u64) -> Result<(u64, u64)> {

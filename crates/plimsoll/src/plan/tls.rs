@@ -45,6 +45,7 @@ pub(super) fn options(
         // By the protocol of the URL.
         offers_http2: false,
         certificate_key: None,
+        tickets_max: TlsOptions::TICKETS_MAX,
         reuse_key_share: shake.reuse_key_share,
         state: shake.tls_state.into(),
     })

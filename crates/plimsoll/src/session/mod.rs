@@ -532,7 +532,14 @@ impl<'a> Session<'a> {
         find: &FindSummary,
         trials: &[TrialRecord],
     ) -> Option<Vec<Finding>> {
-        causes::of(&causes::readings(self.run.borrow().archive_dir()?.as_ref()), find, trials)
+        self.is_archived().then_some(())?;
+        causes::of(&self.readings(), find, trials)
+    }
+
+    /// Returns what was read of every host so far; nothing where it is not archived.
+    pub(crate) fn readings(&self) -> causes::Readings {
+        let dir = self.run.borrow().archive_dir();
+        dir.map(|dir| causes::readings(dir.as_ref())).unwrap_or_default()
     }
 
     /// Hands an event to every sink.

@@ -8,6 +8,7 @@ use plimsoll_model::units::grouped;
 use super::page::{explanation, notes, phase_word, search_entry, verdict_and_why, why};
 use crate::digest::search::percent;
 use crate::digest::{storm as digest, verdict_word};
+use crate::terminal::confirmation::subject;
 use crate::terminal::layout::{Page, clean, counted, ms, span};
 use crate::terminal::{causes, sections};
 
@@ -53,6 +54,13 @@ pub(super) fn facts(page: &mut Page, summary: &Summary, find: &FindSummary) {
     clients(page, storm);
     if let Some(largest) = digest::largest(storm) {
         page.entry("Recovery", &sentence(largest));
+    }
+    let not_tried = storm.remedies.iter().filter_map(|remedy| Some((remedy, remedy.why.as_ref()?)));
+    let not_tried =
+        not_tried.map(|(remedy, why)| format!("{}: {}", subject(remedy.intervention), clean(why)));
+    let not_tried: Vec<_> = not_tried.collect();
+    if !not_tried.is_empty() {
+        page.entry_items("Not tried", &not_tried);
     }
 }
 
@@ -165,8 +173,8 @@ fn recovery(page: &mut Page, storm: &StormSummary) {
     page.blank();
     page.heading(&format!("Storm {}, second by second", shown.trial));
     page.line(&format!(
-        "{:>6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7}",
-        "second", "back", "waiting", "attempts", "retries", "given up", "p99 ms"
+        "{:>6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7} {:>4}",
+        "second", "back", "waiting", "attempts", "retries", "given up", "p99 ms", "queued", "CPUs"
     ));
     let mut back = 0;
     for (number, second) in shown.seconds.iter().enumerate().take(SECONDS_MAX) {
@@ -174,6 +182,10 @@ fn recovery(page: &mut Page, storm: &StormSummary) {
         let waiting = shown.cut.saturating_sub(back);
         page.line(&second_row(number, second, back, waiting));
     }
+    page.quiet(
+        4,
+        "queued: connections that wait to be accepted on the server's host. CPUs: used by the server.",
+    );
     match shown.seconds.len().saturating_sub(SECONDS_MAX) {
         0 => {}
         more => page.quiet(4, &format!("{more} more seconds are in the JSON and on the page.")),
@@ -182,7 +194,7 @@ fn recovery(page: &mut Page, storm: &StormSummary) {
 
 fn second_row(number: usize, second: &StormSecond, back: u64, waiting: u64) -> String {
     format!(
-        "{:>6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7}",
+        "{:>6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7} {:>4}",
         number + 1,
         grouped(back),
         grouped(waiting),
@@ -190,6 +202,8 @@ fn second_row(number: usize, second: &StormSecond, back: u64, waiting: u64) -> S
         grouped(second.retries),
         grouped(second.gave_up),
         ms(second.p99_ms),
+        second.accept_queue.map_or_else(|| "-".to_owned(), grouped),
+        second.server_cpu.map_or_else(|| "-".to_owned(), |cpu| format!("{cpu:.2}")),
     )
 }
 

@@ -89,6 +89,18 @@ pub(super) fn raised(
     }
 }
 
+/// Returns a lever that lets HAProxy accept `per_s` connections per second, where it has no limit on new ones.
+pub(super) fn limited(per_s: u64, server: &dyn WatchedServer) -> Result<PlannedChange, LabError> {
+    let socket = socket(server)?;
+    let is_limited = session_limits(&rates(&socket)).next().is_some();
+    if is_limited {
+        return Err(not("HAProxy has a rate limit already"));
+    }
+    let command = |value: u64| vec![format!("set rate-limit connections global {value}")];
+    let lever = Lever::haproxy(&socket, command(per_s), command(0));
+    Ok(planned(lever, Intervention::SessionRate, 0, per_s))
+}
+
 fn server_quota(
     finding: &Finding,
     seen: &Load,
@@ -189,18 +201,9 @@ fn session_rate(server: &dyn WatchedServer, to: To) -> Result<PlannedChange, Lab
     let all = rates(&socket);
     let of_process =
         |kind| all.iter().find(|limit| limit.id.kind == kind).map(|limit| limit.max as u64);
-    let command_of = |kind| match kind {
-        LimitKind::ConnectionRate => Some(("connections", kind)),
-        LimitKind::TlsRate => Some(("ssl-sessions", kind)),
-        LimitKind::SessionRate | LimitKind::FrontendRate => {
-            Some(("sessions", LimitKind::SessionRate))
-        }
-        _ => None,
-    };
-    let limits =
-        all.iter().filter_map(|limit| Some((limit.max as u64, command_of(limit.id.kind)?)));
-    let (from, (what, own)) =
-        limits.min_by_key(|(limit, _)| *limit).ok_or_else(|| not("HAProxy has no rate limit"))?;
+    let (from, (what, own)) = session_limits(&all)
+        .min_by_key(|(limit, _)| *limit)
+        .ok_or_else(|| not("HAProxy has no rate limit"))?;
     let to = to(from)?;
     if to > from && of_process(own) != Some(from) {
         return Err(not("a frontend's rate limit is only changed by its configuration"));
@@ -209,6 +212,19 @@ fn session_rate(server: &dyn WatchedServer, to: To) -> Result<PlannedChange, Lab
     // 0 is no limit.
     let lever = Lever::haproxy(&socket, command(to), command(of_process(own).unwrap_or(0)));
     Ok(planned(lever, Intervention::SessionRate, from, to))
+}
+
+/// Limits on new connections: each with the words of the command that changes it, and the kind of limit that this command sets.
+fn session_limits(all: &[LimitUse]) -> impl Iterator<Item = (u64, (&'static str, LimitKind))> + '_ {
+    let command_of = |kind| match kind {
+        LimitKind::ConnectionRate => Some(("connections", kind)),
+        LimitKind::TlsRate => Some(("ssl-sessions", kind)),
+        LimitKind::SessionRate | LimitKind::FrontendRate => {
+            Some(("sessions", LimitKind::SessionRate))
+        }
+        _ => None,
+    };
+    all.iter().filter_map(move |limit| Some((limit.max as u64, command_of(limit.id.kind)?)))
 }
 
 fn fewer_backends(server: &dyn WatchedServer) -> Result<PlannedChange, LabError> {

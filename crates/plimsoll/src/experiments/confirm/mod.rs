@@ -96,51 +96,57 @@ pub(super) fn run(
     Ok(())
 }
 
-/// A limit that is raised until this is dropped, or that could not be.
+/// A change of the server that lasts until this is dropped, or that could not be made.
 pub(super) struct Raised {
     /// Held for its drop.
-    _lever: Option<Lever>,
+    pub(super) lever: Option<Lever>,
     /// The facts before the search; its `why` if there is to be none.
     pub(super) remedied: Remedied,
+}
+
+impl Raised {
+    fn make(intervention: Intervention, planned: Result<PlannedChange, LabError>) -> Self {
+        let mut remedied = Remedied::new(intervention, 0.0, 0.0);
+        let set = planned.and_then(|planned| {
+            (remedied.from, remedied.to) = (planned.from, planned.to);
+            match planned.change {
+                Change::Server(mut lever) => lever.set(true).map(|()| Some(lever)),
+                Change::Load { .. } => Ok(None),
+            }
+        });
+        let lever = set.unwrap_or_else(|why| {
+            remedied.why = Some(why.to_string());
+            None
+        });
+        Self { lever, remedied }
+    }
 }
 
 /// Raises the limit that the tests of `finding` have confirmed; `tip` is the middle of its tipping point, per second. `None`
 /// where nothing was confirmed by a change of the server.
 pub(super) fn raise(finding: &Finding, tip: f64, session: &Session<'_>) -> Option<Raised> {
     let by = finding.confirmations.first().filter(|_| finding.grade == Grade::Confirmed)?;
-    let mut remedied = Remedied {
-        intervention: by.intervention?,
-        from: by.from,
-        to: by.from,
-        predicted_ratio: 1.0,
-        why: None,
-        outcome: None,
-        lower: None,
-        upper: None,
-        ratio: None,
-        causes: Vec::new(),
-        seconds: 0.0,
-    };
-    let planned = levers::raised(remedied.intervention, &**session.server());
-    let set = planned.and_then(|planned| match planned.change {
-        Change::Server(mut lever) => {
-            (remedied.from, remedied.to) = (planned.from, planned.to);
-            lever.set(true).map(|()| Some(lever))
-        }
-        Change::Load { .. } => Ok(None),
-    });
-    match set {
-        Ok(lever) => {
-            let next = finding.next.as_ref().map_or(f64::INFINITY, |next| next.projected.at / tip);
-            remedied.predicted_ratio = (remedied.to / remedied.from).min(next.max(1.0));
-            session.note(render_remedy_plan(&remedied));
-            Some(Raised { _lever: lever, remedied })
-        }
-        Err(why) => {
-            remedied.why = Some(why.to_string());
-            Some(Raised { _lever: None, remedied })
-        }
+    let mut raised = raise_limit(by.intervention?, session);
+    let remedied = &mut raised.remedied;
+    if remedied.why.is_none() {
+        let next = finding.next.as_ref().map_or(f64::INFINITY, |next| next.projected.at / tip);
+        remedied.predicted_ratio = Some((remedied.to / remedied.from).min(next.max(1.0)));
+        session.note(render_remedy_plan(remedied));
+    } else {
+        (remedied.from, remedied.to) = (by.from, by.from);
     }
+    Some(raised)
+}
+
+/// Doubles a limit of the running server.
+pub(super) fn raise_limit(intervention: Intervention, session: &Session<'_>) -> Raised {
+    Raised::make(intervention, levers::raised(intervention, &**session.server()))
+}
+
+/// Limits the new connections of a server that has no such limit.
+pub(super) fn limit_connections(per_s: u64, session: &Session<'_>) -> Raised {
+    let planned = levers::limited(per_s, &**session.server());
+    Raised::make(Intervention::SessionRate, planned)
 }
 
 /// Returns the grade of a cause after its tests: all that are `possible` confirm it together, and at least one does.

@@ -109,8 +109,12 @@ impl World {
             counted: &counted,
             is_paused: &is_paused,
         };
-        let speed =
-            Speed { connections_per_s: 2_000.0, sweep_per_s: 10_000.0, storm: Default::default() };
+        let speed = Speed {
+            connections_per_s: 2_000.0,
+            sweep_per_s: 10_000.0,
+            storm: Default::default(),
+            notice: Nanos::ZERO,
+        };
         let mut controller =
             ProcedureController::new(Staircase::new(settings), BOUNDS, speed, around);
         let mut orders = Vec::new();
