@@ -306,7 +306,7 @@ fn events_that_cannot_be_made_are_refused_before_anything_starts() {
     for (flags, needs) in [
         ("--sut embedded --event restart@1s", "--sut haproxy"),
         ("--sut nginx --event drain@1s", "statistics socket"),
-        ("--sut caddy --event certificate@1s", "over TLS"),
+        ("--sut embedded --event certificate@1s", "over TLS"),
         ("--sut haproxy --isolate none --event link-down:1s@1s", "--isolate netns"),
         ("--sut haproxy --backends 2 --event backend-down:3@1s", "2 backends"),
         ("--sut haproxy --backends 2 --event drain:2@1s", "leaves one"),
