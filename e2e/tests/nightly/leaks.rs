@@ -12,7 +12,7 @@ use crate::alone;
 const CONNECTIONS: u64 = 1_000;
 const CYCLES: &str = "12";
 
-/// Cycles against a server that keeps so many bytes of each connection; `None` where there is no go.
+/// Cycles against a server that keeps `kept` bytes of each connection; `None` where Go is not installed.
 fn cycles(kept: u64) -> Option<Summary> {
     let folder = tempfile::tempdir().expect("the temporary directory is writable");
     let program = program::of_go_source("server", folder.path())?;

@@ -10,7 +10,7 @@ use plimsoll_lab::LabPlan;
 use plimsoll_model::Nanos;
 use plimsoll_model::cycles::Kept;
 use plimsoll_model::event::Event;
-use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary, MemoryReading};
+use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary};
 use plimsoll_model::result::RunResult;
 use plimsoll_model::storm::StormClients;
 use plimsoll_model::summary::{FindHead, FindSummary};
@@ -53,11 +53,7 @@ pub(super) struct ConnectionsExperiment {
 impl ConnectionsExperiment {
     /// Lowers the highest level to what this host can make.
     pub(super) fn new(mut job: ConnectionsJob, server: &Server) -> Result<Self, Stop> {
-        // What other hosts have is compared with their shares when they have answered.
-        let limits = match job.load.hosts {
-            None => preflight::host_limits(),
-            Some(_) => HostLimits::default(),
-        };
+        let limits = preflight::limits_of(&job.load);
         preflight::spread_sources(&mut job.load, &limits);
         // Memory is watched during the search, which stops before memory runs out.
         let shape = preflight::shape(&job.load, job.hold.opening_max, server);
@@ -208,16 +204,12 @@ fn find(
     let ConnectionsExperiment { job, shape, limits, room, .. } = experiment;
     let search = ConnectionSearch::new(settings(experiment));
     let server = session.server();
-    let memory = Memory { clients: session.agents().pids(), sut: &**server };
+    let is_elsewhere = room.is_some();
+    let memory = Memory { clients: session.agents().pids(), sut: &**server, is_elsewhere };
     let counted = RefCell::new(Tally::default());
     let trials = RefCell::new(Vec::new());
     let timers = RefCell::new(timers);
-    // The memory of this host is not that of the hosts that hold the connections, nor need the server be here.
-    let is_elsewhere = room.is_some();
-    let read = |depth: Depth| match is_elsewhere {
-        true => MemoryReading::default(),
-        false => memory.read(depth),
-    };
+    let read = |depth: Depth| memory.read(depth);
     let gauges = || gauges_of(&**server, is_elsewhere);
     let emit = |event: Event| {
         match &event {

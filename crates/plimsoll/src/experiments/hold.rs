@@ -11,7 +11,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::cycles::CyclesSummary;
 use plimsoll_model::disruption::{Disruption, DisruptionKind, DisruptionSummary};
 use plimsoll_model::event::Event;
-use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary, MemoryReading};
+use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary};
 use plimsoll_model::storm::StormClients;
 use plimsoll_model::trial::Judgement;
 use plimsoll_model::units::grouped;
@@ -60,11 +60,7 @@ impl HoldExperiment {
     /// Lowers a hold to what this host can hold, if `--up-to` allows it; also returns notes for the
     /// report.
     pub(super) fn new(mut job: HoldJob, server: &Server) -> Result<(Self, Vec<String>), Stop> {
-        // What other hosts have is compared with their shares when they have answered.
-        let limits = match job.load.hosts {
-            None => preflight::host_limits(),
-            Some(_) => HostLimits::default(),
-        };
+        let limits = preflight::limits_of(&job.load);
         preflight::spread_sources(&mut job.load, &limits);
         let shape = preflight::shape(&job.load, job.hold.opening_max, server);
         let fit = preflight::check(&shape, &limits, job.up_to)?;
@@ -185,13 +181,9 @@ fn drive(experiment: &HoldExperiment, session: &Session<'_>) -> Result<Driven, S
         cycles: job.cycles.map_or(0, |cycles| cycles.count),
         reconnects: reconnects(&job.load.events.plan),
     });
-    let memory = Memory { clients: session.agents().pids(), sut: &**server };
-    // The memory of this host is not that of the hosts that hold the connections.
     let is_elsewhere = job.load.hosts.is_some();
-    let read = |depth: Depth| match is_elsewhere {
-        true => MemoryReading::default(),
-        false => memory.read(depth),
-    };
+    let memory = Memory { clients: session.agents().pids(), sut: &**server, is_elsewhere };
+    let read = |depth: Depth| memory.read(depth);
     let disruptor = RefCell::new(Disruptor::of(&job.load, &**server));
     let emit = |event: Event| {
         let notes = disruptor.borrow_mut().handle_event(&event);

@@ -39,11 +39,16 @@ pub(crate) struct Memory<'a> {
     pub(crate) clients: Vec<u32>,
     /// The SUT.
     pub(crate) sut: &'a dyn WatchedServer,
+    /// Other hosts hold the connections: the memory of this one says nothing of them.
+    pub(crate) is_elsewhere: bool,
 }
 
 impl Memory<'_> {
-    /// Memory and counters now.
+    /// Memory and counters now; nothing where other hosts hold the connections.
     pub(crate) fn read(&self, depth: Depth) -> MemoryReading {
+        if self.is_elsewhere {
+            return MemoryReading::default();
+        }
         let root = Path::new("/proc");
         let host = HostMemory::read(root);
         let tcp = TcpSockets::read(root);
@@ -348,7 +353,8 @@ mod tests {
     #[test]
     fn this_host_and_this_process_are_readable() {
         let own = std::process::id();
-        let memory = Memory { clients: vec![own], sut: &Processes(Vec::new()) };
+        let memory =
+            Memory { clients: vec![own], sut: &Processes(Vec::new()), is_elsewhere: false };
         let deep = memory.read(Depth::Processes);
         assert!(deep.client_bytes > Some(0) && deep.sut_bytes.is_none());
         assert!(memory.read(Depth::Host).client_bytes.is_none());

@@ -11,7 +11,6 @@ use plimsoll_model::Nanos;
 use plimsoll_model::confirmation::Remedied;
 use plimsoll_model::cycles::Kept;
 use plimsoll_model::event::Event;
-use plimsoll_model::hold::MemoryReading;
 use plimsoll_model::result::RunResult;
 use plimsoll_model::storm::{Cut, StormSummary};
 use plimsoll_model::summary::{FindHead, FindSummary};
@@ -61,11 +60,7 @@ pub(super) struct StormExperiment {
 impl StormExperiment {
     /// Checks that this host can hold the connections, and those that silent clients leave behind.
     pub(super) fn new(mut job: StormJob, server: &Server) -> Result<Self, Stop> {
-        // What other hosts have is compared with their shares when they have answered.
-        let limits = match job.load.hosts {
-            None => preflight::host_limits(),
-            Some(_) => HostLimits::default(),
-        };
+        let limits = preflight::limits_of(&job.load);
         preflight::spread_sources(&mut job.load, &limits);
         let shape = preflight::shape(&job.load, job.hold.opening_max, server);
         let left_open = if job.clients.cut == Cut::Silent { job.highest } else { 0 };
@@ -217,16 +212,12 @@ fn find(
     let StormExperiment { shape, limits, room, .. } = experiment;
     let search = StormSearch::new(settings);
     let server = session.server();
-    let memory = Memory { clients: session.agents().pids(), sut: &**server };
+    let is_elsewhere = room.is_some();
+    let memory = Memory { clients: session.agents().pids(), sut: &**server, is_elsewhere };
     let counted = RefCell::new(Tally::default());
     let trials = RefCell::new(Vec::new());
     let seconds = RefCell::new(Seconds::default());
-    // The memory of this host is not that of the hosts that hold the connections.
-    let is_elsewhere = room.is_some();
-    let read = |depth: Depth| match is_elsewhere {
-        true => MemoryReading::default(),
-        false => memory.read(depth),
-    };
+    let read = |depth: Depth| memory.read(depth);
     let gauges = || gauges_of(&**server, is_elsewhere);
     let emit = |event: Event| {
         match &event {
