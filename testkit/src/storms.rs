@@ -48,6 +48,8 @@ pub struct Storm {
     /// The handshake in progress ends at this instant.
     served_at: Option<Nanos>,
     counts: StormCounts,
+    /// Clients that stop trying once their attempts have ended.
+    leaving: u64,
     /// Handshakes that were made after the client had left.
     wasted: u64,
     rng: Rng,
@@ -63,6 +65,7 @@ impl StormServer {
             queue: VecDeque::new(),
             served_at: None,
             counts: StormCounts { cut, ..StormCounts::default() },
+            leaving: 0,
             wasted: 0,
             rng: Rng::with_seed(seed),
         };
@@ -95,6 +98,11 @@ fn bisect(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
 impl Storm {
     /// A client plans its n-th attempt.
     fn plan(&mut self, client: u32, attempt: u32, from: Nanos) {
+        if self.leaving > 0 {
+            self.leaving -= 1;
+            self.counts.withdrawn += 1;
+            return;
+        }
         let pause = self.server.reconnect.pause(attempt, self.rng.f64());
         self.events.push(Reverse((from + pause, Event::Attempt { client, attempt })));
     }
@@ -171,6 +179,12 @@ impl Storm {
         Nanos::from_secs_f64(self.queue.len() as f64 / self.server.handshakes_per_s)
     }
 
+    /// This share of the clients that are not back stops trying once their attempts have ended.
+    pub fn withdraw(&mut self, share: f64) {
+        self.leaving +=
+            (self.counts.trying().saturating_sub(self.leaving) as f64 * share).ceil() as u64;
+    }
+
     /// Counts since the cut.
     pub const fn counts(&self) -> &StormCounts {
         &self.counts
@@ -181,9 +195,9 @@ impl Storm {
         self.wasted
     }
 
-    /// `true` if all clients are back.
+    /// `true` if all clients are back, or have stopped trying.
     pub const fn is_over(&self) -> bool {
-        self.counts.missing() == 0
+        self.counts.trying() == 0
     }
 }
 

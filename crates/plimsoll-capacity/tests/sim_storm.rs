@@ -83,6 +83,9 @@ impl World {
             }
             // Seconds are reported once they are over.
             search.handle_storm(&whole(storm.counts()), since);
+            if let Some(share) = search.poll_withdrawal() {
+                storm.withdraw(share);
+            }
             if let Step::Trim { .. } = search.step() {
                 break;
             }
@@ -94,11 +97,8 @@ impl World {
         let is_over = storm.is_over();
         self.now = self.now + storm.calm();
         self.is_broken |= since > self.survives;
-        if is_over {
-            return Done::Stormed;
-        }
         self.held = self.connections - storm.counts().missing();
-        Done::Trimmed
+        if is_over { Done::Stormed } else { Done::Trimmed }
     }
 
     fn carry_out(&mut self, step: Step, search: &mut StormSearch) -> Done {
@@ -317,6 +317,34 @@ fn a_storm_that_does_not_end_is_named_and_one_that_ends_is_not() {
         named += u32::from(endless().any(|storm| storm.endless.is_some()));
     }
     assert!(possible == 100 && named == possible, "{named} of {possible}");
+}
+
+#[test]
+fn the_clients_with_which_a_storm_would_end_are_found() {
+    let (mut found, mut near, seeds) = (0, 0, 100);
+    for seed in 0..seeds {
+        let mut rng = Rng::with_seed(seed);
+        let patience = Nanos::from_secs(1 + rng.u64(0..2));
+        let per_s = 100.0 + 100.0 * rng.f64();
+        // One patience of handshakes: the attempts of more clients never let the queue become shorter.
+        let truth = per_s * patience.as_secs_f64();
+        let server = server(per_s, patience, Reconnect::Immediate);
+        let server = StormServer { queue_max: (1.5 * truth) as usize, ..server };
+        let connections = (6.0 * truth) as u64;
+        let recover = Nanos::from_secs_f64(0.8 * patience.as_secs_f64());
+        let mut world = World::new(server, connections, seed);
+        let (tipping, search) = world.search(settings(&world, recover));
+        assert_eq!(tipping.outcome, Outcome::Regular, "seed {seed}");
+        let Some(ends) = search.ends_below() else { continue };
+        found += 1;
+        let of = |clients: u64| clients as f64 / truth;
+        // What waits in the queue is served first: a little below the limit that takes longer than it is waited for.
+        assert!(of(ends.lasted_with) > 0.7, "seed {seed}: {ends:?}, truth {truth}");
+        let Some(ended) = ends.ended_with else { continue };
+        assert!(of(ended) < 1.05, "seed {seed}: {ends:?}, truth {truth}");
+        near += u32::from(of(ended) > 0.5);
+    }
+    assert!(found >= 95 && near >= 90, "{near} of {found} of {seeds}");
 }
 
 #[test]

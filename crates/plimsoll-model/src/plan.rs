@@ -80,6 +80,12 @@ pub enum Steer {
         /// Conduct of their clients.
         clients: StormClients,
     },
+    /// Have a share of a storm's clients that are not back stop trying, each once its current attempt has ended. Done at
+    /// once.
+    Withdraw {
+        /// Part of those clients, 0 to 1.
+        share: f64,
+    },
     /// One request on every connection that is held now, spread evenly. Done when each has ended.
     Sweep {
         /// From the first request to the last.

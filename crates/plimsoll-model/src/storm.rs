@@ -170,6 +170,8 @@ pub struct StormCounts {
     pub refused: u64,
     /// Clients that were lost again after they had come back.
     pub lost_again: u64,
+    /// Clients that stopped trying.
+    pub withdrawn: u64,
     /// The longest time by which an attempt was made too late by this program.
     pub lag_max: Nanos,
     /// Time from the cut until a client was back.
@@ -194,6 +196,7 @@ impl StormCounts {
             gave_up_sent: since(|counts| counts.gave_up_sent),
             refused: since(|counts| counts.refused),
             lost_again: since(|counts| counts.lost_again),
+            withdrawn: since(|counts| counts.withdrawn),
             ..Self::default()
         }
     }
@@ -201,7 +204,16 @@ impl StormCounts {
     /// Adds the counts of another thread, agent or second.
     pub(crate) fn merge(&mut self, other: &Self) {
         let Self {
-            cut, attempts, retries, back, gave_up, gave_up_sent, refused, lost_again, ..
+            cut,
+            attempts,
+            retries,
+            back,
+            gave_up,
+            gave_up_sent,
+            refused,
+            lost_again,
+            withdrawn,
+            ..
         } = other;
         self.cut += cut;
         self.attempts += attempts;
@@ -211,6 +223,7 @@ impl StormCounts {
         self.gave_up_sent += gave_up_sent;
         self.refused += refused;
         self.lost_again += lost_again;
+        self.withdrawn += withdrawn;
         self.lag_max = self.lag_max.max(other.lag_max);
         self.recovery.merge(&other.recovery);
     }
@@ -218,6 +231,11 @@ impl StormCounts {
     /// Clients that are not back.
     pub const fn missing(&self) -> u64 {
         (self.cut + self.lost_again).saturating_sub(self.back)
+    }
+
+    /// Clients that are not back and still try.
+    pub const fn trying(&self) -> u64 {
+        self.missing().saturating_sub(self.withdrawn)
     }
 }
 
@@ -252,6 +270,20 @@ pub struct Endless {
     /// Clients that were still not back.
     pub missing: u64,
     /// Time after the cut until it was ended, seconds.
+    pub watched_s: f64,
+}
+
+/// The number of clients below which a storm ends that would not end by itself: once it has begun, the retries of fewer
+/// clients than began it keep it going.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EndsBelow {
+    /// Connections cut.
+    pub cut: u64,
+    /// The most clients still trying with which it ended; `None` if it did not.
+    pub ended_with: Option<u64>,
+    /// The fewest with which it went on.
+    pub lasted_with: u64,
+    /// Time for which each number was watched, seconds.
     pub watched_s: f64,
 }
 
@@ -319,6 +351,9 @@ pub struct StormSummary {
     /// The smallest storm that did not end by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endless_from: Option<u64>,
+    /// The clients with which such a storm goes on, and those with which it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends_below: Option<EndsBelow>,
     /// The jitter that makes the largest storm safe, where that was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Jitter>,
@@ -331,7 +366,8 @@ pub struct StormSummary {
 impl StormSummary {
     /// The storm that did not end by itself, the smallest of them.
     pub fn endless(&self) -> Option<(&StormTrial, Endless)> {
-        let each = self.as_asked().filter_map(|storm| Some((storm, storm.endless?)));
+        let judged = self.as_asked().filter(|storm| storm.verdict != Verdict::Invalid);
+        let each = judged.filter_map(|storm| Some((storm, storm.endless?)));
         each.min_by_key(|(storm, _)| storm.cut)
     }
 

@@ -149,6 +149,10 @@ pub trait HoldProcedure {
     fn handle_attempts(&mut self, attempts: Attempts);
     /// During a storm: the counts of its clients, so long after the cut.
     fn handle_storm(&mut self, _counts: &StormCounts, _since: Nanos) {}
+    /// During a storm: the share of its clients that stops trying now.
+    fn poll_withdrawal(&mut self) -> Option<f64> {
+        None
+    }
     /// The hold ends early: it was interrupted, or every agent was lost.
     fn handle_stop(&mut self);
     /// The levels measured so far, where each is reported separately.

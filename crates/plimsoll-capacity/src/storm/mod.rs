@@ -20,12 +20,13 @@ mod judge;
 mod policy;
 mod settings;
 mod watch;
+mod withdraw;
 
 use std::collections::VecDeque;
 
 use plimsoll_model::hold::{MemoryReading, Swept};
 use plimsoll_model::observation::Observations;
-use plimsoll_model::storm::{Jitter, StormCounts, StormTrial};
+use plimsoll_model::storm::{EndsBelow, Jitter, StormCounts, StormTrial};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
     Check, CheckId, Judgement, Met, Outcome, Phase, TippingPoint, TrialMeasurement, TrialRecord,
@@ -42,6 +43,7 @@ use jitter::JitterSearch;
 use judge::{Observed, judge, judge_base, lost};
 use policy::{Ends, Next, next};
 use watch::{Finding, Watch};
+use withdraw::Withdrawals;
 
 pub use judge::without_cut;
 pub use settings::{StormLimits, StormSettings};
@@ -96,6 +98,10 @@ struct Current {
     swept: Option<Swept>,
     watch: Watch,
     finding: Option<Finding>,
+    /// Clients are to stop trying if it does not end, and those that did.
+    tries_withdrawal: bool,
+    withdrawals: Option<Withdrawals>,
+    is_withdrawal_due: bool,
     is_back: bool,
 }
 
@@ -120,6 +126,9 @@ pub struct StormSearch {
     evidence: Evidence,
     /// Storms with jitter are no evidence on the others.
     jitter: JitterSearch,
+    /// The load below which a storm that does not end would, once that was tried.
+    ends_below: Option<EndsBelow>,
+    has_tried_withdrawal: bool,
     request: Option<TrialRequest>,
     current: Current,
     /// The base line, once it was measured.
@@ -150,6 +159,8 @@ impl StormSearch {
             stage: Stage::Baseline,
             evidence: Evidence::default(),
             jitter: JitterSearch::default(),
+            ends_below: None,
+            has_tried_withdrawal: false,
             request: None,
             current: Current::default(),
             base: None,
@@ -182,6 +193,11 @@ impl StormSearch {
     /// The jitter that makes the largest storm safe, where it was looked for.
     pub fn jitter(&self) -> Option<Jitter> {
         self.jitter.answer(self.settings.highest)
+    }
+
+    /// The load below which a storm that does not end by itself would end, where there was one.
+    pub const fn ends_below(&self) -> Option<EndsBelow> {
+        self.ends_below
     }
 
     /// Memory before anything was held.
@@ -390,9 +406,13 @@ impl StormSearch {
 
     fn begin_storm(&mut self, cut: u64, phase: Phase, jitter: Option<Nanos>, now: Nanos) {
         self.request = Some(self.request_of(cut, phase));
-        let is_endless = self.ends().endless_min.is_some_and(|least| cut >= least);
-        let watch = Watch::new(is_endless && jitter.is_none());
-        self.current = Current { cut, jitter, began: now, watch, ..Current::default() };
+        let ends = self.ends();
+        let is_endless = jitter.is_none() && ends.endless_min.is_some_and(|least| cut >= least);
+        let tries_withdrawal = is_endless && ends.is_withdrawal_next();
+        self.has_tried_withdrawal |= tries_withdrawal;
+        let watch = Watch::new(is_endless && !tries_withdrawal);
+        self.current =
+            Current { cut, jitter, began: now, watch, tries_withdrawal, ..Current::default() };
         self.stage = Stage::Storming;
     }
 
@@ -422,7 +442,8 @@ impl StormSearch {
         };
         let endless_min = of(true).min();
         let below = of(false).filter(|cut| endless_min.is_none_or(|least| *cut < least));
-        Ends { ended_max: below.max(), endless_min }
+        let has_tried_withdrawal = self.has_tried_withdrawal;
+        Ends { ended_max: below.max(), endless_min, has_tried_withdrawal }
     }
 
     /// Adds the verdict on the last storm that it did not end by itself.
@@ -449,6 +470,9 @@ impl StormSearch {
         let verdict = judgement.verdict;
         let storm =
             Storm { cut: current.cut, good: verdict == Verdict::Good, recovered, back_in_time };
+        if let Some(withdrawals) = current.withdrawals {
+            self.ends_below = Some(withdrawals.found);
+        }
         self.storms.push(self.summary(request.number, verdict, recovered));
         self.push_record(request, judgement.clone(), now);
         if let Some(jitter) = jitter {
@@ -566,10 +590,16 @@ impl HoldProcedure for StormSearch {
                 self.stage = Stage::Comparing;
             }
             (Stage::Comparing, Done::Swept(swept)) => self.compare(swept, now),
-            (Stage::Storming, Done::Stormed) => {
-                self.current.is_back = true;
-                self.stage = Stage::Watching;
-            }
+            (Stage::Storming, Done::Stormed) => match &mut self.current.withdrawals {
+                Some(withdrawals) => {
+                    withdrawals.end(&self.current.tally.storm);
+                    self.stage = Stage::Ending;
+                }
+                None => {
+                    self.current.is_back = true;
+                    self.stage = Stage::Watching;
+                }
+            },
             (Stage::Ending, Done::Trimmed) => self.conclude(now),
             (Stage::Watching, Done::Waited) => self.stage = Stage::Checking,
             (Stage::Checking, Done::Swept(swept)) => {
@@ -589,13 +619,29 @@ impl HoldProcedure for StormSearch {
             return;
         }
         let settings = self.settings_of_storm();
-        match self.current.watch.look(counts, since, &settings) {
-            Finding::Wait => {}
-            finding => {
-                self.current.finding = Some(finding);
-                self.stage = Stage::Ending;
+        let current = &mut self.current;
+        if let Some(withdrawals) = &mut current.withdrawals {
+            match withdrawals.look(counts, since, &settings) {
+                withdraw::Next::Wait => {}
+                withdraw::Next::Withdraw => current.is_withdrawal_due = true,
+                withdraw::Next::Over => self.stage = Stage::Ending,
             }
+            return;
         }
+        let finding = current.watch.look(counts, since, &settings);
+        match finding {
+            Finding::Wait => return,
+            Finding::Endless(_) if current.tries_withdrawal => {
+                current.withdrawals = Some(Withdrawals::new(counts, since, &settings));
+                current.is_withdrawal_due = true;
+            }
+            Finding::Ends | Finding::Endless(_) => self.stage = Stage::Ending,
+        }
+        self.current.finding = Some(finding);
+    }
+
+    fn poll_withdrawal(&mut self) -> Option<f64> {
+        std::mem::take(&mut self.current.is_withdrawal_due).then_some(withdraw::SHARE)
     }
 
     fn handle_stop(&mut self) {

@@ -41,16 +41,30 @@ pub(super) struct Ends {
     pub(super) ended_max: Option<u64>,
     /// The smallest storm that did not.
     pub(super) endless_min: Option<u64>,
+    /// Clients of a storm that does not end have stopped trying, to see with how many it ends.
+    pub(super) has_tried_withdrawal: bool,
 }
 
 impl Ends {
-    /// Returns the next storm that tells where storms no longer end: the largest one first.
+    /// Returns the next storm that tells where storms no longer end: the largest one first. The smallest that does not end
+    /// is made once more, for what it needs to end.
     fn next(self, evidence: &Evidence, highest: u64) -> Option<u64> {
         if evidence.at(highest) == (0, 0) {
             return Some(highest);
         }
+        let endless = self.endless_min?;
+        self.between().or_else(|| (!self.has_tried_withdrawal).then_some(endless))
+    }
+
+    /// Returns a size between storms that ended and that did not, while those are far apart.
+    fn between(self) -> Option<u64> {
         let (ended, endless) = (self.ended_max? as f64, self.endless_min? as f64);
         (endless > ENDLESS_WIDTH * ended).then(|| (ended * endless).sqrt().round() as u64)
+    }
+
+    /// Reports whether the next storm that does not end is the one whose clients stop trying.
+    pub(super) fn is_withdrawal_next(self) -> bool {
+        self.endless_min.is_some() && !self.has_tried_withdrawal && self.between().is_none()
     }
 }
 

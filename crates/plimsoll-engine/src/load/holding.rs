@@ -20,6 +20,10 @@ impl Worker {
             Steer::Trim { connections } => hold.begin_trim(id, connections),
             Steer::Sweep { over } => hold.sweeps.push_back((id, over)),
             Steer::Storm { cut, at, clients } => self.begin_storm(id, cut, at, clients, now),
+            Steer::Withdraw { share } => {
+                self.withdraw(share);
+                self.report_steered(id);
+            }
             Steer::Spread { of } => {
                 hold.spread_over(of);
                 self.report_steered(id);

@@ -35,6 +35,8 @@ pub(super) struct StormRun {
     /// Clients whose connections were cut, and those of them that are back.
     cut: u64,
     back: u64,
+    /// Clients that stop trying when their current attempts end.
+    leaving: u64,
     /// Clients that wait for an attempt: when it is due, and how many they have made.
     waiting: BinaryHeap<Reverse<(Nanos, u32)>>,
     /// Attempts that the client of each slot has made, and when the latest began.
@@ -72,6 +74,7 @@ impl StormRun {
             began,
             cut: 0,
             back: 0,
+            leaving: 0,
             waiting: BinaryHeap::new(),
             tries: Vec::new(),
             pacer,
@@ -130,12 +133,32 @@ impl StormRun {
     }
 
     /// The attempt of the client in the slot, or of the one being opened, has failed. `is_refused` if that was not for
-    /// lack of patience.
-    pub(super) fn end_attempt(&mut self, index: Option<u32>, is_refused: bool, now: Nanos) {
+    /// lack of patience. Returns whether the client stops trying.
+    pub(super) fn end_attempt(&mut self, index: Option<u32>, is_refused: bool, now: Nanos) -> bool {
+        if self.leaving > 0 {
+            self.leaving -= 1;
+            self.cut -= 1;
+            return true;
+        }
         let opening = (self.opening + 1, now);
         let tried = index.and_then(|index| self.tries.get(index as usize).copied());
         let (attempts, _) = tried.unwrap_or(opening);
         self.wait(attempts, if is_refused { now + REFUSED_PAUSE } else { now });
+        false
+    }
+
+    /// A share of the clients that are not back stops trying. Returns the number of those that waited; the others finish
+    /// their attempts.
+    pub(super) fn withdraw(&mut self, share: f64) -> u64 {
+        let trying = self.cut.saturating_sub(self.back + self.leaving);
+        let leaving = (trying as f64 * share).ceil() as u64;
+        let waited = leaving.min(self.waiting.len() as u64);
+        for _ in 0..waited {
+            self.waiting.pop();
+        }
+        self.cut -= waited;
+        self.leaving += leaving - waited;
+        waited
     }
 
     /// A client is back; returns the time since the cut.
@@ -207,6 +230,27 @@ mod tests {
         assert!(storm.is_over());
         storm.lose_again(later);
         assert!(!storm.is_over());
+    }
+
+    #[test]
+    fn clients_that_withdraw_leave_when_they_wait_or_at_the_end_of_their_attempt() {
+        let mut storm = storm("immediate", 8);
+        let now = Nanos::from_secs(1);
+        for index in 0..6 {
+            storm.poll_attempt(now);
+            storm.begin_attempt(index, now);
+        }
+        storm.count_back(now);
+        // Four of seven: two wait, and two leave with the next attempts that fail.
+        assert_eq!(storm.withdraw(0.5), 2);
+        let ends: Vec<bool> =
+            (1..6).map(|index| storm.end_attempt(Some(index), false, now)).collect();
+        assert_eq!(ends, [true, true, false, false, false]);
+        for _ in 0..3 {
+            assert!(!storm.is_over());
+            storm.count_back(now);
+        }
+        assert!(storm.is_over());
     }
 
     #[test]

@@ -28,6 +28,12 @@ impl Worker {
         hold.begin_storm(id, cut, clients, began, seed);
     }
 
+    /// Has a share of the clients that are not back stop trying.
+    pub(super) fn withdraw(&mut self, share: f64) {
+        let left = self.storm().map_or(0, |storm| storm.withdraw(share));
+        self.meter.tally().storm.withdrawn += left;
+    }
+
     /// Goes on with the storm in progress; false when there may be more to do now.
     pub(super) fn storm_due(&mut self, now: Nanos) -> bool {
         for _ in 0..BATCH {
@@ -124,8 +130,8 @@ impl Worker {
             ErrorClass::Timeout => counts.gave_up += 1,
             _ => counts.refused += 1,
         }
-        if let Some(storm) = self.storm() {
-            storm.end_attempt(index, !is_patience, now);
+        if self.storm().is_some_and(|storm| storm.end_attempt(index, !is_patience, now)) {
+            self.meter.tally().storm.withdrawn += 1;
         }
         self.wake_hold(now);
     }

@@ -77,6 +77,30 @@ fn clients_give_up_and_try_again_until_a_trim_ends_the_storm() {
 }
 
 #[test]
+fn clients_that_stop_trying_end_a_storm() {
+    let mut server = ScriptedServer::start();
+    let plan = plan(server.address(), PLAIN);
+    let timeouts = Timeouts { connect: Nanos::from_millis(200), ..plan.timeouts };
+    let mut driver = Driver::start(LoadPlan { timeouts, ..plan });
+    driver.steer_and_wait(ramp(20));
+    server.accept(20);
+    let id = driver.steer(storm(15, Cut::Rst, Reconnect::Immediate));
+    driver.until(|whole| whole.storm.gave_up >= 15);
+    driver.steer_and_wait(Steer::Withdraw { share: 0.4 });
+    // Each thread rounds up.
+    driver.until(|whole| (6..=7).contains(&whole.storm.withdrawn));
+    // The others try on.
+    let tried = driver.whole.storm.retries;
+    driver.until(|whole| whole.storm.retries >= tried + 27);
+    driver.steer_and_wait(Steer::Withdraw { share: 1.0 });
+    driver.wait_for(id);
+    let counts = driver.whole.storm.clone();
+    assert_eq!((counts.withdrawn, counts.missing(), counts.trying()), (15, 15, 0));
+    driver.steer_and_wait(trim(20));
+    driver.end();
+}
+
+#[test]
 fn a_storm_waits_for_its_instant() {
     let (_server, address) = serve(false);
     let mut driver = Driver::start(plan(address, PLAIN));

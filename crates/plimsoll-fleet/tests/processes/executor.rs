@@ -62,7 +62,7 @@ impl Hold {
             Steer::Sweep { .. } => {
                 self.due.fetch_add(self.held.load(Ordering::SeqCst), Ordering::SeqCst);
             }
-            Steer::Spread { .. } | Steer::Storm { .. } => {}
+            Steer::Spread { .. } | Steer::Storm { .. } | Steer::Withdraw { .. } => {}
         }
         send(events, FromAgent::Steered { id, tried: self.held.load(Ordering::SeqCst) });
     }

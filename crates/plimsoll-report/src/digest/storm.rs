@@ -1,7 +1,7 @@
 //! The answers of a search for the largest storm.
 
 use plimsoll_model::confirmation::Remedied;
-use plimsoll_model::storm::{Jitter, StormSummary, StormTrial};
+use plimsoll_model::storm::{EndsBelow, Jitter, StormSummary, StormTrial};
 use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::{Outcome, Verdict};
 use plimsoll_model::units::grouped;
@@ -130,13 +130,22 @@ fn endless(storm: &StormSummary) -> Option<(Tone, &'static str, String)> {
     let ended = ended.filter(|one| one.verdict != Verdict::Invalid).map(|one| one.cut).max();
     let ended = ended
         .map_or_else(String::new, |cut| format!("; a storm of {} ended by itself", grouped(cut)));
+    let below = ends_below(storm).unwrap_or_default();
     let text = format!(
         "a storm of {}: after {}, {missing} clients were still not back, and no longer came back; their \
-         retries, {retries}, kept it going. It ended when they stopped{ended}.",
+         retries, {retries}, kept it going. It ended when they stopped{ended}.{below}",
         of_all(trial.cut, storm.connections),
         span(endless.watched_s),
     );
     Some((Tone::Bad, "Does not end by itself:", text))
+}
+
+/// ` Once begun, it went on with 503 clients for 10.0 s, and ended with 377.`
+fn ends_below(storm: &StormSummary) -> Option<String> {
+    let EndsBelow { ended_with, lasted_with, watched_s, .. } = storm.ends_below?;
+    let ended = ended_with.map(|clients| format!(", and ended with {}", grouped(clients)));
+    let (lasted, ended) = (counted(lasted_with, "client"), ended.unwrap_or_default());
+    Some(format!(" Once begun, it went on with {lasted} for {}{ended}.", span(watched_s)))
 }
 
 /// The jitter that makes the largest storm safe.

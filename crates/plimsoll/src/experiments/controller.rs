@@ -366,6 +366,9 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
     fn watch_storm(&mut self, view: &HoldView<'_>, began: Nanos) -> Turn {
         let counts = view.total.storm.since(&self.before_storm);
         self.procedure.handle_storm(&counts, view.now.since(began));
+        if let Some(share) = self.procedure.poll_withdrawal() {
+            return Turn::Give(Steer::Withdraw { share });
+        }
         match self.procedure.step() {
             Step::Trim { connections } => {
                 self.step = self.procedure.step();

@@ -104,6 +104,7 @@ impl StormExperiment {
             recover_s: recover.as_secs_f64(),
             base_p99_ms: base.p99.map(Nanos::as_millis_f64),
             endless_from: None,
+            ends_below: found.search.ends_below(),
             jitter: found.search.jitter(),
             remedies,
             storms,

@@ -73,7 +73,7 @@ impl World {
                 self.tally.scheduled += self.held;
                 self.tally.ok += self.held;
             }
-            Steer::Spread { .. } | Steer::Storm { .. } => {
+            Steer::Spread { .. } | Steer::Storm { .. } | Steer::Withdraw { .. } => {
                 unreachable!("nobody joins, and no storm is made")
             }
         }
@@ -163,9 +163,7 @@ impl World {
 fn ramps(orders: &[Steer]) -> Vec<u64> {
     let ramp = |steer: &Steer| match steer {
         Steer::Ramp { connections } => Some(*connections),
-        Steer::Storm { .. } | Steer::Sweep { .. } | Steer::Trim { .. } | Steer::Spread { .. } => {
-            None
-        }
+        _ => None,
     };
     orders.iter().filter_map(ramp).collect()
 }
