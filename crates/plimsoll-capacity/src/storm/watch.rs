@@ -10,6 +10,9 @@ use super::settings::StormSettings;
 
 /// Progress is compared over at least this time.
 const WINDOW_MIN: Nanos = Nanos::from_secs(3);
+/// Counts are of whole seconds and come as late; clients at the head of the queue are served a moment after the others gave
+/// up.
+const COUNTED: Nanos = Nanos::from_secs(3);
 /// A storm whose clients need longer for their attempts is not watched.
 const WINDOW_MAX: Nanos = Nanos::from_secs(120);
 /// Windows for which a storm is watched beyond the time for recovery.
@@ -95,8 +98,8 @@ impl Watch {
         if soon.is_some_and(|end| end <= settings.patience) {
             return ends(soon, since, settings);
         }
-        // Before the first have given up, what comes back says nothing of the others.
-        if since < settings.patience + window {
+        // Until the first have given up, and what was served then was counted, what comes back says nothing of the others.
+        if since < settings.patience + COUNTED + window {
             return Finding::Wait;
         }
         let Some(progress) = self.progress(window, since) else { return Finding::Wait };
