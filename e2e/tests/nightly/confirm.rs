@@ -5,8 +5,6 @@
 //! a process of its own: `cargo test -p e2e --test nightly confirm::NAME -- --ignored --nocapture`.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use e2e::certificate::{self, Certificate};
@@ -17,8 +15,8 @@ use e2e::serve::Serve;
 use e2e::summary::Summary;
 use e2e::{machine, program, recipe};
 use serde_json::Value;
-use tempfile::TempDir;
 
+use crate::wrapper::Wrapper;
 use crate::{alone, client, pin_server};
 
 /// A quick search takes less than 4 minutes, the test of its cause less than 3, and a search with the limit raised as long.
@@ -33,42 +31,7 @@ const BURSTY: &str = "sysctl -qw net.core.somaxconn=8\n\
                       until (exec 3<> /dev/tcp/127.0.0.1/9001) 2> /dev/null; do sleep 0.05; done\n\
                       sysctl -qw net.core.somaxconn=4096";
 
-/// HAProxy with limits that its generated configuration lacks.
-#[derive(Default)]
-struct Wrapper {
-    /// Commands of sed for its configuration.
-    edits: Vec<&'static str>,
-    /// Commands of bash before it starts.
-    before: String,
-    /// Files of its folder, which is `@FOLDER@` in all texts.
-    files: Vec<(&'static str, String)>,
-}
-
 impl Wrapper {
-    /// A program that starts HAProxy so.
-    fn write(self) -> (TempDir, PathBuf) {
-        let folder = tempfile::tempdir().expect("a folder");
-        let at = folder.path().display().to_string();
-        let edits: Vec<String> = self.edits.iter().map(|edit| format!("-e '{edit}'")).collect();
-        let script = format!(
-            "#!/bin/bash\nPATH=\"$PATH:/usr/sbin\"\n\
-             for last; do :; done\n\
-             if [ \"$1\" = -db ]; then\nsed -i {} \"$last\"\n{}\nfi\n\
-             exec {} \"$@\"\n",
-            edits.join(" "),
-            self.before,
-            program::installed("haproxy").display()
-        );
-        let script = script.replace("@FAULT@", env!("CARGO_BIN_EXE_fault"));
-        let files = [&self.files[..], &[("haproxy", script)]].concat();
-        for (name, text) in files {
-            fs::write(folder.path().join(name), text.replace("@FOLDER@", &at)).expect("a file");
-        }
-        let path = folder.path().join("haproxy");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
-        (folder, path)
-    }
-
     /// HAProxy that uses milliseconds of CPU for each request, which leaves the client nearly idle.
     fn burning(rounds: &str) -> Self {
         Self {

@@ -27,6 +27,7 @@ mod ssh_hosts;
 mod storms;
 mod truth;
 mod vegeta;
+mod wrapper;
 
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -12,12 +12,13 @@ use e2e::program;
 use e2e::summary::Summary;
 
 use crate::alone;
+use crate::wrapper::Wrapper;
 
 const PATIENCE: Duration = Duration::from_secs(900);
 
-fn search(url: &str, flags: &[&str]) -> Summary {
-    let own = ["find", "storm", url, "-k", "--mode", "quick", "--no-ui", "--json", "-"];
-    let finished = Plimsoll::new([&own[..], flags].concat()).start().finish_within(PATIENCE);
+fn search(what: &[&str], flags: &[&str]) -> Summary {
+    let own = ["--mode", "quick", "--no-ui", "--json", "-"];
+    let finished = Plimsoll::new([what, &own, flags].concat()).start().finish_within(PATIENCE);
     finished.summary(0)
 }
 
@@ -37,12 +38,19 @@ fn a_go_server_that_serves_clients_that_have_left_has_both_limits() {
     server.wait_for("\n", 1);
     let url = format!("https://{}/", server.text().trim());
     let flags = ["-c", "2000", "--rate", "300", "--recover", "2s", "--connect-timeout", "1s"];
-    let summary = search(&url, &[&flags[..], &["--slo", "p99<1s,errors<1%"]].concat());
+    let summary = search(
+        &["find", "storm", &url, "-k"],
+        &[&flags[..], &["--slo", "p99<1s,errors<1%"]].concat(),
+    );
     let (lower, upper) = (summary.number("find.lower"), summary.number("find.upper"));
     let endless = summary.number("storm.endless_from");
-    println!("[{lower}, {upper}] of 750, endless from {endless} of 1,000");
+    let below = summary.at("storm.ends_below");
+    println!("[{lower}, {upper}] of 750, endless from {endless} of 1,000, {below}");
     assert!(lower <= 1.1 * 750.0 && upper >= 0.9 * 750.0, "{summary:?}");
     assert!((800.0..1_350.0).contains(&endless), "{summary:?}");
+    // One patience of handshakes: the queue of more clients never becomes shorter.
+    assert!(below["ended_with"].as_u64().is_none_or(|ended| ended <= 550), "{below}");
+    assert!(below["lasted_with"].as_f64().is_some_and(|lasted| lasted < endless), "{below}");
 }
 
 #[test]
@@ -53,7 +61,7 @@ fn ten_thousand_sessions_of_mosquitto_come_back_with_their_subscriptions() {
     let url = format!("mqtt://{}", broker.plain);
     let sessions = ["--no-clean-start", "--session-expiry", "3600", "--subscribe", "s/%i"];
     let flags = ["-c", "10000", "--recover", "10s", "--slo", "p99<1s,errors<1%", "--topic", "s/%i"];
-    let summary = search(&url, &[&flags[..], &sessions].concat());
+    let summary = search(&["find", "storm", &url, "-k"], &[&flags[..], &sessions].concat());
     println!("{:?}: {:?}", summary.at("find.outcome"), summary.at("find.lower"));
     assert_eq!(summary.count("storm.held"), 10_000);
     for storm in summary.at("storm.storms").as_array().expect("a list") {
@@ -61,5 +69,28 @@ fn ten_thousand_sessions_of_mosquitto_come_back_with_their_subscriptions() {
             storm["verdict"] != "good" || (storm["missing"] == 0 && storm["lost"] == 0),
             "{storm}"
         );
+    }
+}
+
+/// HAProxy with `maxconnrate 400`: 800 are back within 2 s, and twice as many with twice the limit.
+#[test]
+#[ignore = "takes minutes"]
+fn twice_the_limit_of_a_laboratory_doubles_its_largest_storm() {
+    let _alone = alone();
+    let edits = vec!["s|^global|global\\n    maxconnrate 400|"];
+    let (_folder, haproxy) = Wrapper { edits, ..Wrapper::default() }.write();
+    let lab = ["lab", "storm", "--sut", "haproxy", "--haproxy", &haproxy.to_string_lossy()];
+    let flags = ["-c", "2000", "--rate", "300", "--recover", "2s", "--try-remedies"];
+    let summary = search(&lab, &[&flags[..], &["--slo", "p99<1s,errors<1%"]].concat());
+    let remedies = summary.at("storm.remedies").as_array().expect("a list");
+    println!("{:?}: {remedies:?}", summary.at("find.lower"));
+    let of = |name: &str| remedies.iter().find(|one| one["intervention"] == name).expect("one");
+    let rate = of("session-rate");
+    assert_eq!((&rate["from"], &rate["to"]), (&400.0.into(), &800.0.into()));
+    let ratio = rate["ratio"].as_f64().expect("a number");
+    assert!((1.7..2.4).contains(&ratio), "{rate}");
+    for name in ["accept-queue", "resumption"] {
+        let ratio = of(name)["ratio"].as_f64();
+        assert!(ratio.is_none_or(|ratio| (0.8..1.25).contains(&ratio)), "{}", of(name));
     }
 }
