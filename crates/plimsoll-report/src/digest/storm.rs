@@ -129,23 +129,23 @@ fn endless(storm: &StormSummary) -> Option<(Tone, &'static str, String)> {
     let ended = storm.as_asked().filter(|one| one.endless.is_none() && one.cut < trial.cut);
     let ended = ended.filter(|one| one.verdict != Verdict::Invalid).map(|one| one.cut).max();
     let ended = ended
-        .map_or_else(String::new, |cut| format!("; a storm of {} ended by itself", grouped(cut)));
+        .map_or_else(String::new, |cut| format!(" A storm of {} ended by itself.", grouped(cut)));
     let below = ends_below(storm).unwrap_or_default();
     let text = format!(
-        "a storm of {}: after {}, {missing} clients were still not back, and no longer came back; their \
-         retries, {retries}, kept it going. It ended when they stopped{ended}.{below}",
+        "a storm of {} does not end by itself: after {}, {missing} clients were not back and no longer came back; \
+         their retries, {retries}, kept it going until they stopped.{below}{ended}",
         of_all(trial.cut, storm.connections),
         span(endless.watched_s),
     );
-    Some((Tone::Bad, "Does not end by itself:", text))
+    Some((Tone::Bad, "Endless:", text))
 }
 
-/// ` Once begun, it went on with 503 clients for 10.0 s, and ended with 377.`
+/// ` It went on with 503 clients for 10.0 s, and ended with 377.`
 fn ends_below(storm: &StormSummary) -> Option<String> {
     let EndsBelow { ended_with, lasted_with, watched_s, .. } = storm.ends_below?;
     let ended = ended_with.map(|clients| format!(", and ended with {}", grouped(clients)));
     let (lasted, ended) = (counted(lasted_with, "client"), ended.unwrap_or_default());
-    Some(format!(" Once begun, it went on with {lasted} for {}{ended}.", span(watched_s)))
+    Some(format!(" It went on with {lasted} for {}{ended}.", span(watched_s)))
 }
 
 /// The jitter that makes the largest storm safe.
