@@ -4,11 +4,11 @@ use fastrand::Rng;
 use plimsoll_capacity::connections::ConnectionLimits;
 use plimsoll_capacity::staircase::{Attempts, Done, Gauge, HoldProcedure, Step};
 use plimsoll_capacity::{ConnectionSearch, ConnectionSettings, Mode};
-use plimsoll_model::hold::{MemoryReading, Side, Swept};
+use plimsoll_model::hold::{MemoryReading, ServerFailure, Side, Swept};
 use plimsoll_model::host::{LimitId, LimitKind};
 use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Outcome, Recovery, TippingPoint, TrialRecord};
+use plimsoll_model::trial::{Outcome, Recovery, Stopped, TippingPoint, TrialRecord};
 use plimsoll_model::{ErrorClass, Nanos};
 use testkit::Holding;
 
@@ -346,7 +346,7 @@ fn a_hidden_idle_timer_is_told_and_no_capacity() {
         let Outcome::Unfinished { why } = &answer.tipping.outcome else {
             panic!("seed {seed}: {:?}", answer.tipping);
         };
-        assert!(why.contains("were lost"), "{why}");
+        assert!(matches!(why, Stopped::ServerFailed { .. }), "{why:?}");
         let notes = answer.tipping.notes.join(" ");
         assert!(notes.contains("of soak"), "{notes}");
     }
@@ -403,7 +403,8 @@ fn a_server_that_vanishes_keeps_its_levels_and_is_not_asked_again() {
     }
     let tipping = search.tipping_point();
     let Outcome::Unfinished { why } = &tipping.outcome else { panic!("{tipping:?}") };
-    assert!(why.starts_with("the server failed: 400 connections were lost"), "{why}");
+    let failed = ServerFailure::Lost { count: 400, held: 400 };
+    assert_eq!(*why, Stopped::ServerFailed { why: failed });
     assert_eq!(tipping.lower.map(plimsoll_model::Rate::get), Some(400.0));
     assert_eq!(records.len(), 4);
 }

@@ -8,6 +8,7 @@ use plimsoll_model::cliff::KnownTimer;
 use plimsoll_model::host::EndStatus;
 use plimsoll_model::host::LimitUse;
 use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::trial::Stopped;
 use plimsoll_probe::processes::end_status;
 use plimsoll_probe::sampler::Role;
 use plimsoll_probe::server_counters::{CounterSource, ServerCounters};
@@ -112,6 +113,15 @@ impl ServerEnd {
     pub fn reason(&self) -> &str {
         match self {
             Self::Server(reason) | Self::Laboratory(reason) => reason,
+        }
+    }
+}
+
+impl From<ServerEnd> for Stopped {
+    fn from(end: ServerEnd) -> Self {
+        match end {
+            ServerEnd::Server(how) => Self::ServerEnded { how },
+            ServerEnd::Laboratory(how) => Self::LaboratoryEnded { how },
         }
     }
 }

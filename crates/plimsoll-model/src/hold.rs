@@ -214,8 +214,8 @@ pub enum HoldEnd {
     },
     /// The server refused, lost or did not answer connections; more were not tried.
     ServerFailed {
-        /// The failure in words.
-        why: String,
+        /// The failure.
+        why: ServerFailure,
     },
     /// Connections were missing or silent at a level that exceeds a limit of the server.
     ServerFull {
@@ -232,6 +232,47 @@ pub enum HoldEnd {
     NothingHeld,
     /// The user stopped it, or the agents were lost.
     Unfinished,
+}
+
+/// The failure of a server that holds connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "reason")]
+pub enum ServerFailure {
+    /// No connection could be opened.
+    NoneOpened {
+        /// Attempts that failed.
+        failed: u64,
+    },
+    /// It accepted no more connections.
+    AcceptsNoMore,
+    /// Connections were missing at a level.
+    Missing {
+        /// Their number.
+        count: u64,
+        /// Connections of the level.
+        asked: u64,
+    },
+    /// Connections of a level did not answer.
+    Silent {
+        /// Their number.
+        count: u64,
+        /// Connections of the level.
+        asked: u64,
+    },
+    /// It lost at least half of its connections on the way to a level.
+    Lost {
+        /// Connections lost.
+        count: u64,
+        /// Most connections held at once.
+        held: u64,
+    },
+    /// It lost at least half of its connections during a soak.
+    LostInSoak {
+        /// Connections lost.
+        count: u64,
+        /// Length of the soak.
+        soak: Nanos,
+    },
 }
 
 /// The answer of `hold` and `lab hold`: `hold` of the summary.
@@ -353,7 +394,7 @@ pub struct ConnectionsFound {
 pub struct FailedAt {
     /// Most connections held at once on the way there.
     pub at: u64,
-    pub why: String,
+    pub why: ServerFailure,
     /// The resource that was projected to run out first before the last levels.
     pub predicted: Option<Projection>,
     /// The projection over `at`, less 1.
@@ -488,10 +529,11 @@ mod tests {
 
     #[test]
     fn names_in_json_stay() {
-        let end = HoldEnd::ServerFailed { why: "silent".to_owned() };
+        let end = HoldEnd::ServerFailed { why: ServerFailure::AcceptsNoMore };
         let text = serde_json::to_string(&end).expect("serialises");
-        assert_eq!(text, r#"{"server-failed":{"why":"silent"}}"#);
-        let failed = r#"{"at":5,"why":"silent","predicted":null,"predicted_off":0.5}"#;
+        assert_eq!(text, r#"{"server-failed":{"why":{"reason":"accepts-no-more"}}}"#);
+        let failed =
+            r#"{"at":5,"why":{"reason":"accepts-no-more"},"predicted":null,"predicted_off":0.5}"#;
         let text = format!(
             r#"{{"soak_held":4,"soak_s":1.5,"first_limit":null,"first_limit_of":"host","failed_at":{failed}}}"#
         );

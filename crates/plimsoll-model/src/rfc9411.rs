@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::Nanos;
 use crate::hist::Histogram;
 use crate::search::Axis;
-use crate::trial::{Check, CheckId, Verdict};
+use crate::trial::{Check, CheckId, Stopped, Verdict};
 use crate::units::{ParseError, grouped};
 
 /// The shortest sustain phase that section 4.3.4 recommends.
@@ -266,7 +266,7 @@ pub struct Iteration {
 }
 
 /// The end of the procedure for one object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ending {
     /// Step 2 met the criteria: the target is what the case reports.
@@ -296,7 +296,7 @@ pub enum Ending {
     /// Stopped early.
     Unfinished {
         /// By what.
-        why: String,
+        why: Stopped,
     },
 }
 

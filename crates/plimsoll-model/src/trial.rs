@@ -10,12 +10,14 @@ mod at_load;
 mod check;
 mod second;
 mod speed;
+mod stopped;
 mod unsettled;
 
 pub use at_load::{TrialsAtLoad, trial_at_lower_bound};
 pub use check::{Check, CheckId, CheckText, Family, Level, Measure, Unit};
 pub use second::TrialSecond;
 pub use speed::{Slow, SlowSeconds, Slower};
+pub use stopped::{BaseProperty, Stopped};
 pub use unsettled::{Contrast, Unsettled, Witness};
 
 named! {
@@ -278,8 +280,8 @@ pub enum Outcome {
     },
     /// Stopped before the bounds were close enough.
     Unfinished {
-        /// By what: an interrupt, a SUT that died.
-        why: String,
+        /// By what.
+        why: Stopped,
     },
 }
 
@@ -301,7 +303,7 @@ pub enum Standing {
 impl Default for Outcome {
     /// A search before its first trial.
     fn default() -> Self {
-        Self::Unfinished { why: String::new() }
+        Self::Unfinished { why: Stopped::default() }
     }
 }
 

@@ -29,8 +29,8 @@ use plimsoll_model::summary::{self, FindHead, FindSummary, Summary, SummaryHead}
 use plimsoll_model::tally::Tally;
 use plimsoll_model::target::Target;
 use plimsoll_model::trial::{
-    Check, CheckId, Confirmations, Judgement, Level, Measure, Outcome, Phase, TippingPoint,
-    TrialMeasurement, TrialRecord, TrialRequest, Unit, Verdict,
+    Check, CheckId, Confirmations, Judgement, Level, Measure, Outcome, Phase, Stopped,
+    TippingPoint, TrialMeasurement, TrialRecord, TrialRequest, Unit, Verdict,
 };
 use plimsoll_model::{ErrorClass, Histogram, Nanos, Rate, cliff};
 
@@ -751,7 +751,7 @@ pub(crate) fn find_unfinished() -> (Summary, Vec<TrialRecord>) {
         regimes: Vec::new(),
         disturbed: None,
         outlook: None,
-        outcome: Outcome::Unfinished { why: "interrupted".to_owned() },
+        outcome: Outcome::Unfinished { why: Stopped::Interrupted },
         lower: Some(rate(16_000.0)),
         upper: Some(rate(32_000.0)),
         conditional_throughput: None,

@@ -27,6 +27,7 @@ pub mod schema;
 pub mod settings;
 mod slow;
 mod state;
+mod stopped;
 pub mod terminal;
 pub mod time_text;
 pub mod tui;

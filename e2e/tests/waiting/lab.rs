@@ -38,7 +38,7 @@ fn a_sut_that_dies_is_a_missed_goal_and_its_trials_are_kept() {
     finished.assert_no_scratch();
     let summary = finished.written(99);
     assert_eq!(summary.text("verdict"), "bad");
-    let why = summary.text("find.outcome.unfinished.why");
+    let why = summary.text("find.outcome.unfinished.why.how");
     assert!(why.contains("haproxy"), "{why}");
     assert!(summary.count("find.trials") >= 1, "{summary:?}");
     assert_eq!(summary.number("find.lower"), 50.0);
@@ -94,6 +94,6 @@ fn a_lab_whose_supervisor_is_killed_ends_and_leaves_nothing() {
     // The SUT was lost together with our own supervisor: that says nothing of the SUT.
     let summary = finished.written(98);
     assert_eq!(summary.text("verdict"), "invalid");
-    let why = summary.text("find.outcome.unfinished.why");
+    let why = summary.text("find.outcome.unfinished.why.how");
     assert!(why.contains("supervisor"), "{why}");
 }

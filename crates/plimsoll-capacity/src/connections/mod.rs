@@ -20,11 +20,11 @@ mod settings;
 use std::collections::VecDeque;
 
 use plimsoll_model::hold::{
-    ConnectionsFound, FailedAt, MemoryReading, Plateau, Projection, Side, Swept,
+    ConnectionsFound, FailedAt, MemoryReading, Plateau, Projection, ServerFailure, Side, Swept,
 };
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
-    Outcome, Phase, Recovery, TippingPoint, TrialRecord, TrialRequest, Verdict,
+    Outcome, Phase, Recovery, Stopped, TippingPoint, TrialRecord, TrialRequest, Verdict,
 };
 use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
@@ -132,10 +132,7 @@ impl ConnectionSearch {
             invalid_in_row: 0,
             predicted: None,
             outcome: None,
-            answer: TippingPoint {
-                outcome: Outcome::Unfinished { why: "interrupted".to_owned() },
-                ..TippingPoint::default()
-            },
+            answer: TippingPoint::default(),
             found: ConnectionsFound {
                 soak_s: settings.limits.soak.as_secs_f64(),
                 ..ConnectionsFound::default()
@@ -431,9 +428,7 @@ impl ConnectionSearch {
                 self.begin_level(Phase::Narrow, target, now);
             }
             Some(_) => {
-                let why =
-                    "the time limit of this mode was reached; a slower mode continues".to_owned();
-                self.finish(Outcome::Unfinished { why }, now);
+                self.finish(Outcome::Unfinished { why: Stopped::TimeLimit }, now);
             }
             None if self.bounds.good().is_none() => self.end(Outcome::FailsAtMinimum),
             None => {
@@ -446,11 +441,11 @@ impl ConnectionSearch {
     /// With `push`: where the server failed, against the prediction.
     fn record_failure_between_bounds(&mut self) {
         if self.settings.push && self.found.failed_at.is_none() {
-            self.record_failure(self.answered_max, "it accepted no more connections".to_owned());
+            self.record_failure(self.answered_max, ServerFailure::AcceptsNoMore);
         }
     }
 
-    fn record_failure(&mut self, at: u64, why: String) {
+    fn record_failure(&mut self, at: u64, why: ServerFailure) {
         let last = || ceiling::first(&self.gauges, |side| !is_ours(side)).map(|c| c.projection);
         let predicted = self.predicted.clone().or_else(last);
         let end = predicted.as_ref().and_then(|predicted| predicted.ends_at);
@@ -467,22 +462,17 @@ impl ConnectionSearch {
     /// The server has lost half of its connections; the level is not repeated.
     fn handle_collapse(&mut self, judged: &Judged) {
         let at = judged.held_max;
-        let lost = match judged.lost {
-            1 => "1 connection was lost".to_owned(),
-            lost => format!("{} connections were lost", grouped(lost)),
-        };
-        let why = format!("{lost} when it held {}", grouped(at));
+        let why = ServerFailure::Lost { count: judged.lost, held: at };
         let good = self.bounds.good().unwrap_or(0);
         let is_pushed = self.settings.push && good > 0;
         // At no more connections than it held before, their number was not the cause.
         if at > good || is_pushed {
             self.bounds.handle_collapse(at + 1);
         }
-        self.record_failure(at, why.clone());
-        self.end(if is_pushed {
-            Outcome::Regular
-        } else {
-            Outcome::Unfinished { why: format!("the server failed: {why}") }
+        self.record_failure(at, why);
+        self.end(match is_pushed {
+            true => Outcome::Regular,
+            false => Outcome::Unfinished { why: Stopped::ServerFailed { why } },
         });
     }
 
@@ -517,14 +507,13 @@ impl ConnectionSearch {
         ));
         self.bounds.handle_unconfirmed(target);
         if self.has_collapsed(judged) {
-            let (lost, after) = (grouped(judged.lost), self.settings.limits.soak);
-            let why = format!("{lost} connections were lost within {after} of soak");
-            self.record_failure(target, why.clone());
-            return self.end(Outcome::Unfinished { why: format!("the server failed: {why}") });
+            let soak = self.settings.limits.soak;
+            let why = ServerFailure::LostInSoak { count: judged.lost, soak };
+            self.record_failure(target, why);
+            return self.end(Outcome::Unfinished { why: Stopped::ServerFailed { why } });
         }
         if self.answer.confirmations.bad >= UNCONFIRMED_MAX || self.bounds.good().is_none() {
-            let why = "the lower bound did not pass its soak".to_owned();
-            return self.end(Outcome::Unfinished { why });
+            return self.end(Outcome::Unfinished { why: Stopped::SoakFailed });
         }
         self.outcome = None;
         self.narrow(now);
@@ -641,8 +630,7 @@ impl HoldProcedure for ConnectionSearch {
 
     fn handle_stop(&mut self) {
         if self.stage != Stage::Ended {
-            let why = "interrupted, or the clients were lost".to_owned();
-            self.end(Outcome::Unfinished { why });
+            self.end(Outcome::Unfinished { why: Stopped::LoadEnded });
         }
     }
 

@@ -6,7 +6,7 @@ use plimsoll_model::observation::Observations;
 use plimsoll_model::rfc9411::{Ending, Kind, Step};
 use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Outcome, TrialMeasurement, TrialRequest, Verdict};
+use plimsoll_model::trial::{Outcome, Stopped, TrialMeasurement, TrialRequest, Verdict};
 use plimsoll_model::{Nanos, Rate};
 
 use super::criteria::Judged;
@@ -96,7 +96,7 @@ pub fn initial_load(kind: Kind, target: f64) -> f64 {
 /// Returns the error of `iterate`.
 pub fn proceed<E>(
     settings: Settings,
-    iterate: impl FnMut(Iterate) -> Result<Result<Judged, String>, E>,
+    iterate: impl FnMut(Iterate) -> Result<Result<Judged, Stopped>, E>,
 ) -> Result<Conclusion, E> {
     let (failed, rest, good, last) = (None, Nanos::ZERO, None, None);
     let mut procedure = Procedure { settings, iterate, failed, rest, good, last };
@@ -115,7 +115,7 @@ pub fn proceed<E>(
     })
 }
 
-impl<E, F: FnMut(Iterate) -> Result<Result<Judged, String>, E>> Procedure<F> {
+impl<E, F: FnMut(Iterate) -> Result<Result<Judged, Stopped>, E>> Procedure<F> {
     fn steps(&mut self) -> Result<(Ending, Option<f64>), Cut<E>> {
         let Settings { kind, target, sustain } = self.settings;
         let initial = initial_load(kind, target);
@@ -216,7 +216,7 @@ impl<E, F: FnMut(Iterate) -> Result<Result<Judged, String>, E>> Procedure<F> {
                 SearchStep::Done(found) => break found,
                 // The final iteration takes the place of the search's own confirmations.
                 SearchStep::Trial(request) if request.phase.is_after_search() => {
-                    let found = search.handle_stop("the last iteration".to_owned());
+                    let found = search.answer();
                     self.failed = found.upper.map(Rate::get).or(self.failed);
                     return Ok(request.rate.get());
                 }

@@ -7,7 +7,7 @@ use plimsoll_model::observation::{Observations, PeerCounts};
 use plimsoll_model::rfc9411::{Case, Ending, Kind, Step};
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::{
-    Check, CheckId, Judgement, Level, Phase, TrialMeasurement, TrialRequest, Verdict,
+    Check, CheckId, Judgement, Level, Phase, Stopped, TrialMeasurement, TrialRequest, Verdict,
 };
 use plimsoll_model::{ErrorClass, Nanos, Rate};
 
@@ -403,7 +403,7 @@ fn short_iterations_do_not_decide_what_the_long_one_refutes() {
 
 #[test]
 fn a_stop_keeps_what_is_known() {
-    let why = "interrupted".to_owned();
+    let why = Stopped::Interrupted;
     let stopped = |_| Ok::<_, Infallible>(Err(why.clone()));
     let conclusion = proceed(settings(1_000.0, Kind::Throughput), stopped).unwrap();
     assert_eq!(conclusion.ending, Ending::Unfinished { why: why.clone() });

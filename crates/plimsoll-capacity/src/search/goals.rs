@@ -7,7 +7,7 @@
 use plimsoll_model::Nanos;
 use plimsoll_model::slo::Slo;
 use plimsoll_model::trial::{
-    SloFound, TippingPoint, TrialMeasurement, TrialRecord, TrialRequest, Verdict,
+    SloFound, Stopped, TippingPoint, TrialMeasurement, TrialRecord, TrialRequest, Verdict,
 };
 
 use super::{RateSearch, SearchSettings, Step};
@@ -100,9 +100,9 @@ impl GoalSearch {
     }
 
     /// Ends the search with what was reached.
-    pub fn handle_stop(&mut self, why: &str) -> TippingPoint {
+    pub fn handle_stop(&mut self, why: &Stopped) -> TippingPoint {
         while let Some(search) = self.searches.get_mut(self.ended) {
-            search.handle_stop(why.to_owned());
+            search.handle_stop(why.clone());
             self.ended += 1;
         }
         self.answer()

@@ -37,7 +37,8 @@ mod trials;
 
 use plimsoll_model::slo::Slo;
 use plimsoll_model::trial::{
-    Judgement, Outcome, Phase, TippingPoint, TrialMeasurement, TrialRecord, TrialRequest, Verdict,
+    Judgement, Outcome, Phase, Stopped, TippingPoint, TrialMeasurement, TrialRecord, TrialRequest,
+    Verdict,
 };
 use plimsoll_model::{Nanos, Rate};
 
@@ -119,8 +120,7 @@ impl RateSearch {
                 }
                 Err(outcome) => outcome,
             };
-            if self.guards.silence.is_suspected() {
-                let why = self.guards.silence.give_up();
+            if let Some(why) = self.guards.silence.give_up() {
                 return Step::Done(self.finish(Outcome::Unfinished { why }));
             }
             let is_open = matches!(outcome, Outcome::Undecided { .. } | Outcome::Unstable { .. });
@@ -172,7 +172,7 @@ impl RateSearch {
     }
 
     /// Ends the search with the bounds reached, because of an interrupt or a SUT that died.
-    pub fn handle_stop(&mut self, why: String) -> TippingPoint {
+    pub fn handle_stop(&mut self, why: Stopped) -> TippingPoint {
         match &self.finished {
             Some(tipping) => (**tipping).clone(),
             // What was found so far stands.

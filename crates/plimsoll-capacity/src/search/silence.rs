@@ -3,8 +3,8 @@
 //! as BAD. Whoever does not answer again and again is gone, and then the bounds are those of the
 //! time when it last met the objective.
 
-use plimsoll_model::trial::{Judgement, TrialMeasurement};
-use plimsoll_model::{Nanos, Rate};
+use plimsoll_model::trial::{Judgement, Stopped, TrialMeasurement};
+use plimsoll_model::{ErrorClass, Nanos, Rate};
 
 /// Trials at the lowest load before the server is said to be gone. In the rests between them a
 /// supervisor has started most servers again.
@@ -35,8 +35,8 @@ pub(super) enum Heard {
     Nothing,
     /// The server is there: the trial that was set aside was an overload, and counts.
     Back(Box<Judged>),
-    /// The server is gone, in words.
-    Gone(String),
+    /// The server is gone.
+    Gone(Stopped),
 }
 
 impl Silence {
@@ -96,33 +96,25 @@ impl Silence {
             self.aside = Some(first);
             return Heard::Nothing;
         }
-        self.is_over = true;
-        Heard::Gone(gone(&first, self.checks, self.checked_at))
+        Heard::Gone(self.gone(&first.0))
     }
 
-    /// The server is gone, as far as is known: there is no time for another check. In words.
-    pub(super) fn give_up(&mut self) -> String {
-        self.is_over = true;
-        self.aside
-            .take()
-            .map(|first| gone(&first, self.checks, self.checked_at))
-            .unwrap_or_default()
+    /// There is no time for another check: the server is gone if it was suspected to be.
+    pub(super) fn give_up(&mut self) -> Option<Stopped> {
+        self.aside.take().map(|first| self.gone(&first.0))
     }
-}
 
-/// That the server did not answer in a trial, nor in so many after it.
-fn gone(first: &Judged, checks: u32, at: Rate) -> String {
-    let request = &first.0.request;
-    let after = match checks {
-        0 => String::new(),
-        checks => format!(", nor in {checks} trials at {at} after it"),
-    };
-    format!(
-        "the server stopped answering: not one operation was answered in trial {} at {} ({}){after}",
-        request.number,
-        request.rate,
-        what_came(&first.0)
-    )
+    /// Ends the guard: the server answered neither in the `first` trial nor in the checks after it.
+    fn gone(&mut self, first: &TrialMeasurement) -> Stopped {
+        self.is_over = true;
+        Stopped::Silent {
+            trial: first.request.number,
+            load: first.request.rate,
+            class: most_frequent(first),
+            checks: self.checks,
+            checks_load: self.checked_at,
+        }
+    }
 }
 
 /// Reports whether no operation was answered, well or badly.
@@ -132,8 +124,8 @@ pub(super) fn is_unanswered(measurement: &TrialMeasurement) -> bool {
     tally.scheduled > 0 && tally.ok == 0 && tally.answers.status.iter().next().is_none()
 }
 
-/// The most frequent class of errors, or that nothing came at all.
-fn what_came(measurement: &TrialMeasurement) -> &'static str {
+/// The most frequent class of errors.
+fn most_frequent(measurement: &TrialMeasurement) -> Option<ErrorClass> {
     let errors = measurement.tally.failures.operations.iter();
-    errors.max_by_key(|(_, count)| *count).map_or("no answer", |(class, _)| class.name())
+    errors.max_by_key(|(_, count)| *count).map(|(class, _)| class)
 }

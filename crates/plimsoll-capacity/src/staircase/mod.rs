@@ -16,7 +16,9 @@ mod project;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::cycles::{CycleReading, CyclesSummary, Kept};
-use plimsoll_model::hold::{HoldEnd, MemoryReading, Plateau, Projection, Side, Swept};
+use plimsoll_model::hold::{
+    HoldEnd, MemoryReading, Plateau, Projection, ServerFailure, Side, Swept,
+};
 use plimsoll_model::host::LimitId;
 use plimsoll_model::storm::StormCounts;
 use plimsoll_model::tally::Tally;
@@ -193,8 +195,7 @@ impl HoldProcedure for Staircase {
 
     fn handle_attempts(&mut self, attempts: Attempts) {
         if attempts.opened == 0 && attempts.failed >= HOPELESS_FAILURES {
-            let failed = grouped(attempts.failed);
-            self.handle_hopeless(format!("none of {failed} connections could be opened"));
+            self.handle_hopeless(attempts.failed);
         }
     }
 
@@ -256,7 +257,7 @@ pub struct Staircase {
     /// Why this host cannot hold more.
     cut: Option<String>,
     /// Why the server failed.
-    failed_at: Option<String>,
+    failed_at: Option<ServerFailure>,
     /// No further level follows, whatever this one shows.
     is_last: bool,
     stopped: bool,
@@ -371,10 +372,10 @@ impl Staircase {
     }
 
     /// During a ramp: ends it at its current level, because the server accepts no more.
-    pub fn handle_hopeless(&mut self, why: String) {
+    pub fn handle_hopeless(&mut self, failed: u64) {
         if self.stage == Stage::Ramping {
             self.stage = Stage::Halting;
-            self.failed_at = Some(why);
+            self.failed_at = Some(ServerFailure::NoneOpened { failed });
             self.is_last = true;
         }
     }
@@ -406,7 +407,7 @@ impl Staircase {
             _ if self.stopped || self.stage != Stage::Ended => HoldEnd::Unfinished,
             _ if self.held == 0 => HoldEnd::NothingHeld,
             (Some(full), _, _) => full,
-            (None, Some(why), _) => HoldEnd::ServerFailed { why: why.clone() },
+            (None, Some(why), _) => HoldEnd::ServerFailed { why: *why },
             (None, None, Some(why)) => HoldEnd::CutShort { why: why.clone() },
             (None, None, None) => HoldEnd::Complete,
         }
@@ -471,18 +472,15 @@ impl Staircase {
     }
 
     /// Returns the losses of the level that was just swept.
-    fn losses(&self) -> Option<String> {
+    fn losses(&self) -> Option<ServerFailure> {
         let plateau = self.plateaus.last()?;
         let swept = plateau.swept?;
-        let (what, count) = if plateau.held < plateau.asked {
-            ("not held", plateau.asked - plateau.held)
-        } else if swept.answered < swept.connections {
-            ("silent", swept.connections - swept.answered)
-        } else {
-            return None;
-        };
-        let (count, asked) = (grouped(count), grouped(plateau.asked));
-        Some(format!("{count} of {asked} connections were {what}"))
+        let Plateau { asked, held, .. } = *plateau;
+        if held < asked {
+            return Some(ServerFailure::Missing { count: asked - held, asked });
+        }
+        let count = swept.connections.saturating_sub(swept.answered);
+        (count > 0).then_some(ServerFailure::Silent { count, asked })
     }
 
     /// The limit of the server that the last level exceeded, if connections were missing or silent there.

@@ -1,6 +1,6 @@
 //! Staircases on simulated machines, whose memory grows by a known law.
 
-use plimsoll_model::hold::{Confidence, Side};
+use plimsoll_model::hold::{Confidence, ServerFailure, Side};
 use plimsoll_model::host::LimitKind;
 use plimsoll_model::trial::Unit;
 use proptest::prelude::*;
@@ -182,13 +182,13 @@ fn losses_are_the_end_of_the_stairs() {
     full.keeps = 300_000;
     let mut first = staircase(&MILLION);
     assert_eq!(full.ramp_all(&mut first), [100_000, 250_000, 500_000]);
-    let why = "200,000 of 500,000 connections were not held".to_owned();
+    let why = ServerFailure::Missing { count: 200_000, asked: 500_000 };
     assert_eq!(first.end(), HoldEnd::ServerFailed { why });
     let mut mute = Machine::new(22.0 * GB, linear(1_000.0));
     mute.silent = 7;
     let mut second = staircase(&MILLION);
     assert_eq!(mute.ramp_all(&mut second), [100_000]);
-    let why = "7 of 100,000 connections were silent".to_owned();
+    let why = ServerFailure::Silent { count: 7, asked: 100_000 };
     assert_eq!(second.end(), HoldEnd::ServerFailed { why });
     // A hold with one level goes on with what it has, and its verdict counts the losses.
     let settings = StaircaseSettings { ends_at_losses: false, ..first.settings.clone() };

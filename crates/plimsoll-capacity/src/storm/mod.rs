@@ -29,10 +29,9 @@ use plimsoll_model::observation::Observations;
 use plimsoll_model::storm::{EndsBelow, Jitter, StormCounts, StormTrial};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
-    Check, CheckId, Judgement, Met, Outcome, Phase, TippingPoint, TrialMeasurement, TrialRecord,
-    TrialRequest, Unsettled, Verdict,
+    BaseProperty, Check, CheckId, Judgement, Level, Measure, Met, Outcome, Phase, Stopped,
+    TippingPoint, TrialMeasurement, TrialRecord, TrialRequest, Unsettled, Verdict,
 };
-use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
 
 use crate::staircase::{Attempts, Done, Gauge, HoldProcedure, Step};
@@ -269,29 +268,30 @@ impl StormSearch {
             return self.take_base(swept, (latency, worst), now);
         };
         let is_whole = self.held == self.settings.connections && swept.answered == self.held;
-        let near = |now: Option<Nanos>, base: Option<Nanos>, more: Nanos| match (now, base) {
-            (Some(now), Some(base)) => {
-                now <= Nanos((base.0 as f64 * LATENCY_FACTOR) as u64).max(base + more)
-            }
-            _ => true,
+        let slow = |name, now: Option<Nanos>, base: Option<Nanos>, more: Nanos| {
+            let (now, base) = (now?, base?);
+            let most = Nanos((base.0 as f64 * LATENCY_FACTOR) as u64).max(base + more);
+            (now > most).then(|| Measure::span(name, now).at_most(most.as_millis_f64()))
         };
         let deadline = self.settings.slo.deadline().unwrap_or_default();
         let more = LATENCY_MORE.max(Nanos((deadline.0 as f64 * LATENCY_SHARE) as u64));
-        let is_fast = near(latency, base.p99, more) && near(worst, base.worst, WORST_MORE);
-        if is_whole && is_fast && self.has_settled() {
-            return self.begin_next(now);
-        }
+        let found = if is_whole {
+            let slow = slow("p99", latency, base.p99, more)
+                .or_else(|| slow("max", worst, base.worst, WORST_MORE));
+            let unsettled = || Some((BaseProperty::Memory, self.unsettled()?));
+            slow.map(|slow| (BaseProperty::Latency, slow)).or_else(unsettled)
+        } else {
+            let open = Measure::count("open and answered", swept.answered.min(self.held));
+            let all = self.settings.connections as f64;
+            Some((BaseProperty::Connections, open.at_least(all)))
+        };
+        let Some(difference) = found else { return self.begin_next(now) };
         let most = RETURN_MAX.max(Nanos(2 * self.settings.recover.0));
         if now.since(self.returning_since) < most {
             self.stage = Stage::Calming;
             return;
         }
-        let what = match (is_whole, is_fast) {
-            (false, _) => "not all connections were open and answered",
-            (true, false) => "answers took longer",
-            (true, true) => "its memory still changed",
-        };
-        self.give_up_return(what, most, now);
+        self.give_up_return(difference, most, now);
     }
 
     /// Takes the state before the first storm, which must meet the objective.
@@ -303,9 +303,8 @@ impl StormSearch {
     ) {
         let connections = self.settings.connections;
         if self.held < connections || swept.answered < swept.connections {
-            let (some, all) = (grouped(swept.answered.min(self.held)), grouped(connections));
-            let why =
-                format!("only {some} of {all} connections were open and answered before any storm");
+            let answered = swept.answered.min(self.held);
+            let why = Stopped::BaseIncomplete { answered, asked: connections };
             return self.finish(Outcome::Unfinished { why }, now);
         }
         let judgement = judge_base(&self.counted, &self.settings);
@@ -316,12 +315,10 @@ impl StormSearch {
                 self.stage = Stage::Settling;
                 return;
             }
-            let why = judgement.why();
+            let checks = || judgement.deciding().map(|check| check.id.clone()).collect();
             let outcome = match judgement.verdict {
-                Verdict::Invalid => Outcome::GeneratorLimited { why },
-                _ => Outcome::Unfinished {
-                    why: format!("without any storm, the connections missed {why}"),
-                },
+                Verdict::Invalid => Outcome::GeneratorLimited { why: judgement.why() },
+                _ => Outcome::Unfinished { why: Stopped::BaseMissed { checks: checks() } },
             };
             return self.finish(outcome, now);
         }
@@ -331,21 +328,24 @@ impl StormSearch {
         self.begin_next(now);
     }
 
-    /// Reports whether the server's memory is as before the last storm, or no longer changes.
-    fn has_settled(&self) -> bool {
-        let near = |a: u64, b: u64| a.abs_diff(b) as f64 <= MEMORY_SETTLED * b as f64;
+    /// Returns the change of the server's memory; `None` if it is as before the last storm, or no longer changes.
+    fn unsettled(&self) -> Option<Measure> {
+        let (now, looks) = self.memory.split_last()?;
         let before = self.storms.last().and_then(|storm| storm.sut_bytes);
-        match (&self.memory[..], before) {
-            ([.., now], Some(before)) if near(*now, before) => true,
-            ([.., last, now], _) => near(*now, *last),
-            ([_], Some(_)) => false,
-            _ => true,
-        }
+        let changes = looks.last().into_iter().chain(&before);
+        let changes = changes.map(|then| now.abs_diff(*then) as f64 / (*then).max(1) as f64);
+        let least = changes.min_by(f64::total_cmp).filter(|least| *least > MEMORY_SETTLED)?;
+        Some(Measure::ratio("change of memory", least).at_most(MEMORY_SETTLED))
     }
 
     /// The server does not come back, although its clients no longer try: the next storm would start from another state.
-    fn give_up_return(&mut self, what: &str, waited: Nanos, now: Nanos) {
-        let check = Check::failed(CheckId::BaseLine, what.to_owned());
+    fn give_up_return(
+        &mut self,
+        (differs, measure): (BaseProperty, Measure),
+        waited: Nanos,
+        now: Nanos,
+    ) {
+        let check = Check::new(CheckId::BaseLine, Level::Fail, [measure]);
         let request = self.request_of(self.current.cut, Phase::Narrow);
         let judgement = Judgement::of(vec![check], 0.0);
         self.current = Current { began: now, cut: self.current.cut, ..Current::default() };
@@ -356,10 +356,7 @@ impl StormSearch {
             return self.finish(Outcome::GeneratorLimited { why: judged.why() }, now);
         }
         let cut = self.storms.last().map_or(0, |storm| storm.cut);
-        let why = format!(
-            "the server was not as before {waited} after a storm of {} connections: {what}",
-            grouped(cut)
-        );
+        let why = Stopped::NotRecovered { cut, waited, differs };
         self.finish(Outcome::Unfinished { why }, now);
     }
 
@@ -580,8 +577,7 @@ impl HoldProcedure for StormSearch {
                 self.held = held;
                 self.stage = Stage::Settling;
                 if held == 0 && self.base.is_none() {
-                    let why = "no connection could be opened".to_owned();
-                    self.finish(Outcome::Unfinished { why }, now);
+                    self.finish(Outcome::Unfinished { why: Stopped::NoneOpened }, now);
                 }
             }
             (Stage::Settling, Done::Waited) => self.stage = Stage::Measuring,
@@ -646,8 +642,7 @@ impl HoldProcedure for StormSearch {
 
     fn handle_stop(&mut self) {
         if self.stage != Stage::Ended {
-            let interrupted = || Outcome::Unfinished { why: "interrupted".to_owned() };
-            self.outcome.get_or_insert_with(interrupted);
+            self.outcome.get_or_insert_default();
             self.stage = Stage::Ended;
         }
     }

@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use plimsoll_capacity::{GoalSearch, Mode, SearchSettings, Step};
 use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Outcome, TippingPoint};
+use plimsoll_model::trial::{Outcome, Stopped, TippingPoint};
 use plimsoll_model::{ErrorClass, Nanos, Rate};
 use testkit::{Anomalies, Fluid};
 
@@ -80,7 +80,7 @@ fn trace(mut world: Sut, settings: &SearchSettings, slos: &[Slo], seed: u64) -> 
     loop {
         match search.next_step() {
             Step::Trial(request) if seed % 5 == 4 && request.number > STOP_AFTER => {
-                answer(&mut text, &search.handle_stop("interrupted"));
+                answer(&mut text, &search.handle_stop(&Stopped::Interrupted));
                 return text;
             }
             Step::Trial(request) => {

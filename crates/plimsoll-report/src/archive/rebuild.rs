@@ -11,7 +11,7 @@ use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::{self, FindHead, FindSummary, FullQuantiles, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
-    Check, CheckId, Outcome, TippingPoint, TrialBounds, TrialRecord, Verdict,
+    Check, CheckId, Outcome, Stopped, TippingPoint, TrialBounds, TrialRecord, Verdict,
 };
 use plimsoll_model::units::grouped;
 use plimsoll_model::{ErrorClass, Nanos, Rate};
@@ -337,7 +337,7 @@ fn bounds_so_far(trials: &[TrialRecord]) -> TippingPoint {
         trials.iter().filter(counts).count() as u32
     };
     TippingPoint {
-        outcome: Outcome::Unfinished { why: "killed before the search ended".to_owned() },
+        outcome: Outcome::Unfinished { why: Stopped::Killed },
         lower,
         upper,
         trials: count(Verdict::Good).saturating_add(count(Verdict::Bad)),

@@ -7,6 +7,7 @@ use plimsoll_model::units::grouped;
 
 use super::answer::verdict_word;
 use super::cycles;
+use crate::stopped;
 use crate::terminal::layout::{Tone, bytes, clean, span, whole};
 use crate::terminal::timers;
 
@@ -67,7 +68,7 @@ pub(super) fn sentence(summary: &Summary, hold: &HoldSummary) -> String {
             text.push_str(&format!(" This host cannot hold more: {}.", clean(why)));
         }
         HoldEnd::ServerFailed { why } => {
-            text.push_str(&format!(" The server failed: {}.", clean(why)));
+            text.push_str(&format!(" The server failed: {}.", stopped::failure(why)));
         }
         HoldEnd::ServerFull { resource, unit, used, limit } => {
             let amount = |amount: u64| match unit {

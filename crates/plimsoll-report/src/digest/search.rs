@@ -9,6 +9,7 @@ use plimsoll_model::trial::{Disturbed, Outcome, Regime, SafeMissing, SloFound, V
 use plimsoll_model::units::grouped;
 
 use super::answer::Answer;
+use crate::stopped;
 use crate::terminal::layout::{Tone, clean, whole};
 use crate::terminal::search::bounds::{Bounds, load_text, sure};
 use crate::terminal::{hints, timers};
@@ -39,8 +40,8 @@ pub(crate) fn ending(outcome: &Outcome) -> (&'static str, Option<String>) {
         Outcome::NotReached { cap: why }
         | Outcome::GeneratorLimited { why }
         | Outcome::NetworkLimited { why }
-        | Outcome::Unconfirmed { why }
-        | Outcome::Unfinished { why } => Some(clean(why)),
+        | Outcome::Unconfirmed { why } => Some(clean(why)),
+        Outcome::Unfinished { why } => Some(stopped::reason(why)),
         Outcome::Bounds { why } | Outcome::Unstable { why } | Outcome::Undecided { why } => {
             Some(reason(why))
         }

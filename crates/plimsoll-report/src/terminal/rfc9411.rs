@@ -11,6 +11,7 @@ use plimsoll_model::units::grouped;
 use super::layout::{Page, Tone, clean, counted, cpu_percent, ms, span, whole};
 use super::{findings, sections};
 use crate::digest::verdict_word;
+use crate::stopped;
 
 /// Writes the detailed report of a case.
 pub(super) fn render(page: &mut Page, summary: &Summary, case: &Rfc9411Summary) {
@@ -132,7 +133,7 @@ fn ending(result: &ObjectResult) -> (&'static str, String) {
             ("INVALID", format!("at least {reached}: {limit} ({})", clean(why)))
         }
         Ending::Unfinished { why } => {
-            ("unfinished", format!("none yet: stopped early ({})", clean(why)))
+            ("unfinished", format!("none yet: stopped early ({})", stopped::reason(why)))
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Golden pages from hand-made records.
 
 use plimsoll_model::Nanos;
-use plimsoll_model::hold::{ConnectionsFound, FailedAt, HoldEnd, Side, Swept};
+use plimsoll_model::hold::{ConnectionsFound, FailedAt, HoldEnd, ServerFailure, Side, Swept};
 use plimsoll_model::host::{EndStatus, HostSummary, LimitId, LimitKind, SourceKind, SourceSummary};
 use plimsoll_model::result::RunResult;
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{DeliverySummary, LoadHostSummary, MetSummary, Recovers, Summary};
 use plimsoll_model::trial::{
-    CheckId, Confirmations, Outcome, Phase, SafeMissing, TrialRecord, TrialsAtLoad, Unit,
+    CheckId, Confirmations, Outcome, Phase, SafeMissing, Stopped, TrialRecord, TrialsAtLoad, Unit,
     Unsettled, Verdict, trial_at_lower_bound,
 };
 
@@ -311,7 +311,8 @@ fn a_server_that_is_gone_is_told_first() {
     summary.verdict = Verdict::Bad;
     summary.partial = false;
     if let Some(find) = summary.result.find_mut() {
-        find.outcome = Outcome::Unfinished { why: "haproxy ended: SIGKILL".to_owned() };
+        let why = Stopped::ServerEnded { how: "haproxy ended: SIGKILL".to_owned() };
+        find.outcome = Outcome::Unfinished { why };
         find.upper = None;
     }
     let text = page(&summary, &trials, false);
@@ -537,7 +538,7 @@ fn connections_are_levels_and_no_rates() {
         stopped_by: None,
         failed_at: Some(FailedAt {
             at: 18_750,
-            why: "it accepted no more connections".to_owned(),
+            why: ServerFailure::AcceptsNoMore,
             predicted: memory,
             predicted_off: Some(-0.021),
         }),

@@ -72,14 +72,14 @@ impl ConnectionsExperiment {
         HoldHead {
             asked: asked.unwrap_or(0),
             held: found.held,
-            end: match &tipping.outcome {
-                SearchOutcome::FailsAtMinimum if load.tally.connections.opened == 0 => {
+            end: match (&tipping.outcome, search.found().failed_at) {
+                (SearchOutcome::FailsAtMinimum, _) if load.tally.connections.opened == 0 => {
                     HoldEnd::NothingHeld
                 }
-                SearchOutcome::Unfinished { why } if search.found().failed_at.is_some() => {
-                    HoldEnd::ServerFailed { why: why.clone() }
+                (SearchOutcome::Unfinished { .. }, Some(failed)) => {
+                    HoldEnd::ServerFailed { why: failed.why }
                 }
-                SearchOutcome::Unfinished { .. } => HoldEnd::Unfinished,
+                (SearchOutcome::Unfinished { .. }, None) => HoldEnd::Unfinished,
                 _ => HoldEnd::Complete,
             },
             hold: job.soak,

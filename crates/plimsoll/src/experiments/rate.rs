@@ -11,7 +11,7 @@ use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{FindHead, FindSummary, PathSummary};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
-    Outcome as SearchOutcome, Phase, Recovery, TippingPoint, TrialRecord, TrialRequest,
+    Outcome as SearchOutcome, Phase, Recovery, Stopped, TippingPoint, TrialRecord, TrialRequest,
     TrialsAtLoad,
 };
 use plimsoll_model::{Nanos, Rate};
@@ -273,10 +273,10 @@ fn find(
         session.rest(search.rest());
         if let Some(end) = session.server_end() {
             is_server_to_blame = matches!(end, ServerEnd::Server(_));
-            break search.handle_stop(end.reason());
+            break search.handle_stop(&end.into());
         }
         if session.is_interrupted() {
-            break search.handle_stop("interrupted");
+            break search.handle_stop(&Stopped::Interrupted);
         }
         let abort = search.abort_bad_ops(&request);
         plan.connections = pool.for_load(request.rate);
@@ -286,11 +286,11 @@ fn find(
         let trial = Trial { plan: &plan, request: &asked, abort, pass };
         let observed = run_trial(job, &trial, session, &mut |event| timers.handle_event(event))?;
         if observed.outcome.interrupted {
-            break search.handle_stop("interrupted");
+            break search.handle_stop(&Stopped::Interrupted);
         }
         if let Some(ServerEnd::Laboratory(how)) = session.server_end() {
             // The trial is not counted: the laboratory failed in it.
-            break search.handle_stop(&how);
+            break search.handle_stop(&Stopped::LaboratoryEnded { how });
         }
         let mut measurement = observed.into_measurement(request);
         measurement.split = split;

@@ -77,7 +77,7 @@ pub(super) fn reasons(
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::trial::{SloFound, Unsettled};
+    use plimsoll_model::trial::{SloFound, Stopped, Unsettled};
 
     use super::*;
 
@@ -100,9 +100,9 @@ mod tests {
             (Outcome::Unstable { why: Unsettled::OneBound }, None, false, Verdict::Invalid),
             (Outcome::Bounds { why: Unsettled::OneBound }, Some(10.0), false, Verdict::Good),
             (Outcome::Undecided { why: Unsettled::OneBound }, None, false, Verdict::Invalid),
-            (Outcome::Unfinished { why: why() }, Some(10.0), false, Verdict::Good),
-            (Outcome::Unfinished { why: why() }, None, false, Verdict::Invalid),
-            (Outcome::Unfinished { why: why() }, Some(10.0), true, Verdict::Bad),
+            (Outcome::Unfinished { why: Stopped::Interrupted }, Some(10.0), false, Verdict::Good),
+            (Outcome::Unfinished { why: Stopped::Interrupted }, None, false, Verdict::Invalid),
+            (Outcome::Unfinished { why: Stopped::Interrupted }, Some(10.0), true, Verdict::Bad),
         ] {
             let tipping = tipping(outcome, lower);
             assert_eq!(verdict(&tipping, is_server_to_blame), expected, "{tipping:?}");

@@ -2,7 +2,7 @@
 
 use plimsoll_model::Rate;
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Outcome, Phase};
+use plimsoll_model::trial::{Outcome, Phase, Stopped};
 
 use super::super::Mode;
 use super::super::tests::measured;
@@ -120,7 +120,7 @@ fn a_single_objective_has_no_list_and_a_stop_ends_all() {
         let Step::Trial(request) = search.next_step() else { panic!("not so soon") };
         search.handle_result(answer(request, (500.0, 900.0)));
     }
-    let tipping = search.handle_stop("interrupted");
+    let tipping = search.handle_stop(&Stopped::Interrupted);
     let unfinished = |found: &SloFound| matches!(found.outcome, Outcome::Unfinished { .. });
     assert!(tipping.goals.len() == 2 && tipping.goals.iter().all(unfinished), "{tipping:?}");
     assert_eq!(search.next_step(), Step::Done(tipping));

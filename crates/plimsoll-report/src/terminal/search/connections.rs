@@ -9,6 +9,7 @@ use plimsoll_model::units::grouped;
 
 use super::page::{explanation, notes, phase_word, search_entry, verdict_and_why, view, why};
 use crate::digest::verdict_word;
+use crate::stopped;
 use crate::terminal::layout::{Page, clean, counted, ms, span, whole};
 use crate::terminal::{causes, hold, sections, timers};
 
@@ -81,7 +82,7 @@ pub(super) fn facts(page: &mut Page, summary: &Summary, find: &FindSummary) {
 /// Returns the point of failure, and the error of the prediction. A timer ends connections however many there are, so that
 /// no limit was predicted for it.
 fn ending(failed_at: &FailedAt, is_timer: bool) -> String {
-    let mut text = format!("{}: {}", load(failed_at.at as f64), clean(&failed_at.why));
+    let mut text = format!("{}: {}", load(failed_at.at as f64), stopped::failure(&failed_at.why));
     let end =
         failed_at.predicted.as_ref().and_then(|predicted| Some((predicted, predicted.ends_at?)));
     if let (Some((predicted, end)), Some(off), false) = (end, failed_at.predicted_off, is_timer) {

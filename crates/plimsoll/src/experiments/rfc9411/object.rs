@@ -14,7 +14,7 @@ use plimsoll_model::rfc9411::{
     Ending, Isolation, Iteration, Kind, Object, ObjectResult, Reference, Step,
 };
 use plimsoll_model::target::Body;
-use plimsoll_model::trial::{Phase, TrialRecord, TrialRequest};
+use plimsoll_model::trial::{Phase, Stopped, TrialRecord, TrialRequest};
 use plimsoll_model::units::grouped;
 
 use super::iteration::{Reached, closed_loop, held, init, sessions, transactions};
@@ -281,15 +281,14 @@ impl Scene<'_, '_> {
         target: &Target,
         asked: &Iterate,
         iterations: &mut Vec<Iteration>,
-    ) -> Result<Result<Judged, String>> {
+    ) -> Result<Result<Judged, Stopped>> {
         let session = self.session;
         session.rest(init(asked.sustain) + asked.rest);
         if let Some(end) = session.server_end() {
-            return Ok(Err(end.reason().to_owned()));
+            return Ok(Err(end.into()));
         }
-        let interrupted = || Err("interrupted".to_owned());
         if session.is_interrupted() {
-            return Ok(interrupted());
+            return Ok(Err(Stopped::Interrupted));
         }
         let request = TrialRequest {
             number: self.trials.len() as u32 + 1,
@@ -326,7 +325,7 @@ impl Scene<'_, '_> {
         let sut_busiest_thread = record.measurement.sut_busiest_thread;
         self.trials.push(record);
         if is_interrupted {
-            return Ok(interrupted());
+            return Ok(Err(Stopped::Interrupted));
         }
         checked?;
         let failed: Vec<_> = judged.judgement.deciding().map(|check| check.id.clone()).collect();
