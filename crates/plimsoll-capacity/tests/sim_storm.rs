@@ -30,6 +30,8 @@ struct World {
     slow_above: u64,
     /// The server does not come back from a storm that takes longer.
     survives: Nanos,
+    /// Latency of sweeps after a storm that takes longer, and the share of time for which the client waits for a CPU.
+    slower: (Nanos, f64),
     held: u64,
     is_broken: bool,
     now: Nanos,
@@ -46,6 +48,7 @@ impl World {
             hiccups: 0.0,
             slow_above: u64::MAX,
             survives: Nanos::MAX,
+            slower: (Nanos::from_millis(2), 0.0),
             held: 0,
             is_broken: false,
             now: Nanos::from_secs(1),
@@ -113,7 +116,8 @@ impl World {
                 let missing = connections - self.held;
                 let took = Nanos::from_secs_f64(missing as f64 / PER_S);
                 self.now = self.now + took;
-                self.held = if self.is_broken { self.held } else { connections };
+                let is_slow = self.slower.0 > Nanos::from_millis(2);
+                self.held = if self.is_broken && !is_slow { self.held } else { connections };
                 Done::Ramped { held: self.held, took }
             }
             Step::Trim { connections } => {
@@ -126,7 +130,10 @@ impl World {
             }
             Step::Sweep => {
                 self.now = self.now + Nanos::from_secs_f64(self.held as f64 / PER_S);
-                self.answer(self.held, Nanos::from_millis(2));
+                let usual = (Nanos::from_millis(2), 0.0);
+                let (latency, waited) = if self.is_broken { self.slower } else { usual };
+                self.answer(self.held, latency);
+                self.tally.generator.waited = Some(waited);
                 Done::Swept(Swept { connections: self.held, answered: self.held })
             }
             Step::Storm { cut, jitter } => {
@@ -387,4 +394,30 @@ fn a_server_that_does_not_come_back_ends_the_search() {
     assert!(matches!(why, Stopped::NotRecovered { .. }), "{why:?}");
     assert_eq!(tipping.invalid_trials, 1);
     assert_eq!(search.storms().last().map(|storm| storm.verdict), Some(Verdict::Bad));
+}
+
+/// The answer with a server that answers after `latency` once a storm took longer than 5 s, while the client waits for a
+/// CPU for that share of the time.
+fn answer_when_slower(latency_ms: u64, waited: f64) -> TippingPoint {
+    let server = server(100.0, Nanos::from_secs(10), Reconnect::Immediate);
+    let (survives, slower) = (Nanos::from_secs(5), (Nanos::from_millis(latency_ms), waited));
+    let mut world = World { survives, slower, ..World::new(server, 1_000, 1) };
+    let slo = "p99<50ms".parse().expect("an objective");
+    let asked = StormSettings { slo, ..settings(&world, Nanos::from_secs(5)) };
+    world.search(asked).0
+}
+
+#[test]
+fn a_server_that_only_became_slower_has_not_failed() {
+    // Half of what the objective allows above the base line is no other state.
+    let usual = answer_when_slower(20, 0.0);
+    assert_eq!((usual.outcome, usual.invalid_trials), (Outcome::Regular, 0));
+    // 45 ms of 50 are one, and meet it: what the storms so far say stands.
+    let slower = answer_when_slower(45, 0.0);
+    assert_eq!((slower.outcome, slower.invalid_trials), (Outcome::Regular, 1));
+    let failed = answer_when_slower(80, 0.0).outcome;
+    assert!(matches!(failed, Outcome::Unfinished { .. }), "{failed:?}");
+    // Other programs have this host.
+    let busy = answer_when_slower(80, 0.3).outcome;
+    assert!(matches!(busy, Outcome::GeneratorLimited { .. }), "{busy:?}");
 }

@@ -1,5 +1,6 @@
 //! The words for why a search stopped early, and for the failures of a server that holds connections.
 
+use plimsoll_model::Nanos;
 use plimsoll_model::hold::ServerFailure;
 use plimsoll_model::trial::{BaseProperty, CheckId, Stopped};
 use plimsoll_model::units::grouped;
@@ -41,16 +42,19 @@ pub(crate) fn reason(why: &Stopped) -> String {
             let names: Vec<_> = checks.iter().map(CheckId::name).collect();
             clean(&format!("without any storm, the connections missed {}", names.join(", ")))
         }
-        Stopped::NotRecovered { cut, waited, differs } => {
-            let differs = match differs {
-                BaseProperty::Connections => "not all connections were open and answered",
-                BaseProperty::Latency => "answers took longer",
-                BaseProperty::Memory => "its memory still changed",
-            };
-            let cut = counted(*cut, "connection");
-            format!("the server was not as before {waited} after a storm of {cut}: {differs}")
-        }
+        Stopped::NotRecovered { cut, waited, differs } => not_recovered(*cut, *waited, *differs),
     }
+}
+
+/// The state of a server that did not return to its base line, as a clause.
+pub(crate) fn not_recovered(cut: u64, waited: Nanos, differs: BaseProperty) -> String {
+    let differs = match differs {
+        BaseProperty::Connections => "not all connections were open and answered",
+        BaseProperty::Latency => "answers took longer",
+        BaseProperty::Memory => "its memory still changed",
+    };
+    let cut = counted(cut, "connection");
+    format!("the server was not as before {waited} after a storm of {cut}: {differs}")
 }
 
 /// The failure as a clause, without a full stop.
@@ -80,7 +84,7 @@ pub(crate) fn failure(why: &ServerFailure) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::{ErrorClass, Nanos, Rate};
+    use plimsoll_model::{ErrorClass, Rate};
 
     use super::*;
 

@@ -40,7 +40,7 @@ use evidence::{Evidence, Storm};
 use fit::{Fit, fit};
 use jitter::JitterSearch;
 use judge::{Observed, judge, judge_base, lost};
-use policy::{Ends, Next, next};
+use policy::{Ends, Next, next, unsettled};
 use watch::{Finding, Watch};
 use withdraw::Withdrawals;
 
@@ -62,6 +62,10 @@ const LATENCY_SHARE: f64 = 0.5;
 const WORST_MORE: Nanos = Nanos::from_secs(1);
 /// Memory that differs by less than this, relative, has settled.
 const MEMORY_SETTLED: f64 = 0.1;
+/// This host is busy if a thread of the client waits for a CPU for more than this share of the time, and for so much longer
+/// than at the base line.
+const WAITED_MIN: f64 = 0.05;
+const WAITED_FACTOR: f64 = 2.0;
 /// INVALID storms in a row after which the generator is the limit.
 const INVALID_MAX: u32 = 2;
 /// Sweeps of which one must meet the objective before the first storm.
@@ -113,6 +117,8 @@ pub struct BaseLine {
     pub p99: Option<Nanos>,
     /// The longest latency of that sweep.
     pub worst: Option<Nanos>,
+    /// Share of the time for which the client's thread that waited most was ready and had no CPU, in the worst second.
+    pub waited: f64,
     /// The server's memory.
     pub sut_bytes: Option<u64>,
 }
@@ -322,8 +328,9 @@ impl StormSearch {
             };
             return self.finish(outcome, now);
         }
-        self.base =
-            Some(BaseLine { held: self.held, p99, worst, sut_bytes: self.memory.last().copied() });
+        let waited = self.counted.generator.waited.unwrap_or_default();
+        let sut_bytes = self.memory.last().copied();
+        self.base = Some(BaseLine { held: self.held, p99, worst, waited, sut_bytes });
         self.began = Some(now);
         self.begin_next(now);
     }
@@ -345,19 +352,34 @@ impl StormSearch {
         waited: Nanos,
         now: Nanos,
     ) {
+        let busy = self.busy_host();
         let check = Check::new(CheckId::BaseLine, Level::Fail, [measure]);
         let request = self.request_of(self.current.cut, Phase::Narrow);
-        let judgement = Judgement::of(vec![check], 0.0);
+        let judgement = Judgement::of([check].into_iter().chain(busy.clone()).collect(), 0.0);
         self.current = Current { began: now, cut: self.current.cut, ..Current::default() };
         self.push_record(request, judgement, now);
         self.invalid += 1;
         let judged = judge_base(&self.counted, &self.settings);
-        if judged.verdict == Verdict::Invalid {
-            return self.finish(Outcome::GeneratorLimited { why: judged.why() }, now);
-        }
         let cut = self.storms.last().map_or(0, |storm| storm.cut);
-        let why = Stopped::NotRecovered { cut, waited, differs };
-        self.finish(Outcome::Unfinished { why }, now);
+        let outcome = match (busy, judged.verdict) {
+            (Some(busy), _) => Outcome::GeneratorLimited { why: busy.id.name().into_owned() },
+            (None, Verdict::Invalid) => Outcome::GeneratorLimited { why: judged.why() },
+            // A server whose connections meet the SLO has not failed; the next storm would find another one.
+            (None, Verdict::Good) if differs != BaseProperty::Connections => {
+                let why = Unsettled::NotRecovered { cut, waited, differs };
+                unsettled(&self.evidence, self.fit().as_ref(), why)
+            }
+            _ => Outcome::Unfinished { why: Stopped::NotRecovered { cut, waited, differs } },
+        };
+        self.finish(outcome, now);
+    }
+
+    /// The client's threads wait for a CPU, and longer than at the base line: other programs have this host's.
+    fn busy_host(&self) -> Option<Check> {
+        let most = WAITED_MIN.max(WAITED_FACTOR * self.base?.waited);
+        let waited = self.counted.generator.waited.filter(|waited| *waited > most)?;
+        let measures = [Measure::ratio("ready but not running", waited).at_most(most)];
+        Some(Check::new(CheckId::Scheduling, Level::Fail, measures))
     }
 
     // ---- storms

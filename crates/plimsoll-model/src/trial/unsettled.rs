@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::BaseProperty;
 use crate::slo::Goal;
 use crate::{Nanos, Rate};
 
@@ -83,6 +84,15 @@ pub enum Unsettled {
     Wide {
         /// Relative.
         width: f64,
+    },
+    /// The server met the SLO, and did not return to its base line after a storm.
+    NotRecovered {
+        /// Connections that the storm cut.
+        cut: u64,
+        /// Time that it had.
+        waited: Nanos,
+        /// The property that still differed.
+        differs: BaseProperty,
     },
 }
 
