@@ -3,7 +3,6 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -12,12 +11,18 @@ use crate::Nanos;
 use crate::framed::framed;
 use crate::pace::{Arrivals, Profile, Shard};
 use crate::row::RowPlan;
-use crate::storm::StormClients;
 use crate::target::{
     Body, BodyStore, Credentials, Filters, MqttVersion, Protocol, Script, Subscription, Target,
     TargetUrl, Will,
 };
-use crate::units::ParseError;
+
+mod hold;
+mod tls;
+
+pub use hold::{HoldPlan, Steer};
+pub use tls::{
+    CertificateKey, Group, Identity, ServerName, TicketKey, TlsOptions, TlsState, TlsVersion, Trust,
+};
 
 /// The rule by which operations start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,64 +46,6 @@ pub enum Pacing {
     Hold(HoldPlan),
 }
 
-/// The ramp of a hold. [`LoadPlan::connections`] is the highest number of connections that are held.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HoldPlan {
-    /// New connections per second over the whole load.
-    pub connections_per_s: f64,
-    /// Most connections that are being opened (TCP or TLS) at once over the whole load.
-    pub opening_max: u32,
-    /// One request on each held connection in every such period, spread evenly; `None` is silence.
-    pub heartbeat: Option<Nanos>,
-    /// Open another connection for each one that was lost or could not be opened.
-    pub replace: bool,
-}
-
-/// An order to a running hold. Each is acknowledged once it is done.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Steer {
-    /// Open connections at the plan's rate until the whole load has tried this many, those of
-    /// earlier ramps included. Done when none is being opened any more.
-    Ramp {
-        /// Connections of the whole load; a shard opens its part.
-        connections: u64,
-    },
-    /// Give up what is being opened and close, by RST, what is held beyond this many. What is held
-    /// then counts as tried, and nothing else. Done when it is closed.
-    Trim {
-        /// Connections of the whole load; a shard keeps its share at most.
-        connections: u64,
-    },
-    /// Cut this many of the held connections at one instant, and let their clients come back. They send no heartbeats until
-    /// all are back, which ends the storm. A trim ends it before. Nothing else is opened meanwhile.
-    Storm {
-        /// Connections of the whole load that are cut.
-        cut: u64,
-        /// The instant, from the start of the load; one that has passed is now.
-        at: Nanos,
-        /// Conduct of their clients.
-        clients: StormClients,
-    },
-    /// Have a share of a storm's clients that are not back stop trying, each once its current attempt has ended. Done at
-    /// once.
-    Withdraw {
-        /// Part of those clients, 0 to 1.
-        share: f64,
-    },
-    /// One request on every connection that is held now, spread evenly. Done when each has ended.
-    Sweep {
-        /// From the first request to the last.
-        over: Nanos,
-    },
-    /// Others take part from now on: shares, and the pace, are those of so many threads. What is held stays. A ramp in
-    /// progress stands still until it comes again. Done at once.
-    Spread {
-        /// All threads of the load.
-        of: u32,
-    },
-}
-
 /// A server to connect to, shared by every target with the same scheme, host and port.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Endpoint {
@@ -108,175 +55,6 @@ pub struct Endpoint {
     pub addresses: Vec<SocketAddr>,
     /// TLS towards this server; `None` is plain TCP.
     pub tls: Option<ServerName>,
-}
-
-/// The name that is sent as SNI and checked against the certificate.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct ServerName(pub String);
-
-/// The roots that a server's certificate is checked against.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Trust {
-    /// The host's certificate store.
-    #[default]
-    System,
-    /// Only these roots, PEM.
-    Roots(String),
-    /// Anything: `--insecure`.
-    Insecure,
-}
-
-named! {
-    /// A TLS version that can be forced.
-    pub enum TlsVersion {
-        /// TLS 1.2, RFC 5246.
-        V1_2 = "1.2",
-        /// TLS 1.3, RFC 8446.
-        V1_3 = "1.3",
-    }
-}
-
-impl FromStr for TlsVersion {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        match text {
-            "1.2" => Ok(Self::V1_2),
-            "1.3" => Ok(Self::V1_3),
-            _ => Err(ParseError { text: text.to_owned(), expected: "a TLS version: 1.2 or 1.3" }),
-        }
-    }
-}
-
-named! {
-    /// A key-exchange group, by its IANA name.
-    pub enum Group {
-        /// Curve25519.
-        X25519 = "x25519",
-        /// NIST P-256.
-        Secp256r1 = "secp256r1",
-        /// NIST P-384.
-        Secp384r1 = "secp384r1",
-        /// The post-quantum hybrid; TLS 1.3 only.
-        X25519Mlkem768 = "x25519mlkem768",
-    }
-}
-
-impl FromStr for Group {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        match text.to_ascii_lowercase().as_str() {
-            "x25519" => Ok(Self::X25519),
-            "secp256r1" | "p256" | "p-256" | "prime256v1" => Ok(Self::Secp256r1),
-            "secp384r1" | "p384" | "p-384" => Ok(Self::Secp384r1),
-            "x25519mlkem768" => Ok(Self::X25519Mlkem768),
-            _ => Err(ParseError {
-                text: text.to_owned(),
-                expected: "a group: x25519, secp256r1, secp384r1 or x25519mlkem768",
-            }),
-        }
-    }
-}
-
-/// Everything about TLS that changes what is measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(remote = "Self")]
-pub struct TlsOptions {
-    /// Roots that certificates are checked against.
-    pub trust: Trust,
-    /// Client certificate: chain and key, PEM.
-    #[serde(with = "crate::framed")]
-    pub identity: Option<Identity>,
-    /// Only this version; `None` offers 1.3 and 1.2.
-    pub version: Option<TlsVersion>,
-    /// Groups in order of preference; empty means x25519, secp256r1, secp384r1.
-    pub groups: Vec<Group>,
-    /// Fraction of new connections that offer a session ticket, 0 to 1; 0 is full handshakes only.
-    pub resume_ratio: f64,
-    /// One key share per thread and group for all handshakes, instead of a new one for each.
-    pub reuse_key_share: bool,
-    /// State that each connection stores after its handshake.
-    pub state: TlsState,
-    /// Offer HTTP/2, and only that, by ALPN; otherwise no protocol is offered.
-    pub offers_http2: bool,
-    /// The server's certificate must have a key of this type; `None` for any.
-    pub certificate_key: Option<CertificateKey>,
-    /// Session tickets that a process keeps for each server, about 1 kB each.
-    pub tickets_max: u32,
-}
-
-impl TlsOptions {
-    /// More than the handshakes that one process has in flight, unless all clients come at once.
-    pub const TICKETS_MAX: u32 = 1_024;
-}
-
-/// The type of a certificate's key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CertificateKey {
-    /// RSA of any size.
-    Rsa,
-    /// ECDSA on any curve.
-    Ecdsa,
-}
-
-named! {
-    /// The state that a TLS connection stores between its handshake and its end.
-    #[derive(Default)]
-    pub enum TlsState {
-        /// Traffic secrets and sequence numbers; records by our own layer.
-        #[default]
-        Compact = "compact",
-        /// The whole rustls object: the reference that the compact state is compared with.
-        Rustls = "rustls",
-    }
-}
-
-impl Default for TlsOptions {
-    fn default() -> Self {
-        Self {
-            trust: Trust::System,
-            identity: None,
-            version: None,
-            groups: Vec::new(),
-            resume_ratio: 0.0,
-            reuse_key_share: false,
-            state: TlsState::Compact,
-            offers_http2: false,
-            certificate_key: None,
-            tickets_max: Self::TICKETS_MAX,
-        }
-    }
-}
-
-/// A certificate chain and its key.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(remote = "Self")]
-pub struct Identity {
-    /// PEM, leaf first.
-    pub chain_pem: String,
-    /// PEM; never written to an archive.
-    pub key_pem: String,
-}
-
-impl std::fmt::Debug for Identity {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Identity { key_pem: <secret> }")
-    }
-}
-
-/// The key that encrypts a server's tickets. Processes with the same key accept each other's.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(remote = "Self")]
-pub struct TicketKey(pub [u8; 32]);
-
-impl std::fmt::Debug for TicketKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("TicketKey(<secret>)")
-    }
 }
 
 /// A connection with a planned life: opened, used for a fixed number of transactions in sequence, closed by our
@@ -479,7 +257,7 @@ pub enum ClientIds {
     Listed(Arc<[String]>),
 }
 
-framed!(Identity, TicketKey, TlsOptions, MqttPlan, ClientIds, LoadPlan, ServePlan);
+framed!(MqttPlan, ClientIds, LoadPlan, ServePlan);
 
 impl MqttPlan {
     /// Returns the client identifier of the connection with this number.
