@@ -15,6 +15,7 @@ use std::{process, thread};
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::target::BodyStore;
+use plimsoll_sys::thread::spawn;
 use plimsoll_sys::{clock, limits};
 
 use crate::bodies::ReceivedBodies;
@@ -149,10 +150,8 @@ pub(crate) fn hello() -> FromAgent {
 }
 
 pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
-    match thread::Builder::new().name(name.to_owned()).spawn(work) {
-        Ok(_detached) => Ok(()),
-        Err(source) => Err(FleetError::Start { name: format!("the thread {name}"), source }),
-    }
+    let started = spawn(name, None, work).map(drop);
+    started.map_err(|source| FleetError::Start { name: format!("the thread {name}"), source })
 }
 
 pub(crate) fn write_events(

@@ -1,8 +1,10 @@
 //! The inbox of unhandled frames: bounded in bytes for each agent. One that sends faster than it is
 //! heard waits, by way of its pipe or connection.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
+
+use plimsoll_sys::thread::lock;
 
 use crate::frame::AGENT_FRAME_BYTES_MAX;
 
@@ -21,12 +23,6 @@ struct Shared {
     freed: Condvar,
 }
 
-impl Shared {
-    fn used_bytes(&self) -> MutexGuard<'_, usize> {
-        self.used_bytes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// An encoded frame that waits to be handled. Its room is free again when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Waiting {
@@ -39,7 +35,7 @@ impl Room {
     pub(crate) fn admit(&self, payload: Vec<u8>, mut alive: impl FnMut()) -> Waiting {
         let bytes = payload.len();
         let is_full = |used: &mut usize| *used > 0 && *used + bytes > WAITING_BYTES_MAX;
-        let mut used_bytes = self.0.used_bytes();
+        let mut used_bytes = lock(&self.0.used_bytes);
         while is_full(&mut used_bytes) {
             let freed = self.0.freed.wait_timeout(used_bytes, ALIVE_EVERY);
             used_bytes = freed.unwrap_or_else(PoisonError::into_inner).0;
@@ -58,7 +54,7 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        *self.room.used_bytes() -= self.payload.len();
+        *lock(&self.room.used_bytes) -= self.payload.len();
         self.room.freed.notify_one();
     }
 }
@@ -89,17 +85,17 @@ mod tests {
         });
         // It has sent three frames, and waits with the fourth.
         is_waiting.recv().expect("the room is full");
-        assert_eq!(*room.0.used_bytes(), WAITING_BYTES_MAX / 3 * 3);
+        assert_eq!(*lock(&room.0.used_bytes), WAITING_BYTES_MAX / 3 * 3);
         for frame in 0..32 {
             let waiting: Waiting = frames.recv().unwrap();
             assert_eq!(waiting.payload()[0], frame);
             // Those that wait, and this one.
-            assert!(*room.0.used_bytes() <= WAITING_BYTES_MAX);
+            assert!(*lock(&room.0.used_bytes) <= WAITING_BYTES_MAX);
         }
         // Nobody handles the rest: the reader ends.
         drop(frames);
         assert!(reader.join().unwrap() < 40);
-        assert_eq!(*room.0.used_bytes(), 0);
+        assert_eq!(*lock(&room.0.used_bytes), 0);
     }
 
     #[test]

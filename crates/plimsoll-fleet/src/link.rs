@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 use std::{env, fmt, fs, io, thread};
 
@@ -22,6 +22,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::host::Reading;
 use plimsoll_model::target::BodyStore;
 use plimsoll_sys::process::{Group, Signal, Ties};
+use plimsoll_sys::thread::{lock, spawn as spawn_thread};
 use plimsoll_sys::{clock, process};
 
 use crate::bodies::SentBodies;
@@ -229,7 +230,7 @@ struct FarSide {
 
 impl FarSide {
     fn clock(&self) -> HostClock {
-        self.clock.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.clock).clone()
     }
 }
 
@@ -458,7 +459,7 @@ impl Link {
 
     /// Sends the large bodies of the next plan, or where they are.
     fn send_bodies(&self, store: &Arc<dyn BodyStore>) -> Result<()> {
-        let mut sent = self.sent_bodies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sent = lock(&self.sent_bodies);
         let (number, is_sent) = sent.number(store);
         let from = match &self.far {
             _ if is_sent => BodiesFrom::Earlier,
@@ -589,7 +590,7 @@ fn spawn(mut command: Command, ties: &Ties) -> io::Result<Child> {
 }
 
 fn run(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+    spawn_thread(name, None, work).map(drop)
 }
 
 fn write_frames(outbox: Receiver<Outgoing>, mut stdin: impl Write) {

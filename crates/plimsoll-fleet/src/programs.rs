@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 use plimsoll_sys::process::{Group, Signal, Ties};
+use plimsoll_sys::thread::spawn;
 use plimsoll_sys::{output_file, private_dir, process};
 
 use crate::agent::{FLUSH_WAIT, hello, start, write_events};
@@ -139,11 +140,10 @@ impl Programs {
             keep: false,
             control_group: None,
         };
-        let _supervision =
-            thread::Builder::new().name("supervise".to_owned()).spawn(move || {
-                supervision.run(&inbox);
-                let _ = end.send(());
-            })?;
+        let _supervision = spawn("supervise", None, move || {
+            supervision.run(&inbox);
+            let _ = end.send(());
+        })?;
         Ok(Self { inputs, ended })
     }
 
@@ -277,8 +277,7 @@ impl Supervision {
                 let _ = inputs.send(Input::Ended(index, status.into()));
             }
         };
-        let _watcher =
-            thread::Builder::new().name("watch-child".to_owned()).spawn(watch).map_err(context)?;
+        let _watcher = spawn("watch-child", None, watch).map_err(context)?;
         Ok(Child { plan, pid, output, is_alive: true })
     }
 

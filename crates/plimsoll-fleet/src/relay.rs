@@ -3,12 +3,13 @@
 //! lead to the host, however many processes it has.
 
 use std::sync::mpsc::{Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::thread;
+use std::sync::{Arc, Mutex, mpsc};
 
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{LoadPart, LoadPlan};
+use plimsoll_sys::thread::lock;
 
+use crate::agent;
 use crate::agent_set::{AgentCommand, AgentSpec};
 use crate::coordinator::LoadAgents;
 use crate::error::{FleetError, Result};
@@ -33,11 +34,11 @@ impl Default for Makers {
 impl Makers {
     /// Their process ids.
     pub fn pids(&self) -> Vec<u32> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0).clone()
     }
 
     fn set(&self, agents: Vec<u32>) {
-        let mut pids = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pids = lock(&self.0);
         pids.truncate(1);
         pids.extend(agents);
     }
@@ -48,11 +49,8 @@ impl Relay {
     pub fn start(command: AgentCommand, events: Sender<FromAgent>, makers: Makers) -> Result<Self> {
         let (orders, inbox) = mpsc::channel();
         // The agents end with the thread that started them.
-        let run = move || run(&command, &inbox, &events, &makers);
-        match thread::Builder::new().name("relay".to_owned()).spawn(run) {
-            Ok(_detached) => Ok(Self { orders }),
-            Err(source) => Err(FleetError::Start { name: "the thread relay".to_owned(), source }),
-        }
+        agent::start("relay", move || run(&command, &inbox, &events, &makers))?;
+        Ok(Self { orders })
     }
 
     /// Prepares a load of so many processes.

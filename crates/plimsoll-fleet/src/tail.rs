@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 use std::io::Read;
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
-use std::{io, thread};
+
+use plimsoll_sys::thread::{lock, spawn};
+use std::io;
 
 /// About fifty lines.
 const TAIL_BYTES_MAX: usize = 4096;
@@ -23,10 +25,10 @@ impl Tail {
         let bytes = Arc::new(Mutex::new(VecDeque::new()));
         let (end, ended) = mpsc::channel();
         let into = bytes.clone();
-        let _follower = thread::Builder::new().name("tail".to_owned()).spawn(move || {
+        let _follower = spawn("tail", None, move || {
             let mut chunk = [0; 1024];
             while let Ok(length @ 1..) = stream.read(&mut chunk) {
-                append(&mut into.lock().unwrap_or_else(PoisonError::into_inner), &chunk[..length]);
+                append(&mut lock(&into), &chunk[..length]);
             }
             // The receiver may be gone.
             let _ = end.send(());
@@ -38,7 +40,7 @@ impl Tail {
     /// process wrote last may still be in the pipe, and its children may hold it open.
     pub(crate) fn text(&self, wait: Duration) -> String {
         let _ = self.ended.recv_timeout(wait);
-        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = lock(&self.bytes);
         String::from_utf8_lossy(bytes.make_contiguous()).trim().to_owned()
     }
 }

@@ -1,13 +1,14 @@
 //! Backends that end and start again while a proxy is under load: each is a process of its own, at a port that stays its own.
 
 use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use plimsoll_fleet::ServerGroup;
 use plimsoll_model::plan::{Listener, Spoken};
 use plimsoll_sys::process;
 use plimsoll_sys::process::Signal;
 use plimsoll_sys::socket::ReservedPort;
+use plimsoll_sys::thread::lock;
 
 use crate::error::LabError;
 use crate::own_servers::OwnServers;
@@ -48,18 +49,14 @@ impl BackendPool {
         Ok(Self { servers, places: Mutex::new(places) })
     }
 
-    fn places(&self) -> MutexGuard<'_, Vec<Place>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the listening addresses, also of backends that are down.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
-        self.places().iter().map(|place| place.listener.address).collect()
+        lock(&self.places).iter().map(|place| place.listener.address).collect()
     }
 
     /// Returns the processes of those that run.
     pub(crate) fn pids(&self) -> Vec<u32> {
-        let places = self.places();
+        let places = lock(&self.places);
         places
             .iter()
             .filter_map(|place| place.running.as_ref())
@@ -69,7 +66,7 @@ impl BackendPool {
 
     /// Kills the first `count` of those that run: the kernel closes their connections, and refuses new ones.
     pub(crate) fn end(&self, count: u32) {
-        let mut places = self.places();
+        let mut places = lock(&self.places);
         let running = places.iter_mut().filter(|place| place.running.is_some());
         for place in running.take(count as usize) {
             for pid in place.running.iter().flat_map(ServerGroup::pids) {
@@ -82,7 +79,7 @@ impl BackendPool {
 
     /// Starts those that are down again, at their addresses.
     pub(crate) fn start_again(&self) -> Result<(), LabError> {
-        let mut places = self.places();
+        let mut places = lock(&self.places);
         places.iter_mut().filter(|place| place.running.is_none()).try_for_each(|place| {
             place.running = Some(self.servers.start_at(vec![place.listener], None)?);
             Ok(())

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use plimsoll_fleet::Supervisor;
 use plimsoll_probe::haproxy_socket::HaproxySocket;
 use plimsoll_sys::process;
 use plimsoll_sys::process::Signal;
+use plimsoll_sys::thread::lock;
 
 use crate::backend_pool::BackendPool;
 use crate::certificate::Certificate;
@@ -133,7 +134,7 @@ impl Controls {
         let Programs { supervisor, reload, .. } = self.programs()?;
         match reload.as_ref().ok_or_else(|| missing("way to reload"))? {
             Reload::Signal(signal) => {
-                let supervisor = supervisor.lock().unwrap_or_else(PoisonError::into_inner);
+                let supervisor = lock(supervisor);
                 let told =
                     supervisor.pids().iter().try_for_each(|pid| process::kill(*pid, *signal));
                 told.map_err(|error| LabError::Event(format!("cannot signal the server: {error}")))
@@ -152,7 +153,7 @@ impl Controls {
     /// Ends the server and starts it again with the same configuration; waits until it accepts connections.
     pub fn restart(&self) -> Result<(), LabError> {
         let supervisor = &self.programs()?.supervisor;
-        Ok(supervisor.lock().unwrap_or_else(PoisonError::into_inner).restart()?)
+        Ok(lock(supervisor).restart()?)
     }
 
     /// Kills this number of the backends.

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::thread::JoinHandle;
 
 use plimsoll_sys::affinity;
+use plimsoll_sys::thread::spawn;
 
 /// The longest line that HAProxy sends by default, and its header.
 const LINE_BYTES_MAX: usize = 2_048;
@@ -23,7 +24,7 @@ impl LogReceiver {
     pub(crate) fn start(path: &Path, cpus: Vec<u32>) -> io::Result<Self> {
         let socket = UnixDatagram::bind(path)?;
         let receiver = socket.try_clone()?;
-        let thread = std::thread::Builder::new().name("log".to_owned()).spawn(move || {
+        let thread = spawn("log", None, move || {
             // On a CPU of the server it would be part of what is measured.
             if !cpus.is_empty() {
                 let _ = affinity::pin_thread(&cpus);

@@ -8,15 +8,15 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{Sender, SyncSender};
-use std::sync::{Mutex, PoisonError, mpsc};
-use std::{env, fs, io, thread};
+use std::sync::{Mutex, mpsc};
+use std::{env, fs, io};
 
 use rustix::io::Errno;
 use rustix::process;
 use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions};
 
-use crate::affinity;
 use crate::namespace::Namespace;
+use crate::{affinity, thread};
 
 pub use rustix::process::Signal;
 
@@ -89,13 +89,13 @@ struct Order {
 /// The way to the thread that starts children.
 fn spawner() -> io::Result<Sender<Order>> {
     static ORDERS: Mutex<Option<Sender<Order>>> = Mutex::new(None);
-    let mut orders = ORDERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut orders = thread::lock(&ORDERS);
     if let Some(orders) = orders.as_ref() {
         return Ok(orders.clone());
     }
     let (sender, receiver) = mpsc::channel::<Order>();
     // Never joined: it ends with the process, and the children that are tied to it with it.
-    let _spawner = thread::Builder::new().name("spawner".to_owned()).spawn(move || {
+    let _spawner = thread::spawn("spawner", None, move || {
         for mut order in receiver {
             let child = order.command.spawn();
             // Closes our copies of the pipes that the child was given.

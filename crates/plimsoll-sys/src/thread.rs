@@ -1,5 +1,6 @@
-//! Named threads, pinned where asked, and how long one waits for its CPU.
+//! Named threads, pinned where asked; locks that outlive a panic; how long a thread waits for its CPU.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::{fs, io};
 
@@ -18,6 +19,11 @@ pub fn spawn<T: Send + 'static>(
         }
         work()
     })
+}
+
+/// Locks `mutex`, even if a thread has panicked while it held the lock.
+pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Time of a thread in the run queues since it began.

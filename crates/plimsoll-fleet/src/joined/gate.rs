@@ -6,12 +6,13 @@ use std::fmt;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use plimsoll_model::Nanos;
 use plimsoll_sys::clock;
+use plimsoll_sys::thread::{lock, spawn};
 use plimsoll_tls::MutualContext;
 
 use super::wire::{Greeting, HandshakeError};
@@ -111,16 +112,14 @@ impl Gate {
             is_over: AtomicBool::new(false),
         });
         let shared = Arc::clone(&inside);
-        thread::Builder::new()
-            .name("gate".to_owned())
-            .spawn(move || shared.accept_all(&listener))?;
+        spawn("gate", None, move || shared.accept_all(&listener))?;
         Ok(Arc::new(Self { inside, names, within }))
     }
 
     /// Waits until all agents have connected, or for as long as they may take.
     pub(crate) fn await_all(&self, interrupted: &dyn Fn() -> bool) -> Result<()> {
         let deadline = Instant::now() + self.within;
-        while self.inside.seats().len() < self.names.len() {
+        while lock(&self.inside.seats).len() < self.names.len() {
             if interrupted() {
                 return Err(FleetError::Interrupted);
             }
@@ -134,7 +133,7 @@ impl Gate {
 
     /// Returns the agents that have not connected, and those that were refused meanwhile.
     fn missing(&self) -> Vec<String> {
-        let seats = self.inside.seats();
+        let seats = lock(&self.inside.seats);
         let is_missing = |index: &usize| !seats.contains_key(&(*index as u32));
         let missing: Vec<_> = (0..self.names.len()).filter(is_missing).collect();
         let names: Vec<_> = missing.iter().map(|index| self.names[*index].clone()).collect();
@@ -152,7 +151,7 @@ impl Gate {
     pub(crate) fn expect(&self, index: usize) -> Receiver<Joined> {
         let (sender, receiver) = mpsc::channel();
         let index = index as u32;
-        let mut seats = self.inside.seats();
+        let mut seats = lock(&self.inside.seats);
         match seats.remove(&index) {
             // The receiver is alive.
             Some(Seat::Arrived(joined)) => drop(sender.send(joined)),
@@ -163,7 +162,7 @@ impl Gate {
 
     /// Waits no longer for the agent of this index.
     pub(crate) fn give_up(&self, index: usize) {
-        let mut seats = self.inside.seats();
+        let mut seats = lock(&self.inside.seats);
         if matches!(seats.get(&(index as u32)), Some(Seat::Expected(_))) {
             seats.remove(&(index as u32));
         }
@@ -171,7 +170,7 @@ impl Gate {
 
     /// Lines for the reader since the last call.
     pub(crate) fn take_notes(&self) -> Vec<String> {
-        std::mem::take(&mut *self.inside.notes())
+        std::mem::take(&mut *lock(&self.inside.notes))
     }
 }
 
@@ -179,21 +178,13 @@ impl Drop for Gate {
     fn drop(&mut self) {
         self.inside.is_over.store(true, Ordering::Release);
         // Whoever still waits is told.
-        self.inside.seats().clear();
+        lock(&self.inside.seats).clear();
     }
 }
 
 impl Inside {
-    fn seats(&self) -> MutexGuard<'_, BTreeMap<u32, Seat>> {
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn notes(&self) -> MutexGuard<'_, Vec<String>> {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn note(&self, line: String) {
-        let mut notes = self.notes();
+        let mut notes = lock(&self.notes);
         if notes.len() < NOTES_MAX {
             notes.push(line);
         }
@@ -208,7 +199,7 @@ impl Inside {
             };
             let shared = Arc::clone(self);
             let Some(id) = self.begin(&socket) else { continue };
-            let started = thread::Builder::new().name("gate-hello".to_owned()).spawn(move || {
+            let started = spawn("gate-hello", None, move || {
                 if let Some((index, wire)) = shared.admit(id, socket) {
                     shared.keep_alive(index, &wire);
                 }
@@ -223,7 +214,7 @@ impl Inside {
     fn begin(&self, socket: &TcpStream) -> Option<u64> {
         let other_handle = socket.try_clone().ok()?;
         let now = Instant::now();
-        let mut handshakes = self.handshakes();
+        let mut handshakes = lock(&self.handshakes);
         if handshakes.len() >= HANDSHAKES_MAX {
             let place = least_wanted(&handshakes, now)?;
             // Its thread finds the connection closed; the other end may have closed it before.
@@ -236,14 +227,10 @@ impl Inside {
 
     /// Counts a handshake no longer; false where it has made room for another one.
     fn end(&self, id: u64) -> bool {
-        let mut handshakes = self.handshakes();
+        let mut handshakes = lock(&self.handshakes);
         let before = handshakes.len();
         handshakes.retain(|one| one.id != id);
         handshakes.len() < before
-    }
-
-    fn handshakes(&self) -> MutexGuard<'_, Vec<Handshake>> {
-        self.handshakes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The index of an agent that was let in and must wait.
@@ -255,7 +242,7 @@ impl Inside {
         };
         let blocking = socket.set_nonblocking(false).map_err(HandshakeError::from);
         let arrived = || {
-            if let Some(own) = self.handshakes().iter_mut().find(|one| one.id == id) {
+            if let Some(own) = lock(&self.handshakes).iter_mut().find(|one| one.id == id) {
                 own.has_spoken = true;
             }
         };
@@ -273,7 +260,7 @@ impl Inside {
             return refuse(&"its certificate is that of no agent of this run");
         };
         let wire = Arc::clone(&joined.wire);
-        let mut seats = self.seats();
+        let mut seats = lock(&self.seats);
         if self.is_over.load(Ordering::Acquire) {
             return None;
         }
@@ -296,12 +283,12 @@ impl Inside {
         loop {
             thread::sleep(PING_EVERY);
             let is_waiting = |seat: Option<&Seat>| matches!(seat, Some(Seat::Arrived(joined)) if Arc::ptr_eq(&joined.wire, wire));
-            if self.is_over.load(Ordering::Acquire) || !is_waiting(self.seats().get(&index)) {
+            if self.is_over.load(Ordering::Acquire) || !is_waiting(lock(&self.seats).get(&index)) {
                 return;
             }
             let ping = ToAgent::Ping { sent: Nanos(clock::monotonic_ns()) };
             let sent = frame::encode(&ping).is_ok_and(|frame| wire.send(&frame).is_ok());
-            let mut seats = self.seats();
+            let mut seats = lock(&self.seats);
             if !sent && is_waiting(seats.get(&index)) {
                 seats.remove(&index);
                 return;

@@ -4,9 +4,10 @@ use std::io;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use plimsoll_sys::thread::lock;
 use plimsoll_tls::{MutualContext, MutualLink, TlsError};
 
 /// Bytes that are read from the socket at once.
@@ -170,7 +171,7 @@ impl Wire {
     }
 
     pub(crate) fn link(&self) -> MutexGuard<'_, MutualLink> {
-        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.link)
     }
 
     /// Encrypts and sends `plaintext`.
@@ -183,7 +184,7 @@ impl Wire {
     }
 
     fn send_with(&self, prepare: impl FnOnce(&mut MutualLink)) -> io::Result<()> {
-        let _in_order = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let _in_order = lock(&self.sending);
         let mut ciphertext = Vec::new();
         {
             let mut link = self.link();

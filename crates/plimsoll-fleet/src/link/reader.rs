@@ -4,11 +4,12 @@ use std::env;
 use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use plimsoll_model::Nanos;
 use plimsoll_model::host::Reading;
 use plimsoll_sys::clock;
+use plimsoll_sys::thread::lock;
 use serde::Deserialize;
 
 use super::{Ending, Readings, Received, Step};
@@ -48,7 +49,7 @@ impl HostReader {
     fn handle(&self, payload: &[u8], at: Nanos) -> bool {
         match frame::decode(payload) {
             Ok(ForLink::Pong { sent, arrived, answered }) => {
-                self.clock().add(sent, (arrived, answered), at);
+                lock(&self.clock).add(sent, (arrived, answered), at);
                 true
             }
             Ok(ForLink::Reading(reading)) => {
@@ -62,15 +63,13 @@ impl HostReader {
 
     /// Hands a reading on; one that comes before the clocks were compared belongs to no time here.
     fn take(&self, mut reading: Reading) {
-        let (Some(sink), Some(clock)) = (self.readings.get(), self.clock().best()) else { return };
+        let (Some(sink), Some(clock)) = (self.readings.get(), lock(&self.clock).best()) else {
+            return;
+        };
         (reading.begin, reading.end) = (clock.here(reading.begin), clock.here(reading.end));
         // Whoever takes it relies on that.
         reading.sort();
         (sink.0)(&self.name, reading);
-    }
-
-    fn clock(&self) -> MutexGuard<'_, HostClock> {
-        self.clock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
