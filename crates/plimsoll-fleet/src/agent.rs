@@ -198,32 +198,22 @@ fn read_commands(
     loop {
         let read = frame::read_any(&mut stdin);
         let arrived = Nanos(clock::monotonic_ns());
-        let read = match read {
-            Ok(Some(Content::Raw(part))) => match bodies.add(&part).transpose() {
-                Some(bodies) => Ok(Some(Input::Bodies(bodies))),
-                None => continue,
-            },
-            Ok(Some(Content::Message(ToAgent::Bodies { number, bytes, from }))) => {
-                match bodies.open(number, bytes, from).transpose() {
-                    Some(bodies) => Ok(Some(Input::Bodies(bodies))),
-                    None => continue,
-                }
-            }
-            Ok(Some(Content::Message(command))) => Ok(Some(Input::Command(command))),
-            Ok(None) => Ok(None),
-            Err(error) => Err(error),
-        };
         let input = match read {
-            // Answered here: what the agent is busy with must not look like a slow path.
-            Ok(Some(Input::Command(ToAgent::Ping { sent }))) => {
-                let answered = Nanos(clock::monotonic_ns());
-                let _ = events.send(FromAgent::Pong { sent, arrived, answered });
-                continue;
+            Ok(Some(Content::Raw(part))) => bodies.add(&part).transpose().map(Input::Bodies),
+            Ok(Some(Content::Message(ToAgent::Bodies { number, bytes, from }))) => {
+                bodies.open(number, bytes, from).transpose().map(Input::Bodies)
             }
-            Ok(Some(input)) => input,
-            Ok(None) => Input::Closed(None),
-            Err(error) => Input::Closed(Some(error)),
+            Ok(Some(Content::Message(ToAgent::Ping { sent }))) => {
+                let answered = Nanos(clock::monotonic_ns());
+                // Sending fails once the worker has ended.
+                let _ = events.send(FromAgent::Pong { sent, arrived, answered });
+                None
+            }
+            Ok(Some(Content::Message(command))) => Some(Input::Command(command)),
+            Ok(None) => Some(Input::Closed(None)),
+            Err(error) => Some(Input::Closed(Some(error))),
         };
+        let Some(input) = input else { continue };
         let is_last = matches!(input, Input::Closed(_) | Input::Command(ToAgent::Exit));
         if inputs.send(input).is_err() || is_last {
             return;

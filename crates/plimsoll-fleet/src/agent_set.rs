@@ -257,10 +257,7 @@ impl AgentSet {
     fn place(&mut self, launch: Launch, wait: Duration) -> Result<Place> {
         self.next_id += 1;
         let link = Link::start(self.next_id, &launch, self.sender.clone(), &self.readings)?;
-        let wait = match launch.place {
-            AgentPlace::Here(_) => wait,
-            AgentPlace::There(ref remote) => remote.opening_wait(),
-        };
+        let wait = launch.remote().map_or(wait, |remote| remote.opening_wait());
         Ok(Place {
             link,
             launch,
@@ -297,20 +294,11 @@ impl AgentSet {
             // A login or a look for interrupts is due, or the first one was put off meanwhile.
             None if Instant::now() < self.places[first].deadline => return Ok(()),
             None => {
-                let waited = match self.places[first].launch.place {
-                    AgentPlace::Here(_) => HELLO_WAIT,
-                    AgentPlace::There(ref remote) => remote.opening_wait(),
-                };
-                let agent = self.name(first).to_owned();
+                let launch = &self.places[first].launch;
+                let waited = launch.remote().map_or(HELLO_WAIT, |remote| remote.opening_wait());
+                let slow = self.slow(first, launch.first_step(), waited);
                 self.kill(first);
-                (
-                    first,
-                    FleetError::Slow {
-                        agent,
-                        what: self.places[first].launch.first_step(),
-                        waited,
-                    },
-                )
+                (first, slow)
             }
             Some((index, event)) => match self.hello(index, event) {
                 Ok(()) => {
@@ -321,33 +309,27 @@ impl AgentSet {
             },
         };
         opening.waiting.retain(|waiting| *waiting != index);
-        match &self.places[index].launch.place {
-            AgentPlace::Here(_) => Err(failure),
-            AgentPlace::There(_)
-                if self.places[index].link.was_dropped && opening.postpone(index) =>
-            {
-                Ok(())
-            }
-            AgentPlace::There(remote) => {
-                let how = match failure {
-                    FleetError::Lost { how, .. } if self.places[index].link.was_dropped => {
-                        format!("{how}; it was tried {LOGINS_MAX} times")
-                    }
-                    FleetError::Lost { how, .. } => how,
-                    FleetError::Slow { what, waited, .. } => {
-                        format!("did not {what} within {} s", waited.as_secs())
-                    }
-                    other => other.to_string(),
-                };
-                opening.failures.push((remote.host.clone(), how));
-                Ok(())
-            }
+        let Place { link, launch, .. } = &self.places[index];
+        let Some(remote) = launch.remote() else { return Err(failure) };
+        if link.was_dropped && opening.postpone(index) {
+            return Ok(());
         }
+        let how = match failure {
+            FleetError::Lost { how, .. } if link.was_dropped => {
+                format!("{how}; it was tried {LOGINS_MAX} times")
+            }
+            FleetError::Lost { how, .. } => how,
+            FleetError::Slow { what, waited, .. } => {
+                format!("did not {what} within {} s", waited.as_secs())
+            }
+            other => other.to_string(),
+        };
+        opening.failures.push((remote.host.clone(), how));
+        Ok(())
     }
 
     fn hello(&mut self, index: usize, event: LinkEvent) -> Result<()> {
-        let LinkEvent::Frame(frame) = self.unless_closed(index, event)? else { return Ok(()) };
-        match *frame {
+        match self.unless_closed(index, event)? {
             FromAgent::Hello { version, .. } if version != VERSION => Err(FleetError::Version {
                 agent: self.name(index).to_owned(),
                 theirs: version,
@@ -380,7 +362,7 @@ impl AgentSet {
     }
 
     fn watch_host(&self, index: usize) -> Result<()> {
-        let is_there = matches!(self.places[index].launch.place, AgentPlace::There(_));
+        let is_there = self.places[index].launch.remote().is_some();
         if is_there && self.readings.get().is_some() {
             return self.send(index, &ToAgent::Watch);
         }
@@ -389,15 +371,14 @@ impl AgentSet {
 
     /// Only on another host: here an agent is this program.
     fn is_another_build(&self, index: usize, machine: &Machine) -> bool {
-        matches!(self.places[index].launch.place, AgentPlace::There(_))
-            && machine.build != identity()
+        self.places[index].launch.remote().is_some() && machine.build != identity()
     }
 
     /// Two names of one machine would count its CPUs and ports twice.
     fn check_machines(&self) -> Result<()> {
         // Where agents that connect by themselves run is decided by whoever starts them.
-        let remote = |place: &&Place| matches!(&place.launch.place, AgentPlace::There(remote) if remote.gate.is_none());
-        let places: Vec<_> = self.places.iter().filter(remote).collect();
+        let places = self.places.iter().filter(|place| place.launch.logs_in());
+        let places: Vec<_> = places.collect();
         let mut lines = Vec::new();
         for (at, place) in places.iter().enumerate() {
             let earlier = places[..at].iter().find(|other| other.machine.is_same(&place.machine));
@@ -417,11 +398,7 @@ impl AgentSet {
                     return Err(FleetError::Interrupted);
                 }
                 if Instant::now() > deadline {
-                    return Err(FleetError::Slow {
-                        agent: self.name(*index).to_owned(),
-                        what: "answer pings",
-                        waited: CLOCK_WAIT,
-                    });
+                    return Err(self.slow(*index, "answer pings", CLOCK_WAIT));
                 }
                 thread::sleep(LOOK_AGAIN);
             }
@@ -465,10 +442,7 @@ impl AgentSet {
 
     /// The other hosts, in order.
     pub(crate) fn hosts(&self) -> impl Iterator<Item = HostName> + '_ {
-        self.places.iter().filter_map(|place| match &place.launch.place {
-            AgentPlace::Here(_) => None,
-            AgentPlace::There(remote) => Some(remote.host.clone()),
-        })
+        self.places.iter().filter_map(|place| Some(place.launch.remote()?.host.clone()))
     }
 
     pub(crate) fn pids(&self) -> impl Iterator<Item = u32> + '_ {
@@ -508,12 +482,9 @@ impl AgentSet {
     /// Lines for the reader since the last call.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
         let mut notes = std::mem::take(&mut self.notes);
-        let first = self.places.first().map(|place| &place.launch.place);
-        if let Some(AgentPlace::There(remote)) = first
-            && let Some(gate) = &remote.gate
-        {
-            notes.extend(gate.take_notes());
-        }
+        let first = self.places.first().and_then(|place| place.launch.remote());
+        let gate = first.and_then(|remote| remote.gate.as_ref());
+        notes.extend(gate.iter().flat_map(|gate| gate.take_notes()));
         notes
     }
 
@@ -559,15 +530,26 @@ impl AgentSet {
         }
     }
 
-    /// Turns the end of an agent's output into an error.
-    pub(crate) fn unless_closed(&mut self, index: usize, event: LinkEvent) -> Result<LinkEvent> {
+    /// Waits for the next frame until `deadline`; the end of an agent's output is an error.
+    pub(crate) fn next_frame(&mut self, deadline: Instant) -> Result<Option<(usize, FromAgent)>> {
+        let Some((index, event)) = self.poll_event(deadline) else { return Ok(None) };
+        Ok(Some((index, self.unless_closed(index, event)?)))
+    }
+
+    /// Returns the frame; the end of an agent's output is an error.
+    pub(crate) fn unless_closed(&mut self, index: usize, event: LinkEvent) -> Result<FromAgent> {
         match event {
             LinkEvent::Closed(ending) => Err(FleetError::Lost {
                 agent: self.name(index).to_owned(),
                 how: self.how_it_ended(index, ending),
             }),
-            event @ LinkEvent::Frame(_) => Ok(event),
+            LinkEvent::Frame(frame) => Ok(*frame),
         }
+    }
+
+    /// The error for an agent that did not do `what` in time.
+    pub(crate) fn slow(&self, index: usize, what: &'static str, waited: Duration) -> FleetError {
+        FleetError::Slow { agent: self.name(index).to_owned(), what, waited }
     }
 
     /// The error for a message that is not expected at this point.
@@ -577,7 +559,7 @@ impl AgentSet {
             FromAgent::Failed { fault, message } => {
                 FleetError::Failed { agent, fault: *fault, message: message.clone() }
             }
-            other => FleetError::Unexpected { agent, message: other.kind().to_owned() },
+            other => FleetError::Unexpected { agent, message: other.kind() },
         }
     }
 
@@ -654,8 +636,7 @@ impl Opening {
     }
 
     fn add(&mut self, index: usize, launch: &Launch) {
-        self.is_remote |=
-            matches!(&launch.place, AgentPlace::There(remote) if remote.gate.is_none());
+        self.is_remote |= launch.logs_in();
         self.waiting.push(index);
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::frame::FrameError;
-use crate::message::{AgentFault, ExitReason};
+use crate::message::{AgentFault, ProgramExit};
 
 /// The result of what may fail with a [`FleetError`].
 pub(crate) type Result<T, E = FleetError> = std::result::Result<T, E>;
@@ -105,15 +105,8 @@ pub enum FleetError {
         message: String,
     },
     /// A supervised program ended before it was ready.
-    #[error("{name} ended before it was ready: {reason}{}", indented(output))]
-    ProgramEnded {
-        /// The program's name.
-        name: String,
-        /// End of the program.
-        reason: ExitReason,
-        /// The end of what it wrote.
-        output: String,
-    },
+    #[error("{} ended before it was ready: {}{}", .0.name, .0.reason, indented(&.0.output))]
+    ProgramEnded(ProgramExit),
     /// A frame could not be read or written.
     #[error(transparent)]
     Frame(#[from] FrameError),
@@ -133,7 +126,7 @@ impl FleetError {
             | Self::Silence { .. }
             | Self::Hosts { .. }
             | Self::Interrupted
-            | Self::ProgramEnded { .. }
+            | Self::ProgramEnded(_)
             | Self::Frame(_) => AgentFault::Host,
         }
     }

@@ -84,15 +84,31 @@ pub(crate) struct Launch {
 }
 
 impl Launch {
+    /// The host of the agent, if it is another one.
+    pub(crate) const fn remote(&self) -> Option<&Arc<Remote>> {
+        match &self.place {
+            AgentPlace::Here(_) => None,
+            AgentPlace::There(remote) => Some(remote),
+        }
+    }
+
+    /// `true` if it starts with a login on another host.
+    pub(crate) fn logs_in(&self) -> bool {
+        self.remote().is_some_and(|remote| remote.gate.is_none())
+    }
+
     /// Returns the words for the program, in messages: which one is missing.
     fn words(&self) -> String {
-        match &self.place {
-            AgentPlace::Here(_) => self.name.clone(),
-            AgentPlace::There(remote) => {
-                let words = remote.launcher.shell_on(&remote.host, remote.rank);
-                format!("{} by {}", self.name, words[0])
-            }
-        }
+        self.remote().map_or_else(
+            || self.name.clone(),
+            |remote| format!("{} by {}", self.name, remote.words()[0]),
+        )
+    }
+
+    /// Returns the agent's first action, completing *did not*.
+    pub(crate) fn first_step(&self) -> &'static str {
+        let connects = self.remote().is_some_and(|remote| remote.gate.is_some());
+        if connects { "connect" } else { "start" }
     }
 }
 
@@ -122,24 +138,19 @@ pub(crate) struct Remote {
     pub(crate) gate: Option<Arc<Gate>>,
 }
 
-impl Launch {
-    /// Returns the agent's first action, completing *did not*.
-    pub(crate) fn first_step(&self) -> &'static str {
-        match &self.place {
-            AgentPlace::There(remote) if remote.gate.is_some() => "connect",
-            _ => "start",
-        }
-    }
-}
-
 impl Remote {
+    /// Program and arguments that reach the host.
+    fn words(&self) -> Vec<String> {
+        self.launcher.shell_on(&self.host, self.rank)
+    }
+
     /// Timeout of its first message.
     pub(crate) fn opening_wait(&self) -> Duration {
         self.gate.as_ref().map_or(OPENING_WAIT, |gate| gate.within())
     }
 
     fn command(&self) -> Command {
-        let words = self.launcher.shell_on(&self.host, self.rank);
+        let words = self.words();
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         let drops = |name: &OsString| name.to_str().is_some_and(|name| self.launcher.drops(name));
@@ -274,7 +285,7 @@ impl Link {
         readings: &Readings,
     ) -> Result<Self> {
         let name = launch.name.clone();
-        if let AgentPlace::There(remote) = &launch.place
+        if let Some(remote) = launch.remote()
             && let Some(gate) = &remote.gate
         {
             return Self::await_join(id, name.clone(), remote, gate, events, readings)
@@ -329,24 +340,34 @@ impl Link {
                 Some(FarSide { remote: Arc::clone(remote), clock, is_open, wire: Arc::default() })
             }
         };
-        let stderr = Some(Tail::follow(stderr).map_err(context)?);
-        let child = Some(child);
-        let is_session_leader = launch.ties.group == Group::Session;
-        let (frames, ended) = (Some(frames), None);
-        let was_dropped = false;
-        Ok(Self {
+        let mut link = Self::new(id, name, frames, last_frame_ns, far);
+        link.stderr = Some(Tail::follow(stderr).map_err(context)?);
+        link.child = Some(child);
+        link.is_session_leader = launch.ties.group == Group::Session;
+        Ok(link)
+    }
+
+    /// A link without a child of its own.
+    fn new(
+        id: u64,
+        name: String,
+        frames: Sender<Outgoing>,
+        last_frame_ns: Arc<AtomicU64>,
+        far: Option<FarSide>,
+    ) -> Self {
+        Self {
             id,
             name,
-            child,
-            is_session_leader,
-            frames,
+            child: None,
+            is_session_leader: false,
+            frames: Some(frames),
             sent_bodies: Mutex::default(),
-            stderr,
+            stderr: None,
             last_frame_ns,
             far,
-            ended,
-            was_dropped,
-        })
+            ended: None,
+            was_dropped: false,
+        }
     }
 
     /// Waits for an agent that connects to `gate`.
@@ -384,19 +405,7 @@ impl Link {
                 Err(error) => drop(reader.report(Received::Closed(Ending::Frame(error.into())))),
             }
         })?;
-        Ok(Self {
-            id,
-            name,
-            child: None,
-            is_session_leader: false,
-            frames: Some(frames),
-            sent_bodies: Mutex::default(),
-            stderr: None,
-            last_frame_ns,
-            far: Some(far),
-            ended: None,
-            was_dropped: false,
-        })
+        Ok(Self::new(id, name, frames, last_frame_ns, Some(far)))
     }
 
     /// Returns its process on this host, if there is one.

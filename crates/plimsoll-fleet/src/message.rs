@@ -33,6 +33,7 @@ use plimsoll_model::target::Protocol;
 use plimsoll_model::{Nanos, SutKind};
 use plimsoll_sys::affinity;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::hosts;
 
@@ -213,14 +214,7 @@ pub enum FromAgent {
         pids: Vec<u32>,
     },
     /// A supervised program ended.
-    ProgramExited {
-        /// Name in the plan.
-        name: String,
-        /// End of the program.
-        reason: ExitReason,
-        /// The end of what it wrote on stdout and stderr.
-        output_tail: String,
-    },
+    ProgramExited(ProgramExit),
     /// The last command failed; a load that was running is over.
     Failed {
         /// Side at fault.
@@ -244,30 +238,12 @@ impl FromAgent {
         self
     }
 
-    /// Returns the kind of message, for error messages.
-    pub(crate) const fn kind(&self) -> &'static str {
-        match self {
-            Self::Hello { .. } => "hello",
-            Self::Pong { .. } => "pong",
-            Self::Surveyed(_) => "surveyed",
-            Self::Reading(_) => "reading",
-            Self::Ready { .. } => "ready",
-            Self::Armed { .. } => "armed",
-            Self::Interval(_) => "interval",
-            Self::Refused(_) => "refused",
-            Self::Rows(_) => "rows",
-            Self::Note(_) => "note",
-            Self::PartLost => "part-lost",
-            Self::Steered { .. } => "steered",
-            Self::Draining { .. } => "draining",
-            Self::LoadEnded { .. } => "load-ended",
-            Self::Listening(_) => "listening",
-            Self::ServeCounters(_) => "serve-counters",
-            Self::SutStarted(_) => "sut-started",
-            Self::SutStatus(_) => "sut-status",
-            Self::ProgramsReady { .. } => "programs-ready",
-            Self::ProgramExited { .. } => "program-exited",
-            Self::Failed { .. } => "failed",
+    /// Returns its name in frames.
+    pub(crate) fn kind(&self) -> String {
+        match serde_json::to_value(self) {
+            Ok(Value::String(name)) => name,
+            Ok(Value::Object(fields)) => fields.keys().next().cloned().unwrap_or_default(),
+            _ => String::new(),
         }
     }
 }
@@ -526,6 +502,17 @@ pub enum ExitReason {
     Code(i32),
     /// This signal ended it.
     Signal(i32),
+}
+
+/// A program that ended unexpectedly.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramExit {
+    /// The program's name in the plan.
+    pub name: String,
+    /// End of the program.
+    pub reason: ExitReason,
+    /// The end of what it wrote on stdout and stderr.
+    pub output: String,
 }
 
 impl From<ExitStatus> for ExitReason {

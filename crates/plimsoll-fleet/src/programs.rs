@@ -26,7 +26,7 @@ use crate::error::{FleetError, Result};
 use crate::frame;
 use crate::frame::FrameError;
 use crate::message::{
-    AgentFault, ExitReason, FromAgent, OwnControlGroup, Readiness, SupervisedProgram,
+    AgentFault, ExitReason, FromAgent, OwnControlGroup, ProgramExit, Readiness, SupervisedProgram,
     SupervisorPlan, ToSupervisor,
 };
 use crate::tail::Tail;
@@ -289,11 +289,11 @@ impl Supervision {
         if self.restart.is_some() {
             return;
         }
-        let event = FromAgent::ProgramExited {
+        let event = FromAgent::ProgramExited(ProgramExit {
             name: child.plan.name.clone(),
             reason,
-            output_tail: child.output.text(LAST_OUTPUT_WAIT),
-        };
+            output: child.output.text(LAST_OUTPUT_WAIT),
+        });
         if self.unready.contains(&index) {
             // The plan failed.
             self.unready.clear();

@@ -3,6 +3,7 @@
 //! A supervisor is a child in a session of its own, so that a terminal's signals do not
 //! reach it. It cleans up on command, and when its coordinator has ended, even by SIGKILL.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,8 +13,8 @@ use plimsoll_sys::process::{Group, Ties};
 
 use crate::agent_set::{AgentCommand, AgentSet};
 use crate::error::{FleetError, Result};
-use crate::link::{AgentPlace, Launch, LinkEvent};
-use crate::message::{ExitReason, FromAgent, SupervisedProgram, SupervisorPlan, ToSupervisor};
+use crate::link::{AgentPlace, Launch};
+use crate::message::{FromAgent, ProgramExit, SupervisedProgram, SupervisorPlan, ToSupervisor};
 
 /// Timeout of programs to end and to become ready; a large proxy reserves memory at its start.
 const READY_WAIT: Duration = Duration::from_secs(20);
@@ -21,24 +22,13 @@ const READY_WAIT: Duration = Duration::from_secs(20);
 /// a busy host.
 const EXIT_WAIT: Duration = Duration::from_secs(6);
 
-/// A program that ended unexpectedly.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProgramExit {
-    /// The program's name in the plan.
-    pub name: String,
-    /// End of the program.
-    pub reason: ExitReason,
-    /// The end of what it wrote on stdout and stderr.
-    pub output: String,
-}
-
 /// A running supervisor. Dropping it ends everything that it started.
 #[derive(Debug)]
 pub struct Supervisor {
     agents: AgentSet,
     names: Vec<String>,
     pids: Vec<u32>,
-    exited: Vec<ProgramExit>,
+    exited: VecDeque<ProgramExit>,
     /// The directory that the supervisor created and removes.
     scratch: Option<PathBuf>,
     keep: bool,
@@ -51,7 +41,7 @@ impl Supervisor {
     pub fn start(
         command: &AgentCommand,
         network: Option<Namespace>,
-        plan: SupervisorPlan,
+        mut plan: SupervisorPlan,
     ) -> Result<Self> {
         let ties =
             Ties { group: Group::Session, ignores_stop_signals: true, network, ..Ties::default() };
@@ -59,12 +49,11 @@ impl Supervisor {
         let launch = Launch { name: "supervisor 1".to_owned(), ties, place };
         let agents = AgentSet::start(vec![launch], EXIT_WAIT, &|| false)?;
         let (scratch, keep) = (plan.scratch_dir.clone(), plan.keep);
-        let (names, pids, exited) = (Vec::new(), Vec::new(), Vec::new());
+        let (names, pids, exited) = (Vec::new(), Vec::new(), VecDeque::new());
         let mut supervisor = Self { agents, names, pids, exited, scratch: None, keep };
         // The directory first: only if the supervisor created it, it is ours to remove.
-        let SupervisorPlan { scratch_dir, keep, control_group, children } = plan;
-        let own = SupervisorPlan { scratch_dir, keep, control_group, children: Vec::new() };
-        supervisor.send_plan(own)?;
+        let children = std::mem::take(&mut plan.children);
+        supervisor.send_plan(plan)?;
         supervisor.scratch = scratch;
         if !children.is_empty() {
             supervisor.start_programs(children)?;
@@ -83,9 +72,8 @@ impl Supervisor {
     pub fn restart(&mut self) -> Result<()> {
         self.agents.send_to_supervisor(0, &ToSupervisor::Restart)?;
         let restarted = self.await_ready(&self.names.clone());
-        if let Err(FleetError::ProgramEnded { name, reason, output }) = &restarted {
-            let (name, output) = (name.clone(), output.clone());
-            self.exited.push(ProgramExit { name, reason: *reason, output });
+        if let Err(FleetError::ProgramEnded(exit)) = &restarted {
+            self.exited.push_back(exit.clone());
         }
         self.pids = restarted?;
         Ok(())
@@ -103,29 +91,19 @@ impl Supervisor {
     /// Waits until the programs of these names are ready; returns their pids.
     fn await_ready(&mut self, names: &[String]) -> Result<Vec<u32>> {
         let deadline = Instant::now() + READY_WAIT;
-        loop {
-            let Some((index, event)) = self.agents.poll_event(deadline) else {
-                let agent = if names.is_empty() {
-                    self.agents.name(0).to_owned()
-                } else {
-                    names.join(", ")
-                };
-                return Err(FleetError::Slow { agent, what: "become ready", waited: READY_WAIT });
-            };
-            let LinkEvent::Frame(frame) = self.agents.unless_closed(index, event)? else {
-                continue;
-            };
-            match *frame {
+        while let Some((index, frame)) = self.agents.next_frame(deadline)? {
+            match frame {
                 FromAgent::ProgramsReady { pids } => return Ok(pids),
-                FromAgent::ProgramExited { name, reason, output_tail: output } => {
-                    if names.contains(&name) {
-                        return Err(FleetError::ProgramEnded { name, reason, output });
-                    }
-                    self.exited.push(ProgramExit { name, reason, output });
+                FromAgent::ProgramExited(exit) if names.contains(&exit.name) => {
+                    return Err(FleetError::ProgramEnded(exit));
                 }
+                FromAgent::ProgramExited(exit) => self.exited.push_back(exit),
                 other => return Err(self.agents.unexpected(index, &other)),
             }
         }
+        let of_programs = Some(names.join(", ")).filter(|names| !names.is_empty());
+        let agent = of_programs.unwrap_or_else(|| self.agents.name(0).to_owned());
+        Err(FleetError::Slow { agent, what: "become ready", waited: READY_WAIT })
     }
 
     /// The processes that were started, in order.
@@ -146,18 +124,13 @@ impl Supervisor {
     /// A program that ended, if one did since the last call. Never waits. The end of the supervisor
     /// itself is an error.
     pub fn poll_exited(&mut self) -> Result<Option<ProgramExit>> {
-        while let Some((index, event)) = self.agents.poll_event(Instant::now()) {
-            let LinkEvent::Frame(frame) = self.agents.unless_closed(index, event)? else {
-                continue;
-            };
-            match *frame {
-                FromAgent::ProgramExited { name, reason, output_tail: output } => {
-                    self.exited.push(ProgramExit { name, reason, output });
-                }
+        while let Some((index, frame)) = self.agents.next_frame(Instant::now())? {
+            match frame {
+                FromAgent::ProgramExited(exit) => self.exited.push_back(exit),
                 other => return Err(self.agents.unexpected(index, &other)),
             }
         }
-        Ok(if self.exited.is_empty() { None } else { Some(self.exited.remove(0)) })
+        Ok(self.exited.pop_front())
     }
 
     /// Ends everything and waits for its exit.

@@ -8,7 +8,7 @@ use plimsoll_model::plan::{Listener, ServePlan};
 use crate::agent_set::{AgentSet, remote_launches};
 use crate::error::{FleetError, Result};
 use crate::hosts::LoadHosts;
-use crate::link::{LinkEvent, ReadingSink};
+use crate::link::ReadingSink;
 use crate::message::{FromAgent, HostPart, SutPlan, SutStarted, SutStatus, ToAgent};
 
 /// Timeout of a host that is asked for its way to another one.
@@ -95,18 +95,12 @@ impl FarServers {
     /// The next answer of host `index`, which is no periodic report.
     fn answer(&mut self, index: usize, what: &'static str, waited: Duration) -> Result<FromAgent> {
         let deadline = Instant::now() + waited;
-        loop {
-            let Some((from, event)) = self.agents.poll_event(deadline) else {
-                let agent = self.agents.name(index).to_owned();
-                return Err(FleetError::Slow { agent, what, waited });
-            };
-            match self.agents.unless_closed(from, event)? {
-                LinkEvent::Frame(frame) if from == index && !is_report(&frame) => {
-                    return Ok(*frame);
-                }
-                _ => {}
+        while let Some((from, frame)) = self.agents.next_frame(deadline)? {
+            if from == index && !is_report(&frame) {
+                return Ok(frame);
             }
         }
+        Err(self.agents.slow(index, what, waited))
     }
 
     /// Takes the reports that have come; never waits.
@@ -128,8 +122,7 @@ impl FarServers {
     fn take_until(&mut self, deadline: Instant, is_wanted: impl Fn(&FromAgent) -> bool) -> bool {
         while let Some((index, event)) = self.agents.poll_event(deadline) {
             let frame = match self.agents.unless_closed(index, event) {
-                Ok(LinkEvent::Frame(frame)) => *frame,
-                Ok(LinkEvent::Closed(_)) => continue,
+                Ok(frame) => frame,
                 Err(error) => {
                     self.lost.push(error.to_string());
                     continue;

@@ -187,18 +187,13 @@ impl LoadAgents {
                 return Err(FleetError::Interrupted);
             }
             let next_look = Instant::now() + LOOK_FOR_INTERRUPT;
-            let Some((index, event)) = self.agents.poll_event(next_look.min(deadline)) else {
+            let Some((index, frame)) = self.agents.next_frame(next_look.min(deadline))? else {
                 if Instant::now() < deadline {
                     continue;
                 }
-                let agent = self.agents.name(silent).to_owned();
-                let what = "compare itself with its part";
-                return Err(FleetError::Slow { agent, what, waited: SURVEY_WAIT });
+                return Err(self.agents.slow(silent, "compare itself with its part", SURVEY_WAIT));
             };
-            let LinkEvent::Frame(frame) = self.agents.unless_closed(index, event)? else {
-                continue;
-            };
-            match *frame {
+            match frame {
                 FromAgent::Surveyed(survey) => answers[index] = Some(*survey),
                 other => return Err(self.agents.unexpected(index, &other)),
             }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use plimsoll_model::plan::{Listener, ServePlan};
 
 use crate::agent_set::{AGENT_EXIT_WAIT, AgentSet, AgentSpec};
-use crate::error::{FleetError, Result};
+use crate::error::Result;
 use crate::link::LinkEvent;
 use crate::message::{FromAgent, ServeCounters, ToAgent};
 
@@ -75,16 +75,10 @@ impl ServerGroup {
         let deadline = Instant::now() + waited;
         let mut listening = Vec::new();
         while let Some(first) = waiting.first().copied() {
-            let slow = FleetError::Slow {
-                agent: self.agents.name(first).to_owned(),
-                what: "listen",
-                waited,
+            let Some((index, frame)) = self.agents.next_frame(deadline)? else {
+                return Err(self.agents.slow(first, "listen", waited));
             };
-            let (index, event) = self.agents.poll_event(deadline).ok_or(slow)?;
-            let LinkEvent::Frame(frame) = self.agents.unless_closed(index, event)? else {
-                continue;
-            };
-            match *frame {
+            match frame {
                 FromAgent::Listening(listeners) if waiting.contains(&index) => {
                     listening = listeners;
                     waiting.retain(|waiting| *waiting != index);
@@ -110,24 +104,29 @@ impl ServerGroup {
     pub fn poll_status(&mut self, wait: Duration) -> ServerStatus {
         let deadline = Instant::now() + wait;
         while let Some((index, event)) = self.agents.poll_event(deadline) {
-            let problem = match event {
-                LinkEvent::Frame(frame) => match *frame {
-                    FromAgent::ServeCounters(counters) => {
-                        self.counters[index] = counters;
-                        None
-                    }
-                    other => Some(self.agents.unexpected(index, &other).to_string()),
-                },
-                LinkEvent::Closed(error) => {
-                    let how = self.agents.how_it_ended(index, error);
-                    Some(format!("{} {how}", self.agents.name(index)))
-                }
-            };
-            self.lost.extend(problem);
+            self.handle_event(index, event);
         }
-        let mut counters = ServeCounters::default();
-        self.counters.iter().for_each(|of_process| counters.merge(of_process));
-        ServerStatus { counters, lost: self.lost.clone() }
+        ServerStatus { counters: self.sum(), lost: self.lost.clone() }
+    }
+
+    /// Takes the counters of a process, or notes what is wrong with it; `true` for counters.
+    fn handle_event(&mut self, index: usize, event: LinkEvent) -> bool {
+        let problem = match self.agents.unless_closed(index, event) {
+            Ok(FromAgent::ServeCounters(counters)) => {
+                self.counters[index] = counters;
+                return true;
+            }
+            Ok(other) => self.agents.unexpected(index, &other),
+            Err(lost) => lost,
+        };
+        self.lost.push(problem.to_string());
+        false
+    }
+
+    fn sum(&self) -> ServeCounters {
+        let mut sum = ServeCounters::default();
+        self.counters.iter().for_each(|of_process| sum.merge(of_process));
+        sum
     }
 
     /// Asks every process for its counters as they are now; `None` when one is lost or does not
@@ -143,24 +142,12 @@ impl ServerGroup {
         let mut has_answered = vec![false; self.agents.len()];
         while has_answered.contains(&false) {
             let (index, event) = self.agents.poll_event(deadline)?;
-            match event {
-                LinkEvent::Frame(frame) => match *frame {
-                    FromAgent::ServeCounters(counters) => {
-                        self.counters[index] = counters;
-                        has_answered[index] = true;
-                    }
-                    _ => return None,
-                },
-                LinkEvent::Closed(error) => {
-                    let how = self.agents.how_it_ended(index, error);
-                    self.lost.push(format!("{} {how}", self.agents.name(index)));
-                    return None;
-                }
+            has_answered[index] = self.handle_event(index, event);
+            if !has_answered[index] {
+                return None;
             }
         }
-        let mut counters = ServeCounters::default();
-        self.counters.iter().for_each(|of_process| counters.merge(of_process));
-        Some(counters)
+        Some(self.sum())
     }
 
     /// Ends them, waits until they are gone, and returns their last counters.
