@@ -75,7 +75,7 @@ pub(super) enum Action {
 }
 
 /// Times and limits of a load, from its plan and control.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Terms {
     trial: Option<TrialRequest>,
     is_hold: bool,
@@ -98,9 +98,10 @@ pub(super) struct Terms {
 }
 
 /// The origin of a load's start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum StartOf {
     /// Agents of this host get the instant.
+    #[default]
     Here,
     /// Agents on other hosts get it in two phases.
     There,
@@ -295,7 +296,7 @@ struct Arming {
 }
 
 /// The state machine.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct LoadRun {
     terms: Terms,
     parts: Vec<Part>,
@@ -306,7 +307,8 @@ pub(super) struct LoadRun {
     /// When the last agent must have ended, once all were sent Stop.
     stopped: Option<Nanos>,
     seconds: Seconds,
-    total: Tally,
+    /// The outcome so far.
+    outcome: LoadOutcome,
     bad: u64,
     steering: Steering,
     /// The number of the last ramp, and its connections.
@@ -324,11 +326,8 @@ pub(super) struct LoadRun {
     /// Whether the first failure with a reason was reported.
     has_told_failure: bool,
     draining_told: bool,
-    aborted: bool,
-    interrupted: bool,
     /// Why there will be no outcome.
     failure: Option<FleetError>,
-    notes: Vec<String>,
     events: VecDeque<Event>,
     actions: VecDeque<Action>,
 }
@@ -342,27 +341,7 @@ impl LoadRun {
             seconds: Seconds::new(members.len()),
             parts: members.into_iter().map(part).collect(),
             started: now,
-            epoch: None,
-            arming: None,
-            stopped: None,
-            total: Tally::default(),
-            bad: 0,
-            steering: Steering::default(),
-            ramp: None,
-            spread: None,
-            round_trip: Nanos::ZERO,
-            lost_below: 0,
-            unsent: BTreeMap::new(),
-            window: None,
-            opened: Opened::default(),
-            has_told_failure: false,
-            draining_told: false,
-            aborted: false,
-            interrupted: false,
-            failure: None,
-            notes: Vec::new(),
-            events: VecDeque::new(),
-            actions: VecDeque::new(),
+            ..Self::default()
         }
     }
 
@@ -452,8 +431,8 @@ impl LoadRun {
 
     /// The user interrupts.
     pub(super) fn handle_interrupt(&mut self, now: Nanos) {
-        if !self.interrupted && !self.is_over() {
-            self.interrupted = true;
+        if !self.outcome.interrupted && !self.is_over() {
+            self.outcome.interrupted = true;
             self.stop(self.terms.stop_grace, now);
         }
     }
@@ -542,14 +521,8 @@ impl LoadRun {
             return Err(failure);
         }
         let lost_agents = self.lost() + self.lost_below;
-        Ok(LoadOutcome {
-            tally: self.total,
-            window: self.window.unwrap_or_default(),
-            aborted: self.aborted,
-            interrupted: self.interrupted,
-            lost_agents,
-            notes: self.notes,
-        })
+        let window = self.window.unwrap_or_default();
+        Ok(LoadOutcome { window, lost_agents, ..self.outcome })
     }
 
     fn is_open_ended(&self) -> bool {
@@ -558,7 +531,7 @@ impl LoadRun {
 
     fn note(&mut self, line: String) {
         self.events.push_back(Event::Note(line.clone()));
-        self.notes.push(line);
+        self.outcome.notes.push(line);
     }
 
     fn start_if_ready(&mut self, now: Nanos) {
@@ -683,7 +656,7 @@ impl LoadRun {
         self.bad += bad;
         let is_bad_enough = self.terms.abort_bad_ops.is_some_and(|limit| self.bad > limit);
         if is_bad_enough && self.epoch.is_some() && self.stopped.is_none() {
-            self.aborted = true;
+            self.outcome.aborted = true;
             self.stop(self.terms.stop_grace, now);
         }
     }
@@ -732,7 +705,7 @@ impl LoadRun {
     /// There can be no outcome: the load never started.
     fn fail(&mut self, failure: FleetError, now: Nanos) {
         // A lost agent does not matter to a load that the user stopped.
-        if self.failure.is_none() && !self.interrupted {
+        if self.failure.is_none() && !self.outcome.interrupted {
             self.failure = Some(failure);
         }
         self.stop(Nanos::ZERO, now);
@@ -785,7 +758,7 @@ impl LoadRun {
             let unsent = self.unsent.remove(&interval.second).unwrap_or(0);
             interval.tally.scheduled += unsent;
             interval.tally.unsent += unsent;
-            self.total.merge_following(&interval.tally);
+            self.outcome.tally.merge_following(&interval.tally);
             self.events.push_back(Event::Interval(interval));
         }
     }

@@ -78,7 +78,7 @@ pub(super) struct Opened {
 }
 
 /// The outcome of a load.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct LoadOutcome {
     /// All agents and seconds.
     pub tally: Tally,

@@ -123,7 +123,7 @@ impl LoadRun {
         Some(HoldView {
             now,
             epoch,
-            total: &self.total,
+            total: &self.outcome.tally,
             covered: second(self.seconds.handed_out()),
             delivered: second(self.seconds.delivered()),
             held: running().map(|(index, _)| self.seconds.held(index)).sum(),

@@ -297,7 +297,7 @@ fn too_many_bad_operations_stop_all_agents_once() {
         let tally = Tally { scheduled: unsent, unsent, ..Tally::default() };
         let interval = Box::new(Interval { second: 0, tally });
         run.handle_frame(index, FromAgent::Interval(interval), NOW);
-        assert_eq!(run.aborted, expected);
+        assert_eq!(run.outcome.aborted, expected);
     }
     let stop = ToAgent::Stop { grace: Nanos::from_secs(1) };
     let expected = [Action::Send(0, stop.clone()), Action::Send(1, stop)];
