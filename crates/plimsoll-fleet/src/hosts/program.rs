@@ -1,6 +1,6 @@
 //! This program as it is copied to a host that lacks it.
 
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::{fs, io};
@@ -65,16 +65,10 @@ fn own_sha256(path: &Path) -> io::Result<String> {
     Ok(SHA256.get_or_init(|| read).clone())
 }
 
-pub(crate) fn sha256(mut file: impl Read) -> io::Result<String> {
-    let (mut hash, mut buffer) = (Sha256::new(), vec![0; HASHED_AT_ONCE]);
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => return Ok(format!("{:x}", hash.finalize())),
-            Ok(count) => hash.update(&buffer[..count]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
+pub(crate) fn sha256(file: impl Read) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    io::copy(&mut BufReader::with_capacity(HASHED_AT_ONCE, file), &mut hash)?;
+    Ok(format!("{:x}", hash.finalize()))
 }
 
 /// The note of a 64-bit ELF file; `None` where it has none.

@@ -47,10 +47,7 @@ pub fn write_results(dir: &Path, exit_code: u8, mut out: impl Write) -> io::Resu
     let mut files = Vec::new();
     for path in &paths {
         let mut file = File::open(dir.join(path))?;
-        let bytes = copy(&mut file, u64::MAX, |part| {
-            hash.update(part);
-            Ok(())
-        })?;
+        let bytes = io::copy(&mut file, &mut hash)?;
         files.push(ResultFile { name: path.display().to_string(), bytes });
     }
     let results = Results { exit_code, files, sha256: hex(hash) };
@@ -109,10 +106,8 @@ impl Results {
             let path = dir.join(&file.name);
             fs::create_dir_all(path.parent().unwrap_or(dir))?;
             let mut to = output_file::create_new(&path)?;
-            let copied = copy(&mut stream, file.bytes, |part| {
-                hash.update(part);
-                to.write_all(part)
-            })?;
+            let mut part = stream.by_ref().take(file.bytes);
+            let copied = io::copy(&mut part, &mut Both(&mut to, &mut hash))?;
             if copied < file.bytes {
                 return Err(wrong("the stream of kubectl ended early"));
             }
@@ -138,29 +133,23 @@ fn is_plain(name: &str) -> bool {
     !name.is_empty() && path.components().count() <= LEVELS_MAX + 2 && path.components().all(plain)
 }
 
-fn copy(
-    from: &mut impl Read,
-    bytes: u64,
-    mut each: impl FnMut(&[u8]) -> io::Result<()>,
-) -> io::Result<u64> {
-    let (mut buffer, mut copied) = (vec![0; 64 * 1024], 0);
-    while copied < bytes {
-        let most = usize::try_from(bytes - copied).unwrap_or(usize::MAX).min(buffer.len());
-        match from.read(&mut buffer[..most]) {
-            Ok(0) => break,
-            Ok(count) => {
-                each(&buffer[..count])?;
-                copied += count as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
+/// Writes the same bytes to two places.
+struct Both<'a>(&'a mut File, &'a mut Sha256);
+
+impl Write for Both<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.0.write(bytes)?;
+        self.1.update(&bytes[..written]);
+        Ok(written)
     }
-    Ok(copied)
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 fn hex(hash: Sha256) -> String {
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    format!("{:x}", hash.finalize())
 }
 
 #[cfg(test)]
