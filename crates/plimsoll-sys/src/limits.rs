@@ -33,14 +33,6 @@ fn page_size() -> u64 {
     u64::try_from(size).unwrap_or(4096)
 }
 
-/// Private and shared-by-share bytes of this process (Pss of smaps_rollup); `None` where the
-/// kernel does not tell. Costs up to milliseconds: not for a hot loop.
-pub fn proportional_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
-    let line = text.lines().find(|line| line.starts_with("Pss:"))?;
-    line.split_ascii_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

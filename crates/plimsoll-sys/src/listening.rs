@@ -11,8 +11,9 @@ use rustix::io::Errno;
 use rustix::net;
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::{socket_acceptconn, socket_domain};
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
+use crate::process::pid_of;
 use crate::tcp_info;
 
 /// Descriptors of a process that are looked at, the lowest: a server listens before it accepts.
@@ -25,7 +26,7 @@ pub struct Listening(OwnedFd);
 impl Listening {
     /// Those of process `pid`, which needs CAP_SYS_PTRACE or its user; none of one that has ended.
     pub fn of_process(pid: u32) -> Result<Vec<Self>, Errno> {
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+        let pid = pid_of(pid)?;
         let process = match pidfd_open(pid, PidfdFlags::empty()) {
             Err(Errno::SRCH) => return Ok(Vec::new()),
             opened => opened?,

@@ -12,8 +12,10 @@ use std::{io, thread};
 use rustix::io::Errno;
 use rustix::net;
 use rustix::net::netdevice::name_to_index;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+
+use crate::netlink;
 
 /// NLM_F_REQUEST, NLM_F_ACK, NLM_F_EXCL and NLM_F_CREATE, include/uapi/linux/netlink.h.
 const CREATE: u16 = 0x1 | 0x4 | 0x200 | 0x400;
@@ -28,7 +30,6 @@ const VETH_INFO_PEER: u16 = 1;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 /// struct nlmsghdr, and struct ifinfomsg.
-const HEADER_BYTES: usize = 16;
 const LINK_BYTES: usize = 16;
 const IPV4: u8 = 2;
 /// The first words of an answer: header, and the error number with its sign.
@@ -191,11 +192,7 @@ struct Message {
 
 impl Message {
     fn new(kind: u16, flags: u16, body: &[u8]) -> Self {
-        let mut bytes = vec![0; HEADER_BYTES];
-        bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
-        bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
-        bytes.extend_from_slice(body);
-        Self { bytes }
+        Self { bytes: netlink::request(kind, flags, body) }
     }
 
     fn attribute(&mut self, kind: u16, value: &[u8]) {
@@ -224,17 +221,12 @@ impl Message {
     fn send(mut self) -> io::Result<()> {
         let length = self.bytes.len() as u32;
         self.bytes[..4].copy_from_slice(&length.to_ne_bytes());
-        let socket = net::socket_with(
-            AddressFamily::NETLINK,
-            SocketType::RAW,
-            SocketFlags::CLOEXEC,
-            // NETLINK_ROUTE.
-            None,
-        )?;
+        let socket = netlink::socket(None)?;
         net::send(&socket, &self.bytes, SendFlags::empty())?;
         let mut answer = [0; ANSWER_BYTES];
         let (received, _) = net::recv(&socket, &mut answer[..], RecvFlags::empty())?;
-        let error = answer[..received].get(HEADER_BYTES..).and_then(|body| body.first_chunk());
+        let error =
+            answer[..received].get(netlink::HEADER_BYTES..).and_then(|body| body.first_chunk());
         match error.map(|bytes| i32::from_ne_bytes(*bytes)) {
             Some(0) => Ok(()),
             Some(negative) => {

@@ -1,4 +1,4 @@
-//! Dumps of the kernel's tables over netlink(7).
+//! Messages to the kernel over netlink(7), and dumps of its tables.
 
 use rustix::io::Errno;
 use rustix::net;
@@ -12,7 +12,7 @@ const DUMP: u16 = 0x1 | 0x300;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 /// struct nlmsghdr.
-const HEADER_BYTES: usize = 16;
+pub(crate) const HEADER_BYTES: usize = 16;
 /// One part of an answer; the kernel fills at most 32 KiB.
 const PART_BYTES: usize = 32 * 1024;
 
@@ -28,7 +28,7 @@ pub(crate) fn dump(
     body: &[u8],
     add: &mut dyn FnMut(&[u8]),
 ) -> Result<(), Errno> {
-    net::send(socket, &request(kind, body), SendFlags::empty())?;
+    net::send(socket, &request(kind, DUMP, body), SendFlags::empty())?;
     let mut part = vec![0; PART_BYTES];
     loop {
         let (received, _) = net::recv(socket, &mut part[..], RecvFlags::empty())?;
@@ -38,11 +38,12 @@ pub(crate) fn dump(
     }
 }
 
-fn request(kind: u16, body: &[u8]) -> Vec<u8> {
+/// A message of this kind, without the attributes behind its `body`.
+pub(crate) fn request(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; HEADER_BYTES];
     bytes[..4].copy_from_slice(&((HEADER_BYTES + body.len()) as u32).to_ne_bytes());
     bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
-    bytes[6..8].copy_from_slice(&DUMP.to_ne_bytes());
+    bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
     bytes.extend(body);
     bytes
 }
@@ -83,7 +84,7 @@ mod tests {
         assert_eq!(part(&[]), Ok(false));
         assert_eq!(part(&[9, 0, 0]), Ok(false));
         // A length beyond the end.
-        let mut message = request(20, &[0; 56]);
+        let mut message = request(20, DUMP, &[0; 56]);
         message[..4].copy_from_slice(&200u32.to_ne_bytes());
         assert_eq!(part(&message), Err(Errno::BADMSG));
         message[..4].copy_from_slice(&72u32.to_ne_bytes());

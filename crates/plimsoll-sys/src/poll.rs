@@ -5,6 +5,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
+use crate::socket::last_errno;
+
 /// The readiness of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
@@ -146,9 +148,9 @@ impl Poller {
             libc::epoll_wait(self.epoll.as_raw_fd(), events, capacity, timeout_ms)
         };
         let Ok(count) = usize::try_from(count) else {
-            return match Errno::from_io_error(&std::io::Error::last_os_error()) {
-                Some(Errno::INTR) => Ok(0),
-                other => Err(other.unwrap_or(Errno::IO)),
+            return match last_errno() {
+                Errno::INTR => Ok(0),
+                errno => Err(errno),
             };
         };
         // SAFETY: the kernel has filled `count` events, which is at most the capacity.

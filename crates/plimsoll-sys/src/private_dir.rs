@@ -15,7 +15,7 @@ const PRIVATE: u32 = 0o700;
 /// The mode of missing directories above one that a user names.
 const PARENT: u32 = 0o755;
 /// Names that are tried before a name that exists is an error: a second one is needed about never.
-pub(crate) const ATTEMPTS_MAX: u32 = 8;
+const ATTEMPTS_MAX: u32 = 8;
 
 /// Creates the directory `path`, which only its owner can enter.
 ///
@@ -69,6 +69,22 @@ pub(crate) fn unused_beside(path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(format!(".plimsoll-{}.part", unforeseen())))
 }
 
+/// Creates something at a name that is unused, and tries others if somebody takes it first.
+pub(crate) fn create_unused<T>(
+    unused: impl Fn() -> io::Result<PathBuf>,
+    create: impl Fn(&Path) -> io::Result<T>,
+) -> io::Result<(PathBuf, T)> {
+    let mut attempts_left = ATTEMPTS_MAX;
+    loop {
+        let path = unused()?;
+        attempts_left -= 1;
+        match create(&path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && attempts_left > 0 => {}
+            created => return created.map(|created| (path, created)),
+        }
+    }
+}
+
 /// Sixteen digits that another user cannot foresee. Whatever is created by such a name is created exclusively, so a
 /// guess delays and gains nothing.
 fn unforeseen() -> String {
@@ -97,15 +113,8 @@ impl ScratchDir {
     }
 
     fn create_at(unused: impl Fn() -> io::Result<PathBuf>) -> io::Result<Self> {
-        let mut attempts_left = ATTEMPTS_MAX;
-        loop {
-            let path = unused()?;
-            attempts_left -= 1;
-            match create(&path) {
-                Err(error) if error.kind() == ErrorKind::AlreadyExists && attempts_left > 0 => {}
-                created => return created.map(|()| Self { path, is_renamed: false }),
-            }
-        }
+        let (path, ()) = create_unused(unused, create)?;
+        Ok(Self { path, is_renamed: false })
     }
 
     /// Returns the path.

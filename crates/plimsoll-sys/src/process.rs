@@ -160,8 +160,8 @@ pub fn become_subreaper() -> io::Result<()> {
     Ok(process::set_child_subreaper(Some(process::getpid()))?)
 }
 
-fn pid_of(raw: u32) -> io::Result<Pid> {
-    i32::try_from(raw).ok().and_then(Pid::from_raw).ok_or_else(|| Errno::SRCH.into())
+pub(crate) fn pid_of(raw: u32) -> Result<Pid, Errno> {
+    i32::try_from(raw).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)
 }
 
 /// Sends `signal` to the process `pid`.
@@ -389,7 +389,7 @@ mod tests {
     #[test]
     fn a_child_outlives_the_thread_that_ordered_it() {
         let ties = Ties { dies_with_parent: true, ..Ties::default() };
-        let ordered = thread::spawn(move || spawn(sleeper(), &ties).unwrap().id());
+        let ordered = std::thread::spawn(move || spawn(sleeper(), &ties).unwrap().id());
         let pid = ordered.join().unwrap();
         kill(pid, Signal::TERM).unwrap();
         // SIGKILL here would be the thread's death.

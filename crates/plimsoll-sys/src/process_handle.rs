@@ -9,8 +9,9 @@ use std::process::ExitStatus;
 use std::{fs, io};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, geteuid, pidfd_open};
+use rustix::process::{PidfdFlags, geteuid, pidfd_open};
+
+use crate::process::pid_of;
 
 /// PIDFD_GET_INFO: `_IOWR(0xFF, 11, struct pidfd_info)`, include/uapi/linux/pidfd.h.
 const GET_INFO: u64 = (3 << 30) | ((size_of::<PidfdInfo>() as u64) << 16) | (0xFF << 8) | 11;
@@ -49,8 +50,7 @@ impl ProcessHandle {
     ///
     /// There is no such process, or the kernel is older than 5.3.
     pub fn open(pid: u32) -> io::Result<Self> {
-        let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
-        Ok(Self { pid, descriptor: pidfd_open(raw, PidfdFlags::empty())? })
+        Ok(Self { pid, descriptor: pidfd_open(pid_of(pid)?, PidfdFlags::empty())? })
     }
 
     /// Returns how the process ended, if it has. Never waits, and reaps nothing.

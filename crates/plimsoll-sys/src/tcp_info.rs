@@ -4,6 +4,8 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::Errno;
 
+use crate::socket::last_errno;
+
 /// struct tcp_info, include/uapi/linux/tcp.h, up to the last field below.
 const INFO_BYTES: usize = 140;
 /// tcpi_sacked, which a listening socket uses for the length of its queue.
@@ -47,17 +49,11 @@ fn read(socket: impl AsFd) -> Result<[u8; INFO_BYTES], Errno> {
             &raw mut length,
         )
     };
-    if failed == 0 {
-        return Ok(info);
-    }
-    let error = std::io::Error::last_os_error();
-    Err(Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    if failed == 0 { Ok(info) } else { Err(last_errno()) }
 }
 
 fn word(info: &[u8; INFO_BYTES], at: usize) -> u32 {
-    let mut bytes = [0; 4];
-    bytes.copy_from_slice(&info[at..at + 4]);
-    u32::from_ne_bytes(bytes)
+    u32::from_ne_bytes(std::array::from_fn(|index| info[at + index]))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::{fs, io};
 
 use crate::output_file;
 use crate::output_file::{Found, PRIVATE};
-use crate::private_dir::{ATTEMPTS_MAX, unused_beside};
+use crate::private_dir::{create_unused, unused_beside};
 
 /// The mode of a new file that other programs and users read.
 const SHARED: u32 = 0o644;
@@ -107,18 +107,9 @@ struct Part {
 
 impl Part {
     fn create(place: &Path, mode: u32) -> io::Result<(Self, File)> {
-        let mut attempts_left = ATTEMPTS_MAX;
-        loop {
-            let path = unused_beside(place)?;
-            attempts_left -= 1;
-            match output_file::create_with_mode(&path, mode) {
-                Err(error) if error.kind() == ErrorKind::AlreadyExists && attempts_left > 0 => {}
-                created => {
-                    let file = created?;
-                    return Ok((Self { path, place: place.to_owned(), is_renamed: false }, file));
-                }
-            }
-        }
+        let create = |path: &Path| output_file::create_with_mode(path, mode);
+        let (path, file) = create_unused(|| unused_beside(place), create)?;
+        Ok((Self { path, place: place.to_owned(), is_renamed: false }, file))
     }
 
     fn rename(mut self) -> io::Result<()> {
