@@ -1,7 +1,7 @@
 //! The address and the certificate of a SUT: both known before it is started, so that loads against
 //! it can be planned first.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use plimsoll_model::plan::Identity;
 use plimsoll_model::target::Protocol;
@@ -9,7 +9,7 @@ use plimsoll_sys::socket::ReservedPort;
 use plimsoll_tls::KeyKind;
 
 use crate::error::{LabError, Result};
-use crate::isolated::{ClientHost, Isolated};
+use crate::isolated::{ClientHost, Isolated, IsolatedHost, ip_of, on_host};
 
 /// A port that is reserved for a SUT, the SUT's certificate, and the hosts of its laboratory.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl SutAddress {
     /// this kind.
     pub fn reserve(key: KeyKind, clients: Option<&ClientHost>) -> Result<Self> {
         let isolated = clients.map(Isolated::beside).transpose()?;
-        let names = vec!["localhost".to_owned(), ip(isolated.as_ref()).to_string()];
+        let names = vec!["localhost".to_owned(), ip_of(sut_of(isolated.as_ref())).to_string()];
         let identity = plimsoll_tls::self_signed(&names, key)?;
         Ok(Self { names, ..Self::new(identity, isolated)? })
     }
@@ -52,8 +52,8 @@ impl SutAddress {
     }
 
     fn new(identity: Identity, isolated: Option<Isolated>) -> Result<Self> {
-        let hosts = isolated.as_ref();
-        let reserved = on_sut(hosts, || ReservedPort::bind((ip(hosts), 0).into()))?;
+        let sut = sut_of(isolated.as_ref());
+        let reserved = on_host(sut, || ReservedPort::bind((ip_of(sut), 0).into()))?;
         let (port, listen) = reserved
             .and_then(|port| port.local_address().map(|address| (port, address)))
             .map_err(|error| LabError::NoPort(error.into()))?;
@@ -72,7 +72,7 @@ impl SutAddress {
 
     /// Runs `work` on the host of the SUT, as far as the network is concerned.
     pub(crate) fn on_sut<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
-        on_sut(self.isolated.as_ref(), work)
+        on_host(sut_of(self.isolated()), work)
     }
 
     /// Lets a program listen that does not ask to share the port.
@@ -92,14 +92,7 @@ impl SutAddress {
     }
 }
 
-/// Returns the listening address of the SUT.
-fn ip(isolated: Option<&Isolated>) -> IpAddr {
-    isolated.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |hosts| hosts.sut.ip())
-}
-
-fn on_sut<T: Send>(isolated: Option<&Isolated>, work: impl FnOnce() -> T + Send) -> Result<T> {
-    match isolated {
-        Some(hosts) => hosts.sut.network.run(work).map_err(LabError::Isolation),
-        None => Ok(work()),
-    }
+/// The host of the SUT.
+fn sut_of(isolated: Option<&Isolated>) -> Option<&IsolatedHost> {
+    isolated.map(|hosts| &hosts.sut)
 }

@@ -11,6 +11,7 @@ use plimsoll_sys::socket::ReservedPort;
 use plimsoll_sys::thread::lock;
 
 use crate::error::LabError;
+use crate::isolated::on_host;
 use crate::own_servers::OwnServers;
 
 /// The backends of a laboratory. Dropping it ends them.
@@ -38,10 +39,7 @@ impl BackendPool {
             let none = || LabError::NoPort(std::io::Error::other("a backend has no listener"));
             let listener = *running.listeners().first().ok_or_else(none)?;
             let reserve = || ReservedPort::bind(listener.address);
-            let port = match &servers.host {
-                Some(host) => host.network.run(reserve).map_err(LabError::Isolation)?,
-                None => reserve(),
-            };
+            let port = on_host(servers.host.as_ref(), reserve)?;
             let port = port.map_err(|error| LabError::NoPort(error.into()))?;
             Ok(Place { listener, _port: port, running: Some(running) })
         };

@@ -41,17 +41,11 @@ pub enum LabError {
     )]
     NoMosquitto,
     /// The program that a configuration is to be written for is not installed.
-    #[error("{program} is not installed; install it, or name it with --program PATH")]
-    NotThere {
-        /// Name of the program.
-        program: &'static str,
-    },
+    #[error("{0} is not installed; install it, or name it with --program PATH")]
+    NotThere(&'static str),
     /// The named file is no program.
-    #[error("{} is no program; name the file to execute with --program PATH", path.display())]
-    NoProgram {
-        /// Path of the file.
-        path: PathBuf,
-    },
+    #[error("{} is no program; name the file to execute with --program PATH", .0.display())]
+    NoProgram(PathBuf),
     /// The installed program is too old.
     #[error(
         "{} is version {version}, and settings are known for {oldest} and later; install a newer one, \

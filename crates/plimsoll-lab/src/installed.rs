@@ -29,8 +29,8 @@ impl Installed {
     pub fn find(dialect: &'static Dialect, named: Option<&Path>) -> Result<Self> {
         let name = dialect.kind.name();
         let path = program::find(name, named).ok_or_else(|| match named {
-            Some(path) => LabError::NoProgram { path: path.to_owned() },
-            None => LabError::NotThere { program: name },
+            Some(path) => LabError::NoProgram(path.to_owned()),
+            None => LabError::NotThere(name),
         })?;
         let version_text = description(dialect)?.version(&path)?;
         let foreign =
@@ -64,7 +64,7 @@ impl Installed {
 }
 
 fn description(dialect: &Dialect) -> Result<&'static dyn Proxy> {
-    proxy(dialect.kind).ok_or_else(|| LabError::NotThere { program: dialect.kind.name() })
+    proxy(dialect.kind).ok_or_else(|| LabError::NotThere(dialect.kind.name()))
 }
 
 #[cfg(test)]

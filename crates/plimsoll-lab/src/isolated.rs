@@ -56,11 +56,20 @@ pub struct IsolatedHost {
     pub address: Ipv4Addr,
 }
 
-impl IsolatedHost {
-    /// Returns the listening address of its servers.
-    pub fn ip(&self) -> IpAddr {
-        self.address.into()
+/// Runs `work` in the network of a host; `None` is this one's.
+pub(crate) fn on_host<T: Send>(
+    host: Option<&IsolatedHost>,
+    work: impl FnOnce() -> T + Send,
+) -> Result<T> {
+    match host {
+        Some(host) => host.network.run(work).map_err(LabError::Isolation),
+        None => Ok(work()),
     }
+}
+
+/// Returns the listening address of servers on a host; `None` is this one, by its loopback.
+pub(crate) fn ip_of(host: Option<&IsolatedHost>) -> IpAddr {
+    host.map_or(Ipv4Addr::LOCALHOST, |host| host.address).into()
 }
 
 /// The hosts of one laboratory.

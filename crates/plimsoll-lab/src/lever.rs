@@ -25,26 +25,12 @@ pub struct Lever(Acts);
 enum Acts {
     /// CPU time, of so many CPUs.
     Quota(Box<ControlGroup>, f64),
-    Haproxy(HaproxyLever),
-    Ports(PortsLever),
+    /// Commands at HAProxy's statistics socket.
+    Haproxy { socket: HaproxySocket, change: Vec<String>, restore: Vec<String> },
+    /// The ports that a host connects from.
+    Ports { network: Namespace, lower: (u16, u16), restore: (u16, u16) },
     /// Listening sockets, and how many connections may wait at each: changed, and as it was.
     Queues(Vec<(Listening, u32, u32)>),
-}
-
-/// Commands at HAProxy's statistics socket.
-#[derive(Debug)]
-struct HaproxyLever {
-    socket: HaproxySocket,
-    change: Vec<String>,
-    restore: Vec<String>,
-}
-
-/// The ports that a host connects from.
-#[derive(Debug)]
-struct PortsLever {
-    network: Namespace,
-    lower: (u16, u16),
-    restore: (u16, u16),
 }
 
 impl Lever {
@@ -60,7 +46,7 @@ impl Lever {
 
     /// Gives HAProxy the commands `change`, and takes them back with `restore`.
     pub fn haproxy(socket: &HaproxySocket, change: Vec<String>, restore: Vec<String>) -> Self {
-        Self(Acts::Haproxy(HaproxyLever { socket: socket.clone(), change, restore }))
+        Self(Acts::Haproxy { socket: socket.clone(), change, restore })
     }
 
     /// Leaves the host of `network` the share `keep` of the ports that it connects from; returns how many
@@ -76,7 +62,7 @@ impl Lever {
         let count = u32::from(last - first) + 1;
         let kept = ((f64::from(count) * keep) as u32).max(1);
         let lower = (first, u16::try_from(u32::from(first) + kept - 1).unwrap_or(last));
-        Ok((Self(Acts::Ports(PortsLever { network, lower, restore })), count, kept))
+        Ok((Self(Acts::Ports { network, lower, restore }), count, kept))
     }
 
     /// Lets fewer or more connections wait to be accepted: at each listening socket of these processes as many as
@@ -114,19 +100,22 @@ impl Lever {
     pub fn set(&mut self, changed: bool) -> Result<()> {
         match &self.0 {
             Acts::Quota(group, cpus) => group.limit(changed.then_some(*cpus)),
-            Acts::Haproxy(lever) => lever.set(changed),
-            Acts::Ports(lever) => lever.set(changed),
+            Acts::Haproxy { socket, change, restore } => {
+                command_each(socket, if changed { change } else { restore })
+            }
+            Acts::Ports { network, lower, restore } => {
+                let (first, last) = if changed { lower } else { restore };
+                let text = format!("{first} {last}");
+                network
+                    .run(|| output_file::write_setting(Path::new(PORT_RANGE), &text))
+                    .and_then(|written| written)
+                    .map_err(|error| LabError::Lever(format!("cannot write {PORT_RANGE}: {error}")))
+            }
             Acts::Queues(queues) => queues.iter().try_for_each(|(socket, after, restore)| {
                 let most = if changed { *after } else { *restore };
                 socket.set_queue_max(most).map_err(|error| LabError::Lever(error.to_string()))
             }),
         }
-    }
-}
-
-impl HaproxyLever {
-    fn set(&self, changed: bool) -> Result<()> {
-        command_each(&self.socket, if changed { &self.change } else { &self.restore })
     }
 }
 
@@ -138,16 +127,6 @@ pub(crate) fn command_each(socket: &HaproxySocket, commands: &[String]) -> Resul
             command_haproxy(socket, command).map_err(|error| refused(&error.to_string()))?;
         if answer.trim().is_empty() { Ok(()) } else { Err(refused(answer.trim())) }
     })
-}
-
-impl PortsLever {
-    fn set(&self, changed: bool) -> Result<()> {
-        let (first, last) = if changed { self.lower } else { self.restore };
-        self.network
-            .run(|| output_file::write_setting(Path::new(PORT_RANGE), &format!("{first} {last}")))
-            .and_then(|written| written)
-            .map_err(|error| LabError::Lever(format!("cannot write {PORT_RANGE}: {error}")))
-    }
 }
 
 impl Drop for Lever {

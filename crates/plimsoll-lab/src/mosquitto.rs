@@ -1,6 +1,6 @@
 //! mosquitto behind a proxy: one broker that listens on each port that the proxy connects to.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use plimsoll_fleet::message::{Readiness, SupervisedProgram, SupervisorPlan};
@@ -9,7 +9,7 @@ use plimsoll_sys::socket::ReservedPort;
 use plimsoll_sys::{Errno, limits, private_dir};
 
 use crate::error::{LabError, Result};
-use crate::isolated::IsolatedHost;
+use crate::isolated::{IsolatedHost, ip_of, on_host};
 use crate::plan::{CONNECTIONS_SPARE, LabPlan};
 use crate::program;
 use crate::sut::{check_descriptors, write};
@@ -84,18 +84,13 @@ impl LabPlan {
 
 /// Ports that a program without `SO_REUSEPORT` may listen on.
 fn reserve(count: u64, host: Option<&IsolatedHost>) -> Result<Vec<ReservedPort>> {
-    let ip = host.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), IsolatedHost::ip);
     let one = |_: u64| -> Result<ReservedPort, Errno> {
-        let port = ReservedPort::bind((ip, 0).into())?;
+        let port = ReservedPort::bind((ip_of(host), 0).into())?;
         port.admit_any()?;
         Ok(port)
     };
     let bind = || (0..count).map(one).collect::<Result<Vec<_>, Errno>>();
-    let reserved = match host {
-        Some(host) => host.network.run(bind).map_err(LabError::Isolation)?,
-        None => bind(),
-    };
-    reserved.map_err(|errno| LabError::NoPort(errno.into()))
+    on_host(host, bind)?.map_err(|errno| LabError::NoPort(errno.into()))
 }
 
 fn render(addresses: &[SocketAddr]) -> String {

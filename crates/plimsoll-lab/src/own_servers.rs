@@ -1,6 +1,6 @@
 //! Our own servers as processes: backends, the embedded SUT, the server of a reference run.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use plimsoll_fleet::{AgentSpec, ServerGroup};
 use plimsoll_model::Nanos;
@@ -8,7 +8,7 @@ use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
 use plimsoll_model::plan::{DeliveryFaults, Identity, Listener, ServePlan, Spoken, TlsState};
 
 use crate::error::{LabError, Result};
-use crate::isolated::IsolatedHost;
+use crate::isolated::{IsolatedHost, ip_of};
 
 /// The default of every timer of our own servers.
 pub(crate) const TIMEOUT: Nanos = Nanos::from_secs(600);
@@ -55,8 +55,7 @@ impl OwnServers {
     }
 
     fn any_port(&self) -> SocketAddr {
-        let ip = self.host.as_ref().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), IsolatedHost::ip);
-        (ip, 0).into()
+        (ip_of(self.host.as_ref()), 0).into()
     }
 
     pub(crate) fn start_at(
@@ -109,14 +108,13 @@ impl OwnServers {
 
     /// Their timers.
     pub(crate) fn timers(&self, owner: Owner, name: &str) -> Vec<KnownTimer> {
-        let timer = |(flag, awaits)| KnownTimer {
-            name: format!("{name} {flag}"),
-            at: self.timeout,
-            owner,
-            awaits,
-        };
-        let timers =
-            [("--request-timeout", Awaits::Request), ("--idle-timeout", Awaits::NextRequest)];
-        timers.map(timer).to_vec()
+        [("--request-timeout", Awaits::Request), ("--idle-timeout", Awaits::NextRequest)]
+            .map(|(flag, awaits)| KnownTimer {
+                name: format!("{name} {flag}"),
+                at: self.timeout,
+                owner,
+                awaits,
+            })
+            .to_vec()
     }
 }

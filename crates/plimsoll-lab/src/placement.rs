@@ -17,16 +17,7 @@ impl Placement {
     /// Half of `cpus` for the SUT; the clients and the backends share the other half, which is a
     /// quarter each from four CPUs on.
     pub fn of(cpus: &[u32]) -> Self {
-        let half = cpus.len() / 2;
-        let (others, sut) = cpus.split_at(cpus.len() - half);
-        let (clients, backends) = match others {
-            [] | [_] => (others, others),
-            more => more.split_at(more.len().div_ceil(2)),
-        };
-        if sut.is_empty() {
-            return Self::default();
-        }
-        Self { sut: sut.to_vec(), clients: clients.to_vec(), backends: backends.to_vec() }
+        Self::with_sut(cpus, cpus.len() / 2).unwrap_or_default()
     }
 
     /// Gives the last `count` of `cpus` to the SUT; the others share the rest, or all where there is

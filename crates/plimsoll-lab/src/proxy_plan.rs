@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use plimsoll_model::Nanos;
+use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
 use plimsoll_model::target::Protocol;
 use plimsoll_tune::proxy::{Dialect, Places, ProxyGoal, Version};
 
@@ -83,9 +84,19 @@ impl ProxyPlan {
         self.timeout.0.div_ceil(1_000_000).clamp(1, i32::MAX as u64)
     }
 
-    /// [`Self::timeout_ms`] as a span.
-    pub(crate) fn timeout_in_effect(&self) -> Nanos {
-        Nanos::from_millis(self.timeout_ms())
+    /// The timers of `program` that a client can meet, by their names; all have the plan's timeout.
+    pub(crate) fn timers(
+        &self,
+        program: &str,
+        named: impl IntoIterator<Item = (&'static str, Awaits)>,
+    ) -> Vec<KnownTimer> {
+        let timer = |(name, awaits)| KnownTimer {
+            name: format!("{program} {name}"),
+            at: Nanos::from_millis(self.timeout_ms()),
+            owner: Owner::Sut,
+            awaits,
+        };
+        named.into_iter().map(timer).collect()
     }
 
     /// CPU of each of `threads` threads, in order; empty when nothing is pinned.

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use plimsoll_fleet::message::{Readiness, SupervisedProgram};
-use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
+use plimsoll_model::cliff::Awaits;
 use plimsoll_model::units::grouped;
 use plimsoll_tune::proxy;
 use serde_json::{Value, json};
@@ -86,7 +86,7 @@ impl Proxy for Caddy {
             "Caddy keeps up to {} idle connections to each backend; automatic HTTPS{off} and its access log are off",
             grouped(plan.connections_max.max(1))
         )];
-        let timers = timers(&plan);
+        let timers = plan.timers("Caddy", TIMERS);
         Ok(Prepared {
             name,
             children: vec![child],
@@ -207,22 +207,12 @@ fn timeout(plan: &ProxyPlan) -> String {
     format!("{}ms", plan.timeout_ms())
 }
 
-/// The timers of the configuration that a client can meet.
-fn timers(plan: &ProxyPlan) -> Vec<KnownTimer> {
-    let timer = |(name, awaits)| KnownTimer {
-        name: format!("Caddy {name}"),
-        at: plan.timeout_in_effect(),
-        owner: Owner::Sut,
-        awaits,
-    };
-    [
-        ("dial_timeout", Awaits::Answer),
-        ("read_header_timeout", Awaits::Request),
-        ("idle_timeout", Awaits::NextRequest),
-    ]
-    .map(timer)
-    .to_vec()
-}
+/// Time limits of the configuration that a client can meet.
+const TIMERS: [(&str, Awaits); 3] = [
+    ("dial_timeout", Awaits::Answer),
+    ("read_header_timeout", Awaits::Request),
+    ("idle_timeout", Awaits::NextRequest),
+];
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use plimsoll_fleet::message::{Readiness, SupervisedProgram};
-use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
+use plimsoll_model::cliff::{Awaits, KnownTimer};
 use plimsoll_model::target::Protocol;
 use plimsoll_model::units::grouped;
 use plimsoll_probe::haproxy_socket::HaproxySocket;
@@ -269,12 +269,6 @@ fn render_proxies(plan: &ProxyPlan, text: &mut String) {
 
 /// The timers of the configuration that a client can meet.
 fn timers(plan: &ProxyPlan) -> Vec<KnownTimer> {
-    let timer = |(phase, awaits)| KnownTimer {
-        name: format!("HAProxy timeout {phase}"),
-        at: plan.timeout_in_effect(),
-        owner: Owner::Sut,
-        awaits,
-    };
     let all = [
         ("server", Awaits::Answer),
         ("queue", Awaits::Answer),
@@ -285,7 +279,7 @@ fn timers(plan: &ProxyPlan) -> Vec<KnownTimer> {
         ("tunnel", Awaits::NextRequest),
     ];
     let known = phases(plan.protocol);
-    all.into_iter().filter(|(phase, _)| known.contains(phase)).map(timer).collect()
+    plan.timers("HAProxy timeout", all.into_iter().filter(|(phase, _)| known.contains(phase)))
 }
 
 /// Program and arguments that run HAProxy in the foreground, as one process.

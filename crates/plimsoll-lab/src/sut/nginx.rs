@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use plimsoll_fleet::message::{Readiness, SupervisedProgram};
-use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
+use plimsoll_model::cliff::Awaits;
 use plimsoll_model::target::Protocol;
 use plimsoll_probe::server_counters::CounterSource;
 use plimsoll_sys::limits;
@@ -100,7 +100,7 @@ impl Proxy for Nginx {
         };
         let statistics =
             plan.stub_status.then(|| CounterSource::NginxSocket(plan.stats_socket.clone()));
-        let timers = timers(&plan);
+        let timers = plan.timers("nginx", TIMERS);
         let (children, sockets) = (vec![child], Vec::new());
         Ok(Prepared { name, children, notes, timers, statistics, sockets })
     }
@@ -145,24 +145,14 @@ fn render(plan: &ProxyPlan, version: Version) -> String {
     text
 }
 
-/// The timers of the configuration that a client can meet.
-fn timers(plan: &ProxyPlan) -> Vec<KnownTimer> {
-    let timer = |(directive, awaits)| KnownTimer {
-        name: format!("nginx {directive}"),
-        at: plan.timeout_in_effect(),
-        owner: Owner::Sut,
-        awaits,
-    };
-    [
-        ("proxy_read_timeout", Awaits::Answer),
-        ("proxy_connect_timeout", Awaits::Answer),
-        ("client_header_timeout", Awaits::Request),
-        ("client_body_timeout", Awaits::Request),
-        ("keepalive_timeout", Awaits::NextRequest),
-    ]
-    .map(timer)
-    .to_vec()
-}
+/// Directives with timers that a client can meet.
+const TIMERS: [(&str, Awaits); 5] = [
+    ("proxy_read_timeout", Awaits::Answer),
+    ("proxy_connect_timeout", Awaits::Answer),
+    ("client_header_timeout", Awaits::Request),
+    ("client_body_timeout", Awaits::Request),
+    ("keepalive_timeout", Awaits::NextRequest),
+];
 
 fn render_process(plan: &ProxyPlan, text: &mut String) {
     let threads = plan.threads.max(1);
