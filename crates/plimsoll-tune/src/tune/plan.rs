@@ -179,7 +179,7 @@ impl Plan {
         plan.reserve_ports(listening, disk, root);
         let opens = roles.iter().any(|role| matches!(role, Role::Client | Role::Proxy));
         if opens && churns {
-            plan.add_switch(
+            plan.add(
                 "net.ipv4.tcp_tw_reuse",
                 "1",
                 "source ports in TIME_WAIT may be used again after 1 s, also to other hosts",
@@ -189,7 +189,7 @@ impl Plan {
             );
         }
         if roles.iter().any(|role| matches!(role, Role::Proxy | Role::Backend)) {
-            plan.add_switch(
+            plan.add(
                 "net.ipv4.tcp_slow_start_after_idle",
                 "0",
                 "answers on idle keep-alive connections need not start slowly again",
@@ -277,7 +277,7 @@ impl Plan {
         }
         let reason = "programs of this host listen on these ports now";
         let risk = "connections of this host do not use them as source ports";
-        self.add_switch(RESERVED_PORTS, &wanted, reason, risk, "Linux ip-sysctl", (disk, root));
+        self.add(RESERVED_PORTS, &wanted, reason, risk, "Linux ip-sysctl", (disk, root));
         if self.changes.last().is_some_and(|change| change.name == RESERVED_PORTS) {
             self.changes[place..].rotate_right(1);
         }
@@ -296,25 +296,13 @@ impl Plan {
         }
     }
 
-    fn add_switch(
-        &mut self,
-        name: &str,
-        wanted: &str,
-        reason: &str,
-        risk: &'static str,
-        source: &'static str,
-        host: (&dyn Disk, &Path),
-    ) {
-        self.add(name, wanted, reason.to_owned(), risk, source, host);
-    }
-
     /// Adds a change, unless the value is there already or the setting cannot be read. Of two numbers
     /// for one setting, the higher one is planned.
     fn add(
         &mut self,
         name: &str,
         wanted: &str,
-        reason: String,
+        reason: impl Into<String>,
         risk: &'static str,
         source: &'static str,
         (disk, root): (&dyn Disk, &Path),
@@ -324,13 +312,14 @@ impl Plan {
                 if let Some(planned) = self.changes.iter_mut().find(|one| one.name == name) {
                     let number = |text: &str| text.parse::<u64>().unwrap_or(0);
                     if number(wanted) > number(&planned.wanted) {
-                        (planned.wanted, planned.reason) = (wanted.to_owned(), reason);
+                        (planned.wanted, planned.reason) = (wanted.to_owned(), reason.into());
                     }
                     return;
                 }
                 let present = normalised(&present);
                 if present != wanted {
                     let (name, wanted) = (name.to_owned(), wanted.to_owned());
+                    let reason = reason.into();
                     self.changes.push(Change { name, present, wanted, reason, risk, source });
                 }
             }
