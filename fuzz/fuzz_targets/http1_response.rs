@@ -9,7 +9,7 @@ use plimsoll_proto::http1::{Progress, Response, ResponseParser};
 type Outcome = Result<Option<(usize, Response)>, ()>;
 
 fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>, head_request: bool) -> Outcome {
-    let mut parser = ResponseParser::new();
+    let mut parser = ResponseParser::default();
     parser.expect_response(head_request);
     let (mut total, mut has_begun) = (0, false);
     for piece in pieces {

@@ -16,7 +16,7 @@ const GIVEN: &[u8] = b"plimsoll-";
 fn broker<'a>(
     pieces: impl Iterator<Item = &'a [u8]>,
 ) -> (Vec<Event>, Vec<u8>, Vec<u8>, Option<BrokerError>) {
-    let (mut broker, mut reply, mut delivery) = (Broker::new(), Vec::new(), Vec::new());
+    let (mut broker, mut reply, mut delivery) = (Broker::default(), Vec::new(), Vec::new());
     let mut own = Subscriptions::default();
     let (mut events, mut connected, mut error) = (Vec::new(), None, None);
     'pieces: for piece in pieces {

@@ -422,7 +422,7 @@ impl Conversation {
     pub fn new(protocol: Protocol, version: MqttVersion, is_greeted: bool) -> Self {
         match protocol {
             Protocol::Script => Self::of_script(Arc::default()),
-            Protocol::Http1 => Self::Http1(ResponseParser::new()),
+            Protocol::Http1 => Self::Http1(ResponseParser::default()),
             // Where the connection is, is what it goes on from.
             Protocol::Http2 => Self::Http2(Box::default()),
             Protocol::WebSocket => Self::of_websocket(Arc::default(), is_greeted),

@@ -8,6 +8,7 @@
 pub mod conversation;
 pub mod http1;
 pub mod http2;
+mod kept;
 pub mod mqtt;
 mod pattern;
 pub mod proxy_header;

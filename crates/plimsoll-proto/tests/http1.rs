@@ -32,7 +32,7 @@ fn pieces<'a>(bytes: &'a [u8], lengths: &[usize]) -> Vec<&'a [u8]> {
 }
 
 fn read_response(pieces: &[&[u8]], head_request: bool) -> Outcome<Response> {
-    let mut parser = ResponseParser::new();
+    let mut parser = ResponseParser::default();
     parser.expect_response(head_request);
     let mut total = 0;
     for piece in pieces {
@@ -277,7 +277,7 @@ proptest! {
     fn a_body_until_close_counts_every_byte(payload in payload(), cuts in cuts()) {
         let mut bytes = b"HTTP/1.1 200 OK\r\n\r\n".to_vec();
         bytes.extend_from_slice(&payload);
-        let mut parser = ResponseParser::new();
+        let mut parser = ResponseParser::default();
         parser.expect_response(false);
         for piece in pieces(&bytes, &cuts) {
             prop_assert_eq!(parser.handle_bytes(piece), Ok((piece.len(), Progress::NeedMore)));

@@ -121,7 +121,7 @@ impl<N: Default> Default for Active<N> {
         Self {
             parser: RequestParser::new(),
             messages: MessageReader::new(Side::Server),
-            packets: Broker::new(),
+            packets: Broker::default(),
             http2: None,
             notes: N::default(),
             stash: Vec::new(),

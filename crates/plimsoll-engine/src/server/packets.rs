@@ -75,7 +75,7 @@ impl<S: Service> Exchange<S> {
         self.conns.slab.keep_subscriptions(index, own);
         let is_version_5 = self.conns.slab[index].flags.has(MQTT_5);
         self.compare_kept(index, &mut active, |active, out| {
-            active.packets = Broker::new();
+            active.packets = Broker::default();
             if is_version_5 {
                 refuse_for_quota(out);
             }

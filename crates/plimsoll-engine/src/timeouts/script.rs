@@ -43,7 +43,7 @@ impl Script {
     /// `slow_ms` is the sleep that is asked of our own backend, where it stands behind the server.
     pub(super) fn new(kind: ProbeKind, target: &Target, slow_ms: u64) -> Self {
         let is_head_request = target.method == "HEAD";
-        let mut parser = ResponseParser::new();
+        let mut parser = ResponseParser::default();
         parser.expect_response(is_head_request);
         Self {
             kind,

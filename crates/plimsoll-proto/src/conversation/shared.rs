@@ -12,13 +12,20 @@ pub enum Shared<'a> {
     Mqtt(&'a mut mqtt::Window),
 }
 
+/// Calls the same method of either client.
+macro_rules! either {
+    ($shared:ident . $method:ident ( $($argument:ident),* )) => {
+        match $shared {
+            Self::Http2(client) => client.$method($($argument),*),
+            Self::Mqtt(window) => window.$method($($argument),*),
+        }
+    };
+}
+
 impl Shared<'_> {
     /// Reports whether another operation may begin where we want at most `wanted`.
     pub fn has_room(&self, wanted: u32) -> bool {
-        match self {
-            Self::Http2(client) => client.has_room(wanted),
-            Self::Mqtt(window) => window.has_room(wanted),
-        }
+        either!(self.has_room(wanted))
     }
 
     /// Most of them at once that the server allows.
@@ -47,18 +54,12 @@ impl Shared<'_> {
 
     /// Reports whether none may begin any more.
     pub fn is_draining(&self) -> bool {
-        match self {
-            Self::Http2(client) => client.is_draining(),
-            Self::Mqtt(window) => window.is_draining(),
-        }
+        either!(self.is_draining())
     }
 
     /// None shall begin any more.
     pub const fn drain(&mut self) {
-        match self {
-            Self::Http2(client) => client.drain(),
-            Self::Mqtt(window) => window.drain(),
-        }
+        either!(self.drain())
     }
 
     /// Gives up the operation of `key`.
@@ -116,25 +117,16 @@ impl Shared<'_> {
 
     /// Reports whether there is something to send.
     pub fn has_output(&self) -> bool {
-        match self {
-            Self::Http2(client) => client.has_output(),
-            Self::Mqtt(window) => window.has_output(),
-        }
+        either!(self.has_output())
     }
 
     /// Takes what is to be sent; `buffer`, which is empty, takes its place.
     pub fn take_output(&mut self, buffer: &mut Vec<u8>) {
-        match self {
-            Self::Http2(client) => client.take_output(buffer),
-            Self::Mqtt(window) => window.take_output(buffer),
-        }
+        either!(self.take_output(buffer))
     }
 
     /// Makes it one for another connection.
     pub fn clear(&mut self) {
-        match self {
-            Self::Http2(client) => client.clear(),
-            Self::Mqtt(window) => window.clear(),
-        }
+        either!(self.clear())
     }
 }

@@ -16,7 +16,7 @@ use super::{INTERIM_RESPONSES_MAX, RESPONSE_HEAD_BYTES_MAX, head};
 /// Call [`expect_response`](Self::expect_response) when a request is sent, then
 /// [`handle_bytes`](Self::handle_bytes) until it returns [`Progress::Complete`]. After an error the
 /// connection is of no more use.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ResponseParser {
     state: State,
     /// Status of the response whose body is being read.
@@ -34,8 +34,9 @@ pub struct ResponseParser {
 /// One per connection, idle ones included.
 const _: () = assert!(size_of::<ResponseParser>() <= 32);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum State {
+    #[default]
     Idle,
     Head(Option<Box<PartialHead>>),
     Body(Body),
@@ -131,25 +132,7 @@ impl From<BodyError> for ResponseError {
     }
 }
 
-impl Default for ResponseParser {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl ResponseParser {
-    /// A parser of a connection on which nothing was asked yet.
-    pub const fn new() -> Self {
-        Self {
-            state: State::Idle,
-            status: 0,
-            keep_alive: false,
-            head_request: false,
-            interim: 0,
-            keep_alive_s: 0,
-        }
-    }
-
     /// A request was sent; with `head_request` the answer has no body. Call it only when no
     /// response is awaited: an awaited one would be dropped.
     pub fn expect_response(&mut self, head_request: bool) {
@@ -366,7 +349,7 @@ mod tests {
     use ResponseError::{ClosedBeforeResponse, Truncated};
 
     fn awaiting(head_request: bool) -> ResponseParser {
-        let mut parser = ResponseParser::new();
+        let mut parser = ResponseParser::default();
         parser.expect_response(head_request);
         parser
     }
@@ -534,7 +517,7 @@ mod tests {
 
     #[test]
     fn unrequested_bytes_are_no_answer() {
-        let mut parser = ResponseParser::new();
+        let mut parser = ResponseParser::default();
         assert_eq!(parser.handle_bytes(b""), Ok((0, Progress::NeedMore)));
         assert_eq!(parser.handle_bytes(b"H"), Err(ResponseError::Unrequested));
         parser.expect_response(false);

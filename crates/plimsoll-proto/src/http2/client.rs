@@ -532,13 +532,7 @@ impl Client {
 
     fn handle_window_update(&mut self, stream: u32, by: u32) -> Result<ClientProgress, Fault> {
         if stream == 0 {
-            if by == 0 {
-                return fault(Code::PROTOCOL_ERROR, "a window is raised by nothing");
-            }
-            match frame::raised_window(self.rest.send_window, by) {
-                Some(window) => self.rest.send_window = window,
-                None => return fault(Code::FLOW_CONTROL_ERROR, "a window is too large"),
-            }
+            frame::raise_connection(&mut self.rest.send_window, by)?;
             return Ok(ClientProgress::NeedMore);
         }
         let Some(place) = self.place_of(stream)? else { return Ok(ClientProgress::NeedMore) };

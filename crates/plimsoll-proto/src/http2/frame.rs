@@ -81,19 +81,20 @@ pub(super) const fn fault<T>(code: Code, why: &'static str) -> Result<T, Fault> 
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub(super) enum Kind {
-    Data,
-    Headers,
-    Priority,
-    RstStream,
-    Settings,
-    PushPromise,
-    Ping,
-    GoAway,
-    WindowUpdate,
-    Continuation,
+    Data = 0,
+    Headers = 1,
+    Priority = 2,
+    RstStream = 3,
+    Settings = 4,
+    PushPromise = 5,
+    Ping = 6,
+    GoAway = 7,
+    WindowUpdate = 8,
+    Continuation = 9,
     /// To be ignored (RFC 9113, 4.1).
-    Unknown,
+    Unknown = 0xFF,
 }
 
 impl Kind {
@@ -110,22 +111,6 @@ impl Kind {
             8 => Self::WindowUpdate,
             9 => Self::Continuation,
             _ => Self::Unknown,
-        }
-    }
-
-    const fn number(self) -> u8 {
-        match self {
-            Self::Data => 0,
-            Self::Headers => 1,
-            Self::Priority => 2,
-            Self::RstStream => 3,
-            Self::Settings => 4,
-            Self::PushPromise => 5,
-            Self::Ping => 6,
-            Self::GoAway => 7,
-            Self::WindowUpdate => 8,
-            Self::Continuation => 9,
-            Self::Unknown => 0xFF,
         }
     }
 }
@@ -190,7 +175,7 @@ pub(super) fn write_head(out: &mut Vec<u8>, length: usize, kind: Kind, flags: u8
     debug_assert!(length <= FRAME_BYTES_MAX);
     let [_, a, b, c] = (length as u32).to_be_bytes();
     let [d, e, f, g] = stream.to_be_bytes();
-    out.extend_from_slice(&[a, b, c, kind.number(), flags, d, e, f, g]);
+    out.extend_from_slice(&[a, b, c, kind as u8, flags, d, e, f, g]);
 }
 
 pub(super) fn write_rst(out: &mut Vec<u8>, stream: u32, code: Code) {
@@ -277,6 +262,18 @@ pub(super) fn move_windows<'a>(
 const fn moved_window(window: i32, before: u32, setting: u32) -> Option<i32> {
     let moved = window as i64 - before as i64 + setting as i64;
     if moved > MAX_31 as i64 || moved < i32::MIN as i64 { None } else { Some(moved as i32) }
+}
+
+/// Raises the window of the whole connection.
+pub(super) fn raise_connection(window: &mut i32, by: u32) -> Result<(), Fault> {
+    if by == 0 {
+        return fault(Code::PROTOCOL_ERROR, "a window is raised by nothing");
+    }
+    match raised_window(*window, by) {
+        Some(raised) => *window = raised,
+        None => return fault(Code::FLOW_CONTROL_ERROR, "a window is too large"),
+    }
+    Ok(())
 }
 
 /// `window` after a WINDOW_UPDATE; `None` where it is larger than a window may be.

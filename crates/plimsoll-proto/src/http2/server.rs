@@ -424,13 +424,7 @@ impl<T: Default> Server<T> {
     ) -> Result<Option<Incoming>, Fault> {
         let by = frame::first_u32(payload) & MAX_31;
         if stream == 0 {
-            if by == 0 {
-                return fault(Code::PROTOCOL_ERROR, "a window is raised by nothing");
-            }
-            match frame::raised_window(self.rest.send_window, by) {
-                Some(window) => self.rest.send_window = window,
-                None => return fault(Code::FLOW_CONTROL_ERROR, "a window is too large"),
-            }
+            frame::raise_connection(&mut self.rest.send_window, by)?;
             return Ok(None);
         }
         self.check_begun(stream)?;

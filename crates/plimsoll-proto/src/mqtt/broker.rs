@@ -136,11 +136,6 @@ struct Packet<'a> {
 }
 
 impl Broker {
-    /// For a connection on which nothing came yet.
-    pub const fn new() -> Self {
-        Self { partial: Vec::new(), payload_left: 0, answer_bytes: 0, is_delivered: false }
-    }
-
     /// Reports whether it stands between packets, and nothing would be lost by dropping it.
     pub const fn is_idle(&self) -> bool {
         self.partial.is_empty() && self.payload_left == 0

@@ -9,6 +9,7 @@ use regex_automata::util::primitives::StateID;
 use thiserror::Error;
 
 use super::program::{Do, Instruction, Program};
+use crate::kept::Kept;
 use crate::pattern::Found;
 
 /// Most bytes that may come while the script sleeps.
@@ -68,24 +69,11 @@ pub enum Progress {
 
 /// The first bytes of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    len: u8,
-    bytes: [u8; 15],
-}
-
-impl Seen {
-    fn add(&mut self, bytes: &[u8]) {
-        let from = usize::from(self.len);
-        for (place, byte) in self.bytes.iter_mut().skip(from).zip(bytes) {
-            *place = *byte;
-            self.len += 1;
-        }
-    }
-}
+pub struct Seen(Kept<15>);
 
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\"", self.bytes[..usize::from(self.len)].escape_ascii())
+        write!(f, "\"{}\"", self.0.bytes().escape_ascii())
     }
 }
 
@@ -294,7 +282,7 @@ impl Client {
 
     /// Returns the bytes that `step` consumes, and whether it is met.
     fn advance(&mut self, step: &Instruction, input: &[u8]) -> Result<(usize, bool), ScriptFault> {
-        self.seen.add(input);
+        self.seen.0.extend(input);
         match &step.action {
             Do::Expect(bytes) => {
                 begins_with(bytes, self.taken, input).ok_or_else(|| self.mismatch(step))
@@ -347,7 +335,7 @@ impl Client {
 
     fn spoke_first(&self, input: &[u8]) -> ScriptFault {
         let mut seen = Seen::default();
-        seen.add(input);
+        seen.0.extend(input);
         ScriptFault::SpokeFirst { seen: self.answer(seen) }
     }
 
@@ -356,8 +344,7 @@ impl Client {
     }
 
     fn answer(&self, seen: Seen) -> Answer {
-        let bytes = &seen.bytes[..usize::from(seen.len)];
-        if self.program.has(bytes) { Answer::OfScript } else { Answer::Began(seen) }
+        if self.program.has(seen.0.bytes()) { Answer::OfScript } else { Answer::Began(seen) }
     }
 }
 

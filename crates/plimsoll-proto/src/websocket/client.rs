@@ -13,6 +13,7 @@ use super::opening::{KEY_BYTES, accept_for};
 use super::reader::{FrameError, MessageReader, Progress as FrameProgress, Side};
 use crate::http1::head::{self, Fed, PartialHead, is, tokens};
 use crate::http1::{RESPONSE_HEAD_BYTES_MAX, encode};
+use crate::kept::Kept;
 
 /// The key of every opening. The standard wants a new one for each; no server can tell, and the
 /// answer that proves that the server has read it is computed once.
@@ -33,7 +34,7 @@ pub struct Client {
     opening: Option<Option<Box<PartialHead>>>,
     messages: MessageReader,
     awaited: Awaited,
-    beginning: Beginning,
+    beginning: Kept<STAMP_BYTES>,
     answers: Arc<Answers>,
     /// The search for what makes the present message an answer.
     search: Option<StateID>,
@@ -45,27 +46,6 @@ pub struct Client {
     early: usize,
     /// Whether the present message began with such a byte.
     began_early: bool,
-}
-
-/// The first bytes of the message that is being read: a push begins with a stamp.
-#[derive(Clone, Copy, Debug, Default)]
-struct Beginning {
-    bytes: [u8; STAMP_BYTES],
-    count: u8,
-}
-
-impl Beginning {
-    fn extend(&mut self, fresh: &[u8]) {
-        let room = self.bytes.iter_mut().skip(usize::from(self.count));
-        for (to, from) in room.zip(fresh) {
-            *to = *from;
-            self.count += 1;
-        }
-    }
-
-    fn stamp(&self) -> Option<Filling> {
-        Filling::of_stamp(self.bytes.get(..usize::from(self.count)).unwrap_or_default())
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,7 +190,7 @@ impl Client {
             opening: if is_switched { None } else { Some(None) },
             messages: MessageReader::new(Side::Client),
             awaited: Awaited::Nothing,
-            beginning: Beginning::default(),
+            beginning: Kept::default(),
             search: None,
             skips: if is_switched { 0 } else { answers.skipped },
             answers,
@@ -338,7 +318,7 @@ impl Client {
     /// A message of this number of bytes is complete.
     fn handle_message(&mut self, is_text: bool, bytes: u64) -> Progress {
         let beginning = std::mem::take(&mut self.beginning);
-        let stamp = if is_text { None } else { beginning.stamp() };
+        let stamp = if is_text { None } else { Filling::of_stamp(beginning.bytes()) };
         let is_skipped = self.skips > 0;
         self.skips = self.skips.saturating_sub(1);
         let is_answer = self.answers.contain(self.search.take()) && stamp.is_none() && !is_skipped;

@@ -13,33 +13,23 @@ const LENGTH_64: u8 = 127;
 
 /// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Opcode {
     /// More of the message that began in an earlier frame.
-    Continuation,
+    Continuation = 0,
     /// A message of text in UTF-8 begins.
-    Text,
+    Text = 1,
     /// A message of bytes begins.
-    Binary,
+    Binary = 2,
     /// The connection is to be closed.
-    Close,
+    Close = 8,
     /// The peer is to answer with a pong.
-    Ping,
+    Ping = 9,
     /// The answer to a ping, or a sign of life.
-    Pong,
+    Pong = 10,
 }
 
 impl Opcode {
-    const fn number(self) -> u8 {
-        match self {
-            Self::Continuation => 0,
-            Self::Text => 1,
-            Self::Binary => 2,
-            Self::Close => 8,
-            Self::Ping => 9,
-            Self::Pong => 10,
-        }
-    }
-
     const fn of(number: u8) -> Option<Self> {
         Some(match number {
             0 => Self::Continuation,
@@ -127,7 +117,7 @@ pub(super) fn write_frame_head(
     payload_bytes: u64,
     mask: Option<[u8; 4]>,
 ) {
-    out.push(opcode.number() | if is_last { FIN } else { 0 });
+    out.push(opcode as u8 | if is_last { FIN } else { 0 });
     let masked = if mask.is_some() { MASKED } else { 0 };
     match (u8::try_from(payload_bytes), u16::try_from(payload_bytes)) {
         (Ok(short), _) if short < LENGTH_16 => out.push(masked | short),

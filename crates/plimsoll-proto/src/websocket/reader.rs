@@ -5,6 +5,7 @@ use thiserror::Error;
 use super::frame::{FRAME_HEAD_BYTES_MAX, FrameHead, Opcode, apply_mask};
 use super::utf8::Utf8;
 use super::{CONTROL_PAYLOAD_BYTES_MAX, MESSAGE_BYTES_MAX};
+use crate::kept::Kept;
 
 /// Payload is unmasked in pieces of this size.
 const PIECE_BYTES: usize = 1024;
@@ -31,7 +32,7 @@ pub struct MessageReader {
     /// The frame whose payload is being read, and how much of that has come.
     frame: Option<(FrameHead, u64)>,
     /// Payload of the last control frame.
-    control: Option<Box<Control>>,
+    control: Option<Box<Kept<CONTROL_PAYLOAD_BYTES_MAX>>>,
 }
 
 const _: () = assert!(size_of::<MessageReader>() <= 88);
@@ -41,12 +42,6 @@ struct Message {
     is_text: bool,
     utf8: Utf8,
     bytes: u64,
-}
-
-#[derive(Debug)]
-struct Control {
-    bytes: [u8; CONTROL_PAYLOAD_BYTES_MAX],
-    count: u8,
 }
 
 /// The result of handling bytes from the peer.
@@ -133,7 +128,7 @@ impl MessageReader {
 
     /// Payload of the control frame whose end [`Self::handle_bytes`] has just returned.
     pub fn control_payload(&self) -> &[u8] {
-        self.control.as_ref().map_or(&[], |control| control.payload())
+        self.control.as_ref().map_or(&[], |control| control.bytes())
     }
 
     /// Handles bytes from the peer, up to the end of a message or of a control frame; returns how
@@ -294,27 +289,6 @@ fn close_code(payload: &[u8]) -> Result<Option<u16>, FrameError> {
     match std::str::from_utf8(reason) {
         Ok(_) => Ok(Some(code)),
         Err(_) => Err(FrameError::NotUtf8),
-    }
-}
-
-impl Default for Control {
-    fn default() -> Self {
-        Self { bytes: [0; CONTROL_PAYLOAD_BYTES_MAX], count: 0 }
-    }
-}
-
-impl Control {
-    fn payload(&self) -> &[u8] {
-        self.bytes.get(..usize::from(self.count)).unwrap_or_default()
-    }
-
-    /// The head said that there are at most as many as there is room for.
-    fn extend(&mut self, fresh: &[u8]) {
-        let room = self.bytes.iter_mut().skip(usize::from(self.count));
-        for (to, from) in room.zip(fresh) {
-            *to = *from;
-            self.count += 1;
-        }
     }
 }
 

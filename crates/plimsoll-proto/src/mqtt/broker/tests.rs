@@ -19,7 +19,7 @@ fn read(pieces: &[&[u8]]) -> Seen {
 
 /// Reads the pieces; also returns what was delivered.
 fn read_all(pieces: &[&[u8]]) -> (Seen, Vec<u8>) {
-    let (mut broker, mut reply, mut delivery) = (Broker::new(), Vec::new(), Vec::new());
+    let (mut broker, mut reply, mut delivery) = (Broker::default(), Vec::new(), Vec::new());
     let (mut events, mut connected) = (Vec::new(), None);
     let mut own = Subscriptions::default();
     for piece in pieces {
