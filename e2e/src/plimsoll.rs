@@ -46,7 +46,7 @@ pub fn archived_lines(folder: &Path, name: &str) -> usize {
 pub fn with_details<S: AsRef<str>>(arguments: &[S]) -> Vec<String> {
     let mut words: Vec<String> = arguments.iter().map(|word| word.as_ref().to_owned()).collect();
     let is_axis = |word: &String| {
-        ["rate", "deliveries", "handshakes", "connections", "hold", "sweep", "rfc9411"]
+        ["rate", "deliveries", "handshakes", "connections", "storm", "hold", "sweep", "rfc9411"]
             .contains(&word.as_str())
     };
     let asks_help = words.iter().any(|word| ["--help", "-h"].contains(&word.as_str()));
