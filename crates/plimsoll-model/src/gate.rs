@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::settings::Settings;
 use crate::trial::Unsettled;
 use crate::units::ParseError;
 
@@ -165,15 +166,17 @@ pub enum Side {
 /// Why two runs cannot be compared.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Incomparable {
-    /// A setting without which the figures are not of the same thing.
+    /// A property without which the figures are not of the same thing.
     Differs {
-        /// Name of the setting.
+        /// Name of the property.
         what: String,
         /// In the baseline.
         baseline: String,
         /// In the run.
         run: String,
     },
+    /// Settings without which the figures are not of the same thing, of the baseline and of the run.
+    Settings([Box<Settings>; 2]),
     /// The figure has no interval in a run.
     NoInterval {
         /// Which one.

@@ -39,6 +39,7 @@ pub mod search;
 pub mod seconds;
 pub mod secret;
 pub mod segments;
+pub mod settings;
 pub mod sizing;
 pub mod slo;
 pub mod spans;

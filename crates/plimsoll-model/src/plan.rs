@@ -259,20 +259,22 @@ pub enum ClientIds {
 
 framed!(MqttPlan, ClientIds, LoadPlan, ServePlan);
 
+impl ClientIds {
+    /// Returns the number of distinct client identifiers; `None` if it is unlimited.
+    pub fn listed(&self) -> Option<u64> {
+        match self {
+            Self::Prefix(_) => None,
+            Self::Listed(all) => Some(all.len() as u64),
+        }
+    }
+}
+
 impl MqttPlan {
     /// Returns the client identifier of the connection with this number.
     pub fn client_id(&self, number: u64) -> String {
         match &self.client_ids {
             ClientIds::Prefix(prefix) => format!("{prefix}{number:x}"),
             ClientIds::Listed(all) => nth(all, number).cloned().unwrap_or_default(),
-        }
-    }
-
-    /// Returns the number of distinct client identifiers; `None` if it is unlimited.
-    pub fn clients_max(&self) -> Option<u64> {
-        match &self.client_ids {
-            ClientIds::Prefix(_) => None,
-            ClientIds::Listed(all) => Some(all.len() as u64),
         }
     }
 

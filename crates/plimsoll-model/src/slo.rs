@@ -46,6 +46,7 @@ impl Goal {
 
 /// Goals joined by AND; never averaged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Slo {
     /// At least one goal, at most [`Slo::GOALS_MAX`], each of another metric.
     pub goals: Vec<Goal>,
@@ -188,6 +189,8 @@ impl fmt::Display for Slo {
         Ok(())
     }
 }
+
+written_as_text!(Slo);
 
 #[cfg(test)]
 mod tests {

@@ -15,6 +15,7 @@ use crate::reason::{CountedReason, ErrorReasons, Reason};
 use crate::repeat::RepeatSummary;
 use crate::result::RunResult;
 use crate::search::{Axis, Mode};
+use crate::settings::Settings;
 use crate::tally::{
     ByteCounts, HandshakeCounts, PingCounts, PushCounts, StampCounts, StreamCounts, Tally,
 };
@@ -49,7 +50,7 @@ pub struct Summary {
     pub handshakes: HandshakeSummary,
     pub bytes: ByteCounts,
     pub generator: GeneratorSummary,
-    pub settings: BTreeMap<String, String>,
+    pub settings: Settings,
     pub verdict: Verdict,
     pub reasons: Vec<Check>,
     #[serde(flatten)]
@@ -545,7 +546,7 @@ pub struct SummaryHead {
     /// closed loop with a count; to the interrupt, if that came first.
     pub window: Nanos,
     pub partial: bool,
-    pub settings: BTreeMap<String, String>,
+    pub settings: Settings,
     pub verdict: Verdict,
     pub reasons: Vec<Check>,
     pub result: RunResult,

@@ -24,6 +24,7 @@ use plimsoll_model::reason::{CertificateFault, ErrorReasons, Reason};
 use plimsoll_model::repeat::{RepeatSummary, RepeatedSearch};
 use plimsoll_model::result::RunResult;
 use plimsoll_model::search::{Axis, Mode};
+use plimsoll_model::settings::{Settings, Starts};
 use plimsoll_model::slo::Goal;
 use plimsoll_model::summary::{self, FindHead, FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
@@ -35,7 +36,6 @@ use plimsoll_model::trial::{
 use plimsoll_model::{ErrorClass, Histogram, Nanos, Rate, cliff};
 
 use crate::archive::{ArchivedHost, ClockPair, Manifest, ManifestHead, SearchHead};
-use crate::settings;
 
 pub(crate) use compared::{
     compare_duet, compare_lower, compare_no_difference, compare_saturated, compare_undecided,
@@ -172,8 +172,9 @@ pub(crate) fn plan() -> LoadPlan {
     }
 }
 
-fn settings_of_plan() -> BTreeMap<String, String> {
-    settings::from_plan(&plan())
+/// The settings of a run of `plan`.
+pub(crate) fn settings(plan: &LoadPlan) -> Settings {
+    Settings { load: Some(plan.into()), ..Settings::default() }
 }
 
 /// The goal `text`, missed by `share` of the operations.
@@ -203,7 +204,7 @@ pub(crate) fn manifest_of(plan: &LoadPlan, search: bool) -> Manifest {
         started_at: "2026-11-21T02:15:30Z",
         clock: ClockPair { monotonic: Nanos::from_secs(69), unix_ns: 1_795_227_330_000_000_000 },
         host: ArchivedHost { kernel: "Linux 6.1".to_owned(), cpus: 2, cpu_model: None },
-        settings: settings::from_plan(plan),
+        settings: settings(plan),
         search: search.then(|| SearchHead {
             axis: Axis::Rate,
             slo: "p99<50ms,errors<0.1%".to_owned(),
@@ -236,7 +237,7 @@ fn head(seconds: f64, verdict: Verdict, reasons: Vec<Check>) -> SummaryHead {
         started_at: "2026-11-21T02:15:30Z".to_owned(),
         window: Nanos::from_secs_f64(seconds),
         partial: false,
-        settings: settings_of_plan(),
+        settings: settings(&plan()),
         verdict,
         reasons,
         result: RunResult::Load,
@@ -430,7 +431,7 @@ pub(crate) fn load_invalid() -> Summary {
 
 pub(crate) fn load_closed() -> Summary {
     let mut head = head(10.0, Verdict::Good, Vec::new());
-    head.settings.insert(settings::ARRIVALS.to_owned(), settings::CLOSED.to_owned());
+    head.settings.load.as_mut().expect("a load").arrivals = Starts::Closed;
     head.archive = None;
     Summary::new(head, &tally(512_340, 1_900, 10))
 }

@@ -9,11 +9,11 @@ use std::net::IpAddr;
 
 use plimsoll_model::hold::HoldEnd;
 use plimsoll_model::reason::{CertificateFault, Reason};
+use plimsoll_model::settings::LoadSettings;
 use plimsoll_model::summary::{ReasonSummary, Summary};
 use plimsoll_model::units::grouped;
 use plimsoll_model::{ErrorClass, Nanos};
 
-use crate::settings::UNIX_SOCKET;
 use crate::terminal::hints::class_named;
 use crate::terminal::layout::clean;
 
@@ -78,13 +78,15 @@ impl Greeting {
 
 impl Setting {
     pub(crate) fn of(summary: &Summary) -> Self {
-        let has = |name: &str| summary.settings.contains_key(name);
+        let has = |is: fn(&LoadSettings) -> bool| summary.settings.has_load(is);
         Self {
-            introduces: has("proxy-protocol"),
-            has_certificate: has("tls-client-certificate"),
+            introduces: has(|load| load.proxy_protocol),
+            has_certificate: has(|load| {
+                load.tls.as_ref().is_some_and(|tls| tls.has_client_certificate)
+            }),
             is_address: has_address(&summary.target),
             is_hold: summary.result.hold().is_some(),
-            is_unix: has(UNIX_SOCKET),
+            is_unix: has(|load| load.unix_socket),
             greeting: Greeting::of(&summary.target),
         }
     }

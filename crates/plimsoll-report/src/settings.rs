@@ -1,248 +1,282 @@
-//! The settings that shape a measurement, from the plan, named once for every report.
+//! The words of a run's settings, made once for every report.
 
 use std::collections::BTreeMap;
 
-use plimsoll_model::plan::{LoadPlan, MqttPlan, Pacing, TlsVersion, Trust};
-use plimsoll_model::target::{Protocol, Subscription, Will};
+use plimsoll_model::plan::TlsVersion;
+use plimsoll_model::settings::{
+    LoadSettings, MqttSettings, Operation, RateStep, Settings, SourcePorts, Starts, TlsSettings,
+    TrustKind, TurnsSettings,
+};
+use plimsoll_model::target::{Protocol, Qos};
 use plimsoll_model::units::grouped;
+use plimsoll_model::{Nanos, Rate};
 
 use crate::terminal::layout::trimmed;
 
-/// The key of the arrivals: `poisson`, `uniform` [`CLOSED`] or [`HOLD`].
-pub const ARRIVALS: &str = "arrivals";
-/// The value of [`ARRIVALS`] for a closed loop.
-pub const CLOSED: &str = "closed loop";
-/// There are no arrivals: connections are held.
-pub const HOLD: &str = "held connections";
-/// The key of the latency limit of one operation.
-pub const DEADLINE: &str = "deadline";
-/// The key of keep-alive: `yes`, `no`, or for how many requests.
-pub const KEEP_ALIVE: &str = "keep-alive";
-/// The key that is there when an operation is not a request.
-pub const OPERATION: &str = "operation";
-/// The value of [`OPERATION`] when it is a new TLS connection on which nothing is sent.
-pub const HANDSHAKE: &str = "TLS handshake";
-/// The value of [`OPERATION`] when it is a new MQTT connection, up to CONNACK.
-pub const SESSION: &str = "MQTT connect";
-/// The value of [`OPERATION`] when it is a new connection, up to the end of its script's opening.
-pub const OPENING: &str = "script opening";
-/// The value of [`OPERATION`] when a held connection checks that its server answers.
-pub const PING: &str = "ping";
-/// The key that is there when an address of the target's name did not accept a connection.
-pub const ADDRESSES: &str = "addresses";
-/// The key of the pool's size.
-pub const CONNECTIONS: &str = "connections";
-/// Number of times that a hold fills and drains its connections.
-pub const CYCLES: &str = "cycles";
-/// The key that is there when all connections go to a Unix socket.
-pub const UNIX_SOCKET: &str = "unix-socket";
-/// The key that is there when single operations are recorded.
-pub const ROWS: &str = "rows";
+/// The settings in words, by name.
+pub type Rows = BTreeMap<&'static str, String>;
 
-/// The key of HTTP's version, where that is [`HTTP2`].
-const HTTP: &str = "http";
-const HTTP2: &str = "2";
-/// The key that is there when the load and the server are in network namespaces of one machine.
-pub const ISOLATE: &str = "isolate";
+/// Settings of which each part of a merged run has its share.
+const SHARES: [&str; 2] = ["connections", "rate"];
 
-fn is(settings: &BTreeMap<String, String>, key: &str, value: &str) -> bool {
-    settings.get(key).is_some_and(|set| set == value)
+/// A setting with its words; `None` if the run does not have it.
+type Row = (&'static str, Option<String>);
+
+/// Returns the settings in words; of a merged run the values of its parts.
+pub fn rows(settings: &Settings) -> Rows {
+    let mut values: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for part in settings.of_parts() {
+        for (name, value) in of_run(part) {
+            let known = values.entry(name).or_default();
+            known.extend(value.filter(|value| SHARES.contains(&name) || !known.contains(value)));
+        }
+    }
+    values.retain(|_, values| !values.is_empty());
+    let between = |name| if SHARES.contains(&name) { " + " } else { ", " };
+    values.into_iter().map(|(name, values)| (name, values.join(between(name)))).collect()
 }
 
-/// `true` if the server set the pace.
-pub(crate) fn is_closed_loop(settings: &BTreeMap<String, String>) -> bool {
-    is(settings, ARRIVALS, CLOSED)
+fn of_run(settings: &Settings) -> Vec<Row> {
+    let mut rows = vec![
+        ("slo", settings.slo.as_ref().map(ToString::to_string)),
+        ("source-ports", settings.source_ports.map(|ports| format!("allow {}", allowed(ports)))),
+        ("addresses", refused(settings)),
+        ("events", events(settings)),
+        ("cycles", settings.cycles.map(|count| count.to_string())),
+        ("reconnect", settings.reconnect.clone()),
+        ("isolate", settings.isolate.map(|isolate| isolate.name().to_owned())),
+        ("hosts", settings.hosts.clone()),
+        ("sut-hosts", settings.sut_hosts.clone()),
+        ("watch", settings.watch.clone()),
+    ];
+    if let Some(turns) = &settings.turns {
+        rows.extend(of_turns(turns));
+    }
+    if let Some(load) = &settings.load {
+        rows.extend(of_load(load));
+        rows.extend([("rate", rate(load, &settings.rate)), ("sources", sources(load, settings))]);
+        let from = || settings.proxy_source.as_deref().unwrap_or("own addresses");
+        rows.push(("proxy-protocol", load.proxy_protocol.then(|| format!("v2, {}", from()))));
+        rows.extend(load.mqtt.iter().flat_map(of_mqtt));
+        rows.extend(load.tls.iter().flat_map(of_tls));
+    }
+    rows
 }
 
-/// `true` if operations go over HTTP/2.
-pub(crate) fn is_http2(settings: &BTreeMap<String, String>) -> bool {
-    is(settings, HTTP, HTTP2)
+fn of_turns(turns: &TurnsSettings) -> [Row; 4] {
+    [
+        ("rounds", Some(turns.rounds.to_string())),
+        ("seed", Some(turns.seed.to_string())),
+        ("budget", turns.budget_s.map(span)),
+        ("duet", yes(turns.duet)),
+    ]
 }
 
-/// `true` if an operation checks that the server of a held connection answers.
-pub(crate) fn are_pings(settings: &BTreeMap<String, String>) -> bool {
-    is(settings, OPERATION, PING)
+fn of_load(load: &LoadSettings) -> Vec<Row> {
+    let streams = if load.protocol == Protocol::Mqtt { "inflight" } else { "streams" };
+    let every = |every: u32| format!("one operation in {}", grouped(every.into()));
+    let cpus: Vec<_> = load.pinned_cpus.iter().map(u32::to_string).collect();
+    let hold = load.hold.as_ref();
+    vec![
+        ("arrivals", Some(load.arrivals.name().replace('-', " "))),
+        ("stages", load.stages.map(|stages| stages.to_string())),
+        ("operation", operation(load)),
+        ("connections", Some(grouped(load.connections))),
+        ("unix-socket", yes(load.unix_socket)),
+        ("http", (load.protocol == Protocol::Http2).then(|| "2".to_owned())),
+        (streams, load.streams.map(|streams| grouped(streams.into()))),
+        ("keep-alive", Some(keep_alive(load))),
+        ("deadline", Some(deadline(load).unwrap_or_else(none))),
+        ("linger", Some(span(load.linger_s))),
+        ("connect-timeout", Some(span(load.connect_timeout_s))),
+        ("seed", Some(load.seed.to_string())),
+        ("targets", (load.targets > 1).then(|| load.targets.to_string())),
+        ("rows", load.rows_every.map(every)),
+        ("pinned-cpus", Some(cpus.join(" ")).filter(|cpus| !cpus.is_empty())),
+        ("heartbeat", hold.map(|hold| hold.heartbeat_s.map_or_else(none, span))),
+        ("opening", hold.map(|hold| grouped(hold.opening_max.into()))),
+        ("replace", yes(hold.is_some_and(|hold| hold.replace))),
+    ]
 }
 
-/// `true` if an operation is a new connection and no request.
-pub(crate) fn is_new_connection(settings: &BTreeMap<String, String>) -> bool {
-    settings.get(OPERATION).is_some_and(|what| [HANDSHAKE, SESSION, OPENING].contains(&&**what))
+fn of_mqtt(mqtt: &MqttSettings) -> [Row; 8] {
+    let seconds = |seconds: u32| format!("{} s", grouped(seconds.into()));
+    let keep_alive = Some(mqtt.keep_alive_s).filter(|keep_alive_s| *keep_alive_s > 0);
+    [
+        ("mqtt", Some(mqtt.version.name().to_owned())),
+        ("subscribe", mqtt.subscribe_qos.map(qos)),
+        ("mqtt-keep-alive", Some(keep_alive.map_or_else(none, |limit| seconds(limit.into())))),
+        ("client-ids", mqtt.client_ids.map(grouped)),
+        ("users", Some(grouped(mqtt.users)).filter(|_| mqtt.users > 0)),
+        ("clean-start", mqtt.resumes_session.then(|| "no".to_owned())),
+        ("session-expiry", mqtt.session_expiry_s.map(seconds)),
+        ("will", mqtt.will.as_ref().map(|will| qos(will.qos))),
+    ]
 }
 
-/// `true` if connections are kept for any number of requests.
-pub(crate) fn keeps_connections(settings: &BTreeMap<String, String>) -> bool {
-    is(settings, KEEP_ALIVE, "yes")
+fn of_tls(tls: &TlsSettings) -> [Row; 7] {
+    let groups: Vec<_> = tls.groups.iter().map(|group| group.name()).collect();
+    let groups = if groups.is_empty() { "x25519 secp256r1 secp384r1" } else { &groups.join(" ") };
+    let certificates = match tls.trust {
+        TrustKind::System => "checked",
+        TrustKind::Roots => "checked against given roots",
+        TrustKind::Insecure => "not checked",
+    };
+    [
+        ("tls", Some(tls.version.map_or("1.3 or 1.2", TlsVersion::name).to_owned())),
+        ("tls-groups", Some(groups.to_owned())),
+        ("tls-resume", Some(format!("{} %", trimmed(format!("{:.2}", tls.resume_ratio * 100.0))))),
+        ("tls-key-share", tls.reuse_key_share.then(|| "reused".to_owned())),
+        ("tls-state", Some(tls.state.name().to_owned())),
+        ("tls-certificates", Some(certificates.to_owned())),
+        ("tls-client-certificate", yes(tls.has_client_certificate)),
+    ]
+}
+
+fn yes(is: bool) -> Option<String> {
+    is.then(|| "yes".to_owned())
+}
+
+fn none() -> String {
+    "none".to_owned()
+}
+
+fn qos(qos: Qos) -> String {
+    format!("QoS {}", qos as u8)
+}
+
+fn span(seconds: f64) -> String {
+    Nanos((seconds * 1e9).round() as u64).to_string()
+}
+
+/// Returns the latency limit of one operation, if there is one.
+pub(crate) fn deadline(load: &LoadSettings) -> Option<String> {
+    load.deadline_ms.map(|ms| span(ms / 1e3))
 }
 
 /// Names the operation, if it is not a request.
-fn operation(plan: &LoadPlan) -> Option<String> {
-    let is_hold = matches!(plan.pacing, Pacing::Hold(_));
-    let publish = plan.targets.first().and_then(|target| target.publish.as_ref());
-    let has_opening = plan.script().is_some_and(|script| !script.opening.is_empty());
-    Some(match plan.protocol() {
-        Protocol::Mqtt if plan.handshake_only => SESSION.to_owned(),
-        Protocol::Script if plan.handshake_only && has_opening => OPENING.to_owned(),
-        _ if plan.handshake_only => HANDSHAKE.to_owned(),
-        Protocol::Mqtt | Protocol::WebSocket | Protocol::Http2 if is_hold => PING.to_owned(),
-        Protocol::Mqtt => match publish {
-            Some(publish) => format!("publish, QoS {}", publish.qos as u8),
-            None => "publish".to_owned(),
-        },
-        Protocol::WebSocket => "message and the next one from the server".to_owned(),
-        Protocol::Script => "script".to_owned(),
-        Protocol::Http1 | Protocol::Http2 => return None,
-    })
-}
-
-/// The settings of `plan`, for `settings` of a summary and a manifest. No secrets.
-pub fn from_plan(plan: &LoadPlan) -> BTreeMap<String, String> {
-    let mut out = BTreeMap::new();
-    let mut set = |name: &str, value: String| {
-        out.insert(name.to_owned(), value);
+pub(crate) fn operation(load: &LoadSettings) -> Option<String> {
+    let name = match load.operation {
+        Operation::Request => return None,
+        Operation::TlsHandshake => "TLS handshake",
+        Operation::MqttConnect => "MQTT connect",
+        Operation::ScriptOpening => "script opening",
+        Operation::Message => "message and the next one from the server",
+        Operation::Publish | Operation::Ping | Operation::Script => load.operation.name(),
     };
-    set(ARRIVALS, arrivals(&plan.pacing));
-    if let Pacing::Open { profile, .. } = &plan.pacing
-        && (profile.stages.len() > 1 || profile.stages.iter().any(|s| s.from != s.to))
-    {
-        set("stages", profile.stages.len().to_string());
-    }
-    if let Some(operation) = operation(plan) {
-        set(OPERATION, operation);
-    }
-    set(CONNECTIONS, grouped(plan.connections));
-    if plan.unix_socket.is_some() {
-        set(UNIX_SOCKET, "yes".to_owned());
-    }
-    if plan.protocol() == Protocol::Http2 {
-        set(HTTP, HTTP2.to_owned());
-    }
-    if plan.shares_connections() {
-        let name = if plan.protocol() == Protocol::Mqtt { "inflight" } else { "streams" };
-        set(name, grouped(plan.streams().into()));
-    }
-    set(KEEP_ALIVE, keepalive(plan));
-    set(
-        DEADLINE,
-        plan.timeouts.deadline.map_or_else(|| "none".to_owned(), |limit| limit.to_string()),
-    );
-    set("linger", plan.timeouts.linger.to_string());
-    set("connect-timeout", plan.timeouts.connect.to_string());
-    set("seed", plan.seed.to_string());
-    if let Pacing::Hold(hold) = &plan.pacing {
-        let heartbeat = hold.heartbeat.map_or_else(|| "none".to_owned(), |every| every.to_string());
-        set("heartbeat", heartbeat);
-        set("opening", grouped(u64::from(hold.opening_max)));
-        if hold.replace {
-            set("replace", "yes".to_owned());
-        }
-    }
-    if let Some(said) = &plan.mqtt {
-        mqtt(said, &mut set);
-    }
-    if plan.targets.len() > 1 {
-        set("targets", plan.targets.len().to_string());
-    }
-    if !plan.sources.is_empty() {
-        set("sources", plan.sources.len().to_string());
-    }
-    if let Some(rows) = plan.rows {
-        set(ROWS, format!("one operation in {}", grouped(rows.every.into())));
-    }
-    if !plan.cpus.is_empty() {
-        let cpus: Vec<_> = plan.cpus.iter().map(u32::to_string).collect();
-        set("pinned-cpus", cpus.join(" "));
-    }
-    if plan.destinations.iter().any(|destination| destination.tls.is_some()) {
-        tls(plan, &mut set);
-    }
-    out
+    let publish = load.qos.filter(|_| load.operation == Operation::Publish);
+    Some(publish.map_or_else(|| name.to_owned(), |level| format!("{name}, {}", qos(level))))
 }
 
-/// Settings of MQTT clients, without texts: topics, names and passwords.
-fn mqtt(said: &MqttPlan, set: &mut impl FnMut(&str, String)) {
-    set("mqtt", said.version.name().to_owned());
-    if let Some(Subscription { qos, .. }) = &said.subscribe {
-        set("subscribe", format!("QoS {}", *qos as u8));
-    }
-    let seconds = |seconds: u32| format!("{} s", grouped(seconds.into()));
-    set(
-        "mqtt-keep-alive",
-        match said.keep_alive_s {
-            0 => "none".to_owned(),
-            keep_alive_s => seconds(keep_alive_s.into()),
-        },
-    );
-    if let Some(names) = said.clients_max() {
-        set("client-ids", grouped(names));
-    }
-    if !said.users.is_empty() {
-        set("users", grouped(said.users.len() as u64));
-    }
-    if said.resumes_session {
-        set("clean-start", "no".to_owned());
-    }
-    if let Some(expiry_s) = said.session_expiry_s {
-        set("session-expiry", seconds(expiry_s));
-    }
-    if let Some(Will { publish, .. }) = &said.will {
-        set("will", format!("QoS {}", publish.qos as u8));
-    }
-}
-
-fn arrivals(pacing: &Pacing) -> String {
-    match pacing {
-        Pacing::Open { arrivals, .. } => arrivals.name(),
-        Pacing::Closed { .. } => CLOSED,
-        Pacing::Hold(_) => HOLD,
-    }
-    .to_owned()
-}
-
-fn keepalive(plan: &LoadPlan) -> String {
-    match (plan.keepalive, plan.requests_per_connection) {
-        _ if plan.handshake_only => "no, handshakes only".to_owned(),
+fn keep_alive(load: &LoadSettings) -> String {
+    match (load.keep_alive, load.requests_per_connection) {
+        _ if load.opens_connections() => "no, handshakes only".to_owned(),
         (false, _) => "no".to_owned(),
         (true, None) => "yes".to_owned(),
         (true, Some(requests)) => format!("for {} requests", grouped(requests)),
     }
 }
 
-fn tls(plan: &LoadPlan, set: &mut impl FnMut(&str, String)) {
-    let tls = &plan.tls;
-    set("tls", tls.version.map_or("1.3 or 1.2", TlsVersion::name).to_owned());
-    let groups: Vec<_> = tls.groups.iter().map(|group| group.name()).collect();
-    let groups =
-        if groups.is_empty() { "x25519 secp256r1 secp384r1".to_owned() } else { groups.join(" ") };
-    set("tls-groups", groups);
-    set("tls-resume", format!("{} %", trimmed(format!("{:.2}", tls.resume_ratio * 100.0))));
-    if tls.reuse_key_share {
-        set("tls-key-share", "reused".to_owned());
+fn rate(load: &LoadSettings, steps: &[RateStep]) -> Option<String> {
+    let new_connections = |per_s| Rate::per_second(per_s).unwrap_or_default();
+    if let Some(hold) = &load.hold {
+        return Some(format!("{} new connections", new_connections(hold.connections_per_s)));
     }
-    set("tls-state", tls.state.name().to_owned());
-    let certificates = match tls.trust {
-        Trust::System => "checked",
-        Trust::Roots(_) => "checked against given roots",
-        Trust::Insecure => "not checked",
+    if load.arrivals == Starts::Closed {
+        return Some("as fast as answers come".to_owned());
+    }
+    let steps = steps.iter().enumerate().map(|(index, step)| {
+        // In the format of `--rate`, with four decimals.
+        let rate = format!("{}/s", trimmed(format!("{:.4}", step.per_s)));
+        if index == 0 { rate } else { format!("{rate} in {}", span(step.within_s)) }
+    });
+    Some(steps.collect::<Vec<_>>().join(", ")).filter(|words| !words.is_empty())
+}
+
+fn sources(load: &LoadSettings, settings: &Settings) -> Option<String> {
+    let ranges = &settings.source_ranges;
+    match load.sources {
+        0 => None,
+        count if ranges.is_empty() => Some(count.to_string()),
+        count => Some(format!("{} of {}", grouped(count), ranges.join(" "))),
+    }
+}
+
+/// `21,000 handshakes/s from 64 addresses`.
+pub fn allowed(ports: SourcePorts) -> String {
+    let SourcePorts { handshakes_per_s, addresses } = ports;
+    let plural = if addresses == 1 { "" } else { "es" };
+    format!(
+        "{} handshakes/s from {} address{plural}",
+        grouped(handshakes_per_s),
+        grouped(addresses)
+    )
+}
+
+/// Names the addresses that did not accept a connection, if any.
+pub fn refused(settings: &Settings) -> Option<String> {
+    let listed = |all: &[std::net::SocketAddr]| {
+        let all: Vec<_> = all.iter().map(ToString::to_string).collect();
+        all.join(", ")
     };
-    set("tls-certificates", certificates.to_owned());
-    if tls.identity.is_some() {
-        set("tls-client-certificate", "yes".to_owned());
-    }
+    let names = settings.refused.iter().map(|name| {
+        let (host, kept, refused) = (&name.host, listed(&name.kept), listed(&name.refused));
+        match kept == refused {
+            true => format!("{host}: none accepted a connection: {refused}"),
+            false => format!("{host}: {kept}; no connection accepted by {refused}"),
+        }
+    });
+    Some(names.collect::<Vec<_>>().join("; ")).filter(|names| !names.is_empty())
+}
+
+fn events(settings: &Settings) -> Option<String> {
+    let events = settings.events.iter().map(|event| format!("{} at {} s", event.what, event.at_s));
+    Some(events.collect::<Vec<_>>().join(", ")).filter(|events| !events.is_empty())
 }
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::settings::ResolvedName;
+
     use super::*;
     use crate::fixtures;
 
     #[test]
+    fn a_rate_is_spelled_as_its_flag() {
+        let load = LoadSettings::from(&fixtures::plan());
+        let steps = [(0.0, 0.0), (0.25, 2.0), (5e4, 0.0)];
+        let steps = steps.map(|(per_s, within_s)| RateStep { per_s, within_s });
+        assert_eq!(rate(&load, &steps).unwrap(), "0/s, 0.25/s in 2.00 s, 50000/s in 0 ns");
+        assert_eq!(rate(&load, &[]), None);
+        let closed = LoadSettings { arrivals: Starts::Closed, ..load };
+        assert_eq!(rate(&closed, &[]).unwrap(), "as fast as answers come");
+    }
+
+    #[test]
+    fn addresses_that_did_not_accept_a_connection_are_named() {
+        let words = |kept: &[&str], not: &[&str]| {
+            let addresses = |all: &[&str]| all.iter().map(|one| one.parse().unwrap()).collect();
+            let (kept, not) = (addresses(kept), addresses(not));
+            let name = ResolvedName { host: "both".to_owned(), kept, refused: not };
+            refused(&Settings { refused: vec![name], ..Settings::default() }).unwrap()
+        };
+        let (v4, v6) = ("127.0.0.1:80", "[::1]:80");
+        let expected = "both: 127.0.0.1:80; no connection accepted by [::1]:80";
+        assert_eq!(words(&[v4], &[v6]), expected);
+        let expected = "both: none accepted a connection: [::1]:80, 127.0.0.1:80";
+        assert_eq!(words(&[v6, v4], &[v6, v4]), expected);
+        assert_eq!(refused(&Settings::default()), None);
+    }
+
+    #[test]
     fn a_tls_plan_names_what_shapes_it_and_no_secret() {
-        let settings = from_plan(&fixtures::plan());
-        let text = format!("{settings:?}");
-        assert_eq!(settings.get(ARRIVALS).map(String::as_str), Some("poisson"));
-        assert_eq!(settings.get("tls").map(String::as_str), Some("1.3"));
-        assert_eq!(settings.get("keep-alive").map(String::as_str), Some("yes"));
-        assert_eq!(settings.get("tls-client-certificate").map(String::as_str), Some("yes"));
+        let settings = Settings { load: Some((&fixtures::plan()).into()), ..Settings::default() };
+        let rows = rows(&settings);
+        assert_eq!(rows["arrivals"], "poisson");
+        assert_eq!(rows["tls"], "1.3");
+        assert_eq!(rows["keep-alive"], "yes");
+        assert_eq!(rows["tls-client-certificate"], "yes");
+        let text = format!("{settings:?} {rows:?}");
         assert!(!text.contains(fixtures::SECRET), "{text}");
     }
 }

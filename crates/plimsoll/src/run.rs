@@ -1,16 +1,16 @@
 //! One invocation: hands every event to every sink, and writes the report at the end.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::io::Write;
 use std::mem;
 use std::path::{Path, PathBuf};
 
 use plimsoll_model::Nanos;
+use plimsoll_model::disruption::Disruption;
 use plimsoll_model::event::Event;
 use plimsoll_model::host::Reading;
-use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::reason::ErrorReasons;
+use plimsoll_model::settings::{PlannedEvent, Settings};
 use plimsoll_model::summary::{RowSummary, Summary};
 use plimsoll_model::trial::TrialRecord;
 use plimsoll_report::archive::{ClockPair, Manifest, ManifestHead, SearchHead};
@@ -52,7 +52,7 @@ pub(crate) struct RunHead<'a> {
     /// Job of the run.
     pub(crate) job: &'a LoadJob,
     /// Settings that shape the measurement.
-    pub(crate) settings: BTreeMap<String, String>,
+    pub(crate) settings: Settings,
     /// Settings of the search.
     pub(crate) search: Option<SearchHead>,
     /// The most time that it takes.
@@ -382,10 +382,11 @@ pub(crate) fn write_json(place: &OutputFile, summary: &Summary) -> Result<()> {
 }
 
 /// The settings that shape the measurement: those of the plan, and those that only the flags have.
-pub(crate) fn settings(job: &LoadJob, plan: &LoadPlan) -> BTreeMap<String, String> {
-    let mut settings = plimsoll_report::settings::from_plan(plan);
-    settings.extend(job.settings.clone());
-    settings
+pub(crate) fn settings(job: &LoadJob) -> Settings {
+    let event =
+        |one: &Disruption| PlannedEvent { what: one.kind.to_string(), at_s: one.at.as_secs_f64() };
+    let events = job.events.plan.iter().map(event).collect();
+    Settings { load: Some((&job.plan).into()), events, ..job.settings.clone() }
 }
 
 /// Takes over SIGINT and SIGTERM.

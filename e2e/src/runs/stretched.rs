@@ -110,7 +110,7 @@ impl Run {
         for file in ["manifest.json", "summary.json"] {
             let mut content = run.json(file);
             content["target"] = target.clone().into();
-            content["settings"][script] = image.into();
+            content["settings"]["hosts"] = image.into();
             run.write_json(file, &content);
         }
         let mut manifest = run.json("manifest.json");

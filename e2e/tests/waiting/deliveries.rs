@@ -74,7 +74,7 @@ fn a_search_for_deliveries_reaches_a_broker_at_a_unix_socket() {
     let shared = ["--unix-socket", &path, "--json", "-", "--no-ui", "mqtt://nowhere.invalid"];
     let line = [&["find", "deliveries"][..], &topics, &search, &shared].concat();
     let summary = undisturbed(|| Plimsoll::new(&line).run()).summary(0);
-    assert_eq!(summary.text("settings.unix-socket"), "yes");
+    assert_eq!(summary.at("settings.load.unix_socket").as_bool(), Some(true));
     assert!(summary.count("deliveries.expected") > 0, "{summary:?}");
     assert_eq!(summary.count("deliveries.lost"), 0, "{summary:?}");
 }

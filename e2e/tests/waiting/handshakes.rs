@@ -14,7 +14,7 @@ fn handshakes_are_searched_and_nothing_is_sent() {
     let summary = finished.summary(0);
     assert_eq!(summary.text("find.axis"), "handshakes");
     assert_eq!(summary.number("find.lower"), 40.0);
-    assert_eq!(summary.text("settings.operation"), "TLS handshake");
+    assert_eq!(summary.text("settings.load.operation"), "tls-handshake");
     // One operation is one connection with a full handshake, and no request.
     let ok = summary.count("ok");
     assert!(ok > 0 && ok == summary.count("scheduled"), "{summary:?}");

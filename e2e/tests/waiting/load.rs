@@ -362,7 +362,7 @@ fn a_unix_socket_is_used_instead_of_host_and_port() {
             Plimsoll::load(url, &[&pace[..], &["--unix-socket", &path], flags].concat()).run();
         let summary = ran.summary(0);
         summary.assert_all_ok(60);
-        assert_eq!(summary.text("settings.unix-socket"), "yes");
+        assert_eq!(summary.at("settings.load.unix_socket").as_bool(), Some(true));
         assert_eq!(summary.count("connections.failed"), 0, "{summary:?}");
     }
     assert!(nginx.log().iter().all(|one| one.remote == "unix:"), "{:?}", nginx.log());
@@ -448,7 +448,7 @@ fn searches_and_holds_use_a_unix_socket() {
             Plimsoll::new(&line).run()
         });
         let summary = finished.summary(0);
-        assert_eq!(summary.text("settings.unix-socket"), "yes");
+        assert_eq!(summary.at("settings.load.unix_socket").as_bool(), Some(true));
         assert_eq!(summary.count("connections.failed"), 0, "{summary:?}");
         assert!(summary.count("ok") > 0, "{summary:?}");
         let answered =

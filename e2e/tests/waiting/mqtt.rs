@@ -154,7 +154,7 @@ fn a_laboratory_holds_sessions_behind_real_proxies() {
         let summary = finished.summary(0);
         assert!(summary.text("target").contains(url), "{summary:?}");
         let operation = if protocol == "tcp" { "script" } else { "ping" };
-        assert!(summary.text("settings.operation").contains(operation), "{summary:?}");
+        assert!(summary.text("settings.load.operation").contains(operation), "{summary:?}");
         assert_eq!(summary.count("errors"), 0, "{summary:?}");
         assert!(summary.count("ok") >= 80, "{summary:?}");
     }

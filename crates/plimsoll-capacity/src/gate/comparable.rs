@@ -1,30 +1,43 @@
 //! Whether two runs can be compared by a figure, and what stands in the way first.
 
 use plimsoll_model::gate::{GateMetric, Incomparable, Side};
+use plimsoll_model::plan::TlsState;
+use plimsoll_model::settings::{HoldSettings, LoadSettings, Settings, TlsSettings};
 use plimsoll_model::summary::Summary;
+use plimsoll_model::target::Protocol;
 use plimsoll_model::trial::{Outcome, Verdict};
 
-/// Settings that make a figure one of another thing. What the server is made of is what a gate is about, and
+/// Returns the settings that make a figure one of another thing. What the server is made of is what a gate is about, and
 /// is not among them; nor is the seed.
-const SETTINGS: [&str; 17] = [
-    "arrivals",
-    "rate",
-    "stages",
-    "operation",
-    "connections",
-    "keep-alive",
-    "deadline",
-    "linger",
-    "heartbeat",
-    "replace",
-    "targets",
-    "isolate",
-    "tls",
-    "tls-groups",
-    "tls-resume",
-    "tls-key-share",
-    "tls-certificates",
-];
+fn compared(summary: &Summary) -> Settings {
+    let Settings { load, rate, isolate, .. } = summary.settings.clone();
+    let is_load = summary.result.noun() == "a load";
+    let load = load.map(|load| LoadSettings {
+        protocol: Protocol::Http1,
+        // A hold may hold more, and a search its own number of connections for each load.
+        connections: if is_load { load.connections } else { 0 },
+        unix_socket: false,
+        streams: None,
+        connect_timeout_s: 0.0,
+        seed: 0,
+        sources: 0,
+        proxy_protocol: false,
+        rows_every: None,
+        pinned_cpus: Vec::new(),
+        hold: load.hold.map(|hold| HoldSettings { opening_max: 0, ..hold }),
+        mqtt: None,
+        tls: load.tls.map(|tls| TlsSettings {
+            has_client_certificate: false,
+            state: TlsState::Compact,
+            offers_http2: false,
+            certificate_key: None,
+            tickets_max: 0,
+            ..tls
+        }),
+        ..load
+    });
+    Settings { load, rate, isolate, ..Settings::default() }
+}
 
 /// Returns the kind of the server.
 fn server(summary: &Summary) -> &'static str {
@@ -67,15 +80,9 @@ pub(super) fn comparable(
         differs("axis", a.axis.name(), b.axis.name())?;
         differs("SLO", &a.slo, &b.slo)?;
     }
-    let of = |summary: &Summary, name: &str| {
-        summary.settings.get(name).cloned().unwrap_or_else(|| "not set".to_owned())
-    };
-    for name in SETTINGS {
-        // A hold may hold more, and a search its own number of connections for each load.
-        let is_size = name == "connections" && run.result.noun() != "a load";
-        if !is_size {
-            differs(name, &of(baseline, name), &of(run, name))?;
-        }
+    let settings = [baseline, run].map(|summary| Box::new(compared(summary)));
+    if settings[0] != settings[1] {
+        return Err(Incomparable::Settings(settings));
     }
     is_measured(Side::Baseline, metric, baseline)?;
     is_measured(Side::Run, metric, run)

@@ -6,6 +6,7 @@
 
 use plimsoll_model::Nanos;
 use plimsoll_model::gate::{Estimate, GateFinding, GateMetric, HostEffect};
+use plimsoll_model::settings::{LoadSettings, Starts};
 use plimsoll_model::summary::Summary;
 
 use crate::stats::{mean, variance};
@@ -82,10 +83,9 @@ fn follows(metric: GateMetric, runs: [&Summary; 2]) -> Option<Follows> {
 
 /// A load with a rate whose goodput is that rate.
 fn is_unsaturated(run: &Summary) -> bool {
-    let arrivals = run.settings.get("arrivals").map(String::as_str);
+    let is_open = |load: &LoadSettings| matches!(load.arrivals, Starts::Poisson | Starts::Uniform);
     let in_time = run.operations.ok.saturating_sub(run.operations.late) as f64;
-    matches!(arrivals, Some("poisson" | "uniform"))
-        && in_time >= UNSATURATED * run.operations.scheduled as f64
+    run.settings.has_load(is_open) && in_time >= UNSATURATED * run.operations.scheduled as f64
 }
 
 /// Restates a finding with both runs at the speed of the baseline's host; wider if that speed was not

@@ -1,12 +1,13 @@
 //! Gates on pairs of runs whose truth is known.
 
-use std::collections::BTreeMap;
-
 use fastrand::Rng;
 use plimsoll_model::gate::{Gate, GateFinding, GateMethod, GateResult, Incomparable, Side};
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary, MemoryReading, Plateau};
+use plimsoll_model::pace::{Arrivals, Profile};
+use plimsoll_model::plan::{LoadPlan, Pacing, TlsOptions};
 use plimsoll_model::result::RunResult;
 use plimsoll_model::search::{Axis, Mode};
+use plimsoll_model::settings::{LoadSettings, Settings, Starts};
 use plimsoll_model::summary::{FindHead, FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Outcome, TippingPoint, Unsettled, Verdict};
@@ -173,6 +174,14 @@ fn a_load_is_cut_into_six_stretches_of_the_same_length() {
     assert_eq!(of(9, 7.0), [(1, 1), (1, 1), (1, 1), (1, 1), (1, 1), (2, 4)]);
 }
 
+/// An open loop over plain TCP.
+fn load_settings() -> LoadSettings {
+    let rate = Rate::per_second(1_000.0).expect("a rate");
+    let profile = Profile::constant(rate, Nanos::from_secs(60));
+    let pacing = Pacing::Open { profile, arrivals: Arrivals::Poisson };
+    LoadSettings::from(&LoadPlan::plain(&[], pacing))
+}
+
 pub(super) fn head(command: &str) -> SummaryHead {
     SummaryHead {
         command: command.to_owned(),
@@ -180,7 +189,7 @@ pub(super) fn head(command: &str) -> SummaryHead {
         started_at: "2026-11-23T06:00:00Z".to_owned(),
         window: Nanos::from_secs(60),
         partial: false,
-        settings: BTreeMap::from([("arrivals".to_owned(), "poisson".to_owned())]),
+        settings: Settings { load: Some(load_settings()), ..Settings::default() },
         verdict: Verdict::Good,
         reasons: Vec::new(),
         result: RunResult::Load,
@@ -296,6 +305,15 @@ fn the_first_difference_is_named() {
         Err(Incomparable::Differs { what, .. }) => what,
         other => panic!("{other:?}"),
     };
+    let settings = |change: fn(&mut LoadSettings)| {
+        let mut run = before.clone();
+        change(run.settings.load.as_mut().expect("a load"));
+        match of_runs("safe<-5%", &before, &run) {
+            Err(Incomparable::Settings(both)) => Some(both.map(|one| one.load.expect("a load"))),
+            Err(Incomparable::Differs { what, .. }) => panic!("{what}"),
+            _ => None,
+        }
+    };
     let changed = |change: fn(&mut FindSummary)| {
         let mut run = before.clone();
         change(run.result.find_mut().expect("a search"));
@@ -304,13 +322,13 @@ fn the_first_difference_is_named() {
     assert_eq!(differs("safe<-5%", &load_summary()), "kind of run");
     assert_eq!(differs("safe<-5%", &changed(|find| find.axis = Axis::Handshakes)), "axis");
     assert_eq!(differs("safe<-5%", &changed(|find| find.slo = "p99<10ms".to_owned())), "SLO");
-    let mut run = before.clone();
-    run.settings.insert("arrivals".to_owned(), "uniform".to_owned());
-    assert_eq!(differs("safe<-5%", &run), "arrivals");
-    run = before.clone();
-    run.settings.insert("tls".to_owned(), "1.3".to_owned());
-    assert_eq!(differs("safe<-5%", &run), "tls");
-    run = Summary { command: "lab".to_owned(), ..before.clone() };
+    let [a, b] = settings(|load| load.arrivals = Starts::Uniform).expect("they differ");
+    assert_eq!((a.arrivals, b.arrivals), (Starts::Poisson, Starts::Uniform));
+    let [a, b] = settings(|load| load.tls = Some((&TlsOptions::default()).into())).expect("TLS");
+    assert_eq!((a.tls.is_some(), b.tls.is_some()), (false, true));
+    // A search's own, and what the generator is made of.
+    assert_eq!(settings(|load| (load.connections, load.seed, load.sources) = (7, 7, 7)), None);
+    let run = Summary { command: "lab".to_owned(), ..before.clone() };
     assert_eq!(differs("safe<-5%", &run), "server");
     // Two searches, each at loads of its own.
     let refused = of_runs("p99>10%", &before, &before);

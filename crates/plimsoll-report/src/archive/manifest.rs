@@ -1,10 +1,9 @@
 //! The description of a run in its archive, written before anything is measured.
 
-use std::collections::BTreeMap;
-
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::search::{Axis, Mode};
+use plimsoll_model::settings::Settings;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -91,7 +90,7 @@ pub struct ManifestHead<'a> {
     /// This host.
     pub host: ArchivedHost,
     /// Settings that shape the measurement, as in the summary.
-    pub settings: BTreeMap<String, String>,
+    pub settings: Settings,
     /// Settings of the search.
     pub search: Option<SearchHead>,
     /// The plan of the load, or of a search's first load.
@@ -121,7 +120,7 @@ pub struct Manifest {
     /// Random seed.
     pub seed: u64,
     /// Settings that shape the measurement.
-    pub settings: BTreeMap<String, String>,
+    pub settings: Settings,
     /// Settings of the search.
     pub search: Option<SearchHead>,
     /// Archived part of the plan, for people: texts and bytes are counts, so it is no plan to run again.

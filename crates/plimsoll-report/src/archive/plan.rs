@@ -9,13 +9,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{
-    AddressRange, CertificateKey, ClientIds, Endpoint, Group, Http2Plan, LoadPart, LoadPlan,
-    MqttPlan, Pacing, ProxyHeader, Session, Timeouts, TlsOptions, TlsState, TlsVersion, Trust,
+    AddressRange, Endpoint, Http2Plan, LoadPart, LoadPlan, Pacing, ProxyHeader, Session, Timeouts,
 };
 use plimsoll_model::row::RowPlan;
-use plimsoll_model::target::{
-    Messages, MqttVersion, Publish, Qos, Script, Subscription, Target, Will,
-};
+use plimsoll_model::settings::{MqttSettings, TlsSettings};
+use plimsoll_model::target::{Messages, Publish, Qos, Script, Target};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -63,7 +61,7 @@ archived! {
         staggered: bool = *staggered,
         prewarm: bool = *prewarm,
         timeouts: Timeouts = *timeouts,
-        tls: ArchivedTls<'a> = ArchivedTls::of(tls),
+        tls: TlsSettings = tls.into(),
         sources: &'a [IpAddr] = sources,
         threads: u32 = *threads,
         cpus: &'a [u32] = cpus,
@@ -73,7 +71,7 @@ archived! {
         #[serde(skip_serializing_if = "Option::is_none")]
         rows: Option<RowPlan> = *rows,
         #[serde(skip_serializing_if = "Option::is_none")]
-        mqtt: Option<ArchivedMqtt> = mqtt.as_ref().map(ArchivedMqtt::of),
+        mqtt: Option<MqttSettings> = mqtt.as_ref().map(MqttSettings::from),
         #[serde(skip_serializing_if = "Option::is_none")]
         proxy: Option<ArchivedProxy> = proxy.as_ref().map(ArchivedProxy::of),
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,52 +103,6 @@ archived! {
     ArchivedServer<'a> of Endpoint without name {
         addresses: &'a [SocketAddr] = addresses.as_slice(),
         tls: bool = tls.is_some(),
-    }
-
-    ArchivedTls<'a> of TlsOptions {
-        trust: &'static str = match trust {
-            Trust::System => "system",
-            Trust::Roots(_) => "roots",
-            Trust::Insecure => "insecure",
-        },
-        #[serde(rename = "has_client_certificate")]
-        identity: bool = identity.is_some(),
-        version: Option<TlsVersion> = *version,
-        groups: &'a [Group] = groups.as_slice(),
-        resume_ratio: f64 = *resume_ratio,
-        reuse_key_share: bool = *reuse_key_share,
-        state: TlsState = *state,
-        offers_http2: bool = *offers_http2,
-        certificate_key: Option<CertificateKey> = *certificate_key,
-        tickets_max: u32 = *tickets_max,
-    }
-
-    ArchivedMqtt of MqttPlan {
-        version: MqttVersion = *version,
-        /// Number of listed identifiers; `None` if each connection has a generated one.
-        client_ids: Option<usize> = match client_ids {
-            ClientIds::Prefix(_) => None,
-            ClientIds::Listed(all) => Some(all.len()),
-        },
-        users: usize = users.len(),
-        keep_alive_s: u16 = *keep_alive_s,
-        resumes_session: bool = *resumes_session,
-        session_expiry_s: Option<u32> = *session_expiry_s,
-        in_flight: u16 = *in_flight,
-        will: Option<ArchivedWill> = will.as_ref().map(ArchivedWill::of),
-        subscribe: Option<ArchivedSubscription> = subscribe.as_ref().map(ArchivedSubscription::of),
-        #[serde(rename = "counts_deliveries")]
-        deliveries: bool = deliveries.is_some(),
-    }
-
-    ArchivedWill of Will {
-        publish: ArchivedPublish = ArchivedPublish::of(publish),
-        message: Bytes = Bytes { bytes: message.len() },
-    }
-
-    /// Without its filter.
-    ArchivedSubscription of Subscription without filter {
-        qos: Qos = *qos,
     }
 
     /// Without the prefix of its identifiers.

@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use plimsoll_model::cause::Finding;
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary};
-use plimsoll_model::plan::HoldPlan;
 use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::{self, FindHead, FindSummary, FullQuantiles, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
@@ -21,8 +20,8 @@ use super::manifest::{INTERVALS, SearchHead};
 use super::reader::{Archive, RESTORE, unread};
 use crate::error::{ReportError, Result};
 use crate::state::{Holding, RunState};
+use crate::terminal;
 use crate::terminal::Style;
-use crate::{settings, terminal};
 
 /// The source of a report that [`redraw`] drew.
 #[derive(Clone, Debug, PartialEq)]
@@ -266,31 +265,31 @@ fn sending(archive: &Archive, seconds: u64) -> Nanos {
 /// Rebuilds the summary of a hold, by its plan and its events; `None` for a load.
 fn rebuild_hold(archive: &Archive, state: &RunState, tally: &Tally) -> Option<HoldSummary> {
     let manifest = archive.manifest();
-    let plan = manifest.plan.pointer("/pacing/hold")?;
-    let plan: HoldPlan = serde_json::from_value(plan.clone()).ok()?;
-    let list = |name: &str| manifest.plan[name].as_array().map(Vec::as_slice).unwrap_or_default();
-    let addresses = list("destinations").iter().flat_map(|server| {
-        let addresses = server["addresses"].as_array().map(Vec::as_slice).unwrap_or_default();
-        addresses.iter().map(|address| address.as_str()?.parse::<SocketAddr>().ok())
+    let load = manifest.settings.load.as_ref()?;
+    let plan = load.hold.as_ref()?;
+    let servers = manifest.plan["destinations"].as_array().into_iter().flatten();
+    let addresses = servers.flat_map(|server| {
+        let addresses = server["addresses"].as_array().into_iter().flatten();
+        addresses.map(|address| address.as_str()?.parse::<SocketAddr>().ok())
     });
     let is_loopback = |address: SocketAddr| address.ip().is_loopback();
     let holding = state.holding.as_ref();
     let head = HoldHead {
-        asked: manifest.plan["connections"].as_u64()?,
+        asked: load.connections,
         held: tally.connections.held_end,
         end: HoldEnd::Unfinished,
         hold: Nanos::ZERO,
         paused: Nanos::ZERO,
-        heartbeat: plan.heartbeat,
+        heartbeat: plan.heartbeat_s.map(Nanos::from_secs_f64),
         baseline: holding.map(Holding::baseline).unwrap_or_default(),
         last_sweep: None,
         plateaus: holding.map(|holding| holding.plateaus.clone()).unwrap_or_default(),
         projections: Vec::new(),
         cycles: holding.and_then(|holding| holding.cycles.as_deref().cloned()),
         // A laboratory's hosts are on one machine, also as network namespaces.
-        both_ends_here: manifest.settings.contains_key(settings::ISOLATE)
+        both_ends_here: manifest.settings.isolate.is_some()
             || addresses.clone().all(|address| address.is_some_and(is_loopback)),
-        sources: list("sources").len() as u64,
+        sources: load.sources,
         // Of the host, and it may have changed since.
         ports_per_source: 0,
     };

@@ -19,7 +19,7 @@ use super::*;
 use crate::error::ReportError;
 use crate::fixtures::{manifest, manifest_of};
 use crate::terminal::Style;
-use crate::{fixtures, settings, terminal};
+use crate::{fixtures, terminal};
 
 mod secrets;
 
@@ -51,7 +51,7 @@ fn summary_of(parts: &[Tally]) -> Summary {
         started_at: "2026-11-21T02:15:30Z".to_owned(),
         window: Nanos::from_secs(parts.len() as u64),
         partial: false,
-        settings: settings::from_plan(&fixtures::plan()),
+        settings: fixtures::settings(&fixtures::plan()),
         verdict: plimsoll_model::trial::Verdict::Good,
         reasons: Vec::new(),
         result: RunResult::Load,

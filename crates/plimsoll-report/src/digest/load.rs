@@ -5,7 +5,6 @@ use plimsoll_model::trial::{Check, CheckId, Family, Level, Verdict, deciding};
 use plimsoll_model::units::grouped;
 
 use super::answer::verdict_word;
-use crate::settings;
 use crate::terminal::layout::{Tone, clean, ms_text, per_s, percent, span, whole};
 use crate::terminal::{findings, hints, sections};
 
@@ -63,9 +62,10 @@ fn pace(summary: &Summary) -> String {
     let target = clean(&summary.target);
     let took = span(summary.seconds);
     let achieved = per_s(summary.operations.rate.achieved_per_s);
-    if sections::is_closed_loop(summary) {
-        let connections = summary.settings.get(settings::CONNECTIONS).map_or("?", String::as_str);
-        let connections = whole(&format!("{} connections", clean(connections)));
+    if let Some(load) = &summary.settings.load
+        && summary.settings.is_closed_loop()
+    {
+        let connections = whole(&format!("{} connections", grouped(load.connections)));
         return format!(
             "{achieved} over {connections} for {took} to {target} \
              (closed loop: the server set the pace)"

@@ -9,7 +9,7 @@ use plimsoll_model::tally::Tally;
 use crate::archive::{Archive, IntervalLine, Lines, Loads, Place, each_reading};
 use crate::error::Result;
 use crate::state::HostRow;
-use crate::{settings, time_text};
+use crate::time_text;
 
 /// A column of the load: its name, and the value of a row.
 type Column = (&'static str, fn(&Row<'_>) -> Cell);
@@ -205,7 +205,7 @@ pub(super) fn run_name(archive: &Archive) -> String {
 }
 
 fn is_open_loop(archive: &Archive) -> bool {
-    !settings::is_closed_loop(&archive.manifest().settings)
+    !archive.manifest().settings.is_closed_loop()
 }
 
 fn wall(archive: &Archive, began: Option<Nanos>) -> Cell {

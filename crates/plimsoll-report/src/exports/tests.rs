@@ -21,10 +21,10 @@ use serde_json::Value;
 use super::*;
 use crate::Archive;
 use crate::archive::{ArchiveWriter, ArchivedHost, ClockPair, HostWriter, Manifest, ManifestHead};
+use crate::fixtures;
 use crate::fixtures::golden;
 use crate::terminal::GateLine;
 use crate::terminal::GateReport;
-use crate::{fixtures, settings};
 
 /// On CLOCK_MONOTONIC, when the first operation is due.
 const EPOCH: Nanos = Nanos::from_secs(70);
@@ -55,7 +55,7 @@ impl Made {
                 unix_ns: 1_795_000_000_250_000_000,
             },
             host: ArchivedHost { kernel: "Linux 6.1".to_owned(), cpus: 2, cpu_model: None },
-            settings: settings::from_plan(plan),
+            settings: fixtures::settings(plan),
             search: None,
             plan,
         });

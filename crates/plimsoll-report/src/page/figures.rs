@@ -333,7 +333,7 @@ pub(super) fn figures(view: &View) -> Figures {
             Some(Axis::Storm) => STORM_SEARCH,
             Some(Axis::ConnectionsPerS | Axis::TransactionsPerS) => RFC9411,
             Some(Axis::Rate | Axis::Handshakes | Axis::Deliveries) => RATE_SEARCH,
-            None if view.head.is_hold => HOLD,
+            None if view.head.settings.has_load(|load| load.hold.is_some()) => HOLD,
             None => LOAD,
         };
     };

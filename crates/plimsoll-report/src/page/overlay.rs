@@ -1,8 +1,6 @@
 //! Several runs over each other: what differs between them, and their charts in one. Runs that were not interleaved are only shown:
 //! nothing is found.
 
-use std::collections::BTreeMap;
-
 use maud::{Markup, html};
 use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::units::grouped;
@@ -13,6 +11,7 @@ use super::sections::shell_line;
 use super::table::Table;
 use crate::digest::Digest;
 use crate::digest::compare::signed;
+use crate::settings::{Rows, rows};
 use crate::terminal::layout::{ms_text, per_s};
 use crate::view::View;
 
@@ -184,16 +183,13 @@ fn pair(a: &Summary, b: &Summary) -> Vec<String> {
 
 /// Draws the differences of the runs' settings, and the equal ones.
 fn settings(views: &[View]) -> Markup {
-    let each: Vec<BTreeMap<String, String>> = views.iter().map(described).collect();
-    let mut names: Vec<&String> = each.iter().flat_map(BTreeMap::keys).collect();
+    let each: Vec<Rows> = views.iter().map(described).collect();
+    let mut names: Vec<&str> = each.iter().flat_map(Rows::keys).copied().collect();
     names.sort();
     names.dedup();
-    let value = |map: &BTreeMap<String, String>, name: &String| {
-        map.get(name).cloned().unwrap_or_else(|| "–".to_owned())
-    };
-    let is_same = |name: &String| each.iter().all(|map| map.get(name) == each[0].get(name));
-    let (same, other): (Vec<&String>, Vec<&String>) =
-        names.into_iter().partition(|name| is_same(name));
+    let value = |map: &Rows, name: &str| map.get(name).cloned().unwrap_or_else(|| "–".to_owned());
+    let is_same = |name: &&str| each.iter().all(|map| map.get(name) == each[0].get(name));
+    let (same, other): (Vec<&str>, Vec<&str>) = names.into_iter().partition(is_same);
     html! {
         section aria-labelledby="settings" {
             h2 id="settings" { "How they were made" }
@@ -215,10 +211,10 @@ fn settings(views: &[View]) -> Markup {
     }
 }
 
-fn described(view: &View) -> BTreeMap<String, String> {
+fn described(view: &View) -> Rows {
     let head = &view.head;
-    let mut map = head.settings.clone();
-    for (name, value) in [
+    let mut rows = rows(&head.settings);
+    rows.extend([
         ("command line", shell_line(&head.args)),
         ("target", head.target.clone()),
         ("started", head.started_at.clone()),
@@ -226,13 +222,9 @@ fn described(view: &View) -> BTreeMap<String, String> {
         ("kernel", head.host.kernel.clone()),
         ("CPUs", head.host.cpus.to_string()),
         ("archive", view.run.clone()),
-    ] {
-        map.insert(name.to_owned(), value);
-    }
-    if let Some(slo) = &head.slo {
-        map.insert("SLO".to_owned(), slo.clone());
-    }
-    map
+    ]);
+    rows.extend(head.slo.clone().map(|slo| ("SLO", slo)));
+    rows
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::digest::{Answer, Digest};
 use crate::terminal::layout::{Entry, span};
 use crate::terminal::{facts, findings, hints};
 use crate::view::View;
-use crate::{reasons, slow};
+use crate::{reasons, settings, slow};
 
 /// The mark of a verdict, as the charts have it.
 fn shape(class: &str) -> Markup {
@@ -326,7 +326,7 @@ pub(super) fn repeat(view: &View) -> Markup {
                 dt { "Kernel" } dd { (head.host.kernel) }
                 dt { "CPUs" } dd { (head.host.cpus) @if let Some(model) = &head.host.cpu_model { ", " (model) } }
                 dt { "Archive" } dd { (view.run) ", " (view.schema) }
-                @for (name, value) in &head.settings { dt { (name) } dd { (value) } }
+                @for (name, value) in settings::rows(&head.settings) { dt { (name) } dd { (value) } }
             }
         }
     }

@@ -168,7 +168,8 @@ fn every_figure_has_a_program_and_every_program_a_figure() {
 #[test]
 fn a_run_that_has_not_ended_has_the_figures_of_its_plan() {
     let main = |is_hold, axis| {
-        let head = Head { is_hold, axis, ..search().head };
+        let plan = if is_hold { fixtures::hold_plan() } else { fixtures::plan() };
+        let head = Head { settings: fixtures::settings(&plan), axis, ..search().head };
         figures(&View { summary: None, head, ..search() })[0].1.chart
     };
     assert_eq!(main(false, None), "latency");

@@ -2,11 +2,11 @@
 
 use plimsoll_model::announced::Uniform;
 use plimsoll_model::summary::Summary;
+use plimsoll_model::target::Protocol;
 use plimsoll_model::trial::CheckId;
 use plimsoll_model::units::grouped;
 
 use super::layout::{Page, Tone, counted};
-use crate::settings;
 
 /// Limits that the server announced, and answers that are all of one kind where no check says so.
 pub(super) fn announced(page: &mut Page, summary: &Summary) {
@@ -32,7 +32,7 @@ pub(super) fn announced(page: &mut Page, summary: &Summary) {
 fn operations_at_once(summary: &Summary) -> Option<String> {
     let asked = summary.answers.streams.each;
     let allowed = summary.answers.streams.allowed.filter(|allowed| (1..asked).contains(allowed))?;
-    let (who, what, by) = match settings::is_http2(&summary.settings) {
+    let (who, what, by) = match is_http2(summary) {
         true => ("server", "stream", "SETTINGS_MAX_CONCURRENT_STREAMS"),
         false => ("broker", "unacknowledged publish", "receive maximum"),
     };
@@ -43,6 +43,10 @@ fn operations_at_once(summary: &Summary) -> Option<String> {
     ))
 }
 
+fn is_http2(summary: &Summary) -> bool {
+    summary.settings.has_load(|load| load.protocol == Protocol::Http2)
+}
+
 /// Requests after which the server ended connections of its own accord.
 fn requests(summary: &Summary) -> Option<String> {
     let announced = &summary.answers.announced;
@@ -51,7 +55,7 @@ fn requests(summary: &Summary) -> Option<String> {
         0 => return None,
         ends => counted(ends, "connection"),
     };
-    let by = if settings::is_http2(&summary.settings) { "GOAWAY" } else { "Connection: close" };
+    let by = if is_http2(summary) { "GOAWAY" } else { "Connection: close" };
     let after = match most {
         1 => "1 request".to_owned(),
         _ if fewest == most => format!("{} requests", grouped(most)),

@@ -19,9 +19,7 @@ pub(super) fn render(page: &mut Page, summary: &Summary, compare: &CompareSummar
     others(page, compare);
     round_table(page, compare);
     explanations(page, compare);
-    if !summary.settings.is_empty() {
-        page.blank();
-    }
+    page.blank();
     sections::settings(page, summary);
     sections::checks(page, &summary.reasons);
     sections::archive(page, summary)

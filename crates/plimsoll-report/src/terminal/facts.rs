@@ -20,7 +20,7 @@ fn write_facts(page: &mut Page, summary: &Summary) {
             sections::generator(page, summary);
         }
         RunResult::Hold { hold } => {
-            hold::facts(page, hold, summary.answers.pings, &summary.settings);
+            hold::facts(page, summary, hold);
             events::entries(page, summary);
             sections::server_side(page, summary);
             hold::tls_messages(page, hold);

@@ -7,6 +7,7 @@ use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
 
 use super::layout::{Page, Style, Tone, clean};
+use crate::settings::{Rows, rows};
 use crate::unsettled::reason;
 
 /// One gate and what became of it.
@@ -175,12 +176,20 @@ fn refusal(why: &Incomparable) -> String {
         Side::Baseline => "the baseline",
         Side::Run => "the run",
     };
+    let differs = |what: &str, baseline: &str, run: &str| {
+        let (baseline, run) = (clean(baseline), clean(run));
+        format!("the runs cannot be compared: {what} is {run}, and {baseline} in the baseline")
+    };
     match why {
-        Incomparable::Differs { what, baseline, run } => format!(
-            "the runs cannot be compared: {what} is {}, and {} in the baseline",
-            clean(run),
-            clean(baseline)
-        ),
+        Incomparable::Differs { what, baseline, run } => differs(what, baseline, run),
+        Incomparable::Settings(settings) => {
+            let [baseline, run] = settings.each_ref().map(|one| rows(one));
+            let mut names = baseline.keys().chain(run.keys());
+            let first = names.find(|name| baseline.get(*name) != run.get(*name));
+            let name = first.unwrap_or(&"a setting");
+            let value = |rows: &Rows| rows.get(name).map_or("not set", String::as_str).to_owned();
+            differs(name, &value(&baseline), &value(&run))
+        }
         Incomparable::NoInterval { side, metric, why } => {
             format!("{} has no interval of {}: {why}", whose(side), metric.name())
         }

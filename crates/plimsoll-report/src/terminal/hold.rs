@@ -1,17 +1,15 @@
 //! The report of a hold: what was held and what it costs, then what went wrong.
 
-use std::collections::BTreeMap;
-
 use plimsoll_model::hold::{Confidence, HoldSummary, Plateau, PlateauSummary, Projection};
+use plimsoll_model::settings::Operation;
 use plimsoll_model::summary::Summary;
-use plimsoll_model::tally::{PingCounts, TlsMessageCounts};
+use plimsoll_model::tally::TlsMessageCounts;
 use plimsoll_model::trial::Unit;
 use plimsoll_model::units::grouped;
 
 use super::layout::{Page, bytes, clean, counted, per_s, span, trimmed};
 use super::{events, sections, timers};
 use crate::digest::cycles::rows;
-use crate::settings as keys;
 
 /// Writes the report of `hold` and `lab hold`.
 pub(super) fn render(page: &mut Page, summary: &Summary, hold: &HoldSummary) {
@@ -21,7 +19,7 @@ pub(super) fn render(page: &mut Page, summary: &Summary, hold: &HoldSummary) {
     page.blank();
     sections::latency(page, "Latency in ms", summary);
     page.blank();
-    facts(page, hold, summary.answers.pings, &summary.settings);
+    facts(page, summary, hold);
     events::entries(page, summary);
     sections::errors(page, summary);
     sections::server_side(page, summary);
@@ -163,12 +161,7 @@ fn confidence(row: &Projection) -> String {
 }
 
 /// Writes the facts: ramp, requests, replacements.
-pub(super) fn facts(
-    page: &mut Page,
-    hold: &HoldSummary,
-    pings: PingCounts,
-    settings: &BTreeMap<String, String>,
-) {
+pub(super) fn facts(page: &mut Page, summary: &Summary, hold: &HoldSummary) {
     if hold.ramp_s > 0.0 {
         let ramp = format!("{}, {} on average", span(hold.ramp_s), per_s(hold.ramp_per_s));
         page.entry("Ramp", &ramp);
@@ -189,8 +182,9 @@ pub(super) fn facts(
         Some(every) => format!("one per connection every {}", span(every)),
         None => "no heartbeats, sweeps only".to_owned(),
     });
-    items.extend(sections::keep_alive(pings));
-    page.entry_items(if keys::are_pings(settings) { "Pings" } else { "Requests" }, &items);
+    items.extend(sections::keep_alive(summary.answers.pings));
+    let are_pings = summary.settings.has_load(|load| load.operation == Operation::Ping);
+    page.entry_items(if are_pings { "Pings" } else { "Requests" }, &items);
     if hold.paused_s > 0.0 {
         page.entry(
             "Paused",

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_model::Fault;
 use plimsoll_model::result::RunResult;
 use plimsoll_model::search::Axis;
+use plimsoll_model::settings::LoadSettings;
 use plimsoll_model::summary::{
     DeliverySummary, FullQuantiles, LoadHostSummary, ShortQuantiles, Summary,
 };
@@ -16,16 +17,11 @@ use super::announced::announced;
 use super::layout::{Page, Tone, bytes, clean, counted, cpu_percent, ms, ms_text, percent};
 use super::{findings, hints};
 use crate::watch::source_lost;
-use crate::{reasons, settings as keys};
-
-/// Reports whether the server set the pace.
-pub(crate) fn is_closed_loop(summary: &Summary) -> bool {
-    keys::is_closed_loop(&summary.settings)
-}
+use crate::{reasons, settings as words};
 
 /// Reports whether an operation is a new connection and no request.
 pub(crate) fn is_handshakes(summary: &Summary) -> bool {
-    keys::is_new_connection(&summary.settings)
+    summary.settings.has_load(LoadSettings::opens_connections)
 }
 
 /// Reports whether an operation is the delivery of something that was published.
@@ -37,10 +33,11 @@ fn has_deliveries(summary: &Summary) -> bool {
 /// those that were measured.
 pub(crate) fn latency(page: &mut Page, title: &str, summary: &Summary) {
     let both = &summary.operations.latency_ms;
-    let closed = is_closed_loop(summary);
+    let closed = summary.settings.is_closed_loop();
     let intended = if closed { "since the last one ended" } else { "from the intended start" };
     // A pool that is kept is opened many at a time, and each of them waits for the others.
-    let many = keys::keeps_connections(&summary.settings) && summary.connections.opened > 1;
+    let keeps = |load: &LoadSettings| load.keep_alive && load.requests_per_connection.is_none();
+    let many = summary.settings.has_load(keeps) && summary.connections.opened > 1;
     let opened = if many { "opened many at once" } else { "per new connection" };
     let pushed = summary.answers.pushed.unwrap_or_default().delay_ms;
     let delivery = summary.answers.deliveries.unwrap_or_default().latency_ms.corrected;
@@ -94,7 +91,7 @@ fn stamped(page: &mut Page, summary: &Summary) {
     }
     let of_all = format!("{} of {}", grouped(stamps.operations), grouped(summary.operations.ok));
     let text = match stamps.operations {
-        0 if summary.settings.contains_key(keys::UNIX_SOCKET) => {
+        0 if summary.settings.has_load(|load| load.unix_socket) => {
             "No wire latency: the kernel does not stamp what arrives on a Unix socket.".to_owned()
         }
         0 if stamps.counts.every == 0 => {
@@ -163,11 +160,8 @@ pub(crate) fn operations(page: &mut Page, summary: &Summary) {
         ),
     );
     if summary.operations.late > 0 {
-        let deadline = summary
-            .settings
-            .get(keys::DEADLINE)
-            .map(|limit| format!(" of {}", clean(limit)))
-            .unwrap_or_default();
+        let deadline = summary.settings.load.as_ref().and_then(words::deadline);
+        let deadline = deadline.map(|limit| format!(" of {limit}")).unwrap_or_default();
         page.entry(
             "",
             &format!(
@@ -496,15 +490,12 @@ fn load_hosts(page: &mut Page, summary: &Summary) {
 
 /// The settings that shape the measurement.
 pub(crate) fn settings(page: &mut Page, summary: &Summary) {
-    if summary.settings.is_empty() {
-        return;
+    let rows = words::rows(&summary.settings);
+    let items: Vec<_> =
+        rows.iter().map(|(name, value)| format!("{name} {}", clean(value))).collect();
+    if !items.is_empty() {
+        page.entry_items("Settings", &items);
     }
-    let items: Vec<_> = summary
-        .settings
-        .iter()
-        .map(|(name, value)| format!("{} {}", clean(name), clean(value)))
-        .collect();
-    page.entry_items("Settings", &items)
 }
 
 /// The checks that did not pass, each with what it saw.

@@ -5,7 +5,9 @@ use plimsoll_model::hold::{ConnectionsFound, FailedAt, HoldEnd, ServerFailure, S
 use plimsoll_model::host::{EndStatus, HostSummary, LimitId, LimitKind, SourceKind, SourceSummary};
 use plimsoll_model::result::RunResult;
 use plimsoll_model::search::Axis;
+use plimsoll_model::settings::Operation;
 use plimsoll_model::summary::{DeliverySummary, LoadHostSummary, MetSummary, Recovers, Summary};
+use plimsoll_model::target::Protocol;
 use plimsoll_model::trial::{
     CheckId, Confirmations, Outcome, Phase, SafeMissing, Stopped, TrialRecord, TrialsAtLoad, Unit,
     Unsettled, Verdict, trial_at_lower_bound,
@@ -137,12 +139,12 @@ fn limits_that_the_server_announced_are_stated_where_they_shaped_the_result() {
     summary.answers.announced.idle_s = 5;
     summary.answers.streams.each = 10;
     assert!(!text(&summary).contains("Announced"), "{}", text(&summary));
-    summary.settings.insert("http".to_owned(), "2".to_owned());
+    summary.settings.load.as_mut().expect("a load").protocol = Protocol::Http2;
     summary.answers.streams.allowed = Some(2);
     let expected = "Announced the server allows 2 streams per connection \
                     (SETTINGS_MAX_CONCURRENT_STREAMS): 10 were asked for";
     assert!(text(&summary).contains(expected), "{}", text(&summary));
-    summary.settings.remove("http");
+    summary.settings.load.as_mut().expect("a load").protocol = Protocol::Mqtt;
     let expected = "Announced the broker allows 2 unacknowledged publishes per connection \
                     (receive maximum): 10 were asked for";
     assert!(text(&summary).contains(expected), "{}", text(&summary));
@@ -478,8 +480,7 @@ fn handshakes_are_called_by_their_name() {
     if let Some(find) = summary.result.find_mut() {
         find.axis = Axis::Handshakes;
     }
-    let what = [(crate::settings::OPERATION, crate::settings::HANDSHAKE)];
-    summary.settings.extend(what.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    summary.settings.load.as_mut().expect("a load").operation = Operation::TlsHandshake;
     let text = page(&summary, &trials, false);
     for words in
         ["18,200 handshakes/s and", "axis handshakes", "CPU per handshake", "nothing is sent"]

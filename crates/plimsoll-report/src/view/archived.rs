@@ -15,7 +15,7 @@ impl Head {
     /// Makes the head of the run that `manifest` describes.
     pub fn of(manifest: &Manifest) -> Self {
         let slo = manifest.search.as_ref().map(|search| search.slo.clone());
-        let slo = slo.or_else(|| manifest.settings.get("slo").cloned());
+        let slo = slo.or_else(|| manifest.settings.slo.as_ref().map(Slo::to_string));
         let deadline = slo.as_ref().and_then(|slo| slo.parse::<Slo>().ok()?.deadline());
         Self {
             command: manifest.command.clone(),
@@ -25,7 +25,6 @@ impl Head {
             settings: manifest.settings.clone(),
             host: manifest.host.clone(),
             axis: manifest.search.as_ref().map(|search| search.axis),
-            is_hold: manifest.plan.pointer("/pacing/hold").is_some(),
             slo,
             deadline_ms: deadline.map(Nanos::as_millis_f64),
         }

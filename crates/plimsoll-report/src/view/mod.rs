@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_model::search::Axis;
+use plimsoll_model::settings::Settings;
 use plimsoll_model::summary::Summary;
 use serde::Serialize;
 use serde_json::Value;
@@ -84,13 +85,10 @@ pub struct Head {
     pub target: String,
     pub started_at: String,
     pub args: Vec<String>,
-    pub settings: BTreeMap<String, String>,
+    pub settings: Settings,
     pub host: ArchivedHost,
     /// Axis of a search.
     pub axis: Option<Axis>,
-    /// Whether it holds connections.
-    #[serde(skip)]
-    pub is_hold: bool,
     /// The objective of a search or a load, as `--slo` spells it.
     pub slo: Option<String>,
     pub deadline_ms: Option<f64>,

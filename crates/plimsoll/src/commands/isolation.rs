@@ -1,6 +1,7 @@
 //! `--isolate`: whether the hosts of laboratories are network namespaces.
 
 use plimsoll_lab::ClientHost;
+use plimsoll_model::settings::Isolate;
 
 use crate::exit::{Result, Stop};
 use crate::flags::LabExperiment;
@@ -55,8 +56,8 @@ impl Isolation {
         Self { clients: None, note: Some(format!("no separate hosts: {why}")) }
     }
 
-    /// `netns` or `none`, for the settings of a run.
-    pub(super) const fn name(&self) -> &'static str {
-        if self.clients.is_some() { "netns" } else { "none" }
+    /// Returns the place of clients and servers, for the settings of a run.
+    pub(super) const fn place(&self) -> Isolate {
+        if self.clients.is_some() { Isolate::Netns } else { Isolate::None }
     }
 }

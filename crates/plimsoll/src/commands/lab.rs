@@ -107,9 +107,9 @@ impl Planned {
             }
         };
         let mut job = plan::lab(flags, &to, inputs)?;
-        let shown = &mut job.load_mut().settings;
-        shown.insert(plimsoll_report::settings::ISOLATE.to_owned(), isolation.name().to_owned());
-        shown.extend(hosts.far.iter().map(|far| ("sut-hosts".to_owned(), far.name())));
+        let settings = &mut job.load_mut().settings;
+        settings.isolate = Some(isolation.place());
+        settings.sut_hosts = hosts.far.as_ref().map(|far| far.name());
         let server = match hosts.far {
             Some(_) => Server::Elsewhere,
             None => Server::Laboratory(hosts.sut.kind),

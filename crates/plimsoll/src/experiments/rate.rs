@@ -6,7 +6,7 @@ use plimsoll_lab::{LabPlan, Laboratory, Placement, ServerEnd};
 use plimsoll_model::cause::Finding;
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::{Arrivals, Profile};
-use plimsoll_model::plan::{LoadPlan, MqttPlan, Pacing};
+use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{FindHead, FindSummary, PathSummary};
 use plimsoll_model::tally::Tally;
@@ -380,7 +380,7 @@ fn pool(job: &RateJob) -> Pool {
     };
     let each = preflight::host_limits().descriptors_per_process.unwrap_or(u64::MAX);
     let fits = each.saturating_sub(DESCRIPTOR_RESERVE).saturating_mul(processes.into());
-    let named = job.load.plan.mqtt.as_ref().and_then(MqttPlan::clients_max);
+    let named = job.load.plan.mqtt.as_ref().and_then(|mqtt| mqtt.client_ids.listed());
     let fits = fits.min(named.unwrap_or(u64::MAX));
     Pool::new(job.load.plan.connections, job.load.plan.streams(), job.pool_fixed, fits)
 }

@@ -1,14 +1,13 @@
 //! Several laboratories in turn, each saturated for seconds: what a server carries at each value of its
 //! settings, and how far that is from the first.
 
-use std::collections::BTreeMap;
-
 use plimsoll_capacity::compare::{ROUNDS_MIN, compare, turns};
 use plimsoll_capacity::stats::median_of;
 use plimsoll_model::Nanos;
 use plimsoll_model::compare::{Arm, BlockSummary, Difference};
 use plimsoll_model::host::LimitKind;
 use plimsoll_model::result::RunResult;
+use plimsoll_model::settings::Settings;
 use plimsoll_model::sizing::{SizingSummary, SizingValue};
 
 use super::in_turn::{End, FIRST, Load, Servers, Side, Turns, block, saturating};
@@ -167,8 +166,8 @@ impl Experiment for SizingExperiment {
         true
     }
 
-    fn settings(&mut self) -> BTreeMap<String, String> {
-        self.turns.job.settings(self.rounds_planned)
+    fn settings(&mut self) -> Settings {
+        self.turns.job.settings(self.rounds_planned, false)
     }
 
     fn drive(&mut self, session: &Session<'_>) -> Result<Outcome> {

@@ -210,8 +210,6 @@ fn arguments(line: &[String]) -> (Vec<OsString>, Vec<Given>) {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::flags::{archived as shown, parse_words};
 
@@ -271,7 +269,7 @@ mod tests {
                 unix_ns: 0,
             },
             host: plimsoll_report::archive::ArchivedHost::default(),
-            settings: BTreeMap::new(),
+            settings: plimsoll_model::settings::Settings::default(),
             search: None,
             plan: &job.load.plan,
         };

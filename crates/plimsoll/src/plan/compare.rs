@@ -3,7 +3,6 @@
 //! Both are parsed and planned as if they were run, so that errors are reported before anything is
 //! started.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use plimsoll_capacity::compare::{BUDGET_MIN, Blocks, ROUNDS_DEFAULT, ROUNDS_MIN};
@@ -80,15 +79,6 @@ impl CompareJob {
     /// Returns the target in reports.
     pub(crate) fn target_name(&self) -> String {
         format!("{} against {}", self.arms[1].text, self.arms[0].text)
-    }
-
-    /// The settings that shape the comparison.
-    pub(crate) fn settings(&self) -> BTreeMap<String, String> {
-        let mut settings = self.turns.settings(self.turns.rounds);
-        if self.duet {
-            settings.insert("duet".to_owned(), "yes".to_owned());
-        }
-        settings
     }
 
     /// The arguments of this program as archives have them. Flags for both are among those of each.

@@ -74,7 +74,6 @@ pub(super) fn plan(
     // Opening a connection has the same time limit as an answer.
     let patience = load.plan.timeouts.deadline.unwrap_or_default() + load.plan.timeouts.linger;
     load.plan.timeouts.connect = load.plan.timeouts.connect.min(patience);
-    load.settings.insert("rate".to_owned(), format!("{} new connections", flags.rate));
     Ok(ConnectionsJob {
         load,
         search,

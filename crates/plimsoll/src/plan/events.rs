@@ -1,7 +1,5 @@
 //! Events of a load: their flags, checked against what its server allows.
 
-use std::collections::BTreeMap;
-
 use plimsoll_lab::Ways;
 use plimsoll_model::disruption::{Disruption, DisruptionKind};
 
@@ -18,20 +16,11 @@ pub(crate) struct EventJob {
 }
 
 /// Resolves the events of a load, or of a hold.
-pub(super) fn of(
-    flags: &EventFlags,
-    is_hold: bool,
-    settings: &mut BTreeMap<String, String>,
-) -> Result<EventJob> {
+pub(super) fn of(flags: &EventFlags, is_hold: bool) -> Result<EventJob> {
     let job = EventJob { plan: flags.event.clone(), on_reload: flags.on_reload.clone() };
     refuse_if!(!is_hold && job.has(|kind| matches!(kind, DisruptionKind::Reconnect(_)));
         "the event reconnect is for held connections";
         "use it with hold or lab hold; a load opens its connections as it needs them");
-    if !job.plan.is_empty() {
-        let shown = |one: &Disruption| format!("{} at {} s", one.kind, one.at.as_secs_f64());
-        let shown: Vec<String> = job.plan.iter().map(shown).collect();
-        settings.insert("events".to_owned(), shown.join(", "));
-    }
     Ok(job)
 }
 

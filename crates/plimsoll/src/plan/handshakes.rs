@@ -5,6 +5,7 @@
 
 use plimsoll_model::Rate;
 use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::settings::SourcePorts;
 use plimsoll_model::target::Protocol;
 use plimsoll_model::units::grouped;
 use plimsoll_sys::ports::{PORTS_RESTING_MAX, TIME_WAIT_S};
@@ -81,9 +82,10 @@ fn bound_by_ports(load: &mut LoadJob, search: &mut SearchJob, inputs: &Inputs<'_
                     addresses(wanted as usize), if what == "--max" { what } else { "--min" });
         }
     }
-    let words = format!("{} handshakes/s from {}", grouped(allowed as u64), addresses(sources));
-    load.settings.insert("source-ports".to_owned(), format!("allow {words}"));
-    load.settings.remove("sources");
+    let ports = SourcePorts { handshakes_per_s: allowed as u64, addresses: sources as u64 };
+    let words = plimsoll_report::settings::allowed(ports);
+    load.settings.source_ports = Some(ports);
+    load.settings.source_ranges.clear();
     search.notes.push(format!("source ports stay in TIME_WAIT for 60 s, which allows {words}"));
     if search.max.is_none() {
         search.max = Rate::per_second(allowed);

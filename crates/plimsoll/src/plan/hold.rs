@@ -5,8 +5,6 @@ use plimsoll_model::cycles::GrowthLimit;
 use plimsoll_model::plan::{HoldPlan, Pacing};
 use plimsoll_model::units::grouped;
 
-use plimsoll_report::settings;
-
 use super::load::{LoadJob, assemble};
 use super::parts::Parts;
 use super::{Destination, Inputs};
@@ -116,11 +114,8 @@ pub(super) fn plan(
     let mut load = assemble(parts, inputs)?;
     // The ramp opens the connections, at its own pace.
     load.plan.prewarm = false;
-    load.settings.insert("rate".to_owned(), format!("{} new connections", flags.rate));
-    load.events = super::events::of(&flags.events, true, &mut load.settings)?;
-    if let Some(cycles) = cycles {
-        load.settings.insert(settings::CYCLES.to_owned(), cycles.count.to_string());
-    }
+    load.events = super::events::of(&flags.events, true)?;
+    load.settings.cycles = cycles.map(|cycles| cycles.count);
     Ok(HoldJob { load, hold, span: flags.span.unwrap_or(span), up_to: flags.up_to, levels, cycles })
 }
 

@@ -208,7 +208,7 @@ mod tests {
         let hosts = job.hosts.expect("three");
         assert_eq!(name(&hosts), "b:2222,client[01-02]");
         assert_eq!(hosts.launcher, Launcher::Ssh(vec!["A=b".to_owned()]));
-        assert_eq!(job.settings["hosts"], "b:2222,client[01-02]");
+        assert_eq!(job.settings.hosts.as_deref(), Some("b:2222,client[01-02]"));
         assert!(!job.both_ends_here);
         assert_eq!(load_job(&[URL]).hosts, None);
     }

@@ -1,8 +1,7 @@
 //! Servers that are measured in turn: how many rounds, in which time, and where the result goes.
 
-use std::collections::BTreeMap;
-
 use plimsoll_model::Nanos;
+use plimsoll_model::settings::{Settings, TurnsSettings};
 
 use super::load::LoadJob;
 use crate::flags::shared::OutputFlags;
@@ -22,11 +21,10 @@ pub(crate) struct TurnsJob {
 
 impl TurnsJob {
     /// The settings that shape the measurement, of which `rounds` were planned.
-    pub(crate) fn settings(&self, rounds: u32) -> BTreeMap<String, String> {
-        let budget = self.budget.map(|budget| ("budget".to_owned(), budget.to_string()));
-        let settings =
-            [("rounds".to_owned(), rounds.to_string()), ("seed".to_owned(), self.seed.to_string())];
-        settings.into_iter().chain(budget).collect()
+    pub(crate) fn settings(&self, rounds: u32, duet: bool) -> Settings {
+        let budget_s = self.budget.map(Nanos::as_secs_f64);
+        let turns = TurnsSettings { rounds, budget_s, seed: self.seed, duet };
+        Settings { turns: Some(turns), ..Settings::default() }
     }
 
     /// Reports `load` as one of this measurement, which reports call `target`.

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
+use plimsoll_model::settings::ResolvedName;
 use plimsoll_sys::affinity::usable_cpus;
 use plimsoll_sys::{address, input_file, process};
 
@@ -47,34 +48,6 @@ pub(crate) struct Inputs<'a> {
     pub(crate) cpus: usize,
     /// Ports that the kernel gives to outgoing connections of one address.
     pub(crate) source_ports: u64,
-}
-
-/// The addresses of a name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Addresses {
-    /// Those that a load goes to; at least one.
-    pub(crate) kept: Vec<SocketAddr>,
-    /// Those that did not accept a connection; they are among `kept` if none did.
-    pub(crate) refused: Vec<SocketAddr>,
-}
-
-impl Addresses {
-    /// Returns a line that names the addresses that did not accept a connection, if any.
-    pub(crate) fn note(&self) -> Option<String> {
-        let listed = |all: &[SocketAddr]| {
-            let all: Vec<_> = all.iter().map(ToString::to_string).collect();
-            all.join(", ")
-        };
-        match (&self.refused[..], &self.kept[..]) {
-            ([], _) => None,
-            (refused, kept) if refused == kept => {
-                Some(format!("none accepted a connection: {}", listed(refused)))
-            }
-            (refused, kept) => {
-                Some(format!("{}; no connection accepted by {}", listed(kept), listed(refused)))
-            }
-        }
-    }
 }
 
 impl<'a> Inputs<'a> {
@@ -122,19 +95,20 @@ impl<'a> Inputs<'a> {
     /// A name such as `localhost` often has an IPv6 and an IPv4 address while the server listens
     /// on one of them. A part of all connections would then be refused, so where a name has several
     /// addresses, only those that accept are kept; if none does, all are, and the run counts the errors.
-    pub(crate) fn addresses(&self, host: &str, port: u16) -> Result<Addresses> {
+    pub(crate) fn addresses(&self, host: &str, port: u16) -> Result<ResolvedName> {
         let found = self.lookup(host, port)?;
+        let name = |kept, refused| ResolvedName { host: host.to_owned(), kept, refused };
         if found.len() < 2 {
-            return Ok(Addresses { kept: found, refused: Vec::new() });
+            return Ok(name(found, Vec::new()));
         }
         let (tried, others) = found.split_at(found.len().min(TRIED_MAX));
         let (mut kept, refused): (Vec<_>, Vec<_>) =
             tried.iter().partition(|address| (self.accepts)(**address));
         if kept.is_empty() {
-            return Ok(Addresses { kept: found, refused });
+            return Ok(name(found, refused));
         }
         kept.extend_from_slice(others);
-        Ok(Addresses { kept, refused })
+        Ok(name(kept, refused))
     }
 
     /// The one address of `host` to listen on or to send to: IPv4 where there is one.
@@ -256,14 +230,12 @@ mod tests {
         inputs(&mut &[][..], |inputs| {
             let at = |port| inputs.addresses("both", port).unwrap();
             assert_eq!(at(80).kept, ["127.0.0.1:80".parse().unwrap()]);
-            let note = "127.0.0.1:80; no connection accepted by [::1]:80";
-            assert_eq!(at(80).note().as_deref(), Some(note));
+            assert_eq!(at(80).refused, ["[::1]:80".parse().unwrap()]);
             // Neither accepts: the run counts the refusals of both.
             assert_eq!(at(81).kept, ["[::1]:81".parse().unwrap(), "127.0.0.1:81".parse().unwrap()]);
-            let note = "none accepted a connection: [::1]:81, 127.0.0.1:81";
-            assert_eq!(at(81).note().as_deref(), Some(note));
+            assert_eq!(at(81).refused, at(81).kept);
             let only = inputs.addresses("::1", 9).unwrap();
-            assert_eq!((only.note(), only.kept), (None, vec!["[::1]:9".parse().unwrap()]));
+            assert_eq!((only.refused, only.kept), (vec![], vec!["[::1]:9".parse().unwrap()]));
             assert_eq!(inputs.addresses("nowhere", 80).unwrap_err().code(), 1);
             assert_eq!(inputs.addresses("empty", 80).unwrap_err().code(), 1);
         });

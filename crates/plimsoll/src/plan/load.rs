@@ -1,14 +1,13 @@
 //! `plimsoll load` into a job: the plan for the agents, and what the coordinator does with it.
 
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use plimsoll_fleet::hosts::{Launcher, LoadHosts};
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{LoadPart, LoadPlan, Pacing, ProxyHeader, Timeouts};
+use plimsoll_model::settings::Settings;
 use plimsoll_model::slo::Slo;
-use plimsoll_report::settings::ADDRESSES;
 
 use super::events;
 use super::events::EventJob;
@@ -22,7 +21,7 @@ use super::{
 use crate::exit::Result;
 use crate::flags::LoadFlags;
 use crate::flags::hosts::AgentLossFlag;
-use crate::flags::shared::{ClientFlags, ProxyFlags};
+use crate::flags::shared::ProxyFlags;
 use crate::flags::values::{OutputFile, Processes};
 
 /// Default of `--connections`.
@@ -55,8 +54,8 @@ pub(crate) struct LoadJob {
     pub(crate) details: bool,
     /// Receivers of figures during the run.
     pub(crate) publish: PublishJob,
-    /// Settings as they were typed, which `plan` no longer holds: `rate` and `sources`.
-    pub(crate) settings: BTreeMap<String, String>,
+    /// Settings that `plan` does not have.
+    pub(crate) settings: Settings,
     /// Name of the target in reports.
     pub(crate) target_name: String,
     /// Every server has an address of this host.
@@ -106,16 +105,14 @@ pub(crate) fn build(flags: &LoadFlags, inputs: &mut Inputs<'_>) -> Result<LoadJo
         seed: flags.pace.seed,
     };
     let mut job = assemble(parts, inputs)?;
-    job.events = events::of(&flags.events, false, &mut job.settings)?;
+    job.events = events::of(&flags.events, false)?;
     if flags.handshake_only {
         job.plan.handshake_only = true;
         job.plan.keepalive = false;
         job.plan.prewarm = false;
     }
-    job.settings.insert("rate".to_owned(), rate);
-    if let Some(slo) = &job.slo {
-        job.settings.insert("slo".to_owned(), slo.to_string());
-    }
+    job.settings.rate = rate;
+    job.settings.slo.clone_from(&job.slo);
     if let Some((plan, rows)) = rows::plan(&flags.rows, &job.plan.pacing, job.plan.targets.len())? {
         outputs::check_rows(&rows.place, &flags.output)?;
         job.plan.rows = Some(plan);
@@ -156,18 +153,19 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
     let both_ends_here = is_ours && (is_lab_here || addresses().all(is_here));
     let has_ports = is_ours && unix_socket.is_none();
     let is_loopback = has_ports && addresses().all(|a| a.is_ipv4() && a.ip().is_loopback());
-    let mut settings = address_settings(client, &to.server.proxy, sources.len());
-    settings.extend(hosts.iter().map(|hosts| ("hosts".to_owned(), hosts::name(hosts))));
-    if !servers.notes.is_empty() {
-        settings.insert(ADDRESSES.to_owned(), servers.notes.join("; "));
-    }
     let free_sources = to.sources.or_else(|| is_loopback.then_some(Ipv4Addr::LOCALHOST));
     Ok(LoadJob {
         target_name: targets::name(&targets),
         both_ends_here,
         free_sources,
         events: EventJob::default(),
-        settings,
+        settings: Settings {
+            source_ranges: client.source.iter().map(ToString::to_string).collect(),
+            proxy_source: to.server.proxy.proxy_source.map(|range| range.to_string()),
+            refused: servers.refused,
+            hosts: hosts.as_ref().map(hosts::name),
+            ..Settings::default()
+        },
         plan: LoadPlan {
             targets,
             target_destination: servers.target_destination,
@@ -341,25 +339,4 @@ fn proxy(flags: &ProxyFlags) -> Option<ProxyHeader> {
     flags.proxy_protocol?;
     let id_prefix = format!("plimsoll-{:x}-", std::process::id());
     Some(ProxyHeader { sources: flags.proxy_source.map(|range| range.range()), id_prefix })
-}
-
-fn address_settings(
-    flags: &ClientFlags,
-    proxy: &ProxyFlags,
-    count: usize,
-) -> BTreeMap<String, String> {
-    let mut settings = BTreeMap::new();
-    if proxy.proxy_protocol.is_some() {
-        let from = proxy.proxy_source.map(|range| range.to_string());
-        let from = from.unwrap_or_else(|| "own addresses".to_owned());
-        settings.insert("proxy-protocol".to_owned(), format!("v2, {from}"));
-    }
-    if flags.source.is_empty() {
-        return settings;
-    }
-    let ranges: Vec<_> = flags.source.iter().map(ToString::to_string).collect();
-    let addresses = plimsoll_model::units::grouped(count as u64);
-    let words = format!("{addresses} of {}", ranges.join(" "));
-    settings.insert("sources".to_owned(), words);
-    settings
 }

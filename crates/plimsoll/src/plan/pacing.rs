@@ -2,6 +2,7 @@
 
 use plimsoll_model::pace::{Arrivals, Profile, Stage};
 use plimsoll_model::plan::Pacing;
+use plimsoll_model::settings::RateStep;
 use plimsoll_model::{Nanos, Rate};
 
 use crate::exit::{Result, Stop};
@@ -12,8 +13,8 @@ use crate::flags::values::{ArrivalsFlag, RampTo};
 const RATE_DEFAULT: f64 = 50.0;
 const DURATION_DEFAULT: Nanos = Nanos::from_secs(10);
 
-/// The pacing, and the rate or stages in words.
-pub(super) fn pacing(flags: &PaceFlags) -> Result<(Pacing, String)> {
+/// The pacing, and the rate of an open loop as the flags give it.
+pub(super) fn pacing(flags: &PaceFlags) -> Result<(Pacing, Vec<RateStep>)> {
     let closed = flags.rate == Some(Rate::ZERO);
     if !flags.stages.is_empty() {
         refuse_if!(closed;
@@ -38,7 +39,7 @@ pub(super) fn pacing(flags: &PaceFlags) -> Result<(Pacing, String)> {
     refuse_if!(profile.ops_total == 0;
         "--rate {} over {} starts no request", spelled(rate), profile.duration();
         "raise --rate or --duration, or give --requests");
-    Ok((open(profile, flags.arrivals), spelled(rate)))
+    Ok((open(profile, flags.arrivals), vec![RateStep { per_s: rate.get(), within_s: 0.0 }]))
 }
 
 /// The model's value of the flag.
@@ -53,7 +54,7 @@ fn open(profile: Profile, flag: Option<ArrivalsFlag>) -> Pacing {
     Pacing::Open { profile, arrivals: arrivals(flag.unwrap_or(ArrivalsFlag::Poisson)) }
 }
 
-fn closed_loop(flags: &PaceFlags) -> Result<(Pacing, String)> {
+fn closed_loop(flags: &PaceFlags) -> Result<(Pacing, Vec<RateStep>)> {
     refuse_if!(flags.arrivals.is_some();
         "--arrivals spreads scheduled starts, and --rate 0 has no schedule"; "drop one of them");
     let duration = match (flags.duration, flags.requests) {
@@ -61,14 +62,14 @@ fn closed_loop(flags: &PaceFlags) -> Result<(Pacing, String)> {
         (duration, _) => Some(duration.unwrap_or(DURATION_DEFAULT)),
     };
     let pacing = Pacing::Closed { duration, ops_total: flags.requests };
-    Ok((pacing, "as fast as answers come".to_owned()))
+    Ok((pacing, Vec::new()))
 }
 
-fn staged(flags: &PaceFlags) -> Result<(Pacing, String)> {
+fn staged(flags: &PaceFlags) -> Result<(Pacing, Vec<RateStep>)> {
     refuse_if!(flags.duration.is_some();
         "--stages already sets the duration of the load"; "drop --duration, or add a stage");
     let mut from = flags.rate.unwrap_or(Rate::ZERO);
-    let mut words = vec![spelled(from)];
+    let mut steps = vec![RateStep { per_s: from.get(), within_s: 0.0 }];
     let mut stages = Vec::new();
     for RampTo { duration, rate } in &flags.stages {
         // A stage without length is a jump: it only changes where the next one begins.
@@ -76,12 +77,12 @@ fn staged(flags: &PaceFlags) -> Result<(Pacing, String)> {
             stages.push(Stage { duration: *duration, from, to: *rate });
         }
         from = *rate;
-        words.push(format!("{} in {duration}", spelled(*rate)));
+        steps.push(RateStep { per_s: rate.get(), within_s: duration.as_secs_f64() });
     }
     let profile = Profile::from_stages(stages).limited_to(flags.requests.unwrap_or(u64::MAX));
     refuse_if!(profile.ops_total == 0;
         "--stages starts no request"; "raise a rate or a duration, such as --stages 30s:500");
-    Ok((open(profile, flags.arrivals), words.join(", ")))
+    Ok((open(profile, flags.arrivals), steps))
 }
 
 /// The rate in the format of `--rate`, with four decimals.

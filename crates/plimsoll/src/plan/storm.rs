@@ -110,8 +110,7 @@ pub(super) fn plan(
     load.plan.tls.tickets_max =
         u32::try_from(connections).unwrap_or(u32::MAX).max(TlsOptions::TICKETS_MAX);
     let clients = StormClients { cut: flags.cut, reconnect: flags.reconnect };
-    load.settings.insert("rate".to_owned(), format!("{} new connections", flags.rate));
-    load.settings.insert("reconnect".to_owned(), flags.reconnect.to_string());
+    load.settings.reconnect = Some(flags.reconnect.to_string());
     let StormFlags { recover, try_remedies: try_jitter, .. } = *flags;
     let remedies = if try_jitter { remedies(&load.plan, to) } else { Vec::new() };
     Ok(StormJob { load, search, hold, clients, lowest, highest, recover, try_jitter, remedies })

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use plimsoll_model::plan::{Endpoint, ServerName};
+use plimsoll_model::settings::ResolvedName;
 use plimsoll_model::target::{Body, Target, TargetUrl, UrlError, is_method, vegeta};
 
 use super::bodies::Bodies;
@@ -24,8 +25,8 @@ pub(super) struct Servers {
     pub(super) destinations: Vec<Endpoint>,
     /// For each target its server, as an index into `destinations`.
     pub(super) target_destination: Vec<u32>,
-    /// Lines that name addresses that did not accept a connection.
-    pub(super) notes: Vec<String>,
+    /// Names of which an address did not accept a connection.
+    pub(super) refused: Vec<ResolvedName>,
 }
 
 /// Every request of the load, in turn.
@@ -190,7 +191,7 @@ pub(super) fn servers(
             "write the host and port of a URL");
     }
     let mut known: HashMap<(bool, &str, u16), u32> = HashMap::new();
-    let (mut destinations, mut notes) = (Vec::new(), Vec::new());
+    let (mut destinations, mut refused) = (Vec::new(), Vec::new());
     let mut target_destination = Vec::with_capacity(targets.len());
     for Target { url, .. } in targets {
         let key = (url.tls, url.host.as_str(), url.port);
@@ -199,14 +200,14 @@ pub(super) fn servers(
             None => {
                 let index = u32::try_from(destinations.len())
                     .map_err(|_| Stop::usage("too many servers", "give fewer targets"))?;
-                destinations.push(destination(url, flags, &mut notes, inputs)?);
+                destinations.push(destination(url, flags, &mut refused, inputs)?);
                 known.insert(key, index);
                 index
             }
         };
         target_destination.push(index);
     }
-    Ok(Servers { destinations, target_destination, notes })
+    Ok(Servers { destinations, target_destination, refused })
 }
 
 /// Reports whether `resolved` names the server of `url`.
@@ -217,7 +218,7 @@ fn is_of(resolved: &Resolved, url: &TargetUrl) -> bool {
 fn destination(
     url: &TargetUrl,
     flags: &ServerFlags,
-    notes: &mut Vec<String>,
+    refused: &mut Vec<ResolvedName>,
     inputs: &Inputs<'_>,
 ) -> Result<Endpoint> {
     let TargetUrl { host, port, .. } = url;
@@ -225,8 +226,10 @@ fn destination(
     let mut addresses: Vec<_> = given.flat_map(|one| one.addresses.iter().copied()).collect();
     if addresses.is_empty() {
         let found = inputs.addresses(host, *port)?;
-        notes.extend(found.note().map(|note| format!("{host}: {note}")));
-        addresses = found.kept;
+        addresses.clone_from(&found.kept);
+        if !found.refused.is_empty() {
+            refused.push(found);
+        }
     }
     Ok(named(url, flags, addresses))
 }

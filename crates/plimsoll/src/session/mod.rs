@@ -5,7 +5,6 @@
 //! says what is driven, and what its outcome is.
 
 use std::cell::{Ref, RefCell};
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ use plimsoll_model::event::Event;
 use plimsoll_model::observation::Observations;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::result::RunResult;
+use plimsoll_model::settings::Settings;
 use plimsoll_model::summary::{self, FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
@@ -28,7 +28,7 @@ use plimsoll_model::trial::{
 use plimsoll_model::{Nanos, units};
 use plimsoll_probe::yardstick::Yardstick;
 use plimsoll_report::archive::SearchHead;
-use plimsoll_report::settings::ADDRESSES;
+use plimsoll_report::settings;
 use plimsoll_report::tui::Budget;
 use plimsoll_sys::clock;
 use plimsoll_sys::signal::Interrupts;
@@ -83,9 +83,8 @@ pub(crate) trait Experiment {
     }
 
     /// The settings that shape the measurement.
-    fn settings(&mut self) -> BTreeMap<String, String> {
-        let job = self.load();
-        run::settings(job, &job.plan)
+    fn settings(&mut self) -> Settings {
+        run::settings(self.load())
     }
 
     /// The fewest connections that are worth a run, where other hosts have no room for all; `None`: all of them.
@@ -183,14 +182,12 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     let always_archive = experiment.always_archives() || server.backend_is_ours();
     let watched = server.statistics().and_then(|source| source.note());
     notes.extend(watched.clone());
-    let with_watched = |mut settings: BTreeMap<String, String>| {
-        settings.extend(watched.clone().map(|note| ("watch".to_owned(), note)));
-        settings
-    };
+    let with_watched = |settings| Settings { watch: watched.clone(), ..settings };
     let command_line = experiment.command_line();
     let least = experiment.least_connections();
     let job = experiment.load();
-    notes.extend(job.settings.get(ADDRESSES).map(|addresses| format!("addresses of {addresses}")));
+    let refused = settings::refused(&job.settings);
+    notes.extend(refused.map(|addresses| format!("addresses of {addresses}")));
     let network = server.isolated().map(|hosts| hosts.clients);
     let agents = match &job.hosts {
         None => start_load_agents(&mut job.plan, job.processes, network)?,
@@ -279,7 +276,7 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
 fn summarise(
     command: &str,
     target: String,
-    settings: BTreeMap<String, String>,
+    settings: Settings,
     outcome: Outcome,
     run: &Run,
 ) -> (Summary, Vec<TrialRecord>) {

@@ -4,6 +4,7 @@
 use fastrand::Rng;
 use plimsoll_model::Nanos;
 use plimsoll_model::gate::{GateFinding, GateResult, HostEffect};
+use plimsoll_model::settings::Starts;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::Tally;
 
@@ -37,7 +38,7 @@ fn run(rng: &mut Rng, capacity: f64, slow_share: f64, felt: f64) -> (Stretches, 
 
 fn closed_loop() -> Summary {
     let mut summary = Summary::new(head("load"), &Tally::default());
-    summary.settings.insert("arrivals".to_owned(), "closed loop".to_owned());
+    summary.settings.load.as_mut().expect("a load").arrivals = Starts::Closed;
     summary
 }
 
@@ -136,7 +137,7 @@ fn what_does_not_follow_the_speed_is_left_alone() {
     let tally = Tally { scheduled: 100, ok: 100, ..Tally::default() };
     (0..60).for_each(|second| stretches.add(second, &tally));
     let mut open = closed_loop();
-    open.settings.insert("arrivals".to_owned(), "poisson".to_owned());
+    open.settings.load.as_mut().expect("a load").arrivals = Starts::Poisson;
     (open.operations.scheduled, open.operations.ok) = (6_000, 6_000);
     let of = |summary, speed| GateRun { summary, stretches: &stretches, speed };
     let host = |text: &str, summary| {

@@ -8,12 +8,12 @@ mod same;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use plimsoll_model::event::Event;
 use plimsoll_model::result::RunResult;
+use plimsoll_model::settings::Settings;
 use plimsoll_model::summary::{Summary, SummaryHead};
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Verdict};
@@ -29,8 +29,6 @@ use crate::reasons;
 
 /// The least part of the longest run's time in which all must have been loading.
 const OVERLAP_MIN: f64 = 0.95;
-/// Settings of which each machine has its share.
-const SHARES: [&str; 2] = ["connections", "rate"];
 
 /// Runs that can be merged.
 #[derive(Debug)]
@@ -144,22 +142,19 @@ impl<'a> Merge<'a> {
         manifest.merged_from.iter().map(shifted).collect()
     }
 
-    fn settings(&self) -> BTreeMap<String, String> {
-        let mut settings = BTreeMap::<String, Vec<String>>::new();
-        for part in &self.parts {
-            for (key, value) in &part.archive.manifest().settings {
-                let values = settings.entry(key.clone()).or_default();
-                if SHARES.contains(&key.as_str()) || !values.contains(value) {
-                    values.push(value.clone());
-                }
-            }
+    /// Returns the settings of the first part, with the connections and rates of all.
+    fn settings(&self) -> Settings {
+        let of_parts = self.parts.iter().map(|part| &part.archive.manifest().settings);
+        let parts: Vec<_> = of_parts.flat_map(Settings::of_parts).cloned().collect();
+        let mut whole = self.parts[0].archive.manifest().settings.clone();
+        if let Some(load) = &mut whole.load {
+            let connections = parts.iter().filter_map(|part| Some(part.load.as_ref()?.connections));
+            load.connections = connections.sum();
         }
-        let joined = |(key, values): (String, Vec<String>)| {
-            let between = if SHARES.contains(&key.as_str()) { " + " } else { ", " };
-            let value = values.join(between);
-            (key, value)
-        };
-        settings.into_iter().map(joined).collect()
+        for (at, step) in whole.rate.iter_mut().enumerate() {
+            step.per_s = parts.iter().filter_map(|part| Some(part.rate.get(at)?.per_s)).sum();
+        }
+        Settings { parts, ..whole }
     }
 
     /// Time from the first start of a load to that of `part`.

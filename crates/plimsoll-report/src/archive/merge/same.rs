@@ -1,5 +1,7 @@
 //! Whether two runs are of one load.
 
+use plimsoll_model::settings::Settings;
+use plimsoll_model::slo::Slo;
 use serde_json::Value;
 
 use crate::archive::reader::Archive;
@@ -25,8 +27,8 @@ pub(super) fn first_difference(first: &Archive, other: &Archive) -> Option<Strin
     if clocks(first).iter().any(|clock| clocks(other).contains(clock)) {
         return Some(names("hold the same run"));
     }
-    let slo = |settings: &std::collections::BTreeMap<String, String>| {
-        Value::from(settings.get("slo").map_or("none", String::as_str))
+    let slo = |settings: &Settings| {
+        Value::from(settings.slo.as_ref().map_or_else(|| "none".to_owned(), Slo::to_string))
     };
     let of = |name: &str, a: Value, b: Value| difference(name, &a, &b);
     let found = of("target", a.target.as_str().into(), b.target.as_str().into())

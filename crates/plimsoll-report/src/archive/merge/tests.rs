@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use plimsoll_model::host::Reading;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::result::RunResult;
+use plimsoll_model::settings::RateStep;
 use plimsoll_model::summary::FullQuantiles;
 use proptest::prelude::*;
 
@@ -40,7 +41,10 @@ impl Machine<'_> {
             started_at: "2026-11-21T02:15:30Z",
             clock,
             host: ArchivedHost::default(),
-            settings: settings::from_plan(&self.plan),
+            settings: Settings {
+                rate: vec![RateStep { per_s: 1_000.0, within_s: 0.0 }],
+                ..fixtures::settings(&self.plan)
+            },
             search: None,
             plan: &self.plan,
         });
@@ -68,7 +72,7 @@ fn head(run: &str, seconds: usize) -> SummaryHead {
         started_at: "2026-11-21T02:15:30Z".to_owned(),
         window: Nanos::from_secs(seconds as u64),
         partial: false,
-        settings: BTreeMap::new(),
+        settings: Settings::default(),
         verdict: Verdict::Good,
         reasons: Vec::new(),
         result: RunResult::Load,
@@ -176,9 +180,13 @@ fn rates_and_shares_are_added() {
     assert_eq!((summary.seconds, summary.operations.rate.offered_per_s), (2.0, 2_000.0));
     let archive = Archive::open(&root.path().join("out")).unwrap();
     assert_eq!(archive.manifest().merged_from[1].offset_s, 0.03);
-    let share = archive.manifest().settings["connections"].clone();
-    let (one, other) = share.split_once(" + ").expect("two shares");
+    let all = &archive.manifest().settings;
+    let rows = settings::rows(all);
+    let (one, other) = rows["connections"].split_once(" + ").expect("two shares");
     assert_eq!(one, other);
+    let connections = |settings: &Settings| settings.load.as_ref().expect("a load").connections;
+    assert_eq!(connections(all), 2 * connections(&all.parts[0]));
+    assert_eq!((all.rate[0].per_s, rows["rate"].as_str()), (2_000.0, "1000/s + 1000/s"));
     let notes = format!("{:?}", archive.events());
     assert!(notes.contains("merged: b, 2,000 operations, began 0.030 s after"), "{notes}");
     assert!(notes.contains("the same seed"), "{notes}");

@@ -130,7 +130,7 @@ fn written(plan: &LoadPlan, dir: &Path) -> Vec<(String, Vec<u8>)> {
     let parts = [fixtures::tally(10, 900, 1)];
     let summary = Summary {
         target: manifest.target.clone(),
-        settings: settings::from_plan(plan),
+        settings: fixtures::settings(plan),
         ..summary_of(&parts)
     };
     let row = Row {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_model::Rate;
 use plimsoll_model::search::Axis;
+use plimsoll_model::settings::Operation;
 use plimsoll_model::summary::{FindSummary, Recovers, Summary};
 use plimsoll_model::trial::{TrialRecord, TrialsAtLoad, Verdict};
 use plimsoll_model::units::grouped;
@@ -12,12 +13,11 @@ use plimsoll_model::units::grouped;
 use super::bounds::{load_text, regime_lines};
 use super::page::{explanation, is_confirmed, notes, phase_word, search_entry, view, why};
 use crate::digest::verdict_word;
-use crate::settings as keys;
-use crate::slow;
 use crate::terminal::layout::{
     Page, clean, counted, cpu_percent, ms, per_s, percent, ratio_percent, span,
 };
 use crate::terminal::{causes, findings, sections, timers};
+use crate::{settings, slow};
 
 /// Writes the report.
 pub(super) fn render(
@@ -63,18 +63,20 @@ pub(super) fn facts(page: &mut Page, summary: &Summary, find: &FindSummary) {
         _ => "; what follows is about this first one",
     };
     page.entry("SLO", &format!("{slo} (late, failed and unsent operations all count){first}"));
-    if let Some(operation) = summary.settings.get(keys::OPERATION) {
-        page.entry(
-            "Operation",
-            match operation.as_str() {
-                keys::HANDSHAKE => {
-                    "one new TLS connection, closed once established; nothing is sent"
-                }
-                keys::SESSION => "one new connection, closed after CONNACK",
-                keys::OPENING => "one new connection, closed after the opening of its script",
-                other => other,
-            },
-        );
+    if let Some(load) = &summary.settings.load
+        && let Some(name) = settings::operation(load)
+    {
+        let text = match load.operation {
+            Operation::TlsHandshake => {
+                "one new TLS connection, closed once established; nothing is sent"
+            }
+            Operation::MqttConnect => "one new connection, closed after CONNACK",
+            Operation::ScriptOpening => {
+                "one new connection, closed after the opening of its script"
+            }
+            _ => &name,
+        };
+        page.entry("Operation", text);
     }
     search_entry(page, find, "trial");
     path_entry(page, find);

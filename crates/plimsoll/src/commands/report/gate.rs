@@ -111,7 +111,8 @@ fn stop(refusals: Vec<&Incomparable>, report: &GateReport) -> Option<Stop> {
         lines.map(|line| format!("{}: {}", line.gate, line.text)).collect()
     };
     let is = |of: fn(&Incomparable) -> bool| refusals.iter().any(|why| of(why));
-    if is(|why| matches!(why, Incomparable::Differs { .. } | Incomparable::NoInterval { .. })) {
+    use Incomparable::{Differs, NoInterval, Settings};
+    if is(|why| matches!(why, Differs { .. } | Settings(_) | NoInterval { .. })) {
         let all = lines(None);
         return all
             .into_iter()

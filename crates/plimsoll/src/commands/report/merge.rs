@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use plimsoll_capacity::judge_load;
 use plimsoll_model::Nanos;
 use plimsoll_model::observation::Observations;
-use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::Tally;
 use plimsoll_report::archive::Merge;
 use plimsoll_report::{Archive, ReportError};
@@ -20,11 +19,10 @@ pub(super) fn merge(runs: &[PathBuf], out: &Path) -> Result<PathBuf> {
         runs.iter().map(|dir| Archive::open(dir)).collect::<Result<_, _>>().map_err(usage)?;
     let merge = Merge::of(&archives).map_err(usage)?;
     let manifest = merge.manifest();
-    let slo: Option<Slo> = manifest.settings.get("slo").and_then(|slo| slo.parse().ok());
     let is_open = manifest.plan.pointer("/pacing/open").is_some();
     // What was observed of the hosts has been judged in each run.
     let judge = |tally: &Tally, window: Nanos| {
-        judge_load(tally, window, slo.as_ref(), is_open, &Observations::default())
+        judge_load(tally, window, manifest.settings.slo.as_ref(), is_open, &Observations::default())
     };
     merge.write(out, &judge).map_err(|error| match error {
         ReportError::NotEmpty { .. } => usage(error),

@@ -5,7 +5,6 @@
 //! whose latency is compared, and one that saturates, whose goodput is. Both are chosen from a few short loads
 //! before the first round. A duet has both blocks at the same time (`duet.rs`).
 
-use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
 
 use plimsoll_capacity::compare::{Blocks, Pair, ROUNDS_MIN, compare, compare_any, turns};
@@ -18,6 +17,7 @@ use plimsoll_model::compare::{
 };
 use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::result::RunResult;
+use plimsoll_model::settings::Settings;
 use plimsoll_model::trial::{Check, CheckId, Level, Measure};
 use plimsoll_model::units::grouped;
 use plimsoll_report::terminal::render_round_line;
@@ -373,8 +373,8 @@ impl Experiment for CompareExperiment {
         self.job.command_line(crate::flags::own_args())
     }
 
-    fn settings(&mut self) -> BTreeMap<String, String> {
-        self.job.settings()
+    fn settings(&mut self) -> Settings {
+        self.job.turns.settings(self.job.turns.rounds, self.job.duet)
     }
 
     fn drive(&mut self, session: &Session<'_>) -> Result<Outcome> {
