@@ -201,3 +201,26 @@ fn refusal(why: &Incomparable) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_model::settings::{LoadSettings, Settings, Starts};
+
+    use super::*;
+    use crate::fixtures;
+
+    #[test]
+    fn the_first_setting_that_differs_is_named() {
+        let words = |change: fn(&mut LoadSettings)| {
+            let mut run = fixtures::settings(&fixtures::plan());
+            let baseline = run.clone();
+            run.load.as_mut().into_iter().for_each(change);
+            refusal(&Incomparable::Settings([baseline, run].map(Box::<Settings>::new)))
+        };
+        let expected =
+            "the runs cannot be compared: arrivals is uniform, and poisson in the baseline";
+        assert_eq!(words(|load| load.arrivals = Starts::Uniform), expected);
+        let expected = "the runs cannot be compared: stages is 2, and not set in the baseline";
+        assert_eq!(words(|load| load.stages = Some(2)), expected);
+    }
+}
