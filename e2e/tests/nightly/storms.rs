@@ -81,7 +81,9 @@ fn twice_the_limit_of_a_laboratory_doubles_its_largest_storm() {
     let (_folder, haproxy) = Wrapper { edits, ..Wrapper::default() }.write();
     let lab = ["lab", "storm", "--sut", "haproxy", "--haproxy", &haproxy.to_string_lossy()];
     let flags = ["-c", "2000", "--rate", "300", "--recover", "2s", "--try-remedies"];
-    let summary = search(&lab, &[&flags[..], &["--slo", "p99<1s,errors<1%"]].concat());
+    // For the search, for jitter and for each remedy.
+    let more = ["--slo", "p99<1s,errors<1%", "--budget", "70s"];
+    let summary = search(&lab, &[&flags[..], &more].concat());
     let remedies = summary.at("storm.remedies").as_array().expect("a list");
     println!("{:?}: {remedies:?}", summary.at("find.lower"));
     let of = |name: &str| remedies.iter().find(|one| one["intervention"] == name).expect("one");
