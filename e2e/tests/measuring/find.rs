@@ -44,11 +44,12 @@ fn the_limit_that_haproxy_was_given_is_found_and_named() {
         }
         let summary = finished.summary(code);
         let (lower, upper) = (summary.number("find.lower"), summary.number("find.upper"));
-        assert!(upper / lower <= 1.0501, "[{lower}, {upper}] is wider than 5 %");
         assert_eq!(summary.text("verdict"), "good");
         let first = &summary.at("causes")[0];
         let cause = [&first["cause"], &first["grade"]];
-        if (lower..=upper).contains(&TRUTH_PER_S) && cause == CAUSE {
+        // A disturbed search ends with a wider interval, and says so.
+        let is_narrow = upper / lower <= 1.0501;
+        if (lower..=upper).contains(&TRUTH_PER_S) && is_narrow && cause == CAUSE {
             return;
         }
         seen.push(format!("[{lower}, {upper}], {cause:?}"));

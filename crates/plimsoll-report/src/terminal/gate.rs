@@ -185,8 +185,10 @@ fn refusal(why: &Incomparable) -> String {
         Incomparable::Settings(settings) => {
             let [baseline, run] = settings.each_ref().map(|one| rows(one));
             let mut names = baseline.keys().chain(run.keys());
-            let first = names.find(|name| baseline.get(*name) != run.get(*name));
-            let name = first.unwrap_or(&"a setting");
+            let Some(name) = names.find(|name| baseline.get(*name) != run.get(*name)) else {
+                let why = "a setting differs by less than reports show";
+                return format!("the runs cannot be compared: {why}");
+            };
             let value = |rows: &Rows| rows.get(name).map_or("not set", String::as_str).to_owned();
             differs(name, &value(&baseline), &value(&run))
         }
@@ -222,5 +224,7 @@ mod tests {
         assert_eq!(words(|load| load.arrivals = Starts::Uniform), expected);
         let expected = "the runs cannot be compared: stages is 2, and not set in the baseline";
         assert_eq!(words(|load| load.stages = Some(2)), expected);
+        let expected = "the runs cannot be compared: a setting differs by less than reports show";
+        assert_eq!(words(|load| load.linger_s += 1e-10), expected);
     }
 }
