@@ -104,7 +104,6 @@ struct Current {
     /// Clients are to stop trying if it does not end, and those that did.
     tries_withdrawal: bool,
     withdrawals: Option<Withdrawals>,
-    is_withdrawal_due: bool,
     is_back: bool,
 }
 
@@ -639,10 +638,8 @@ impl HoldProcedure for StormSearch {
         let settings = self.settings_of_storm();
         let current = &mut self.current;
         if let Some(withdrawals) = &mut current.withdrawals {
-            match withdrawals.look(counts, since, &settings) {
-                withdraw::Next::Wait => {}
-                withdraw::Next::Withdraw => current.is_withdrawal_due = true,
-                withdraw::Next::Over => self.stage = Stage::Ending,
+            if withdrawals.look(counts, since, &settings) {
+                self.stage = Stage::Ending;
             }
             return;
         }
@@ -651,7 +648,6 @@ impl HoldProcedure for StormSearch {
             Finding::Wait => return,
             Finding::Endless(_) if current.tries_withdrawal => {
                 current.withdrawals = Some(Withdrawals::new(counts, since, &settings));
-                current.is_withdrawal_due = true;
             }
             Finding::Ends | Finding::Endless(_) => self.stage = Stage::Ending,
         }
@@ -659,7 +655,7 @@ impl HoldProcedure for StormSearch {
     }
 
     fn poll_withdrawal(&mut self) -> Option<f64> {
-        std::mem::take(&mut self.current.is_withdrawal_due).then_some(withdraw::SHARE)
+        self.current.withdrawals.as_mut()?.poll()
     }
 
     fn handle_stop(&mut self) {

@@ -10,7 +10,7 @@ use plimsoll_model::storm::{EndsBelow, StormCounts};
 use super::settings::StormSettings;
 
 /// Part of the clients still trying that stops each time.
-pub(super) const SHARE: f64 = 0.25;
+const SHARE: f64 = 0.25;
 /// Counts are of whole seconds, and come as late.
 const REPORTED: Nanos = Nanos::from_secs(1);
 /// The others have at least this time to come back: the server first makes the handshakes that wait in its queue.
@@ -22,16 +22,6 @@ const CLIENTS_MIN: u64 = 10;
 /// Part of the search's budget that may be spent.
 const BUDGET: f64 = 0.25;
 
-/// The next step with a storm that does not end.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Next {
-    Wait,
-    /// The next [`SHARE`] of the clients stops trying.
-    Withdraw,
-    /// The storm has ended, or will not within the budget.
-    Over,
-}
-
 /// The withdrawals from one storm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Withdrawals {
@@ -40,6 +30,8 @@ pub(super) struct Withdrawals {
     last: Nanos,
     /// Clients that were back at the last one.
     back: u64,
+    /// The order for the last one is still to be given.
+    is_due: bool,
     pub(super) found: EndsBelow,
 }
 
@@ -52,37 +44,42 @@ impl Withdrawals {
             lasted_with: counts.trying(),
             watched_s: wait(settings).as_secs_f64(),
         };
-        Self { began: since, last: since, back: back(counts), found }
+        Self { began: since, last: since, back: back(counts), is_due: true, found }
     }
 
-    /// Takes the counts since the cut, `since` after it.
+    /// The share of the clients that stops trying now, once for each withdrawal.
+    pub(super) fn poll(&mut self) -> Option<f64> {
+        std::mem::take(&mut self.is_due).then_some(SHARE)
+    }
+
+    /// Takes the counts since the cut, `since` after it. Returns whether the storm has ended, or will not within the budget.
     pub(super) fn look(
         &mut self,
         counts: &StormCounts,
         since: Nanos,
         settings: &StormSettings,
-    ) -> Next {
+    ) -> bool {
         // The attempts of those that stop must have ended.
         let stopped = self.last + attempt(settings) + REPORTED;
         if since < stopped {
-            return Next::Wait;
+            return false;
         }
         let came = back(counts).saturating_sub(self.back);
         let clients = counts.trying() + came;
         if came as f64 >= ENDED * clients as f64 {
             self.found.ended_with = Some(clients);
-            return Next::Over;
+            return true;
         }
         if since < stopped + wait(settings) {
-            return Next::Wait;
+            return false;
         }
         self.found.lasted_with = clients;
         let budget = Nanos::from_secs_f64(BUDGET * settings.limits.budget.as_secs_f64());
         if clients < CLIENTS_MIN || since.since(self.began) > budget {
-            return Next::Over;
+            return true;
         }
-        (self.last, self.back) = (since, back(counts));
-        Next::Withdraw
+        (self.last, self.back, self.is_due) = (since, back(counts), true);
+        false
     }
 
     /// All clients that still tried are back.

@@ -55,7 +55,7 @@ pub enum Steer {
         /// From the first request to the last.
         over: Nanos,
     },
-    /// Others take part from now on: shares, and the pace, are those of so many threads. What is held stays. A ramp in
+    /// Others take part from now on: shares, and the pace, are those of that number of threads. What is held stays. A ramp in
     /// progress stands still until it comes again. Done at once.
     Spread {
         /// All threads of the load.
