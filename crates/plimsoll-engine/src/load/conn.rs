@@ -154,9 +154,9 @@ pub(crate) enum Sweep {
     No,
     /// A request, when the sweep reaches it.
     Planned,
-    /// A request, as soon as the current answer is complete.
-    Due,
-    /// The end of the current operation.
+    /// The end of the operation that was under way when the sweep reached it.
+    Awaited,
+    /// The end of the sweep's request.
     Sent,
 }
 

@@ -240,16 +240,14 @@ impl Hold {
         std::mem::take(&mut self.ramps)
     }
 
-    /// Drops everything unfinished; returns the steers that were not carried out, and the sweep's
-    /// operations that were due and not sent.
-    pub(super) fn end(&mut self) -> (Vec<u32>, u64) {
+    /// Drops everything unfinished; returns the steers that were not carried out.
+    pub(super) fn end(&mut self) -> Vec<u32> {
         let mut ids = std::mem::take(&mut self.ramps);
         ids.extend(self.trims.drain(..).map(|trim| trim.id));
         ids.extend(self.sweeps.drain(..).map(|(id, _)| id));
-        let sweep = self.sweep.take();
-        ids.extend(sweep.iter().map(|sweep| sweep.id));
+        ids.extend(self.sweep.take().map(|sweep| sweep.id));
         ids.extend(self.storm.take().map(|storm| storm.id));
-        (ids, sweep.map_or(0, |sweep| sweep.waiting()))
+        ids
     }
 
     /// Reports whether the latest ramp has been made; a lower one than what was tried has.

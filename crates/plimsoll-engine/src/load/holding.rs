@@ -3,7 +3,7 @@
 use plimsoll_model::plan::Steer;
 use plimsoll_model::{ErrorClass, Nanos};
 
-use super::conn::{Op, Peer, Purpose, State, Sweep};
+use super::conn::{Op, Purpose, State, Sweep};
 use super::hold::{BATCH, Hold};
 use super::phases::Phase;
 use super::storm::StormRun;
@@ -83,9 +83,7 @@ impl Worker {
     /// The hold ends: steers that are not finished are dropped.
     pub(super) fn end_steers(&mut self) {
         let Some(hold) = self.demand.hold_mut() else { return };
-        let (ids, unsent) = hold.end();
-        self.meter.tally().unsent += unsent;
-        for id in ids {
+        for id in hold.end() {
             self.report_steered(id);
         }
     }
@@ -126,9 +124,8 @@ impl Worker {
         }
         let hot = &self.conns[index];
         match hot.sweep {
-            Sweep::Due if hot.peer == Peer::Open => return self.send_swept(index, now),
-            Sweep::Sent => self.end_swept(index, now),
-            Sweep::No | Sweep::Planned | Sweep::Due => {}
+            Sweep::Awaited | Sweep::Sent => self.end_swept(index, now),
+            Sweep::No | Sweep::Planned => {}
         }
         let hot = &mut self.conns[index];
         if !hot.timer_armed && hot.beat_due < Nanos::MAX && self.phases.is(Phase::Running) {
@@ -171,7 +168,8 @@ impl Worker {
     // ---- heartbeats
 
     /// The timer of a held connection has fired. Beats that came due while an answer was awaited
-    /// are counted as unsent; one that is due on an idle connection is sent.
+    /// are counted as unsent; one that is due on an idle connection is sent. A sweep's request takes the place of the beat of
+    /// its period.
     pub(super) fn beat(&mut self, index: u32, now: Nanos) {
         let period = self.demand.hold().and_then(Hold::heartbeat);
         let is_silent = self.is_in_storm(index) || !self.phases.is(Phase::Running);
@@ -189,6 +187,8 @@ impl Worker {
             return;
         }
         let is_free = hot.state == State::Idle;
+        let is_swept = hot.sweep == Sweep::Sent && due < hot.intended.saturating_add(period);
+        let beats = beats - u64::from(is_swept);
         let tally = self.meter.tally();
         tally.scheduled += beats;
         tally.unsent += beats - u64::from(is_free);

@@ -1,13 +1,12 @@
-//! A sweep of a hold: one request on each connection that was held when it began.
+//! A sweep of a hold: every connection that was held when it began has to answer once more.
 //!
-//! Every connection that it began with gives exactly one operation: sent at its turn, or at the
-//! end of the operation that was under way then, or unsent where the connection was lost before.
+//! Each is sent a request at its turn. One that is busy then has a heartbeat under way, whose end it waits for instead: a
+//! second request behind the first would measure this program's own queue. A connection that was lost before its turn gives an
+//! operation that is unsent.
 //!
 //! A sweep asks whether all answer, not how many a second the server can take: it has a bounded
 //! number of requests in flight, as a ramp has of openings. What waits for a place keeps its
 //! intended start, so that latency from there shows a server that did not keep the pace.
-
-use std::collections::BTreeMap;
 
 use plimsoll_model::Nanos;
 
@@ -74,8 +73,6 @@ pub(super) struct SweepRun {
     planned: u64,
     /// Connections whose operation has not ended; planned <= left.
     left: u64,
-    /// Connections that were busy at their turn, and when that was.
-    busy: BTreeMap<u32, Nanos>,
 }
 
 impl SweepRun {
@@ -97,7 +94,6 @@ impl SweepRun {
             due: 0,
             planned: conns,
             left: conns,
-            busy: BTreeMap::new(),
         }
     }
 
@@ -134,16 +130,6 @@ impl SweepRun {
         self.places.take(now);
     }
 
-    /// The connection was busy at its turn.
-    pub(super) fn wait_for(&mut self, index: u32, intended: Nanos) {
-        self.busy.insert(index, intended);
-    }
-
-    /// The connection is no longer waited for; returns when its turn was.
-    pub(super) fn stop_waiting(&mut self, index: u32) -> Option<Nanos> {
-        self.busy.remove(&index)
-    }
-
     /// A connection that was planned is lost before its turn.
     pub(super) const fn lose_planned(&mut self) {
         self.planned -= 1;
@@ -154,7 +140,7 @@ impl SweepRun {
         self.planned = 0;
     }
 
-    /// The operation of a connection has ended; it held a place if it was `sent`.
+    /// The operation of a connection has ended; it had a place if it was `sent`.
     pub(super) fn end_one(&mut self, sent: bool, now: Nanos) {
         self.left -= 1;
         if sent {
@@ -165,11 +151,6 @@ impl SweepRun {
     /// Reports whether every operation has ended.
     pub(super) const fn is_done(&self) -> bool {
         self.left == 0
-    }
-
-    /// Operations that came due and could not be sent yet.
-    pub(super) fn waiting(&self) -> u64 {
-        self.busy.len() as u64
     }
 }
 

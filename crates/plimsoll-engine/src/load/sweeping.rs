@@ -58,32 +58,16 @@ impl Worker {
         };
         let index = sweep.cursor() + ahead as u32;
         sweep.take_turn(index);
-        self.meter.tally().scheduled += 1;
         let hot = &mut self.conns[index];
         if hot.state == State::Idle {
             hot.sweep = Sweep::Sent;
             // Waiting for a place is the server's doing, and no lag of ours.
             hot.since = hot.since.max(free_since);
             sweep.send(now);
+            self.meter.tally().scheduled += 1;
             self.send_held(index, intended, now);
         } else {
-            hot.sweep = Sweep::Due;
-            sweep.wait_for(index, intended);
-        }
-    }
-
-    /// The connection has become free and the sweep has waited for it.
-    pub(super) fn send_swept(&mut self, index: u32, now: Nanos) {
-        // None: the sweep was ended by a stop, which has counted the operation.
-        let due = self.demand.sweep().and_then(|sweep| {
-            let due = sweep.stop_waiting(index)?;
-            sweep.send(now);
-            Some(due)
-        });
-        let hot = &mut self.conns[index];
-        hot.sweep = if due.is_some() { Sweep::Sent } else { Sweep::No };
-        if let Some(due) = due {
-            self.send_held(index, due, now);
+            hot.sweep = Sweep::Awaited;
         }
     }
 
@@ -108,12 +92,7 @@ impl Worker {
                 tally.unsent += 1;
                 tally.unsent_lost += u64::from(is_lost);
             }
-            Sweep::Due => {
-                sweep.stop_waiting(index);
-                tally.unsent += 1;
-                tally.unsent_lost += u64::from(is_lost);
-            }
-            Sweep::Sent => {}
+            Sweep::Awaited | Sweep::Sent => {}
         }
         self.end_swept(index, now);
     }

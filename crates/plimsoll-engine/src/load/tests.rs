@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll_model::ErrorClass;
 use plimsoll_model::pace::{Arrivals, Profile};
-use plimsoll_model::plan::{Pacing, ServerName, Trust};
+use plimsoll_model::plan::{HoldPlan, Pacing, ServerName, Steer, Trust};
 use plimsoll_model::units::Rate;
 use plimsoll_sys::socket::{ListenSocket, Socket};
 use plimsoll_sys::{Errno, clock};
@@ -64,6 +64,32 @@ fn a_connection_has_a_timer_after_its_lazy_one_was_lost_with_the_wheel() {
     );
     assert_eq!(worker.conns[0].state, State::Busy);
     assert_eq!(worker.conns.timers(), 1);
+}
+
+#[test]
+fn a_request_of_a_sweep_takes_the_place_of_one_heartbeat() {
+    let period = Nanos::from_secs(10);
+    let plan = HoldPlan {
+        connections_per_s: 1e6,
+        opening_max: 1,
+        heartbeat: Some(period),
+        replace: false,
+    };
+    let (mut worker, _server) = worker(Pacing::Hold(plan), 1);
+    let began = now();
+    begin(&mut worker, began);
+    worker.demand.hold_mut().unwrap().start(began);
+    worker.handle_steer(1, Steer::Ramp { connections: 1 }, began);
+    worker.advance_hold(began + Nanos::from_millis(1));
+    worker.handle_connected(0, began);
+    worker.handle_steer(2, Steer::Sweep { over: Nanos::ZERO }, began + Nanos::from_secs(2));
+    assert_eq!(worker.conns[0].state, State::Busy);
+    for unsent in 0..3 {
+        let due = worker.conns[0].beat_due;
+        worker.beat(0, due);
+        let tally = worker.meter.tally();
+        assert_eq!((tally.scheduled, tally.unsent), (1 + unsent, unsent));
+    }
 }
 
 #[test]
