@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use plimsoll_model::disruption::{DisruptedLatency, DisruptionSummary, OldProcess};
+use plimsoll_model::hist::Histogram;
 use plimsoll_model::tally::{ErrorCounts, Interval};
 use plimsoll_model::{ErrorClass, Nanos};
 
@@ -43,6 +44,8 @@ struct Second {
     finished: u64,
     opened: u64,
     p99_ms: Option<f64>,
+    /// Without this program's own delay.
+    undelayed_p99_ms: Option<f64>,
 }
 
 impl Second {
@@ -79,7 +82,7 @@ impl DisruptedSeconds {
         if failed + lost > 0 {
             self.faulty.insert(number, (losses.clone(), tally.failures.operations.clone()));
         }
-        let p99 = tally.spans.corrected.quantile(0.99);
+        let p99_ms = |of: &Histogram| of.quantile(0.99).map(Nanos::as_millis_f64);
         self.seconds.push(Second {
             number,
             failed,
@@ -87,7 +90,8 @@ impl DisruptedSeconds {
             reset: tally.connections.reset_by_peer,
             finished: tally.connections.closed_by_peer,
             opened: tally.connections.opened,
-            p99_ms: p99.map(Nanos::as_millis_f64),
+            p99_ms: p99_ms(&tally.spans.corrected),
+            undelayed_p99_ms: p99_ms(&tally.spans.undelayed),
         });
     }
 
@@ -110,11 +114,14 @@ impl DisruptedSeconds {
         let calm = first_calm(&seconds, of.ended_s, limit_ms);
         let (disturbed, after) = seconds.split_at(calm.unwrap_or(seconds.len()));
         let last = disturbed.iter().rev().find(|second| second.is_disturbed(limit_ms));
-        let during = disturbed.iter().filter_map(|second| second.p99_ms).max_by(f64::total_cmp);
+        let p99_of = |second: &Second| second.p99_ms.unwrap_or(0.0);
+        let worst = disturbed.iter().max_by(|a, b| p99_of(a).total_cmp(&p99_of(b)));
+        let during = worst.and_then(|second| second.p99_ms).or(before);
+        let undelayed = worst.and_then(|second| second.undelayed_p99_ms);
         let after = median_of(after.iter().filter_map(|second| second.p99_ms));
         let since = |last: &&Second| (f64::from(last.number) + 1.0 - of.began_s).max(0.0);
         DisruptionSummary {
-            p99_ms: DisruptedLatency { before, during: during.or(before), after },
+            p99_ms: DisruptedLatency { before, during, undelayed, after },
             disturbed_s: calm.map(|_| last.map_or(0.0, since)),
             ..self.outcome(of, began..end)
         }
@@ -181,6 +188,8 @@ mod tests {
             let p99 = Nanos::from_millis(if is_slow { 40 } else { 10 });
             tally.spans.corrected.record_n(p99, 100);
             if is_slow {
+                // Half of it is this program's.
+                tally.spans.undelayed.record_n(Nanos::from_millis(20), 100);
                 tally.failures.operations.add(ErrorClass::ConnectRefused, failed);
                 tally.failures.lost_held.add(ErrorClass::ResetByPeer, failed);
                 tally.connections.reset_by_peer = failed;
@@ -206,9 +215,9 @@ mod tests {
         assert_eq!((effect.reset, effect.finished, effect.moved), (12, 8, 16));
         assert_eq!(effect.lost_classes, BTreeMap::from([("reset-by-peer".to_owned(), 12)]));
         assert!((effect.disturbed_s.expect("it ended") - 3.9).abs() < 1e-9, "{effect:?}");
-        let p99 = [effect.p99_ms.before, effect.p99_ms.during, effect.p99_ms.after];
-        let p99 = p99.map(|p99| p99.map(f64::round));
-        assert_eq!(p99, [Some(10.0), Some(40.0), Some(10.0)]);
+        let DisruptedLatency { before, during, undelayed, after } = effect.p99_ms;
+        let p99 = [before, during, undelayed, after].map(|p99| p99.map(f64::round));
+        assert_eq!(p99, [Some(10.0), Some(40.0), Some(20.0), Some(10.0)]);
     }
 
     #[test]

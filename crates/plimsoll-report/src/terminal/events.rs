@@ -6,6 +6,9 @@ use plimsoll_model::units::grouped;
 
 use super::layout::{Page, bytes, clean, counted, span, trimmed};
 
+/// Below this share of a latency, the rest is this program's own delay, which is stated.
+const SERVERS_SHARE: f64 = 0.9;
+
 /// Writes an entry for each event.
 pub(super) fn entries(page: &mut Page, summary: &Summary) {
     summary.events.iter().for_each(|event| page.entry_items("Event", &items(event)))
@@ -34,17 +37,16 @@ fn items(event: &DisruptionSummary) -> Vec<String> {
     }
     let ms = |ms: f64| trimmed(format!("{ms:.1}"));
     if let (Some(before), Some(during)) = (event.p99_ms.before, event.p99_ms.during) {
+        let rise = format!("p99 {} to {} ms", ms(before), ms(during));
         items.push(match event.disturbed_s {
             Some(0.0) => format!("p99 {} ms as before", ms(before)),
-            Some(seconds) => {
-                format!("p99 {} to {} ms for {}", ms(before), ms(during), span(seconds))
-            }
-            None => format!(
-                "p99 {} to {} ms, not over by the next event or the end",
-                ms(before),
-                ms(during)
-            ),
+            Some(seconds) => format!("{rise} for {}", span(seconds)),
+            None => format!("{rise}, not over by the next event or the end"),
         });
+        let is_ours = |undelayed: &f64| *undelayed < during * SERVERS_SHARE;
+        if let Some(undelayed) = event.p99_ms.undelayed.filter(is_ours) {
+            items.push(format!("{} ms without plimsoll's own delay", ms(undelayed)));
+        }
     } else if let Some(seconds) = event.disturbed_s.filter(|seconds| *seconds > 0.0) {
         items.push(format!("over after {}", span(seconds)));
     }
