@@ -37,8 +37,8 @@ pub struct Logged {
 }
 
 impl Nginx {
-    /// Starts one on 127.0.0.1; `directives` stand in its server block, and `ssl` says whether it
-    /// listens with TLS.
+    /// Starts one on 127.0.0.1; `directives` stand in its server block, where `limit_conn clients N` limits the requests of
+    /// all clients that are in process, and `ssl` says whether it listens with TLS.
     pub fn start(ssl: bool, directives: &str) -> Self {
         Self::start_at(port::free(), ssl, directives)
     }
@@ -68,6 +68,7 @@ impl Nginx {
              client_body_temp_path {path}/body;\nproxy_temp_path {path}/proxy;\n\
              fastcgi_temp_path {path}/fastcgi;\nuwsgi_temp_path {path}/uwsgi;\n\
              scgi_temp_path {path}/scgi;\nkeepalive_requests 1000000;\n\
+             limit_conn_zone $server_port zone=clients:64k;\n\
              server {{\nlisten {address}{ssl} backlog=4096;\naccess_log {path}/access.log e2e;\n\
              {directives}\nlocation / {{ return 200 'pong'; }}\n}}\n}}\n"
         );

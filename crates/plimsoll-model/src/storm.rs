@@ -317,6 +317,9 @@ pub struct StormTrial {
     pub gave_up: u64,
     /// Attempts given up after the client had sent bytes: handshakes that the server may have made in vain.
     pub wasted_max: u64,
+    /// TLS handshakes that the server began and could not end, by its own count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wasted: Option<u64>,
     pub refused: u64,
     /// Connections that were not cut, and that the server or the network closed.
     pub lost: u64,

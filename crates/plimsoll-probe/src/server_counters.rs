@@ -39,6 +39,8 @@ pub struct ServerCounters {
     pub incomplete: u64,
     /// Client connections accepted.
     pub connections: u64,
+    /// TLS handshakes that it began and that did not end, also because the client left; `None` where it does not count them.
+    pub failed_handshakes: Option<u64>,
     /// Those of each front end, by name, if the server tells them apart.
     pub frontends: BTreeMap<String, Self>,
 }
@@ -54,6 +56,10 @@ impl ServerCounters {
             requests: self.requests.checked_sub(earlier.requests)?,
             incomplete: self.incomplete.checked_sub(earlier.incomplete)?,
             connections: self.connections.checked_sub(earlier.connections)?,
+            failed_handshakes: self
+                .failed_handshakes
+                .zip(earlier.failed_handshakes)
+                .and_then(|(now, earlier)| now.checked_sub(earlier)),
             frontends: self.frontends.iter().filter_map(frontend).collect(),
         })
     }
@@ -191,23 +197,27 @@ pub(crate) fn frontends<'a, const N: usize>(
 
 /// Each front end, and the sum over all.
 fn haproxy(answer: &str) -> Option<ServerCounters> {
-    let frontends = frontends(answer, ["pxname", "req_tot", "ereq", "conn_tot"])?;
+    let of_frontends = frontends(answer, ["pxname", "req_tot", "ereq", "conn_tot"])?;
     let mut sum = ServerCounters::default();
-    for [name, requests, incomplete, connections] in &frontends {
+    for [name, requests, incomplete, connections] in &of_frontends {
         // A frontend in TCP mode counts no requests.
         let number = |field: &str| field.parse().unwrap_or(0);
         let one = ServerCounters {
             requests: number(requests),
             incomplete: number(incomplete),
             connections: number(connections),
-            frontends: BTreeMap::new(),
+            ..ServerCounters::default()
         };
         sum.requests = sum.requests.saturating_add(one.requests);
         sum.incomplete = sum.incomplete.saturating_add(one.incomplete);
         sum.connections = sum.connections.saturating_add(one.connections);
         sum.frontends.insert((*name).to_owned(), one);
     }
-    (!frontends.is_empty()).then_some(sum)
+    // From version 2.3 on.
+    let failed = frontends(answer, ["ssl_failed_handshake"]).into_iter().flatten();
+    let failed = failed.filter_map(|[failed]| failed.parse::<u64>().ok());
+    sum.failed_handshakes = failed.reduce(u64::saturating_add);
+    (!of_frontends.is_empty()).then_some(sum)
 }
 
 /// Every number of nginx's stub_status page, by its name there in lower case.
@@ -258,13 +268,13 @@ mod tests {
 
     use super::*;
 
-    /// HAProxy 2.6, shortened on the right but for conn_tot.
+    /// HAProxy 2.6, shortened on the right but for conn_tot and ssl_failed_handshake.
     const STAT: &str = "\
-# pxname,svname,qcur,qmax,scur,smax,slim,stot,ereq,req_tot,mode,conn_tot
-tls,FRONTEND,,,3,100,220,2418,18,91244,http,2418
-backends,b1,0,0,0,9,,9,,,http,
-backends,BACKEND,0,0,0,20,20,91244,,91244,http,
-raw,FRONTEND,,,0,1,220,5,0,,tcp,5
+# pxname,svname,qcur,qmax,scur,smax,slim,stot,ereq,req_tot,mode,conn_tot,ssl_failed_handshake
+tls,FRONTEND,,,3,100,220,2418,18,91244,http,2418,7
+backends,b1,0,0,0,9,,9,,,http,,
+backends,BACKEND,0,0,0,20,20,91244,,91244,http,,
+raw,FRONTEND,,,0,1,220,5,0,,tcp,5,0
 
 ";
     /// nginx 1.22.
@@ -278,11 +288,12 @@ Reading: 0 Writing: 1 Waiting: 1 \n";
             requests,
             incomplete,
             connections,
-            frontends: BTreeMap::new(),
+            ..ServerCounters::default()
         };
         let frontends = [("tls", counted(91_244, 18, 2_418)), ("raw", counted(0, 0, 5))];
         let frontends = frontends.map(|(name, counted)| (name.to_owned(), counted)).into();
-        let sum = ServerCounters { frontends, ..counted(91_244, 18, 2_423) };
+        let sum =
+            ServerCounters { failed_handshakes: Some(7), frontends, ..counted(91_244, 18, 2_423) };
         assert_eq!(haproxy(STAT), Some(sum));
         let status = parse_status(STATUS).expect("golden");
         let counted = counted(3_001, 0, 14);

@@ -2,9 +2,10 @@
 
 use plimsoll_model::Nanos;
 use plimsoll_model::hold::ServerFailure;
-use plimsoll_model::trial::{BaseProperty, CheckId, Stopped};
+use plimsoll_model::trial::{BaseProperty, Stopped};
 use plimsoll_model::units::grouped;
 
+use crate::terminal::findings;
 use crate::terminal::layout::{clean, counted};
 
 /// The reason as a clause, without a full stop.
@@ -39,8 +40,8 @@ pub(crate) fn reason(why: &Stopped) -> String {
             grouped(*asked)
         ),
         Stopped::BaseMissed { checks } => {
-            let names: Vec<_> = checks.iter().map(CheckId::name).collect();
-            clean(&format!("without any storm, the connections missed {}", names.join(", ")))
+            let missed: Vec<_> = checks.iter().map(findings::line).collect();
+            clean(&format!("without any storm, the connections missed {}", missed.join(", ")))
         }
         Stopped::NotRecovered { cut, waited, differs } => not_recovered(*cut, *waited, *differs),
     }
@@ -84,6 +85,7 @@ pub(crate) fn failure(why: &ServerFailure) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::trial::{Check, Level, Measure};
     use plimsoll_model::{ErrorClass, Rate};
 
     use super::*;
@@ -121,8 +123,14 @@ mod tests {
                 "only 999 of 1,000 connections were open and answered before any storm",
             ),
             (
-                Stopped::BaseMissed { checks: vec!["p99<50ms".to_owned().into(), CheckId::Held] },
-                "without any storm, the connections missed p99<50ms, held",
+                Stopped::BaseMissed {
+                    checks: vec![Check::new(
+                        "p99<50ms".to_owned().into(),
+                        Level::Fail,
+                        [Measure::span("", Nanos::from_millis(62)).at_most(50.0)],
+                    )],
+                },
+                "without any storm, the connections missed p99<50ms: 62.0 ms (limit: at most 50.0 ms)",
             ),
             (
                 Stopped::NotRecovered {

@@ -110,8 +110,6 @@ struct Current {
 /// The base line: the state of the server before the first storm.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BaseLine {
-    /// Connections held.
-    pub held: u64,
     /// 99th percentile of the latency of a sweep.
     pub p99: Option<Nanos>,
     /// The longest latency of that sweep.
@@ -320,7 +318,7 @@ impl StormSearch {
                 self.stage = Stage::Settling;
                 return;
             }
-            let checks = || judgement.deciding().map(|check| check.id.clone()).collect();
+            let checks = || judgement.deciding().cloned().collect();
             let outcome = match judgement.verdict {
                 Verdict::Invalid => Outcome::GeneratorLimited { why: judgement.why() },
                 _ => Outcome::Unfinished { why: Stopped::BaseMissed { checks: checks() } },
@@ -329,7 +327,7 @@ impl StormSearch {
         }
         let waited = self.counted.generator.waited.unwrap_or_default();
         let sut_bytes = self.memory.last().copied();
-        self.base = Some(BaseLine { held: self.held, p99, worst, waited, sut_bytes });
+        self.base = Some(BaseLine { p99, worst, waited, sut_bytes });
         self.began = Some(now);
         self.begin_next(now);
     }
@@ -525,6 +523,7 @@ impl StormSearch {
             retries: counts.retries,
             gave_up: counts.gave_up,
             wasted_max: counts.gave_up_sent,
+            wasted: None,
             refused: counts.refused,
             lost: lost(tally),
             resumed_share: (handshakes > 0)

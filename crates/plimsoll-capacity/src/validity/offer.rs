@@ -42,6 +42,7 @@ fn sut_withheld_connections(tally: &Tally) -> bool {
     let peer = |(class, _): (ErrorClass, u64)| class.fault() == Fault::Peer;
     tally.pool_exhausted > 0
         || tally.connections.failed > 0
+        || tally.storm.gave_up > 0
         || tally.failures.attempts.iter().any(peer)
         || tally.failures.lost_idle.get(ErrorClass::UnrequestedAnswer) > 0
 }

@@ -91,8 +91,17 @@ impl Worker {
     fn fail_unopened(&mut self, destination: u32, op: Option<Op>, error: &OriginError, now: Nanos) {
         self.pools.close(destination, false);
         self.meter.note(error.class(), error.reason(), now, || None);
-        self.handle_open_failure(destination, op, error.class(), error, now);
+        if self.purpose() != Purpose::Storm {
+            self.handle_open_failure(destination, op, error.class(), error, now);
+        }
         self.handle_attempt_failed(self.purpose(), None, error.class(), now);
+    }
+
+    /// Counts an attempt to connect that has failed for `class`.
+    pub(super) fn count_failed_attempt(&mut self, class: ErrorClass) {
+        let tally = self.meter.tally();
+        tally.connections.failed += 1;
+        tally.failures.attempts.count(class);
     }
 
     /// A connection could not be opened, or was lost while opening, for `class`.
@@ -104,9 +113,7 @@ impl Worker {
         why: &dyn Why,
         now: Nanos,
     ) {
-        let tally = self.meter.tally();
-        tally.connections.failed += 1;
-        tally.failures.attempts.count(class);
+        self.count_failed_attempt(class);
         if self.phases.is(Phase::Prewarming) {
             return self.prewarm.count_failure(destination, class, why);
         }
@@ -220,7 +227,10 @@ impl Worker {
         now: Nanos,
     ) {
         self.count_failed_opening(index, class, now);
-        self.note_failed_opening(index, class, why, now);
+        // The storm counts the attempts that its clients give up.
+        if !(class == ErrorClass::Timeout && self.is_in_storm(index)) {
+            self.note_failed_opening(index, class, why, now);
+        }
         let hot = &mut self.conns[index];
         let (destination, purpose) = (hot.destination, hot.purpose);
         let is_recorded = self.rows.records(index);
@@ -237,7 +247,9 @@ impl Worker {
             self.count_sent_in_vain(index, class);
         }
         self.close(index, false);
-        self.handle_open_failure(destination, op, class, why, now);
+        if purpose != Purpose::Storm {
+            self.handle_open_failure(destination, op, class, why, now);
+        }
         self.handle_attempt_failed(purpose, Some(index), class, now);
         self.open_for_waiting(destination, now);
     }

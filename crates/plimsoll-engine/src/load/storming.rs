@@ -128,7 +128,10 @@ impl Worker {
             // A trim: the storm is ended.
             ErrorClass::Interrupted => {}
             ErrorClass::Timeout => counts.gave_up += 1,
-            _ => counts.refused += 1,
+            _ => {
+                counts.refused += 1;
+                self.count_failed_attempt(class);
+            }
         }
         if self.storm().is_some_and(|storm| storm.end_attempt(index, !is_patience, now)) {
             self.meter.tally().storm.withdrawn += 1;
@@ -174,9 +177,6 @@ impl Worker {
         if self.is_trying(index) {
             let class = loss.unwrap_or(ErrorClass::ClosedByPeer);
             self.count_sent_in_vain(index, class);
-            let tally = self.meter.tally();
-            tally.connections.failed += 1;
-            tally.failures.attempts.count(class);
             return self.end_storm_attempt(Some(index), class, now);
         }
         self.meter.tally().storm.lost_again += 1;

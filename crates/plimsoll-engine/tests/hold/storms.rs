@@ -74,6 +74,8 @@ fn clients_give_up_and_try_again_until_a_trim_ends_the_storm() {
     assert_eq!(driver.whole.connections.held_end, 20);
     let whole = driver.end();
     assert_eq!((whole.scheduled, whole.errors_total()), (0, 0));
+    // Attempts that clients give up are counted by the storm alone.
+    assert_eq!((whole.connections.failed, whole.failures.attempts.total()), (0, 0));
 }
 
 #[test]

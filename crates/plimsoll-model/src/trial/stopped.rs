@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::CheckId;
+use super::Check;
 use crate::hold::ServerFailure;
 use crate::{ErrorClass, Nanos, Rate};
 
@@ -61,7 +61,7 @@ pub enum Stopped {
     /// The connections missed the SLO without any storm.
     BaseMissed {
         /// The checks that failed.
-        checks: Vec<CheckId>,
+        checks: Vec<Check>,
     },
     /// The server did not return to its base line after a storm.
     NotRecovered {

@@ -1,6 +1,5 @@
 //! Checks that did not pass, and failures: what limits how far the figures of a run can be used.
 
-use plimsoll_model::ErrorClass;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{CheckId, Family, Level};
 use plimsoll_model::units::grouped;
@@ -33,10 +32,7 @@ pub(super) fn of(summary: &Summary) -> Vec<Warning> {
     let mut seen: Vec<&str> = Vec::new();
     let failures =
         classes.into_iter().flat_map(sections::most_first).filter_map(|(class, count)| {
-            // Clients of a storm that ran out of patience are counted in its table.
-            let is_patience =
-                class == ErrorClass::Timeout.name() && summary.result.storm().is_some();
-            let is_new = !seen.contains(&class) && !is_patience;
+            let is_new = !seen.contains(&class);
             seen.push(class);
             let why = reasons::paragraphs(class, summary).into_iter().next().unwrap_or_default();
             is_new.then(|| Warning::new(class, &format!("{}: {why}", grouped(count))))

@@ -138,6 +138,9 @@ fn first_line(page: &mut Page, entry: &Entry, most: usize) {
 /// Writes the target, the goal, and whether the generator was the limit of any trial.
 fn searched(page: &mut Page, summary: &Summary, find: &FindSummary) {
     page.entry_within("Target", &clean(&summary.target), 1);
+    if find.trials == 0 {
+        return page.entry_within("SLO", &clean(&find.slo), 2);
+    }
     let invalid = match find.invalid_trials {
         0 => "none INVALID by the load generator".to_owned(),
         some => format!("{some} INVALID by the load generator, not counted"),

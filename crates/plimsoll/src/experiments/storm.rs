@@ -92,11 +92,12 @@ impl StormExperiment {
         let base = found.search.base().unwrap_or_default();
         let mut storms = found.search.storms().to_vec();
         for (storm, seconds) in storms.iter_mut().zip(&found.seconds) {
+            storm.wasted = seconds.wasted();
             storm.seconds = seconds.with(readings);
         }
         let mut summary = StormSummary {
             connections: load.plan.connections,
-            held: base.held,
+            held: found.load.tally.connections.held_max,
             heartbeat_s: hold.heartbeat.map_or(0.0, Nanos::as_secs_f64),
             cut: clients.cut,
             reconnect: clients.reconnect.to_string(),
@@ -220,13 +221,14 @@ fn find(
     let seconds = RefCell::new(Seconds::default());
     let read = |depth: Depth| memory.read(depth);
     let gauges = || gauges_of(&**server, is_elsewhere);
+    let failed = || server.statistics()?.read().ok()?.failed_handshakes;
     let emit = |event: Event| {
         match &event {
             Event::Interval(interval) => counted.borrow_mut().merge_following(&interval.tally),
             Event::TrialEnded(record) => trials.borrow_mut().push(TrialRecord::clone(record)),
             _ => {}
         }
-        seconds.borrow_mut().handle_event(&event);
+        seconds.borrow_mut().handle_event(&event, &failed);
         if pass == Pass::First || !matches!(event, Event::TrialEnded(_)) {
             session.emit(&event);
         }

@@ -380,7 +380,6 @@ fn now() -> Nanos {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
     use super::*;
     use crate::plan::tests::load_job;
@@ -450,7 +449,7 @@ mod tests {
             requests: 97,
             incomplete: 3,
             connections: 99,
-            frontends: BTreeMap::new(),
+            ..ServerCounters::default()
         };
         let requests = PeerCounts { sent: 100, answered: 95, received: 97 };
         assert_eq!(peer_counts(&plan, &tally, &received), Some(requests));

@@ -80,11 +80,18 @@ pub(crate) fn clients(page: &mut Page, storm: &StormSummary) {
 pub(crate) fn sentence(trial: &StormTrial) -> String {
     let given_up = match trial.gave_up {
         0 => "none given up".to_owned(),
-        some => format!(
-            "{} given up, of which the server may have served {} in vain",
-            grouped(some),
-            grouped(trial.wasted_max)
-        ),
+        some => match trial.wasted {
+            Some(wasted) => format!(
+                "{} given up; the server counted {} that it could not end",
+                grouped(some),
+                counted(wasted, "handshake")
+            ),
+            None => format!(
+                "{} given up, of which the server may have served {} in vain",
+                grouped(some),
+                grouped(trial.wasted_max)
+            ),
+        },
     };
     let resumed = trial.resumed_share.filter(|share| *share > 0.0);
     let resumed = resumed.map_or_else(String::new, |share| format!("; {} resumed", percent(share)));

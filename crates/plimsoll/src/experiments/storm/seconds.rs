@@ -28,17 +28,28 @@ pub(super) struct StormSeconds {
     /// CLOCK_MONOTONIC when the first one began.
     began: Nanos,
     seconds: Vec<StormSecond>,
+    /// TLS handshakes that failed by the server's own count, before the storm and since then.
+    failed_before: Option<u64>,
+    wasted: Option<u64>,
 }
 
 impl Seconds {
-    pub(super) fn handle_event(&mut self, event: &Event) {
+    /// `failed` reads the server's count of TLS handshakes that failed.
+    pub(super) fn handle_event(&mut self, event: &Event, failed: &dyn Fn() -> Option<u64>) {
         match event {
             Event::LoadStarted { epoch, .. } => self.epoch = epoch.unwrap_or_default(),
             Event::HoldStep(HoldStep::Storm { .. }) => {
                 self.is_storm = true;
-                self.storms.push(StormSeconds::default());
+                self.storms
+                    .push(StormSeconds { failed_before: failed(), ..StormSeconds::default() });
             }
-            Event::TrialEnded(_) => self.is_storm = false,
+            Event::TrialEnded(_) => {
+                if let Some(storm) = self.storms.last_mut().filter(|_| self.is_storm) {
+                    let both = failed().zip(storm.failed_before);
+                    storm.wasted = both.and_then(|(now, before)| now.checked_sub(before));
+                }
+                self.is_storm = false;
+            }
             Event::Interval(interval) if self.is_storm => {
                 let Some(storm) = self.storms.last_mut() else { return };
                 if storm.seconds.is_empty() {
@@ -61,6 +72,11 @@ impl Seconds {
 }
 
 impl StormSeconds {
+    /// TLS handshakes that the server began during the storm and could not end.
+    pub(super) const fn wasted(&self) -> Option<u64> {
+        self.wasted
+    }
+
     /// Returns the seconds, with what the hosts were read in each.
     pub(super) fn with(&self, readings: &Readings) -> Vec<StormSecond> {
         let with = |(number, second): (usize, &StormSecond)| {
@@ -139,12 +155,13 @@ mod tests {
     fn a_second_of_a_storm_has_what_its_host_was_read_then() {
         let mut seconds = Seconds::default();
         let epoch = Some(Nanos::from_secs(100));
-        seconds.handle_event(&Event::LoadStarted { trial: None, planned: None, epoch });
-        seconds.handle_event(&interval(0, 0, 0));
-        seconds.handle_event(&Event::HoldStep(HoldStep::Storm { cut: 7, jitter: None }));
+        let mut handle = |event: &Event| seconds.handle_event(event, &|| None);
+        handle(&Event::LoadStarted { trial: None, planned: None, epoch });
+        handle(&interval(0, 0, 0));
+        handle(&Event::HoldStep(HoldStep::Storm { cut: 7, jitter: None }));
         // The order was on its way.
         for second in [interval(1, 0, 0), interval(2, 7, 3), interval(3, 0, 4)] {
-            seconds.handle_event(&second);
+            handle(&second);
         }
         let all = vec![reading(101, 1.0, 0.0), reading(102, 1.5, 5.0), reading(103, 2.4, 1.0)];
         let readings = BTreeMap::from([("here".to_owned(), all)]);
