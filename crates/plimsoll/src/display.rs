@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
 use plimsoll_model::Nanos;
@@ -63,7 +63,7 @@ impl<S: Scene> Display<S> {
 
     /// Shows `state` from the next frame on.
     pub(crate) fn show(&self, state: &S) {
-        lock(&self.latest).clone_from(state);
+        thread::lock(&self.latest).clone_from(state);
     }
 
     /// Returns a key's request to the run.
@@ -96,7 +96,7 @@ impl<S: Scene> Drawer<S> {
         let mut painter = Painter::new(out, self.look.colours, Box::new(size_of))?;
         let mut with_keys = true;
         loop {
-            let state = lock(&self.latest).clone();
+            let state = thread::lock(&self.latest).clone();
             let elapsed = Nanos(clock::monotonic_ns()).since(self.began);
             painter.paint(|frame| state.draw(&self.look, elapsed, frame))?;
             let drawn = Instant::now();
@@ -122,10 +122,6 @@ impl<S: Scene> Drawer<S> {
             }
         }
     }
-}
-
-fn lock<S>(state: &Mutex<S>) -> MutexGuard<'_, S> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Has a panic leave the screen before it says why.

@@ -2,13 +2,14 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::Steer;
 use plimsoll_model::row::RowBatch;
 use plimsoll_model::tally::Interval;
 use plimsoll_sys::clock;
+use plimsoll_sys::thread::lock;
 
 /// A report of a worker.
 pub(crate) enum WorkerEvent {
@@ -133,7 +134,7 @@ impl Control {
 
     pub(super) fn steer(&self, id: u32, steer: Steer) {
         // A list is whole also when a thread panicked beside it.
-        let mut steers = self.steers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut steers = lock(&self.steers);
         steers.push((id, steer));
         self.steers_given.store(steers.len(), Ordering::Release);
     }
@@ -143,7 +144,7 @@ impl Control {
         if self.steers_given.load(Ordering::Acquire) == first {
             return Vec::new();
         }
-        let steers = self.steers.lock().unwrap_or_else(PoisonError::into_inner);
+        let steers = lock(&self.steers);
         steers.get(first..).unwrap_or_default().to_vec()
     }
 }

@@ -3,10 +3,11 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use plimsoll_sys::thread;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep, timeout};
@@ -116,7 +117,7 @@ fn least_wanted(connected: &[Connected], now: Instant, quiet: Duration) -> Optio
 
 impl Inside {
     fn known(&self) -> MutexGuard<'_, (u64, Vec<Connected>)> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        thread::lock(&self.known)
     }
 }
 

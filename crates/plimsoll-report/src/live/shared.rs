@@ -1,8 +1,9 @@
 //! The head of a run, and state that several tasks share.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use plimsoll_model::Nanos;
+use plimsoll_sys::thread;
 
 use crate::archive::Manifest;
 
@@ -33,6 +34,6 @@ impl<T> Shared<T> {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        thread::lock(&self.0)
     }
 }

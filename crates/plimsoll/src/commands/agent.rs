@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use plimsoll_backend::Backend;
@@ -117,7 +117,7 @@ struct Parts {
 
 impl Parts {
     fn scope(&self) -> Scope {
-        let (sut, statistics) = self.sut.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (sut, statistics) = thread::lock(&self.sut).clone();
         let own = match self.serves.load(Ordering::Relaxed) {
             true => vec![(std::process::id(), Role::Backend)],
             false if sut.is_empty() => {
@@ -130,7 +130,7 @@ impl Parts {
     }
 
     fn set_sut(&self, sut: &SutHost) {
-        let mut known = self.sut.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = thread::lock(&self.sut);
         *known = (sut.pids(), sut.statistics());
     }
 }

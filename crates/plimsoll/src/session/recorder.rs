@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -161,7 +161,7 @@ struct Sink {
 
 impl Sink {
     fn writer(&self) -> MutexGuard<'_, Option<HostWriter>> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        thread::lock(&self.writer)
     }
 
     fn push(&self, host: &str, reading: Reading) {
