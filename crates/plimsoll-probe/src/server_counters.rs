@@ -39,8 +39,6 @@ pub struct ServerCounters {
     pub incomplete: u64,
     /// Client connections accepted.
     pub connections: u64,
-    /// TLS handshakes that it began and that did not end, also because the client left; `None` where it does not count them.
-    pub failed_handshakes: Option<u64>,
     /// Those of each front end, by name, if the server tells them apart.
     pub frontends: BTreeMap<String, Self>,
 }
@@ -56,10 +54,6 @@ impl ServerCounters {
             requests: self.requests.checked_sub(earlier.requests)?,
             incomplete: self.incomplete.checked_sub(earlier.incomplete)?,
             connections: self.connections.checked_sub(earlier.connections)?,
-            failed_handshakes: self
-                .failed_handshakes
-                .zip(earlier.failed_handshakes)
-                .and_then(|(now, earlier)| now.checked_sub(earlier)),
             frontends: self.frontends.iter().filter_map(frontend).collect(),
         })
     }
@@ -101,6 +95,13 @@ impl CounterSource {
     pub fn pools(&self) -> Option<PoolUse> {
         let Self::Haproxy(socket) = self else { return None };
         pools(&Self::ask_haproxy(socket, "show pools").ok()?)
+    }
+
+    /// Reads how many TLS handshakes HAProxy began and could not end, also because the client left. `None` for another server,
+    /// and without an answer: reading nginx's page would be counted as a request.
+    pub fn failed_handshakes(&self) -> Option<u64> {
+        let Self::Haproxy(socket) = self else { return None };
+        failed_handshakes(&Self::ask_haproxy(socket, "show stat").ok()?)
     }
 
     /// HAProxy's answer at its statistics socket.
@@ -197,9 +198,9 @@ pub(crate) fn frontends<'a, const N: usize>(
 
 /// Each front end, and the sum over all.
 fn haproxy(answer: &str) -> Option<ServerCounters> {
-    let of_frontends = frontends(answer, ["pxname", "req_tot", "ereq", "conn_tot"])?;
+    let frontends = frontends(answer, ["pxname", "req_tot", "ereq", "conn_tot"])?;
     let mut sum = ServerCounters::default();
-    for [name, requests, incomplete, connections] in &of_frontends {
+    for [name, requests, incomplete, connections] in &frontends {
         // A frontend in TCP mode counts no requests.
         let number = |field: &str| field.parse().unwrap_or(0);
         let one = ServerCounters {
@@ -213,11 +214,13 @@ fn haproxy(answer: &str) -> Option<ServerCounters> {
         sum.connections = sum.connections.saturating_add(one.connections);
         sum.frontends.insert((*name).to_owned(), one);
     }
-    // From version 2.3 on.
-    let failed = frontends(answer, ["ssl_failed_handshake"]).into_iter().flatten();
-    let failed = failed.filter_map(|[failed]| failed.parse::<u64>().ok());
-    sum.failed_handshakes = failed.reduce(u64::saturating_add);
-    (!of_frontends.is_empty()).then_some(sum)
+    (!frontends.is_empty()).then_some(sum)
+}
+
+/// The sum over all front ends. HAProxy counts them from version 2.3 on.
+fn failed_handshakes(answer: &str) -> Option<u64> {
+    let failed = frontends(answer, ["ssl_failed_handshake"])?.into_iter();
+    failed.filter_map(|[failed]| failed.parse().ok()).reduce(u64::saturating_add)
 }
 
 /// Every number of nginx's stub_status page, by its name there in lower case.
@@ -292,9 +295,9 @@ Reading: 0 Writing: 1 Waiting: 1 \n";
         };
         let frontends = [("tls", counted(91_244, 18, 2_418)), ("raw", counted(0, 0, 5))];
         let frontends = frontends.map(|(name, counted)| (name.to_owned(), counted)).into();
-        let sum =
-            ServerCounters { failed_handshakes: Some(7), frontends, ..counted(91_244, 18, 2_423) };
+        let sum = ServerCounters { frontends, ..counted(91_244, 18, 2_423) };
         assert_eq!(haproxy(STAT), Some(sum));
+        assert_eq!(failed_handshakes(STAT), Some(7));
         let status = parse_status(STATUS).expect("golden");
         let counted = counted(3_001, 0, 14);
         assert_eq!(nginx(&status), counted);

@@ -108,7 +108,7 @@ struct Current {
 }
 
 /// The base line: the state of the server before the first storm.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BaseLine {
     /// 99th percentile of the latency of a sweep.
     pub p99: Option<Nanos>,

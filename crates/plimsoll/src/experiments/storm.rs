@@ -89,7 +89,7 @@ impl StormExperiment {
 
     fn summary(&self, found: &Found, readings: &Readings, remedies: Vec<Remedied>) -> StormSummary {
         let StormJob { load, hold, clients, recover, .. } = &self.job;
-        let base = found.search.base().unwrap_or_default();
+        let base_p99 = found.search.base().and_then(|base| base.p99);
         let mut storms = found.search.storms().to_vec();
         for (storm, seconds) in storms.iter_mut().zip(&found.seconds) {
             storm.wasted = seconds.wasted();
@@ -103,7 +103,7 @@ impl StormExperiment {
             reconnect: clients.reconnect.to_string(),
             patience_s: load.plan.timeouts.connect.as_secs_f64(),
             recover_s: recover.as_secs_f64(),
-            base_p99_ms: base.p99.map(Nanos::as_millis_f64),
+            base_p99_ms: base_p99.map(Nanos::as_millis_f64),
             endless_from: None,
             ends_below: found.search.ends_below(),
             jitter: found.search.jitter(),
@@ -221,7 +221,8 @@ fn find(
     let seconds = RefCell::new(Seconds::default());
     let read = |depth: Depth| memory.read(depth);
     let gauges = || gauges_of(&**server, is_elsewhere);
-    let failed = || server.statistics()?.read().ok()?.failed_handshakes;
+    let over_tls = job.load.plan.destinations.iter().any(|one| one.tls.is_some());
+    let failed = || server.statistics().filter(|_| over_tls)?.failed_handshakes();
     let emit = |event: Event| {
         match &event {
             Event::Interval(interval) => counted.borrow_mut().merge_following(&interval.tally),

@@ -380,7 +380,6 @@ fn now() -> Nanos {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
     use crate::plan::tests::load_job;
 
