@@ -98,7 +98,9 @@ fn client_config(options: &TlsOptions, groups: &[Group]) -> Result<ClientConfig,
     };
     let kx_groups = groups.iter().map(share).collect();
     let provider = aws_lc_rs::default_provider();
-    let cipher_suites = aes128_first(provider.cipher_suites);
+    let mut cipher_suites = aes128_first(provider.cipher_suites);
+    // A server may choose the suite first, and has then no certificate for it.
+    cipher_suites.retain(|suite| fits_key(*suite, options.certificate_key));
     let signature_verification_algorithms =
         options.certificate_key.map_or(provider.signature_verification_algorithms, algorithms_of);
     let provider = Arc::new(CryptoProvider {
@@ -162,6 +164,16 @@ fn aes128_first(mut suites: Vec<SupportedCipherSuite>) -> Vec<SupportedCipherSui
         (suite.tls13().is_none(), !is_aes128)
     });
     suites
+}
+
+/// Reports whether a server with a certificate of this key can use the suite; those of TLS 1.3 name no key.
+fn fits_key(suite: SupportedCipherSuite, key: Option<CertificateKey>) -> bool {
+    let is_named = |name| suite.suite().as_str().is_some_and(|suite| suite.contains(name));
+    match key {
+        Some(CertificateKey::Rsa) => !is_named("_ECDHE_ECDSA_"),
+        Some(CertificateKey::Ecdsa) => !is_named("_ECDHE_RSA_"),
+        None => true,
+    }
 }
 
 /// Asks `verifier` once about each chain, and diagnoses what it refuses.

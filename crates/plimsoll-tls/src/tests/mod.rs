@@ -103,6 +103,26 @@ fn a_certificate_has_the_key_that_was_asked_for() {
 }
 
 #[test]
+fn no_suite_is_offered_whose_certificate_was_not_asked_for() {
+    // ECDHE with AES-128-GCM, AES-256-GCM and ChaCha20 (RFC 5289, 7905).
+    const OF_ECDSA: [u16; 3] = [0xC02B, 0xC02C, 0xCCA9];
+    const OF_RSA: [u16; 3] = [0xC02F, 0xC030, 0xCCA8];
+    let offered = |certificate_key| {
+        let hello = pair(&TlsOptions { certificate_key, ..trusting() }).client.take_out();
+        // Record and message headers, version, random; then the session's identifier and the suites.
+        let after = &hello[5 + 4 + 2 + 32..];
+        let suites = &after[1 + usize::from(after[0])..];
+        let bytes = usize::from(u16::from_be_bytes([suites[0], suites[1]]));
+        let pairs = suites[2..2 + bytes].chunks(2).map(|two| u16::from_be_bytes([two[0], two[1]]));
+        let suites: Vec<u16> = pairs.collect();
+        [OF_ECDSA, OF_RSA].map(|of| of.iter().filter(|suite| suites.contains(suite)).count())
+    };
+    assert_eq!(offered(None), [3, 3]);
+    assert_eq!(offered(Some(CertificateKey::Ecdsa)), [3, 0]);
+    assert_eq!(offered(Some(CertificateKey::Rsa)), [0, 3]);
+}
+
+#[test]
 fn resumption_happens_only_when_asked_for() {
     for version in [TlsVersion::V1_2, TlsVersion::V1_3] {
         for resume_ratio in [0.0, 1.0] {
