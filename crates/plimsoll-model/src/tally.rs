@@ -300,6 +300,8 @@ pub struct ConnectionCounts {
 pub struct HandshakeCounts {
     /// Completed with a certificate.
     pub full: u64,
+    /// Full ones whose certificate has an RSA key, which costs the server more than an ECDSA key; within `full`.
+    pub rsa: u64,
     /// Completed from a ticket.
     pub resumed: u64,
     /// Begun and not completed.
@@ -638,7 +640,7 @@ impl Tally {
         add_fields!(ours, theirs, reset_by_peer, closed_by_peer, closed_at_once);
         let (ours, theirs) = (&mut self.tls_messages, &other.tls_messages);
         add_fields!(ours, theirs, tickets, key_updates_received, key_updates_sent);
-        add_fields!(self.handshakes, other.handshakes, full, resumed, failed);
+        add_fields!(self.handshakes, other.handshakes, full, rsa, resumed, failed);
         add_fields!(self.bytes, other.bytes, sent, received);
         self.failures.merge(&other.failures);
         self.answers.merge(&other.answers);
@@ -749,7 +751,7 @@ mod tests {
     #[test]
     fn most_handshakes_are_of_one_second_however_seconds_are_merged() {
         let second = |full, resumed| {
-            let handshakes = HandshakeCounts { full, resumed, failed: 0 };
+            let handshakes = HandshakeCounts { full, resumed, ..HandshakeCounts::default() };
             Tally { handshakes, ..Tally::default() }
         };
         let mut load = Tally::default();

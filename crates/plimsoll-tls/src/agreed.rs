@@ -3,6 +3,7 @@
 use rustls::{HandshakeKind as Kind, NamedGroup, ProtocolVersion};
 
 use crate::compact::{Compact, Flags};
+use crate::diagnosis::has_rsa_key;
 
 /// The origin of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub struct Handshake {
     pub group: Option<&'static str>,
     /// HTTP/2 was chosen by ALPN.
     pub is_http2: bool,
+    /// The server's certificate has an RSA key; `false` where we are the server.
+    pub is_rsa: bool,
 }
 
 /// The name of HTTP/2 in ALPN.
@@ -42,6 +45,13 @@ const NO_GROUP: u8 = u8::MAX;
 pub(crate) fn group_index(group: Option<NamedGroup>) -> u8 {
     let place = GROUPS.iter().position(|known| Some(*known) == group);
     place.map_or(NO_GROUP, |place| place as u8)
+}
+
+/// Reports whether the server of a client's connection has shown a certificate with an RSA key.
+pub(crate) fn is_rsa(connection: &rustls::Connection) -> bool {
+    let is_client = matches!(connection, rustls::Connection::Client(_));
+    let chain = connection.peer_certificates().filter(|_| is_client);
+    chain.and_then(<[_]>::first).is_some_and(|leaf| has_rsa_key(leaf))
 }
 
 impl Handshake {
@@ -63,7 +73,8 @@ impl Handshake {
         let group = connection.negotiated_key_exchange_group();
         let group = group.and_then(|group| group.name().as_str());
         let is_http2 = connection.alpn_protocol() == Some(HTTP2);
-        Some(Self { kind, retried, version, suite, group, is_http2 })
+        let is_rsa = is_rsa(connection);
+        Some(Self { kind, retried, version, suite, group, is_http2, is_rsa })
     }
 
     pub(crate) fn of(compact: &Compact) -> Self {
@@ -75,6 +86,7 @@ impl Handshake {
             version: if suite.is_tls13() { "TLS 1.3" } else { "TLS 1.2" },
             suite: suite.name(),
             is_http2: compact.flags.has(Flags::HTTP2),
+            is_rsa: compact.flags.has(Flags::RSA),
             group: GROUPS.get(usize::from(compact.group)).and_then(|group| group.as_str()),
         }
     }

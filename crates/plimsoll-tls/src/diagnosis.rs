@@ -174,13 +174,22 @@ fn name_of(name: &[u8]) -> String {
     named.unwrap_or_else(|| "an authority without a name".to_owned())
 }
 
-/// The length of an RSA key.
-fn rsa_bits(key: &[u8]) -> Option<u32> {
+/// Reports whether a certificate has an RSA key.
+pub(crate) fn has_rsa_key(certificate: &[u8]) -> bool {
+    Fields::of(certificate).is_some_and(|fields| rsa_key(fields.key).is_some())
+}
+
+/// The elements after the algorithm of an RSA key; `None` for another algorithm.
+fn rsa_key(key: &[u8]) -> Option<Der<'_>> {
     let mut fields = Der(key);
     let algorithm = fields.content(SEQUENCE)?;
-    if !algorithm.windows(RSA.len()).any(|window| window == RSA) {
-        return None;
-    }
+    let is_rsa = algorithm.windows(RSA.len()).any(|window| window == RSA);
+    is_rsa.then_some(fields)
+}
+
+/// The length of an RSA key.
+fn rsa_bits(key: &[u8]) -> Option<u32> {
+    let mut fields = rsa_key(key)?;
     let key = fields.content(BIT_STRING)?.get(1..)?;
     let modulus = Der(Der(key).content(SEQUENCE)?).content(INTEGER)?;
     let first = modulus.iter().position(|byte| *byte != 0)?;

@@ -364,6 +364,9 @@ impl Handshaking {
         if self.connection.alpn_protocol() == Some(agreed::HTTP2) {
             flags.set(Flags::HTTP2);
         }
+        if agreed::is_rsa(&self.connection) {
+            flags.set(Flags::RSA);
+        }
         match self.connection.handshake_kind() {
             Some(Kind::Resumed) => flags.set(Flags::RESUMED),
             Some(Kind::FullWithHelloRetryRequest) => flags.set(Flags::RETRIED),

@@ -179,7 +179,10 @@ impl Worker {
         if let Some(handshake) = handshake {
             tally.spans.tls.record(now.since(hot.since + connect));
             match handshake.kind {
-                HandshakeKind::Full => tally.handshakes.full += 1,
+                HandshakeKind::Full => {
+                    tally.handshakes.full += 1;
+                    tally.handshakes.rsa += u64::from(handshake.is_rsa);
+                }
                 HandshakeKind::Resumed => tally.handshakes.resumed += 1,
             }
         }
@@ -227,8 +230,9 @@ impl Worker {
         now: Nanos,
     ) {
         self.count_failed_opening(index, class, now);
+        let is_in_storm = self.is_in_storm(index);
         // The storm counts the attempts that its clients give up.
-        if !(class == ErrorClass::Timeout && self.is_in_storm(index)) {
+        if !(class == ErrorClass::Timeout && is_in_storm) {
             self.note_failed_opening(index, class, why, now);
         }
         let hot = &mut self.conns[index];
@@ -243,11 +247,11 @@ impl Worker {
         if was_handshaking {
             self.meter.tally().handshakes.failed += 1;
         }
-        if purpose == Purpose::Storm {
+        if is_in_storm {
             self.count_sent_in_vain(index, class);
         }
         self.close(index, false);
-        if purpose != Purpose::Storm {
+        if !is_in_storm {
             self.handle_open_failure(destination, op, class, why, now);
         }
         self.handle_attempt_failed(purpose, Some(index), class, now);

@@ -84,13 +84,14 @@ fn start_server(context: ServerContext, answer: &'static [u8], end: End) -> Sock
 #[test]
 fn tls_loads_count_the_same_in_every_state() {
     let names = ["localhost".to_owned()];
-    let identity = self_signed(&names, KeyKind::EcdsaP256).unwrap();
-    let trust = Trust::Roots(identity.chain_pem.clone());
-    for (server_state, state) in [
-        (TlsState::Compact, TlsState::Compact),
-        (TlsState::Compact, TlsState::Rustls),
-        (TlsState::Rustls, TlsState::Compact),
+    for (server_state, state, key) in [
+        (TlsState::Compact, TlsState::Compact, KeyKind::EcdsaP256),
+        (TlsState::Compact, TlsState::Compact, KeyKind::Rsa2048),
+        (TlsState::Compact, TlsState::Rustls, KeyKind::Rsa2048),
+        (TlsState::Rustls, TlsState::Compact, KeyKind::EcdsaP256),
     ] {
+        let identity = self_signed(&names, key).unwrap();
+        let trust = Trust::Roots(identity.chain_pem.clone());
         let context = ServerContext::new(&identity, server_state).unwrap();
         let address = start_server(context, OK, End::Never);
         for (keepalive, resume_ratio) in [(true, 0.0), (true, 1.0), (false, 0.0)] {
@@ -102,6 +103,8 @@ fn tls_loads_count_the_same_in_every_state() {
             assert_eq!((tally.ok, tally.errors_total()), (100, 0));
             let handshakes = tally.handshakes.full + tally.handshakes.resumed;
             assert_eq!(handshakes, tally.connections.opened);
+            let of_rsa = if key == KeyKind::Rsa2048 { tally.handshakes.full } else { 0 };
+            assert_eq!(tally.handshakes.rsa, of_rsa);
             if keepalive {
                 // Two come with each handshake, and all connections have had answers behind them.
                 assert_eq!(tally.tls_messages.tickets, 2 * handshakes, "{state:?}");

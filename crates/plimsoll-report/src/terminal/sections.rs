@@ -351,8 +351,13 @@ pub(crate) fn server_side(page: &mut Page, summary: &Summary) {
     page.entry_items("Connections", &items);
     let h = &summary.handshakes;
     if h.counts != HandshakeCounts::default() {
+        let full = grouped(h.counts.full);
         let items = [
-            format!("{} full", grouped(h.counts.full)),
+            match h.counts.rsa {
+                0 => format!("{full} full"),
+                rsa if rsa == h.counts.full => format!("{full} full, with an RSA certificate"),
+                rsa => format!("{full} full, {} of them with an RSA certificate", grouped(rsa)),
+            },
             format!("{} resumed", grouped(h.counts.resumed)),
             format!("{} failed", grouped(h.counts.failed)),
             format!("at most {}/s", grouped(h.per_s_max)),

@@ -53,6 +53,8 @@ impl Flags {
     pub(crate) const REFUSED: Self = Self(1 << 10);
     /// HTTP/2 was chosen by ALPN.
     pub(crate) const HTTP2: Self = Self(1 << 11);
+    /// The server's certificate has an RSA key.
+    pub(crate) const RSA: Self = Self(1 << 12);
 
     pub(crate) const fn has(self, flags: Self) -> bool {
         self.0 & flags.0 != 0
