@@ -51,4 +51,4 @@ pub use program::CheckError;
 pub use settings::{ProxyConfiguration, SutSettings};
 pub use sut::{Sut, carries_tcp, keeps_privileges};
 pub use sut_host::SutHost;
-pub use watched::{HostView, NamedServer, ServerEnd, WatchedServer};
+pub use watched::{HostView, NamedServer, ServerEnd, WatchedServer, processes_of};

@@ -129,6 +129,7 @@ impl From<ServerEnd> for Stopped {
 /// An existing server, as far as the flags name it.
 #[derive(Debug, Default)]
 pub struct NamedServer {
+    /// The processes that the user named, whose end is that of the server.
     pids: Vec<u32>,
     /// For each of them; `None` if it had ended before.
     handles: Vec<Option<ProcessHandle>>,
@@ -157,6 +158,17 @@ impl NamedServer {
     }
 }
 
+/// The processes of a server on this host: those that the user `named`, or else HAProxy's by its own word, which a reload
+/// replaces.
+pub fn processes_of(named: &[u32], counts: Option<&CounterSource>) -> Vec<u32> {
+    match counts {
+        Some(CounterSource::Haproxy(socket)) if named.is_empty() => {
+            server_limits::haproxy_processes(socket)
+        }
+        _ => named.to_vec(),
+    }
+}
+
 /// Returns these processes and those that they have started.
 fn with_workers(pids: &[u32]) -> Vec<u32> {
     process::with_descendants(pids).unwrap_or_else(|_| pids.to_vec())
@@ -164,7 +176,8 @@ fn with_workers(pids: &[u32]) -> Vec<u32> {
 
 impl WatchedServer for NamedServer {
     fn pids(&self) -> Vec<u32> {
-        with_workers(&self.pids)
+        let counts = self.statistics.as_ref().map(|statistics| &statistics.source);
+        with_workers(&processes_of(&self.pids, counts))
     }
 
     fn backend_pids(&self) -> Vec<u32> {
@@ -194,12 +207,8 @@ impl WatchedServer for NamedServer {
     }
 
     fn timers(&self, _: &LoadPlan) -> Vec<KnownTimer> {
-        let mut pids = self.pids.clone();
-        if let Some(Statistics { source: CounterSource::Haproxy(socket), .. }) = &self.statistics {
-            pids.extend(server_limits::haproxy_processes(socket));
-        }
         let mut timers: Vec<KnownTimer> = Vec::new();
-        for timer in pids.iter().flat_map(|pid| server_timers::read(Path::new("/"), *pid)) {
+        for timer in self.pids().iter().flat_map(|pid| server_timers::read(Path::new("/"), *pid)) {
             // Several processes of one configuration.
             if !timers.contains(&timer) {
                 timers.push(timer);

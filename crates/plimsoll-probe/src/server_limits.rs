@@ -1,10 +1,13 @@
 //! Limits of a server's own configuration, and how much of each is in use: HAProxy's `maxconn`, of
 //! the process and of each frontend.
 
+use std::path::Path;
+
 use plimsoll_model::host::{LimitId, LimitKind, LimitUse};
 
 use crate::haproxy_socket::HaproxySocket;
 use crate::server_counters::{CounterSource, frontends, table};
+use crate::server_timers::is_haproxy;
 
 /// The scope of the limits of an HAProxy process.
 const PROCESS: &str = "HAProxy";
@@ -39,10 +42,12 @@ fn servers_in_use(stat: &str) -> Vec<String> {
     in_use.map(|[proxy, name, _]| format!("{proxy}/{name}")).collect()
 }
 
-/// The processes of the HAProxy behind `socket`, by its own word; none where it does not answer.
+/// The processes of the HAProxy behind `socket`, by its own word; none where it does not answer. One on another host or in a
+/// container names numbers that mean nothing here, or another process.
 pub fn haproxy_processes(socket: &HaproxySocket) -> Vec<u32> {
     let info = CounterSource::ask_haproxy(socket, "show info").unwrap_or_default();
-    info.lines().filter_map(|line| line.strip_prefix("Pid: ")?.trim().parse().ok()).collect()
+    let pids = info.lines().filter_map(|line| line.strip_prefix("Pid: ")?.trim().parse().ok());
+    pids.filter(|pid| is_haproxy(Path::new("/"), *pid)).collect()
 }
 
 /// The limits in HAProxy's answers to `show info` and `show stat`.
@@ -140,8 +145,6 @@ fn of_servers(stat: &str, ports: Option<u64>) -> impl Iterator<Item = LimitUse> 
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     fn allowance(id: &str, used: f64, max: f64) -> LimitUse {

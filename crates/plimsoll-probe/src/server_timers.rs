@@ -37,18 +37,31 @@ const NGINX: [(&str, Awaits, u64); 6] = [
 /// Files of one HAProxy that are read.
 const FILES_MAX: usize = 64;
 
+/// Reports whether process `pid` below `root` (`/`) is a HAProxy.
+pub(crate) fn is_haproxy(root: &Path, pid: u32) -> bool {
+    names_haproxy(&command_line(root, &pid.to_string()))
+}
+
+fn names_haproxy(command_line: &str) -> bool {
+    let program =
+        command_line.split('\0').next().and_then(|program| Path::new(program).file_name());
+    program.is_some_and(|name| name == "haproxy")
+}
+
+/// Words that end with NUL, or the title that a process gave itself.
+fn command_line(root: &Path, pid: &str) -> String {
+    let bytes = fs::read(root.join("proc").join(pid).join("cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 /// The timers of process `pid` below `root` (`/`); none of other programs.
 pub fn read(root: &Path, pid: u32) -> Vec<KnownTimer> {
     let process = root.join("proc").join(pid.to_string());
-    let title = |pid: &str| {
-        let title = fs::read(root.join("proc").join(pid).join("cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&title).into_owned()
-    };
-    let own = title(&pid.to_string());
+    let own = command_line(root, &pid.to_string());
     if own.starts_with("nginx: worker process") {
         let status = file::text(process.join("status")).unwrap_or_default();
         return lines::word(&status, "PPid:").map_or_else(Vec::new, |master| {
-            of_nginx(&nginx_configuration::texts(root, &title(master)))
+            of_nginx(&nginx_configuration::texts(root, &command_line(root, master)))
         });
     }
     if own.starts_with("nginx: master process") {
@@ -57,13 +70,10 @@ pub fn read(root: &Path, pid: u32) -> Vec<KnownTimer> {
     if let Some(broker) = mosquitto_configuration::read(root, pid) {
         return broker.max_keepalive_s.map(of_mosquitto).into_iter().collect();
     }
-    let words: Vec<&str> = own.split('\0').filter(|word| !word.is_empty()).collect();
-    let is_haproxy = words.first().is_some_and(|program| {
-        Path::new(program).file_name().is_some_and(|name| name == "haproxy")
-    });
-    if !is_haproxy {
+    if !names_haproxy(&own) {
         return Vec::new();
     }
+    let words: Vec<&str> = own.split('\0').filter(|word| !word.is_empty()).collect();
     let folder = fs::read_link(process.join("cwd")).unwrap_or_else(|_| PathBuf::from("/"));
     of_haproxy(&haproxy_files(root, &words, &folder).join("\n"))
 }
@@ -203,6 +213,7 @@ mod tests {
         assert_eq!(named(&read(root.path(), 7)), expected);
         assert_eq!(read(root.path(), 8), []);
         assert_eq!(read(root.path(), 9), []);
+        assert_eq!([7, 8, 9].map(|pid| is_haproxy(root.path(), pid)), [true, false, false]);
     }
 
     #[test]

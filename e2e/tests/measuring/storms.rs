@@ -44,6 +44,10 @@ fn the_largest_storm_of_a_limited_haproxy_is_found() {
         assert_eq!(summary.text("find.axis"), "storm");
         assert_eq!(summary.count("storm.held"), 2_000);
         // HAProxy averages its rate over a second and lets a burst through at first: one tenth to each side.
+        // HAProxy's socket names its process.
+        let seconds = summary.at("storm.storms").as_array().into_iter().flatten();
+        let mut seconds = seconds.flat_map(|one| one["seconds"].as_array().into_iter().flatten());
+        assert!(seconds.any(|second| second["server_cpu"].is_number()), "{summary:?}");
         let cause = &summary.at("causes")[0]["cause"];
         let is_right = lower <= 1.1 * TRUTH && upper >= 0.9 * TRUTH && upper / lower < 1.3;
         let enough = summary.at("storm.jitter.enough_s");

@@ -1,5 +1,7 @@
 //! `plimsoll find`: an experiment with an existing server.
 
+use plimsoll_lab::WatchedServer;
+
 use crate::commands::repeated;
 use crate::commands::repeated::Repeated;
 use crate::exit::Result;
@@ -23,13 +25,12 @@ pub(crate) fn run(experiment: &FindExperiment) -> Result<()> {
 pub(super) fn run_job(command: &'static str, job: Job, watched: Watched) -> Result<()> {
     let is_here = job.load().both_ends_here;
     let server = if is_here { Server::Running } else { Server::Elsewhere };
-    let is_unwatched = is_here && watched.pids.is_empty() && matches!(job, Job::Connections(_));
     job.load().events.check(&watched.ways())?;
     let (mut experiment, mut notes) = experiments::prepare(job.clone(), &server)?;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
     let mut watched = watched.server()?;
-    if is_unwatched {
+    if is_here && matches!(job, Job::Connections(_)) && watched.pids().is_empty() {
         notes.push(
             "the server is on this host; with --watch pid:N its open files and its memory are \
              projected, too"

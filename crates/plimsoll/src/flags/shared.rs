@@ -278,7 +278,8 @@ pub(crate) struct WatchFlags {
     /// Observe the server: pid:N, backend:N, haproxy:SOCKET or nginx:URL; repeatable
     ///
     /// pid is a process of it on this host, backend one behind it. haproxy and nginx read its own request counters and
-    /// connection limits, from the statistics socket (written as in HAProxy's configuration) or stub_status.
+    /// connection limits, from the statistics socket (written as in HAProxy's configuration) or stub_status. Without pid,
+    /// HAProxy's socket also names its process.
     #[arg(long, value_name = "WHAT", value_parser = watch)]
     pub(crate) watch: Vec<Watch>,
 }
