@@ -94,6 +94,37 @@ fn the_largest_storm_of_a_limited_nginx_follows_from_its_limit() {
     assert!(lower <= LIMIT && upper >= 0.85 * LIMIT && upper < 1.5 * lower, "{summary:?}");
 }
 
+/// nginx has two certificates and takes the RSA one where clients accept both, so that its one worker makes about 1,000 handshakes
+/// per second. Clients that ask for the ECDSA one are back sooner.
+#[test]
+#[ignore = "takes minutes"]
+fn an_ecdsa_certificate_raises_the_largest_storm() {
+    let _alone = alone();
+    let (rsa, ecdsa) = (Certificate::rsa(), Certificate::new());
+    let both = [&rsa, &ecdsa].map(|one| {
+        format!(
+            "ssl_certificate {}; ssl_certificate_key {};",
+            one.chain_argument(),
+            one.key_argument()
+        )
+    });
+    let prefers_rsa = "ssl_protocols TLSv1.2; ssl_prefer_server_ciphers on; ssl_session_tickets off; \
+                       ssl_ciphers ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES128-GCM-SHA256;";
+    let nginx =
+        Nginx::start(true, &format!("{} {prefers_rsa} keepalive_timeout 600s;", both.concat()));
+    let flags = ["-k", "-c", "3000", "--rate", "300", "--recover", "2s", "--try-remedies"];
+    let more = ["--slo", "p99<1s,errors<1%", "--budget", "60s"];
+    let summary = search(&["find", "storm", &nginx.url("https")], &[&flags[..], &more].concat());
+    let handshakes = ["full", "rsa"].map(|name| summary.count(&format!("handshakes.{name}")));
+    assert_eq!(handshakes[0], handshakes[1]);
+    let remedies = summary.at("storm.remedies").as_array().expect("a list");
+    println!("{:?}: {remedies:?}", summary.at("find.lower"));
+    let key = remedies.iter().find(|one| one["intervention"] == "certificate-key").expect("one");
+    assert_eq!((&key["from"], &key["to"]), (&0.0.into(), &1.0.into()));
+    let lower = key["lower"].as_f64().expect("a number");
+    assert!(lower > 1.2 * summary.number("find.upper"), "{key}");
+}
+
 /// HAProxy with `maxconnrate 400`: 800 are back within 2 s, and twice as many with twice the limit.
 #[test]
 #[ignore = "takes minutes"]

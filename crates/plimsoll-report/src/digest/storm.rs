@@ -177,6 +177,7 @@ const HELPS: f64 = 1.1;
 fn remedy(tried: &Remedied, storm: &StormSummary) -> Option<(Tone, &'static str, String)> {
     let outcome = tried.outcome.as_ref()?;
     let known = bounds((tried.lower, tried.upper), Some(storm));
+    let why = ending(outcome).1.unwrap_or_default();
     let (tone, result) = match (outcome, tried.ratio) {
         (Outcome::Regular, Some(ratio)) => {
             let tone = if ratio >= HELPS { Tone::Good } else { Tone::Warn };
@@ -186,10 +187,13 @@ fn remedy(tried: &Remedied, storm: &StormSummary) -> Option<(Tone, &'static str,
         (Outcome::FailsAtMinimum, _) => {
             (Tone::Warn, "storms of the former lower bound failed".to_owned())
         }
-        (outcome, _) => {
-            let why = ending(outcome).1.unwrap_or_default();
-            (Tone::Warn, format!("{known}; no confidence is stated, because {why}"))
-        }
+        (
+            Outcome::GeneratorLimited { .. }
+            | Outcome::NetworkLimited { .. }
+            | Outcome::Unconfirmed { .. },
+            _,
+        ) => (Tone::Warn, format!("{known}: this host was the limit ({why})")),
+        _ => (Tone::Warn, format!("{known}; no confidence is stated, because {why}")),
     };
     let change = confirmation::change(tried.intervention, tried.from, tried.to);
     Some((tone, "Remedy:", format!("{change}: {result}.")))

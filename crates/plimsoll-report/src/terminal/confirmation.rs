@@ -24,9 +24,7 @@ pub(crate) const fn subject(intervention: Intervention) -> &'static str {
         Intervention::AcceptQueue => "connections that may wait to be accepted",
         Intervention::RequestsPerConnection => "requests on a connection of the load",
         Intervention::Resumption => "connections of the load that resume a TLS session",
-        Intervention::CertificateKey => {
-            "connections of the load that ask for an ECDSA certificate, the others for an RSA one"
-        }
+        Intervention::CertificateKey => "connections that ask for an ECDSA certificate",
         Intervention::LoadConnections => "connections of the load",
         Intervention::SourceAddresses => "source addresses of the load",
         Intervention::BodySize => "bytes of an operation of the load",

@@ -150,7 +150,7 @@ impl Experiment for StormExperiment {
         session.note(tipping::objective(search));
         let found = find(self, &self.job, self.search_settings(), Pass::First, session)?;
         session.emit(&Event::SearchEnded(Box::new(found.tipping.clone())));
-        let remedies = remedies::try_each(self, &found, session)?;
+        let tried = remedies::try_each(self, &found, session)?;
         let verdict = match found.load.lost_agents {
             0 => {
                 // A server that does not come back from a storm has failed.
@@ -171,16 +171,19 @@ impl Experiment for StormExperiment {
             ..FindSummary::new(head, &found.tipping)
         };
         let reasons = tipping::reasons(&found.tipping, &found.trials, verdict);
-        let storm = Some(Box::new(self.summary(&found, &session.readings(), remedies)));
+        let storm = Some(Box::new(self.summary(&found, &session.readings(), tried.remedies)));
         let Found { load: driven, trials, .. } = found;
-        // Requests that were open when their connection was cut are nobody's failure.
-        let tally =
-            if driven.interrupted { driven.tally.clone() } else { without_cut(&driven.tally) };
+        let mut tally = driven.tally.clone();
+        tally.merge_following(&tried.tally);
+        if !driven.interrupted {
+            // Requests that were open when their connection was cut are nobody's failure.
+            tally = without_cut(&tally);
+        }
         Ok(Outcome {
             partial: driven.is_partial() || session.is_interrupted(),
             result: RunResult::Storm { find: Box::new(find), storm },
             trials,
-            ..Outcome::new(tally, driven.window, verdict, reasons)
+            ..Outcome::new(tally, driven.window + tried.window, verdict, reasons)
         })
     }
 }

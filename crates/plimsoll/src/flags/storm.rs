@@ -36,11 +36,12 @@ pub(crate) struct StormFlags {
     #[arg(long, value_name = "POLICY", default_value = "immediate")]
     pub(crate) reconnect: Reconnect,
 
-    /// Try what makes larger storms safe, too: jitter, resumption, accept queue, limit on new connections
+    /// Try what makes larger storms safe, too: jitter, resumption, ECDSA, accept queue, limit on new connections
     ///
     /// First storms of --max with jitter: each client waits a random part of it before each attempt, and all must be back
     /// within --recover after that. Then the search is made again with one change at a time: sessions of TLS that are resumed,
-    /// and in a laboratory twice the accept queue and the limit on new connections. Each takes as much time again at most.
+    /// clients that ask for an ECDSA certificate, and in a laboratory twice the accept queue and the limit on new
+    /// connections. Each takes as much time again at most.
     #[arg(long)]
     pub(crate) try_remedies: bool,
 

@@ -122,7 +122,8 @@ fn remedies(plan: &LoadPlan, to: &Destination) -> Vec<Intervention> {
     let resumes = plan.tls.resume_ratio >= 1.0;
     let has_tls = plan.destinations.iter().any(|server| server.tls.is_some());
     let of_server = of_server.into_iter().filter(|_| to.is_laboratory());
-    of_server.chain((has_tls && !resumes).then_some(Intervention::Resumption)).collect()
+    let of_tls = [Intervention::Resumption, Intervention::CertificateKey];
+    of_server.chain(of_tls.into_iter().filter(|_| has_tls && !resumes)).collect()
 }
 
 fn range(flags: &StormFlags, connections: u64) -> Result<(u64, u64)> {

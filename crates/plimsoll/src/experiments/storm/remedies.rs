@@ -1,7 +1,10 @@
 //! Remedies for storms: the search is made again with one thing changed, of the running server or of its clients.
 
 use plimsoll_capacity::StormSettings;
+use plimsoll_model::Nanos;
 use plimsoll_model::confirmation::{Intervention, Remedied};
+use plimsoll_model::plan::{CertificateKey, LoadPlan, Pacing};
+use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::Outcome as SearchOutcome;
 use plimsoll_report::terminal::render_remedy_plan;
 
@@ -12,25 +15,38 @@ use crate::experiments::confirm::Raised;
 use crate::plan::storm::StormJob;
 use crate::session::Session;
 
+/// Longest time of the handshakes that show whether the server has a certificate of another kind.
+const PROBE_MAX: Nanos = Nanos::from_secs(5);
+
+/// The searches with each remedy.
+#[derive(Default)]
+pub(super) struct Tried {
+    pub(super) remedies: Vec<Remedied>,
+    /// Counts of all these searches.
+    pub(super) tally: Tally,
+    /// Their wall time of sending.
+    pub(super) window: Nanos,
+}
+
 /// Searches again with each remedy of the job, once the largest storm without them is known.
 pub(super) fn try_each(
     experiment: &StormExperiment,
     found: &Found,
     session: &Session<'_>,
-) -> Result<Vec<Remedied>, Stop> {
+) -> Result<Tried, Stop> {
     let tipping = &found.tipping;
     let bounds = tipping.lower.zip(tipping.upper);
     let known = bounds.filter(|_| tipping.outcome == SearchOutcome::Regular);
     let Some((lower, upper)) = known.map(|(lower, upper)| (lower.get(), upper.get())) else {
-        return Ok(Vec::new());
+        return Ok(Tried::default());
     };
-    let mut tried = Vec::new();
+    let mut tried = Tried::default();
     for intervention in &experiment.job.remedies {
         if session.is_interrupted() || session.server_end().is_some() {
             break;
         }
         let mut job = experiment.job.clone();
-        let Raised { mut remedied, lever } = change(*intervention, &mut job, found, session);
+        let Raised { mut remedied, lever } = change(*intervention, &mut job, found, session)?;
         if remedied.why.is_none() {
             session.note(render_remedy_plan(&remedied));
             let began = session.elapsed();
@@ -38,13 +54,16 @@ pub(super) fn try_each(
             let lowest = lower.max(1.0) as u64;
             let settings =
                 StormSettings { lowest, try_jitter: false, ..experiment.search_settings() };
-            let again = find(experiment, &job, settings, Pass::Again, session)?.tipping;
+            let Found { load, tipping: again, .. } =
+                find(experiment, &job, settings, Pass::Again, session)?;
+            tried.tally.merge_following(&load.tally);
+            tried.window = tried.window + load.window;
             let bounds = [again.lower, again.upper].map(|bound| bound.map(|bound| bound.get()));
             remedied.take_result(&again.outcome, (bounds[0], bounds[1]), (lower * upper).sqrt());
             remedied.seconds = session.elapsed().since(began).as_secs_f64();
         }
         drop(lever);
-        tried.push(remedied);
+        tried.remedies.push(remedied);
     }
     Ok(tried)
 }
@@ -55,17 +74,46 @@ fn change(
     job: &mut StormJob,
     found: &Found,
     session: &Session<'_>,
-) -> Raised {
-    match (intervention, served_per_s(found)) {
+) -> Result<Raised, Stop> {
+    Ok(match (intervention, served_per_s(found)) {
         (Intervention::Resumption, _) => {
             let ratio = &mut job.load.plan.tls.resume_ratio;
             let before = std::mem::replace(ratio, 1.0);
             Raised { remedied: Remedied::new(intervention, before, 1.0), lever: None }
         }
+        (Intervention::CertificateKey, _) => {
+            let shown = found.load.tally.handshakes;
+            let tls = &mut job.load.plan.tls;
+            tls.certificate_key = Some(CertificateKey::Ecdsa);
+            let ecdsa_share = 1.0 - shown.rsa as f64 / shown.full.max(1) as f64;
+            let mut remedied = Remedied::new(intervention, ecdsa_share, 1.0);
+            remedied.why = if shown.rsa == 0 {
+                Some("no certificate of the server has an RSA key".to_owned())
+            } else if has_certificate(&job.load.plan, session)? {
+                None
+            } else {
+                Some("the server has none; give it one beside that with an RSA key".to_owned())
+            };
+            Raised { remedied, lever: None }
+        }
         // Clients whose handshakes it begins are still there when it ends them.
         (Intervention::SessionRate, Some(per_s)) => confirm::limit_connections(per_s, session),
         _ => confirm::raise_limit(intervention, session),
-    }
+    })
+}
+
+/// Reports whether handshakes with the clients of `plan` succeed.
+fn has_certificate(plan: &LoadPlan, session: &Session<'_>) -> Result<bool, Stop> {
+    let each = plan.destinations.len() as u64;
+    let probe = LoadPlan {
+        pacing: Pacing::Closed { duration: Some(PROBE_MAX), ops_total: Some(each) },
+        connections: each,
+        handshake_only: true,
+        keepalive: false,
+        ..plan.clone()
+    };
+    let handshakes = session.run_unrecorded(&probe, &mut |_| {})?.tally.handshakes;
+    Ok(handshakes.full == each)
 }
 
 /// Clients per second that were back in the largest storm that was survived, where larger ones do not end.
