@@ -36,7 +36,7 @@ pub(super) fn answers(
     answers.extend(storm.and_then(jitter).map(Answer::from));
     let remedies = storm
         .into_iter()
-        .flat_map(|storm| storm.remedies.iter().filter_map(|tried| remedy(tried, storm)));
+        .flat_map(|storm| storm.remedies.iter().filter_map(|tried| remedy(tried, find, storm)));
     answers.extend(remedies.map(Answer::from));
     answers
 }
@@ -170,18 +170,25 @@ fn jitter(storm: &StormSummary) -> Option<(Tone, &'static str, String)> {
     Some((Tone::Good, "Jitter:", text))
 }
 
-/// A remedy helps if the largest storm grows by this factor.
-const HELPS: f64 = 1.1;
-
 /// The largest storm with one thing changed; `None` if that could not be.
-fn remedy(tried: &Remedied, storm: &StormSummary) -> Option<(Tone, &'static str, String)> {
+fn remedy(
+    tried: &Remedied,
+    find: &FindSummary,
+    storm: &StormSummary,
+) -> Option<(Tone, &'static str, String)> {
     let outcome = tried.outcome.as_ref()?;
     let known = bounds((tried.lower, tried.upper), Some(storm));
     let why = ending(outcome).1.unwrap_or_default();
     let (tone, result) = match (outcome, tried.ratio) {
         (Outcome::Regular, Some(ratio)) => {
-            let tone = if ratio >= HELPS { Tone::Good } else { Tone::Warn };
-            (tone, format!("{known} may be cut at once ({})", confirmation::percent(ratio)))
+            let (tone, size) = if tried.lower > find.upper {
+                (Tone::Good, confirmation::percent(ratio))
+            } else if tried.upper < find.lower {
+                (Tone::Warn, confirmation::percent(ratio))
+            } else {
+                (Tone::Warn, "the interval without it overlaps".to_owned())
+            };
+            (tone, format!("{known} may be cut at once ({size})"))
         }
         (Outcome::NotReached { .. }, _) => (Tone::Good, format!("{known} may be cut at once")),
         (Outcome::FailsAtMinimum, _) => {

@@ -43,7 +43,8 @@ fn items(event: &DisruptionSummary) -> Vec<String> {
             Some(seconds) => format!("{rise} for {}", span(seconds)),
             None => format!("{rise}, not over by the next event or the end"),
         });
-        let is_ours = |undelayed: &f64| *undelayed < during * SERVERS_SHARE;
+        let is_disturbed = event.disturbed_s != Some(0.0);
+        let is_ours = |undelayed: &f64| is_disturbed && *undelayed < during * SERVERS_SHARE;
         if let Some(undelayed) = event.p99_ms.undelayed.filter(is_ours) {
             items.push(format!("{} ms without plimsoll's own delay", ms(undelayed)));
         }

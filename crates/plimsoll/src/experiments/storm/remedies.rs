@@ -4,7 +4,7 @@ use plimsoll_capacity::StormSettings;
 use plimsoll_model::Nanos;
 use plimsoll_model::confirmation::{Intervention, Remedied};
 use plimsoll_model::plan::{CertificateKey, LoadPlan, Pacing};
-use plimsoll_model::tally::Tally;
+use plimsoll_model::tally::{HandshakeCounts, Tally};
 use plimsoll_model::trial::Outcome as SearchOutcome;
 use plimsoll_report::terminal::render_remedy_plan;
 
@@ -15,8 +15,10 @@ use crate::experiments::confirm::Raised;
 use crate::plan::storm::StormJob;
 use crate::session::Session;
 
-/// Longest time of the handshakes that show whether the server has a certificate of another kind.
+/// Longest time of the handshakes that show what the server can do.
 const PROBE_MAX: Nanos = Nanos::from_secs(5);
+/// Handshakes of a client that show whether sessions are resumed: the first one is full.
+const PROBES_RESUMED: u64 = 4;
 
 /// The searches with each remedy.
 #[derive(Default)]
@@ -79,7 +81,11 @@ fn change(
         (Intervention::Resumption, _) => {
             let ratio = &mut job.load.plan.tls.resume_ratio;
             let before = std::mem::replace(ratio, 1.0);
-            Raised { remedied: Remedied::new(intervention, before, 1.0), lever: None }
+            let mut remedied = Remedied::new(intervention, before, 1.0);
+            if handshakes(&job.load.plan, PROBES_RESUMED, session)?.resumed == 0 {
+                remedied.why = Some("the server resumes no session".to_owned());
+            }
+            Raised { remedied, lever: None }
         }
         (Intervention::CertificateKey, _) => {
             let shown = found.load.tally.handshakes;
@@ -89,10 +95,10 @@ fn change(
             let mut remedied = Remedied::new(intervention, ecdsa_share, 1.0);
             remedied.why = if shown.rsa == 0 {
                 Some("no certificate of the server has an RSA key".to_owned())
-            } else if has_certificate(&job.load.plan, session)? {
-                None
-            } else {
+            } else if handshakes(&job.load.plan, 1, session)?.full == 0 {
                 Some("the server has none; give it one beside that with an RSA key".to_owned())
+            } else {
+                None
             };
             Raised { remedied, lever: None }
         }
@@ -102,18 +108,18 @@ fn change(
     })
 }
 
-/// Reports whether handshakes with the clients of `plan` succeed.
-fn has_certificate(plan: &LoadPlan, session: &Session<'_>) -> Result<bool, Stop> {
-    let each = plan.destinations.len() as u64;
+/// Makes `each` handshakes with every server, one after another, as a client of `plan`.
+fn handshakes(plan: &LoadPlan, each: u64, session: &Session<'_>) -> Result<HandshakeCounts, Stop> {
+    let connections = plan.destinations.len() as u64;
     let probe = LoadPlan {
-        pacing: Pacing::Closed { duration: Some(PROBE_MAX), ops_total: Some(each) },
-        connections: each,
+        pacing: Pacing::Closed { duration: Some(PROBE_MAX), ops_total: Some(each * connections) },
+        connections,
         handshake_only: true,
         keepalive: false,
+        threads: 1,
         ..plan.clone()
     };
-    let handshakes = session.run_unrecorded(&probe, &mut |_| {})?.tally.handshakes;
-    Ok(handshakes.full == each)
+    Ok(session.run_unrecorded(&probe, &mut |_| {})?.tally.handshakes)
 }
 
 /// Clients per second that were back in the largest storm that was survived, where larger ones do not end.
