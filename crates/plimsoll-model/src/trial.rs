@@ -17,7 +17,7 @@ pub use at_load::{TrialsAtLoad, trial_at_lower_bound};
 pub use check::{Check, CheckId, CheckText, Family, Level, Measure, Unit};
 pub use second::TrialSecond;
 pub use speed::{Slow, SlowSeconds, Slower};
-pub use stopped::{BaseProperty, Stopped};
+pub use stopped::{BaseProperty, NotRecovered, Stopped};
 pub use unsettled::{Contrast, Unsettled, Witness};
 
 named! {

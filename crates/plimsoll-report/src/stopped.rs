@@ -1,8 +1,7 @@
 //! The words for why a search stopped early, and for the failures of a server that holds connections.
 
-use plimsoll_model::Nanos;
 use plimsoll_model::hold::ServerFailure;
-use plimsoll_model::trial::{BaseProperty, Stopped};
+use plimsoll_model::trial::{BaseProperty, NotRecovered, Stopped};
 use plimsoll_model::units::grouped;
 
 use crate::terminal::findings;
@@ -43,12 +42,12 @@ pub(crate) fn reason(why: &Stopped) -> String {
             let missed: Vec<_> = checks.iter().map(findings::line).collect();
             clean(&format!("without any storm, the connections missed {}", missed.join(", ")))
         }
-        Stopped::NotRecovered { cut, waited, differs } => not_recovered(*cut, *waited, *differs),
+        Stopped::NotRecovered(state) => not_recovered(*state),
     }
 }
 
 /// The state of a server that did not return to its base line, as a clause.
-pub(crate) fn not_recovered(cut: u64, waited: Nanos, differs: BaseProperty) -> String {
+pub(crate) fn not_recovered(NotRecovered { cut, waited, differs }: NotRecovered) -> String {
     let differs = match differs {
         BaseProperty::Connections => "not all connections were open and answered",
         BaseProperty::Latency => "answers took longer",
@@ -86,7 +85,7 @@ pub(crate) fn failure(why: &ServerFailure) -> String {
 #[cfg(test)]
 mod tests {
     use plimsoll_model::trial::{Check, Level, Measure};
-    use plimsoll_model::{ErrorClass, Rate};
+    use plimsoll_model::{ErrorClass, Nanos, Rate};
 
     use super::*;
 
@@ -133,11 +132,11 @@ mod tests {
                 "without any storm, the connections missed p99<50ms: 62.0 ms (limit: at most 50.0 ms)",
             ),
             (
-                Stopped::NotRecovered {
+                Stopped::NotRecovered(NotRecovered {
                     cut: 2_000,
                     waited: Nanos::from_secs(60),
                     differs: BaseProperty::Latency,
-                },
+                }),
                 "the server was not as before 60.0 s after a storm of 2,000 connections: answers took \
                  longer",
             ),

@@ -59,7 +59,7 @@ pub(crate) fn reason(why: &Unsettled) -> String {
         Unsettled::Wide { width } => {
             format!("the trials leave an interval that is {:.0} % wide", width * 100.0)
         }
-        Unsettled::NotRecovered { cut, waited, differs } => not_recovered(*cut, *waited, *differs),
+        Unsettled::NotRecovered(state) => not_recovered(*state),
     }
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn advice(why: &Unsettled) -> String {
         Unsettled::Contradiction { .. } => "contradiction";
             "give the server its host alone, warm it up, or search longer with --budget",
         Unsettled::Wide { .. } => "wide"; "give it more time with --budget",
-        Unsettled::NotRecovered { .. } => "not-recovered"; "use a quieter host, or smaller storms (--max)",
+        Unsettled::NotRecovered(_) => "not-recovered"; "use a quieter host, or smaller storms (--max)",
     };
     format!("{text}; more: plimsoll explain {id}")
 }

@@ -29,8 +29,8 @@ use plimsoll_model::observation::Observations;
 use plimsoll_model::storm::{EndsBelow, Jitter, StormCounts, StormTrial};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
-    BaseProperty, Check, CheckId, Judgement, Level, Measure, Met, Outcome, Phase, Stopped,
-    TippingPoint, TrialMeasurement, TrialRecord, TrialRequest, Unsettled, Verdict,
+    BaseProperty, Check, CheckId, Judgement, Level, Measure, Met, NotRecovered, Outcome, Phase,
+    Stopped, TippingPoint, TrialMeasurement, TrialRecord, TrialRequest, Unsettled, Verdict,
 };
 use plimsoll_model::{Nanos, Rate};
 
@@ -358,15 +358,15 @@ impl StormSearch {
         self.invalid += 1;
         let judged = judge_base(&self.counted, &self.settings);
         let cut = self.storms.last().map_or(0, |storm| storm.cut);
+        let state = NotRecovered { cut, waited, differs };
         let outcome = match (busy, judged.verdict) {
             (Some(busy), _) => Outcome::GeneratorLimited { why: busy.id.name().into_owned() },
             (None, Verdict::Invalid) => Outcome::GeneratorLimited { why: judged.why() },
             // A server whose connections meet the SLO has not failed; the next storm would find another one.
             (None, Verdict::Good) if differs != BaseProperty::Connections => {
-                let why = Unsettled::NotRecovered { cut, waited, differs };
-                unsettled(&self.evidence, self.fit().as_ref(), why)
+                unsettled(&self.evidence, self.fit().as_ref(), Unsettled::NotRecovered(state))
             }
-            _ => Outcome::Unfinished { why: Stopped::NotRecovered { cut, waited, differs } },
+            _ => Outcome::Unfinished { why: Stopped::NotRecovered(state) },
         };
         self.finish(outcome, now);
     }

@@ -64,14 +64,18 @@ pub enum Stopped {
         checks: Vec<Check>,
     },
     /// The server did not return to its base line after a storm.
-    NotRecovered {
-        /// Connections that the storm cut.
-        cut: u64,
-        /// Time that it had.
-        waited: Nanos,
-        /// The property that still differed.
-        differs: BaseProperty,
-    },
+    NotRecovered(NotRecovered),
+}
+
+/// The state of a server that was not as before after a storm.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NotRecovered {
+    /// Connections that the storm cut.
+    pub cut: u64,
+    /// Time that it had.
+    pub waited: Nanos,
+    /// The property that still differed.
+    pub differs: BaseProperty,
 }
 
 named! {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::BaseProperty;
+use super::NotRecovered;
 use crate::slo::Goal;
 use crate::{Nanos, Rate};
 
@@ -86,14 +86,7 @@ pub enum Unsettled {
         width: f64,
     },
     /// The server met the SLO, and did not return to its base line after a storm.
-    NotRecovered {
-        /// Connections that the storm cut.
-        cut: u64,
-        /// Time that it had.
-        waited: Nanos,
-        /// The property that still differed.
-        differs: BaseProperty,
-    },
+    NotRecovered(NotRecovered),
 }
 
 /// A witness beside the trials.

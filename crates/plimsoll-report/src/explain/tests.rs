@@ -96,7 +96,7 @@ const fn unsettled(why: &Unsettled) -> &'static str {
         Unsettled::Spread { .. } => "spread",
         Unsettled::Contradiction { .. } => "contradiction",
         Unsettled::Wide { .. } => "wide",
-        Unsettled::NotRecovered { .. } => "not-recovered",
+        Unsettled::NotRecovered(_) => "not-recovered",
     }
 }
 
