@@ -14,8 +14,8 @@ pub(crate) fn run(command: &ServerExperiment<HoldFlags>) -> Result<()> {
     let mut inputs = Inputs::of_host(&mut stdin);
     let job = plan::hold::build(command, &mut inputs)?;
     let watched = watched(&command.watch.watch, &inputs)?;
-    let is_named = !processes_of(&watched.pids, watched.counts.as_ref()).is_empty();
-    refuse_if!(job.cycles.is_some() && !is_named;
+    let is_unnamed = || processes_of(&watched.pids, watched.counts.as_ref()).is_empty();
+    refuse_if!(job.cycles.is_some() && is_unnamed();
         "--cycles reads the memory of the server, and no process of it is named";
         "name it: --watch pid:PID (find it with pidof), or --watch haproxy:SOCKET");
     find::run_job("hold", Job::Hold(job), watched)
