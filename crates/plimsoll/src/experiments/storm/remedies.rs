@@ -43,12 +43,17 @@ pub(super) fn try_each(
         return Ok(Tried::default());
     };
     let mut tried = Tried::default();
+    let is_over = || session.is_interrupted() || session.server_end().is_some();
     for intervention in &experiment.job.remedies {
-        if session.is_interrupted() || session.server_end().is_some() {
+        if is_over() {
             break;
         }
         let mut job = experiment.job.clone();
         let Raised { mut remedied, lever } = change(*intervention, &mut job, found, session)?;
+        // Handshakes that were cut short do not show what the server can do.
+        if is_over() {
+            break;
+        }
         if remedied.why.is_none() {
             session.note(render_remedy_plan(&remedied));
             let began = session.elapsed();
