@@ -8,7 +8,7 @@ use e2e::browser::{Browser, Page, Screen, Theme, checks, paper};
 use e2e::program;
 use tempfile::TempDir;
 
-const SOUND: &str = include_str!("page/sound.html");
+const SOUND: &str = include_str!("sound.html");
 const SCREEN: Screen = Screen { theme: Theme::Light, width: 400 };
 
 /// The sound page with one thing replaced, shown.
