@@ -63,6 +63,8 @@ pub(crate) enum Truth {
 
 /// Most runs meet with a slow stretch where the others last for at most this share of a run.
 const OFTEN: f64 = 0.8;
+/// Half of the runs or nearly so fall between two visits of a neighbour: either capacity is that of half of the runs.
+const MISSED: f64 = 0.4;
 
 pub(crate) fn plain() -> Sut {
     Sut::with_capacity(CAPACITY_PER_S)
@@ -336,14 +338,22 @@ impl Kind {
 
     /// The truth for runs of this length.
     fn truth_of(&self, run: Nanos) -> Truth {
-        match self.anomalies.speed.map(|speed| speed.course) {
-            Some(Course::TwoSpeeds { fast_mean, .. })
-                if fast_mean.as_secs_f64() > OFTEN * run.as_secs_f64() =>
-            {
-                Truth::AnyRegime
-            }
-            _ => self.truth,
-        }
+        let fast_mean = match self.anomalies.speed.map(|speed| speed.course) {
+            Some(Course::TwoSpeeds { fast_mean, .. }) => Some(fast_mean),
+            _ => None,
+        };
+        let is_rare = fast_mean.is_some_and(|mean| mean.as_secs_f64() > OFTEN * run.as_secs_f64());
+        let is_missed = matches!(self.truth, Truth::Slow(_)) && self.missed_rival(run) > MISSED;
+        if is_rare || is_missed { Truth::AnyRegime } else { self.truth }
+    }
+
+    /// Share of the runs of this length that fall between two visits of the neighbour.
+    fn missed_rival(&self, run: Nanos) -> f64 {
+        let of = |rival: Rival| {
+            let free = rival.every.since(rival.to.since(rival.from)).since(run);
+            free.as_secs_f64() / rival.every.as_secs_f64()
+        };
+        self.anomalies.rival.map_or(0.0, of)
     }
 
     /// The capacity at each speed that the host had for at least `run` since `begin`; in a search too short for

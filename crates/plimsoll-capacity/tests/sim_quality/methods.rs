@@ -143,7 +143,9 @@ impl Method {
         match self {
             Self::Plimsoll(mode) => plimsoll(world, mode, seed, slo, &mut |_| ()),
             Self::Within(budget) => {
-                let settings = SearchSettings { budget, ..SearchSettings::new(Mode::Quick) };
+                let usual = SearchSettings::new(Mode::Quick);
+                // A budget that was asked for is never extended.
+                let settings = SearchSettings { budget, extension: Nanos::ZERO, ..usual };
                 searched(world, settings, seed, slo, &mut |_| ())
             }
             Self::Bisection(mode) => by_hand(world, mode, seed, slo, None),

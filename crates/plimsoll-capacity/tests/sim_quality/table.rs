@@ -60,9 +60,9 @@ const HEAD: &str = "| server | search | searches | states an interval % | of tho
                     |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
 
 /// Budgets of trial and rest time, seconds.
-const BUDGETS_S: [u64; 3] = [30, 60, 210];
+const BUDGETS_S: [u64; 2] = [30, 60];
 
-/// Every kind of server by our search with small and usual budgets.
+/// Every kind of server by our search with short budgets.
 pub(crate) fn budgets(kinds: &[Kind], seeds: &Range<u64>, alarms: &mut Alarms) -> String {
     let mut text = String::from(
         "| server | budget | searches | states an interval % | of those, holds the truth % | wrong % \
