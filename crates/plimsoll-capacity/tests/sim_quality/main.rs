@@ -63,6 +63,36 @@ fn a_stated_interval_holds_the_truth_and_is_hardly_ever_far_off() {
 }
 
 #[test]
+fn a_search_of_a_minute_keeps_its_promise() {
+    let all = kinds::servers().into_iter().chain(speeds::hosts());
+    let kinds: Vec<Kind> = all
+        .filter(|kind| {
+            [
+                "hard cap",
+                "noise 5 % by trial",
+                "warm-up within 15 s of load",
+                "metastable",
+                "a neighbour takes half for 10 s of 30",
+            ]
+            .contains(&&*kind.name)
+        })
+        .collect();
+    assert_eq!(kinds.len(), 5);
+    for kind in kinds {
+        let score = score(&kind, Method::Within(Nanos::from_secs(60)), 0..SEEDS);
+        let text = format!(
+            "{}: {} of {SEEDS} stated, {} hold the truth, {} wrong; {} with bounds",
+            kind.name, score.stated, score.contained, score.wrong, score.bounded
+        );
+        assert!(score.wrong == 0 && score.bounded == score.searches, "{text}");
+        if kind.is_steady {
+            assert!(score.stated == score.searches, "{text}");
+            assert!(score.contained * 100 >= 88 * score.stated, "{text}");
+        }
+    }
+}
+
+#[test]
 fn a_neighbour_that_takes_the_servers_cpu_costs_time_and_no_interval() {
     let all = kinds::servers().into_iter().chain(speeds::hosts());
     // One that is there for most of the time is a part of the machine.
