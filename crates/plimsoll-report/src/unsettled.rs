@@ -45,6 +45,10 @@ pub(crate) fn reason(why: &Unsettled) -> String {
             ),
             beside,
         ),
+        Unsettled::Rose { before, after } => format!(
+            "the server carried more and more, {before} in the first overload and {after} in the last one: it was \
+             still warming up"
+        ),
         Unsettled::MissedBelow { bad, all } => {
             format!("{bad} of {all} trials at loads far below the interval missed the SLO")
         }
@@ -79,6 +83,7 @@ pub(crate) fn advice(why: &Unsettled) -> String {
             "find what these operations have in common, or relax that goal",
         Unsettled::Fell { .. } => "fell";
             "restart the server and search again (lab --fresh-sut --repeat 6 does both)",
+        Unsettled::Rose { .. } => "rose"; "search again while it is warm, or longer with --budget",
         Unsettled::MissedBelow { .. } => "missed-below"; "look for pauses and errors that do not depend on the load",
         Unsettled::Spread { .. } => "spread"; "use a quieter host, or longer trials (--mode strict)",
         Unsettled::Contradiction { .. } => "contradiction";
@@ -230,6 +235,7 @@ mod tests {
             open(Some(Nanos::from_secs(60))),
             Unsettled::GoalMissed { goal, bad: 9, all, together, load, is_cap },
             Unsettled::Fell { before: load, after: load, beside },
+            Unsettled::Rose { before: load, after: load },
             Unsettled::MissedBelow { bad: 2, all: 9 },
             Unsettled::Spread { sd: 0.3 },
             Unsettled::Contradiction { sds: 4.0 },

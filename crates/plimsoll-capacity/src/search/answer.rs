@@ -18,7 +18,7 @@ use super::regimes::regimes;
 use super::safe::safe_load;
 use super::second::readings;
 use super::task::Task;
-use super::trials::{MissedBelow, Role, Trial};
+use super::trials::{MissedBelow, Role, Trial, rose};
 
 /// A capacity that differs more than this from trial to trial (a standard deviation) is no number.
 const SPREAD_MAX: f64 = 0.15;
@@ -167,6 +167,9 @@ impl Known<'_> {
         if let Some((before, after)) = self.evidence.fell(plan.expanded_s) {
             let beside = differed(self.evidence.all());
             return Some(Unsettled::Fell { before: rate(before), after: rate(after), beside });
+        }
+        if let Some((before, after)) = rose(&self.guards.levels.counted(self.evidence)) {
+            return Some(Unsettled::Rose { before: rate(before), after: rate(after) });
         }
         if let Some(missed) = fit.lower.and_then(|lower| self.missed_far_below(lower)) {
             let (bad, all) = (missed.bad as u32, missed.all as u32);

@@ -149,6 +149,49 @@ impl MissedBelow {
     }
 }
 
+/// A server that warms up carries more in one overload than in one before it at no higher load: by at least this, and
+/// by this in all, logarithmic.
+const RISE_STEP: f64 = 0.08;
+const RISE: f64 = 0.2;
+/// Such steps: a server that goes from one speed to another makes one.
+const RISES_MIN: usize = 2;
+/// Overloads after the last step that show that there is none any more.
+const STAYED_MIN: usize = 3;
+/// It never carried less than before, but for noise.
+const RISE_NOISE: f64 = 0.05;
+
+/// The rates that the server carried in the first overload and in the last, if it carried more and more up to the end; per
+/// second.
+pub(super) fn rose(trials: &[Trial]) -> Option<(f64, f64)> {
+    let shown = |t: &Trial| if t.good { Some(t.load) } else { t.saturated() };
+    // The highest load so far, with what was carried at most.
+    let mut most: Option<(f64, f64)> = None;
+    for trial in trials {
+        let Some(carried) = shown(trial) else { continue };
+        let is_less = |(load, before): (f64, f64)| {
+            trial.load <= load && carried < before * (-RISE_NOISE).exp() && !trial.good
+        };
+        if most.is_some_and(is_less) {
+            return None;
+        }
+        if most.is_none_or(|(_, before)| carried > before) {
+            most = Some((trial.load, carried));
+        }
+    }
+    let mut overloads = trials.iter().filter_map(|trial| Some((trial.load, trial.saturated()?)));
+    let first = overloads.next()?;
+    let (mut last, mut rises, mut stayed) = (first, 0, 0);
+    for (load, carried) in overloads {
+        if load >= last.0 && (carried / last.1).ln() >= RISE_STEP {
+            (last, rises, stayed) = ((load, carried), rises + 1, 0);
+        } else {
+            stayed += 1;
+        }
+    }
+    (stayed < STAYED_MIN && rises >= RISES_MIN && (last.1 / first.1).ln() >= RISE)
+        .then_some((first.1, last.1))
+}
+
 /// Seconds on the search's clock.
 pub(crate) fn seconds(span: Nanos) -> f64 {
     span.as_secs_f64()
@@ -185,6 +228,25 @@ mod tests {
             role: Role::Verdict,
             ..overload(1.0, false, 0.0)
         }
+    }
+
+    #[test]
+    fn a_server_that_warms_up_carries_more_and_more() {
+        let of = |pairs: &[(f64, f64)]| {
+            let trials: Vec<Trial> =
+                pairs.iter().map(|(load, carried)| verdict(*load, *carried)).collect();
+            rose(&trials)
+        };
+        let warms = [(900.0, 500.0), (700.0, 700.0), (1_000.0, 800.0), (1_200.0, 1_000.0)];
+        assert_eq!(of(&warms), Some((500.0, 1_000.0)));
+        // It has become warm.
+        assert_eq!(of(&[&warms[..], &[(1_200.0, 1_010.0); 3]].concat()), None);
+        // One step up is another speed.
+        assert_eq!(of(&[(900.0, 500.0), (900.0, 800.0), (1_200.0, 820.0)]), None);
+        // It carried less again.
+        assert_eq!(of(&[&warms[..], &[(700.0, 600.0)]].concat()), None);
+        // Overloads cost it more the higher they are.
+        assert_eq!(of(&[(2_000.0, 500.0), (1_500.0, 700.0), (1_200.0, 1_000.0)]), None);
     }
 
     #[test]

@@ -63,6 +63,13 @@ pub enum Unsettled {
         /// Other differences.
         beside: Vec<Contrast>,
     },
+    /// The server carried more from overload to overload, and had not stopped at the end: it warms up.
+    Rose {
+        /// In the first.
+        before: Rate,
+        /// In the last.
+        after: Rate,
+    },
     /// Loads far below the interval missed the SLO.
     MissedBelow {
         /// Trials that did.

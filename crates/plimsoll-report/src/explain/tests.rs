@@ -92,6 +92,7 @@ const fn unsettled(why: &Unsettled) -> &'static str {
         Unsettled::GoalOpen { .. } => "goal-open",
         Unsettled::GoalMissed { .. } => "goal-missed",
         Unsettled::Fell { .. } => "fell",
+        Unsettled::Rose { .. } => "rose",
         Unsettled::MissedBelow { .. } => "missed-below",
         Unsettled::Spread { .. } => "spread",
         Unsettled::Contradiction { .. } => "contradiction",
