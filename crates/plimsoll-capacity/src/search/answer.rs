@@ -36,6 +36,12 @@ const OF_SPEEDS: f64 = 0.2;
 const BEYOND: f64 = 0.1;
 /// Goodput under overload and the capacity under the objective differ by so much.
 const OVERLOAD_OFF: f64 = 0.02;
+/// A server that carries the interval's loads in overloads, and less than this share of them in every second of a trial
+/// near it, was slow; one that was so this often has a slower speed.
+const SLOW_TRIAL: f64 = 0.85;
+const SLOW_TIMES_MIN: usize = 3;
+/// Trials at loads up to this multiple of the upper end are near the interval.
+const NEAR: f64 = 1.1;
 /// Standard deviations by which the verdicts may be less likely than the model predicts.
 const SURPRISE_MAX: f64 = 4.0;
 
@@ -122,6 +128,38 @@ impl Known<'_> {
         let fast = carried.iter().rev().nth(beyond);
         let fast = fast.map_or(upper, |fast| fast * (1.0 + OVERLOAD_OFF));
         (lower.min(slow), upper.max(fast))
+    }
+
+    /// The least that the server carried in trials near the interval in which it was slower all the time, if it was
+    /// slow, fast and slow again, and overloads do not cost it as much.
+    fn slow_at_times(&self, lower: f64, upper: f64) -> Option<f64> {
+        let counted = self.guards.levels.counted(self.evidence);
+        let usual = median_of(counted.iter().filter_map(reading).map(|reading| reading.y.exp()))?;
+        let fast_from = (1.0 - 2.0 * OVERLOAD_OFF) * lower;
+        if usual < fast_from {
+            return None;
+        }
+        // Most trials that miss are cut short within a second.
+        let fastest = |trial: &Trial| {
+            let seconds = self.evidence.seconds().iter();
+            let of = seconds.filter(|second| second.trial == trial.number && second.is_whole());
+            of.map(|second| second.ok).reduce(f64::max).or(trial.carried)
+        };
+        let (mut slow, mut was_fast): (Vec<f64>, bool) = (Vec::new(), true);
+        for trial in &counted {
+            let carried = if trial.good { Some(trial.load) } else { trial.saturated() };
+            let is_near = trial.is_verdict() && !trial.good && trial.load <= NEAR * upper;
+            let slowly = fastest(trial).filter(|_| is_near && carried.is_some());
+            if let Some(slowly) = slowly.filter(|fastest| *fastest < SLOW_TRIAL * lower) {
+                if was_fast {
+                    slow.push(slowly);
+                }
+                was_fast = false;
+            } else {
+                was_fast |= carried.is_some_and(|carried| carried >= fast_from);
+            }
+        }
+        slow.iter().copied().reduce(f64::min).filter(|_| slow.len() >= SLOW_TIMES_MIN)
     }
 
     /// Returns the trials that missed the objective far below the interval.
@@ -269,12 +307,18 @@ pub(super) fn answer(
         _ => None,
     };
     let regimes = fit.map(regimes).unwrap_or_default();
+    let slow = fit.filter(|_| outcome == Outcome::Regular).and_then(|fit| {
+        let (lower, upper) = fit.lower.zip(fit.upper)?;
+        known.slow_at_times(lower, upper).filter(|slow| *slow < lower)
+    });
     let (lower, upper) = match (&outcome, fit, observed) {
         _ if range.is_some() => range.unzip(),
         (_, _, Some(observed)) => (Some(observed.lower), observed.upper),
         (Outcome::Regular, Some(fit), _) => {
             let ends = fit.lower.zip(fit.upper).map(|(lower, upper)| {
                 let (slowest, fastest) = known.with_speeds((lower, upper));
+                let slow = slow.map_or(f64::INFINITY, |slow| slow * (1.0 - OVERLOAD_OFF));
+                let slowest = slowest.min(slow);
                 // With several speeds it is of the slowest.
                 (slowest, if regimes.is_empty() { fastest } else { upper })
             });
@@ -287,6 +331,12 @@ pub(super) fn answer(
     if !matches!(outcome, Outcome::Unstable { .. }) {
         notes.extend(guards.levels.told(evidence));
     }
+    notes.extend(slow.and_then(Rate::per_second).map(|slow| {
+        format!(
+            "the server has a slower speed: in some trials near the interval it carried {slow} at most, from their \
+             beginning to their end; the interval reaches down to it"
+        )
+    }));
     if outcome == Outcome::FailsAtMinimum {
         notes.extend(full_host(evidence.verdicts()));
     }

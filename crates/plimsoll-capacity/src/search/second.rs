@@ -74,6 +74,11 @@ impl Second {
         })
     }
 
+    /// Reports whether all of it was counted.
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.is_fall && self.part > PART_MIN
+    }
+
     /// Reports whether all of it shows what an overloaded server carries.
     fn is_reading(&self) -> bool {
         self.is_overload && self.ok > 0.0 && self.part > PART_MIN
