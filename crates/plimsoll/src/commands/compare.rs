@@ -23,8 +23,8 @@ pub(crate) fn run(flags: &CompareFlags) -> Result<()> {
     let [a, b] = &job.arms;
     let isolation = isolation(&job)?;
     let mut planned = [
-        Planned::of(Arm::A, a, &isolation, &mut inputs)?,
-        Planned::of(Arm::B, b, &isolation, &mut inputs)?,
+        PlannedSide::of(Arm::A, a, &isolation, &mut inputs)?,
+        PlannedSide::of(Arm::B, b, &isolation, &mut inputs)?,
     ];
     if job.duet {
         let halves = Placement::halves(&affinity::by_core(affinity::usable_cpus()));
@@ -59,12 +59,12 @@ fn isolation(job: &CompareJob) -> Result<Isolation> {
 }
 
 /// One side, of which nothing has been started.
-enum Planned {
+enum PlannedSide {
     Laboratory(Box<lab::Planned>),
     Named(Box<Side>),
 }
 
-impl Planned {
+impl PlannedSide {
     fn of(
         name: Arm,
         arm: &ArmLine,

@@ -15,7 +15,7 @@ use plimsoll_model::result::RunResult;
 use plimsoll_model::storm::StormClients;
 use plimsoll_model::summary::{FindHead, FindSummary};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Outcome as SearchOutcome, TippingPoint, TrialRecord, Verdict};
+use plimsoll_model::trial::{Outcome, TippingPoint, TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
 use plimsoll_probe::limits::HostLimits;
 use plimsoll_report::archive::SearchHead;
@@ -32,7 +32,7 @@ use crate::plan::connections::ConnectionsJob;
 use crate::plan::load::LoadJob;
 use crate::preflight;
 use crate::preflight::Server;
-use crate::session::{Experiment, Outcome, Session};
+use crate::session::{Experiment, ExperimentResult, Session};
 use crate::survey::Room;
 
 /// A laboratory's server has room for this much more than the highest level, in percent: its own
@@ -73,13 +73,13 @@ impl ConnectionsExperiment {
             asked: asked.unwrap_or(0),
             held: found.held,
             end: match (&tipping.outcome, search.found().failed_at) {
-                (SearchOutcome::FailsAtMinimum, _) if load.tally.connections.opened == 0 => {
+                (Outcome::FailsAtMinimum, _) if load.tally.connections.opened == 0 => {
                     HoldEnd::NothingHeld
                 }
-                (SearchOutcome::Unfinished { .. }, Some(failed)) => {
+                (Outcome::Unfinished { .. }, Some(failed)) => {
                     HoldEnd::ServerFailed { why: failed.why }
                 }
-                (SearchOutcome::Unfinished { .. }, None) => HoldEnd::Unfinished,
+                (Outcome::Unfinished { .. }, None) => HoldEnd::Unfinished,
                 _ => HoldEnd::Complete,
             },
             hold: job.soak,
@@ -137,7 +137,7 @@ impl Experiment for ConnectionsExperiment {
         Vec::new()
     }
 
-    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
+    fn drive(&mut self, session: &Session<'_>) -> Result<ExperimentResult, Stop> {
         let ConnectionsJob { load, search, .. } = &self.job;
         for note in &search.notes {
             session.note(note.clone());
@@ -166,12 +166,12 @@ impl Experiment for ConnectionsExperiment {
         let hold = HoldSummary::new(self.hold_head(&found), &found.load.tally);
         let reasons = tipping::reasons(&found.tipping, &found.trials, verdict);
         let Found { load: driven, trials, .. } = found;
-        Ok(Outcome {
+        Ok(ExperimentResult {
             partial: driven.is_partial(),
             result: RunResult::Connections { find: Box::new(find), hold: Some(Box::new(hold)) },
             timers: Some(timers.found(&load.plan, &trials)),
             trials,
-            ..Outcome::new(driven.tally, driven.window, verdict, reasons)
+            ..ExperimentResult::new(driven.tally, driven.window, verdict, reasons)
         })
     }
 }

@@ -29,7 +29,7 @@ use crate::plan::load::LoadJob;
 use crate::preflight;
 use crate::preflight::Server;
 use crate::session::disruptor::Disruptor;
-use crate::session::{Experiment, Outcome, Session};
+use crate::session::{Experiment, ExperimentResult, Session};
 use crate::survey::Room;
 
 /// Wait at a level before memory is read: tickets arrive, and allocators and the
@@ -133,7 +133,7 @@ impl Experiment for HoldExperiment {
         lowered.into_iter().collect()
     }
 
-    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
+    fn drive(&mut self, session: &Session<'_>) -> Result<ExperimentResult, Stop> {
         let driven = drive(self, session)?;
         let Judgement { verdict, reasons, .. } = judge(&self.job, &driven);
         let hold = HoldSummary::new(self.head(&driven), &driven.load.tally);
@@ -141,12 +141,12 @@ impl Experiment for HoldExperiment {
         let (plan, server) = (&self.job.load.plan, session.server());
         let timers = timers::of_one_load(plan, &**server, &driven.load, &driven.slow, None);
         let LoadOutcome { tally, window, .. } = driven.load;
-        Ok(Outcome {
+        Ok(ExperimentResult {
             partial,
             result: hold.into(),
             events: driven.events,
             timers: Some(timers),
-            ..Outcome::new(tally, window, verdict, reasons)
+            ..ExperimentResult::new(tally, window, verdict, reasons)
         })
     }
 }

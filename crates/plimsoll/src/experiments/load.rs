@@ -13,7 +13,7 @@ use super::timers;
 use crate::exit::Result;
 use crate::plan::load::LoadJob;
 use crate::session::disruptor::Disruptor;
-use crate::session::{Experiment, Measurement, Observed, Outcome, Session};
+use crate::session::{Experiment, ExperimentResult, Measurement, Observed, Session};
 
 /// `plimsoll load`.
 pub(crate) struct Load(pub(crate) LoadJob);
@@ -23,7 +23,7 @@ impl Experiment for Load {
         &mut self.0
     }
 
-    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome> {
+    fn drive(&mut self, session: &Session<'_>) -> Result<ExperimentResult> {
         let Self(job) = self;
         let plan = &job.plan;
         let is_steady = is_steady(&plan.pacing);
@@ -47,12 +47,12 @@ impl Experiment for Load {
         let unmeasured =
             (verdict == Verdict::Bad && job.slo.is_none()).then(|| no_answer(&outcome.tally));
         let LoadOutcome { tally, window, .. } = outcome;
-        Ok(Outcome {
+        Ok(ExperimentResult {
             partial,
             timers: Some(timers),
             events,
             unmeasured,
-            ..Outcome::new(tally, window, verdict, reasons)
+            ..ExperimentResult::new(tally, window, verdict, reasons)
         })
     }
 }

@@ -11,8 +11,7 @@ use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{FindHead, FindSummary, PathSummary};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
-    Outcome as SearchOutcome, Phase, Recovery, Stopped, TippingPoint, TrialRecord, TrialRequest,
-    TrialsAtLoad,
+    Outcome, Phase, Recovery, Stopped, TippingPoint, TrialRecord, TrialRequest, TrialsAtLoad,
 };
 use plimsoll_model::{Nanos, Rate};
 use plimsoll_report::archive::SearchHead;
@@ -32,7 +31,7 @@ use crate::hosts::DESCRIPTOR_RESERVE;
 use crate::plan::load::LoadJob;
 use crate::plan::search::{CauseTest, RateJob, SearchJob};
 use crate::preflight;
-use crate::session::{Experiment, Measurement, Observed, Outcome, Session};
+use crate::session::{Experiment, ExperimentResult, Measurement, Observed, Session};
 
 /// Any machine makes so many operations; a search that stays below needs no reference run.
 const REFERENCE_FROM_PER_S: f64 = 1_000.0;
@@ -116,7 +115,7 @@ impl Experiment for RateExperiment {
         Some(Budget::Trials(budget_of_trials(&self.job)))
     }
 
-    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome> {
+    fn drive(&mut self, session: &Session<'_>) -> Result<ExperimentResult> {
         let RateJob { load, search, .. } = &self.job;
         for note in &search.notes {
             session.note(note.clone());
@@ -260,7 +259,7 @@ fn find(
     let mut tipping = loop {
         let request = match search.next_step() {
             Step::Done(tipping) => {
-                let is_unfinished = matches!(tipping.outcome, SearchOutcome::Unfinished { .. });
+                let is_unfinished = matches!(tipping.outcome, Outcome::Unfinished { .. });
                 is_server_to_blame = is_unfinished && search.is_sut_gone();
                 break tipping;
             }
@@ -439,11 +438,9 @@ fn measure_usage(
 ) -> Result<()> {
     let is_back = !matches!(tipping.recovery, Some(Recovery::No(_)));
     let (loads, duration) = match (&tipping.outcome, tipping.lower) {
-        (SearchOutcome::Regular, Some(lower)) if is_back => {
-            (missing_loads(trials, lower), USAGE_TRIAL)
-        }
+        (Outcome::Regular, Some(lower)) if is_back => (missing_loads(trials, lower), USAGE_TRIAL),
         // Trials that failed were ended early. Errors have a class, late answers have no reason yet.
-        (SearchOutcome::FailsAtMinimum, _) => {
+        (Outcome::FailsAtMinimum, _) => {
             let is_slow = |tally: &Tally| tally.ok > 10 * tally.errors_total();
             let answered = trials.iter().rfind(|trial| is_slow(&trial.measurement.tally));
             let load = answered.map(|trial| trial.measurement.request.rate);
@@ -496,7 +493,12 @@ fn times(rate: Rate, split: u32) -> Option<Rate> {
     Rate::per_second(rate.get() * f64::from(split))
 }
 
-fn outcome(job: &RateJob, found: Found, timers: TimerWatch, session: &Session<'_>) -> Outcome {
+fn outcome(
+    job: &RateJob,
+    found: Found,
+    timers: TimerWatch,
+    session: &Session<'_>,
+) -> ExperimentResult {
     let Found { tipping, trials, .. } = found;
     let at_lower = tipping.lower.and_then(|lower| TrialsAtLoad::at_lower_bound(&trials, lower));
     let (tally, window) = match at_lower {
@@ -522,12 +524,12 @@ fn outcome(job: &RateJob, found: Found, timers: TimerWatch, session: &Session<'_
         budget_s: Some(budget_of_trials(job).as_secs_f64()),
         ..FindSummary::new(head, &tipping)
     };
-    Outcome {
+    ExperimentResult {
         partial: session.is_interrupted(),
         result: find.into(),
         timers: Some(timers.found(&job.load.plan, &trials)),
         trials,
-        ..Outcome::new(tally, window, verdict, reasons)
+        ..ExperimentResult::new(tally, window, verdict, reasons)
     }
 }
 

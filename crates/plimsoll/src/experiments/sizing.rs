@@ -15,7 +15,7 @@ use crate::exit::Result;
 use crate::plan::in_turn::TurnsJob;
 use crate::plan::load::LoadJob;
 use crate::plan::sizing::BLOCK_MIN;
-use crate::session::{Experiment, Outcome, Session};
+use crate::session::{Experiment, ExperimentResult, Session};
 
 /// The shortest and the longest time that a value is saturated in one round, whole seconds.
 const BLOCK_SECONDS: (u64, u64) = (2, 5);
@@ -170,7 +170,7 @@ impl Experiment for SizingExperiment {
         self.turns.job.settings(self.rounds_planned, false)
     }
 
-    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome> {
+    fn drive(&mut self, session: &Session<'_>) -> Result<ExperimentResult> {
         let ended = self.measure(session);
         self.turns.end(ended)?;
         let sizing = self.judge();

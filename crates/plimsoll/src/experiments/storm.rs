@@ -15,7 +15,7 @@ use plimsoll_model::result::RunResult;
 use plimsoll_model::storm::{Cut, StormSummary};
 use plimsoll_model::summary::{FindHead, FindSummary};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Outcome as SearchOutcome, TippingPoint, TrialRecord};
+use plimsoll_model::trial::{Outcome, TippingPoint, TrialRecord};
 use plimsoll_probe::limits::HostLimits;
 use plimsoll_report::archive::SearchHead;
 use plimsoll_report::tui::Budget;
@@ -31,7 +31,7 @@ use crate::plan::load::LoadJob;
 use crate::plan::storm::StormJob;
 use crate::preflight;
 use crate::preflight::Server;
-use crate::session::{Experiment, Outcome, Session};
+use crate::session::{Experiment, ExperimentResult, Session};
 use crate::survey::Room;
 
 mod remedies;
@@ -145,7 +145,7 @@ impl Experiment for StormExperiment {
         Vec::new()
     }
 
-    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
+    fn drive(&mut self, session: &Session<'_>) -> Result<ExperimentResult, Stop> {
         let search = &self.job.search;
         session.note(tipping::objective(search));
         let found = find(self, &self.job, self.search_settings(), Pass::First, session)?;
@@ -154,7 +154,7 @@ impl Experiment for StormExperiment {
         let verdict = match found.load.lost_agents {
             0 => {
                 // A server that does not come back from a storm has failed.
-                let is_stopped = matches!(found.tipping.outcome, SearchOutcome::Unfinished { .. });
+                let is_stopped = matches!(found.tipping.outcome, Outcome::Unfinished { .. });
                 tipping::verdict(&found.tipping, is_stopped && !found.load.interrupted)
             }
             _ => plimsoll_model::trial::Verdict::Invalid,
@@ -179,11 +179,11 @@ impl Experiment for StormExperiment {
             // Requests that were open when their connection was cut are nobody's failure.
             tally = without_cut(&tally);
         }
-        Ok(Outcome {
+        Ok(ExperimentResult {
             partial: driven.is_partial() || session.is_interrupted(),
             result: RunResult::Storm { find: Box::new(find), storm },
             trials,
-            ..Outcome::new(tally, driven.window + tried.window, verdict, reasons)
+            ..ExperimentResult::new(tally, driven.window + tried.window, verdict, reasons)
         })
     }
 }

@@ -98,12 +98,12 @@ pub(crate) trait Experiment {
     }
 
     /// Drives the session until there is an outcome.
-    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome>;
+    fn drive(&mut self, session: &Session<'_>) -> Result<ExperimentResult>;
 }
 
 /// The result of an experiment.
 #[derive(Default)]
-pub(crate) struct Outcome {
+pub(crate) struct ExperimentResult {
     /// Counts that the figures of the report are drawn from.
     pub(crate) tally: Tally,
     /// Wall time of sending in it.
@@ -131,7 +131,7 @@ pub(crate) struct Timers {
     pub(crate) horizon: Horizon,
 }
 
-impl Outcome {
+impl ExperimentResult {
     /// An outcome of one load.
     pub(crate) fn new(tally: Tally, window: Nanos, verdict: Verdict, reasons: Vec<Check>) -> Self {
         Self { tally, window, verdict, reasons, ..Self::default() }
@@ -254,7 +254,7 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
         outcome.verdict = Verdict::Invalid;
         outcome.reasons.insert(0, Check::failed(CheckId::Laboratory, how));
     }
-    let Outcome { verdict, unmeasured, .. } = &outcome;
+    let ExperimentResult { verdict, unmeasured, .. } = &outcome;
     let (verdict, unmeasured) = (*verdict, unmeasured.clone());
     let settings = with_watched(experiment.settings());
     let target = experiment.load().target_name.clone();
@@ -277,10 +277,10 @@ fn summarise(
     command: &str,
     target: String,
     settings: Settings,
-    outcome: Outcome,
+    outcome: ExperimentResult,
     run: &Run,
 ) -> (Summary, Vec<TrialRecord>) {
-    let Outcome { tally, window, partial, verdict, reasons, trials, .. } = outcome;
+    let ExperimentResult { tally, window, partial, verdict, reasons, trials, .. } = outcome;
     let head = SummaryHead {
         command: command.to_owned(),
         target,

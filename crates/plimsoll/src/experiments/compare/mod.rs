@@ -28,7 +28,7 @@ use super::in_turn::{End, FIRST, Load, Servers, Side, Turns, block, saturating};
 use crate::exit::Result;
 use crate::plan::compare::CompareJob;
 use crate::plan::load::LoadJob;
-use crate::session::{Experiment, Outcome, Session};
+use crate::session::{Experiment, ExperimentResult, Session};
 
 mod duet;
 
@@ -377,7 +377,7 @@ impl Experiment for CompareExperiment {
         self.job.turns.settings(self.job.turns.rounds, self.job.duet)
     }
 
-    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome> {
+    fn drive(&mut self, session: &Session<'_>) -> Result<ExperimentResult> {
         let ended = self.measure(session);
         self.turns.end(ended)?;
         let compare = self.judge();

@@ -21,7 +21,7 @@ use plimsoll_report::findings;
 use crate::exit::{Result, Stop};
 use crate::plan::in_turn::TurnsJob;
 use crate::plan::load::LoadJob;
-use crate::session::{Measurement, Observed, Outcome, Session, run_beside};
+use crate::session::{ExperimentResult, Measurement, Observed, Session, run_beside};
 
 pub(super) mod block;
 mod servers;
@@ -293,7 +293,7 @@ impl Turns {
         session: &Session<'_>,
         is_settled: bool,
         usable: u32,
-    ) -> Outcome {
+    ) -> ExperimentResult {
         let measures = [
             Measure::count("usable", usable.into()).at_least(ROUNDS_MIN as f64),
             Measure::count("of", self.rounds_made.into()),
@@ -301,10 +301,10 @@ impl Turns {
         let reasons = vec![Check::new(CheckId::Rounds, Level::of(!is_settled, false), measures)];
         let verdict = if is_settled { Verdict::Good } else { Verdict::Invalid };
         let unmeasured = self.unmeasured.take();
-        Outcome {
+        ExperimentResult {
             partial: session.is_interrupted() || unmeasured.is_some(),
             unmeasured,
-            ..Outcome::new(std::mem::take(&mut self.tally), self.window, verdict, reasons)
+            ..ExperimentResult::new(std::mem::take(&mut self.tally), self.window, verdict, reasons)
         }
     }
 }

@@ -30,7 +30,7 @@ use crate::plan::load::LoadJob;
 use crate::plan::rfc9411::Rfc9411Job;
 use crate::preflight;
 use crate::preflight::Server;
-use crate::session::{Experiment, Outcome, Session};
+use crate::session::{Experiment, ExperimentResult, Session};
 
 mod iteration;
 mod object;
@@ -94,7 +94,7 @@ impl Experiment for CaseExperiment {
         Some(SearchHead { axis: case.axis(), slo, mode: Mode::Rfc9411 })
     }
 
-    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome> {
+    fn drive(&mut self, session: &Session<'_>) -> Result<ExperimentResult> {
         let Self { job, placement } = self;
         let case = job.flags.case;
         session.note(format!("RFC 9411 case {case}: {}", case.title()));
@@ -116,7 +116,7 @@ impl Experiment for CaseExperiment {
         };
         scene.measure()?;
         let partial = session.is_interrupted();
-        Ok(Outcome { partial, ..outcome(scene, placement) })
+        Ok(ExperimentResult { partial, ..outcome(scene, placement) })
     }
 }
 
@@ -130,7 +130,7 @@ fn shorter(job: &Rfc9411Job) -> Option<String> {
     })
 }
 
-fn outcome(scene: Scene<'_, '_>, placement: &Placement) -> Outcome {
+fn outcome(scene: Scene<'_, '_>, placement: &Placement) -> ExperimentResult {
     let Scene { job, trials, results, reference, mut notes, .. } = scene;
     let (mut tally, window) = tipping::all_trials(&trials);
     // Those sums are of whole iterations, and each would count as one second.
@@ -158,7 +158,7 @@ fn outcome(scene: Scene<'_, '_>, placement: &Placement) -> Outcome {
         notes,
     };
     let result = RunResult::Rfc9411 { rfc9411: Box::new(block) };
-    Outcome { result, trials, ..Outcome::new(tally, window, verdict, reasons) }
+    ExperimentResult { result, trials, ..ExperimentResult::new(tally, window, verdict, reasons) }
 }
 
 /// Section 4.3 says that neither side offers resumption. A SUT that sends tickets all the same

@@ -5,7 +5,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::confirmation::{Intervention, Remedied};
 use plimsoll_model::plan::{CertificateKey, LoadPlan, Pacing};
 use plimsoll_model::tally::{HandshakeCounts, Tally};
-use plimsoll_model::trial::Outcome as SearchOutcome;
+use plimsoll_model::trial::Outcome;
 use plimsoll_report::terminal::render_remedy_plan;
 
 use super::{Found, Pass, StormExperiment, find};
@@ -38,7 +38,7 @@ pub(super) fn try_each(
 ) -> Result<Tried, Stop> {
     let tipping = &found.tipping;
     let bounds = tipping.lower.zip(tipping.upper);
-    let known = bounds.filter(|_| tipping.outcome == SearchOutcome::Regular);
+    let known = bounds.filter(|_| tipping.outcome == Outcome::Regular);
     let Some((lower, upper)) = known.map(|(lower, upper)| (lower.get(), upper.get())) else {
         return Ok(Tried::default());
     };
