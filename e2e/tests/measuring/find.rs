@@ -17,7 +17,7 @@ const CAUSE: [&str; 2] = ["rate-limit", "predicted"];
 fn search(haproxy: &Haproxy) -> Finished {
     let (url, socket) =
         (haproxy.url("http"), format!("haproxy:{}", haproxy.stats_socket().display()));
-    let flags = ["find", "rate", &url, "--no-keepalive", "--budget", "60s", "--json", "-"];
+    let flags = ["find", "rate", &url, "--no-keepalive", "--budget", "90s", "--json", "-"];
     // An upper bound close to the truth saves time; the loads below it are not at 450/s, and reach far enough for a
     // line through them.
     let bounds = ["--min", "210", "--max", "500", "--watch", &socket];
@@ -47,7 +47,7 @@ fn the_limit_that_haproxy_was_given_is_found_and_named() {
         assert_eq!(summary.text("verdict"), "good");
         let first = &summary.at("causes")[0];
         let cause = [&first["cause"], &first["grade"]];
-        // What a search of 60 s promises of a steady server. A disturbed one ends with a wider interval, and says so.
+        // A search of 60 s promises this of a steady server. A disturbed one ends with a wider interval, and says so.
         let is_narrow = upper / lower <= 1.1501;
         if (lower..=upper).contains(&TRUTH_PER_S) && is_narrow && cause == CAUSE {
             return;
