@@ -39,7 +39,7 @@ const OVERLOAD_OFF: f64 = 0.02;
 /// A server that carries the interval's loads in overloads, and less than this share of them in every second of a trial
 /// near it, was slow; one that was so this often has a slower speed.
 const SLOW_TRIAL: f64 = 0.85;
-const SLOW_TIMES_MIN: usize = 3;
+const SLOW_TIMES_MIN: u32 = 3;
 /// Trials at loads up to this multiple of the upper end are near the interval.
 const NEAR: f64 = 1.1;
 /// Standard deviations by which the verdicts may be less likely than the model predicts.
@@ -145,21 +145,22 @@ impl Known<'_> {
             let of = seconds.filter(|second| second.trial == trial.number && second.is_whole());
             of.map(|second| second.ok).reduce(f64::max).or(trial.carried)
         };
-        let (mut slow, mut was_fast): (Vec<f64>, bool) = (Vec::new(), true);
+        let missed_near = |trial: &&Trial| {
+            trial.is_verdict() && trial.saturated().is_some() && trial.load <= NEAR * upper
+        };
+        let (mut least, mut times, mut was_fast) = (f64::INFINITY, 0, true);
         for trial in &counted {
-            let carried = if trial.good { Some(trial.load) } else { trial.saturated() };
-            let is_near = trial.is_verdict() && !trial.good && trial.load <= NEAR * upper;
-            let slowly = fastest(trial).filter(|_| is_near && carried.is_some());
-            if let Some(slowly) = slowly.filter(|fastest| *fastest < SLOW_TRIAL * lower) {
+            let fastest = Some(trial).filter(missed_near).and_then(fastest);
+            if let Some(slow) = fastest.filter(|fastest| *fastest < SLOW_TRIAL * lower) {
                 if was_fast {
-                    slow.push(slowly);
+                    (least, times) = (least.min(slow), times + 1);
                 }
                 was_fast = false;
             } else {
-                was_fast |= carried.is_some_and(|carried| carried >= fast_from);
+                was_fast |= trial.shown().is_some_and(|carried| carried >= fast_from);
             }
         }
-        slow.iter().copied().reduce(f64::min).filter(|_| slow.len() >= SLOW_TIMES_MIN)
+        (times >= SLOW_TIMES_MIN).then_some(least)
     }
 
     /// Returns the trials that missed the objective far below the interval.
@@ -309,7 +310,7 @@ pub(super) fn answer(
     let regimes = fit.map(regimes).unwrap_or_default();
     let slow = fit.filter(|_| outcome == Outcome::Regular).and_then(|fit| {
         let (lower, upper) = fit.lower.zip(fit.upper)?;
-        known.slow_at_times(lower, upper).filter(|slow| *slow < lower)
+        known.slow_at_times(lower, upper)
     });
     let (lower, upper) = match (&outcome, fit, observed) {
         _ if range.is_some() => range.unzip(),

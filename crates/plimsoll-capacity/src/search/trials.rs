@@ -118,6 +118,11 @@ impl Trial {
         self.carried.filter(|carried| !self.good && *carried < SATURATED * self.load)
     }
 
+    /// Returns the rate that the server is known to have carried: its load, or less if it could not carry all.
+    pub(crate) fn shown(&self) -> Option<f64> {
+        if self.good { Some(self.load) } else { self.saturated() }
+    }
+
     /// Reports whether the server was overloaded on purpose.
     pub(crate) const fn is_overload(&self) -> bool {
         matches!(self.role, Role::Sentinel | Role::Overload)
@@ -163,11 +168,10 @@ const RISE_NOISE: f64 = 0.05;
 /// The rates that the server carried in the first overload and in the last, if it carried more and more up to the end; per
 /// second.
 pub(super) fn rose(trials: &[Trial]) -> Option<(f64, f64)> {
-    let shown = |t: &Trial| if t.good { Some(t.load) } else { t.saturated() };
     // The highest load so far, with what was carried at most.
     let mut most: Option<(f64, f64)> = None;
     for trial in trials {
-        let Some(carried) = shown(trial) else { continue };
+        let Some(carried) = trial.shown() else { continue };
         let is_less = |(load, before): (f64, f64)| {
             trial.load <= load && carried < before * (-RISE_NOISE).exp() && !trial.good
         };
