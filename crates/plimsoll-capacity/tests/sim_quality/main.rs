@@ -34,7 +34,7 @@ const SEEDS: u64 = 40;
 fn a_stated_interval_holds_the_truth_and_is_hardly_ever_far_off() {
     let (mut stated, mut contained, mut wrong, mut steady, mut unsettled) = (0, 0, 0, 0, 0);
     for kind in kinds::servers() {
-        let score = score(&kind, Method::Plimsoll(Mode::Quick), 0..SEEDS);
+        let score = score(&kind, Method::Plimsoll(Mode::Quick), 0..SEEDS, false);
         let text = format!(
             "{}: {} of {SEEDS} stated, {} hold the truth; {} wrong, {} unstable, {} undecided",
             kind.name, score.stated, score.contained, score.wrong, score.unstable, score.undecided,
@@ -79,7 +79,7 @@ fn a_search_of_a_minute_keeps_its_promise() {
         .collect();
     assert_eq!(kinds.len(), 5);
     for kind in kinds {
-        let score = score(&kind, Method::Within(Nanos::from_secs(60)), 0..SEEDS);
+        let score = score(&kind, Method::Within(Nanos::from_secs(60)), 0..SEEDS, false);
         let text = format!(
             "{}: {} of {SEEDS} stated, {} hold the truth, {} wrong; {} with bounds",
             kind.name, score.stated, score.contained, score.wrong, score.bounded
@@ -98,7 +98,7 @@ fn a_neighbour_that_takes_the_servers_cpu_costs_time_and_no_interval() {
     // One that is there for most of the time is a part of the machine.
     let comes_and_goes = |kind: &Kind| kind.is_observed && kind.truth == Truth::Capacity;
     for kind in all.filter(comes_and_goes) {
-        let score = score(&kind, Method::Plimsoll(Mode::Quick), 0..SEEDS);
+        let score = score(&kind, Method::Plimsoll(Mode::Quick), 0..SEEDS, false);
         let text = format!(
             "{}: {} of {SEEDS} stated, {} hold the truth",
             kind.name, score.stated, score.contained
@@ -145,7 +145,7 @@ fn a_safe_load_is_found_at_slow_and_pausing_and_disturbed_servers() {
         ("a neighbour takes half for 10 s of 30, CPU times read", 85),
     ] {
         let kind = all.iter().find(|kind| kind.name == name).expect("a kind of that name");
-        let score = score(kind, Method::Plimsoll(Mode::Quick), 0..SEEDS);
+        let score = score(kind, Method::Plimsoll(Mode::Quick), 0..SEEDS, false);
         let text = format!("{name}: {} of {SEEDS} have a safe load", score.safe);
         assert!(score.safe * 100 >= least_percent * score.searches, "{text}");
     }
@@ -238,7 +238,7 @@ fn fewer_than_one_trial_of_a_server_far_away_in_a_hundred_is_a_false_alarm() {
         },
         ..kind("hard cap")
     };
-    assert_few_alarms(&far, &score(&far, Method::Plimsoll(Mode::Quick), 0..SEEDS));
+    assert_few_alarms(&far, &score(&far, Method::Plimsoll(Mode::Quick), 0..SEEDS, false));
 }
 
 #[test]

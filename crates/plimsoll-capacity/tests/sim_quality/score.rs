@@ -151,8 +151,14 @@ pub(crate) fn each_seed<T: Send>(seeds: Range<u64>, work: impl Fn(u64) -> T + Sy
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// A search by `method` for each seed against one kind of server.
-pub(crate) fn score(kind: &Kind, method: Method, seeds: Range<u64>) -> Score {
+/// A search by `method` for each seed against one kind of server. With `tests_safe_loads`, further runs at each safe load,
+/// which take as long as the search.
+pub(crate) fn score(
+    kind: &Kind,
+    method: Method,
+    seeds: Range<u64>,
+    tests_safe_loads: bool,
+) -> Score {
     let limits = method.limits();
     let long_run = kind.long_run_per_s(&limits);
     let mut score = Score::default();
@@ -163,7 +169,7 @@ pub(crate) fn score(kind: &Kind, method: Method, seeds: Range<u64>) -> Score {
         let found = method.search(&mut world, seed, &kind.slo());
         let truths = kind.true_per_s(begin, &world, long_run, limits.confirm_trial);
         // To follow further runs operation by operation would take longer than the searches.
-        let safe = found.safe().filter(|_| !kind.is_random);
+        let safe = found.safe().filter(|_| tests_safe_loads && !kind.is_random);
         // As long as those that the search speaks of.
         let run = found.tipping.as_ref().and_then(|tipping| tipping.run);
         let run = run.unwrap_or(limits.confirm_trial);

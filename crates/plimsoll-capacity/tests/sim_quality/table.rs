@@ -73,7 +73,7 @@ pub(crate) fn budgets(kinds: &[Kind], seeds: &Range<u64>, alarms: &mut Alarms) -
     for kind in kinds {
         for (index, budget_s) in BUDGETS_S.into_iter().enumerate() {
             let method = Method::Within(Nanos::from_secs(budget_s));
-            let score = score(kind, method, seeds.clone());
+            let score = score(kind, method, seeds.clone(), true);
             alarms.add(&score);
             let _ = writeln!(
                 text,
@@ -98,7 +98,7 @@ pub(crate) fn budgets(kinds: &[Kind], seeds: &Range<u64>, alarms: &mut Alarms) -
 pub(crate) fn quick(kinds: &[Kind], seeds: &Range<u64>, alarms: &mut Alarms) -> String {
     let mut text = String::from(HEAD);
     for kind in kinds {
-        let score = score(kind, Method::Plimsoll(Mode::Quick), seeds.clone());
+        let score = score(kind, Method::Plimsoll(Mode::Quick), seeds.clone(), true);
         row(&mut text, &kind.name, "quick", &score);
         alarms.add(&score);
     }
@@ -110,12 +110,12 @@ pub(crate) fn quick(kinds: &[Kind], seeds: &Range<u64>, alarms: &mut Alarms) -> 
 pub(crate) fn standard(kinds: &[Kind], seeds: &Range<u64>, alarms: &mut Alarms) -> String {
     let mut text = String::from(HEAD);
     for kind in kinds {
-        let ours = score(kind, Method::Plimsoll(Mode::Standard), seeds.clone());
+        let ours = score(kind, Method::Plimsoll(Mode::Standard), seeds.clone(), true);
         row(&mut text, &kind.name, "standard", &ours);
         alarms.add(&ours);
         let staircase = Method::Staircase(Mode::Standard, quantile(&ours.trials, 0.5));
         for method in [Method::Bisection(Mode::Standard), staircase] {
-            row(&mut text, "", method.name(), &score(kind, method, seeds.clone()));
+            row(&mut text, "", method.name(), &score(kind, method, seeds.clone(), true));
         }
     }
     text
