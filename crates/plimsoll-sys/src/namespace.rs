@@ -9,7 +9,6 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::{io, thread};
 
-use rustix::io::Errno;
 use rustix::net;
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType};
@@ -225,15 +224,8 @@ impl Message {
         net::send(&socket, &self.bytes, SendFlags::empty())?;
         let mut answer = [0; ANSWER_BYTES];
         let (received, _) = net::recv(&socket, &mut answer[..], RecvFlags::empty())?;
-        let error =
-            answer[..received].get(netlink::HEADER_BYTES..).and_then(|body| body.first_chunk());
-        match error.map(|bytes| i32::from_ne_bytes(*bytes)) {
-            Some(0) => Ok(()),
-            Some(negative) => {
-                Err(Errno::from_raw_os_error(negative.saturating_neg().max(1)).into())
-            }
-            None => Err(Errno::BADMSG.into()),
-        }
+        let body = answer[..received].get(netlink::HEADER_BYTES..).unwrap_or_default();
+        Ok(netlink::acknowledged(body)?)
     }
 }
 

@@ -11,6 +11,8 @@ const DUMP: u16 = 0x1 | 0x300;
 /// NLMSG_ERROR and NLMSG_DONE.
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
+/// Flags in the type of an attribute.
+const TYPE_MASK: u16 = 0x3fff;
 /// struct nlmsghdr.
 pub(crate) const HEADER_BYTES: usize = 16;
 /// One part of an answer; the kernel fills at most 32 KiB.
@@ -48,16 +50,35 @@ pub(crate) fn request(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Returns the value of the first attribute of type `wanted`.
+pub(crate) fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
+    while let (Some(length), Some(kind)) = (bytes.get(..2), bytes.get(2..4)) {
+        let length = usize::from(u16::from_ne_bytes(*length.first_chunk()?));
+        let value = bytes.get(4..length)?;
+        if u16::from_ne_bytes(*kind.first_chunk()?) & TYPE_MASK == wanted {
+            return Some(value);
+        }
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    None
+}
+
+/// Reads the error in a message of type ERROR; 0 acknowledges a request.
+pub(crate) fn acknowledged(body: &[u8]) -> Result<(), Errno> {
+    match body.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes)) {
+        Some(0) => Ok(()),
+        Some(negative) => Err(Errno::from_raw_os_error(negative.saturating_neg().max(1))),
+        None => Err(Errno::BADMSG),
+    }
+}
+
 /// Hands on the messages of one part of an answer; true after the last part.
 fn add_part(mut part: &[u8], add: &mut dyn FnMut(&[u8])) -> Result<bool, Errno> {
     while let Some((length, kind)) = header(part) {
         let Some(body) = part.get(HEADER_BYTES..length) else { return Err(Errno::BADMSG) };
         match kind {
             DONE => return Ok(true),
-            ERROR => {
-                let errno = body.first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes));
-                return Err(Errno::from_raw_os_error(errno.saturating_neg().max(1)));
-            }
+            ERROR => return acknowledged(body).map(|()| true),
             _ => add(body),
         }
         // Messages begin at multiples of 4.

@@ -5,6 +5,7 @@ use rustix::io::Errno;
 use rustix::net::netdevice;
 
 use crate::netlink;
+use crate::netlink::attribute;
 
 /// RTM_GETQDISC, include/uapi/linux/rtnetlink.h.
 const GET: u16 = 38;
@@ -17,8 +18,6 @@ const STATISTICS: u16 = 7;
 const BUCKET: u16 = 1;
 const BUCKET_RATE: u16 = 4;
 const QUEUE: u16 = 3;
-/// Flags in the type of an attribute.
-const TYPE_MASK: u16 = 0x3fff;
 /// The most that are returned.
 const QDISCS_MAX: usize = 1_024;
 
@@ -66,19 +65,6 @@ fn of_message(body: &[u8]) -> Option<(u32, Option<u64>, u32)> {
     let queue = attribute(attributes, STATISTICS).and_then(|all| attribute(all, QUEUE));
     let drops = queue.and_then(|queue| word(queue, 8)).unwrap_or(0);
     Some((index, rate, drops))
-}
-
-/// The value of the first attribute of type `wanted`.
-fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
-    while let (Some(length), Some(kind)) = (bytes.get(..2), bytes.get(2..4)) {
-        let length = usize::from(u16::from_ne_bytes(*length.first_chunk()?));
-        let value = bytes.get(4..length)?;
-        if u16::from_ne_bytes(*kind.first_chunk()?) & TYPE_MASK == wanted {
-            return Some(value);
-        }
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-    }
-    None
 }
 
 #[cfg(test)]

@@ -24,8 +24,6 @@ const SOCKET_BYTES: usize = 72;
 /// INET_DIAG_SKMEMINFO, include/uapi/linux/inet_diag.h, and SK_MEMINFO_DROPS in it.
 const MEMORY: u16 = 7;
 const DROPS_AT: usize = 8 * 4;
-/// struct nlattr.
-const ATTRIBUTE_BYTES: usize = 4;
 /// The most listeners that are returned.
 const LISTENERS_MAX: usize = 4096;
 
@@ -86,16 +84,9 @@ fn listen_queue(message: &[u8]) -> Option<ListenQueue> {
 }
 
 /// The count of dropped packets among the attributes behind a socket.
-fn drops(mut attributes: &[u8]) -> Option<u32> {
-    loop {
-        let (head, _) = attributes.split_first_chunk::<ATTRIBUTE_BYTES>()?;
-        let length = usize::from(u16::from_ne_bytes([head[0], head[1]]));
-        let value = attributes.get(ATTRIBUTE_BYTES..length)?;
-        if u16::from_ne_bytes([head[2], head[3]]) == MEMORY {
-            return value.get(DROPS_AT..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
-        }
-        attributes = attributes.get(length.next_multiple_of(4)..)?;
-    }
+fn drops(attributes: &[u8]) -> Option<u32> {
+    let memory = netlink::attribute(attributes, MEMORY)?;
+    memory.get(DROPS_AT..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
 }
 
 #[cfg(test)]
