@@ -5,10 +5,10 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use crate::output_file::PRIVATE;
+use crate::output_file::{PRIVATE, checked, writing};
 
 /// Opens the file `path` to be locked, and creates it if it is missing. Its content stays.
 ///
@@ -16,15 +16,7 @@ use crate::output_file::PRIVATE;
 ///
 /// If it is a link or no file.
 pub fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = File::options()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(PRIVATE)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a file")) }
+    checked(writing().create(true).truncate(false).mode(PRIVATE).open(path)?)
 }
 
 /// Locks `file` until it is closed, also by the end of the process; false when another one holds it.

@@ -18,10 +18,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 ///
 /// As of [`File::open`], and for a directory.
 pub fn open(path: &Path, wait: Duration) -> Result<impl Read, Error> {
-    let mut file = File::options()
-        .read(true)
-        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
-        .open(path)?;
+    let mut file = open_at_once(path)?;
     let kind = file.metadata()?.file_type();
     if kind.is_dir() {
         return Err(Error::new(ErrorKind::IsADirectory, "it is a directory"));
@@ -44,12 +41,14 @@ pub fn open_regular(path: &Path) -> Result<File, Error> {
     if !fs::metadata(path)?.is_file() {
         return Err(is_other());
     }
-    let file = File::options()
-        .read(true)
-        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
-        .open(path)?;
+    let file = open_at_once(path)?;
     // The name may be that of another file by now.
     if file.metadata()?.is_file() { Ok(file) } else { Err(is_other()) }
+}
+
+/// Opens a file for reading, and waits for nobody to write to it.
+fn open_at_once(path: &Path) -> Result<File, Error> {
+    File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)
 }
 
 /// Reads a regular file of up to `bytes_max` bytes.

@@ -154,7 +154,7 @@ pub(crate) fn open_stream(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).custom_flags(flags(OFlags::NOFOLLOW)).open(path)
 }
 
-fn writing() -> OpenOptions {
+pub(crate) fn writing() -> OpenOptions {
     let mut options = OpenOptions::new();
     // O_NONBLOCK means nothing to a file, and does not wait for the reader of what has taken its place.
     options.write(true).custom_flags(flags(OFlags::NOFOLLOW | OFlags::NONBLOCK));
@@ -166,7 +166,7 @@ const fn flags(flags: OFlags) -> i32 {
 }
 
 /// Refuses what has taken the place of a file.
-fn checked(file: File) -> io::Result<File> {
+pub(crate) fn checked(file: File) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(Error::other("it is not a file")) }
 }
 
