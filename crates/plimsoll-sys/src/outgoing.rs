@@ -5,13 +5,14 @@
 //! kernels get an explicit bind with SO_REUSEADDR. The two do not mix in one network namespace: an
 //! explicitly bound port is in use for every destination of a socket that binds the other way.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
+use crate::address::any_like;
 use crate::socket::{
     Connecting, FirstBytes, Socket, begin_connect, bind_or_freebind, client_socket, set_int_option,
     tcp_socket,
@@ -120,10 +121,7 @@ impl Outgoing {
         if self.spent {
             self.fd = prepared_socket(self.remote, self.choice, self.first_bytes)?;
         }
-        let any = match self.remote {
-            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-            SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-        };
+        let any = any_like(self.remote).ip();
         let from = SocketAddr::new(source.unwrap_or(any), port);
         match bind_or_freebind(&self.fd, from) {
             Err(Errno::ADDRINUSE) => Err(OutgoingError::Taken),

@@ -2,7 +2,8 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::event::{Timespec, epoll};
+use rustix::event::epoll::EventFlags as F;
+use rustix::event::{EventfdFlags, Timespec, epoll};
 use rustix::io::Errno;
 
 use crate::socket::last_errno;
@@ -12,31 +13,27 @@ use crate::socket::last_errno;
 pub struct Ready {
     /// The token the socket was registered with.
     pub token: u64,
-    flags: epoll::EventFlags,
+    flags: F,
 }
 
 impl Ready {
     /// There are bytes, an end of stream, or an error to read.
     pub fn is_readable(self) -> bool {
-        use epoll::EventFlags as F;
         self.flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR)
     }
 
     /// The peer has ended its stream, or the connection is broken: read to the end.
     pub fn is_closing(self) -> bool {
-        use epoll::EventFlags as F;
         self.flags.intersects(F::RDHUP | F::HUP | F::ERR)
     }
 
     /// Both directions have ended: a reset, an error, or a FIN each way.
     pub fn is_broken(self) -> bool {
-        use epoll::EventFlags as F;
         self.flags.intersects(F::HUP | F::ERR)
     }
 
     /// There is room to write, or an error to collect.
     pub fn is_writable(self) -> bool {
-        use epoll::EventFlags as F;
         self.flags.intersects(F::OUT | F::HUP | F::ERR)
     }
 }
@@ -49,8 +46,7 @@ pub struct Waker(OwnedFd);
 impl Waker {
     /// A waker that has not been used.
     pub fn new() -> Result<Self, Errno> {
-        use rustix::event::EventfdFlags as F;
-        rustix::event::eventfd(0, F::CLOEXEC | F::NONBLOCK).map(Self)
+        rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map(Self)
     }
 
     /// Makes it readable permanently.
@@ -96,15 +92,13 @@ impl Poller {
 
     /// Watches `socket` for both directions, edge-triggered, until it is closed.
     pub fn add(&self, socket: impl AsFd, token: u64) -> Result<(), Errno> {
-        use epoll::EventFlags as F;
         let flags = F::IN | F::OUT | F::RDHUP | F::ET;
         epoll::add(&self.epoll, socket, epoll::EventData::new_u64(token), flags)
     }
 
     /// Watches a listener for incoming connections, level-triggered.
     pub fn add_listener(&self, listener: impl AsFd, token: u64) -> Result<(), Errno> {
-        let flags = epoll::EventFlags::IN;
-        epoll::add(&self.epoll, listener, epoll::EventData::new_u64(token), flags)
+        epoll::add(&self.epoll, listener, epoll::EventData::new_u64(token), F::IN)
     }
 
     /// Stops watching.

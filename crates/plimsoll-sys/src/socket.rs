@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
 
@@ -96,32 +96,18 @@ impl Socket {
 
     /// Sends bytes; returns how many the kernel accepted.
     pub fn send(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        self.send_with(bytes, SendFlags::NOSIGNAL)
+        retry_on_intr(|| net::send(&self.0, bytes, SendFlags::NOSIGNAL))
     }
 
     /// Like [`Self::send`], but the last segment waits for what comes next: more, or the FIN.
     pub fn send_more(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        self.send_with(bytes, SendFlags::NOSIGNAL | SendFlags::MORE)
-    }
-
-    fn send_with(&self, bytes: &[u8], flags: SendFlags) -> Result<usize, Errno> {
-        loop {
-            match net::send(&self.0, bytes, flags) {
-                Err(Errno::INTR) => {}
-                other => return other,
-            }
-        }
+        retry_on_intr(|| net::send(&self.0, bytes, SendFlags::NOSIGNAL | SendFlags::MORE))
     }
 
     /// Takes bytes from the kernel; 0 is the peer's end of stream.
     pub fn recv(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
-        loop {
-            match net::recv(&self.0, &mut *buffer, RecvFlags::empty()) {
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno),
-                Ok((received, _)) => return Ok(received),
-            }
-        }
+        let received = retry_on_intr(|| net::recv(&self.0, &mut *buffer, RecvFlags::empty()));
+        received.map(|(received, _)| received)
     }
 
     /// Sends a FIN and keeps the receiving side open.
