@@ -146,7 +146,7 @@ impl PortAllocator {
         // Leases number the slots of all routes; one number is kept for "none".
         let slots_max = u64::from(u32::MAX - 1) / plan.routes.len().max(1) as u64;
         let ring = |route: &Route| {
-            let pairs = u64::from(ports) * u64::from(route.sources.len());
+            let pairs = u64::from(ports) * u64::from(route.sources.count());
             let slots = plan.slice.count(pairs).min(slots_max) as u32;
             Ring { slots, ..Ring::default() }
         };
@@ -261,8 +261,8 @@ impl PortAllocator {
         let sources = &self.plan.routes[route as usize].sources;
         let ports = u64::from(self.plan.host.usable.len());
         let number = self.plan.slice.nth(slot);
-        let source = number % u64::from(sources.len());
-        let place = (number / u64::from(sources.len()) + u64::from(self.start)) % ports;
+        let source = number % u64::from(sources.count());
+        let place = (number / u64::from(sources.count()) + u64::from(self.start)) % ports;
         let port = self.plan.host.usable.nth(place as u32)?;
         Some((sources.nth(source as u32), port))
     }
@@ -271,7 +271,7 @@ impl PortAllocator {
         let Route { remote, sources } = &self.plan.routes[route as usize];
         PortError {
             remote: *remote,
-            sources: sources.len(),
+            sources: sources.count(),
             ports: self.plan.host.usable.len(),
             shortage,
             counts: self.counts(route),

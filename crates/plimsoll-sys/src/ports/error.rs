@@ -70,37 +70,21 @@ impl std::fmt::Display for PortError {
         if let PortShortage::Exhausted { ready_in_ns: Some(ns) } = self.shortage {
             write!(f, "; the next is free in {} s", ns.div_ceil(1_000_000_000))?;
         }
-        f.write_str(match self.cause() {
-            Cause::Range => {
+        // By the state that most of the missing pairs have in common.
+        let PortCounts { in_use, time_wait, refused, foreign, .. } = *counts;
+        let waiting = time_wait + refused;
+        f.write_str(match self.shortage {
+            PortShortage::Exhausted { .. } if in_use >= waiting.max(foreign) => {
                 "; add addresses with --source, or: sysctl -w \
                  net.ipv4.ip_local_port_range=\"1024 65535\""
             }
-            Cause::Foreign => {
+            _ if waiting >= foreign => {
+                "; wait a minute for the kernel to release them, or add addresses with --source"
+            }
+            _ => {
                 "; end the programs that bound ports of net.ipv4.ip_local_port_range, or add \
                  addresses with --source"
             }
-            Cause::TimeWait => {
-                "; wait a minute for the kernel to release them, or add addresses with --source"
-            }
         })
-    }
-}
-
-/// The state that most of the missing pairs have in common.
-enum Cause {
-    Range,
-    Foreign,
-    TimeWait,
-}
-
-impl PortError {
-    fn cause(&self) -> Cause {
-        let PortCounts { in_use, time_wait, refused, foreign, .. } = self.counts;
-        let waiting = time_wait + refused;
-        match self.shortage {
-            PortShortage::Exhausted { .. } if in_use >= waiting.max(foreign) => Cause::Range,
-            _ if waiting >= foreign => Cause::TimeWait,
-            _ => Cause::Foreign,
-        }
     }
 }

@@ -19,7 +19,7 @@ const LOOPBACK_ADDRESSES: u32 = 0x00FF_FFFE;
 
 impl Sources {
     /// Returns the number of addresses.
-    pub fn len(&self) -> u32 {
+    pub(super) fn count(&self) -> u32 {
         match self {
             Self::Routed => 1,
             Self::Loopback(count) => (*count).min(LOOPBACK_ADDRESSES),
@@ -27,13 +27,8 @@ impl Sources {
         }
     }
 
-    /// Reports whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The address at `place`, which is below [`Self::len`]; `None` leaves it to the kernel.
-    pub fn nth(&self, place: u32) -> Option<IpAddr> {
+    /// The address at `place`, which is below [`Self::count`]; `None` leaves it to the kernel.
+    pub(super) fn nth(&self, place: u32) -> Option<IpAddr> {
         match self {
             Self::Routed => None,
             Self::Loopback(_) => {
@@ -53,6 +48,6 @@ mod tests {
     fn loopback_has_neither_its_network_nor_its_broadcast_address() {
         let all = Sources::Loopback(u32::MAX);
         assert_eq!(all.nth(0), Some("127.0.0.1".parse().unwrap()));
-        assert_eq!(all.nth(all.len() - 1), Some("127.255.255.254".parse().unwrap()));
+        assert_eq!(all.nth(all.count() - 1), Some("127.255.255.254".parse().unwrap()));
     }
 }
