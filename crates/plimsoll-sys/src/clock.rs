@@ -1,7 +1,5 @@
 //! The host's clocks, as numbers.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 fn read_ns(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is a valid timespec for the duration of the call; libc's wrapper uses the
@@ -37,7 +35,7 @@ pub fn thread_cpu_ns() -> u64 {
 
 /// Seconds since 1970, UTC.
 pub fn unix_seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    realtime_ns() / 1_000_000_000
 }
 
 /// CPU time of this process so far, all threads, in nanoseconds: (user, system).

@@ -11,11 +11,6 @@ pub fn raise_descriptor_limit() -> u64 {
         // A refusal leaves the old limit, which the next line reads.
         let _ = setrlimit(Resource::Nofile, limit);
     }
-    descriptor_limit()
-}
-
-/// Descriptors this process may have open now.
-pub fn descriptor_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(1_048_576)
 }
 

@@ -217,12 +217,7 @@ pub fn reap_all() {
 
 /// The living children, grandchildren and so on of this process.
 pub fn descendants() -> io::Result<Vec<u32>> {
-    descendants_of(std::process::id())
-}
-
-/// The living children, grandchildren and so on of `pid`.
-pub fn descendants_of(pid: u32) -> io::Result<Vec<u32>> {
-    Ok(with_descendants(&[pid])?.split_off(1))
+    Ok(with_descendants(&[std::process::id()])?.split_off(1))
 }
 
 /// Returns `pids`, and then their living children, grandchildren and so on, each process once.

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::io::{Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 use std::{fmt, process, ptr, slice};
@@ -53,16 +53,10 @@ impl Writer {
 
     /// Appends what is left in `from`, at most `most` bytes of it; returns how many there were.
     pub fn append_from(&mut self, from: &mut dyn Read, most: u64) -> io::Result<u64> {
-        let (before, mut buffer) = (self.bytes, vec![0; COPIED_AT_ONCE]);
-        loop {
-            let room = (most - (self.bytes - before)).min(buffer.len() as u64) as usize;
-            match from.read(&mut buffer[..room]) {
-                Ok(0) => return Ok(self.bytes - before),
-                Ok(count) => self.append(&buffer[..count])?,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let mut from = BufReader::with_capacity(COPIED_AT_ONCE, from.take(most));
+        let count = io::copy(&mut from, &mut self.file)?;
+        self.bytes += count;
+        Ok(count)
     }
 
     /// Seals it and maps it.
