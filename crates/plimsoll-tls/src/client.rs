@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use rustls::client::danger::ServerCertVerifier;
-use rustls::client::{Resumption, VerifierBuilderError, WebPkiServerVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::aws_lc_rs::kx_group;
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
 use rustls::sign::SingleCertAndKey;
-use rustls::{ClientConfig, ClientConnection, SupportedCipherSuite, pki_types};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedCipherSuite, pki_types};
 
 use plimsoll_model::plan::{
     CertificateKey, Group, ServerName, TlsOptions, TlsState, TlsVersion, Trust,
@@ -73,8 +73,8 @@ impl ClientContext {
         };
         let server_name = pki_types::ServerName::try_from(name.0.clone())
             .map_err(|_| ConfigError::BadServerName { name: name.0.clone() })?;
-        let connection = ClientConnection::new(Arc::clone(config), server_name)
-            .map_err(|error| ConfigError::refused(&error))?;
+        let connection =
+            ClientConnection::new(Arc::clone(config), server_name).map_err(ConfigError::refused)?;
         Ok(Session::new(connection.into(), afterwards))
     }
 
@@ -92,9 +92,10 @@ fn draw_first_random_number() -> Result<(), ConfigError> {
 }
 
 fn client_config(options: &TlsOptions, groups: &[Group]) -> Result<ClientConfig, ConfigError> {
-    let share = |group: &Group| match shares::reused(*group) {
-        Some(reused) if options.reuse_key_share => reused,
-        _ => kx_group_of(*group),
+    let share = |group: &Group| {
+        let fresh = kx_group_of(*group);
+        let reused = shares::reused(fresh.name()).filter(|_| options.reuse_key_share);
+        reused.unwrap_or(fresh)
     };
     let kx_groups = groups.iter().map(share).collect();
     let provider = aws_lc_rs::default_provider();
@@ -116,20 +117,18 @@ fn client_config(options: &TlsOptions, groups: &[Group]) -> Result<ClientConfig,
     };
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(versions)
-        .map_err(|error| ConfigError::refused(&error))?;
-    let refused = |error: VerifierBuilderError| ConfigError::Refused { reason: error.to_string() };
+        .map_err(ConfigError::refused)?;
+    let chained = |roots: RootCertStore| {
+        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+            .build()
+            .map_err(ConfigError::refused)
+    };
     let verifier: Arc<dyn ServerCertVerifier> = match &options.trust {
-        Trust::System => {
-            let roots = Arc::new(system_roots()?);
-            let verifier =
-                WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider));
-            remembering(verifier.build().map_err(refused)?)
-        }
+        Trust::System => remembering(chained(system_roots()?)?),
         Trust::Roots(roots_pem) => {
             let trusted = trusted_certificates(roots_pem)?;
-            let roots = roots_from_pem(roots_pem)?;
-            let verifier = TrustedServer::new(roots, trusted, Arc::clone(&provider));
-            remembering(Arc::new(verifier.map_err(refused)?))
+            let chained = chained(roots_from_pem(roots_pem)?)?;
+            remembering(Arc::new(TrustedServer { chained, trusted }))
         }
         Trust::Insecure => {
             let algorithms = provider.signature_verification_algorithms;

@@ -1,5 +1,7 @@
 //! Errors of TLS: of settings before a run, and of a peer during one.
 
+use std::fmt::Display;
+
 use rustls::{AlertDescription, CertificateError, InvalidMessage, OtherError};
 use thiserror::Error;
 
@@ -82,7 +84,7 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    pub(crate) fn refused(error: &rustls::Error) -> Self {
+    pub(crate) fn refused(error: impl Display) -> Self {
         Self::Refused { reason: error.to_string() }
     }
 }

@@ -35,27 +35,23 @@ pub fn self_signed(names: &[String], kind: KeyKind) -> Result<Identity, ConfigEr
         KeyKind::EcdsaP256 => KeyPair::generate(),
         KeyKind::Rsa2048 => KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048),
     }
-    .map_err(refused)?;
-    let certificate = parameters(names)?.self_signed(&key).map_err(refused)?;
+    .map_err(ConfigError::refused)?;
+    let certificate = parameters(names)?.self_signed(&key).map_err(ConfigError::refused)?;
     Ok(Identity { chain_pem: certificate.pem(), key_pem: key.serialize_pem() })
 }
 
 /// Another certificate for `names`, with a new ECDSA key, that clients trust whose root is `identity`, which [`self_signed`] has
 /// made for the same names.
 pub fn renewed(names: &[String], identity: &Identity) -> Result<Identity, ConfigError> {
-    let issuer = KeyPair::from_pem(&identity.key_pem).map_err(refused)?;
+    let issuer = KeyPair::from_pem(&identity.key_pem).map_err(ConfigError::refused)?;
     let issuer = Issuer::new(parameters(names)?, issuer);
-    let key = KeyPair::generate().map_err(refused)?;
-    let certificate = parameters(names)?.signed_by(&key, &issuer).map_err(refused)?;
+    let key = KeyPair::generate().map_err(ConfigError::refused)?;
+    let certificate = parameters(names)?.signed_by(&key, &issuer).map_err(ConfigError::refused)?;
     Ok(Identity { chain_pem: certificate.pem(), key_pem: key.serialize_pem() })
 }
 
-fn refused(error: rcgen::Error) -> ConfigError {
-    ConfigError::Refused { reason: error.to_string() }
-}
-
 fn parameters(names: &[String]) -> Result<CertificateParams, ConfigError> {
-    let mut params = CertificateParams::new(names).map_err(refused)?;
+    let mut params = CertificateParams::new(names).map_err(ConfigError::refused)?;
     let common_name = names.first().map_or("plimsoll", String::as_str);
     params.distinguished_name.push(DnType::CommonName, common_name);
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];

@@ -37,15 +37,14 @@ impl ServerContext {
         state: TlsState,
         verifier: Arc<dyn ClientCertVerifier>,
     ) -> Result<Self, ConfigError> {
-        let refused = |error: rustls::Error| ConfigError::refused(&error);
         let provider = Arc::new(aws_lc_rs::default_provider());
         let key = certified_key(identity, &provider)?;
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(rustls::ALL_VERSIONS)
-            .map_err(refused)?
+            .map_err(ConfigError::refused)?
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(Arc::new(SingleCertAndKey::from(key)));
-        config.ticketer = aws_lc_rs::Ticketer::new().map_err(refused)?;
+        config.ticketer = aws_lc_rs::Ticketer::new().map_err(ConfigError::refused)?;
         // Tickets do the job; the default store of TLS 1.2 session ids is a lock that all workers
         // would share.
         config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -66,8 +65,8 @@ impl ServerContext {
 
     /// A session for a connection that was just accepted.
     pub fn session(&self) -> Result<Session, ConfigError> {
-        let connection = ServerConnection::new(Arc::clone(&self.config))
-            .map_err(|error| ConfigError::refused(&error))?;
+        let connection =
+            ServerConnection::new(Arc::clone(&self.config)).map_err(ConfigError::refused)?;
         let afterwards = match self.state {
             // Its tickets leave with the end of the handshake.
             TlsState::Compact => Afterwards::Compact,

@@ -12,18 +12,22 @@ use aws_lc_rs::agreement::{Algorithm, PrivateKey, UnparsedPublicKey};
 use rustls::crypto::{ActiveKeyExchange, GetRandomFailed, SharedSecret, SupportedKxGroup};
 use rustls::{Error, NamedGroup, PeerMisbehaved};
 
-use plimsoll_model::plan::Group;
-
 /// The lead byte of an uncompressed point, the only form that TLS has.
 const UNCOMPRESSED: u8 = 4;
 
-/// One group; its place in [`PAIRS`].
+/// One group, and its place in [`PAIRS`].
 #[derive(Clone, Copy, Debug)]
-enum Reused {
-    X25519 = 0,
-    Secp256r1 = 1,
-    Secp384r1 = 2,
+struct Reused {
+    place: usize,
+    group: NamedGroup,
+    algorithm: &'static Algorithm,
 }
+
+static REUSED: [Reused; 3] = [
+    Reused { place: 0, group: NamedGroup::X25519, algorithm: &agreement::X25519 },
+    Reused { place: 1, group: NamedGroup::secp256r1, algorithm: &agreement::ECDH_P256 },
+    Reused { place: 2, group: NamedGroup::secp384r1, algorithm: &agreement::ECDH_P384 },
+];
 
 thread_local! {
     static PAIRS: [OnceCell<Arc<Pair>>; 3] =
@@ -32,13 +36,8 @@ thread_local! {
 
 /// `group` with one key share per thread; `None` for the post-quantum hybrid, whose share is an
 /// encapsulation key of its own kind.
-pub(crate) const fn reused(group: Group) -> Option<&'static dyn SupportedKxGroup> {
-    match group {
-        Group::X25519 => Some(&Reused::X25519),
-        Group::Secp256r1 => Some(&Reused::Secp256r1),
-        Group::Secp384r1 => Some(&Reused::Secp384r1),
-        Group::X25519Mlkem768 => None,
-    }
+pub(crate) fn reused(group: NamedGroup) -> Option<&'static dyn SupportedKxGroup> {
+    REUSED.iter().find(|reused| reused.group == group).map(|reused| reused as _)
 }
 
 struct Pair {
@@ -47,21 +46,13 @@ struct Pair {
 }
 
 impl Reused {
-    const fn algorithm(self) -> &'static Algorithm {
-        match self {
-            Self::X25519 => &agreement::X25519,
-            Self::Secp256r1 => &agreement::ECDH_P256,
-            Self::Secp384r1 => &agreement::ECDH_P384,
-        }
-    }
-
     fn pair(self) -> Result<Arc<Pair>, GetRandomFailed> {
         PAIRS.with(|pairs| {
-            let place = &pairs[self as usize];
+            let place = &pairs[self.place];
             if let Some(pair) = place.get() {
                 return Ok(Arc::clone(pair));
             }
-            let private = PrivateKey::generate(self.algorithm()).map_err(|_| GetRandomFailed)?;
+            let private = PrivateKey::generate(self.algorithm).map_err(|_| GetRandomFailed)?;
             let public = private.compute_public_key().map_err(|_| GetRandomFailed)?;
             let pair = Pair { private, public: public.as_ref().to_vec() };
             Ok(Arc::clone(place.get_or_init(|| Arc::new(pair))))
@@ -69,9 +60,9 @@ impl Reused {
     }
 
     fn is_point(self, bytes: &[u8]) -> bool {
-        match self {
-            Self::X25519 => bytes.len() == 32,
-            Self::Secp256r1 | Self::Secp384r1 => bytes.first() == Some(&UNCOMPRESSED),
+        match self.group {
+            NamedGroup::X25519 => bytes.len() == 32,
+            _ => bytes.first() == Some(&UNCOMPRESSED),
         }
     }
 }
@@ -86,11 +77,7 @@ impl SupportedKxGroup for Reused {
     }
 
     fn name(&self) -> NamedGroup {
-        match self {
-            Self::X25519 => NamedGroup::X25519,
-            Self::Secp256r1 => NamedGroup::secp256r1,
-            Self::Secp384r1 => NamedGroup::secp384r1,
-        }
+        self.group
     }
 }
 
@@ -106,7 +93,7 @@ impl ActiveKeyExchange for Exchange {
         if !self.group.is_point(peer) {
             return Err(invalid);
         }
-        let peer = UnparsedPublicKey::new(self.group.algorithm(), peer);
+        let peer = UnparsedPublicKey::new(self.group.algorithm, peer);
         let take = |secret: &[u8]| Ok(SharedSecret::from(secret));
         agreement::agree(&self.pair.private, peer, invalid, take)
     }
@@ -126,14 +113,14 @@ impl ActiveKeyExchange for Exchange {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use plimsoll_model::plan::Group;
 
-    const ALL: [Reused; 3] = [Reused::X25519, Reused::Secp256r1, Reused::Secp384r1];
+    use super::*;
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "what threads share is the question")]
     fn a_thread_has_one_share_per_group_and_no_other_thread_has_it() {
-        for group in ALL {
+        for group in REUSED {
             let here = group.start().unwrap().pub_key().to_vec();
             assert_eq!(group.start().unwrap().pub_key(), here);
             let there = std::thread::spawn(move || group.start().unwrap().pub_key().to_vec());
@@ -144,7 +131,7 @@ mod tests {
     #[test]
     fn both_ends_agree_and_bad_shares_are_refused() {
         let groups = [Group::X25519, Group::Secp256r1, Group::Secp384r1];
-        for (ours, group) in ALL.into_iter().zip(groups) {
+        for (ours, group) in REUSED.into_iter().zip(groups) {
             let theirs = crate::client::kx_group_of(group).start().unwrap();
             let exchange = ours.start().unwrap();
             let (our_share, their_share) = (exchange.pub_key().to_vec(), theirs.pub_key().to_vec());

@@ -32,8 +32,7 @@ pub fn new_ticket_key() -> Result<TicketKey, ConfigError> {
 /// `N` random bytes.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], ConfigError> {
     let mut bytes = [0; N];
-    rand::fill(&mut bytes)
-        .map_err(|_| ConfigError::Refused { reason: "no random numbers".to_owned() })?;
+    rand::fill(&mut bytes).map_err(|_| ConfigError::refused("no random numbers"))?;
     Ok(bytes)
 }
 
@@ -49,8 +48,8 @@ impl SharedTicketer {
     pub(crate) fn new(key: &TicketKey) -> Result<Self, ConfigError> {
         let shared = hmac::Key::new(hmac::HMAC_SHA256, &key.0);
         let name = random()?;
-        let key = key_of(&shared, &name)
-            .ok_or_else(|| ConfigError::Refused { reason: "no key for tickets".to_owned() })?;
+        let key =
+            key_of(&shared, &name).ok_or_else(|| ConfigError::refused("no key for tickets"))?;
         Ok(Self { shared, name, key, given: AtomicU64::new(0) })
     }
 }

@@ -5,11 +5,11 @@ use std::sync::{Arc, LazyLock};
 
 use plimsoll_model::plan::CertificateKey;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{VerifierBuilderError, WebPkiServerVerifier, verify_server_name};
-use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::crypto::{WebPkiSupportedAlgorithms, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, ServerName, SignatureVerificationAlgorithm, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
 /// Leaves the signatures of a handshake, and their schemes, to the verifier in a field; `$told` changes its errors.
 macro_rules! signatures_as {
@@ -91,19 +91,8 @@ impl ServerCertVerifier for AcceptAnyServer {
 /// this one (`curl --cacert`), and so do we.
 #[derive(Debug)]
 pub(crate) struct TrustedServer {
-    chained: Arc<WebPkiServerVerifier>,
-    trusted: Vec<CertificateDer<'static>>,
-}
-
-impl TrustedServer {
-    pub(crate) fn new(
-        roots: RootCertStore,
-        trusted: Vec<CertificateDer<'static>>,
-        provider: Arc<CryptoProvider>,
-    ) -> Result<Self, VerifierBuilderError> {
-        let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
-        Ok(Self { chained: builder.build()?, trusted })
-    }
+    pub(crate) chained: Arc<WebPkiServerVerifier>,
+    pub(crate) trusted: Vec<CertificateDer<'static>>,
 }
 
 impl ServerCertVerifier for TrustedServer {
