@@ -28,23 +28,12 @@ pub(crate) struct RememberedChains {
 #[derive(Debug)]
 struct Good {
     name: ServerName<'static>,
-    end_entity: Vec<u8>,
-    intermediates: Vec<Vec<u8>>,
+    end_entity: CertificateDer<'static>,
+    intermediates: Vec<CertificateDer<'static>>,
     checked: UnixTime,
 }
 
 impl Good {
-    fn is_about(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-    ) -> bool {
-        self.end_entity == end_entity.as_ref()
-            && self.intermediates.iter().map(Vec::as_slice).eq(intermediates.iter().map(|c| &**c))
-            && self.name == *name
-    }
-
     /// Not from the future either: the host's clock may have been set back.
     fn is_fresh(&self, now: UnixTime) -> bool {
         let age_s = now.as_secs().checked_sub(self.checked.as_secs());
@@ -78,7 +67,10 @@ impl ServerCertVerifier for RememberedChains {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let is_known = |good: &Good| {
-            good.is_fresh(now) && good.is_about(end_entity, intermediates, server_name)
+            good.is_fresh(now)
+                && good.end_entity == *end_entity
+                && good.intermediates == intermediates
+                && good.name == *server_name
         };
         // An OCSP response may revoke a known chain.
         if ocsp_response.is_empty()
@@ -95,8 +87,8 @@ impl ServerCertVerifier for RememberedChains {
         )?;
         self.remember(Good {
             name: server_name.to_owned(),
-            end_entity: end_entity.to_vec(),
-            intermediates: intermediates.iter().map(|der| der.to_vec()).collect(),
+            end_entity: end_entity.clone().into_owned(),
+            intermediates: intermediates.iter().map(|der| der.clone().into_owned()).collect(),
             checked: now,
         });
         Ok(verified)
