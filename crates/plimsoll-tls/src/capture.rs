@@ -27,12 +27,8 @@ impl Captured {
 
     /// Adds what `other` has.
     pub(crate) fn merge(&mut self, other: Self) {
-        if other.client.is_some() {
-            self.client = other.client;
-        }
-        if other.server.is_some() {
-            self.server = other.server;
-        }
+        self.client = other.client.or_else(|| self.client.take());
+        self.server = other.server.or_else(|| self.server.take());
     }
 }
 

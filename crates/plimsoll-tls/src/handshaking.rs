@@ -7,7 +7,7 @@ use rustls::{Connection, ConnectionTrafficSecrets};
 use crate::capture::Captured;
 use crate::compact::{Compact, Direction, Flags, MessageReader, Side};
 use crate::suite::{Material, Secret, Suite};
-use crate::{Handshake, ThreadContext, TlsError, agreed, record};
+use crate::{ThreadContext, TlsError, agreed, record};
 
 /// KeyUpdates that rustls may have sent before a connection is made compact: one for each 2^24
 /// records.
@@ -29,7 +29,7 @@ pub(crate) enum Afterwards {
 /// One that is to be compact is fed whole records only: what is behind the handshake's last record
 /// never gets into rustls, from where it could not be had back.
 pub(crate) struct Handshaking {
-    connection: Connection,
+    pub(crate) connection: Connection,
     afterwards: Afterwards,
     captured: Captured,
     settling: Option<Settling>,
@@ -38,7 +38,7 @@ pub(crate) struct Handshaking {
     /// Application bytes that were written before the handshake was done.
     early: Vec<u8>,
     tickets: u32,
-    peer_closed: bool,
+    pub(crate) peer_closed: bool,
     failed: bool,
 }
 
@@ -58,13 +58,6 @@ pub(crate) struct Progress {
     pub(crate) finished: bool,
     /// The connection can be made compact; input after this point was not consumed.
     pub(crate) may_compact: bool,
-}
-
-/// A connection that was made compact, and its remaining output and plaintext.
-pub(crate) struct Compacted {
-    pub(crate) compact: Compact,
-    /// Records that rustls left to be sent.
-    pub(crate) out: Vec<u8>,
 }
 
 impl Handshaking {
@@ -88,23 +81,11 @@ impl Handshaking {
         self.connection.is_handshaking()
     }
 
-    pub(crate) fn wants_transmit(&self) -> bool {
-        self.connection.wants_write()
-    }
-
-    pub(crate) const fn peer_closed(&self) -> bool {
-        self.peer_closed
-    }
-
     pub(crate) fn queue_close_notify(&mut self) {
         // Only rustls knows that close_notify was sent; the connection ends soon.
         self.afterwards = Afterwards::Keep;
         self.settling = None;
         self.connection.send_close_notify();
-    }
-
-    pub(crate) fn handshake(&self) -> Option<Handshake> {
-        Handshake::of_rustls(&self.connection)
     }
 
     // ---- receiving
@@ -201,7 +182,7 @@ impl Handshaking {
     fn keep(&mut self, thread: &mut ThreadContext) {
         self.afterwards = Afterwards::Keep;
         self.settling = None;
-        thread.count_kept_in_rustls();
+        thread.kept_in_rustls += 1;
     }
 
     /// The handshake is done: decides how it goes on.
@@ -292,21 +273,17 @@ impl Handshaking {
             // Fails only after an error, which was returned to the caller.
             let _ = self.write(&[]);
         }
-        while self.connection.wants_write() {
-            // Writing to a Vec has neither errors nor short writes.
-            if !matches!(self.connection.write_tls(out), Ok(1..)) {
-                break;
-            }
-        }
+        take_output(&mut self.connection, out);
     }
 
     // ---- making compact
 
-    /// Drops the rustls object. To be called only after [`Progress::may_compact`].
+    /// Drops the rustls object; returns the compact connection, and records that are left to be sent. To be called
+    /// only after [`Progress::may_compact`].
     pub(crate) fn into_compact(
         mut self,
         thread: &mut ThreadContext,
-    ) -> Result<Compacted, TlsError> {
+    ) -> Result<(Compact, Vec<u8>), TlsError> {
         let refused = |reason: &str| TlsError::Record { reason: reason.to_owned() };
         let suite = self.suite().ok_or_else(|| refused("its cipher suite is unknown"))?;
         let mut flags = self.flags();
@@ -314,11 +291,7 @@ impl Handshaking {
         let group = agreed::group_index(group.map(|group| group.name()));
         let is_server = matches!(self.connection, Connection::Server(_));
         let mut out = Vec::new();
-        while self.connection.wants_write() {
-            if !matches!(self.connection.write_tls(&mut out), Ok(1..)) {
-                break;
-            }
-        }
+        take_output(&mut self.connection, &mut out);
         let secrets = self
             .connection
             .dangerous_extract_secrets()
@@ -340,7 +313,7 @@ impl Handshaking {
         };
         let (rx_secret, tx_secret) = rx_secret.zip(tx_secret).unwrap_or_else(|| {
             if suite.is_tls13() {
-                thread.count_without_secrets();
+                thread.without_secrets += 1;
             }
             flags.set(Flags::GIVEN_KEYS);
             (rx_key.clone(), tx_key.clone())
@@ -352,7 +325,7 @@ impl Handshaking {
         let tx = Direction { secret: tx_secret, sequence: secrets.tx.0 };
         let mut compact = Compact::new(suite, group, flags, rx, tx);
         compact.send(thread, &self.early, &mut out)?;
-        Ok(Compacted { compact, out })
+        Ok((compact, out))
     }
 
     fn flags(&self) -> Flags {
@@ -448,8 +421,14 @@ fn key_of(secrets: &ConnectionTrafficSecrets) -> Option<Secret> {
     }
 }
 
+/// Appends the records that rustls has for the peer.
+pub(crate) fn take_output(connection: &mut Connection, out: &mut Vec<u8>) {
+    // Writing to a Vec has neither errors nor short writes.
+    while connection.wants_write() && matches!(connection.write_tls(out), Ok(1..)) {}
+}
+
 /// Moves all decrypted bytes into `plaintext`.
-fn drain(connection: &mut Connection, plaintext: &mut Vec<u8>) {
+pub(crate) fn drain(connection: &mut Connection, plaintext: &mut Vec<u8>) {
     let mut reader = connection.reader();
     // "Would block" and both kinds of end of stream mean the same here: nothing more for now.
     while let Ok(chunk) = reader.fill_buf() {

@@ -25,7 +25,7 @@ const _: () = assert!(KEY_BYTES <= 768);
 /// An entry is found by its whole secret, so that neither a slot with a new owner
 /// nor a KeyUpdate can meet another connection's key, and no entry needs to be given back.
 pub(crate) struct KeyCache {
-    keys_max: usize,
+    pub(crate) keys_max: usize,
     /// Position of each secret's key, by the secret's first bytes.
     index: HashMap<u64, u32, BuildHasherDefault<SecretHasher>>,
     /// Boxed, so that none is moved while the cache grows.
@@ -115,11 +115,6 @@ impl KeyCache {
         };
         self.index.insert(first, place as u32);
         place
-    }
-
-    #[cfg(test)]
-    pub(crate) const fn keys_max(&self) -> usize {
-        self.keys_max
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -20,6 +20,7 @@ use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerCon
 
 use crate::ConfigError;
 use crate::error::TlsError;
+use crate::handshaking::{drain, take_output};
 use crate::identity::{certified_key, roots_from_pem};
 
 /// The name in the coordinator's certificate.
@@ -44,9 +45,9 @@ pub struct RunKeys {
 impl RunKeys {
     /// Keys for a run with so many agents, whose certificates are valid in these seconds since 1970.
     pub fn new(agents: u32, valid_unix_s: Range<u64>) -> Result<Self, ConfigError> {
-        let refused = |error: rcgen::Error| ConfigError::Refused { reason: error.to_string() };
         let named = |name: &str| -> Result<CertificateParams, ConfigError> {
-            let mut params = CertificateParams::new([name.to_owned()]).map_err(refused)?;
+            let mut params =
+                CertificateParams::new([name.to_owned()]).map_err(ConfigError::refused)?;
             params.distinguished_name.push(DnType::CommonName, name);
             let at = |unix_s: u64| rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(unix_s);
             params.not_before = at(valid_unix_s.start);
@@ -56,15 +57,15 @@ impl RunKeys {
         let mut authority = named("plimsoll-run")?;
         authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        let key = KeyPair::generate().map_err(refused)?;
-        let roots_pem = authority.self_signed(&key).map_err(refused)?.pem();
+        let key = KeyPair::generate().map_err(ConfigError::refused)?;
+        let roots_pem = authority.self_signed(&key).map_err(ConfigError::refused)?.pem();
         let issuer = Issuer::new(authority, key);
         let identity = |name: &str, purpose: ExtendedKeyUsagePurpose| {
             let mut params = named(name)?;
             params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
             params.extended_key_usages = vec![purpose];
-            let key = KeyPair::generate().map_err(refused)?;
-            let certificate = params.signed_by(&key, &issuer).map_err(refused)?;
+            let key = KeyPair::generate().map_err(ConfigError::refused)?;
+            let certificate = params.signed_by(&key, &issuer).map_err(ConfigError::refused)?;
             Ok(Identity { chain_pem: certificate.pem(), key_pem: key.serialize_pem() })
         };
         Ok(Self {
@@ -90,16 +91,15 @@ enum Side {
 impl MutualContext {
     /// The end that agents connect to.
     pub fn coordinator(identity: &Identity, roots_pem: &str) -> Result<Self, ConfigError> {
-        let refused = |error: rustls::Error| ConfigError::refused(&error);
         let provider = Arc::new(aws_lc_rs::default_provider());
         let roots = Arc::new(roots_from_pem(roots_pem)?);
         let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider))
             .build()
-            .map_err(|error| ConfigError::Refused { reason: error.to_string() })?;
+            .map_err(ConfigError::refused)?;
         let key = certified_key(identity, &provider)?;
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
-            .map_err(refused)?
+            .map_err(ConfigError::refused)?
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(Arc::new(SingleCertAndKey::from(key)));
         config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -109,12 +109,11 @@ impl MutualContext {
 
     /// An agent's end.
     pub fn agent(identity: &Identity, roots_pem: &str) -> Result<Self, ConfigError> {
-        let refused = |error: rustls::Error| ConfigError::refused(&error);
         let provider = Arc::new(aws_lc_rs::default_provider());
         let key = certified_key(identity, &provider)?;
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
-            .map_err(refused)?
+            .map_err(ConfigError::refused)?
             .with_root_certificates(roots_from_pem(roots_pem)?)
             .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(key)));
         config.resumption = Resumption::disabled();
@@ -124,16 +123,15 @@ impl MutualContext {
 
     /// A link before its handshake.
     pub fn link(&self) -> Result<MutualLink, ConfigError> {
-        let refused = |error: rustls::Error| ConfigError::refused(&error);
         let mut connection = match &self.0 {
             Side::Coordinator(config) => {
-                ServerConnection::new(Arc::clone(config)).map_err(refused)?.into()
+                ServerConnection::new(Arc::clone(config)).map_err(ConfigError::refused)?.into()
             }
             Side::Agent(config) => {
                 let name = ServerName::try_from(COORDINATOR)
                     .map_err(|_| ConfigError::BadServerName { name: COORDINATOR.to_owned() })?;
                 let connection = ClientConnection::new(Arc::clone(config), name);
-                Connection::from(connection.map_err(refused)?)
+                Connection::from(connection.map_err(ConfigError::refused)?)
             }
         };
         // What is handed over is encrypted at once and taken away by the caller.
@@ -160,13 +158,7 @@ impl MutualLink {
             let handshaking = self.0.is_handshaking();
             let refused = |error| TlsError::from_rustls(&error, handshaking);
             let state = self.0.process_new_packets().map_err(refused)?;
-            if let Some(bytes) = std::num::NonZero::new(state.plaintext_bytes_to_read()) {
-                let from = plaintext.len();
-                plaintext.resize(from + bytes.get(), 0);
-                let taken =
-                    std::io::Read::read(&mut self.0.reader(), &mut plaintext[from..]).unwrap_or(0);
-                plaintext.truncate(from + taken);
-            }
+            drain(&mut self.0, plaintext);
             if state.peer_has_closed() || read.is_err() {
                 return Ok(false);
             }
@@ -187,10 +179,7 @@ impl MutualLink {
 
     /// Adds what must be sent to the peer to `ciphertext`.
     pub fn take_ciphertext(&mut self, ciphertext: &mut Vec<u8>) {
-        while self.0.wants_write() {
-            // Into memory.
-            let _ = self.0.write_tls(ciphertext);
-        }
+        take_output(&mut self.0, ciphertext);
     }
 
     /// Reports whether plaintext can be sent and received only later.

@@ -3,7 +3,7 @@
 //! It holds no socket. After any `handle_*` send what [`Session::poll_transmit`] appends.
 
 use crate::compact::{Compact, Flags, MessageReader};
-use crate::handshaking::{Afterwards, Compacted, Handshaking};
+use crate::handshaking::{Afterwards, Handshaking};
 use crate::thread_context::Permit;
 use crate::{Handshake, ThreadContext, TlsError, record};
 
@@ -143,7 +143,7 @@ impl Session {
     pub fn wants_transmit(&self) -> bool {
         match &self.0 {
             State::Compact(compact) => compact.wants_transmit(),
-            State::Handshaking(handshaking) => handshaking.wants_transmit(),
+            State::Handshaking(handshaking) => handshaking.connection.wants_write(),
             State::Buffering(buffering) => {
                 !buffering.out.is_empty() || buffering.compact.wants_transmit()
             }
@@ -165,7 +165,7 @@ impl Session {
     /// ends without it, data may be missing at the end.
     pub fn has_peer_closed(&self) -> bool {
         match &self.0 {
-            State::Handshaking(handshaking) => handshaking.peer_closed(),
+            State::Handshaking(handshaking) => handshaking.peer_closed,
             State::Compact(compact) => compact.flags.has(Flags::PEER_CLOSED),
             State::Buffering(buffering) => buffering.compact.flags.has(Flags::PEER_CLOSED),
             State::Failed => false,
@@ -175,7 +175,7 @@ impl Session {
     /// Returns the parameters of the handshake, once it is done.
     pub fn handshake(&self) -> Option<Handshake> {
         match &self.0 {
-            State::Handshaking(handshaking) => handshaking.handshake(),
+            State::Handshaking(handshaking) => Handshake::of_rustls(&handshaking.connection),
             State::Compact(compact) => Some(Handshake::of(compact)),
             State::Buffering(buffering) => Some(Handshake::of(&buffering.compact)),
             State::Failed => None,
@@ -197,7 +197,7 @@ impl Session {
         let State::Handshaking(handshaking) = std::mem::replace(&mut self.0, State::Failed) else {
             return Ok(());
         };
-        let Compacted { compact, out } = handshaking.into_compact(thread)?;
+        let (compact, out) = handshaking.into_compact(thread)?;
         self.0 = if out.is_empty() {
             State::Compact(compact)
         } else {
@@ -238,8 +238,8 @@ impl Session {
 }
 
 impl Buffering {
-    const fn new(compact: Compact) -> Self {
-        let message = MessageReader::BETWEEN;
+    fn new(compact: Compact) -> Self {
+        let message = MessageReader::default();
         Self { compact, record: Vec::new(), message, out: Vec::new(), permit: None }
     }
 

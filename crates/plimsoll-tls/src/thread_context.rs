@@ -27,9 +27,13 @@ pub struct ThreadContext {
     pub(crate) messages: TlsMessageCounts,
     pub(crate) scratch: Vec<u8>,
     partials_bytes: Arc<AtomicUsize>,
-    kept_in_rustls: u64,
+    /// Sessions that were to be compact and kept their rustls object: an unknown cipher suite, or
+    /// a KeyUpdate before the session had settled.
+    pub(crate) kept_in_rustls: u64,
     compacted: u64,
-    without_secrets: u64,
+    /// Compact sessions whose traffic secrets do not give rustls's keys: they work by these keys
+    /// until a KeyUpdate is due. A bug here or in rustls.
+    pub(crate) without_secrets: u64,
 }
 
 impl std::fmt::Debug for ThreadContext {
@@ -68,17 +72,8 @@ impl ThreadContext {
     }
 
     /// TLS messages after handshakes since the last call.
-    pub const fn take_messages(&mut self) -> TlsMessageCounts {
-        std::mem::replace(
-            &mut self.messages,
-            TlsMessageCounts { tickets: 0, key_updates_received: 0, key_updates_sent: 0 },
-        )
-    }
-
-    /// Sessions that were to be compact and kept their rustls object: an unknown cipher suite, or
-    /// a KeyUpdate before the session had settled.
-    pub const fn kept_in_rustls(&self) -> u64 {
-        self.kept_in_rustls
+    pub fn take_messages(&mut self) -> TlsMessageCounts {
+        std::mem::take(&mut self.messages)
     }
 
     /// Counts a session that is made compact; whether its secrets are checked against rustls's
@@ -88,16 +83,6 @@ impl ThreadContext {
         self.compacted <= CHECKED_FIRST
             || self.compacted.is_multiple_of(CHECKED_EVERY)
             || self.without_secrets > 0
-    }
-
-    /// Counts a compact session whose traffic secrets do not give rustls's keys: it works by these
-    /// keys until a KeyUpdate is due. A bug here or in rustls.
-    pub(crate) const fn count_without_secrets(&mut self) {
-        self.without_secrets += 1;
-    }
-
-    pub(crate) const fn count_kept_in_rustls(&mut self) {
-        self.kept_in_rustls += 1;
     }
 
     /// The right to hold `bytes` until it is dropped.
@@ -135,14 +120,14 @@ mod tests {
             |thread: &mut ThreadContext, of: u64| (0..of).filter(|_| thread.is_checked()).count();
         assert_eq!(checked(&mut thread, CHECKED_FIRST), CHECKED_FIRST as usize);
         assert_eq!(checked(&mut thread, 10 * CHECKED_EVERY), 10);
-        thread.count_without_secrets();
+        thread.without_secrets += 1;
         assert_eq!(checked(&mut thread, 100), 100);
     }
 
     #[test]
     fn the_keys_of_ten_thousand_busy_sessions_fit() {
-        assert_eq!(ThreadContext::new(10_000).keys.keys_max(), 20_000);
-        assert!(ThreadContext::new(u64::MAX).keys.keys_max() * KEY_BYTES <= KEYS_BYTES_MAX);
+        assert_eq!(ThreadContext::new(10_000).keys.keys_max, 20_000);
+        assert!(ThreadContext::new(u64::MAX).keys.keys_max * KEY_BYTES <= KEYS_BYTES_MAX);
     }
 
     #[test]

@@ -46,10 +46,6 @@ impl Message {
 }
 
 impl MessageReader {
-    /// No message has begun.
-    pub(crate) const BETWEEN: Self =
-        Self { header: [0; MESSAGE_HEADER_BYTES], header_read: 0, body_read: 0, first: 0 };
-
     /// Reports whether no message has begun that has not ended.
     pub(crate) const fn is_between_messages(&self) -> bool {
         self.header_read == 0

@@ -16,6 +16,10 @@ use crate::suite::{Material, Secret, Suite};
 
 pub(crate) use messages::{MessageReader, Side};
 
+/// Levels of alerts.
+const WARNING: u8 = 1;
+const FATAL: u8 = 2;
+
 /// One direction of a connection.
 #[derive(Clone)]
 pub(crate) struct Direction {

@@ -3,7 +3,7 @@
 use rustls::AlertDescription;
 
 use super::messages::Message;
-use super::{Compact, Flags, MessageReader, messages};
+use super::{Compact, FATAL, Flags, MessageReader, WARNING, messages};
 use crate::record::Fault;
 use crate::{ThreadContext, TlsError, record};
 
@@ -12,8 +12,6 @@ use crate::{ThreadContext, TlsError, record};
 const WITHOUT_DATA_MAX: u8 = 32;
 
 const UNEXPECTED: AlertDescription = AlertDescription::UnexpectedMessage;
-const WARNING: u8 = 1;
-const FATAL: u8 = 2;
 
 impl Compact {
     /// Takes the whole records at the front of `input` and appends their data to `plaintext`;

@@ -2,13 +2,11 @@
 
 use rustls::AlertDescription;
 
-use super::{Compact, Flags};
+use super::{Compact, FATAL, Flags, WARNING};
 use crate::record::Fault;
 use crate::suite::Material;
 use crate::{ThreadContext, TlsError, record};
 
-const WARNING: u8 = 1;
-const FATAL: u8 = 2;
 /// KeyUpdate, one byte long, with and without a request for one in return.
 const KEY_UPDATE_REQUESTED: [u8; 5] = [24, 0, 0, 1, 1];
 const KEY_UPDATE_NOT_REQUESTED: [u8; 5] = [24, 0, 0, 1, 0];

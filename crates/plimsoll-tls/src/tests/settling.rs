@@ -89,7 +89,7 @@ fn a_key_update_before_settling_leaves_the_session_to_rustls() {
     let secret = compact.suite.next_secret(&compact.tx.secret).unwrap();
     compact.tx = Direction { secret, sequence: 0 };
     pair.client.receive(&wire).unwrap();
-    assert_eq!(pair.client.thread.kept_in_rustls(), 1);
+    assert_eq!(pair.client.thread.kept_in_rustls, 1);
     assert_alive(&mut pair);
     assert!(!pair.client.session.is_compact());
 }
