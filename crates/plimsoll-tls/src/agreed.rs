@@ -1,6 +1,6 @@
 //! Parameters that a handshake agreed on.
 
-use rustls::{HandshakeKind as Kind, NamedGroup, ProtocolVersion};
+use rustls::{HandshakeKind as Kind, ProtocolVersion};
 
 use crate::compact::{Compact, Flags};
 use crate::diagnosis::has_rsa_key;
@@ -14,19 +14,13 @@ pub enum HandshakeKind {
     Resumed,
 }
 
-/// Parameters of a finished handshake; the names are those of the IANA registries.
+/// Parameters of a finished handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handshake {
     /// The origin of the keys.
     pub kind: HandshakeKind,
-    /// The server asked for another key share: one more round trip.
-    pub retried: bool,
-    /// `TLS 1.2` or `TLS 1.3`.
-    pub version: &'static str,
-    /// The cipher suite, such as `TLS13_AES_256_GCM_SHA384`.
-    pub suite: &'static str,
-    /// The key-exchange group, such as `X25519`; none where a TLS 1.2 session was resumed.
-    pub group: Option<&'static str>,
+    /// TLS 1.3, and not 1.2.
+    pub is_tls13: bool,
     /// HTTP/2 was chosen by ALPN.
     pub is_http2: bool,
     /// The server's certificate has an RSA key; `false` where we are the server.
@@ -35,17 +29,6 @@ pub struct Handshake {
 
 /// The name of HTTP/2 in ALPN.
 pub(crate) const HTTP2: &[u8] = b"h2";
-
-/// Groups that can be agreed on; a compact connection keeps the place in here.
-const GROUPS: [NamedGroup; 4] =
-    [NamedGroup::X25519, NamedGroup::secp256r1, NamedGroup::secp384r1, NamedGroup::X25519MLKEM768];
-const NO_GROUP: u8 = u8::MAX;
-
-/// The place of `group` among those that a compact connection can name.
-pub(crate) fn group_index(group: Option<NamedGroup>) -> u8 {
-    let place = GROUPS.iter().position(|known| Some(*known) == group);
-    place.map_or(NO_GROUP, |place| place as u8)
-}
 
 /// Reports whether the server of a client's connection has shown a certificate with an RSA key.
 pub(crate) fn is_rsa(connection: &rustls::Connection) -> bool {
@@ -60,34 +43,22 @@ impl Handshake {
         if connection.is_handshaking() {
             return None;
         }
-        let (kind, retried) = match connection.handshake_kind()? {
-            Kind::Full => (HandshakeKind::Full, false),
-            Kind::FullWithHelloRetryRequest => (HandshakeKind::Full, true),
-            Kind::Resumed => (HandshakeKind::Resumed, false),
+        let kind = match connection.handshake_kind()? {
+            Kind::Full | Kind::FullWithHelloRetryRequest => HandshakeKind::Full,
+            Kind::Resumed => HandshakeKind::Resumed,
         };
-        let version = match connection.protocol_version()? {
-            ProtocolVersion::TLSv1_2 => "TLS 1.2",
-            _ => "TLS 1.3",
-        };
-        let suite = connection.negotiated_cipher_suite()?.suite().as_str().unwrap_or("unknown");
-        let group = connection.negotiated_key_exchange_group();
-        let group = group.and_then(|group| group.name().as_str());
+        let is_tls13 = connection.protocol_version()? == ProtocolVersion::TLSv1_3;
         let is_http2 = connection.alpn_protocol() == Some(HTTP2);
-        let is_rsa = is_rsa(connection);
-        Some(Self { kind, retried, version, suite, group, is_http2, is_rsa })
+        Some(Self { kind, is_tls13, is_http2, is_rsa: is_rsa(connection) })
     }
 
-    pub(crate) fn of(compact: &Compact) -> Self {
-        let suite = compact.suite;
+    pub(crate) const fn of(compact: &Compact) -> Self {
         let resumed = compact.flags.has(Flags::RESUMED);
         Self {
             kind: if resumed { HandshakeKind::Resumed } else { HandshakeKind::Full },
-            retried: compact.flags.has(Flags::RETRIED),
-            version: if suite.is_tls13() { "TLS 1.3" } else { "TLS 1.2" },
-            suite: suite.name(),
+            is_tls13: compact.suite.is_tls13(),
             is_http2: compact.flags.has(Flags::HTTP2),
             is_rsa: compact.flags.has(Flags::RSA),
-            group: GROUPS.get(usize::from(compact.group)).and_then(|group| group.as_str()),
         }
     }
 }

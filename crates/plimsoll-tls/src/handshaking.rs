@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, Write};
 
-use rustls::{Connection, ConnectionTrafficSecrets};
+use rustls::{Connection, ConnectionTrafficSecrets, HandshakeKind};
 
 use crate::capture::Captured;
 use crate::compact::{Compact, Direction, Flags, MessageReader, Side};
@@ -287,8 +287,6 @@ impl Handshaking {
         let refused = |reason: &str| TlsError::Record { reason: reason.to_owned() };
         let suite = self.suite().ok_or_else(|| refused("its cipher suite is unknown"))?;
         let mut flags = self.flags();
-        let group = self.connection.negotiated_key_exchange_group();
-        let group = agreed::group_index(group.map(|group| group.name()));
         let is_server = matches!(self.connection, Connection::Server(_));
         let mut out = Vec::new();
         take_output(&mut self.connection, &mut out);
@@ -323,13 +321,12 @@ impl Handshaking {
         }
         let rx = Direction { secret: rx_secret, sequence: secrets.rx.0 };
         let tx = Direction { secret: tx_secret, sequence: secrets.tx.0 };
-        let mut compact = Compact::new(suite, group, flags, rx, tx);
+        let mut compact = Compact::new(suite, flags, rx, tx);
         compact.send(thread, &self.early, &mut out)?;
         Ok((compact, out))
     }
 
     fn flags(&self) -> Flags {
-        use rustls::HandshakeKind as Kind;
         let mut flags = Flags::default();
         if matches!(self.connection, Connection::Server(_)) {
             flags.set(Flags::SERVER);
@@ -340,10 +337,8 @@ impl Handshaking {
         if agreed::is_rsa(&self.connection) {
             flags.set(Flags::RSA);
         }
-        match self.connection.handshake_kind() {
-            Some(Kind::Resumed) => flags.set(Flags::RESUMED),
-            Some(Kind::FullWithHelloRetryRequest) => flags.set(Flags::RETRIED),
-            _ => {}
+        if self.connection.handshake_kind() == Some(HandshakeKind::Resumed) {
+            flags.set(Flags::RESUMED);
         }
         flags
     }

@@ -232,6 +232,14 @@ impl Session {
     }
 
     #[cfg(test)]
+    pub(crate) fn rustls(&self) -> &rustls::Connection {
+        match &self.0 {
+            State::Handshaking(handshaking) => &handshaking.connection,
+            _ => panic!("compact"),
+        }
+    }
+
+    #[cfg(test)]
     pub(crate) const fn is_buffering(&self) -> bool {
         matches!(self.0, State::Buffering(_))
     }

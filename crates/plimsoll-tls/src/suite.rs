@@ -91,21 +91,6 @@ impl Suite {
         })
     }
 
-    /// Returns the IANA name.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Aes128 => "TLS13_AES_128_GCM_SHA256",
-            Self::Aes256 => "TLS13_AES_256_GCM_SHA384",
-            Self::ChaCha20 => "TLS13_CHACHA20_POLY1305_SHA256",
-            Self::EcdheEcdsaAes128 => "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-            Self::EcdheEcdsaAes256 => "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-            Self::EcdheEcdsaChaCha20 => "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-            Self::EcdheRsaAes128 => "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-            Self::EcdheRsaAes256 => "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
-            Self::EcdheRsaChaCha20 => "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
-        }
-    }
-
     pub(crate) const fn is_tls13(self) -> bool {
         matches!(self, Self::Aes128 | Self::Aes256 | Self::ChaCha20)
     }

@@ -36,7 +36,7 @@ impl Worker {
         self.record(index, RowEnd::Ok, 0, 0, now);
         let handshake = self.conns.slab.tls.get(index).and_then(|session| session.handshake());
         // In TLS 1.2 the ticket is part of the handshake.
-        let tickets_follow = handshake.is_some_and(|handshake| handshake.version == "TLS 1.3");
+        let tickets_follow = handshake.is_some_and(|handshake| handshake.is_tls13);
         if self.waits_for_tickets() && tickets_follow {
             self.conns[index].since = now;
             return self.conns.arm(index, now + TICKET_WAIT);

@@ -39,26 +39,24 @@ impl Flags {
     pub(crate) const GIVEN_KEYS: Self = Self(1 << 1);
     /// The handshake was a resumption.
     pub(crate) const RESUMED: Self = Self(1 << 2);
-    /// The handshake had a HelloRetryRequest.
-    pub(crate) const RETRIED: Self = Self(1 << 3);
     /// The peer sends nothing more.
-    pub(crate) const PEER_CLOSED: Self = Self(1 << 4);
+    pub(crate) const PEER_CLOSED: Self = Self(1 << 3);
     /// A fault was found; nothing works any more but sending the alert about it.
-    pub(crate) const FAILED: Self = Self(1 << 5);
+    pub(crate) const FAILED: Self = Self(1 << 4);
     /// A close_notify is to be sent.
-    pub(crate) const CLOSE_DUE: Self = Self(1 << 6);
+    pub(crate) const CLOSE_DUE: Self = Self(1 << 5);
     /// A close_notify or a fatal alert was sent or is to be sent: nothing may follow it.
-    pub(crate) const ENDED: Self = Self(1 << 7);
+    pub(crate) const ENDED: Self = Self(1 << 6);
     /// The peer has asked for a KeyUpdate, which goes out in front of the next record.
-    pub(crate) const KEY_UPDATE_DUE: Self = Self(1 << 8);
+    pub(crate) const KEY_UPDATE_DUE: Self = Self(1 << 7);
     /// A refusal to renegotiate (TLS 1.2) is to be sent.
-    pub(crate) const REFUSAL_DUE: Self = Self(1 << 9);
+    pub(crate) const REFUSAL_DUE: Self = Self(1 << 8);
     /// Renegotiation was refused once.
-    pub(crate) const REFUSED: Self = Self(1 << 10);
+    pub(crate) const REFUSED: Self = Self(1 << 9);
     /// HTTP/2 was chosen by ALPN.
-    pub(crate) const HTTP2: Self = Self(1 << 11);
+    pub(crate) const HTTP2: Self = Self(1 << 10);
     /// The server's certificate has an RSA key.
-    pub(crate) const RSA: Self = Self(1 << 12);
+    pub(crate) const RSA: Self = Self(1 << 11);
 
     pub(crate) const fn has(self, flags: Self) -> bool {
         self.0 & flags.0 != 0
@@ -79,11 +77,9 @@ pub(crate) struct Compact {
     // ---- 112 bytes: secrets
     pub(crate) rx: Direction,
     pub(crate) tx: Direction,
-    // ---- 6 bytes: the rest
+    // ---- 5 bytes: the rest
     pub(crate) flags: Flags,
     pub(crate) suite: Suite,
-    /// An index into the groups that can be agreed on, which only reports ask for.
-    pub(crate) group: u8,
     /// The fatal alert to be sent; 0 is none, because close_notify has a flag.
     alert: u8,
     /// Records since the last one with data; bounds the CPU that a peer can use up with empty ones.
@@ -93,14 +89,8 @@ pub(crate) struct Compact {
 const _: () = assert!(size_of::<Compact>() == 120 && size_of::<Option<Compact>>() == 120);
 
 impl Compact {
-    pub(crate) const fn new(
-        suite: Suite,
-        group: u8,
-        flags: Flags,
-        rx: Direction,
-        tx: Direction,
-    ) -> Self {
-        Self { rx, tx, flags, suite, group, alert: 0, without_data: 0 }
+    pub(crate) const fn new(suite: Suite, flags: Flags, rx: Direction, tx: Direction) -> Self {
+        Self { rx, tx, flags, suite, alert: 0, without_data: 0 }
     }
 
     /// Reports whether [`Self::transmit`] has anything to give.

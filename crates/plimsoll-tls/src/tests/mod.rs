@@ -18,6 +18,7 @@ use plimsoll_model::plan::{
     CertificateKey, Group, Identity, ServerName, TicketKey, TlsOptions, TlsState, TlsVersion, Trust,
 };
 
+use crate::suite::Suite;
 use crate::*;
 
 use pair::Pair;
@@ -45,7 +46,7 @@ fn pair(options: &TlsOptions) -> Pair {
 
 #[test]
 fn both_versions_carry_bytes_both_ways() {
-    for (version, text) in [(TlsVersion::V1_2, "TLS 1.2"), (TlsVersion::V1_3, "TLS 1.3")] {
+    for version in [TlsVersion::V1_2, TlsVersion::V1_3] {
         let mut pair = pair(&TlsOptions { version: Some(version), ..trusting() });
         assert!(pair.client.session.is_handshaking() && pair.client.session.handshake().is_none());
         // Held back until the handshake is done, and larger than a record.
@@ -57,13 +58,38 @@ fn both_versions_carry_bytes_both_ways() {
         assert!(pair.server.got == request);
         assert_eq!(pair.client.got, b"pong");
         assert_eq!((pair.client.finished(), pair.server.finished()), (1, 1));
-        for session in [&pair.client.session, &pair.server.session] {
+        for session in [&mut pair.client.session, &mut pair.server.session] {
             let handshake = session.handshake().unwrap();
             assert_eq!(handshake.kind, HandshakeKind::Full);
-            assert_eq!(handshake.version, text);
-            assert_eq!(handshake.group, Some("X25519"));
-            assert!(handshake.suite.contains("_AES_128_GCM_"), "{handshake:?}");
-            assert!(!handshake.retried);
+            assert_eq!(handshake.is_tls13, version == TlsVersion::V1_3);
+            let suite = session.compact_mut().suite;
+            assert!(matches!(suite, Suite::Aes128 | Suite::EcdheEcdsaAes128), "{suite:?}");
+        }
+    }
+}
+
+/// Both ends stay with rustls, which knows what was agreed on.
+fn kept_in_rustls(options: &TlsOptions) -> Pair {
+    let options = TlsOptions { state: TlsState::Rustls, ..options.clone() };
+    let client = ClientContext::new(&options).unwrap();
+    let server = ServerContext::new(identity(), TlsState::Rustls).unwrap();
+    let session = client.session(&name("localhost"), true).unwrap();
+    let mut pair = Pair::of(session, server.session().unwrap());
+    pair.settle();
+    pair
+}
+
+#[test]
+fn the_first_group_and_aes_128_are_agreed_on_without_a_retry() {
+    for version in [TlsVersion::V1_2, TlsVersion::V1_3] {
+        let pair = kept_in_rustls(&TlsOptions { version: Some(version), ..trusting() });
+        for session in [&pair.client.session, &pair.server.session] {
+            let connection = session.rustls();
+            let group = connection.negotiated_key_exchange_group().unwrap();
+            assert_eq!(group.name().as_str(), Some("X25519"));
+            let suite = connection.negotiated_cipher_suite().unwrap();
+            assert!(suite.suite().as_str().unwrap().contains("_AES_128_GCM_"), "{suite:?}");
+            assert_eq!(connection.handshake_kind(), Some(rustls::HandshakeKind::Full));
         }
     }
 }
@@ -75,9 +101,9 @@ fn groups_are_what_was_asked_for() {
         (Group::Secp384r1, "secp384r1"),
         (Group::X25519Mlkem768, "X25519MLKEM768"),
     ] {
-        let mut pair = pair(&TlsOptions { groups: vec![group], ..trusting() });
-        pair.settle();
-        assert_eq!(pair.client.session.handshake().unwrap().group, Some(text));
+        let pair = kept_in_rustls(&TlsOptions { groups: vec![group], ..trusting() });
+        let agreed = pair.client.session.rustls().negotiated_key_exchange_group().unwrap();
+        assert_eq!(agreed.name().as_str(), Some(text));
     }
     let impossible = TlsOptions {
         groups: vec![Group::X25519Mlkem768],
