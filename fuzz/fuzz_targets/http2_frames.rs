@@ -5,8 +5,9 @@
 use libfuzzer_sys::fuzz_target;
 use plimsoll_model::Nanos;
 use plimsoll_proto::REPLIES_BYTES_MAX;
+use plimsoll_proto::conversation::{Progress, StreamProgress};
 use plimsoll_proto::http2::hpack::{Decoder, TABLE_BYTES_MAX};
-use plimsoll_proto::http2::{Client, ClientProgress, Incoming, PREFACE, Request, Server};
+use plimsoll_proto::http2::{Client, Incoming, PREFACE, Request, Server};
 
 /// Returns a server's reading of the bytes, up to the first error.
 fn server<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Incoming>, bool) {
@@ -32,7 +33,7 @@ fn server<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Incoming>, bool) {
 }
 
 /// The ends of the streams that a client has begun, up to the first error.
-fn client<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<ClientProgress>, bool) {
+fn client<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<StreamProgress>, bool) {
     let (mut client, mut all) = (Client::default(), Vec::new());
     client.handle_bytes(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).unwrap();
     for key in 0..3 {
@@ -53,8 +54,14 @@ fn client<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<ClientProgress>, b
                     assert!(consumed <= rest.len());
                     rest = &rest[consumed..];
                     // Whether a beginning is an event of its own depends on the pieces.
-                    let is_end = matches!(progress, ClientProgress::Ended(..));
-                    all.extend(is_end.then_some(progress));
+                    if let Progress::Stream(
+                        end @ (StreamProgress::Ended(..)
+                        | StreamProgress::Failed(..)
+                        | StreamProgress::Untouched(_)),
+                    ) = progress
+                    {
+                        all.push(end);
+                    }
                 }
                 Err(_) => return (all, true),
             }

@@ -4,9 +4,10 @@
 
 use libfuzzer_sys::fuzz_target;
 use plimsoll_model::target::{Filling, MqttVersion, Qos};
+use plimsoll_proto::conversation::Progress;
 use plimsoll_proto::mqtt::{
-    Broker, BrokerError, Client, Event, LargeBody, MqttError, Needs, Opening, Output, Progress,
-    Subscriptions, Terms, Window, WindowProgress,
+    Broker, BrokerError, Client, Event, LargeBody, MqttError, Needs, Opening, Output,
+    Subscriptions, Terms, Window,
 };
 
 /// Prefix of an identifier that the broker gives.
@@ -82,7 +83,7 @@ fn opening<'a>(
         let mut rest = piece;
         while !rest.is_empty() {
             match opening.handle_bytes(rest, &mut reply) {
-                Ok((consumed, Progress::Connected)) => {
+                Ok((consumed, Progress::Greeted)) => {
                     assert!(consumed <= rest.len());
                     let keep_alive_s = opening.finish().1;
                     let usable = (keep_alive_s.unwrap_or_default(), keep_alive_s.is_some());
@@ -102,7 +103,7 @@ const NO_BODY: LargeBody = LargeBody { number: 0, from: 0, bytes: 0 };
 
 fn window<'a>(
     pieces: impl Iterator<Item = &'a [u8]>,
-) -> (Vec<WindowProgress>, Vec<Option<Filling>>, Vec<u8>, Option<MqttError>) {
+) -> (Vec<Progress>, Vec<Option<Filling>>, Vec<u8>, Option<MqttError>) {
     let mut window = Window::new(MqttVersion::V5);
     window.expect_connack(Needs::NONE);
     let (mut events, mut stamps, mut sent) = (Vec::new(), Vec::new(), Vec::new());
@@ -114,11 +115,11 @@ fn window<'a>(
                 Ok((consumed, progress)) => {
                     assert!(consumed <= rest.len());
                     rest = &rest[consumed..];
-                    events.extend((progress != WindowProgress::NeedMore).then_some(progress));
-                    if progress == WindowProgress::Delivered {
+                    events.extend((progress != Progress::NeedMore).then_some(progress));
+                    if progress == Progress::Delivered {
                         stamps.push(window.delivery());
                     }
-                    if progress == WindowProgress::Connected {
+                    if progress == Progress::Greeted {
                         window.ping();
                         window.begin(1, b"\x32\x06\0\x01a\0\x01\0", NO_BODY, false);
                         window.begin(2, b"\x34\x06\0\x01a\0\x01\0", NO_BODY, true);

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use plimsoll_model::{ErrorClass, Nanos};
-use plimsoll_proto::script::{Client, Program, Progress, parse};
+use plimsoll_proto::conversation::Progress;
+use plimsoll_proto::script::{Client, Program, parse};
 
 /// Returns the replies, the consumed bytes and the end.
 fn run<'a>(
@@ -34,7 +35,7 @@ fn run<'a>(
                             total -= input.len();
                             again = true;
                         }
-                        Progress::Opened | Progress::Complete(_) => return (reply, total, None),
+                        _ => return (reply, total, None),
                     }
                 }
                 Err(fault) => return (reply, 0, Some(fault.class())),

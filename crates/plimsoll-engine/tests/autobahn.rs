@@ -22,9 +22,10 @@ use plimsoll_engine::server::{self, Answer, Body, Service};
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{DeliveryFaults, Listener, ServePlan, Spoken, TlsState};
 use plimsoll_model::target::{Protocol, Target, TargetUrl};
+use plimsoll_proto::conversation;
 use plimsoll_proto::http1::Request;
 use plimsoll_proto::websocket::{
-    Client, ClientProgress, MessageReader, Opcode, Progress, Side, opening, write_frame,
+    Client, MessageReader, Opcode, Progress, Side, opening, write_frame,
 };
 use serde_json::{Value, json};
 
@@ -222,7 +223,7 @@ fn echo(address: SocketAddr, path: &str) -> Vec<u8> {
         if let Some(client) = &mut switch {
             let (consumed, progress) = client.handle_bytes(rest, &mut out).unwrap();
             rest = &rest[consumed..];
-            if progress != ClientProgress::Switched {
+            if progress != conversation::Progress::Greeted {
                 continue;
             }
             switch = None;

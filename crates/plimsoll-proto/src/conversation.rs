@@ -1,6 +1,7 @@
 //! The client half of whatever protocol is spoken: what opens a connection, what an operation sends,
 //! and what its answer means.
 
+mod progress;
 mod shared;
 mod traits;
 
@@ -14,12 +15,13 @@ use plimsoll_model::{ErrorClass, Nanos};
 use thiserror::Error;
 
 use crate::http1::{self, ResponseError, ResponseParser};
-use crate::http2::{self, ClientProgress, Http2Error, StreamEnd, StreamFault};
-use crate::mqtt::{self, MqttError, WindowProgress};
+use crate::http2::{self, Http2Error};
+use crate::mqtt::{self, MqttError};
 use crate::script::{self, Program, ScriptFault};
 use crate::streamed::Streamed;
-use crate::websocket::{self, Push, WebSocketError};
+use crate::websocket::{self, WebSocketError};
 
+pub use progress::{Answer, Progress, StreamProgress};
 pub use shared::Shared;
 pub use traits::{Greeting, Traits};
 
@@ -103,118 +105,6 @@ pub enum Conversation {
 /// One per connection that awaits an answer.
 const _: () = assert!(size_of::<Conversation>() <= 32);
 
-/// The result of handling bytes from the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// All bytes were consumed; nothing has ended.
-    NeedMore,
-    /// The connection is usable.
-    Greeted,
-    /// The operation has its answer.
-    Complete(Answer),
-    /// The server closes a WebSocket, with this code where it gives one.
-    Closed(Option<u16>),
-    /// WebSocket: the server has sent a message that is no answer.
-    Pushed(Push),
-    /// WebSocket: the server has sent a message, of this number of bytes, that would have been an answer if one had been
-    /// awaited.
-    Surplus(u32),
-    /// The broker has delivered a message; see [`mqtt::Window::delivery`].
-    Delivered,
-    /// A ping that is no operation is answered; see [`Conversation::ping_aside`].
-    Alive,
-    /// Something about one of several operations on the connection, or about how many there may be.
-    Stream(StreamProgress),
-    /// Nothing is to be done for so long, which is part of no latency; see [`Conversation::sleep_until`].
-    Sleeps(Nanos),
-}
-
-/// The progress of operations on a shared connection: streams of HTTP/2, publishes of MQTT. Each is
-/// named by the key that it was begun with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StreamProgress {
-    /// The answer has begun, and is not complete.
-    Began(u32),
-    /// It is over.
-    Ended(u32, Answer),
-    /// It has failed, and others go on.
-    Failed(u32, StreamFault),
-    /// The server has not begun it: it may be sent again.
-    Untouched(u32),
-    /// The server allows another number of them than before.
-    RoomChanged,
-    /// None may begin on the connection any more.
-    Draining,
-}
-
-/// The answer to an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// HTTP's; 0 where the protocol has none.
-    pub status: u16,
-    /// The status of a call of gRPC, or the reason code with which a broker of MQTT refuses a publish; see
-    /// [`Self::grpc_status`] and [`Self::mqtt_reason`].
-    pub code: Option<u8>,
-    /// Whether the connection may carry another operation.
-    pub keep_alive: bool,
-    /// Seconds after which the server closes the connection when it is idle; 0 if it announced none.
-    pub keep_alive_s: u16,
-    /// Payload bytes, without framing.
-    pub body_bytes: u64,
-    /// The class in which the operation ends where the answer says that it failed.
-    pub failed: Option<ErrorClass>,
-}
-
-impl Answer {
-    const fn of_http(response: &http1::Response) -> Self {
-        let failed = match response.status {
-            500.. => Some(ErrorClass::Status5xx),
-            400.. => Some(ErrorClass::Status4xx),
-            _ => None,
-        };
-        let http1::Response { status, keep_alive, keep_alive_s, body_bytes } = *response;
-        Self { status, code: None, keep_alive, keep_alive_s, body_bytes, failed }
-    }
-
-    /// Creates the end of a stream of HTTP/2.
-    const fn of_stream(status: u16, body_bytes: u64, grpc_status: Option<u8>) -> Self {
-        let response = http1::Response { status, keep_alive: true, keep_alive_s: 0, body_bytes };
-        let failed = match grpc_status {
-            None => return Self::of_http(&response),
-            Some(0) => None,
-            Some(_) => Some(ErrorClass::GrpcStatus),
-        };
-        Self { code: grpc_status, failed, ..Self::of_http(&response) }
-    }
-
-    /// Creates the end of an operation that only succeeds, or fails in this class.
-    pub const fn plain(body_bytes: u64, failed: Option<ErrorClass>) -> Self {
-        let (status, code, keep_alive, keep_alive_s) = (0, None, true, 0);
-        Self { status, code, keep_alive, keep_alive_s, body_bytes, failed }
-    }
-
-    /// A publish that the broker refuses, for this reason.
-    const fn rejected(reason: u8) -> Self {
-        Self { code: Some(reason), ..Self::plain(0, Some(ErrorClass::MqttRejected)) }
-    }
-
-    /// The status of a call of gRPC.
-    pub const fn grpc_status(&self) -> Option<u8> {
-        match self.failed {
-            Some(ErrorClass::MqttRejected) => None,
-            _ => self.code,
-        }
-    }
-
-    /// The reason code of a publish that the broker refuses.
-    pub const fn mqtt_reason(&self) -> Option<u8> {
-        match self.failed {
-            Some(ErrorClass::MqttRejected) => self.code,
-            _ => None,
-        }
-    }
-}
-
 /// Why a connection is of no more use.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum ConversationError {
@@ -254,9 +144,7 @@ impl ConversationError {
             Self::Script(fault) => fault.class(),
         }
     }
-}
 
-impl ConversationError {
     /// Returns the error of bytes that stand in the place of a connection's second or later answer. Bytes that do not
     /// begin an answer are the rest of the one before.
     #[must_use]
@@ -530,66 +418,20 @@ impl Conversation {
         input: &[u8],
         reply: &mut Vec<u8>,
     ) -> Result<(usize, Progress), ConversationError> {
-        match self {
-            Self::Http1(parser) => {
-                let (consumed, progress) = parser.handle_bytes(input)?;
-                Ok((
-                    consumed,
-                    match progress {
-                        http1::Progress::NeedMore => Progress::NeedMore,
-                        http1::Progress::Complete(response) => {
-                            Progress::Complete(Answer::of_http(&response))
-                        }
-                    },
-                ))
-            }
-            Self::Http2(client) => {
-                let (consumed, progress) = client.handle_bytes(input)?;
-                Ok((consumed, of_streams(client, progress)))
-            }
-            Self::WebSocket(client) => {
-                let (consumed, progress) = client.handle_bytes(input, reply)?;
-                Ok((
-                    consumed,
-                    match progress {
-                        websocket::ClientProgress::NeedMore => Progress::NeedMore,
-                        websocket::ClientProgress::Switched => Progress::Greeted,
-                        websocket::ClientProgress::Complete(bytes) => {
-                            Progress::Complete(Answer::plain(bytes, None))
-                        }
-                        websocket::ClientProgress::Pushed(push) => Progress::Pushed(push),
-                        websocket::ClientProgress::Surplus(bytes) => Progress::Surplus(bytes),
-                        websocket::ClientProgress::Closed(code) => Progress::Closed(code),
-                    },
-                ))
-            }
-            Self::MqttOpening(opening) => {
-                let (consumed, progress) = opening.handle_bytes(input, reply)?;
-                Ok((consumed, of_client(progress)))
-            }
-            Self::Mqtt(client) => {
-                let (consumed, progress) = client.handle_bytes(input, reply)?;
-                Ok((consumed, of_client(progress)))
-            }
-            Self::MqttWindow(window) => {
-                let (consumed, progress) = window.handle_bytes(input)?;
-                Ok((consumed, of_window(progress)))
-            }
-            Self::Script(client) => {
-                let (consumed, progress) = client.handle_bytes(input, reply)?;
-                Ok((
-                    consumed,
-                    match progress {
-                        script::Progress::NeedMore => Progress::NeedMore,
-                        script::Progress::Opened => Progress::Greeted,
-                        script::Progress::Complete(bytes) => {
-                            Progress::Complete(Answer::plain(bytes, None))
-                        }
-                        script::Progress::Sleeps(time) => Progress::Sleeps(time),
-                    },
-                ))
-            }
-        }
+        Ok(match self {
+            Self::Http1(parser) => match parser.handle_bytes(input)? {
+                (consumed, http1::Progress::NeedMore) => (consumed, Progress::NeedMore),
+                (consumed, http1::Progress::Complete(response)) => {
+                    (consumed, Progress::Complete(Answer::of_http(&response)))
+                }
+            },
+            Self::Http2(client) => client.handle_bytes(input)?,
+            Self::WebSocket(client) => client.handle_bytes(input, reply)?,
+            Self::MqttOpening(opening) => opening.handle_bytes(input, reply)?,
+            Self::Mqtt(client) => client.handle_bytes(input, reply)?,
+            Self::MqttWindow(window) => window.handle_bytes(input)?,
+            Self::Script(client) => client.handle_bytes(input, reply)?,
+        })
     }
 
     /// When the present sleep ends; `None` where none is in progress.
@@ -656,47 +498,4 @@ impl Conversation {
             _ => None,
         }
     }
-}
-
-const fn of_client(progress: mqtt::Progress) -> Progress {
-    match progress {
-        mqtt::Progress::NeedMore => Progress::NeedMore,
-        mqtt::Progress::Connected => Progress::Greeted,
-        mqtt::Progress::Complete => Progress::Complete(Answer::plain(0, None)),
-        mqtt::Progress::Rejected(reason) => Progress::Complete(Answer::rejected(reason)),
-        mqtt::Progress::Alive => Progress::Alive,
-    }
-}
-
-const fn of_window(progress: WindowProgress) -> Progress {
-    Progress::Stream(match progress {
-        WindowProgress::NeedMore => return Progress::NeedMore,
-        WindowProgress::Connected => return Progress::Greeted,
-        WindowProgress::Delivered => return Progress::Delivered,
-        WindowProgress::Alive => return Progress::Alive,
-        WindowProgress::Ended(key, None) => StreamProgress::Ended(key, Answer::plain(0, None)),
-        WindowProgress::Ended(key, Some(reason)) => {
-            StreamProgress::Ended(key, Answer::rejected(reason))
-        }
-        WindowProgress::RoomChanged => StreamProgress::RoomChanged,
-    })
-}
-
-fn of_streams(client: &http2::Client, progress: ClientProgress) -> Progress {
-    Progress::Stream(match progress {
-        ClientProgress::NeedMore => return Progress::NeedMore,
-        ClientProgress::Ready => return Progress::Greeted,
-        ClientProgress::Pong => {
-            let keep_alive = !client.is_draining();
-            return Progress::Complete(Answer { keep_alive, ..Answer::plain(0, None) });
-        }
-        ClientProgress::StreamsChanged => StreamProgress::RoomChanged,
-        ClientProgress::Began(key) => StreamProgress::Began(key),
-        ClientProgress::Ended(key, StreamEnd::Untouched) => StreamProgress::Untouched(key),
-        ClientProgress::Ended(key, StreamEnd::Fault(fault)) => StreamProgress::Failed(key, fault),
-        ClientProgress::Ended(key, StreamEnd::Answer { status, body_bytes, grpc_status }) => {
-            StreamProgress::Ended(key, Answer::of_stream(status, body_bytes, grpc_status))
-        }
-        ClientProgress::Draining => StreamProgress::Draining,
-    })
 }

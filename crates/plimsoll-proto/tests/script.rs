@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use plimsoll_model::target::{Action, Filling, Script, Step};
 use plimsoll_model::{ErrorClass, Nanos};
-use plimsoll_proto::script::{
-    Client, EARLY_BYTES_MAX, Program, Progress, ScriptFault, leading, parse,
-};
+use plimsoll_proto::conversation::{Answer, Progress};
+use plimsoll_proto::script::{Client, EARLY_BYTES_MAX, Program, ScriptFault, leading, parse};
 use proptest::prelude::*;
 
 fn no_files(_: &str) -> IoResult<Option<Vec<u8>>> {
@@ -36,6 +35,10 @@ fn refusal(text: &str) -> String {
         Ok(_) => String::new(),
         Err(error) => error.to_string(),
     }
+}
+
+const fn complete(bytes: u64) -> Progress {
+    Progress::Complete(Answer::plain(bytes, None))
 }
 
 /// Feeds `answer` in pieces of `size`; returns what was replied and how it ended.
@@ -111,7 +114,7 @@ fn places_are_filled_in_what_is_sent_and_in_what_is_expected() {
         let (digit, time) = reply.split_at(1);
         assert_eq!(time, b" 55");
         let answer = [digit, &stamp].concat();
-        assert_eq!(run(&mut client, &answer, size).1, Ok((33, Progress::Complete(37))));
+        assert_eq!(run(&mut client, &answer, size).1, Ok((33, complete(37))));
         client.expect_operation();
         assert!(run(&mut client, b"OK 8", size).1.is_err());
     }
@@ -126,7 +129,7 @@ fn an_operation_ends_with_its_last_expectation() {
         let mut client = client(text);
         let (reply, outcome) = run(&mut client, answer, size);
         assert_eq!(reply, b"b");
-        assert_eq!(outcome, Ok((36, Progress::Complete(36))), "pieces of {size}");
+        assert_eq!(outcome, Ok((36, complete(36))), "pieces of {size}");
         assert!(client.is_idle());
     }
 }
@@ -160,7 +163,7 @@ fn other_bytes_are_a_mismatch_and_the_line_is_told() {
 fn bytes_that_nothing_asked_for_are_told() {
     let mut client = client("loop\nsend \"a\"\nexpect 1\nend");
     let mut reply = Vec::new();
-    assert_eq!(client.handle_bytes(b"ab", &mut reply), Ok((1, Progress::Complete(1))));
+    assert_eq!(client.handle_bytes(b"ab", &mut reply), Ok((1, complete(1))));
     let fault = client.handle_bytes(b"b", &mut reply).unwrap_err();
     assert_eq!(fault.class(), ErrorClass::PeerSpokeFirst);
 }
@@ -179,8 +182,8 @@ fn an_expression_matches_as_soon_as_it_can() {
         let text = format!("loop\nsend \"a\"\nexpect /{pattern}/\nend");
         let (_, outcome) = run(&mut client(&text), answer.as_bytes(), 1);
         let expected = match consumed {
-            0 => Progress::Complete(1),
-            bytes => Progress::Complete(bytes),
+            0 => complete(1),
+            bytes => complete(bytes),
         };
         assert!(
             matches!(outcome, Ok((_, progress)) if progress == expected),
@@ -210,7 +213,7 @@ fn what_comes_during_a_sleep_is_kept_and_bounded() {
     assert_eq!(client.sleeps_until(), Some(Nanos(7)));
     assert_eq!(client.handle_bytes(b"o\n!", &mut reply), Ok((3, Progress::NeedMore)));
     let early = client.wake();
-    assert_eq!(client.handle_bytes(&early, &mut reply), Ok((4, Progress::Complete(8))));
+    assert_eq!(client.handle_bytes(&early, &mut reply), Ok((4, complete(8))));
 
     client.expect_operation();
     assert!(client.handle_bytes(b"one\n", &mut reply).is_ok());
@@ -229,7 +232,7 @@ fn an_opening_runs_once() {
     let mut reply = Vec::new();
     assert_eq!(client.handle_bytes(b"220 hi\n", &mut reply), Ok((7, Progress::NeedMore)));
     assert_eq!(reply, b"HELO\n");
-    assert_eq!(client.handle_bytes(b"250\n", &mut reply), Ok((4, Progress::Opened)));
+    assert_eq!(client.handle_bytes(b"250\n", &mut reply), Ok((4, Progress::Greeted)));
 }
 
 #[test]

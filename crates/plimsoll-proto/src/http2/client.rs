@@ -5,7 +5,7 @@
 
 mod outcome;
 
-pub use outcome::{ClientProgress, Http2Error, StreamEnd, StreamFault};
+pub use outcome::{Http2Error, StreamFault};
 
 use super::answer::{Malformation, read_head};
 use super::frame::{
@@ -15,6 +15,7 @@ use super::frame::{
     SETTING_MAX_HEADER_LIST_SIZE, fault,
 };
 use super::{BLOCK_BYTES_MAX, PREFACE};
+use crate::conversation::{Answer, Progress, StreamProgress};
 use crate::{READS_NO_ANSWERS, REPLIES_BYTES_MAX};
 
 /// Window of the server on each stream and on the connection: a load is never to
@@ -395,7 +396,7 @@ impl Client {
 
     /// Handles bytes from the server up to what ends or begins something; returns how many were consumed,
     /// and the result. An error is told to the server in what is to be sent.
-    pub fn handle_bytes(&mut self, input: &[u8]) -> Result<(usize, ClientProgress), Http2Error> {
+    pub fn handle_bytes(&mut self, input: &[u8]) -> Result<(usize, Progress), Http2Error> {
         if !self.rest.is_greeted && self.reader.is_idle() && input.starts_with(b"HTTP/1") {
             return Err(Http2Error::Http1);
         }
@@ -412,13 +413,13 @@ impl Client {
         &mut self,
         reader: &mut FrameReader,
         input: &[u8],
-    ) -> Result<(usize, ClientProgress), Fault> {
+    ) -> Result<(usize, Progress), Fault> {
         let mut consumed = 0;
         loop {
             let (read, item) = reader.read(&input[consumed..])?;
             consumed += read;
             let progress = match item {
-                None => return Ok((consumed, ClientProgress::NeedMore)),
+                None => return Ok((consumed, Progress::NeedMore)),
                 Some(Item::Frame(head, payload)) => self.handle_frame(head, payload)?,
                 Some(Item::Data { stream, bytes, flow, is_end }) => {
                     self.handle_data(stream, bytes, flow, is_end)?
@@ -427,20 +428,20 @@ impl Client {
             if self.out.len() > REPLIES_BYTES_MAX + BODY_BYTES_AHEAD + BLOCK_BYTES_MAX {
                 return fault(Code::ENHANCE_YOUR_CALM, READS_NO_ANSWERS);
             }
-            if progress != ClientProgress::NeedMore {
+            if progress != Progress::NeedMore {
                 return Ok((consumed, progress));
             }
         }
     }
 
-    fn handle_frame(&mut self, head: Head, payload: &[u8]) -> Result<ClientProgress, Fault> {
+    fn handle_frame(&mut self, head: Head, payload: &[u8]) -> Result<Progress, Fault> {
         if !self.rest.is_greeted && (head.kind != Kind::Settings || head.has(ACK)) {
             return fault(Code::PROTOCOL_ERROR, "the server begins without SETTINGS");
         }
         if let Some(mut block) = self.block.take() {
             if !block.add(head, payload)? {
                 self.block = Some(block);
-                return Ok(ClientProgress::NeedMore);
+                return Ok(Progress::NeedMore);
             }
             return self.handle_block(block.stream, block.ends_stream, &block.bytes);
         }
@@ -458,7 +459,8 @@ impl Client {
             }
             Kind::Ping if head.has(ACK) => {
                 if std::mem::take(&mut self.is_pong_awaited) {
-                    return Ok(ClientProgress::Pong);
+                    let keep_alive = !self.rest.is_draining;
+                    return Ok(Progress::Complete(Answer { keep_alive, ..Answer::plain(0, None) }));
                 }
             }
             Kind::Ping => frame::write_ping(&mut self.out, ACK, payload),
@@ -474,12 +476,12 @@ impl Client {
             }
             Kind::Data | Kind::Priority | Kind::Unknown => {}
         }
-        Ok(ClientProgress::NeedMore)
+        Ok(Progress::NeedMore)
     }
 
-    fn handle_settings(&mut self, head: Head, payload: &[u8]) -> Result<ClientProgress, Fault> {
+    fn handle_settings(&mut self, head: Head, payload: &[u8]) -> Result<Progress, Fault> {
         if head.has(ACK) {
-            return Ok(ClientProgress::NeedMore);
+            return Ok(Progress::NeedMore);
         }
         let streams_max = self.rest.streams_max;
         for (name, value) in frame::settings(payload) {
@@ -506,41 +508,42 @@ impl Client {
         }
         frame::write_settings_ack(&mut self.out);
         Ok(match std::mem::replace(&mut self.rest.is_greeted, true) {
-            false => ClientProgress::Ready,
-            true if streams_max != self.rest.streams_max => ClientProgress::StreamsChanged,
-            true => ClientProgress::NeedMore,
+            false => Progress::Greeted,
+            true if streams_max != self.rest.streams_max => {
+                Progress::Stream(StreamProgress::RoomChanged)
+            }
+            true => Progress::NeedMore,
         })
     }
 
-    fn handle_reset(&mut self, stream: u32, code: Code) -> Result<ClientProgress, Fault> {
-        let Some(place) = self.place_of(stream)? else { return Ok(ClientProgress::NeedMore) };
+    fn handle_reset(&mut self, stream: u32, code: Code) -> Result<Progress, Fault> {
+        let Some(place) = self.place_of(stream)? else { return Ok(Progress::NeedMore) };
         let key = self.end(place).key;
-        let end = match code {
-            Code::REFUSED_STREAM => StreamEnd::Untouched,
-            code => StreamEnd::Fault(StreamFault::Reset(code)),
-        };
-        Ok(ClientProgress::Ended(key, end))
+        Ok(Progress::Stream(match code {
+            Code::REFUSED_STREAM => StreamProgress::Untouched(key),
+            code => StreamProgress::Failed(key, StreamFault::Reset(code)),
+        }))
     }
 
-    fn handle_goaway(&mut self, payload: &[u8]) -> ClientProgress {
+    fn handle_goaway(&mut self, payload: &[u8]) -> Progress {
         self.rest.is_draining = true;
         self.last_stream = Some(frame::first_u32(payload) & MAX_31);
         let code = Code(frame::first_u32(payload.get(4..).unwrap_or_default()));
         self.ended_by = (code != Code::NO_ERROR).then_some(code);
-        ClientProgress::Draining
+        Progress::Stream(StreamProgress::Draining)
     }
 
-    fn handle_window_update(&mut self, stream: u32, by: u32) -> Result<ClientProgress, Fault> {
+    fn handle_window_update(&mut self, stream: u32, by: u32) -> Result<Progress, Fault> {
         if stream == 0 {
             frame::raise_connection(&mut self.rest.send_window, by)?;
-            return Ok(ClientProgress::NeedMore);
+            return Ok(Progress::NeedMore);
         }
-        let Some(place) = self.place_of(stream)? else { return Ok(ClientProgress::NeedMore) };
+        let Some(place) = self.place_of(stream)? else { return Ok(Progress::NeedMore) };
         let flight = &mut self.flights[place];
         let code = match frame::raised_window(flight.send_window, by) {
             Some(window) if by > 0 => {
                 flight.send_window = window;
-                return Ok(ClientProgress::NeedMore);
+                return Ok(Progress::NeedMore);
             }
             Some(_) => Code::PROTOCOL_ERROR,
             None => Code::FLOW_CONTROL_ERROR,
@@ -554,7 +557,7 @@ impl Client {
         bytes: &[u8],
         flow: u32,
         is_end: bool,
-    ) -> Result<ClientProgress, Fault> {
+    ) -> Result<Progress, Fault> {
         if !self.rest.is_greeted {
             return fault(Code::PROTOCOL_ERROR, "the server begins without SETTINGS");
         }
@@ -566,7 +569,7 @@ impl Client {
             frame::write_window_update(&mut self.out, 0, self.rest.uncredited);
             self.rest.uncredited = 0;
         }
-        let Some(place) = self.place_of(stream)? else { return Ok(ClientProgress::NeedMore) };
+        let Some(place) = self.place_of(stream)? else { return Ok(Progress::NeedMore) };
         let flight = &mut self.flights[place];
         if !flight.has(HAS_HEAD) {
             return Ok(self.malformed(place, Malformation::BodyFirst));
@@ -587,18 +590,13 @@ impl Client {
             let key = flight.key;
             self.store_said(key, bytes);
         }
-        Ok(if is_end { self.complete(place) } else { ClientProgress::NeedMore })
+        Ok(if is_end { self.complete(place) } else { Progress::NeedMore })
     }
 
-    fn handle_block(
-        &mut self,
-        stream: u32,
-        is_end: bool,
-        block: &[u8],
-    ) -> Result<ClientProgress, Fault> {
+    fn handle_block(&mut self, stream: u32, is_end: bool, block: &[u8]) -> Result<Progress, Fault> {
         let mut message = Vec::new();
         let head = read_head(block, &mut self.scratch, &mut message)?;
-        let Some(place) = self.place_of(stream)? else { return Ok(ClientProgress::NeedMore) };
+        let Some(place) = self.place_of(stream)? else { return Ok(Progress::NeedMore) };
         if let Some(malformation) = head.malformed {
             return Ok(self.malformed(place, malformation));
         }
@@ -621,7 +619,7 @@ impl Client {
             Some(101) => Ok(self.malformed(place, Malformation::Interim)),
             Some(100..200) if flight.interim < INTERIM_MAX => {
                 flight.interim += 1;
-                Ok(ClientProgress::NeedMore)
+                Ok(Progress::NeedMore)
             }
             Some(100..200) => Ok(self.malformed(place, Malformation::Interim)),
             Some(status) => {
@@ -632,7 +630,11 @@ impl Client {
                     _ => head.content_length.unwrap_or(ANY_LENGTH),
                 };
                 let key = flight.key;
-                Ok(if is_end { self.complete(place) } else { ClientProgress::Began(key) })
+                Ok(if is_end {
+                    self.complete(place)
+                } else {
+                    Progress::Stream(StreamProgress::Began(key))
+                })
             }
             None => Ok(self.malformed(place, Malformation::Status)),
         }
@@ -647,41 +649,35 @@ impl Client {
     }
 
     /// The answer is here.
-    fn complete(&mut self, place: usize) -> ClientProgress {
+    fn complete(&mut self, place: usize) -> Progress {
         let flight = self.flights[place];
         if !flight.is_sent() {
             // The server does not want the rest of the body.
             frame::write_rst(&mut self.out, flight.stream, Code::CANCEL);
         }
         self.end(place);
-        if flight.length != ANY_LENGTH && flight.received != flight.length {
-            let fault = StreamFault::Malformed(Malformation::BodyLength);
-            return ClientProgress::Ended(flight.key, StreamEnd::Fault(fault));
-        }
-        if let Some(fault) = flight.fault_of_message() {
-            return ClientProgress::Ended(flight.key, StreamEnd::Fault(fault));
-        }
-        let answer = StreamEnd::Answer {
-            status: flight.status,
-            body_bytes: flight.received,
-            grpc_status: flight.has(IS_GRPC).then(|| flight.judged()),
+        let fault = match flight.length != ANY_LENGTH && flight.received != flight.length {
+            true => Some(StreamFault::Malformed(Malformation::BodyLength)),
+            false => flight.fault_of_message(),
         };
-        ClientProgress::Ended(flight.key, answer)
+        Progress::Stream(match fault {
+            Some(fault) => StreamProgress::Failed(flight.key, fault),
+            None => {
+                let grpc_status = flight.has(IS_GRPC).then(|| flight.judged());
+                let answer = Answer::of_stream(flight.status, flight.received, grpc_status);
+                StreamProgress::Ended(flight.key, answer)
+            }
+        })
     }
 
-    fn malformed(&mut self, place: usize, malformation: Malformation) -> ClientProgress {
+    fn malformed(&mut self, place: usize, malformation: Malformation) -> Progress {
         self.fail_stream(place, Code::PROTOCOL_ERROR, malformation)
     }
 
-    fn fail_stream(
-        &mut self,
-        place: usize,
-        code: Code,
-        malformation: Malformation,
-    ) -> ClientProgress {
+    fn fail_stream(&mut self, place: usize, code: Code, malformation: Malformation) -> Progress {
         frame::write_rst(&mut self.out, self.flights[place].stream, code);
-        let end = StreamEnd::Fault(StreamFault::Malformed(malformation));
-        ClientProgress::Ended(self.end(place).key, end)
+        let fault = StreamFault::Malformed(malformation);
+        Progress::Stream(StreamProgress::Failed(self.end(place).key, fault))
     }
 
     fn end(&mut self, place: usize) -> Flight {

@@ -14,7 +14,7 @@ mod frame;
 mod huffman;
 
 pub use answer::Malformation;
-pub use client::{Client, ClientProgress, Http2Error, Request, Rest, StreamEnd, StreamFault};
+pub use client::{Client, Http2Error, Request, Rest, StreamFault};
 pub use frame::{Code, FRAME_BYTES_MAX, PREFACE};
 pub use server::{Incoming, Server, ServerRest, Stream};
 

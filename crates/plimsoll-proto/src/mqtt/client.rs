@@ -10,6 +10,7 @@ use super::packet::{
 };
 use super::reader::{Reader, is_delivery};
 use super::reason::FAILURE;
+use crate::conversation::{Answer, Progress};
 
 /// A publish was received, and nobody has subscribed to its topic.
 const NO_SUBSCRIBERS: u8 = 0x10;
@@ -43,21 +44,6 @@ enum Awaited {
     Pubcomp,
     /// The answer to a ping that is an operation.
     Pingresp,
-}
-
-/// The result of handling bytes from the broker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// All bytes were consumed; nothing has ended.
-    NeedMore,
-    /// The broker has accepted the connection, and the subscription if there is one.
-    Connected,
-    /// The open publish or ping is answered.
-    Complete,
-    /// The broker has refused the open publish, for this reason.
-    Rejected(u8),
-    /// A ping that is no operation is answered.
-    Alive,
 }
 
 /// A connection that is not usable yet.
@@ -101,7 +87,7 @@ impl Opening {
                 answer_delivery(reader, first, *version, reply)?;
                 greeting.forget();
             } else if greeting.end_packet(first, *version)? {
-                return Ok((consumed, Progress::Connected));
+                return Ok((consumed, Progress::Greeted));
             }
         }
         Ok((consumed, Progress::NeedMore))
@@ -172,20 +158,15 @@ impl Client {
         }
         let awaited = std::mem::replace(&mut self.awaited, Awaited::Nothing);
         match (first, awaited) {
-            (PUBACK, Awaited::Puback) | (PUBCOMP, Awaited::Pubcomp) => {
-                Ok(match self.failure(first)? {
-                    Some(code) => Progress::Rejected(code),
-                    None => Progress::Complete,
-                })
-            }
-            (PUBREC, Awaited::Pubrec) => match self.failure(first)? {
-                Some(code) => Ok(Progress::Rejected(code)),
-                None => {
+            (PUBACK, Awaited::Puback) | (PUBREC, Awaited::Pubrec) | (PUBCOMP, Awaited::Pubcomp) => {
+                let reason = self.failure(first)?;
+                if first == PUBREC && reason.is_none() {
                     pubrel(reply, PACKET_ID);
                     self.awaited = Awaited::Pubcomp;
-                    Ok(Progress::NeedMore)
+                    return Ok(Progress::NeedMore);
                 }
-            },
+                Ok(Progress::Complete(Answer::of_publish(reason)))
+            }
             (DISCONNECT, _) => Err(disconnected(self.reader.content(), self.version)),
             _ => malformed(UNASKED),
         }
@@ -203,7 +184,7 @@ impl Client {
         }
         self.awaited = Awaited::Nothing;
         self.pings_before = std::mem::take(&mut self.pings_behind);
-        Ok(Progress::Complete)
+        Ok(Progress::Complete(Answer::plain(0, None)))
     }
 
     /// Returns the reason of the acknowledgement of the one open packet, if it is a failure.
@@ -284,6 +265,7 @@ mod tests {
     use super::*;
 
     const V5: MqttVersion = MqttVersion::V5;
+    const COMPLETE: Progress = Progress::Complete(Answer::plain(0, None));
 
     fn client(expect: impl FnOnce(&mut Client)) -> Client {
         let mut client = Client::new(V5);
@@ -302,12 +284,12 @@ mod tests {
 
     #[test]
     fn answers() {
-        assert_eq!(read(publishing, b"\x40\x02\0\x01rest"), Ok((4, Progress::Complete)));
+        assert_eq!(read(publishing, b"\x40\x02\0\x01rest"), Ok((4, COMPLETE)));
         // No matching subscribers.
-        assert_eq!(read(publishing, b"\x40\x03\0\x01\x10"), Ok((5, Progress::Complete)));
-        let refused = Ok((6, Progress::Rejected(0x97)));
+        assert_eq!(read(publishing, b"\x40\x03\0\x01\x10"), Ok((5, COMPLETE)));
+        let refused = Ok((6, Progress::Complete(Answer::of_publish(Some(0x97)))));
         assert_eq!(read(publishing, b"\x40\x04\0\x01\x97\0"), refused);
-        assert_eq!(read(Client::expect_pingresp, b"\xD0\0"), Ok((2, Progress::Complete)));
+        assert_eq!(read(Client::expect_pingresp, b"\xD0\0"), Ok((2, COMPLETE)));
         let ended = read(publishing, b"\xE0\x02\x8E\0").unwrap_err();
         assert_eq!(ended.to_string(), "the broker disconnects: session taken over, reason 0x8e");
         for (bytes, what) in [
@@ -358,12 +340,12 @@ mod tests {
         let read = client.handle_bytes(b"\xD0\0\x40\x02\0\x01", &mut reply);
         assert_eq!((read, client.is_idle()), (Ok((2, Progress::Alive)), false));
         let read = client.handle_bytes(b"\x40\x02\0\x01", &mut reply);
-        assert_eq!((read, client.is_idle()), (Ok((4, Progress::Complete)), true));
+        assert_eq!((read, client.is_idle()), (Ok((4, COMPLETE)), true));
         // One before the ping that is an operation, and one behind it.
         client.ping(&mut out);
         client.expect_pingresp();
         client.ping(&mut out);
-        for ended in [Progress::Alive, Progress::Complete, Progress::Alive] {
+        for ended in [Progress::Alive, COMPLETE, Progress::Alive] {
             assert!(!client.is_idle());
             assert_eq!(client.handle_bytes(b"\xD0\0", &mut reply), Ok((2, ended)));
         }
@@ -378,7 +360,7 @@ mod tests {
         bytes.resize(bytes.len() + 70_000 - 4, b'x');
         bytes.extend_from_slice(b"\xD0\0");
         let read = pinging.handle_bytes(&bytes, &mut Vec::new());
-        assert_eq!(read, Ok((bytes.len(), Progress::Complete)));
+        assert_eq!(read, Ok((bytes.len(), COMPLETE)));
         assert!(pinging.is_idle());
     }
 
@@ -388,7 +370,7 @@ mod tests {
         let mut reply = Vec::new();
         let bytes = b"\x32\x07\0\x01a\0\x05\0x\x3D\x06\0\x01a\0\x06\0\x62\x02\0\x06\xD0\0";
         let read = pinging.handle_bytes(bytes, &mut reply);
-        assert_eq!(read, Ok((bytes.len(), Progress::Complete)));
+        assert_eq!(read, Ok((bytes.len(), COMPLETE)));
         assert_eq!(reply, b"\x40\x02\0\x05\x50\x02\0\x06\x70\x02\0\x06");
     }
 
@@ -413,7 +395,7 @@ mod tests {
         let mut reply = Vec::new();
         assert_eq!(client.handle_bytes(b"\x50\x02\0\x01", &mut reply), Ok((4, Progress::NeedMore)));
         assert_eq!(reply, b"\x62\x02\0\x01");
-        assert_eq!(client.handle_bytes(b"\x70\x02\0\x01", &mut reply), Ok((4, Progress::Complete)));
+        assert_eq!(client.handle_bytes(b"\x70\x02\0\x01", &mut reply), Ok((4, COMPLETE)));
         assert!(client.is_idle());
     }
 

@@ -279,8 +279,9 @@ fn check_suback(content: &[u8], version: MqttVersion, wanted: Qos) -> Result<()>
 mod tests {
     use plimsoll_model::ErrorClass;
 
-    use super::super::{Opening, Progress};
+    use super::super::Opening;
     use super::*;
+    use crate::conversation::Progress;
 
     const V3: MqttVersion = MqttVersion::V3_1_1;
     const V5: MqttVersion = MqttVersion::V5;
@@ -294,7 +295,7 @@ mod tests {
             assert_eq!(read, (1, Progress::NeedMore), "{bytes:?}");
         }
         let read = opening.handle_bytes(&bytes[bytes.len() - 1..], &mut reply)?;
-        assert_eq!(read, (1, Progress::Connected), "{bytes:?}");
+        assert_eq!(read, (1, Progress::Greeted), "{bytes:?}");
         Ok((opening.finish().1, reply))
     }
 

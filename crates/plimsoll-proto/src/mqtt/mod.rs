@@ -20,7 +20,7 @@ pub use broker::{
     Broker, BrokerError, Event, FILTERS_MAX, Output, PACKET_BYTES_MAX, Terms, refuse_excess,
     refuse_for_quota,
 };
-pub use client::{Client, Opening, Progress};
+pub use client::{Client, Opening};
 pub use error::{Limit, MqttError};
 pub use greeting::Needs;
 pub use packet::{Connect, connect, disconnect, pingreq, publish, publish_head, subscribe};
@@ -28,7 +28,7 @@ pub(crate) use packet::{publish_bytes, subscribe_bytes};
 pub use properties::reason_string;
 pub use reason::reason_name;
 pub use subscriptions::Subscriptions;
-pub use window::{LargeBody, Window, WindowProgress};
+pub use window::{LargeBody, Window};
 
 /// Identifier of every publish above QoS 0 that is the only one.
 pub const PACKET_ID: u16 = 1;

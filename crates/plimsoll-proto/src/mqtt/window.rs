@@ -14,6 +14,7 @@ use super::packet::{
 };
 use super::reader::{DELIVERY_BYTES, Reader, is_delivery};
 use crate::REPLIES_BYTES_MAX;
+use crate::conversation::{Answer, Progress, StreamProgress};
 
 /// Bytes of large bodies that wait here for the kernel; more is written when these are gone.
 const BODY_BYTES_AHEAD: usize = 64 * 1024;
@@ -81,23 +82,6 @@ struct Flight {
 }
 
 const _: () = assert!(size_of::<Flight>() <= 8);
-
-/// The result of handling bytes from the broker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WindowProgress {
-    /// All bytes were consumed; nothing has ended.
-    NeedMore,
-    /// The broker has accepted the connection, and the subscription if there is one.
-    Connected,
-    /// The publish of this key is acknowledged, or refused for a reason.
-    Ended(u32, Option<u8>),
-    /// A publish that was given up is acknowledged: another may be open.
-    RoomChanged,
-    /// A message was delivered: see [`Window::delivery`].
-    Delivered,
-    /// A ping is answered.
-    Alive,
-}
 
 impl Window {
     /// For a connection on which nothing was sent yet.
@@ -284,7 +268,7 @@ impl Window {
     }
 
     /// Handles bytes from the broker, up to what ends something; returns how many were consumed, and the result.
-    pub fn handle_bytes(&mut self, input: &[u8]) -> Result<(usize, WindowProgress)> {
+    pub fn handle_bytes(&mut self, input: &[u8]) -> Result<(usize, Progress)> {
         let mut consumed = 0;
         while let Some(rest) = input.get(consumed..).filter(|rest| !rest.is_empty()) {
             let (read, ended) = self.reader.read(rest, self.version)?;
@@ -296,15 +280,15 @@ impl Window {
             consumed += read;
             let Some(first) = ended else { break };
             let progress = self.end_packet(first)?;
-            if progress != WindowProgress::NeedMore {
+            if progress != Progress::NeedMore {
                 return Ok((consumed, progress));
             }
         }
-        Ok((consumed, WindowProgress::NeedMore))
+        Ok((consumed, Progress::NeedMore))
     }
 
     /// A packet is complete: returns its meaning.
-    fn end_packet(&mut self, first: u8) -> Result<WindowProgress> {
+    fn end_packet(&mut self, first: u8) -> Result<Progress> {
         if is_delivery(first) || first == PUBREL {
             if let Some(greeting) = &mut self.greeting {
                 greeting.check_delivery()?;
@@ -312,18 +296,18 @@ impl Window {
             }
             self.acknowledge_delivery(first)?;
             return Ok(match first {
-                PUBREL => WindowProgress::NeedMore,
-                _ => WindowProgress::Delivered,
+                PUBREL => Progress::NeedMore,
+                _ => Progress::Delivered,
             });
         }
         if let Some(greeting) = &mut self.greeting {
             if !greeting.end_packet(first, self.version)? {
-                return Ok(WindowProgress::NeedMore);
+                return Ok(Progress::NeedMore);
             }
             self.receive_maximum = greeting.receive_maximum();
             self.keep_alive_s = greeting.keep_alive_s();
             self.greeting = None;
-            return Ok(WindowProgress::Connected);
+            return Ok(Progress::Greeted);
         }
         match first {
             PUBACK | PUBREC | PUBCOMP => {
@@ -333,7 +317,7 @@ impl Window {
             PINGRESP if self.pings > 0 => {
                 check_pingresp(&self.reader)?;
                 self.pings -= 1;
-                Ok(WindowProgress::Alive)
+                Ok(Progress::Alive)
             }
             DISCONNECT => Err(disconnected(self.reader.content(), self.version)),
             _ => malformed(UNASKED),
@@ -354,7 +338,7 @@ impl Window {
         if self.replies > REPLIES_BYTES_MAX { Err(MqttError::NotReading) } else { Ok(()) }
     }
 
-    fn acknowledge(&mut self, first: u8, id: u16, reason: Option<u8>) -> Result<WindowProgress> {
+    fn acknowledge(&mut self, first: u8, id: u16, reason: Option<u8>) -> Result<Progress> {
         let place = self.flights.iter().position(|flight| flight.id == id && id != NO_ID);
         let Some(place) = place else { return malformed(NOT_SENT) };
         let flight = &mut self.flights[place];
@@ -369,15 +353,15 @@ impl Window {
         if first == PUBREC && reason.is_none() {
             flight.is_received = true;
             pubrel(self.behind.back_mut().map_or(&mut self.out, |last| &mut last.out), id);
-            return Ok(WindowProgress::NeedMore);
+            return Ok(Progress::NeedMore);
         }
         let key = flight.key;
         self.flights.remove(place);
         if key == NO_KEY {
             self.given_up -= 1;
-            return Ok(WindowProgress::RoomChanged);
+            return Ok(Progress::Stream(StreamProgress::RoomChanged));
         }
-        Ok(WindowProgress::Ended(key, reason))
+        Ok(Progress::Stream(StreamProgress::Ended(key, Answer::of_publish(reason))))
     }
 }
 
@@ -393,11 +377,15 @@ mod tests {
 
     const NO_BODY: LargeBody = LargeBody { number: 0, from: 0, bytes: 0 };
 
+    const fn ended(key: u32, reason: Option<u8>) -> Progress {
+        Progress::Stream(StreamProgress::Ended(key, Answer::of_publish(reason)))
+    }
+
     fn connected(connack: &[u8]) -> Window {
         let mut window = Window::new(MqttVersion::V5);
         window.expect_connack(Needs::NONE);
         let read = window.handle_bytes(connack);
-        assert_eq!(read, Ok((connack.len(), WindowProgress::Connected)));
+        assert_eq!(read, Ok((connack.len(), Progress::Greeted)));
         window
     }
 
@@ -448,7 +436,7 @@ mod tests {
                 window.begin(1, QOS_1, LargeBody { number: 9, from: 0, bytes: 10 }, false);
             }
             for _ in 0..most {
-                assert_eq!(deliver(&mut window), Ok((DELIVERY.len(), WindowProgress::Delivered)));
+                assert_eq!(deliver(&mut window), Ok((DELIVERY.len(), Progress::Delivered)));
             }
             let mut bytes = 0;
             while window.has_bodies() || window.has_output() {
@@ -469,9 +457,9 @@ mod tests {
         window.begin(80, QOS_1, NO_BODY, false);
         assert_eq!(sent(&mut window), b"\x32\x07\0\x01a\0\x01\0x\x32\x07\0\x01a\0\x02\0x");
         let read = window.handle_bytes(b"\x40\x02\0\x02\x40\x03\0\x01\x97");
-        assert_eq!(read, Ok((4, WindowProgress::Ended(80, None))));
+        assert_eq!(read, Ok((4, ended(80, None))));
         let read = window.handle_bytes(b"\x40\x03\0\x01\x97");
-        assert_eq!(read, Ok((5, WindowProgress::Ended(70, Some(0x97)))));
+        assert_eq!(read, Ok((5, ended(70, Some(0x97)))));
         let again = window.handle_bytes(b"\x40\x02\0\x01").unwrap_err();
         assert!(again.to_string().contains("was not sent"), "{again}");
     }
@@ -487,7 +475,7 @@ mod tests {
         window.give_up(2);
         assert_eq!((window.has_room(20), window.open()), (false, 1));
         let read = window.handle_bytes(b"\x40\x02\0\x02");
-        assert_eq!(read, Ok((4, WindowProgress::RoomChanged)));
+        assert_eq!(read, Ok((4, Progress::Stream(StreamProgress::RoomChanged))));
         assert!(window.has_room(20) && !window.has_room(1));
         // A broker that acknowledges nothing any more.
         window.begin(3, QOS_1, NO_BODY, false);
@@ -506,10 +494,10 @@ mod tests {
         let early = window.clone().handle_bytes(b"\x70\x02\0\x01").unwrap_err();
         assert!(early.to_string().contains("does not await"), "{early}");
         let read = window.handle_bytes(b"\x50\x02\0\x01");
-        assert_eq!(read, Ok((4, WindowProgress::NeedMore)));
+        assert_eq!(read, Ok((4, Progress::NeedMore)));
         assert_eq!(sent(&mut window), b"\x62\x02\0\x01");
         let read = window.handle_bytes(b"\x70\x02\0\x01");
-        assert_eq!(read, Ok((4, WindowProgress::Ended(7, None))));
+        assert_eq!(read, Ok((4, ended(7, None))));
     }
 
     #[test]
@@ -532,12 +520,12 @@ mod tests {
         let begin = |first: &[u8]| [first, &whose.stamp()].concat();
         let at_1 = begin(b"\x32\x26\0\x01a\0\x05\0");
         let read = window.handle_bytes(&at_1);
-        assert_eq!(read, Ok((at_1.len(), WindowProgress::Delivered)));
+        assert_eq!(read, Ok((at_1.len(), Progress::Delivered)));
         assert_eq!((window.delivery(), sent(&mut window)), (Some(whose), b"\x40\x02\0\x05".into()));
         let at_2 = b"\x34\x07\0\x01a\0\x06\0x\x62\x02\0\x06";
-        assert_eq!(window.handle_bytes(at_2), Ok((9, WindowProgress::Delivered)));
+        assert_eq!(window.handle_bytes(at_2), Ok((9, Progress::Delivered)));
         assert_eq!(window.delivery(), None);
-        assert_eq!(window.handle_bytes(&at_2[9..]), Ok((4, WindowProgress::NeedMore)));
+        assert_eq!(window.handle_bytes(&at_2[9..]), Ok((4, Progress::NeedMore)));
         assert_eq!(sent(&mut window), b"\x50\x02\0\x06\x70\x02\0\x06");
     }
 
@@ -560,7 +548,7 @@ mod tests {
         let mut window = Window::new(MqttVersion::V3_1_1);
         window.expect_connack(Needs { subscribes: Some(Qos::AtMostOnce), ..Needs::NONE });
         let read = window.handle_bytes(b"\x20\x02\0\0\x90\x03\0\x01\0");
-        assert_eq!(read, Ok((9, WindowProgress::Connected)));
+        assert_eq!(read, Ok((9, Progress::Greeted)));
         assert!(window.has_room(65_535));
     }
 
@@ -584,7 +572,7 @@ mod tests {
             let mut rest = &bytes[..];
             while let Ok((consumed, progress)) = window.handle_bytes(rest) {
                 rest = &rest[consumed..];
-                if progress == WindowProgress::Connected {
+                if progress == Progress::Greeted {
                     window.begin(1, QOS_1, NO_BODY, false);
                     window.begin(2, QOS_2, NO_BODY, true);
                 }

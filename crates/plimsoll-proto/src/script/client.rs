@@ -9,6 +9,7 @@ use regex_automata::util::primitives::StateID;
 use thiserror::Error;
 
 use super::program::{Do, Instruction, Program};
+use crate::conversation::{self, Progress};
 use crate::kept::Kept;
 use crate::pattern::Found;
 
@@ -51,20 +52,6 @@ enum Place {
     Idle,
     Opening,
     Operation,
-}
-
-/// The result of handling bytes from the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// All bytes were consumed; nothing has ended.
-    NeedMore,
-    /// The opening is done.
-    Opened,
-    /// The operation is done; so many bytes came for it.
-    Complete(u64),
-    /// The script sleeps for so long: say until when with [`Client::sleep_until`], and call
-    /// [`Client::wake`] then.
-    Sleeps(Nanos),
 }
 
 /// The first bytes of an answer.
@@ -241,8 +228,10 @@ impl Client {
             self.go_to(self.next + 1);
         }
         let progress = match self.place {
-            Place::Opening => Progress::Opened,
-            Place::Idle | Place::Operation => Progress::Complete(self.bytes),
+            Place::Opening => Progress::Greeted,
+            Place::Idle | Place::Operation => {
+                Progress::Complete(conversation::Answer::plain(self.bytes, None))
+            }
         };
         self.place = Place::Idle;
         Ok((input.len() - rest.len(), progress))

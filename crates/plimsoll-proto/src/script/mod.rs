@@ -8,7 +8,7 @@ mod program;
 pub(crate) mod words;
 
 pub use crate::pattern::PATTERN_MEMORY_MAX;
-pub use client::{Answer, Client, EARLY_BYTES_MAX, Progress, ScriptFault, Seen};
+pub use client::{Answer, Client, EARLY_BYTES_MAX, ScriptFault, Seen};
 pub use parse::{
     EXPECT_BYTES_MAX, SCRIPT_BYTES_MAX, SEARCH_BYTES_MAX, SEND_BYTES_MAX, SLEEP_MAX, STEPS_MAX,
     ScriptError, parse,

@@ -11,6 +11,7 @@ use super::answers::Answers;
 use super::frame::{Opcode, write_frame};
 use super::opening::{KEY_BYTES, accept_for};
 use super::reader::{FrameError, MessageReader, Progress as FrameProgress, Side};
+use crate::conversation::{Answer, Progress};
 use crate::http1::head::{self, Fed, PartialHead, is, tokens};
 use crate::http1::{RESPONSE_HEAD_BYTES_MAX, encode};
 use crate::kept::Kept;
@@ -53,24 +54,6 @@ enum Awaited {
     Nothing,
     Message,
     Pong,
-}
-
-/// The result of handling bytes from the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// All bytes were consumed; nothing has ended.
-    NeedMore,
-    /// The server has switched.
-    Switched,
-    /// The awaited message or pong is complete, with so many bytes of payload.
-    Complete(u64),
-    /// The server has sent a message that is no answer.
-    Pushed(Push),
-    /// It has sent a message, of this number of bytes, that would have been an answer if one had been awaited: more come
-    /// than were sent.
-    Surplus(u32),
-    /// The server closes, with this code where it gives one.
-    Closed(Option<u16>),
 }
 
 /// A message that nothing asked for.
@@ -250,7 +233,7 @@ impl Client {
                 Fed::TooLarge => return refused("its answer's head is over 64 KiB"),
             }
         }
-        Ok((input.len() - rest.len(), Progress::Switched))
+        Ok((input.len() - rest.len(), Progress::Greeted))
     }
 
     fn handle_frames(
@@ -277,7 +260,7 @@ impl Client {
                         continue;
                     }
                     self.awaited = Awaited::Nothing;
-                    Progress::Complete(0)
+                    Progress::Complete(Answer::plain(0, None))
                 }
                 FrameProgress::Close(code) => {
                     let payload = self.messages.control_payload();
@@ -325,7 +308,7 @@ impl Client {
         let is_early = std::mem::take(&mut self.began_early);
         if is_answer && self.awaited == Awaited::Message && !is_early {
             self.awaited = Awaited::Nothing;
-            return Progress::Complete(bytes);
+            return Progress::Complete(Answer::plain(bytes, None));
         }
         // A message is at most 1 GiB.
         let bytes = bytes as u32;
@@ -457,14 +440,14 @@ mod tests {
         answer.extend_from_slice(b"frames");
         let mut client = opened();
         let read = client.handle_bytes(&answer, &mut Vec::new());
-        assert_eq!(read, Ok((answer.len() - 6, Progress::Switched)));
+        assert_eq!(read, Ok((answer.len() - 6, Progress::Greeted)));
         assert!(!client.is_idle(), "what came with the switch is not handled yet");
         for cut in 1..answer.len() - 6 {
             let mut client = opened();
             let read = client.handle_bytes(&answer[..cut], &mut Vec::new());
             assert_eq!(read, Ok((cut, Progress::NeedMore)));
             let read = client.handle_bytes(&answer[cut..], &mut Vec::new());
-            assert_eq!(read, Ok((answer.len() - 6 - cut, Progress::Switched)));
+            assert_eq!(read, Ok((answer.len() - 6 - cut, Progress::Greeted)));
         }
     }
 
@@ -499,7 +482,7 @@ mod tests {
         let (mut client, mut reply) = (switched(), Vec::new());
         client.expect_message();
         let read = client.handle_bytes(&frames, &mut reply);
-        assert_eq!(read, Ok((first, Progress::Complete(6))));
+        assert_eq!(read, Ok((first, complete(6))));
         let mut pong = Vec::new();
         write_frame(&mut pong, true, Opcode::Pong, b"you?", Some(MASK));
         assert_eq!(reply, pong);
@@ -529,7 +512,7 @@ mod tests {
         let read = client.handle_bytes(&frames, &mut Vec::new());
         assert_eq!(read, Ok((8, Progress::Surplus(6))));
         let read = client.handle_bytes(&frames[8..], &mut Vec::new());
-        assert_eq!(read, Ok((frames.len() - 8, Progress::Complete(0))));
+        assert_eq!(read, Ok((frames.len() - 8, complete(0))));
 
         // A push before the answer is told from it by its stamp, however it is cut.
         let stamp = Filling { run: 5, began: Nanos(77), ..Filling::default() }.stamp();
@@ -546,8 +529,12 @@ mod tests {
             let mut answer = Vec::new();
             write_frame(&mut answer, true, Opcode::Text, b"answer", None);
             let read = client.handle_bytes(&answer, &mut Vec::new());
-            assert_eq!(read, Ok((answer.len(), Progress::Complete(6))));
+            assert_eq!(read, Ok((answer.len(), complete(6))));
         }
+    }
+
+    const fn complete(bytes: u64) -> Progress {
+        Progress::Complete(Answer::plain(bytes, None))
     }
 
     fn text(payload: &str) -> Vec<u8> {
@@ -571,7 +558,7 @@ mod tests {
                 let (consumed, progress) = client.handle_bytes(rest, &mut Vec::new()).unwrap();
                 rest = &rest[consumed..];
                 match progress {
-                    Progress::Complete(bytes) => {
+                    Progress::Complete(Answer { body_bytes: bytes, .. }) => {
                         heard += &format!("+{bytes}");
                         if sends {
                             client.expect_message();
@@ -607,7 +594,7 @@ mod tests {
         );
         let input = [switch.as_bytes(), &text("hello")].concat();
         let read = client.handle_bytes(&input, &mut Vec::new());
-        assert_eq!(read, Ok((switch.len(), Progress::Switched)));
+        assert_eq!(read, Ok((switch.len(), Progress::Greeted)));
         assert!(!client.is_idle());
         client.expect_message();
         let read = client.handle_bytes(&text("hello"), &mut Vec::new());
@@ -617,7 +604,7 @@ mod tests {
         write_frame(&mut answer, true, Opcode::Ping, b"", None);
         write_frame(&mut answer, true, Opcode::Continuation, b"swer", None);
         let read = client.handle_bytes(&answer, &mut Vec::new());
-        assert_eq!(read, Ok((answer.len(), Progress::Complete(6))));
+        assert_eq!(read, Ok((answer.len(), complete(6))));
         assert!(client.is_idle());
 
         // A message that begins while nothing is awaited, also when only a part of its head is here.

@@ -13,9 +13,7 @@ mod reader;
 mod utf8;
 
 pub use answers::{Answers, expected};
-pub use client::{
-    Client, Progress as ClientProgress, Push, WebSocketError, close, message, opening, ping,
-};
+pub use client::{Client, Push, WebSocketError, close, message, opening, ping};
 pub use frame::{FRAME_HEAD_BYTES_MAX, Opcode, apply_mask, write_frame};
 pub use large::{message_bytes, write_message_from};
 pub use opening::{KEY_BYTES, Opening, Refusal, accept_for};

@@ -1,4 +1,4 @@
-//! Reports of the client: progress, and how streams and connections end.
+//! Why streams and connections of the client fail.
 
 use plimsoll_model::ErrorClass;
 use thiserror::Error;
@@ -7,44 +7,6 @@ use super::INTERNAL;
 use crate::READS_NO_ANSWERS;
 use crate::http2::answer::Malformation;
 use crate::http2::frame::{Code, Fault};
-
-/// The result of handling bytes from the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientProgress {
-    /// All bytes were consumed; nothing has ended.
-    NeedMore,
-    /// The server's SETTINGS are here: streams may begin.
-    Ready,
-    /// The server allows another number of streams than before.
-    StreamsChanged,
-    /// Our ping was answered.
-    Pong,
-    /// The answer to the stream of this key has begun, and is not complete.
-    Began(u32),
-    /// The stream of this key is over.
-    Ended(u32, StreamEnd),
-    /// No stream may begin any more. Those that the server will not answer are given by
-    /// [`super::Client::take_untouched`].
-    Draining,
-}
-
-/// The end of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StreamEnd {
-    /// With an answer.
-    Answer {
-        /// HTTP's.
-        status: u16,
-        /// Without framing.
-        body_bytes: u64,
-        /// Status of a call of gRPC by `grpc-status`, or its replacement if that is missing.
-        grpc_status: Option<u8>,
-    },
-    /// By what is wrong with the answer.
-    Fault(StreamFault),
-    /// The server has not begun it: it may be sent again.
-    Untouched,
-}
 
 /// Why a connection is of no more use.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]

@@ -35,7 +35,7 @@ fn data(stream: u32, bytes: &[u8], is_end: bool) -> Vec<u8> {
 fn begun(keys: &[u32], body: &[u8], is_grpc: bool) -> Client {
     let mut client = Client::default();
     let ready = settings(&[(SETTING_MAX_CONCURRENT_STREAMS, 3)]);
-    assert_eq!(client.handle_bytes(&ready), Ok((ready.len(), ClientProgress::Ready)));
+    assert_eq!(client.handle_bytes(&ready), Ok((ready.len(), Progress::Greeted)));
     for key in keys {
         assert!(client.has_room(9));
         client.begin(
@@ -53,20 +53,28 @@ fn begun(keys: &[u32], body: &[u8], is_grpc: bool) -> Client {
 }
 
 /// All that the client makes of the bytes.
-fn events(client: &mut Client, bytes: &[u8]) -> Result<Vec<ClientProgress>, Http2Error> {
+fn events(client: &mut Client, bytes: &[u8]) -> Result<Vec<Progress>, Http2Error> {
     let (mut all, mut rest) = (Vec::new(), bytes);
     while !rest.is_empty() {
         let (consumed, progress) = client.handle_bytes(rest)?;
         rest = &rest[consumed..];
-        if progress != ClientProgress::NeedMore {
+        if progress != Progress::NeedMore {
             all.push(progress);
         }
     }
     Ok(all)
 }
 
-const fn answer(status: u16, body_bytes: u64) -> StreamEnd {
-    StreamEnd::Answer { status, body_bytes, grpc_status: None }
+const fn ended(key: u32, status: u16, body_bytes: u64) -> Progress {
+    Progress::Stream(StreamProgress::Ended(key, Answer::of_stream(status, body_bytes, None)))
+}
+
+const fn began(key: u32) -> Progress {
+    Progress::Stream(StreamProgress::Began(key))
+}
+
+const fn failed(key: u32, fault: StreamFault) -> Progress {
+    Progress::Stream(StreamProgress::Failed(key, fault))
 }
 
 #[test]
@@ -84,13 +92,7 @@ fn answers_come_in_any_order() {
         head(3, &[("x-trailer", "y")], true),
     ]
     .concat();
-    let expected = [
-        ClientProgress::Ended(72, answer(204, 0)),
-        ClientProgress::Began(70),
-        ClientProgress::Ended(70, answer(200, 4)),
-        ClientProgress::Began(71),
-        ClientProgress::Ended(71, answer(404, 0)),
-    ];
+    let expected = [ended(72, 204, 0), began(70), ended(70, 200, 4), began(71), ended(71, 404, 0)];
     assert_eq!(events(&mut client, &bytes).as_deref(), Ok(&expected[..]));
     client.take_output(&mut Vec::new());
     assert!(client.is_idle() && client.has_room(9));
@@ -111,11 +113,10 @@ fn calls_of_grpc_are_judged_by_their_status() {
     ] {
         let mut client = begun(&[1], b"", true);
         let all = events(&mut client, &bytes.concat()).expect("valid");
-        let Some(ClientProgress::Ended(1, StreamEnd::Answer { grpc_status, .. })) = all.last()
-        else {
+        let Some(Progress::Stream(StreamProgress::Ended(1, answer))) = all.last() else {
             panic!("{all:?}");
         };
-        assert_eq!(*grpc_status, Some(status), "{bytes:?}");
+        assert_eq!(answer.grpc_status(), Some(status), "{bytes:?}");
     }
     let compressed = data(1, &[1, 0, 0, 0, 2, 8, 1], false);
     for (bytes, fault) in [
@@ -129,7 +130,7 @@ fn calls_of_grpc_are_judged_by_their_status() {
     ] {
         let mut client = begun(&[1], b"", true);
         let all = events(&mut client, &bytes.concat()).expect("valid");
-        assert_eq!(all.last(), Some(&ClientProgress::Ended(1, StreamEnd::Fault(fault))));
+        assert_eq!(all.last(), Some(&failed(1, fault)));
         assert_eq!((fault.class(), fault.grpc_status()), (ErrorClass::GrpcStatus, Some(INTERNAL)));
     }
 }
@@ -143,13 +144,16 @@ fn streams_that_the_server_has_not_begun_are_untouched() {
     assert_eq!(
         events(&mut client, &bytes).as_deref(),
         Ok(&[
-            ClientProgress::Ended(1, StreamEnd::Untouched),
-            ClientProgress::Ended(2, StreamEnd::Fault(StreamFault::Reset(Code(2)))),
+            Progress::Stream(StreamProgress::Untouched(1)),
+            failed(2, StreamFault::Reset(Code(2))),
         ][..])
     );
     bytes.clear();
     frame::write_goaway(&mut bytes, 3, Code::NO_ERROR);
-    assert_eq!(events(&mut client, &bytes).as_deref(), Ok(&[ClientProgress::Draining][..]));
+    assert_eq!(
+        events(&mut client, &bytes).as_deref(),
+        Ok(&[Progress::Stream(StreamProgress::Draining)][..])
+    );
     assert!(!client.has_room(9) && client.is_draining());
     assert_eq!((client.take_untouched(), client.take_untouched()), (Some(3), None));
     assert_eq!(client.ended_by(), None);
@@ -224,10 +228,10 @@ fn what_is_wrong_with_one_answer_is_named_and_the_others_go_on() {
         let mut client = begun(&[70, 71], b"", false);
         let all = events(&mut client, &bytes).expect("the connection goes on");
         let fault = StreamFault::Malformed(malformation);
-        assert_eq!(all.last(), Some(&ClientProgress::Ended(70, StreamEnd::Fault(fault))));
+        assert_eq!(all.last(), Some(&failed(70, fault)));
         assert_eq!(fault.class(), ErrorClass::H2Malformed);
         let all = events(&mut client, &head(3, &[(":status", "200")], true));
-        assert_eq!(all.as_deref(), Ok(&[ClientProgress::Ended(71, answer(200, 0))][..]));
+        assert_eq!(all.as_deref(), Ok(&[ended(71, 200, 0)][..]));
     }
     // The length of a body that is not sent says nothing.
     for (status, is_head) in [("200", true), ("304", false), ("204", false)] {
@@ -238,13 +242,13 @@ fn what_is_wrong_with_one_answer_is_named_and_the_others_go_on() {
         );
         let bytes = head(1, &[(":status", status), ("content-length", "7")], true);
         let all = events(&mut client, &bytes);
-        let expected = answer(status.parse().expect("a number"), 0);
-        assert_eq!(all.as_deref(), Ok(&[ClientProgress::Ended(9, expected)][..]), "{status}");
+        let expected = ended(9, status.parse().expect("a number"), 0);
+        assert_eq!(all.as_deref(), Ok(&[expected][..]), "{status}");
     }
     let mut client = begun(&[70], b"", false);
     let bytes = [with(&[("content-length", "4")]), end].concat();
     let all = events(&mut client, &bytes);
-    let expected = [ClientProgress::Began(70), ClientProgress::Ended(70, answer(200, 4))];
+    let expected = [began(70), ended(70, 200, 4)];
     assert_eq!(all.as_deref(), Ok(&expected[..]));
 }
 
@@ -255,15 +259,15 @@ fn an_answer_before_the_end_of_its_request_counts_and_a_reset_behind_it_does_not
     let mut reset = Vec::new();
     frame::write_rst(&mut reset, 1, Code::NO_ERROR);
     let bytes = [head(1, &[(":status", "413")], true), reset.clone()].concat();
-    let ended = ClientProgress::Ended(7, answer(413, 0));
-    assert_eq!(events(&mut client, &bytes).as_deref(), Ok(&[ended][..]));
+    let expected = ended(7, 413, 0);
+    assert_eq!(events(&mut client, &bytes).as_deref(), Ok(&[expected][..]));
     assert!(!client.has_bodies());
     // Before the end of the answer it is one.
     let mut client = begun(&[7], b"", false);
     let bytes = [head(1, &[(":status", "200")], false), reset].concat();
     let all = events(&mut client, &bytes).expect("it goes on");
     let fault = StreamFault::Reset(Code::NO_ERROR);
-    assert_eq!(all.last(), Some(&ClientProgress::Ended(7, StreamEnd::Fault(fault))));
+    assert_eq!(all.last(), Some(&failed(7, fault)));
     assert!(fault.to_string().contains("NO_ERROR"), "{fault}");
 }
 
@@ -303,11 +307,11 @@ fn a_smaller_header_table_is_confirmed_once() {
 fn streams_wait_while_none_is_allowed() {
     let allow = |most| settings(&[(SETTING_MAX_CONCURRENT_STREAMS, most)]);
     let mut client = Client::default();
-    assert_eq!(events(&mut client, &allow(0)).as_deref(), Ok(&[ClientProgress::Ready][..]));
+    assert_eq!(events(&mut client, &allow(0)).as_deref(), Ok(&[Progress::Greeted][..]));
     assert!(!client.has_room(9) && client.allowed() == 0);
     assert_eq!(
         events(&mut client, &allow(2)).as_deref(),
-        Ok(&[ClientProgress::StreamsChanged][..])
+        Ok(&[Progress::Stream(StreamProgress::RoomChanged)][..])
     );
     assert!(client.has_room(9));
     // Fewer than are open: they go on, and none begins.
@@ -419,8 +423,8 @@ proptest! {
         let whole = run(&mut std::iter::once(&bytes[..]));
         let split = run(&mut bytes.chunks(size));
         // What begins and ends within one piece is one event or two.
-        let ends = |events: &[ClientProgress]| -> Vec<_> {
-            events.iter().filter(|event| !matches!(event, ClientProgress::Began(_))).copied().collect()
+        let ends = |events: &[Progress]| -> Vec<_> {
+            events.iter().filter(|event| !matches!(event, Progress::Stream(StreamProgress::Began(_)))).copied().collect()
         };
         if whole.1.is_none() {
             prop_assert_eq!(ends(&whole.0), ends(&split.0));
@@ -465,7 +469,7 @@ proptest! {
             while !rest.is_empty() {
                 let (consumed, progress) = client.handle_bytes(rest).expect("our server is right");
                 rest = &rest[consumed..];
-                if let ClientProgress::Ended(key, StreamEnd::Answer { status, body_bytes, .. }) = progress {
+                if let Progress::Stream(StreamProgress::Ended(key, Answer { status, body_bytes, .. })) = progress {
                     prop_assert_eq!(status, 200);
                     prop_assert_eq!(body_bytes as usize, bodies[key as usize].to_string().len());
                     ended += 1;
