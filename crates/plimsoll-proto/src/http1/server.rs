@@ -21,8 +21,6 @@ use super::{REQUEST_HEAD_BYTES_MAX, REQUEST_HEADERS_MAX, head};
 #[derive(Debug)]
 pub struct RequestParser {
     state: State,
-    /// Head of the request whose body is being read.
-    head: Head,
 }
 
 /// One per connection, idle ones included.
@@ -31,7 +29,8 @@ const _: () = assert!(size_of::<RequestParser>() <= 48);
 #[derive(Debug)]
 enum State {
     Head(Option<Box<PartialHead>>),
-    Body(Body),
+    /// The request is complete but for the number of its body's bytes.
+    Body(Body, Request),
     Failed,
 }
 
@@ -113,7 +112,7 @@ impl Default for RequestParser {
 impl RequestParser {
     /// A parser of a connection on which nothing was received yet.
     pub const fn new() -> Self {
-        Self { state: State::Head(None), head: Head::NONE }
+        Self { state: State::Head(None) }
     }
 
     /// Handles bytes from the peer; returns how many were consumed, and the result.
@@ -151,8 +150,7 @@ impl RequestParser {
             match head::feed(partial, rest, REQUEST_HEAD_BYTES_MAX, parse)? {
                 Fed::Complete { consumed, head } => {
                     rest = rest.get(consumed..).unwrap_or_default();
-                    self.head = head;
-                    self.state = State::Body(Body::new(head.framing));
+                    self.state = State::Body(Body::new(head.framing), head.request);
                     if head.expects_continue {
                         return Ok((input.len() - rest.len(), RequestProgress::ExpectContinue));
                     }
@@ -163,13 +161,13 @@ impl RequestParser {
                 }
             }
         }
-        let State::Body(body) = &mut self.state else {
+        let State::Body(body, request) = &mut self.state else {
             return Err(RequestError::Malformed { what: "bytes after a refused request" });
         };
         let (consumed, done) = body.handle_bytes(rest)?;
         let left = rest.len().saturating_sub(consumed);
         let progress = if done {
-            RequestProgress::Complete(self.head.request(body.received()))
+            RequestProgress::Complete(Request { body_bytes: body.received(), ..*request })
         } else {
             RequestProgress::NeedMore
         };
@@ -180,30 +178,9 @@ impl RequestParser {
 /// The relevant fields of a complete head.
 #[derive(Clone, Copy, Debug)]
 struct Head {
+    request: Request,
     framing: Framing,
-    head_method: bool,
-    keep_alive: bool,
-    http10: bool,
     expects_continue: bool,
-}
-
-impl Head {
-    const NONE: Self = Self {
-        framing: Framing::Fixed(0),
-        head_method: false,
-        keep_alive: false,
-        http10: false,
-        expects_continue: false,
-    };
-
-    const fn request(&self, body_bytes: u64) -> Request {
-        Request {
-            head_method: self.head_method,
-            keep_alive: self.keep_alive,
-            http10: self.http10,
-            body_bytes,
-        }
-    }
 }
 
 /// Parses a head from its first byte; `None` while its end is missing.
@@ -228,10 +205,13 @@ fn parse_head(
     let fields = Fields::read(request.headers)?;
     let framing = fields.framing(http10)?;
     let head = Head {
+        request: Request {
+            head_method: request.method == Some("HEAD"),
+            keep_alive: fields.persistence.keeps_alive(!http10),
+            http10,
+            body_bytes: 0,
+        },
         framing,
-        head_method: request.method == Some("HEAD"),
-        keep_alive: fields.persistence.keeps_alive(!http10),
-        http10,
         expects_continue: fields.expects_continue && !http10 && framing != Framing::Fixed(0),
     };
     for header in request.headers.iter() {
