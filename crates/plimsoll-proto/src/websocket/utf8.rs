@@ -1,51 +1,32 @@
 //! Whether bytes that come in pieces are UTF-8 (RFC 3629), told as early as it can be.
 
+use crate::kept::Kept;
+
 /// The bytes of a character whose end has not come yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Utf8 {
-    bytes: [u8; 3],
-    count: u8,
-}
+pub(super) struct Utf8(Kept<4>);
 
 impl Utf8 {
     /// Takes the next bytes; `false` where they cannot be UTF-8, whatever follows.
     pub(super) fn handle_bytes(&mut self, mut input: &[u8]) -> bool {
-        while self.count > 0 {
-            let Some((&next, rest)) = input.split_first() else { return true };
+        while !self.is_complete() {
+            let Some((next, rest)) = input.split_at_checked(1) else { return true };
             input = rest;
-            let kept = usize::from(self.count);
-            let mut character = [0; 4];
-            for (to, from) in character.iter_mut().zip(self.bytes.iter().take(kept)) {
-                *to = *from;
-            }
-            if let Some(to) = character.get_mut(kept) {
-                *to = next;
-            }
-            match unfinished(character.get(..=kept).unwrap_or_default()) {
-                Some(0) => self.count = 0,
-                Some(_) => match self.bytes.get_mut(kept) {
-                    Some(to) => {
-                        *to = next;
-                        self.count += 1;
-                    }
-                    // A character has at most four bytes.
-                    None => return false,
-                },
+            self.0.extend(next);
+            match unfinished(self.0.bytes()) {
+                Some(0) => self.0 = Kept::default(),
+                Some(_) => {}
                 None => return false,
             }
         }
         let Some(count) = unfinished(input) else { return false };
-        let tail = input.get(input.len() - count..).unwrap_or_default();
-        for (to, from) in self.bytes.iter_mut().zip(tail) {
-            *to = *from;
-        }
-        self.count = count as u8;
+        self.0.extend(input.get(input.len() - count..).unwrap_or_default());
         true
     }
 
     /// Reports whether the last character is complete.
-    pub(super) const fn is_complete(self) -> bool {
-        self.count == 0
+    pub(super) fn is_complete(self) -> bool {
+        self.0.bytes().is_empty()
     }
 }
 
