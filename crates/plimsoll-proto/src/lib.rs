@@ -20,5 +20,8 @@ pub mod websocket;
 /// MQTT leaves at most 65,535 messages open, whose acknowledgements have four bytes each.
 pub const REPLIES_BYTES_MAX: usize = 256 * 1024;
 
+/// Bytes of bodies that wait here for the kernel; more is written when these are gone.
+const BODY_BYTES_AHEAD: usize = 64 * 1024;
+
 /// Words for a peer that reads no answers.
 pub const READS_NO_ANSWERS: &str = "the server asks for many answers and reads none of them";

@@ -266,8 +266,7 @@ fn parse_head(bytes: &[u8]) -> Result<Option<(usize, Head)>, ResponseError> {
         return Err(ResponseError::NotHttp { first });
     }
     match head::read_response(bytes, read_head) {
-        Ok(Some(head)) => head.map(Some),
-        Ok(None) => Ok(None),
+        Ok(head) => head.transpose(),
         Err(httparse::Error::TooManyHeaders) => {
             Err(ResponseError::HeadTooLarge { what: "over 128 header lines" })
         }

@@ -5,7 +5,7 @@ use std::io::Write;
 use plimsoll_model::target::Target;
 
 /// Sent unless the target names another.
-const USER_AGENT: &str = concat!("plimsoll/", env!("CARGO_PKG_VERSION"));
+pub(crate) const USER_AGENT: &str = concat!("plimsoll/", env!("CARGO_PKG_VERSION"));
 
 /// The end of a response's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,63 +1,56 @@
 //! The head of an answer: what its fields say, and whether HTTP/2 allows them.
 
-use std::fmt;
+use thiserror::Error;
 
 use super::frame::{Code, Fault};
 use super::hpack::{self, Field, Text};
 use super::huffman;
 use crate::http1::head::decimal;
 
-/// No `grpc-status`, or one that gRPC does not have.
-const GRPC_UNKNOWN: u8 = 2;
+/// The status of a call without `grpc-status`, or with one that gRPC does not have.
+pub(super) const GRPC_UNKNOWN: u8 = 2;
 /// In the Huffman code, which is one for each text.
 const GRPC_STATUS_HUFFMAN: &[u8] = &[0x9a, 0xca, 0xc8, 0xb2, 0x12, 0x34, 0xda, 0x8f];
 
 /// Why an answer is malformed (RFC 9113, 8.1.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum Malformation {
     /// A head without `:status`, or with one that is no number of three digits.
+    #[error("its head has no :status of three digits")]
     Status,
     /// More than 32 answers of 1xx, or 101.
+    #[error("it has 101, or more than 32 answers of 1xx")]
     Interim,
     /// An answer of 1xx that ends the stream.
+    #[error("it ends with a status of 1xx")]
     EndsWithInterim,
     /// DATA before the head.
+    #[error("its body comes before its head")]
     BodyFirst,
     /// Fields behind the body that do not end the stream.
+    #[error("a second head does not end it")]
     Trailers,
     /// A pseudo-field other than `:status`, twice, behind others, or in trailers.
+    #[error("a pseudo-field is unknown, repeated or behind other fields")]
     PseudoField,
     /// Capital letters or forbidden bytes in a name.
+    #[error("a field's name has capital letters or other forbidden characters")]
     Name,
     /// Forbidden bytes in a value.
+    #[error("a field's value has forbidden characters or white space at an end")]
     Value,
     /// A field of HTTP/1.1 connections.
+    #[error("it has a field of HTTP/1.1 connections, such as Connection")]
     ConnectionField,
     /// `Content-Length` is no number, or there are several.
+    #[error("its content-length is not one number")]
     Length,
     /// The body has another length.
+    #[error("its body is longer or shorter than content-length says")]
     BodyLength,
     /// A window was raised by nothing, or beyond its maximum.
+    #[error("a WINDOW_UPDATE of its stream is 0 or too large")]
     Window,
-}
-
-impl fmt::Display for Malformation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Status => "its head has no :status of three digits",
-            Self::Interim => "it has 101, or more than 32 answers of 1xx",
-            Self::EndsWithInterim => "it ends with a status of 1xx",
-            Self::BodyFirst => "its body comes before its head",
-            Self::Trailers => "a second head does not end it",
-            Self::PseudoField => "a pseudo-field is unknown, repeated or behind other fields",
-            Self::Name => "a field's name has capital letters or other forbidden characters",
-            Self::Value => "a field's value has forbidden characters or white space at an end",
-            Self::ConnectionField => "it has a field of HTTP/1.1 connections, such as Connection",
-            Self::Length => "its content-length is not one number",
-            Self::BodyLength => "its body is longer or shorter than content-length says",
-            Self::Window => "a WINDOW_UPDATE of its stream is 0 or too large",
-        })
-    }
 }
 
 /// The fields of a header block that are read.

@@ -7,7 +7,7 @@ mod outcome;
 
 pub use outcome::{Http2Error, StreamFault};
 
-use super::answer::{Malformation, read_head};
+use super::answer::{GRPC_UNKNOWN, Malformation, read_head};
 use super::frame::{
     self, ACK, Code, END_HEADERS, END_STREAM, FRAME_BYTES_MAX, Fault, FrameReader, Head, Item,
     Kind, MAX_31, OpenBlock, SETTING_ENABLE_PUSH, SETTING_HEADER_TABLE_SIZE,
@@ -16,7 +16,7 @@ use super::frame::{
 };
 use super::{BLOCK_BYTES_MAX, PREFACE};
 use crate::conversation::{Answer, Progress, StreamProgress};
-use crate::{READS_NO_ANSWERS, REPLIES_BYTES_MAX};
+use crate::{BODY_BYTES_AHEAD, READS_NO_ANSWERS, REPLIES_BYTES_MAX};
 
 /// Window of the server on each stream and on the connection: a load is never to
 /// wait for us.
@@ -27,8 +27,6 @@ const CREDIT_BYTES: u32 = 1 << 29;
 const SAID_BYTES_MAX: usize = 1024;
 /// A window before SETTINGS and WINDOW_UPDATE (RFC 9113, 6.9.2).
 const WINDOW_DEFAULT: u32 = 65_535;
-/// Body bytes that wait here for the kernel; more is written when these are gone.
-const BODY_BYTES_AHEAD: usize = 64 * 1024;
 /// Most 1xx answers before the final one.
 const INTERIM_MAX: u8 = 32;
 /// The header table of either side before SETTINGS (RFC 9113, 6.5.2).
@@ -157,8 +155,6 @@ const ANY_LENGTH: u64 = u64::MAX;
 
 /// No `grpc-status`.
 const NO_STATUS: u8 = u8::MAX;
-/// UNKNOWN, also of numbers that gRPC does not have.
-const UNKNOWN: u8 = 2;
 const INTERNAL: u8 = 13;
 
 /// One connection while something moves on it.
@@ -540,7 +536,7 @@ impl Client {
         }
         let Some(place) = self.place_of(stream)? else { return Ok(Progress::NeedMore) };
         let flight = &mut self.flights[place];
-        let code = match frame::raised_window(flight.send_window, by) {
+        let code = match flight.send_window.checked_add_unsigned(by) {
             Some(window) if by > 0 => {
                 flight.send_window = window;
                 return Ok(Progress::NeedMore);
@@ -730,7 +726,7 @@ impl Flight {
             (NO_STATUS, 403) => 7,
             (NO_STATUS, 404) => 12,
             (NO_STATUS, 429 | 502 | 503 | 504) => 14,
-            (NO_STATUS, _) => UNKNOWN,
+            (NO_STATUS, _) => GRPC_UNKNOWN,
             (status, _) => status,
         }
     }

@@ -242,26 +242,27 @@ pub(super) fn first_u32(payload: &[u8]) -> u32 {
     payload.first_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
+/// Fault of a window that would be larger than [`MAX_31`].
+const TOO_LARGE: Fault = Fault { code: Code::FLOW_CONTROL_ERROR, why: "a window is too large" };
+
 /// Moves the windows of all streams as a new initial window does; both sides of RFC 9113, 6.9.2.
 pub(super) fn move_windows<'a>(
     windows: impl Iterator<Item = &'a mut i32>,
     initial: &mut u32,
     setting: u32,
 ) -> Result<(), Fault> {
-    let too_large = Fault { code: Code::FLOW_CONTROL_ERROR, why: "a window is too large" };
     if setting > MAX_31 {
-        return Err(too_large);
+        return Err(TOO_LARGE);
     }
     for window in windows {
-        *window = moved_window(*window, *initial, setting).ok_or(too_large)?;
+        *window = moved_window(*window, *initial, setting).ok_or(TOO_LARGE)?;
     }
     *initial = setting;
     Ok(())
 }
 
-const fn moved_window(window: i32, before: u32, setting: u32) -> Option<i32> {
-    let moved = window as i64 - before as i64 + setting as i64;
-    if moved > MAX_31 as i64 || moved < i32::MIN as i64 { None } else { Some(moved as i32) }
+fn moved_window(window: i32, before: u32, setting: u32) -> Option<i32> {
+    i32::try_from(i64::from(window) - i64::from(before) + i64::from(setting)).ok()
 }
 
 /// Raises the window of the whole connection.
@@ -269,17 +270,8 @@ pub(super) fn raise_connection(window: &mut i32, by: u32) -> Result<(), Fault> {
     if by == 0 {
         return fault(Code::PROTOCOL_ERROR, "a window is raised by nothing");
     }
-    match raised_window(*window, by) {
-        Some(raised) => *window = raised,
-        None => return fault(Code::FLOW_CONTROL_ERROR, "a window is too large"),
-    }
+    *window = window.checked_add_unsigned(by).ok_or(TOO_LARGE)?;
     Ok(())
-}
-
-/// `window` after a WINDOW_UPDATE; `None` where it is larger than a window may be.
-pub(super) const fn raised_window(window: i32, by: u32) -> Option<i32> {
-    let raised = window as i64 + by as i64;
-    if raised > MAX_31 as i64 { None } else { Some(raised as i32) }
 }
 
 /// The header block in a HEADERS frame, without padding and priority.
@@ -565,8 +557,9 @@ mod tests {
 
     #[test]
     fn windows_do_not_overflow() {
-        assert_eq!(raised_window(-5, 5), Some(0));
-        assert_eq!(raised_window(1, MAX_31), None);
+        let raised = |mut window, by| raise_connection(&mut window, by).map(|()| window);
+        assert_eq!(raised(-5, 5), Ok(0));
+        assert_eq!(raised(1, MAX_31), Err(TOO_LARGE));
         assert_eq!(moved_window(10, 100, 50), Some(-40));
         assert_eq!(moved_window(i32::MAX, 0, 1), None);
     }

@@ -3,9 +3,8 @@
 use plimsoll_model::target::Target;
 
 use super::hpack::{Decoder, write_field};
+use crate::http1::encode::USER_AGENT;
 
-/// Sent unless the target names another.
-const USER_AGENT: &str = concat!("plimsoll/", env!("CARGO_PKG_VERSION"));
 /// Content type of gRPC, with or without the name of its encoding behind it.
 const GRPC: &str = "application/grpc";
 

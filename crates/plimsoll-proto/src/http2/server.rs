@@ -431,7 +431,7 @@ impl<T: Default> Server<T> {
         let Some(open) = self.streams.iter_mut().find(|open| open.id == stream) else {
             return Ok(None);
         };
-        match frame::raised_window(open.send_window, by) {
+        match open.send_window.checked_add_unsigned(by) {
             Some(window) if by > 0 => {
                 open.send_window = window;
                 Ok(None)

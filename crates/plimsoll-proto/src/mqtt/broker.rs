@@ -8,9 +8,11 @@ use plimsoll_model::target::{MqttVersion, is_filter, is_topic};
 use thiserror::Error;
 
 use super::Subscriptions;
+use super::client::NOT_SENT;
 use super::packet::{
-    self, CONNACK, CONNECT, DISCONNECT, LengthTooLong, PINGREQ, PINGRESP, PUBACK, PUBCOMP, PUBLISH,
-    PUBREC, PUBREL, SUBACK, SUBSCRIBE, UNSUBACK, UNSUBSCRIBE, acknowledgement,
+    self, CLEAN, CONNACK, CONNECT, DISCONNECT, LengthTooLong, PASSWORD, PINGREQ, PINGRESP, PUBACK,
+    PUBCOMP, PUBLISH, PUBREC, PUBREL, SUBACK, SUBSCRIBE, UNSUBACK, UNSUBSCRIBE, USER_NAME, WILL,
+    acknowledgement,
 };
 use super::properties::{ASSIGNED_CLIENT_ID, RECEIVE_MAXIMUM, SESSION_EXPIRY};
 
@@ -342,30 +344,17 @@ fn answer(
         };
     };
     match packet.first {
-        CONNECT => malformed("a second CONNECT"),
-        PINGREQ if !content.is_empty() => malformed("a PINGREQ that has content"),
-        PINGREQ => {
-            reply.extend_from_slice(&[PINGRESP, 0]);
-            Ok(Event::Answered)
-        }
-        DISCONNECT => Ok(Event::Disconnected),
-        PUBREL => {
-            acknowledgement(reply, PUBCOMP, identifier(content)?);
-            Ok(Event::Answered)
-        }
-        SUBSCRIBE | UNSUBSCRIBE => {
-            subscribe(packet.first, content, version, own, reply)?;
-            Ok(Event::Answered)
-        }
-        PUBACK | PUBREC | PUBCOMP if own.is_empty() => {
-            malformed("an acknowledgement of a packet that was not sent")
-        }
-        PUBREC => {
-            acknowledgement(reply, PUBREL, identifier(content)?);
-            Ok(Event::Answered)
-        }
-        _ => identifier(content).map(|_| Event::Answered),
+        CONNECT => return malformed("a second CONNECT"),
+        PINGREQ if !content.is_empty() => return malformed("a PINGREQ that has content"),
+        PINGREQ => reply.extend_from_slice(&[PINGRESP, 0]),
+        DISCONNECT => return Ok(Event::Disconnected),
+        PUBREL => acknowledgement(reply, PUBCOMP, identifier(content)?),
+        SUBSCRIBE | UNSUBSCRIBE => subscribe(packet.first, content, version, own, reply)?,
+        PUBACK | PUBREC | PUBCOMP if own.is_empty() => return malformed(NOT_SENT),
+        PUBREC => acknowledgement(reply, PUBREL, identifier(content)?),
+        _ => _ = identifier(content)?,
     }
+    Ok(Event::Answered)
 }
 
 /// Appends the acknowledgement of a PUBLISH; returns its topic.
@@ -464,7 +453,7 @@ fn connect(
                 reply.extend_from_slice(&[CONNACK, 3, 0, error.reason(), 0]);
             }
         })?;
-        if version == MqttVersion::V3_1_1 && !is_named && flags & CLEAN_START == 0 {
+        if version == MqttVersion::V3_1_1 && !is_named && flags & CLEAN == 0 {
             reply.extend_from_slice(&[CONNACK, 2, 0, IDENTIFIER_REJECTED_3]);
             return Ok(Event::Connected { version, keep_alive_s, is_refused: true });
         }
@@ -499,12 +488,8 @@ fn accept_5(is_named: bool, receive_maximum: u16, reply: &mut Vec<u8>) {
     reply.extend_from_slice(&properties);
 }
 
-const CLEAN_START: u8 = 1 << 1;
-const WILL: u8 = 1 << 2;
 /// Quality of service and retaining of the will.
 const OF_WILL: u8 = 0b111 << 3;
-const PASSWORD: u8 = 1 << 6;
-const USER: u8 = 1 << 7;
 
 /// Checks the payload of CONNECT; returns whether the client names itself.
 fn check_connect(
@@ -519,7 +504,7 @@ fn check_connect(
     if flags >> 3 & 3 > QOS_MAX || (!has(WILL) && has(OF_WILL)) {
         return malformed("a CONNECT whose flags contradict each other about the will");
     }
-    if version == MqttVersion::V3_1_1 && has(PASSWORD) && !has(USER) {
+    if version == MqttVersion::V3_1_1 && has(PASSWORD) && !has(USER_NAME) {
         return malformed("a CONNECT with a password and no user");
     }
     fields.properties(version)?;
@@ -529,7 +514,7 @@ fn check_connect(
         fields.text()?;
         fields.bytes()?;
     }
-    if has(USER) {
+    if has(USER_NAME) {
         fields.text()?;
     }
     if has(PASSWORD) {

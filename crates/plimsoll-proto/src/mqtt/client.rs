@@ -6,7 +6,8 @@ use super::PACKET_ID;
 use super::error::{Result, UNASKED, disconnected, malformed};
 use super::greeting::{Greeting, Needs};
 use super::packet::{
-    DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBREC, PUBREL, pingreq, pubrel, remaining_length,
+    DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBREC, PUBREL, acknowledgement, pingreq,
+    remaining_length,
 };
 use super::reader::{Reader, is_delivery};
 use super::reason::FAILURE;
@@ -67,7 +68,7 @@ impl Opening {
     /// The client of a usable connection, and the seconds within which the broker wants to be sent something, if it
     /// states that.
     pub const fn finish(&self) -> (Client, Option<u16>) {
-        (self.client, self.greeting.keep_alive_s())
+        (self.client, self.greeting.limits.keep_alive_s)
     }
 
     /// Handles bytes from the broker, up to the packet that makes the connection usable; returns how many were
@@ -161,7 +162,7 @@ impl Client {
             (PUBACK, Awaited::Puback) | (PUBREC, Awaited::Pubrec) | (PUBCOMP, Awaited::Pubcomp) => {
                 let reason = self.failure(first)?;
                 if first == PUBREC && reason.is_none() {
-                    pubrel(reply, PACKET_ID);
+                    acknowledgement(reply, PUBREL, PACKET_ID);
                     self.awaited = Awaited::Pubcomp;
                     return Ok(Progress::NeedMore);
                 }

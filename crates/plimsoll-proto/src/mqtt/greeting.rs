@@ -54,15 +54,17 @@ impl Needs {
 
 /// The limits in a CONNACK (MQTT 5.0, 3.2.2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Limits {
+pub(super) struct Limits {
     session_expiry_s: u32,
-    receive_maximum: u16,
+    /// Publishes above QoS 0 that may be open.
+    pub(super) receive_maximum: u16,
     qos: Qos,
     retains: bool,
     packet_bytes: u32,
     has_wildcards: bool,
     has_shared: bool,
-    keep_alive_s: Option<u16>,
+    /// Seconds within which the broker wants to be sent something, if it states that.
+    pub(super) keep_alive_s: Option<u16>,
 }
 
 impl Limits {
@@ -151,7 +153,7 @@ pub(super) struct Greeting {
     needs: Needs,
     /// CONNACK has come, and SUBACK is awaited.
     is_accepted: bool,
-    limits: Limits,
+    pub(super) limits: Limits,
     /// The packet that is being read, if it is no message.
     packet: Vec<u8>,
 }
@@ -159,16 +161,6 @@ pub(super) struct Greeting {
 impl Greeting {
     pub(super) const fn new(needs: Needs) -> Self {
         Self { needs, is_accepted: false, limits: Limits::NONE, packet: Vec::new() }
-    }
-
-    /// Seconds within which the broker wants to be sent something, if it states that.
-    pub(super) const fn keep_alive_s(&self) -> Option<u16> {
-        self.limits.keep_alive_s
-    }
-
-    /// Publishes above QoS 0 that the broker lets be open.
-    pub(super) const fn receive_maximum(&self) -> u16 {
-        self.limits.receive_maximum
     }
 
     /// Keeps bytes of a packet that is no message.

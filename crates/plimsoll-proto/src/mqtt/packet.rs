@@ -24,13 +24,13 @@ pub(super) const DISCONNECT: u8 = 0xE0;
 pub(super) const AUTH: u8 = 0xF0;
 
 /// Clean session (3.1.1) or clean start (5).
-const CLEAN: u8 = 0x02;
+pub(super) const CLEAN: u8 = 0x02;
 const RETAIN: u8 = 0x01;
 /// Flags of CONNECT.
-const WILL: u8 = 0x04;
+pub(super) const WILL: u8 = 0x04;
 const WILL_RETAIN: u8 = 0x20;
-const PASSWORD: u8 = 0x40;
-const USER_NAME: u8 = 0x80;
+pub(super) const PASSWORD: u8 = 0x40;
+pub(super) const USER_NAME: u8 = 0x80;
 
 /// The fields of a CONNECT. The caller has checked that each text is at most 65,535 bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -174,11 +174,6 @@ pub(super) fn acknowledgement(out: &mut Vec<u8>, first: u8, id: u16) {
     out.extend_from_slice(&[first, 2, high, low]);
 }
 
-/// Appends the PUBREL of a publish whose PUBREC has come.
-pub(super) fn pubrel(out: &mut Vec<u8>, id: u16) {
-    acknowledgement(out, PUBREL, id);
-}
-
 /// Gives a PUBLISH above QoS 0 another identifier.
 pub(super) fn set_identifier(publish: &mut [u8], id: u16) {
     let length = remaining_length(publish.get(1..).unwrap_or_default());
@@ -253,7 +248,8 @@ mod tests {
         assert_eq!(zero, b"\x31\x07\0\x03a/bhi");
         let two = written(|out| publish(out, MqttVersion::V5, &of(Qos::ExactlyOnce, false), b""));
         assert_eq!(two, b"\x34\x08\0\x03a/b\0\x01\0");
-        assert_eq!(written(|out| pubrel(out, 0x0102)), b"\x62\x02\x01\x02");
+        let released = written(|out| acknowledgement(out, PUBREL, 0x0102));
+        assert_eq!(released, b"\x62\x02\x01\x02");
         let mut numbered = two;
         set_identifier(&mut numbered, 0x0102);
         assert_eq!(numbered, b"\x34\x08\0\x03a/b\x01\x02\0");

@@ -1,9 +1,7 @@
 //! Properties of version 5 (MQTT 5.0, 2.2.2).
 
 use super::error::{Result, malformed};
-use super::packet::{
-    CONNACK, DISCONNECT, LengthTooLong, PUBACK, PUBCOMP, PUBREC, SUBACK, remaining_length,
-};
+use super::packet::{CONNACK, DISCONNECT, PUBACK, PUBCOMP, PUBREC, SUBACK, remaining_length};
 use super::reason::FAILURE;
 
 pub(super) const SESSION_EXPIRY: u8 = 0x11;
@@ -76,13 +74,9 @@ pub(super) struct Properties<'a> {
 impl<'a> Properties<'a> {
     /// Returns the properties at the beginning of `field`, behind their length, and the bytes behind them.
     pub(super) fn split(field: &'a [u8], is_allowed: fn(u8) -> bool) -> Result<(Self, &'a [u8])> {
-        let behind = match remaining_length(field) {
-            Ok(Some((length, bytes))) => {
-                field.get(bytes..).and_then(|behind| behind.split_at_checked(length as usize))
-            }
-            Ok(None) | Err(LengthTooLong) => None,
-        };
-        match behind {
+        let split =
+            |(length, bytes): (u32, usize)| field.get(bytes..)?.split_at_checked(length as usize);
+        match remaining_length(field).ok().flatten().and_then(split) {
             Some((rest, behind)) => Ok((Self { rest, seen: 0, is_allowed }, behind)),
             None => malformed("properties that end behind their packet"),
         }
@@ -103,10 +97,7 @@ impl<'a> Properties<'a> {
             Kind::Pair => {
                 text_bytes(behind).and_then(|name| Some(name + text_bytes(behind.get(name..)?)?))
             }
-            Kind::Number => match remaining_length(behind) {
-                Ok(Some((_, bytes))) => Some(bytes),
-                Ok(None) | Err(LengthTooLong) => None,
-            },
+            Kind::Number => remaining_length(behind).ok().flatten().map(|(_, bytes)| bytes),
         };
         let Some((value, rest)) = bytes.and_then(|bytes| behind.split_at_checked(bytes)) else {
             return malformed(CUT_PROPERTY);

@@ -10,14 +10,12 @@ use super::client::{NOT_SENT, acknowledged, answer_delivery, check_pingresp};
 use super::error::{MqttError, Result, UNASKED, disconnected, malformed};
 use super::greeting::{Greeting, Needs};
 use super::packet::{
-    DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBREC, PUBREL, pingreq, pubrel, set_identifier,
+    DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBREC, PUBREL, acknowledgement, pingreq, set_identifier,
 };
 use super::reader::{DELIVERY_BYTES, Reader, is_delivery};
-use crate::REPLIES_BYTES_MAX;
 use crate::conversation::{Answer, Progress, StreamProgress};
+use crate::{BODY_BYTES_AHEAD, REPLIES_BYTES_MAX};
 
-/// Bytes of large bodies that wait here for the kernel; more is written when these are gone.
-const BODY_BYTES_AHEAD: usize = 64 * 1024;
 /// Stands for an operation that was given up.
 const NO_KEY: u32 = u32::MAX;
 /// Identifier of a publish at QoS 0, which has none: it is open until it is sent.
@@ -304,8 +302,8 @@ impl Window {
             if !greeting.end_packet(first, self.version)? {
                 return Ok(Progress::NeedMore);
             }
-            self.receive_maximum = greeting.receive_maximum();
-            self.keep_alive_s = greeting.keep_alive_s();
+            self.receive_maximum = greeting.limits.receive_maximum;
+            self.keep_alive_s = greeting.limits.keep_alive_s;
             self.greeting = None;
             return Ok(Progress::Greeted);
         }
@@ -352,7 +350,8 @@ impl Window {
         }
         if first == PUBREC && reason.is_none() {
             flight.is_received = true;
-            pubrel(self.behind.back_mut().map_or(&mut self.out, |last| &mut last.out), id);
+            let out = self.behind.back_mut().map_or(&mut self.out, |last| &mut last.out);
+            acknowledgement(out, PUBREL, id);
             return Ok(Progress::NeedMore);
         }
         let key = flight.key;

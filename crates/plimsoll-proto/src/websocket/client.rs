@@ -330,8 +330,7 @@ fn parse_answer(bytes: &[u8], answers: &Answers) -> Result<Option<(usize, bool)>
         return refused("it does not answer with HTTP");
     }
     match head::read_response(bytes, |length, response| judge_answer(length, response, answers)) {
-        Ok(Some(judged)) => judged.map(Some),
-        Ok(None) => Ok(None),
+        Ok(judged) => judged.transpose(),
         Err(_) => refused("its answer is not valid HTTP/1.1"),
     }
 }

@@ -106,10 +106,10 @@ fn calls_of_grpc_are_judged_by_their_status() {
     for (bytes, status) in [
         (vec![begins.clone(), message.clone(), trailers("0")], 0),
         (vec![begins.clone(), message.clone(), trailers("14")], 14),
-        (vec![begins.clone(), message.clone(), trailers("99")], UNKNOWN),
+        (vec![begins.clone(), message.clone(), trailers("99")], GRPC_UNKNOWN),
         (vec![head(1, &[(":status", "200"), ("grpc-status", "8")], true)], 8),
         (vec![head(1, &[(":status", "503")], true)], 14),
-        (vec![begins.clone(), data(1, b"", true)], UNKNOWN),
+        (vec![begins.clone(), data(1, b"", true)], GRPC_UNKNOWN),
     ] {
         let mut client = begun(&[1], b"", true);
         let all = events(&mut client, &bytes.concat()).expect("valid");

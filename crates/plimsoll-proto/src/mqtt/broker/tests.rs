@@ -61,7 +61,7 @@ fn session(version: MqttVersion, payload: &[u8]) -> Vec<u8> {
         let publish = Publish { topic: "a/b".to_owned(), qos, retain: false };
         packet::publish(&mut out, version, &publish, payload);
     }
-    packet::pubrel(&mut out, 1);
+    acknowledgement(&mut out, PUBREL, 1);
     packet::pingreq(&mut out);
     packet::disconnect(&mut out);
     out
