@@ -8,6 +8,7 @@
 pub mod load;
 pub mod server;
 mod sessions;
+mod slots;
 pub mod timeouts;
 mod transport;
 pub mod wheel;

@@ -2,6 +2,8 @@
 
 use plimsoll_tls::Session;
 
+use crate::slots::slot_mut;
+
 /// Grows with the slots that speak TLS, so that plaintext pays nothing for it.
 #[derive(Default)]
 pub(crate) struct Sessions {
@@ -31,14 +33,10 @@ impl Sessions {
     }
 
     pub(crate) fn set(&mut self, slot: u32, session: Session) {
-        let slot = slot as usize;
-        if self.slots.len() <= slot {
-            if self.slots.is_empty() {
-                self.slots.reserve_exact(self.reserved);
-            }
-            self.slots.resize_with(slot + 1, || None);
+        if self.slots.is_empty() {
+            self.slots.reserve_exact(self.reserved);
         }
-        self.slots[slot] = Some(session);
+        *slot_mut(&mut self.slots, slot, || None) = Some(session);
     }
 
     pub(crate) fn remove(&mut self, slot: u32) {

@@ -13,6 +13,8 @@ use plimsoll_model::plan::{LoadPlan, MqttPlan};
 use plimsoll_model::tally::DeliveryCounts;
 use plimsoll_model::target::{Filling, Filters};
 
+use crate::slots::slot_mut;
+
 /// Pairs of a publisher and a subscriber that one worker follows: about 200 MB. What further ones deliver is counted
 /// as unclassified.
 const PAIRS_MAX: usize = 1 << 22;
@@ -75,11 +77,8 @@ impl Deliveries {
     }
 
     fn publisher(&mut self, slot: u32) -> &mut Publisher {
-        let slot = slot as usize;
-        if self.publishers.len() <= slot {
-            self.publishers.resize(slot + 1, Publisher { next: 0, subscriptions: UNKNOWN });
-        }
-        &mut self.publishers[slot]
+        let fresh = || Publisher { next: 0, subscriptions: UNKNOWN };
+        slot_mut(&mut self.publishers, slot, fresh)
     }
 
     /// Numbers a publish of the connection in a slot.

@@ -8,6 +8,8 @@
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{LoadPlan, Pacing};
 
+use crate::slots::slot_mut;
+
 /// One worker's part in it.
 pub(super) struct KeepAlive {
     /// The keep-alive of CONNECT, s; 0 for none.
@@ -68,11 +70,8 @@ impl KeepAlive {
             return false;
         }
         let sent_ms = self.ms(now);
-        let index = index as usize;
-        if self.watched.len() <= index {
-            self.watched.resize(index + 1, Watched::default());
-        }
-        self.watched[index] = Watched { sent_ms, period_s, ..Watched::default() };
+        let watched = slot_mut(&mut self.watched, index, Watched::default);
+        *watched = Watched { sent_ms, period_s, ..Watched::default() };
         true
     }
 

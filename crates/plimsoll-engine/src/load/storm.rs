@@ -18,6 +18,7 @@ use plimsoll_model::storm::{Reconnect, StormClients};
 use super::conns::LeftOpen;
 use super::pacer::Pacer;
 use super::rows::mixed;
+use crate::slots::slot_mut;
 
 /// Pause after an attempt that was refused at once: without one, a client of a server that is full would try thousands
 /// of times per second.
@@ -120,11 +121,8 @@ impl StormRun {
 
     /// The client being opened has the slot `index`.
     pub(super) fn begin_attempt(&mut self, index: u32, now: Nanos) {
-        let index = index as usize;
-        if self.tries.len() <= index {
-            self.tries.resize(index + 1, (0, Nanos::ZERO));
-        }
-        self.tries[index] = (self.opening + 1, now);
+        let tried = slot_mut(&mut self.tries, index, || (0, Nanos::ZERO));
+        *tried = (self.opening + 1, now);
     }
 
     /// When the attempt of the client in the slot `index` began.

@@ -12,6 +12,7 @@ use plimsoll_tls::Session;
 use super::acknowledgements::Acknowledgements;
 use super::answering::{Answering, PREFACE_METHOD};
 use crate::sessions::Sessions;
+use crate::slots::slot_mut;
 use crate::transport::Unsent;
 
 /// The phase of a connection.
@@ -258,12 +259,8 @@ impl<N> Slab<N> {
 
     /// The connection speaks HTTP/2 from its first byte on.
     pub(super) fn begin_http2(&mut self, index: u32) {
-        let index = index as usize;
-        if self.http2.len() <= index {
-            self.http2.resize_with(index + 1, ServerRest::default);
-        }
-        self.http2[index] = ServerRest::default();
-        self.conns[index].flags.set(HTTP2);
+        *slot_mut(&mut self.http2, index, ServerRest::default) = ServerRest::default();
+        self.conns[index as usize].flags.set(HTTP2);
     }
 
     /// Takes out where a connection of HTTP/2 was left.
