@@ -54,9 +54,9 @@ pub(super) enum Stop {
     Now,
 }
 
-/// Orders of the owner, read by the workers.
+/// Orders of the owner, read by the workers; from another thread than the one that takes the load's events, too.
 #[derive(Debug)]
-pub(super) struct Control {
+pub struct Control {
     /// CLOCK_MONOTONIC ns of the first intended start; 0 until it is known.
     epoch_ns: AtomicU64,
     stop: AtomicU8,
@@ -84,7 +84,8 @@ impl Control {
         }
     }
 
-    pub(super) fn start(&self, epoch: Nanos) {
+    /// As [`super::Load::start`].
+    pub fn start(&self, epoch: Nanos) {
         self.epoch_ns.store(epoch.0.max(1), Ordering::Release);
     }
 
@@ -94,13 +95,15 @@ impl Control {
         (epoch_ns > 0).then_some(Nanos(epoch_ns))
     }
 
-    pub(super) fn stop(&self, grace: Nanos) {
+    /// As [`super::Load::stop`].
+    pub fn stop(&self, grace: Nanos) {
         let ends = clock::monotonic_ns().saturating_add(grace.0);
         self.grace_ends_ns.store(ends, Ordering::Release);
         self.stop.fetch_max(Stop::Soon as u8, Ordering::AcqRel);
     }
 
-    pub(super) fn stop_now(&self) {
+    /// As [`super::Load::stop_now`].
+    pub fn stop_now(&self) {
         self.stop.store(Stop::Now as u8, Ordering::Release);
     }
 
@@ -132,7 +135,8 @@ impl Control {
             && self.missing.load(Ordering::Acquire) <= 0
     }
 
-    pub(super) fn steer(&self, id: u32, steer: Steer) {
+    /// As [`super::Load::steer`].
+    pub fn steer(&self, id: u32, steer: Steer) {
         // A list is whole also when a thread panicked beside it.
         let mut steers = lock(&self.steers);
         steers.push((id, steer));

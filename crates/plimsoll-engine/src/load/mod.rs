@@ -67,7 +67,8 @@ mod trim;
 mod unrequested;
 mod worker;
 
-use control::{Control, WorkerEvent};
+pub use control::Control;
+use control::WorkerEvent;
 pub use merge::LoadEvent;
 use merge::Merge;
 use worker::Worker;
@@ -121,28 +122,28 @@ impl Load {
 
     /// Names the instant of the first intended start, on CLOCK_MONOTONIC.
     pub fn start(&self, epoch: Nanos) {
-        self.stopper().start(epoch);
+        self.control.start(epoch);
     }
 
     /// Steers a hold; [`LoadEvent::Steered`] with the same `id` says that it is done. A
     /// stop ends what has begun, and so does the end of the load.
     pub fn steer(&self, id: u32, steer: Steer) {
-        self.stopper().steer(id, steer);
+        self.control.steer(id, steer);
     }
 
     /// Starts no more operations; what is in flight is waited for at most `grace`.
     pub fn stop(&self, grace: Nanos) {
-        self.stopper().stop(grace);
+        self.control.stop(grace);
     }
 
     /// Aborts everything in flight.
     pub fn stop_now(&self) {
-        self.stopper().stop_now();
+        self.control.stop_now();
     }
 
     /// A handle that starts and stops the load from another thread.
-    pub fn stopper(&self) -> Stopper {
-        Stopper(Arc::clone(&self.control))
+    pub fn control(&self) -> Arc<Control> {
+        Arc::clone(&self.control)
     }
 
     /// Waits for the next event; `None` after [`LoadEvent::Ended`].
@@ -157,7 +158,7 @@ impl Load {
                 }
                 return Some(event);
             }
-            if self.merge.is_done() {
+            if self.merge.done {
                 return None;
             }
             match self.events.recv() {
@@ -192,38 +193,12 @@ fn start_threads(
     Ok(threads)
 }
 
-/// Starts, steers and stops a load from another thread than the one that takes its events.
-#[derive(Clone, Debug)]
-pub struct Stopper(Arc<Control>);
-
 /// A connection that carries one operation is not worth making compact: the keys would cost
 /// some 2 % of its handshake, and it is gone before memory matters.
 fn tls_options(plan: &LoadPlan) -> TlsOptions {
     let state = if plan.keepalive { plan.tls.state } else { TlsState::Rustls };
     let offers_http2 = Traits::of(plan.protocol()).needs_alpn;
     TlsOptions { state, offers_http2, ..plan.tls.clone() }
-}
-
-impl Stopper {
-    /// As [`Load::start`].
-    pub fn start(&self, epoch: Nanos) {
-        self.0.start(epoch);
-    }
-
-    /// As [`Load::steer`].
-    pub fn steer(&self, id: u32, steer: Steer) {
-        self.0.steer(id, steer);
-    }
-
-    /// As [`Load::stop`].
-    pub fn stop(&self, grace: Nanos) {
-        self.0.stop(grace);
-    }
-
-    /// As [`Load::stop_now`].
-    pub fn stop_now(&self) {
-        self.0.stop_now();
-    }
 }
 
 #[cfg(test)]

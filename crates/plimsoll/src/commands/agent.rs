@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use plimsoll_backend::Backend;
-use plimsoll_engine::load::{Load, LoadEvent, Stopper};
+use plimsoll_engine::load::{Control, Load, LoadEvent};
 use plimsoll_fleet::agent::SUT_STOP_WAIT;
 use plimsoll_fleet::message::{AgentFault, ServeCounters, SutPlan};
 use plimsoll_fleet::relay::{Makers, Relay};
@@ -95,7 +95,7 @@ enum Coordinator {
 #[derive(Default)]
 struct EngineExecutor {
     coordinator: Coordinator,
-    load: Option<Stopper>,
+    load: Option<Arc<Control>>,
     /// Relay for loads that are too large for this process.
     relay: Option<Relay>,
     serving: Option<Serving>,
@@ -255,7 +255,7 @@ impl EngineExecutor {
         }
         let mut load =
             Load::prepare(plan).map_err(|error| (AgentFault::Usage, error.to_string()))?;
-        self.load = Some(load.stopper());
+        self.load = Some(load.control());
         thread::spawn("events", None, move || {
             while let Some(event) = load.next_event() {
                 // A send fails only when the agent is ending; the load is stopped then, too.
