@@ -3,38 +3,31 @@
 use plimsoll_model::ErrorClass;
 use plimsoll_sys::Errno;
 
-/// The class of an error that only this machine can be the cause of; `None` for others.
-fn local_class(errno: Errno) -> Option<ErrorClass> {
+/// The class of an error that is no refusal, where a timeout and a reset have these classes.
+fn class(errno: Errno, timed_out: ErrorClass, reset: ErrorClass) -> ErrorClass {
     match errno {
-        Errno::MFILE | Errno::NFILE => Some(ErrorClass::LocalFiles),
-        Errno::ADDRNOTAVAIL | Errno::ADDRINUSE => Some(ErrorClass::LocalPorts),
-        Errno::NOBUFS | Errno::NOMEM | Errno::NOSPC => Some(ErrorClass::LocalMemory),
-        _ => None,
+        Errno::MFILE | Errno::NFILE => ErrorClass::LocalFiles,
+        Errno::ADDRNOTAVAIL | Errno::ADDRINUSE => ErrorClass::LocalPorts,
+        Errno::NOBUFS | Errno::NOMEM | Errno::NOSPC => ErrorClass::LocalMemory,
+        Errno::TIMEDOUT => timed_out,
+        Errno::CONNRESET | Errno::PIPE | Errno::CONNABORTED => reset,
+        Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::HOSTDOWN | Errno::NETDOWN => {
+            ErrorClass::ConnectUnreachable
+        }
+        _ => ErrorClass::LocalOther,
     }
 }
 
 /// The class of an error before the connection was usable.
 pub(crate) fn opening_error(errno: Errno) -> ErrorClass {
-    local_class(errno).unwrap_or(match errno {
+    match errno {
         Errno::CONNREFUSED => ErrorClass::ConnectRefused,
-        Errno::TIMEDOUT => ErrorClass::ConnectTimeout,
-        Errno::CONNRESET | Errno::PIPE | Errno::CONNABORTED => ErrorClass::ConnectReset,
-        Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::HOSTDOWN | Errno::NETDOWN => {
-            ErrorClass::ConnectUnreachable
-        }
-        _ => ErrorClass::LocalOther,
-    })
+        _ => class(errno, ErrorClass::ConnectTimeout, ErrorClass::ConnectReset),
+    }
 }
 
 /// The class of an error on a usable connection.
 pub(crate) fn exchange_error(errno: Errno) -> ErrorClass {
-    local_class(errno).unwrap_or(match errno {
-        Errno::CONNRESET | Errno::PIPE | Errno::CONNABORTED => ErrorClass::ResetByPeer,
-        // Keepalive or retransmission gave up, or the route went away, in mid-connection.
-        Errno::TIMEDOUT => ErrorClass::ClosedByPeer,
-        Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::HOSTDOWN | Errno::NETDOWN => {
-            ErrorClass::ConnectUnreachable
-        }
-        _ => ErrorClass::LocalOther,
-    })
+    // Keepalive or retransmission gave up, or the route went away, in mid-connection.
+    class(errno, ErrorClass::ClosedByPeer, ErrorClass::ResetByPeer)
 }
