@@ -145,7 +145,7 @@ impl Pump {
 
     /// Sends the wire bytes; keeps those that the kernel does not accept.
     fn flush(&mut self, link: Link<'_>, refused: Option<TlsError>, is_last: bool) -> Sent {
-        let mut sent = send(link.socket, &self.wire, is_last);
+        let mut sent = send_plain(link.socket, &self.wire, is_last);
         if let SendOutcome::Blocked = sent.outcome {
             *link.unsent = Unsent::new(&self.wire[sent.bytes..]);
         }
@@ -157,17 +157,8 @@ impl Pump {
     }
 }
 
-/// Hands the kernel as much of `bytes` as it takes.
-pub(crate) fn send_plain(socket: &Socket, bytes: &[u8]) -> Sent {
-    send(socket, bytes, false)
-}
-
-/// As [`send_plain`]; more follows at once, and goes into the same segment.
-pub(crate) fn send_plain_before_more(socket: &Socket, bytes: &[u8]) -> Sent {
-    send(socket, bytes, true)
-}
-
-fn send(socket: &Socket, bytes: &[u8], waits: bool) -> Sent {
+/// Hands the kernel as much of `bytes` as it takes. With `waits` more follows at once, and goes into the same segment.
+pub(crate) fn send_plain(socket: &Socket, bytes: &[u8], waits: bool) -> Sent {
     let mut done = 0;
     let outcome = loop {
         let rest = &bytes[done..];

@@ -16,6 +16,8 @@ use plimsoll_model::Nanos;
 /// One tick is 2^16 ns = 65.5 us: a 1 ms sleep is exact to 7 %, and a u32 of ticks lasts 78 hours.
 const TICK_SHIFT: u32 = 16;
 const LEVELS: usize = 4;
+/// A wheel counts 78 hours from its epoch, and no wait is longer than 24: each day it is replaced by a new one.
+pub(crate) const AGE_MAX: Nanos = Nanos::from_secs(24 * 3600);
 const SLOTS: usize = 256;
 const NONE: u32 = u32::MAX;
 

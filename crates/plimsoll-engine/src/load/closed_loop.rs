@@ -64,22 +64,11 @@ impl Worker {
         }
     }
 
-    /// A connection could not be opened: its operation fails, or where it had none the loop's next one.
-    pub(super) fn fail_closed_op(
-        &mut self,
-        destination: u32,
-        op: Option<Op>,
-        now: Nanos,
-    ) -> Option<Op> {
-        self.pools.of(destination).note_futile(now);
-        op.or_else(|| self.take_closed_op(destination, now))
-    }
-
     /// Counts the part of an operation that lies after the end of the window. A rest after the operation belongs to
     /// it: the connection starts the next one behind both.
     pub(super) fn count_after_window(&mut self, index: u32, is_ok: bool, now: Nanos) {
-        let window_ends = self.phases.window_ends();
-        let ends = now + self.requests.rest();
+        let window_ends = self.phases.window_ends;
+        let ends = now + self.requests.rest;
         if ends > window_ends && self.demand.is_closed() {
             // A sleep of the script moves the intended start: see `begin_sleep`.
             let began = Nanos(self.conns[index].intended.0 - self.conns.slab.slept(index).0);

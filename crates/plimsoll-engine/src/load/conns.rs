@@ -2,14 +2,12 @@
 //! knows nothing of operations but the record in which they stand.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{LoadPlan, Pacing, ServerName};
-use plimsoll_model::tally::TlsMessageCounts;
 use plimsoll_sys::arrival::Stamp;
 use plimsoll_sys::poll::{Poller, Ready};
 use plimsoll_sys::ports::{Closed, Lease};
@@ -20,8 +18,8 @@ use plimsoll_tls::{ClientContext, ConfigError, Received, TlsError};
 use super::conn::{ConnHot, Peer, Slab, State};
 use super::origin::{OriginError, Origins};
 use super::segments::Segments;
-use crate::transport::{Pump, Sent, Unsent, send_plain, send_plain_before_more};
-use crate::wheel::Wheel;
+use crate::transport::{Pump, Sent, Unsent, send_plain};
+use crate::wheel::{AGE_MAX, Wheel};
 
 /// Events per wait. The schedule is checked between two events, so this bounds only how often the
 /// poller is called.
@@ -31,8 +29,6 @@ const READ_BUFFER_BYTES: usize = 64 * 1024;
 /// Request bytes that are encrypted at a time: four full TLS records. More is encrypted only when
 /// these are gone, so that a large body is not held twice.
 const ENCRYPT_AT_ONCE_BYTES: usize = 64 * 1024;
-/// The wheel counts 78 hours from its epoch: each day it is replaced by a new one.
-const WHEEL_AGE_MAX: Nanos = Nanos::from_secs(24 * 3600);
 
 /// The socket of a connection that was cut without a word to its server.
 pub(super) struct LeftOpen {
@@ -45,14 +41,14 @@ pub(super) struct Conns {
     pub(super) slab: Slab,
     pub(super) origins: Origins,
     pub(super) segments: Segments,
-    poller: Poller,
+    pub(super) poller: Poller,
     wheel: Wheel,
     wheel_made: Nanos,
-    pump: Pump,
-    /// Read buffer, lent to the connection that is being read.
-    read_buffer: Box<[u8]>,
+    pub(super) pump: Pump,
+    /// Read buffer; an empty one, which costs nothing, while it is lent to the connection that is being read.
+    pub(super) read_buffer: Box<[u8]>,
     /// Events of connections with more to read than one turn allows; at most one of each.
-    unread: VecDeque<Ready>,
+    pub(super) unread: VecDeque<Ready>,
     tls: Option<Arc<ClientContext>>,
     resume_ratio: f64,
     resume_credit: f64,
@@ -85,14 +81,10 @@ impl Conns {
     // ---- events
 
     /// Waits for events up to `timeout`, not at all while something is unread; returns how many
-    /// there are for [`Self::event`].
+    /// there are.
     pub(super) fn wait(&mut self, timeout: Nanos) -> Result<usize, Errno> {
         let timeout = if self.unread.is_empty() { timeout } else { Nanos::ZERO };
         self.poller.wait(Some(timeout.0))
-    }
-
-    pub(super) fn event(&self, event: usize) -> Option<Ready> {
-        self.poller.event(event)
     }
 
     /// The connection has used its read budget, and the edge-triggered poller will not report the
@@ -102,14 +94,6 @@ impl Conns {
         if !self.unread.iter().any(|other| other.token == ready.token) {
             self.unread.push_back(ready);
         }
-    }
-
-    pub(super) fn unread(&self) -> usize {
-        self.unread.len()
-    }
-
-    pub(super) fn take_unread(&mut self) -> Option<Ready> {
-        self.unread.pop_front()
     }
 
     // ---- opening and closing
@@ -218,26 +202,9 @@ impl Conns {
         self[index].socket.is_some()
     }
 
-    fn socket(&self, index: u32) -> Result<&Socket, Errno> {
+    /// Returns the socket of a slot.
+    pub(super) fn socket(&self, index: u32) -> Result<&Socket, Errno> {
         self[index].socket.as_ref().ok_or(Errno::BADF)
-    }
-
-    /// Reports whether TCP is established.
-    pub(super) fn is_connected(&self, index: u32) -> Result<bool, Errno> {
-        self.socket(index)?.is_connected()
-    }
-
-    /// The error that the kernel keeps for the connection.
-    pub(super) fn take_error(&self, index: u32) -> Result<(), Errno> {
-        self.socket(index)?.take_error()
-    }
-
-    pub(super) fn local_address(&self, index: u32) -> Result<SocketAddr, Errno> {
-        self.socket(index)?.local_address()
-    }
-
-    pub(super) fn peer_address(&self, index: u32) -> Result<SocketAddr, Errno> {
-        self.socket(index)?.peer_address()
     }
 
     /// Sends a FIN. Fails only on a dead socket, which the next read reports.
@@ -280,18 +247,12 @@ impl Conns {
             let Some(socket) = &hot.socket else { return Sent::NOTHING };
             if has_unsent {
                 let unsent = std::mem::take(&mut self.slab.cold[index as usize].unsent);
-                let sent = match piece.is_empty() {
-                    true => send_plain(socket, unsent.bytes()),
-                    false => send_plain_before_more(socket, unsent.bytes()),
-                };
+                let sent = send_plain(socket, unsent.bytes(), !piece.is_empty());
                 let left = unsent.bytes().get(sent.bytes..).unwrap_or_default();
                 self.slab.cold[index as usize].unsent = Unsent::new(left);
                 return sent;
             }
-            let sent = match is_last {
-                true => send_plain(socket, piece),
-                false => send_plain_before_more(socket, piece),
-            };
+            let sent = send_plain(socket, piece, !is_last);
             hot.request_sent_bytes += sent.bytes as u32;
             return sent;
         }
@@ -300,10 +261,7 @@ impl Conns {
             false => &[],
         };
         hot.request_sent_bytes += piece.len() as u32;
-        match self.slab.link(index) {
-            Some(link) => self.pump.send(link, piece),
-            None => Sent::NOTHING,
-        }
+        self.slab.link(index).map_or(Sent::NOTHING, |link| self.pump.send(link, piece))
     }
 
     /// Keeps bytes that go before everything else, in clear. Call it before anything is sent.
@@ -319,23 +277,15 @@ impl Conns {
         }
         let Some(socket) = &self.slab.hot[index as usize].socket else { return Sent::NOTHING };
         let unsent = &mut self.slab.cold[index as usize].unsent;
-        if unsent.is_empty() {
-            let sent = send_plain(socket, bytes);
-            *unsent = Unsent::new(bytes.get(sent.bytes..).unwrap_or_default());
-            return sent;
-        }
-        let all = [unsent.bytes(), bytes].concat();
-        let sent = send_plain(socket, &all);
+        let all: &[u8] = if unsent.is_empty() { bytes } else { &[unsent.bytes(), bytes].concat() };
+        let sent = send_plain(socket, all, false);
         *unsent = Unsent::new(all.get(sent.bytes..).unwrap_or_default());
         sent
     }
 
     /// Sends what TLS itself has queued: handshake messages, alerts.
     pub(super) fn transmit(&mut self, index: u32) -> Sent {
-        match self.slab.link(index) {
-            Some(link) => self.pump.send(link, &[]),
-            None => Sent::NOTHING,
-        }
+        self.slab.link(index).map_or(Sent::NOTHING, |link| self.pump.send(link, &[]))
     }
 
     /// Reads and forgets what has come, up to 64 KiB: a socket that is closed with unread bytes sends a RST, and the
@@ -352,10 +302,7 @@ impl Conns {
 
     /// Sends the last TLS records (close_notify); the caller sends the FIN.
     pub(super) fn send_last(&mut self, index: u32) -> Sent {
-        match self.slab.link(index) {
-            Some(link) => self.pump.send_last(link, &[]),
-            None => Sent::NOTHING,
-        }
+        self.slab.link(index).map_or(Sent::NOTHING, |link| self.pump.send_last(link, &[]))
     }
 
     /// The first bytes of a plaintext connection have carried the ACK of the handshake: quick ACKs
@@ -377,16 +324,6 @@ impl Conns {
         !self.slab.cold[index as usize].unsent.is_empty()
     }
 
-    /// Takes the read buffer out, to be put back by the caller; the empty one left behind costs
-    /// nothing.
-    pub(super) fn lend_buffer(&mut self) -> Box<[u8]> {
-        std::mem::take(&mut self.read_buffer)
-    }
-
-    pub(super) fn give_buffer_back(&mut self, buffer: Box<[u8]>) {
-        self.read_buffer = buffer;
-    }
-
     /// Decrypts `bytes`, if the connection speaks TLS. The caller puts the plaintext buffer back.
     pub(super) fn decrypt(
         &mut self,
@@ -395,19 +332,6 @@ impl Conns {
     ) -> Option<(Vec<u8>, Result<Received, TlsError>)> {
         let session = self.slab.tls.get(index)?;
         Some(self.pump.receive(session, bytes))
-    }
-
-    pub(super) fn give_plaintext_back(&mut self, plaintext: Vec<u8>) {
-        self.pump.give_back(plaintext);
-    }
-
-    /// TLS messages since the last call.
-    pub(super) fn take_tls_messages(&mut self) -> TlsMessageCounts {
-        self.pump.take_messages()
-    }
-
-    pub(super) fn free_unused(&mut self) {
-        self.pump.free_unused();
     }
 
     // ---- timers
@@ -446,7 +370,7 @@ impl Conns {
     /// Replaces the wheel before it has counted to its end. Returns the connections whose timers
     /// went with it, to be armed again.
     pub(super) fn renew_wheel(&mut self, now: Nanos) -> Vec<u32> {
-        if now.since(self.wheel_made) < WHEEL_AGE_MAX {
+        if now.since(self.wheel_made) < AGE_MAX {
             return Vec::new();
         }
         self.wheel = Wheel::with_capacity(now, self.slab.len() as u64);

@@ -9,6 +9,7 @@ use plimsoll_proto::conversation::{Answer, Expected, Progress, StreamProgress};
 use plimsoll_proto::websocket::WebSocketError;
 use plimsoll_sys::Errno;
 use plimsoll_sys::poll::Ready;
+use plimsoll_sys::socket::Socket;
 
 use super::classify::{exchange_error, opening_error};
 use super::conn::{Op, Peer, State};
@@ -63,7 +64,7 @@ impl Worker {
         hot.state = State::Busy;
         hot.answer_begun = false;
         hot.request_sent_bytes = 0;
-        if self.streams.do_gather() {
+        if self.streams.do_gather {
             self.conns.arm(index, now + self.answer_timeout());
             let leaves = self.time_of_sending(index, now);
             let hot = &mut self.conns[index];
@@ -195,7 +196,7 @@ impl Worker {
         }
         if hot.state == State::Connecting {
             if ready.is_broken()
-                && let Err(errno) = self.conns.take_error(index)
+                && let Err(errno) = self.conns.socket(index).and_then(Socket::take_error)
             {
                 return self.fail_opening(index, opening_error(errno), &errno, now);
             }
@@ -236,7 +237,7 @@ impl Worker {
     /// Reads what has arrived; returns whether the read budget ended before the data did.
     pub(super) fn read_until(&mut self, index: u32, until: Until, now: Nanos) -> bool {
         let token = self.conns.slab.token(index);
-        let mut buffer = self.conns.lend_buffer();
+        let mut buffer = std::mem::take(&mut self.conns.read_buffer);
         let mut reads_left = READS_PER_TURN;
         let mut has_more = false;
         while self.conns.has_socket(index) {
@@ -296,8 +297,8 @@ impl Worker {
                 }
             }
         }
-        self.stamps.end_reading();
-        self.conns.give_buffer_back(buffer);
+        self.stamps.arrival = None;
+        self.conns.read_buffer = buffer;
         has_more
     }
 
@@ -340,7 +341,7 @@ impl Worker {
                 }
             }
         }
-        self.conns.give_plaintext_back(plaintext);
+        self.conns.pump.give_back(plaintext);
     }
 
     fn transmit_tls_if_due(&mut self, index: u32, now: Nanos) {
@@ -364,7 +365,7 @@ impl Worker {
     /// connection has ended.
     pub(super) fn handle_part(&mut self, index: u32, bytes: &[u8], now: Nanos) -> usize {
         let is_http = self.protocol.is_http1;
-        let is_streamed = self.streams.do_gather();
+        let is_streamed = self.streams.do_gather;
         let hot = &self.conns[index];
         let (is_busy, is_reused) = (hot.state == State::Busy, hot.reused);
         // The end of a script's pause brings no bytes.
@@ -570,7 +571,7 @@ impl Worker {
             && !spent
             && self.request_is_sent(index)
         {
-            match self.requests.rest() {
+            match self.requests.rest {
                 Nanos::ZERO => self.handle_free(index, now),
                 rest => self.begin_rest(index, rest, now),
             }

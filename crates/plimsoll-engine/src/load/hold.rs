@@ -10,7 +10,6 @@ use std::collections::VecDeque;
 use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::HoldPlan;
-use plimsoll_model::storm::StormClients;
 
 use super::conn::Purpose;
 use super::pacer::Pacer;
@@ -34,16 +33,10 @@ pub(super) struct TrimRun {
     pub(super) cursor: Option<u32>,
 }
 
-impl TrimRun {
-    pub(super) const fn new(id: u32, keep: u64) -> Self {
-        Self { id, keep, cursor: None }
-    }
-}
-
 /// One worker's part of a hold.
 pub(super) struct Hold {
     plan: HoldPlan,
-    shard: Shard,
+    pub(super) shard: Shard,
     epoch: Nanos,
     pacer: Pacer,
     /// This worker's share of the plan's connections: no more are held.
@@ -53,7 +46,7 @@ pub(super) struct Hold {
     /// Connections that the latest ramp wants to have been tried.
     target: u64,
     /// Connections that ramps have tried; replacements are not among them.
-    tried: u64,
+    pub(super) tried: u64,
     /// Ended attempts: they failed or were lost, and make room for as many more. If they are
     /// replaced, none do.
     ended: u64,
@@ -125,19 +118,9 @@ impl Hold {
         self.target = self.target.min(self.tried);
     }
 
-    /// Connections that ramps have tried.
-    pub(super) const fn tried(&self) -> u64 {
-        self.tried
-    }
-
     /// Returns this worker's position among all workers, 0 <= turn < 1.
     pub(super) fn turn(&self) -> f64 {
         f64::from(self.shard.index) / f64::from(self.shard.of)
-    }
-
-    /// This worker's part of `whole`.
-    pub(super) fn share(&self, whole: u64) -> u64 {
-        self.shard.share(whole)
     }
 
     pub(super) fn begin_ramp(&mut self, id: u32, connections: u64) {
@@ -153,7 +136,8 @@ impl Hold {
         // A ramp in progress stops first.
         self.target = self.target.min(self.tried);
         self.replacements_due = 0;
-        self.trims.push_back(TrimRun::new(id, self.shard.share(connections)));
+        let keep = self.shard.share(connections);
+        self.trims.push_back(TrimRun { id, keep, cursor: None });
     }
 
     /// After a trim: what is held was tried, and nothing else.
@@ -202,23 +186,6 @@ impl Hold {
             Purpose::Replacement => self.opening -= 1,
             Purpose::Storm => {}
         }
-    }
-
-    pub(super) fn begin_storm(
-        &mut self,
-        id: u32,
-        cut: u64,
-        clients: StormClients,
-        began: Nanos,
-        seed: u64,
-    ) {
-        let cut = self.shard.share(cut);
-        self.storm = Some(Box::new(StormRun::new(id, clients, cut, began, self.shard, seed)));
-    }
-
-    /// The storm in progress.
-    pub(super) fn storm(&self) -> Option<&StormRun> {
-        self.storm.as_deref()
     }
 
     /// A connection was lost, or could not be opened.
@@ -346,7 +313,7 @@ mod tests {
         hold.spread_over(4);
         hold.epoch = Nanos::from_millis(7_020);
         assert_eq!(ramp(&mut hold, Nanos::from_millis(7_040), Nanos(1)).0, 0);
-        assert_eq!((hold.tried(), hold.take_ramps_done()), (20, Vec::new()));
+        assert_eq!((hold.tried, hold.take_ramps_done()), (20, Vec::new()));
         // A quarter of 200, at a quarter of 1000/s.
         hold.begin_ramp(1, 200);
         hold.epoch = Nanos::from_millis(7_040);

@@ -41,7 +41,7 @@ impl Worker {
         self.end_ramps();
         let Some(hold) = self.demand.hold() else { return };
         let sweep = hold.sweep.as_ref().and_then(SweepRun::next_due);
-        let storm = hold.storm().and_then(StormRun::next_due);
+        let storm = hold.storm.as_deref().and_then(StormRun::next_due);
         self.next_due = match opened_all && swept_all {
             true => hold.next_open().into_iter().chain(sweep).chain(storm).min(),
             false => Some(now),
@@ -77,7 +77,7 @@ impl Worker {
         for id in done {
             self.report_steered(id);
         }
-        self.conns.free_unused();
+        self.conns.pump.free_unused();
     }
 
     /// The hold ends: steers that are not finished are dropped.

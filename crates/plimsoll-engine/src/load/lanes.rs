@@ -19,7 +19,7 @@ impl Worker {
 
     /// The server has said how many operations it allows on a connection, and how large their heads may be.
     pub(super) fn note_allowed(&mut self, connection: u32, now: Nanos) {
-        if !self.streams.do_gather() {
+        if !self.streams.do_gather {
             return;
         }
         let Some(client) = self.client(connection) else { return };
@@ -131,7 +131,7 @@ impl Worker {
         for _ in 0..self.streams.most.unwrap_or(1) {
             let Some(op) = self.pools.take_waiting(destination) else { break };
             self.meter.count_error(class);
-            self.record_failed(op, class, now);
+            self.record_unsent(op, RowEnd::Failed(class), now);
         }
         self.close_and_refill(connection, Some(class), now);
     }

@@ -81,7 +81,7 @@ impl Worker {
 
     /// The last operation has ended: whether no more messages are listened for.
     pub(super) fn have_messages_settled(&mut self, now: Nanos) -> bool {
-        let held = self.pools.held();
+        let held = self.pools.held;
         let unrequested = &mut self.unrequested;
         let can_hear = held > 0 || unrequested.listener.is_some();
         let is_done = !unrequested.is_judged || unrequested.has_surplus || !can_hear;

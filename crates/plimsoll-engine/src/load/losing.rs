@@ -39,32 +39,25 @@ impl Worker {
         if self.end_listening(index) {
             return;
         }
-        if self.conns[index].state == State::Closing {
-            // Our FIN was first: the port stays in TIME_WAIT here.
-            self.meter.tally().connections.finished += 1;
-            return self.end_session(index, now);
-        }
-        match self.conns[index].state {
-            State::Free | State::Closing => {}
-            State::Connecting => {
-                let refusal = "closed while connecting";
-                self.fail_opening(index, ErrorClass::ConnectReset, &refusal, now);
+        let (class, why) = match self.conns[index].state {
+            State::Free => return,
+            State::Closing => {
+                // Our FIN was first: the port stays in TIME_WAIT here.
+                self.meter.tally().connections.finished += 1;
+                return self.close_and_refill(index, None, now);
             }
-            State::Handshaking => {
-                let refusal = "the server closed during the handshake";
-                self.fail_opening(index, ErrorClass::TlsClosed, &refusal, now);
-            }
-            State::Greeting => {
-                let refusal =
-                    "the server closed without an answer to the connection's first message";
-                self.fail_opening(index, self.protocol.refused, &refusal, now);
-            }
+            State::Connecting => (ErrorClass::ConnectReset, "closed while connecting"),
+            State::Handshaking => (ErrorClass::TlsClosed, "the server closed during the handshake"),
+            State::Greeting => (
+                self.protocol.refused,
+                "the server closed without an answer to the connection's first message",
+            ),
             State::Idle => {
                 self.count_lifetime(index, Closer::PeerFin, now);
                 self.meter.tally().connections.closed_by_peer += 1;
                 let is_in_use = self.has_open_operations(index);
                 self.count_lost(index, ErrorClass::ClosedByPeer, is_in_use);
-                self.close_and_refill(index, Some(ErrorClass::ClosedByPeer), now);
+                return self.close_and_refill(index, Some(ErrorClass::ClosedByPeer), now);
             }
             State::Busy => {
                 self.meter.tally().connections.closed_by_peer += 1;
@@ -82,9 +75,10 @@ impl Worker {
                 };
                 self.count_lifetime(index, Closer::PeerFin, now);
                 self.note_cut_off(index, class, false, now);
-                self.fail_op_and_close(index, class, now);
+                return self.fail_op_and_close(index, class, now);
             }
-        }
+        };
+        self.fail_opening(index, class, &why, now);
     }
 
     /// A system call on the socket failed.
@@ -103,7 +97,7 @@ impl Worker {
                 if is_reset {
                     self.meter.tally().connections.reset_by_peer += 1;
                 }
-                self.end_session(index, now);
+                self.close_and_refill(index, None, now);
             }
             State::Idle | State::Busy => {
                 if is_reset {

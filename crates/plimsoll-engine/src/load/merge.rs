@@ -68,7 +68,8 @@ pub(super) struct Merge {
     in_flight: u64,
     window: Nanos,
     cpu_ns: (u64, u64),
-    done: bool,
+    /// [`LoadEvent::Ended`] was passed on.
+    pub(super) done: bool,
 }
 
 impl Merge {
@@ -156,11 +157,6 @@ impl Merge {
         for worker in 0..self.workers {
             self.seconds.end(worker);
         }
-    }
-
-    /// Reports whether [`LoadEvent::Ended`] was passed on.
-    pub(super) const fn is_done(&self) -> bool {
-        self.done
     }
 
     /// Adds the figures of the whole process: its CPU since the last second, its memory.

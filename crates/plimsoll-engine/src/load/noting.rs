@@ -6,6 +6,7 @@ use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::conversation::{Answer, Conversation};
 use plimsoll_proto::http1::ResponseError;
 use plimsoll_proto::mqtt;
+use plimsoll_sys::socket::Socket;
 
 use super::conn::State;
 use super::reasons::{Why, body_of, class_of, private, status_of};
@@ -15,7 +16,8 @@ impl Worker {
     /// Notes why something failed in `class`.
     pub(super) fn note(&mut self, index: u32, class: ErrorClass, reason: Reason, now: Nanos) {
         let connection = self.streams.connection_of(index);
-        self.meter.note(class, reason, now, || self.conns.local_address(connection).ok());
+        let local = || self.conns.socket(connection).and_then(Socket::local_address).ok();
+        self.meter.note(class, reason, now, local);
     }
 
     /// Notes why a connection could not be opened. What we gave up ourselves has no reason.

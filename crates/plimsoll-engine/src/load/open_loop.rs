@@ -1,6 +1,7 @@
 //! The open loop: operations are sent when they are due, on whatever connection is free.
 
 use plimsoll_model::Nanos;
+use plimsoll_model::row::RowEnd;
 use plimsoll_sys::clock;
 
 use super::conn::{Op, State};
@@ -9,7 +10,7 @@ use super::worker::Worker;
 
 impl Worker {
     pub(super) fn advance_schedule(&mut self) {
-        let epoch = self.phases.epoch();
+        let epoch = self.phases.epoch;
         let next = self.demand.open().and_then(|open| open.schedule.next());
         self.next_due = next.map(|at| epoch + at);
     }
@@ -20,7 +21,7 @@ impl Worker {
             let target = self.requests.take();
             let is_recorded = self.rows.choose();
             let op = Op { intended: due, target, is_recorded, again: 0 };
-            let epoch = self.phases.epoch();
+            let epoch = self.phases.epoch;
             let tally = self.meter.tally();
             tally.scheduled += 1;
             if let Some(open) = self.demand.open() {
@@ -71,7 +72,7 @@ impl Worker {
     fn wait_for_connection(&mut self, destination: u32, op: Op, now: Nanos) {
         if !self.pools.push_waiting(destination, op) {
             self.meter.tally().unsent += 1;
-            self.record_unsent(op, now);
+            self.record_unsent(op, RowEnd::Unsent, now);
         } else if self.pools.of(destination).has_room() {
             self.open_for_waiting(destination, now);
         } else {

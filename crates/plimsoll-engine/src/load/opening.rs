@@ -1,5 +1,6 @@
 //! Opens and closes connections: TCP, then TLS where the destination uses it.
 
+use plimsoll_model::row::RowEnd;
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::conversation::Greeting;
 use plimsoll_sys::clock;
@@ -83,7 +84,7 @@ impl Worker {
         if !self.plan.staggered || !self.phases.is(Phase::Prewarming) {
             return 0;
         }
-        let pool: u64 = self.pools.iter().map(|pool| u64::from(pool.cap)).sum();
+        let pool: u64 = self.pools.all.iter().map(|pool| u64::from(pool.cap)).sum();
         let nth = self.conns.slab.len() as u64 % pool.max(1);
         u32::try_from(nth * life / pool.max(1)).unwrap_or(0)
     }
@@ -119,13 +120,16 @@ impl Worker {
         }
         let failed_op = match &self.demand {
             Demand::Hold(_) => None,
-            Demand::Closed(_) => self.fail_closed_op(destination, op, now),
+            Demand::Closed(_) => {
+                self.pools.of(destination).note_futile(now);
+                op.or_else(|| self.take_closed_op(destination, now))
+            }
             // The attempt was made for the operation at the head of the queue.
             Demand::Open(_) => op.or_else(|| self.pools.take_waiting(destination)),
         };
         if let Some(op) = failed_op {
             self.meter.count_error(class);
-            self.record_failed(op, class, now);
+            self.record_unsent(op, RowEnd::Failed(class), now);
         }
     }
 
@@ -207,7 +211,7 @@ impl Worker {
         let tally = self.meter.tally();
         self.pools.hold(hot.destination);
         tally.connections.opened += 1;
-        tally.connections.held_max = tally.connections.held_max.max(self.pools.held());
+        tally.connections.held_max = tally.connections.held_max.max(self.pools.held);
         if self.phases.is(Phase::Prewarming) {
             self.prewarm.opened += 1;
         }
@@ -290,7 +294,7 @@ impl Worker {
         hot.has_op = true;
         (hot.intended, hot.target) = (op.intended, op.target);
         self.rows.attach(index, op.is_recorded);
-        self.pools.attach();
+        self.pools.in_flight += 1;
     }
 
     /// The current operation has ended, well or not.
@@ -302,7 +306,7 @@ impl Worker {
     /// The connection is without its operation.
     pub(super) fn detach_op(&mut self, index: u32) {
         self.conns[index].has_op = false;
-        self.pools.detach();
+        self.pools.in_flight -= 1;
     }
 
     /// Closes every connection, by FIN or by RST according to their number.

@@ -14,11 +14,12 @@ pub(super) enum Phase {
 /// The phase, and the instants that bound it.
 #[derive(Debug)]
 pub(super) struct Phases {
-    now_in: Phase,
-    epoch: Nanos,
+    pub(super) now_in: Phase,
+    /// The instant from which operations are scheduled.
+    pub(super) epoch: Nanos,
     /// End of the time over which the load's rate is counted: no operation starts later. [`Nanos::MAX`] while a
     /// closed loop with a count of operations has not ended the last one.
-    window_ends: Nanos,
+    pub(super) window_ends: Nanos,
     /// When waiting operations are given up as unsent; set once draining.
     sending_ends: Nanos,
 }
@@ -30,10 +31,6 @@ impl Phases {
         Self { now_in: Phase::Prewarming, epoch, window_ends, sending_ends }
     }
 
-    pub(super) const fn phase(&self) -> Phase {
-        self.now_in
-    }
-
     pub(super) fn is(&self, phase: Phase) -> bool {
         self.now_in == phase
     }
@@ -41,15 +38,6 @@ impl Phases {
     /// Reports whether operations may still be started at `now`.
     pub(super) fn may_start(&self, now: Nanos) -> bool {
         self.is(Phase::Running) && self.epoch <= now && now < self.window_ends
-    }
-
-    /// The instant from which operations are scheduled.
-    pub(super) const fn epoch(&self) -> Nanos {
-        self.epoch
-    }
-
-    pub(super) const fn window_ends(&self) -> Nanos {
-        self.window_ends
     }
 
     /// Reports whether what is draining and was not sent is given up.

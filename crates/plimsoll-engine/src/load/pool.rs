@@ -100,11 +100,11 @@ impl Pool {
 
 /// One worker's pools, by destination, and what is true of all of them together.
 pub(super) struct Pools {
-    all: Vec<Pool>,
+    pub(super) all: Vec<Pool>,
     /// Usable connections.
-    held: u64,
+    pub(super) held: u64,
     /// Operations attached to a connection.
-    in_flight: u64,
+    pub(super) in_flight: u64,
     /// Operations waiting in all pools.
     waiting: u64,
 }
@@ -124,18 +124,6 @@ impl Pools {
 
     pub(super) fn of(&mut self, destination: u32) -> &mut Pool {
         &mut self.all[destination as usize]
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Pool> {
-        self.all.iter()
-    }
-
-    pub(super) const fn held(&self) -> u64 {
-        self.held
-    }
-
-    pub(super) const fn in_flight(&self) -> u64 {
-        self.in_flight
     }
 
     /// Operations that came due and have not ended.
@@ -166,16 +154,6 @@ impl Pools {
     }
 
     // ---- operations
-
-    /// An operation is attached to a connection.
-    pub(super) const fn attach(&mut self) {
-        self.in_flight += 1;
-    }
-
-    /// The operation of a connection has ended.
-    pub(super) const fn detach(&mut self) {
-        self.in_flight -= 1;
-    }
 
     /// Queues an operation; false where too many wait.
     pub(super) fn push_waiting(&mut self, destination: u32, op: Op) -> bool {

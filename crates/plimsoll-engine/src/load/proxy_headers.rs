@@ -28,8 +28,8 @@ impl ProxyHeaders {
     ) -> Result<Vec<u8>, Errno> {
         let mut header = Vec::new();
         let Some(proxy) = &plan.proxy else { return Ok(header) };
-        let mut source = conns.local_address(index)?;
-        let destination = conns.peer_address(index)?;
+        let mut source = conns.socket(index)?.local_address()?;
+        let destination = conns.socket(index)?.peer_address()?;
         if let Some(range) = &proxy.sources {
             source.set_ip(range.nth(self.next));
         }

@@ -1,7 +1,7 @@
 //! The rows of single operations.
 
+use plimsoll_model::Nanos;
 use plimsoll_model::row::{Row, RowEnd};
-use plimsoll_model::{ErrorClass, Nanos};
 
 use super::conn::Op;
 use super::control::WorkerEvent;
@@ -20,17 +20,10 @@ impl Worker {
         }
     }
 
-    /// An operation has failed without a connection of its own.
-    pub(super) fn record_failed(&mut self, op: Op, class: ErrorClass, now: Nanos) {
+    /// An operation has ended before it was sent.
+    pub(super) fn record_unsent(&mut self, op: Op, end: RowEnd, now: Nanos) {
         if op.is_recorded {
-            self.push_row(op, None, now, (RowEnd::Failed(class), 0, 0));
-        }
-    }
-
-    /// An operation is given up before it was sent.
-    pub(super) fn record_unsent(&mut self, op: Op, now: Nanos) {
-        if op.is_recorded {
-            self.push_row(op, None, now, (RowEnd::Unsent, 0, 0));
+            self.push_row(op, None, now, (end, 0, 0));
         }
     }
 
@@ -42,7 +35,7 @@ impl Worker {
         now: Nanos,
         (end, status, body_bytes): (RowEnd, u16, u64),
     ) {
-        let epoch = self.phases.epoch();
+        let epoch = self.phases.epoch;
         let [intended, ended] = [op.intended, now].map(|at| at.since(epoch));
         let sent = sent.map(|at| at.since(epoch));
         let target = op.target;

@@ -99,7 +99,7 @@ pub(super) struct Requests {
     next: u32,
     step: u32,
     /// Pause of a connection after each operation.
-    rest: Nanos,
+    pub(super) rest: Nanos,
 }
 
 impl Requests {
@@ -161,11 +161,6 @@ impl Requests {
         let numbers_from = plan.part.numbers_from;
         let next = shard.index % count;
         Self { all, shard, numbers_from, run, mqtt, longest, next, step, rest }
-    }
-
-    /// Returns the pause of a connection after each operation.
-    pub(super) const fn rest(&self) -> Nanos {
-        self.rest
     }
 
     pub(super) fn get(&self, target: u32) -> &Request {

@@ -7,6 +7,8 @@ use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::row::{Row, RowBatch};
 
+use crate::slots::slot_mut;
+
 /// Rows that a thread keeps until its second is over: 6 MB, of which only what is filled costs memory.
 /// A thread makes fewer operations in a second; more can only end at once when all that wait are given up.
 const ROWS_MAX: usize = 1 << 17;
@@ -47,14 +49,17 @@ impl Rows {
     /// Reports whether the operation that comes due now is recorded.
     #[inline]
     pub(super) fn choose(&mut self) -> bool {
-        self.0.as_mut().is_some_and(|recorder| recorder.choose())
+        let Some(recorder) = &mut self.0 else { return false };
+        let is_chosen = recorder.left == 0;
+        recorder.left = if is_chosen { recorder.every - 1 } else { recorder.left - 1 };
+        is_chosen
     }
 
     /// The connection's current operation is one that is recorded, or not.
     #[inline]
     pub(super) fn attach(&mut self, index: u32, is_recorded: bool) {
         if let Some(recorder) = &mut self.0 {
-            recorder.mark(index as usize, is_recorded);
+            *slot_mut(&mut recorder.marked, index, || false) = is_recorded;
         }
     }
 
@@ -82,21 +87,6 @@ impl Rows {
     pub(super) fn take(&mut self) -> Option<RowBatch> {
         let batch = &mut self.0.as_mut()?.batch;
         (*batch != RowBatch::default()).then(|| std::mem::take(batch))
-    }
-}
-
-impl Recorder {
-    pub(super) fn choose(&mut self) -> bool {
-        let is_chosen = self.left == 0;
-        self.left = if is_chosen { self.every - 1 } else { self.left - 1 };
-        is_chosen
-    }
-
-    fn mark(&mut self, index: usize, is_recorded: bool) {
-        if self.marked.len() <= index {
-            self.marked.resize(index + 1, false);
-        }
-        self.marked[index] = is_recorded;
     }
 }
 

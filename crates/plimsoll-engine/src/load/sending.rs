@@ -43,7 +43,7 @@ impl Worker {
         }
         for token in std::mem::take(&mut self.later.unpushed) {
             if let Some(index) = self.conns.slab.index_of(token) {
-                match self.streams.do_gather() {
+                match self.streams.do_gather {
                     true => self.flush_connection(index, now),
                     false if self.has_more_to_send(index) => self.push(index, now),
                     false => {}

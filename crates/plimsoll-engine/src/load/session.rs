@@ -70,9 +70,4 @@ impl Worker {
         // The timer in the wheel is that of the answer, and may be due later.
         self.conns.rearm(index, now + FIN_WAIT);
     }
-
-    /// Nothing more is expected of the connection.
-    pub(super) fn end_session(&mut self, index: u32, now: Nanos) {
-        self.close_and_refill(index, None, now);
-    }
 }

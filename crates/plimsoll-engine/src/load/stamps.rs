@@ -12,6 +12,7 @@ use plimsoll_model::tally::Tally;
 use plimsoll_sys::arrival::{ArrivalClock, Stamp};
 
 use super::conn::{ConnHot, State};
+use crate::slots::slot_mut;
 
 /// Operations per second in a thread up to which every one is stamped.
 const RATE_OF_ALL_MAX: f64 = 2_000.0;
@@ -113,21 +114,13 @@ impl Stamps {
 
     /// The bytes that are handled next have this stamp, if any.
     pub(super) fn note_arrival(&mut self, stamp: Option<Stamp>) {
-        self.arrival = stamp.and_then(|stamp| self.arrival_of(stamp));
-    }
-
-    fn arrival_of(&self, stamp: Stamp) -> Option<Nanos> {
-        self.clock.as_ref().map(|clock| Nanos(clock.monotonic_ns(stamp)))
+        let clock = self.clock.as_ref();
+        self.arrival = stamp.zip(clock).map(|(stamp, clock)| Nanos(clock.monotonic_ns(stamp)));
     }
 
     /// Reports whether the bytes that were just read had arrived by `at`; `None` if no stamp says so.
     pub(super) fn arrived_by(&self, at: Nanos) -> Option<bool> {
         self.arrival.map(|arrival| arrival <= at)
-    }
-
-    /// The bytes that were read have been handled.
-    pub(super) const fn end_reading(&mut self) {
-        self.arrival = None;
     }
 
     /// An operation is sent at `now` on a connection that was free since `free_since` as far as we
@@ -171,11 +164,7 @@ impl Stamps {
     }
 
     fn slot(&mut self, index: u32) -> Option<&mut Delays> {
-        let (delays, index) = (self.delays.as_mut()?, index as usize);
-        if delays.len() <= index {
-            delays.resize(index + 1, Delays::default());
-        }
-        delays.get_mut(index)
+        Some(slot_mut(self.delays.as_mut()?, index, Delays::default))
     }
 
     /// The second is over: compares the clocks again, and drops samples between clocks that differ.

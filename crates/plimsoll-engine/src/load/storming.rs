@@ -4,7 +4,7 @@ use plimsoll_model::storm::{Cut, StormClients};
 use plimsoll_model::{ErrorClass, Nanos};
 
 use super::conn::{Op, Purpose, State};
-use super::hold::{BATCH, Hold};
+use super::hold::BATCH;
 use super::storm::StormRun;
 use super::worker::Worker;
 
@@ -22,10 +22,11 @@ impl Worker {
         clients: StormClients,
         now: Nanos,
     ) {
-        let began = (self.phases.epoch() + at).max(now);
+        let began = (self.phases.epoch + at).max(now);
         let seed = self.plan.seed;
         let Some(hold) = self.demand.hold_mut() else { return };
-        hold.begin_storm(id, cut, clients, began, seed);
+        let (shard, cut) = (hold.shard, hold.shard.share(cut));
+        hold.storm = Some(Box::new(StormRun::new(id, clients, cut, began, shard, seed)));
     }
 
     /// Has a share of the clients that are not back stop trying.
@@ -110,7 +111,7 @@ impl Worker {
 
     /// When the client of the storm in the slot gives up its attempt; `None` once it is back.
     pub(super) fn storm_patience_ends(&self, index: u32) -> Option<Nanos> {
-        let storm = self.demand.hold().and_then(Hold::storm)?;
+        let storm = self.demand.hold()?.storm.as_deref()?;
         let began = self.is_trying(index).then(|| storm.attempt_began(index))?;
         Some(began + self.plan.timeouts.connect)
     }

@@ -10,6 +10,8 @@ use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::tally::Tally;
 use plimsoll_proto::conversation::Traits;
 
+use crate::slots::slot_mut;
+
 /// The state of a slot beside its record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lane {
@@ -61,11 +63,6 @@ impl Streams {
         }
     }
 
-    /// Reports whether what is sent gathers in the connections' clients.
-    pub(super) const fn do_gather(&self) -> bool {
-        self.do_gather
-    }
-
     /// Reports whether connections carry several operations at once.
     pub(super) const fn are_shared(&self) -> bool {
         self.most.is_some()
@@ -85,11 +82,7 @@ impl Streams {
     }
 
     pub(super) fn lane(&mut self, index: u32) -> &mut Lane {
-        let index = index as usize;
-        if self.lanes.len() <= index {
-            self.lanes.resize(index + 1, NONE);
-        }
-        &mut self.lanes[index]
+        slot_mut(&mut self.lanes, index, || NONE)
     }
 
     /// The second is over.

@@ -66,11 +66,12 @@ pub(super) struct SweepRun {
     gap_ns: f64,
     /// Before the first request, in gaps, so that workers take turns; 0 <= turn < 1.
     turn: f64,
-    cursor: u32,
+    /// Every slot below it has had its turn.
+    pub(super) cursor: u32,
     /// Requests that have come due.
     due: u64,
     /// Connections whose turn is still to come.
-    planned: u64,
+    pub(super) planned: u64,
     /// Connections whose operation has not ended; planned <= left.
     left: u64,
 }
@@ -113,11 +114,6 @@ impl SweepRun {
         self.places.free_at()
     }
 
-    /// Every slot below it has had its turn.
-    pub(super) const fn cursor(&self) -> u32 {
-        self.cursor
-    }
-
     /// The connection at `index`, the next one of those planned, has its turn.
     pub(super) const fn take_turn(&mut self, index: u32) {
         self.cursor = index + 1;
@@ -128,16 +124,6 @@ impl SweepRun {
     /// A request is sent.
     pub(super) fn send(&mut self, now: Nanos) {
         self.places.take(now);
-    }
-
-    /// A connection that was planned is lost before its turn.
-    pub(super) const fn lose_planned(&mut self) {
-        self.planned -= 1;
-    }
-
-    /// No connection is planned any more.
-    pub(super) const fn forget_planned(&mut self) {
-        self.planned = 0;
     }
 
     /// The operation of a connection has ended; it had a place if it was `sent`.

@@ -41,7 +41,7 @@ impl Worker {
             }
         }
         if let Some(hold) = self.demand.hold_mut() {
-            let places = hold.share(IN_FLIGHT_MAX);
+            let places = hold.shard.share(IN_FLIGHT_MAX);
             hold.sweep = Some(SweepRun::new(id, now, over, conns, hold.turn(), places));
         }
     }
@@ -51,12 +51,13 @@ impl Worker {
         let Some(sweep) = self.demand.sweep() else { return };
         let Some(intended) = sweep.intended() else { return };
         let free_since = sweep.free_since();
-        let slots = self.conns.slab.hot.get(sweep.cursor() as usize..).unwrap_or_default();
+        let slots = self.conns.slab.hot.get(sweep.cursor as usize..).unwrap_or_default();
         let Some(ahead) = slots.iter().position(|hot| hot.sweep == Sweep::Planned) else {
             debug_assert!(false, "planned and not found: {sweep:?}");
-            return sweep.forget_planned();
+            sweep.planned = 0;
+            return;
         };
-        let index = sweep.cursor() + ahead as u32;
+        let index = sweep.cursor + ahead as u32;
         sweep.take_turn(index);
         let hot = &mut self.conns[index];
         if hot.state == State::Idle {
@@ -87,7 +88,7 @@ impl Worker {
         match self.conns[index].sweep {
             Sweep::No => return,
             Sweep::Planned => {
-                sweep.lose_planned();
+                sweep.planned -= 1;
                 tally.scheduled += 1;
                 tally.unsent += 1;
                 tally.unsent_lost += u64::from(is_lost);

@@ -214,7 +214,7 @@ fn a_close_notify_is_not_the_peers_fin() {
         // Our FIN is the first unless theirs is here: then the port is in TIME_WAIT.
         loop {
             worker.conns.wait(Nanos::from_secs(20)).unwrap();
-            let ready = worker.conns.event(0).unwrap();
+            let ready = worker.conns.poller.event(0).unwrap();
             if ready.is_readable() && ready.is_closing() == sends_fin {
                 break worker.handle_ready(0, ready, now());
             }

@@ -5,6 +5,7 @@
 
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::http2::StreamFault;
+use plimsoll_sys::socket::Socket;
 
 use super::classify::opening_error;
 use super::conn::State;
@@ -81,13 +82,12 @@ impl Worker {
                 self.give_up_starved(index, now);
             }
             State::Idle => self.handle_tickets(index, now),
-            State::Greeting => {
-                let refusal = self.protocol.unanswered;
-                self.fail_opening(index, ErrorClass::Timeout, &refusal, now);
-            }
-            State::Connecting | State::Handshaking => {
-                let refusal = "not usable within --connect-timeout";
-                self.fail_opening(index, ErrorClass::Timeout, &refusal, now);
+            state @ (State::Connecting | State::Handshaking | State::Greeting) => {
+                let why = match state {
+                    State::Greeting => self.protocol.unanswered,
+                    _ => "not usable within --connect-timeout",
+                };
+                self.fail_opening(index, ErrorClass::Timeout, &why, now);
             }
             State::Busy => {
                 self.note_blocked(index, now);
@@ -97,7 +97,7 @@ impl Worker {
                 };
                 self.fail_op_and_close(index, class, now);
             }
-            State::Closing => self.end_session(index, now),
+            State::Closing => self.close_and_refill(index, None, now),
         }
     }
 
@@ -109,7 +109,7 @@ impl Worker {
         let was = self.conns[index].state;
         match was {
             State::Free | State::Idle | State::Closing => return false,
-            State::Connecting => match self.conns.is_connected(index) {
+            State::Connecting => match self.conns.socket(index).and_then(Socket::is_connected) {
                 Ok(true) => self.handle_connected(index, now),
                 Ok(false) => return false,
                 Err(errno) => self.fail_opening(index, opening_error(errno), &errno, now),

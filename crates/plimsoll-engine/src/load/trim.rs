@@ -25,7 +25,7 @@ impl Worker {
                 None => {
                     hold.trims.pop_front();
                     self.end_storm(now);
-                    let held = self.pools.held();
+                    let held = self.pools.held;
                     if let Some(hold) = self.demand.hold_mut() {
                         hold.forget_attempts(held);
                     }
@@ -49,7 +49,7 @@ impl Worker {
                 self.end_storm_attempt(Some(index), ErrorClass::Interrupted, now);
                 self.close(index, true);
             }
-            State::Idle | State::Busy if self.pools.held() > keep => {
+            State::Idle | State::Busy if self.pools.held > keep => {
                 if self.conns[index].has_op {
                     self.meter.count_error(ErrorClass::Interrupted);
                     self.detach_op(index);

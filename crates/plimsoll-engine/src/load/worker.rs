@@ -15,7 +15,6 @@ use super::conns::Conns;
 use super::control::{Control, Owner, Stop, WorkerEvent};
 use super::deliveries::Deliveries;
 use super::demand::Demand;
-use super::hold::Hold;
 use super::keep_alive::KeepAlive;
 use super::meter::Meter;
 use super::origin;
@@ -153,9 +152,9 @@ impl Worker {
 
     /// Handles the poller's events, and reads once more from each connection with data left.
     fn handle_events(&mut self, count: usize) {
-        let turns = self.conns.unread();
+        let turns = self.conns.unread.len();
         for event in 0..count {
-            let Some(ready) = self.conns.event(event) else { break };
+            let Some(ready) = self.conns.poller.event(event) else { break };
             let now = self.start_overdue();
             if let Some(index) = self.conns.slab.index_of(ready.token) {
                 self.handle_ready(index, ready, now);
@@ -163,7 +162,7 @@ impl Worker {
             }
         }
         for _ in 0..turns {
-            let Some(ready) = self.conns.take_unread() else { break };
+            let Some(ready) = self.conns.unread.pop_front() else { break };
             let now = self.start_overdue();
             if let Some(index) = self.conns.slab.index_of(ready.token) {
                 self.read(index, ready, now);
@@ -190,7 +189,7 @@ impl Worker {
         self.push_on(now);
         self.end_unanswered(now);
         self.renew_timers(now);
-        match self.phases.phase() {
+        match self.phases.now_in {
             Phase::Prewarming => self.fill_pools(now),
             Phase::Ready => self.look_for_start(now),
             Phase::Running => self.start_due(now),
@@ -201,7 +200,7 @@ impl Worker {
         self.look_for_steers(now);
         if self.phases.is(Phase::Running) {
             let is_spent = self.demand.closed().is_some_and(|closed| closed.ops_left == 0);
-            if is_spent || now >= self.phases.window_ends() {
+            if is_spent || now >= self.phases.window_ends {
                 self.begin_draining(now, self.plan.timeouts.deadline.unwrap_or(SEND_GRACE));
             }
         }
@@ -209,7 +208,7 @@ impl Worker {
             self.drop_waiting(now);
         }
         self.flush_streams(now);
-        self.meter.count_tls_messages(self.conns.take_tls_messages());
+        self.meter.count_tls_messages(self.conns.pump.take_messages());
         let outstanding = self.pools.outstanding();
         if self.phases.is(Phase::Draining) && outstanding == 0 {
             // With a count of operations, the last one ends the window.
@@ -221,7 +220,7 @@ impl Worker {
             self.conns.segments.end_second(self.meter.tally());
             self.hand_over_rows();
         }
-        self.meter.advance(now, outstanding, self.pools.held());
+        self.meter.advance(now, outstanding, self.pools.held);
         !(self.phases.is(Phase::Draining)
             && outstanding == 0
             && self.have_deliveries_settled(now)
@@ -233,7 +232,7 @@ impl Worker {
         if !self.later.unanswered.is_empty() || !self.later.unpushed.is_empty() {
             return now;
         }
-        let control = match self.phases.phase() {
+        let control = match self.phases.now_in {
             Phase::Prewarming | Phase::Ready => CONTROL_PERIOD_BEFORE_START,
             Phase::Running | Phase::Draining => CONTROL_PERIOD,
         };
@@ -242,7 +241,7 @@ impl Worker {
             .min(self.conns.next_timer())
             .min(self.next_due.unwrap_or(Nanos::MAX))
             .min(self.retry_due.unwrap_or(Nanos::MAX));
-        if self.phases.is(Phase::Running) { next.min(self.phases.window_ends()) } else { next }
+        if self.phases.is(Phase::Running) { next.min(self.phases.window_ends) } else { next }
     }
 
     // ---- the start
@@ -288,7 +287,7 @@ impl Worker {
         }
         match &self.demand {
             Demand::Open(_) => self.start_scheduled(now),
-            Demand::Closed(_) if now < self.phases.epoch() => {}
+            Demand::Closed(_) if now < self.phases.epoch => {}
             Demand::Closed(_) => {
                 self.next_due = None;
                 self.fill_closed_loop(now);
@@ -316,11 +315,11 @@ impl Worker {
 
     /// Handles new steers. Other loads than holds have nothing to steer, and report them as done.
     fn look_for_steers(&mut self, now: Nanos) {
-        if matches!(self.phases.phase(), Phase::Prewarming | Phase::Ready) {
+        if matches!(self.phases.now_in, Phase::Prewarming | Phase::Ready) {
             return;
         }
         for (id, steer) in self.owner.take_steers() {
-            match self.phases.phase() {
+            match self.phases.now_in {
                 Phase::Running if self.demand.is_hold() => self.handle_steer(id, steer, now),
                 _ => self.report_steered(id),
             }
@@ -329,7 +328,7 @@ impl Worker {
 
     /// Reports a steer as done: its effects are in the seconds up to the present one.
     pub(super) fn report_steered(&self, id: u32) {
-        let tried = self.demand.hold().map_or(0, Hold::tried);
+        let tried = self.demand.hold().map_or(0, |hold| hold.tried);
         self.owner.send(WorkerEvent::Steered { id, second: self.meter.second(), tried });
     }
 
@@ -358,7 +357,7 @@ impl Worker {
                 tally.scheduled += 1;
                 tally.unsent += 1;
                 // It would have been given up when it was due.
-                self.record_unsent(op, now.max(due));
+                self.record_unsent(op, RowEnd::Unsent, now.max(due));
                 self.advance_schedule();
             }
             self.phases.end_window(now);
@@ -373,7 +372,7 @@ impl Worker {
         self.phases.begin_draining(now, send_for);
         self.end_steers();
         self.next_due = None;
-        self.owner.send(WorkerEvent::Draining { in_flight: self.pools.in_flight() });
+        self.owner.send(WorkerEvent::Draining { in_flight: self.pools.in_flight });
     }
 
     fn drop_waiting(&mut self, now: Nanos) {
@@ -381,10 +380,10 @@ impl Worker {
             if op.again > 0 {
                 // It was sent, and each time the server did not begin it.
                 self.meter.count_error(ErrorClass::H2Refused);
-                self.record_failed(op, ErrorClass::H2Refused, now);
+                self.record_unsent(op, RowEnd::Failed(ErrorClass::H2Refused), now);
             } else {
                 self.meter.tally().unsent += 1;
-                self.record_unsent(op, now);
+                self.record_unsent(op, RowEnd::Unsent, now);
             }
         }
     }
@@ -406,10 +405,10 @@ impl Worker {
     }
 
     fn end(mut self) {
-        let held = self.pools.held();
+        let held = self.pools.held;
         self.close_all();
         let now = Nanos(clock::monotonic_ns());
-        self.meter.count_tls_messages(self.conns.take_tls_messages());
+        self.meter.count_tls_messages(self.conns.pump.take_messages());
         self.stamps.end_second(self.meter.tally());
         self.streams.end_second(self.meter.tally());
         self.conns.segments.end_second(self.meter.tally());

@@ -5,15 +5,12 @@ use plimsoll_sys::clock;
 
 use super::conn::{Active, HTTP2, Phase, Slab};
 use crate::transport::Unsent;
-use crate::wheel::Wheel;
+use crate::wheel::{AGE_MAX, Wheel};
 
 /// Active parts kept for reuse; those beyond it are freed.
 const SPARE_MAX: usize = 256;
 /// A buffer that has grown past this is not kept for reuse.
 const SPARE_BUFFER_BYTES_MAX: usize = 16 * 1024;
-/// The wheel counts 78 hours from its epoch, and no sleep is longer than 24: each day it is
-/// replaced by a new one.
-const WHEEL_AGE_MAX: Nanos = Nanos::from_secs(24 * 3600);
 
 pub(super) struct Connections<N> {
     pub(super) slab: Slab<N>,
@@ -68,7 +65,7 @@ impl<N: Default> Connections<N> {
     }
 
     pub(super) fn renew_wheel(&mut self) {
-        if self.now.since(self.wheel_made) < WHEEL_AGE_MAX {
+        if self.now.since(self.wheel_made) < AGE_MAX {
             return;
         }
         self.wheel = Wheel::new(self.now);

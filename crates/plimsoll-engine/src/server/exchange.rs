@@ -97,7 +97,7 @@ pub(super) struct Exchange<S: Service> {
     pub(super) payload: Vec<u8>,
     /// Bytes at the end of `out` that are body bytes and can be made again.
     out_tail_body: usize,
-    pump: Pump,
+    pub(super) pump: Pump,
     /// The service's pattern, repeated over FILL_BYTES and one pattern more.
     pub(super) fill: Box<[u8]>,
 }
@@ -129,14 +129,6 @@ impl<S: Service> Exchange<S> {
             pump: Pump::new(u64::MAX, READ_BUFFER_BYTES),
             fill,
         }
-    }
-
-    pub(super) fn keys(&self) -> usize {
-        self.pump.keys()
-    }
-
-    pub(super) fn free_unused(&mut self) {
-        self.pump.free_unused();
     }
 
     // ---- what the worker's loop brings

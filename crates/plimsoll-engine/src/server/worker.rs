@@ -190,14 +190,14 @@ impl<S: Service> Worker<S> {
 
     fn tidies_at(&self) -> Option<Nanos> {
         let conns = (self.accepted_untidied >= TIDY_CONNS_MIN).then_some(self.accepted_last);
-        let keys = (self.exchange.keys() >= TIDY_KEYS_MIN).then_some(self.events_last);
+        let keys = (self.exchange.pump.keys() >= TIDY_KEYS_MIN).then_some(self.events_last);
         conns.into_iter().chain(keys).min().map(|last| last + TIDY_PAUSE)
     }
 
     fn tidy_heap(&mut self) {
         if self.tidies_at().is_some_and(|at| at <= self.now()) {
             self.accepted_untidied = 0;
-            self.exchange.free_unused();
+            self.exchange.pump.free_unused();
         }
     }
 }

@@ -308,7 +308,7 @@ impl Waiting {
         let mut rest = &request[conn.sent_bytes..];
         let sent = match &mut conn.tls {
             None => {
-                let sent = send_plain(socket, rest);
+                let sent = send_plain(socket, rest, false);
                 conn.sent_bytes += sent.bytes;
                 sent
             }

@@ -55,7 +55,10 @@ fn answer(worker: &mut Worker, server: &Socket) {
     server.send(OK).unwrap();
     loop {
         let count = worker.conns.wait(Nanos::from_secs(20)).unwrap();
-        if (0..count).filter_map(|at| worker.conns.event(at)).any(|ready| ready.is_readable()) {
+        if (0..count)
+            .filter_map(|at| worker.conns.poller.event(at))
+            .any(|ready| ready.is_readable())
+        {
             return;
         }
     }

@@ -98,7 +98,7 @@ impl<S: Service> Exchange<S> {
             }
             None => {
                 let bytes = if unsent.is_empty() { &self.out } else { unsent.bytes() };
-                let sent = send_plain(socket, bytes);
+                let sent = send_plain(socket, bytes, false);
                 let mut left = &bytes[sent.bytes..];
                 if conn.phase == Phase::Sending {
                     // Body bytes are made again when there is room, instead of being kept.
