@@ -21,6 +21,21 @@ macro_rules! named {
     };
 }
 
+/// Gives enums `FromStr` by the names of their variants; the error says what is expected.
+macro_rules! read_by_name {
+    ($($type:ident: $expected:literal),+) => {$(
+        impl std::str::FromStr for $type {
+            type Err = $crate::units::ParseError;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                let named = Self::ALL.iter().copied().find(|one| one.name() == text);
+                let refused = || Self::Err { text: text.to_owned(), expected: $expected };
+                named.ok_or_else(refused)
+            }
+        }
+    )+};
+}
+
 /// Gives types with `Display` and `FromStr` the conversions that `#[serde(into = "String", try_from = "String")]` asks for.
 macro_rules! written_as_text {
     ($($type:ident),+) => {$(

@@ -47,6 +47,12 @@ quantiles! {
         p99: |all| all.quantile(0.99),
         max: Histogram::max,
     }
+    /// The figures of a KPI of RFC 9411.
+    MinAvgMax {
+        min: Histogram::min,
+        avg: Histogram::mean,
+        max: Histogram::max,
+    }
 }
 
 impl FullQuantiles {

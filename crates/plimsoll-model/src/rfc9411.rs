@@ -2,15 +2,14 @@
 //! result of a case.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
-use crate::hist::Histogram;
+pub use crate::quantiles::MinAvgMax;
 use crate::search::Axis;
 use crate::trial::{Check, CheckId, Stopped, Verdict};
-use crate::units::{ParseError, grouped};
+use crate::units::grouped;
 
 /// The shortest sustain phase that section 4.3.4 recommends.
 pub const SUSTAIN_RECOMMENDED: Nanos = Nanos::from_secs(300);
@@ -112,16 +111,7 @@ impl fmt::Display for Case {
     }
 }
 
-impl FromStr for Case {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        Self::ALL.iter().copied().find(|case| case.name() == text).ok_or_else(|| ParseError {
-            text: text.to_owned(),
-            expected: "a case of RFC 9411: 7.1 to 7.9, such as 7.2",
-        })
-    }
-}
+read_by_name!(Case: "a case of RFC 9411: 7.1 to 7.9, such as 7.2");
 
 /// An object that is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,22 +183,6 @@ impl Step {
             Self::Search => "3 search",
             Self::Final => "3 final",
         }
-    }
-}
-
-/// Milliseconds; `null` when nothing was measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are described once, in docs/reference/json.md")]
-pub struct MinAvgMax {
-    pub min: Option<f64>,
-    pub avg: Option<f64>,
-    pub max: Option<f64>,
-}
-
-impl From<&Histogram> for MinAvgMax {
-    fn from(hist: &Histogram) -> Self {
-        let ms = |span: Option<Nanos>| span.map(Nanos::as_millis_f64);
-        Self { min: ms(hist.min()), avg: ms(hist.mean()), max: ms(hist.max()) }
     }
 }
 

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::confirmation::Remedied;
+use crate::tally::add_fields;
 use crate::trial::Verdict;
 use crate::units::{ParseError, parse_duration, parse_rate};
 use crate::{Histogram, Nanos};
@@ -24,16 +25,7 @@ named! {
     }
 }
 
-impl FromStr for Cut {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        Self::ALL.iter().copied().find(|cut| cut.name() == text).ok_or_else(|| ParseError {
-            text: text.to_owned(),
-            expected: "a way to cut connections: rst, fin or silent",
-        })
-    }
-}
+read_by_name!(Cut: "a way to cut connections: rst, fin or silent");
 
 /// The longest pause between two attempts of a client.
 const BACKOFF_MAX: Nanos = Nanos::from_secs(3_600);
@@ -203,27 +195,8 @@ impl StormCounts {
 
     /// Adds the counts of another thread, agent or second.
     pub(crate) fn merge(&mut self, other: &Self) {
-        let Self {
-            cut,
-            attempts,
-            retries,
-            back,
-            gave_up,
-            gave_up_sent,
-            refused,
-            lost_again,
-            withdrawn,
-            ..
-        } = other;
-        self.cut += cut;
-        self.attempts += attempts;
-        self.retries += retries;
-        self.back += back;
-        self.gave_up += gave_up;
-        self.gave_up_sent += gave_up_sent;
-        self.refused += refused;
-        self.lost_again += lost_again;
-        self.withdrawn += withdrawn;
+        add_fields!(self, other, cut, attempts, retries, back, gave_up, gave_up_sent);
+        add_fields!(self, other, refused, lost_again, withdrawn);
         self.lag_max = self.lag_max.max(other.lag_max);
         self.recovery.merge(&other.recovery);
     }

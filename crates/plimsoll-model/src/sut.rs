@@ -1,7 +1,6 @@
 //! The kinds of server that a laboratory can start as its system under test (SUT).
 
 use std::fmt;
-use std::str::FromStr;
 
 named! {
     /// A kind of server that a laboratory can start. For every kind but [`Self::Embedded`] the name is also that of the
@@ -65,18 +64,7 @@ impl fmt::Display for SutKind {
     }
 }
 
-/// The error for a name that is no [`SutKind`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no such kind of server")]
-pub struct UnknownSut;
-
-impl FromStr for SutKind {
-    type Err = UnknownSut;
-
-    fn from_str(name: &str) -> Result<Self, UnknownSut> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or(UnknownSut)
-    }
-}
+read_by_name!(SutKind: "a kind of server: embedded, haproxy, nginx or caddy");
 
 #[cfg(test)]
 mod tests {
@@ -90,7 +78,7 @@ mod tests {
         }
         assert_eq!(SutKind::of_process("nginx-2"), Some(SutKind::Nginx));
         assert_eq!(SutKind::of_process("python"), None);
-        assert_eq!("HAProxy".parse::<SutKind>(), Err(UnknownSut));
+        assert!("HAProxy".parse::<SutKind>().is_err());
         assert!(SutKind::proxies().all(|kind| !kind.is_embedded()));
     }
 }

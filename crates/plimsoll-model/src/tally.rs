@@ -19,6 +19,7 @@ macro_rules! add_fields {
         $($into.$($field).+ += $from.$($field).+;)+
     };
 }
+pub(crate) use add_fields;
 
 /// Failed operations by class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -263,10 +264,7 @@ impl StreamCounts {
 
     fn merge(&mut self, other: &Self) {
         self.each = self.each.max(other.each);
-        self.allowed = match (self.allowed, other.allowed) {
-            (None, allowed) | (allowed, None) => allowed,
-            (Some(ours), Some(theirs)) => Some(ours.min(theirs)),
-        };
+        self.allowed = [self.allowed, other.allowed].into_iter().flatten().min();
         add_fields!(self, other, goaways, resets_received, resets_sent, requeued, blocked);
     }
 }
@@ -606,7 +604,7 @@ impl Tally {
         let (ours, theirs) = (&mut self.generator, &other.generator);
         ours.busiest_thread = ours.busiest_thread.max(theirs.busiest_thread);
         add_fields!(ours, theirs, rss_bytes_max, threads, processes);
-        ours.waited = larger(ours.waited, theirs.waited);
+        ours.waited = [ours.waited, theirs.waited].into_iter().flatten().reduce(f64::max);
         ours.wait_mean = ours.wait_mean.max(theirs.wait_mean);
     }
 
@@ -652,13 +650,6 @@ impl Tally {
         self.stamps.merge(other.stamps);
         self.generator.cpu_user = self.generator.cpu_user + other.generator.cpu_user;
         self.generator.cpu_system = self.generator.cpu_system + other.generator.cpu_system;
-    }
-}
-
-fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.max(b)),
-        (a, b) => a.or(b),
     }
 }
 

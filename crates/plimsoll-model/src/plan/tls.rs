@@ -35,17 +35,7 @@ named! {
     }
 }
 
-impl FromStr for TlsVersion {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        match text {
-            "1.2" => Ok(Self::V1_2),
-            "1.3" => Ok(Self::V1_3),
-            _ => Err(ParseError { text: text.to_owned(), expected: "a TLS version: 1.2 or 1.3" }),
-        }
-    }
-}
+read_by_name!(TlsVersion: "a TLS version: 1.2 or 1.3");
 
 named! {
     /// A key-exchange group, by its IANA name.
