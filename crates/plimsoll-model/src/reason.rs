@@ -10,7 +10,9 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
+use crate::target::percent_decoded;
 use crate::{ErrorClass, Nanos, secret};
 
 /// Distinct reasons that are stored for a class.
@@ -23,14 +25,17 @@ const BODY_CHARS_MAX: usize = 200;
 const UNPRINTABLE_SHARE_MAX: usize = 8;
 
 /// A fault of a server's certificate, or of its chain.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Error, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CertificateFault {
     /// The end of its validity has passed.
+    #[error("it has expired")]
     Expired,
     /// The beginning of its validity is in the future.
+    #[error("it is not valid yet")]
     NotValidYet,
     /// It is for other names.
+    #[error("it is for {}, and not for {asked}", names.join(", "))]
     WrongName {
         /// The name that the client asked for.
         asked: String,
@@ -38,17 +43,22 @@ pub enum CertificateFault {
         names: Vec<String>,
     },
     /// It has no subject alternative name; the common name does not count (RFC 9525).
+    #[error("it has no subject alternative name, and its common name does not count")]
     NoName,
     /// Nobody who is trusted here has issued it.
+    #[error("no certificate trusted here has issued it")]
     UnknownIssuer,
     /// It has signed itself, and is not trusted here.
+    #[error("it has signed itself, and is not trusted here")]
     SelfSigned,
     /// The chain ends at a self-signed authority that is not trusted here.
+    #[error("its chain ends at the authority {root:?}, which is not trusted here")]
     UntrustedRoot {
         /// The authority's common name.
         root: String,
     },
     /// The chain ends at a certificate whose issuer the server did not send and nobody trusts here.
+    #[error("{}", issuer_missing(issuer, *sent_others))]
     IssuerMissing {
         /// The common name of the missing issuer.
         issuer: String,
@@ -56,89 +66,63 @@ pub enum CertificateFault {
         sent_others: bool,
     },
     /// The issuer of this name that is trusted here has not signed it.
+    #[error("the certificate trusted here under its issuer's name has not signed it")]
     ForeignSignature,
     /// It, or one of its issuers, is signed with an algorithm that is not accepted any more.
+    #[error("it, or one of its issuers, is signed with {}", unaccepted(algorithm))]
     WeakSignature {
         /// `SHA-1`, `MD5`, or empty for another one.
         algorithm: String,
     },
     /// A key of the chain is too short.
+    #[error("an RSA key of its chain has {bits} bits, and fewer than 2,048 are not accepted")]
     WeakKey {
         /// The length of the RSA key.
         bits: u32,
     },
     /// It is of X.509 version 1 or 2, which has no names and no limits for authorities.
+    #[error("it is an X.509 certificate of version 1 or 2, and only version 3 is accepted")]
     OldVersion,
     /// It is the certificate of an authority, and not one that is trusted here itself.
+    #[error("it is the certificate of an authority, and not one that is trusted here itself")]
     Authority,
     /// It is not for servers.
+    #[error("it is not for servers (extended key usage)")]
     WrongPurpose,
     /// It was revoked.
+    #[error("it was revoked")]
     Revoked,
     /// The server presented none.
+    #[error("the server presented none")]
     Missing,
     /// It cannot be read.
+    #[error("it cannot be read")]
     Malformed,
     /// Anything else, in the words of the TLS library.
+    #[error("{text}")]
     Other {
         /// These words.
         text: String,
     },
 }
 
-impl fmt::Display for CertificateFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Expired => f.write_str("it has expired"),
-            Self::NotValidYet => f.write_str("it is not valid yet"),
-            Self::WrongName { asked, names } => {
-                write!(f, "it is for {}, and not for {asked}", names.join(", "))
-            }
-            Self::NoName => f.write_str(
-                "it has no subject alternative name, and its common name does not count",
-            ),
-            Self::UnknownIssuer => f.write_str("no certificate trusted here has issued it"),
-            Self::SelfSigned => f.write_str("it has signed itself, and is not trusted here"),
-            Self::UntrustedRoot { root } => {
-                write!(f, "its chain ends at the authority {root:?}, which is not trusted here")
-            }
-            Self::IssuerMissing { issuer, sent_others: false } => write!(
-                f,
-                "its issuer {issuer:?} is not trusted here, and the server did not send the certificate of that issuer"
-            ),
-            Self::IssuerMissing { issuer, sent_others: true } => write!(
-                f,
-                "the chain that the server sent ends at a certificate issued by {issuer:?}, which is neither sent nor \
-                 trusted here"
-            ),
-            Self::ForeignSignature => f.write_str(
-                "the certificate trusted here under its issuer's name has not signed it",
-            ),
-            Self::WeakSignature { algorithm } if algorithm.is_empty() => f.write_str(
-                "it, or one of its issuers, is signed with an algorithm that is not accepted",
-            ),
-            Self::WeakSignature { algorithm } => write!(
-                f,
-                "it, or one of its issuers, is signed with {algorithm}, which is not accepted any more"
-            ),
-            Self::WeakKey { bits } => {
-                write!(
-                    f,
-                    "an RSA key of its chain has {bits} bits, and fewer than 2,048 are not accepted"
-                )
-            }
-            Self::OldVersion => f.write_str(
-                "it is an X.509 certificate of version 1 or 2, and only version 3 is accepted",
-            ),
-            Self::Authority => f.write_str(
-                "it is the certificate of an authority, and not one that is trusted here itself",
-            ),
-            Self::WrongPurpose => f.write_str("it is not for servers (extended key usage)"),
-            Self::Revoked => f.write_str("it was revoked"),
-            Self::Missing => f.write_str("the server presented none"),
-            Self::Malformed => f.write_str("it cannot be read"),
-            Self::Other { text } => f.write_str(text),
-        }
+fn issuer_missing(issuer: &str, sent_others: bool) -> String {
+    if sent_others {
+        format!(
+            "the chain that the server sent ends at a certificate issued by {issuer:?}, which is neither sent nor \
+             trusted here"
+        )
+    } else {
+        format!(
+            "its issuer {issuer:?} is not trusted here, and the server did not send the certificate of that issuer"
+        )
+    }
+}
+
+fn unaccepted(algorithm: &str) -> String {
+    match algorithm {
+        "" => "an algorithm that is not accepted".to_owned(),
+        named => format!("{named}, which is not accepted any more"),
     }
 }
 
@@ -282,29 +266,6 @@ impl Reason {
             ours.clone_from(theirs);
         }
     }
-}
-
-/// A `grpc-message` as it was before its percent-encoding; what is no encoding stays as it is (gRPC over HTTP/2).
-fn percent_decoded(message: &[u8]) -> Vec<u8> {
-    let mut decoded = Vec::with_capacity(message.len());
-    let mut rest = message;
-    while let Some((&first, behind)) = rest.split_first() {
-        let hex = behind.get(..2).filter(|_| first == b'%');
-        let byte = hex
-            .and_then(|hex| std::str::from_utf8(hex).ok())
-            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        match byte {
-            Some(byte) => {
-                decoded.push(byte);
-                rest = behind.get(2..).unwrap_or_default();
-            }
-            None => {
-                decoded.push(first);
-                rest = behind;
-            }
-        }
-    }
-    decoded
 }
 
 /// The beginning of a body in one line; empty where it is no text.

@@ -22,6 +22,7 @@ pub use mqtt::{
 };
 pub use script::{Action, Script, Step};
 pub use template::{Field, Filling, STAMP_BYTES, STAMP_MAGIC, Template};
+pub(crate) use url::percent_decoded;
 pub use url::{REDACTED, TargetUrl, UrlError, shown as shown_url};
 
 /// The protocol spoken with a server.
@@ -144,38 +145,24 @@ pub struct Messages {
 
 /// Bytes as one base64 text: a list of numbers would be four times their size.
 mod base64_text {
+    use std::sync::Arc;
+
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        bytes: &Arc<[u8]>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&STANDARD.encode(bytes))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
-    ) -> Result<Vec<u8>, D::Error> {
+    ) -> Result<Arc<[u8]>, D::Error> {
         let text = String::deserialize(deserializer)?;
-        STANDARD.decode(text).map_err(serde::de::Error::custom)
-    }
-
-    pub(super) mod shared {
-        use std::sync::Arc;
-
-        use serde::{Deserializer, Serializer};
-
-        pub(in super::super) fn serialize<S: Serializer>(
-            bytes: &Arc<[u8]>,
-            serializer: S,
-        ) -> Result<S::Ok, S::Error> {
-            super::serialize(bytes, serializer)
-        }
-
-        pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
-            deserializer: D,
-        ) -> Result<Arc<[u8]>, D::Error> {
-            super::deserialize(deserializer).map(Into::into)
-        }
+        STANDARD.decode(text).map(Into::into).map_err(serde::de::Error::custom)
     }
 }
 

@@ -47,37 +47,22 @@ impl FromStr for MqttVersion {
     }
 }
 
-/// The quality of service: how often a message is delivered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[repr(u8)]
-pub enum Qos {
-    /// QoS 0: not acknowledged.
-    #[serde(rename = "0")]
-    AtMostOnce = 0,
-    /// QoS 1: acknowledged by PUBACK.
-    #[default]
-    #[serde(rename = "1")]
-    AtLeastOnce = 1,
-    /// QoS 2: acknowledged by PUBREC and PUBCOMP.
-    #[serde(rename = "2")]
-    ExactlyOnce = 2,
-}
-
-impl FromStr for Qos {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        match text {
-            "0" => Ok(Self::AtMostOnce),
-            "1" => Ok(Self::AtLeastOnce),
-            "2" => Ok(Self::ExactlyOnce),
-            _ => Err(ParseError {
-                text: text.to_owned(),
-                expected: "a quality of service: 0, 1 or 2",
-            }),
-        }
+named! {
+    /// The quality of service: how often a message is delivered. The number of a variant is the one in packets.
+    #[derive(Default, PartialOrd, Ord)]
+    #[repr(u8)]
+    pub enum Qos {
+        /// QoS 0: not acknowledged.
+        AtMostOnce = "0",
+        /// QoS 1: acknowledged by PUBACK.
+        #[default]
+        AtLeastOnce = "1",
+        /// QoS 2: acknowledged by PUBREC and PUBCOMP.
+        ExactlyOnce = "2",
     }
 }
+
+read_by_name!(Qos: "a quality of service: 0, 1 or 2");
 
 /// Settings under which a target's body is published.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

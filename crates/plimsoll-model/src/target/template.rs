@@ -24,7 +24,7 @@ pub struct Template(#[serde(with = "crate::framed")] Vec<Piece>);
 #[serde(remote = "Self")]
 #[serde(rename_all = "kebab-case")]
 enum Piece {
-    Bytes(#[serde(with = "super::base64_text::shared")] Arc<[u8]>),
+    Bytes(#[serde(with = "super::base64_text")] Arc<[u8]>),
     Field(Field),
 }
 

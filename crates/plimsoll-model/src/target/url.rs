@@ -17,6 +17,7 @@ use thiserror::Error;
 
 use super::Protocol;
 use crate::framed::framed;
+pub use crate::secret::REDACTED;
 
 /// A scheme of URLs.
 struct Scheme {
@@ -42,8 +43,6 @@ const SCHEMES: [Scheme; 8] = [
 const SCHEMES_TEXT: &str = "http://, https://, ws://, wss://, mqtt://, mqtts://, tcp:// or tls://";
 /// Longest host of DNS, and so the longest that is converted.
 const HOST_BYTES_MAX: usize = 255;
-/// Replacement for text that may be a credential.
-pub const REDACTED: &str = "<redacted>";
 /// The fix for a URL whose error has no more exact one.
 const EXAMPLE: &str = "write it like https://host:8443/path";
 
@@ -145,21 +144,12 @@ fn write_path(text: &str, f: &mut impl fmt::Write) -> fmt::Result {
 /// Returns a text that is, or was meant to be, a URL as it may be shown. Where it has a `@`, all before the last one is
 /// taken for a user and a password, since a password that is not encoded may contain `/` and `?`.
 pub fn shown(text: &str) -> String {
-    let (scheme, rest) = match text.find("://") {
-        Some(at) => text.split_at(at + 3),
-        None => ("", text),
-    };
-    let mut out = scheme.to_owned();
-    let rest = match rest.rsplit_once('@') {
-        Some((_, host)) => {
-            out.push_str(REDACTED);
-            out.push('@');
-            host
-        }
-        None => rest,
-    };
+    let (scheme, rest) = text.split_at(text.find("://").map_or(0, |at| at + 3));
+    let host = rest.rsplit_once('@').map(|(_, host)| host);
+    let user = if host.is_some() { format!("{REDACTED}@") } else { String::new() };
+    let mut out = format!("{scheme}{user}");
     // Writing to a String cannot fail.
-    let _ = write_path(rest, &mut out);
+    let _ = write_path(host.unwrap_or(rest), &mut out);
     out
 }
 
@@ -413,6 +403,19 @@ fn encoded_path(after: &str) -> Result<String, Problem> {
         }
     }
     Ok(path)
+}
+
+/// Decodes `%41` to `A`; what is not two hexadecimal digits stays.
+pub(crate) fn percent_decoded(mut text: &[u8]) -> Vec<u8> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let hex = |digit: u8| char::from(digit).to_digit(16);
+    while let Some((first, rest)) = text.split_first() {
+        let digits = rest.first_chunk::<2>().filter(|_| *first == b'%');
+        let byte = digits.and_then(|[high, low]| Some((hex(*high)? << 4 | hex(*low)?) as u8));
+        decoded.push(byte.unwrap_or(*first));
+        text = if byte.is_some() { &rest[2..] } else { rest };
+    }
+    decoded
 }
 
 fn is_escape(after_percent: &str) -> bool {

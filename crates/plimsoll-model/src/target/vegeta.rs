@@ -6,16 +6,14 @@
 //! Files of bodies are read through a function that the caller gives; nothing here does I/O.
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
-use std::{fmt, io};
+use std::io;
 
 use base64::Engine;
 use serde::Deserialize;
 use thiserror::Error;
 
 use super::{BODY_BYTES_MAX, Body, Target, TargetUrl, UrlError, is_method, parse_header, url};
-use crate::lines::{Line, LineProblem, lines};
-use crate::units::ParseError;
+use crate::lines::{LineProblem, lines};
 
 /// Most targets in one source.
 pub const TARGETS_MAX: usize = 1_000_000;
@@ -27,18 +25,6 @@ pub enum Format {
     Http,
     /// One object per line: `method`, `url`, `header` (arrays of values), `body` (base64).
     Json,
-}
-
-impl FromStr for Format {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        match text {
-            "http" => Ok(Self::Http),
-            "json" => Ok(Self::Json),
-            _ => Err(ParseError { text: text.to_owned(), expected: "a format: http or json" }),
-        }
-    }
 }
 
 /// Why a source of targets was refused. One line that names the place and the fix.
@@ -140,8 +126,12 @@ pub fn parse(
     let mut last = 0;
     for line in lines(text).map_err(|error| at_line(error.line, error.problem.into()))? {
         last = line.number;
-        read_line(format, line, &mut reader, &mut collected)
-            .map_err(|problem| at_line(last, problem))?;
+        let read = match format {
+            Format::Http => reader.handle_line(line.text.trim(), &mut collected),
+            Format::Json if line.is_blank() => Ok(()),
+            Format::Json => json_target(line.text.trim()).and_then(|one| collected.push(one)),
+        };
+        read.map_err(|problem| at_line(last, problem))?;
     }
     if let Some(draft) = reader.open.take() {
         collected.push(draft.finish()).map_err(|problem| at_line(last, problem))?;
@@ -162,19 +152,6 @@ fn add_defaults(target: &mut Target, defaults: &[(String, String)]) {
         if !target.headers.iter().take(own).any(present) {
             target.headers.push((name.clone(), value.clone()));
         }
-    }
-}
-
-fn read_line(
-    format: Format,
-    line: Line<'_>,
-    reader: &mut HttpReader<'_>,
-    collected: &mut Collected,
-) -> Result<(), Problem> {
-    match format {
-        Format::Http => reader.handle_line(line.text.trim(), collected),
-        Format::Json if line.is_blank() => Ok(()),
-        Format::Json => collected.push(json_target(line.text.trim())?),
     }
 }
 
@@ -276,7 +253,12 @@ impl Draft {
         let (authorization, url) = match split_user(url) {
             None => (None, url.parse::<TargetUrl>()?),
             Some((user, url)) => {
-                let token = base64::engine::general_purpose::STANDARD.encode(percent_decoded(user));
+                let mut credentials = url::percent_decoded(user.as_bytes());
+                if !user.contains(':') {
+                    // An empty password, as basic authentication wants.
+                    credentials.push(b':');
+                }
+                let token = base64::engine::general_purpose::STANDARD.encode(credentials);
                 (Some(format!("Basic {token}")), url.parse::<TargetUrl>()?)
             }
         };
@@ -308,31 +290,6 @@ fn split_user(url: &str) -> Option<(&str, String)> {
     let (user, _) = authority.rsplit_once('@')?;
     let after = rest.strip_prefix(user)?.strip_prefix('@')?;
     Some((user, format!("{scheme}://{after}")))
-}
-
-/// `%41` becomes `A`; what is not two hexadecimal digits stays. A user without a password gets an
-/// empty one, as basic authentication wants.
-fn percent_decoded(user: &str) -> Vec<u8> {
-    let mut decoded = Vec::with_capacity(user.len() + 1);
-    let mut bytes = user.as_bytes();
-    while let Some((first, rest)) = bytes.split_first() {
-        bytes = rest;
-        let escaped = rest.first_chunk::<2>().and_then(|digits| {
-            let hex = |digit: u8| char::from(digit).to_digit(16);
-            u8::try_from(hex(digits[0])? << 4 | hex(digits[1])?).ok()
-        });
-        match escaped {
-            Some(byte) if *first == b'%' => {
-                decoded.push(byte);
-                bytes = rest.get(2..).unwrap_or_default();
-            }
-            _ => decoded.push(*first),
-        }
-    }
-    if !user.contains(':') {
-        decoded.push(b':');
-    }
-    decoded
 }
 
 /// At most 60 characters of what was written, without credentials if it is a URL.
@@ -392,15 +349,6 @@ fn json_problem(error: &serde_json::Error) -> Problem {
     let what = text.split(" at line ").next().unwrap_or_default();
     let what = what.chars().map(|char| if char.is_control() { ' ' } else { char }).take(120);
     Problem::Json { what: what.collect(), column: error.column() }
-}
-
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Http => "http",
-            Self::Json => "json",
-        })
-    }
 }
 
 #[cfg(test)]
@@ -619,10 +567,6 @@ mod tests {
         assert_eq!(detect(b"# c\r{"), Format::Json);
         assert_eq!(detect(b"GET http://a/"), Format::Http);
         assert_eq!(detect(b""), Format::Http);
-        for format in [Format::Http, Format::Json] {
-            assert_eq!(format.to_string().parse(), Ok(format));
-        }
-        assert!("yaml".parse::<Format>().is_err());
     }
 
     proptest! {
