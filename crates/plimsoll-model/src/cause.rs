@@ -309,30 +309,20 @@ impl Finding {
         others: impl IntoIterator<Item = Limited>,
     ) -> Self {
         let excluded = std::iter::once(nearest).chain(others).collect();
-        Self::made(cause, resource, host, grade, excluded)
+        let remedy = cause.remedy().to_owned();
+        Self { cause, resource, host, grade, remedy, ..Self::unknown(excluded) }
     }
 
     /// Nothing proves a cause; what is `excluded` would last longer.
     pub fn unknown(excluded: Vec<Limited>) -> Self {
-        let resource = Resource::new(ResourceKind::Unknown, "");
-        Self::made(Cause::Unknown, resource, String::new(), Grade::Unknown, excluded)
-    }
-
-    fn made(
-        cause: Cause,
-        resource: Resource,
-        host: String,
-        grade: Grade,
-        excluded: Vec<Limited>,
-    ) -> Self {
         Self {
-            cause,
-            resource,
-            host,
-            grade,
+            cause: Cause::Unknown,
+            resource: Resource::new(ResourceKind::Unknown, ""),
+            host: String::new(),
+            grade: Grade::Unknown,
             evidence: Vec::new(),
             excluded,
-            remedy: cause.remedy().to_owned(),
+            remedy: Cause::Unknown.remedy().to_owned(),
             predicted_at: None,
             missing: None,
             next: None,

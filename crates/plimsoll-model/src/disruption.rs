@@ -86,9 +86,9 @@ impl FromStr for Disruption {
         let kind = match what.split_once(':') {
             None => without_argument(what).ok_or_else(refused)?,
             Some((name, argument)) => {
-                let expected = expected_argument(name).ok_or_else(refused)?;
+                let (kind, expected) = with_argument(name, argument).ok_or_else(refused)?;
                 let text = text.trim().to_owned();
-                with_argument(name, argument).ok_or(ParseError { text, expected })?
+                kind.ok_or(ParseError { text, expected })?
             }
         };
         Ok(Self { kind, at })
@@ -107,36 +107,32 @@ fn without_argument(name: &str) -> Option<DisruptionKind> {
     })
 }
 
-/// Returns the argument that an event of this name has, in words; `None` if it has none.
-fn expected_argument(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "freeze" => "a freeze of up to 60 s, such as freeze:2s@30s",
-        "link-down" => "a cut of up to 60 s, such as link-down:3s@30s",
-        "backend-down" => "a number of backends from 1, such as backend-down:2@30s",
-        "drain" => "a number of backends from 1, such as drain:2@30s",
-        "reconnect" => "a share of the connections above 0, such as reconnect:30%@30s",
-        "script" => "a command, such as script:./failover.sh@30s",
-        _ => return None,
-    })
-}
-
-fn with_argument(name: &str, argument: &str) -> Option<DisruptionKind> {
+/// Reads an event with an argument, `None` if it is not the one in words beside it. `None` as a whole if an event of this
+/// name has no argument.
+fn with_argument(name: &str, argument: &str) -> Option<(Option<DisruptionKind>, &'static str)> {
+    use DisruptionKind::{BackendDown, Drain, Freeze, LinkDown, Reconnect, Script};
     let span = || {
         let span = parse_duration(argument).ok();
         span.filter(|span| *span > Nanos::ZERO && *span <= SPAN_MAX)
     };
     let count = || argument.parse().ok().filter(|count| *count > 0);
     Some(match name {
-        "freeze" => DisruptionKind::Freeze(span()?),
-        "link-down" => DisruptionKind::LinkDown(span()?),
-        "backend-down" => DisruptionKind::BackendDown(count()?),
-        "drain" => DisruptionKind::Drain(count()?),
+        "freeze" => (span().map(Freeze), "a freeze of up to 60 s, such as freeze:2s@30s"),
+        "link-down" => (span().map(LinkDown), "a cut of up to 60 s, such as link-down:3s@30s"),
+        "backend-down" => {
+            (count().map(BackendDown), "a number of backends from 1, such as backend-down:2@30s")
+        }
+        "drain" => (count().map(Drain), "a number of backends from 1, such as drain:2@30s"),
         "reconnect" => {
             let percent = argument.strip_suffix('%').and_then(|share| share.parse::<f64>().ok());
             let percent = percent.filter(|percent| *percent > 0.0 && *percent <= 100.0);
-            DisruptionKind::Reconnect(percent? / 100.0)
+            let expected = "a share of the connections above 0, such as reconnect:30%@30s";
+            (percent.map(|percent| Reconnect(percent / 100.0)), expected)
         }
-        "script" if !argument.trim().is_empty() => DisruptionKind::Script(argument.to_owned()),
+        "script" => {
+            let command = (!argument.trim().is_empty()).then(|| argument.to_owned());
+            (command.map(Script), "a command, such as script:./failover.sh@30s")
+        }
         _ => return None,
     })
 }
@@ -149,11 +145,7 @@ impl fmt::Display for DisruptionKind {
             Self::Freeze(span) | Self::LinkDown(span) => write!(f, " of {} s", span.as_secs_f64()),
             Self::BackendDown(count) | Self::Drain(count) => write!(f, " of {count}"),
             Self::Reconnect(share) => write!(f, " of {} %", (share * 1e4).round() / 1e2),
-            Self::Reload
-            | Self::Certificate
-            | Self::Restart
-            | Self::BackendUp
-            | Self::Script(_) => Ok(()),
+            _ => Ok(()),
         }
     }
 }

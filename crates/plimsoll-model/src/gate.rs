@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::Settings;
+use crate::slo::trim_float;
 use crate::trial::Unsettled;
 use crate::units::ParseError;
 
@@ -87,6 +88,9 @@ impl Gate {
 const EXPECTED: &str = "a change that must not be, such as safe<-5%, tipping-point<-3%, p99>10%, \
                         errors>0.1pp, goodput<-5% or bytes-per-connection>5%";
 
+const POINTS_EXPECTED: &str = "in percentage points: a share of errors may be 0, of which nothing is a percentage; \
+                               write errors>0.1pp";
+
 impl FromStr for Gate {
     type Err = ParseError;
 
@@ -97,18 +101,9 @@ impl FromStr for Gate {
         let metric = GateMetric::named(name.trim()).ok_or_else(|| error(EXPECTED))?;
         let is_below = rest.starts_with('<');
         let number = rest[1..].trim();
-        let percent = if metric.is_in_points() {
-            let in_points = || {
-                error(
-                    "in percentage points: a share of errors may be 0, of which nothing is a percentage; \
-                       write errors>0.1pp",
-                )
-            };
-            number.strip_suffix("pp").ok_or_else(in_points)?
-        } else {
-            number.strip_suffix('%').ok_or_else(|| error(EXPECTED))?
-        };
-        let percent = percent.trim();
+        let (unit, expected) =
+            if metric.is_in_points() { ("pp", POINTS_EXPECTED) } else { ("%", EXPECTED) };
+        let percent = number.strip_suffix(unit).ok_or_else(|| error(expected))?.trim();
         let is_plain = percent.chars().all(|c| c.is_ascii_digit() || "+-.".contains(c));
         let value: f64 = percent.parse().map_err(|_| error(EXPECTED))?;
         let limit = value / 100.0;
@@ -123,8 +118,7 @@ impl fmt::Display for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.is_below { '<' } else { '>' };
         let unit = if self.metric.is_in_points() { "pp" } else { "%" };
-        let number = format!("{:.4}", self.limit * 100.0);
-        let number = number.trim_end_matches('0').trim_end_matches('.');
+        let number = trim_float(self.limit * 100.0);
         write!(f, "{}{sign}{number}{unit}", self.metric.name())
     }
 }
@@ -271,7 +265,7 @@ impl GateFinding {
             GateResult::Pass
         };
         let (baseline, run) = figures;
-        let smallest = smallest(&gate, &change);
+        let smallest = smallest(gate.metric, change.value, nearest);
         Self { gate, baseline, run, change, method, host: None, result, smallest }
     }
 
@@ -282,18 +276,14 @@ impl GateFinding {
     }
 }
 
-/// The change whose interval, as wide as this one, would just not hold none.
-fn smallest(gate: &Gate, change: &Estimate) -> Option<f64> {
-    let Estimate { value, low, high } = *change;
-    let shift = if gate.metric.is_in_points() {
-        if gate.is_below { value - high } else { value - low }
-    } else if gate.is_below {
-        (1.0 + value) / (1.0 + high) - 1.0
-    } else {
-        (1.0 + value) / (1.0 + low) - 1.0
+/// The change whose interval, as wide as this one, would just not hold none; `nearest` is the end of this one that is
+/// nearest to none.
+fn smallest(metric: GateMetric, value: f64, nearest: f64) -> Option<f64> {
+    let shift = match metric.is_in_points() {
+        true => value - nearest,
+        false => (1.0 + value) / (1.0 + nearest) - 1.0,
     };
-    let is_possible = shift.is_finite() && shift > -1.0;
-    is_possible.then_some(shift)
+    (shift.is_finite() && shift > -1.0).then_some(shift)
 }
 
 #[cfg(test)]

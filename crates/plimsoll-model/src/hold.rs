@@ -87,11 +87,7 @@ impl HoldStep {
     pub const fn aim(self) -> Option<u64> {
         match self {
             Self::Ramp { connections, .. } | Self::Trim { connections } => Some(connections),
-            Self::Pause
-            | Self::Settle
-            | Self::Storm { .. }
-            | Self::Sweep { .. }
-            | Self::Hold { .. } => None,
+            _ => None,
         }
     }
 }

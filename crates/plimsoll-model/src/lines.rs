@@ -84,15 +84,10 @@ impl<'a> Iterator for Lines<'a> {
         if self.rest.is_empty() {
             return None;
         }
-        let (text, behind) = match self.rest.find(['\n', '\r']) {
-            Some(end) => {
-                let (text, behind) = self.rest.split_at(end);
-                let ends = ["\r\n", "\n", "\r"];
-                (text, ends.into_iter().find_map(|end| behind.strip_prefix(end)).unwrap_or(""))
-            }
-            None => (self.rest, ""),
-        };
-        self.rest = behind;
+        let end = self.rest.find(['\n', '\r']).unwrap_or(self.rest.len());
+        let (text, behind) = self.rest.split_at(end);
+        let ends = ["\r\n", "\n", "\r"];
+        self.rest = ends.into_iter().find_map(|end| behind.strip_prefix(end)).unwrap_or("");
         self.number += 1;
         // Files that were put together may have one within the text, too.
         Some(Line { number: self.number, text: text.strip_prefix(MARK).unwrap_or(text) })

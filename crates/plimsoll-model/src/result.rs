@@ -151,14 +151,11 @@ impl RunResult {
     /// or a sweep ended before it had enough rounds.
     pub fn is_unsettled(&self) -> bool {
         match self {
-            Self::Find { find } | Self::Connections { find, .. } | Self::Storm { find, .. } => {
-                find.is_unsettled()
-            }
             Self::Compare { compare } => {
                 compare.difference.is_none() && compare.rounds_invalid == 0
             }
             Self::Sizing { sizing } => sizing.is_cut_short(),
-            Self::Load | Self::Hold { .. } | Self::Rfc9411 { .. } => false,
+            _ => self.find().is_some_and(FindSummary::is_unsettled),
         }
     }
 }

@@ -16,14 +16,16 @@ pub struct RowPlan {
 }
 
 /// The end of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum RowEnd {
     /// With a complete answer below 400.
     Ok,
-    /// In this class.
-    Failed(ErrorClass),
     /// It was never sent.
     Unsent,
+    /// In this class.
+    #[serde(untagged)]
+    Failed(ErrorClass),
 }
 
 impl RowEnd {
@@ -33,27 +35,6 @@ impl RowEnd {
             Self::Ok => "ok",
             Self::Failed(class) => class.name(),
             Self::Unsent => "unsent",
-        }
-    }
-}
-
-impl Serialize for RowEnd {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
-}
-
-impl<'de> Deserialize<'de> for RowEnd {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        match name.as_str() {
-            "ok" => Ok(Self::Ok),
-            "unsent" => Ok(Self::Unsent),
-            name => {
-                let class = ErrorClass::ALL.iter().find(|class| class.name() == name);
-                let unknown = || serde::de::Error::custom(format!("unknown class {name:?}"));
-                class.map(|class| Self::Failed(*class)).ok_or_else(unknown)
-            }
         }
     }
 }

@@ -115,10 +115,8 @@ impl FromStr for Goal {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let error = || ParseError {
-            text: text.trim().to_owned(),
-            expected: "a goal such as p99<50ms, p99.9<200ms or errors<0.1%",
-        };
+        let refused = |expected| ParseError { text: text.trim().to_owned(), expected };
+        let error = || refused("a goal such as p99<50ms, p99.9<200ms or errors<0.1%");
         let (metric, limit) = text.split_once('<').ok_or_else(error)?;
         let limit = limit.trim_start_matches('=').trim();
         match metric.trim() {
@@ -128,10 +126,7 @@ impl FromStr for Goal {
                     None => limit.parse::<f64>().map_err(|_| error())?,
                 };
                 if !(0.0..=1.0).contains(&ratio) {
-                    return Err(ParseError {
-                        text: text.trim().to_owned(),
-                        expected: "errors below 0 % to 100 %, such as errors<0.1%",
-                    });
+                    return Err(refused("errors below 0 % to 100 %, such as errors<0.1%"));
                 }
                 Ok(Self::Errors { ratio_max: ratio })
             }
@@ -147,10 +142,7 @@ impl FromStr for Goal {
                 }
                 let limit = parse_duration(limit).map_err(|_| error())?;
                 if limit == Nanos::ZERO {
-                    return Err(ParseError {
-                        text: text.trim().to_owned(),
-                        expected: "a limit above zero, such as p99<50ms",
-                    });
+                    return Err(refused("a limit above zero, such as p99<50ms"));
                 }
                 Ok(Self::Latency { quantile: percent / 100.0, limit })
             }
@@ -161,7 +153,9 @@ impl FromStr for Goal {
 impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Latency { limit, .. } => write!(f, "{}<{}", self.metric(), plain_ms(*limit)),
+            Self::Latency { limit, .. } => {
+                write!(f, "{}<{}ms", self.metric(), trim_float(limit.as_millis_f64()))
+            }
             Self::Errors { ratio_max } => {
                 write!(f, "{}<{}%", self.metric(), trim_float(ratio_max * 100.0))
             }
@@ -169,24 +163,16 @@ impl fmt::Display for Goal {
     }
 }
 
-fn trim_float(value: f64) -> String {
+/// Writes a number with up to four decimals, none of them a zero at the end.
+pub(crate) fn trim_float(value: f64) -> String {
     let text = format!("{value:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-fn plain_ms(span: Nanos) -> String {
-    format!("{}ms", trim_float(span.as_millis_f64()))
-}
-
 impl fmt::Display for Slo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, goal) in self.goals.iter().enumerate() {
-            if index > 0 {
-                f.write_str(",")?;
-            }
-            write!(f, "{goal}")?;
-        }
-        Ok(())
+        let goals: Vec<_> = self.goals.iter().map(Goal::to_string).collect();
+        f.write_str(&goals.join(","))
     }
 }
 

@@ -109,10 +109,8 @@ pub fn parse_duration(text: &str) -> Result<Nanos, ParseError> {
 /// A rate such as `500`, `500/s`, `30/m`, `2k/s`.
 pub fn parse_rate(text: &str) -> Result<Rate, ParseError> {
     const EXPECTED: &str = "a rate such as 500, 500/s, 30/m or 2k/s";
-    let (number, per) = match text.trim().split_once('/') {
-        Some((number, per)) => (number, per),
-        None => (text.trim(), "s"),
-    };
+    let trimmed = text.trim();
+    let (number, per) = trimmed.split_once('/').unwrap_or((trimmed, "s"));
     let seconds = match per.trim() {
         "s" | "1s" | "sec" => 1.0,
         "m" | "min" | "1m" => 60.0,

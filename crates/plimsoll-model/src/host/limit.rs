@@ -98,10 +98,7 @@ impl LimitId {
 impl fmt::Display for LimitId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind.name())?;
-        match &self.scope {
-            Some(scope) => write!(f, "{}{scope}", self.kind.joint()),
-            None => Ok(()),
-        }
+        self.scope.iter().try_for_each(|scope| write!(f, "{}{scope}", self.kind.joint()))
     }
 }
 

@@ -73,10 +73,9 @@ impl SourceSummary {
     /// Returns the source with its state, whose instants count from the first reading of the host.
     pub fn source(&self) -> Source {
         let since = Nanos::from_secs_f64(self.after_s);
-        let reason = || self.reason.clone().unwrap_or_default();
         let state = match self.ended {
             Some(status) => SourceState::Ended { since, status },
-            None => SourceState::Missing { since, reason: reason() },
+            None => SourceState::Missing { since, reason: self.reason.clone().unwrap_or_default() },
         };
         Source { kind: self.kind, name: self.name.clone(), pid: self.pid, state }
     }
@@ -174,12 +173,9 @@ impl HostSummary {
     /// Compares what can be compared only when all readings were added.
     pub fn finish(mut self) -> Self {
         let us = |quantile| self.pieces.quantile(quantile).map(|took| took.0 as f64 / 1e3);
-        self.speed = match (us(0.5), us(0.9), us(1.0)) {
-            (Some(median_us), Some(p90_us), Some(max_us)) => {
-                Some(HostSpeed { min: median_us / max_us, p10: median_us / p90_us, median_us })
-            }
-            _ => None,
-        };
+        self.speed = us(0.5).zip(us(0.9)).zip(us(1.0)).map(|((median_us, p90_us), max_us)| {
+            HostSpeed { min: median_us / max_us, p10: median_us / p90_us, median_us }
+        });
         self.pieces = Histogram::default();
         self.began = None;
         self

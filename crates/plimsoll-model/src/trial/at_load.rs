@@ -28,7 +28,7 @@ pub fn trial_at_lower_bound(trials: &[TrialRecord], lower: Rate) -> Option<&Tria
 }
 
 /// Observations of all trials at one load.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TrialsAtLoad {
     /// Operations per second.
     pub load: Rate,
@@ -50,14 +50,7 @@ impl TrialsAtLoad {
 
     /// The valid trials at `load` that asked whether it meets the SLO in the search's own arrivals.
     pub fn at(trials: &[TrialRecord], load: Rate) -> Self {
-        let none = Nanos::ZERO;
-        let mut all = Self {
-            load,
-            trials: 0,
-            tally: Tally::default(),
-            window: none,
-            sut_busiest_thread: None,
-        };
+        let mut all = Self { load, ..Self::default() };
         for TrialRecord { measurement: m, judgement, .. } in trials {
             let is_one = same_load(m.request.rate, load)
                 && judgement.verdict != Verdict::Invalid
