@@ -96,9 +96,8 @@ fn descriptors(part: &Part, shape: &Shape, limits: &HostLimits) -> Need {
 /// The process that starts many others has pipes to each.
 fn coordinator(shape: &Shape, limits: &HostLimits) -> Option<Need> {
     let have = descriptors_per_process(limits);
-    shape.coordinator(0, have)?;
-    let need =
-        |connections| shape.coordinator(connections, have).map_or(0, |needs| needs.descriptors);
+    shape.coordinator_descriptors(0, have)?;
+    let need = |connections| shape.coordinator_descriptors(connections, have).unwrap_or(0);
     Some(descriptors_of("coordinator", shape, limits, &need, &String::new))
 }
 

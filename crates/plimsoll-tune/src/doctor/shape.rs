@@ -69,14 +69,6 @@ pub struct Part {
     pub is_coordinated: bool,
 }
 
-/// The process that starts plimsoll's own ones: what it needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Coordinator {
-    pub(super) descriptors: u64,
-    threads: u64,
-    bytes: u64,
-}
-
 /// The number of processes that share a part's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Processes {
@@ -124,24 +116,26 @@ impl Shape {
         self.parts.iter().filter(|part| part.processes != Processes::Running)
     }
 
-    /// Returns the needs of the process that starts plimsoll's own ones; `None` if there are none.
-    pub(super) fn coordinator(&self, connections: u64, descriptors: u64) -> Option<Coordinator> {
+    /// Returns the number of plimsoll's own processes, which another one starts; `None` if there are none.
+    fn coordinated(&self, connections: u64, descriptors: u64) -> Option<u64> {
         let parts = self.started().filter(|part| part.is_coordinated);
-        let processes = parts
-            .map(|part| part.processes_for(connections, descriptors))
-            .reduce(u64::saturating_add)?;
-        Some(Coordinator {
-            descriptors: COORDINATOR_DESCRIPTORS + COORDINATOR_DESCRIPTORS_EACH * processes,
-            threads: COORDINATOR_THREADS + COORDINATOR_THREADS_EACH * processes,
-            bytes: COORDINATOR_BYTES,
-        })
+        let processes = parts.map(|part| part.processes_for(connections, descriptors));
+        processes.reduce(u64::saturating_add)
+    }
+
+    /// Returns the descriptors of the process that starts them; `None` if there are none.
+    pub(super) fn coordinator_descriptors(&self, connections: u64, each: u64) -> Option<u64> {
+        let processes = self.coordinated(connections, each)?;
+        Some(COORDINATOR_DESCRIPTORS + COORDINATOR_DESCRIPTORS_EACH * processes)
     }
 
     /// Threads of all processes that are still to be started.
     pub(super) fn threads_for(&self, connections: u64, descriptors: u64) -> u64 {
         let threads =
             |part: &Part| part.processes_for(connections, descriptors).saturating_mul(part.threads);
-        let coordinator = self.coordinator(connections, descriptors).map(|needs| needs.threads);
+        let coordinator = self
+            .coordinated(connections, descriptors)
+            .map(|processes| COORDINATOR_THREADS + COORDINATOR_THREADS_EACH * processes);
         let parts = self.parts.iter().map(threads).chain(coordinator);
         parts.fold(0, u64::saturating_add)
     }
@@ -155,7 +149,7 @@ impl Shape {
             let fixed = processes.saturating_mul(part.process_bytes);
             connections.saturating_mul(each).saturating_add(fixed)
         };
-        let coordinator = self.coordinator(connections, descriptors).map(|needs| needs.bytes);
+        let coordinator = self.coordinated(connections, descriptors).map(|_| COORDINATOR_BYTES);
         let parts = self.parts.iter().map(bytes).chain(coordinator);
         parts.fold(0, u64::saturating_add)
     }

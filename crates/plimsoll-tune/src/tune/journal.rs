@@ -95,12 +95,6 @@ struct Line {
 }
 
 impl Line {
-    fn new(n: usize, record: Record) -> Self {
-        let mut line = Self { n, crc: 0, record };
-        line.crc = line.checksum();
-        line
-    }
-
     fn checksum(&self) -> u32 {
         let text = serde_json::to_string(&self.record).unwrap_or_default();
         crc32fast::hash(format!("{} {text}", self.n).as_bytes())
@@ -118,7 +112,7 @@ pub(super) struct Entry {
 }
 
 /// One apply.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Journal {
     path: PathBuf,
     lines: usize,
@@ -156,18 +150,13 @@ impl Journal {
         let place = dir.join(name);
         private_dir::create_missing(dir).map_err(TuneError::io(dir))?;
         private_dir::create(&place).map_err(TuneError::io(&place))?;
-        let mut journal = Self::empty(place.join(FILE));
+        let mut journal = Self { path: place.join(FILE), ..Self::default() };
         journal.push(disk, head)?;
         // The entries for the file and its directory must be on the disk, too.
         for dir in [place.as_path(), dir] {
             File::open(dir).and_then(|dir| dir.sync_all()).map_err(TuneError::io(dir))?;
         }
         Ok(journal)
-    }
-
-    fn empty(path: PathBuf) -> Self {
-        let (machine, boot_id) = (Machine::default(), String::new());
-        Self { path, lines: 0, machine, boot_id, entries: Vec::new(), is_closed: false }
     }
 
     /// The newest journal in `dir` that has something to revert.
@@ -206,7 +195,7 @@ impl Journal {
             Err(error) if error.is_not_found() => return Ok(None),
             file => read_bounded(file?).map_err(TuneError::io(path))?,
         };
-        let mut journal = Self::empty(path.to_owned());
+        let mut journal = Self { path: path.to_owned(), ..Self::default() };
         let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
         for (index, line) in lines.iter().enumerate() {
             let is_whole = line.ends_with(b"\n");
@@ -240,15 +229,13 @@ impl Journal {
                 self.entries.push(Entry { change, read_back: None, is_settled: false });
                 return item == count;
             }
-            Record::Done { item, read_back } => match self.entries.get_mut(item) {
-                Some(entry) => entry.read_back = Some(read_back),
-                None => return false,
-            },
+            Record::Done { item, read_back } => {
+                let Some(entry) = self.entries.get_mut(item) else { return false };
+                entry.read_back = Some(read_back);
+            }
             Record::Failed { item, .. } | Record::Reverted { item } => {
-                match self.entries.get_mut(item) {
-                    Some(entry) => entry.is_settled = true,
-                    None => return false,
-                }
+                let Some(entry) = self.entries.get_mut(item) else { return false };
+                entry.is_settled = true;
             }
             Record::Closed => self.is_closed = true,
         }
@@ -257,7 +244,8 @@ impl Journal {
 
     /// Writes a record and waits until it is on the disk.
     pub(super) fn push(&mut self, disk: &mut dyn Disk, record: Record) -> Result<(), TuneError> {
-        let line = Line::new(self.lines, record);
+        let mut line = Line { n: self.lines, crc: 0, record };
+        line.crc = line.checksum();
         // Paths and text can always be written.
         let text = serde_json::to_string(&line).unwrap_or_default() + "\n";
         disk.append(&self.path, &text).map_err(TuneError::io(&self.path))?;

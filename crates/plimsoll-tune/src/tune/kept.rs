@@ -7,7 +7,7 @@ use super::apply::Applied;
 use super::disk::{Disk, is_of_unit};
 use super::error::TuneError;
 use super::journal::{Item, Journal, Record};
-use super::plan::{Plan, ProcessLimit};
+use super::plan::{Change, Plan};
 use crate::doctor::{SYSCTL_FILE, UNIT_FILE};
 
 /// The heading of a file.
@@ -124,17 +124,12 @@ pub(super) fn keep(
 ) -> Result<(), TuneError> {
     let is_changed = |name: &str| applied.changed.iter().any(|(changed, _)| changed == name);
     let changes = plan.changes.iter().filter(|change| is_changed(&change.name));
-    let settings: Vec<Kept> = changes
-        .map(|change| {
-            let lines = vec![format!("{} = {}", change.name, change.wanted)];
-            Kept { reason: change.reason.clone(), lines }
-        })
-        .collect();
-    let limit =
-        |limit: &ProcessLimit| Kept { reason: limit.reason.clone(), lines: limit.lines.clone() };
-    let limits = plan.limits.iter().map(limit).collect();
-    let limit_file = plan.limits.first().map(|limit| limit.file.as_str());
-    let files = [(SYSCTL_FILE, settings), (limit_file.unwrap_or_default(), limits)];
+    let setting = |change: &Change| vec![format!("{} = {}", change.name, change.wanted)];
+    let settings: Vec<_> =
+        changes.map(|change| (change.reason.as_str(), setting(change))).collect();
+    let limits = plan.limits.iter().map(|limit| (limit.reason.as_str(), limit.lines.clone()));
+    let limit_file = plan.limits.first().map_or("", |limit| limit.file.as_str());
+    let files = [(SYSCTL_FILE, settings), (limit_file, limits.collect())];
     for (file, all) in files.into_iter().filter(|(_, all)| !all.is_empty()) {
         let path = root.join(file.trim_start_matches('/'));
         write(disk, &path, &all, journal)?;
@@ -143,28 +138,23 @@ pub(super) fn keep(
     Ok(())
 }
 
-/// Lines of a file, and why.
-struct Kept {
-    reason: String,
-    lines: Vec<String>,
-}
-
+/// Writes a file of these lines, each with its reason before it.
 fn write(
     disk: &mut dyn Disk,
     path: &Path,
-    all: &[Kept],
+    all: &[(&str, Vec<String>)],
     journal: &mut Journal,
 ) -> Result<(), TuneError> {
     let old = read_existing(disk, path).map_err(TuneError::io(path))?;
     let is_setting = |line: &&str| !line.trim().is_empty() && !line.starts_with(['#', '[']);
     let is_new =
-        |line: &str| all.iter().flat_map(|kept| &kept.lines).any(|new| key(new) == key(line));
+        |line: &str| all.iter().flat_map(|(_, lines)| lines).any(|new| key(new) == key(line));
     let stays = |line: &&str| !is_new(line);
     let staying = old.iter().flat_map(|old| old.lines()).filter(is_setting).filter(stays);
     let section = path.parent().is_some_and(is_of_unit).then_some("[Service]");
     let mut text = HEAD.to_owned();
     section.into_iter().chain(staying).for_each(|line| text.push_str(&format!("{line}\n")));
-    for Kept { reason, lines } in all {
+    for (reason, lines) in all {
         text.push_str(&format!("# {reason}\n{}\n", lines.join("\n")));
     }
     let item = journal.entries.len();

@@ -150,9 +150,10 @@ const NOT_CHANGED: [(&str, &str); 11] = [
     ("vm.swappiness", "does not concern sockets"),
 ];
 
-const RISK_NONE: &str = "none";
 /// The port range, which may take in ports of servers.
 const PORT_RANGE: &str = "net.ipv4.ip_local_port_range";
+const RISK_OF_PORTS: &str = "a program that listens on a port from 1024 on may find a connection there: reserve its port \
+                             in net.ipv4.ip_local_reserved_ports before it starts";
 const RESERVED_PORTS: &str = "net.ipv4.ip_local_reserved_ports";
 /// The first port that needs no privilege.
 const PORT_MIN: u16 = 1_024;
@@ -218,29 +219,17 @@ impl Plan {
             self.left_alone.push(LeftAlone { name: need.limit.clone(), reason });
             return;
         }
-        let sysctls = fix.settings.iter().filter_map(|setting| match setting {
-            Setting::Sysctl { name, value } => Some((name, value)),
-            Setting::Service { .. } => None,
-        });
         let before = self.changes.len();
         let reason = need.to_string();
         let reason = reason.split(';').next().unwrap_or_default().to_owned();
-        for (name, wanted) in sysctls {
-            if is_at_least(disk, root, name, wanted) {
-                continue;
-            }
-            let risk = match name.as_str() {
-                PORT_RANGE => {
-                    "a program that listens on a port from 1024 on may find a connection there: reserve its port \
-                     in net.ipv4.ip_local_reserved_ports before it starts"
-                }
-                _ => RISK_NONE,
-            };
-            self.add(name, wanted, reason.clone(), risk, DOCTOR, (disk, root));
-        }
         for setting in &fix.settings {
-            if let Setting::Service { name, value } = setting {
-                self.add_limit(ProcessLimit {
+            match setting {
+                Setting::Sysctl { name, value } if is_at_least(disk, root, name, value) => {}
+                Setting::Sysctl { name, value } => {
+                    let risk = if name == PORT_RANGE { RISK_OF_PORTS } else { "none" };
+                    self.add(name, value, reason.clone(), risk, DOCTOR, (disk, root));
+                }
+                Setting::Service { name, value } => self.add_limit(ProcessLimit {
                     name,
                     wanted: value.clone(),
                     lines: started_by.lines(name, value),
@@ -248,7 +237,7 @@ impl Plan {
                     reason: reason.clone(),
                     holds: started_by.holds(),
                     source: DOCTOR,
-                });
+                }),
             }
         }
         let is_only_sysctls =
