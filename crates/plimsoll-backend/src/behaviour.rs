@@ -77,31 +77,27 @@ impl Service for Pong {
     fn handle_header(&mut self, asked: &mut Asked, name: &str, value: &[u8]) {
         const MILLISECONDS: &str = "milliseconds from 0 to 86400000 (24 h)";
         let is = |known: &str| name.eq_ignore_ascii_case(known);
-        if is("sleep") {
-            match parse_ms(value) {
-                Some(ns) => asked.sleep_ns = Some(ns),
-                None => asked.blame("sleep", value, MILLISECONDS),
-            }
+        let (name, is_valid, expected) = if is("sleep") {
+            asked.sleep_ns = parse_ms(value);
+            ("sleep", asked.sleep_ns.is_some(), MILLISECONDS)
         } else if is("sleep-fixed") {
-            match parse_ms(value) {
-                Some(ns) => asked.sleep_fixed_ns = Some(ns),
-                None => asked.blame("sleep-fixed", value, MILLISECONDS),
-            }
+            asked.sleep_fixed_ns = parse_ms(value);
+            ("sleep-fixed", asked.sleep_fixed_ns.is_some(), MILLISECONDS)
         } else if is("times") {
-            match parse_count(value, TIMES_MAX) {
-                Some(times) => asked.times = Some(times),
-                None => asked.blame("times", value, "a count from 0 to 1000000"),
-            }
+            asked.times = parse_count(value, TIMES_MAX);
+            ("times", asked.times.is_some(), "a count from 0 to 1000000")
         } else if is("push") {
-            match parse_count(value, SLEEP_MS_MAX) {
-                Some(every @ 1..) => asked.push_every_ms = Some(every),
-                _ => asked.blame("push", value, "whole milliseconds from 1 to 86400000 (24 h)"),
-            }
+            asked.push_every_ms = parse_count(value, SLEEP_MS_MAX).filter(|every| *every > 0);
+            let is_valid = asked.push_every_ms.is_some();
+            ("push", is_valid, "whole milliseconds from 1 to 86400000 (24 h)")
         } else if is("size") {
-            match parse_count(value, SIZE_BYTES_MAX) {
-                Some(size) => asked.size_bytes = Some(size),
-                None => asked.blame("size", value, "bytes from 0 to 1073741824 (1 GiB)"),
-            }
+            asked.size_bytes = parse_count(value, SIZE_BYTES_MAX);
+            ("size", asked.size_bytes.is_some(), "bytes from 0 to 1073741824 (1 GiB)")
+        } else {
+            return;
+        };
+        if !is_valid {
+            asked.blame(name, value, expected);
         }
     }
 
@@ -147,12 +143,9 @@ fn parse_count(value: &[u8], max: u64) -> Option<u32> {
 /// Milliseconds, whole or with a fraction down to nanoseconds, as nanoseconds.
 fn parse_ms(value: &[u8]) -> Option<u64> {
     let value = value.trim_ascii();
-    let (whole, fraction) = match value.iter().position(|byte| *byte == b'.') {
-        None => (value, None),
-        Some(point) => (&value[..point], Some(&value[point + 1..])),
-    };
-    let whole_ns = digits(whole).filter(|ms| *ms <= SLEEP_MS_MAX)? * 1_000_000;
-    let fraction_ns = match fraction {
+    let mut parts = value.splitn(2, |byte| *byte == b'.');
+    let whole_ns = digits(parts.next()?).filter(|ms| *ms <= SLEEP_MS_MAX)? * 1_000_000;
+    let fraction_ns = match parts.next() {
         None => 0,
         Some(fraction) if fraction.len() <= 6 => {
             digits(fraction)? * 10u64.pow(6 - fraction.len() as u32)

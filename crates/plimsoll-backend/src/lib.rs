@@ -14,8 +14,6 @@
 mod behaviour;
 mod statsd;
 
-use std::thread::JoinHandle;
-
 use plimsoll_engine::server;
 use plimsoll_engine::server::ServerHandle;
 use plimsoll_model::plan::{Listener, ServePlan};
@@ -31,18 +29,14 @@ pub struct Backend {
     /// Absent only while being joined or dropped.
     server: Option<ServerHandle>,
     addresses: Vec<Listener>,
-    flusher: Option<(Flusher, JoinHandle<()>)>,
+    flusher: Option<Flusher>,
 }
 
 /// Starts a backend; every port is bound when this returns.
 pub fn start(plan: &ServePlan) -> Result<Backend, ServeError> {
     let server = server::start(plan, |worker| Pong::new(plan.seed, worker))?;
-    let flusher = match plan.statsd {
-        None => None,
-        Some(remote) => {
-            Some(statsd::start(remote, server.counter_reader()).map_err(ServeError::Start)?)
-        }
-    };
+    let flusher = plan.statsd.map(|remote| statsd::start(remote, server.counter_reader()));
+    let flusher = flusher.transpose().map_err(ServeError::Start)?;
     let addresses = server.addresses().to_vec();
     Ok(Backend { server: Some(server), addresses, flusher })
 }
@@ -75,8 +69,8 @@ impl Drop for Backend {
     fn drop(&mut self) {
         // Ends the workers, so that the flusher's last word is complete.
         drop(self.server.take());
-        if let Some((flusher, thread)) = self.flusher.take() {
-            flusher.finish();
+        if let Some((alive, thread)) = self.flusher.take() {
+            drop(alive);
             // A panic there lost metrics, nothing else.
             let _ = thread.join();
         }

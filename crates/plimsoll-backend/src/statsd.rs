@@ -6,7 +6,7 @@
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc;
-use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -17,22 +17,11 @@ use plimsoll_sys::{address, thread};
 
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Ends the thread, after a last flush.
-#[derive(Debug)]
-pub(crate) struct Flusher(mpsc::Sender<()>);
-
-impl Flusher {
-    pub(crate) fn finish(self) {
-        // Dropping the sender is the message.
-        drop(self.0);
-    }
-}
+/// A thread that flushes, and what it lives by: dropping the sender ends it, after a last flush.
+pub(crate) type Flusher = (Sender<()>, JoinHandle<()>);
 
 /// Begins to send what `counters` show to `remote`.
-pub(crate) fn start(
-    remote: SocketAddr,
-    counters: CounterReader,
-) -> io::Result<(Flusher, JoinHandle<()>)> {
+pub(crate) fn start(remote: SocketAddr, counters: CounterReader) -> io::Result<Flusher> {
     let socket = UdpSocket::bind(address::any_like(remote))?;
     socket.set_nonblocking(true)?;
     let sink = UdpMetricSink::from(remote, socket).map_err(io::Error::other)?;
@@ -58,5 +47,5 @@ pub(crate) fn start(
             }
         }
     })?;
-    Ok((Flusher(sender), thread))
+    Ok((sender, thread))
 }
