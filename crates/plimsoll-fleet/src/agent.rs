@@ -69,9 +69,7 @@ enum Input {
     Command(ToAgent),
     /// The large bodies of the next plan, or why they are not here.
     Bodies(io::Result<Arc<dyn BodyStore>>),
-    Closed(Option<FrameError>),
-    /// Nothing was heard for so long.
-    Silent(Duration),
+    Stop,
 }
 
 /// Runs an agent until it receives the exit command, its input ends, or it hears nothing for `lease`. Returns
@@ -93,50 +91,47 @@ pub fn run(
     let _ = events.send(hello());
 
     let (written, flushed) = mpsc::channel();
-    let writer_inputs = inputs.clone();
     let writer_closing = closing.clone();
     start("agent-out", move || {
         if write_events(&outbox, stdout).is_err() {
             // The coordinator does not read any more: there is nothing left to do.
-            let _ = writer_inputs.send(Input::Closed(None));
-            let _ = writer_closing.send(());
+            let _ = writer_closing.send(Ok(()));
         }
         let _ = written.send(());
     })?;
-    let reader_closing = closing.clone();
     let heard = Arc::new(AtomicU64::new(clock::monotonic_ns()));
     if let Some(lease) = lease {
-        let (heard, inputs, closing) = (Arc::clone(&heard), inputs.clone(), closing.clone());
+        let (heard, closing) = (Arc::clone(&heard), closing.clone());
         start("agent-lease", move || {
             await_silence(&heard, lease);
-            let _ = inputs.send(Input::Silent(lease));
-            let _ = closing.send(());
+            let _ = closing.send(Err(FleetError::Silence { lease }));
         })?;
     }
-    let pongs = events.clone();
+    let (pongs, commands) = (events.clone(), inputs.clone());
     start("agent-in", move || {
-        read_commands(stdin, lease.is_some(), &inputs, &pongs, &heard);
-        let _ = reader_closing.send(());
+        let read = read_commands(stdin, lease.is_some(), &commands, &pongs, &heard);
+        let _ = closing.send(read);
     })?;
     let (end, ended) = mpsc::channel();
     let worker_runs_sut = runs_sut.clone();
     start("agent", move || {
         let (runs_sut, is_remote) = (worker_runs_sut, lease.is_some());
         let worker = Worker { executor, events, runs_sut, is_remote, armed: None, bodies: None };
-        let result = worker.run(&inbox);
-        let _ = end.send(result);
-        let _ = closing.send(());
+        worker.run(&inbox);
+        let _ = end.send(());
     })?;
 
-    // Received when the input ends, when the output fails, or when the worker is done.
-    let _ = closed.recv();
+    // Received when the input ends, when nothing is heard, or when the output fails.
+    let result = closed.recv().unwrap_or(Ok(()));
+    let _ = inputs.send(Input::Stop);
     let stop_wait =
         if runs_sut.load(Ordering::Acquire) { programs::STOP_WAIT + STOP_WAIT } else { STOP_WAIT };
-    let result = ended.recv_timeout(stop_wait).unwrap_or_else(|_| {
-        Err(FleetError::Slow { agent: "this agent".to_owned(), what: "stop", waited: stop_wait })
+    let stopped = ended.recv_timeout(stop_wait).map_err(|_| {
+        let agent = "this agent".to_owned();
+        FleetError::Slow { agent, what: "stop", waited: stop_wait }
     });
     let _ = flushed.recv_timeout(FLUSH_WAIT);
-    result
+    stopped.and(result)
 }
 
 /// Makes the first message of this process.
@@ -192,31 +187,29 @@ fn read_commands(
     inputs: &Sender<Input>,
     events: &Sender<FromAgent>,
     heard_at_ns: &AtomicU64,
-) {
+) -> Result<()> {
     let mut stdin = Heard { stdin, at_ns: heard_at_ns };
     let mut bodies = ReceivedBodies::new(is_remote);
     loop {
-        let read = frame::read_any(&mut stdin);
+        let read = frame::read_any(&mut stdin)?;
         let arrived = Nanos(clock::monotonic_ns());
         let input = match read {
-            Ok(Some(Content::Raw(part))) => bodies.add(&part).transpose().map(Input::Bodies),
-            Ok(Some(Content::Message(ToAgent::Bodies { number, bytes, from }))) => {
+            Some(Content::Raw(part)) => bodies.add(&part).transpose().map(Input::Bodies),
+            Some(Content::Message(ToAgent::Bodies { number, bytes, from })) => {
                 bodies.open(number, bytes, from).transpose().map(Input::Bodies)
             }
-            Ok(Some(Content::Message(ToAgent::Ping { sent }))) => {
+            Some(Content::Message(ToAgent::Ping { sent })) => {
                 let answered = Nanos(clock::monotonic_ns());
                 // Sending fails once the worker has ended.
                 let _ = events.send(FromAgent::Pong { sent, arrived, answered });
                 None
             }
-            Ok(Some(Content::Message(command))) => Some(Input::Command(command)),
-            Ok(None) => Some(Input::Closed(None)),
-            Err(error) => Some(Input::Closed(Some(error))),
+            Some(Content::Message(ToAgent::Exit)) | None => return Ok(()),
+            Some(Content::Message(command)) => Some(Input::Command(command)),
         };
-        let Some(input) = input else { continue };
-        let is_last = matches!(input, Input::Closed(_) | Input::Command(ToAgent::Exit));
-        if inputs.send(input).is_err() || is_last {
-            return;
+        if input.is_some_and(|input| inputs.send(input).is_err()) {
+            // The worker has failed.
+            return Ok(());
         }
     }
 }
@@ -236,18 +229,15 @@ struct Worker<E> {
 }
 
 impl<E: Executor> Worker<E> {
-    fn run(mut self, inbox: &Receiver<Input>) -> Result<()> {
-        let result = loop {
+    fn run(mut self, inbox: &Receiver<Input>) {
+        loop {
             match inbox.recv() {
-                Ok(Input::Command(ToAgent::Exit) | Input::Closed(None)) | Err(_) => break Ok(()),
-                Ok(Input::Closed(Some(error))) => break Err(error.into()),
-                Ok(Input::Bodies(bodies)) => self.bodies = Some(bodies),
-                Ok(Input::Silent(lease)) => break Err(FleetError::Silence { lease }),
                 Ok(Input::Command(command)) => self.handle_command(command),
+                Ok(Input::Bodies(bodies)) => self.bodies = Some(bodies),
+                Ok(Input::Stop) | Err(_) => break,
             }
-        };
+        }
         self.executor.stop_now();
-        result
     }
 
     /// Gives the plan its large bodies; an error says why they are not here.

@@ -35,7 +35,7 @@ use crate::tail::Tail;
 const TERM_WAIT: Duration = Duration::from_secs(1);
 /// Timeout of programs after SIGKILL: the kernel may have much memory to free.
 const KILL_WAIT: Duration = Duration::from_secs(2);
-/// Longest time that [`Programs::stop`] takes.
+/// Longest time that the end of all programs takes.
 pub(crate) const STOP_WAIT: Duration = Duration::from_millis(3500);
 /// Period of checking whether programs are ready or have ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -48,14 +48,6 @@ const PROCESSES: &str = "cgroup.procs";
 /// Timeout of the last output of a program that ended before its children.
 const LAST_OUTPUT_WAIT: Duration = Duration::from_millis(200);
 
-/// An input of the supervisor's main thread.
-enum Heard {
-    Plan(SupervisorPlan),
-    Restart,
-    /// The coordinator sends no more, or reads no more.
-    Closed(Result<(), FrameError>),
-}
-
 /// Runs a supervisor until it receives the exit command or its input ends, then ends everything that it started. The
 /// caller then ends the process.
 pub fn supervise(
@@ -63,57 +55,45 @@ pub fn supervise(
     stdout: impl Write + Send + 'static,
 ) -> Result<()> {
     let (events, outbox) = mpsc::channel();
-    let (inputs, inbox) = mpsc::channel();
+    let (closing, closed) = mpsc::channel();
     let (written, flushed) = mpsc::channel();
     // The receiver is alive: it is in `outbox`.
     let _ = events.send(hello());
-    let programs = Programs::start(events)
+    let (inputs, ended) = start_supervision(events)
         .map_err(|source| FleetError::Start { name: "the thread supervise".to_owned(), source })?;
-    let closing = inputs.clone();
+    let writer_closing = closing.clone();
     start("supervisor-out", move || {
         if write_events(&outbox, stdout).is_err() {
             // The coordinator does not read any more: there is nothing left to do.
-            let _ = closing.send(Heard::Closed(Ok(())));
+            let _ = writer_closing.send(Ok(()));
         }
         let _ = written.send(());
     })?;
-    start("supervisor-in", move || read_plans(stdin, &inputs))?;
-    let result = loop {
-        match inbox.recv() {
-            Ok(Heard::Plan(plan)) => programs.send(Input::Plan(plan)),
-            Ok(Heard::Restart) => programs.send(Input::Restart),
-            Ok(Heard::Closed(result)) => break result,
-            // Both threads send before they end.
-            Err(_) => break Ok(()),
-        }
-    };
-    programs.stop();
+    let plans = inputs.clone();
+    start("supervisor-in", move || {
+        let _ = closing.send(read_plans(stdin, &plans));
+    })?;
+    // Both threads send before they end.
+    let result = closed.recv().unwrap_or(Ok(()));
+    let _ = inputs.send(Input::Stop);
+    let _ = ended.recv_timeout(STOP_WAIT);
     let _ = flushed.recv_timeout(FLUSH_WAIT);
     Ok(result?)
 }
 
-fn read_plans(mut stdin: impl Read, inputs: &Sender<Heard>) {
-    let closed = loop {
-        let heard = match frame::read(&mut stdin) {
-            Ok(Some(ToSupervisor::Supervise(plan))) => Heard::Plan(*plan),
-            Ok(Some(ToSupervisor::Restart)) => Heard::Restart,
-            Ok(Some(ToSupervisor::Exit) | None) => break Ok(()),
-            Err(error) => break Err(error),
+fn read_plans(mut stdin: impl Read, inputs: &Sender<Input>) -> Result<(), FrameError> {
+    loop {
+        let input = match frame::read(&mut stdin)? {
+            Some(ToSupervisor::Supervise(plan)) => Input::Plan(*plan),
+            Some(ToSupervisor::Restart) => Input::Restart,
+            Some(ToSupervisor::Exit) | None => return Ok(()),
         };
-        if inputs.send(heard).is_err() {
-            return;
-        }
-    };
-    let _ = inputs.send(Heard::Closed(closed));
+        // The thread ends after Stop only.
+        let _ = inputs.send(input);
+    }
 }
 
-/// The handle to the supervising thread.
-#[derive(Debug)]
-pub(crate) struct Programs {
-    inputs: Sender<Input>,
-    ended: Receiver<()>,
-}
-
+/// An input of the supervising thread.
 enum Input {
     /// Start the plan's programs; `ProgramsReady` or `Failed` follows.
     Plan(SupervisorPlan),
@@ -124,39 +104,27 @@ enum Input {
     Stop,
 }
 
-impl Programs {
-    /// Makes this process the parent of all its orphaned descendants.
-    pub(crate) fn start(events: Sender<FromAgent>) -> io::Result<Self> {
-        process::become_subreaper()?;
-        let (inputs, inbox) = mpsc::channel();
-        let (end, ended) = mpsc::channel();
-        let supervision = Supervision {
-            events,
-            inputs: inputs.clone(),
-            children: Vec::new(),
-            unready: Vec::new(),
-            restart: None,
-            scratch: None,
-            keep: false,
-            control_group: None,
-        };
-        let _supervision = spawn("supervise", None, move || {
-            supervision.run(&inbox);
-            let _ = end.send(());
-        })?;
-        Ok(Self { inputs, ended })
-    }
-
-    fn send(&self, input: Input) {
-        // The thread ends after Stop only.
-        let _ = self.inputs.send(input);
-    }
-
-    /// Ends everything; returns within [`STOP_WAIT`].
-    pub(crate) fn stop(self) {
-        let _ = self.inputs.send(Input::Stop);
-        let _ = self.ended.recv_timeout(STOP_WAIT);
-    }
+/// Starts the supervising thread, and makes this process the parent of all its orphaned descendants. Returns the
+/// thread's inputs and what tells its end.
+fn start_supervision(events: Sender<FromAgent>) -> io::Result<(Sender<Input>, Receiver<()>)> {
+    process::become_subreaper()?;
+    let (inputs, inbox) = mpsc::channel();
+    let (end, ended) = mpsc::channel();
+    let supervision = Supervision {
+        events,
+        inputs: inputs.clone(),
+        children: Vec::new(),
+        unready: Vec::new(),
+        restart: None,
+        scratch: None,
+        keep: false,
+        control_group: None,
+    };
+    let _supervision = spawn("supervise", None, move || {
+        supervision.run(&inbox);
+        let _ = end.send(());
+    })?;
+    Ok((inputs, ended))
 }
 
 /// A supervised program.

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use plimsoll_sys::namespace::Namespace;
@@ -116,11 +116,6 @@ impl Supervisor {
         self.agents.pids().next().unwrap_or(0)
     }
 
-    /// The scratch directory.
-    pub fn scratch_dir(&self) -> Option<&Path> {
-        self.scratch.as_deref()
-    }
-
     /// A program that ended, if one did since the last call. Never waits. The end of the supervisor
     /// itself is an error.
     pub fn poll_exited(&mut self) -> Result<Option<ProgramExit>> {
@@ -131,11 +126,6 @@ impl Supervisor {
             }
         }
         Ok(self.exited.pop_front())
-    }
-
-    /// Ends everything and waits for its exit.
-    pub fn stop(self) {
-        drop(self);
     }
 }
 

@@ -405,7 +405,7 @@ pub(crate) fn a_restart_replaces_every_program() {
     assert_eq!(supervisor.poll_exited().unwrap(), None);
     process::kill(after[0], Signal::INT).unwrap();
     until("the end is reported", || supervisor.poll_exited().unwrap().is_some());
-    supervisor.stop();
+    drop(supervisor);
     assert!(after.iter().all(|pid| !process::is_alive(*pid)));
 }
 
@@ -434,7 +434,7 @@ pub(crate) fn a_stopped_supervisor_leaves_nothing() {
         });
         let exited = exited.unwrap();
         assert_eq!((exited.name.as_str(), exited.reason), ("second", ExitReason::Signal(2)));
-        supervisor.stop();
+        drop(supervisor);
         assert!(pids.iter().chain([&grandchild]).all(|pid| !process::is_alive(*pid)));
         assert_eq!(scratch.exists(), keep);
         assert!(!group.exists());
@@ -455,7 +455,7 @@ pub(crate) fn kill_9_of_the_supervisor() {
     process::kill(supervisor.pid(), Signal::KILL).unwrap();
     until("the loss is seen", || matches!(supervisor.poll_exited(), Err(FleetError::Lost { .. })));
     until("the program is gone", || !process::is_alive(program));
-    supervisor.stop();
+    drop(supervisor);
     assert!(!scratch.exists());
 }
 
