@@ -34,9 +34,6 @@ const HELLO_WAIT_EACH: Duration = Duration::from_millis(100);
 /// on a busy host.
 pub(crate) const AGENT_EXIT_WAIT: Duration = Duration::from_millis(1500);
 
-/// Time for which an agent on another host continues without a message of the coordinator, which sends one per second.
-const LEASE: Duration = Duration::from_secs(10);
-
 /// Which agents to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentSpec {
@@ -92,7 +89,7 @@ impl AgentSpec {
 }
 
 /// Returns the launches of the agents of other hosts, numbered from `first` on: each is one process, which ends when it hears
-/// nothing for [`LEASE`].
+/// nothing for a while.
 pub(crate) fn remote_launches(
     hosts: &LoadHosts,
     first: usize,
@@ -117,7 +114,6 @@ pub(crate) fn remote_launches(
             launcher: hosts.launcher.clone(),
             path: hosts.path.clone(),
             program: program.clone(),
-            lease: LEASE,
             gate: gate.clone(),
         })),
         ties: Ties {
@@ -169,7 +165,7 @@ pub(crate) struct AgentSet {
     events: Receiver<(u64, Received)>,
     readings: Readings,
     /// Lines for the reader.
-    notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     /// Timeout of its members' exit.
     exit_wait: Duration,
 }
@@ -231,7 +227,6 @@ impl AgentSet {
     }
 
     fn start_more(&mut self, launches: Vec<Launch>, interrupted: &dyn Fn() -> bool) -> Result<()> {
-        let before = self.places.len();
         let wait = HELLO_WAIT + HELLO_WAIT_EACH * u32::try_from(launches.len()).unwrap_or(u32::MAX);
         let mut launches = launches.into_iter();
         let mut opening = Opening::default();
@@ -249,9 +244,8 @@ impl AgentSet {
             self.await_hello(&mut opening, interrupted)?;
         }
         opening.finish()?;
-        let begun = (before..self.places.len()).collect::<Vec<_>>();
         self.check_machines()?;
-        self.await_clocks(&begun, interrupted)
+        self.await_clocks(interrupted)
     }
 
     fn place(&mut self, launch: Launch, wait: Duration) -> Result<Place> {
@@ -290,7 +284,7 @@ impl AgentSet {
         };
         let deadline = self.places[first].deadline;
         let until = next_login.map_or(deadline, |at| at.min(deadline)).min(next_look);
-        let (index, failure) = match self.poll_event(until) {
+        let (index, opened) = match self.poll_event(until) {
             // A login or a look for interrupts is due, or the first one was put off meanwhile.
             None if Instant::now() < self.places[first].deadline => return Ok(()),
             None => {
@@ -298,17 +292,12 @@ impl AgentSet {
                 let waited = launch.remote().map_or(HELLO_WAIT, |remote| remote.opening_wait());
                 let slow = self.slow(first, launch.first_step(), waited);
                 self.kill(first);
-                (first, slow)
+                (first, Err(slow))
             }
-            Some((index, event)) => match self.hello(index, event) {
-                Ok(()) => {
-                    opening.waiting.retain(|waiting| *waiting != index);
-                    return Ok(());
-                }
-                Err(error) => (index, error),
-            },
+            Some((index, event)) => (index, self.hello(index, event)),
         };
         opening.waiting.retain(|waiting| *waiting != index);
+        let Err(failure) = opened else { return Ok(()) };
         let Place { link, launch, .. } = &self.places[index];
         let Some(remote) = launch.remote() else { return Err(failure) };
         if link.was_dropped && opening.postpone(index) {
@@ -335,7 +324,10 @@ impl AgentSet {
                 theirs: version,
                 ours: VERSION.to_owned(),
             }),
-            FromAgent::Hello { machine, .. } if self.is_another_build(index, &machine) => {
+            // On this host an agent is this program.
+            FromAgent::Hello { machine, .. }
+                if self.is_elsewhere(index) && machine.build != identity() =>
+            {
                 Err(FleetError::Lost {
                     agent: self.name(index).to_owned(),
                     how: format!(
@@ -362,16 +354,14 @@ impl AgentSet {
     }
 
     fn watch_host(&self, index: usize) -> Result<()> {
-        let is_there = self.places[index].launch.remote().is_some();
-        if is_there && self.readings.get().is_some() {
+        if self.is_elsewhere(index) && self.readings.get().is_some() {
             return self.send(index, &ToAgent::Watch);
         }
         Ok(())
     }
 
-    /// Only on another host: here an agent is this program.
-    fn is_another_build(&self, index: usize, machine: &Machine) -> bool {
-        self.places[index].launch.remote().is_some() && machine.build != identity()
+    fn is_elsewhere(&self, index: usize) -> bool {
+        self.places[index].launch.remote().is_some()
     }
 
     /// Two names of one machine would count its CPUs and ports twice.
@@ -390,18 +380,16 @@ impl AgentSet {
     }
 
     /// Waits until the clocks of other hosts were compared with this one.
-    fn await_clocks(&mut self, places: &[usize], interrupted: &dyn Fn() -> bool) -> Result<()> {
+    fn await_clocks(&self, interrupted: &dyn Fn() -> bool) -> Result<()> {
         let deadline = Instant::now() + CLOCK_WAIT;
-        for index in places {
-            while !self.places[*index].link.is_clock_settled() {
-                if interrupted() {
-                    return Err(FleetError::Interrupted);
-                }
-                if Instant::now() > deadline {
-                    return Err(self.slow(*index, "answer pings", CLOCK_WAIT));
-                }
-                thread::sleep(LOOK_AGAIN);
+        while let Some(index) = (0..self.len()).find(|index| !self.is_clock_settled(*index)) {
+            if interrupted() {
+                return Err(FleetError::Interrupted);
             }
+            if Instant::now() > deadline {
+                return Err(self.slow(index, "answer pings", CLOCK_WAIT));
+            }
+            thread::sleep(LOOK_AGAIN);
         }
         Ok(())
     }
@@ -418,18 +406,19 @@ impl AgentSet {
                 self.how_it_ended(index, ending);
             }
         }
-        let lost: Vec<_> = (0..self.len()).filter(|index| self.is_lost(*index)).collect();
         let mut opening = Opening::default();
-        for index in &lost {
-            let launch = self.places[*index].launch.clone();
-            opening.add(*index, &launch);
-            self.places[*index] = self.place(launch, HELLO_WAIT)?;
+        for index in 0..self.len() {
+            if self.is_lost(index) {
+                let launch = self.places[index].launch.clone();
+                opening.add(index, &launch);
+                self.places[index] = self.place(launch, HELLO_WAIT)?;
+            }
         }
         while !opening.is_done() {
             self.await_hello(&mut opening, interrupted)?;
         }
         opening.finish()?;
-        self.await_clocks(&lost, interrupted)
+        self.await_clocks(interrupted)
     }
 
     pub(crate) const fn len(&self) -> usize {
@@ -515,7 +504,7 @@ impl AgentSet {
             let name = self.name(index);
             match received {
                 Received::Payload(waiting) => {
-                    return Some((index, LinkEvent::decoded(waiting.payload())));
+                    return Some((index, LinkEvent::decoded(&waiting.payload)));
                 }
                 Received::Closed(ending) => return Some((index, LinkEvent::Closed(ending))),
                 Received::Noise(noise) => {

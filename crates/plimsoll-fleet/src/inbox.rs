@@ -26,7 +26,7 @@ struct Shared {
 /// An encoded frame that waits to be handled. Its room is free again when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    payload: Vec<u8>,
+    pub(crate) payload: Vec<u8>,
     room: Arc<Shared>,
 }
 
@@ -43,12 +43,6 @@ impl Room {
         }
         *used_bytes += bytes;
         Waiting { payload, room: Arc::clone(&self.0) }
-    }
-}
-
-impl Waiting {
-    pub(crate) fn payload(&self) -> &[u8] {
-        &self.payload
     }
 }
 
@@ -88,7 +82,7 @@ mod tests {
         assert_eq!(*lock(&room.0.used_bytes), WAITING_BYTES_MAX / 3 * 3);
         for frame in 0..32 {
             let waiting: Waiting = frames.recv().unwrap();
-            assert_eq!(waiting.payload()[0], frame);
+            assert_eq!(waiting.payload[0], frame);
             // Those that wait, and this one.
             assert!(*lock(&room.0.used_bytes) <= WAITING_BYTES_MAX);
         }
@@ -103,6 +97,6 @@ mod tests {
         let room = Room::default();
         let large = room.admit(vec![0; 2 * WAITING_BYTES_MAX], || {});
         drop(large);
-        assert_eq!(room.admit(vec![1], || {}).payload(), [1]);
+        assert_eq!(room.admit(vec![1], || {}).payload, [1]);
     }
 }

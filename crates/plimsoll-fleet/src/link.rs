@@ -47,6 +47,8 @@ const OUTPUT_CHARS_MAX: usize = 400;
 /// From one ping to the next, and of the first ones, which compare the clocks before a load.
 const PING_EVERY: Duration = Duration::from_secs(1);
 const FIRST_PINGS_EVERY: Duration = Duration::from_millis(5);
+/// Time for which an agent on another host continues without a message of the coordinator, which sends one per second.
+const LEASE: Duration = Duration::from_secs(10);
 /// Silence of an agent's host that is allowed beyond the lease: an agent that is given up has stopped before.
 const AFTER_LEASE: Duration = Duration::from_secs(5);
 /// Timeout of another host's first message.
@@ -132,8 +134,6 @@ pub(crate) struct Remote {
     pub(crate) path: Option<String>,
     /// Program that is copied there otherwise.
     pub(crate) program: Program,
-    /// It ends when it hears nothing for so long.
-    pub(crate) lease: Duration,
     /// Gate to which it connects, when nothing is launched.
     pub(crate) gate: Option<Arc<Gate>>,
 }
@@ -146,7 +146,7 @@ impl Remote {
 
     /// Timeout of its first message.
     pub(crate) fn opening_wait(&self) -> Duration {
-        self.gate.as_ref().map_or(OPENING_WAIT, |gate| gate.within())
+        self.gate.as_ref().map_or(OPENING_WAIT, |gate| gate.within)
     }
 
     fn command(&self) -> Command {
@@ -292,7 +292,7 @@ impl Link {
                 .map_err(|source| FleetError::Start { name, source });
         }
         let context = |source| FleetError::Start { name: launch.words(), source };
-        let start = match &launch.place {
+        let mut start = match &launch.place {
             AgentPlace::Here(command) => {
                 let mut start = Command::new(&command.program);
                 start.arg0("plimsoll").args(&command.arguments);
@@ -300,7 +300,8 @@ impl Link {
             }
             AgentPlace::There(remote) => remote.command(),
         };
-        let mut child = spawn(start, &launch.ties).map_err(context)?;
+        start.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = process::spawn(start, &launch.ties).map_err(context)?;
         let (Some(stdin), Some(stdout), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
@@ -312,13 +313,13 @@ impl Link {
             Reader { id, stdout, last_frame_ns: Arc::clone(&last_frame_ns), host: None, events };
         let far = match &launch.place {
             AgentPlace::Here(_) => {
-                run("link-out", move || write_frames(outbox, stdin)).map_err(context)?;
+                run("link-out", move || write_frames(&outbox, stdin, false)).map_err(context)?;
                 run("link-in", move || reader.read_frames()).map_err(context)?;
                 None
             }
             AgentPlace::There(remote) => {
                 let nonce = format!("{:016x}", RandomState::new().build_hasher().finish());
-                let script = script(&remote.program, remote.path.as_deref(), &nonce, remote.lease);
+                let script = script(&remote.program, remote.path.as_deref(), &nonce, LEASE);
                 let (steps, next_steps) = mpsc::channel();
                 let clock = Arc::new(Mutex::new(HostClock::default()));
                 reader.host = Some(HostReader {
@@ -328,7 +329,7 @@ impl Link {
                 });
                 let is_open = Arc::new(AtomicBool::new(false));
                 let (opened, of_reader) = (Arc::clone(&is_open), Arc::clone(remote));
-                run("link-out", move || write_opening(script, &next_steps, outbox, stdin))
+                run("link-out", move || write_opening(script, &next_steps, &outbox, stdin))
                     .map_err(context)?;
                 run("link-in", move || {
                     if reader.read_opening(&nonce, &of_reader.program, &steps) {
@@ -400,7 +401,7 @@ impl Link {
             is_open.store(true, Ordering::Relaxed);
             let stdout = joined.reader;
             let reader = Reader { id, stdout, last_frame_ns: heard, host, events };
-            match run("link-out", move || write_frames_and_pings(&outbox, joined.writer)) {
+            match run("link-out", move || write_frames(&outbox, joined.writer, true)) {
                 Ok(()) => reader.read_frames(),
                 Err(error) => drop(reader.report(Received::Closed(Ending::Frame(error.into())))),
             }
@@ -421,9 +422,9 @@ impl Link {
     /// Returns the silence of an agent on another host, if that is so long that the agent has
     /// ended.
     pub(crate) fn silence(&self) -> Option<Duration> {
-        let far = self.far.as_ref().filter(|far| far.is_open.load(Ordering::Relaxed))?;
+        let is_open = self.far.as_ref().is_some_and(|far| far.is_open.load(Ordering::Relaxed));
         let silence = Duration::from(Nanos(clock::monotonic_ns()).since(self.last_frame_at()));
-        (silence > far.remote.lease + AFTER_LEASE).then_some(silence)
+        (is_open && silence > LEASE + AFTER_LEASE).then_some(silence)
     }
 
     /// Reports whether pings enough were answered to translate times; on this host none is needed.
@@ -522,10 +523,8 @@ impl Link {
                 let _ = process::kill(pid, Signal::KILL);
             }
         }
-        let status = self.child.as_mut().map(Child::wait);
-        let reason = status.map_or(ExitReason::Code(-1), |status| {
-            status.map_or(ExitReason::Code(-1), ExitReason::from)
-        });
+        let status = self.child.as_mut().and_then(|child| child.wait().ok());
+        let reason = status.map_or(ExitReason::Code(-1), ExitReason::from);
         self.ended = Some(reason);
         reason
     }
@@ -593,28 +592,8 @@ impl Drop for Link {
     }
 }
 
-fn spawn(mut command: Command, ties: &Ties) -> io::Result<Child> {
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    process::spawn(command, ties)
-}
-
 fn run(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     spawn_thread(name, None, work).map(drop)
-}
-
-fn write_frames(outbox: Receiver<Outgoing>, mut stdin: impl Write) {
-    for outgoing in outbox {
-        let written = match outgoing {
-            Outgoing::Frame(frame) => stdin.write_all(&frame).and_then(|()| stdin.flush()),
-            Outgoing::Bodies(store) => {
-                parts(&*store).try_for_each(|part| frame::write_raw(&mut stdin, part))
-            }
-        };
-        if written.is_err() {
-            // The agent has ended; the end of its output reports that.
-            return;
-        }
-    }
 }
 
 /// The next bytes to a host before its agent runs, and when it does.
@@ -627,7 +606,7 @@ enum Step {
 fn write_opening(
     script: String,
     steps: &Receiver<Step>,
-    outbox: Receiver<Outgoing>,
+    outbox: &Receiver<Outgoing>,
     mut stdin: impl Write,
 ) {
     if stdin.write_all(script.as_bytes()).and_then(|()| stdin.flush()).is_err() {
@@ -640,48 +619,51 @@ fn write_opening(
                     return;
                 }
             }
-            Step::Frames => return write_frames_and_pings(&outbox, stdin),
+            Step::Frames => return write_frames(outbox, stdin, true),
         }
     }
 }
 
-fn parts(store: &dyn BodyStore) -> impl Iterator<Item = &[u8]> {
-    store.bytes().chunks(frame::RAW_BYTES_MAX)
-}
-
-fn write_frames_and_pings(outbox: &Receiver<Outgoing>, mut stdin: impl Write) {
-    let mut pings = Pings { sent: 0, next: Instant::now() };
+/// Writes what is sent to an agent, and pings where it is on another host.
+fn write_frames(outbox: &Receiver<Outgoing>, mut stdin: impl Write, is_far: bool) {
+    let mut pings = Pings { sent: 0, next: is_far.then(Instant::now) };
     loop {
-        let wait = pings.next.saturating_duration_since(Instant::now());
+        let until = |next: Instant| next.saturating_duration_since(Instant::now());
+        let wait = pings.next.map_or(Duration::MAX, until);
         let written = match outbox.recv_timeout(wait) {
             Ok(Outgoing::Frame(frame)) => stdin.write_all(&frame).and_then(|()| stdin.flush()),
-            Ok(Outgoing::Bodies(store)) => parts(&*store).try_for_each(|part| {
-                pings.write_if_due(&mut stdin)?;
-                frame::write_raw(&mut stdin, part)
-            }),
+            Ok(Outgoing::Bodies(store)) => {
+                store.bytes().chunks(frame::RAW_BYTES_MAX).try_for_each(|part| {
+                    pings.write_if_due(&mut stdin)?;
+                    frame::write_raw(&mut stdin, part)
+                })
+            }
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => pings.write_if_due(&mut stdin),
         };
         if written.is_err() {
+            // The agent has ended; the end of its output reports that.
             return;
         }
     }
 }
 
-/// The pings to an agent on another host.
+/// The pings to an agent.
 struct Pings {
     sent: u32,
-    next: Instant,
+    /// `None` on this host.
+    next: Option<Instant>,
 }
 
 impl Pings {
     fn write_if_due(&mut self, mut stdin: impl Write) -> io::Result<()> {
-        if Instant::now() < self.next {
+        if self.next.is_none_or(|next| Instant::now() < next) {
             return Ok(());
         }
         self.sent = self.sent.saturating_add(1);
         let is_early = self.sent <= SAMPLES_NEEDED;
-        self.next = Instant::now() + if is_early { FIRST_PINGS_EVERY } else { PING_EVERY };
+        let wait = if is_early { FIRST_PINGS_EVERY } else { PING_EVERY };
+        self.next = Some(Instant::now() + wait);
         let ping = frame::encode(&ToAgent::Ping { sent: Nanos(clock::monotonic_ns()) });
         stdin.write_all(&ping.map_err(io::Error::other)?)?;
         stdin.flush()

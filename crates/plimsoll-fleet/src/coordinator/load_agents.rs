@@ -52,17 +52,12 @@ pub fn agents_needed(connections: u64, descriptors_per_process: u64, reserve: u6
 #[derive(Debug)]
 pub struct LoadAgents {
     agents: AgentSet,
-    place: Place,
+    /// The agents of this host; `None` if they are on other ones.
+    spec: Option<AgentSpec>,
+    /// The part of each other host; none on this one.
+    shares: Vec<Share>,
     /// Threads of each other host, over those that it was named with or has CPUs for.
     threads_times: u32,
-}
-
-/// The place of a load's agents.
-#[derive(Debug)]
-enum Place {
-    Here(AgentSpec),
-    /// One on each host.
-    There(Vec<Share>),
 }
 
 /// The part of a host in the loads.
@@ -128,7 +123,7 @@ impl LoadAgents {
     /// which a terminal or a service manager sends to all processes at once.
     pub fn start(spec: AgentSpec) -> Result<Self> {
         let agents = AgentSet::start(spec.launches("agent"), AGENT_EXIT_WAIT, &|| false)?;
-        Ok(Self { agents, place: Place::Here(spec), threads_times: 1 })
+        Ok(Self { agents, spec: Some(spec), shares: Vec::new(), threads_times: 1 })
     }
 
     /// Starts an agent on each of `hosts`, or waits until they connect. A host that names no threads has `threads`
@@ -145,14 +140,14 @@ impl LoadAgents {
             Share { threads, ..Share::default() }
         };
         let shares = hosts.hosts.iter().enumerate().map(share).collect();
-        Ok(Self { agents, place: Place::There(shares), threads_times: 1 })
+        Ok(Self { agents, spec: None, shares, threads_times: 1 })
     }
 
     /// Worker threads of an agent in the mean, where the agents are on other hosts.
     pub fn threads(&self) -> Option<u32> {
-        let Place::There(shares) = &self.place else { return None };
-        let all: u32 = shares.iter().map(|share| share.threads).sum();
-        Some((all / (shares.len() as u32).max(1)).max(1))
+        let all: u32 = self.shares.iter().map(|share| share.threads).sum();
+        let mean = all.checked_div(self.shares.len() as u32)?;
+        Some(mean.max(1))
     }
 
     /// Gives other hosts more threads where one would have more connections than files that a process may open there,
@@ -160,10 +155,9 @@ impl LoadAgents {
     /// many. All hosts get as many times as many, so that their shares stay.
     pub fn make_room(&mut self, connections: u64, reserve: u64) {
         let descriptors = self.agents.descriptors_max();
-        let Place::There(shares) = &mut self.place else { return };
-        let all: u64 = shares.iter().map(|share| u64::from(share.threads)).sum();
-        let times = threads_times(connections, all, descriptors.saturating_sub(reserve));
-        for share in shares {
+        let times =
+            threads_times(connections, self.threads_of_all(), descriptors.saturating_sub(reserve));
+        for share in &mut self.shares {
             share.threads = share.threads.saturating_mul(times);
         }
         self.threads_times = self.threads_times.saturating_mul(times);
@@ -175,12 +169,11 @@ impl LoadAgents {
         part: impl Fn(u32, u64) -> HostPart,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<SurveyedHost>> {
-        let Place::There(shares) = &mut self.place else { return Ok(Vec::new()) };
-        let all: u64 = shares.iter().map(|share| u64::from(share.threads)).sum();
-        for (index, share) in shares.iter().enumerate() {
+        let all = self.threads_of_all();
+        for (index, share) in self.shares.iter().enumerate() {
             self.agents.send(index, &ToAgent::Survey(Box::new(part(share.threads, all))))?;
         }
-        let mut answers: Vec<Option<HostSurvey>> = vec![None; shares.len()];
+        let mut answers: Vec<Option<HostSurvey>> = vec![None; self.shares.len()];
         let deadline = Instant::now() + SURVEY_WAIT;
         while let Some(silent) = answers.iter().position(Option::is_none) {
             if interrupted() {
@@ -211,13 +204,10 @@ impl LoadAgents {
         survey: HostSurvey,
         all: u64,
     ) -> SurveyedHost {
-        let mut threads = 1;
-        if let Place::There(shares) = &mut self.place {
-            shares[index].ports_per_source = Some(survey.ports_per_source);
-            threads = shares[index].threads;
-        }
+        let share = &mut self.shares[index];
+        share.ports_per_source = Some(survey.ports_per_source);
         let read_at = self.agents.clock(index).map_or(survey.at, |clock| clock.here(survey.at));
-        SurveyedHost { name, threads: (threads, all), survey, read_at }
+        SurveyedHost { name, threads: (share.threads, all), survey, read_at }
     }
 
     /// Has each other host read what it does once a second from now on; `sink` gets it.
@@ -227,7 +217,6 @@ impl LoadAgents {
 
     /// Each other host by its name.
     pub fn hosts(&self) -> BTreeMap<String, LoadHostSummary> {
-        let Place::There(shares) = &self.place else { return BTreeMap::new() };
         let summary = |(index, share): (usize, &Share)| {
             let ms = |ns: i64| ns as f64 / 1e6;
             let worst = |value: fn(&Sample) -> Nanos| {
@@ -249,7 +238,7 @@ impl LoadAgents {
             };
             (self.agents.name(index).to_owned(), summary)
         };
-        shares.iter().enumerate().map(summary).collect()
+        self.shares.iter().enumerate().map(summary).collect()
     }
 
     /// Takes the remarks on the hosts since the last call.
@@ -260,7 +249,7 @@ impl LoadAgents {
     /// Starts more of them between two loads, until there are `count`. Where that fails, there are as
     /// many as before. Another host has one, whatever is asked for.
     pub fn grow_to(&mut self, count: u32) -> Result<()> {
-        let Place::Here(spec) = &mut self.place else {
+        let Some(spec) = &mut self.spec else {
             let lines = vec!["each host has one agent".to_owned()];
             return Err(FleetError::Hosts { lines });
         };
@@ -286,10 +275,7 @@ impl LoadAgents {
 
     /// Their processes on this host.
     pub fn pids(&self) -> Vec<u32> {
-        match self.place {
-            Place::Here(_) => self.agents.pids().collect(),
-            Place::There(_) => Vec::new(),
-        }
+        if self.spec.is_some() { self.agents.pids().collect() } else { Vec::new() }
     }
 
     /// Each agent's limit of open files, the lowest one.
@@ -346,30 +332,32 @@ impl LoadAgents {
 
     /// The threads of each agent in a load with this plan, which may have more than usual.
     fn threads_of_each(&self, plan: &LoadPlan) -> Vec<u32> {
-        let Place::There(shares) = &self.place else {
-            return vec![plan.threads; self.agents.len()];
-        };
-        let mean = u64::from(self.threads().unwrap_or(1));
-        let of = |share: &Share| u64::from(share.threads) * u64::from(plan.threads.max(1)) / mean;
-        shares.iter().map(|share| of(share).max(1) as u32).collect()
+        let Some(mean) = self.threads() else { return vec![plan.threads; self.agents.len()] };
+        let of_plan = u64::from(plan.threads.max(1));
+        let of = |share: &Share| u64::from(share.threads) * of_plan / u64::from(mean);
+        self.shares.iter().map(|share| of(share).max(1) as u32).collect()
+    }
+
+    /// The threads of all other hosts.
+    fn threads_of_all(&self) -> u64 {
+        self.shares.iter().map(|share| u64::from(share.threads)).sum()
     }
 
     fn note_loss(&mut self, index: usize, how: &str) {
-        if let Place::There(shares) = &mut self.place {
-            shares[index].lost = Some(how.to_owned());
+        if let Some(share) = self.shares.get_mut(index) {
+            share.lost = Some(how.to_owned());
         }
     }
 
     /// Keeps something of an agent's host and its clock, where it is another one.
     fn note_clock(&mut self, index: usize, note: impl FnOnce(&mut Share, Sample)) {
-        if let (Place::There(shares), Some(clock)) = (&mut self.place, self.agents.clock(index)) {
-            note(&mut shares[index], clock);
+        if let (Some(share), Some(clock)) = (self.shares.get_mut(index), self.agents.clock(index)) {
+            note(share, clock);
         }
     }
 
     /// A line for each host whose seconds are so far from those here that they are others.
     fn strays(&self) -> Vec<String> {
-        let Place::There(shares) = &self.place else { return Vec::new() };
         let line = |(index, share): (usize, &Share)| {
             let bound = share.worst.as_ref().map(Sample::bound).unwrap_or_default();
             let apart = bound + Nanos(share.drift_ns.unsigned_abs());
@@ -382,23 +370,21 @@ impl LoadAgents {
                 )
             })
         };
-        shares.iter().enumerate().filter_map(line).collect()
+        self.shares.iter().enumerate().filter_map(line).collect()
     }
 
     /// The part of each agent, once those that were lost are replaced.
     fn parts(&mut self, plan: &LoadPlan, interrupted: &dyn Fn() -> bool) -> Result<Vec<LoadPlan>> {
         self.agents.replace_lost(interrupted)?;
         let threads = spread(&self.threads_of_each(plan), plan.connections);
-        let part = |index| {
-            match &self.place {
-                Place::Here(spec) => share_of_plan(plan, index, &threads, spec.cpus_of(index)),
-                // Each host has source ports of its own.
-                Place::There(_) => {
-                    let mut plan = share_of_plan(plan, index, &threads, &[]);
-                    let first = plan.part.shard.index;
-                    plan.part.on_host = Some(first..first + plan.threads);
-                    plan
-                }
+        let part = |index| match &self.spec {
+            Some(spec) => share_of_plan(plan, index, &threads, spec.cpus_of(index)),
+            // Each host has source ports of its own.
+            None => {
+                let mut plan = share_of_plan(plan, index, &threads, &[]);
+                let first = plan.part.shard.index;
+                plan.part.on_host = Some(first..first + plan.threads);
+                plan
             }
         };
         Ok((0..threads.len()).map(part).collect())
@@ -434,10 +420,10 @@ impl LoadAgents {
                 return Err(error);
             }
         }
-        let start = match (&lead, &self.place) {
+        let start = match (&lead, &self.spec) {
             (Lead::Above(_), _) => StartOf::Told,
-            (_, Place::Here(_)) => StartOf::Here,
-            (_, Place::There(_)) => StartOf::There,
+            (_, Some(_)) => StartOf::Here,
+            (_, None) => StartOf::There,
         };
         let mut run = LoadRun::new(members, Terms::new(plan, control, agents, start), now());
         loop {
@@ -469,11 +455,8 @@ impl LoadAgents {
                 let agents = run.agents();
                 self.agents.discard(agents);
                 (0..agents).for_each(|index| self.note_clock(index, Share::note_end));
-                if let Place::There(shares) = &mut self.place {
-                    shares
-                        .iter_mut()
-                        .zip(run.done_by_each())
-                        .for_each(|(s, done)| s.note_done(done));
+                for (share, done) in self.shares.iter_mut().zip(run.done_by_each()) {
+                    share.note_done(done);
                 }
                 self.strays().into_iter().for_each(|stray| sink(Event::Note(stray)));
                 return run.into_outcome();
@@ -483,7 +466,6 @@ impl LoadAgents {
             }
             if let Some(joining) = &mut joining {
                 self.poll_newcomer(joining, &run);
-                joining.take_notes().into_iter().for_each(|note| sink(Event::Note(note)));
             }
             let overdue = Duration::from(run.poll_timeout().since(now()));
             let wait = overdue.min(LOOK_FOR_INTERRUPT);

@@ -36,7 +36,7 @@ pub fn dial(
             .map_err(HandshakeError::from)
             .and_then(|socket| Joined::new(socket, &context));
         match joined {
-            Ok(joined) => return Ok((joined.reader.that_does_not_end(), joined.writer)),
+            Ok(joined) => return Ok((joined.reader, joined.writer)),
             Err(error) if error.is_final() || Instant::now() + pause >= deadline => {
                 return Err(failed(io::Error::other(error)));
             }

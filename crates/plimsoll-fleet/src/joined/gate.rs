@@ -39,7 +39,8 @@ const PING_EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct Gate {
     inside: Arc<Inside>,
     names: Vec<HostName>,
-    within: Duration,
+    /// Time within which an agent must connect.
+    pub(crate) within: Duration,
 }
 
 #[derive(Debug)]
@@ -140,11 +141,6 @@ impl Gate {
         let within = self.within.as_secs();
         let first = format!("{} did not connect within {within} s", fold(&names));
         [vec![first], self.take_notes()].concat()
-    }
-
-    /// Returns the time within which an agent must connect.
-    pub(crate) const fn within(&self) -> Duration {
-        self.within
     }
 
     /// Waits for the agent of this index; the end of the receiver gives that up.

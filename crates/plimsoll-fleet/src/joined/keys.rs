@@ -43,27 +43,21 @@ fn agent_name(index: u32) -> String {
 
 /// The files that the coordinator needs, by their names.
 pub(crate) fn coordinator_files(keys: &RunKeys) -> Vec<(String, &str)> {
-    files(&keys.roots_pem, [(COORDINATOR.to_owned(), &keys.coordinator)])
+    files(&keys.roots_pem, COORDINATOR, &keys.coordinator)
 }
 
 /// The files that agent `index` needs; none if there is no such agent.
 pub(crate) fn files_of_agent(keys: &RunKeys, index: u32) -> Vec<(String, &str)> {
-    let identity = usize::try_from(index).ok().and_then(|index| keys.agents.get(index));
-    let named = identity.map(|identity| (agent_name(index), identity));
-    named.map_or_else(Vec::new, |named| files(&keys.roots_pem, [named]))
+    let Some(identity) = keys.agents.get(index as usize) else { return Vec::new() };
+    files(&keys.roots_pem, &agent_name(index), identity)
 }
 
-fn files<'a>(
-    roots_pem: &'a str,
-    identities: impl IntoIterator<Item = (String, &'a Identity)>,
-) -> Vec<(String, &'a str)> {
-    let pairs = identities.into_iter().flat_map(|(name, identity)| {
-        [
-            (format!("{name}.pem"), identity.chain_pem.as_str()),
-            (format!("{name}.key"), identity.key_pem.as_str()),
-        ]
-    });
-    [(ROOTS.to_owned(), roots_pem)].into_iter().chain(pairs).collect()
+fn files<'a>(roots_pem: &'a str, name: &str, identity: &'a Identity) -> Vec<(String, &'a str)> {
+    vec![
+        (ROOTS.to_owned(), roots_pem),
+        (format!("{name}.pem"), &identity.chain_pem),
+        (format!("{name}.key"), &identity.key_pem),
+    ]
 }
 
 /// Makes keys for a run with so many agents, valid in these seconds since 1970, and writes them into a new

@@ -44,7 +44,7 @@ pub(crate) struct Greeting<'a> {
 }
 
 impl Joined {
-    /// Shakes hands over `socket`, as the end that has connected.
+    /// Shakes hands over `socket`, as the agent, which has connected. An end of the connection is an error there.
     pub(crate) fn new(socket: TcpStream, context: &MutualContext) -> Result<Self, HandshakeError> {
         Self::shake_hands(socket, context, None)
     }
@@ -72,12 +72,14 @@ impl Joined {
             is_over: AtomicBool::new(false),
         };
         let mut early = Vec::new();
+        // A coordinator says before that it is done.
+        let end_is_error = greeting.is_none();
         wire.shake_hands(&mut early, greeting)?;
         wire.socket.set_read_timeout(None)?;
         wire.socket.set_write_timeout(None)?;
         let wire = Arc::new(wire);
         let reader =
-            WireReader { wire: Arc::clone(&wire), plaintext: early, taken: 0, end_is_error: false };
+            WireReader { wire: Arc::clone(&wire), plaintext: early, taken: 0, end_is_error };
         let writer = WireWriter { wire: Arc::clone(&wire) };
         Ok(Self { wire, reader, writer })
     }
@@ -213,15 +215,7 @@ pub(crate) struct WireReader {
     wire: Arc<Wire>,
     plaintext: Vec<u8>,
     taken: usize,
-    /// At an agent, whose coordinator says before that it is done.
     end_is_error: bool,
-}
-
-impl WireReader {
-    /// Treats an end of the connection as an error.
-    pub(crate) fn that_does_not_end(self) -> Self {
-        Self { end_is_error: true, ..self }
-    }
 }
 
 impl Read for WireReader {

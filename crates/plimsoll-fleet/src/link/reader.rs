@@ -89,12 +89,7 @@ impl<R: Read> Reader<R> {
         let mut preamble = Preamble::new(nonce);
         let ending = loop {
             let step = match preamble.next_word(&mut self.stdout) {
-                Ok(Some(Word::Agent)) => {
-                    if let Some(noise) = preamble.noise() {
-                        self.report(Received::Noise(noise));
-                    }
-                    Step::Frames
-                }
+                Ok(Some(Word::Agent)) => Step::Frames,
                 Ok(Some(Word::Want(machine))) if machine == env::consts::ARCH => {
                     match program.open() {
                         Ok(file) => {
@@ -102,37 +97,40 @@ impl<R: Read> Reader<R> {
                             Step::Program(file)
                         }
                         Err(error) => {
-                            break Ending::Refused(format!(
+                            break Some(Ending::Refused(format!(
                                 "needs a copy of plimsoll, which cannot be read here: {error}"
-                            ));
+                            )));
                         }
                     }
                 }
                 Ok(Some(Word::Want(machine))) => {
-                    break Ending::Refused(format!(
+                    break Some(Ending::Refused(format!(
                         "is a machine of type {machine}, and this plimsoll is made for {}: put \
                          plimsoll for {machine} there and name it with --remote-path",
                         env::consts::ARCH
-                    ));
+                    )));
                 }
                 Ok(Some(Word::Fail(why))) => {
-                    break Ending::Refused(format!("cannot start plimsoll: {why}"));
+                    break Some(Ending::Refused(format!("cannot start plimsoll: {why}")));
                 }
-                Ok(None) => break Ending::Closed,
-                Err(error) => break Ending::Frame(error.into()),
+                Ok(None) => break Some(Ending::Closed),
+                Err(error) => break Some(Ending::Frame(error.into())),
             };
             let is_last = matches!(step, Step::Frames);
             if steps.send(step).is_err() {
-                break Ending::Closed;
+                break Some(Ending::Closed);
             }
             if is_last {
-                self.last_frame_ns.store(clock::monotonic_ns(), Ordering::Relaxed);
-                return true;
+                break None;
             }
         };
         if let Some(noise) = preamble.noise() {
             self.report(Received::Noise(noise));
         }
+        let Some(ending) = ending else {
+            self.last_frame_ns.store(clock::monotonic_ns(), Ordering::Relaxed);
+            return true;
+        };
         self.report(Received::Closed(ending));
         false
     }

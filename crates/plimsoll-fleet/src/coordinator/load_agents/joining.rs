@@ -8,7 +8,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{LoadPart, LoadPlan};
 
-use super::{LoadAgents, Place, Share, now, threads_of};
+use super::{LoadAgents, Share, now, threads_of};
 use crate::agent_set::remote_launches;
 use crate::coordinator::load_run::{LoadRun, Member};
 use crate::coordinator::outcome::Newcomers;
@@ -34,7 +34,6 @@ pub(super) struct Joining<'a> {
     /// The one that is on its way.
     next: Option<Newcomer>,
     joined: u32,
-    notes: Vec<String>,
 }
 
 /// A host on its way.
@@ -78,43 +77,23 @@ impl Step {
 
 impl<'a> Joining<'a> {
     pub(super) fn new(newcomers: &'a dyn Newcomers) -> Self {
-        Self {
-            newcomers,
-            asked: Instant::now(),
-            waiting: VecDeque::new(),
-            next: None,
-            joined: 0,
-            notes: Vec::new(),
-        }
+        Self { newcomers, asked: Instant::now(), waiting: VecDeque::new(), next: None, joined: 0 }
     }
 
-    /// Lines for the reader since the last call.
-    pub(super) fn take_notes(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.notes)
-    }
-
-    /// Asks who joins, where it is time; `known` are those who take part.
-    fn ask(&mut self, known: impl Iterator<Item = HostName>) {
+    /// Asks who joins, where it is time; `known` are those who take part. An error says why nobody does.
+    fn ask(&mut self, known: impl Iterator<Item = HostName>) -> Result<(), String> {
         if self.asked.elapsed() < ASK_EVERY {
-            return;
+            return Ok(());
         }
         self.asked = Instant::now();
         let waiting = self.waiting.iter().map(|(host, ..)| host.clone());
         let known: Vec<_> = known.chain(waiting).collect();
-        let never = || false;
-        let launches = match self.newcomers.poll(&known) {
-            Ok(None) => return,
-            Ok(Some(hosts)) => remote_launches(&hosts, known.len(), &never)
-                .map(|launches| hosts.hosts.into_iter().zip(launches))
-                .map_err(|error| error.to_string()),
-            Err(why) => Err(why),
-        };
-        match launches {
-            Ok(launches) => self
-                .waiting
-                .extend(launches.map(|(host, launch)| (host.name, launch, host.threads))),
-            Err(why) => self.notes.push(format!("no host joins: {why}")),
-        }
+        let Some(hosts) = self.newcomers.poll(&known)? else { return Ok(()) };
+        let launches = remote_launches(&hosts, known.len(), &|| false);
+        let launches = launches.map_err(|error| error.to_string())?;
+        let each = hosts.hosts.into_iter().zip(launches);
+        self.waiting.extend(each.map(|(host, launch)| (host.name, launch, host.threads)));
+        Ok(())
     }
 }
 
@@ -128,7 +107,9 @@ impl LoadAgents {
             }
             return;
         }
-        joining.ask(self.agents.hosts());
+        if let Err(why) = joining.ask(self.agents.hosts()) {
+            self.agents.notes.push(format!("no host joins: {why}"));
+        }
         if joining.next.is_none()
             && let Some((host, launch, threads)) = joining.waiting.pop_front()
         {
@@ -138,7 +119,7 @@ impl LoadAgents {
                     let step = Step::Greeting;
                     joining.next = Some(Newcomer { name: host, index, threads, step, deadline });
                 }
-                Err(error) => joining.notes.push(format!("{host} does not join: {error}")),
+                Err(error) => self.agents.notes.push(format!("{host} does not join: {error}")),
             }
         }
         let Some(newcomer) = &mut joining.next else { return };
@@ -146,9 +127,13 @@ impl LoadAgents {
             // A copy of the program takes its time.
             newcomer.deadline = self.agents.greeting_deadline(newcomer.index);
         }
+        let index = newcomer.index;
         let went_on = match newcomer.step {
-            Step::Clock if self.agents.is_clock_settled(newcomer.index) => {
-                self.survey_newcomer(newcomer, joining.newcomers, run)
+            Step::Clock if self.agents.is_clock_settled(index) => {
+                let threads = self.shares[index].threads;
+                let part = joining.newcomers.part(threads, u64::from(run.threads() + threads));
+                newcomer.await_step(Step::Survey);
+                self.send_newcomer(index, &ToAgent::Survey(Box::new(part)))
             }
             step if Instant::now() > newcomer.deadline => {
                 Err(format!("it did not {} in time", step.text()))
@@ -156,7 +141,8 @@ impl LoadAgents {
             _ => Ok(()),
         };
         if let Err(why) = went_on {
-            self.refuse_newcomer(joining, &why, run);
+            joining.next = None;
+            self.refuse_newcomer(index, &why, run);
         }
     }
 
@@ -174,16 +160,13 @@ impl LoadAgents {
             Ok(None) => joining.next = Some(newcomer),
             Ok(Some((threads, first))) => {
                 joining.joined += 1;
-                joining.notes.push(format!(
+                self.agents.notes.push(format!(
                     "{name} joins in second {first} with {threads} of {} threads, and opens its share of what is \
                      not open yet",
                     run.threads()
                 ));
             }
-            Err(why) => {
-                joining.next = Some(newcomer);
-                self.refuse_newcomer(joining, &why, run);
-            }
+            Err(why) => self.refuse_newcomer(newcomer.index, &why, run),
         }
     }
 
@@ -191,7 +174,7 @@ impl LoadAgents {
     fn advance_newcomer(
         &mut self,
         newcomer: &mut Newcomer,
-        joining: &mut Joining<'_>,
+        joining: &Joining<'_>,
         event: LinkEvent,
         run: &mut LoadRun,
         plan: &LoadPlan,
@@ -205,10 +188,7 @@ impl LoadAgents {
                 self.agents.greet(index, event).map_err(|error| error.to_string())?;
                 let threads = newcomer.threads.unwrap_or_else(|| threads_of(&self.agents, index));
                 let threads = threads.saturating_mul(self.threads_times);
-                let share = Share { threads, ..Share::default() };
-                if let Place::There(shares) = &mut self.place {
-                    shares.push(share);
-                }
+                self.shares.push(Share { threads, ..Share::default() });
                 newcomer.await_step(Step::Clock);
                 return Ok(None);
             }
@@ -216,7 +196,7 @@ impl LoadAgents {
         };
         match (newcomer.step, frame) {
             (Step::Survey, FromAgent::Surveyed(survey)) => {
-                let all = run.threads() + self.threads_of_newcomer(index);
+                let all = run.threads() + self.shares[index].threads;
                 let host = self.surveyed(index, newcomer.name.clone(), *survey, all.into());
                 if let Some(why) = joining.newcomers.lacks(&host) {
                     return Err(why);
@@ -237,7 +217,7 @@ impl LoadAgents {
                 }
                 self.send_newcomer(index, &ToAgent::Go)?;
                 self.note_clock(index, |share, _| share.note_margin(margin));
-                let threads = self.threads_of_newcomer(index);
+                let threads = self.shares[index].threads;
                 let (name, begin) = (self.agents.name(index).to_owned(), run.threads());
                 let shard = Shard { index: begin, of: begin + threads };
                 run.join(Member { name, shard, threads }, first, now());
@@ -245,24 +225,12 @@ impl LoadAgents {
             }
             (_, FromAgent::Failed { message, .. }) => return Err(message),
             (_, FromAgent::Note(line)) => {
-                joining.notes.push(format!("{}: {line}", self.agents.name(index)));
+                let note = format!("{}: {line}", self.agents.name(index));
+                self.agents.notes.push(note);
             }
             (_, other) => return Err(format!("it sent an unexpected message ({})", other.kind())),
         }
         Ok(None)
-    }
-
-    fn survey_newcomer(
-        &self,
-        newcomer: &mut Newcomer,
-        newcomers: &dyn Newcomers,
-        run: &LoadRun,
-    ) -> Result<(), String> {
-        let threads = self.threads_of_newcomer(newcomer.index);
-        let part = newcomers.part(threads, u64::from(run.threads() + threads));
-        self.send_newcomer(newcomer.index, &ToAgent::Survey(Box::new(part)))?;
-        newcomer.await_step(Step::Survey);
-        Ok(())
     }
 
     /// Tells it a second with which it begins.
@@ -280,25 +248,16 @@ impl LoadAgents {
         self.agents.send(index, command).map_err(|error| error.to_string())
     }
 
-    fn threads_of_newcomer(&self, index: usize) -> u32 {
-        let Place::There(shares) = &self.place else { return 1 };
-        shares.get(index).map_or(1, |share| share.threads)
-    }
-
-    fn refuse_newcomer(&mut self, joining: &mut Joining<'_>, why: &str, run: &LoadRun) {
-        if let Some(newcomer) = joining.next.take() {
-            let name = self.agents.name(newcomer.index);
-            joining.notes.push(format!("{name} does not join: {why}"));
-            self.forget_newcomer(run);
-        }
+    fn refuse_newcomer(&mut self, index: usize, why: &str, run: &LoadRun) {
+        let note = format!("{} does not join: {why}", self.agents.name(index));
+        self.agents.notes.push(note);
+        self.forget_newcomer(run);
     }
 
     /// Ends the agents that take no part.
     fn forget_newcomer(&mut self, run: &LoadRun) {
         self.agents.discard(run.agents());
-        if let Place::There(shares) = &mut self.place {
-            shares.truncate(run.agents());
-        }
+        self.shares.truncate(run.agents());
     }
 }
 
