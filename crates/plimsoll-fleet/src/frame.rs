@@ -118,10 +118,8 @@ pub(crate) fn read_payload(
     mut stream: impl Read,
     most: usize,
 ) -> Result<Option<Vec<u8>>, FrameError> {
-    match read_length(&mut stream)? {
-        Some(announced) => read_bytes(stream, announced, most).map(Some),
-        None => Ok(None),
-    }
+    let announced = read_length(&mut stream)?;
+    announced.map(|announced| read_bytes(stream, announced, most)).transpose()
 }
 
 fn read_length(stream: &mut impl Read) -> Result<Option<u32>, FrameError> {

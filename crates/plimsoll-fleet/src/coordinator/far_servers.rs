@@ -96,7 +96,9 @@ impl FarServers {
     fn answer(&mut self, index: usize, what: &'static str, waited: Duration) -> Result<FromAgent> {
         let deadline = Instant::now() + waited;
         while let Some((from, frame)) = self.agents.next_frame(deadline)? {
-            if from == index && !is_report(&frame) {
+            // The others come once a second, whatever was asked.
+            let is_answer = !matches!(frame, FromAgent::ServeCounters(_) | FromAgent::SutStatus(_));
+            if from == index && is_answer {
                 return Ok(frame);
             }
         }
@@ -105,7 +107,7 @@ impl FarServers {
 
     /// Takes the reports that have come; never waits.
     pub fn poll(&mut self) {
-        self.take_until(Instant::now(), |_| false);
+        self.take_until(Instant::now(), false);
     }
 
     /// Asks host `index` for what the server under test has counted; `false` where it does not answer.
@@ -113,13 +115,11 @@ impl FarServers {
         // Reports that are on their way are older than the question.
         self.poll();
         self.agents.send(index, &ToAgent::CountSut).is_ok()
-            && self.take_until(Instant::now() + COUNT_WAIT, |frame| {
-                matches!(frame, FromAgent::SutStatus(_))
-            })
+            && self.take_until(Instant::now() + COUNT_WAIT, true)
     }
 
-    /// Takes reports until `deadline`, or until one is what is wanted: then `true`.
-    fn take_until(&mut self, deadline: Instant, is_wanted: impl Fn(&FromAgent) -> bool) -> bool {
+    /// Takes reports until `deadline`, or until a status where one is wanted: then `true`.
+    fn take_until(&mut self, deadline: Instant, is_status_wanted: bool) -> bool {
         while let Some((index, event)) = self.agents.poll_event(deadline) {
             let frame = match self.agents.unless_closed(index, event) {
                 Ok(frame) => frame,
@@ -128,14 +128,15 @@ impl FarServers {
                     continue;
                 }
             };
-            let is_last = is_wanted(&frame);
             match frame {
-                FromAgent::SutStatus(status) => self.status = *status,
+                FromAgent::SutStatus(status) => {
+                    self.status = *status;
+                    if is_status_wanted {
+                        return true;
+                    }
+                }
                 FromAgent::ServeCounters(_) => {}
                 other => self.lost.push(self.agents.unexpected(index, &other).to_string()),
-            }
-            if is_last {
-                return true;
             }
         }
         false
@@ -150,9 +151,4 @@ impl FarServers {
     pub fn lost(&self) -> &[String] {
         &self.lost
     }
-}
-
-/// Reports whether a frame comes once per second, whatever was asked.
-const fn is_report(frame: &FromAgent) -> bool {
-    matches!(frame, FromAgent::ServeCounters(_) | FromAgent::SutStatus(_))
 }

@@ -125,46 +125,41 @@ impl Terms {
         agents: usize,
         start: StartOf,
     ) -> Self {
-        let planned = match &plan.pacing {
-            Pacing::Open { profile, .. } => Some(profile.duration()),
-            Pacing::Closed { duration, .. } => *duration,
-            Pacing::Hold(_) => None,
+        let is_hold = matches!(plan.pacing, Pacing::Hold(_));
+        let (planned, schedule) = match &plan.pacing {
+            Pacing::Open { profile, arrivals } => {
+                let schedule = (Arc::new(profile.clone()), *arrivals, plan.seed);
+                (Some(profile.duration()), Some(schedule))
+            }
+            Pacing::Closed { duration, .. } => (*duration, None),
+            Pacing::Hold(_) => (None, None),
         };
         // On this host they are shared.
-        let sending = match plan.bodies().filter(|_| start == StartOf::There) {
-            Some(store) => Nanos::from_secs(store.bytes().len() as u64 / BODY_BYTES_PER_S_MIN),
-            None => Nanos::ZERO,
-        };
+        let sent = plan.bodies().filter(|_| start == StartOf::There);
+        let sent_bytes = sent.map_or(0, |store| store.bytes().len() as u64);
         let prewarm = if plan.prewarm { plan.connections / agents.max(1) as u64 } else { 0 };
         let deadline = plan.timeouts.deadline.unwrap_or_default();
         let counts_deliveries = plan.mqtt.as_ref().is_some_and(|mqtt| mqtt.deliveries.is_some());
         let settling = if counts_deliveries { plan.timeouts.linger } else { Nanos::ZERO };
         let answer_wait = plan.timeouts.connect + deadline + plan.timeouts.linger + settling;
-        let closing = match &plan.pacing {
-            Pacing::Hold(_) => Nanos::from_secs(plan.connections / CLOSES_PER_S_MIN),
-            Pacing::Open { .. } | Pacing::Closed { .. } => Nanos::ZERO,
-        };
+        let closing = if is_hold { plan.connections / CLOSES_PER_S_MIN } else { 0 };
         Self {
             trial: control.trial,
-            is_hold: matches!(plan.pacing, Pacing::Hold(_)),
+            is_hold,
             planned,
             answer_wait,
             overrun: control.overrun,
             prepare_wait: PREPARE_WAIT
-                + sending
+                + Nanos::from_secs(sent_bytes / BODY_BYTES_PER_S_MIN)
                 + plan.timeouts.connect
                 + Nanos::from_secs(prewarm / PREWARM_PER_S_MIN),
             stop_grace: control.stop_grace,
-            stop_wait: Nanos(control.overrun.0 * STOP_SHARE.0 / STOP_SHARE.1) + closing,
+            stop_wait: Nanos(control.overrun.0 * STOP_SHARE.0 / STOP_SHARE.1)
+                + Nanos::from_secs(closing),
             abort_bad_ops: plan.abort_bad_ops,
             stops_at_loss: control.stops_at_loss,
             start,
-            schedule: match &plan.pacing {
-                Pacing::Open { profile, arrivals } => {
-                    Some((Arc::new(profile.clone()), *arrivals, plan.seed))
-                }
-                Pacing::Closed { .. } | Pacing::Hold(_) => None,
-            },
+            schedule,
         }
     }
 }
@@ -186,9 +181,7 @@ enum Stage {
 struct Part {
     member: Member,
     stage: Stage,
-    /// Operations that were due, in the seconds delivered.
-    scheduled: u64,
-    /// The ones among them that ended.
+    /// Operations that ended, in the seconds delivered.
     finished: u64,
     /// Operations in flight when the agent started its last one.
     in_flight: Option<u64>,
@@ -232,7 +225,6 @@ impl Part {
         Self {
             member,
             stage,
-            scheduled: 0,
             finished: 0,
             in_flight: None,
             delivered: first_second,
@@ -268,7 +260,7 @@ impl Part {
                 *due.entry(second).or_default() += 1;
             }
         }
-        let mut counted = self.scheduled;
+        let mut counted = self.done.scheduled;
         let mut left = BTreeMap::new();
         for (second, operations) in due {
             let of_these = counted.min(operations);
@@ -282,7 +274,7 @@ impl Part {
     }
 
     const fn unfinished(&self) -> u64 {
-        self.scheduled.saturating_sub(self.finished)
+        self.done.scheduled.saturating_sub(self.finished)
     }
 }
 
@@ -460,9 +452,9 @@ impl LoadRun {
             self.arm(arming.tries + 1, now);
             return;
         }
-        let is_open_ended = self.is_open_ended();
         // Giving one up may stop the others, which then have their time to end.
         let (is_arming, is_stopped) = (self.arming.is_some(), self.stopped.is_some());
+        let is_open_ended = !is_stopped && self.epoch.is_some() && self.terms.planned.is_none();
         for index in 0..self.parts.len() {
             let part = &self.parts[index];
             let is_overdue = match part.stage {
@@ -523,10 +515,6 @@ impl LoadRun {
         let lost_agents = self.lost() + self.lost_below;
         let window = self.window.unwrap_or_default();
         Ok(LoadOutcome { window, lost_agents, ..self.outcome })
-    }
-
-    fn is_open_ended(&self) -> bool {
-        self.stopped.is_none() && self.epoch.is_some() && self.terms.planned.is_none()
     }
 
     fn note(&mut self, line: String) {
@@ -649,7 +637,6 @@ impl LoadRun {
         // A relay has counted its own.
         tally.generator.processes = tally.generator.processes.max(1);
         let bad = tally.bad();
-        part.scheduled += tally.scheduled;
         part.finished += tally.ok + tally.errors_total() + tally.unsent;
         part.delivered = part.delivered.max(interval.second.saturating_add(1));
         self.seconds.add(index, interval);
@@ -666,7 +653,7 @@ impl LoadRun {
         part.stage = Stage::Ended;
         self.seconds.end(index);
         self.steering.handle_end(index);
-        let unfinished = part.scheduled.abs_diff(part.finished);
+        let unfinished = part.done.scheduled.abs_diff(part.finished);
         if unfinished > 0 {
             let name = part.member.name.clone();
             self.note(format!(

@@ -63,12 +63,6 @@ impl<'a> LoadControl<'a> {
     }
 }
 
-impl std::fmt::Debug for LoadControl<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LoadControl").field("trial", &self.trial).finish_non_exhaustive()
-    }
-}
-
 /// Connections that all agents have opened in advance.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Opened {

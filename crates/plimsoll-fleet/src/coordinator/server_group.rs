@@ -142,10 +142,10 @@ impl ServerGroup {
         let mut has_answered = vec![false; self.agents.len()];
         while has_answered.contains(&false) {
             let (index, event) = self.agents.poll_event(deadline)?;
-            has_answered[index] = self.handle_event(index, event);
-            if !has_answered[index] {
+            if !self.handle_event(index, event) {
                 return None;
             }
+            has_answered[index] = true;
         }
         Some(self.sum())
     }
