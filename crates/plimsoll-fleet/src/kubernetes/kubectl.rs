@@ -34,20 +34,13 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    fn command(&self, words: &[&str]) -> Command {
+    /// Starts kubectl with these words.
+    pub(super) fn start(&self, words: &[&str], has_stdin: bool) -> Result<Child, RunError> {
         let mut command = Command::new("kubectl");
         command.args(self.context.iter().map(|context| format!("--context={context}")));
         command.args(self.namespace.iter().map(|namespace| format!("--namespace={namespace}")));
-        command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    }
-
-    /// Starts kubectl with these words.
-    pub(super) fn start(&self, words: &[&str], has_stdin: bool) -> Result<Child, RunError> {
-        let mut command = self.command(words);
-        if has_stdin {
-            command.stdin(Stdio::piped());
-        }
+        command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(if has_stdin { Stdio::piped() } else { Stdio::null() });
         // Ctrl-C in a terminal is for this process, which ends the run in order.
         let ties = Ties { group: Group::Session, dies_with_parent: true, ..Ties::default() };
         process::spawn(command, &ties).map_err(|error| match error.kind() {
@@ -59,8 +52,8 @@ impl Cluster {
     /// Returns the output of kubectl; its own complaint if it fails.
     pub(super) fn ask(&self, words: &[&str], input: Option<&str>) -> Result<Vec<u8>, RunError> {
         let mut child = self.start(words, input.is_some())?;
-        let failed =
-            |error: io::Error| RunError::Kubectl { did: words.join(" "), said: error.to_string() };
+        let error = |said: String| RunError::Kubectl { did: words.join(" "), said };
+        let failed = |source: io::Error| error(source.to_string());
         let limit = TimeLimit::start(child.id(), ANSWER_WAIT);
         let complaint = child.stderr.take().map(|mut stderr| {
             thread::spawn(move || {
@@ -86,14 +79,13 @@ impl Cluster {
         let complaint = complaint.and_then(|thread| thread.join().ok()).unwrap_or_default();
         let is_late = limit.end();
         let status = child.wait().map_err(failed)?;
-        let refused = |said: String| Err(RunError::Kubectl { did: words.join(" "), said });
         if is_late {
-            return refused(format!("no answer within {} s", ANSWER_WAIT.as_secs()));
+            return Err(error(format!("no answer within {} s", ANSWER_WAIT.as_secs())));
         }
         if answer.len() as u64 > ANSWER_BYTES_MAX {
-            return refused("its answer has more than 64 MiB".to_owned());
+            return Err(error("its answer has more than 64 MiB".to_owned()));
         }
-        if status.success() { Ok(answer) } else { refused(one_line(&complaint)) }
+        if status.success() { Ok(answer) } else { Err(error(one_line(&complaint))) }
     }
 
     /// Returns the output as JSON.

@@ -4,10 +4,12 @@
 //! A Job has a Secret of its own, so that no pod gets the key of another. The command and its files are in the
 //! coordinator's: what is in the arguments of a container, everybody reads who may look at pods.
 
+use std::collections::BTreeMap;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use plimsoll_tls::RunKeys;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::order::Order;
 use crate::joined::{coordinator_files, files_of_agent};
@@ -59,17 +61,9 @@ pub struct Manifests {
     pub owned: Vec<Value>,
 }
 
-/// The content of the Secrets.
-pub enum Keys<'a> {
-    /// Keys, the command and its files.
-    Inline(&'a RunKeys),
-    /// Nothing: they are not shown.
-    Hidden,
-}
-
 impl KubernetesRun {
-    /// Returns the objects of the run.
-    pub fn manifests(&self, keys: &Keys<'_>) -> Manifests {
+    /// Returns the objects of the run. Without keys the Secrets are empty: they are not shown.
+    pub fn manifests(&self, keys: Option<&RunKeys>) -> Manifests {
         let mut owned = vec![self.coordinator_secret(keys), self.service(), self.network_policy()];
         for index in 0..self.agents {
             owned.extend([self.agent_secret(index, keys), self.agent_job(index)]);
@@ -81,9 +75,12 @@ impl KubernetesRun {
     pub(crate) fn words(&self) -> Vec<String> {
         let mut words = self.command.words.clone();
         let listen = format!("0.0.0.0:{PORT}");
-        let flags = [("--agents", self.agents.to_string()), ("--listen", listen)];
-        let dirs = [("--keys", KEYS_DIR.to_owned()), ("--out", format!("{RESULTS_DIR}/run"))];
-        for (flag, value) in flags.into_iter().chain(dirs) {
+        for (flag, value) in [
+            ("--agents", self.agents.to_string()),
+            ("--listen", listen),
+            ("--keys", KEYS_DIR.to_owned()),
+            ("--out", format!("{RESULTS_DIR}/run")),
+        ] {
             words.extend([flag.to_owned(), value]);
         }
         let is_threads = |word: &String| word == "--threads" || word.starts_with("--threads=");
@@ -107,30 +104,27 @@ impl KubernetesRun {
         format!("{}-coordinator", self.name)
     }
 
-    fn coordinator_secret(&self, keys: &Keys<'_>) -> Value {
-        let files = match keys {
-            Keys::Hidden => Vec::new(),
-            Keys::Inline(keys) => {
-                let files = coordinator_files(keys).into_iter();
-                let files = files.map(|(name, text)| (name, text.as_bytes().to_vec()));
-                files.chain(self.command.entries(&self.words())).collect()
-            }
-        };
-        self.secret(&self.coordinator_name(), files)
+    fn coordinator_secret(&self, keys: Option<&RunKeys>) -> Value {
+        let files = keys.map(coordinator_files).unwrap_or_default();
+        let order = keys.map(|_| self.command.entries(&self.words())).unwrap_or_default();
+        self.secret(&self.coordinator_name(), files, order)
     }
 
-    fn agent_secret(&self, index: u32, keys: &Keys<'_>) -> Value {
-        let files = match keys {
-            Keys::Hidden => Vec::new(),
-            Keys::Inline(keys) => files_of_agent(keys, index),
-        };
-        let files = files.into_iter().map(|(name, text)| (name, text.as_bytes().to_vec()));
-        self.secret(&self.agent_name(index), files.collect())
+    fn agent_secret(&self, index: u32, keys: Option<&RunKeys>) -> Value {
+        let files = keys.map(|keys| files_of_agent(keys, index)).unwrap_or_default();
+        self.secret(&self.agent_name(index), files, Vec::new())
     }
 
-    fn secret(&self, name: &str, files: Vec<(String, Vec<u8>)>) -> Value {
-        let encoded = |(name, content): (String, Vec<u8>)| (name, json!(STANDARD.encode(content)));
-        let data: Map<String, Value> = files.into_iter().map(encoded).collect();
+    /// A Secret of files with keys, and of the entries of an order.
+    fn secret(
+        &self,
+        name: &str,
+        files: Vec<(String, &str)>,
+        order: Vec<(String, Vec<u8>)>,
+    ) -> Value {
+        let files = files.into_iter().map(|(name, text)| (name, STANDARD.encode(text)));
+        let order = order.into_iter().map(|(name, content)| (name, STANDARD.encode(content)));
+        let data: BTreeMap<String, String> = files.chain(order).collect();
         json!({
             "apiVersion": "v1",
             "kind": "Secret",
@@ -333,7 +327,7 @@ mod tests {
 
     fn objects() -> Vec<Value> {
         let keys = RunKeys::new(3, 0..4_000_000_000).unwrap();
-        let manifests = run().manifests(&Keys::Inline(&keys));
+        let manifests = run().manifests(Some(&keys));
         let owned =
             manifests.owned_by("plimsoll-0123abcd", "7")["items"].as_array().unwrap().clone();
         [vec![manifests.owner], owned].concat()
@@ -485,12 +479,12 @@ mod tests {
             assert_eq!(args.last(), Some(&json!(index.to_string())));
         }
         // Nothing of them is shown where that was not asked for.
-        assert!(!run().manifests(&Keys::Hidden).yaml().contains("pem"));
+        assert!(!run().manifests(None).yaml().contains("pem"));
     }
 
     #[test]
     fn the_command_is_in_a_secret_alone_and_nothing_expands_it() {
-        let manifests = run().manifests(&Keys::Hidden);
+        let manifests = run().manifests(None);
         assert!(!manifests.yaml().contains("web.shop") && !manifests.yaml().contains(SECRET));
         for object in objects().iter().filter(|object| object["kind"] != "Secret") {
             let text = object.to_string();

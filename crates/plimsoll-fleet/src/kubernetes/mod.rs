@@ -9,7 +9,7 @@ mod run;
 mod yaml;
 
 pub use kubectl::Cluster;
-pub use manifests::{AGENTS_MAX, Keys, KubernetesRun, Manifests};
+pub use manifests::{AGENTS_MAX, KubernetesRun, Manifests};
 pub use order::{ORDER_BYTES_MAX, Order, OrderFile, OrderTooLarge, is_below};
 pub use results::{FETCHED, Results, STDOUT, write_results};
 pub use run::{ENDED, Hands, RunError, run};

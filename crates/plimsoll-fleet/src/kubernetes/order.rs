@@ -40,11 +40,8 @@ pub struct OrderFile {
 
 /// Why a command does not travel.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("the command and its files have {bytes} bytes, and a Secret takes {bytes_max}")]
-pub struct OrderTooLarge {
-    bytes: String,
-    bytes_max: String,
-}
+#[error("the command and its files have {} bytes, and a Secret takes {}", grouped(*.0), grouped(ORDER_BYTES_MAX as u64))]
+pub struct OrderTooLarge(u64);
 
 impl fmt::Debug for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -63,11 +60,9 @@ impl Order {
     /// Checks that it fits into a Secret.
     pub fn check(&self) -> Result<(), OrderTooLarge> {
         let entries = self.entries(&self.words);
-        let bytes = entries.iter().map(|(name, content)| name.len() + content.len()).sum();
+        let bytes: usize = entries.iter().map(|(name, text)| name.len() + text.len()).sum();
         let fits = bytes <= ORDER_BYTES_MAX && self.files.len() <= FILES_MAX;
-        let shown = |bytes: usize| grouped(bytes as u64);
-        let error = || OrderTooLarge { bytes: shown(bytes), bytes_max: shown(ORDER_BYTES_MAX) };
-        if fits { Ok(()) } else { Err(error()) }
+        if fits { Ok(()) } else { Err(OrderTooLarge(bytes as u64)) }
     }
 
     /// The entries of a Secret, with `words` in place of its own.

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::manifests::ROLE_LABEL;
+
 /// The state of the pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pods {
@@ -39,10 +41,10 @@ const HOPELESS: &[&str] = &[
 
 impl Pods {
     /// From a list of pods and one of events.
-    pub(super) fn read(pods: &Value, events: &Value, role_label: &str) -> Self {
+    pub(super) fn read(pods: &Value, events: &Value) -> Self {
         let mut known = Self::default();
         for pod in pods["items"].as_array().into_iter().flatten() {
-            let is_agent = pod["metadata"]["labels"][role_label] == "agents";
+            let is_agent = pod["metadata"]["labels"][ROLE_LABEL] == "agents";
             known.add(pod, is_agent);
         }
         for event in events["items"].as_array().into_iter().flatten() {
@@ -109,14 +111,14 @@ mod tests {
 
     fn pod(role: &str, status: Value) -> Value {
         json!({
-            "metadata": { "name": role, "labels": { "role": role } },
+            "metadata": { "name": role, "labels": { ROLE_LABEL: role } },
             "spec": { "containers": [{ "image": "registry.example/plimsoll:1" }] },
             "status": status,
         })
     }
 
     fn read(pods: &[Value], events: &[Value]) -> Pods {
-        Pods::read(&json!({ "items": pods }), &json!({ "items": events }), "role")
+        Pods::read(&json!({ "items": pods }), &json!({ "items": events }))
     }
 
     #[test]

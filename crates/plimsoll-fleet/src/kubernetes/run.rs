@@ -13,7 +13,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::kubectl::{Cluster, TimeLimit};
-use super::manifests::{CONTAINER, Keys, KubernetesRun, ROLE_LABEL, RUN_LABEL};
+use super::manifests::{CONTAINER, KubernetesRun, RUN_LABEL};
 use super::pods::{Coordinator, Pods};
 use super::results::Results;
 
@@ -144,7 +144,7 @@ struct Going<'a, 'b> {
 
 impl Going<'_, '_> {
     fn drive(&mut self, keys: &RunKeys, out: &Path) -> Result<Results, RunError> {
-        let manifests = self.run.manifests(&Keys::Inline(keys));
+        let manifests = self.run.manifests(Some(keys));
         let create = ["create", "--filename=-"];
         let owner = self.cluster.json(&create, Some(&manifests.owner.to_string()))?;
         let uid = owner["metadata"]["uid"].as_str().unwrap_or_default();
@@ -165,7 +165,7 @@ impl Going<'_, '_> {
             None,
         )?;
         let events = Value::from_iter([("items".to_owned(), self.own(&events))]);
-        let pods = Pods::read(&pods, &events, ROLE_LABEL);
+        let pods = Pods::read(&pods, &events);
         for line in &pods.waiting {
             if !self.said.contains(line) && self.said.len() < 20 {
                 (self.hands.say)(line);
@@ -266,19 +266,17 @@ impl Going<'_, '_> {
     }
 
     fn fetch(&mut self, pod: &str, out: &Path) -> Result<Results, RunError> {
-        let mut last = None;
-        for attempt in 0..FETCHES_MAX {
-            if attempt > 0 {
+        let mut fetched = self.fetch_once(pod, out);
+        for _ in 1..FETCHES_MAX {
+            if fetched.is_err() {
                 thread::sleep(LOOK_AGAIN);
+                fetched = self.fetch_once(pod, out);
             }
-            match self.fetch_once(pod, out) {
-                Ok(results) => {
-                    // Where it is not told, it waits ten minutes, and is removed meanwhile.
-                    let _ = self.inside(pod, "fetched");
-                    return Ok(results);
-                }
-                Err(error) => last = Some(error),
-            }
+        }
+        if fetched.is_ok() {
+            // Where it is not told, it waits ten minutes, and is removed meanwhile.
+            let _ = self.inside(pod, "fetched");
+            return fetched.map_err(RunError::Results);
         }
         let pods = self.look()?;
         if let Some(Coordinator { exit_code: Some(code), .. }) = pods.coordinator {
@@ -286,7 +284,7 @@ impl Going<'_, '_> {
                 "the coordinator's pod ended with exit code {code} before its results were fetched"
             )));
         }
-        Err(RunError::Results(last.unwrap_or_else(|| io::ErrorKind::NotFound.into())))
+        fetched.map_err(RunError::Results)
     }
 
     fn fetch_once(&self, pod: &str, out: &Path) -> io::Result<Results> {

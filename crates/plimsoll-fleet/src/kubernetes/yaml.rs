@@ -16,7 +16,12 @@ fn block(value: &Value, indent: usize, text: &mut String) {
         Value::Object(fields) if !fields.is_empty() => {
             for (name, value) in fields {
                 text.push_str(&format!("{pad}{}:", scalar(name)));
-                nested(value, indent + 2, text);
+                if is_inline(value) {
+                    text.push_str(&format!(" {}\n", flow(value)));
+                } else {
+                    text.push('\n');
+                    block(value, indent + 2, text);
+                }
             }
         }
         Value::Array(items) if !items.is_empty() => {
@@ -32,15 +37,6 @@ fn block(value: &Value, indent: usize, text: &mut String) {
             }
         }
         other => text.push_str(&format!("{pad}{}\n", flow(other))),
-    }
-}
-
-fn nested(value: &Value, indent: usize, text: &mut String) {
-    if is_inline(value) {
-        text.push_str(&format!(" {}\n", flow(value)));
-    } else {
-        text.push('\n');
-        block(value, indent, text);
     }
 }
 

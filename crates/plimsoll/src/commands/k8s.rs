@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use plimsoll_fleet::kubernetes::{
-    Cluster, Hands, Keys, KubernetesRun, RunError, STDOUT, run as run_there,
+    Cluster, Hands, KubernetesRun, RunError, STDOUT, run as run_there,
 };
 use plimsoll_report::clean;
 use plimsoll_sys::{clock, input_file};
@@ -91,11 +91,8 @@ fn keys(run: &KubernetesRun) -> Result<RunKeys> {
 }
 
 fn dry_run(run: &KubernetesRun, inline_secrets: bool) -> Result<()> {
-    let yaml = if inline_secrets {
-        run.manifests(&Keys::Inline(&keys(run)?)).yaml()
-    } else {
-        run.manifests(&Keys::Hidden).yaml()
-    };
+    let keys = inline_secrets.then(|| keys(run)).transpose()?;
+    let yaml = run.manifests(keys.as_ref()).yaml();
     let first = if inline_secrets {
         "# With private keys of this run, its command and files. Delete it by the label plimsoll.run."
     } else {
