@@ -115,10 +115,9 @@ fn filled(word: &str, host: &HostName, rank: usize) -> String {
             Some('h') => text += &host.host,
             Some('u') => text += host.user.as_deref().unwrap_or_default(),
             Some('n') => text += &rank.to_string(),
-            Some('%') => text.push('%'),
+            Some('%') | None => text.push('%'),
             // No placeholder: as it was typed.
             Some(other) => text.extend(['%', other]),
-            None => text.push('%'),
         }
     }
     text

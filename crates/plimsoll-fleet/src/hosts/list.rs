@@ -126,10 +126,7 @@ fn items(list: &str) -> Result<Vec<&str>, HostNameError> {
 
 /// The hosts of one item.
 fn item_hosts(item: &str) -> Result<Vec<HostName>, HostNameError> {
-    let (user, rest) = match item.split_once('@') {
-        Some((user, rest)) => (Some(user), rest),
-        None => (None, item),
-    };
+    let (user, rest) = item.split_once('@').map_or((None, item), |(user, rest)| (Some(user), rest));
     let wrong = || HostNameError::Name(item.to_owned());
     if user.is_some_and(|user| !is_word(user, "._-$+")) {
         return Err(wrong());
@@ -145,20 +142,16 @@ fn item_hosts(item: &str) -> Result<Vec<HostName>, HostNameError> {
             (vec![address.to_owned()], port)
         }
         None => {
-            let (host, port) = match rest.rsplit_once(':') {
-                Some((host, port)) => (host, Some(port)),
-                None => (rest, None),
-            };
+            let named = rest.rsplit_once(':');
+            let (host, port) = named.map_or((rest, None), |(host, port)| (host, Some(port)));
             (expanded(host)?, port)
         }
     };
-    let port = match port {
-        None => None,
-        Some(text) => match text.parse::<u16>() {
-            Ok(port @ 1..) => Some(port),
-            _ => return Err(HostNameError::Port(text.to_owned())),
-        },
+    let number = |text: &str| {
+        let number = text.parse().ok().filter(|port| *port > 0);
+        number.ok_or_else(|| HostNameError::Port(text.to_owned()))
     };
+    let port = port.map(number).transpose()?;
     // A name that begins with - would be an option of ssh.
     if let Some(name) = names.iter().find(|name| !is_word(name, "._-:%")) {
         return Err(HostNameError::Name(name.clone()));

@@ -45,21 +45,14 @@ impl Preamble {
     /// The next line with the nonce; `None` where the stream ends, or goes on without one.
     pub(crate) fn next_word(&mut self, stdout: &mut impl Read) -> io::Result<Option<Word>> {
         let mut line = Vec::new();
-        let mut byte = [0];
-        while self.read < BYTES_MAX {
-            // One at a time: what follows the line are frames, or nothing.
-            match stdout.read(&mut byte) {
-                Ok(0) => break,
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
-            }
+        // One byte at a time: what follows the line are frames, or nothing.
+        while self.read < BYTES_MAX && stdout.by_ref().take(1).read_to_end(&mut line)? > 0 {
             self.read += 1;
-            line.push(byte[0]);
-            if byte[0] != b'\n' {
+            if !line.ends_with(b"\n") {
                 continue;
             }
-            if let Some(at) = position(&line, &self.mark) {
+            let at = line.windows(self.mark.len()).position(|part| part == self.mark);
+            if let Some(at) = at {
                 self.keep(&line[..at]);
                 let text = String::from_utf8_lossy(&line[at + self.mark.len()..]).into_owned();
                 if let Some(word) = Word::parse(text.trim()) {
@@ -100,10 +93,6 @@ impl Word {
             _ => None,
         }
     }
-}
-
-fn position(line: &[u8], what: &[u8]) -> Option<usize> {
-    line.windows(what.len()).position(|part| part == what)
 }
 
 #[cfg(test)]
