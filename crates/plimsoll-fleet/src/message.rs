@@ -392,8 +392,6 @@ pub enum AgentFault {
     Usage,
     /// This host refused: a limit, a port in use, no memory.
     Host,
-    /// The SUT, so that not even a result could be had.
-    Peer,
     /// plimsoll itself.
     Bug,
 }
@@ -407,8 +405,6 @@ pub struct ServeCounters {
     pub conns_total: u64,
     /// Complete requests.
     pub requests_total: u64,
-    /// Answers sent to their last byte.
-    pub responses_total: u64,
     /// WebSocket messages and MQTT publishes received completely.
     pub messages_total: u64,
     /// MQTT messages that were delivered, once or twice.
@@ -417,14 +413,6 @@ pub struct ServeCounters {
     pub deliveries_lost_total: u64,
     /// MQTT messages that were delivered twice, on purpose.
     pub deliveries_repeated_total: u64,
-    /// Requests that were refused: malformed, too large, too slow.
-    pub requests_refused_total: u64,
-    /// TLS handshakes that failed.
-    pub handshakes_failed_total: u64,
-    /// Bytes read from the sockets.
-    pub rx_bytes_total: u64,
-    /// Bytes accepted by the kernel for sending.
-    pub tx_bytes_total: u64,
 }
 
 impl ServeCounters {
@@ -433,15 +421,10 @@ impl ServeCounters {
         self.conns_open += other.conns_open;
         self.conns_total += other.conns_total;
         self.requests_total += other.requests_total;
-        self.responses_total += other.responses_total;
         self.messages_total += other.messages_total;
         self.deliveries_total += other.deliveries_total;
         self.deliveries_lost_total += other.deliveries_lost_total;
         self.deliveries_repeated_total += other.deliveries_repeated_total;
-        self.requests_refused_total += other.requests_refused_total;
-        self.handshakes_failed_total += other.handshakes_failed_total;
-        self.rx_bytes_total += other.rx_bytes_total;
-        self.tx_bytes_total += other.tx_bytes_total;
     }
 }
 

@@ -346,17 +346,10 @@ fn counters(backend: &Backend) -> ServeCounters {
         conns_open: seen.conns_open,
         conns_total: seen.conns_accepted,
         requests_total: seen.requests,
-        responses_total: seen.requests,
         messages_total: seen.messages,
         deliveries_total: seen.deliveries,
         deliveries_lost_total: seen.deliveries_lost,
         deliveries_repeated_total: seen.deliveries_repeated,
-        requests_refused_total: seen.requests_malformed
-            + seen.requests_refused
-            + seen.conns_overfull,
-        handshakes_failed_total: seen.tls_failed,
-        rx_bytes_total: seen.rx_bytes,
-        tx_bytes_total: seen.tx_bytes,
     }
 }
 
