@@ -42,6 +42,12 @@ impl ErrorCounts {
         self.0[class as usize]
     }
 
+    /// Operations in the classes of this fault.
+    pub fn by(&self, fault: Fault) -> u64 {
+        let of_fault = self.iter().filter(|(class, _)| class.fault() == fault);
+        of_fault.map(|(_, ops)| ops).sum()
+    }
+
     /// Operations in all classes.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
@@ -89,6 +95,11 @@ impl StatusCounts {
     /// Counts `answers` with `status`.
     pub fn add(&mut self, status: u16, answers: u64) {
         *self.0.entry(status).or_insert(0) += answers;
+    }
+
+    /// Returns the answers with `status`.
+    pub fn get(&self, status: u16) -> u64 {
+        self.0.get(&status).copied().unwrap_or_default()
     }
 
     /// Reports whether none was counted.
@@ -539,9 +550,7 @@ impl Tally {
 
     /// Operations failed by the peer or by a timer of ours; a fault of this host is no loss of the SUT.
     pub fn failed_by_peer(&self) -> u64 {
-        let failed =
-            self.failures.operations.iter().filter(|(class, _)| class.fault() != Fault::Local);
-        failed.map(|(_, ops)| ops).sum()
+        self.errors_total() - self.failures.operations.by(Fault::Local)
     }
 
     /// Late, failed and unsent operations.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::observation::Observations;
 use crate::tally::Tally;
-use crate::{ErrorClass, Fault, Nanos, Rate};
+use crate::{Fault, Nanos, Rate};
 
 mod at_load;
 mod check;
@@ -126,6 +126,20 @@ pub struct TrialMeasurement {
 }
 
 impl TrialMeasurement {
+    /// Creates the measurement of a trial that was observed by nothing but its counts.
+    pub fn of(request: TrialRequest, window: Nanos, tally: Tally) -> Self {
+        Self {
+            request,
+            window,
+            aborted: false,
+            tally,
+            sut_busiest_thread: None,
+            split: 1,
+            observations: Observations::default(),
+            seconds: Vec::new(),
+        }
+    }
+
     /// Answers per second that an overloaded server really gave: a hint where its capacity is. It only
     /// says where to look, because an overload may also cost capacity.
     pub fn carried_per_s(&self) -> f64 {
@@ -137,9 +151,7 @@ impl TrialMeasurement {
             return tally.ok as f64 / (window_s - own).max(1e-3);
         }
         let open = u64::from(tally.outstanding.last().copied().unwrap_or_default());
-        let ours = |class: ErrorClass| class.fault() == Fault::OwnTimer;
-        let given_up: u64 =
-            tally.failures.operations.iter().filter(|e| ours(e.0)).map(|e| e.1).sum();
+        let given_up = tally.failures.operations.by(Fault::OwnTimer);
         // What was open at the end of the window may have been given up afterwards.
         let lost = tally.errors_total() - given_up + open.max(given_up + tally.unsent);
         tally.scheduled.saturating_sub(lost) as f64 / window_s
