@@ -11,7 +11,7 @@ use plimsoll_model::cycles::{
 };
 use plimsoll_model::trial::Unit;
 
-use crate::stats::{mean, median, median_of, pair_slopes, slope_interval};
+use crate::stats::{mean, median, median_of, pair_slopes, slope_interval, sorted_slopes};
 
 /// Cycles of the shortest stretch that is judged: of four, even the lowest and the highest slope are an interval of less than 95 %.
 const STRETCH_MIN: usize = 5;
@@ -149,8 +149,7 @@ fn slope(points: &[(f64, f64)]) -> f64 {
 /// The slope with its interval of 90 %, of at least two points: Sen's of 95 %, because the stretch was chosen by the same points
 /// (of 800 simulated servers each, it contained the truth in 91 to 95 %).
 fn growth(points: &[(f64, f64)]) -> Growth {
-    let mut slopes: Vec<f64> = pair_slopes(points).collect();
-    slopes.sort_by(f64::total_cmp);
+    let slopes = sorted_slopes(points);
     let (low, high) = slope_interval(&slopes, points.len());
     Growth { low, mid: median(&slopes).unwrap_or(0.0), high }
 }

@@ -42,6 +42,26 @@ pub fn upper_median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
 }
 
+/// Returns the first of ascending values, each with its weight, at which the weights add up to `least`.
+pub(crate) fn weighted_quantile(
+    sorted: impl IntoIterator<Item = (f64, f64)>,
+    least: f64,
+) -> Option<f64> {
+    let mut below = 0.0;
+    let reaches = |(_, weight): &(f64, f64)| {
+        below += weight;
+        below >= least
+    };
+    sorted.into_iter().find(reaches).map(|(value, _)| value)
+}
+
+/// Returns the logarithm of the sum of numbers that are given as logarithms.
+pub(crate) fn log_sum(logs: &[f64]) -> f64 {
+    let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = logs.iter().map(|log| (log - most).exp()).sum();
+    if most == f64::NEG_INFINITY { most } else { most + sum.ln() }
+}
+
 /// Returns the arithmetic mean; NaN of no values.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
@@ -66,6 +86,13 @@ pub(crate) fn pair_slopes(points: &[(f64, f64)]) -> impl Iterator<Item = f64> {
         later.map(move |(later_x, later_y)| (later_y - y) / (later_x - x))
     };
     points.iter().enumerate().flat_map(apart)
+}
+
+/// Returns the slopes between all pairs of points whose `x` ascends, ascending.
+pub(crate) fn sorted_slopes(points: &[(f64, f64)]) -> Vec<f64> {
+    let mut slopes: Vec<f64> = pair_slopes(points).collect();
+    slopes.sort_by(f64::total_cmp);
+    slopes
 }
 
 /// Returns Sen's interval of 95 % of the slope through `points` points, from their pair slopes, ascending; all of them

@@ -5,7 +5,7 @@
 //! yardstick makes the slope smaller, so that a yardstick that tells nothing corrects nothing.
 
 use super::{Pair, estimate};
-use crate::stats::median_of;
+use crate::stats::{median_of, weighted_quantile};
 
 /// Logarithms of the rounds' ratios.
 pub(super) struct LikeSpeed {
@@ -57,12 +57,7 @@ fn slope(x: &[f64], y: &[f64]) -> f64 {
     let mut slopes: Vec<(f64, f64)> = (0..x.len()).flat_map(between).collect();
     slopes.sort_by(|one, other| one.0.total_cmp(&other.0));
     let half = slopes.iter().map(|(_, weight)| weight).sum::<f64>() / 2.0;
-    let mut below = 0.0;
-    let middle = slopes.iter().find(|(_, weight)| {
-        below += weight;
-        below >= half
-    });
-    middle.map_or(0.0, |(slope, _)| slope.clamp(0.0, 1.0))
+    weighted_quantile(slopes, half).map_or(0.0, |slope| slope.clamp(0.0, 1.0))
 }
 
 /// Half the interval of A against itself, from its figures in neighbouring rounds. Every second difference has its sign

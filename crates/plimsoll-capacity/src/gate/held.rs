@@ -7,7 +7,7 @@ use plimsoll_model::hold::PlateauSummary;
 use plimsoll_model::summary::Summary;
 
 use super::edge_to_edge;
-use crate::staircase::slope_interval;
+use crate::stats::{slope_interval, sorted_slopes};
 
 /// Levels, the empty one included, from which a slope has an interval of 95 %: of four, even the lowest and the highest
 /// slope only hold it with 92 %.
@@ -35,15 +35,19 @@ fn cost(side: Side, metric: GateMetric, summary: &Summary) -> Result<Estimate, I
         _ => level.per_connection.machine,
     };
     let levels = hold.plateaus.iter().filter(|level| level.held > 0);
-    let used: Vec<(u64, f64)> = std::iter::once((0, 0.0))
-        .chain(levels.filter_map(|level| Some((level.held, of_level(level)? * level.held as f64))))
-        .collect();
+    let levels = levels.filter_map(|level| Some((level.held as f64, of_level(level)?)));
+    let used: Vec<(f64, f64)> =
+        std::iter::once((0.0, 0.0)).chain(levels.map(|(held, each)| (held, each * held))).collect();
     let top = hold.plateaus.iter().max_by_key(|level| level.held);
     let value = top.and_then(of_level).ok_or_else(|| none("it was not measured"))?;
     if used.len() < LEVELS_MIN {
         return Err(none("it was measured at fewer than four levels"));
     }
-    let (low, high) = slope_interval(&used).ok_or_else(|| none("its levels are all alike"))?;
+    let slopes = sorted_slopes(&used);
+    if slopes.is_empty() {
+        return Err(none("its levels are all alike"));
+    }
+    let (low, high) = slope_interval(&slopes, used.len());
     if low <= 0.0 || value <= 0.0 {
         return Err(none(
             "other programs took or gave memory meanwhile: a level needed less than the one before",

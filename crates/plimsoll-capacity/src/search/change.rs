@@ -6,7 +6,7 @@
 //! believed at odds of [`ODDS`] to one over both others, where it is at least [`STEP_LEAST`] large
 //! and two readings lie behind it.
 
-use crate::stats::{mean, median_of, squares_around};
+use crate::stats::{log_sum, mean, median_of, squares_around};
 
 /// Odds at which a step is believed.
 const ODDS: f64 = 50.0;
@@ -73,12 +73,6 @@ fn marginal(segments: &[&[f64]], own_sds: [f64; 2], spreads: &[(f64, f64)]) -> f
         })
     });
     log_sum(&each.collect::<Vec<_>>())
-}
-
-/// The logarithm of the sum of what these are the logarithms of.
-fn log_sum(logs: &[f64]) -> f64 {
-    let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    most + logs.iter().map(|log| (log - most).exp()).sum::<f64>().ln()
 }
 
 /// Values at one level that is not known.

@@ -15,7 +15,9 @@
 //! has the same weight in each octave up to [`SD_USUAL`] and falls with 1/sd beyond; `lapse` is one
 //! of [`LAPSES`]. The posterior is laid out on a grid that zooms in on where its weight is.
 
-use crate::stats::{LOGISTIC, median_of, normal_density as density, normal_share};
+use crate::stats::{
+    LOGISTIC, log_sum, median_of, normal_density as density, normal_share, weighted_quantile,
+};
 
 /// Shares of trials that are BAD whatever the load, and their prior weights.
 const LAPSES: [(f64, f64); 3] = [(0.01, 0.6), (0.05, 0.3), (0.15, 0.1)];
@@ -68,12 +70,6 @@ struct VerdictAt {
     mixture: Mixture,
     good: u32,
     bad: u32,
-}
-
-impl VerdictAt {
-    fn is_mixed(&self) -> bool {
-        is_mixed(&self.mixture)
-    }
 }
 
 fn is_mixed(mixture: &Mixture) -> bool {
@@ -253,7 +249,7 @@ impl Row {
         let far = |at: &VerdictAt| {
             let each =
                 at.mixture.map(|more| (slope * (at.x - more - middle)).clamp(-FAR, FAR).exp());
-            (each, if at.is_mixed() { MIXED } else { 1 })
+            (each, if is_mixed(&at.mixture) { MIXED } else { 1 })
         };
         let loads = sample.verdicts.iter().map(far).collect();
         let is_varied = sample.varied > 0.0;
@@ -320,8 +316,7 @@ fn lay_out(sample: &Sample, from: f64, step: f64, is_coarse: bool) -> Vec<Point>
             } else {
                 row.log_likelihoods(verdicts, below, LAPSES.map(|(lapse, _)| lapse))
             };
-            let told = readings.log_likelihood(mu, row.index);
-            let told = told + sample.prior;
+            let told = readings.log_likelihood(mu, row.index) + sample.prior;
             weights.iter_mut().zip(row.priors).for_each(|(weight, prior)| *weight += prior + told);
             points.push(Point { center, index: row.index, mu, sd: row.sd, weights });
         }
@@ -336,17 +331,11 @@ fn lay_out_all(samples: &[Sample], from: f64, step: f64, is_coarse: bool) -> Vec
         let both = all.iter_mut().zip(points);
         both.for_each(|(all, point)| {
             let weights = all.weights.iter_mut().zip(point.weights);
-            weights.for_each(|(sum, more)| *sum = log_sum(*sum, more));
+            weights.for_each(|(sum, more)| *sum = log_sum(&[*sum, more]));
         });
         all
     })
     .unwrap_or_default()
-}
-
-/// The logarithm of the sum of two numbers that are given as logarithms.
-fn log_sum(a: f64, b: f64) -> f64 {
-    let most = a.max(b);
-    if most == f64::NEG_INFINITY { most } else { most + ((a - most).exp() + (b - most).exp()).ln() }
 }
 
 impl Posterior {
@@ -450,7 +439,10 @@ impl Posterior {
 
     /// Standard deviation of the capacity from trial to trial, relative: the median.
     pub(crate) fn spread(&self) -> f64 {
-        self.spread_quantile(0.5)
+        let mut points: Vec<(f64, f64)> = self.points.iter().map(|p| (p.sd, p.weight())).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let last = points.last().map_or(0.0, |(sd, _)| *sd);
+        weighted_quantile(points, 0.5).unwrap_or(last)
     }
 
     /// Every standard deviation with its weight.
@@ -461,20 +453,6 @@ impl Posterior {
         }
         let told = weights.into_iter().enumerate().filter(|(_, weight)| *weight > NEGLIGIBLE);
         told.map(|(index, weight)| (sd_at(index), weight)).collect()
-    }
-
-    /// The standard deviation below which the share `q` of the weight lies.
-    pub(crate) fn spread_quantile(&self, q: f64) -> f64 {
-        let mut points: Vec<(f64, f64)> = self.points.iter().map(|p| (p.sd, p.weight())).collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut below = 0.0;
-        for (sd, weight) in &points {
-            below += weight;
-            if below >= q {
-                return *sd;
-            }
-        }
-        points.last().map_or(0.0, |(sd, _)| *sd)
     }
 
     /// A capacity that lies below this one by one of `gaps`, by what each is worth before any of `trials` of it
@@ -517,37 +495,22 @@ impl Posterior {
     /// The load that `share` of the trials meet, with the given confidence, its logarithm: if accidents, which
     /// come at any load, leave it at all.
     pub(crate) fn safe(&self, share: f64, confidence: f64) -> Option<f64> {
-        let wanted = LAPSES.map(|(lapse, _)| (share - GOOD_LAPSES) / (1.0 - GOOD_LAPSES - lapse));
-        // Points have few different spreads, and the way from a capacity to its load depends on nothing else.
-        let mut known: Vec<(f64, [f64; LAPSES.len()])> = Vec::new();
+        // The logit of the share that a load must meet but for accidents; where these alone are more than the share
+        // allows, no load is met so often.
+        let logits = LAPSES.map(|(lapse, _)| {
+            let wanted = (share - GOOD_LAPSES) / (1.0 - GOOD_LAPSES - lapse);
+            if wanted >= 1.0 { f64::INFINITY } else { (wanted / (1.0 - wanted)).ln() }
+        });
         let mut loads: Vec<(f64, f64)> = Vec::with_capacity(self.points.len() * LAPSES.len());
         for p in &self.points {
-            let index = known.iter().position(|(sd, _)| *sd == p.sd).unwrap_or_else(|| {
-                known.push((p.sd, wanted.map(|wanted| below_capacity(wanted, p.sd))));
-                known.len() - 1
-            });
-            let each = known[index].1.iter().zip(p.weights).filter(|(_, weight)| *weight > 0.0);
-            // Where accidents alone are more than the share allows, no load is met so often.
-            let each = each.filter(|(below, _)| below.is_finite());
-            loads.extend(each.map(|(below, weight)| (p.mu - below, weight)));
+            let each = logits.iter().zip(p.weights).filter(|(_, weight)| *weight > 0.0);
+            let each = each.filter(|(logit, _)| logit.is_finite());
+            loads.extend(each.map(|(logit, weight)| (p.mu - p.sd * logit / LOGISTIC, weight)));
         }
         loads.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         let all: f64 = loads.iter().map(|(_, weight)| weight).sum();
-        let mut below = 0.0;
-        for (load, weight) in loads {
-            below += weight;
-            if below >= (1.0 - confidence) * all {
-                return Some(load);
-            }
-        }
-        None
+        weighted_quantile(loads, (1.0 - confidence) * all)
     }
-}
-
-/// Returns the distance below the capacity of the load that the share `wanted` of the trials meet; infinite if no
-/// load is met so often.
-fn below_capacity(wanted: f64, sd: f64) -> f64 {
-    if wanted >= 1.0 { f64::INFINITY } else { sd * (wanted / (1.0 - wanted)).ln() / LOGISTIC }
 }
 
 #[cfg(test)]
