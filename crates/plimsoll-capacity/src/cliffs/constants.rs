@@ -5,6 +5,7 @@
 pub(super) const SAME: f64 = 0.02;
 
 use plimsoll_model::Nanos;
+use plimsoll_model::spans::Spans;
 
 /// Relative distance within which a value takes the name.
 const NEAR: f64 = 0.015;
@@ -86,8 +87,16 @@ pub(super) fn is_delayed_ack(at: Nanos) -> bool {
     DELAYED_ACK_MS.contains(&at.as_millis_f64())
 }
 
+/// Returns the number of answers that came when a lost segment had been sent again.
+pub(crate) fn retransmitted(spans: &Spans) -> u64 {
+    let round_trip = spans.connect.quantile(0.5).unwrap_or_default();
+    let buckets = spans.uncorrected.buckets();
+    let late = buckets.filter(|(lasted, _)| is_retransmission(*lasted, round_trip));
+    late.map(|(_, count)| count).sum()
+}
+
 /// Reports whether an answer comes after `at` when a segment was lost on a path of so long a round trip.
-pub(crate) fn is_retransmission(at: Nanos, round_trip: Nanos) -> bool {
+pub(super) fn is_retransmission(at: Nanos, round_trip: Nanos) -> bool {
     let (round_trips, of_itself, ms) = RETRANSMISSION_LATE;
     RETRANSMISSIONS_MS.iter().any(|after| {
         let late = round_trip.as_millis_f64() * round_trips + after * of_itself + ms;

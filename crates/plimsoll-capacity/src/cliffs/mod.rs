@@ -18,8 +18,9 @@ mod probed;
 mod slow;
 
 use constants::SAME;
-pub(crate) use constants::is_retransmission;
-use peaks::Timer;
+pub(crate) use constants::retransmitted;
+use owner::Ascription;
+use peaks::Peak;
 
 pub use probed::rows as probed_timers;
 pub use slow::SlowAnswers;
@@ -58,7 +59,7 @@ pub fn find(loads: &[Load<'_>], known: &[KnownTimer]) -> Vec<Cliff> {
         connects.merge(&load.tally.spans.connect);
         endings.merge(&load.tally.endings);
     }
-    let mut cliffs = answers::find(loads, known);
+    let mut cliffs = answers::find(loads, &connects, known);
     cliffs.extend(retransmissions(&connects));
     // A refusal takes a round trip, as connecting does, and nobody waited.
     let floor = slow(&connects);
@@ -83,34 +84,32 @@ fn slow(hist: &Histogram) -> Nanos {
 }
 
 fn piles(hist: &Histogram, key: SeriesKey, floor: Nanos, known: &[KnownTimer]) -> Vec<Cliff> {
-    let connecting = key.stretch == Stretch::Opening;
-    let of_peak =
-        |peak: peaks::Peak| cliff(&peak, key, known, |at| constants::label(at, connecting));
-    peaks::peaks(hist, floor, Timer::Fine).into_iter().map(of_peak).collect()
+    let SeriesKey { stretch, closer } = key;
+    let of_peak = |peak: Peak| {
+        let found = owner::ascribe(stretch, closer, peak.at, known);
+        let usual = || constants::label(peak.at, stretch == Stretch::Opening);
+        let name = found.name.or_else(usual);
+        made(&peak, stretch, closer, Ascription { name, ..found })
+    };
+    peaks::peaks(hist, floor, peaks::FINE).into_iter().map(of_peak).collect()
 }
 
-/// The timer that made a peak; `label` names one that nobody owns by its span.
-fn cliff(
-    peak: &peaks::Peak,
-    SeriesKey { stretch, closer }: SeriesKey,
-    known: &[KnownTimer],
-    label: impl FnOnce(Nanos) -> Option<String>,
-) -> Cliff {
-    let peaks::Peak { at, count, share, .. } = *peak;
-    let owner::Ascription { name, owner, confidence, evidence } =
-        owner::ascribe(stretch, closer, at, known);
-    let label = name.or_else(|| label(at));
+/// Makes the cliff of a peak whose owner is found.
+fn made(peak: &Peak, stretch: Stretch, closer: Closer, found: Ascription) -> Cliff {
+    let Peak { at, count, share } = *peak;
+    let Ascription { name: label, owner, confidence, evidence } = found;
     Cliff { at, count, share, stretch, closer, label, owner, confidence, evidence }
 }
 
 /// Connections that came when the kernel had asked again: also when most of them did.
 fn retransmissions(connects: &Histogram) -> Vec<Cliff> {
-    let key = SeriesKey { stretch: Stretch::Opening, closer: Closer::Success };
-    let of_peak = |peak: peaks::Peak| {
-        let label = constants::connecting_label(peak.at)?;
-        Some(cliff(&peak, key, &[], |_| Some(label)))
+    let (stretch, closer) = (Stretch::Opening, Closer::Success);
+    let of_peak = |peak: Peak| {
+        let name = Some(constants::connecting_label(peak.at)?);
+        let found = owner::ascribe(stretch, closer, peak.at, &[]);
+        Some(made(&peak, stretch, closer, Ascription { name, ..found }))
     };
-    peaks::peaks(connects, FLOOR_MIN, Timer::Coarse).into_iter().filter_map(of_peak).collect()
+    peaks::peaks(connects, FLOOR_MIN, peaks::COARSE).into_iter().filter_map(of_peak).collect()
 }
 
 /// A server that closes after so many requests does so at a fixed age when requests come evenly.

@@ -3,6 +3,7 @@
 
 use plimsoll_model::{Histogram, Nanos};
 
+use super::HORIZON_MAX;
 use super::constants::SAME;
 
 /// Values in a pile, at least: fewer happen by chance.
@@ -14,11 +15,13 @@ const SHARE_MIN: f64 = 0.10;
 const CONTRAST_MIN: f64 = 5.0;
 /// Half the width of the window that counts a pile, in natural logarithms: 1 %.
 const WINDOW: f64 = 0.01;
-/// Factor by which everything is wider for [`Timer::Coarse`]: Linux rounds the 1 s of a first SYN
-/// retransmission up by as much as 36 ms, and the 4 s of a third by 256 ms (250 Hz).
-const COARSE: f64 = 2.5;
-/// And for [`Timer::Tick`]: 40 ms come after 40 to 45 ms at 250 Hz.
-const TICK: f64 = 6.0;
+/// Scale of all widths for the timers of programs, which are precise within 1 %.
+pub(super) const FINE: f64 = 1.0;
+/// Scale for those of a kernel: Linux rounds the 1 s of a first SYN retransmission up by as much as
+/// 36 ms, and the 4 s of a third by 256 ms (250 Hz).
+pub(super) const COARSE: f64 = 2.5;
+/// Scale for the shortest of a kernel: 40 ms come after 40 to 45 ms at 250 Hz.
+pub(super) const TICK: f64 = 6.0;
 /// Half the width within which a pile has to be narrow.
 const CLUSTER: f64 = 0.05;
 /// Share of the cluster, less the background, that lies in the window. For a normal spread this
@@ -30,8 +33,6 @@ const NEIGHBOURS: [f64; 16] = [
     -0.18, -0.16, -0.14, -0.12, -0.10, -0.08, -0.06, -0.04, 0.04, 0.06, 0.08, 0.10, 0.12, 0.14,
     0.16, 0.18,
 ];
-/// Histograms count everything above here as this, so that a pile here is none.
-const SATURATED: Nanos = Nanos::from_secs(3_590);
 
 /// One pile.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,27 +43,6 @@ pub(super) struct Peak {
     pub(super) count: u64,
     /// Share of the values above the floor, 0 to 1.
     pub(super) share: f64,
-}
-
-/// The precision of a timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Timer {
-    /// Within 1 %, as programs' do.
-    Fine,
-    /// Within 2.5 %, as a kernel's own do.
-    Coarse,
-    /// Within 6 %, as a kernel's shortest do.
-    Tick,
-}
-
-impl Timer {
-    const fn scale(self) -> f64 {
-        match self {
-            Self::Fine => 1.0,
-            Self::Coarse => COARSE,
-            Self::Tick => TICK,
-        }
-    }
 }
 
 /// Reports whether two piles this near to each other are one timer.
@@ -76,18 +56,19 @@ pub(super) fn near(hist: &Histogram, at: Nanos) -> u64 {
     above(1.0 - SAME) - above(1.0 + SAME)
 }
 
-/// Every pile above `floor`, the largest first.
-pub(super) fn peaks(hist: &Histogram, floor: Nanos, timer: Timer) -> Vec<Peak> {
+/// Every pile above `floor` of timers as precise as `scale` says, the largest first.
+pub(super) fn peaks(hist: &Histogram, floor: Nanos, scale: f64) -> Vec<Peak> {
     let tail = hist.count_above(floor) as f64;
     if tail < COUNT_MIN {
         return Vec::new();
     }
-    let density = Density::of(hist, timer.scale());
+    let density = Density::of(hist, scale);
     let floor_ln = (floor.0.max(1) as f64).ln();
     let mut centres: Vec<(f64, f64)> = density
         .points
         .iter()
-        .filter(|at| **at > floor_ln && at.exp() < SATURATED.0 as f64)
+        // Histograms count everything that is longer as this, so that a pile there is none.
+        .filter(|at| **at > floor_ln && at.exp() < HORIZON_MAX.0 as f64)
         .map(|at| (density.around(*at, WINDOW), *at))
         .filter(|(count, _)| *count >= COUNT_MIN)
         .collect();
@@ -99,7 +80,7 @@ pub(super) fn peaks(hist: &Histogram, floor: Nanos, timer: Timer) -> Vec<Peak> {
         if looked_at.iter().any(|other| (other - near).abs() < CLUSTER * density.scale) {
             continue;
         }
-        let at = density.median_around(near, WINDOW);
+        let at = density.median_around(near);
         looked_at.push(at);
         if let Some(excess) = density.pile_at(at)
             && excess >= SHARE_MIN * slower(hist, floor, at)
@@ -154,8 +135,8 @@ impl Density {
         (self.sums[end] - self.sums[first]) as f64
     }
 
-    fn median_around(&self, centre: f64, half: f64) -> f64 {
-        let half = half * self.scale;
+    fn median_around(&self, centre: f64) -> f64 {
+        let half = WINDOW * self.scale;
         let (first, end) = self.range(centre - half, centre + half);
         let middle = self.sums[first] + (self.sums[end] - self.sums[first]) / 2;
         let index = self.sums[first..=end].partition_point(|sum| *sum <= middle);
@@ -192,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_timer_noticed_a_little_late_is_a_pile() {
-        let found = peaks(&hist((0..200).map(|i| 3_000.0 + f64::from(i % 20))), FLOOR, Timer::Fine);
+        let found = peaks(&hist((0..200).map(|i| 3_000.0 + f64::from(i % 20))), FLOOR, FINE);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].count, 200);
         assert!((found[0].share - 1.0).abs() < 1e-9, "{found:?}");
@@ -215,15 +196,15 @@ mod tests {
             ),
         ];
         for (what, values) in table {
-            assert_eq!(peaks(&hist(values), FLOOR, Timer::Fine), [], "{what}");
+            assert_eq!(peaks(&hist(values), FLOOR, FINE), [], "{what}");
         }
     }
 
     #[test]
     fn what_a_kernel_rounds_up_is_a_coarse_pile_only() {
         let values = hist((0..200).map(|i| 1_000.0 + f64::from(i % 37)));
-        assert_eq!(peaks(&values, FLOOR, Timer::Fine), []);
-        let found = peaks(&values, FLOOR, Timer::Coarse);
+        assert_eq!(peaks(&values, FLOOR, FINE), []);
+        let found = peaks(&values, FLOOR, COARSE);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].count, 200);
     }
@@ -231,7 +212,7 @@ mod tests {
     #[test]
     fn two_timers_eight_percent_apart_are_two() {
         let values = (0..300).map(|i| [60_000.0, 65_000.0][i % 2]);
-        let found = peaks(&hist(values), FLOOR, Timer::Fine);
+        let found = peaks(&hist(values), FLOOR, FINE);
         let mut at: Vec<f64> = found.iter().map(|peak| peak.at.as_secs_f64()).collect();
         at.sort_by(f64::total_cmp);
         assert_eq!(found.len(), 2, "{found:?}");

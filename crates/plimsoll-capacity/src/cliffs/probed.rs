@@ -6,8 +6,7 @@ use plimsoll_model::cliff::{
 };
 use plimsoll_model::ending::Closer;
 
-use super::constants;
-use super::constants::SAME;
+use super::constants::{self, SAME};
 use super::owner::{Ascription, with_known};
 
 /// Stretches that end sooner were refused, not waited for.
@@ -15,11 +14,9 @@ const AT_ONCE: Nanos = Nanos::from_millis(100);
 
 /// One row for each kind of connection that got as far as waiting.
 pub fn rows(ends: &[ProbeEnd], known: &[KnownTimer]) -> Vec<ProbedTimer> {
-    let of_kind = |kind| {
-        let ends: Vec<&ProbeEnd> = ends.iter().filter(|end| end.kind == kind).collect();
-        (!ends.is_empty()).then_some(ends)
-    };
-    let all: Vec<_> = ProbeKind::ALL.into_iter().filter_map(of_kind).collect();
+    let of_kind = |kind| ends.iter().filter(|end| end.kind == kind).collect::<Vec<_>>();
+    let all = ProbeKind::ALL.into_iter().map(of_kind).filter(|ends| !ends.is_empty());
+    let all: Vec<Vec<&ProbeEnd>> = all.collect();
     let typical: Vec<&ProbeEnd> = all.iter().map(|ends| typical(ends)).collect();
     all.iter().zip(&typical).map(|(kind, end)| row(end, kind.len(), &typical, known)).collect()
 }
@@ -40,17 +37,16 @@ fn row(end: &ProbeEnd, connections: usize, all: &[&ProbeEnd], known: &[KnownTime
     } else if end.closer == Closer::Success {
         Ascription::new(Owner::Unknown, Confidence::Likely, "an ordinary answer: no timer")
     } else {
-        with_known(reason(end, all), end.after, known, awaits(end.kind))
+        let found = with_known(reason(end, all), end.after, known, awaits(end.kind));
+        let name = found.name.or_else(|| constants::label(end.after, false));
+        Ascription { name, ..found }
     };
-    let is_timer = !is_over && end.after >= AT_ONCE && end.closer != Closer::Success;
     ProbedTimer {
         kind: end.kind,
         connections: u32::try_from(connections).unwrap_or(u32::MAX),
         after_ms: (!is_over).then(|| end.after.as_millis_f64()),
         closer: end.closer,
-        label: found
-            .name
-            .or_else(|| is_timer.then(|| constants::label(end.after, false)).flatten()),
+        label: found.name,
         owner: found.owner,
         evidence: found.evidence,
     }

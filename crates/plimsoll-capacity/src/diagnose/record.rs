@@ -8,7 +8,7 @@ use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{TrialRecord, Verdict};
 use plimsoll_model::{ErrorClass, Nanos, Rate, host};
 
-use crate::cliffs::is_retransmission;
+use crate::cliffs::retransmitted;
 
 /// Readings that count of a level of held connections, the last ones.
 const HELD_READINGS: usize = 3;
@@ -103,11 +103,9 @@ pub struct During<'a> {
 
 impl Clients {
     fn of(tally: &Tally) -> Self {
-        let answers: u64 = tally.answers.status.iter().map(|(_, answers)| answers).sum();
-        let share = |wanted: u16| {
-            let of_it = tally.answers.status.iter().find(|(status, _)| *status == wanted);
-            of_it.map_or(0.0, |(_, count)| count as f64 / answers as f64)
-        };
+        let status = &tally.answers.status;
+        let answers: u64 = status.iter().map(|(_, answers)| answers).sum();
+        let share = |wanted: u16| status.get(wanted) as f64 / answers.max(1) as f64;
         let is_full = tally.pool_exhausted > 0;
         Self {
             service: tally.spans.uncorrected.quantile(0.5).map(Nanos::as_secs_f64),
@@ -117,7 +115,7 @@ impl Clients {
             timed_out: share(504),
             all_busy: is_full.then_some(tally.slots_max() as f64),
             sent_again: tally.segments.sent_again_ratio(),
-            waited: after_retransmission(tally),
+            waited: retransmitted(&tally.spans) as f64 / tally.ok.max(1) as f64,
             is_refused_only: is_refused_only(tally),
         }
     }
@@ -130,15 +128,6 @@ fn is_refused_only(tally: &Tally) -> bool {
     let in_time = tally.ok.saturating_sub(tally.late);
     let slow = tally.scheduled.saturating_sub(in_time + refused);
     refused > 0 && (slow as f64) < SLOW_MIN * tally.scheduled as f64
-}
-
-/// The share of answers that came one retransmission timeout late.
-fn after_retransmission(tally: &Tally) -> f64 {
-    let spans = &tally.spans;
-    let round_trip = spans.connect.quantile(0.5).unwrap_or_default();
-    let buckets = spans.uncorrected.buckets();
-    let late = buckets.filter(|(lasted, _)| is_retransmission(*lasted, round_trip));
-    late.map(|(_, count)| count).sum::<u64>() as f64 / tally.ok.max(1) as f64
 }
 
 impl<'a> Trial<'a> {
@@ -247,6 +236,11 @@ impl<'a> During<'a> {
     /// The sum of all series of a counter with `labels`, per second.
     pub(super) fn rate(&self, metric: Metric, labels: &[(Label, &str)]) -> Option<f64> {
         self.change().rate(metric, labels)
+    }
+
+    /// Reports whether the host has a process of this role.
+    pub(super) fn has(&self, role: &str) -> bool {
+        self.last().of(Metric::ProcessInfo, &[(Label::Role, role)]).next().is_some()
     }
 
     /// The earliest reading.

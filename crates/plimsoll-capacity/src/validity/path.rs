@@ -1,12 +1,12 @@
 //! Was it the path? A lost segment is sent again after 200 ms or more, whatever the server does, and
 //! the share of them does not depend on the load.
 
+use plimsoll_model::Nanos;
 use plimsoll_model::slo::Goal;
 use plimsoll_model::trial::{Check, CheckId, Level, Measure};
-use plimsoll_model::{Histogram, Nanos};
 
 use super::subject::Subject;
-use crate::cliffs::is_retransmission;
+use crate::cliffs::retransmitted;
 
 /// Segments sent again for each operation: with fewer, nothing was lost that matters.
 const LOSS_MIN: f64 = 0.000_5;
@@ -51,17 +51,10 @@ fn waited(subject: &Subject<'_>, unloaded: f64) -> u64 {
         return 0;
     }
     let spans = &subject.tally.spans;
-    let round_trip = spans.connect.quantile(0.5).unwrap_or_default();
     let late = subject.deadline.map_or(0, |limit| spans.uncorrected.count_above(limit));
-    if (clustered(&spans.uncorrected, round_trip) as f64) < CLUSTERED_MIN * late as f64 {
+    if (retransmitted(spans) as f64) < CLUSTERED_MIN * late as f64 {
         return 0;
     }
     let most = LATE_PER_SEGMENT * unloaded * subject.tally.scheduled as f64;
     spans.uncorrected.count_above(TIMEOUT_MIN).min(most as u64)
-}
-
-/// Answers that came when one segment had been sent again.
-fn clustered(answers: &Histogram, round_trip: Nanos) -> u64 {
-    let near = answers.buckets().filter(|(lasted, _)| is_retransmission(*lasted, round_trip));
-    near.map(|(_, count)| count).sum()
 }
