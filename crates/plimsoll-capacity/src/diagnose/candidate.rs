@@ -57,10 +57,6 @@ impl Candidate {
         self.above.as_ref().or(self.below.as_ref()).is_some_and(|usage| usage.is_full)
     }
 
-    pub(super) fn was_full(&self) -> bool {
-        self.below.as_ref().is_some_and(|usage| usage.is_full)
-    }
-
     /// Reports whether the load itself filled it: it was not nearly full at low loads, and not nearly empty just below the
     /// tipping point. What is full only above was filled by what waits there for something else.
     pub(super) fn is_filled_by_load(&self) -> bool {
@@ -82,11 +78,8 @@ impl Candidate {
         }
     }
 
-    pub(super) fn limited(&self) -> Option<Limited> {
-        self.projected.map(|projected| self.limited_at(projected))
-    }
-
-    fn limited_at(&self, projected: Projected) -> Limited {
+    /// It as a limit that is reached at these loads.
+    pub(super) fn limited(&self, projected: Projected) -> Limited {
         Limited { resource: self.resource().clone(), host: self.host.clone(), projected }
     }
 
@@ -123,12 +116,11 @@ fn counter_name(resource: &Resource) -> String {
 
 /// Every resource that was read below or above, with its projection.
 pub(super) fn candidates(record: &Record<'_>, around: &Around<'_>) -> Vec<Candidate> {
-    let met = |trial: &&super::Trial<'_>| trial.verdict == Verdict::Good && !trial.aborted;
-    let mut met_usages = Vec::new();
-    for trial in record.trials.iter().filter(met) {
-        let of_host = |during| (trial, usage::of(during, record.axis));
-        met_usages.extend(trial.hosts.iter().map(|during| (during.host, of_host(during))));
-    }
+    let met = record.trials.iter().filter(|t| t.verdict == Verdict::Good && !t.aborted);
+    let on_hosts = met.flat_map(|trial| trial.hosts.iter().map(move |during| (trial, during)));
+    let met_usages: Vec<_> = on_hosts
+        .map(|(trial, during)| (trial, during.host, usage::of(during, record.axis)))
+        .collect();
     let Some(reference) = around.below.or(around.above) else { return Vec::new() };
     let mut all = Vec::new();
     for during in &reference.hosts {
@@ -139,9 +131,9 @@ pub(super) fn candidates(record: &Record<'_>, around: &Around<'_>) -> Vec<Candid
         let (below, above) = (on(around.below), on(around.above));
         for usage in usage::of(during, record.axis) {
             let is_it = |other: &&Usage| other.resource == usage.resource;
-            let of_host = met_usages.iter().filter(|(host, _)| *host == during.host);
+            let of_host = met_usages.iter().filter(|(_, host, _)| *host == during.host);
             let points: Vec<(f64, Point)> = of_host
-                .filter_map(|(_, (trial, usages))| {
+                .filter_map(|(trial, _, usages)| {
                     let used = usages.iter().find(is_it)?.used;
                     Some((trial.load, Point { throughput: trial.goodput, used }))
                 })
@@ -183,11 +175,11 @@ fn usable(line: &Line, record: &Record<'_>) -> f64 {
 pub(super) fn excluded(all: &[Candidate], upper: f64, suspect: Option<&Resource>) -> Vec<Limited> {
     let lasts = |candidate: &&Candidate| {
         !candidate.is_full()
-            && !candidate.was_full()
+            && candidate.below.as_ref().is_none_or(|usage| !usage.is_full)
             && candidate.lasts().lower > EXCLUDED_FROM * upper
             && suspect != Some(candidate.resource())
     };
-    let limited = |candidate: &Candidate| candidate.limited_at(candidate.lasts());
+    let limited = |candidate: &Candidate| candidate.limited(candidate.lasts());
     let mut found: Vec<Limited> = all.iter().filter(lasts).map(limited).collect();
     found.sort_by(|a, b| a.projected.at.total_cmp(&b.projected.at));
     found.truncate(EXCLUDED_MAX);

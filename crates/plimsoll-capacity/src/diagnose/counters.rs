@@ -57,14 +57,17 @@ const DROPPED: &[Row] = &[
 ];
 
 /// The growth below and above, where it is `least` and much more than it was.
-fn moved(scene: &Scene<'_>, &(metric, labels, least, _): &Row) -> Option<(Option<f64>, f64)> {
+fn moved(scene: &Scene<'_>, &(metric, labels, least, _): &Row) -> Option<Moved> {
     let is_of_listeners = matches!(metric, Metric::TcpListenOverflows | Metric::TcpListenDrops);
     if is_of_listeners && own_drops(scene).is_some_and(|drops| drops < least) {
         return None;
     }
     let above = scene.after.rate(metric, labels)?;
     let below = scene.before.as_ref().and_then(|before| before.rate(metric, labels));
-    (above >= least && above >= GROWN * below.unwrap_or(0.0)).then_some((below, above))
+    let is_time = metric == Metric::PressureSeconds;
+    let unit = if is_time { EvidenceUnit::Ratio } else { EvidenceUnit::PerS };
+    let is_moved = above >= least && above >= GROWN * below.unwrap_or(0.0);
+    is_moved.then(|| Moved::of(metric.name(), unit, below, above))
 }
 
 /// Returns the drops at the listeners of watched processes, per second; `None` if it is not known which are theirs. The kernel's
@@ -78,12 +81,9 @@ fn own_drops(scene: &Scene<'_>) -> Option<f64> {
 
 fn first_of(rows: &[Row], scene: &Scene<'_>) -> Option<Suspect> {
     rows.iter().find_map(|row| {
-        let (below, above) = moved(scene, row)?;
-        let (metric, _, _, cause) = *row;
-        let is_time = metric == Metric::PressureSeconds;
-        let unit = if is_time { EvidenceUnit::Ratio } else { EvidenceUnit::PerS };
-        let moved = Moved::of(metric, unit, below, above);
-        Some(scene.suspect(cause, Resource::new(ResourceKind::Counter, metric.name()), moved))
+        let moved = moved(scene, row)?;
+        let resource = Resource::new(ResourceKind::Counter, moved.counter.clone());
+        Some(scene.suspect(row.3, resource, moved))
     })
 }
 
@@ -99,12 +99,10 @@ pub(super) fn dropped(scene: &Scene<'_>) -> Option<Suspect> {
 /// Operations that a rule of the server refuses: at a rate, or for each client address where it counts by that.
 pub(super) fn refused(scene: &Scene<'_>) -> Option<Suspect> {
     let denied: Row = (Metric::HaproxyDenied, &[], SOME, Cause::RateLimit);
-    let found = match moved(scene, &denied) {
-        Some((below, above)) => Moved::of(denied.0, EvidenceUnit::PerS, below, above),
-        None => grown(scene, "status 429", |clients| clients.refused).or_else(|| {
-            grown(scene, "status 503", |c| c.unavailable).filter(|_| is_nginx(scene))
-        })?,
-    };
+    let unavailable = || grown(scene, "status 503", |clients| clients.unavailable);
+    let found = moved(scene, &denied)
+        .or_else(|| grown(scene, "status 429", |clients| clients.refused))
+        .or_else(|| unavailable().filter(|_| is_nginx(scene)))?;
     let by_address = ["ip", "ipv6"].iter().any(|kind| {
         let labels = [(Label::Kind, *kind)];
         scene.after.last().sum(Metric::HaproxyTableUsed, &labels).is_some_and(|used| used > 0.0)
@@ -130,8 +128,7 @@ fn grown(scene: &Scene<'_>, name: &str, of: fn(&Clients) -> f64) -> Option<Moved
     let share = |trial: &Trial<'_>| of(&trial.clients);
     let (below, above) = (scene.below.map(share), share(scene.above));
     let is_new = above >= REFUSED_MIN && above >= REFUSED_GROWN * below.unwrap_or(0.0);
-    let (counter, unit) = (name.to_owned(), EvidenceUnit::Ratio);
-    is_new.then_some(Moved { counter, unit, below, above, limit: None })
+    is_new.then(|| Moved::of(name, EvidenceUnit::Ratio, below, above))
 }
 
 /// Reports whether HAProxy's servers have no limit, or one that the load fills: else its queue is that of a slow backend.
@@ -147,13 +144,13 @@ fn is_queue_of_maxconn(scene: &Scene<'_>) -> bool {
 pub(super) fn queued(scene: &Scene<'_>) -> Option<Suspect> {
     let metric = Metric::HaproxyQueued;
     let above = scene.after.mean(metric, &[])?;
-    let below = scene.before.as_ref().and_then(|before| before.mean(metric, &[]));
+    let below = scene.mean_before(metric, &[]);
     let has_grown = above >= QUEUED_MIN && above >= GROWN * below.unwrap_or(0.0);
     if !has_grown || !is_queue_of_maxconn(scene) {
         return None;
     }
     let resource = Resource::new(ResourceKind::Concurrency, "sessions with the servers");
-    let moved = Moved::of(metric, EvidenceUnit::Count, below, above);
+    let moved = Moved::of(metric.name(), EvidenceUnit::Count, below, above);
     Some(scene.suspect(Cause::ServerMaxconn, resource, moved))
 }
 
@@ -162,14 +159,14 @@ pub(super) fn queued(scene: &Scene<'_>) -> Option<Suspect> {
 pub(super) fn backends(scene: &Scene<'_>) -> Option<Suspect> {
     let metric = Metric::HaproxyRequestsInService;
     let queued = scene.after.mean(Metric::HaproxyQueued, &[])?;
-    let (below, above) = (scene.before?.mean(metric, &[])?, scene.after.mean(metric, &[])?);
+    let (below, above) = (scene.mean_before(metric, &[])?, scene.after.mean(metric, &[])?);
     let has_grown = above >= WAITING_GROWN * below.max(QUEUED_MIN);
     let is_queue = queued >= QUEUED_MIN && is_queue_of_maxconn(scene);
     if !scene.is_free() || is_queue || !has_grown {
         return None;
     }
     let resource = |name: String| Resource::new(ResourceKind::Concurrency, name);
-    let waiting = Moved::of(metric, EvidenceUnit::Count, Some(below), above);
+    let waiting = Moved::of(metric.name(), EvidenceUnit::Count, Some(below), above);
     let cause = Cause::BackendCapacity;
     let name = "requests with the backends";
     let Some(found) = waits::at_once(scene) else {
@@ -178,7 +175,7 @@ pub(super) fn backends(scene: &Scene<'_>) -> Option<Suspect> {
     };
     let name = format!("{name}, about {:.0} at once", found.number);
     let mut suspect = scene.suspect(cause, resource(name), waiting);
-    suspect.evidence.push(found.moved().evidence());
+    suspect.evidence.push(Moved::in_service(found.observed, found.number).evidence());
     Some(Suspect { grade: Grade::Predicted, predicted_at: Some(found.projected), ..suspect })
 }
 
@@ -189,14 +186,9 @@ pub(super) fn timed_out(scene: &Scene<'_>) -> Option<Suspect> {
     }
     let again =
         [Metric::HaproxyRetries, Metric::HaproxyRedispatches, Metric::HaproxyResponseErrors];
-    let again = || {
-        again.into_iter().find_map(|metric| {
-            let row: Row = (metric, &[], SOME, Cause::BackendTimeout);
-            let (below, above) = moved(scene, &row)?;
-            Some(Moved::of(metric, EvidenceUnit::PerS, below, above))
-        })
-    };
-    let found = grown(scene, "status 504", |clients| clients.timed_out).or_else(again)?;
+    let again = again.map(|metric| (metric, &[][..], SOME, Cause::BackendTimeout));
+    let found = grown(scene, "status 504", |clients| clients.timed_out)
+        .or_else(|| again.iter().find_map(|row| moved(scene, row)))?;
     let resource = Resource::new(ResourceKind::Counter, found.counter.clone());
     Some(scene.suspect(Cause::BackendTimeout, resource, found))
 }
@@ -219,6 +211,6 @@ pub(super) fn lost(scene: &Scene<'_>) -> Option<Suspect> {
         return None;
     }
     let resource = Resource::new(ResourceKind::Counter, metric.name());
-    let moved = Moved::of(metric, EvidenceUnit::Ratio, below, above);
+    let moved = Moved::of(metric.name(), EvidenceUnit::Ratio, below, above);
     Some(scene.suspect(Cause::PacketLoss, resource, moved))
 }

@@ -43,9 +43,8 @@ impl Line {
         if points.len() < POINTS_MIN || least <= 0.0 || most < least * REACH_MIN {
             return None;
         }
-        let mean = |of: fn(&Point) -> f64| points.iter().map(of).sum::<f64>() / n;
-        let (x, y) = (mean(|p| p.throughput), mean(|p| p.used));
         let sum = |of: &dyn Fn(&Point) -> f64| points.iter().map(of).sum::<f64>();
+        let (x, y) = (sum(&|p| p.throughput) / n, sum(&|p| p.used) / n);
         let spread = sum(&|p| (p.throughput - x).powi(2));
         let demand = sum(&|p| (p.throughput - x) * (p.used - y)) / spread;
         let idle = y - demand * x;

@@ -5,7 +5,7 @@
 //! full. A resource that is full at the tipping point, and that no other one competes with, is the
 //! predicted cause; what only moves there is correlated.
 
-use plimsoll_model::cause::{Cause, Finding, Grade, Limited, Missing, ResourceKind};
+use plimsoll_model::cause::{Cause, Finding, Grade, Limited, Missing, Projected, ResourceKind};
 use plimsoll_model::host::HostFigures;
 use plimsoll_model::trial::Verdict;
 
@@ -56,15 +56,12 @@ impl Suspect {
 /// The limiting resources, the surest first. Where nothing proves a cause, one that is unknown, with what is
 /// excluded. `None` where the record cannot say: the trials that it takes were not read.
 pub fn diagnose(record: &Record<'_>) -> Option<Vec<Finding>> {
-    let around = match record.tip {
-        Some(tip) => around(record, tip),
-        None => around_failure(record),
-    }?;
+    let around = around(record)?;
     let candidates = candidates(record, &around);
     let mut suspects =
         record.tip.map(|tip| covering(&candidates, widened(tip), &around)).unwrap_or_default();
     if suspects.is_empty() {
-        let sign = signs::find(record, &around, &candidates);
+        let sign = signs::first_of(signs::SIGNS, record, &around, &candidates);
         suspects.extend(sign.or_else(|| filled(&candidates, &around)));
     } else if suspects.iter().all(|suspect| suspect.grade != Grade::Predicted)
         && let Some(full) = filled(&candidates, &around)
@@ -101,23 +98,23 @@ pub fn figures<'a>(record: &'a Record<'a>) -> Vec<(&'a str, [Option<HostFigures>
     hosts.into_iter().map(|host| (host, [of(below, host), of(above, host)])).collect()
 }
 
-fn around<'a>(record: &'a Record<'a>, (lower, upper): (f64, f64)) -> Option<Around<'a>> {
-    let below = highest_met(record, upper)?;
+/// Returns the trials around the tipping point; of a search without an interval the highest load that met the goals, if
+/// there was one, and one that did not.
+fn around<'a>(record: &'a Record<'a>) -> Option<Around<'a>> {
+    let Some((lower, upper)) = record.tip else {
+        let missed = record.trials.iter().filter(|trial| trial.verdict == Verdict::Bad);
+        let (below, above) = (highest_met(record, f64::INFINITY), longest(missed)?);
+        return Some(Around { below, above: Some(above) });
+    };
     let above = |trial: &&Trial<'_>| trial.load > lower && trial.verdict != Verdict::Good;
-    Some(Around { below: Some(below), above: longest(record.trials.iter().filter(above)) })
+    let above = longest(record.trials.iter().filter(above));
+    Some(Around { below: Some(highest_met(record, upper)?), above })
 }
 
 /// The trial of the highest load up to `upper` that met the goals.
 fn highest_met<'a>(record: &'a Record<'a>, upper: f64) -> Option<&'a Trial<'a>> {
     let good = |trial: &&Trial<'_>| trial.verdict == Verdict::Good && trial.load <= upper;
     record.trials.iter().filter(good).max_by(|a, b| a.load.total_cmp(&b.load))
-}
-
-/// Returns two trials of a search without an interval: the highest load that met the goals, if there was one, and one that did not.
-fn around_failure<'a>(record: &'a Record<'a>) -> Option<Around<'a>> {
-    let missed = record.trials.iter().filter(|trial| trial.verdict == Verdict::Bad);
-    let (below, above) = (highest_met(record, f64::INFINITY), longest(missed)?);
-    Some(Around { below, above: Some(above) })
 }
 
 /// The overload after a search is not ended early, and neither are those in between; of those at one load, the longest
@@ -139,40 +136,36 @@ fn widened((lower, upper): (f64, f64)) -> (f64, f64) {
 /// The resources whose projected limits cover the tipping point: predicted where they were full above
 /// it, else correlated.
 fn covering(all: &[Candidate], tip: (f64, f64), around: &Around<'_>) -> Vec<Suspect> {
-    let covers = |candidate: &&Candidate| {
-        candidate.projected.is_some_and(|projected| {
-            projected.lower <= tip.1 && projected.upper.is_none_or(|upper| upper >= tip.0)
-        })
+    let covers = |projected: &Projected| {
+        projected.lower <= tip.1 && projected.upper.is_none_or(|upper| upper >= tip.0)
     };
-    let mut covering: Vec<&Candidate> = all.iter().filter(covers).collect();
-    if covering.iter().any(|candidate| candidate.is_full()) {
-        covering.retain(|candidate| candidate.is_full());
+    let projected = all.iter().filter_map(|one| Some((one, one.projected.filter(covers)?)));
+    let mut covering: Vec<(&Candidate, Projected)> = projected.collect();
+    if covering.iter().any(|(candidate, _)| candidate.is_full()) {
+        covering.retain(|(candidate, _)| candidate.is_full());
     }
     let middle = (tip.0 * tip.1).sqrt();
-    let off = |candidate: &Candidate| {
-        candidate.projected.map_or(f64::INFINITY, |projected| (projected.at / middle).ln().abs())
-    };
-    covering.sort_by(|a, b| off(a).total_cmp(&off(b)));
+    let off = |projected: &Projected| (projected.at / middle).ln().abs();
+    covering.sort_by(|(_, a), (_, b)| off(a).total_cmp(&off(b)));
     // A CPU is full because a thread on it is; that says more.
-    let count = |kind| covering.iter().filter(|candidate| candidate.kind() == kind).count();
+    let count = |kind| covering.iter().filter(|(candidate, _)| candidate.kind() == kind).count();
     // Or because the threads of a process take turns on it.
     let is_serialised =
-        covering.iter().any(|c| c.kind() == ResourceKind::ProcessCpu && c.is_full());
+        covering.iter().any(|(c, _)| c.kind() == ResourceKind::ProcessCpu && c.is_full());
     if is_serialised || count(ResourceKind::ThreadCpu) >= count(ResourceKind::Cpu) {
-        covering.retain(|candidate| candidate.kind() != ResourceKind::Cpu);
+        covering.retain(|(candidate, _)| candidate.kind() != ResourceKind::Cpu);
     }
     let mut found: Vec<Suspect> = Vec::new();
-    let first_at = covering.first().and_then(|candidate| candidate.projected).map(|p| p.at);
-    for candidate in covering {
+    let first_at = covering.first().map_or(0.0, |(_, projected)| projected.at);
+    for (candidate, projected) in covering {
         let cause = named(candidate, around);
-        let at = candidate.projected.map(|projected| projected.at);
-        let is_near = first_at.zip(at).is_some_and(|(first, at)| (at / first - 1.0).abs() <= NEAR);
+        let is_near = (projected.at / first_at - 1.0).abs() <= NEAR;
         if !is_near || found.iter().any(|other| other.cause == cause) {
             continue;
         }
         let grade = if candidate.is_full() { Grade::Predicted } else { Grade::Correlated };
         let suspect = candidate.suspect(cause, grade, Missing::FullAbove);
-        found.push(Suspect { predicted_at: candidate.projected, ..suspect });
+        found.push(Suspect { predicted_at: Some(projected), ..suspect });
     }
     found
 }
@@ -226,7 +219,7 @@ fn next(all: &[Candidate], cause: &Suspect, tip: (f64, f64)) -> Option<Limited> 
         .filter(|c| c.usage.cause != cause.cause || c.kind() == ResourceKind::Limit)
         // A server's threads keep its CPUs busy: that is the same limit once more.
         .filter(|c| c.kind() != ResourceKind::Cpu || cause.resource.kind != ResourceKind::ThreadCpu)
-        .filter_map(Candidate::limited)
+        .filter_map(|c| Some(c.limited(c.projected?)))
         .filter(|limited| limited.projected.at > tip.0)
         .min_by(|a, b| a.projected.at.total_cmp(&b.projected.at))
 }

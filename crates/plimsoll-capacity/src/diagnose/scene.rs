@@ -50,14 +50,12 @@ impl Scene<'_> {
 
     /// It has a process of a server, or of one behind it.
     pub(super) fn serves(&self) -> bool {
-        ["server", "backend"].iter().any(|role| {
-            self.after.last().of(Metric::ProcessInfo, &[(Label::Role, role)]).next().is_some()
-        })
+        self.after.has("server") || self.after.has("backend")
     }
 
-    /// It has a process of the server.
-    pub(super) fn has_server(&self) -> bool {
-        self.after.last().of(Metric::ProcessInfo, &[(Label::Role, "server")]).next().is_some()
+    /// Returns the mean of a gauge below the tipping point.
+    pub(super) fn mean_before(&self, metric: Metric, labels: &[(Label, &str)]) -> Option<f64> {
+        self.before?.mean(metric, labels)
     }
 
     /// A cause that is seen by a value that moved.
@@ -95,8 +93,19 @@ impl Moved {
         }
     }
 
-    /// Makes the evidence of `metric`.
-    pub(super) fn of(metric: Metric, unit: EvidenceUnit, below: Option<f64>, above: f64) -> Self {
-        Self { counter: metric.name().to_owned(), unit, below, above, limit: None }
+    /// Makes the evidence of `counter`.
+    pub(super) fn of(
+        counter: impl Into<String>,
+        unit: EvidenceUnit,
+        below: Option<f64>,
+        above: f64,
+    ) -> Self {
+        Self { counter: counter.into(), unit, below, above, limit: None }
+    }
+
+    /// Makes the evidence of so many operations in service, next to a `limit` of them.
+    pub(super) fn in_service(above: f64, limit: f64) -> Self {
+        let limit = Some(limit);
+        Self { limit, ..Self::of("operations in service", EvidenceUnit::Count, None, above) }
     }
 }

@@ -69,9 +69,7 @@ pub(super) fn is_filled_by_server(during: &During<'_>) -> bool {
 
 /// Reports whether programs that have nothing to do with the run keep CPUs busy, where all that belongs to it is known.
 pub(super) fn has_neighbour(during: &During<'_>, trial: &Trial<'_>) -> bool {
-    let has_clients =
-        during.last().of(Metric::ProcessInfo, &[(Label::Role, "client")]).next().is_some();
-    has_clients && of_others(during, trial) > OTHERS_MIN
+    during.has("client") && of_others(during, trial) > OTHERS_MIN
 }
 
 /// Returns the CPUs that no process of the run accounts for. The hosts of a laboratory share CPUs, and each lists its own
@@ -99,7 +97,7 @@ fn are_same_cpus(one: &During<'_>, other: &During<'_>) -> bool {
 type Sign = fn(&Scene<'_>) -> Option<Suspect>;
 
 /// In the order in which one explains the other.
-const SIGNS: &[Sign] = &[
+pub(super) const SIGNS: &[Sign] = &[
     full_limit,
     counters::exhausted,
     stolen,
@@ -118,7 +116,7 @@ const SIGNS: &[Sign] = &[
 ];
 
 /// The signs of a storm: its clients make no operations, so nothing is known of queues and times in service.
-const SIGNS_OF_STORM: &[Sign] = &[
+pub(super) const SIGNS_OF_STORM: &[Sign] = &[
     full_limit,
     counters::exhausted,
     stolen,
@@ -130,24 +128,7 @@ const SIGNS_OF_STORM: &[Sign] = &[
 ];
 
 /// The first sign that is there; of one sign, on the server's host before others.
-pub(super) fn find(
-    record: &Record<'_>,
-    around: &Around<'_>,
-    candidates: &[Candidate],
-) -> Option<Suspect> {
-    first_of(SIGNS, record, around, candidates)
-}
-
-/// As [`find`], of a storm.
-pub(super) fn of_storm(
-    record: &Record<'_>,
-    around: &Around<'_>,
-    candidates: &[Candidate],
-) -> Option<Suspect> {
-    first_of(SIGNS_OF_STORM, record, around, candidates)
-}
-
-fn first_of(
+pub(super) fn first_of(
     signs: &[Sign],
     record: &Record<'_>,
     around: &Around<'_>,
@@ -163,7 +144,7 @@ fn first_of(
         after: *after,
     });
     let mut scenes: Vec<Scene<'_>> = scenes.collect();
-    scenes.sort_by_key(|scene| !scene.has_server());
+    scenes.sort_by_key(|scene| !scene.after.has("server"));
     signs.iter().find_map(|sign| scenes.iter().find_map(sign))
 }
 
@@ -187,9 +168,8 @@ fn stolen(scene: &Scene<'_>) -> Option<Suspect> {
         return None;
     }
     let below = scene.before.as_ref().map(usage::stolen);
-    let metric = Metric::CpuSeconds;
-    let counter = format!("{}, steal", metric.name());
-    let moved = Moved { counter, ..Moved::of(metric, EvidenceUnit::Ratio, below, above) };
+    let counter = format!("{}, steal", Metric::CpuSeconds.name());
+    let moved = Moved::of(counter, EvidenceUnit::Ratio, below, above);
     Some(scene.suspect(Cause::Steal, Resource::new(ResourceKind::Counter, "steal"), moved))
 }
 

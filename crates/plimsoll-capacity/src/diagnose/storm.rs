@@ -42,7 +42,7 @@ pub fn of_storms(
     let is_rate = |candidate: &&Candidate| candidate.kind() != ResourceKind::Limit;
     let rates: Vec<Candidate> = candidates.iter().filter(is_rate).cloned().collect();
     let suspect = full_cpu(&candidates, &around)
-        .or_else(|| signs::of_storm(&record, &around, &candidates))
+        .or_else(|| signs::first_of(signs::SIGNS_OF_STORM, &record, &around, &candidates))
         .map(|suspect| Suspect { missing: Missing::Storm, ..suspect })
         .and_then(|suspect| suspect.beside(&rates, &record, storm.goodput));
     Some(vec![suspect.unwrap_or_else(|| Finding::unknown(excluded(&rates, storm.goodput, None)))])

@@ -1,5 +1,7 @@
 //! The use of every resource of a host in one trial.
 
+use std::collections::BTreeSet;
+
 use plimsoll_model::SutKind;
 use plimsoll_model::cause::{Cause, Resource, ResourceKind};
 use plimsoll_model::host::{Label, LimitId, LimitKind, Metric, Sample};
@@ -52,6 +54,20 @@ pub(super) struct ThreadUse {
     pub(super) waited: f64,
 }
 
+impl Usage {
+    /// The use of a CPU, or of what may use one.
+    fn of_cpu(resource: Resource, cause: Cause, used: f64, is_full: bool) -> Self {
+        Self { resource, cause, used, capacity: 1.0, usable: None, is_full }
+    }
+
+    /// The use of what is limited by how much of it there may be per second.
+    fn of_rate(name: String, cause: Cause, used: f64, capacity: f64) -> Self {
+        let resource = Resource::new(ResourceKind::Limit, name);
+        let is_full = used >= LINK_FULL * capacity;
+        Self { resource, cause, used, capacity, usable: Some(LINK_USABLE), is_full }
+    }
+}
+
 impl ThreadUse {
     /// Name without number: threads that do the same work have the same.
     pub(super) fn kind(&self) -> &str {
@@ -77,10 +93,8 @@ impl ThreadUse {
 
 /// The threads of servers and backends.
 pub(super) fn threads(during: &During<'_>) -> Vec<ThreadUse> {
-    let change = during.change();
-    let after = change.after();
     let mut all = Vec::new();
-    for info in after.of(Metric::ProcessInfo, &[]) {
+    for info in during.last().of(Metric::ProcessInfo, &[]) {
         let (Some(process), Some(role)) =
             (info.series.label(Label::Process), info.series.label(Label::Role))
         else {
@@ -102,15 +116,9 @@ pub(super) fn threads(during: &During<'_>) -> Vec<ThreadUse> {
 
 /// The growth of a counter of threads per second, by thread.
 fn grown(during: &During<'_>, metric: Metric, wanted: &[(Label, &str)]) -> Vec<(String, f64)> {
-    let (first, last) = (during.first(), during.last());
-    let seconds = during.change().seconds();
-    let grown = |sample: &Sample| {
-        let thread = sample.series.label(Label::Thread)?;
-        let labels = [wanted, &[(Label::Thread, thread)]].concat();
-        let grown = sample.value - first.sum(metric, &labels)?;
-        (grown >= 0.0 && seconds > 0.0).then(|| (thread.to_owned(), grown / seconds))
-    };
-    last.of(metric, wanted).filter_map(grown).collect()
+    let change = during.change();
+    let rates = change.rates(metric, wanted);
+    rates.filter_map(|(of, rate)| Some((of.label(Label::Thread)?.to_owned(), rate))).collect()
 }
 
 /// Busy time of each CPU, per second. Time that the hypervisor took is busy, that of programs at a lower priority is not:
@@ -121,18 +129,6 @@ pub(super) fn cpus(during: &During<'_>) -> Vec<(String, f64)> {
     };
     let busy = during.change().busy_cpus().into_iter();
     busy.map(|(cpu, busy)| (cpu.to_owned(), (busy - niced(cpu)).max(0.0))).collect()
-}
-
-/// The share of periods in which the control group of a process was throttled, by process.
-pub(super) fn throttled(during: &During<'_>) -> Vec<(String, f64)> {
-    let change = during.change();
-    let periods: Vec<_> = change.rates(Metric::CgroupPeriods, &[]).collect();
-    let share = |(series, rate): (&plimsoll_model::host::Series, f64)| {
-        let group = series.label(Label::Cgroup)?;
-        let of = periods.iter().find(|(other, _)| other.label(Label::Cgroup) == Some(group))?.1;
-        (of > 0.0).then(|| (group.to_owned(), rate / of))
-    };
-    change.rates(Metric::CgroupThrottledPeriods, &[]).filter_map(share).collect()
 }
 
 /// The share of the host's CPUs that the hypervisor gave to others.
@@ -173,25 +169,13 @@ fn of_cpus(during: &During<'_>) -> Vec<Usage> {
     let threads = threads(during);
     for thread in &threads {
         let cause = if thread.is_server { Cause::ServerCpu } else { Cause::BackendCpu };
-        all.push(Usage {
-            resource: thread.resource(),
-            cause,
-            used: thread.used,
-            capacity: 1.0,
-            usable: None,
-            is_full: thread.wanted() >= CPU_FULL && thread.used >= 0.5,
-        });
+        let is_full = thread.wanted() >= CPU_FULL && thread.used >= 0.5;
+        all.push(Usage::of_cpu(thread.resource(), cause, thread.used, is_full));
     }
     add_processes(&threads, &mut all);
     for (cpu, used) in cpus(during) {
-        all.push(Usage {
-            resource: Resource::new(ResourceKind::Cpu, cpu),
-            cause: Cause::HostCpu,
-            used,
-            capacity: 1.0,
-            usable: None,
-            is_full: used >= CPU_FULL,
-        });
+        let resource = Resource::new(ResourceKind::Cpu, cpu);
+        all.push(Usage::of_cpu(resource, Cause::HostCpu, used, used >= CPU_FULL));
     }
     add_quotas(during, &threads, &mut all);
     all
@@ -204,14 +188,8 @@ fn links(during: &During<'_>) -> Vec<Usage> {
         let device = speed.series.label(Label::Device)?;
         let labels = [(Label::Device, device), (Label::Direction, "transmit")];
         let used = during.rate(Metric::NetworkBytes, &labels)?;
-        Some(Usage {
-            resource: Resource::new(ResourceKind::Limit, format!("bytes per second of {device}")),
-            cause: Cause::Link,
-            used,
-            capacity: speed.value,
-            usable: Some(LINK_USABLE),
-            is_full: used >= LINK_FULL * speed.value,
-        })
+        let name = format!("bytes per second of {device}");
+        Some(Usage::of_rate(name, Cause::Link, used, speed.value))
     };
     speeds.filter_map(link).collect()
 }
@@ -228,14 +206,7 @@ fn disks(during: &During<'_>) -> Vec<Usage> {
                 [(Label::Cgroup, group), (Label::Device, disk), (Label::Direction, direction)];
             let used = during.rate(counted, &labels)?;
             let name = format!("{direction} {what} per second of {group} on {disk}");
-            Some(Usage {
-                resource: Resource::new(ResourceKind::Limit, name),
-                cause: Cause::Disk,
-                used,
-                capacity: limit.value,
-                usable: Some(LINK_USABLE),
-                is_full: used >= LINK_FULL * limit.value,
-            })
+            Some(Usage::of_rate(name, Cause::Disk, used, limit.value))
         };
         limits.filter_map(used).collect::<Vec<_>>()
     };
@@ -249,7 +220,8 @@ fn disks(during: &During<'_>) -> Vec<Usage> {
 /// that wait for a CPU have too few of them. One whose runtime moves work has more threads than it may run at once: one
 /// CPU for all of them is then no sign of a lock, and the CPU itself is listed.
 fn add_processes(threads: &[ThreadUse], all: &mut Vec<Usage>) {
-    for process in processes(threads) {
+    let processes: BTreeSet<&str> = threads.iter().map(|thread| &*thread.process).collect();
+    for process in processes {
         let of_it = || threads.iter().filter(|thread| thread.process == process);
         let used: f64 = of_it().map(|thread| thread.used).sum();
         let busiest = of_it().map(|thread| thread.used).fold(0.0, f64::max);
@@ -259,48 +231,34 @@ fn add_processes(threads: &[ThreadUse], all: &mut Vec<Usage>) {
         let is_server = of_it().any(|thread| thread.is_server && !thread.moves_work());
         // Beyond one CPU it is not serialised.
         if of_it().count() > 1 && is_server && used <= 1.1 {
-            all.push(Usage {
-                resource: Resource::new(ResourceKind::ProcessCpu, process),
-                cause: Cause::SerialisedProcess,
-                used,
-                capacity: 1.0,
-                usable: None,
-                is_full: used >= CPU_FULL && busiest <= 0.6 && sleeps,
-            });
+            let resource = Resource::new(ResourceKind::ProcessCpu, process);
+            let is_full = used >= CPU_FULL && busiest <= 0.6 && sleeps;
+            all.push(Usage::of_cpu(resource, Cause::SerialisedProcess, used, is_full));
         }
     }
 }
 
 fn add_quotas(during: &During<'_>, threads: &[ThreadUse], all: &mut Vec<Usage>) {
-    let throttled = throttled(during);
-    let change = during.change();
-    let of_groups: Vec<_> = change.rates(Metric::CgroupCpuSeconds, &[]).collect();
     for quota in during.last().of(Metric::CgroupCpuLimit, &[]) {
         let Some(process) = quota.series.label(Label::Cgroup) else { continue };
-        let own: f64 =
-            threads.iter().filter(|thread| thread.process == process).map(|t| t.used).sum();
-        // Others in the group use the quota, too; version 1 does not count them here.
-        let all_in = of_groups.iter().find(|(of, _)| of.label(Label::Cgroup) == Some(process));
-        let used = all_in.map_or(own, |(_, used)| *used);
-        let share = throttled.iter().find(|(group, _)| group == process).map_or(0.0, |t| t.1);
-        if threads.iter().any(|thread| thread.process == process) {
-            all.push(Usage {
-                resource: Resource::new(ResourceKind::CpuQuota, process),
-                cause: Cause::CpuQuota,
-                used,
-                capacity: quota.value,
-                usable: None,
-                is_full: share >= THROTTLED_FULL,
-            });
+        let of_it: Vec<f64> =
+            threads.iter().filter(|one| one.process == process).map(|one| one.used).collect();
+        if of_it.is_empty() {
+            continue;
         }
+        let rate = |metric| during.rate(metric, &[(Label::Cgroup, process)]);
+        let throttled = rate(Metric::CgroupThrottledPeriods).unwrap_or(0.0);
+        let periods = rate(Metric::CgroupPeriods).filter(|periods| *periods > 0.0);
+        all.push(Usage {
+            resource: Resource::new(ResourceKind::CpuQuota, process),
+            cause: Cause::CpuQuota,
+            // Others in the group use the quota, too; version 1 does not count them here.
+            used: rate(Metric::CgroupCpuSeconds).unwrap_or_else(|| of_it.iter().sum()),
+            capacity: quota.value,
+            usable: None,
+            is_full: periods.is_some_and(|periods| throttled / periods >= THROTTLED_FULL),
+        });
     }
-}
-
-fn processes(threads: &[ThreadUse]) -> Vec<String> {
-    let mut names: Vec<String> = threads.iter().map(|thread| thread.process.clone()).collect();
-    names.sort();
-    names.dedup();
-    names
 }
 
 /// The cause when a limit is full; `None` for what fills as a consequence or does no harm.

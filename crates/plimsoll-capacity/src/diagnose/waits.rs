@@ -68,13 +68,12 @@ pub(super) fn blocked(scene: &Scene<'_>) -> Option<Suspect> {
         processes.iter().find_map(|process| {
             let labels = [(Label::Process, process.as_str()), (Label::State, state)];
             let above = scene.after.mean(metric, &labels)?;
-            let below = scene.before.and_then(|before| before.mean(metric, &labels));
+            let below = scene.mean_before(metric, &labels);
             if above < BLOCKED_MIN || above < BLOCKED_GROWN * below.unwrap_or(0.0) {
                 return None;
             }
             let counter = format!("{} {process}, {state}", metric.name());
-            let unit = EvidenceUnit::Count;
-            let moved = Moved { counter, unit, below, above, limit: None };
+            let moved = Moved::of(counter, EvidenceUnit::Count, below, above);
             let resource = Resource::new(ResourceKind::Counter, format!("{state} of {process}"));
             Some(scene.suspect(cause, resource, moved))
         })
@@ -95,13 +94,7 @@ fn served_by(scene: &Scene<'_>) -> Vec<String> {
 pub(super) fn pauses(scene: &Scene<'_>) -> Option<Suspect> {
     let spacings: Vec<f64> = scene.record.trials.iter().flat_map(spacings).collect();
     let period = period(&spacings).filter(|_| scene.serves() && scene.is_free())?;
-    let moved = Moved {
-        counter: "pauses of all answers".to_owned(),
-        unit: EvidenceUnit::PerS,
-        below: None,
-        above: 1.0 / period,
-        limit: None,
-    };
+    let moved = Moved::of("pauses of all answers", EvidenceUnit::PerS, None, 1.0 / period);
     let name = format!("answers, about every {period:.1} s");
     Some(scene.suspect(Cause::PeriodicPause, Resource::new(ResourceKind::Concurrency, name), moved))
 }
@@ -129,10 +122,21 @@ fn period(spacings: &[f64]) -> Option<f64> {
     (is_regular && is_long && are_enough).then_some(period)
 }
 
-/// Median time in service at the lowest load that met the goals, seconds.
-fn unloaded_service(scene: &Scene<'_>) -> Option<f64> {
+/// Returns the trial at the lowest load that met the goals.
+fn unloaded<'a>(scene: &Scene<'a>) -> Option<&'a Trial<'a>> {
     let good = scene.record.trials.iter().filter(|trial| trial.verdict == Verdict::Good);
-    good.min_by(|a, b| a.load.total_cmp(&b.load))?.clients.service
+    good.min_by(|a, b| a.load.total_cmp(&b.load))
+}
+
+/// Median time in service at that load, seconds.
+fn unloaded_service(scene: &Scene<'_>) -> Option<f64> {
+    unloaded(scene)?.clients.service
+}
+
+/// The loads at which a limit on operations is reached, of which each takes so long: seconds.
+fn projected(limit: f64, service: f64, off: f64) -> Projected {
+    let at = limit / service;
+    Projected { lower: at * (1.0 - off), at, upper: Some(at * (1.0 + off)) }
 }
 
 /// As many operations are in service at once as a process has workers, or only one while several wait for it.
@@ -150,13 +154,7 @@ pub(super) fn in_service(scene: &Scene<'_>) -> Option<Suspect> {
         Some(scene.after.rate(Metric::ProcessVoluntarySwitches, &labels)? / rate)
     };
     let found = |cause, process: &str, limit: f64| {
-        let moved = Moved {
-            counter: "operations in service".to_owned(),
-            unit: EvidenceUnit::Count,
-            below: None,
-            above: at_once,
-            limit: Some(limit),
-        };
+        let moved = Moved::in_service(at_once, limit);
         let name = format!("operations with {process}");
         let resource = Resource::new(ResourceKind::Concurrency, name);
         let correlated = scene.suspect(cause, resource, moved);
@@ -164,9 +162,8 @@ pub(super) fn in_service(scene: &Scene<'_>) -> Option<Suspect> {
             return correlated;
         }
         // So many at once, each for so long at a load that the server does not feel.
-        let at = limit / service;
-        let projected = Projected { lower: at * (1.0 - off), at, upper: Some(at * (1.0 + off)) };
-        Suspect { grade: Grade::Predicted, predicted_at: Some(projected), ..correlated }
+        let predicted_at = Some(projected(limit, service, off));
+        Suspect { grade: Grade::Predicted, predicted_at, ..correlated }
     };
     for Pool { name, workers, masters } in pools(scene) {
         let is_one = (ONE_AT_ONCE.0..=ONE_AT_ONCE.1).contains(&at_once);
@@ -187,21 +184,8 @@ pub(super) fn in_service(scene: &Scene<'_>) -> Option<Suspect> {
 pub(super) struct AtOnce {
     pub(super) number: f64,
     /// Throughput times time in service, which the number is next to.
-    observed: f64,
+    pub(super) observed: f64,
     pub(super) projected: Projected,
-}
-
-impl AtOnce {
-    /// The evidence for the number.
-    pub(super) fn moved(&self) -> Moved {
-        Moved {
-            counter: "operations in service".to_owned(),
-            unit: EvidenceUnit::Count,
-            below: None,
-            above: self.observed,
-            limit: Some(self.number),
-        }
-    }
 }
 
 /// Finds a limit on operations at once: below the tipping point each operation takes as long as at any lower load, while
@@ -220,9 +204,7 @@ pub(super) fn at_once(scene: &Scene<'_>) -> Option<AtOnce> {
     let all_busy = scene.above.clients.all_busy;
     let is_clients = all_busy.is_some_and(|busy| (rate * service / busy - 1.0).abs() <= BUSY_OFF);
     let is_idle = scene.serves() && scene.is_free() && !fills_cpu(scene);
-    let at = number / in_server;
-    let projected =
-        Projected { lower: at * (1.0 - SERVICE_OFF), at, upper: Some(at * (1.0 + SERVICE_OFF)) };
+    let projected = projected(number, in_server, SERVICE_OFF);
     let found = AtOnce { number, observed: rate * in_server, projected };
     (number >= AT_ONCE_MIN && !is_clients && is_idle).then_some(found)
 }
@@ -230,9 +212,7 @@ pub(super) fn at_once(scene: &Scene<'_>) -> Option<AtOnce> {
 /// Reports whether the load fills a CPU. One that is busy at the lowest load is filled by others, which make no operation
 /// longer.
 fn fills_cpu(scene: &Scene<'_>) -> bool {
-    let met = scene.record.trials.iter().filter(|trial| trial.verdict == Verdict::Good);
-    let lowest = met.min_by(|a, b| a.load.total_cmp(&b.load));
-    let unloaded = lowest.and_then(|trial| trial.on(scene.after.host));
+    let unloaded = unloaded(scene).and_then(|trial| trial.on(scene.after.host));
     let unloaded = unloaded.map(|during| usage::cpus(&during)).unwrap_or_default();
     usage::cpus(&scene.after).iter().any(|(cpu, used)| {
         let before = unloaded.iter().find(|(other, _)| other == cpu).map_or(0.0, |(_, used)| *used);
@@ -245,7 +225,8 @@ pub(super) fn concurrency_limit(scene: &Scene<'_>) -> Option<Suspect> {
     let found = at_once(scene)?;
     let name = format!("operations at once, about {:.0}", found.number);
     let resource = Resource::new(ResourceKind::Concurrency, name);
-    let suspect = scene.suspect(Cause::ConcurrencyLimit, resource, found.moved());
+    let moved = Moved::in_service(found.observed, found.number);
+    let suspect = scene.suspect(Cause::ConcurrencyLimit, resource, moved);
     Some(Suspect { grade: Grade::Predicted, predicted_at: Some(found.projected), ..suspect })
 }
 
@@ -322,13 +303,7 @@ pub(super) fn path_latency(scene: &Scene<'_>) -> Option<Suspect> {
     let at_once = (lower * upper).sqrt() * service;
     let is_all = (at_once / busy - 1.0).abs() <= BUSY_OFF;
     let is_path = path >= PATH_MIN * service && now <= SERVICE_GROWN * service;
-    let moved = Moved {
-        counter: "operations in service".to_owned(),
-        unit: EvidenceUnit::Count,
-        below: None,
-        above: at_once,
-        limit: Some(busy),
-    };
+    let moved = Moved::in_service(at_once, busy);
     let resource = Resource::new(ResourceKind::Concurrency, "connections of the clients");
     (is_all && is_path && scene.is_free())
         .then(|| scene.suspect(Cause::PathLatency, resource, moved))
