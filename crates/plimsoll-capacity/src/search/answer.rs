@@ -84,17 +84,6 @@ impl Known<'_> {
         self.fit.map_or(&[], |fit| &fit.trials)
     }
 
-    /// An outcome without an interval, and the load that held all the same, if one did.
-    fn with_observed(&self, outcome: Outcome) -> (Outcome, Option<Observed>) {
-        let counted = self.guards.levels.counted(self.evidence);
-        match (outcome, Observed::of(&counted, self.task.limits.confirm_trial)) {
-            (Outcome::Unstable { why } | Outcome::Undecided { why }, Some(observed)) => {
-                (Outcome::Bounds { why }, Some(observed))
-            }
-            (outcome, _) => (outcome, None),
-        }
-    }
-
     /// The interval that spans what was observed, where one capacity does not explain it: from a load that held,
     /// through what the fit says, to the lowest load above that did not.
     fn range(&self, why: &Unsettled, observed: &Observed) -> Option<(Rate, Rate)> {
@@ -120,7 +109,7 @@ impl Known<'_> {
             return (lower, upper);
         }
         let counted = self.guards.levels.counted(self.evidence);
-        let seconds = readings(self.evidence.seconds(), &counted);
+        let seconds = readings(&self.evidence.seconds, &counted);
         let mut carried: Vec<f64> = seconds.map(|second| second.ok).collect();
         carried.sort_by(f64::total_cmp);
         let beyond = (BEYOND * carried.len() as f64) as usize;
@@ -141,7 +130,7 @@ impl Known<'_> {
         }
         // Most trials that miss are cut short within a second.
         let fastest = |trial: &Trial| {
-            let seconds = self.evidence.seconds().iter();
+            let seconds = self.evidence.seconds.iter();
             let of = seconds.filter(|second| second.trial == trial.number && second.is_whole());
             of.map(|second| second.ok).reduce(f64::max).or(trial.carried)
         };
@@ -182,23 +171,16 @@ impl Known<'_> {
         seen
     }
 
-    /// Returns the rates that the server carried in the sentinels at `anchor`: logarithms.
-    fn anchored(&self, anchor: Option<f64>) -> Vec<f64> {
-        let counted = self.guards.levels.counted(self.evidence);
-        let at_anchor = counted.iter().filter(|trial| Some(trial.load) == anchor);
-        at_anchor.filter_map(reading).map(|r| r.y).collect()
-    }
-
-    /// Reports whether the server carried more in the overload that just ended than in the sentinels. Less is
-    /// no news: some servers carry less the longer they are overloaded.
+    /// Reports whether the server carried more in the overload that just ended than in the sentinels at `anchor`.
+    /// Less is no news: some servers carry less the longer they are overloaded.
     pub(super) fn carries_more(&self, anchor: Option<f64>) -> bool {
         let Some(fit) = self.fit else { return false };
-        let last = self.evidence.all().next_back();
-        let usual = median_of(self.anchored(anchor));
-        match (usual, last.and_then(|trial| trial.carried)) {
-            (Some(usual), Some(carried)) => carried.ln() - usual > 0.5 * levels_apart(fit),
-            _ => false,
-        }
+        let last = self.evidence.all().next_back().and_then(|trial| trial.carried);
+        let counted = self.guards.levels.counted(self.evidence);
+        let at_anchor = counted.iter().filter(|trial| Some(trial.load) == anchor);
+        let usual = median_of(at_anchor.filter_map(reading).map(|reading| reading.y));
+        let apart = LEVELS_APART.max(SPREADS_APART * fit.posterior.spread());
+        last.zip(usual).is_some_and(|(last, usual)| last.ln() - usual > 0.5 * apart)
     }
 
     /// Returns the evidence against an interval that was found.
@@ -254,11 +236,6 @@ impl Known<'_> {
     }
 }
 
-/// Readings that differ by more are those of two levels, logarithmic.
-fn levels_apart(fit: &Fit) -> f64 {
-    LEVELS_APART.max(SPREADS_APART * fit.posterior.spread())
-}
-
 /// Why there is no safe load; `None` if the search did not look for one.
 fn safe_missing(fit: Option<&Fit>, outcome: &Outcome) -> Option<SafeMissing> {
     let random: Vec<&Trial> =
@@ -297,11 +274,13 @@ pub(super) fn answer(
     notes: &[String],
 ) -> TippingPoint {
     let Known { task, evidence, guards, fit } = *known;
-    let (outcome, observed) = match known.outcome(plan, reached) {
-        outcome @ (Outcome::Unstable { .. } | Outcome::Undecided { .. }) => {
-            known.with_observed(outcome)
+    let held = Observed::of(&guards.levels.counted(evidence), task.limits.confirm_trial);
+    let (outcome, observed) = match (known.outcome(plan, reached), held) {
+        // A load held all the same.
+        (Outcome::Unstable { why } | Outcome::Undecided { why }, Some(held)) => {
+            (Outcome::Bounds { why }, Some(held))
         }
-        outcome => (outcome, None),
+        (outcome, _) => (outcome, None),
     };
     let range = match (&outcome, &observed) {
         (Outcome::Bounds { why }, Some(observed)) => known.range(why, observed),

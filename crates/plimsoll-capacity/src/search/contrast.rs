@@ -26,15 +26,10 @@ fn typical(trials: &[&Trial], figure: fn(&Seen) -> Option<f64>) -> Option<f64> {
 /// Returns the differences between the overloads in which the server carried most and those in which it
 /// carried less; empty if nothing did, or nobody looked.
 pub(crate) fn differed<'a>(trials: impl Iterator<Item = &'a Trial>) -> Vec<Contrast> {
-    let saturated: Vec<(&Trial, f64)> =
-        trials.filter_map(|trial| Some((trial, trial.saturated()?))).collect();
-    let most = saturated.iter().map(|(_, carried)| *carried).fold(0.0, f64::max);
-    let (fast, slow): (Vec<_>, Vec<_>) =
-        saturated.iter().partition(|(_, carried)| *carried >= AS_BEFORE * most);
-    let trials = |of: Vec<&(&'a Trial, f64)>| -> Vec<&'a Trial> {
-        of.into_iter().map(|(trial, _)| *trial).collect()
-    };
-    let (fast, slow) = (trials(fast), trials(slow));
+    let saturated: Vec<&Trial> = trials.filter(|trial| trial.saturated().is_some()).collect();
+    let most = saturated.iter().filter_map(|trial| trial.saturated()).fold(0.0, f64::max);
+    let (fast, slow): (Vec<&Trial>, Vec<&Trial>) =
+        saturated.into_iter().partition(|trial| trial.saturated() >= Some(AS_BEFORE * most));
     let both = |figure| Some((typical(&fast, figure)?, typical(&slow, figure)?));
     let share = |witness, figure| {
         // Less trouble explains nothing.

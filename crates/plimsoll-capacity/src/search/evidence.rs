@@ -12,7 +12,7 @@ use super::periodic::Periodic;
 use super::rare::{Bad, BadOps};
 use super::second::Second;
 use super::seen::starved;
-use super::trials::{Role, Trial, seconds};
+use super::trials::{Role, Trial};
 
 /// A server that carries less than this share of what it carried in the first overloads has fallen.
 const FELL: f64 = 0.75;
@@ -27,40 +27,24 @@ const SHARED_AFTER_S: f64 = 60.0;
 /// CPU times of a shorter trial are chance, seconds.
 const STARVED_WINDOW_MIN_S: f64 = 0.5;
 
-/// Why a trial was set aside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
-    /// It may still have felt the overload before it: it is repeated.
-    Shadow,
-    /// The server did not answer: the trial counts once the server answers again.
-    Silence,
-}
-
-/// A valid trial that was set aside instead of being appended at once.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct SetAside {
-    /// Operations per second.
-    pub(crate) load: f64,
-    pub(crate) why: Why,
-}
-
 /// All trials of a search, the clock, and the counts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence {
     /// Valid trials in the order of time, disturbed ones included.
     trials: Vec<Trial>,
-    set_aside: Vec<SetAside>,
-    /// Whole seconds of the trials.
-    seconds: Vec<Second>,
-    /// Pauses of the server, and their period once it is known.
+    /// The seconds of all trials, in the order of time.
+    pub(crate) seconds: Vec<Second>,
+    /// Pauses of the server.
     periodic: Periodic,
-    period: Option<Nanos>,
-    /// Trial and rest time.
-    spent: Nanos,
-    context: Context,
+    /// Their period, once it is known. Trials of another length than its multiples no longer count then.
+    pub(crate) period: Option<Nanos>,
+    /// Trial and rest time so far.
+    pub(crate) spent: Nanos,
+    /// The server's time without load, as far as it is known.
+    pub(crate) context: Context,
     /// The share of its time without a CPU above which a server that missed the objective was disturbed:
-    /// derived from `trials`, infinite as long as it is unknown.
-    starved_most: f64,
+    /// derived from `trials`; `None` as long as it is unknown.
+    starved_most: Option<f64>,
     /// Others had the server's CPU for most of the time: it is how the machine is, and all trials count.
     is_shared: bool,
     /// Trials that were made.
@@ -71,28 +55,6 @@ pub(crate) struct Evidence {
     pub(crate) invalid_sentinels: u32,
     /// Trials with random arrivals, invalid ones included.
     pub(crate) safe_made: u32,
-}
-
-impl Default for Evidence {
-    fn default() -> Self {
-        Self {
-            trials: Vec::new(),
-            set_aside: Vec::new(),
-            seconds: Vec::new(),
-            periodic: Periodic::default(),
-            period: None,
-            spent: Nanos::ZERO,
-            context: Context::default(),
-            starved_most: f64::INFINITY,
-            is_shared: false,
-            made: 0,
-            judged: 0,
-            invalid: 0,
-            invalid_confirmations: 0,
-            invalid_sentinels: 0,
-            safe_made: 0,
-        }
-    }
 }
 
 impl Evidence {
@@ -127,27 +89,27 @@ impl Evidence {
     pub(crate) fn append(&mut self, trial: Trial) -> bool {
         let before = self.disturbed().count();
         self.trials.push(trial);
-        self.starved_most = self.usually_starved().map_or(f64::INFINITY, |usual| usual + STARVED);
+        self.starved_most = self.usually_starved().map(|usual| usual + STARVED);
         self.is_shared |= self.is_mostly_disturbed();
         if self.is_shared {
-            self.starved_most = f64::INFINITY;
+            self.starved_most = None;
         }
         self.disturbed().count() != before + usize::from(self.is_disturbed(&trial))
     }
 
     /// Appends the seconds of a trial that ends now.
     pub(crate) fn append_seconds(&mut self, measurement: &TrialMeasurement) {
-        let from_s = seconds(self.spent) - seconds(measurement.window);
+        let (to_s, window_s) = (self.spent.as_secs_f64(), measurement.window.as_secs_f64());
+        let from_s = to_s - window_s;
         let each = measurement.seconds.iter().enumerate();
         let request = &measurement.request;
-        let window_s = seconds(measurement.window);
         self.seconds.extend(each.map(|(index, seen)| {
             let at_s = index as f64;
             Second::of(request, from_s + at_s, window_s - at_s, seen)
         }));
         // Where the server's waits for a CPU are known, they tell more.
         if request.phase.moves_bounds() && starved(measurement).is_none() {
-            self.seconds.extend(Second::of_fall(measurement, seconds(self.spent)));
+            self.seconds.extend(Second::of_fall(measurement, to_s));
         }
     }
 
@@ -158,22 +120,11 @@ impl Evidence {
         if !is_looked_for || self.is_starved(starved(measurement)) {
             return None;
         }
-        let ended_s = measurement
-            .observations
-            .began
-            .map_or_else(|| seconds(self.spent), |began| seconds(began + measurement.window));
-        self.periodic.see(measurement, ended_s - seconds(measurement.window));
+        let window = measurement.window;
+        let began = measurement.observations.began;
+        let ended = began.map_or(self.spent, |began| began + window);
+        self.periodic.see(measurement, ended.as_secs_f64() - window.as_secs_f64());
         self.periodic.period()
-    }
-
-    /// Trials of another length than multiples of `period` no longer count.
-    pub(crate) const fn count_whole(&mut self, period: Nanos) {
-        self.period = Some(period);
-    }
-
-    /// Reports whether the server pauses again and again after the same time.
-    pub(crate) const fn has_pauses(&self) -> bool {
-        self.period.is_some()
     }
 
     /// The length of a trial of `span` at least: with as many pauses as any other, or in whole samples.
@@ -194,20 +145,6 @@ impl Evidence {
             .is_none_or(|period| trial.is_overload() || trial.planned.0.is_multiple_of(period.0))
     }
 
-    /// The seconds of all trials, in the order of time.
-    pub(crate) fn seconds(&self) -> &[Second] {
-        &self.seconds
-    }
-
-    pub(crate) fn set_aside(&mut self, load: f64, why: Why) {
-        self.set_aside.push(SetAside { load, why });
-    }
-
-    /// The loads of the trials that were set aside for this reason, in the order of time.
-    pub(crate) fn loads_set_aside(&self, why: Why) -> impl DoubleEndedIterator<Item = f64> {
-        self.set_aside.iter().filter(move |aside| aside.why == why).map(|aside| aside.load)
-    }
-
     /// The server's own time is the shortest that was seen: the first trials may have met a server
     /// that was warming up.
     pub(crate) fn learn_unloaded(&mut self, tally: &Tally) {
@@ -217,21 +154,6 @@ impl Evidence {
         self.context.unloaded = seen.filter(is_shorter).or(known);
     }
 
-    /// The server's time without load, as far as it is known.
-    pub(crate) const fn context(&self) -> &Context {
-        &self.context
-    }
-
-    /// Trial and rest time so far.
-    pub(crate) const fn spent(&self) -> Nanos {
-        self.spent
-    }
-
-    /// The middle of a trial that ends now, on the search's clock, seconds.
-    pub(crate) fn middle_s(&self, window: Nanos) -> f64 {
-        seconds(self.spent) - 0.5 * seconds(window)
-    }
-
     /// The middle of the last trial on the search's clock, seconds.
     pub(crate) fn last_s(&self) -> f64 {
         self.trials.iter().map(|trial| trial.at_s).fold(0.0, f64::max)
@@ -239,7 +161,7 @@ impl Evidence {
 
     /// Reports whether others took the server's CPU, by the share of its time without one.
     pub(super) fn is_starved(&self, share: Option<f64>) -> bool {
-        share.is_some_and(|share| share > self.starved_most)
+        share.zip(self.starved_most).is_some_and(|(share, most)| share > most)
     }
 
     fn is_disturbed(&self, trial: &Trial) -> bool {

@@ -14,7 +14,7 @@ use super::likelihood::{Mixture, Posterior, Sample};
 use super::safe::with_random_arrivals;
 use super::speeds::Speeds;
 use super::task::Task;
-use super::trials::{FAR_BELOW, Role, Trial, seconds};
+use super::trials::{FAR_BELOW, Role, Trial};
 
 /// A trial of a few seconds meets the objective up to so much above the capacity: its queue has no
 /// time to grow, and nobody sees that it does.
@@ -103,7 +103,7 @@ pub(super) fn fit(evidence: &Evidence, levels: &Levels, task: &Task, grid: &Grid
     let paces = levels.paces(evidence);
     let level = |at_s: f64| paces.over_slowest(at_s);
     let run = task.limits.confirm_trial;
-    let speeds = Speeds::of(evidence.seconds(), &counted, level, run);
+    let speeds = Speeds::of(&evidence.seconds, &counted, level, run);
     let at_slowest = |trial: &Trial| match level(trial.at_s) {
         0.0 => *trial,
         over => trial.scaled((-over).exp()),
@@ -117,7 +117,7 @@ pub(super) fn fit(evidence: &Evidence, levels: &Levels, task: &Task, grid: &Grid
         _ => drift(&readings, &spreads(evidence)),
     };
     let since = |at_s: f64| drift.per_min / 60.0 * (at_s - now_s);
-    let has_pauses = evidence.has_pauses();
+    let has_pauses = evidence.period.is_some();
     let sample = |(depth, share): (f64, f64)| {
         let mut sample = sample(&trials, &readings, &speeds, since, depth, has_pauses);
         sample.prior = share.ln();
@@ -129,7 +129,7 @@ pub(super) fn fit(evidence: &Evidence, levels: &Levels, task: &Task, grid: &Grid
     let surprise = surprises.reduce(f64::min).unwrap_or_default();
     let (random, posterior) = with_random_arrivals(&even, &trials, &task.slo);
     let blur = if drift.is_seen { drift.per_min.abs() / 60.0 } else { 0.0 };
-    let blur = blur * 0.5 * seconds(task.limits.confirm_trial);
+    let blur = blur * 0.5 * task.limits.confirm_trial.as_secs_f64();
     let (lower, upper, ends) = (None, None, (0.0, 0.0));
     let mut fit =
         Fit { posterior, random, trials, speeds, paces, drift, blur, surprise, lower, upper, ends };
@@ -167,7 +167,7 @@ fn sample(
     }
     sample.readings = readings.iter().map(|r| r.y - since(r.at_s) - depth).collect();
     sample.reading_sd = reading_sd(readings);
-    sample.varied = speeds.depth();
+    sample.varied = speeds.depth;
     if speeds.are_varied()
         && let Some(middle) = median_of(sample.readings.iter().copied())
     {
@@ -215,7 +215,7 @@ fn find_ends(fit: &mut Fit, offered: &[f64], task: &Task, grid: &Grid) {
 fn tolerated(load: f64, trials: &[Trial], task: &Task) -> f64 {
     let met = trials.iter().filter(|t| t.is_verdict() && t.good && t.load >= FAR_BELOW * load);
     let Some(longest_s) = met.map(|t| t.window_s).reduce(f64::max) else { return TOLERATED };
-    let deadline_s = task.slo.deadline().map_or(f64::INFINITY, seconds);
+    let deadline_s = task.slo.deadline().map_or(f64::INFINITY, Nanos::as_secs_f64);
     let unnoticed_ops = GROWTH_OPS_MIN.min(deadline_s * load);
     TOLERATED.max(unnoticed_ops / (load * longest_s))
 }

@@ -6,7 +6,8 @@
 /// A grid with the same number of cells in every doubling, each no wider than the mode asks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grid {
-    lowest: f64,
+    /// The load that the grid starts at, operations per second.
+    pub(crate) lowest: f64,
     cells_per_doubling: f64,
 }
 
@@ -22,11 +23,6 @@ impl Grid {
     /// Moves the cells to another lowest load.
     pub(crate) const fn from(&self, lowest: f64) -> Self {
         Self { lowest, ..*self }
-    }
-
-    /// The load that the grid starts at, operations per second.
-    pub(crate) const fn lowest(&self) -> f64 {
-        self.lowest
     }
 
     fn position(&self, rate: f64) -> f64 {

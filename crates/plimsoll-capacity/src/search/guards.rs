@@ -1,8 +1,6 @@
 //! The guards: they read the evidence and say what may void it. The server is gone (`silence`), it is
 //! still in the shadow of an overload (`shadow`), or its capacity went to another level (`levels`).
 
-use super::evidence::Evidence;
-use super::fit::spreads;
 use super::levels::Levels;
 use super::settings::Limits;
 use super::shadow::Shadow;
@@ -23,16 +21,5 @@ impl Guards {
             shadow: Shadow::new(limits.rest, limits.rest_max),
             levels: Levels::default(),
         }
-    }
-
-    /// Forgets the levels, because which trials are disturbed has changed: what was taken for a change may
-    /// have been the disturbance.
-    pub(super) fn forget_levels(&mut self) {
-        self.levels = Levels::default();
-    }
-
-    /// Looks for a change after an overload at `anchor`; returns whether one more is needed at once.
-    pub(super) fn see_overload(&mut self, evidence: &Evidence, anchor: f64) -> bool {
-        self.levels.observe(evidence, anchor, &spreads(evidence))
     }
 }

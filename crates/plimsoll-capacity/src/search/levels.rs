@@ -24,6 +24,12 @@ struct Level {
     to_s: f64,
 }
 
+impl Level {
+    fn has(&self, at_s: f64) -> bool {
+        (self.from_s..self.to_s).contains(&at_s)
+    }
+}
+
 /// The rate that the server carries at each level.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Paces {
@@ -34,13 +40,9 @@ pub(crate) struct Paces {
 impl Paces {
     /// Returns the excess of the server's rate at an instant over its slowest level: a logarithm.
     pub(crate) fn over_slowest(&self, at_s: f64) -> f64 {
-        let level = self.each.iter().find(|(level, _)| (level.from_s..level.to_s).contains(&at_s));
-        level.zip(self.slowest).map_or(
-            0.0,
-            |((_, y), slowest)| {
-                if y - slowest < SAME { 0.0 } else { y - slowest }
-            },
-        )
+        let level = self.each.iter().find(|(level, _)| level.has(at_s));
+        let over = level.zip(self.slowest).map(|((_, y), slowest)| y - slowest);
+        over.filter(|over| *over >= SAME).unwrap_or(0.0)
     }
 
     /// Distances of the levels that differ from the slowest one, ascending, each with the time spent there
@@ -49,7 +51,7 @@ impl Paces {
         let mut regimes: Vec<(f64, f64)> = Vec::new();
         for (level, y) in &self.each {
             let over = y - self.slowest.unwrap_or(*y);
-            let spent = |t: &&Trial| (level.from_s..level.to_s).contains(&t.at_s);
+            let spent = |t: &&Trial| level.has(t.at_s);
             let spent_s: f64 = trials.iter().filter(spent).map(|t| t.window_s).sum();
             match regimes.iter_mut().find(|(known, _)| (known - over).abs() < SAME) {
                 Some((_, all_s)) => *all_s += spent_s,
@@ -86,7 +88,7 @@ impl Levels {
         let last = self.last();
         let readings: Vec<Reading> = evidence
             .all()
-            .filter(|t| t.load == anchor && (last.from_s..last.to_s).contains(&t.at_s))
+            .filter(|t| t.load == anchor && last.has(t.at_s))
             .filter_map(reading)
             .collect();
         match change(&readings, spreads) {
@@ -105,7 +107,7 @@ impl Levels {
 
     /// Returns the rate of a level in overload.
     fn carries(level: Level, evidence: &Evidence) -> Option<f64> {
-        let at_level = |t: &&Trial| (level.from_s..level.to_s).contains(&t.at_s);
+        let at_level = |t: &&Trial| level.has(t.at_s);
         let saturated = evidence.all().filter(at_level).filter(|t| t.saturated().is_some());
         median_of(saturated.filter_map(reading).map(|reading| reading.y))
     }
@@ -113,22 +115,23 @@ impl Levels {
     /// The trials that count: not those between two levels, which may have seen either, and of a server that
     /// has only warmed up those since.
     pub(crate) fn counted(&self, evidence: &Evidence) -> Vec<Trial> {
-        let last = [self.last()];
-        let levels = if self.rose(evidence) { &last[..] } else { &self.0[..] };
-        let is_at_one = |t: &&Trial| levels.iter().any(|l| (l.from_s..l.to_s).contains(&t.at_s));
+        let levels = self.that_count(evidence);
+        let is_at_one = |t: &&Trial| levels.iter().any(|level| level.has(t.at_s));
         evidence.all().filter(is_at_one).copied().collect()
     }
 
     /// Returns the server's rate in overload at the level of each instant: logarithms. The capacity is that of the
     /// slowest.
     pub(crate) fn paces(&self, evidence: &Evidence) -> Paces {
-        let last = self.last();
-        let is_warm = self.rose(evidence);
-        let counted = self.0.iter().filter(|level| !is_warm || **level == last);
-        let each: Vec<(Level, f64)> =
-            counted.filter_map(|level| Some((*level, Self::carries(*level, evidence)?))).collect();
+        let carries = |level: &Level| Some((*level, Self::carries(*level, evidence)?));
+        let each: Vec<_> = self.that_count(evidence).iter().filter_map(carries).collect();
         let slowest = each.iter().map(|(_, y)| *y).reduce(f64::min);
         Paces { each, slowest }
+    }
+
+    /// Returns the last level of a server that has only warmed up, and all levels of any other.
+    fn that_count(&self, evidence: &Evidence) -> &[Level] {
+        if self.rose(evidence) { &self.0[self.0.len() - 1..] } else { &self.0 }
     }
 
     /// The capacity only rose, and has stayed since: the server had to warm up, or somebody left.
@@ -138,7 +141,7 @@ impl Levels {
             carries(&pair[0]).zip(carries(&pair[1])).is_some_and(|(before, after)| before < after)
         };
         let last = self.last();
-        let at_level = evidence.all().filter(|t| (last.from_s..last.to_s).contains(&t.at_s));
+        let at_level = evidence.all().filter(|t| last.has(t.at_s));
         self.0.windows(2).all(is_rise) && at_level.filter_map(reading).count() >= STAYED
     }
 

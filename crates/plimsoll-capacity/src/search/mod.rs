@@ -45,9 +45,10 @@ use plimsoll_model::{Nanos, Rate};
 use crate::verdict::judge;
 
 use answer::{Known, Landmarks, answer};
-use evidence::{Evidence, Why};
-use fit::{Fit, Fitted, fit};
+use evidence::Evidence;
+use fit::{Fit, Fitted, fit, spreads};
 use guards::Guards;
+use levels::Levels;
 use open::pool;
 use policy::{Policy, Want};
 use rare::Pooled;
@@ -80,7 +81,7 @@ pub struct RateSearch {
     policy: Policy,
     fitted: Fitted,
     pending: Option<TrialRequest>,
-    finished: Option<Box<TippingPoint>>,
+    finished: Option<TippingPoint>,
 }
 
 impl RateSearch {
@@ -106,7 +107,7 @@ impl RateSearch {
     /// Returns the next step; the same one until a result or a stop is handled.
     pub fn next_step(&mut self) -> Step {
         if let Some(tipping) = &self.finished {
-            return Step::Done((**tipping).clone());
+            return Step::Done(tipping.clone());
         }
         if let Some(request) = self.pending {
             return Step::Trial(request);
@@ -139,7 +140,7 @@ impl RateSearch {
         match self.policy.exhausted(&self.known(), duration) {
             // The answer stands; what would only describe it is left out.
             Some(_) if !phase.moves_bounds() => Err(Outcome::Regular),
-            Some(spent) => Err(Outcome::Undecided { why: spent.into() }),
+            Some(why) => Err(Outcome::Undecided { why }),
             None => Ok(TrialRequest {
                 number: self.evidence.made + 1,
                 phase,
@@ -158,7 +159,7 @@ impl RateSearch {
 
     /// The verdict by this search's objective.
     fn judge(&self, measurement: &TrialMeasurement) -> Judgement {
-        judge(measurement, &self.task.slo, self.evidence.context())
+        judge(measurement, &self.task.slo, &self.evidence.context)
     }
 
     /// Learns from the trial that was asked for, which somebody else has judged by other goals.
@@ -174,7 +175,7 @@ impl RateSearch {
     /// Ends the search with the bounds reached, because of an interrupt or a SUT that died.
     pub fn handle_stop(&mut self, why: Stopped) -> TippingPoint {
         match &self.finished {
-            Some(tipping) => (**tipping).clone(),
+            Some(tipping) => tipping.clone(),
             // What was found so far stands.
             None => {
                 let so_far = TippingPoint { outlook: None, ..self.answer() };
@@ -186,7 +187,7 @@ impl RateSearch {
     /// The best answer by the evidence so far; the answer of the search once it has ended.
     pub fn answer(&self) -> TippingPoint {
         match &self.finished {
-            Some(tipping) => (**tipping).clone(),
+            Some(tipping) => tipping.clone(),
             None => {
                 let answer = self.answer_with(|known| self.policy.reached(known));
                 let outlook = Some(self.policy.outlook(&self.known(), answer.width()));
@@ -197,7 +198,7 @@ impl RateSearch {
 
     /// Returns the rest before the next trial, which keeps one overload from being felt by the next.
     pub fn rest(&self) -> Nanos {
-        self.policy.rest()
+        self.policy.rest
     }
 
     /// The count of bad operations (late at the strictest deadline, failed or unsent) above which
@@ -208,7 +209,7 @@ impl RateSearch {
 
     /// Reports whether the server stopped answering and did not come back.
     pub fn is_sut_gone(&self) -> bool {
-        self.guards.silence.is_over()
+        self.guards.silence.is_over
     }
 
     /// Returns what is known, with the fit if it was made.
@@ -220,7 +221,7 @@ impl RateSearch {
     /// Makes the fit to the evidence, unless it is there already.
     fn update_fit(&mut self) {
         let levels = &self.guards.levels;
-        self.fitted.update(&self.evidence, levels, &self.task, self.policy.grid());
+        self.fitted.update(&self.evidence, levels, &self.task, &self.policy.grid);
     }
 
     /// The answer for what `reached` says of all that is known.
@@ -231,11 +232,11 @@ impl RateSearch {
         let mut known = self.known();
         let made: Option<Fit>;
         if known.fit.is_none() {
-            made = fit(&self.evidence, &self.guards.levels, &self.task, self.policy.grid());
+            made = fit(&self.evidence, &self.guards.levels, &self.task, &self.policy.grid);
             known.fit = made.as_ref();
         }
         let (reached, plan) = reached(&known);
-        answer(&known, &plan, reached, self.policy.notes())
+        answer(&known, &plan, reached, &self.policy.notes)
     }
 
     fn finish(&mut self, outcome: Outcome) -> TippingPoint {
@@ -246,7 +247,7 @@ impl RateSearch {
     fn end_with(&mut self, tipping: TippingPoint) -> TippingPoint {
         self.pending = None;
         self.policy.end();
-        self.finished = Some(Box::new(tipping.clone()));
+        self.finished = Some(tipping.clone());
         tipping
     }
 
@@ -265,7 +266,7 @@ impl RateSearch {
         let known = self.evidence.len();
         // Only a trial that was asked for teaches: its rate and length are the request's.
         if let Some(request) = self.pending.take() {
-            self.evidence.count(&request, measurement, self.policy.rest(), judgement.verdict);
+            self.evidence.count(&request, measurement, self.policy.rest, judgement.verdict);
             let end = match judgement.verdict {
                 Verdict::Invalid => self
                     .with_policy(|policy, known| policy.learn_invalid(known, &request, judgement)),
@@ -297,10 +298,7 @@ impl RateSearch {
                 }
                 end
             }
-            Heard::Nothing => {
-                self.evidence.set_aside(measurement.request.rate.get(), Why::Silence);
-                None
-            }
+            Heard::Nothing => None,
             Heard::Back(first) => self.learn_verdict(&first.0, &first.1),
             Heard::Gone(why) => Some(Outcome::Unfinished { why }),
         }
@@ -318,10 +316,9 @@ impl RateSearch {
             self.evidence.learn_unloaded(&measurement.tally);
         }
         if request.phase.moves_bounds() && self.is_shaded(measurement, good) {
-            self.evidence.set_aside(request.rate.get(), Why::Shadow);
             return None;
         }
-        self.guards.shadow.handle_verdict(good);
+        self.guards.shadow.after_bad = !good;
         let pooled = pool(&self.evidence, &self.task.slo, measurement, judgement);
         if request.phase != Phase::Recover {
             self.append(measurement, judgement, pooled);
@@ -348,7 +345,7 @@ impl RateSearch {
             Shade::None => false,
             Shade::Shaded => true,
             Shade::Left(rest) => {
-                self.policy.note(format!(
+                self.policy.notes.push(format!(
                     "the server was slow after an overload and well after {rest} of rest; it was \
                      left alone for so long from then on"
                 ));
@@ -368,16 +365,18 @@ impl RateSearch {
 
     /// Appends the trial to the evidence, and lets the guards look at it.
     fn append(&mut self, measurement: &TrialMeasurement, judgement: &Judgement, pooled: Pooled) {
-        let at_s = self.evidence.middle_s(measurement.window);
+        let at_s = self.evidence.spent.as_secs_f64() - 0.5 * measurement.window.as_secs_f64();
         let trial = Trial::of(measurement, judgement, &self.task.slo, pooled, at_s);
         let expected = self.expected(trial.load, trial.planned, trial.good);
         self.evidence.append_seconds(measurement);
         self.policy.learn_expected(&trial, expected);
         if self.evidence.append(trial) {
-            self.guards.forget_levels();
+            // What was taken for a change may have been the disturbance.
+            self.guards.levels = Levels::default();
         }
         if trial.role == Role::Sentinel {
-            let is_wanted = self.guards.see_overload(&self.evidence, self.policy.anchor());
+            let (evidence, anchor) = (&self.evidence, self.policy.anchor());
+            let is_wanted = self.guards.levels.observe(evidence, anchor, &spreads(evidence));
             self.policy.learn_sentinel(is_wanted);
         }
     }
@@ -389,7 +388,7 @@ impl RateSearch {
         let begins = self.task.stretch(period);
         if begins {
             self.policy.begin_again(&self.evidence, period);
-            self.evidence.count_whole(period);
+            self.evidence.period = Some(period);
             self.fitted = Fitted::default();
         }
         begins

@@ -25,12 +25,12 @@ use plimsoll_model::trial::{
 use super::answer::Known;
 use super::evidence::Evidence;
 use super::settings::HIGHEST_PER_S;
-use super::trials::{Role, Trial, seconds};
+use super::trials::{Role, Trial};
 
 #[cfg(test)]
 pub(super) use memory::SLOW_EXTENSION;
-use memory::State;
 pub(super) use memory::{Policy, Want};
+use memory::{SENTINEL_EVERY, SURPRISE, State};
 #[cfg(test)]
 pub(super) use sentinel::OVERSHOOT_MAX;
 
@@ -72,12 +72,12 @@ impl Policy {
 
     /// Returns what more time would buy an interval of this relative width.
     pub(super) fn outlook(&self, known: &Known<'_>, width: Option<f64>) -> Outlook {
-        let spent = known.evidence.spent();
-        let left = (known.task.settings.budget + self.extended).since(spent);
+        let spent = known.evidence.spent;
+        let left = self.budget(known).since(spent);
         let further = left.min(FURTHER);
         // The error of a mean falls with the root of the time.
-        let measured_s = (seconds(spent) - self.expanded_s).max(1.0);
-        let share = (measured_s / (measured_s + seconds(further))).sqrt();
+        let measured_s = (spent.as_secs_f64() - self.expanded_s).max(1.0);
+        let share = (measured_s / (measured_s + further.as_secs_f64())).sqrt();
         let least = known.task.limits.width_max;
         let width = width.map(|width| width.min((width * share).max(least)));
         Outlook { left, width, further }
@@ -112,7 +112,7 @@ impl Policy {
             (Verdict::Invalid, _) => limits.rest,
             // A server that pauses for some seconds is asked again after longer.
             (Verdict::Bad, State::Qualify) => Nanos(2 * limits.rest.0),
-            (Verdict::Bad, _) => known.guards.shadow.rest(),
+            (Verdict::Bad, _) => known.guards.shadow.rest,
         };
     }
 
@@ -154,10 +154,12 @@ impl Policy {
     /// Learns how likely a verdict was that is about to become evidence, if that is known.
     pub(super) fn learn_expected(&mut self, trial: &Trial, expected: Option<f64>) {
         if self.is_measuring() && trial.is_verdict() {
-            self.sentinel.count_verdict(expected);
+            self.sentinel.verdicts += 1;
+            self.sentinel.is_wanted |= expected.is_some_and(|p| p < SURPRISE);
         }
         if trial.role == Role::Safe {
-            self.sentinel.count_safe();
+            // It is as long as three of those that close in.
+            self.sentinel.verdicts += SENTINEL_EVERY;
         }
     }
 

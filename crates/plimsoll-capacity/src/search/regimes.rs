@@ -13,12 +13,12 @@ const SAME: f64 = 0.03;
 pub(super) fn regimes(fit: &Fit) -> Vec<Regime> {
     let Some((lower, upper)) = fit.lower.zip(fit.upper) else { return Vec::new() };
     let by_level = fit.paces.regimes(&fit.trials);
-    let depth = fit.speeds.depth();
+    let depth = fit.speeds.depth;
     // How much more each carries than the slowest, and its weight.
     let speeds = match by_level.len() {
         0 | 1 if depth < SAME => return Vec::new(),
         0 | 1 => {
-            let slow = fit.speeds.share_of_slow();
+            let slow = fit.speeds.share_of_slow;
             vec![(0.0, slow), (depth, 1.0 - slow)]
         }
         _ => by_level,

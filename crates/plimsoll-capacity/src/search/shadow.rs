@@ -8,7 +8,7 @@
 use plimsoll_model::Nanos;
 use plimsoll_model::trial::TrialMeasurement;
 
-use super::evidence::{Evidence, Why};
+use super::evidence::Evidence;
 
 /// Share of a load that was GOOD below which a server carries "far less": noise of 10 % does not
 /// reach it.
@@ -22,11 +22,12 @@ const ASIDE_MAX: usize = 6;
 #[derive(Clone, Debug)]
 pub(super) struct Shadow {
     /// Whether the last verdict was BAD.
-    after_bad: bool,
-    /// Whether the trial that was set aside last is still to be repeated.
-    is_repeat_due: bool,
+    pub(super) after_bad: bool,
+    /// Trials that were set aside, and the load of the last one while it is still to be repeated.
+    aside: usize,
+    pub(super) repeat: Option<f64>,
     /// Rest after a BAD trial.
-    rest: Nanos,
+    pub(super) rest: Nanos,
     rest_max: Nanos,
 }
 
@@ -43,22 +44,7 @@ pub(super) enum Shade {
 
 impl Shadow {
     pub(super) const fn new(rest: Nanos, rest_max: Nanos) -> Self {
-        Self { after_bad: false, is_repeat_due: false, rest, rest_max }
-    }
-
-    pub(super) const fn handle_verdict(&mut self, good: bool) {
-        self.after_bad = !good;
-    }
-
-    /// Rest after a BAD trial.
-    pub(super) const fn rest(&self) -> Nanos {
-        self.rest
-    }
-
-    /// The load that is to be measured again.
-    pub(super) fn repeats(&self, evidence: &Evidence) -> Option<f64> {
-        let mut loads = evidence.loads_set_aside(Why::Shadow);
-        loads.next_back().filter(|_| self.is_repeat_due)
+        Self { after_bad: false, aside: 0, repeat: None, rest, rest_max }
     }
 
     /// Looks at a trial that moves bounds; `expected` is how likely its being BAD was, if that is known.
@@ -70,14 +56,12 @@ impl Shadow {
         expected: Option<f64>,
     ) -> Shade {
         let rate = measurement.request.rate.get();
-        let repeated = self.repeats(evidence) == Some(rate);
-        self.is_repeat_due = false;
+        let repeated = self.repeat.take() == Some(rate);
         if good {
             return if repeated { Shade::Left(self.rest) } else { Shade::None };
         }
         let can_rest = self.rest < self.rest_max;
-        let aside = evidence.loads_set_aside(Why::Shadow).count();
-        if !self.after_bad || aside >= ASIDE_MAX || (repeated && !can_rest) {
+        if !self.after_bad || self.aside >= ASIDE_MAX || (repeated && !can_rest) {
             return Shade::None;
         }
         let best = evidence.highest_good();
@@ -87,7 +71,8 @@ impl Shadow {
             return Shade::None;
         }
         self.rest = Nanos((2 * self.rest.0).min(self.rest_max.0));
-        self.is_repeat_due = true;
+        self.aside += 1;
+        self.repeat = Some(rate);
         Shade::Shaded
     }
 }

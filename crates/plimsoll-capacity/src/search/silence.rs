@@ -23,7 +23,8 @@ pub(super) struct Silence {
     checked_at: Rate,
     /// Bounds when the objective was last met.
     known: (Option<Rate>, Option<Rate>),
-    is_over: bool,
+    /// Whether the server stopped answering and did not come back.
+    pub(super) is_over: bool,
 }
 
 /// The guard's verdict on a trial.
@@ -43,11 +44,6 @@ impl Silence {
     /// Reports whether the next trial asks if the server is still there.
     pub(super) const fn is_suspected(&self) -> bool {
         self.aside.is_some()
-    }
-
-    /// Reports whether the server stopped answering and did not come back.
-    pub(super) const fn is_over(&self) -> bool {
-        self.is_over
     }
 
     /// The rest before that trial, twice as long each time.
@@ -121,7 +117,7 @@ impl Silence {
 pub(super) fn is_unanswered(measurement: &TrialMeasurement) -> bool {
     let tally = &measurement.tally;
     // A handshake has no status.
-    tally.scheduled > 0 && tally.ok == 0 && tally.answers.status.iter().next().is_none()
+    tally.scheduled > 0 && tally.ok == 0 && tally.answers.status.is_empty()
 }
 
 /// The most frequent class of errors.

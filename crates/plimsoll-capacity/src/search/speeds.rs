@@ -31,9 +31,9 @@ const USUAL: f64 = 0.7;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Speeds {
     /// Loss of slow seconds against the median one: one in ten, a logarithm of 0 or more.
-    depth: f64,
+    pub(crate) depth: f64,
     /// Share of the seconds that are nearer to those.
-    share_of_slow: f64,
+    pub(crate) share_of_slow: f64,
     /// Length of a run.
     run: Nanos,
 }
@@ -104,16 +104,6 @@ impl Speeds {
     pub(crate) fn misses(&self, length: Nanos) -> bool {
         self.are_varied() && length < self.run
     }
-
-    /// Share of the seconds that are slow.
-    pub(crate) const fn share_of_slow(&self) -> f64 {
-        self.share_of_slow
-    }
-
-    /// Returns the loss of slow seconds against the usual one: a logarithm, 0 or more.
-    pub(crate) const fn depth(&self) -> f64 {
-        self.depth
-    }
 }
 
 #[cfg(test)]
@@ -173,8 +163,8 @@ mod tests {
         assert!(!of(&[5_000.0, 4_000.0, 5_000.0, 4_000.0]).are_varied());
         assert!(!of(&[5_000.0, 4_800.0, 5_000.0, 4_800.0, 5_000.0, 4_800.0]).are_varied());
         let seen = of(&[5_000.0, 4_000.0, 5_000.0, 5_000.0, 5_000.0, 4_000.0]);
-        assert!(seen.are_varied() && (seen.depth() + 0.8_f64.ln()).abs() < 1e-9, "{seen:?}");
-        assert!((seen.share_of_slow() - 1.0 / 3.0).abs() < 1e-9, "{seen:?}");
+        assert!(seen.are_varied() && (seen.depth + 0.8_f64.ln()).abs() < 1e-9, "{seen:?}");
+        assert!((seen.share_of_slow - 1.0 / 3.0).abs() < 1e-9, "{seen:?}");
         // A second without answers is a pause.
         let paused = of(&[5_000.0, 100.0, 5_000.0, 5_000.0, 5_000.0, 5_000.0, 5_000.0]);
         assert!(!paused.are_varied(), "{paused:?}");
@@ -193,6 +183,6 @@ mod tests {
         let varied = of(&[5_000.0, 4_000.0, 5_000.0, 5_000.0, 5_000.0, 4_000.0]);
         assert!(varied.misses(Nanos::from_secs(5)) && !varied.misses(RUN));
         let deepest = varied.depths().iter().map(|(depth, _)| *depth).fold(0.0, f64::max);
-        assert!((deepest - 1.6 * varied.depth()).abs() < 1e-9);
+        assert!((deepest - 1.6 * varied.depth).abs() < 1e-9);
     }
 }

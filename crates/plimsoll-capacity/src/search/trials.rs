@@ -37,19 +37,6 @@ pub(crate) enum Role {
     Overload,
 }
 
-impl Role {
-    /// Returns the role of a trial of `phase`.
-    pub(crate) const fn of(phase: Phase) -> Self {
-        match phase {
-            Phase::Sentinel => Self::Sentinel,
-            Phase::Overload => Self::Overload,
-            Phase::Safe => Self::Safe,
-            Phase::Confirm => Self::Confirmation,
-            _ => Self::Verdict,
-        }
-    }
-}
-
 /// One valid trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Trial {
@@ -91,7 +78,7 @@ impl Trial {
             load: measurement.request.rate.get(),
             good: pooled == Pooled::Met,
             at_s,
-            window_s: seconds(measurement.window),
+            window_s: measurement.window.as_secs_f64(),
             number: measurement.request.number,
             planned: measurement.request.duration,
             loss_ratio: judgement.loss_ratio,
@@ -99,9 +86,13 @@ impl Trial {
             bad: bad_of(slo, measurement),
             scheduled: measurement.tally.scheduled,
             rarely_missed: misses_rare_goals_alone(judgement),
-            role: match pooled {
-                Pooled::Untold => Role::Untold,
-                Pooled::Met | Pooled::Missed => Role::of(measurement.request.phase),
+            role: match measurement.request.phase {
+                _ if pooled == Pooled::Untold => Role::Untold,
+                Phase::Sentinel => Role::Sentinel,
+                Phase::Overload => Role::Overload,
+                Phase::Safe => Role::Safe,
+                Phase::Confirm => Role::Confirmation,
+                _ => Role::Verdict,
             },
             seen: Seen::of(measurement, carried),
         }
@@ -194,11 +185,6 @@ pub(super) fn rose(trials: &[Trial]) -> Option<(f64, f64)> {
     }
     (stayed < STAYED_MIN && rises >= RISES_MIN && (last.1 / first.1).ln() >= RISE)
         .then_some((first.1, last.1))
-}
-
-/// Seconds on the search's clock.
-pub(crate) fn seconds(span: Nanos) -> f64 {
-    span.as_secs_f64()
 }
 
 #[cfg(test)]

@@ -28,19 +28,16 @@ impl Policy {
     /// The overload is evidence like any other: one that is met reopens the search.
     pub(super) fn learn_overload(&mut self, known: &Known<'_>, stated: Stated, good: bool) {
         let reopens = if good {
-            Some("an overload on purpose met the objective: searched on")
+            "an overload on purpose met the objective: searched on"
         } else if known.carries_more(self.sentinel.anchor) {
-            Some("the server carried more in the last overload than in those before: searched on")
-        } else {
-            None
-        };
-        if let Some(note) = reopens {
-            self.notes.push(note.to_owned());
-            self.sentinel.is_wanted = true;
-            self.state = State::Measure;
+            "the server carried more in the last overload than in those before: searched on"
         } else {
             self.state = State::Recover(stated, Recovering::default());
-        }
+            return;
+        };
+        self.notes.push(reopens.to_owned());
+        self.sentinel.is_wanted = true;
+        self.state = State::Measure;
     }
 
     pub(super) fn plan_recover(&self, known: &Known<'_>, stated: Stated) -> Want {

@@ -113,12 +113,12 @@ impl Policy {
     fn plan_longer(&mut self, known: &Known<'_>, fit: &Fit, target: f64) -> Want {
         if self.longer == Longer::Wanted {
             let length = Nanos(known.task.limits.confirm_trial.0 * LONGER);
-            match self.exhausted(known, length) {
+            let spent = match self.exhausted(known, length) {
                 None => return Want::Trial(Phase::Confirm, target, length),
-                Some(spent) => {
-                    self.note_drift(target, &format!("and {spent} left no room for a longer trial"))
-                }
-            }
+                Some(Unsettled::Trials { most }) => format!("the limit of {most} trials"),
+                Some(_) => format!("the time budget of {}", self.budget(known)),
+            };
+            self.note_drift(target, &format!("and {spent} left no room for a longer trial"));
             self.longer = Longer::Had;
         }
         let more = self.plan_more_operations(known, fit, target);
@@ -257,7 +257,7 @@ impl Policy {
     fn why_unbounded(&self, known: &Known<'_>, fit: &Fit) -> Unsettled {
         let length = known.task.limits.final_trial;
         if let Some(spent) = self.exhausted(known, length + self.reserve(known, fit)) {
-            return spent.into();
+            return spent;
         }
         let (low, high) = fit.ends;
         let end = if fit.lower.is_none() { low } else { high };

@@ -75,7 +75,7 @@ impl Policy {
     /// Begins where the trials leave it that other searches have asked for; the outcome if that ends it.
     pub(in super::super) fn begin_from_evidence(&mut self, known: &Known<'_>) -> Option<Outcome> {
         self.expanded_s = known.evidence.last_s();
-        let is_known = known.evidence.context().unloaded.is_some();
+        let is_known = known.evidence.context.unloaded.is_some();
         let good = known.evidence.highest_met().filter(|_| is_known)?;
         let lowest = self.lowest();
         let missed: Vec<f64> =
@@ -133,9 +133,8 @@ impl Policy {
         if good {
             // A server that is still warming up is not what the search is to expand from.
             let is_warm = !is_drifting(measurement) || trials >= WARM_UP_MAX;
-            return is_warm
-                .then(|| self.expand_from(known, rate, measurement.sut_busiest_thread))
-                .flatten();
+            let busiest = measurement.sut_busiest_thread;
+            return if is_warm { self.expand_from(known, rate, busiest) } else { None };
         }
         let fails = trials >= QUALIFY_MAX && (is_unanswered(measurement) || !self.go_down(known));
         fails.then_some(Outcome::FailsAtMinimum)

@@ -20,7 +20,7 @@ pub(super) const LONGEST: u64 = 4;
 /// Verdicts between two sentinels.
 pub(super) const SENTINEL_EVERY: u32 = 3;
 /// A verdict that was so unlikely asks for a sentinel at once.
-const SURPRISE: f64 = 0.05;
+pub(super) const SURPRISE: f64 = 0.05;
 
 /// A stage of the search.
 #[derive(Clone, Debug)]
@@ -46,36 +46,11 @@ pub(in super::super) enum Want {
     Finish(Outcome),
 }
 
-/// The exhausted budget of a search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Exhausted {
-    Trials(u32),
-    Time(Nanos),
-}
-
-impl From<Exhausted> for Unsettled {
-    fn from(spent: Exhausted) -> Self {
-        match spent {
-            Exhausted::Trials(most) => Self::Trials { most },
-            Exhausted::Time(budget) => Self::Time { budget },
-        }
-    }
-}
-
-impl std::fmt::Display for Exhausted {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Trials(most) => write!(f, "the limit of {most} trials"),
-            Self::Time(budget) => write!(f, "the time budget of {budget}"),
-        }
-    }
-}
-
 /// The memory of the policy.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Policy {
     /// The loads that may be offered: it begins at the lowest of them.
-    pub(super) grid: Grid,
+    pub(in super::super) grid: Grid,
     pub(super) state: State,
     pub(super) sentinel: Sentinel,
     pub(super) longer: Longer,
@@ -94,8 +69,9 @@ pub(in super::super) struct Policy {
     /// Extension of the budget.
     pub(super) extended: Nanos,
     /// Before the next trial.
-    pub(super) rest: Nanos,
-    pub(super) notes: Vec<String>,
+    pub(in super::super) rest: Nanos,
+    /// Findings worth a line.
+    pub(in super::super) notes: Vec<String>,
 }
 
 /// A confirmation whose halves differ is repeated over more time, once.
@@ -116,19 +92,6 @@ pub(super) struct Sentinel {
     /// Verdicts since the last one.
     pub(super) verdicts: u32,
     pub(super) is_wanted: bool,
-}
-
-impl Sentinel {
-    /// Counts a verdict; `expected` is how likely it was.
-    pub(super) fn count_verdict(&mut self, expected: Option<f64>) {
-        self.verdicts += 1;
-        self.is_wanted |= expected.is_some_and(|p| p < SURPRISE);
-    }
-
-    /// A trial with random arrivals is as long as three of those that close in.
-    pub(super) const fn count_safe(&mut self) {
-        self.verdicts += SENTINEL_EVERY;
-    }
 }
 
 /// Trials after the overload.
@@ -169,23 +132,6 @@ impl Policy {
         }
     }
 
-    pub(in super::super) const fn grid(&self) -> &Grid {
-        &self.grid
-    }
-
-    pub(in super::super) const fn rest(&self) -> Nanos {
-        self.rest
-    }
-
-    /// Findings worth a line.
-    pub(in super::super) fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
-    pub(in super::super) fn note(&mut self, text: String) {
-        self.notes.push(text);
-    }
-
     /// Reports whether an interval is still looked for.
     pub(in super::super) const fn is_open(&self) -> bool {
         matches!(self.state, State::Qualify | State::Expand { .. } | State::Measure)
@@ -220,7 +166,12 @@ impl Policy {
     }
 
     pub(super) fn lowest(&self) -> f64 {
-        self.grid.lowest()
+        self.grid.lowest
+    }
+
+    /// Returns the time of the whole search, with its extension.
+    pub(super) fn budget(&self, known: &Known<'_>) -> Nanos {
+        known.task.settings.budget + self.extended
     }
 
     /// Returns the exhausted budget that forbids another trial of `duration`.
@@ -228,20 +179,20 @@ impl Policy {
         &self,
         known: &Known<'_>,
         duration: Nanos,
-    ) -> Option<Exhausted> {
+    ) -> Option<Unsettled> {
         let settings = &known.task.settings;
         if known.evidence.made >= settings.trials_max {
-            return Some(Exhausted::Trials(settings.trials_max));
+            return Some(Unsettled::Trials { most: settings.trials_max });
         }
-        let budget = settings.budget + self.extended;
-        let is_over = known.evidence.spent() + self.rest + duration > budget;
-        is_over.then_some(Exhausted::Time(budget))
+        let budget = self.budget(known);
+        let is_over = known.evidence.spent + self.rest + duration > budget;
+        is_over.then_some(Unsettled::Time { budget })
     }
 
     /// Adds to the budget what a trial takes that a slow server needs for its operations; whether it was.
     pub(super) fn extend_for(&mut self, known: &Known<'_>, span: Nanos) -> bool {
         let settings = &known.task.settings;
-        let wanted = (known.evidence.spent() + self.rest + span).since(settings.budget);
+        let wanted = (known.evidence.spent + self.rest + span).since(settings.budget);
         let is_allowed = settings.extension > Nanos::ZERO && wanted <= SLOW_EXTENSION;
         if !is_allowed || known.evidence.made >= settings.trials_max {
             return false;
@@ -283,14 +234,10 @@ impl Policy {
         let length = shortest
             .max(tail_span.min(limits.tail_span_max))
             .max(deadline_span.min(limits.deadline_span_max));
-        let length = self.lengthened(known, rate, length);
-        known.evidence.whole(length)
-    }
-
-    /// The trial at `rate` is longer if those before it told nothing.
-    pub(super) fn lengthened(&self, known: &Known<'_>, rate: f64, length: Nanos) -> Nanos {
-        let most = Nanos(known.task.limits.confirm_trial.0 * LONGEST);
+        // It is longer if those before it told nothing.
+        let most = Nanos(limits.confirm_trial.0 * LONGEST);
         let longer = Nanos(length.0 << known.evidence.inconclusive_at(rate).min(4)).min(most);
-        if self.affords(known, longer) { longer.max(length) } else { length }
+        let is_longer = longer > length && self.affords(known, longer);
+        known.evidence.whole(if is_longer { longer } else { length })
     }
 }

@@ -32,7 +32,7 @@ impl Policy {
             let length = policy.trial_length(known, load, limits.final_trial);
             (length, Want::Trial(Phase::Narrow, load, length))
         };
-        if let Some(load) = known.guards.shadow.repeats(known.evidence) {
+        if let Some(load) = known.guards.shadow.repeat {
             return narrow(self, load).1;
         }
         let Some(fit) = known.fit else {
@@ -111,16 +111,9 @@ impl Policy {
         }
         // Expansion ended by bad luck.
         let good = known.evidence.highest_good().filter(|load| *load < highest);
-        Some(self.expand_again(known, good.unwrap_or(lowest).max(0.5 * highest)))
-    }
-
-    /// Back to expansion from a load that is GOOD after all.
-    fn expand_again(&mut self, known: &Known<'_>, rate: f64) -> Want {
         self.first_bad = HIGHEST_PER_S;
-        match self.expand_from(known, rate, None) {
-            Some(outcome) => Want::Finish(outcome),
-            None => self.plan(known),
-        }
+        let outcome = self.expand_from(known, good.unwrap_or(lowest).max(0.5 * highest), None);
+        Some(outcome.map_or_else(|| self.plan(known), Want::Finish))
     }
 
     /// Returns the information of a verdict at the load that tells most, bits, and that load.

@@ -71,7 +71,7 @@ impl Policy {
     pub(super) fn place_anchor(&mut self, known: &Known<'_>, fit: &Fit) -> Option<f64> {
         let upper = fit.upper.unwrap_or_else(|| self.grid.ceil(fit.posterior.quantile(0.95).exp()));
         // An overload also where the server is fast.
-        let most = upper * fit.speeds.depth().exp();
+        let most = upper * fit.speeds.depth.exp();
         let fits = |anchor: &f64| ANCHOR_OVER.contains(&(anchor / most)) || self.sentinel.is_wanted;
         let anchor = self.sentinel.anchor.filter(fits).unwrap_or(OVERLOAD * most);
         let ceiling = self.ceiling.as_ref().map_or(f64::INFINITY, |(ceiling, _)| *ceiling);
