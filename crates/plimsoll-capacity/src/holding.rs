@@ -1,12 +1,13 @@
 //! From a hold to GOOD, BAD or INVALID: were all connections held, and did each one answer?
 
+use plimsoll_model::ErrorClass;
 use plimsoll_model::cycles::{Growth, GrowthLimit};
 use plimsoll_model::hold::{Swept, bad_statuses};
-use plimsoll_model::tally::{ErrorCounts, Tally};
+use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure, Unit};
-use plimsoll_model::{ErrorClass, Fault};
 
-use crate::validity::local;
+use crate::losses::lost_by_peer;
+use crate::validity::local_held;
 
 /// The result of a hold.
 #[derive(Clone, Copy, Debug)]
@@ -37,11 +38,12 @@ pub struct Held<'a> {
 /// connections. What this host lost is no reason to call the server bad; what the server lost
 /// is one, even if connections were opened in the place of the lost ones.
 pub fn judge_hold(held: &Held<'_>) -> Judgement {
-    let mut checks = Vec::new();
     let tally = held.tally;
-    checks.extend(own_limits(held));
+    let mut checks = own_limits(held);
     checks.push(all_held(held));
-    checks.push(none_lost(&tally.failures.lost_held));
+    let lost = lost_by_peer(&tally.failures.lost_held);
+    let measures = [Measure::count("", lost).at_most(0.0)];
+    checks.push(Check::new(CheckId::Lost, fail_if(lost > 0), measures));
     checks.extend(all_answered(held));
     checks.extend(statuses(tally));
     checks.extend(accounting(tally));
@@ -58,15 +60,10 @@ const fn fail_if(condition: bool) -> Level {
 
 /// Checks the resources of this host: exhausted, lost, or not tried.
 fn own_limits(held: &Held<'_>) -> Vec<Check> {
-    let tally = held.tally;
-    let mut errors =
-        local([&tally.failures.operations, &tally.failures.attempts, &tally.failures.lost_held]);
+    let mut checks = vec![local_held(held.tally)];
     if held.lost_agents > 0 {
         // The check on agents covers the connections that a lost agent had.
-        errors.level = Level::Pass;
-    }
-    let mut checks = vec![errors];
-    if held.lost_agents > 0 {
+        checks[0].level = Level::Pass;
         let lost = Measure::count("lost", held.lost_agents.into()).at_most(0.0);
         checks.push(Check::new(CheckId::Agents, Level::Fail, [lost]));
     }
@@ -77,21 +74,11 @@ fn own_limits(held: &Held<'_>) -> Vec<Check> {
     checks
 }
 
-fn of_this_machine(counts: &ErrorCounts) -> u64 {
-    let ours = counts.iter().filter(|(class, _)| class.fault() == Fault::Local);
-    ours.map(|(_, count)| count).sum()
-}
-
 fn all_held(held: &Held<'_>) -> Check {
     let seen = Measure::count("", held.held).at_least(held.asked as f64);
     // An interrupt during the ramp ends the hold early.
     let missing = held.held < held.asked && !held.interrupted && held.cut_short.is_none();
     Check::new(CheckId::Held, fail_if(missing), [seen])
-}
-
-fn none_lost(losses: &ErrorCounts) -> Check {
-    let lost = losses.total() - of_this_machine(losses) - losses.get(ErrorClass::Interrupted);
-    Check::new(CheckId::Lost, fail_if(lost > 0), [Measure::count("", lost).at_most(0.0)])
 }
 
 fn all_answered(held: &Held<'_>) -> Option<Check> {

@@ -2,9 +2,9 @@
 //! goals and the checks of the generator both look at.
 
 use plimsoll_model::slo::Goal;
-use plimsoll_model::tally::Tally;
+use plimsoll_model::tally::{ErrorCounts, Tally};
 use plimsoll_model::trial::{Check, CheckId, Level, Measure};
-use plimsoll_model::{ErrorClass, Nanos};
+use plimsoll_model::{ErrorClass, Fault, Nanos};
 
 /// Lessons of earlier trials for the judgement of the next one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -35,6 +35,11 @@ pub(crate) fn server_time(tally: &Tally) -> Option<Nanos> {
     tally.spans.wire.mean().or_else(|| tally.spans.uncorrected.mean())
 }
 
+/// Returns the number of connections that the server or the network ended, or did not answer.
+pub(crate) fn lost_by_peer(losses: &ErrorCounts) -> u64 {
+    losses.total() - losses.by(Fault::Local) - losses.get(ErrorClass::Interrupted)
+}
+
 /// Bad operations by cause; the numerators of every goal.
 pub(crate) struct Losses<'a> {
     tally: &'a Tally,
@@ -49,15 +54,12 @@ pub(crate) struct Losses<'a> {
 impl<'a> Losses<'a> {
     pub(crate) fn of(tally: &'a Tally, aborted: bool) -> Self {
         let ended = tally.ok + tally.errors_total() + tally.unsent;
+        let if_aborted = |ops: u64| if aborted { ops } else { 0 };
         Self {
             tally,
             failed: tally.failed_by_peer(),
-            interrupted: if aborted {
-                tally.failures.operations.get(ErrorClass::Interrupted)
-            } else {
-                0
-            },
-            outstanding: if aborted { tally.scheduled.saturating_sub(ended) } else { 0 },
+            interrupted: if_aborted(tally.failures.operations.get(ErrorClass::Interrupted)),
+            outstanding: if_aborted(tally.scheduled.saturating_sub(ended)),
         }
     }
 

@@ -208,8 +208,7 @@ fn settings(mode: Mode) -> ConnectionSettings {
         slo: Slo::default(),
         lowest: 100,
         cap: 5_000_000,
-        cap_reason: "5,000,000 connections, --max".to_owned(),
-        cap_is_ours: false,
+        at_cap: Outcome::NotReached { cap: "5,000,000 connections, --max".to_owned() },
         limits,
         push: false,
     }
@@ -365,10 +364,9 @@ fn servers_that_hold_nothing_and_clients_that_are_full_have_their_outcomes() {
     let failing = World { fails: 0.5, ..World::new() };
     assert_eq!(outcome(failing, settings(Mode::Quick)), Outcome::FailsAtMinimum);
     let cap = ConnectionSettings { cap: 700, ..settings(Mode::Quick) };
-    let not_reached = Outcome::NotReached { cap: cap.cap_reason.clone() };
-    assert_eq!(outcome(World::new(), cap.clone()), not_reached);
-    let ours = ConnectionSettings { cap_is_ours: true, ..cap };
-    let limited = Outcome::GeneratorLimited { why: ours.cap_reason.clone() };
+    assert_eq!(outcome(World::new(), cap.clone()), cap.at_cap);
+    let limited = Outcome::GeneratorLimited { why: "this host makes no more".to_owned() };
+    let ours = ConnectionSettings { at_cap: limited.clone(), ..cap };
     assert_eq!(outcome(World::new(), ours), limited);
     // What is counted and ours is filled to the last one.
     let mut few = World { descriptors: 1_234, ..World::new() };

@@ -6,7 +6,7 @@ pub(super) struct Bounds {
     /// Levels that were held, ascending.
     good: Vec<u64>,
     /// The lowest level that was not.
-    bad: Option<u64>,
+    pub(super) bad: Option<u64>,
     /// Connections that the server kept of a level that failed: perhaps its limit.
     kept: Option<u64>,
     /// The highest good level was all that the server had kept.
@@ -20,11 +20,6 @@ impl Bounds {
     /// The highest level that was held.
     pub(super) fn good(&self) -> Option<u64> {
         self.good.last().copied()
-    }
-
-    /// The lowest level that was not.
-    pub(super) const fn bad(&self) -> Option<u64> {
-        self.bad
     }
 
     /// The level `target` was held; of its connections, so many answered.
@@ -59,8 +54,8 @@ impl Bounds {
     }
 
     fn set_bad(&mut self, target: u64) {
-        self.bad = Some(self.bad.map_or(target, |bad| bad.min(target)));
-        let bad = self.bad.unwrap_or(target);
+        let bad = self.bad.map_or(target, |bad| bad.min(target));
+        self.bad = Some(bad);
         self.good.retain(|good| *good < bad);
     }
 
@@ -103,14 +98,14 @@ mod tests {
         let mut levels = 0;
         while let Some(level) = bounds.next(width) {
             levels += 1;
-            assert!(levels < 40 && level > bounds.good().unwrap() && level < bounds.bad().unwrap());
+            assert!(levels < 40 && level > bounds.good().unwrap() && level < bounds.bad.unwrap());
             if level <= takes {
                 bounds.handle_good(level, level);
             } else {
                 bounds.handle_bad(level, takes);
             }
         }
-        (bounds.good().unwrap(), bounds.bad().unwrap(), levels)
+        (bounds.good().unwrap(), bounds.bad.unwrap(), levels)
     }
 
     #[test]
@@ -133,7 +128,7 @@ mod tests {
         bounds.handle_good(1_189, 1_189);
         assert_eq!(bounds.next(0.05), Some(1_297));
         bounds.handle_unconfirmed(1_189);
-        assert_eq!((bounds.good(), bounds.bad()), (Some(1_000), Some(1_189)));
+        assert_eq!((bounds.good(), bounds.bad), (Some(1_000), Some(1_189)));
     }
 
     #[test]

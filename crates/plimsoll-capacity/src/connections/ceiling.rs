@@ -4,7 +4,7 @@ use plimsoll_model::hold::{Confidence, Projection, Side};
 use plimsoll_model::host::LimitId;
 use plimsoll_model::units::grouped;
 
-use crate::staircase::{Gauge, project};
+use crate::staircase::{Gauge, gauges_of, project};
 
 /// Share of a projected limit that is used.
 const STOP_AT: f64 = 0.85;
@@ -61,13 +61,7 @@ pub(super) fn projections(levels: &[(u64, Vec<Gauge>)]) -> Vec<(Projection, Side
 }
 
 fn projection(levels: &[(u64, Vec<Gauge>)], resource: &LimitId) -> Option<Projection> {
-    let of_level = |(held, gauges): &'_ (u64, Vec<Gauge>)| {
-        gauges.iter().position(|gauge| gauge.resource == *resource).map(|index| (*held, index))
-    };
-    let all: Vec<(u64, &Gauge)> = levels
-        .iter()
-        .filter_map(|level| of_level(level).map(|(held, index)| (held, &level.1[index])))
-        .collect();
+    let all = gauges_of(levels, resource);
     let largest = all.last()?.0;
     let is_near = |held: u64| held as f64 >= largest as f64 * WINDOW;
     let occupied: Vec<_> = all.iter().copied().filter(|(held, _)| *held > 0).collect();

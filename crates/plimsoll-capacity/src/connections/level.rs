@@ -2,14 +2,14 @@
 
 use plimsoll_model::hold::Swept;
 use plimsoll_model::observation::Observations;
-use plimsoll_model::tally::{ErrorCounts, Tally};
+use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
-    Check, CheckId, Judgement, Level as Grade, Measure, TrialMeasurement, TrialRequest,
+    Check, CheckId, Judgement, Level as Grade, Measure, Phase, TrialMeasurement, TrialRequest,
 };
-use plimsoll_model::{ErrorClass, Fault, Nanos};
+use plimsoll_model::{ErrorClass, Nanos, Rate};
 
 use super::settings::ConnectionSettings;
-use crate::losses::Losses;
+use crate::losses::{Losses, lost_by_peer};
 use crate::validity;
 use crate::verdict::failed;
 
@@ -59,12 +59,16 @@ pub(super) struct Judged {
 
 impl Level {
     pub(super) fn new(
-        request: TrialRequest,
+        number: u32,
+        phase: Phase,
         target: u64,
         held_before: u64,
         settings: &ConnectionSettings,
         now: Nanos,
     ) -> Self {
+        let rate = Rate::per_second(target as f64).unwrap_or_default();
+        let duration = if phase == Phase::Confirm { settings.limits.soak } else { Nanos::ZERO };
+        let request = TrialRequest { number, phase, rate, duration, split: 1 };
         Self {
             request,
             target,
@@ -76,7 +80,7 @@ impl Level {
             swept: Tally::default(),
             worst_sweep: None,
             sweeps_left: settings.sweeps(target),
-            soak_left: Nanos::ZERO,
+            soak_left: duration,
             cut: None,
         }
     }
@@ -103,14 +107,8 @@ impl Level {
 
     pub(super) fn measurement(&self, now: Nanos) -> TrialMeasurement {
         TrialMeasurement {
-            seconds: Vec::new(),
-            request: self.request,
-            window: now.since(self.began),
-            aborted: false,
-            tally: self.whole(),
-            sut_busiest_thread: None,
-            split: 1,
             observations: Observations { began: Some(self.began), ..Observations::default() },
+            ..TrialMeasurement::of(self.request, now.since(self.began), self.whole())
         }
     }
 
@@ -122,21 +120,21 @@ impl Level {
         let losses = Losses::of(&self.swept, false);
         let goals: Vec<Check> = settings.slo.goals.iter().map(|goal| losses.check(goal)).collect();
         let only_goals = failed(&goals) && !failed(&counts);
-        let limits = self.own_limits(&whole);
-        let is_hard_limit = failed(&limits);
-        let mut checks = limits;
+        let mut checks = self.own_limits(&whole);
+        let is_hard_limit = failed(&checks);
         // Late sending and a busy generator keep no connection out.
         checks.extend(validity::held_checks(&losses, &self.swept, &settings.slo, only_goals));
         checks.extend(counts);
         checks.extend(goals);
         let missing = self.target.saturating_sub(answered) as f64;
+        let lost = lost_by_peer(&whole.failures.lost_held);
         Judged {
             judgement: Judgement::of(checks, missing / self.target.max(1) as f64),
             answered,
             only_goals,
-            only_slow: lost_by_peer(&whole.failures.lost_held) == 0 && only_timeouts(&whole),
+            only_slow: lost == 0 && only_timeouts(&whole),
             is_hard_limit,
-            lost: lost_by_peer(&whole.failures.lost_held),
+            lost,
             held_max: whole.connections.held_max.max(self.held_before),
         }
     }
@@ -173,11 +171,7 @@ impl Level {
 
     /// Checks the resources of this host.
     fn own_limits(&self, whole: &Tally) -> Vec<Check> {
-        let mut checks = vec![validity::local([
-            &whole.failures.operations,
-            &whole.failures.attempts,
-            &whole.failures.lost_held,
-        ])];
+        let mut checks = vec![validity::local_held(whole)];
         checks.extend(self.cut.iter().map(|what| {
             Check::failed(CheckId::Machine, format!("{what} ran out during the ramp"))
         }));
@@ -187,11 +181,8 @@ impl Level {
 
 /// Attempts that the server did not let become connections; those that a trim gave up are ours.
 fn attempts_failed(tally: &Tally) -> u64 {
-    let not_peers = |(class, _): &(ErrorClass, u64)| {
-        class.fault() == Fault::Local || *class == ErrorClass::Interrupted
-    };
-    let ours: u64 = tally.failures.attempts.iter().filter(not_peers).map(|(_, count)| count).sum();
-    tally.connections.failed.saturating_sub(ours)
+    let attempts = &tally.failures.attempts;
+    tally.connections.failed.saturating_sub(attempts.total() - lost_by_peer(attempts))
 }
 
 /// Reports whether every attempt that failed took too long.
@@ -199,12 +190,4 @@ fn only_timeouts(tally: &Tally) -> bool {
     let errors = &tally.failures.attempts;
     let timeouts = errors.get(ErrorClass::Timeout) + errors.get(ErrorClass::Interrupted);
     timeouts > 0 && errors.total() == timeouts
-}
-
-/// Connections that the server ended, or did not answer.
-fn lost_by_peer(losses: &ErrorCounts) -> u64 {
-    let peers = losses
-        .iter()
-        .filter(|(class, _)| class.fault() != Fault::Local && *class != ErrorClass::Interrupted);
-    peers.map(|(_, count)| count).sum()
 }

@@ -113,10 +113,9 @@ impl ConnectionSearch {
     /// A search before its first level.
     pub fn new(settings: ConnectionSettings) -> Self {
         let lowest = settings.lowest.min(settings.cap);
-        let request = request(1, Phase::Qualify, lowest, &settings);
         Self {
             stage: Stage::Baseline,
-            level: Level::new(request, lowest, 0, &settings, Nanos::ZERO),
+            level: Level::new(1, Phase::Qualify, lowest, 0, &settings, Nanos::ZERO),
             held: 0,
             tried: 0,
             ramp_to: 0,
@@ -170,7 +169,7 @@ impl ConnectionSearch {
         TippingPoint {
             outcome: self.outcome.clone().unwrap_or(answer.outcome),
             lower: rate(self.bounds.good()),
-            upper: rate(self.bounds.bad()),
+            upper: rate(self.bounds.bad),
             ..answer
         }
     }
@@ -189,11 +188,7 @@ impl ConnectionSearch {
 
     fn begin_level(&mut self, phase: Phase, target: u64, now: Nanos) {
         let number = self.level.request.number + 1;
-        let request = request(number, phase, target, &self.settings);
-        self.level = Level::new(request, target, self.held, &self.settings, now);
-        if phase == Phase::Confirm {
-            self.level.soak_left = self.settings.limits.soak;
-        }
+        self.level = Level::new(number, phase, target, self.held, &self.settings, now);
         let is_above = self.held > target || phase == Phase::Reramp;
         if is_above || self.must_trim {
             self.is_first_ramp = false;
@@ -331,11 +326,7 @@ impl ConnectionSearch {
             self.is_first_ramp = false;
             self.bounds.handle_bad(target, judged.answered);
         }
-        self.go_on(now);
-    }
-
-    fn go_on(&mut self, now: Nanos) {
-        if self.bounds.bad().is_some() {
+        if self.bounds.bad.is_some() {
             self.narrow(now);
         } else {
             self.expand(now);
@@ -347,7 +338,7 @@ impl ConnectionSearch {
     fn expand(&mut self, now: Nanos) {
         let Some(good) = self.bounds.good() else { return self.end(Outcome::FailsAtMinimum) };
         if good >= self.settings.cap {
-            return self.finish(self.at_cap(), now);
+            return self.finish(self.settings.at_cap.clone(), now);
         }
         if self.is_out_of_time(now) {
             let cap = "the time limit of this mode; a slower mode continues".to_owned();
@@ -357,8 +348,13 @@ impl ConnectionSearch {
         let first = ceiling::first(&self.gauges, |side| side != Side::Generator);
         let next = self.step_from(good, first.as_ref()).clamp(good + 1, self.settings.cap);
         let binding = ceiling::first(&self.gauges, |side| !self.settings.push || is_ours(side));
-        self.predict(next);
-        match binding.filter(|first| first.is_trusted && first.stop < next) {
+        let is_passed = |first: &Ceiling| first.is_trusted && first.stop < next;
+        if self.settings.push && self.predicted.is_none() {
+            // The projection that would have ended the search.
+            let first = ceiling::first(&self.gauges, |side| !is_ours(side));
+            self.predicted = first.filter(is_passed).map(|first| first.projection);
+        }
+        match binding.filter(is_passed) {
             None => self.begin_level(Phase::Expand, next, now),
             Some(first) if first.stop as f64 >= good as f64 * 1.02 => {
                 self.begin_level(Phase::Expand, first.stop, now);
@@ -382,24 +378,6 @@ impl ConnectionSearch {
         let known = first.filter(|first| first.is_trusted && !first.is_vague);
         let half = known.map_or(0, |first| good + first.stop.saturating_sub(good) / 2);
         half.max(step(self.settings.limits.small_step))
-    }
-
-    /// With `push`: keeps the projection that would have ended the search before `next`.
-    fn predict(&mut self, next: u64) {
-        let first = ceiling::first(&self.gauges, |side| !is_ours(side));
-        let is_passed = |first: &Ceiling| first.is_trusted && first.stop < next;
-        if self.settings.push && self.predicted.is_none() {
-            self.predicted = first.filter(is_passed).map(|first| first.projection);
-        }
-    }
-
-    fn at_cap(&self) -> Outcome {
-        let reason = self.settings.cap_reason.clone();
-        if self.settings.cap_is_ours {
-            Outcome::GeneratorLimited { why: reason }
-        } else {
-            Outcome::NotReached { cap: reason }
-        }
     }
 
     fn stopped_by(&mut self, first: &Ceiling) -> Outcome {
@@ -432,19 +410,15 @@ impl ConnectionSearch {
             }
             None if self.bounds.good().is_none() => self.end(Outcome::FailsAtMinimum),
             None => {
-                self.record_failure_between_bounds();
+                if self.settings.push && self.found.failed_at.is_none() {
+                    self.record_failure(self.answered_max, ServerFailure::AcceptsNoMore);
+                }
                 self.finish(Outcome::Regular, now);
             }
         }
     }
 
-    /// With `push`: where the server failed, against the prediction.
-    fn record_failure_between_bounds(&mut self) {
-        if self.settings.push && self.found.failed_at.is_none() {
-            self.record_failure(self.answered_max, ServerFailure::AcceptsNoMore);
-        }
-    }
-
+    /// Records where the server failed, against the prediction.
     fn record_failure(&mut self, at: u64, why: ServerFailure) {
         let last = || ceiling::first(&self.gauges, |side| !is_ours(side)).map(|c| c.projection);
         let predicted = self.predicted.clone().or_else(last);
@@ -532,22 +506,6 @@ fn is_ours(side: Side) -> bool {
     side != Side::Server
 }
 
-fn request(
-    number: u32,
-    phase: Phase,
-    connections: u64,
-    settings: &ConnectionSettings,
-) -> TrialRequest {
-    let soak = if phase == Phase::Confirm { settings.limits.soak } else { Nanos::ZERO };
-    TrialRequest {
-        number,
-        phase,
-        rate: Rate::per_second(connections as f64).unwrap_or_default(),
-        duration: soak,
-        split: 1,
-    }
-}
-
 impl HoldProcedure for ConnectionSearch {
     fn step(&self) -> Step {
         let target = self.level.target;
@@ -632,10 +590,6 @@ impl HoldProcedure for ConnectionSearch {
         if self.stage != Stage::Ended {
             self.end(Outcome::Unfinished { why: Stopped::LoadEnded });
         }
-    }
-
-    fn plateaus(&self) -> &[Plateau] {
-        &[]
     }
 
     fn trial(&self) -> Option<TrialRequest> {

@@ -2,6 +2,7 @@
 
 use plimsoll_model::Nanos;
 use plimsoll_model::slo::{Goal, Slo};
+use plimsoll_model::trial::Outcome;
 
 use crate::search::Mode;
 
@@ -83,10 +84,8 @@ pub struct ConnectionSettings {
     pub lowest: u64,
     /// The highest; at least the first.
     pub cap: u64,
-    /// Reason for the highest level.
-    pub cap_reason: String,
-    /// The highest level is all that this host can make.
-    pub cap_is_ours: bool,
+    /// Outcome where the highest level is held.
+    pub at_cap: Outcome,
     /// The mode's figures, with the soak that was asked for.
     pub limits: ConnectionLimits,
     /// Go on past what the projections allow, until the server fails.

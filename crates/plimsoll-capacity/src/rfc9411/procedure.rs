@@ -2,11 +2,9 @@
 
 use std::rc::Rc;
 
-use plimsoll_model::observation::Observations;
 use plimsoll_model::rfc9411::{Ending, Kind, Step};
 use plimsoll_model::slo::Slo;
-use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Outcome, Stopped, TrialMeasurement, TrialRequest, Verdict};
+use plimsoll_model::trial::{Outcome, Stopped, TrialMeasurement, Verdict};
 use plimsoll_model::{Nanos, Rate};
 
 use super::criteria::Judged;
@@ -225,7 +223,8 @@ impl<E, F: FnMut(Iterate) -> Result<Result<Judged, Stopped>, E>> Procedure<F> {
                     let seconds = request.duration.as_secs_f64().max(1.0) as u64;
                     let window = Nanos::from_secs(seconds).min(self.settings.sustain);
                     let judged = self.iterate(Step::Search, request.rate.get(), window)?;
-                    let measured = measurement(request, window, &judged.observed.sustain);
+                    let tally = judged.observed.sustain.clone();
+                    let measured = TrialMeasurement::of(request, window, tally);
                     search.handle_judged(measured, judged.judgement.clone());
                     self.rest = search.rest();
                 }
@@ -262,18 +261,4 @@ fn rate_search(lowest: f64, target: f64) -> RateSearch {
         ..SearchSettings::new(Mode::Quick)
     };
     RateSearch::new(settings, Slo { goals: Vec::new() })
-}
-
-/// The sustain phase alone.
-fn measurement(request: TrialRequest, window: Nanos, sustain: &Tally) -> TrialMeasurement {
-    TrialMeasurement {
-        seconds: Vec::new(),
-        request,
-        window,
-        aborted: false,
-        tally: sustain.clone(),
-        sut_busiest_thread: None,
-        split: 1,
-        observations: Observations::default(),
-    }
 }

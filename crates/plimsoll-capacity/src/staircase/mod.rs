@@ -27,7 +27,7 @@ use plimsoll_model::units::grouped;
 
 use crate::cycles::judge_cycles;
 
-pub(crate) use project::slope_interval;
+pub(crate) use project::gauges_of;
 pub use project::{Gauge, project};
 
 /// The next level is at least this factor above the last one.
@@ -146,9 +146,9 @@ pub trait HoldProcedure {
     /// now.
     fn handle_tally(&mut self, _tally: &Tally, _held: u64) {}
     /// During a ramp: what is used of the host's memory.
-    fn handle_guard(&mut self, gauges: &[Gauge]);
+    fn handle_guard(&mut self, _gauges: &[Gauge]) {}
     /// During a ramp: its progress.
-    fn handle_attempts(&mut self, attempts: Attempts);
+    fn handle_attempts(&mut self, _attempts: Attempts) {}
     /// During a storm: the counts of its clients, so long after the cut.
     fn handle_storm(&mut self, _counts: &StormCounts, _since: Nanos) {}
     /// During a storm: the share of its clients that stops trying now.
@@ -158,7 +158,9 @@ pub trait HoldProcedure {
     /// The hold ends early: it was interrupted, or every agent was lost.
     fn handle_stop(&mut self);
     /// The levels measured so far, where each is reported separately.
-    fn plateaus(&self) -> &[Plateau];
+    fn plateaus(&self) -> &[Plateau] {
+        &[]
+    }
     /// Reports whether a hold is over once no connection is left.
     fn ends_when_empty(&self) -> bool {
         true
@@ -179,43 +181,6 @@ pub trait HoldProcedure {
 
 /// A ramp that has opened nothing after so many failures is ended.
 const HOPELESS_FAILURES: u64 = 500;
-
-impl HoldProcedure for Staircase {
-    fn step(&self) -> Step {
-        self.step()
-    }
-
-    fn handle(&mut self, done: Done, _now: Nanos) {
-        self.handle(done);
-    }
-
-    fn handle_guard(&mut self, gauges: &[Gauge]) {
-        self.handle_guard(gauges);
-    }
-
-    fn handle_attempts(&mut self, attempts: Attempts) {
-        if attempts.opened == 0 && attempts.failed >= HOPELESS_FAILURES {
-            self.handle_hopeless(attempts.failed);
-        }
-    }
-
-    fn handle_stop(&mut self) {
-        self.handle_stop();
-    }
-
-    fn plateaus(&self) -> &[Plateau] {
-        self.plateaus()
-    }
-
-    fn ends_when_empty(&self) -> bool {
-        self.settings.ends_when_empty
-    }
-
-    fn cycles(&self) -> Option<CyclesSummary> {
-        let asked = self.settings.cycles;
-        (asked > 0).then(|| judge_cycles(asked.into(), self.baseline.sut_bytes, &self.cycles))
-    }
-}
 
 /// The state of the staircase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -287,113 +252,9 @@ impl Staircase {
         }
     }
 
-    /// Returns the next step.
-    pub fn step(&self) -> Step {
-        match self.stage {
-            Stage::Baseline => Step::Baseline,
-            Stage::Ramping => Step::Ramp { connections: self.target },
-            Stage::Halting => Step::Ramp { connections: 0 },
-            Stage::Settling | Stage::Drained => Step::Settle(self.settings.settle),
-            Stage::Draining => Step::Trim { connections: 0 },
-            Stage::ReadingKept => Step::ReadKept,
-            Stage::Measuring => Step::Measure,
-            Stage::Sweeping | Stage::LastSweep => Step::Sweep,
-            Stage::Holding => Step::Hold(Nanos(self.hold_until().0 - self.held_for.0)),
-            Stage::Cutting => Step::Trim { connections: self.stay() },
-            Stage::Returning => Step::Ramp { connections: self.target },
-            Stage::Ended => Step::End,
-        }
-    }
-
-    /// Handles the result of the step; the result of another step changes nothing.
-    pub fn handle(&mut self, done: Done) {
-        self.stage = match (self.stage, done) {
-            (Stage::Baseline, Done::Read { memory, gauges }) => {
-                self.baseline = memory;
-                self.gauges.push((0, gauges));
-                Stage::Ramping
-            }
-            (Stage::Ramping | Stage::Halting, Done::Ramped { held, took }) => {
-                self.held = held;
-                self.took = took;
-                if held == 0 { Stage::Ended } else { Stage::Settling }
-            }
-            (Stage::Settling, Done::Waited) => Stage::Measuring,
-            (Stage::Measuring, Done::Read { memory, gauges }) => {
-                let (asked, held, ramp) = (self.target, self.held, self.took);
-                self.plateaus.push(Plateau { asked, held, ramp, memory, swept: None });
-                self.gauges.push((held, gauges));
-                Stage::Sweeping
-            }
-            (Stage::Sweeping, Done::Swept(swept)) => {
-                self.last_sweep = Some(swept);
-                if let Some(plateau) = self.plateaus.last_mut() {
-                    plateau.swept = Some(swept);
-                }
-                self.after_level()
-            }
-            (Stage::Holding, Done::Waited) => {
-                self.held_for = self.hold_until();
-                if self.next_reconnect().is_some() { Stage::Cutting } else { Stage::LastSweep }
-            }
-            (Stage::Cutting, Done::Trimmed) => Stage::Returning,
-            (Stage::Returning, Done::Ramped { held, .. }) => {
-                self.held = held;
-                self.reconnected += 1;
-                Stage::Holding
-            }
-            (Stage::LastSweep, Done::Swept(swept)) => {
-                self.last_sweep = Some(swept);
-                self.after_hold()
-            }
-            (Stage::Draining, Done::Trimmed) => Stage::Drained,
-            (Stage::Drained, Done::Waited) => Stage::ReadingKept,
-            (Stage::ReadingKept, Done::Kept(kept)) => {
-                let full_bytes = self.plateaus.last().and_then(|plateau| plateau.memory.sut_bytes);
-                let cycle = self.cycles.len() as u64 + 1;
-                self.cycles.push(CycleReading { cycle, held: self.held, full_bytes, kept });
-                let is_last = self.is_last || self.cycles.len() >= self.settings.cycles as usize;
-                if is_last { Stage::Ended } else { Stage::Ramping }
-            }
-            (stage, _) => stage,
-        };
-    }
-
-    /// During a ramp: ends it at its current level when a resource is used up.
-    pub fn handle_guard(&mut self, gauges: &[Gauge]) {
-        let full = gauges.iter().find(|gauge| gauge.used >= gauge.limit);
-        if let Some(full) = full
-            && self.stage == Stage::Ramping
-        {
-            self.stage = Stage::Halting;
-            self.cut = Some(format!("{} ran out during the ramp", full.resource));
-            self.is_last = true;
-        }
-    }
-
-    /// During a ramp: ends it at its current level, because the server accepts no more.
-    pub fn handle_hopeless(&mut self, failed: u64) {
-        if self.stage == Stage::Ramping {
-            self.stage = Stage::Halting;
-            self.failed_at = Some(ServerFailure::NoneOpened { failed });
-            self.is_last = true;
-        }
-    }
-
-    /// The hold ends early: it was interrupted, or every agent was lost.
-    pub fn handle_stop(&mut self) {
-        self.stopped = self.stopped || self.stage != Stage::Ended;
-        self.stage = Stage::Ended;
-    }
-
     /// Memory before anything was held.
     pub const fn baseline(&self) -> &MemoryReading {
         &self.baseline
-    }
-
-    /// The levels measured so far.
-    pub fn plateaus(&self) -> &[Plateau] {
-        &self.plateaus
     }
 
     /// The last sweep.
@@ -420,14 +281,7 @@ impl Staircase {
     }
 
     fn projection(&self, resource: &LimitId) -> Option<Projection> {
-        let levels: Vec<_> = self
-            .gauges
-            .iter()
-            .filter_map(|(held, gauges)| {
-                Some((*held, gauges.iter().find(|gauge| gauge.resource == *resource)?))
-            })
-            .collect();
-        project(&levels)
+        project(&gauges_of(&self.gauges, resource))
     }
 
     /// Returns the reconnect that comes next in this hold.
@@ -512,21 +366,128 @@ impl Staircase {
         }
         let next = self.settings.levels.iter().copied().find(|level| *level > self.target)?;
         // A limit of the server does not keep this host from asking for more.
-        let is_servers = |resource: &LimitId| {
-            let gauges = self.gauges.last().map_or(&[][..], |(_, gauges)| gauges);
-            gauges.iter().any(|gauge| gauge.resource == *resource && gauge.side == Side::Server)
-        };
-        let mut projections = self.projections();
-        projections.retain(|projection| !is_servers(&projection.resource));
-        let first = projections.iter().filter_map(|p| Some((p.ends_at_min?, p)));
+        let gauges = self.gauges.last().into_iter().flat_map(|(_, gauges)| gauges);
+        let ours = gauges.filter(|gauge| gauge.side != Side::Server);
+        let projections = ours.filter_map(|gauge| self.projection(&gauge.resource));
+        let first = projections.filter_map(|p| Some((p.ends_at_min?, p)));
         let Some((end, projection)) = first.min_by_key(|(end, _)| *end).filter(|(e, _)| *e < next)
         else {
             self.cut = None;
             return Some(next);
         };
-        let (resource, likely) = (&projection.resource, projection.ends_at.unwrap_or(end));
+        let (resource, likely) = (projection.resource, projection.ends_at.unwrap_or(end));
         self.cut = Some(format!("{resource} runs out at about {} connections", grouped(likely)));
         (end as f64 >= self.target as f64 * WORTHWHILE).then_some(end)
+    }
+}
+
+impl HoldProcedure for Staircase {
+    fn step(&self) -> Step {
+        match self.stage {
+            Stage::Baseline => Step::Baseline,
+            Stage::Ramping | Stage::Returning => Step::Ramp { connections: self.target },
+            Stage::Halting => Step::Ramp { connections: 0 },
+            Stage::Settling | Stage::Drained => Step::Settle(self.settings.settle),
+            Stage::Draining => Step::Trim { connections: 0 },
+            Stage::ReadingKept => Step::ReadKept,
+            Stage::Measuring => Step::Measure,
+            Stage::Sweeping | Stage::LastSweep => Step::Sweep,
+            Stage::Holding => Step::Hold(Nanos(self.hold_until().0 - self.held_for.0)),
+            Stage::Cutting => Step::Trim { connections: self.stay() },
+            Stage::Ended => Step::End,
+        }
+    }
+
+    fn handle(&mut self, done: Done, _now: Nanos) {
+        self.stage = match (self.stage, done) {
+            (Stage::Baseline, Done::Read { memory, gauges }) => {
+                self.baseline = memory;
+                self.gauges.push((0, gauges));
+                Stage::Ramping
+            }
+            (Stage::Ramping | Stage::Halting, Done::Ramped { held, took }) => {
+                self.held = held;
+                self.took = took;
+                if held == 0 { Stage::Ended } else { Stage::Settling }
+            }
+            (Stage::Settling, Done::Waited) => Stage::Measuring,
+            (Stage::Measuring, Done::Read { memory, gauges }) => {
+                let (asked, held, ramp) = (self.target, self.held, self.took);
+                self.plateaus.push(Plateau { asked, held, ramp, memory, swept: None });
+                self.gauges.push((held, gauges));
+                Stage::Sweeping
+            }
+            (Stage::Sweeping, Done::Swept(swept)) => {
+                self.last_sweep = Some(swept);
+                if let Some(plateau) = self.plateaus.last_mut() {
+                    plateau.swept = Some(swept);
+                }
+                self.after_level()
+            }
+            (Stage::Holding, Done::Waited) => {
+                self.held_for = self.hold_until();
+                if self.next_reconnect().is_some() { Stage::Cutting } else { Stage::LastSweep }
+            }
+            (Stage::Cutting, Done::Trimmed) => Stage::Returning,
+            (Stage::Returning, Done::Ramped { held, .. }) => {
+                self.held = held;
+                self.reconnected += 1;
+                Stage::Holding
+            }
+            (Stage::LastSweep, Done::Swept(swept)) => {
+                self.last_sweep = Some(swept);
+                self.after_hold()
+            }
+            (Stage::Draining, Done::Trimmed) => Stage::Drained,
+            (Stage::Drained, Done::Waited) => Stage::ReadingKept,
+            (Stage::ReadingKept, Done::Kept(kept)) => {
+                let full_bytes = self.plateaus.last().and_then(|plateau| plateau.memory.sut_bytes);
+                let cycle = self.cycles.len() as u64 + 1;
+                self.cycles.push(CycleReading { cycle, held: self.held, full_bytes, kept });
+                let is_last = self.is_last || self.cycles.len() >= self.settings.cycles as usize;
+                if is_last { Stage::Ended } else { Stage::Ramping }
+            }
+            (stage, _) => stage,
+        };
+    }
+
+    // Ends a ramp at its current level when a resource is used up.
+    fn handle_guard(&mut self, gauges: &[Gauge]) {
+        let full = gauges.iter().find(|gauge| gauge.used >= gauge.limit);
+        if let Some(full) = full
+            && self.stage == Stage::Ramping
+        {
+            self.stage = Stage::Halting;
+            self.cut = Some(format!("{} ran out during the ramp", full.resource));
+            self.is_last = true;
+        }
+    }
+
+    // Ends a ramp at its current level if the server accepts nothing.
+    fn handle_attempts(&mut self, Attempts { opened, failed, .. }: Attempts) {
+        if self.stage == Stage::Ramping && opened == 0 && failed >= HOPELESS_FAILURES {
+            self.stage = Stage::Halting;
+            self.failed_at = Some(ServerFailure::NoneOpened { failed });
+            self.is_last = true;
+        }
+    }
+
+    fn handle_stop(&mut self) {
+        self.stopped = self.stopped || self.stage != Stage::Ended;
+        self.stage = Stage::Ended;
+    }
+
+    fn plateaus(&self) -> &[Plateau] {
+        &self.plateaus
+    }
+
+    fn ends_when_empty(&self) -> bool {
+        self.settings.ends_when_empty
+    }
+
+    fn cycles(&self) -> Option<CyclesSummary> {
+        let asked = self.settings.cycles;
+        (asked > 0).then(|| judge_cycles(asked.into(), self.baseline.sut_bytes, &self.cycles))
     }
 }
 

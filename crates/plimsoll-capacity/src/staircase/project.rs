@@ -3,7 +3,7 @@
 //! Theil-Sen: the slope is the median of the slopes between all pairs of levels, its interval comes
 //! from their ranks (Sen 1968), so that one level that jumped does not bend the line.
 
-use crate::stats::{self, median};
+use crate::stats::{median, slope_interval, sorted_slopes};
 use plimsoll_model::hold::{Confidence, Projection, Side};
 use plimsoll_model::host::LimitId;
 
@@ -30,6 +30,17 @@ const AGREEMENT: f64 = 0.10;
 const EXTRAPOLATION_MAX: f64 = 4.0;
 /// The cost per connection rises when the last levels need this much more than the first.
 const SUPERLINEAR: f64 = 1.15;
+
+/// Returns the gauges of one resource, each with the connections held at its level.
+pub(crate) fn gauges_of<'a>(
+    levels: &'a [(u64, Vec<Gauge>)],
+    resource: &LimitId,
+) -> Vec<(u64, &'a Gauge)> {
+    let of_level = |(held, gauges): &'a (u64, Vec<Gauge>)| {
+        Some((*held, gauges.iter().find(|gauge| gauge.resource == *resource)?))
+    };
+    levels.iter().filter_map(of_level).collect()
+}
 
 /// Projects one resource from its levels, `(connections held, gauge)` in ascending order, each
 /// with the same name. `None` without levels.
@@ -66,7 +77,9 @@ struct Fit {
 }
 
 fn fit(levels: &[(u64, &Gauge)]) -> Fit {
-    let slopes = pair_slopes(levels);
+    let points: Vec<(f64, f64)> =
+        levels.iter().map(|(held, gauge)| (*held as f64, gauge.used)).collect();
+    let slopes = sorted_slopes(&points);
     let Some(slope) = median(&slopes) else {
         return Fit { slope: 0.0, high: 0.0, spread: f64::INFINITY, superlinear: false };
     };
@@ -74,9 +87,9 @@ fn fit(levels: &[(u64, &Gauge)]) -> Fit {
         let high = slope * (1.0 + MARGIN_OF_ONE);
         return Fit { slope, high, spread: f64::INFINITY, superlinear: false };
     }
-    let (low, high) = stats::slope_interval(&slopes, levels.len());
+    let (low, high) = slope_interval(&slopes, levels.len());
     let spread = if slope > 0.0 { (high - low) / slope } else { f64::INFINITY };
-    match bend(levels) {
+    match bend(&points) {
         Some(late) if slope > 0.0 => {
             Fit { slope: late, high: late.max(high), spread, superlinear: true }
         }
@@ -84,33 +97,14 @@ fn fit(levels: &[(u64, &Gauge)]) -> Fit {
     }
 }
 
-/// The interval of the slope through levels, `(connections held, used)` in ascending order: 95 % from five levels on.
-/// `None` where there is no slope.
-pub(crate) fn slope_interval(levels: &[(u64, f64)]) -> Option<(f64, f64)> {
-    let slopes = slopes(levels);
-    (!slopes.is_empty()).then(|| stats::slope_interval(&slopes, levels.len()))
-}
-
-/// The slopes between all pairs of levels, ascending.
-fn pair_slopes(levels: &[(u64, &Gauge)]) -> Vec<f64> {
-    slopes(&levels.iter().map(|(held, gauge)| (*held, gauge.used)).collect::<Vec<_>>())
-}
-
-fn slopes(levels: &[(u64, f64)]) -> Vec<f64> {
-    let points: Vec<(f64, f64)> = levels.iter().map(|(held, used)| (*held as f64, *used)).collect();
-    let mut slopes: Vec<f64> = stats::pair_slopes(&points).collect();
-    slopes.sort_by(f64::total_cmp);
-    slopes
-}
-
 /// The slope of the last three levels, if it is clearly above that of the first three: something
 /// grows faster than the connections, or leaks. Two halves need four levels.
-fn bend(levels: &[(u64, &Gauge)]) -> Option<f64> {
+fn bend(levels: &[(f64, f64)]) -> Option<f64> {
     if levels.len() < 4 {
         return None;
     }
-    let early = median(&pair_slopes(&levels[..3]))?;
-    let late = median(&pair_slopes(&levels[levels.len() - 3..]))?;
+    let early = median(&sorted_slopes(&levels[..3]))?;
+    let late = median(&sorted_slopes(&levels[levels.len() - 3..]))?;
     (early > 0.0 && late / early > SUPERLINEAR).then_some(late)
 }
 

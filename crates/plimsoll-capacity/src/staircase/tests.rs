@@ -86,7 +86,7 @@ impl Machine {
                     panic!("this staircase only goes up")
                 }
             };
-            staircase.handle(done);
+            staircase.handle(done, Nanos::ZERO);
         }
         panic!("no end after 200 steps: {staircase:?}")
     }
@@ -205,11 +205,12 @@ fn nothing_held_and_a_stop_are_ends() {
     nothing.ramp_all(&mut empty);
     assert_eq!((empty.end(), empty.plateaus().len()), (HoldEnd::NothingHeld, 0));
     let mut stopped = staircase(&MILLION);
-    stopped.handle(Done::Read { memory: MemoryReading::default(), gauges: Vec::new() });
+    let read = Done::Read { memory: MemoryReading::default(), gauges: Vec::new() };
+    stopped.handle(read, Nanos::ZERO);
     stopped.handle_stop();
     assert_eq!((stopped.step(), stopped.end()), (Step::End, HoldEnd::Unfinished));
     // An answer that comes too late changes nothing.
-    stopped.handle(Done::Ramped { held: 5, took: Nanos::ZERO });
+    stopped.handle(Done::Ramped { held: 5, took: Nanos::ZERO }, Nanos::ZERO);
     assert_eq!(stopped.step(), Step::End);
 }
 
@@ -279,7 +280,7 @@ fn limited(levels: &[u64], limit: u64) -> HoldEnd {
             Step::Sweep => Done::Swept(Swept { connections: held, answered: held.min(limit) }),
             _ => Done::Waited,
         };
-        staircase.handle(done);
+        staircase.handle(done, Nanos::ZERO);
     }
 }
 
@@ -313,20 +314,23 @@ fn steps(cycles: u32, reconnects: &[(Nanos, f64)]) -> (Vec<Step>, Staircase) {
     while staircase.step() != Step::End {
         let step = staircase.step();
         steps.push(step);
-        staircase.handle(match step {
-            Step::Ramp { connections } => Done::Ramped { held: connections, took: Nanos(1) },
-            Step::Trim { .. } => Done::Trimmed,
-            Step::Storm { .. } => panic!("a hold makes no storms"),
-            Step::Baseline | Step::Measure => {
-                Done::Read { memory: MemoryReading::default(), gauges: Vec::new() }
-            }
-            Step::Sweep => Done::Swept(Swept { connections: 100, answered: 100 }),
-            Step::ReadKept => {
-                drains += 5;
-                Done::Kept(Kept::from([("processes".to_owned(), drains)]))
-            }
-            Step::Settle(_) | Step::Hold(_) | Step::End => Done::Waited,
-        });
+        staircase.handle(
+            match step {
+                Step::Ramp { connections } => Done::Ramped { held: connections, took: Nanos(1) },
+                Step::Trim { .. } => Done::Trimmed,
+                Step::Storm { .. } => panic!("a hold makes no storms"),
+                Step::Baseline | Step::Measure => {
+                    Done::Read { memory: MemoryReading::default(), gauges: Vec::new() }
+                }
+                Step::Sweep => Done::Swept(Swept { connections: 100, answered: 100 }),
+                Step::ReadKept => {
+                    drains += 5;
+                    Done::Kept(Kept::from([("processes".to_owned(), drains)]))
+                }
+                Step::Settle(_) | Step::Hold(_) | Step::End => Done::Waited,
+            },
+            Nanos::ZERO,
+        );
     }
     (steps, staircase)
 }

@@ -2,33 +2,26 @@
 
 use plimsoll_model::Nanos;
 
-/// A storm that was judged GOOD or BAD.
+/// A storm and how its clients came back.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Storm {
     /// Connections cut.
     pub(super) cut: u64,
+    /// Whether it was judged GOOD.
     pub(super) good: bool,
-    /// Time until all were back.
+    /// Time until the last client was back; `None` if not all came back.
     pub(super) recovered: Option<Nanos>,
     /// Clients that were back in time.
     pub(super) back_in_time: u64,
 }
 
-/// Storms; they are only ever added.
+/// Storms that were judged GOOD or BAD; they are only ever added.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Evidence {
-    storms: Vec<Storm>,
+    pub(super) storms: Vec<Storm>,
 }
 
 impl Evidence {
-    pub(super) fn add(&mut self, storm: Storm) {
-        self.storms.push(storm);
-    }
-
-    pub(super) fn storms(&self) -> &[Storm] {
-        &self.storms
-    }
-
     /// Returns the largest storm that was GOOD.
     pub(super) fn good_max(&self) -> Option<Storm> {
         self.storms.iter().filter(|storm| storm.good).max_by_key(|storm| storm.cut).copied()

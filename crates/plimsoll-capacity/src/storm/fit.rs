@@ -21,7 +21,7 @@ pub(super) struct Fit {
 /// Fits `evidence`; `None` without a storm.
 pub(super) fn fit(evidence: &Evidence, confidence: f64) -> Option<Fit> {
     let mut sample = Sample::default();
-    for storm in evidence.storms() {
+    for storm in &evidence.storms {
         sample.add((storm.cut as f64).ln(), Mixture::default(), storm.good);
     }
     let posterior = Posterior::of(std::slice::from_ref(&sample))?;

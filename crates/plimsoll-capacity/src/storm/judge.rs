@@ -3,44 +3,30 @@
 use plimsoll_model::hold::Swept;
 use plimsoll_model::tally::{ErrorCounts, Tally};
 use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure};
-use plimsoll_model::{ErrorClass, Fault, Nanos};
+use plimsoll_model::{ErrorClass, Nanos};
 
-use crate::losses::Losses;
+use crate::losses::{Losses, lost_by_peer};
 use crate::validity;
 use crate::verdict::failed;
 
+use super::evidence::Storm;
 use super::settings::StormSettings;
 
 /// This program may make an attempt too late by this share of the time for recovery, and by at least [`LAG_LEAST`].
 const LAG_SHARE: f64 = 0.1;
 const LAG_LEAST: Nanos = Nanos::from_millis(250);
 
-/// A storm as it was observed.
-#[derive(Clone, Debug)]
-pub(super) struct Observed<'a> {
-    /// Counts from the cut until all were back, or the storm was ended.
-    pub(super) tally: &'a Tally,
-    /// One request on each connection, after all were back.
-    pub(super) swept: Option<Swept>,
-    /// Clients that were back in time.
-    pub(super) back_in_time: u64,
-    /// Time until the last client was back; `None` if not all came back.
-    pub(super) recovered: Option<Nanos>,
-}
-
-/// Judges a storm of `cut` connections.
-pub(super) fn judge(observed: &Observed<'_>, cut: u64, settings: &StormSettings) -> Judgement {
-    let Observed { tally, swept, back_in_time, recovered } = observed;
-    let mut checks = vec![
-        validity::local([
-            &tally.failures.operations,
-            &tally.failures.attempts,
-            &tally.failures.lost_held,
-        ]),
-        lag(tally, settings),
-        recovery(*recovered, *back_in_time, cut, settings),
-    ];
-    let lost = lost(tally);
+/// Judges a storm by what was counted from the cut until all were back, or the storm was ended. `swept` is one request on
+/// each connection, after all were back.
+pub(super) fn judge(
+    storm: &Storm,
+    tally: &Tally,
+    swept: Option<Swept>,
+    settings: &StormSettings,
+) -> Judgement {
+    let mut checks =
+        vec![validity::local_held(tally), lag(tally, settings), recovery(storm, settings)];
+    let lost = lost_by_peer(&tally.failures.lost_held);
     let measures = [Measure::count("connections that were not cut", lost).at_most(0.0)];
     checks.push(Check::new(CheckId::Lost, Level::of(lost > 0, false), measures));
     checks.extend(swept.map(|swept| {
@@ -49,7 +35,8 @@ pub(super) fn judge(observed: &Observed<'_>, cut: u64, settings: &StormSettings)
         Check::new(CheckId::Answered, Level::of(silent, false), measures)
     }));
     checks.extend(others(&without_cut(tally), settings));
-    Judgement::of(checks, cut.saturating_sub(*back_in_time) as f64 / cut.max(1) as f64)
+    let missing = storm.cut.saturating_sub(storm.back_in_time);
+    Judgement::of(checks, missing as f64 / storm.cut.max(1) as f64)
 }
 
 /// Judges the connections while there is no storm.
@@ -69,12 +56,8 @@ fn others(tally: &Tally, settings: &StormSettings) -> Vec<Check> {
 }
 
 /// Checks that all clients were back in time.
-fn recovery(
-    recovered: Option<Nanos>,
-    back_in_time: u64,
-    cut: u64,
-    settings: &StormSettings,
-) -> Check {
+fn recovery(storm: &Storm, settings: &StormSettings) -> Check {
+    let Storm { cut, recovered, back_in_time, .. } = *storm;
     let in_time = recovered.is_some_and(|recovered| recovered <= settings.recover);
     let limit = settings.recover.as_millis_f64();
     let mut measures = vec![Measure::count("back in time", back_in_time).at_least(cut as f64)];
@@ -88,12 +71,6 @@ fn lag(tally: &Tally, settings: &StormSettings) -> Check {
     let worst = tally.storm.lag_max;
     let measures = [Measure::span("attempts of clients", worst).at_most(most.as_millis_f64())];
     Check::new(CheckId::SendLag, Level::of(worst > most, false), measures)
-}
-
-/// Connections that were not cut, and that the server or the network ended.
-pub(super) fn lost(tally: &Tally) -> u64 {
-    let peers = tally.failures.lost_held.iter().filter(|(class, _)| class.fault() != Fault::Local);
-    peers.filter(|(class, _)| *class != ErrorClass::Interrupted).map(|(_, count)| count).sum()
 }
 
 /// Returns the operations of the connections that were not cut.

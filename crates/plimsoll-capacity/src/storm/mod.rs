@@ -34,12 +34,13 @@ use plimsoll_model::trial::{
 };
 use plimsoll_model::{Nanos, Rate};
 
-use crate::staircase::{Attempts, Done, Gauge, HoldProcedure, Step};
+use crate::losses::lost_by_peer;
+use crate::staircase::{Done, HoldProcedure, Step};
 
 use evidence::{Evidence, Storm};
 use fit::{Fit, fit};
 use jitter::JitterSearch;
-use judge::{Observed, judge, judge_base, lost};
+use judge::{judge, judge_base};
 use policy::{Ends, Next, next, unsettled};
 use watch::{Finding, Watch};
 use withdraw::Withdrawals;
@@ -231,33 +232,25 @@ impl StormSearch {
             None => bad.filter(|bad| good.is_none_or(|good| *bad > good)),
         };
         let is_at_least = matches!(outcome, Outcome::NotReached { .. });
+        // The storm that 9 of 10 survive; only an answer has one.
+        let claimed = fit.as_ref().filter(|_| good.is_some() && (claims || is_at_least));
+        // More cannot be cut than are held.
+        let safe = claimed.and_then(Fit::safe).map(|safe| safe.min(self.settings.highest));
         let lower = lower.map(|lower| lower.min(self.settings.highest));
         let upper = upper.filter(|_| !is_at_least);
-        let met = self.evidence.storms().iter().filter(|s| s.good && Some(s.cut) >= lower);
+        let met = self.evidence.storms.iter().filter(|s| s.good && Some(s.cut) >= lower);
         TippingPoint {
             lower: lower.and_then(rate),
             upper: upper.and_then(rate),
             confidence: interval.map(|_| self.settings.confidence),
-            safe: self.safe(fit.as_ref(), &outcome).and_then(rate),
+            safe: safe.and_then(rate),
             met: Some(Met { trials: met.count() as u32, longest: self.settings.recover })
                 .filter(|met| met.trials > 0),
             spread: interval.map(Fit::spread),
-            trials: self.evidence.storms().len() as u32,
+            trials: self.evidence.storms.len() as u32,
             invalid_trials: self.invalid,
             outcome,
             ..TippingPoint::default()
-        }
-    }
-
-    /// The storm that 9 of 10 survive; only an answer has one.
-    fn safe(&self, fit: Option<&Fit>, outcome: &Outcome) -> Option<u64> {
-        self.evidence.good_max()?;
-        match outcome {
-            // More cannot be cut than are held.
-            Outcome::Regular | Outcome::NotReached { .. } => {
-                Some(fit?.safe()?.min(self.settings.highest))
-            }
-            _ => None,
         }
     }
 
@@ -265,11 +258,8 @@ impl StormSearch {
 
     /// The sweep that follows a return: the server is as before, or it is waited for.
     fn compare(&mut self, swept: Swept, now: Nanos) {
-        let latency = self.counted.spans.corrected.quantile(0.99);
-        let worst = self.counted.spans.corrected.max();
-        let Some(base) = self.base else {
-            return self.take_base(swept, (latency, worst), now);
-        };
+        let Some(base) = self.base else { return self.take_base(swept, now) };
+        let latencies = &self.counted.spans.corrected;
         let is_whole = self.held == self.settings.connections && swept.answered == self.held;
         let slow = |name, now: Option<Nanos>, base: Option<Nanos>, more: Nanos| {
             let (now, base) = (now?, base?);
@@ -279,8 +269,8 @@ impl StormSearch {
         let deadline = self.settings.slo.deadline().unwrap_or_default();
         let more = LATENCY_MORE.max(Nanos((deadline.0 as f64 * LATENCY_SHARE) as u64));
         let found = if is_whole {
-            let slow = slow("p99", latency, base.p99, more)
-                .or_else(|| slow("max", worst, base.worst, WORST_MORE));
+            let slow = slow("p99", latencies.quantile(0.99), base.p99, more)
+                .or_else(|| slow("max", latencies.max(), base.worst, WORST_MORE));
             let unsettled = || Some((BaseProperty::Memory, self.unsettled()?));
             slow.map(|slow| (BaseProperty::Latency, slow)).or_else(unsettled)
         } else {
@@ -298,12 +288,7 @@ impl StormSearch {
     }
 
     /// Takes the state before the first storm, which must meet the objective.
-    fn take_base(
-        &mut self,
-        swept: Swept,
-        (p99, worst): (Option<Nanos>, Option<Nanos>),
-        now: Nanos,
-    ) {
+    fn take_base(&mut self, swept: Swept, now: Nanos) {
         let connections = self.settings.connections;
         if self.held < connections || swept.answered < swept.connections {
             let answered = swept.answered.min(self.held);
@@ -327,6 +312,8 @@ impl StormSearch {
         }
         let waited = self.counted.generator.waited.unwrap_or_default();
         let sut_bytes = self.memory.last().copied();
+        let latencies = &self.counted.spans.corrected;
+        let (p99, worst) = (latencies.quantile(0.99), latencies.max());
         self.base = Some(BaseLine { p99, worst, waited, sut_bytes });
         self.began = Some(now);
         self.begin_next(now);
@@ -394,7 +381,7 @@ impl StormSearch {
 
     fn exhausted(&self, now: Nanos) -> Option<Unsettled> {
         let limits = &self.settings.limits;
-        let made = self.evidence.storms().len() as u32 + self.invalid;
+        let made = self.evidence.storms.len() as u32 + self.invalid;
         if made >= limits.trials_max {
             return Some(Unsettled::Trials { most: limits.trials_max });
         }
@@ -480,12 +467,10 @@ impl StormSearch {
         let settings = self.settings_of_storm();
         let late = counts.recovery.count_above(settings.recover);
         let back_in_time = (counts.recovery.count() - late).min(current.cut);
-        let observed =
-            Observed { tally: &current.tally, swept: current.swept, back_in_time, recovered };
-        let (jitter, judgement) = (current.jitter, judge(&observed, current.cut, &settings));
-        let verdict = judgement.verdict;
-        let storm =
-            Storm { cut: current.cut, good: verdict == Verdict::Good, recovered, back_in_time };
+        let mut storm = Storm { cut: current.cut, good: false, recovered, back_in_time };
+        let judgement = judge(&storm, &current.tally, current.swept, &settings);
+        let (jitter, verdict) = (current.jitter, judgement.verdict);
+        storm.good = verdict == Verdict::Good;
         if let Some(withdrawals) = current.withdrawals {
             self.ends_below = Some(withdrawals.found);
         }
@@ -501,7 +486,7 @@ impl StormSearch {
             }
         } else {
             self.invalid_in_row = 0;
-            self.evidence.add(storm);
+            self.evidence.storms.push(storm);
         }
         self.returning_since = now;
         self.memory.clear();
@@ -525,7 +510,7 @@ impl StormSearch {
             wasted_max: counts.gave_up_sent,
             wasted: None,
             refused: counts.refused,
-            lost: lost(tally),
+            lost: lost_by_peer(&tally.failures.lost_held),
             resumed_share: (handshakes > 0)
                 .then(|| tally.handshakes.resumed as f64 / handshakes as f64),
             p99_ms: others.spans.corrected.quantile(0.99).map(Nanos::as_millis_f64),
@@ -539,14 +524,8 @@ impl StormSearch {
     fn push_record(&mut self, request: TrialRequest, judgement: Judgement, now: Nanos) {
         let Current { began, tally, .. } = &self.current;
         let measurement = TrialMeasurement {
-            request,
-            window: now.since(*began),
-            aborted: false,
-            tally: tally.clone(),
-            sut_busiest_thread: None,
-            split: 1,
             observations: Observations { began: Some(*began), ..Observations::default() },
-            seconds: Vec::new(),
+            ..TrialMeasurement::of(request, now.since(*began), tally.clone())
         };
         self.records.push_back(TrialRecord { measurement, judgement, further: Vec::new() });
     }
@@ -626,10 +605,6 @@ impl HoldProcedure for StormSearch {
         }
     }
 
-    fn handle_guard(&mut self, _gauges: &[Gauge]) {}
-
-    fn handle_attempts(&mut self, _attempts: Attempts) {}
-
     fn handle_storm(&mut self, counts: &StormCounts, since: Nanos) {
         if self.stage != Stage::Storming {
             return;
@@ -662,10 +637,6 @@ impl HoldProcedure for StormSearch {
             self.outcome.get_or_insert_default();
             self.stage = Stage::Ended;
         }
-    }
-
-    fn plateaus(&self) -> &[plimsoll_model::hold::Plateau] {
-        &[]
     }
 
     fn trial(&self) -> Option<TrialRequest> {

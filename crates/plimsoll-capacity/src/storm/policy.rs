@@ -150,8 +150,7 @@ fn settled(evidence: &Evidence, fit: Option<&Fit>, settings: &StormSettings) -> 
         };
         return Some(Outcome::NotReached { cap });
     }
-    let is_enough =
-        evidence.storms().len() >= TRIALS_MIN && fit.width() <= settings.limits.width_max;
+    let is_enough = evidence.storms.len() >= TRIALS_MIN && fit.width() <= settings.limits.width_max;
     (is_enough && contradiction(fit).is_none() && has_both(evidence)).then_some(Outcome::Regular)
 }
 

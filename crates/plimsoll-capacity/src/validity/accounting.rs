@@ -1,7 +1,7 @@
 //! Do the figures agree with each other, and with what the other side counted?
 
 use plimsoll_model::observation::HalfWindow;
-use plimsoll_model::tally::ErrorCounts;
+use plimsoll_model::tally::{ErrorCounts, Tally};
 use plimsoll_model::trial::{Check, CheckId, Level, Measure, TrialMeasurement, Unit};
 use plimsoll_model::{ErrorClass, Fault, Nanos};
 
@@ -114,8 +114,14 @@ pub(super) fn local_errors(subject: &Subject<'_>) -> Check {
     local([&subject.tally.failures.operations, &subject.tally.failures.attempts])
 }
 
+/// Checks that no connection of a hold failed because of this host.
+pub(crate) fn local_held(tally: &Tally) -> Check {
+    let failures = &tally.failures;
+    local([&failures.operations, &failures.attempts, &failures.lost_held])
+}
+
 /// The check that none of these errors are this host's, each class with its count.
-pub(crate) fn local<'a>(counts: impl IntoIterator<Item = &'a ErrorCounts>) -> Check {
+fn local<'a>(counts: impl IntoIterator<Item = &'a ErrorCounts>) -> Check {
     let all = counts.into_iter().flat_map(ErrorCounts::iter);
     let local = all.filter(|(class, _)| class.fault() == Fault::Local);
     let mut measures: Vec<_> =
@@ -134,13 +140,7 @@ pub(crate) fn local<'a>(counts: impl IntoIterator<Item = &'a ErrorCounts>) -> Ch
 pub(super) fn own_timers(subject: &Subject<'_>) -> Option<Check> {
     let tally = subject.tally;
     let errors: u64 = tally.errors_total();
-    let ours: u64 = tally
-        .failures
-        .operations
-        .iter()
-        .filter(|(class, _)| class.fault() == Fault::OwnTimer)
-        .map(|(_, ops)| ops)
-        .sum();
+    let ours = tally.failures.operations.by(Fault::OwnTimer);
     if ours == 0 {
         return None;
     }

@@ -40,7 +40,7 @@ mod own_delay;
 mod path;
 mod subject;
 
-pub(crate) use accounting::{is_drifting, local};
+pub(crate) use accounting::{is_drifting, local_held};
 pub use offer::REFERENCE_FAIL;
 pub(crate) use subject::Subject;
 

@@ -249,16 +249,15 @@ fn settings(experiment: &ConnectionsExperiment) -> ConnectionSettings {
     let limits = ConnectionLimits { soak: job.soak, budget, ..*of_mode };
     let highest = grouped(job.highest);
     let asked = if job.highest_given { "--max" } else { "the default of this mode; see --max" };
-    let cap_reason = match our_limit {
-        Some(limit) => limit.clone(),
-        None => format!("{highest} connections, {asked}"),
+    let at_cap = match our_limit {
+        Some(why) => Outcome::GeneratorLimited { why: why.clone() },
+        None => Outcome::NotReached { cap: format!("{highest} connections, {asked}") },
     };
     ConnectionSettings {
         slo: job.search.slo.clone(),
         lowest: job.lowest,
         cap: job.highest,
-        cap_reason,
-        cap_is_ours: our_limit.is_some(),
+        at_cap,
         limits,
         push: job.push,
     }
