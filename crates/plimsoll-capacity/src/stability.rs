@@ -6,7 +6,7 @@
 use plimsoll_model::tally::OUTSTANDING_SAMPLE;
 use plimsoll_model::{Nanos, Rate};
 
-use crate::stats::{Z_995, kendall_weight, pair_slopes, upper_median};
+use crate::stats::{Z_995, kendall_weight, mean, pair_slopes, upper_median};
 
 /// Growth below this share of the offered rate, per second, is not called overload. A queue that
 /// grows so fast makes answers 10 ms slower in 10 s, far below most deadlines.
@@ -38,7 +38,8 @@ pub struct Backlog {
     pub completed_share: f64,
     /// Growth that chance can make, operations.
     pub growth_ops_chance: f64,
-    offered: Rate,
+    /// The slope that is tolerated, operations per second.
+    pub slope_per_s_max: f64,
 }
 
 impl Backlog {
@@ -47,7 +48,8 @@ impl Backlog {
     /// few samples to say anything.
     pub fn observe(outstanding: &[u32], window: Nanos, settle: Nanos, rate: Rate) -> Option<Self> {
         let samples = (window.0 / OUTSTANDING_SAMPLE.0) as usize;
-        let samples = outstanding.get(..samples.min(outstanding.len()))?;
+        let samples = outstanding.iter().take(samples).map(|ops| f64::from(*ops));
+        let samples: Vec<f64> = samples.collect();
         // One second of a 5 s trial may go; past half of it the trend is all there is to see.
         let skip = (settle.0.div_ceil(OUTSTANDING_SAMPLE.0) as usize)
             .max(samples.len() / 10)
@@ -64,8 +66,8 @@ impl Backlog {
         let half = samples.len() / 2;
         let near = (samples.len() / 10).max(2);
         // Medians of short stretches, so that one pause at the very end is not a trend.
-        let middle = median(&samples[half - near..half + near]);
-        let end = median(&samples[samples.len() - 2 * near..]);
+        let middle = upper_median(samples[half - near..half + near].iter().copied())?;
+        let end = upper_median(samples[samples.len() - 2 * near..].iter().copied())?;
         // Between the centres of the two stretches.
         let between_s = OUTSTANDING_SAMPLE.as_secs_f64() * (samples.len() - near - half) as f64;
         let arrivals = rate.get() * between_s;
@@ -75,31 +77,17 @@ impl Backlog {
             growth_ops: slope_per_s * span_s,
             completed_share: if arrivals > 0.0 { 1.0 - (end - middle) / arrivals } else { 1.0 },
             growth_ops_chance: GROWTH_OPS_MIN.max(WALK_SIGMAS * walk_sd(samples)),
-            offered: rate,
+            slope_per_s_max: SLOPE_SHARE_MAX * rate.get(),
         })
     }
 
     /// Reports whether the SUT falls behind.
     pub fn grows(&self) -> bool {
-        let trend =
-            self.slope_per_s > SLOPE_SHARE_MAX * self.offered.get() && self.kendall_z > Z_995;
+        let trend = self.slope_per_s > self.slope_per_s_max && self.kendall_z > Z_995;
         // The second half's share alone is two short stretches compared, so both need the floor.
         (trend || self.completed_share < COMPLETED_SHARE_MIN)
             && self.growth_ops > self.growth_ops_chance
     }
-
-    /// The slope that is tolerated, operations per second.
-    pub fn slope_per_s_max(&self) -> f64 {
-        SLOPE_SHARE_MAX * self.offered.get()
-    }
-}
-
-fn mean(samples: &[u32]) -> f64 {
-    samples.iter().map(|n| f64::from(*n)).sum::<f64>() / samples.len() as f64
-}
-
-fn median(samples: &[u32]) -> f64 {
-    upper_median(samples.iter().map(|n| f64::from(*n))).unwrap_or(0.0)
 }
 
 /// The slope of Theil and Sen, per point.
@@ -111,8 +99,8 @@ fn theil_sen(points: &[f64]) -> f64 {
 
 /// Returns the distance that a random walk with the steps of these samples goes: a standard deviation. Its
 /// [`BLIP_STEPS`] largest steps count as the next one does, so that a blip raises nothing.
-fn walk_sd(samples: &[u32]) -> f64 {
-    let steps = samples.windows(2).map(|pair| f64::from(pair[1]) - f64::from(pair[0]));
+fn walk_sd(samples: &[f64]) -> f64 {
+    let steps = samples.windows(2).map(|pair| pair[1] - pair[0]);
     let mut steps: Vec<f64> = steps.collect();
     steps.sort_by(f64::total_cmp);
     let usual = steps.get(BLIP_STEPS..steps.len().saturating_sub(BLIP_STEPS)).unwrap_or_default();

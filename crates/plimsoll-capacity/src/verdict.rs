@@ -14,32 +14,25 @@ use crate::losses::{Context, Losses};
 use crate::stability::Backlog;
 use crate::validity;
 
-/// The figure of `stable`.
-const GROWN: &str = "operations in all";
-
 /// Judges one trial of a search.
 pub fn judge(measurement: &TrialMeasurement, slo: &Slo, context: &Context) -> Judgement {
     let tally = &measurement.tally;
     let losses = Losses::of(tally, measurement.aborted);
     let mut goals: Vec<Check> = slo.goals.iter().map(|goal| losses.check(goal)).collect();
-    let stable = stable(tally, measurement.window, measurement.request.rate, context, Level::Fail);
-    let backlog_growth = stable.as_ref().map_or(0.0, growth);
+    let rate = measurement.request.rate;
+    let stable = stable(tally, measurement.window, rate, context, Level::Fail);
+    let (stable, grown) = stable.unzip();
     goals.extend(stable);
     goals.extend(aborted(measurement, &goals));
     let subject = validity::Subject {
-        tally,
-        observations: &measurement.observations,
         window: measurement.window,
-        rate: Some(measurement.request.rate),
-        losses: &losses,
-        slo: Some(slo),
-        deadline: slo.deadline(),
+        rate: Some(rate),
         aborted: measurement.aborted,
-        open: true,
         planned_ops: Some(planned_ops(measurement)),
         missed: failed(&goals),
-        backlog_growth,
-        context,
+        backlog_growth: grown.unwrap_or(0.0),
+        context: *context,
+        ..validity::Subject::of(tally, &losses, &measurement.observations, Some(slo))
     };
     conclude(validity::checks(&subject), goals, losses.ratio(slo.deadline()))
 }
@@ -57,55 +50,34 @@ pub fn judge_load(
     observations: &Observations,
 ) -> Judgement {
     let losses = Losses::of(tally, false);
-    let context = Context::default();
     let mut goals: Vec<Check> =
         slo.iter().flat_map(|slo| &slo.goals).map(|goal| losses.check(goal)).collect();
     if open && slo.is_some() && window > Nanos::ZERO {
         let rate = Rate::per_second(tally.scheduled as f64 / window.as_secs_f64());
-        goals.extend(stable(tally, window, rate.unwrap_or_default(), &context, Level::Warn));
+        let (rate, context) = (rate.unwrap_or_default(), Context::default());
+        let stable = stable(tally, window, rate, &context, Level::Warn);
+        goals.extend(stable.map(|(check, _)| check));
     }
     let missed = failed(&goals);
     goals.extend(answers(tally));
     goals.extend(closed_at_once(tally));
     goals.extend(uniform(tally));
-    let deadline = slo.and_then(Slo::deadline);
-    let subject = validity::Subject {
-        tally,
-        observations,
-        window,
-        // A load with stages has more than one.
-        rate: None,
-        losses: &losses,
-        slo,
-        deadline,
-        aborted: false,
-        open,
-        planned_ops: None,
-        missed,
-        backlog_growth: 0.0,
-        context: &context,
-    };
-    conclude(validity::checks(&subject), goals, losses.ratio(deadline))
+    // A load with stages has more than one rate.
+    let subject = validity::Subject::of(tally, &losses, observations, slo);
+    let subject = validity::Subject { window, open, missed, ..subject };
+    conclude(validity::checks(&subject), goals, losses.ratio(subject.deadline))
 }
 
 /// The checks of the generator that one second of a load decides by itself, and that fail in it. They say
 /// nothing of the goals, and the load as a whole may still pass them.
 pub fn failed_in_second(tally: &Tally, deadline: Option<Nanos>, open: bool) -> Vec<Check> {
     let losses = Losses::of(tally, false);
+    let observations = Observations::default();
     let subject = validity::Subject {
-        tally,
-        observations: &Observations::default(),
         window: Nanos::from_secs(1),
-        rate: None,
-        losses: &losses,
-        slo: None,
         deadline,
-        aborted: false,
         open,
-        planned_ops: None,
-        missed: false,
-        backlog_growth: 0.0,
-        context: &Context::default(),
+        ..validity::Subject::of(tally, &losses, &observations, None)
     };
     let mut checks = validity::second_checks(&subject);
     checks.retain(|check| check.level == Level::Fail);
@@ -114,7 +86,7 @@ pub fn failed_in_second(tally: &Tally, deadline: Option<Nanos>, open: bool) -> V
 
 /// Fails when not one operation was answered, well or badly. An interrupt proves nothing.
 fn answers(tally: &Tally) -> Option<Check> {
-    let answered = tally.ok > 0 || tally.answers.status.iter().next().is_some();
+    let answered = tally.ok > 0 || !tally.answers.status.is_empty();
     let cut_short = tally.failures.operations.get(ErrorClass::Interrupted) > 0;
     (tally.scheduled > 0 && !answered && !cut_short).then(|| {
         let measures =
@@ -176,32 +148,27 @@ fn planned_ops(measurement: &TrialMeasurement) -> f64 {
     (ops - 5.0).min((request.rate.get() * request.duration.as_secs_f64()).round())
 }
 
-/// Operations by which the backlog of a failed `stable` has grown.
-fn growth(stable: &Check) -> f64 {
-    let grown = stable.measures.iter().find(|one| one.name == GROWN);
-    grown.filter(|_| stable.level == Level::Fail).map_or(0.0, |one| one.value)
-}
-
+/// Checks that the backlog does not grow; returns also the operations by which it did, if that is a failure.
 fn stable(
     tally: &Tally,
     window: Nanos,
     rate: Rate,
     context: &Context,
     worst: Level,
-) -> Option<Check> {
+) -> Option<(Check, f64)> {
     let settle = match context.unloaded {
         Some(unloaded) => unloaded.p99,
         None => tally.spans.uncorrected.quantile(0.5).unwrap_or_default(),
     };
     let backlog = Backlog::observe(&tally.outstanding, window, settle, rate)?;
     let slope = Measure::new("backlog grows by", backlog.slope_per_s, Unit::PerS);
-    let grown = Measure::count(GROWN, backlog.growth_ops.max(0.0).round() as u64);
+    let ops = backlog.growth_ops.max(0.0).round();
+    let grown = Measure::count("operations in all", ops as u64);
     let level = if backlog.grows() { worst } else { Level::Pass };
-    let measures = [
-        slope.at_most(backlog.slope_per_s_max()),
-        grown.at_most(backlog.growth_ops_chance.round()),
-    ];
-    Some(Check::new(CheckId::Stable, level, measures))
+    let measures =
+        [slope.at_most(backlog.slope_per_s_max), grown.at_most(backlog.growth_ops_chance.round())];
+    let missed_by = if level == Level::Fail { ops } else { 0.0 };
+    Some((Check::new(CheckId::Stable, level, measures), missed_by))
 }
 
 /// A trial is only ended early when it is lost: by its goals, or by a guard that stopped it.

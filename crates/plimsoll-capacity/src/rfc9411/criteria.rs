@@ -13,7 +13,7 @@ use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure, TrialMeasurement, Unit};
 
 use super::kpi::{Observed, transactions};
-use crate::losses::{Context, Losses};
+use crate::losses::Losses;
 use crate::validity;
 use crate::verdict::{conclude, failed};
 
@@ -101,19 +101,13 @@ pub fn judge(run: &IterationRecord<'_>) -> Judged {
     let losses = Losses::of(tally, *aborted);
     let no_goals = Slo { goals: Vec::new() };
     let mut checks = validity::checks(&validity::Subject {
-        tally,
-        observations,
         window: *window,
         rate: (!held).then_some(request.rate),
-        losses: &losses,
-        slo: Some(&no_goals),
-        deadline: None,
         aborted: *aborted,
         open: !held,
         planned_ops: run.planned_ops.filter(|_| !aborted).map(|ops| ops as f64),
         missed: failed(&criteria),
-        backlog_growth: 0.0,
-        context: &Context::default(),
+        ..validity::Subject::of(tally, &losses, observations, Some(&no_goals))
     });
     // A load with ramps has no single rate and latency, so their product means nothing.
     checks.retain(|check| check.id != CheckId::LittlesLaw);
@@ -216,8 +210,7 @@ fn deviates(criterion: Criterion, seen: f64, limit: f64, floor: f64, mean: Measu
 fn forwarding(observed: &Observed, edge: f64) -> Check {
     let (seen, mean) =
         deviation(&observed.series, |sample| sample.rates.inspected_throughput_bit_s);
-    let floor = observed.bits_per_transaction().unwrap_or(0.0) * edge / mean;
-    let floor = if mean > 0.0 { floor } else { 0.0 };
+    let floor = if mean > 0.0 { observed.bits_per_transaction() * edge / mean } else { 0.0 };
     let allowed = Measure::new(EDGE_NAME, edge, Unit::Factor);
     let mut check = deviates(Forwarding, seen, FORWARDING_MAX, floor, allowed);
     if mean <= 0.0 {

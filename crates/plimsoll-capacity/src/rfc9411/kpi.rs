@@ -33,22 +33,17 @@ impl Observed {
         Self { sustain, series, kpis }
     }
 
-    /// Bits on the wire per transaction; `None` without one.
-    pub fn bits_per_transaction(&self) -> Option<f64> {
-        let Rates { application_transactions_per_second: transactions, .. } = self.kpis.rates;
-        (transactions > 0.0).then(|| self.kpis.rates.inspected_throughput_bit_s / transactions)
+    /// Bits on the wire per transaction; 0 without one.
+    pub(super) fn bits_per_transaction(&self) -> f64 {
+        let rates = &self.kpis.rates;
+        let transactions = rates.application_transactions_per_second;
+        if transactions > 0.0 { rates.inspected_throughput_bit_s / transactions } else { 0.0 }
     }
 }
 
 /// Answers with status 200.
 pub(super) fn transactions(tally: &Tally) -> u64 {
-    tally
-        .answers
-        .status
-        .iter()
-        .filter(|(status, _)| *status == STATUS_OK)
-        .map(|(_, count)| count)
-        .sum()
+    tally.answers.status.get(STATUS_OK)
 }
 
 fn sample(tally: &Tally, second: u32, held: bool) -> Sample {

@@ -142,16 +142,13 @@ pub(super) fn network(subject: &Subject<'_>) -> Option<Check> {
         seen.drops > 0 && seen.drops as f64 >= DROPS_EXPLAIN * seen.sent_again as f64;
     let loses = is_explained && seen.retransmits > RETRANSMITS_WARN;
     let spoils = loses || link > LINK_FAIL;
-    let measures: Vec<_> = [
-        // Without a drop here, what is sent again was lost further on.
-        Some(Measure::ratio("segments sent again", seen.retransmits))
-            .map(|again| again.at_most(is_explained.then_some(RETRANSMITS_WARN))),
-        Some(Measure::count("packets dropped", seen.drops)),
-        seen.link.map(|link| Measure::ratio("link", link).at_most(LINK_FAIL)),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    // Without a drop here, what is sent again was lost further on.
+    let again_max = is_explained.then_some(RETRANSMITS_WARN);
+    let mut measures = vec![
+        Measure::ratio("segments sent again", seen.retransmits).at_most(again_max),
+        Measure::count("packets dropped", seen.drops),
+    ];
+    measures.extend(seen.link.map(|link| Measure::ratio("link", link).at_most(LINK_FAIL)));
     let warns = spoils || seen.retransmits > RETRANSMITS_WARN;
     let level = Level::of(subject.decides() && spoils, warns);
     Some(Check::new(CheckId::GeneratorNetwork, level, measures))

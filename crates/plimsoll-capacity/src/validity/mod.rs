@@ -44,13 +44,12 @@ pub(crate) use accounting::{is_drifting, local_held};
 pub use offer::REFERENCE_FAIL;
 pub(crate) use subject::Subject;
 
-use plimsoll_model::Nanos;
 use plimsoll_model::observation::Observations;
 use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::Check;
 
-use crate::losses::{Context, Losses};
+use crate::losses::Losses;
 
 /// Every check that applies.
 pub(crate) fn checks(subject: &Subject<'_>) -> Vec<Check> {
@@ -101,21 +100,8 @@ pub(crate) fn held_checks(
     slo: &Slo,
     missed: bool,
 ) -> Vec<Check> {
-    let subject = Subject {
-        tally,
-        observations: &Observations::default(),
-        window: Nanos::ZERO,
-        rate: None,
-        losses,
-        slo: Some(slo),
-        deadline: slo.deadline(),
-        aborted: false,
-        open: true,
-        planned_ops: None,
-        missed,
-        backlog_growth: 0.0,
-        context: &Context::default(),
-    };
+    let observations = Observations::default();
+    let subject = Subject { missed, ..Subject::of(tally, losses, &observations, Some(slo)) };
     let mut checks: Vec<_> = own_delay::own_delay(&subject).into_iter().collect();
     checks.extend([
         offer::send_lag(&subject),

@@ -39,11 +39,10 @@ const REFERENCE_WARN: f64 = 0.50;
 
 /// Reports whether the SUT gave no connections, so that the unsent operations are its fault.
 fn sut_withheld_connections(tally: &Tally) -> bool {
-    let peer = |(class, _): (ErrorClass, u64)| class.fault() == Fault::Peer;
     tally.pool_exhausted > 0
         || tally.connections.failed > 0
         || tally.storm.gave_up > 0
-        || tally.failures.attempts.iter().any(peer)
+        || tally.failures.attempts.by(Fault::Peer) > 0
         || tally.failures.lost_idle.get(ErrorClass::UnrequestedAnswer) > 0
 }
 
@@ -114,29 +113,25 @@ fn missed_without(subject: &Subject<'_>, late: f64) -> bool {
 pub(super) fn arrivals(subject: &Subject<'_>) -> Option<Check> {
     let seen = subject.observations.arrivals?;
     let bins = [
-        (seen.dispersion_10ms, seen.displaced_10ms, DISPLACED_10MS_MAX),
-        (seen.dispersion_100ms, seen.displaced_100ms, DISPLACED_100MS_MAX),
+        ("10 ms", seen.dispersion_10ms, seen.displaced_10ms, DISPLACED_10MS_MAX),
+        ("100 ms", seen.dispersion_100ms, seen.displaced_100ms, DISPLACED_100MS_MAX),
     ];
     let is_other = |share: f64| {
-        let dispersed = |(dispersion, displaced, max): &(f64, f64, f64)| {
+        let dispersed = |(_, dispersion, displaced, max): &(_, f64, f64, f64)| {
             !DISPERSION.contains(dispersion) && *displaced > share * max
         };
         seen.gap_distance > share * GAP_DISTANCE_MAX || bins.iter().any(dispersed)
     };
     let late = seen.gap_distance.max(seen.displaced_10ms).max(seen.displaced_100ms);
     let spoils = subject.slo.is_none() || may_explain(subject, late);
-    // The dispersion only counts where so many starts were displaced.
-    let bin = |name, dispersion, share, displaced, most: f64| {
-        let dispersion = Measure::new(name, dispersion, Unit::Factor);
-        let dispersion = dispersion.at_least(*DISPERSION.start()).at_most(*DISPERSION.end());
-        [Measure::ratio(share, displaced).at_most(most), dispersion]
-    };
-    let narrow = ("dispersion in 10 ms", seen.dispersion_10ms, "displaced by 10 ms");
-    let wide = ("dispersion in 100 ms", seen.dispersion_100ms, "displaced by 100 ms");
-    let gaps = Measure::ratio("gaps off", seen.gap_distance).at_most(GAP_DISTANCE_MAX);
-    let mut measures = vec![gaps];
-    measures.extend(bin(narrow.0, narrow.1, narrow.2, seen.displaced_10ms, DISPLACED_10MS_MAX));
-    measures.extend(bin(wide.0, wide.1, wide.2, seen.displaced_100ms, DISPLACED_100MS_MAX));
+    let mut measures =
+        vec![Measure::ratio("gaps off", seen.gap_distance).at_most(GAP_DISTANCE_MAX)];
+    for (width, dispersion, displaced, most) in bins {
+        measures.push(Measure::ratio(format!("displaced by {width}"), displaced).at_most(most));
+        // It only counts where so many starts were displaced.
+        let dispersion = Measure::new(format!("dispersion in {width}"), dispersion, Unit::Factor);
+        measures.push(dispersion.at_least(*DISPERSION.start()).at_most(*DISPERSION.end()));
+    }
     let level = Level::of(is_other(1.0) && spoils, is_other(0.5));
     Some(Check::new(CheckId::Arrivals, level, measures))
 }

@@ -29,7 +29,33 @@ pub(crate) struct Subject<'a> {
     pub(crate) missed: bool,
     /// Operations by which the backlog has grown, where that counts as missed; else 0.
     pub(crate) backlog_growth: f64,
-    pub(crate) context: &'a Context,
+    pub(crate) context: Context,
+}
+
+impl<'a> Subject<'a> {
+    /// Creates a load on a schedule of which nothing else is known; it has met its goals.
+    pub(crate) fn of(
+        tally: &'a Tally,
+        losses: &'a Losses<'a>,
+        observations: &'a Observations,
+        slo: Option<&'a Slo>,
+    ) -> Self {
+        Self {
+            tally,
+            observations,
+            window: Nanos::ZERO,
+            rate: None,
+            losses,
+            slo,
+            deadline: slo.and_then(Slo::deadline),
+            aborted: false,
+            open: true,
+            planned_ops: None,
+            missed: false,
+            backlog_growth: 0.0,
+            context: Context::default(),
+        }
+    }
 }
 
 impl Subject<'_> {
