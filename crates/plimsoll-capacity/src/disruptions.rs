@@ -1,7 +1,6 @@
 //! The effects of disruptions on a load, from its seconds.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use plimsoll_model::disruption::{DisruptedLatency, DisruptionSummary, OldProcess};
 use plimsoll_model::hist::Histogram;
@@ -120,22 +119,12 @@ impl DisruptedSeconds {
         let undelayed = worst.and_then(|second| second.undelayed_p99_ms);
         let after = median_of(after.iter().filter_map(|second| second.p99_ms));
         let since = |last: &&Second| (f64::from(last.number) + 1.0 - of.began_s).max(0.0);
-        DisruptionSummary {
-            p99_ms: DisruptedLatency { before, during, undelayed, after },
-            disturbed_s: calm.map(|_| last.map_or(0.0, since)),
-            ..self.outcome(of, began..end)
-        }
-    }
-
-    /// Returns the losses and failures in `seconds`; the latency is left out.
-    fn outcome(&self, of: &Disrupted, seconds: Range<u32>) -> DisruptionSummary {
-        let faulty = || self.faulty.range(seconds.clone()).map(|(_, counts)| counts);
+        let faulty = || self.faulty.range(began..end).map(|(_, counts)| counts);
         let lost_classes = by_class(faulty().map(|(losses, _)| losses));
         let error_classes = by_class(faulty().map(|(_, errors)| errors));
-        let all = || self.between(seconds.start, seconds.end);
-        let reset = all().map(|second| second.reset).sum();
-        let finished = all().map(|second| second.finished).sum();
-        let opened: u64 = all().map(|second| second.opened).sum();
+        let reset = seconds.iter().map(|second| second.reset).sum();
+        let finished = seconds.iter().map(|second| second.finished).sum();
+        let opened: u64 = seconds.iter().map(|second| second.opened).sum();
         DisruptionSummary {
             what: of.what.clone(),
             at_s: of.began_s,
@@ -148,8 +137,8 @@ impl DisruptedSeconds {
             moved: opened.min(reset + finished),
             errors: error_classes.values().sum(),
             error_classes,
-            p99_ms: DisruptedLatency::default(),
-            disturbed_s: None,
+            p99_ms: DisruptedLatency { before, during, undelayed, after },
+            disturbed_s: calm.map(|_| last.map_or(0.0, since)),
             old_processes: of.old_processes.clone(),
         }
     }
@@ -175,6 +164,8 @@ fn by_class<'a>(seconds: impl Iterator<Item = &'a ErrorCounts>) -> BTreeMap<Stri
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use plimsoll_model::tally::Tally;
 
     use super::*;

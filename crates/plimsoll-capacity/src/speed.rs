@@ -24,37 +24,24 @@ const LIKE: f64 = 1.25;
 /// Trials at like loads that a cost is compared with, the trial itself included.
 const LIKE_TRIALS_MIN: usize = 3;
 
-/// The speed of host and server in one trial.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct TrialSpeed {
-    /// Number of the trial.
-    pub trial: u32,
-    /// The server's CPUs; `None` where the yardstick did not run on them.
-    pub host: Option<Slowness>,
-    /// The clients' CPUs.
-    pub clients: Option<Slowness>,
-    /// CPU time per answer; `None` where it is not known, or of too few trials at like loads.
-    pub cost: Option<CostRatio>,
-}
-
 /// Time that the yardstick's piece of work took in a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Slowness {
+struct Slowness {
     /// Median over the median second at like loads: 1.16 is 16 % slower.
-    pub median: f64,
+    median: f64,
     /// The seconds that were slower; `None` if there were less than two.
-    pub slow: Option<SlowSeconds>,
+    slow: Option<SlowSeconds>,
 }
 
 /// CPU time of the server per answer, over the median of the trials at like loads.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CostRatio {
+struct CostRatio {
     /// All of it.
-    pub total: f64,
+    total: f64,
     /// In the server's own code; `None` when there was none at like loads.
-    pub user: Option<f64>,
+    user: Option<f64>,
     /// In the kernel.
-    pub system: Option<f64>,
+    system: Option<f64>,
 }
 
 /// CPU time per answer, microseconds.
@@ -66,39 +53,33 @@ struct Cost {
     system_us: f64,
 }
 
-/// The speeds of every trial, in their order.
-pub fn speeds(trials: &[TrialRecord]) -> Vec<TrialSpeed> {
-    let host = |second: &TrialSecond| second.yardstick;
-    let clients = |second: &TrialSecond| second.client_yardstick;
-    let costs: Vec<Option<Cost>> = trials.iter().map(cost).collect();
-    let speed = |(record, cost): (&TrialRecord, &Option<Cost>)| TrialSpeed {
-        trial: record.measurement.request.number,
-        host: slowness(record, host, usual(trials, record, host)),
-        clients: slowness(record, clients, usual(trials, record, clients)),
-        cost: cost.and_then(|cost| ratio(cost, &costs)),
-    };
-    trials.iter().zip(&costs).map(speed).collect()
-}
-
 /// The trials that were slower than the run, and what was slower in them.
 pub fn slow_trials(trials: &[TrialRecord]) -> Vec<Slow> {
-    speeds(trials).iter().flat_map(slower).collect()
+    let costs: Vec<Cost> = trials.iter().filter_map(cost).collect();
+    trials.iter().flat_map(|record| slower(record, trials, &costs)).collect()
 }
 
-fn slower(speed: &TrialSpeed) -> impl Iterator<Item = Slow> + use<> {
+fn slower(
+    record: &TrialRecord,
+    trials: &[TrialRecord],
+    costs: &[Cost],
+) -> impl Iterator<Item = Slow> + use<> {
     let slow = |side: Option<Slowness>| side.and_then(|side| side.slow);
+    let host = slowness(record, trials, |second| second.yardstick);
+    let clients = slowness(record, trials, |second| second.client_yardstick);
     // Without a yardstick on its CPUs, a rise may be the host's.
-    let is_usual = speed.host.is_some_and(|host| host.slow.is_none() && host.median < USUAL);
-    let server = speed.cost.filter(|cost| is_usual && cost.total >= COSTLY);
-    let trial = speed.trial;
+    let is_usual = host.is_some_and(|host| host.slow.is_none() && host.median < USUAL);
+    let ratio = cost(record).and_then(|cost| ratio(cost, costs));
+    let server = ratio.filter(|cost| is_usual && cost.total >= COSTLY);
+    let trial = record.measurement.request.number;
     let found = [
-        slow(speed.host).map(Slower::Host),
+        slow(host).map(Slower::Host),
         server.map(|cost| {
             let more = |ratio: f64| ratio - 1.0;
             let (user, system) = (cost.user.map(more), cost.system.map(more));
             Slower::Server { by: more(cost.total), user, system }
         }),
-        slow(speed.clients).map(Slower::Clients),
+        slow(clients).map(Slower::Clients),
     ];
     found.into_iter().flatten().map(move |what| Slow { trial, what })
 }
@@ -116,8 +97,9 @@ fn usual(trials: &[TrialRecord], of: &TrialRecord, read: Read) -> Option<f64> {
     median_of(seconds.filter_map(read).map(|took| took.0 as f64)).filter(|usual| *usual > 0.0)
 }
 
-fn slowness(record: &TrialRecord, read: Read, usual: Option<f64>) -> Option<Slowness> {
-    let usual = usual?;
+/// `None` where the yardstick did not run on these CPUs.
+fn slowness(record: &TrialRecord, trials: &[TrialRecord], read: Read) -> Option<Slowness> {
+    let usual = usual(trials, record, read)?;
     let seconds = record.measurement.seconds.iter().filter_map(read);
     let all: Vec<f64> = seconds.map(|took| took.0 as f64 / usual).collect();
     let slow: Vec<f64> = all.iter().copied().filter(|slowness| *slowness >= SLOW).collect();
@@ -145,9 +127,10 @@ fn is_like(load: f64, other: f64) -> bool {
     (1.0 / LIKE..=LIKE).contains(&(load / other))
 }
 
-fn ratio(cost: Cost, all: &[Option<Cost>]) -> Option<CostRatio> {
+/// `None` of too few trials at like loads.
+fn ratio(cost: Cost, all: &[Cost]) -> Option<CostRatio> {
     let alike = |other: &&Cost| is_like(other.load, cost.load);
-    let alike: Vec<&Cost> = all.iter().flatten().filter(alike).collect();
+    let alike: Vec<&Cost> = all.iter().filter(alike).collect();
     if alike.len() < LIKE_TRIALS_MIN {
         return None;
     }
@@ -208,14 +191,18 @@ mod tests {
         (1..=6).map(|number| trial(number, 1_000.0, &[400, 404, 396, 400], [10, 10])).collect()
     }
 
+    fn cost_of(trials: &[TrialRecord], index: usize) -> Option<CostRatio> {
+        let costs: Vec<Cost> = trials.iter().filter_map(cost).collect();
+        ratio(cost(&trials[index])?, &costs)
+    }
+
     #[test]
     fn a_steady_run_has_nothing_to_tell() {
         assert_eq!(slow_trials(&run()), []);
         assert_eq!(slow_trials(&[]), []);
-        let speed = speeds(&run())[0];
-        let host = speed.host.unwrap();
+        let host = slowness(&run()[0], &run(), |second| second.yardstick).unwrap();
         assert!((host.median - 1.0).abs() < 0.01 && host.slow.is_none(), "{host:?}");
-        assert_eq!(speed.cost.map(|cost| cost.total), Some(1.0));
+        assert_eq!(cost_of(&run(), 0).map(|cost| cost.total), Some(1.0));
     }
 
     #[test]
@@ -255,8 +242,7 @@ mod tests {
         // Far from every other load.
         trials.push(trial(8, 200.0, &[400; 4], [30, 30]));
         assert_eq!(slow_trials(&trials), []);
-        let last = speeds(&trials)[7];
-        assert_eq!((last.trial, last.cost), (8, None));
+        assert_eq!((trials[7].measurement.request.number, cost_of(&trials, 7)), (8, None));
     }
 
     #[test]

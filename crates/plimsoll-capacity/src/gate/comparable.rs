@@ -44,15 +44,15 @@ fn server(summary: &Summary) -> &'static str {
     if summary.command.starts_with("lab") { "of a laboratory" } else { "one that was named" }
 }
 
-/// Returns the kind of a figure.
-const fn kind_of(metric: GateMetric) -> &'static str {
+/// Returns the kind of run that has a figure, and why others do not.
+const fn kind_of(metric: GateMetric) -> (&'static str, &'static str) {
     match metric {
-        GateMetric::Safe | GateMetric::TippingPoint => "a search",
+        GateMetric::Safe | GateMetric::TippingPoint => ("a search", "only searches state it"),
         GateMetric::MachineBytes
         | GateMetric::SutBytes
         | GateMetric::KernelBytes
-        | GateMetric::UserBytes => "a hold",
-        _ => "a load",
+        | GateMetric::UserBytes => ("a hold", "only holds measure it"),
+        _ => ("a load", "only loads of one rate can be compared by it"),
     }
 }
 
@@ -68,12 +68,8 @@ pub(super) fn comparable(
     };
     differs("kind of run", baseline.result.noun(), run.result.noun())?;
     differs("server", server(baseline), server(run))?;
-    if run.result.noun() != kind_of(metric) {
-        let why = match kind_of(metric) {
-            "a search" => "only searches state it",
-            "a hold" => "only holds measure it",
-            _ => "only loads of one rate can be compared by it",
-        };
+    let (kind, why) = kind_of(metric);
+    if run.result.noun() != kind {
         return Err(Incomparable::NoInterval { side: Side::Run, metric, why });
     }
     if let (Some(a), Some(b)) = (baseline.result.find(), run.result.find()) {

@@ -135,16 +135,14 @@ pub(super) fn compare(
     let metric = gate.metric;
     let none = |side, why| Incomparable::NoInterval { side, metric, why };
     let whole = [baseline.whole(), run.whole()];
-    let mut figures = [0.0; 2];
-    for ((side, whole), figure) in
-        [Side::Baseline, Side::Run].into_iter().zip(&whole).zip(&mut figures)
-    {
+    let figure = |side, whole: &Stretch| {
         if whole.seconds < SECONDS_MIN {
             return Err(none(side, "a load of less than 12 s does not show how much it varies"));
         }
-        *figure = whole.figure(metric).ok_or_else(|| none(side, "it has no operations"))?;
-    }
-    let is_base = figures[0] > 0.0 && figures[0].is_finite();
+        whole.figure(metric).ok_or_else(|| none(side, "it has no operations"))
+    };
+    let (before, now) = (figure(Side::Baseline, &whole[0])?, figure(Side::Run, &whole[1])?);
+    let is_base = before > 0.0 && before.is_finite();
     if !metric.is_in_points() && !is_base {
         let why = match metric.quantile() {
             Some(_) => "so many of its operations failed that the quantile is among them",
@@ -158,14 +156,14 @@ pub(super) fn compare(
     let (Some(drawn), (Some(a), Some(b))) = (drawn, chance) else {
         return Err(Incomparable::no_interval(Side::Run, metric));
     };
-    let value = change(metric, figures[0], figures[1]);
+    let value = change(metric, before, now);
     let least = change(metric, a.1, b.0);
     let most = change(metric, a.0, b.1);
     let low = value.min(drawn.0).min(least);
     let high = value.max(drawn.1).max(most);
     let estimate = Estimate { value, low, high };
     let method = GateMethod::Stretches { count: STRETCHES as u32 };
-    Ok(GateFinding::new(gate, (figures[0], figures[1]), estimate, method))
+    Ok(GateFinding::new(gate, (before, now), estimate, method))
 }
 
 /// From one figure to another: a difference in points, or relative. Of two that are infinite nothing is known.
