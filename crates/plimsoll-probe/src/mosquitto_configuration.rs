@@ -1,7 +1,6 @@
 //! The configuration of a running mosquitto: the file of its command line and those of its `include_dir`.
 
 use crate::file;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Files that are read in all.
@@ -20,24 +19,18 @@ pub(crate) struct Configuration {
 
 /// Reads the configuration of process `pid` below `root` (`/`); `None` of other programs, and of one without a file.
 pub(crate) fn read(root: &Path, pid: u32) -> Option<Configuration> {
-    let process = root.join("proc").join(pid.to_string());
-    let title = fs::read(process.join("cmdline")).ok()?;
-    let title = String::from_utf8_lossy(&title);
+    let title = file::command_line(root, pid);
     let words: Vec<&str> = title.split('\0').filter(|word| !word.is_empty()).collect();
     let program = Path::new(words.first()?).file_name()?;
     if program != "mosquitto" {
         return None;
     }
     let named = words.windows(2).find(|pair| ["-c", "--config-file"].contains(&pair[0]))?[1];
-    let folder = fs::read_link(process.join("cwd")).unwrap_or_else(|_| PathBuf::from("/"));
-    let below = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
-    let mut text = file::text(below(&folder.join(named))).ok()?;
+    let named = file::working_directory(root, pid).join(named);
+    let mut text = file::text(file::below(root, &named)).ok()?;
     let folders: Vec<PathBuf> = values(&text, "include_dir").map(PathBuf::from).collect();
     for folder in folders {
-        let entries = fs::read_dir(below(&folder)).into_iter().flatten().flatten();
-        let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-        files.retain(|file| file.extension().is_some_and(|ending| ending == "conf"));
-        files.sort();
+        let files = file::listed(&file::below(root, &folder), "conf").unwrap_or_default();
         for file in files.iter().take(FILES_MAX) {
             text.push('\n');
             text.push_str(&file::text(file).unwrap_or_default());

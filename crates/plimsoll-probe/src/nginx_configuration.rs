@@ -5,6 +5,8 @@ use std::path::Path;
 
 use plimsoll_sys::input_file;
 
+use crate::{file, lines};
+
 /// The configuration where the command line names none.
 const CONFIGURATION: &str = "/etc/nginx/nginx.conf";
 /// Files included from files, so deep.
@@ -26,6 +28,13 @@ pub(crate) fn texts(root: &Path, title: &str) -> Vec<String> {
     texts
 }
 
+/// The same of the worker `pid`, whose master has the configuration in its title.
+pub(crate) fn of_worker(root: &Path, pid: u32) -> Option<Vec<String>> {
+    let status = file::text(root.join(format!("proc/{pid}/status"))).ok()?;
+    let master = lines::word(&status, "PPid:")?;
+    Some(texts(root, &file::command_line(root, master)))
+}
+
 /// Every value of `name` in these texts: what stands between it and the semicolon.
 pub(crate) fn values<'a>(texts: &'a [String], name: &'a str) -> impl Iterator<Item = &'a str> {
     let statements = texts.iter().flat_map(|text| text.split([';', '{', '}']));
@@ -39,7 +48,7 @@ fn add_file(root: &Path, file: &Path, depth: u32, texts: &mut Vec<String>) {
     if texts.len() >= FILES_MAX {
         return;
     }
-    let place = root.join(file.strip_prefix("/").unwrap_or(file));
+    let place = file::below(root, file);
     let Ok(text) = input_file::read_text(&place, FILE_BYTES_MAX) else { return };
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
     let own = [lines.collect::<Vec<_>>().join("\n")];
@@ -61,7 +70,7 @@ fn add_included(root: &Path, file: &Path, depth: u32, texts: &mut Vec<String>) {
         return add_file(root, file, depth, texts);
     };
     let folder = file.parent().unwrap_or_else(|| Path::new("/"));
-    let listed = fs::read_dir(root.join(folder.strip_prefix("/").unwrap_or(folder)));
+    let listed = fs::read_dir(file::below(root, folder));
     let mut names: Vec<String> = listed
         .into_iter()
         .flatten()

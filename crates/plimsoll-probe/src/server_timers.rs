@@ -3,15 +3,14 @@
 //! Neither reports its timeouts while it runs. A file that cannot be read leaves its timers unknown.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
 use plimsoll_sys::input_file;
 
 use crate::nginx_configuration::FILE_BYTES_MAX;
-use crate::{file, lines, mosquitto_configuration, nginx_configuration};
+use crate::{file, mosquitto_configuration, nginx_configuration};
 
 /// Timeouts of HAProxy that a client can meet. Where several have one value, the first is named.
 const HAPROXY: [(&str, Awaits); 7] = [
@@ -39,7 +38,7 @@ const FILES_MAX: usize = 64;
 
 /// Reports whether process `pid` below `root` (`/`) is a HAProxy.
 pub(crate) fn is_haproxy(root: &Path, pid: u32) -> bool {
-    names_haproxy(&command_line(root, &pid.to_string()))
+    names_haproxy(&file::command_line(root, pid))
 }
 
 fn names_haproxy(command_line: &str) -> bool {
@@ -48,21 +47,11 @@ fn names_haproxy(command_line: &str) -> bool {
     program.is_some_and(|name| name == "haproxy")
 }
 
-/// Words that end with NUL, or the title that a process gave itself.
-fn command_line(root: &Path, pid: &str) -> String {
-    let bytes = fs::read(root.join("proc").join(pid).join("cmdline")).unwrap_or_default();
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 /// The timers of process `pid` below `root` (`/`); none of other programs.
 pub fn read(root: &Path, pid: u32) -> Vec<KnownTimer> {
-    let process = root.join("proc").join(pid.to_string());
-    let own = command_line(root, &pid.to_string());
+    let own = file::command_line(root, pid);
     if own.starts_with("nginx: worker process") {
-        let status = file::text(process.join("status")).unwrap_or_default();
-        return lines::word(&status, "PPid:").map_or_else(Vec::new, |master| {
-            of_nginx(&nginx_configuration::texts(root, &command_line(root, master)))
-        });
+        return of_nginx(&nginx_configuration::of_worker(root, pid).unwrap_or_default());
     }
     if own.starts_with("nginx: master process") {
         return of_nginx(&nginx_configuration::texts(root, &own));
@@ -74,22 +63,16 @@ pub fn read(root: &Path, pid: u32) -> Vec<KnownTimer> {
         return Vec::new();
     }
     let words: Vec<&str> = own.split('\0').filter(|word| !word.is_empty()).collect();
-    let folder = fs::read_link(process.join("cwd")).unwrap_or_else(|_| PathBuf::from("/"));
+    let folder = file::working_directory(root, pid);
     of_haproxy(&haproxy_files(root, &words, &folder).join("\n"))
 }
 
 /// The texts of the files after each `-f`; a folder stands for its files that end in `.cfg`.
 fn haproxy_files(root: &Path, words: &[&str], folder: &Path) -> Vec<String> {
     let named = words.windows(2).filter(|pair| pair[0] == "-f").map(|pair| folder.join(pair[1]));
-    let below = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
-    let files = named.flat_map(|path| match fs::read_dir(below(&path)) {
-        Ok(entries) => {
-            let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-            files.retain(|file| file.extension().is_some_and(|ending| ending == "cfg"));
-            files.sort();
-            files
-        }
-        Err(_) => vec![below(&path)],
+    let files = named.flat_map(|path| {
+        let path = file::below(root, &path);
+        file::listed(&path, "cfg").unwrap_or_else(|_| vec![path])
     });
     files
         .take(FILES_MAX)

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::{file, lines, nginx_configuration};
+use crate::{file, nginx_configuration};
 
 /// Default of nginx.
 const DEFAULT: u64 = 512;
@@ -14,16 +14,11 @@ const LISTED_MAX: u64 = 256;
 /// Open connections of process `pid` and the most that it may have; `None` of what is no worker of nginx. `open` are its
 /// descriptors.
 pub fn connections(root: &Path, pid: u32, open: Option<u64>) -> Option<(u64, u64)> {
-    let process = root.join("proc").join(pid.to_string());
-    let title = fs::read(process.join("cmdline")).ok()?;
-    if !title.starts_with(b"nginx: worker process") {
+    if !file::command_line(root, pid).starts_with("nginx: worker process") {
         return None;
     }
-    let used = open_sockets(&process, open?)?;
-    let status = file::text(process.join("status")).ok()?;
-    let master = lines::word(&status, "PPid:")?;
-    let title = fs::read(root.join("proc").join(master).join("cmdline")).unwrap_or_default();
-    Some((used, limit(root, &String::from_utf8_lossy(&title))))
+    let used = open_sockets(&root.join("proc").join(pid.to_string()), open?)?;
+    Some((used, limit(&nginx_configuration::of_worker(root, pid)?)))
 }
 
 /// Sockets of the process whose folder that is; of one with many descriptors, all of these `open`.
@@ -41,10 +36,9 @@ fn sockets(directory: &Path) -> Option<u64> {
     Some(entries.flatten().filter(is_socket).count() as u64)
 }
 
-/// worker_connections of the configuration that the title of the master names.
-fn limit(root: &Path, title: &str) -> u64 {
-    let texts = nginx_configuration::texts(root, title);
-    let mut values = nginx_configuration::values(&texts, "worker_connections");
+/// worker_connections of a configuration.
+fn limit(texts: &[String]) -> u64 {
+    let mut values = nginx_configuration::values(texts, "worker_connections");
     values.find_map(|value| value.parse().ok()).unwrap_or(DEFAULT)
 }
 
@@ -72,6 +66,8 @@ mod tests {
         // The master has none, and no other process is nginx.
         assert_eq!(connections(root.path(), 7, Some(4)), None);
         assert_eq!(connections(root.path(), 9, Some(4)), None);
-        assert_eq!(limit(root.path(), "nginx: master process /usr/sbin/nginx"), DEFAULT);
+        let texts =
+            nginx_configuration::texts(root.path(), "nginx: master process /usr/sbin/nginx");
+        assert_eq!(limit(&texts), DEFAULT);
     }
 }
