@@ -82,14 +82,8 @@ impl Drop for Yardstick {
 }
 
 /// CPU time of all pieces so far, CPU by CPU.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Totals(Arc<[CpuTotal]>);
-
-impl Default for Totals {
-    fn default() -> Self {
-        Self(Arc::new([]))
-    }
-}
 
 #[derive(Debug)]
 struct CpuTotal {

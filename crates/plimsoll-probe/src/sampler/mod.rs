@@ -34,7 +34,7 @@ pub use scope::{Role, Scope, WatchedProcess};
 const SLOW_EVERY: u64 = 5;
 
 /// Reads a host once for each call.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Sampler {
     root: PathBuf,
     scope: Scope,
@@ -52,34 +52,14 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Reads what `scope` names, on this host.
-    pub fn new(scope: Scope) -> Self {
-        Self::below(Path::new("/"), scope)
-    }
-
-    /// Adds the sums of a yardstick to each reading.
-    pub fn with_yardstick(self, yardstick: Totals) -> Self {
-        Self { yardstick, ..self }
+    /// Reads what `scope` names, on this host, and the sums of a yardstick.
+    pub fn new(scope: Scope, yardstick: Totals) -> Self {
+        Self { yardstick, ..Self::below(Path::new("/"), scope) }
     }
 
     fn below(root: &Path, scope: Scope) -> Self {
-        let host_wide = HostWide::read(root);
-        let (caches, yardstick) = (FileCaches::default(), Totals::default());
-        let (root, cost) = (root.to_owned(), Nanos::ZERO);
-        let mut sampler = Self {
-            root,
-            scope: Scope::default(),
-            processes: Vec::new(),
-            outages: Outages::default(),
-            place: Place::default(),
-            host_wide,
-            yardstick,
-            caches,
-            owners: Owners::new(),
-            readings: 0,
-            cost,
-            missed: 0,
-        };
+        let (root, host_wide) = (root.to_owned(), HostWide::read(root));
+        let mut sampler = Self { root, host_wide, ..Self::default() };
         sampler.rescope(scope);
         sampler
     }

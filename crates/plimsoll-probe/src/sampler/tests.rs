@@ -285,7 +285,7 @@ fn the_status_of_a_process_that_ends_is_kept() {
         .expect("a shell");
     let mut scope = Scope::default();
     scope.add_process(child.id(), Role::Server);
-    let mut sampler = Sampler::new(scope.clone());
+    let mut sampler = Sampler::new(scope.clone(), Totals::default());
     assert_eq!(sampler.read().sources_down().count(), 0);
     drop(child.stdin.take());
     // It is not reaped yet, which is why every kernel reports its status.
@@ -318,7 +318,7 @@ fn the_network_of_a_process_outlives_it() {
     let mut child = plimsoll_sys::process::spawn(sleeper(), &ties).expect("a process");
     let mut scope = Scope::default();
     scope.add_process(child.id(), Role::Server);
-    let mut sampler = Sampler::new(scope);
+    let mut sampler = Sampler::new(scope, Totals::default());
     // A new namespace has opened no connection yet, and has loopback only.
     let is_there = |reading: &Reading| {
         assert_eq!(reading.sum(Metric::TcpOpens, &[]), Some(0.0));
@@ -350,7 +350,7 @@ fn this_host_is_readable() {
     let mut scope = Scope::default();
     scope.add_process(std::process::id(), Role::Server);
     let name = scope.processes[0].name.clone();
-    let mut sampler = Sampler::new(scope);
+    let mut sampler = Sampler::new(scope, Totals::default());
     sampler.miss();
     let reading = sampler.read();
     assert!(reading.begin <= reading.end);

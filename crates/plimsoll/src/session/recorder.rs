@@ -101,7 +101,7 @@ pub(super) fn record(
             let backends = server.backend_pids().into_iter().map(with(Role::Backend));
             let processes = server.pids().into_iter().map(with(Role::Server)).chain(backends);
             let scope = scope(processes.chain(clients), server.statistics());
-            let sampler = Sampler::new(scope).with_yardstick(yardstick.clone());
+            let sampler = Sampler::new(scope, yardstick.clone());
             start_one(host_name(), None, sampler, sink).into_iter().collect()
         }
         Some(isolated) => {
@@ -110,7 +110,7 @@ pub(super) fn record(
                 let pids: Vec<u32> = host.processes.iter().map(|(pid, _)| *pid).collect();
                 let cpus = cpus_allowed(Path::new("/proc"), &pids).into_iter().collect();
                 let scope = Scope { own_network: true, cpus, ..scope(host.processes, statistics) };
-                let sampler = Sampler::new(scope).with_yardstick(yardstick.clone());
+                let sampler = Sampler::new(scope, yardstick.clone());
                 start_one(host.name, Some(host.network), sampler, sink.clone())
             };
             let network = isolated.clients;
@@ -222,7 +222,7 @@ impl Recorder {
         push: impl Fn(Reading) + Send + 'static,
     ) -> Option<Self> {
         let prepare = move |sampler: &mut Sampler| sampler.rescope(scope());
-        Self::start(None, Sampler::new(Scope::default()), prepare, push)
+        Self::start(None, Sampler::new(Scope::default(), Totals::default()), prepare, push)
     }
 }
 

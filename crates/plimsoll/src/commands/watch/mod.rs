@@ -150,7 +150,7 @@ impl<'a> Watch<'a> {
         let yardstick = Yardstick::start(&affinity::usable_cpus());
         Ok(Self {
             host,
-            sampler: Sampler::new(job.scope.clone()).with_yardstick(yardstick.totals()),
+            sampler: Sampler::new(job.scope.clone(), yardstick.totals()),
             _yardstick: yardstick,
             history: History::default(),
             archive,
