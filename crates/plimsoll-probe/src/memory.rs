@@ -17,8 +17,6 @@ pub struct HostMemory {
     pub available_bytes: Option<u64>,
     /// Slab: the kernel's objects, sockets among them.
     pub slab_bytes: Option<u64>,
-    /// SUnreclaim: the part of the slab that cannot be reclaimed.
-    pub slab_unreclaimable_bytes: Option<u64>,
     /// The part of the slab that lookups in `/proc` leave behind: an inode and a dentry, 0.9 kB, for
     /// each file that was listed, such as every descriptor in `/proc/PID/fd`. Monitoring does that;
     /// the kernel reclaims it when memory runs low. `None` without the right to read slabinfo.
@@ -45,7 +43,6 @@ impl HostMemory {
             total_bytes: lines::bytes(&text, "MemTotal:"),
             available_bytes: available.map(|all| all.saturating_sub(of_sockets.min(reclaimable))),
             slab_bytes: lines::bytes(&text, "Slab:"),
-            slab_unreclaimable_bytes: lines::bytes(&text, "SUnreclaim:"),
             proc_lookups_bytes: caches.proc_lookups_bytes,
         }
     }
@@ -154,21 +151,8 @@ pub(crate) fn pair(text: &str, line: &str, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use tempfile::TempDir;
-
-    use std::fs;
-
     use super::*;
-
-    fn root(files: &[(&str, &str)]) -> TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            let path = root.path().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        root
-    }
+    use crate::fixture::tree as root;
 
     #[test]
     fn the_files_of_a_host_are_understood() {
@@ -177,7 +161,7 @@ mod tests {
                 "meminfo",
                 "MemTotal:       24576000 kB\nMemFree:         1000 kB\n\
                  MemAvailable:   20480000 kB\nSlab:             512000 kB\n\
-                 SReclaimable:     12000 kB\nSUnreclaim:       500000 kB\n",
+                 SReclaimable:     12000 kB\n",
             ),
             (
                 "net/sockstat",
@@ -199,7 +183,6 @@ mod tests {
             total_bytes: Some(24_576_000 * 1024),
             available_bytes: Some(20_480_000 * 1024 - 300 * 1024),
             slab_bytes: Some(512_000 * 1024),
-            slab_unreclaimable_bytes: Some(500_000 * 1024),
             proc_lookups_bytes: Some(1000 * (696 + 192)),
         };
         assert_eq!(memory, expected);
