@@ -19,10 +19,8 @@ pub fn read(source: &CounterSource) -> Vec<LimitUse> {
     of_haproxy(&ask("show info"), &ask("show stat"))
 }
 
-/// Reads limits of rates at a server, as far as it reports them: HAProxy's limits of rates, and its `maxconn` of
-/// each server.
-pub fn read_rates(source: &CounterSource) -> Vec<LimitUse> {
-    let CounterSource::Haproxy(socket) = source else { return Vec::new() };
+/// Reads HAProxy's limits of rates, and its `maxconn` of each server.
+pub fn read_rates(socket: &HaproxySocket) -> Vec<LimitUse> {
     let ask = |question| CounterSource::ask_haproxy(socket, question).unwrap_or_default();
     of_rates(&ask("show info"), &ask("show stat"), None)
 }

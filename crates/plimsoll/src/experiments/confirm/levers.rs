@@ -92,7 +92,7 @@ pub(super) fn raised(
 /// Returns a lever that lets HAProxy accept `per_s` connections per second, where it has no limit on new ones.
 pub(super) fn limited(per_s: u64, server: &dyn WatchedServer) -> Result<PlannedChange, LabError> {
     let socket = socket(server)?;
-    let is_limited = session_limits(&rates(&socket)).next().is_some();
+    let is_limited = session_limits(&server_limits::read_rates(&socket)).next().is_some();
     if is_limited {
         return Err(not("HAProxy has a rate limit already"));
     }
@@ -179,7 +179,7 @@ fn maxconn(server: &dyn WatchedServer, to: To) -> Result<PlannedChange, LabError
 fn server_maxconn(server: &dyn WatchedServer, to: To) -> Result<PlannedChange, LabError> {
     let socket = socket(server)?;
     let (mut change, mut restore, mut before, mut after) = (Vec::new(), Vec::new(), 0, 0);
-    for LimitUse { id, max, .. } in rates(&socket) {
+    for LimitUse { id, max, .. } in server_limits::read_rates(&socket) {
         let (LimitKind::ServerMaxconn, Some(name)) = (id.kind, id.scope) else { continue };
         let limit = max as u64;
         let changed = to(limit)?;
@@ -198,7 +198,7 @@ fn server_maxconn(server: &dyn WatchedServer, to: To) -> Result<PlannedChange, L
 /// one of the process below it.
 fn session_rate(server: &dyn WatchedServer, to: To) -> Result<PlannedChange, LabError> {
     let socket = socket(server)?;
-    let all = rates(&socket);
+    let all = server_limits::read_rates(&socket);
     let of_process =
         |kind| all.iter().find(|limit| limit.id.kind == kind).map(|limit| limit.max as u64);
     let (from, (what, own)) = session_limits(&all)
@@ -277,10 +277,6 @@ fn socket(server: &dyn WatchedServer) -> Result<HaproxySocket, LabError> {
         Some(CounterSource::Haproxy(socket)) => Ok(socket),
         _ => Err(not("the server is no HAProxy with one process, whose settings can be changed")),
     }
-}
-
-fn rates(socket: &HaproxySocket) -> Vec<LimitUse> {
-    server_limits::read_rates(&CounterSource::Haproxy(socket.clone()))
 }
 
 fn not(why: &str) -> LabError {
