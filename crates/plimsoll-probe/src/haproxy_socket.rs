@@ -64,15 +64,9 @@ impl HaproxySocket {
     }
 
     fn ask_directly(&self, command: &str, most: u64) -> io::Result<String> {
-        match &self.0 {
-            Address::Unix(path) => {
-                let stream = answer::unix(UnixStream::connect(path)?)?;
-                exchange(&stream, || stream.shutdown(Shutdown::Write), command, most)
-            }
-            Address::Abstract(name) => {
-                let stream = answer::unix(abstract_stream(name)?)?;
-                exchange(&stream, || stream.shutdown(Shutdown::Write), command, most)
-            }
+        let stream = match &self.0 {
+            Address::Unix(path) => UnixStream::connect(path)?,
+            Address::Abstract(name) => abstract_stream(name)?,
             Address::Tcp { host, port, family, .. } => {
                 let is_wanted = |address: &SocketAddr| match family {
                     Family::Any => true,
@@ -80,9 +74,11 @@ impl HaproxySocket {
                     Family::V6 => address.is_ipv6(),
                 };
                 let stream = answer::tcp(host, *port, is_wanted)?;
-                exchange(&stream, || stream.shutdown(Shutdown::Write), command, most)
+                return exchange(&stream, || stream.shutdown(Shutdown::Write), command, most);
             }
-        }
+        };
+        let stream = answer::unix(stream)?;
+        exchange(&stream, || stream.shutdown(Shutdown::Write), command, most)
     }
 }
 

@@ -31,12 +31,9 @@ pub struct ProcessUse {
 
 /// Returns how a process ended, from its status where the kernel reported one.
 pub fn end_status(status: Option<ExitStatus>) -> EndStatus {
-    let Some(status) = status else { return EndStatus::Unknown };
-    match (status.code(), status.signal()) {
-        (Some(code), _) => EndStatus::Exited(code),
-        (None, Some(signal)) => EndStatus::Killed(signal),
-        (None, None) => EndStatus::Unknown,
-    }
+    let exited = status.and_then(|status| status.code()).map(EndStatus::Exited);
+    let killed = status.and_then(|status| status.signal()).map(EndStatus::Killed);
+    exited.or(killed).unwrap_or(EndStatus::Unknown)
 }
 
 impl ProcessUse {

@@ -320,13 +320,10 @@ fn add_speeds(root: &Path, has_sysfs: bool, reading: &mut Reading) {
         Ok(qdiscs) => qdiscs,
         Err(errno) => return reading.miss("queueing disciplines (rtnetlink)", errno),
     };
-    let mut drops: Vec<(String, f64)> = Vec::new();
+    let mut drops = BTreeMap::<String, f64>::new();
     for qdisc in qdiscs {
         speeds.extend(qdisc.bytes_per_s.map(|rate| (qdisc.device.clone(), rate as f64)));
-        match drops.iter_mut().find(|(device, _)| *device == qdisc.device) {
-            Some((_, sum)) => *sum += f64::from(qdisc.drops),
-            None => drops.push((qdisc.device, f64::from(qdisc.drops))),
-        }
+        *drops.entry(qdisc.device).or_default() += f64::from(qdisc.drops);
     }
     for (device, drops) in drops {
         reading.add(Metric::NetworkQueueDrops, &[(Label::Device, &device)], drops);
@@ -341,29 +338,25 @@ fn add_speeds(root: &Path, has_sysfs: bool, reading: &mut Reading) {
 
 /// Sockets that share a port are added up: their queues fill alike.
 fn add_listeners(owners: &Owners, reading: &mut Reading) {
-    let queues = match sock_diag::listen_queues() {
+    let mut queues = match sock_diag::listen_queues() {
         Ok(queues) => queues,
         Err(errno) => return reading.miss("accept queues (sock_diag)", errno),
     };
-    let mut at = 0;
-    let mut sorted = queues;
-    sorted.sort_by_key(|queue| queue.address);
-    while let Some(first) = sorted.get(at) {
-        let alike = sorted[at..].iter().take_while(|queue| queue.address == first.address).count();
+    queues.sort_by_key(|queue| queue.address);
+    for alike in queues.chunk_by(|a, b| a.address == b.address) {
         let sum = |of: fn(&sock_diag::ListenQueue) -> u32| {
-            sorted[at..at + alike].iter().map(|queue| f64::from(of(queue))).sum::<f64>()
+            alike.iter().map(|queue| f64::from(of(queue))).sum::<f64>()
         };
-        let listener = first.address.to_string();
+        let listener = alike[0].address.to_string();
         let labels = [(Label::Listener, listener.as_str())];
         let (waiting, length) = (sum(|queue| queue.waiting), sum(|queue| queue.limit));
         reading.add(Metric::ListenQueue, &labels, waiting);
         reading.add(Metric::ListenQueueLimit, &labels, length);
-        let owner = sorted[at..at + alike].iter().find_map(|queue| owners.get(&queue.inode));
+        let owner = alike.iter().find_map(|queue| owners.get(&queue.inode));
         let owner = owner.map(|process| (Label::Process, process.as_str()));
         let labels: Vec<_> = labels.into_iter().chain(owner).collect();
         reading.add(Metric::TcpListenerDrops, &labels, sum(|queue| queue.dropped));
         let limit = LimitId::of(LimitKind::AcceptQueue, listener.as_str());
         add_limit(reading, &limit, Some(waiting), Some(length));
-        at += alike;
     }
 }

@@ -108,7 +108,8 @@ fn add_threads(directory: &Path, watched: &WatchedProcess, reading: &mut Reading
 
 /// Adds the current waits of the threads, and their counts.
 fn add_waits(directory: &Path, threads: &[u32], name: &str, reading: &mut Reading) {
-    let (mut switches, mut waiting, mut are_known) = (None, [0.0; WAIT_STATES.len()], false);
+    let (mut switches, mut are_known) = (None, false);
+    let mut waiting = WAIT_STATES.map(|state| (state, 0.0));
     for thread in threads {
         let task = directory.join("task").join(thread.to_string());
         let text = |file: &str| file::text(task.join(file)).ok();
@@ -118,23 +119,20 @@ fn add_waits(directory: &Path, threads: &[u32], name: &str, reading: &mut Readin
         }
         let Some(state) = lines::word(&status, "State:") else { continue };
         are_known = true;
-        let place = |state: &str| WAIT_STATES.iter().position(|known| *known == state);
         let found = if state.starts_with('D') {
-            place("disk")
+            Some("disk")
         } else if state.starts_with('S') {
             let wchan = text("wchan").unwrap_or_default();
-            WAITS.iter().find(|(function, _)| wchan.contains(function)).and_then(|w| place(w.1))
+            WAITS.iter().find(|(function, _)| wchan.contains(function)).map(|(_, state)| *state)
         } else {
             None
         };
-        if let Some(place) = found {
-            waiting[place] += 1.0;
-        }
+        waiting.iter_mut().filter(|(state, _)| Some(*state) == found).for_each(|(_, n)| *n += 1.0);
     }
     let labels = [(Label::Process, name)];
     reading.add_some(Metric::ProcessVoluntarySwitches, &labels, switches);
-    for (state, waiting) in WAIT_STATES.iter().zip(waiting).filter(|_| are_known) {
-        let labels = [(Label::Process, name), (Label::State, *state)];
+    for (state, waiting) in waiting.into_iter().filter(|_| are_known) {
+        let labels = [(Label::Process, name), (Label::State, state)];
         reading.add(Metric::ProcessWaiting, &labels, waiting);
     }
 }

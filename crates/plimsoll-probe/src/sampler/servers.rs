@@ -130,18 +130,14 @@ fn add_tables(tables: &str, name: &str, reading: &mut Reading) {
 
 fn add_nginx(status: &[(&str, u64)], name: &str, reading: &mut Reading) {
     for (field, value) in status {
-        let labels = [(Label::Process, name)];
-        let metric = match *field {
-            "accepts" => Metric::NginxAccepted,
-            "handled" => Metric::NginxHandled,
-            "requests" => Metric::NginxRequests,
-            state => {
-                let labels = [(Label::Process, name), (Label::State, state)];
-                reading.add(Metric::NginxConnections, &labels, *value as f64);
-                continue;
-            }
+        let labels = [(Label::Process, name), (Label::State, *field)];
+        let (metric, labels) = match *field {
+            "accepts" => (Metric::NginxAccepted, &labels[..1]),
+            "handled" => (Metric::NginxHandled, &labels[..1]),
+            "requests" => (Metric::NginxRequests, &labels[..1]),
+            _ => (Metric::NginxConnections, &labels[..]),
         };
-        reading.add(metric, &labels, *value as f64);
+        reading.add(metric, labels, *value as f64);
     }
 }
 
