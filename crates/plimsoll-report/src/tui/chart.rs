@@ -68,7 +68,7 @@ pub(super) fn latency(state: &State, look: &Look, frame: &mut Frame<'_>, area: R
         lines.push((run, colour));
     }
     lines.retain(|(line, _)| !line.is_empty());
-    let y = Axis::default().bounds(scale.bounds()).labels(scale.labels(area.height));
+    let y = Axis::default().bounds(scale.bounds).labels(scale.labels(area.height));
     over_time(count, deadline.map(|deadline| scale.at(deadline)), &lines, y, look, frame, area);
 }
 
@@ -126,7 +126,7 @@ pub(super) fn trials(state: &State, look: &Look, frame: &mut Frame<'_>, area: Re
     let running = state.run.trial.map(|trial| trial.rate.get());
     let loads = state.trials.iter().map(|trial| trial.per_s).chain(running);
     let most = loads.fold(1.0, f64::max) * 1.05;
-    let [bottom, top] = scale.bounds();
+    let [bottom, top] = scale.bounds;
     let rows = usize::from(area.height.max(2));
     let upright = |load: Option<f64>| -> Vec<(f64, f64)> {
         let at = |row: usize| bottom + (top - bottom) * row as f64 / rows as f64;
@@ -191,10 +191,6 @@ impl Scale {
 
     fn at(&self, ms: f64) -> f64 {
         if self.linear { ms } else { ms.max(LEAST_MS).log10() }
-    }
-
-    const fn bounds(&self) -> [f64; 2] {
-        self.bounds
     }
 
     /// Evenly spaced, as many as there is room for.

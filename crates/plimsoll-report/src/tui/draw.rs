@@ -13,10 +13,13 @@ use ratatui::widgets::Paragraph;
 
 use super::chart;
 use super::look::{Look, Panel};
-use super::scene::{Scene, around, beside, bold, dim, draw_help, draw_small, is_small, titled};
+use super::scene::{
+    Scene, around, beside, bold, dim, draw_help, draw_small, headed, is_small, listed, titled,
+};
 use super::state::{Point, State};
+use super::watched::{count, percent, size};
 use crate::state::HostRow;
-use crate::terminal::layout::{bars, bytes, clean, cpu_percent, ms, wrap};
+use crate::terminal::layout::{bars, clean, ms, wrap};
 
 /// From so many columns last second and whole load stand side by side.
 const WIDE_TABLE_FROM: u16 = 76;
@@ -304,12 +307,6 @@ fn hosts(state: &State, most: usize) -> Vec<Line<'static>> {
 }
 
 fn host_line(name: &str, host: &HostRow) -> Line<'static> {
-    let percent = |share: Option<f64>| {
-        share.map_or_else(|| "-".to_owned(), |share| format!("{} %", cpu_percent(share)))
-    };
-    let size = |count: f64| bytes(count as u64).replace('\u{a0}', " ");
-    let count =
-        |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| grouped(value as u64));
     let name: String = clean(name).chars().take(11).collect();
     let figures = &host.figures;
     Line::from(format!(
@@ -317,44 +314,38 @@ fn host_line(name: &str, host: &HostRow) -> Line<'static> {
         percent(figures.busiest_cpu),
         percent(figures.cpu),
         count(figures.established),
-        host.memory_available.map_or_else(|| "-".to_owned(), size),
+        size(host.memory_available),
         count(figures.packets_per_s),
-        size(host.bytes_in.unwrap_or_default()),
-        size(host.bytes_out.unwrap_or_default()),
+        size(host.bytes_in.or(Some(0.0))),
+        size(host.bytes_out.or(Some(0.0))),
     ))
 }
 
 /// One panel with its title.
 fn panel(what: Panel, state: &State, look: &Look, frame: &mut Frame<'_>, area: Rect) {
-    let [head, body] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
-    let scale = if look.linear { "linear" } else { "log" };
-    let rows = usize::from(body.height);
-    let (title, lines): (String, Option<Vec<Line<'_>>>) = match what {
-        Panel::Trials => ("trials".to_owned(), None),
+    let rows = usize::from(area.height).saturating_sub(1);
+    match what {
+        Panel::Trials => trials(state, look, frame, area),
         Panel::Latency => {
             let kind = if look.uncorrected { "uncorrected" } else { "corrected" };
-            (
-                format!(
-                    "{kind} latency over time, ms ({scale}): p50, p99, max from below; - deadline"
-                ),
-                None,
-            )
+            let title = format!(
+                "{kind} latency over time, ms ({}): p50, p99, max from below; - deadline",
+                look.scale()
+            );
+            let body = headed(&title, frame, area);
+            chart::latency(state, look, frame, body);
         }
-        Panel::Connections => ("connections over time: held; - asked for".to_owned(), None),
-        Panel::Errors => ("errors by class".to_owned(), Some(errors(state, rows))),
-        Panel::Hosts => ("hosts, last second".to_owned(), Some(hosts(state, rows))),
+        Panel::Connections => {
+            let body = headed("connections over time: held; - asked for", frame, area);
+            connections(state, look, frame, body);
+        }
+        Panel::Errors => listed("errors by class", errors(state, rows), frame, area),
+        Panel::Hosts => listed("hosts, last second", hosts(state, rows), frame, area),
         Panel::Notes => {
             let notes = state.notes.iter().rev().take(rows).map(|note| Line::from(note.as_str()));
-            ("notes, newest first".to_owned(), Some(notes.collect()))
+            listed("notes, newest first", notes.collect(), frame, area);
         }
-    };
-    match (what, lines) {
-        (_, Some(lines)) => frame.render_widget(Paragraph::new(lines), body),
-        (Panel::Latency, None) => chart::latency(state, look, frame, body),
-        (Panel::Connections, None) => connections(state, look, frame, body),
-        _ => return trials(state, look, frame, area),
     }
-    frame.render_widget(Line::from(dim(title)), head);
 }
 
 /// The chart of what is held, and below it what was opened and lost in each second.
@@ -388,8 +379,7 @@ fn trials(state: &State, look: &Look, frame: &mut Frame<'_>, area: Rect) {
     ])
     .areas(area);
     let unit = if state.run.holding.is_some() { "connections" } else { "per second" };
-    let scale = if look.linear { "linear" } else { "log" };
-    let mut title = vec![dim(format!("load, {unit}, against p99, ms ({scale})  "))];
+    let mut title = vec![dim(format!("load, {unit}, against p99, ms ({})  ", look.scale()))];
     for verdict in [Verdict::Good, Verdict::Bad, Verdict::Invalid] {
         let count = state.trials.iter().filter(|trial| trial.verdict == verdict).count();
         let word = format!("{} {} {count}  ", chart::mark(verdict), verdict.name().to_uppercase());

@@ -10,7 +10,9 @@ use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, RenderDirection, Sparkline};
 
 use super::look::Look;
-use super::scene::{Scene, around, beside, bold, dim, draw_help, draw_small, is_small, titled};
+use super::scene::{
+    Scene, around, beside, bold, dim, draw_help, draw_small, headed, is_small, listed, titled,
+};
 use super::watched::{Now, Point, Watched, count, per_s, percent, size};
 use crate::terminal::layout::{Tone, cpu_percent};
 use crate::view::Panel;
@@ -122,10 +124,9 @@ fn bottom(state: &Watched, look: &Look) -> Vec<Line<'static>> {
 
 /// The five graphs.
 fn graphs(state: &Watched, look: &Look, frame: &mut Frame<'_>, area: Rect) {
-    let [head, area] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
-    let Some(now) = &state.now else { return frame.render_widget(waiting(), head) };
+    let Some(now) = &state.now else { return frame.render_widget(waiting(), area) };
     let title = format!("the last intervals of {}, the latest at the right", state.interval);
-    frame.render_widget(Line::from(dim(title)), head);
+    let area = headed(&title, frame, area);
     let [least, most] = GRAPH_ROWS;
     let rows = Constraint::Length((area.height / 5).clamp(least, most));
     let places = Layout::vertical([rows, rows, rows, rows, Constraint::Fill(1)]).areas::<5>(area);
@@ -292,14 +293,12 @@ fn draw_cpus(state: &Watched, now: &Now, look: &Look, frame: &mut Frame<'_>, are
     let rows = usize::from(area.height);
     let all = now.cpus.len();
     let shown = if all > rows { rows.saturating_sub(1) } else { all };
-    let busy: Vec<u64> = (0..all)
-        .map(|at| {
-            state.points.iter().filter_map(|point| point.cpus.get(at)).map(|b| u64::from(*b)).sum()
-        })
-        .collect();
-    let mut order: Vec<usize> = (0..all).collect();
-    order.sort_by_key(|at| std::cmp::Reverse(busy[*at]));
-    let mut chosen = order[..shown].to_vec();
+    let busy = |at: &usize| -> u64 {
+        state.points.iter().filter_map(|point| point.cpus.get(*at)).map(|b| u64::from(*b)).sum()
+    };
+    let mut chosen: Vec<usize> = (0..all).collect();
+    chosen.sort_by_cached_key(|at| std::cmp::Reverse(busy(at)));
+    chosen.truncate(shown);
     chosen.sort_unstable();
     let last = u16::from(all > shown);
     let [cpus, more] =
@@ -328,13 +327,6 @@ fn cpu_line(cpu: &Cpu, quota: Option<f64>) -> Line<'static> {
         text.push_str(&format!(", quota {quota:.2} CPUs"));
     }
     named(&format!("CPU {}", cpu.number), &text)
-}
-
-/// Draws a panel of lines.
-fn listed(title: &str, lines: Vec<Line<'static>>, frame: &mut Frame<'_>, area: Rect) {
-    let [head, body] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
-    frame.render_widget(Line::from(dim(title.to_owned())), head);
-    frame.render_widget(Paragraph::new(lines), body);
 }
 
 fn limits(state: &Watched, _look: &Look, frame: &mut Frame<'_>, area: Rect) {

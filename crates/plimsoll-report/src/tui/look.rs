@@ -51,6 +51,11 @@ impl Look {
         Self { colours, ascii, panel: 0, uncorrected: false, linear: false, help: false }
     }
 
+    /// The word for the axis of latency.
+    pub(super) const fn scale(&self) -> &'static str {
+        if self.linear { "linear" } else { "log" }
+    }
+
     /// Takes the bytes of keys; returns what they ask of the run.
     pub fn press(&mut self, keys: &[u8]) -> Vec<Wish> {
         let mut wishes = Vec::new();

@@ -60,6 +60,19 @@ pub(super) fn around(
     middle
 }
 
+/// Draws the title of a panel, and returns the place below it.
+pub(super) fn headed(title: &str, frame: &mut Frame<'_>, area: Rect) -> Rect {
+    let [head, body] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
+    frame.render_widget(Line::from(dim(title)), head);
+    body
+}
+
+/// Draws a panel of lines.
+pub(super) fn listed(title: &str, lines: Vec<Line<'_>>, frame: &mut Frame<'_>, area: Rect) {
+    let body = headed(title, frame, area);
+    frame.render_widget(Paragraph::new(lines), body);
+}
+
 /// The places of panels: one, or two side by side.
 pub(super) fn beside(middle: Rect) -> Vec<Rect> {
     if middle.width < TWO_PANELS_FROM {

@@ -6,7 +6,7 @@ use plimsoll_model::event::Event;
 use plimsoll_model::host::{Change, Reading};
 use plimsoll_model::summary::FullQuantiles;
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{TrialRecord, Verdict};
+use plimsoll_model::trial::{TrialMeasurement, TrialRecord, Verdict};
 use plimsoll_model::{ErrorClass, Nanos};
 
 use crate::state::{HostRow, RunState, Said};
@@ -124,10 +124,7 @@ impl State {
     }
 
     fn handle_second(&mut self, tally: &Tally) {
-        if self.seconds.len() == SECONDS_MAX {
-            self.seconds.pop_front();
-        }
-        self.seconds.push_back(Point {
+        let point = Point {
             offered: tally.scheduled,
             ended: tally.ok + tally.errors_total(),
             corrected: (&tally.spans.corrected).into(),
@@ -135,22 +132,19 @@ impl State {
             held: tally.connections.held_end,
             opened: tally.connections.opened,
             lost: tally.lost(),
-        });
+        };
+        push(&mut self.seconds, SECONDS_MAX, point);
     }
 
     fn handle_trial(&mut self, record: &TrialRecord) {
-        let verdict = record.judgement.verdict;
-        let rate = record.measurement.request.rate;
-        let p99 = record.measurement.tally.spans.corrected.quantile(0.99);
-        if self.trials.len() == TRIALS_MAX {
-            self.trials.pop_front();
-        }
-        self.tried = self.tried + record.measurement.window;
-        self.trials.push_back(TrialMark {
-            per_s: rate.get(),
-            p99_ms: p99.map(Nanos::as_millis_f64),
-            verdict,
-        });
+        let TrialMeasurement { request, window, tally, .. } = &record.measurement;
+        self.tried = self.tried + *window;
+        let mark = TrialMark {
+            per_s: request.rate.get(),
+            p99_ms: tally.spans.corrected.quantile(0.99).map(Nanos::as_millis_f64),
+            verdict: record.judgement.verdict,
+        };
+        push(&mut self.trials, TRIALS_MAX, mark);
     }
 }
 
@@ -185,9 +179,9 @@ impl Tracker {
         let state = &mut self.state;
         state.run.handle_event(event, elapsed);
         match state.run.said(event) {
-            Some(Said::Result(line)) => push(&mut state.lines, line),
+            Some(Said::Result(line)) => push_line(&mut state.lines, line),
             Some(Said::Answer(line)) => state.answer = Some(line),
-            Some(Said::Note(line)) => push(&mut state.notes, line),
+            Some(Said::Note(line)) => push_line(&mut state.notes, line),
             None => {}
         }
         match event {
@@ -211,10 +205,14 @@ impl Tracker {
     }
 }
 
-/// Adds a line; the oldest goes where there are too many.
-pub(super) fn push(lines: &mut VecDeque<String>, line: String) {
-    if lines.len() == LINES_MAX {
-        lines.pop_front();
+/// Adds to a list of at most `most`; the oldest goes where there are too many.
+pub(super) fn push<T>(list: &mut VecDeque<T>, most: usize, item: T) {
+    if list.len() == most {
+        list.pop_front();
     }
-    lines.push_back(line.replace('\u{a0}', " "));
+    list.push_back(item);
+}
+
+pub(super) fn push_line(lines: &mut VecDeque<String>, line: String) {
+    push(lines, LINES_MAX, line.replace('\u{a0}', " "));
 }

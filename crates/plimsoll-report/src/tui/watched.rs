@@ -8,7 +8,7 @@ use plimsoll_model::host::{
 };
 use plimsoll_model::units::grouped;
 
-use super::state::push;
+use super::state::{push, push_line};
 use crate::state::HostRow;
 use crate::terminal::layout::{Tone, bytes, clean, cpu_percent, span};
 use crate::view::{Panel, link, panel_of};
@@ -95,24 +95,21 @@ impl Watched {
     /// Takes the latest reading of `history`; `elapsed` since watching began.
     pub fn handle_reading(&mut self, history: &History, elapsed: Nanos) {
         let Some(change) = history.change() else { return };
-        if self.points.len() == POINTS_MAX {
-            self.points.pop_front();
-        }
-        self.points.push_back(point(&change));
+        push(&mut self.points, POINTS_MAX, point(&change));
         let now = now(&change, history);
         let at = span(elapsed.as_secs_f64().floor());
         for lost in sources_lost(change.after()) {
-            push(&mut self.events, format!("{at}: {lost}"));
+            push_line(&mut self.events, format!("{at}: {lost}"));
         }
         if !now.events.is_empty() {
-            push(&mut self.events, format!("{at}: {}", now.events.join("; ")));
+            push_line(&mut self.events, format!("{at}: {}", now.events.join("; ")));
         }
         self.now = Some(now);
     }
 
     /// Shows a line, and keeps it for after the end.
     pub fn note(&mut self, text: &str) {
-        push(&mut self.notes, clean(text));
+        push_line(&mut self.notes, clean(text));
     }
 
     /// Notes, the oldest first.
@@ -183,11 +180,7 @@ fn processes(change: &Change<'_>, reading: &Reading) -> Vec<Process> {
     let names = reading.of(Metric::ProcessInfo, &[]);
     let names = names.filter_map(|info| info.series.label(Label::Process));
     let process = |name: &str| {
-        let rate = |metric| {
-            let of = change.rates(metric, &[]);
-            let of = of.filter(|(series, _)| series.label(Label::Process) == Some(name));
-            of.map(|(_, rate)| rate).reduce(|all, one| all + one)
-        };
+        let rate = |metric| change.rate(metric, &[(Label::Process, name)]);
         let gauge = |metric| reading.sum(metric, &[(Label::Process, name)]);
         let files = LimitId::of(LimitKind::OpenFiles, name);
         let max = reading.sum(Metric::LimitMax, &files.labels());
