@@ -1,6 +1,8 @@
 //! Counters that stand still on a healthy host: shown only when they move.
 
-use plimsoll_model::host::{Change, IDLE_MODES, Label, Metric, Series};
+use std::collections::BTreeMap;
+
+use plimsoll_model::host::{Change, IDLE_MODES, Label, Metric};
 use plimsoll_model::units::grouped;
 
 use super::history::History;
@@ -51,31 +53,20 @@ pub(crate) fn rate_text(per_s: f64) -> String {
 
 /// Fraction of each CPU that was busy, and of it softirq and steal; sorted by CPU.
 pub(crate) fn cpus(change: &Change<'_>) -> Vec<Cpu> {
-    let mut cpus: Vec<Cpu> = Vec::new();
+    let mut cpus = BTreeMap::new();
     for (series, per_s) in change.rates(Metric::CpuSeconds, &[]) {
-        let Some(number) = cpu_number(series) else { continue };
-        let index = cpus.iter().position(|cpu| cpu.number == number).unwrap_or_else(|| {
-            cpus.push(Cpu { number, ..Cpu::default() });
-            cpus.len() - 1
-        });
-        let cpu = &mut cpus[index];
+        let Some(Ok(number)) = series.label(Label::Cpu).map(str::parse) else { continue };
+        let cpu = cpus.entry(number).or_insert_with(|| Cpu { number, ..Cpu::default() });
         match series.label(Label::Mode) {
-            Some(mode) if IDLE_MODES.contains(&mode) => {}
-            Some("softirq") => {
-                cpu.softirq = per_s;
-                cpu.busy += per_s;
-            }
-            Some("steal") => {
-                cpu.steal = per_s;
-                cpu.busy += per_s;
-            }
-            _ => cpu.busy += per_s,
+            Some(mode) if IDLE_MODES.contains(&mode) => continue,
+            Some("softirq") => cpu.softirq = per_s,
+            Some("steal") => cpu.steal = per_s,
+            _ => {}
         }
+        cpu.busy += per_s;
     }
     // The kernel counts in ticks, which a reading may begin and end between.
-    cpus.iter_mut().for_each(|cpu| cpu.busy = cpu.busy.min(1.0));
-    cpus.sort_by_key(|cpu| cpu.number);
-    cpus
+    cpus.into_values().map(|cpu| Cpu { busy: cpu.busy.min(1.0), ..cpu }).collect()
 }
 
 /// [`cpus`] in the last interval of `history`, with their speeds.
@@ -112,21 +103,14 @@ pub(crate) struct Cpu {
     pub(crate) speed: Option<f64>,
 }
 
-fn cpu_number(series: &Series) -> Option<u32> {
-    series.label(Label::Cpu)?.parse().ok()
-}
-
 /// The thread that used most CPU: its process, its name, the fraction of a CPU it used, and the
 /// fraction of the time it was ready but waited for one.
 pub(crate) fn busiest_thread(change: &Change<'_>) -> Option<(String, f64, f64)> {
     let rates = change.rates(Metric::ProcessCpuSeconds, &[]);
     let (series, busy) = rates.max_by(|a, b| a.1.total_cmp(&b.1))?;
     let (process, thread) = (series.label(Label::Process)?, series.label(Label::Thread)?);
-    let wanted = |series: &Series| {
-        series.label(Label::Process) == Some(process) && series.label(Label::Thread) == Some(thread)
-    };
-    let mut delays = change.rates(Metric::ProcessRunDelaySeconds, &[]);
-    let delay = delays.find(|(series, _)| wanted(series)).map_or(0.0, |(_, delay)| delay);
+    let of_it = [(Label::Process, process), (Label::Thread, thread)];
+    let delay = change.rate(Metric::ProcessRunDelaySeconds, &of_it).unwrap_or_default();
     Some((format!("{process}, thread {thread}"), busy, delay))
 }
 
@@ -134,8 +118,7 @@ pub(crate) fn busiest_thread(change: &Change<'_>) -> Option<(String, f64, f64)> 
 pub(crate) fn traffic(change: &Change<'_>, loopback: bool) -> Traffic {
     let sum = |metric, direction| {
         change
-            .rates(metric, &[])
-            .filter(|(series, _)| series.label(Label::Direction) == Some(direction))
+            .rates(metric, &[(Label::Direction, direction)])
             .filter(|(series, _)| (series.label(Label::Device) == Some("lo")) == loopback)
             .map(|(_, rate)| rate)
             .sum()

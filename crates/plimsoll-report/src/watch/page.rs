@@ -1,5 +1,7 @@
 //! One page: limits, the five graphs, CPUs, threads, servers, and what should not have happened.
 
+use std::iter::{once, repeat};
+
 use plimsoll_model::host::{
     Change, Label, LimitUse, Metric, Missing, Reading, fullest_limits, limits,
 };
@@ -29,33 +31,26 @@ pub fn page(style: Style, host: &str, history: &History) -> String {
         page.entry("", "Waiting for the second reading.");
         return page.into_text();
     };
-    show_sources(&mut page, change.after());
-    show_limits(&mut page, history);
+    let reading = change.after();
+    show_lines(&mut page, "Sources", sources_down(reading).into_iter().map(|of| (Tone::Bad, of)));
+    let limits = fullest_limits(reading, LIMITS_SHOWN);
+    let limits = limits.iter().map(|limit| (limit_tone(limit), limit_text(limit, history)));
+    show_lines(&mut page, "Limits", limits);
     show_graphs(&mut page, history, &change);
     show_cpus(&mut page, history, &change);
-    show_servers(&mut page, &change);
-    let events = events(&change);
-    if !events.is_empty() {
-        let lead = format!("{:11}", "Events");
-        page.hanging(Tone::Bad, &lead, &events.join("; "));
+    for (server, items) in servers(&change) {
+        page.entry_counts(server, &items);
     }
+    let events = Some(events(&change)).filter(|events| !events.is_empty());
+    show_lines(&mut page, "Events", events.iter().map(|events| (Tone::Bad, events.join("; "))));
     show_missing(&mut page, &change);
     page.into_text()
 }
 
-fn show_sources(page: &mut Page, reading: &Reading) {
-    for (index, source) in sources_down(reading).iter().enumerate() {
-        let label = if index == 0 { "Sources" } else { "" };
-        page.hanging(Tone::Bad, &format!("{label:11}"), source);
-    }
-}
-
-fn show_limits(page: &mut Page, history: &History) {
-    let Some(last) = history.last() else { return };
-    for (index, limit) in fullest_limits(last, LIMITS_SHOWN).iter().enumerate() {
-        let label = if index == 0 { "Limits" } else { "" };
-        let text = limit_text(limit, history);
-        page.hanging(limit_tone(limit), &format!("{label:11}"), &text);
+/// Draws lines with a name before the first.
+fn show_lines(page: &mut Page, name: &str, lines: impl Iterator<Item = (Tone, String)>) {
+    for (name, (tone, line)) in once(name).chain(repeat("")).zip(lines) {
+        page.hanging(tone, &format!("{name:11}"), &line);
     }
 }
 
@@ -191,12 +186,6 @@ fn show_cpus(page: &mut Page, history: &History, change: &Change<'_>) {
             cpu_percent(delay)
         );
         page.entry("Busiest", &text);
-    }
-}
-
-fn show_servers(page: &mut Page, change: &Change<'_>) {
-    for (server, items) in servers(change) {
-        page.entry_counts(server, &items);
     }
 }
 
