@@ -35,7 +35,7 @@ use plimsoll_model::trial::{
 };
 use plimsoll_model::{ErrorClass, Histogram, Nanos, Rate, cliff};
 
-use crate::archive::{ArchivedHost, ClockPair, Manifest, ManifestHead, SearchHead};
+use crate::archive::{ArchivedHost, ArchivedPlan, ClockPair, Manifest, SCHEMA, SearchHead};
 
 pub(crate) use compared::{
     compare_duet, compare_lower, compare_no_difference, compare_saturated, compare_undecided,
@@ -196,22 +196,25 @@ pub(crate) fn manifest(search: bool) -> Manifest {
 
 pub(crate) fn manifest_of(plan: &LoadPlan, search: bool) -> Manifest {
     let command_line = ["plimsoll", "load", "--header", "<redacted>"].map(str::to_owned).to_vec();
-    Manifest::new(ManifestHead {
-        plimsoll_version: "0.1.0",
-        command: if search { "find" } else { "load" },
+    Manifest {
+        schema: SCHEMA.to_owned(),
+        plimsoll_version: "0.1.0".to_owned(),
+        command: if search { "find" } else { "load" }.to_owned(),
         command_line,
-        target: "https://127.0.0.1:8443/",
-        started_at: "2026-11-21T02:15:30Z",
+        target: "https://127.0.0.1:8443/".to_owned(),
+        started_at: "2026-11-21T02:15:30Z".to_owned(),
         clock: ClockPair { monotonic: Nanos::from_secs(69), unix_ns: 1_795_227_330_000_000_000 },
         host: ArchivedHost { kernel: "Linux 6.1".to_owned(), cpus: 2, cpu_model: None },
+        seed: plan.seed,
         settings: settings(plan),
         search: search.then(|| SearchHead {
             axis: Axis::Rate,
             slo: "p99<50ms,errors<0.1%".to_owned(),
             mode: Mode::Quick,
         }),
-        plan,
-    })
+        plan: ArchivedPlan::of(plan),
+        merged_from: Vec::new(),
+    }
 }
 
 pub(crate) fn send_lag(us: u64, level: Level) -> Check {

@@ -13,7 +13,7 @@ use plimsoll_model::reason::ErrorReasons;
 use plimsoll_model::settings::{PlannedEvent, Settings};
 use plimsoll_model::summary::{RowSummary, Summary};
 use plimsoll_model::trial::TrialRecord;
-use plimsoll_report::archive::{ClockPair, Manifest, ManifestHead, SearchHead};
+use plimsoll_report::archive::{ArchivedPlan, ClockPair, Manifest, SCHEMA, SearchHead};
 use plimsoll_report::terminal::Style;
 use plimsoll_report::tui::{Budget, Head, State, Tracker, Wish};
 use plimsoll_report::view::View;
@@ -100,18 +100,21 @@ impl Run {
             .out
             .clone()
             .or_else(|| head.always_archive.then(|| archive_place(head.command, unix_s)));
-        let manifest = Manifest::new(ManifestHead {
-            plimsoll_version: env!("CARGO_PKG_VERSION"),
-            command: head.command,
+        let manifest = Manifest {
+            schema: SCHEMA.to_owned(),
+            plimsoll_version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: head.command.to_owned(),
             command_line: head.command_line,
-            target: &job.target_name,
-            started_at: &started_at,
+            target: job.target_name.clone(),
+            started_at: started_at.clone(),
             clock,
             host: archived_host(),
+            seed: job.plan.seed,
             settings: head.settings,
             search: head.search,
-            plan: &job.plan,
-        });
+            plan: ArchivedPlan::of(&job.plan),
+            merged_from: Vec::new(),
+        };
         let archive = match place {
             None => None,
             Some(dir) => {
@@ -359,7 +362,7 @@ impl Shown {
 fn write_page(dir: &Path, summary: &Summary) -> Result<(), ReportError> {
     let archive = Archive::open(dir)?;
     // As it was written, with the words of its checks: `report --html` is to give the same bytes.
-    let view = View::of_archive(&archive, archive.summary().unwrap_or(summary))?;
+    let view = View::of_archive(&archive, archive.summary.as_ref().unwrap_or(summary))?;
     let path = dir.join(PAGE);
     WholeFile::write(&path, page::render(&view).as_bytes())
         .map_err(|source| ReportError::Write { path, source })

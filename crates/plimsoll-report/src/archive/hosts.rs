@@ -5,13 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::{iter, mem};
 
 use plimsoll_model::Nanos;
 use plimsoll_model::host::{HostSummary, Missing, Reading, Sample, Series, Source};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use super::reader::Lines;
+use super::reader::{Lines, REMOVE_LINE};
 use super::writer::LineFile;
 use crate::error::Result;
 
@@ -57,18 +58,13 @@ enum ReadSeries {
     Newer(IgnoredAny),
 }
 
-/// The last written line of a host.
-#[derive(Debug)]
-struct Known<S> {
-    series: Vec<S>,
+/// The series of a host, and what its last line said besides their values.
+type Known<S> = (Vec<S>, State);
+
+#[derive(Debug, Default)]
+struct State {
     missing: Vec<Missing>,
     sources: Vec<Source>,
-}
-
-impl<S> Default for Known<S> {
-    fn default() -> Self {
-        Self { series: Vec::new(), missing: Vec::new(), sources: Vec::new() }
-    }
 }
 
 /// Writes readings as they come.
@@ -86,28 +82,27 @@ impl HostWriter {
 
     /// Adds a reading, which is sorted.
     pub fn push(&mut self, host: &str, reading: &Reading) -> Result<()> {
-        let known = self.hosts.entry(host.to_owned()).or_default();
-        let is_known = |sample: &Sample| known.series.binary_search(&sample.series).is_ok();
+        let (all, last) = self.hosts.entry(host.to_owned()).or_default();
+        let is_known = |sample: &Sample| all.binary_search(&sample.series).is_ok();
         if !reading.samples.iter().all(is_known) {
-            known.series.extend(reading.samples.iter().map(|sample| sample.series.clone()));
-            known.series.sort();
-            known.series.dedup();
-            let series = known.series.clone();
-            self.file.push(&HostLine::List { host: host.to_owned(), series })?;
+            all.extend(reading.samples.iter().map(|sample| sample.series.clone()));
+            all.sort();
+            all.dedup();
+            self.file.push(&HostLine::List { host: host.to_owned(), series: all.clone() })?;
         }
         let value = |series: &Series| {
             let at = reading.samples.binary_search_by(|sample| sample.series.cmp(series)).ok()?;
             Some(reading.samples[at].value)
         };
-        let missing = (known.missing != reading.missing).then(|| reading.missing.clone());
-        known.missing.clone_from(&reading.missing);
-        let sources = (known.sources != reading.sources).then(|| reading.sources.clone());
-        known.sources.clone_from(&reading.sources);
+        let missing = (last.missing != reading.missing).then(|| reading.missing.clone());
+        last.missing.clone_from(&reading.missing);
+        let sources = (last.sources != reading.sources).then(|| reading.sources.clone());
+        last.sources.clone_from(&reading.sources);
         self.file.push(&HostLine::<Series>::Values {
             host: host.to_owned(),
             begin: reading.begin,
             end: reading.end,
-            values: known.series.iter().map(value).collect(),
+            values: all.iter().map(value).collect(),
             missing,
             sources,
         })
@@ -128,10 +123,10 @@ fn read_within(dir: &Path, samples_max: usize) -> Result<BTreeMap<String, Vec<Re
     let mut hosts: BTreeMap<String, Vec<Reading>> = BTreeMap::new();
     let Some(mut readings) = Readings::open(dir)? else { return Ok(hosts) };
     let mut samples = 0;
-    while let Some((host, reading)) = readings.next()? {
+    while let Some((host, reading)) = readings.read()? {
         samples += reading.samples.len();
         if samples > samples_max {
-            return Err(readings.lines.refuse(TOO_MANY_SAMPLES));
+            return Err(readings.lines.refuse(TOO_MANY_SAMPLES, REMOVE_LINE));
         }
         hosts.entry(host).or_default().push(reading);
     }
@@ -142,28 +137,24 @@ fn read_within(dir: &Path, samples_max: usize) -> Result<BTreeMap<String, Vec<Re
 /// kept at a time.
 pub fn summarise_hosts(dir: &Path) -> Result<BTreeMap<String, HostSummary>> {
     let mut hosts: BTreeMap<String, (HostSummary, Option<Reading>)> = BTreeMap::new();
-    each_reading(dir, &mut |host, reading| {
-        let (summary, before) = hosts.entry(host.to_owned()).or_default();
+    for reading in readings(dir)? {
+        let (host, reading) = reading?;
+        let (summary, before) = hosts.entry(host).or_default();
         summary.add(before.as_ref(), &reading);
         *before = Some(reading);
-    })?;
+    }
     Ok(hosts.into_iter().map(|(host, (summary, _))| (host, summary.finish())).collect())
 }
 
 /// Reports whether the archive in `dir` has a reading of any host.
 pub fn has_readings(dir: &Path) -> bool {
-    Readings::open(dir).is_ok_and(|readings| {
-        readings.is_some_and(|mut readings| readings.next().is_ok_and(|next| next.is_some()))
-    })
+    readings(dir).is_ok_and(|mut readings| matches!(readings.next(), Some(Ok(_))))
 }
 
-/// Hands the readings to `handle` as they stand in the file, one at a time.
-pub(crate) fn each_reading(dir: &Path, handle: &mut dyn FnMut(&str, Reading)) -> Result<()> {
-    let Some(mut readings) = Readings::open(dir)? else { return Ok(()) };
-    while let Some((host, reading)) = readings.next()? {
-        handle(&host, reading);
-    }
-    Ok(())
+/// Returns the readings as they stand in the file, each with its host, read one at a time.
+pub(crate) fn readings(dir: &Path) -> Result<impl Iterator<Item = Result<(String, Reading)>>> {
+    let mut readings = Readings::open(dir)?;
+    Ok(iter::from_fn(move || readings.as_mut()?.read().transpose()))
 }
 
 /// The readings of a file in order, of which one is stored at a time.
@@ -180,19 +171,19 @@ impl Readings {
     }
 
     /// Returns the next reading and its host; `None` at the end.
-    fn next(&mut self) -> Result<Option<(String, Reading)>> {
+    fn read(&mut self) -> Result<Option<(String, Reading)>> {
         while let Some(line) = self.lines.next().transpose()? {
             match line {
-                HostLine::List { host, series } => self.known_of(&host)?.series = series,
+                HostLine::List { host, series } => self.known_of(&host)?.0 = series,
                 HostLine::Values { host, begin, end, values, missing, sources } => {
-                    let known = self.known_of(&host)?;
-                    if let Some(missing) = missing {
-                        known.missing = missing;
-                    }
-                    if let Some(sources) = sources {
-                        known.sources = sources;
-                    }
-                    let reading = known.reading(begin, end, values);
+                    let (series, last) = self.known_of(&host)?;
+                    let samples = series.iter().zip(values).filter_map(sample).collect();
+                    last.missing = missing.unwrap_or_else(|| mem::take(&mut last.missing));
+                    last.sources = sources.unwrap_or_else(|| mem::take(&mut last.sources));
+                    let (missing, sources) = (last.missing.clone(), last.sources.clone());
+                    let mut reading = Reading { begin, end, samples, missing, sources };
+                    // The order of series changes with the versions that wrote them.
+                    reading.sort();
                     return Ok(Some((host, reading)));
                 }
             }
@@ -203,24 +194,16 @@ impl Readings {
     /// Returns the state of a host so far.
     fn known_of(&mut self, host: &str) -> Result<&mut Known<ReadSeries>> {
         if !self.known.contains_key(host) && self.known.len() >= HOSTS_MAX {
-            return Err(self.lines.refuse(TOO_MANY_HOSTS));
+            return Err(self.lines.refuse(TOO_MANY_HOSTS, REMOVE_LINE));
         }
         Ok(self.known.entry(host.to_owned()).or_default())
     }
 }
 
-impl Known<ReadSeries> {
-    fn reading(&self, begin: Nanos, end: Nanos, values: Vec<Option<f64>>) -> Reading {
-        let sample = |(series, value): (&ReadSeries, Option<f64>)| match series {
-            ReadSeries::Known(series) => Some(Sample { series: series.clone(), value: value? }),
-            ReadSeries::Newer(_) => None,
-        };
-        let samples = self.series.iter().zip(values).filter_map(sample).collect();
-        let (missing, sources) = (self.missing.clone(), self.sources.clone());
-        let mut reading = Reading { begin, end, samples, missing, sources };
-        // The order of series changes with the versions that wrote them.
-        reading.sort();
-        reading
+fn sample((series, value): (&ReadSeries, Option<f64>)) -> Option<Sample> {
+    match series {
+        ReadSeries::Known(series) => Some(Sample { series: series.clone(), value: value? }),
+        ReadSeries::Newer(_) => None,
     }
 }
 

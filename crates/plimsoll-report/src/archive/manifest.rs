@@ -1,13 +1,11 @@
 //! The description of a run in its archive, written before anything is measured.
 
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::search::{Axis, Mode};
 use plimsoll_model::settings::Settings;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::plan;
+use super::plan::ArchivedPlan;
 
 /// The value of `schema` in a manifest.
 pub const SCHEMA: &str = "plimsoll.archive/1";
@@ -72,44 +70,18 @@ pub struct SearchHead {
     pub mode: Mode,
 }
 
-/// The content of a manifest; of the plan, [`Manifest::new`] takes what is archived.
-#[derive(Clone, Debug)]
-pub struct ManifestHead<'a> {
-    /// Version of plimsoll.
-    pub plimsoll_version: &'a str,
-    /// The command: `load`, `find`, `lab`.
-    pub command: &'a str,
-    /// The command line as it may be shown.
-    pub command_line: Vec<String>,
-    /// Target in reports, as it may be shown.
-    pub target: &'a str,
-    /// RFC 3339, UTC.
-    pub started_at: &'a str,
-    /// The clocks when the run began.
-    pub clock: ClockPair,
-    /// This host.
-    pub host: ArchivedHost,
-    /// Settings that shape the measurement, as in the summary.
-    pub settings: Settings,
-    /// Settings of the search.
-    pub search: Option<SearchHead>,
-    /// The plan of the load, or of a search's first load.
-    pub plan: &'a LoadPlan,
-}
-
-/// `manifest.json`. Made by [`Manifest::new`] only, so that nothing of a plan gets in that is not named.
+/// `manifest.json`. Nothing of a plan gets in that [`ArchivedPlan`] does not name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct Manifest {
     /// Always [`SCHEMA`].
     pub schema: String,
     /// Version of the plimsoll that wrote the archive.
     pub plimsoll_version: String,
-    /// The command.
+    /// The command: `load`, `find`, `lab`.
     pub command: String,
     /// The command line as it may be shown.
     pub command_line: Vec<String>,
-    /// Target in reports.
+    /// Target in reports, as it may be shown.
     pub target: String,
     /// RFC 3339, UTC.
     pub started_at: String,
@@ -119,34 +91,13 @@ pub struct Manifest {
     pub host: ArchivedHost,
     /// Random seed.
     pub seed: u64,
-    /// Settings that shape the measurement.
+    /// Settings that shape the measurement, as in the summary.
     pub settings: Settings,
     /// Settings of the search.
     pub search: Option<SearchHead>,
-    /// Archived part of the plan, for people: texts and bytes are counts, so it is no plan to run again.
-    pub plan: Value,
+    /// The plan of the load, or of a search's first load.
+    pub plan: ArchivedPlan,
     /// The runs that this one was merged from; none for a run that was measured as one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged_from: Vec<MergedPart>,
-}
-
-impl Manifest {
-    /// Returns the manifest of a run.
-    pub fn new(head: ManifestHead<'_>) -> Self {
-        Self {
-            schema: SCHEMA.to_owned(),
-            plimsoll_version: head.plimsoll_version.to_owned(),
-            command: head.command.to_owned(),
-            command_line: head.command_line,
-            target: head.target.to_owned(),
-            started_at: head.started_at.to_owned(),
-            clock: head.clock,
-            host: head.host,
-            seed: head.plan.seed,
-            settings: head.settings,
-            search: head.search,
-            plan: plan::archived(head.plan),
-            merged_from: Vec::new(),
-        }
-    }
 }

@@ -26,15 +26,14 @@ mod reader;
 mod rebuild;
 mod writer;
 
-pub(crate) use hosts::each_reading;
+pub(crate) use hosts::readings;
 pub use hosts::{HostWriter, has_readings, read_hosts, summarise_hosts};
 pub(crate) use loads::{Loads, Place};
-pub use manifest::{
-    ArchivedHost, ClockPair, Manifest, ManifestHead, MergedPart, SCHEMA, SearchHead,
-};
+pub use manifest::{ArchivedHost, ClockPair, Manifest, MergedPart, SCHEMA, SearchHead};
 pub use merge::Merge;
+pub use plan::ArchivedPlan;
 pub use reader::{Archive, IntervalLine, Lines};
-pub use rebuild::{Redrawn, redraw};
+pub use rebuild::redraw;
 pub use writer::ArchiveWriter;
 
 #[cfg(test)]

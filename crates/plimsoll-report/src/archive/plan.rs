@@ -6,6 +6,7 @@
 //! how many they are.
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Deref;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{
@@ -14,13 +15,27 @@ use plimsoll_model::plan::{
 use plimsoll_model::row::RowPlan;
 use plimsoll_model::settings::{MqttSettings, TlsSettings};
 use plimsoll_model::target::{Messages, Publish, Qos, Script, Target};
-use serde::Serialize;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-/// Returns the plan of an archive.
-pub(super) fn archived(plan: &LoadPlan) -> Value {
-    // Numbers, texts and lists: nothing that JSON lacks.
-    serde_json::to_value(ArchivedPlan::of(plan)).unwrap_or(Value::Null)
+/// A plan in an archive, for people: texts and bytes are counts, so it is no plan to run again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArchivedPlan(Value);
+
+impl ArchivedPlan {
+    /// Takes what is archived of a plan.
+    pub fn of(plan: &LoadPlan) -> Self {
+        // Numbers, texts and lists: nothing that JSON lacks.
+        Self(serde_json::to_value(NamedPlan::of(plan)).unwrap_or(Value::Null))
+    }
+}
+
+impl Deref for ArchivedPlan {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        &self.0
+    }
 }
 
 /// Declares the part of a plan that an archive has. Each field is listed once, with the value that is written of it; the one
@@ -45,7 +60,7 @@ macro_rules! archived {
 }
 
 archived! {
-    ArchivedPlan<'a> of LoadPlan {
+    NamedPlan<'a> of LoadPlan {
         targets: Vec<ArchivedTarget<'a>> = targets.iter().map(ArchivedTarget::of).collect(),
         target_destination: &'a [u32] = target_destination,
         destinations: Vec<ArchivedServer<'a>> = destinations.iter().map(ArchivedServer::of).collect(),
@@ -116,7 +131,7 @@ struct ArchivedTarget<'a> {
     method: &'a str,
     url: String,
     headers: usize,
-    body: Bytes,
+    body: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     publish: Option<ArchivedPublish>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,16 +147,10 @@ impl<'a> ArchivedTarget<'a> {
             method: target.method_shown(),
             url: url.to_string(),
             headers: headers.len(),
-            body: Bytes { bytes: body.len() },
+            body: json!({ "bytes": body.len() }),
             publish: publish.as_ref().map(ArchivedPublish::of),
             script: script.as_ref().map(ArchivedScript::of),
             websocket: websocket.as_ref().map(ArchivedMessages::of),
         }
     }
-}
-
-/// Something of which only the length is written.
-#[derive(Serialize)]
-struct Bytes {
-    bytes: usize,
 }

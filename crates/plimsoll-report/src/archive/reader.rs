@@ -1,7 +1,7 @@
 //! Reading an archive, also one whose run was killed.
 
 use std::fs::File;
-use std::io::{BufReader, ErrorKind};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
@@ -10,38 +10,44 @@ use plimsoll_model::row::RowBatch;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::Interval;
 use plimsoll_model::trial::TrialRecord;
+use plimsoll_sys::input_file;
 use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::files;
-use super::files::NextLine;
 use super::manifest::{EVENTS, INTERVALS, MANIFEST, Manifest, ROWS, SCHEMA, SUMMARY, TRIALS};
 use crate::error::{ReportError, Result};
 use crate::json;
 use crate::terminal::layout::clean;
 
 /// One second of one load.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct IntervalLine {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IntervalLine<I = Interval> {
     /// Number of the trial; `None` for a plain load.
     pub trial: Option<u32>,
     /// Connections that a hold was to reach then.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub asked: Option<u64>,
     /// Counts of the second.
-    pub interval: Interval,
+    pub interval: I,
 }
 
 /// An archive on disk.
 #[derive(Debug)]
 pub struct Archive {
-    dir: PathBuf,
-    manifest: Manifest,
-    trials: Vec<TrialRecord>,
-    events: Vec<Event>,
+    /// The directory.
+    pub dir: PathBuf,
+    /// The manifest.
+    pub manifest: Manifest,
+    /// The judged trials in the order in which they ended.
+    pub trials: Vec<TrialRecord>,
+    /// Every event that is neither an interval nor a judged trial, in order.
+    pub events: Vec<Event>,
     /// Lines of events that this program does not know.
     newer: u64,
-    summary: Option<Summary>,
+    /// The run's own summary; `None` when it was killed before it wrote one.
+    pub summary: Option<Summary>,
 }
 
 impl Archive {
@@ -59,21 +65,6 @@ impl Archive {
         Ok(Self { dir: dir.to_owned(), manifest, trials, events, newer, summary })
     }
 
-    /// The manifest.
-    pub const fn manifest(&self) -> &Manifest {
-        &self.manifest
-    }
-
-    /// The judged trials in the order in which they ended.
-    pub fn trials(&self) -> &[TrialRecord] {
-        &self.trials
-    }
-
-    /// Every event that is neither an interval nor a judged trial, in order.
-    pub fn events(&self) -> &[Event] {
-        &self.events
-    }
-
     /// One line about the records of a newer version, which were left out.
     pub fn newer_records(&self) -> Option<String> {
         let records = if self.newer == 1 { "record is" } else { "records are" };
@@ -84,11 +75,6 @@ impl Archive {
                 self.newer
             )
         })
-    }
-
-    /// The run's own summary; `None` when it was killed before it wrote one.
-    pub const fn summary(&self) -> Option<&Summary> {
-        self.summary.as_ref()
     }
 
     /// The seconds of all loads, read one at a time: an hour of them would fill gigabytes.
@@ -110,11 +96,6 @@ impl Archive {
     pub fn rows(&self) -> Result<Option<Lines<RowBatch>>> {
         Lines::open_existing(self.dir.join(ROWS))
     }
-
-    /// The directory.
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
 }
 
 fn read_trials(path: PathBuf, trial_bytes_max: u64) -> Result<Vec<TrialRecord>> {
@@ -124,7 +105,7 @@ fn read_trials(path: PathBuf, trial_bytes_max: u64) -> Result<Vec<TrialRecord>> 
     while let Some(trial) = lines.next().transpose()? {
         bytes += lines.line.len() as u64 + trial.measurement.tally.histogram_bytes();
         if bytes > trial_bytes_max {
-            return Err(unread(&lines.path, lines.number, files::TOO_MANY.to_owned(), RESTORE));
+            return Err(lines.refuse(files::TOO_MANY, RESTORE));
         }
         trials.push(trial);
     }
@@ -139,12 +120,7 @@ fn read_events(path: PathBuf) -> Result<(Vec<Event>, u64)> {
     while let Some(line) = lines.next().transpose()? {
         bytes += lines.line.len() as u64;
         if bytes > files::EVENT_BYTES_MAX {
-            return Err(unread(
-                &lines.path,
-                lines.number,
-                files::TOO_MANY_EVENTS.to_owned(),
-                RESTORE,
-            ));
+            return Err(lines.refuse(files::TOO_MANY_EVENTS, RESTORE));
         }
         match line {
             EventLine::Known(event) => events.push(event),
@@ -188,21 +164,23 @@ fn read_manifest(dir: &Path) -> Result<Manifest> {
         Err(source) if dir.is_dir() => return Err(ReportError::Read { path, source }),
         Err(source) => return Err(ReportError::Read { path: dir.to_owned(), source }),
     };
-    let head: Head = serde_json::from_slice(&text)
-        .map_err(|e| unread(&path, e.line(), e.to_string(), RESTORE))?;
+    let damaged = |e: serde_json::Error| unread(&path, e.line(), &e.to_string(), RESTORE);
+    let head: Head = serde_json::from_slice(&text).map_err(damaged)?;
     if head.schema != SCHEMA {
         let (found, by) = (head.schema, head.plimsoll_version);
         let by = by.unwrap_or_else(|| "(version unknown)".to_owned());
         return Err(ReportError::ArchiveSchema { dir: dir.to_owned(), found, by });
     }
-    serde_json::from_slice(&text).map_err(|e| unread(&path, e.line(), e.to_string(), RESTORE))
+    serde_json::from_slice(&text).map_err(damaged)
 }
 
 fn read_summary(path: &Path) -> Result<Option<Summary>> {
     match files::read_whole(path) {
         Ok(text) => match json::read_summary(&text) {
             Ok(summary) => Ok(Some(summary)),
-            Err(ReportError::Json(e)) => Err(unread(path, e.line(), e.to_string(), REMOVE_SUMMARY)),
+            Err(ReportError::Json(e)) => {
+                Err(unread(path, e.line(), &e.to_string(), REMOVE_SUMMARY))
+            }
             Err(e) => Err(e),
         },
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
@@ -211,8 +189,8 @@ fn read_summary(path: &Path) -> Result<Option<Summary>> {
 }
 
 /// A line that cannot be read: what a newer program wrote, or what is damaged, and what to do then.
-pub(super) fn unread(path: &Path, line: usize, why: String, fix: &'static str) -> ReportError {
-    let (path, line, why) = (path.to_owned(), line.max(1), clean(&why));
+pub(super) fn unread(path: &Path, line: usize, why: &str, fix: &'static str) -> ReportError {
+    let (path, line, why) = (path.to_owned(), line.max(1), clean(why));
     // serde has no other way to tell an unknown name from a value that does not fit.
     if why.starts_with("unknown variant") {
         // All names that are known follow.
@@ -224,7 +202,7 @@ pub(super) fn unread(path: &Path, line: usize, why: String, fix: &'static str) -
 
 pub(super) const RESTORE: &str = "restore it from a copy of the archive";
 const REMOVE_SUMMARY: &str = "remove that file to have it rebuilt from the intervals";
-const REMOVE_LINE: &str = "remove that line to read the rest";
+pub(super) const REMOVE_LINE: &str = "remove that line to read the rest";
 
 /// The lines of one file, parsed one at a time. Ends after its first error.
 #[derive(Debug)]
@@ -239,7 +217,8 @@ pub struct Lines<T> {
 
 impl<T: DeserializeOwned> Lines<T> {
     fn open(path: PathBuf) -> Result<Self> {
-        let input = files::open(&path).map_err(ReportError::read(&path))?;
+        let file = input_file::open_regular(&path).map_err(ReportError::read(&path))?;
+        let input = BufReader::new(file);
         Ok(Self { path, input, number: 0, line: Vec::new(), ended: false, kind: PhantomData })
     }
 
@@ -254,31 +233,21 @@ impl<T: DeserializeOwned> Lines<T> {
     }
 
     /// Returns the error for the last line that was read.
-    pub(super) fn refuse(&self, why: &str) -> ReportError {
-        unread(&self.path, self.number, why.to_owned(), REMOVE_LINE)
+    pub(super) fn refuse(&self, why: &str, fix: &'static str) -> ReportError {
+        unread(&self.path, self.number, why, fix)
     }
 
     /// Reads a line without parsing it; `false` at the end, also before a line that was being written when the run was
     /// killed.
     fn read_line(&mut self) -> Result<bool> {
         self.number += 1;
-        let next = files::read_line(&mut self.input, &mut self.line);
-        match next.map_err(ReportError::read(&self.path))? {
-            NextLine::Whole => Ok(true),
-            NextLine::None => Ok(false),
-            NextLine::TooLong => Err(self.refuse(files::TOO_LONG)),
+        self.line.clear();
+        let mut input = self.input.by_ref().take(files::LINE_BYTES_MAX as u64 + 1);
+        input.read_until(b'\n', &mut self.line).map_err(ReportError::read(&self.path))?;
+        if self.line.len() > files::LINE_BYTES_MAX {
+            return Err(self.refuse(files::TOO_LONG, REMOVE_LINE));
         }
-    }
-
-    fn read(&mut self) -> Option<Result<T>> {
-        match self.read_line() {
-            Ok(false) => None,
-            Ok(true) => Some(
-                serde_json::from_slice(&self.line)
-                    .map_err(|error| self.refuse(&without_place(&error))),
-            ),
-            Err(error) => Some(Err(error)),
-        }
+        Ok(self.line.ends_with(b"\n"))
     }
 }
 
@@ -298,7 +267,14 @@ impl<T: DeserializeOwned> Iterator for Lines<T> {
         if self.ended {
             return None;
         }
-        let item = self.read();
+        let item = match self.read_line() {
+            Ok(false) => None,
+            Ok(true) => Some(
+                serde_json::from_slice(&self.line)
+                    .map_err(|error| self.refuse(&without_place(&error), REMOVE_LINE)),
+            ),
+            Err(error) => Some(Err(error)),
+        };
         self.ended = !matches!(item, Some(Ok(_)));
         item
     }

@@ -23,46 +23,35 @@ use crate::state::{Holding, RunState};
 use crate::terminal;
 use crate::terminal::Style;
 
-/// The source of a report that [`redraw`] drew.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Redrawn {
-    /// The report, and a warning for each disagreement.
-    pub text: String,
-    /// The run's summary, or the rebuilt one.
-    pub summary: Summary,
-    /// Disagreements of summary or trials with the intervals, one line each.
-    pub disagreements: Vec<String>,
-}
-
 /// Draws the report of an archive, the same text as the run itself drew; a warning follows for
 /// every figure that the intervals do not confirm. Where the run did not come to its causes, `diagnose`
-/// says what they are.
+/// says what they are. Returns the text, and the run's summary or the rebuilt one.
 pub fn redraw(
     archive: &Archive,
     diagnose: &dyn Fn(&Summary) -> Option<Vec<Finding>>,
     style: Style,
-) -> Result<Redrawn> {
+) -> Result<(String, Summary)> {
     let totals = Totals::of(archive)?;
-    let (mut summary, mut disagreements) = match archive.summary() {
-        Some(summary) => (summary.clone(), summary_against(summary, archive.trials(), &totals)),
+    let (mut summary, mut disagreements) = match &archive.summary {
+        Some(summary) => (summary.clone(), summary_against(summary, &archive.trials, &totals)),
         None => (rebuild(archive, &totals), Vec::new()),
     };
-    disagreements.extend(trials_against(&summary, archive.trials(), &totals));
+    disagreements.extend(trials_against(&summary, &archive.trials, &totals));
     summary.causes = summary.causes.take().or_else(|| diagnose(&summary));
-    let mut text = terminal::render(&summary, archive.trials(), style);
+    let mut text = terminal::render(&summary, &archive.trials, style);
     let disagree = |line: &String| format!("WARNING: the archive disagrees with itself: {line}\n");
     text.extend(disagreements.iter().map(disagree));
     text.extend(archive.newer_records().map(|line| format!("WARNING: {line}\n")));
-    Ok(Redrawn { text, summary, disagreements })
+    Ok((text, summary))
 }
 
 impl Archive {
     /// Refuses an archive whose own summary its intervals do not confirm.
     pub fn check_agreement(&self, summary: &Summary) -> Result<()> {
-        let mut lines = summary_against(summary, self.trials(), &Totals::of(self)?).into_iter();
+        let mut lines = summary_against(summary, &self.trials, &Totals::of(self)?).into_iter();
         lines
             .next()
-            .map_or(Ok(()), |line| Err(ReportError::Disagrees { dir: self.dir().to_owned(), line }))
+            .map_or(Ok(()), |line| Err(ReportError::Disagrees { dir: self.dir.clone(), line }))
     }
 
     /// The summary of a run that was killed: figures until then, marked partial. What had come
@@ -97,8 +86,8 @@ impl Totals {
             total.tally.merge_following(&line.interval.tally);
             histogram_bytes += total.tally.histogram_bytes();
             if histogram_bytes > histogram_bytes_max {
-                let path = archive.dir().join(INTERVALS);
-                return Err(unread(&path, number, files::TOO_MANY.to_owned(), RESTORE));
+                let path = archive.dir.join(INTERVALS);
+                return Err(unread(&path, number, files::TOO_MANY, RESTORE));
             }
             total.seconds = total.seconds.max(u64::from(line.interval.second) + 1);
         }
@@ -212,13 +201,13 @@ impl Figures {
 }
 
 fn rebuild(archive: &Archive, totals: &Totals) -> Summary {
-    let manifest = archive.manifest();
+    let manifest = &archive.manifest;
     let mut state = RunState::default();
-    archive.events().iter().for_each(|event| state.handle_event(event, Nanos::ZERO));
+    archive.events.iter().for_each(|event| state.handle_event(event, Nanos::ZERO));
     let find = manifest.search.as_ref().map(|search| rebuild_find(archive, &state, search));
     let whole = totals.whole();
     let error_reasons = summary::reasons(&whole.tally.failures.reasons);
-    let shown = find.as_ref().and_then(|find| find.at_lower_bound(archive.trials()));
+    let shown = find.as_ref().and_then(|find| find.at_lower_bound(&archive.trials));
     let (mut tally, window) = match shown {
         Some(at) => (at.tally, at.window),
         None => (whole.tally, sending(archive, whole.seconds)),
@@ -238,9 +227,9 @@ fn rebuild(archive: &Archive, totals: &Totals) -> Summary {
         verdict: Verdict::Invalid,
         reasons: vec![Check::failed(CheckId::RunComplete, "no, the run was killed")],
         result: found.or_else(held).unwrap_or_default(),
-        archive: Some(archive.dir().display().to_string()),
+        archive: Some(archive.dir.display().to_string()),
     };
-    let probed = archive.events().iter().rev().find_map(|event| match event {
+    let probed = archive.events.iter().rev().find_map(|event| match event {
         Event::TimersProbed(timers) => Some(timers.clone()),
         _ => None,
     });
@@ -253,7 +242,7 @@ fn rebuild(archive: &Archive, totals: &Totals) -> Summary {
 /// Returns the part of the seconds in which operations were still to be started.
 fn sending(archive: &Archive, seconds: u64) -> Nanos {
     let seen = Nanos::from_secs(seconds);
-    let planned = archive.events().iter().fold(None, |sum: Option<Nanos>, event| match event {
+    let planned = archive.events.iter().fold(None, |sum: Option<Nanos>, event| match event {
         Event::LoadStarted { planned: Some(planned), .. } => {
             Some(sum.unwrap_or(Nanos::ZERO) + *planned)
         }
@@ -264,7 +253,7 @@ fn sending(archive: &Archive, seconds: u64) -> Nanos {
 
 /// Rebuilds the summary of a hold, by its plan and its events; `None` for a load.
 fn rebuild_hold(archive: &Archive, state: &RunState, tally: &Tally) -> Option<HoldSummary> {
-    let manifest = archive.manifest();
+    let manifest = &archive.manifest;
     let load = manifest.settings.load.as_ref()?;
     let plan = load.hold.as_ref()?;
     let servers = manifest.plan["destinations"].as_array().into_iter().flatten();
@@ -297,7 +286,7 @@ fn rebuild_hold(archive: &Archive, state: &RunState, tally: &Tally) -> Option<Ho
 }
 
 fn rebuild_find(archive: &Archive, state: &RunState, search: &SearchHead) -> FindSummary {
-    let trials = archive.trials();
+    let trials = &archive.trials;
     let tip = state.answer.as_ref();
     let tip = tip.map_or_else(|| bounds_so_far(trials), |tip| TippingPoint::clone(tip));
     let seconds = |confirm: bool| {

@@ -7,13 +7,13 @@ use std::{fs, io};
 
 use plimsoll_model::event::Event;
 use plimsoll_model::summary::Summary;
-use plimsoll_model::tally::Interval;
 use plimsoll_model::trial::{Judgement, TrialMeasurement};
 use plimsoll_sys::whole_file::WholeFile;
 use plimsoll_sys::{output_file, private_dir};
 use serde::Serialize;
 
 use super::manifest::{EVENTS, INTERVALS, MANIFEST, Manifest, ROWS, SUMMARY, TRIALS};
+use super::reader::IntervalLine;
 use crate::error::{ReportError, Result};
 use crate::json;
 use crate::terminal::findings::worded;
@@ -35,15 +35,6 @@ pub struct ArchiveWriter {
     asked: Option<u64>,
     /// An error was reported: nothing more is written, and no further error is raised.
     failed: bool,
-}
-
-/// An interval with the trial it belongs to, borrowed from the event.
-#[derive(Serialize)]
-struct IntervalOut<'a> {
-    trial: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    asked: Option<u64>,
-    interval: &'a Interval,
 }
 
 /// A judged trial with the words of its checks.
@@ -89,11 +80,6 @@ impl ArchiveWriter {
         Ok(out)
     }
 
-    /// The archive's directory.
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
     /// Stores an event. The first failure is returned; after it the archive stays as it is, and
     /// every further call does nothing and succeeds.
     pub fn handle_event(&mut self, event: &Event) -> Result<()> {
@@ -108,35 +94,28 @@ impl ArchiveWriter {
     fn store(&mut self, event: &Event) -> Result<()> {
         match event {
             Event::Interval(interval) => {
-                self.intervals.push(&IntervalOut { trial: self.trial, asked: self.asked, interval })
+                let (trial, asked, interval) = (self.trial, self.asked, &**interval);
+                return self.intervals.push(&IntervalLine { trial, asked, interval });
             }
-            Event::Rows(batch) => match &mut self.rows {
-                Some(rows) => rows.push(batch),
-                none => none.insert(LineFile::create(self.dir.join(ROWS))?).push(batch),
-            },
-            Event::TrialEnded(record) => self.trials.push(&TrialOut {
-                measurement: &record.measurement,
-                judgement: worded(&record.judgement),
-            }),
+            Event::Rows(batch) => {
+                return match &mut self.rows {
+                    Some(rows) => rows.push(batch),
+                    none => none.insert(LineFile::create(self.dir.join(ROWS))?).push(batch),
+                };
+            }
+            Event::TrialEnded(record) => {
+                let judgement = worded(&record.judgement);
+                return self.trials.push(&TrialOut { measurement: &record.measurement, judgement });
+            }
+            // The last one is the answer at the end.
+            Event::Answer(_) => return Ok(()),
             Event::LoadStarted { trial, .. } => {
                 self.trial = trial.map(|request| request.number).or(self.block);
                 self.asked = None;
-                self.events.push(event)
             }
-            Event::BlockStarted(block) => {
-                self.block = Some(block.number);
-                self.events.push(event)
-            }
-            Event::TrialStarted(request) => {
-                self.trial = Some(request.number);
-                self.events.push(event)
-            }
-            Event::HoldStep(step) => {
-                self.asked = step.aim().or(self.asked);
-                self.events.push(event)
-            }
-            // The last one is the answer at the end.
-            Event::Answer(_) => Ok(()),
+            Event::BlockStarted(block) => self.block = Some(block.number),
+            Event::TrialStarted(request) => self.trial = Some(request.number),
+            Event::HoldStep(step) => self.asked = step.aim().or(self.asked),
             Event::Draining { .. }
             | Event::TimersProbed(_)
             | Event::SearchEnded(_)
@@ -144,8 +123,9 @@ impl ArchiveWriter {
             | Event::PlateauEnded(_)
             | Event::CycleEnded(_)
             | Event::FirstFailure { .. }
-            | Event::Note(_) => self.events.push(event),
+            | Event::Note(_) => {}
         }
+        self.events.push(event)
     }
 
     /// Writes the summary, whole or not at all. Tried also after a failure, in case it fits; then

@@ -2,8 +2,10 @@
 
 use std::io::Write;
 
-use super::exported_run::ExportedRun;
-use super::seconds::{Cell, Table};
+use serde_json::Value;
+
+use super::ExportedRun;
+use super::seconds::Table;
 use crate::error::Result;
 
 pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<()> {
@@ -17,12 +19,13 @@ pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-fn cell(cell: &Cell) -> String {
-    match cell {
-        Cell::Text(value) => text(value),
-        Cell::Count(value) => value.to_string(),
-        Cell::Real(value) => value.to_string(),
-        Cell::None => String::new(),
+fn cell(value: &Value) -> String {
+    match value {
+        Value::String(value) => text(value),
+        // JSON has `1.0` for a whole number.
+        Value::Number(value) if value.is_f64() => value.as_f64().unwrap_or_default().to_string(),
+        Value::Null => String::new(),
+        value => value.to_string(),
     }
 }
 

@@ -6,7 +6,7 @@ use plimsoll_model::spans::Span;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::{Histogram, Nanos};
 
-use super::exported_run::ExportedRun;
+use super::ExportedRun;
 use crate::error::Result;
 
 /// Quantiles from each one to half way to 1.
@@ -20,7 +20,7 @@ pub(super) fn write(run: &ExportedRun<'_>, span: Span, out: &mut dyn Write) -> R
 /// The operations that the summary's figures are of: the trials at the lower bound, or the whole load.
 fn shown(run: &ExportedRun<'_>) -> Result<Tally> {
     let find = run.summary.result.find();
-    if let Some(at) = find.and_then(|find| find.at_lower_bound(run.archive.trials())) {
+    if let Some(at) = find.and_then(|find| find.at_lower_bound(&run.archive.trials)) {
         return Ok(at.tally);
     }
     let mut whole = Tally::default();

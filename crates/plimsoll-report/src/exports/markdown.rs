@@ -8,7 +8,7 @@ use plimsoll_model::Histogram;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{Level, TrialRecord};
 
-use super::exported_run::ExportedRun;
+use super::ExportedRun;
 use crate::digest::{Badge, Digest, KeyFigure};
 use crate::error::Result;
 use crate::page::shell_line;
@@ -30,7 +30,7 @@ const SPARK_COLUMNS: usize = 60;
 
 pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<()> {
     let summary = run.summary;
-    let trials = run.archive.trials();
+    let trials = &run.archive.trials;
     let digest = Digest::of(summary);
     let mut text = format!("### plimsoll {}: {}\n\n", code(&summary.command), badge(digest.badge));
     text.push_str(&format!("{}\n\n", escaped(&digest.sentence())));
@@ -40,8 +40,9 @@ pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<()> {
     let parts = [
         gates,
         figures(&digest.figures),
-        causes(summary),
-        events(summary),
+        // In the words of the terminal: evidence, what a correlated one lacks, tests, remedies.
+        entries("limited by", &facts::cause(summary)),
+        entries("event", &facts::events(summary)),
         checks(summary),
         failures(summary),
         spark,
@@ -68,73 +69,56 @@ fn badge(Badge { word, class }: Badge) -> String {
     format!("{shape} {word}")
 }
 
-fn figures(figures: &[KeyFigure]) -> String {
-    let mut text = String::from("| figure | value | remark |\n|---|---|---|\n");
-    for (name, value, remark) in figures {
-        text.push_str(&format!("| {name} | {} | {} |\n", escaped(value), escaped(remark)));
+/// A table; nothing without a row.
+fn table<const N: usize>(names: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let rows: String = rows.map(|row| format!("| {} |\n", row.join(" | "))).collect();
+    match rows.is_empty() {
+        true => rows,
+        false => format!("| {} |\n|{}\n{rows}\n", names.join(" | "), "---|".repeat(N)),
     }
-    format!("{text}\n")
+}
+
+fn figures(figures: &[KeyFigure]) -> String {
+    let row =
+        |(name, value, remark): &KeyFigure| [(*name).to_owned(), escaped(value), escaped(remark)];
+    table(["figure", "value", "remark"], figures.iter().map(row))
 }
 
 fn gates(report: &GateReport) -> String {
-    let mut text = format!("| against {} | found |\n|---|---|\n", code(&report.baseline));
-    for line in &report.lines {
-        let (gate, found) = (code(&line.gate), escaped(&line.text));
-        text.push_str(&format!("| {}: {gate} | {found} |\n", line.word()));
-    }
+    let rows = report
+        .lines
+        .iter()
+        .map(|line| [format!("{}: {}", line.word(), code(&line.gate)), escaped(&line.text)]);
+    let table = table([&format!("against {}", code(&report.baseline)), "found"], rows);
     let notes: Vec<_> = report.notes.iter().map(|note| escaped(note)).collect();
-    format!("{text}\n{}\n\n", notes.join(" "))
+    format!("{table}{}\n\n", notes.join(" "))
 }
 
-/// The limiting resources in the words of the terminal: evidence, what a correlated one lacks, tests, remedies.
-fn causes(summary: &Summary) -> String {
-    entries("limited by", &facts::cause(summary))
-}
-
-/// The events of the load, and their effects.
-fn events(summary: &Summary) -> String {
-    entries("event", &facts::events(summary))
-}
-
-/// A table of entries; nothing without any.
-fn entries(heading: &str, entries: &[Entry]) -> String {
-    if entries.is_empty() {
-        return String::new();
-    }
-    let mut text = format!("| {heading} | found |\n|---|---|\n");
-    for entry in entries {
+fn entries(name: &str, entries: &[Entry]) -> String {
+    let rows = entries.iter().map(|entry| {
         let lines: Vec<_> = entry.lines.iter().map(|line| escaped(line)).collect();
-        text.push_str(&format!("| {} | {} |\n", escaped(&entry.label), lines.join("<br>")));
-    }
-    format!("{text}\n")
+        [escaped(&entry.label), lines.join("<br>")]
+    });
+    table([name, "found"], rows)
 }
 
 fn checks(summary: &Summary) -> String {
-    let failed = || summary.reasons.iter().filter(|check| check.level > Level::Pass);
-    if failed().next().is_none() {
-        return String::new();
-    }
-    let mut text = String::from("| check | seen |\n|---|---|\n");
-    for check in failed().take(CHECKS_MAX) {
+    let failed = summary.reasons.iter().filter(|check| check.level > Level::Pass);
+    let rows = failed.take(CHECKS_MAX).map(|check| {
         let word = if check.level == Level::Fail { "failed" } else { "warning" };
-        let (name, seen) = (code(&check.id.name()), escaped(&findings::seen_and_limit(check)));
-        text.push_str(&format!("| {word}: {name} | {seen} |\n"));
-    }
-    format!("{text}\n")
+        let name = code(&check.id.name());
+        [format!("{word}: {name}"), escaped(&findings::seen_and_limit(check))]
+    });
+    table(["check", "seen"], rows)
 }
 
 /// Why operations and connections failed.
 fn failures(summary: &Summary) -> String {
-    let mut text = String::new();
-    for class in summary.failures.error_reasons.keys() {
-        for paragraph in reasons::paragraphs(class, summary) {
-            text.push_str(&format!("| {} | {} |\n", code(class), escaped(&paragraph)));
-        }
-    }
-    match text.is_empty() {
-        true => text,
-        false => format!("| failure | reason, and what to do |\n|---|---|\n{text}\n"),
-    }
+    let rows = summary.failures.error_reasons.keys().flat_map(|class| {
+        let paragraphs = reasons::paragraphs(class, summary).into_iter();
+        paragraphs.map(move |paragraph| [code(class), escaped(&paragraph)])
+    });
+    table(["failure", "reason, and what to do"], rows)
 }
 
 fn trial_list(trials: &[TrialRecord]) -> String {
@@ -151,7 +135,7 @@ fn trial_list(trials: &[TrialRecord]) -> String {
 }
 
 fn command_line(run: &ExportedRun<'_>) -> String {
-    let manifest = run.archive.manifest();
+    let manifest = &run.archive.manifest;
     let command = fence(&shell_line(&manifest.command_line));
     let version = code(&manifest.plimsoll_version);
     format!("{command}\nplimsoll {version}, {}\n", escaped(&manifest.started_at))

@@ -6,11 +6,13 @@
 use std::io::Write;
 
 pub use plimsoll_model::spans::Span;
+use plimsoll_model::summary::Summary;
 
+use crate::archive::Archive;
 use crate::error::Result;
+use crate::terminal::GateReport;
 
 mod comma_separated;
-mod exported_run;
 mod hgrm;
 mod hlog;
 mod junit;
@@ -22,7 +24,6 @@ mod tests;
 mod vegeta;
 mod xml;
 
-pub use exported_run::{ExportedRun, SPANS};
 pub use vegeta::{RowFormat, RowHead, RowLatency, RowTarget, write_rows};
 
 /// The format of an export.
@@ -42,6 +43,28 @@ pub enum Export {
     Markdown,
     /// Single operations as vegeta writes them.
     Vegeta(RowFormat, RowLatency),
+}
+
+/// The spans that are written, in the order of the lines of the log.
+pub const SPANS: [Span; 7] = [
+    Span::Corrected,
+    Span::Uncorrected,
+    Span::Wire,
+    Span::Ttfb,
+    Span::Connect,
+    Span::Tls,
+    Span::SendLag,
+];
+
+/// A run to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct ExportedRun<'a> {
+    /// Archive of the run.
+    pub archive: &'a Archive,
+    /// Summary of the run, rebuilt if the archive has none.
+    pub summary: &'a Summary,
+    /// Findings against a baseline, if the run was compared with one.
+    pub gate: Option<&'a GateReport>,
 }
 
 /// Writes `run` as `export`.

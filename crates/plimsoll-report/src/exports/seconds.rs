@@ -5,52 +5,53 @@ use std::collections::BTreeMap;
 use plimsoll_model::Nanos;
 use plimsoll_model::host::{Change, Reading};
 use plimsoll_model::tally::Tally;
+use serde_json::Value;
 
-use crate::archive::{Archive, IntervalLine, Lines, Loads, Place, each_reading};
+use crate::archive::{Archive, IntervalLine, Lines, Loads, Place, readings};
 use crate::error::Result;
 use crate::state::HostRow;
 use crate::time_text;
 
 /// A column of the load: its name, and the value of a row.
-type Column = (&'static str, fn(&Row<'_>) -> Cell);
+type Column = (&'static str, fn(&Row<'_>) -> Value);
 /// A column of a host.
-type HostColumn = (&'static str, fn(&HostRow) -> Cell);
+type HostColumn = (&'static str, fn(&HostRow) -> Value);
 
 /// The columns of the load; those of the hosts follow.
 pub(super) const COLUMNS: [Column; 29] = [
-    ("run", |row| Cell::Text(row.table.run.clone())),
-    ("t", |row| Some(row.place.since_begin.as_secs_f64()).into()),
+    ("run", |row| row.table.run.clone().into()),
+    ("t", |row| row.place.since_begin.as_secs_f64().into()),
     ("wall", |row| wall(row.table.archive, row.place.began)),
-    ("trial", |row| row.line.trial.map(u64::from).into()),
-    ("offered", |row| Cell::Count(row.tally().scheduled)),
+    ("trial", |row| row.line.trial.into()),
+    ("offered", |row| row.tally().scheduled.into()),
     ("sent", |row| match row.table.is_open {
-        true => Cell::Count(row.tally().spans.send_lag.count()),
+        true => row.tally().spans.send_lag.count().into(),
         // In a closed loop an operation comes due by being sent.
-        false => Cell::Count(row.tally().scheduled),
+        false => row.tally().scheduled.into(),
     }),
-    ("ok", |row| Cell::Count(row.tally().ok)),
-    ("late", |row| Cell::Count(row.tally().late)),
-    ("errors", |row| Cell::Count(row.tally().errors_total())),
-    ("unsent", |row| Cell::Count(row.tally().unsent)),
-    ("count", |row| Cell::Count(row.tally().spans.corrected.count())),
-    ("p50_ms", |row| row.tally().spans.corrected.quantile(0.5).into()),
-    ("p90_ms", |row| row.tally().spans.corrected.quantile(0.9).into()),
-    ("p99_ms", |row| row.tally().spans.corrected.quantile(0.99).into()),
-    ("p999_ms", |row| row.tally().spans.corrected.quantile(0.999).into()),
-    ("max_ms", |row| row.tally().spans.corrected.max().into()),
-    ("u_p50_ms", |row| row.tally().spans.uncorrected.quantile(0.5).into()),
-    ("u_p90_ms", |row| row.tally().spans.uncorrected.quantile(0.9).into()),
-    ("u_p99_ms", |row| row.tally().spans.uncorrected.quantile(0.99).into()),
-    ("u_p999_ms", |row| row.tally().spans.uncorrected.quantile(0.999).into()),
-    ("u_max_ms", |row| row.tally().spans.uncorrected.max().into()),
-    ("send_lag_p99_ms", |row| row.tally().spans.send_lag.quantile(0.99).into()),
-    ("held", |row| Cell::Count(row.tally().connections.held_end)),
-    ("opened", |row| Cell::Count(row.tally().connections.opened)),
-    ("failed", |row| Cell::Count(row.tally().connections.failed)),
-    ("lost", |row| Cell::Count(row.tally().lost())),
-    ("backlog", |row| row.tally().outstanding.last().copied().map(u64::from).into()),
-    ("bytes_in", |row| Cell::Count(row.tally().bytes.received)),
-    ("bytes_out", |row| Cell::Count(row.tally().bytes.sent)),
+    ("ok", |row| row.tally().ok.into()),
+    ("late", |row| row.tally().late.into()),
+    ("errors", |row| row.tally().errors_total().into()),
+    ("unsent", |row| row.tally().unsent.into()),
+    ("count", |row| row.tally().spans.corrected.count().into()),
+    ("p50_ms", |row| ms(row.tally().spans.corrected.quantile(0.5))),
+    ("p90_ms", |row| ms(row.tally().spans.corrected.quantile(0.9))),
+    ("p99_ms", |row| ms(row.tally().spans.corrected.quantile(0.99))),
+    ("p999_ms", |row| ms(row.tally().spans.corrected.quantile(0.999))),
+    ("max_ms", |row| ms(row.tally().spans.corrected.max())),
+    ("u_p50_ms", |row| ms(row.tally().spans.uncorrected.quantile(0.5))),
+    ("u_p90_ms", |row| ms(row.tally().spans.uncorrected.quantile(0.9))),
+    ("u_p99_ms", |row| ms(row.tally().spans.uncorrected.quantile(0.99))),
+    ("u_p999_ms", |row| ms(row.tally().spans.uncorrected.quantile(0.999))),
+    ("u_max_ms", |row| ms(row.tally().spans.uncorrected.max())),
+    ("send_lag_p99_ms", |row| ms(row.tally().spans.send_lag.quantile(0.99))),
+    ("held", |row| row.tally().connections.held_end.into()),
+    ("opened", |row| row.tally().connections.opened.into()),
+    ("failed", |row| row.tally().connections.failed.into()),
+    ("lost", |row| row.tally().lost().into()),
+    ("backlog", |row| row.tally().outstanding.last().copied().into()),
+    ("bytes_in", |row| row.tally().bytes.received.into()),
+    ("bytes_out", |row| row.tally().bytes.sent.into()),
 ];
 /// The columns of each host: `host.NAME.established`, ….
 const HOST_COLUMNS: [HostColumn; 8] = [
@@ -66,32 +67,8 @@ const HOST_COLUMNS: [HostColumn; 8] = [
 /// A reading belongs to a second when it ended so long after the second's end, or before, at most.
 const READING_OFF_MAX: Nanos = Nanos::from_millis(600);
 
-/// One value of a row.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Cell {
-    Text(String),
-    Count(u64),
-    Real(f64),
-    /// Not measured.
-    None,
-}
-
-impl From<Option<f64>> for Cell {
-    fn from(value: Option<f64>) -> Self {
-        value.map_or(Self::None, Self::Real)
-    }
-}
-
-impl From<Option<u64>> for Cell {
-    fn from(count: Option<u64>) -> Self {
-        count.map_or(Self::None, Self::Count)
-    }
-}
-
-impl From<Option<Nanos>> for Cell {
-    fn from(span: Option<Nanos>) -> Self {
-        span.map(Nanos::as_millis_f64).into()
-    }
+fn ms(span: Option<Nanos>) -> Value {
+    span.map(Nanos::as_millis_f64).into()
 }
 
 /// Readings of the hosts, by name, in the order of their columns.
@@ -101,12 +78,12 @@ impl Hosts {
     fn of(archive: &Archive) -> Result<Self> {
         let mut hosts = BTreeMap::<String, Vec<HostRow>>::new();
         let mut last = BTreeMap::<String, Reading>::new();
-        each_reading(archive.dir(), &mut |host, reading| {
-            let rows = hosts.entry(host.to_owned()).or_default();
+        for reading in readings(&archive.dir)? {
+            let (host, reading) = reading?;
             let row = |before: &Reading| HostRow::of(&Change::new(before, &reading));
-            rows.extend(last.get(host).map(row));
-            last.insert(host.to_owned(), reading);
-        })?;
+            hosts.entry(host.clone()).or_default().extend(last.get(&host).map(row));
+            last.insert(host, reading);
+        }
         Ok(Self(hosts))
     }
 
@@ -117,11 +94,11 @@ impl Hosts {
     }
 
     /// Returns the figures at the end of the second that `began` then.
-    fn cells(&self, began: Option<Nanos>) -> impl Iterator<Item = Cell> {
+    fn cells(&self, began: Option<Nanos>) -> impl Iterator<Item = Value> {
         let ends = began.map(|began| began + Nanos::from_secs(1));
         self.0.values().flat_map(move |rows| {
             let near = ends.and_then(|ends| nearest(rows, ends));
-            HOST_COLUMNS.map(|(_, cell)| near.map_or(Cell::None, cell))
+            HOST_COLUMNS.map(|(_, cell)| near.map_or(Value::Null, cell))
         })
     }
 }
@@ -137,7 +114,7 @@ fn thousandths(value: f64) -> f64 {
     (value * 1_000.0).round() / 1_000.0
 }
 
-/// The table, read a row at a time.
+/// The table, read a row at a time; what was not measured is `null`.
 pub(super) struct Table<'a> {
     archive: &'a Archive,
     /// The names of the columns.
@@ -171,14 +148,14 @@ impl<'a> Table<'a> {
             archive,
             names,
             run: run_name(archive),
-            is_open: is_open_loop(archive),
+            is_open: !archive.manifest.settings.is_closed_loop(),
             hosts,
-            loads: Loads::of(archive.events()),
+            loads: Loads::of(&archive.events),
             lines: archive.intervals()?,
         })
     }
 
-    fn row(&mut self, line: IntervalLine) -> Vec<Cell> {
+    fn row(&mut self, line: IntervalLine) -> Vec<Value> {
         let place = self.loads.place(&line);
         let row = Row { table: self, line: &line, place };
         let cells = COLUMNS.iter().map(|(_, cell)| cell(&row));
@@ -187,7 +164,7 @@ impl<'a> Table<'a> {
 }
 
 impl Iterator for Table<'_> {
-    type Item = Result<Vec<Cell>>;
+    type Item = Result<Vec<Value>>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let line = self.lines.next()?;
@@ -197,19 +174,23 @@ impl Iterator for Table<'_> {
 
 /// The name of a run: that of its directory.
 pub(super) fn run_name(archive: &Archive) -> String {
-    let dir = archive.dir();
+    let dir = &archive.dir;
     let name = dir.file_name().map(|name| name.to_string_lossy().into_owned());
     // `.` has no name of its own.
     name.or_else(|| Some(dir.canonicalize().ok()?.file_name()?.to_string_lossy().into_owned()))
-        .unwrap_or_else(|| archive.manifest().started_at.clone())
+        .unwrap_or_else(|| archive.manifest.started_at.clone())
 }
 
-fn is_open_loop(archive: &Archive) -> bool {
-    !archive.manifest().settings.is_closed_loop()
+/// When the first operation was due, as far as the archive says: ns since 1970, UTC.
+pub(super) fn start_unix_ns(archive: &Archive) -> u64 {
+    let manifest = &archive.manifest;
+    match Loads::of(&archive.events).epoch(0) {
+        Some(epoch) => manifest.clock.unix_ns_at(epoch),
+        None => 1_000_000_000 * time_text::unix_seconds(&manifest.started_at).unwrap_or(0),
+    }
 }
 
-fn wall(archive: &Archive, began: Option<Nanos>) -> Cell {
-    let clock = archive.manifest().clock;
-    let text = |began| Cell::Text(time_text::rfc3339_ms(clock.unix_ns_at(began)));
-    began.map_or(Cell::None, text)
+fn wall(archive: &Archive, began: Option<Nanos>) -> Value {
+    let clock = archive.manifest.clock;
+    began.map(|began| time_text::rfc3339_ms(clock.unix_ns_at(began))).into()
 }

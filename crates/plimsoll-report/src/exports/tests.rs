@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::Archive;
-use crate::archive::{ArchiveWriter, ArchivedHost, ClockPair, HostWriter, Manifest, ManifestHead};
+use crate::archive::{ArchiveWriter, ClockPair, HostWriter, Manifest};
 use crate::fixtures;
 use crate::fixtures::golden;
 use crate::terminal::GateLine;
@@ -43,22 +43,18 @@ impl Made {
     fn write(plan: &LoadPlan, events: &[Event], summary: Summary) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let args = ["plimsoll", "load", "--slo", "p99<50ms", "http://a/?x=1&y='2'"];
-        let manifest = Manifest::new(ManifestHead {
-            plimsoll_version: "0.1.0",
-            command: &summary.command,
+        let manifest = Manifest {
+            command: summary.command.clone(),
             command_line: args.map(str::to_owned).to_vec(),
-            target: &summary.target,
-            started_at: &summary.started_at,
+            target: summary.target.clone(),
+            started_at: summary.started_at.clone(),
             // The run began one second before the first operation was due.
             clock: ClockPair {
                 monotonic: Nanos::from_secs(69),
                 unix_ns: 1_795_000_000_250_000_000,
             },
-            host: ArchivedHost { kernel: "Linux 6.1".to_owned(), cpus: 2, cpu_model: None },
-            settings: fixtures::settings(plan),
-            search: None,
-            plan,
-        });
+            ..fixtures::manifest_of(plan, false)
+        };
         let mut writer = ArchiveWriter::create(&Self::place(&dir), &manifest).unwrap();
         events.iter().for_each(|event| writer.handle_event(event).unwrap());
         writer.finish(&summary).unwrap();
@@ -542,7 +538,7 @@ fn an_archive_without_rows_says_how_to_record_some() {
 fn an_archive_that_was_stored_is_exported() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/archive/stored_run");
     let archive = Archive::open(&dir).unwrap();
-    let summary = archive.summary().cloned().unwrap();
+    let summary = archive.summary.clone().unwrap();
     let run = ExportedRun { archive: &archive, summary: &summary, gate: None };
     for export in [
         Export::Csv,

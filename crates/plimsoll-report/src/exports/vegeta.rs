@@ -6,14 +6,13 @@
 use std::io::Write;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::event::Event;
 use plimsoll_model::row::{Row, RowEnd};
 use plimsoll_model::target::Target;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::comma_separated::text;
-use super::seconds::run_name;
+use super::seconds::{run_name, start_unix_ns};
 use crate::archive::Archive;
 use crate::error::{ReportError, Result};
 use crate::time_text;
@@ -225,7 +224,7 @@ pub(super) fn write(
     out: &mut dyn Write,
 ) -> Result<()> {
     let Some(batches) = archive.rows()? else {
-        return Err(ReportError::NoRows { dir: archive.dir().to_owned() });
+        return Err(ReportError::NoRows { dir: archive.dir.clone() });
     };
     let mut rows = Vec::new();
     for batch in batches {
@@ -236,22 +235,13 @@ pub(super) fn write(
 
 /// Returns the common part of the rows of an archive; its plan is written for people, but these parts of it are there.
 fn head(archive: &Archive, latency: RowLatency) -> RowHead {
-    let manifest = archive.manifest();
-    let plan = &manifest.plan;
+    let plan = &archive.manifest.plan;
     let every = plan["rows"]["every"].as_u64().and_then(|every| u32::try_from(every).ok());
-    let epoch = archive.events().iter().find_map(|event| match event {
-        Event::LoadStarted { epoch, .. } => *epoch,
-        _ => None,
-    });
-    let epoch_unix_ns = match epoch {
-        Some(epoch) => manifest.clock.unix_ns_at(epoch),
-        None => 1_000_000_000 * time_text::unix_seconds(&manifest.started_at).unwrap_or(0),
-    };
     let targets = plan["targets"].as_array().map(Vec::as_slice).unwrap_or_default();
     RowHead {
         name: run_name(archive),
         every: every.unwrap_or(1),
-        epoch_unix_ns,
+        epoch_unix_ns: start_unix_ns(archive),
         targets: targets.iter().map(RowTarget::archived).collect(),
         latency,
     }

@@ -97,7 +97,7 @@ impl Document {
         let mut views = self.views.iter_mut();
         let Some(shown) = views.next() else { return };
         let patches = make(shown);
-        let is_full = shown.is_full();
+        let is_full = shown.is_full;
         let coarser = views.map(&make).count();
         if is_full && coarser > 0 {
             self.views.pop_front();

@@ -20,7 +20,7 @@ use crate::view::Head;
 fn search() -> View {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/archive/stored_run");
     let archive = Archive::open(&dir).unwrap();
-    View::of_archive(&archive, archive.summary().unwrap()).unwrap()
+    View::of_archive(&archive, archive.summary.as_ref().unwrap()).unwrap()
 }
 
 /// The text between two others.

@@ -8,7 +8,7 @@ use plimsoll_model::slo::Slo;
 use plimsoll_model::summary::Summary;
 
 use super::{Head, View, ViewBuilder};
-use crate::archive::{Archive, IntervalLine, Loads, Manifest, each_reading};
+use crate::archive::{Archive, IntervalLine, Loads, Manifest, readings};
 use crate::error::Result;
 
 impl Head {
@@ -47,7 +47,7 @@ impl Seconds<'_> {
             |next: &Placed| next.as_ref().map_or(true, |(load, line)| !is_later(*load, line.trial));
         while let Some(next) = self.lines.next_if(is_next) {
             let (_, line) = next?;
-            self.builder.set_asked(line.asked);
+            self.builder.asked = line.asked;
             self.builder.handle_event(&Event::Interval(Box::new(line.interval)));
         }
         Ok(())
@@ -76,25 +76,24 @@ impl Seconds<'_> {
 impl View {
     /// Makes the view of `archive`, whose summary may have been rebuilt.
     pub fn of_archive(archive: &Archive, summary: &Summary) -> Result<Self> {
-        let manifest = archive.manifest();
-        let run = archive.dir().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let manifest = &archive.manifest;
+        let run = archive.dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let version = manifest.plimsoll_version.clone();
         let column_s = ViewBuilder::column_for(archive.interval_count()?);
         let mut builder = ViewBuilder::new(run, version, Head::of(manifest), column_s);
-        let mut loads = Loads::of(archive.events());
+        let mut loads = Loads::of(&archive.events);
         let mut place = move |line: IntervalLine| (loads.place(&line).load, line);
         let lines: Box<dyn Iterator<Item = _>> =
             Box::new(archive.intervals()?.map(move |line| line.map(&mut place)));
-        Seconds { lines: lines.peekable(), builder: &mut builder }.replay(archive.events())?;
-        for record in archive.trials() {
+        Seconds { lines: lines.peekable(), builder: &mut builder }.replay(&archive.events)?;
+        for record in &archive.trials {
             builder.handle_trial(record);
         }
-        each_reading(archive.dir(), &mut |host, reading| {
-            if !builder.has_origin() {
-                builder.set_origin(reading.begin);
-            }
-            builder.handle_reading(host, &reading);
-        })?;
+        for reading in readings(&archive.dir)? {
+            let (host, reading) = reading?;
+            builder.origin.get_or_insert(reading.begin);
+            builder.handle_reading(&host, &reading);
+        }
         builder.finish(summary);
         Ok(builder.view())
     }

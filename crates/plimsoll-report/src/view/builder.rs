@@ -33,8 +33,8 @@ pub struct ViewBuilder {
     slo: Option<Slo>,
     /// Seconds that become one column.
     column_s: u32,
-    /// CLOCK_MONOTONIC of the run's first second.
-    origin: Option<Nanos>,
+    /// CLOCK_MONOTONIC of the run's first second; of its first reading, where no event says it.
+    pub(super) origin: Option<Nanos>,
     run_state: RunState,
     /// The first second of the load that runs, seconds since the run's first one.
     begin_s: f64,
@@ -42,12 +42,12 @@ pub struct ViewBuilder {
     /// The last second, and how many connections were to be reached in it: whether it is whole shows when the next one comes.
     last: Option<(Arc<Interval>, Option<u64>)>,
     /// Connections that the steps of a hold were to reach so far. In an archive the lines of its seconds have it.
-    asked: Option<u64>,
+    pub(super) asked: Option<u64>,
     /// The columns, without those of the heat map.
     rows: VecDeque<Second>,
     heats: VecDeque<HeatColumn>,
-    /// The oldest columns go.
-    is_full: bool,
+    /// The oldest columns go from now on.
+    pub(crate) is_full: bool,
     /// When the first second of each trial began.
     begins: BTreeMap<u32, f64>,
     records: Vec<TrialRecord>,
@@ -105,11 +105,6 @@ impl ViewBuilder {
         self.count(patches)
     }
 
-    /// States how many connections were to be reached in the next second.
-    pub(super) const fn set_asked(&mut self, asked: Option<u64>) {
-        self.asked = asked;
-    }
-
     /// Takes a trial that was judged.
     pub(super) fn handle_trial(&mut self, record: &TrialRecord) -> Vec<Patch> {
         let mut patches = self.end_seconds();
@@ -137,20 +132,6 @@ impl ViewBuilder {
         self.count(patches)
     }
 
-    /// CLOCK_MONOTONIC of the run's first second, where no event says it.
-    pub(super) const fn set_origin(&mut self, origin: Nanos) {
-        self.origin = Some(origin);
-    }
-
-    pub(super) const fn has_origin(&self) -> bool {
-        self.origin.is_some()
-    }
-
-    /// Reports whether the oldest columns go from now on.
-    pub(crate) const fn is_full(&self) -> bool {
-        self.is_full
-    }
-
     /// The document so far.
     pub fn view(&self) -> View {
         let rows: Vec<&Second> = self.rows.iter().collect();
@@ -170,18 +151,7 @@ impl ViewBuilder {
 
     fn count(&mut self, patches: Vec<Patch>) -> Vec<Patch> {
         self.view.seq += patches.len() as u64;
-        let range = Range::LIVE;
-        let narrowed = patches.into_iter().map(|patch| match patch {
-            Patch::Second(mut second) => {
-                if let Some(heat) = &mut second.heat {
-                    heat.corrected = range.cells(&heat.corrected);
-                    heat.uncorrected = range.cells(&heat.uncorrected);
-                }
-                Patch::Second(second)
-            }
-            other => other,
-        });
-        narrowed.collect()
+        patches
     }
 
     fn begin_load(&mut self, epoch: Option<Nanos>) {
@@ -250,10 +220,14 @@ impl ViewBuilder {
         if stretch.seconds == 0 || stretch.is_empty() {
             return None;
         }
-        let second = stretch.row();
-        let mut row = second.clone();
-        self.heats.push_back(row.heat.take().unwrap_or_default());
-        self.rows.push_back(row);
+        let mut second = stretch.row();
+        let heat = second.heat.take().unwrap_or_default();
+        self.rows.push_back(second.clone());
+        second.heat = Some(HeatColumn {
+            corrected: Range::LIVE.cells(&heat.corrected),
+            uncorrected: Range::LIVE.cells(&heat.uncorrected),
+        });
+        self.heats.push_back(heat);
         if self.rows.len() > COLUMNS_MAX {
             self.rows.pop_front();
             self.heats.pop_front();

@@ -9,7 +9,7 @@ use plimsoll_model::units::grouped;
 
 use super::history::{History, READINGS_MAX};
 use super::page::page;
-use crate::archive::each_reading;
+use crate::archive::readings;
 use crate::error::{ReportError, Result};
 use crate::terminal::Style;
 use crate::terminal::layout::span;
@@ -18,17 +18,19 @@ use crate::terminal::layout::span;
 /// weeks, so the file is read twice: once to count, and once for the readings that are drawn.
 pub fn render_watched(dir: &Path, style: Style) -> Result<String> {
     let mut hosts: BTreeMap<String, Watched> = BTreeMap::new();
-    each_reading(dir, &mut |host, reading| {
-        hosts.entry(host.to_owned()).or_default().count(&reading);
-    })?;
+    for reading in readings(dir)? {
+        let (host, reading) = reading?;
+        hosts.entry(host).or_default().count(&reading);
+    }
     if hosts.is_empty() {
         return Err(ReportError::NotAnArchive { dir: dir.to_owned() });
     }
-    each_reading(dir, &mut |host, reading| {
-        if let Some(watched) = hosts.get_mut(host) {
+    for reading in readings(dir)? {
+        let (host, reading) = reading?;
+        if let Some(watched) = hosts.get_mut(&host) {
             watched.add(reading);
         }
-    })?;
+    }
     let pages = hosts.iter().map(|(host, watched)| {
         let seconds = watched.last.since(watched.first).as_secs_f64();
         let count = grouped(watched.readings as u64);
@@ -105,11 +107,12 @@ mod tests {
             "{text}"
         );
         let mut watched = Watched::default();
-        each_reading(dir.path(), &mut |_, reading| watched.count(&reading)).unwrap();
-        each_reading(dir.path(), &mut |_, reading| watched.add(reading)).unwrap();
+        let readings = || readings(dir.path()).unwrap().map(|reading| reading.unwrap().1);
+        readings().for_each(|reading| watched.count(&reading));
+        readings().for_each(|reading| watched.add(reading));
         let history = watched.history;
         assert_eq!(history.changes().count(), READINGS_MAX - 1);
-        assert_eq!(history.last().unwrap().begin, Nanos::from_secs(3_600));
+        assert_eq!(history.change().unwrap().after().begin, Nanos::from_secs(3_600));
     }
 
     #[test]

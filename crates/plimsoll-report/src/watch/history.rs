@@ -22,11 +22,6 @@ impl History {
         self.0.push_back(reading);
     }
 
-    /// The latest reading.
-    pub fn last(&self) -> Option<&Reading> {
-        self.0.back()
-    }
-
     /// The last interval; `None` before the second reading.
     pub fn change(&self) -> Option<Change<'_>> {
         self.changes().last()

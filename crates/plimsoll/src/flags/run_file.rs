@@ -258,22 +258,25 @@ mod tests {
         let words = shlex::split(line).unwrap().into_iter().map(OsString::from);
         let command_line = shown::line(words, &[]);
         let job = crate::plan::tests::hold_job(&["http://127.0.0.1:1/", "-c", "1"]);
-        let head = plimsoll_report::archive::ManifestHead {
-            plimsoll_version: "0",
-            command: "load",
+        let manifest = Manifest {
+            schema: SCHEMA.to_owned(),
+            plimsoll_version: "0".to_owned(),
+            command: "load".to_owned(),
             command_line,
-            target: "",
-            started_at: "",
+            target: String::new(),
+            started_at: String::new(),
             clock: plimsoll_report::archive::ClockPair {
                 monotonic: plimsoll_model::Nanos::ZERO,
                 unix_ns: 0,
             },
             host: plimsoll_report::archive::ArchivedHost::default(),
+            seed: job.load.plan.seed,
             settings: plimsoll_model::settings::Settings::default(),
             search: None,
-            plan: &job.load.plan,
+            plan: plimsoll_report::archive::ArchivedPlan::of(&job.load.plan),
+            merged_from: Vec::new(),
         };
-        serde_json::to_string_pretty(&Manifest::new(head)).unwrap()
+        serde_json::to_string_pretty(&manifest).unwrap()
     }
 
     fn repeated(run: &str, more: &[&str]) -> Result<(String, Option<String>), String> {

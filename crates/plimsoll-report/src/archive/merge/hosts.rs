@@ -7,7 +7,7 @@ use plimsoll_model::Nanos;
 
 use super::{Merge, Part};
 use crate::archive::manifest::ClockPair;
-use crate::archive::{HostWriter, each_reading};
+use crate::archive::{HostWriter, readings};
 use crate::error::Result;
 
 /// Two readings of when a host booted differ by no more than this: clocks are set and disciplined.
@@ -16,29 +16,24 @@ const BOOT_SLACK_NS: i128 = 2_000_000_000;
 impl Merge<'_> {
     /// Copies the readings of each host once, and says where two runs had the same one.
     pub(super) fn write_hosts(&self, dir: &Path) -> Result<Vec<String>> {
-        let mut writer = None;
+        let mut writer: Option<HostWriter> = None;
         let mut notes = Vec::new();
         // Of each name, when the hosts of that name booted, and the run that has their readings.
         let mut known = BTreeMap::<String, Vec<(i128, String)>>::new();
         for part in &self.parts {
             let mut names = BTreeMap::<String, Option<String>>::new();
-            let mut failed = None;
-            each_reading(part.archive.dir(), &mut |host, mut reading| {
-                let name = names.entry(host.to_owned()).or_insert_with(|| {
-                    name_of(host, part, known.entry(host.to_owned()).or_default(), &mut notes)
+            for reading in readings(&part.archive.dir)? {
+                let (host, mut reading) = reading?;
+                let name = names.entry(host.clone()).or_insert_with(|| {
+                    name_of(&host, part, known.entry(host.clone()).or_default(), &mut notes)
                 });
-                let Some(name) = name.as_ref().filter(|_| failed.is_none()) else { return };
+                let Some(name) = name else { continue };
                 reading.begin = self.moved(reading.begin, &part.clock);
                 reading.end = self.moved(reading.end, &part.clock);
-                let pushed = match &mut writer {
-                    Some(writer) => HostWriter::push(writer, name, &reading),
-                    none => HostWriter::create(dir)
-                        .and_then(|created| none.insert(created).push(name, &reading)),
-                };
-                failed = pushed.err();
-            })?;
-            if let Some(error) = failed {
-                return Err(error);
+                match &mut writer {
+                    Some(writer) => writer.push(name, &reading)?,
+                    none => none.insert(HostWriter::create(dir)?).push(name, &reading)?,
+                }
             }
         }
         Ok(notes)

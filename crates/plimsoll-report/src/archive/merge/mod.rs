@@ -49,16 +49,16 @@ struct Part<'a> {
 
 impl<'a> Part<'a> {
     fn of(archive: &'a Archive) -> Result<Self> {
-        let manifest = archive.manifest();
+        let manifest = &archive.manifest;
         let refuse = |why: String| ReportError::NotMergeable { why };
-        let dir = archive.dir().display();
+        let dir = archive.dir.display();
         if manifest.command != "load" {
             return Err(refuse(format!(
                 "{dir} is a run of `{}`, and only runs of `load` are merged",
                 manifest.command
             )));
         }
-        let epoch = archive.events().iter().find_map(|event| match event {
+        let epoch = archive.events.iter().find_map(|event| match event {
             Event::LoadStarted { epoch, .. } => *epoch,
             _ => None,
         });
@@ -66,7 +66,7 @@ impl<'a> Part<'a> {
             return Err(refuse(format!("{dir} has no load: it was ended before its load began")));
         };
         let clock = manifest.clock;
-        let summary = match archive.summary() {
+        let summary = match &archive.summary {
             Some(summary) => {
                 // What the intervals lack would be missing in the sum, too.
                 archive.check_agreement(summary)?;
@@ -78,8 +78,8 @@ impl<'a> Part<'a> {
     }
 
     fn run(&self) -> String {
-        let name = self.archive.dir().file_name();
-        name.unwrap_or_else(|| self.archive.dir().as_os_str()).to_string_lossy().into_owned()
+        let name = self.archive.dir.file_name();
+        name.unwrap_or_else(|| self.archive.dir.as_os_str()).to_string_lossy().into_owned()
     }
 
     fn ended(&self) -> u64 {
@@ -116,7 +116,7 @@ impl<'a> Merge<'a> {
 
     /// The description of the merged run.
     pub fn manifest(&self) -> Manifest {
-        let mut manifest = self.parts[0].archive.manifest().clone();
+        let mut manifest = self.parts[0].archive.manifest.clone();
         manifest.settings = self.settings();
         manifest.merged_from = self.parts.iter().flat_map(|part| self.made_of(part)).collect();
         manifest
@@ -125,7 +125,7 @@ impl<'a> Merge<'a> {
     /// Returns the parts of `part`: itself, unless it was merged, too.
     fn made_of(&self, part: &Part<'_>) -> Vec<MergedPart> {
         let offset_s = self.offset(part).as_secs_f64();
-        let manifest = part.archive.manifest();
+        let manifest = &part.archive.manifest;
         if manifest.merged_from.is_empty() {
             return vec![MergedPart {
                 run: part.run(),
@@ -144,9 +144,9 @@ impl<'a> Merge<'a> {
 
     /// Returns the settings of the first part, with the connections and rates of all.
     fn settings(&self) -> Settings {
-        let of_parts = self.parts.iter().map(|part| &part.archive.manifest().settings);
+        let of_parts = self.parts.iter().map(|part| &part.archive.manifest.settings);
         let parts: Vec<_> = of_parts.flat_map(Settings::of_parts).cloned().collect();
-        let mut whole = self.parts[0].archive.manifest().settings.clone();
+        let mut whole = self.parts[0].archive.manifest.settings.clone();
         if let Some(load) = &mut whole.load {
             let connections = parts.iter().filter_map(|part| Some(part.load.as_ref()?.connections));
             load.connections = connections.sum();
@@ -221,7 +221,7 @@ impl<'a> Merge<'a> {
     }
 
     fn planned(&self) -> Option<Nanos> {
-        let started = self.parts.iter().flat_map(|part| part.archive.events());
+        let started = self.parts.iter().flat_map(|part| &part.archive.events);
         let planned = started.filter_map(|event| match event {
             Event::LoadStarted { planned, .. } => *planned,
             _ => None,
@@ -243,19 +243,14 @@ impl<'a> Merge<'a> {
         loop {
             let mut first = None;
             for lines in &mut seconds {
-                match lines.peek() {
-                    Some(Ok((second, _))) => {
-                        first = Some(first.map_or(*second, |f| *second.min(&f)))
-                    }
-                    Some(Err(_)) => drop(lines.next().transpose()?),
-                    None => {}
-                }
+                lines.next_if(Result::is_err).transpose()?;
+                let next = lines.peek().and_then(|line| Some(line.as_ref().ok()?.0));
+                first = first.into_iter().chain(next).min();
             }
             let Some(second) = first else { return Ok(whole) };
             let mut tally = Tally::default();
             for lines in &mut seconds {
-                let same =
-                    |line: &Result<(u32, Tally), _>| matches!(line, Ok((at, _)) if *at == second);
+                let same = |line: &Result<_>| matches!(line, Ok((at, _)) if *at == second);
                 while let Some(Ok((_, part))) = lines.next_if(same) {
                     tally.merge_parallel(&part);
                 }
@@ -275,8 +270,7 @@ impl<'a> Merge<'a> {
             )
         });
         let mut notes: Vec<_> = merged.collect();
-        let mut seeds: Vec<_> =
-            self.parts.iter().map(|part| part.archive.manifest().seed).collect();
+        let mut seeds: Vec<_> = self.parts.iter().map(|part| part.archive.manifest.seed).collect();
         seeds.sort_unstable();
         if seeds.windows(2).any(|pair| pair[0] == pair[1]) {
             notes.push(
@@ -287,7 +281,7 @@ impl<'a> Merge<'a> {
         }
         for part in &self.parts {
             let run = part.run();
-            notes.extend(part.archive.events().iter().filter_map(|event| match event {
+            notes.extend(part.archive.events.iter().filter_map(|event| match event {
                 Event::FirstFailure { class, reason } => {
                     Some(format!("{run}: {}", reasons::first_failure(*class, reason)))
                 }

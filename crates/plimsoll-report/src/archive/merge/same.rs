@@ -14,14 +14,14 @@ const OWN_PACE: [&str; 4] = ["from", "to", "ops_total", "connections"];
 
 /// One line about the first thing in which the runs differ and which forbids to merge them.
 pub(super) fn first_difference(first: &Archive, other: &Archive) -> Option<String> {
-    let (a, b) = (first.manifest(), other.manifest());
+    let (a, b) = (&first.manifest, &other.manifest);
     let clocks = |archive: &Archive| {
-        let merged = archive.manifest().merged_from.iter().map(|part| part.clock);
-        let own = archive.manifest().merged_from.is_empty().then_some(archive.manifest().clock);
+        let merged = archive.manifest.merged_from.iter().map(|part| part.clock);
+        let own = archive.manifest.merged_from.is_empty().then_some(archive.manifest.clock);
         merged.chain(own).collect::<Vec<_>>()
     };
     let names = |what: &str| {
-        let (a, b) = (first.dir().display(), other.dir().display());
+        let (a, b) = (first.dir.display(), other.dir.display());
         format!("{a} and {b} {what}")
     };
     if clocks(first).iter().any(|clock| clocks(other).contains(clock)) {

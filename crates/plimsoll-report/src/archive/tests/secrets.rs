@@ -154,7 +154,7 @@ fn written(plan: &LoadPlan, dir: &Path) -> Vec<(String, Vec<u8>)> {
     let archive = Archive::open(dir).unwrap();
     let view = View::of_archive(&archive, &summary).unwrap();
     schema::assert_described("view", &serde_json::to_value(&view).unwrap());
-    schema::assert_described("plan", &archive.manifest().plan);
+    schema::assert_described("plan", &archive.manifest.plan);
     let mut out: Vec<_> = fs::read_dir(dir)
         .unwrap()
         .map(|entry| entry.unwrap().path())

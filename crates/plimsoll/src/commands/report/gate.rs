@@ -30,7 +30,7 @@ pub(super) fn gate(
     let refuse = |error: ReportError| Stop::Usage(error.to_string());
     let baseline = Archive::open(baseline_dir).map_err(refuse)?;
     let rebuilt;
-    let baseline_summary = match baseline.summary() {
+    let baseline_summary = match &baseline.summary {
         Some(summary) => summary,
         None => {
             rebuilt = baseline.rebuild_summary().map_err(refuse)?;
@@ -40,7 +40,7 @@ pub(super) fn gate(
     let [before, now] = [(&baseline, baseline_summary), (archive, summary)];
     let loads = [stretches(before).map_err(refuse)?, stretches(now).map_err(refuse)?];
     // A piece of work takes another time on another host or kernel, whatever slows them.
-    let is_one_host = baseline.manifest().host == archive.manifest().host;
+    let is_one_host = baseline.manifest.host == archive.manifest.host;
     let speed = |archive| speed(archive).filter(|_| is_one_host);
     let run = |(archive, summary), stretches| GateRun { summary, stretches, speed: speed(archive) };
     let (before, now) = (run(before, &loads[0]), run(now, &loads[1]));
@@ -74,7 +74,7 @@ fn stretches((archive, summary): (&Archive, &Summary)) -> Result<Stretches, Repo
 
 /// Returns the speed of the host of the run's server; `None` if the yardstick did not run there.
 fn speed(archive: &Archive) -> Option<RunSpeed> {
-    let hosts = causes::readings(archive.dir());
+    let hosts = causes::readings(&archive.dir);
     let is_server = [(Label::Role, "server")];
     let has_server =
         |reading: &Reading| reading.of(Metric::ProcessInfo, &is_server).next().is_some();
@@ -94,7 +94,7 @@ fn notes(baseline: &Archive, run: &Archive) -> Vec<String> {
          two runs. `plimsoll compare` measures both in turns."
             .to_owned(),
     ];
-    let (before, now) = (&baseline.manifest().host, &run.manifest().host);
+    let (before, now) = (&baseline.manifest.host, &run.manifest.host);
     if before != now {
         notes.push(format!(
             "The baseline ran on another host or kernel: {}, {} CPUs; this one {}, {} CPUs.",

@@ -5,7 +5,6 @@ use std::io::Write;
 use std::path::Path;
 
 use plimsoll_model::summary::Summary;
-use plimsoll_report::archive::Redrawn;
 use plimsoll_report::archive::has_readings;
 use plimsoll_report::exports::{Export, ExportedRun, write_export};
 use plimsoll_report::terminal::{Style, render_gate};
@@ -111,11 +110,10 @@ fn report_run(
 ) -> Result<Reported> {
     let diagnose = |summary: &Summary| {
         let find = summary.result.find()?;
-        causes::of(&causes::readings(archive.dir()), find, archive.trials())
+        causes::of(&causes::readings(&archive.dir), find, &archive.trials)
     };
     let style = Style { details: flags.details, ..stream.style() };
-    let Redrawn { mut text, summary, .. } =
-        redraw(archive, &diagnose, style).map_err(|error| stopped(&error))?;
+    let (mut text, summary) = redraw(archive, &diagnose, style).map_err(|error| stopped(&error))?;
     let gated =
         flags.baseline.as_ref().map(|dir| gate::gate(&flags.fail_if, dir, archive, &summary));
     let gated = gated.transpose()?;
