@@ -26,6 +26,8 @@ pub(super) type Choice = (&'static str, &'static [&'static str]);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Figure {
     pub(super) chart: &'static str,
+    /// Title of a figure without a finding.
+    subject: &'static str,
     /// Explanation of the drawing and its marks.
     pub(super) about: &'static str,
     /// Why there is nothing to draw.
@@ -36,6 +38,7 @@ pub(super) struct Figure {
 
 const TIPPING: Figure = Figure {
     chart: "tipping",
+    subject: "Latency against load",
     about: "Each mark is one trial: the quantile of the goal at the load that was offered, with its 95 % interval, and the median \
             of the same trial below it. The line goes through the medians of the trials that met the SLO.",
     missing: "No trial was finished, so there is nothing to draw.",
@@ -48,6 +51,7 @@ const TIPPING: Figure = Figure {
 
 const GOODPUT: Figure = Figure {
     chart: "goodput",
+    subject: "Good answers against offered load",
     about: "Each mark is one trial: answers that came in time against the load that was offered. On the thin diagonal, \
             everything that was offered was answered; a collapse after an overload falls away from it.",
     missing: "No trial was finished, so there is nothing to draw.",
@@ -59,6 +63,7 @@ const GOODPUT: Figure = Figure {
 
 const COURSE: Figure = Figure {
     chart: "course",
+    subject: "Course of the search",
     about: "Each mark is one trial at its time; the bar behind it is as long as the trial. The lines are the highest load that had \
             met the SLO by then, and the lowest above it that had not.",
     missing: "No trial was finished, so there is nothing to draw.",
@@ -70,6 +75,7 @@ const COURSE: Figure = Figure {
 
 const RATE: Figure = Figure {
     chart: "rate",
+    subject: "Operations over time",
     about: "Operations that came due, that were sent, and that were answered well, each second.",
     missing: "No second of load was recorded.",
     choices: &[],
@@ -80,6 +86,7 @@ const RATE: Figure = Figure {
 
 const LATENCY: Figure = Figure {
     chart: "latency",
+    subject: "Latency over time",
     about: "How many of a second's operations took how long: the darker on a light page, the more. Corrected latency counts from the \
             intended start, uncorrected latency from the actual send. What failed or was not sent has no latency and is marked above.",
     missing: "No operation was answered, so there is no latency to draw.",
@@ -92,6 +99,7 @@ const LATENCY: Figure = Figure {
 
 const PERCENTILES: Figure = Figure {
     chart: "percentiles",
+    subject: "Distribution of latency",
     about: "Which share of the good answers was at least as fast as the latency on the left; to the right each step is ten times rarer. \
             The curve must pass below the corner of the goal.",
     missing: "No operation was answered, so there is no distribution.",
@@ -102,6 +110,7 @@ const PERCENTILES: Figure = Figure {
 
 const ERRORS: Figure = Figure {
     chart: "errors",
+    subject: "Errors over time",
     about: "A row for each class of error that occurred; the height of a mark grows with the logarithm of the number in that second.",
     missing: "No operation failed, and none was left unsent.",
     choices: &[],
@@ -111,6 +120,7 @@ const ERRORS: Figure = Figure {
 
 const CONNECTIONS: Figure = Figure {
     chart: "connections",
+    subject: "Connections over time",
     about: "Connections held, counted on the client's side, and those opened each second; crosses are connections that were lost.",
     missing: "No connection was held.",
     choices: &[],
@@ -130,6 +140,7 @@ const HELD: Figure = Figure {
 
 const MEMORY: Figure = Figure {
     chart: "memory",
+    subject: "Memory against connections",
     about: "Each point is a level at which the connections were held and idle: memory above the baseline without connections. The dashed \
             line projects it to the limit, between the ends of its 95 % interval; below it, where every other resource would run out.",
     missing: "Memory could not be read at any level.",
@@ -144,6 +155,7 @@ const MEMORY: Figure = Figure {
 
 const CYCLES: Figure = Figure {
     chart: "cycles",
+    subject: "Memory of the server after each cycle",
     about: "What the server still used after each drain. Growth is measured from the cycle on at which the slope has settled (dashed).",
     missing: "The server's memory could not be read.",
     choices: &[],
@@ -156,6 +168,7 @@ const CYCLES: Figure = Figure {
 
 const STORMS: Figure = Figure {
     chart: "storms",
+    subject: "Recovery against the size of the storm",
     about: "Each mark is one storm: the time until the last client was back, against the number of connections that were cut. \
             A storm at the top was ended before all were back. Storms with jitter are in the table only.",
     missing: "No storm was made.",
@@ -170,6 +183,7 @@ const STORMS: Figure = Figure {
 
 const RECOVERY: Figure = Figure {
     chart: "recovery",
+    subject: "Recovery, second by second",
     about: "Clients that are not back, second by second, in the largest storm that was GOOD and in the smallest that was not (of those \
             that do not end, if there was one); below, TLS handshakes, and the latency of the connections that were not cut.",
     missing: "No storm was made.",
@@ -177,8 +191,10 @@ const RECOVERY: Figure = Figure {
     rows: None,
 };
 
-const HOST: Figure = Figure {
+/// The figure of each host.
+pub(super) const HOST: Figure = Figure {
     chart: "host",
+    subject: "Host",
     about: "Read once a second on this host; the time of each trial is shaded, and limits are drawn in where they are near. Established \
             connections are ends: a connection within this host counts twice. CPU speed is that of a fixed piece of work \
             (system calls and memory), 100 % in the median second of the run.",
@@ -195,6 +211,7 @@ const HOST: Figure = Figure {
 
 const CLIFFS: Figure = Figure {
     chart: "cliffs",
+    subject: "Hidden timers",
     about: "A flag stands where many operations or connections ended after the same time: a timer, of the server or of something before it.",
     missing: "No hidden timer was met by this load.",
     choices: &[],
@@ -206,6 +223,7 @@ const CLIFFS: Figure = Figure {
 
 const CONFIRMATION: Figure = Figure {
     chart: "confirmation",
+    subject: "Test of the cause",
     about: "Each row is a pair of loads, one with the limit lowered and one without: the change that was predicted before the first \
             pair, and the change that was measured.",
     missing: "The cause was not tested (--confirm-cause).",
@@ -215,6 +233,7 @@ const CONFIRMATION: Figure = Figure {
 
 const FOREST: Figure = Figure {
     chart: "forest",
+    subject: "B against A",
     about: "B against A for each figure: the median over the rounds and its interval. The grey band is what a comparison of A with itself \
             would show.",
     missing: "Too few rounds gave a figure on both sides.",
@@ -227,6 +246,7 @@ const FOREST: Figure = Figure {
 
 const ROUNDS: Figure = Figure {
     chart: "rounds",
+    subject: "Rounds",
     about: "Each pair is one round, A left and B right; below it their ratio in order of time, which shows a drift.",
     missing: "No round was finished.",
     choices: &[],
@@ -237,6 +257,7 @@ const ROUNDS: Figure = Figure {
 
 const KPIS: Figure = Figure {
     chart: "kpis",
+    subject: "Key performance indicators by object",
     about: "For each object the load that the case reports, the lowest load that failed above it, and the target; below, the KPI of \
             the case in each second of the sustain phase.",
     missing: "No object was measured.",
@@ -252,6 +273,7 @@ const KPIS: Figure = Figure {
 
 const OVERLAY_BOUNDS: Figure = Figure {
     chart: "overlay_bounds",
+    subject: "Tipping points of the runs",
     about: "The interval of each run's tipping point; a dash-dotted line is its safe load.",
     missing: "Fewer than two of these runs are searches with bounds.",
     choices: &[],
@@ -260,6 +282,7 @@ const OVERLAY_BOUNDS: Figure = Figure {
 
 const OVERLAY_TIME: Figure = Figure {
     chart: "overlay_time",
+    subject: "Latency over time, run over run",
     about: "A quantile of the corrected latency of each second, each run from the start of its own load.",
     missing: "Fewer than two of these runs have latency over time.",
     choices: &[("quantile", &["p99", "p50", "max"])],
@@ -268,6 +291,7 @@ const OVERLAY_TIME: Figure = Figure {
 
 const OVERLAY_RATIO: Figure = Figure {
     chart: "overlay_ratio",
+    subject: "Latency of B against A by share of operations",
     about: "Latency of B over latency of A, for each share of the operations.",
     missing: "A ratio is drawn for two runs whose operations were answered.",
     choices: &[],
@@ -350,14 +374,9 @@ pub(super) fn figures(view: &View) -> Figures {
     }
 }
 
-/// The figure of each host.
-pub(super) const fn of_hosts() -> Figure {
-    HOST
-}
-
 /// Returns a figure's finding for this run; its subject if the run has not ended.
 pub(super) fn title(figure: &Figure, summary: Option<&Summary>) -> String {
-    let Some(summary) = summary else { return neutral(figure.chart).to_owned() };
+    let Some(summary) = summary else { return figure.subject.to_owned() };
     let result = &summary.result;
     // One sentence about latency and rate describes one load only.
     let is_one_load = matches!(result, RunResult::Load | RunResult::Hold { .. });
@@ -379,34 +398,7 @@ pub(super) fn title(figure: &Figure, summary: Option<&Summary>) -> String {
         "forest" => sentences::comparison(summary),
         _ => None,
     }
-    .unwrap_or_else(|| neutral(figure.chart).to_owned())
-}
-
-/// Returns the subject of a figure.
-fn neutral(chart: &str) -> &'static str {
-    match chart {
-        "tipping" => "Latency against load",
-        "goodput" => "Good answers against offered load",
-        "course" => "Course of the search",
-        "cycles" => "Memory of the server after each cycle",
-        "storms" => "Recovery against the size of the storm",
-        "recovery" => "Recovery, second by second",
-        "rate" => "Operations over time",
-        "latency" => "Latency over time",
-        "percentiles" => "Distribution of latency",
-        "errors" => "Errors over time",
-        "connections" => "Connections over time",
-        "memory" => "Memory against connections",
-        "cliffs" => "Hidden timers",
-        "confirmation" => "Test of the cause",
-        "forest" => "B against A",
-        "rounds" => "Rounds",
-        "kpis" => "Key performance indicators by object",
-        "overlay_bounds" => "Tipping points of the runs",
-        "overlay_time" => "Latency over time, run over run",
-        "overlay_ratio" => "Latency of B against A by share of operations",
-        _ => "Host",
-    }
+    .unwrap_or_else(|| figure.subject.to_owned())
 }
 
 /// The tables of all figures, for the page's program: what a column is called and where it stands.

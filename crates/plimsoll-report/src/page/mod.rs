@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::view::View;
 use assets::Place;
-use figures::{Figure, Section};
+use figures::{Figure, HOST, Section};
 use table::Table;
 
 mod assets;
@@ -67,8 +67,7 @@ fn title(view: &View) -> String {
 }
 
 fn columns(view: &View) -> Markup {
-    let host = figures::of_hosts();
-    let figures = figures::figures(view).iter().map(|(_, figure)| figure).chain([&host]);
+    let figures = figures::figures(view).iter().map(|(_, figure)| figure).chain([&HOST]);
     json_block("columns", &figures::tables(figures))
 }
 
@@ -129,7 +128,6 @@ fn report(view: &View, json: &Value) -> Markup {
 
 fn hosts(view: &View, json: &Value) -> Markup {
     let summaries = view.summary.as_ref().map(|summary| &summary.machines.hosts);
-    let of_host = figures::of_hosts();
     let names: Vec<&String> = match json.get("hosts") {
         Some(Value::Object(hosts)) => hosts.keys().collect(),
         _ => Vec::new(),
@@ -137,7 +135,7 @@ fn hosts(view: &View, json: &Value) -> Markup {
     html! {
         @for name in &names {
             @let known = summaries.and_then(|hosts| hosts.get(*name));
-            (figure(&of_host, Some(name), &sentences::host(name, known), of_host.rows.map(|rows| rows.of_key(json, name))))
+            (figure(&HOST, Some(name), &sentences::host(name, known), HOST.rows.map(|rows| rows.of_key(json, name))))
         }
         @if names.is_empty() { p.measure.quiet id="no-hosts" { "No host was read: only runs with an archive read their hosts." } }
     }

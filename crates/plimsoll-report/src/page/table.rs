@@ -23,16 +23,13 @@ pub(super) enum Thin {
 
 /// The unit of a column, which decides how its figures are shown, here and by the page's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Unit {
     /// As it is.
-    #[serde(rename = "text")]
     Text,
     /// `good`, `bad`, `invalid`.
-    #[serde(rename = "verdict")]
     Verdict,
-    #[serde(rename = "count")]
     Count,
-    #[serde(rename = "ms")]
     Ms,
     #[serde(rename = "s")]
     Seconds,
@@ -43,10 +40,8 @@ pub(super) enum Unit {
     #[serde(rename = "B/s")]
     BytesPerS,
     /// 0 to 1.
-    #[serde(rename = "share")]
     Share,
     /// 0 to 1, of a distribution.
-    #[serde(rename = "quantile")]
     Quantile,
 }
 
@@ -254,9 +249,7 @@ impl<'a> Table<'a> {
             }
         }
     }
-}
 
-impl Table<'_> {
     /// The table of trials: it can be sorted, verdicts have their shapes, and narrow screens show the first columns alone.
     pub(super) fn of_trials(&self, columns: &[Column], shape: impl Fn(&str) -> Markup) -> Markup {
         const NARROW: usize = 5;

@@ -10,7 +10,7 @@ use plimsoll_model::result::RunResult;
 use plimsoll_model::search::Axis;
 use serde_json::Value;
 
-use super::figures::{OVERLAY, figures, of_hosts};
+use super::figures::{OVERLAY, figures};
 use super::*;
 use crate::archive::Archive;
 use crate::fixtures;
@@ -153,7 +153,7 @@ fn every_figure_has_a_program_and_every_program_a_figure() {
     .map(|summary| View { summary: Some(summary), ..search() });
     let charts = views.iter().flat_map(figures).chain(&OVERLAY);
     let mut names: Vec<_> = charts.map(|(_, figure)| figure.chart).collect();
-    names.push(of_hosts().chart);
+    names.push(HOST.chart);
     names.sort_unstable();
     names.dedup();
     let mut drawn: Vec<_> = program
