@@ -81,22 +81,7 @@ pub(crate) const fn panel_of(limit: LimitKind) -> Option<Panel> {
         | LimitKind::MaxConnections
         | LimitKind::Maxconn => Some(Panel::Established),
         LimitKind::Memory | LimitKind::TcpMemory | LimitKind::CgroupMemory => Some(Panel::Memory),
-        LimitKind::Threads
-        | LimitKind::CgroupThreads
-        | LimitKind::Orphans
-        | LimitKind::TimeWait
-        | LimitKind::AcceptQueue
-        | LimitKind::EpollWatches
-        | LimitKind::Ports
-        | LimitKind::MaxSslConn
-        | LimitKind::FrontendMaxconn
-        | LimitKind::ServerMaxconn
-        | LimitKind::ServerPorts
-        | LimitKind::ConnectionRate
-        | LimitKind::SessionRate
-        | LimitKind::TlsRate
-        | LimitKind::FrontendRate
-        | LimitKind::AddressSpace => None,
+        _ => None,
     }
 }
 
@@ -147,7 +132,8 @@ impl Host {
         if reading.end.since(last.end).0 < apart.0 - apart.0 / 4 {
             return None;
         }
-        let row = row(last, reading, origin);
+        // What was before the load has no row.
+        let row = (reading.end >= origin).then(|| row(last, reading, origin));
         self.limits = limits_of(reading);
         self.last = Some(reading.clone());
         let mut row = row?;
@@ -169,15 +155,9 @@ impl Host {
     pub(super) fn columns(&self) -> HostColumns {
         let nothing = Reading::default();
         let template = row(&nothing, &nothing, Nanos::ZERO);
-        let columns = match &template {
-            Some(template) => {
-                let of_run =
-                    |row: &HostPoint| HostPoint { speed: self.speed_of(row), ..row.clone() };
-                let rows: Vec<HostPoint> = self.rows.iter().map(of_run).collect();
-                columns(&rows, template, &["trouble"])
-            }
-            None => Value::Null,
-        };
+        let of_run = |row: &HostPoint| HostPoint { speed: self.speed_of(row), ..row.clone() };
+        let rows: Vec<HostPoint> = self.rows.iter().map(of_run).collect();
+        let columns = columns(&rows, &template, &["trouble"]);
         HostColumns { columns, limits: self.limits.clone() }
     }
 
@@ -188,20 +168,16 @@ impl Host {
     }
 }
 
-/// `None` for what was before the load.
-fn row(before: &Reading, after: &Reading, origin: Nanos) -> Option<HostPoint> {
-    if after.end < origin {
-        return None;
-    }
+fn row(before: &Reading, after: &Reading, origin: Nanos) -> HostPoint {
     let change = Change::new(before, after);
-    let row = HostRow::of(&change);
     let HostRow { figures, memory_available, packets_in, packets_out, bytes_in, bytes_out, .. } =
-        row;
+        HostRow::of(&change);
+    let busy = change.busy_cpus();
     let trouble = TROUBLE.into_iter().filter_map(|metric| {
         let grown = change.grown(metric, &[]).filter(|grown| *grown > 0.0)?;
         Some((metric.name(), grown))
     });
-    Some(HostPoint {
+    HostPoint {
         t: instant(after.end.since(origin).as_secs_f64()),
         established: figures.established,
         packets_in: packets_in.and_then(short),
@@ -219,9 +195,9 @@ fn row(before: &Reading, after: &Reading, origin: Nanos) -> Option<HostPoint> {
         speed: None,
         cpu_hertz: figures.cpu_hertz,
         yardstick_us: figures.yardstick_us,
-        cores: cores(change),
+        cores: busy.into_iter().map(|(cpu, busy)| (cpu.to_owned(), short(busy))).collect(),
         trouble: trouble.collect(),
-    })
+    }
 }
 
 /// Share of its rate that the interface carries which is used most; loopback has no rate.
@@ -229,17 +205,10 @@ pub(crate) fn link(change: Change<'_>, direction: &str) -> Option<f64> {
     let shares = change.after().of(Metric::NetworkSpeed, &[]).filter_map(|speed| {
         let device = speed.series.label(Label::Device)?;
         let wanted = [(Label::Device, device), (Label::Direction, direction)];
-        let rates = change.rates(Metric::NetworkBytes, &[]).filter(|(series, _)| {
-            wanted.iter().all(|(label, value)| series.label(*label) == Some(*value))
-        });
-        let bytes_per_s = rates.map(|(_, rate)| rate).reduce(|all, one| all + one)?;
+        let bytes_per_s = change.rate(Metric::NetworkBytes, &wanted)?;
         (speed.value > 0.0).then(|| bytes_per_s / speed.value)
     });
     shares.reduce(f64::max).and_then(short)
-}
-
-fn cores(change: Change<'_>) -> BTreeMap<String, Option<f64>> {
-    change.busy_cpus().into_iter().map(|(cpu, busy)| (cpu.to_owned(), short(busy))).collect()
 }
 
 fn limits_of(reading: &Reading) -> Vec<Limit> {

@@ -66,10 +66,7 @@ impl TrialRow {
             start_s: start_s.map(instant),
             seconds: instant(seconds),
             verdict: record.judgement.verdict,
-            why: match record.judgement.verdict {
-                Verdict::Good => String::new(),
-                Verdict::Bad | Verdict::Invalid => record.judgement.why(),
-            },
+            why: record.judgement.why(),
             quantiles: Quantiles::of(corrected),
             interval: interval(corrected, slo.and_then(Slo::latency).map_or(0.99, |(_, q, _)| q)),
             goodput: short(goodput),
