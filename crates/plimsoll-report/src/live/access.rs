@@ -25,23 +25,19 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    pub(super) const fn status(self) -> StatusCode {
+    pub(super) const fn answer(self) -> (StatusCode, &'static str) {
         match self {
-            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
-            Self::Host => StatusCode::MISDIRECTED_REQUEST,
-            Self::Origin => StatusCode::FORBIDDEN,
-            Self::NotFound => StatusCode::NOT_FOUND,
-            Self::Full => StatusCode::SERVICE_UNAVAILABLE,
-        }
-    }
-
-    pub(super) const fn text(self) -> &'static str {
-        match self {
-            Self::Method => "This server only shows: use GET.\n",
-            Self::Host => "This is not the server that the address names.\n",
-            Self::Origin => "Another site may not read this.\n",
-            Self::NotFound => "There is nothing here.\n",
-            Self::Full => "16 viewers are connected, and there may not be more.\n",
+            Self::Method => (StatusCode::METHOD_NOT_ALLOWED, "This server only shows: use GET.\n"),
+            Self::Host => (
+                StatusCode::MISDIRECTED_REQUEST,
+                "This is not the server that the address names.\n",
+            ),
+            Self::Origin => (StatusCode::FORBIDDEN, "Another site may not read this.\n"),
+            Self::NotFound => (StatusCode::NOT_FOUND, "There is nothing here.\n"),
+            Self::Full => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "16 viewers are connected, and there may not be more.\n",
+            ),
         }
     }
 }
@@ -50,21 +46,14 @@ impl Refusal {
 #[derive(Clone, Debug)]
 pub(super) struct Access {
     /// Listening address.
-    address: SocketAddr,
+    pub(super) address: SocketAddr,
     /// The name under which it was told to listen.
-    name: Option<String>,
-    token: Option<String>,
+    pub(super) name: Option<String>,
+    /// The first part of every path, where there is one.
+    pub(super) token: Option<String>,
 }
 
 impl Access {
-    pub(super) const fn new(
-        address: SocketAddr,
-        name: Option<String>,
-        token: Option<String>,
-    ) -> Self {
-        Self { address, name, token }
-    }
-
     /// Reports whether the request may be answered, were its path one of ours.
     pub(super) fn check(&self, method: &Method, headers: &HeaderMap) -> Result<(), Refusal> {
         if !matches!(*method, Method::GET | Method::HEAD) {
@@ -110,11 +99,6 @@ impl Access {
         }
     }
 
-    /// Reports whether a path has to begin with a token.
-    pub(super) const fn has_token(&self) -> bool {
-        self.token.is_some()
-    }
-
     /// Reports whether `path` begins with the token, where there is one.
     pub(super) fn is_open(&self, path: &str) -> bool {
         let Some(token) = &self.token else { return true };
@@ -142,7 +126,8 @@ mod tests {
     }
 
     fn at(address: &str) -> Access {
-        Access::new(address.parse().unwrap(), Some("proxy1.example".to_owned()), None)
+        let name = Some("proxy1.example".to_owned());
+        Access { address: address.parse().unwrap(), name, token: None }
     }
 
     #[test]
@@ -212,7 +197,7 @@ mod tests {
     #[test]
     fn a_token_is_the_first_part_of_the_path() {
         let address = "10.0.0.1:80".parse().unwrap();
-        let access = Access::new(address, None, Some("secret".to_owned()));
+        let access = Access { address, name: None, token: Some("secret".to_owned()) };
         for (path, expected) in [
             ("/secret/", true),
             ("/secret/view", true),

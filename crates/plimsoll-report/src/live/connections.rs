@@ -37,7 +37,7 @@ impl Default for Patience {
 
 /// The activity of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Doing {
+pub(super) enum Doing {
     /// It has not asked for anything.
     Silent,
     /// It has asked, was answered or is being answered, and may ask again.
@@ -48,11 +48,10 @@ enum Doing {
 
 #[derive(Debug)]
 struct Connected {
-    id: u64,
     doing: Doing,
     /// When it came, or last asked for something.
     since: Instant,
-    /// Told to go.
+    /// Told to go; no other connection has the same.
     ended: Arc<Notify>,
 }
 
@@ -65,7 +64,7 @@ pub(super) struct Connections {
 
 #[derive(Debug, Default)]
 struct Inside {
-    known: Mutex<(u64, Vec<Connected>)>,
+    known: Mutex<Vec<Connected>>,
     freed: Notify,
 }
 
@@ -85,22 +84,15 @@ impl Connections {
     }
 
     fn place_now(&self, now: Instant) -> Option<Place> {
-        let mut known = self.inside.known();
-        let (next_id, connected) = &mut *known;
+        let mut connected = self.inside.known();
         if connected.len() >= CONNECTIONS_MAX {
-            let index = least_wanted(connected, now, self.patience.first)?;
+            let index = least_wanted(&connected, now, self.patience.first)?;
             connected.remove(index).ended.notify_one();
         }
-        let (id, ended) = (*next_id, Arc::new(Notify::new()));
-        *next_id += 1;
-        connected.push(Connected {
-            id,
-            doing: Doing::Silent,
-            since: now,
-            ended: Arc::clone(&ended),
-        });
-        let mark = Mark { inside: Arc::clone(&self.inside), id };
-        Some(Place { mark, ended, first: self.patience.first })
+        let ended = Arc::<Notify>::default();
+        connected.push(Connected { doing: Doing::Silent, since: now, ended: Arc::clone(&ended) });
+        let mark = Mark { inside: Arc::clone(&self.inside), ended };
+        Some(Place { mark, first: self.patience.first })
     }
 }
 
@@ -116,7 +108,7 @@ fn least_wanted(connected: &[Connected], now: Instant, quiet: Duration) -> Optio
 }
 
 impl Inside {
-    fn known(&self) -> MutexGuard<'_, (u64, Vec<Connected>)> {
+    fn known(&self) -> MutexGuard<'_, Vec<Connected>> {
         thread::lock(&self.known)
     }
 }
@@ -124,28 +116,23 @@ impl Inside {
 /// The place of one connection, which is free again when this is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
-    mark: Mark,
-    ended: Arc<Notify>,
+    pub(super) mark: Mark,
     first: Duration,
 }
 
 impl Place {
-    /// Notes what the connection does.
-    pub(super) fn mark(&self) -> Mark {
-        self.mark.clone()
-    }
-
     /// Returns when the connection has to go: it was told to, or has said nothing for too long.
     pub(super) async fn is_over(&self) {
-        if timeout(self.first, self.ended.notified()).await.is_err() && !self.mark.is_silent() {
-            self.ended.notified().await;
+        let ended = &self.mark.ended;
+        if timeout(self.first, ended.notified()).await.is_err() && !self.mark.is_silent() {
+            ended.notified().await;
         }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.mark.inside.known().1.retain(|one| one.id != self.mark.id);
+        self.mark.inside.known().retain(|one| !self.mark.is_of(one));
         self.mark.inside.freed.notify_one();
     }
 }
@@ -154,30 +141,23 @@ impl Drop for Place {
 #[derive(Clone, Debug)]
 pub(super) struct Mark {
     inside: Arc<Inside>,
-    id: u64,
+    ended: Arc<Notify>,
 }
 
 impl Mark {
-    /// It asks for something.
-    pub(super) fn asks(&self) {
-        self.set(Doing::Asked);
-    }
-
-    /// It looks on.
-    pub(super) fn looks(&self) {
-        self.set(Doing::Looks);
-    }
-
-    fn set(&self, doing: Doing) {
-        let mut known = self.inside.known();
-        if let Some(own) = known.1.iter_mut().find(|one| one.id == self.id) {
+    pub(super) fn set(&self, doing: Doing) {
+        if let Some(own) = self.inside.known().iter_mut().find(|one| self.is_of(one)) {
             (own.doing, own.since) = (doing, Instant::now());
         }
     }
 
     fn is_silent(&self) -> bool {
         let known = self.inside.known();
-        known.1.iter().find(|one| one.id == self.id).is_none_or(|one| one.doing == Doing::Silent)
+        known.iter().find(|one| self.is_of(one)).is_none_or(|one| one.doing == Doing::Silent)
+    }
+
+    fn is_of(&self, one: &Connected) -> bool {
+        Arc::ptr_eq(&self.ended, &one.ended)
     }
 }
 
@@ -261,7 +241,6 @@ mod tests {
     fn silent_ones_make_room_first_and_then_quiet_ones_but_none_that_looks_on() {
         let (began, quiet) = (Instant::now(), Duration::from_secs(2));
         let one = |doing, second| Connected {
-            id: 0,
             doing,
             since: began + Duration::from_secs(second),
             ended: Arc::default(),

@@ -35,10 +35,9 @@ const COLUMNS_S: [u32; 3] = [1, 10, 100];
 pub(super) struct Document {
     /// The one that is shown, and coarser ones, which know the whole run when it is full.
     views: VecDeque<ViewBuilder>,
-    records: Records,
+    pub(super) records: Records,
     /// The last that was known, on CLOCK_MONOTONIC.
     at: Nanos,
-    is_over: bool,
     notes: SyncSender<String>,
     has_asked: bool,
     /// Says that there is something new: how often that was.
@@ -53,7 +52,6 @@ impl Document {
             views: VecDeque::new(),
             records: Records::default(),
             at: Nanos::ZERO,
-            is_over: false,
             notes,
             has_asked: false,
             changed: watch::Sender::new(0),
@@ -114,8 +112,7 @@ impl Document {
 
     /// Nothing more will come.
     pub(super) fn close(&mut self) {
-        self.is_over = true;
-        self.records.end();
+        self.records.is_over = true;
         self.tell();
     }
 
@@ -141,14 +138,14 @@ impl Document {
     }
 
     fn see_fetch(&self) {
-        if self.is_over {
+        if self.records.is_over {
             self.fetched_at_end.send_modify(|times| *times += 1);
         }
     }
 
     fn view(&self) -> Option<View> {
         let mut view = self.views.front()?.view();
-        view.seq = self.records.seq();
+        view.seq = self.records.seq;
         Some(view)
     }
 
@@ -157,10 +154,6 @@ impl Document {
         if !std::mem::replace(&mut self.has_asked, true) {
             let _ = self.notes.try_send(LOCAL_VIEWER.to_owned());
         }
-    }
-
-    pub(super) const fn records(&self) -> &Records {
-        &self.records
     }
 }
 
@@ -211,11 +204,11 @@ mod tests {
         };
         run(&mut document, 0..3_600);
         assert_eq!(shown(&document), (1.0, 3_599, Some(1.0), 0));
-        let seen = document.records().seq();
+        let seen = document.records.seq;
         run(&mut document, 3_600..3_700);
         assert_eq!(shown(&document), (10.0, 369, Some(10.0), 0));
         // Who has the page of seconds fetches the other one, which goes on with tens of seconds.
-        assert_eq!(document.records().after(seen), Next::Reset);
-        assert!(matches!(document.records().after(document.records().seq() - 1), Next::Record(_)));
+        assert_eq!(document.records.after(seen), Next::Reset);
+        assert!(matches!(document.records.after(document.records.seq - 1), Next::Record(_)));
     }
 }

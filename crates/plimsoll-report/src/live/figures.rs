@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_model::event::Event;
 use plimsoll_model::host::{Change, Reading};
 use tokio::sync::watch;
 
 use super::feed::Message;
-use super::shared::{RunHead, Shared};
+use super::shared::Shared;
 use crate::metrics::{Family, RunMetrics, Statsd, exposition, of_hosts};
 
 /// The figures of a run and of its hosts.
@@ -29,33 +28,27 @@ impl Figures {
 
     pub(super) fn handle(&mut self, message: Message) {
         match message {
-            Message::Begin(head) => self.begin(&head),
-            Message::Event(event, _) => self.handle_event(&event),
-            Message::Reading(host, reading) => self.handle_reading(host, *reading),
+            // A run, or the next search of one.
+            Message::Begin(head) => {
+                let before = self.run.take();
+                self.run = Some(RunMetrics::new(&head.manifest, head.deadline, before));
+            }
+            Message::Event(event, _) => {
+                if let Some(run) = &mut self.run {
+                    run.handle_event(&event);
+                }
+                if let Some(statsd) = &self.statsd {
+                    statsd.handle_event(&event);
+                }
+            }
+            Message::Reading(host, reading) => {
+                if let (Some(statsd), Some(before)) = (&self.statsd, self.hosts.get(&host)) {
+                    statsd.send_host(&host, &Change::new(before, &reading));
+                }
+                self.hosts.insert(host, *reading);
+            }
             Message::Missed(_) | Message::End(_) => {}
         }
-    }
-
-    /// A run begins, or the next search of one.
-    fn begin(&mut self, head: &RunHead) {
-        let before = self.run.take();
-        self.run = Some(RunMetrics::new(&head.manifest, head.deadline, before));
-    }
-
-    fn handle_event(&mut self, event: &Event) {
-        if let Some(run) = &mut self.run {
-            run.handle_event(event);
-        }
-        if let Some(statsd) = &self.statsd {
-            statsd.handle_event(event);
-        }
-    }
-
-    fn handle_reading(&mut self, host: String, reading: Reading) {
-        if let (Some(statsd), Some(before)) = (&self.statsd, self.hosts.get(&host)) {
-            statsd.send_host(&host, &Change::new(before, &reading));
-        }
-        self.hosts.insert(host, reading);
     }
 
     /// Nothing changes any more: the last families.

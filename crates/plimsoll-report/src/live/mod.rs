@@ -110,13 +110,13 @@ impl Outlets {
         if let Some(MetricsAt { listener, name }) = self.metrics {
             let address = listener.local_addr()?;
             let is_loopback = address.ip().is_loopback();
-            let access = is_loopback.then(|| Access::new(address, name, None));
+            let access = is_loopback.then_some(Access { address, name, token: None });
             let router = server::metrics(figures.clone(), access);
             let listener = listener_of(listener)?;
             servers.spawn(server::serve(listener, router, patience, closing.clone()));
         }
         if let Some(PageAt { listener, name, token }) = self.page {
-            let access = Access::new(listener.local_addr()?, name, token);
+            let access = Access { address: listener.local_addr()?, name, token };
             let router = viewers.clone().routes(access);
             servers.spawn(server::serve(listener_of(listener)?, router, patience, closing));
         }

@@ -41,18 +41,14 @@ pub(super) enum Next {
 #[derive(Debug, Default)]
 pub(super) struct Records {
     /// The last number.
-    seq: u64,
+    pub(super) seq: u64,
     kept: VecDeque<(Nanos, Record)>,
     bytes: usize,
-    is_over: bool,
+    /// Nothing more will come.
+    pub(super) is_over: bool,
 }
 
 impl Records {
-    /// The last number.
-    pub(super) const fn seq(&self) -> u64 {
-        self.seq
-    }
-
     /// Adds a change that was made `at`, and forgets those that are too old.
     pub(super) fn push(&mut self, at: Nanos, event: &'static str, data: String) {
         self.seq += 1;
@@ -72,11 +68,6 @@ impl Records {
         self.seq += 1;
         self.kept.clear();
         self.bytes = 0;
-    }
-
-    /// Nothing more will come.
-    pub(super) const fn end(&mut self) {
-        self.is_over = true;
     }
 
     /// Returns the record after the change `seq`.
@@ -123,7 +114,7 @@ mod tests {
         assert_eq!(read(&records, 0), (1..=10).collect::<Vec<_>>());
         assert_eq!(read(&records, 7), [8, 9, 10]);
         assert_eq!(records.after(10), Next::Wait);
-        records.end();
+        records.is_over = true;
         assert_eq!(read(&records, 9), [10]);
         assert_eq!(records.after(10), Next::Over);
     }
@@ -145,7 +136,7 @@ mod tests {
         for seq in 0..=10 {
             assert_eq!(records.after(seq), Next::Reset, "{seq}");
         }
-        assert_eq!((records.seq(), records.after(11)), (11, Next::Wait));
+        assert_eq!((records.seq, records.after(11)), (11, Next::Wait));
         records.push(Nanos::ZERO, "second", String::new());
         assert_eq!(read(&records, 11), [12]);
     }
@@ -157,7 +148,7 @@ mod tests {
             records.push(Nanos::ZERO, "second", "x".repeat(1 << 20));
         }
         assert_eq!((records.kept.len(), records.bytes), (32, BYTES_MAX));
-        assert_eq!(records.seq(), 100);
+        assert_eq!(records.seq, 100);
         assert_eq!(read(&records, 68).len(), 32);
     }
 }

@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderName, HeaderValue};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::access::{Access, Refusal};
-use super::connections::{Connections, Mark, Patience, Place, Read};
+use super::connections::{Connections, Doing, Mark, Patience, Place, Read};
 use super::figures::Figures;
 use super::shared::Shared;
 use crate::metrics::CONTENT_TYPE as METRICS;
@@ -66,12 +66,8 @@ async fn admit(State(access): State<Arc<Access>>, request: Request, rest: Next) 
     let is_open = access.is_open(request.uri().path());
     match checked.and(if is_open { Ok(()) } else { Err(Refusal::NotFound) }) {
         Ok(()) => rest.run(request).await,
-        Err(refusal) => refused(refusal),
+        Err(refusal) => refusal.answer().into_response(),
     }
-}
-
-pub(super) fn refused(refusal: Refusal) -> Response {
-    (refusal.status(), refusal.text()).into_response()
 }
 
 async fn scrape(State(figures): State<Shared<Figures>>) -> Response {
@@ -80,8 +76,7 @@ async fn scrape(State(figures): State<Shared<Figures>>) -> Response {
 
 /// Adds to every answer headers against storing, framing, sniffing and referrers.
 pub(super) fn protected(routes: Router) -> Router {
-    let nothing = async || (StatusCode::NOT_FOUND, "There is nothing here.\n");
-    routes.fallback(nothing).layer(from_fn(protect))
+    routes.fallback(async || Refusal::NotFound.answer()).layer(from_fn(protect))
 }
 
 async fn protect(request: Request, rest: Next) -> Response {
@@ -138,7 +133,7 @@ async fn answer(
     mut closing: watch::Receiver<bool>,
 ) {
     let router = router.layer(Extension(IsLocal::of(&stream)));
-    let router = router.layer(from_fn_with_state(place.mark(), note));
+    let router = router.layer(from_fn_with_state(place.mark.clone(), note));
     let stream = TokioIo::new(Read::new(stream, patience.unread));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -157,10 +152,10 @@ async fn answer(
 
 /// Notes what a connection does, by which it is decided who makes room for others.
 async fn note(State(mark): State<Mark>, request: Request, rest: Next) -> Response {
-    mark.asks();
+    mark.set(Doing::Asked);
     let response = rest.run(request).await;
     if response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream") {
-        mark.looks();
+        mark.set(Doing::Looks);
     }
     response
 }

@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use super::access::{Access, Refusal};
 use super::document::Document;
 use super::records::Next;
-use super::server::{IsLocal, admitting, protected, refused};
+use super::server::{IsLocal, admitting, protected};
 use super::shared::Shared;
 use crate::page::live_policy;
 
@@ -51,7 +51,7 @@ impl Viewers {
 
     /// The routes, for those whom `access` admits.
     pub(super) fn routes(self, access: Access) -> Router {
-        let prefix = if access.has_token() { "/{token}" } else { "" };
+        let prefix = if access.token.is_some() { "/{token}" } else { "" };
         let at = |path: &str| format!("{prefix}/{path}");
         let routes = Router::new()
             .route(&at(""), get(page))
@@ -96,12 +96,12 @@ async fn events(
     headers: HeaderMap,
 ) -> Response {
     let seq = viewers.position(&headers, query.as_deref());
-    if viewers.document.lock().records().after(seq) == Next::Over {
+    if viewers.document.lock().records.after(seq) == Next::Over {
         // By the standard of server-sent events, a browser does not come again.
         return StatusCode::NO_CONTENT.into_response();
     }
     let Ok(slot) = Arc::clone(&viewers.slots).try_acquire_owned() else {
-        return refused(Refusal::Full);
+        return Refusal::Full.answer().into_response();
     };
     if is_local {
         viewers.document.lock().see_local_viewer();
@@ -135,7 +135,7 @@ impl Viewer {
         }
         while !self.is_over {
             self.changes.borrow_and_update();
-            let next = self.viewers.document.lock().records().after(self.seq);
+            let next = self.viewers.document.lock().records.after(self.seq);
             match next {
                 Next::Record(record) => {
                     self.seq = record.seq;

@@ -5,7 +5,7 @@
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
-use cadence::{BufferedUdpMetricSink, Counted, Gauged, MetricResult, StatsdClient};
+use cadence::{BufferedUdpMetricSink, Counted, Gauged, StatsdClient};
 use plimsoll_model::Histogram;
 use plimsoll_model::event::Event;
 use plimsoll_model::host::{Change, Metric, MetricKind, Series};
@@ -88,24 +88,22 @@ impl Statsd {
     /// A counter that stands still is not sent.
     fn count(&self, name: &str, count: u64) {
         if count > 0 {
-            ignore(self.0.count(name, count));
+            let _ = self.0.count(name, count);
         }
     }
 
     fn gauge(&self, name: &str, value: f64) {
         if value < 0.0 {
             // A sign means "add"; so it is set to 0 before.
-            ignore(self.0.gauge(name, 0_u64));
+            let _ = self.0.gauge(name, 0_u64);
         }
-        ignore(self.0.gauge(name, value));
+        let _ = self.0.gauge(name, value);
     }
 
     fn flush(&self) {
         let _ = self.0.flush();
     }
 }
-
-fn ignore<T>(_: MetricResult<T>) {}
 
 /// StatsD names know letters, digits, `_`, `-` and `.`, which parts them.
 fn clean(text: &str) -> String {
