@@ -28,7 +28,7 @@ pub(crate) fn texts(root: &Path, title: &str) -> Vec<String> {
     texts
 }
 
-/// The same of the worker `pid`, whose master has the configuration in its title.
+/// The texts of the configuration of the worker `pid`, whose master has it in its title.
 pub(crate) fn of_worker(root: &Path, pid: u32) -> Option<Vec<String>> {
     let status = file::text(root.join(format!("proc/{pid}/status"))).ok()?;
     let master = lines::word(&status, "PPid:")?;

@@ -4,8 +4,8 @@
 //! that list; `null` where a series had no value. A series that appears later begins a new list.
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::path::Path;
-use std::{iter, mem};
 
 use plimsoll_model::Nanos;
 use plimsoll_model::host::{HostSummary, Missing, Reading, Sample, Series, Source};
@@ -178,8 +178,12 @@ impl Readings {
                 HostLine::Values { host, begin, end, values, missing, sources } => {
                     let (series, last) = self.known_of(&host)?;
                     let samples = series.iter().zip(values).filter_map(sample).collect();
-                    last.missing = missing.unwrap_or_else(|| mem::take(&mut last.missing));
-                    last.sources = sources.unwrap_or_else(|| mem::take(&mut last.sources));
+                    if let Some(missing) = missing {
+                        last.missing = missing;
+                    }
+                    if let Some(sources) = sources {
+                        last.sources = sources;
+                    }
                     let (missing, sources) = (last.missing.clone(), last.sources.clone());
                     let mut reading = Reading { begin, end, samples, missing, sources };
                     // The order of series changes with the versions that wrote them.
