@@ -25,8 +25,8 @@ mod shared;
 mod tests;
 mod viewers;
 
+pub use crate::metrics::{Collector, CollectorError};
 pub use feed::{Feed, Inbox, feed};
-pub use pushed::{Collector, CollectorError};
 pub use shared::RunHead;
 
 use access::Access;

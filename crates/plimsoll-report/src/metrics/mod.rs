@@ -15,7 +15,8 @@ mod statsd;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use otlp::{Span, Target, post};
+pub use otlp::{Collector, CollectorError};
+pub(crate) use otlp::{Span, post};
 pub(crate) use prometheus::{CONTENT_TYPE, exposition, series_name};
 pub(crate) use run::RunMetrics;
 pub(crate) use statsd::Statsd;

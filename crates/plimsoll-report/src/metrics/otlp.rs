@@ -2,10 +2,13 @@
 //!
 //! Cumulative sums, gauges, and histograms with explicit bounds.
 
-use std::io;
 use std::time::Duration;
+use std::{fmt, io};
 
+use axum::http::Uri;
+use plimsoll_model::target::shown_url;
 use serde_json::{Value, json};
+use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -14,20 +17,63 @@ use super::{Buckets, Family, Labels, PREFIX, Points};
 
 /// A collector has so long to answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// The path of the protocol, where the URL has none.
+const PATH: &str = "/v1/metrics";
+/// The port of the protocol, where the URL has none.
+const PORT: u16 = 4_318;
 /// The protocol's number for sums since the beginning.
 const CUMULATIVE: u8 = 2;
 /// So much of an answer is read: its first line is all that matters.
 const ANSWER_BYTES_MAX: usize = 4_096;
 
-/// A collector.
+/// A collector of OTLP over plain HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
+pub struct Collector {
     /// Host and port to connect to.
-    pub(crate) address: String,
+    address: String,
     /// The value of the Host header.
-    pub(crate) host: String,
+    host: String,
     /// `/v1/metrics`, unless the user knows better.
-    pub(crate) path: String,
+    path: String,
+}
+
+/// Why a URL names no collector.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum CollectorError {
+    /// It is encrypted.
+    #[error(
+        "OTLP is sent over plain HTTP only; name a collector on this host or network, such as http://127.0.0.1:4318"
+    )]
+    Tls,
+    /// Nothing else would be found there.
+    #[error("write it like http://127.0.0.1:4318")]
+    NoUrl,
+}
+
+impl Collector {
+    /// The collector at `url`.
+    pub fn parse(url: &str) -> Result<Self, CollectorError> {
+        let uri: Uri = url.parse().map_err(|_| CollectorError::NoUrl)?;
+        let authority = uri.authority().ok_or(CollectorError::NoUrl)?;
+        match uri.scheme_str() {
+            Some("http") if !authority.as_str().contains('@') => {}
+            Some("https") => return Err(CollectorError::Tls),
+            _ => return Err(CollectorError::NoUrl),
+        }
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        Ok(Self {
+            address: format!("{}:{}", authority.host(), authority.port_u16().unwrap_or(PORT)),
+            host: authority.as_str().to_owned(),
+            path: if path == "/" { PATH.to_owned() } else { path.to_owned() },
+        })
+    }
+}
+
+/// Shows the URL as it may be shown.
+impl fmt::Display for Collector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&shown_url(&format!("http://{}{}", self.host, self.path)))
+    }
 }
 
 /// When the counters began and when they were read, nanoseconds since 1970.
@@ -39,7 +85,7 @@ pub(crate) struct Span {
 
 /// Sends `families`.
 pub(crate) async fn post(
-    target: &Target,
+    collector: &Collector,
     version: &str,
     families: &[Family],
     span: Span,
@@ -48,12 +94,12 @@ pub(crate) async fn post(
     let head = format!(
         "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
          User-Agent: plimsoll/{version}\r\nConnection: close\r\n\r\n",
-        target.path,
-        target.host,
+        collector.path,
+        collector.host,
         body.len()
     );
     let exchange = async {
-        let mut stream = TcpStream::connect(&target.address).await?;
+        let mut stream = TcpStream::connect(&collector.address).await?;
         stream.write_all(head.as_bytes()).await?;
         stream.write_all(body.as_bytes()).await?;
         let mut answer = Vec::new();
@@ -152,5 +198,31 @@ fn unit(name: &str) -> &'static str {
         Some("seconds") => "s",
         Some("bytes") => "By",
         _ => "1",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_a_collector() {
+        for (url, address, shown) in [
+            ("http://127.0.0.1:4318", "127.0.0.1:4318", "http://127.0.0.1:4318/v1/metrics"),
+            ("http://otel/", "otel:4318", "http://otel/v1/metrics"),
+            ("http://[::1]:80/push?x=1", "[::1]:80", "http://[::1]:80/push?<redacted>"),
+        ] {
+            let collector = Collector::parse(url).unwrap();
+            assert_eq!(
+                (collector.address.as_str(), collector.to_string()),
+                (address, shown.to_owned())
+            );
+        }
+        assert_eq!(Collector::parse("https://otel:4318"), Err(CollectorError::Tls));
+        for url in
+            ["otel:4318", "http://", "", "http://user:secret@otel/", "ftp://otel/", "/v1/metrics"]
+        {
+            assert_eq!(Collector::parse(url), Err(CollectorError::NoUrl), "{url}");
+        }
     }
 }
