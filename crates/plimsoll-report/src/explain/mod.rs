@@ -19,65 +19,34 @@ const COLUMNS: u16 = 80;
 /// Ids that are offered in place of an unknown one.
 const NEAREST_MAX: usize = 4;
 
-/// The kind of thing that an id names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
-    /// An exit code of a command.
-    ExitCode,
-    /// A check of a trial or run.
-    Check,
-    /// The end of a search, or the reason why it states no interval.
-    Outcome,
-    /// A limiting resource.
-    Cause,
-    /// The class of a failed operation.
-    ErrorClass,
-    /// The reason of a failure.
-    Reason,
-    /// A word of the report.
-    Word,
-}
-
-/// The explanations of a family: the noun for one of its ids, a title, and the chapter of the book.
-type Chapter = (Family, &'static str, &'static str, &'static str);
+/// The explanations of one kind of id: the noun for such an id, a title, and the chapter of the book.
+type Chapter = (&'static str, &'static str, &'static str);
 
 const CHAPTERS: [Chapter; 7] = [
-    (Family::ExitCode, "exit code", "Exit codes", include_str!("exit-codes.md")),
-    (Family::Check, "check", "Checks", include_str!("checks.md")),
-    (
-        Family::Outcome,
-        "outcome of a search",
-        "Outcomes of a search, and their reasons",
-        include_str!("outcomes.md"),
-    ),
-    (Family::Cause, "cause", "Causes", include_str!("causes.md")),
-    (Family::ErrorClass, "error class", "Error classes", include_str!("error-classes.md")),
-    (Family::Reason, "reason of a failure", "Reasons of failures", include_str!("reasons.md")),
-    (Family::Word, "word", "Words", include_str!("words.md")),
+    ("exit code", "Exit codes", include_str!("exit-codes.md")),
+    ("check", "Checks", include_str!("checks.md")),
+    ("outcome of a search", "Outcomes of a search, and their reasons", include_str!("outcomes.md")),
+    ("cause", "Causes", include_str!("causes.md")),
+    ("error class", "Error classes", include_str!("error-classes.md")),
+    ("reason of a failure", "Reasons of failures", include_str!("reasons.md")),
+    ("word", "Words", include_str!("words.md")),
 ];
 
-impl Family {
-    fn chapter(self) -> &'static Chapter {
-        CHAPTERS.iter().find(|(family, ..)| *family == self).unwrap_or(&CHAPTERS[0])
-    }
-
-    /// Splits the chapter into its introduction and its sections.
-    fn sections(self) -> (&'static str, impl Iterator<Item = Section>) {
-        let mut parts = self.chapter().3.split("\n## ");
-        let introduction = parts.next().unwrap_or_default();
-        let sections = parts.filter_map(move |part| {
-            let (id, text) = part.split_once('\n')?;
-            Some(Section { family: self, id: id.trim(), text, introduction })
-        });
-        (introduction, sections)
-    }
+/// Returns the sections of a chapter, which stand behind its introduction.
+fn sections(&(noun, _, chapter): &'static Chapter) -> impl Iterator<Item = Section> {
+    let mut parts = chapter.split("\n## ");
+    let introduction = parts.next().unwrap_or_default();
+    parts.filter_map(move |part| {
+        let (id, text) = part.split_once('\n')?;
+        Some(Section { noun, id: id.trim(), text, introduction })
+    })
 }
 
 /// The explanation of one id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// Kind of thing that the id names.
-    pub family: Family,
+    /// The kind of thing that the id names.
+    noun: &'static str,
     /// The id, as reports and JSON write it.
     pub id: &'static str,
     text: &'static str,
@@ -113,20 +82,21 @@ impl Section {
 
     /// Returns the section as text of at most 80 columns.
     pub fn text(&self, style: Style) -> String {
-        let mut page = Page::new(narrow(style));
-        page.heading(&format!("{} ({})", self.id, self.family.chapter().1));
-        for paragraph in self.meaning() {
-            page.blank();
-            for line in wrap(&paragraph, usize::from(narrow(style).width)) {
-                page.line(&line);
+        let style = narrow(style);
+        Page::text(style, |page| {
+            page.heading(&format!("{} ({})", self.id, self.noun));
+            for paragraph in self.meaning() {
+                page.blank();
+                for line in wrap(&paragraph, usize::from(style.width)) {
+                    page.line(&line);
+                }
             }
-        }
-        let parts = LABELS.into_iter().filter_map(|label| Some((label, self.part(label)?)));
-        for (label, text) in parts {
-            page.blank();
-            page.hanging(Tone::Strong, &format!("{label:LABEL_COLUMNS$}"), &text);
-        }
-        page.into_text()
+            let parts = LABELS.into_iter().filter_map(|label| Some((label, self.part(label)?)));
+            for (label, text) in parts {
+                page.blank();
+                page.hanging(Tone::Strong, &format!("{label:LABEL_COLUMNS$}"), &text);
+            }
+        })
     }
 }
 
@@ -143,13 +113,13 @@ fn filled(text: &str) -> String {
     line
 }
 
-const fn narrow(style: Style) -> Style {
-    Style { width: if style.width < COLUMNS { style.width } else { COLUMNS }, ..style }
+fn narrow(style: Style) -> Style {
+    Style { width: style.width.min(COLUMNS), ..style }
 }
 
 /// All sections, chapter by chapter.
 pub fn all() -> impl Iterator<Item = Section> {
-    CHAPTERS.iter().flat_map(|(family, ..)| family.sections().1)
+    CHAPTERS.iter().flat_map(sections)
 }
 
 /// The sections with this id; of several families where it has several meanings. Spaces and underscores count as hyphens,
@@ -183,21 +153,17 @@ pub fn nearest(id: &str) -> Vec<&'static str> {
 
 /// Returns a line for every id, with the first sentence of its meaning.
 pub fn list(style: Style) -> String {
-    let mut page = Page::new(narrow(style));
-    for (index, (family, _, plural, _)) in CHAPTERS.iter().enumerate() {
-        if index > 0 {
-            page.blank();
-        }
-        page.heading(plural);
-        let (_, sections) = family.sections();
-        let sections: Vec<_> = sections.collect();
-        let columns = sections.iter().map(|section| section.id.len()).max().unwrap_or(0);
-        for section in sections {
-            let lead = format!("  {:columns$}", section.id);
-            page.hanging(Tone::Quiet, &lead, &section.summary());
-        }
-    }
-    page.into_text()
+    let list = |chapter: &'static Chapter| {
+        Page::text(narrow(style), |page| {
+            page.heading(chapter.1);
+            let columns = sections(chapter).map(|section| section.id.len()).max().unwrap_or(0);
+            for section in sections(chapter) {
+                let lead = format!("  {:columns$}", section.id);
+                page.hanging(Tone::Quiet, &lead, &section.summary());
+            }
+        })
+    };
+    CHAPTERS.each_ref().map(list).join("\n")
 }
 
 #[cfg(test)]
