@@ -41,7 +41,7 @@ pub struct MemoryReading {
 }
 
 /// The next step of a hold.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HoldStep {
     /// Opens connections until so many were tried in all.
@@ -59,6 +59,7 @@ pub enum HoldStep {
     /// Opens none until somebody lets the ramp go on; lost ones are still replaced.
     Pause,
     /// Lets what the ramp stirred up calm down, then reads memory.
+    #[default]
     Settle,
     /// Cuts connections at once, and waits until all of their clients are back.
     Storm {

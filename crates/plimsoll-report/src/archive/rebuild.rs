@@ -19,7 +19,7 @@ use super::files;
 use super::manifest::{INTERVALS, SearchHead};
 use super::reader::{Archive, RESTORE, unread};
 use crate::error::{ReportError, Result};
-use crate::state::{Holding, RunState};
+use crate::state::RunState;
 use crate::terminal;
 use crate::terminal::Style;
 
@@ -270,7 +270,7 @@ fn rebuild_hold(archive: &Archive, state: &RunState, tally: &Tally) -> Option<Ho
         hold: Nanos::ZERO,
         paused: Nanos::ZERO,
         heartbeat: plan.heartbeat_s.map(Nanos::from_secs_f64),
-        baseline: holding.map(Holding::baseline).unwrap_or_default(),
+        baseline: holding.and_then(|holding| holding.baseline).unwrap_or_default(),
         last_sweep: None,
         plateaus: holding.map(|holding| holding.plateaus.clone()).unwrap_or_default(),
         projections: Vec::new(),

@@ -1,19 +1,20 @@
 //! The state of a hold, in one line.
 
+use plimsoll_model::Nanos;
 use plimsoll_model::cycles::CyclesSummary;
 use plimsoll_model::hold::{HoldStep, MemoryReading, Plateau};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::units::grouped;
-use plimsoll_model::{Nanos, Rate};
 
-use crate::terminal::layout::bytes;
+use crate::terminal::layout::{bytes, per_s};
 
 /// The state of progress of a hold; pure.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Holding {
     step: HoldStep,
     began: Nanos,
-    baseline: Option<MemoryReading>,
+    /// Memory before anything was held.
+    pub(crate) baseline: Option<MemoryReading>,
     memory: MemoryReading,
     /// Levels that ended.
     pub(crate) plateaus: Vec<Plateau>,
@@ -22,31 +23,14 @@ pub(crate) struct Holding {
 }
 
 impl Holding {
-    /// A hold before its first step.
-    pub(crate) fn new(elapsed: Nanos) -> Self {
-        Self {
-            step: HoldStep::Settle,
-            began: elapsed,
-            baseline: None,
-            memory: MemoryReading::default(),
-            plateaus: Vec::new(),
-            cycles: None,
-        }
-    }
-
     pub(crate) fn handle_step(&mut self, step: HoldStep, elapsed: Nanos) {
         self.step = step;
         self.began = elapsed;
     }
 
-    /// The first reading is what there was before anything was held.
     pub(crate) fn handle_memory(&mut self, memory: MemoryReading) {
         self.baseline.get_or_insert(memory);
         self.memory = memory;
-    }
-
-    pub(crate) fn baseline(&self) -> MemoryReading {
-        self.baseline.unwrap_or_default()
     }
 
     /// Returns the connections that the current step is to reach.
@@ -59,39 +43,39 @@ impl Holding {
     pub(super) fn line(&self, load: &Tally, opened: u64, elapsed: Nanos) -> String {
         let counts = &load.connections;
         let held = grouped(counts.held_end);
-        let mut parts = match self.step {
+        let mut parts = vec![match self.step {
             HoldStep::Ramp { connections, .. } => {
-                let mut parts = vec![
-                    format!("ramp to {}: {held} held", grouped(connections)),
-                    Rate::per_second(opened as f64).unwrap_or_default().to_string(),
-                    format!("{} failed", grouped(counts.failed)),
-                ];
+                let (pace, failed) = (per_s(opened as f64), grouped(counts.failed));
+                let text = format!(
+                    "ramp to {}: {held} held, {pace}, {failed} failed",
+                    grouped(connections)
+                );
                 let missing =
                     connections.saturating_sub(counts.held_end + counts.failed + load.lost());
-                // At the pace of the last second.
-                if opened > 0 {
-                    parts.push(format!("{} s left", missing.div_ceil(opened)));
+                match opened {
+                    0 => text,
+                    // At the pace of the last second.
+                    opened => format!("{text}, {} s left", missing.div_ceil(opened)),
                 }
-                parts
             }
             HoldStep::Trim { connections } => {
-                vec![format!("{held} held, closing down to {}", grouped(connections))]
+                format!("{held} held, closing down to {}", grouped(connections))
             }
-            HoldStep::Pause => vec![format!("{held} held, ramp paused")],
-            HoldStep::Settle => vec![format!("{held} held, reading memory")],
+            HoldStep::Pause => format!("{held} held, ramp paused"),
+            HoldStep::Settle => format!("{held} held, reading memory"),
             HoldStep::Storm { cut, jitter } => {
                 let jitter =
                     jitter.map_or_else(String::new, |jitter| format!(" with jitter {jitter}"));
-                vec![format!("storm of {}{jitter}: {held} held", grouped(cut))]
+                format!("storm of {}{jitter}: {held} held", grouped(cut))
             }
             HoldStep::Sweep { connections, .. } => {
-                vec![format!("a request on each of {} connections", grouped(connections))]
+                format!("a request on each of {} connections", grouped(connections))
             }
             HoldStep::Hold { span } => {
                 let into = elapsed.since(self.began).as_secs_f64().floor();
-                vec![format!("{held} held for {into} s of {} s", span.as_secs_f64().ceil())]
+                format!("{held} held for {into} s of {} s", span.as_secs_f64().ceil())
             }
-        };
+        }];
         if load.lost() > 0 {
             parts.push(format!("{} lost", grouped(load.lost())));
         }

@@ -110,10 +110,10 @@ impl RunState {
                 }
             }
             Event::Interval(interval) => self.handle_second(interval),
-            Event::HoldStep(step) => self.hold(elapsed).handle_step(*step, elapsed),
-            Event::Memory(memory) => self.hold(elapsed).handle_memory(**memory),
-            Event::PlateauEnded(plateau) => self.hold(elapsed).plateaus.push(**plateau),
-            Event::CycleEnded(cycles) => self.hold(elapsed).cycles = Some(cycles.clone()),
+            Event::HoldStep(step) => self.hold().handle_step(*step, elapsed),
+            Event::Memory(memory) => self.hold().handle_memory(**memory),
+            Event::PlateauEnded(plateau) => self.hold().plateaus.push(**plateau),
+            Event::CycleEnded(cycles) => self.hold().cycles = Some(cycles.clone()),
             Event::Draining { in_flight } => self.draining = Some(*in_flight),
             Event::TrialStarted(trial) => {
                 self.is_search = true;
@@ -141,8 +141,8 @@ impl RunState {
     pub(crate) fn said(&self, event: &Event) -> Option<Said> {
         Some(match event {
             Event::PlateauEnded(plateau) => {
-                let baseline = self.holding.as_ref().map(Holding::baseline).unwrap_or_default();
-                Said::Result(plateau_line(plateau, &baseline))
+                let baseline = self.holding.as_ref().and_then(|holding| holding.baseline);
+                Said::Result(plateau_line(plateau, &baseline.unwrap_or_default()))
             }
             Event::CycleEnded(cycles) => Said::Result(cycle_line(cycles)),
             Event::TrialEnded(record) if self.holding.is_some() => Said::Result(level_line(record)),
@@ -193,8 +193,8 @@ impl RunState {
         })
     }
 
-    fn hold(&mut self, elapsed: Nanos) -> &mut Holding {
-        self.holding.get_or_insert_with(|| Holding::new(elapsed))
+    fn hold(&mut self) -> &mut Holding {
+        self.holding.get_or_insert_default()
     }
 
     fn handle_second(&mut self, interval: &Interval) {
