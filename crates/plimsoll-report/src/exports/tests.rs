@@ -294,11 +294,11 @@ fn gates() -> GateReport {
         baseline: "runs/main".to_owned(),
         notes: vec!["A note.".to_owned()],
         lines: vec![
-            GateLine::of(&found),
-            GateLine::of(&warned),
-            GateLine::of(&infinite),
-            GateLine::refused(&safe, &why),
-            GateLine::refused(&safe, &none),
+            GateLine::of(&gate, &Ok(found)),
+            GateLine::of(&errors, &Ok(warned)),
+            GateLine::of(&slower, &Ok(infinite)),
+            GateLine::of(&safe, &Err(why)),
+            GateLine::of(&safe, &Err(none)),
         ],
     }
 }

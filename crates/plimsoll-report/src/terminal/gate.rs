@@ -1,12 +1,12 @@
 //! The findings of a gate against a baseline, in words.
 
+use plimsoll_model::Nanos;
 use plimsoll_model::gate::{
     Gate, GateFinding, GateMethod, GateMetric, GateResult, HostEffect, Incomparable, Side,
 };
 use plimsoll_model::units::grouped;
-use plimsoll_model::{Nanos, Rate};
 
-use super::layout::{Page, Style, Tone, clean};
+use super::layout::{Page, Style, Tone, clean, per_s, trimmed};
 use crate::settings::{Rows, rows};
 use crate::unsettled::reason;
 
@@ -33,15 +33,13 @@ pub struct GateReport {
 }
 
 impl GateLine {
-    /// Makes the line of a finding.
-    pub fn of(finding: &GateFinding) -> Self {
-        let gate = finding.gate.to_string();
-        Self { gate, result: Some(finding.result), text: sentence(finding) }
-    }
-
-    /// Makes the line of runs that cannot be compared.
-    pub fn refused(gate: &Gate, why: &Incomparable) -> Self {
-        Self { gate: gate.to_string(), result: None, text: refusal(why) }
+    /// Makes the line of a gate.
+    pub fn of(gate: &Gate, found: &Result<GateFinding, Incomparable>) -> Self {
+        let (result, text) = match found {
+            Ok(finding) => (Some(finding.result), sentence(finding)),
+            Err(why) => (None, refusal(why)),
+        };
+        Self { gate: gate.to_string(), result, text }
     }
 
     /// The result in a word.
@@ -87,11 +85,10 @@ fn sentence(found: &GateFinding) -> String {
         method(found.method)
     );
     if let Some(host) = found.host.and_then(|host| of_host(metric, host)) {
-        text.push_str("; ");
-        text.push_str(&host);
+        text += &format!("; {host}");
     }
     if found.result == GateResult::Warn {
-        text.push_str("; the interval does not rule out that it is chance");
+        text += "; the interval does not rule out that it is chance";
     }
     let direction = if found.gate.is_below { "fall" } else { "rise" };
     let smallest = match found.smallest {
@@ -113,12 +110,12 @@ fn of_host(metric: GateMetric, host: HostEffect) -> Option<String> {
             let observed = signed(metric, observed);
             Some(format!(
                 "the host was {} % {word} in this run: the change is the one at like speed, {observed} as measured",
-                trimmed(percent, 1)
+                trimmed(format!("{percent:.1}"))
             ))
         }
         HostEffect::Unmeasured { widened } => Some(format!(
             "the speed of the server's host was not measured in both runs: the interval is wider by {} % at each end",
-            trimmed(widened * 100.0, 1)
+            trimmed(format!("{:.1}", widened * 100.0))
         )),
     }
 }
@@ -139,12 +136,14 @@ fn figure(metric: GateMetric, value: f64) -> String {
         _ if metric.quantile().is_some() => {
             format!("{} {}", metric.name(), Nanos::from_secs_f64(value))
         }
-        GateMetric::Errors => format!("errors {} %", trimmed(value * 100.0, 4)),
+        GateMetric::Errors => {
+            format!("errors {} %", trimmed(format!("{:.4}", value * 100.0)))
+        }
         GateMetric::MachineBytes
         | GateMetric::SutBytes
         | GateMetric::KernelBytes
         | GateMetric::UserBytes => format!("{} B a connection", grouped(value as u64)),
-        _ => Rate::per_second(value).unwrap_or_default().to_string(),
+        _ => per_s(value),
     }
 }
 
@@ -154,20 +153,10 @@ fn signed(metric: GateMetric, change: f64) -> String {
         return "no bound".to_owned();
     }
     let (unit, decimals) = if metric.is_in_points() { ("pp", 4) } else { ("%", 1) };
-    let number = trimmed(change.abs() * 100.0, decimals);
-    let sign = if number == "0" {
-        ""
-    } else if change < 0.0 {
-        "-"
-    } else {
-        "+"
-    };
+    let number = trimmed(format!("{:.decimals$}", change.abs() * 100.0));
+    let sign = if change < 0.0 { "-" } else { "+" };
+    let sign = if number == "0" { "" } else { sign };
     format!("{sign}{number} {unit}")
-}
-
-fn trimmed(value: f64, decimals: usize) -> String {
-    let text = format!("{value:.decimals$}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Why two runs cannot be compared.

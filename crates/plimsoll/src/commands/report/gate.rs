@@ -45,10 +45,7 @@ pub(super) fn gate(
     let run = |(archive, summary), stretches| GateRun { summary, stretches, speed: speed(archive) };
     let (before, now) = (run(before, &loads[0]), run(now, &loads[1]));
     let found: Vec<_> = gates.iter().map(|gate| (gate, judge(*gate, before, now))).collect();
-    let lines = found.iter().map(|(gate, found)| match found {
-        Ok(finding) => GateLine::of(finding),
-        Err(why) => GateLine::refused(gate, why),
-    });
+    let lines = found.iter().map(|(gate, found)| GateLine::of(gate, found));
     let report = GateReport {
         baseline: baseline_dir.display().to_string(),
         notes: notes(&baseline, archive),
