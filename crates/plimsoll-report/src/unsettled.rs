@@ -28,16 +28,15 @@ pub(crate) fn reason(why: &Unsettled) -> String {
             counted((good + bad).into(), "longer trial")
         ),
         Unsettled::GoalOpen { goal, bad, all, together, load, further, is_cap } => {
-            let observed = Operations { goal, bad: *bad, all: *all, together: *together };
-            let observed = observed.text(*load, *is_cap);
+            let observed = observed(goal, (*bad, *all, *together), *load, *is_cap);
             let more = further.map_or_else(String::new, |further| {
                 format!("; about {} more at {load} would tell", rounded(further))
             });
             format!("{observed}, too few to tell that from {}{more}", allowed(goal))
         }
         Unsettled::GoalMissed { goal, bad, all, together, load, is_cap } => {
-            let observed = Operations { goal, bad: *bad, all: *all, together: *together };
-            format!("{}, over {}", observed.text(*load, *is_cap), allowed(goal))
+            let observed = observed(goal, (*bad, *all, *together), *load, *is_cap);
+            format!("{observed}, over {}", allowed(goal))
         }
         Unsettled::Fell { before, after, beside } => with(
             format!(
@@ -110,34 +109,24 @@ pub(crate) fn safe_missing(why: &SafeMissing) -> String {
     }
 }
 
-/// Operations that were counted for a goal.
-struct Operations<'a> {
-    goal: &'a Goal,
-    bad: u64,
-    all: u64,
-    /// Number of bad ones that come together.
-    together: f64,
-}
-
-impl Operations<'_> {
-    fn text(&self, load: Rate, is_cap: bool) -> String {
-        let Self { goal, bad, all, together } = self;
-        let what = match goal {
-            Goal::Errors { .. } => "failed",
-            Goal::Latency { .. } => "were late, failed or unsent",
-        };
-        let place = match is_cap {
-            true => format!("at {load}, the highest load that may be offered"),
-            false => format!("at loads up to {load}"),
-        };
-        let share = *bad as f64 / (*all).max(1) as f64 * 100.0;
-        let groups = match *together > 1.0 {
-            true => format!(", about {together:.0} at a time"),
-            false => String::new(),
-        };
-        let (bad, all) = (grouped(*bad), grouped(*all));
-        format!("for {goal}, {bad} of {all} operations {what} {place} ({share:.3} %{groups})")
-    }
+/// Returns what was counted for a goal: bad operations, all of them, and how many bad ones come together.
+fn observed(goal: &Goal, counts: (u64, u64, f64), load: Rate, is_cap: bool) -> String {
+    let (bad, all, together) = counts;
+    let what = match goal {
+        Goal::Errors { .. } => "failed",
+        Goal::Latency { .. } => "were late, failed or unsent",
+    };
+    let place = match is_cap {
+        true => format!("at {load}, the highest load that may be offered"),
+        false => format!("at loads up to {load}"),
+    };
+    let share = bad as f64 / all.max(1) as f64 * 100.0;
+    let groups = match together > 1.0 {
+        true => format!(", about {together:.0} at a time"),
+        false => String::new(),
+    };
+    let (bad, all) = (grouped(bad), grouped(all));
+    format!("for {goal}, {bad} of {all} operations {what} {place} ({share:.3} %{groups})")
 }
 
 fn allowed(goal: &Goal) -> String {
