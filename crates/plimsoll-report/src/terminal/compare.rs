@@ -21,8 +21,7 @@ pub(super) fn render(page: &mut Page, summary: &Summary, compare: &CompareSummar
     explanations(page, compare);
     page.blank();
     sections::settings(page, summary);
-    sections::checks(page, &summary.reasons);
-    sections::archive(page, summary)
+    sections::checks(page, &summary.reasons)
 }
 
 pub(super) fn facts(page: &mut Page, compare: &CompareSummary) {

@@ -32,8 +32,7 @@ pub(super) fn render(page: &mut Page, summary: &Summary, hold: &HoldSummary) {
     timers::cliffs_of_load(page, summary);
     sections::generator(page, summary);
     sections::settings(page, summary);
-    sections::checks(page, &summary.reasons);
-    sections::archive(page, summary)
+    sections::checks(page, &summary.reasons)
 }
 
 /// One line per level: what each connection costs, and what is left.

@@ -18,6 +18,5 @@ pub(super) fn render(page: &mut Page, summary: &Summary) {
     sections::settings(page, summary);
     timers::longest(page, summary);
     sections::checks(page, &summary.reasons);
-    sections::passed(page, &summary.reasons);
-    sections::archive(page, summary)
+    sections::passed(page, &summary.reasons)
 }

@@ -79,6 +79,7 @@ fn detailed(page: &mut Page, summary: &Summary, digest: &Digest, trials: &[Trial
         RunResult::Sizing { sizing } => sizing::render(page, summary, sizing),
         RunResult::Rfc9411 { rfc9411 } => rfc9411::render(page, summary, rfc9411),
     }
+    sections::archive(page, summary)
 }
 
 /// Returns the answer beside a job of GitHub Actions, if it is not a good one: one line, as ten of a step are shown.

@@ -34,8 +34,7 @@ pub(super) fn render(page: &mut Page, summary: &Summary, case: &Rfc9411Summary) 
     sections::errors(page, summary);
     let mut generator = summary.reasons.clone();
     generator.retain(|check| check.id.family() != Family::Goal);
-    sections::checks(page, &generator);
-    sections::archive(page, summary)
+    sections::checks(page, &generator)
 }
 
 /// The summary block: one line for each object.

@@ -613,6 +613,9 @@ pub(crate) fn archive(page: &mut Page, summary: &Summary) {
     if let Some(dir) = &summary.archive {
         page.blank();
         page.entry("Archive", &clean(dir));
-        page.quiet(13, &format!("to draw it again: plimsoll report {}", clean(dir)))
+        page.quiet(13, &format!("to draw it again: plimsoll report {}", clean(dir)));
+        if summary.repeat.is_some() {
+            page.quiet(13, &format!("one search: plimsoll report {}/search-1", clean(dir)))
+        }
     }
 }

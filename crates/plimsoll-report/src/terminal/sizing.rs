@@ -31,8 +31,7 @@ pub(super) fn render(page: &mut Page, summary: &Summary, sizing: &SizingSummary)
     }
     page.blank();
     sections::settings(page, summary);
-    sections::checks(page, &summary.reasons);
-    sections::archive(page, summary)
+    sections::checks(page, &summary.reasons)
 }
 
 /// The table of a sweep, without colours.

@@ -45,8 +45,7 @@ pub(super) fn render(
     notes(page, find, None);
     timers::probe(page, summary);
     timers::cliffs_of_search(page, summary);
-    sections::checks(page, &summary.reasons);
-    sections::archive(page, summary)
+    sections::checks(page, &summary.reasons)
 }
 
 /// `1,000 connections`, not torn.

@@ -39,8 +39,7 @@ pub(super) fn render(
     timers::probe(page, summary);
     timers::cliffs_of_search(page, summary);
     sections::checks(page, &summary.reasons);
-    sections::passed_by_trials(page, trials);
-    sections::archive(page, summary)
+    sections::passed_by_trials(page, trials)
 }
 
 fn lowest_bad(trials: &[TrialRecord]) -> Option<&TrialRecord> {

@@ -7,7 +7,6 @@ use plimsoll_model::trial::Outcome;
 
 use crate::digest::search::{ending, interval, percent};
 use crate::terminal::layout::{Page, Tone, clean, counted, per_s, span};
-use crate::terminal::sections;
 
 /// With so many searches the interval has the usual confidence.
 const SEARCHES_FOR_95: u32 = 6;
@@ -26,11 +25,7 @@ pub(super) fn render(
         page.entry("Interval", &text);
     }
     page.blank();
-    table(page, find, repeat);
-    sections::archive(page, summary);
-    if let Some(dir) = &summary.archive {
-        page.quiet(13, &format!("one search: plimsoll report {}/search-1", clean(dir)))
-    }
+    table(page, find, repeat)
 }
 
 fn asked(find: &FindSummary, repeat: &RepeatSummary) -> Vec<String> {

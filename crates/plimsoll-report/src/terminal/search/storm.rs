@@ -37,8 +37,7 @@ pub(super) fn render(
     sections::generator(page, summary);
     sections::settings(page, summary);
     notes(page, find, None);
-    sections::checks(page, &summary.reasons);
-    sections::archive(page, summary);
+    sections::checks(page, &summary.reasons)
 }
 
 pub(super) fn facts(page: &mut Page, summary: &Summary, find: &FindSummary) {
