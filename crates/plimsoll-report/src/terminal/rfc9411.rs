@@ -22,13 +22,7 @@ pub(super) fn render(page: &mut Page, summary: &Summary, case: &Rfc9411Summary) 
         page.blank();
         object(page, case, result);
     }
-    if !case.notes.is_empty() {
-        page.blank();
-        page.heading("Notes");
-    }
-    for note in &case.notes {
-        page.hanging(Tone::Quiet, "  -", &clean(note));
-    }
+    sections::notes(page, &case.notes);
     page.blank();
     sections::settings(page, summary);
     sections::errors(page, summary);
@@ -184,7 +178,7 @@ fn object(page: &mut Page, case: &Rfc9411Summary, result: &ObjectResult) {
         kpi_lines(page, case.case.kind(), kpis);
     }
     for check in &result.criteria {
-        met(page, check.level, &findings::line(check));
+        sections::finding(page, check.level, &findings::line(check));
     }
     isolation(page, result);
     iterations(page, &result.iterations)
@@ -217,15 +211,6 @@ fn kpi_lines(page: &mut Page, kind: Kind, kpis: &Kpis) {
     }
 }
 
-fn met(page: &mut Page, level: Level, text: &str) {
-    let word = match level {
-        Level::Pass => "  pass",
-        Level::Warn => "  WARN",
-        Level::Fail => "  FAIL",
-    };
-    page.hanging(level.into(), word, text)
-}
-
 fn isolation(page: &mut Page, result: &ObjectResult) {
     let Some(isolation) = &result.isolation else { return };
     let of = |value: f64| match isolation.kpi.contains("Throughput") {
@@ -244,7 +229,7 @@ fn isolation(page: &mut Page, result: &ObjectResult) {
         isolation.share * 100.0,
         isolation.share_max * 100.0
     );
-    met(page, Level::of(!isolation.holds, false), &text)
+    sections::finding(page, Level::of(!isolation.holds, false), &text)
 }
 
 fn iterations(page: &mut Page, iterations: &[Iteration]) {

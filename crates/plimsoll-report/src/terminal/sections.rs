@@ -515,12 +515,7 @@ pub(crate) fn checks(page: &mut Page, reasons: &[Check]) {
     page.blank();
     page.heading("Checks that did not pass");
     for check in &notable {
-        let word = match check.level {
-            Level::Pass => "pass",
-            Level::Warn => "WARN",
-            Level::Fail => "FAIL",
-        };
-        page.hanging(Tone::from(check.level), &format!("  {word}"), &findings::line(check));
+        finding(page, check.level, &findings::line(check));
         if let Some(hint) = check.id.hint() {
             page.quiet(8, hint);
         }
@@ -529,6 +524,16 @@ pub(crate) fn checks(page: &mut Page, reasons: &[Check]) {
     if notable.into_iter().any(|check| failed(&check)) {
         page.quiet(2, hints::MORE_GENERATOR);
     }
+}
+
+/// Writes what a check has found behind the word for its level.
+pub(super) fn finding(page: &mut Page, level: Level, text: &str) {
+    let word = match level {
+        Level::Pass => "  pass",
+        Level::Warn => "  WARN",
+        Level::Fail => "  FAIL",
+    };
+    page.hanging(level.into(), word, text)
 }
 
 /// The validity checks of loads, in the order of their table.
@@ -606,6 +611,17 @@ fn not_made(page: &mut Page, is_made: impl Fn(&'static CheckId) -> bool) {
     }
     let names: Vec<_> = missing.into_iter().map(|id| id.name()).collect();
     page.quiet(2, &format!("Not checked, for lack of observations: {}", names.join(", ")))
+}
+
+/// Writes notes, if there are any.
+pub(super) fn notes(page: &mut Page, notes: impl IntoIterator<Item = impl AsRef<str>>) {
+    for (index, note) in notes.into_iter().enumerate() {
+        if index == 0 {
+            page.blank();
+            page.heading("Notes");
+        }
+        page.hanging(Tone::Quiet, "  -", &clean(note.as_ref()));
+    }
 }
 
 /// Writes the place of the archive.

@@ -7,7 +7,7 @@ use plimsoll_model::summary::{FindSummary, Recovers, Summary};
 use plimsoll_model::trial::{CheckId, TrialRecord, Verdict, trial_at_lower_bound};
 use plimsoll_model::units::grouped;
 
-use super::page::{explanation, notes, phase_word, search_entry, verdict_and_why, view, why};
+use super::page::{explanation, phase_word, search_entry, verdict_and_why, view, why};
 use crate::digest::verdict_word;
 use crate::stopped;
 use crate::terminal::layout::{Page, clean, counted, ms, span, whole};
@@ -42,7 +42,7 @@ pub(super) fn render(
     sections::generator(page, summary);
     sections::settings(page, summary);
     timers::longest(page, summary);
-    notes(page, find, None);
+    sections::notes(page, &find.notes);
     timers::probe(page, summary);
     timers::cliffs_of_search(page, summary);
     sections::checks(page, &summary.reasons)

@@ -7,7 +7,7 @@ use plimsoll_model::trial::{CheckId, Outcome, Phase, Standing, TrialRecord, Verd
 
 use crate::digest::verdict_word;
 use crate::terminal::findings;
-use crate::terminal::layout::{Page, Tone, clean, counted, span};
+use crate::terminal::layout::{Page, clean, counted, span};
 use crate::time_text::rounded;
 
 /// Reports whether the longer trials confirm what is stated.
@@ -96,17 +96,4 @@ pub(super) fn view(summary: &Summary, tally: &Tally, window: Nanos, verdict: Ver
     );
     let load_hosts = summary.machines.load_hosts.clone();
     Summary { machines: MachineSummary { load_hosts, ..of_trials.machines }, ..of_trials }
-}
-
-/// The search's own notes and one `more`.
-pub(super) fn notes(page: &mut Page, find: &FindSummary, more: impl IntoIterator<Item = String>) {
-    let lines: Vec<_> = find.notes.iter().map(|note| clean(note)).chain(more).collect();
-    if lines.is_empty() {
-        return;
-    }
-    page.blank();
-    page.heading("Notes");
-    for line in &lines {
-        page.hanging(Tone::Quiet, "  -", line);
-    }
 }

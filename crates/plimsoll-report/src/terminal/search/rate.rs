@@ -11,7 +11,7 @@ use plimsoll_model::trial::{TrialRecord, TrialsAtLoad, Verdict};
 use plimsoll_model::units::grouped;
 
 use super::bounds::{load_text, regime_lines};
-use super::page::{explanation, is_confirmed, notes, phase_word, search_entry, view, why};
+use super::page::{explanation, is_confirmed, phase_word, search_entry, view, why};
 use crate::digest::verdict_word;
 use crate::terminal::layout::{
     Page, clean, counted, cpu_percent, ms, per_s, percent, ratio_percent, span,
@@ -35,7 +35,8 @@ pub(super) fn render(
     });
     evidence(page, summary, find, trials);
     timers::longest(page, summary);
-    notes(page, find, unsteady(trials).into_iter().chain(slow::lines(&summary.machines.slow)));
+    let more = unsteady(trials).into_iter().chain(slow::lines(&summary.machines.slow));
+    sections::notes(page, find.notes.iter().cloned().chain(more));
     timers::probe(page, summary);
     timers::cliffs_of_search(page, summary);
     sections::checks(page, &summary.reasons);

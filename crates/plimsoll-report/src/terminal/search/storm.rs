@@ -5,7 +5,7 @@ use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::{TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
 
-use super::page::{explanation, notes, phase_word, search_entry, verdict_and_why, why};
+use super::page::{explanation, phase_word, search_entry, verdict_and_why, why};
 use crate::digest::search::percent;
 use crate::digest::{storm as digest, verdict_word};
 use crate::terminal::confirmation::subject;
@@ -36,7 +36,7 @@ pub(super) fn render(
     sections::server_side(page, summary);
     sections::generator(page, summary);
     sections::settings(page, summary);
-    notes(page, find, None);
+    sections::notes(page, &find.notes);
     sections::checks(page, &summary.reasons)
 }
 
