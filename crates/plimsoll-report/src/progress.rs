@@ -10,7 +10,7 @@ use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
 
 use crate::state::{RunState, Said};
-use crate::terminal::layout::{ms_text, percent};
+use crate::terminal::layout::{counted, ms_text, percent};
 
 /// Opening connections for longer than this looks like a hang.
 const WAIT_TOLD_AFTER: Nanos = Nanos::from_secs(5);
@@ -99,14 +99,11 @@ impl Progress {
     /// `4 s of 10 s`.
     fn place(&self, into_load: Nanos) -> String {
         let seconds = into_load.as_secs_f64().floor();
-        match self.run.planned {
-            Some(planned) => {
-                let planned = planned.as_secs_f64().ceil();
-                match seconds > planned {
-                    true => format!("{planned} s of {planned} s, answers awaited"),
-                    false => format!("{seconds} s of {planned} s"),
-                }
+        match self.run.planned.map(|planned| planned.as_secs_f64().ceil()) {
+            Some(planned) if seconds > planned => {
+                format!("{planned} s of {planned} s, answers awaited")
             }
+            Some(planned) => format!("{seconds} s of {planned} s"),
             None => format!("{seconds} s"),
         }
     }
@@ -128,8 +125,7 @@ fn answers((tally, seconds): &(Tally, u32)) -> String {
 }
 
 fn draining(in_flight: u64) -> String {
-    let plural = if in_flight == 1 { "" } else { "s" };
-    format!("sending finished, waiting for {} answer{plural}", grouped(in_flight))
+    format!("sending finished, waiting for {}", counted(in_flight, "answer"))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use plimsoll_model::disruption::{DisruptionSummary, OldProcess};
 use plimsoll_model::summary::Summary;
 use plimsoll_model::units::grouped;
 
-use super::layout::{Page, bytes, clean, counted, span, trimmed};
+use super::layout::{Page, bytes, clean, counted, occurred, span, trimmed};
 
 /// Below this share of a latency, the rest is this program's own delay, which is stated.
 const SERVERS_SHARE: f64 = 0.9;
@@ -25,12 +25,9 @@ fn items(event: &DisruptionSummary) -> Vec<String> {
         lost => format!("{} lost ({})", counted(lost, "connection"), classes(&event.lost_classes)),
     };
     let mut items = vec![format!("{what}: {lost}")];
-    items.extend(
-        [(event.finished, "ended by FIN"), (event.reset, "by RST"), (event.moved, "opened again")]
-            .into_iter()
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, how)| format!("{} {how}", grouped(count))),
-    );
+    let ends =
+        [(event.finished, "ended by FIN"), (event.reset, "by RST"), (event.moved, "opened again")];
+    items.extend(occurred(ends));
     if event.errors > 0 {
         let errors = counted(event.errors, "operation");
         items.push(format!("{errors} failed ({})", classes(&event.error_classes)));

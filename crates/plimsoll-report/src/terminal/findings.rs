@@ -1,13 +1,13 @@
 //! The words of a check, made here and nowhere else: its figures with their units, and its limits.
 
+use plimsoll_model::Nanos;
 use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{Check, CheckId, CheckText, Judgement, Level, Measure, Unit};
 use plimsoll_model::units::grouped;
-use plimsoll_model::{Nanos, Rate};
 use serde::Serialize;
 
-use super::layout::{clean, trimmed};
+use super::layout::{clean, per_s, trimmed};
 use crate::reasons;
 
 /// An entry of `checks` in JSON: the figure that decides, and the words.
@@ -121,7 +121,7 @@ fn figure(value: f64, unit: Unit) -> String {
         Unit::Ms => Nanos((value * 1e6).round() as u64).to_string(),
         // Only a backlog falls.
         Unit::PerS if value < 0.0 => format!("{value:.1}/s"),
-        Unit::PerS => Rate::per_second(value).unwrap_or_default().to_string(),
+        Unit::PerS => per_s(value),
         Unit::Bytes => format!("{} B", grouped(value as u64)),
     }
 }

@@ -7,7 +7,7 @@ use plimsoll_model::tally::TlsMessageCounts;
 use plimsoll_model::trial::Unit;
 use plimsoll_model::units::grouped;
 
-use super::layout::{Page, bytes, clean, counted, per_s, span, trimmed};
+use super::layout::{Page, bytes, clean, counted, occurred, per_s, span, trimmed};
 use super::{events, sections, timers};
 use crate::digest::cycles::rows;
 
@@ -171,12 +171,10 @@ pub(super) fn facts(page: &mut Page, summary: &Summary, hold: &HoldSummary) {
         format!("{} answered", grouped(beats.answered)),
         format!("{} late", grouped(beats.late)),
     ];
-    if beats.unsent > 0 {
-        items.push(format!("{} not sent, the one before was still open", grouped(beats.unsent)));
-    }
-    if beats.lost > 0 {
-        items.push(format!("{} not sent, their connection was lost", grouped(beats.lost)));
-    }
+    items.extend(occurred([
+        (beats.unsent, "not sent, the one before was still open"),
+        (beats.lost, "not sent, their connection was lost"),
+    ]));
     items.push(match hold.heartbeat_s {
         Some(every) => format!("one per connection every {}", span(every)),
         None => "no heartbeats, sweeps only".to_owned(),
@@ -185,10 +183,8 @@ pub(super) fn facts(page: &mut Page, summary: &Summary, hold: &HoldSummary) {
     let are_pings = summary.settings.has_load(|load| load.operation == Operation::Ping);
     page.entry_items(if are_pings { "Pings" } else { "Requests" }, &items);
     if hold.paused_s > 0.0 {
-        page.entry(
-            "Paused",
-            &format!("{}, by a key, while connections were opened", span(hold.paused_s)),
-        );
+        let paused = span(hold.paused_s);
+        page.entry("Paused", &format!("{paused}, by a key, while connections were opened"));
     }
     if hold.replaced > 0 {
         page.entry("Replaced", &counted(hold.replaced, "connection"));

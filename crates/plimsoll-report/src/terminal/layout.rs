@@ -1,6 +1,7 @@
 //! Words, numbers and lines of a terminal page: wrapping, aligned labels, colours on request.
 
 use plimsoll_model::trial::{Level, Verdict};
+use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
 
 use super::job_log::JobLog;
@@ -201,7 +202,7 @@ impl Page {
         self.hanging_within(Tone::Strong, &lead, text, most)
     }
 
-    /// [`Self::entry`] whose items are not torn where that can be avoided.
+    /// [`Self::entry`] whose items are not torn where that can be avoided; nothing without items.
     pub(crate) fn entry_items(&mut self, label: &str, items: &[String]) {
         self.entry_packed(label, items, ",")
     }
@@ -212,7 +213,7 @@ impl Page {
     }
 
     fn entry_packed(&mut self, label: &str, items: &[String], end: &str) {
-        if self.entries.is_some() {
+        if self.entries.is_some() && !items.is_empty() {
             return self.entry(label, &items.join(&format!("{end} ")));
         }
         let lines = pack(items, end, self.width() - LABEL_WIDTH);
@@ -328,16 +329,13 @@ fn without_commands(text: &str) -> String {
 
 /// Milliseconds with three significant digits, at most microseconds: `0.052`, `3.21`, `1,240`.
 pub(crate) fn ms(value: Option<f64>) -> String {
-    let Some(ms) = value else { return "-".to_owned() };
-    // The bounds are where rounding would add a digit.
-    if ms < 0.9995 {
-        format!("{ms:.3}")
-    } else if ms < 9.995 {
-        format!("{ms:.2}")
-    } else if ms < 99.95 {
-        format!("{ms:.1}")
-    } else {
-        plimsoll_model::units::grouped(ms.round() as u64)
+    match value {
+        None => "-".to_owned(),
+        // The bounds are where rounding would add a digit.
+        Some(ms) if ms < 0.9995 => format!("{ms:.3}"),
+        Some(ms) if ms < 9.995 => format!("{ms:.2}"),
+        Some(ms) if ms < 99.95 => format!("{ms:.1}"),
+        Some(ms) => grouped(ms.round() as u64),
     }
 }
 
@@ -348,22 +346,14 @@ pub(crate) fn ms_text(value: Option<f64>) -> String {
 
 /// `part` of `total` in percent without the sign; never rounds a remainder away.
 pub(crate) fn percent(part: u64, total: u64) -> String {
-    if total == 0 {
-        return "-".to_owned();
-    }
-    if part == total {
-        return "100".to_owned();
-    }
-    if part == 0 {
-        return "0".to_owned();
-    }
     let percent = part as f64 / total as f64 * 100.0;
-    if percent < 0.01 {
-        "<0.01".to_owned()
-    } else if percent > 99.99 {
-        ">99.99".to_owned()
-    } else {
-        format!("{percent:.2}")
+    match part {
+        _ if total == 0 => "-".to_owned(),
+        _ if part == total => "100".to_owned(),
+        0 => "0".to_owned(),
+        _ if percent < 0.01 => "<0.01".to_owned(),
+        _ if percent > 99.99 => ">99.99".to_owned(),
+        _ => format!("{percent:.2}"),
     }
 }
 
@@ -383,12 +373,10 @@ pub(crate) fn ratio_percent(ratio: f64) -> String {
 
 /// A share between 0 and 1 in whole percent, without the sign: for CPU, which is no more exact.
 pub(crate) fn cpu_percent(ratio: f64) -> String {
-    if !ratio.is_finite() {
-        "?".to_owned()
-    } else if ratio > 0.0 && ratio < 0.01 {
-        "<1".to_owned()
-    } else {
-        format!("{:.0}", ratio * 100.0)
+    match ratio {
+        _ if !ratio.is_finite() => "?".to_owned(),
+        _ if ratio > 0.0 && ratio < 0.01 => "<1".to_owned(),
+        _ => format!("{:.0}", ratio * 100.0),
     }
 }
 
@@ -414,12 +402,10 @@ pub(crate) fn bytes(count: u64) -> String {
         value /= 1e3;
         unit += 1;
     }
-    let decimals = if value < 9.995 {
-        2
-    } else if value < 99.95 {
-        1
-    } else {
-        0
+    let decimals = match value {
+        ..9.995 => 2,
+        ..99.95 => 1,
+        _ => 0,
     };
     format!("{value:.decimals$}\u{a0}{}", UNITS[unit])
 }
@@ -436,10 +422,16 @@ pub(crate) fn bars(values: &[f64], columns: usize, ascii: bool) -> String {
     shown.iter().map(bar).collect()
 }
 
+/// `3 failed`, `1,240 late` for each count that is not 0.
+pub(crate) fn occurred<const N: usize>(counts: [(u64, &str); N]) -> impl Iterator<Item = String> {
+    let occurred = counts.into_iter().filter(|(count, _)| *count > 0);
+    occurred.map(|(count, what)| format!("{} {what}", grouped(count)))
+}
+
 /// `1 thread`, `2 threads`.
 pub(crate) fn counted(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", plimsoll_model::units::grouped(count))
+    format!("{} {noun}{plural}", grouped(count))
 }
 
 #[cfg(test)]

@@ -7,22 +7,20 @@ use plimsoll_model::result::RunResult;
 use plimsoll_model::search::Axis;
 use plimsoll_model::settings::LoadSettings;
 use plimsoll_model::summary::{
-    DeliverySummary, FullQuantiles, LoadHostSummary, ShortQuantiles, Summary,
+    DeliverySummary, FullQuantiles, LagQuantiles, LoadHostSummary, OperationSummary,
+    ShortQuantiles, Summary,
 };
 use plimsoll_model::tally::{HandshakeCounts, PingCounts, StreamCounts};
 use plimsoll_model::trial::{Check, CheckId, Family, Level, TrialRecord};
 use plimsoll_model::units::grouped;
 
 use super::announced::announced;
-use super::layout::{Page, Tone, bytes, clean, counted, cpu_percent, ms, ms_text, percent};
+use super::layout::{
+    Page, Tone, bytes, clean, counted, cpu_percent, ms, ms_text, occurred, percent,
+};
 use super::{findings, hints};
 use crate::watch::source_lost;
 use crate::{reasons, settings as words};
-
-/// Reports whether an operation is a new connection and no request.
-pub(crate) fn is_handshakes(summary: &Summary) -> bool {
-    summary.settings.has_load(LoadSettings::opens_connections)
-}
 
 /// Reports whether an operation is the delivery of something that was published.
 fn has_deliveries(summary: &Summary) -> bool {
@@ -131,7 +129,7 @@ const fn short(q: &ShortQuantiles) -> [Option<Option<f64>>; 5] {
 }
 
 /// Why operations were not sent on connections that exist.
-fn unsent(summary: &Summary) -> String {
+fn why_unsent(summary: &Summary) -> String {
     match summary.answers.streams.allowed {
         Some(0) => "unsent: due, and the server allowed no request on its connections, at least for a time \
                     (HTTP/2: SETTINGS_MAX_CONCURRENT_STREAMS 0)"
@@ -149,43 +147,29 @@ fn unsent(summary: &Summary) -> String {
 
 /// Writes the ends of all scheduled operations.
 pub(crate) fn operations(page: &mut Page, summary: &Summary) {
-    page.entry(
-        "Operations",
-        &format!(
-            "{} scheduled = {} ok + {} errors + {} unsent",
-            grouped(summary.operations.scheduled),
-            grouped(summary.operations.ok),
-            grouped(summary.operations.errors),
-            grouped(summary.operations.unsent)
-        ),
-    );
-    if summary.operations.late > 0 {
+    let OperationSummary { scheduled, ok, errors, late, unsent, .. } = summary.operations;
+    let [due, good, failed, left] = [scheduled, ok, errors, unsent].map(grouped);
+    let text = format!("{due} scheduled = {good} ok + {failed} errors + {left} unsent");
+    page.entry("Operations", &text);
+    if late > 0 {
         let deadline = summary.settings.load.as_ref().and_then(words::deadline);
         let deadline = deadline.map(|limit| format!(" of {limit}")).unwrap_or_default();
-        page.entry(
-            "",
-            &format!(
-                "{} late: {} % of the ok answers came after the deadline{deadline}",
-                grouped(summary.operations.late),
-                percent(summary.operations.late, summary.operations.ok)
-            ),
-        );
+        let (late, share) = (grouped(late), percent(late, ok));
+        let text =
+            format!("{late} late: {share} % of the ok answers came after the deadline{deadline}");
+        page.entry("", &text);
     }
-    if summary.operations.unsent > 0 && summary.connections.opened > 0 {
-        page.quiet(13, &unsent(summary));
+    if unsent > 0 && summary.connections.opened > 0 {
+        page.quiet(13, &why_unsent(summary));
     }
     for (title, statuses) in [
         ("Status", &summary.answers.status),
         ("gRPC status", &summary.answers.grpc_status),
         ("Close codes", &summary.answers.ws_close),
     ] {
-        let answers: Vec<_> = statuses
-            .iter()
-            .map(|(code, count)| format!("{}: {}", clean(code), grouped(*count)))
-            .collect();
-        if !answers.is_empty() {
-            page.entry_counts(title, &answers);
-        }
+        let answer =
+            |(code, count): (&String, &u64)| format!("{}: {}", clean(code), grouped(*count));
+        page.entry_counts(title, &statuses.iter().map(answer).collect::<Vec<_>>());
     }
     if let Some(pushed) = summary.answers.pushed.map(|pushed| pushed.counts) {
         let (messages, payload) = (grouped(pushed.messages), bytes(pushed.bytes));
@@ -199,26 +183,21 @@ pub(crate) fn operations(page: &mut Page, summary: &Summary) {
     if let Some(counts) = &summary.answers.deliveries {
         deliveries(page, counts);
     }
-    let pings = keep_alive(summary.answers.pings);
-    if !pings.is_empty() {
-        page.entry_items("Pings", &pings);
-    }
+    page.entry_items("Pings", &keep_alive(summary.answers.pings));
     let StreamCounts { goaways, resets_received, resets_sent, requeued, blocked, .. } =
         summary.answers.streams;
-    if summary.answers.streams.has_ended() {
-        let counts: Vec<_> = [
-            ("GOAWAY received", goaways),
-            ("reset by the server", resets_received),
-            ("given up", resets_sent),
-            ("given up waiting for the server's flow-control window", blocked),
-            ("sent again", requeued),
-        ]
-        .into_iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(what, count)| format!("{what} {}", grouped(count)))
-        .collect();
-        page.entry_counts("Streams", &counts);
-    }
+    let counts: Vec<_> = [
+        ("GOAWAY received", goaways),
+        ("reset by the server", resets_received),
+        ("given up", resets_sent),
+        ("given up waiting for the server's flow-control window", blocked),
+        ("sent again", requeued),
+    ]
+    .into_iter()
+    .filter(|(_, count)| *count > 0)
+    .map(|(what, count)| format!("{what} {}", grouped(count)))
+    .collect();
+    page.entry_counts("Streams", &counts)
 }
 
 /// Pings of MQTT beside operations.
@@ -250,15 +229,12 @@ fn deliveries(page: &mut Page, counts: &DeliverySummary) {
             format!("reordered {}", grouped(counts.reordered)),
         ],
     );
-    for (count, what) in [
+    let notes = [
         (counts.unknown, "may have come of publishes that were refused or not acknowledged"),
         (counts.unclassified, "came so late that they may be duplicates"),
         (counts.foreign, "were published by others"),
-    ] {
-        if count > 0 {
-            page.quiet(13, &format!("{} {what}", grouped(count)));
-        }
-    }
+    ];
+    occurred(notes).for_each(|note| page.quiet(13, &note))
 }
 
 /// Failed operations by class, then failed connection attempts and lost connections, each class with its reasons and
@@ -338,16 +314,12 @@ pub(crate) fn server_side(page: &mut Page, summary: &Summary) {
         format!("at most {} held at once", grouped(c.held_max)),
         format!("{} at the end", grouped(c.held_end)),
     ];
-    for (count, what) in [
+    items.extend(occurred([
         (c.lost_idle, "lost while idle"),
         (c.lost_in_use, "lost in use"),
         (c.closed_by_peer, "closed by the server"),
         (c.reset_by_peer, "reset by the server"),
-    ] {
-        if count > 0 {
-            items.push(format!("{} {what}", grouped(count)));
-        }
-    }
+    ]));
     page.entry_items("Connections", &items);
     let h = &summary.handshakes;
     if h.counts != HandshakeCounts::default() {
@@ -373,26 +345,19 @@ pub(crate) fn server_side(page: &mut Page, summary: &Summary) {
 /// Writes the server's announcements, the cost of making the load, and plimsoll's own lateness.
 pub(crate) fn generator(page: &mut Page, summary: &Summary) {
     announced(page, summary);
+    let quantiles = |lag: &LagQuantiles| {
+        format!("p50 {}, p99 {}, max {}", ms(lag.p50), ms(lag.p99), ms_text(lag.max))
+    };
     let lag = &summary.operations.send_lag_ms;
     let lag_text = match lag.max {
-        Some(_) => format!(
-            "send lag, plimsoll's own delay: p50 {}, p99 {}, max {}",
-            ms(lag.p50),
-            ms(lag.p99),
-            ms_text(lag.max)
-        ),
+        Some(_) => format!("send lag, plimsoll's own delay: {}", quantiles(lag)),
         None if summary.bytes.sent > 0 => "send lag was not measured".to_owned(),
         None => "nothing was sent".to_owned(),
     };
     page.entry("Generator", &lag_text);
     let lag = &summary.operations.receive_lag_ms;
     if lag.max.is_some() {
-        let [p50, p99] = [lag.p50, lag.p99].map(ms);
-        let max = ms_text(lag.max);
-        page.entry(
-            "",
-            &format!("receive lag, arrival to reading: p50 {p50}, p99 {p99}, max {max}"),
-        );
+        page.entry("", &format!("receive lag, arrival to reading: {}", quantiles(lag)));
     }
     let g = &summary.generator;
     let sent = summary.operations.scheduled.saturating_sub(summary.operations.unsent);
@@ -402,7 +367,7 @@ pub(crate) fn generator(page: &mut Page, summary: &Summary) {
         // Few requests over many connections: then the figure is not that of a request.
         let opening = summary.connections.opened.saturating_mul(10) > sent;
         let what = if opening { ", opening connections included" } else { "" };
-        let (noun, what) = match is_handshakes(summary) {
+        let (noun, what) = match summary.settings.has_load(LoadSettings::opens_connections) {
             true => ("handshake", ""),
             false if has_deliveries(summary) => ("delivery", what),
             false => ("request", what),
@@ -426,17 +391,13 @@ fn sources_lost(page: &mut Page, summary: &Summary) {
     if matches!(summary.result, RunResult::Compare { .. }) {
         return;
     }
-    let mut label = "Sources";
-    for (name, host) in &summary.machines.hosts {
-        for lost in &host.sources_lost {
-            let on = if summary.machines.hosts.len() > 1 {
-                format!("{}: ", clean(name))
-            } else {
-                String::new()
-            };
-            page.entry(label, &format!("{on}{}", source_lost(&lost.source())));
-            label = "";
-        }
+    let hosts = &summary.machines.hosts;
+    let lost = hosts.iter().flat_map(|(name, host)| {
+        let on = if hosts.len() > 1 { format!("{}: ", clean(name)) } else { String::new() };
+        host.sources_lost.iter().map(move |lost| format!("{on}{}", source_lost(&lost.source())))
+    });
+    for (index, text) in lost.enumerate() {
+        page.entry(if index == 0 { "Sources" } else { "" }, &text);
     }
 }
 
@@ -446,45 +407,32 @@ const LATE_MS: f64 = 1.0;
 /// The other hosts that made the load: how well they began together, and which were lost.
 fn load_hosts(page: &mut Page, summary: &Summary) {
     let hosts = &summary.machines.load_hosts;
-    let bound = |one: &LoadHostSummary, other: &LoadHostSummary| {
-        one.clock_bound_ms.total_cmp(&other.clock_bound_ms)
+    let most = |of: fn(&LoadHostSummary) -> f64| {
+        let hosts = hosts.iter().map(|(name, host)| (clean(name), host, of(host)));
+        hosts.max_by(|one, other| one.2.total_cmp(&other.2))
     };
-    let Some((name, worst)) = hosts.iter().max_by(|one, other| bound(one.1, other.1)) else {
-        return;
-    };
+    let Some((name, worst, bound_ms)) = most(|host| host.clock_bound_ms) else { return };
     let threads: u64 = hosts.values().map(|host| u64::from(host.threads)).sum();
     let all =
         format!("{} with {}", counted(hosts.len() as u64, "host"), counted(threads, "thread"));
     page.entry("Hosts", &all);
-    page.entry(
-        "",
-        &format!(
-            "each began within {} ms of the common instant (bound; {} by a round trip of {} ms)",
-            ms(Some(worst.clock_bound_ms)),
-            clean(name),
-            ms(Some(worst.round_trip_ms))
-        ),
+    let [bound, round_trip] = [bound_ms, worst.round_trip_ms].map(|value| ms(Some(value)));
+    let text = format!(
+        "each began within {bound} ms of the common instant (bound; {name} by a round trip of {round_trip} ms)"
     );
-    let drift = |host: &LoadHostSummary| host.clock_drift_ms.abs();
-    let most = hosts.iter().max_by(|one, other| drift(one.1).total_cmp(&drift(other.1)));
-    if let Some((name, most)) = most.filter(|(_, most)| drift(most) > 0.0) {
-        let by = ms(Some(drift(most)));
-        page.entry("", &format!("clocks drifted by at most {by} ms in a load ({})", clean(name)));
+    page.entry("", &text);
+    let drift = most(|host| host.clock_drift_ms.abs());
+    if let Some((name, _, drift_ms)) = drift.filter(|(_, _, drift_ms)| *drift_ms > 0.0) {
+        let by = ms(Some(drift_ms));
+        page.entry("", &format!("clocks drifted by at most {by} ms in a load ({name})"));
     }
-    let latest = hosts
-        .iter()
-        .filter_map(|(name, host)| Some((name, host, host.send_lag_p99_ms?)))
-        .max_by(|one, other| one.2.total_cmp(&other.2));
+    let latest = most(|host| host.send_lag_p99_ms.unwrap_or(0.0));
     if let Some((name, host, lag_ms)) = latest.filter(|(_, _, lag_ms)| *lag_ms >= LATE_MS) {
-        page.entry(
-            "",
-            &format!(
-                "{} sent latest: 99 % within {} ms of the instant, its busiest thread at {} % of a CPU",
-                clean(name),
-                ms(Some(lag_ms)),
-                cpu_percent(host.busiest_thread)
-            ),
+        let (lag, busy) = (ms(Some(lag_ms)), cpu_percent(host.busiest_thread));
+        let text = format!(
+            "{name} sent latest: 99 % within {lag} ms of the instant, its busiest thread at {busy} % of a CPU"
         );
+        page.entry("", &text);
     }
     for (name, host) in hosts {
         if let Some(how) = &host.lost {
@@ -496,11 +444,8 @@ fn load_hosts(page: &mut Page, summary: &Summary) {
 /// The settings that shape the measurement.
 pub(crate) fn settings(page: &mut Page, summary: &Summary) {
     let rows = words::rows(&summary.settings);
-    let items: Vec<_> =
-        rows.iter().map(|(name, value)| format!("{name} {}", clean(value))).collect();
-    if !items.is_empty() {
-        page.entry_items("Settings", &items);
-    }
+    let items = rows.iter().map(|(name, value)| format!("{name} {}", clean(value)));
+    page.entry_items("Settings", &items.collect::<Vec<_>>())
 }
 
 /// The checks that did not pass, each with what it saw.
