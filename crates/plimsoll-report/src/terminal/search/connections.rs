@@ -3,15 +3,18 @@
 
 use plimsoll_model::Rate;
 use plimsoll_model::hold::FailedAt;
+use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{FindSummary, Recovers, Summary};
 use plimsoll_model::trial::{CheckId, TrialRecord, Verdict, trial_at_lower_bound};
 use plimsoll_model::units::grouped;
 
-use super::page::{explanation, phase_word, search_entry, verdict_and_why, view, why};
-use crate::digest::verdict_word;
+use super::bounds::load_text;
+use super::page::{
+    explanation, phase_word, search_entry, verdict_and_why, verdict_cell, view, why,
+};
 use crate::stopped;
-use crate::terminal::layout::{Page, clean, counted, ms, span, whole};
-use crate::terminal::{causes, hold, sections, timers};
+use crate::terminal::layout::{Page, clean, ms, span};
+use crate::terminal::{hold, sections, timers};
 
 /// Writes the report of `find connections` and `lab --find connections`.
 pub(super) fn render(
@@ -20,8 +23,6 @@ pub(super) fn render(
     find: &FindSummary,
     trials: &[TrialRecord],
 ) {
-    facts(page, summary, find);
-    causes::section(page, summary);
     page.blank();
     page.folded("Levels", |page| {
         levels(page, trials);
@@ -48,13 +49,7 @@ pub(super) fn render(
     sections::checks(page, &summary.reasons)
 }
 
-/// `1,000 connections`, not torn.
-fn load(connections: f64) -> String {
-    whole(&counted(connections as u64, "connection"))
-}
-
 pub(super) fn facts(page: &mut Page, summary: &Summary, find: &FindSummary) {
-    page.entry("Target", &clean(&summary.target));
     page.entry("SLO", &clean(&find.slo));
     page.entry(
         "A level",
@@ -64,8 +59,8 @@ pub(super) fn facts(page: &mut Page, summary: &Summary, find: &FindSummary) {
     search_entry(page, find, "level");
     let Some(found) = &find.connections else { return };
     if let Some(held) = found.soak_held {
-        let text = format!("{} held for {}", load(held as f64), span(found.soak_s));
-        page.entry("Soak test", &format!("passed: {text} and polled repeatedly"));
+        let (held, soak) = (load_text(find.axis, held as f64), span(found.soak_s));
+        page.entry("Soak test", &format!("passed: {held} held for {soak} and polled repeatedly"));
     }
     match find.recovery.recovers {
         Some(Recovers::Yes) => page.entry("Re-ramp", "from zero: passed"),
@@ -73,31 +68,25 @@ pub(super) fn facts(page: &mut Page, summary: &Summary, find: &FindSummary) {
         None => {}
     }
     let Some(failed_at) = &found.failed_at else { return };
-    let timer = timers::of_losses(summary).map_or_else(String::new, |timer| format!(". {timer}"));
-    let is_timer = !timer.is_empty();
-    page.entry("Failed at", &format!("{}{timer}", ending(failed_at, is_timer)))
+    let load = load_text(find.axis, failed_at.at as f64);
+    // A timer ends connections however many there are, so that no limit was predicted for it.
+    let more = timers::of_losses(summary).or_else(|| predicted(failed_at));
+    let more = more.map_or_else(String::new, |more| format!(". {more}"));
+    page.entry("Failed at", &format!("{load}: {}{more}", stopped::failure(&failed_at.why)))
 }
 
-/// Returns the point of failure, and the error of the prediction. A timer ends connections however many there are, so that
-/// no limit was predicted for it.
-fn ending(failed_at: &FailedAt, is_timer: bool) -> String {
-    let mut text = format!("{}: {}", load(failed_at.at as f64), stopped::failure(&failed_at.why));
-    let end =
-        failed_at.predicted.as_ref().and_then(|predicted| Some((predicted, predicted.ends_at?)));
-    if let (Some((predicted, end)), Some(off), false) = (end, failed_at.predicted_off, is_timer) {
-        let apart = match off {
-            // A share above 100 % is read as a factor.
-            _ if off > 1.0 => format!("{} times as many", grouped((off + 1.0).round() as u64)),
-            _ if off < 0.0 => format!("{:.1} % less", -off * 100.0),
-            _ => format!("{:.1} % more", off * 100.0),
-        };
-        text.push_str(&format!(
-            ". Predicted: {} runs out at about {}, {apart}",
-            clean(&predicted.resource.to_string()),
-            load(end as f64),
-        ));
-    }
-    text
+/// Returns the point of failure that was predicted, and the error of the prediction.
+fn predicted(failed_at: &FailedAt) -> Option<String> {
+    let (predicted, off) = (failed_at.predicted.as_ref()?, failed_at.predicted_off?);
+    let apart = match off {
+        // A share above 100 % is read as a factor.
+        _ if off > 1.0 => format!("{} times as many", grouped((off + 1.0).round() as u64)),
+        _ if off < 0.0 => format!("{:.1} % less", -off * 100.0),
+        _ => format!("{:.1} % more", off * 100.0),
+    };
+    let resource = clean(&predicted.resource.to_string());
+    let end = load_text(Axis::Connections, predicted.ends_at? as f64);
+    Some(format!("Predicted: {resource} runs out at about {end}, {apart}"))
 }
 
 fn levels(page: &mut Page, trials: &[TrialRecord]) {
@@ -108,10 +97,7 @@ fn levels(page: &mut Page, trials: &[TrialRecord]) {
         "{:>3} {:7} {:>9} {:>9} {:>9} {:>7} {:>7} {:7} why",
         "#", "phase", "asked", "held", "answered", "open", "p99 ms", "verdict"
     ));
-    for trial in trials {
-        let row = level_row(page, trial);
-        page.line(&row);
-    }
+    trials.iter().for_each(|trial| level_row(page, trial));
     page.quiet(
         4,
         "open: p99 in ms of TCP connect and TLS handshake, each, of the level's new connections. \
@@ -119,13 +105,12 @@ fn levels(page: &mut Page, trials: &[TrialRecord]) {
     )
 }
 
-fn level_row(page: &Page, trial: &TrialRecord) -> String {
+fn level_row(page: &mut Page, trial: &TrialRecord) {
     let m = &trial.measurement;
     let spans = &m.tally.spans;
     let p99 = |hist: &plimsoll_model::Histogram| hist.quantile(0.99).map(|at| at.as_millis_f64());
     let open = [p99(&spans.connect), p99(&spans.tls)].into_iter().flatten().reduce(f64::max);
-    let verdict = format!("{:7}", verdict_word(trial.judgement.verdict));
-    format!(
+    page.line(&format!(
         "{:>3} {:7} {:>9} {:>9} {:>9} {:>7} {:>7} {} {}",
         m.request.number,
         phase_word(m.request.phase),
@@ -134,9 +119,9 @@ fn level_row(page: &Page, trial: &TrialRecord) -> String {
         count_of(trial, &CheckId::Answered),
         ms(open),
         ms(p99(&spans.corrected)),
-        page.paint(trial.judgement.verdict.into(), &verdict),
+        verdict_cell(page, trial.judgement.verdict),
         why(trial),
-    )
+    ))
 }
 
 /// The count that a check saw.
@@ -148,12 +133,13 @@ fn count_of(trial: &TrialRecord, id: &CheckId) -> String {
 
 /// Writes the failures of the levels that were not GOOD.
 fn explanations(page: &mut Page, trials: &[TrialRecord]) {
-    let not_good: Vec<_> =
-        trials.iter().filter(|trial| trial.judgement.verdict != Verdict::Good).collect();
-    if !not_good.is_empty() {
-        page.blank();
+    let not_good = trials.iter().filter(|trial| trial.judgement.verdict != Verdict::Good);
+    for (index, trial) in not_good.enumerate() {
+        if index == 0 {
+            page.blank();
+        }
+        explanation(page, trial)
     }
-    not_good.iter().for_each(|trial| explanation(page, trial))
 }
 
 /// Latency of the level that the answer rests on.
@@ -166,7 +152,7 @@ fn at_lower_bound(page: &mut Page, summary: &Summary, find: &FindSummary, trials
     page.blank();
     let title = format!(
         "Latency in ms at the lower bound, {} (level {}, {})",
-        load(m.request.rate.get()),
+        load_text(find.axis, m.request.rate.get()),
         m.request.number,
         phase_word(m.request.phase)
     );

@@ -4,7 +4,8 @@ use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::{CheckId, TrialRecord};
 
-use super::layout::Page;
+use super::causes;
+use super::layout::{Page, clean};
 
 pub(crate) mod bounds;
 mod connections;
@@ -15,6 +16,7 @@ pub(crate) mod storm;
 
 pub(super) use bounds::load_text;
 pub use bounds::render_answer_line;
+pub(super) use page::verdict_cell;
 pub(super) use rate::at_shown_load;
 pub use repeat::render_search_line;
 
@@ -40,20 +42,27 @@ pub(super) fn render(
     find: &FindSummary,
     trials: &[TrialRecord],
 ) {
-    match (&summary.repeat, find.axis) {
-        (Some(repeat), _) => repeat::render(page, summary, find, repeat),
-        (None, Axis::Connections) => connections::render(page, summary, find, trials),
-        (None, Axis::Storm) => storm::render(page, summary, find, trials),
-        (None, _) => rate::render(page, summary, find, trials),
+    if let Some(repeat) = &summary.repeat {
+        return repeat::render(page, summary, find, repeat);
+    }
+    facts(page, summary, find);
+    causes::section(page, summary);
+    match find.axis {
+        Axis::Connections => connections::render(page, summary, find, trials),
+        Axis::Storm => storm::render(page, summary, find, trials),
+        _ => rate::render(page, summary, find, trials),
     }
 }
 
 /// Writes the settings and the confidence of the search.
 pub(super) fn facts(page: &mut Page, summary: &Summary, find: &FindSummary) {
-    match (&summary.repeat, find.axis) {
-        (Some(_), _) => {}
-        (None, Axis::Connections) => connections::facts(page, summary, find),
-        (None, Axis::Storm) => storm::facts(page, summary, find),
-        (None, _) => rate::facts(page, summary, find),
+    if summary.repeat.is_some() {
+        return;
+    }
+    page.entry("Target", &clean(&summary.target));
+    match find.axis {
+        Axis::Connections => connections::facts(page, summary, find),
+        Axis::Storm => storm::facts(page, summary, find),
+        _ => rate::facts(page, summary, find),
     }
 }

@@ -1,8 +1,6 @@
 //! The report of a search for a rate: the tipping point in words, every trial, latency at the lower
 //! bound.
 
-use std::collections::BTreeMap;
-
 use plimsoll_model::Rate;
 use plimsoll_model::search::Axis;
 use plimsoll_model::settings::Operation;
@@ -11,12 +9,12 @@ use plimsoll_model::trial::{TrialRecord, TrialsAtLoad, Verdict};
 use plimsoll_model::units::grouped;
 
 use super::bounds::{load_text, regime_lines};
-use super::page::{explanation, is_confirmed, phase_word, search_entry, view, why};
+use super::page::{explanation, is_confirmed, phase_word, search_entry, verdict_cell, view, why};
 use crate::digest::verdict_word;
 use crate::terminal::layout::{
     Page, clean, counted, cpu_percent, ms, per_s, percent, ratio_percent, span,
 };
-use crate::terminal::{causes, findings, sections, timers};
+use crate::terminal::{findings, sections, timers};
 use crate::{settings, slow};
 
 /// Writes the report.
@@ -26,8 +24,6 @@ pub(super) fn render(
     find: &FindSummary,
     trials: &[TrialRecord],
 ) {
-    facts(page, summary, find);
-    causes::section(page, summary);
     page.blank();
     page.folded("Trials", |page| {
         trial_table(page, trials, find.goals.len());
@@ -43,20 +39,7 @@ pub(super) fn render(
     sections::passed_by_trials(page, trials)
 }
 
-fn lowest_bad(trials: &[TrialRecord]) -> Option<&TrialRecord> {
-    trials.iter().filter(|trial| trial.judgement.verdict == Verdict::Bad).min_by(|a, b| {
-        let rate = |trial: &TrialRecord| trial.measurement.request.rate.get();
-        rate(a).total_cmp(&rate(b))
-    })
-}
-
-/// A load on the axis: `12,400/s` of requests, `1,240 handshakes/s`.
-fn load(summary: &Summary, value: f64) -> String {
-    load_text(summary.result.find().map_or(Axis::Rate, |find| find.axis), value)
-}
-
 pub(super) fn facts(page: &mut Page, summary: &Summary, find: &FindSummary) {
-    page.entry("Target", &clean(&summary.target));
     let slo = clean(&find.slo);
     let first = match find.goals.len() {
         0 => "",
@@ -80,12 +63,10 @@ pub(super) fn facts(page: &mut Page, summary: &Summary, find: &FindSummary) {
     }
     search_entry(page, find, "trial");
     path_entry(page, find);
-    after_search(page, summary, find);
+    after_search(page, find);
     if let Some(rate) = find.confirmation.conditional_throughput {
-        page.entry(
-            "Throughput",
-            &format!("{} of good answers, typical at the lower bound", load(summary, rate)),
-        );
+        let rate = load_text(find.axis, rate);
+        page.entry("Throughput", &format!("{rate} of good answers, typical at the lower bound"));
     }
 }
 
@@ -101,7 +82,7 @@ fn path_entry(page: &mut Page, find: &FindSummary) {
 }
 
 /// Writes the confidence in the bounds, and the trials after them.
-fn after_search(page: &mut Page, summary: &Summary, find: &FindSummary) {
+fn after_search(page: &mut Page, find: &FindSummary) {
     let seen = find.confirmation.confirmations;
     let tried = seen.good + seen.bad + seen.invalid;
     if tried > 0 {
@@ -111,11 +92,10 @@ fn after_search(page: &mut Page, summary: &Summary, find: &FindSummary) {
         };
         let good =
             format!("{} of {} GOOD{invalid}", seen.good, counted(tried.into(), "longer trial"));
-        let text = match find.confirmation.confirmed {
-            Some(at) if !is_confirmed(find) => format!("{}: {good}", load(summary, at)),
-            Some(at) => {
-                format!("{}, which 9 of 10 trials are expected to meet: {good}", load(summary, at))
-            }
+        let at = find.confirmation.confirmed.map(|at| load_text(find.axis, at));
+        let text = match at {
+            Some(at) if !is_confirmed(find) => format!("{at}: {good}"),
+            Some(at) => format!("{at}, which 9 of 10 trials are expected to meet: {good}"),
             // The search ended before its interval was confirmed.
             None => good,
         };
@@ -170,10 +150,7 @@ fn trial_table(page: &mut Page, trials: &[TrialRecord], slos: usize) {
         "sent %",
         "backlog"
     ));
-    for trial in trials {
-        let row = trial_row(page, trial);
-        page.line(&row);
-    }
+    trials.iter().for_each(|trial| trial_row(page, trial));
     if slos > 1 {
         page.quiet(4, "verdict, bad % and why: by SLO 1.");
     }
@@ -184,10 +161,9 @@ fn trial_table(page: &mut Page, trials: &[TrialRecord], slos: usize) {
     )
 }
 
-fn trial_row(page: &Page, trial: &TrialRecord) -> String {
+fn trial_row(page: &mut Page, trial: &TrialRecord) {
     let m = &trial.measurement;
     let tally = &m.tally;
-    let verdict = format!("{:7}", verdict_word(trial.judgement.verdict));
     let spans = &tally.spans.corrected;
     let quantile = |q| ms(spans.quantile(q).map(|span| span.as_millis_f64()));
     let sent = tally.scheduled.saturating_sub(tally.unsent);
@@ -197,54 +173,44 @@ fn trial_row(page: &Page, trial: &TrialRecord) -> String {
         .iter()
         .map(|verdict| page.paint((*verdict).into(), &format!("{:7} ", verdict_word(*verdict))))
         .collect();
-    format!(
+    page.line(&format!(
         "{:>3} {:7} {:>9} {:>5} {} {further}{:>5} {:>6} {:>7} {:>6} {:>7} {}",
         m.request.number,
         phase_word(m.request.phase),
         per_s(m.request.rate.get()).trim_end_matches("/s"),
         format!("{:.1}", m.window.as_secs_f64()),
-        page.paint(trial.judgement.verdict.into(), &verdict),
+        verdict_cell(page, trial.judgement.verdict),
         ratio_percent(trial.judgement.loss_ratio),
         quantile(0.5),
         quantile(0.99),
         percent(sent, tally.scheduled),
         grouped(backlog.into()),
         short_why(trial),
-    )
-}
-
-/// Reports whether a trial's reasons stand below the table: the limits of goals stand above it already.
-fn is_explained_below(trial: &TrialRecord) -> bool {
-    trial.judgement.verdict == Verdict::Invalid
+    ))
 }
 
 /// `p99`, `unstable`, `p99 +1`.
 fn short_why(trial: &TrialRecord) -> String {
-    if trial.judgement.verdict == Verdict::Good {
-        return String::new();
+    match trial.judgement.verdict {
+        Verdict::Invalid => "below".to_owned(),
+        _ => why(trial),
     }
-    if is_explained_below(trial) {
-        return "below".to_owned();
-    }
-    why(trial)
 }
 
+/// Writes the reasons of INVALID trials; the limits of goals stand above the table already.
 fn explanations(page: &mut Page, trials: &[TrialRecord]) {
-    let explained: Vec<_> = trials.iter().filter(|trial| is_explained_below(trial)).collect();
-    if explained.is_empty() {
+    let is_invalid = |trial: &&TrialRecord| trial.judgement.verdict == Verdict::Invalid;
+    let invalid: Vec<_> = trials.iter().filter(is_invalid).collect();
+    if invalid.is_empty() {
         return;
     }
     page.blank();
-    for trial in &explained {
-        explanation(page, trial);
-    }
-    if explained.iter().any(|trial| trial.judgement.verdict == Verdict::Invalid) {
-        page.quiet(
-            4,
-            "INVALID: not the server, but the generator or the path, shaped that trial; it counts \
-             neither for nor against the server.",
-        );
-    }
+    invalid.iter().for_each(|trial| explanation(page, trial));
+    page.quiet(
+        4,
+        "INVALID: not the server, but the generator or the path, shaped that trial; it counts \
+         neither for nor against the server.",
+    );
 }
 
 /// The load whose figures are shown, with the words for where it is: that of the lower bound, else the lowest that failed.
@@ -262,8 +228,10 @@ fn shown_load(
         }
         // Nothing was GOOD: the lowest load that failed says how.
         None => {
-            let load = lowest_bad(trials).map(|trial| trial.measurement.request.rate);
-            let at = load.map(|load| TrialsAtLoad::at(trials, load));
+            let bad = trials.iter().filter(|trial| trial.judgement.verdict == Verdict::Bad);
+            let loads = bad.map(|trial| trial.measurement.request.rate);
+            let lowest = loads.min_by(|a, b| a.get().total_cmp(&b.get()));
+            let at = lowest.map(|load| TrialsAtLoad::at(trials, load));
             (at, Verdict::Bad, "at the lowest load that failed")
         }
     };
@@ -277,7 +245,7 @@ pub(in crate::terminal) fn at_shown_load(
 ) -> Option<(String, Summary)> {
     let find = summary.result.find().filter(|find| find.axis != Axis::Connections)?;
     let (at, verdict, place) = shown_load(find, trials)?;
-    let place = format!(" {place}, {}", load(summary, at.load.get()));
+    let place = format!(" {place}, {}", load_text(find.axis, at.load.get()));
     Some((place, view(summary, &at.tally, at.window, verdict)))
 }
 
@@ -288,7 +256,7 @@ fn evidence(page: &mut Page, summary: &Summary, find: &FindSummary, trials: &[Tr
     page.blank();
     let title = format!(
         "Latency in ms {place}, {} ({}, {})",
-        load(summary, at.load.get()),
+        load_text(find.axis, at.load.get()),
         counted(at.trials as u64, "trial"),
         at.window
     )
@@ -311,19 +279,15 @@ const UNSTEADY_LOADS_MIN: usize = 2;
 
 /// A line when trials of several loads contradict each other.
 fn unsteady(trials: &[TrialRecord]) -> Option<String> {
-    let mut verdicts: BTreeMap<u64, (bool, bool)> = BTreeMap::new();
-    for trial in trials {
-        // Rates are finite and not negative, so that their bits sort and compare as they do.
-        let (good, bad) =
-            verdicts.entry(trial.measurement.request.rate.get().to_bits()).or_default();
-        *good |= trial.judgement.verdict == Verdict::Good;
-        *bad |= trial.judgement.verdict == Verdict::Bad;
-    }
-    let both: Vec<_> = verdicts
-        .iter()
-        .filter(|(_, (good, bad))| *good && *bad)
-        .map(|(bits, _)| per_s(f64::from_bits(*bits)))
-        .collect();
+    let load = |trial: &TrialRecord| trial.measurement.request.rate.get();
+    let mut trials: Vec<_> = trials.iter().collect();
+    trials.sort_by(|a, b| load(a).total_cmp(&load(b)));
+    let has = |trials: &[&TrialRecord], verdict| {
+        trials.iter().any(|trial| trial.judgement.verdict == verdict)
+    };
+    let loads = trials.chunk_by(|a, b| load(a) == load(b));
+    let both = loads.filter(|trials| has(trials, Verdict::Good) && has(trials, Verdict::Bad));
+    let both: Vec<_> = both.map(|trials| per_s(load(trials[0]))).collect();
     (both.len() >= UNSTEADY_LOADS_MIN).then(|| {
         format!(
             "GOOD in one trial and BAD in another: {}. Something besides the load changed; is \

@@ -1,16 +1,16 @@
 //! The report of a search for the largest storm: the answer, every storm, and the recovery of the largest one.
 
-use plimsoll_model::storm::{StormSecond, StormSummary, StormTrial};
+use plimsoll_model::storm::{StormSummary, StormTrial};
 use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::{TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
 
-use super::page::{explanation, phase_word, search_entry, verdict_and_why, why};
+use super::page::{explanation, phase_word, search_entry, verdict_and_why, verdict_cell, why};
 use crate::digest::search::percent;
-use crate::digest::{storm as digest, verdict_word};
+use crate::digest::storm as digest;
 use crate::terminal::confirmation::subject;
 use crate::terminal::layout::{Page, clean, counted, ms, span};
-use crate::terminal::{causes, sections};
+use crate::terminal::sections;
 
 /// Seconds of a storm that are listed.
 const SECONDS_MAX: usize = 12;
@@ -22,8 +22,6 @@ pub(super) fn render(
     find: &FindSummary,
     trials: &[TrialRecord],
 ) {
-    facts(page, summary, find);
-    causes::section(page, summary);
     if let Some(storm) = summary.result.storm() {
         page.blank();
         page.folded("Storms", |page| {
@@ -41,7 +39,6 @@ pub(super) fn render(
 }
 
 pub(super) fn facts(page: &mut Page, summary: &Summary, find: &FindSummary) {
-    page.entry("Target", &clean(&summary.target));
     page.entry("SLO", &clean(&find.slo));
     page.entry(
         "A storm",
@@ -57,10 +54,7 @@ pub(super) fn facts(page: &mut Page, summary: &Summary, find: &FindSummary) {
     let not_tried = storm.remedies.iter().filter_map(|remedy| Some((remedy, remedy.why.as_ref()?)));
     let not_tried =
         not_tried.map(|(remedy, why)| format!("{}: {}", subject(remedy.intervention), clean(why)));
-    let not_tried: Vec<_> = not_tried.collect();
-    if !not_tried.is_empty() {
-        page.entry_items("Not tried", &not_tried);
-    }
+    page.entry_items("Not tried", &not_tried.collect::<Vec<_>>())
 }
 
 /// The conduct of the clients.
@@ -146,8 +140,7 @@ fn table(page: &mut Page, storm: &StormSummary, shown: &[&StormTrial], trials: &
         let jitter = one.jitter_s.map(|jitter| format!("jitter {}", span(jitter)));
         let reason = [jitter, Some(why).filter(|why| !why.is_empty())];
         let reason = reason.into_iter().flatten().collect::<Vec<_>>().join("; ");
-        let verdict = format!("{:7}", verdict_word(one.verdict));
-        let row = format!(
+        page.line(&format!(
             "{:>3} {:>9} {:>5} {:>8} {:>7} {:>8} {:>8} {:>7} {} {reason}",
             one.trial,
             grouped(one.cut),
@@ -157,9 +150,8 @@ fn table(page: &mut Page, storm: &StormSummary, shown: &[&StormTrial], trials: &
             grouped(one.attempts),
             grouped(one.gave_up),
             ms(one.p99_ms),
-            page.paint(one.verdict.into(), &verdict),
-        );
-        page.line(&row);
+            verdict_cell(page, one.verdict),
+        ));
     }
 }
 
@@ -186,7 +178,18 @@ fn recovery(page: &mut Page, storm: &StormSummary) {
     for (number, second) in shown.seconds.iter().enumerate().take(SECONDS_MAX) {
         back += second.back;
         let waiting = shown.cut.saturating_sub(back);
-        page.line(&second_row(number, second, back, waiting));
+        page.line(&format!(
+            "{:>6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7} {:>4}",
+            number + 1,
+            grouped(back),
+            grouped(waiting),
+            grouped(second.attempts),
+            grouped(second.retries),
+            grouped(second.gave_up),
+            ms(second.p99_ms),
+            second.accept_queue.map_or_else(|| "-".to_owned(), grouped),
+            second.server_cpu.map_or_else(|| "-".to_owned(), |cpu| format!("{cpu:.2}")),
+        ));
     }
     page.quiet(
         4,
@@ -196,21 +199,6 @@ fn recovery(page: &mut Page, storm: &StormSummary) {
         0 => {}
         more => page.quiet(4, &format!("{more} more seconds are in the JSON and on the page.")),
     }
-}
-
-fn second_row(number: usize, second: &StormSecond, back: u64, waiting: u64) -> String {
-    format!(
-        "{:>6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7} {:>4}",
-        number + 1,
-        grouped(back),
-        grouped(waiting),
-        grouped(second.attempts),
-        grouped(second.retries),
-        grouped(second.gave_up),
-        ms(second.p99_ms),
-        second.accept_queue.map_or_else(|| "-".to_owned(), grouped),
-        second.server_cpu.map_or_else(|| "-".to_owned(), |cpu| format!("{cpu:.2}")),
-    )
 }
 
 /// One line for a storm that just ended, without colours and without a newline.
