@@ -11,25 +11,31 @@ pub(crate) struct Answer {
     /// The SLO that it is about, if there are several.
     pub(crate) slo: Option<String>,
     /// `Tipping point:`, `GOOD`.
-    pub(super) lead: String,
+    pub(crate) lead: String,
     pub(crate) text: String,
     /// It says what to do, and not what was found.
     pub(crate) is_advice: bool,
 }
 
-impl From<(Tone, &str, String)> for Answer {
-    fn from((tone, lead, text): (Tone, &str, String)) -> Self {
-        Self { tone, slo: None, lead: lead.to_owned(), text, is_advice: false }
-    }
-}
-
 impl Answer {
-    /// The words before the text, without the SLO.
-    pub(crate) fn own_lead(&self) -> &str {
-        &self.lead
+    /// Makes an answer in the colour of `tone`.
+    pub(super) fn new(tone: Tone, lead: impl Into<String>, text: String) -> Self {
+        Self { tone, slo: None, lead: lead.into(), text, is_advice: false }
     }
 
-    /// The words before the text.
+    pub(super) fn good(lead: &str, text: String) -> Self {
+        Self::new(Tone::Good, lead, text)
+    }
+
+    pub(super) fn warn(lead: &str, text: String) -> Self {
+        Self::new(Tone::Warn, lead, text)
+    }
+
+    pub(super) fn bad(lead: &str, text: String) -> Self {
+        Self::new(Tone::Bad, lead, text)
+    }
+
+    /// The words before the text, with the SLO.
     pub(crate) fn lead(&self) -> String {
         self.slo.as_ref().map_or_else(|| self.lead.clone(), |slo| format!("{slo}: {}", self.lead))
     }

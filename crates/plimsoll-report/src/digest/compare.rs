@@ -2,11 +2,12 @@
 
 use plimsoll_model::compare::{CompareSummary, Difference, Finding, Metric};
 
+use super::Answer;
 use crate::terminal::layout::{Tone, clean, counted, whole};
 
-pub(super) fn answer(compare: &CompareSummary) -> (Tone, &'static str, String) {
+pub(super) fn answer(compare: &CompareSummary) -> Answer {
     let Some(found) = &compare.difference else {
-        return (Tone::Warn, "Undecided:", undecided(compare));
+        return Answer::warn("Undecided:", undecided(compare));
     };
     let Difference { ratio, ratio_low: low, ratio_high: high, .. } = *found;
     let seen = format!(
@@ -23,13 +24,12 @@ pub(super) fn answer(compare: &CompareSummary) -> (Tone, &'static str, String) {
                 (1.0 - ratio, 1.0 - high, 1.0 - low)
             };
             let better = is_higher == compare.metric.more_is_better();
-            let (tone, lead) = if better { (Tone::Good, "Better:") } else { (Tone::Bad, "Worse:") };
             let range = whole(&format!("{} to {}", bare_percent(from), percent(to)));
             let text = format!(
                 "{} ({sure}{range}){seen}.",
                 differs(compare.metric, is_higher, &percent(size))
             );
-            (tone, lead, text)
+            if better { Answer::good("Better:", text) } else { Answer::bad("Worse:", text) }
         }
         Finding::NoDifference => {
             let range = whole(&format!("{} to {}", signed(low - 1.0), signed(high - 1.0)));
@@ -37,7 +37,7 @@ pub(super) fn answer(compare: &CompareSummary) -> (Tone, &'static str, String) {
             let title = compare.metric.title();
             let text =
                 format!("none seen in {title}; B's is {ratio} of A's ({sure}{range}){seen}.");
-            (Tone::Strong, "No difference:", text)
+            Answer::new(Tone::Strong, "No difference:", text)
         }
     }
 }

@@ -23,12 +23,6 @@ pub(super) fn of_search(summary: &Summary, find: &FindSummary) -> Vec<KeyFigure>
     if let Some(safe) = find.safe {
         keys.push(("Safe load", load(safe), "9 of 10 loads meet the SLO".to_owned()));
     }
-    let bounds = match (find.lower, find.upper) {
-        (Some(lower), Some(upper)) => format!("{} – {}", load(lower), load(upper)),
-        (Some(lower), None) => format!("≥ {}", load(lower)),
-        (None, Some(upper)) => format!("< {}", load(upper)),
-        (None, None) => "none".to_owned(),
-    };
     let sure = find
         .confidence
         .map_or_else(String::new, |sure| format!("{:.0} % confidence", sure * 100.0));
@@ -36,7 +30,7 @@ pub(super) fn of_search(summary: &Summary, find: &FindSummary) -> Vec<KeyFigure>
         (Outcome::Regular, _) | (_, Some(_)) => ("Tipping point", sure),
         _ => ("Bounds seen", "without a confidence".to_owned()),
     };
-    keys.push((name, bounds, note));
+    keys.push((name, bounds(find, load), note));
     if let Some(good) = find.confirmation.conditional_throughput {
         keys.push(("Throughput", load(good), "good answers at the lower bound".to_owned()));
     }
@@ -62,6 +56,16 @@ pub(super) fn of_search(summary: &Summary, find: &FindSummary) -> Vec<KeyFigure>
     keys.push(("Trials", find.trials.to_string(), not_counted(find.invalid_trials)));
     keys.push(("Length", span(find.search_s + find.confirmation.confirm_s), String::new()));
     keys
+}
+
+/// `18,200/s – 18,900/s`, or the end that is known.
+pub(super) fn bounds(find: &FindSummary, load: impl Fn(f64) -> String) -> String {
+    match (find.lower.map(&load), find.upper.map(&load)) {
+        (Some(lower), Some(upper)) => format!("{lower} – {upper}"),
+        (Some(lower), None) => format!("≥ {lower}"),
+        (None, Some(upper)) => format!("< {upper}"),
+        (None, None) => "none".to_owned(),
+    }
 }
 
 fn not_counted(invalid: u32) -> String {

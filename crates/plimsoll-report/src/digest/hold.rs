@@ -20,10 +20,8 @@ pub(crate) fn sure(confidence: Confidence) -> String {
 }
 
 pub(super) fn head_word(summary: &Summary) -> (&'static str, Tone) {
-    if summary.partial {
-        return ("PARTIAL", Tone::Warn);
-    }
     match summary.verdict {
+        _ if summary.partial => ("PARTIAL", Tone::Warn),
         Verdict::Good => ("HELD", Tone::Good),
         verdict => (verdict_word(verdict), verdict.into()),
     }
@@ -32,43 +30,30 @@ pub(super) fn head_word(summary: &Summary) -> (&'static str, Tone) {
 pub(super) fn sentence(summary: &Summary, hold: &HoldSummary) -> String {
     let (held, asked) = (grouped(hold.held), grouped(hold.asked));
     let target = clean(&summary.target);
-    let mut text = format!("{held} of {} to {target}", whole(&format!("{asked} connections")));
-    match &hold.end {
-        HoldEnd::NothingHeld => {
-            return format!("Not one of {asked} connections to {target} could be held.");
-        }
-        HoldEnd::Unfinished => text.push_str(" when it was cut short"),
-        HoldEnd::Complete
-        | HoldEnd::CutShort { .. }
-        | HoldEnd::ServerFailed { .. }
-        | HoldEnd::ServerFull { .. } => {
-            text.push_str(&match &hold.cycles {
-                Some(cycles) => format!(", in each of {} cycles", grouped(cycles.count)),
-                None => format!(", held for {}", span(hold.hold_s)),
-            });
-        }
+    if hold.end == HoldEnd::NothingHeld {
+        return format!("Not one of {asked} connections to {target} could be held.");
     }
-    text.push_str(match hold.lost {
-        0 => "; none was lost",
-        _ => "; some were lost",
-    });
-    if hold.lost > 0 {
-        text.push_str(&format!(" ({})", grouped(hold.lost)));
-    }
-    if let Some(swept) = hold.last_sweep.filter(|swept| swept.connections > 0) {
-        let answered = match swept.connections - swept.answered {
+    let asked = whole(&format!("{asked} connections"));
+    let how = match (&hold.end, &hold.cycles) {
+        (HoldEnd::Unfinished, _) => " when it was cut short".to_owned(),
+        (_, Some(cycles)) => format!(", in each of {} cycles", grouped(cycles.count)),
+        (_, None) => format!(", held for {}", span(hold.hold_s)),
+    };
+    let lost = match hold.lost {
+        0 => "none was lost".to_owned(),
+        lost => format!("some were lost ({})", grouped(lost)),
+    };
+    let swept = hold.last_sweep.filter(|swept| swept.connections > 0);
+    let answered =
+        swept.map_or_else(String::new, |swept| match swept.connections - swept.answered {
             0 => ", and every one answered at the end".to_owned(),
             silent => format!(", and {} did not answer at the end", grouped(silent)),
-        };
-        text.push_str(&answered);
-    }
-    text.push('.');
-    match &hold.end {
-        HoldEnd::CutShort { why } => {
-            text.push_str(&format!(" This host cannot hold more: {}.", clean(why)));
-        }
+        });
+    let held = format!("{held} of {asked} to {target}{how}; {lost}{answered}.");
+    let end = match &hold.end {
+        HoldEnd::CutShort { why } => Some(format!("This host cannot hold more: {}.", clean(why))),
         HoldEnd::ServerFailed { why } => {
-            text.push_str(&format!(" The server failed: {}.", stopped::failure(why)));
+            Some(format!("The server failed: {}.", stopped::failure(why)))
         }
         HoldEnd::ServerFull { resource, unit, used, limit } => {
             let amount = |amount: u64| match unit {
@@ -77,18 +62,14 @@ pub(super) fn sentence(summary: &Summary, hold: &HoldSummary) -> String {
             };
             let (used, limit, resource) =
                 (amount(*used), amount(*limit), clean(&resource.to_string()));
-            text.push_str(&format!(
-                " The server is at a limit of its own, {resource}: {used} of {limit} in use. Raise \
-                 it to hold more."
-            ));
+            Some(format!(
+                "The server is at a limit of its own, {resource}: {used} of {limit} in use. Raise it \
+                 to hold more."
+            ))
         }
-        HoldEnd::Complete | HoldEnd::NothingHeld | HoldEnd::Unfinished => {}
-    }
-    if let Some(timer) = timers::of_losses(summary) {
-        text.push_str(&format!(" {timer}"));
-    }
-    if let Some(cycles) = &hold.cycles {
-        text.push_str(&format!(" {}", cycles::sentence(cycles)));
-    }
-    text
+        HoldEnd::Complete | HoldEnd::NothingHeld | HoldEnd::Unfinished => None,
+    };
+    let cycles = hold.cycles.as_ref().map(cycles::sentence);
+    let sentences = [Some(held), end, timers::of_losses(summary), cycles];
+    sentences.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }

@@ -5,7 +5,7 @@ use plimsoll_model::trial::{Check, CheckId, Family, Level, Verdict, deciding};
 use plimsoll_model::units::grouped;
 
 use super::answer::verdict_word;
-use crate::terminal::layout::{Tone, clean, ms_text, per_s, percent, span, whole};
+use crate::terminal::layout::{Tone, clean, ms_text, occurred, per_s, percent, span, whole};
 use crate::terminal::{findings, hints, sections};
 
 fn has_goals(summary: &Summary) -> bool {
@@ -17,10 +17,8 @@ fn is_goal(check: &Check) -> bool {
 }
 
 pub(super) fn head_word(summary: &Summary) -> (&'static str, Tone) {
-    if summary.partial {
-        return ("PARTIAL", Tone::Warn);
-    }
     match summary.verdict {
+        _ if summary.partial => ("PARTIAL", Tone::Warn),
         // Without a goal nothing was judged, and "good" would praise a load full of errors.
         Verdict::Good if !has_goals(summary) && nothing_ok(summary) => ("DONE", Tone::Warn),
         Verdict::Good if !has_goals(summary) => ("DONE", Tone::Strong),
@@ -41,21 +39,18 @@ pub(super) fn sentence(summary: &Summary) -> String {
             clean(&summary.target)
         );
     }
-    let mut text = String::new();
-    if summary.partial {
-        text.push_str(&format!(
-            "Cut short after {}; all figures cover the time until then. ",
-            span(summary.seconds)
-        ));
-    }
-    if nothing_ok(summary) {
-        text.push_str(&failure(summary));
-    } else {
-        text.push_str(&pace(summary));
-        text.push_str(&answers(summary));
-    }
-    text.push_str(&judgement(summary));
-    text
+    let cut = match summary.partial {
+        true => {
+            let after = span(summary.seconds);
+            format!("Cut short after {after}; all figures cover the time until then. ")
+        }
+        false => String::new(),
+    };
+    let found = match nothing_ok(summary) {
+        true => failure(summary),
+        false => pace(summary) + &answers(summary),
+    };
+    format!("{cut}{found}{}", judgement(summary))
 }
 
 fn pace(summary: &Summary) -> String {
@@ -102,21 +97,16 @@ fn answers(summary: &Summary) -> String {
         whole(&format!("{} % ok", percent(summary.operations.ok, summary.operations.scheduled)));
     let p99 = ms_text(summary.operations.latency_ms.corrected.p99);
     let faults = delivery_faults(summary);
-    if summary.operations.ok < summary.operations.scheduled {
-        format!("; {ok}, p99 of those {p99}.{faults}")
-    } else {
-        format!("; {ok}, p99 {p99}.{faults}")
-    }
+    let is_all = summary.operations.ok >= summary.operations.scheduled;
+    let of = if is_all { "" } else { " of those" };
+    format!("; {ok}, p99{of} {p99}.{faults}")
 }
 
 /// Returns the faults of deliveries of acknowledged messages; empty if each came once.
 fn delivery_faults(summary: &Summary) -> String {
     let counts = summary.answers.deliveries.unwrap_or_default();
-    let faults: Vec<_> = [(counts.lost, "did not come"), (counts.duplicated, "came again")]
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{} {what}", grouped(count)))
-        .collect();
+    let faults = [(counts.lost, "did not come"), (counts.duplicated, "came again")];
+    let faults: Vec<_> = occurred(faults).collect();
     match faults.is_empty() {
         true => String::new(),
         false => format!(" Of {} deliveries {}.", grouped(counts.expected), faults.join(", ")),
@@ -127,12 +117,12 @@ fn judgement(summary: &Summary) -> String {
     if summary.reasons.iter().any(|check| check.id == CheckId::RunComplete) {
         return " The run was killed, so nothing was judged.".to_owned();
     }
+    let deciding = || deciding(summary.verdict, &summary.reasons);
     if summary.verdict == Verdict::Invalid {
-        let failed: Vec<_> = deciding(summary.verdict, &summary.reasons).map(seen).collect();
+        let failed: Vec<_> = deciding().map(seen).collect();
         let why =
             if failed.is_empty() { String::new() } else { format!(": {}", failed.join(", ")) };
-        let first = deciding(summary.verdict, &summary.reasons).next();
-        let other = first.filter(|check| !hints::is_of_generator(&check.id));
+        let other = deciding().next().filter(|check| !hints::is_of_generator(&check.id));
         let text = match other.and_then(|check| check.id.hint()) {
             None => format!(" The generator, not the server, shaped this result{why}."),
             Some(hint) => {
@@ -148,21 +138,14 @@ fn judgement(summary: &Summary) -> String {
     if !has_goals(summary) {
         return " No SLO was set (--slo), so nothing was judged.".to_owned();
     }
-    let goals = || summary.reasons.iter().filter(|check| is_goal(check));
-    let missed: Vec<_> = deciding(summary.verdict, &summary.reasons)
-        .filter(|check| check.id != CheckId::Answers)
-        .map(seen)
-        .collect();
-    let met: Vec<_> =
-        goals().filter(|goal| goal.level != Level::Fail).map(|goal| goal.id.name()).collect();
+    let missed = deciding().filter(|check| check.id != CheckId::Answers);
+    let missed: Vec<_> = missed.map(seen).collect();
+    let met = summary.reasons.iter().filter(|check| is_goal(check) && check.level != Level::Fail);
+    let met: Vec<_> = met.map(|goal| goal.id.name().into_owned()).collect();
     let so_far = if summary.partial { " until then" } else { "" };
-    let mut text = String::new();
-    for (verb, goals) in [("Missed", missed.join(", ")), ("Met", met.join(", "))] {
-        if !goals.is_empty() {
-            text.push_str(&format!(" {verb}{so_far}: {goals}."));
-        }
-    }
-    text
+    let said =
+        [("Missed", missed), ("Met", met)].into_iter().filter(|(_, goals)| !goals.is_empty());
+    said.map(|(verb, goals)| format!(" {verb}{so_far}: {}.", goals.join(", "))).collect()
 }
 
 /// A check with what it saw: `errors<0.1% (2.58 % failed)`.

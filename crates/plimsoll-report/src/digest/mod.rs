@@ -8,7 +8,7 @@ use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{Outcome, Verdict};
 
-use crate::terminal::layout::{Tone, clean};
+use crate::terminal::layout::clean;
 
 mod answer;
 pub(crate) mod compare;
@@ -67,12 +67,12 @@ impl Digest {
         let (word, answers, noun, figures) = match &summary.result {
             RunResult::Load => {
                 let (word, tone) = load::head_word(summary);
-                let answer = (tone, word, load::sentence(summary)).into();
+                let answer = Answer::new(tone, word, load::sentence(summary));
                 (word, vec![answer], None, figures::of_load(summary))
             }
             RunResult::Hold { hold } => {
                 let (word, tone) = hold::head_word(summary);
-                let answer = (tone, word, hold::sentence(summary, hold)).into();
+                let answer = Answer::new(tone, word, hold::sentence(summary, hold));
                 (word, vec![answer], None, figures::of_hold(summary, hold))
             }
             RunResult::Find { find } | RunResult::Connections { find, .. } => {
@@ -90,17 +90,16 @@ impl Digest {
                 (verdict, answers, Some("search"), storm::figures(summary, find, storm))
             }
             RunResult::Compare { compare } => {
-                let answer = compare::answer(compare).into();
                 let figures = figures::of_comparison(summary, compare);
-                (compared, vec![answer], Some("comparison"), figures)
+                (compared, vec![compare::answer(compare)], Some("comparison"), figures)
             }
             RunResult::Sizing { sizing } => {
-                let answer = sizing::answer(sizing).into();
-                (compared, vec![answer], Some("sweep"), figures::of_load(summary))
+                let figures = figures::of_load(summary);
+                (compared, vec![sizing::answer(sizing)], Some("sweep"), figures)
             }
             RunResult::Rfc9411 { rfc9411: case } => {
                 let lead = format!("RFC 9411, {}:", case.case);
-                let answer = (Tone::from(summary.verdict), &*lead, clean(&case.title)).into();
+                let answer = Answer::new(summary.verdict.into(), lead, clean(&case.title));
                 (verdict, vec![answer], Some("case"), figures::of_case(summary, case))
             }
         };

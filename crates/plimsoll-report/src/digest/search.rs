@@ -23,39 +23,27 @@ const SLOW: f64 = 0.95;
 
 /// The end of a search in a few words, and its reason, if its outcome states one.
 pub(crate) fn ending(outcome: &Outcome) -> (&'static str, Option<String>) {
-    let how = match outcome {
-        Outcome::Regular => "interval",
-        Outcome::Bounds { .. } => "no interval",
-        Outcome::NotReached { .. } => "not reached",
-        Outcome::FailsAtMinimum => "the SLO is missed even at the lowest load",
-        Outcome::GeneratorLimited { why } => hints::obstacle(why),
-        Outcome::NetworkLimited { .. } => "the path was the limit",
-        Outcome::Unconfirmed { .. } => "not confirmed",
-        Outcome::Unstable { .. } => "unstable",
-        Outcome::Undecided { .. } => "undecided",
-        Outcome::Unfinished { .. } => "stopped early",
-    };
-    let why = match outcome {
-        Outcome::Regular | Outcome::FailsAtMinimum => None,
-        Outcome::NotReached { cap: why }
-        | Outcome::GeneratorLimited { why }
-        | Outcome::NetworkLimited { why }
-        | Outcome::Unconfirmed { why } => Some(clean(why)),
-        Outcome::Unfinished { why } => Some(stopped::reason(why)),
-        Outcome::Bounds { why } | Outcome::Unstable { why } | Outcome::Undecided { why } => {
-            Some(reason(why))
-        }
-    };
-    (how, why)
+    match outcome {
+        Outcome::Regular => ("interval", None),
+        Outcome::Bounds { why } => ("no interval", Some(reason(why))),
+        Outcome::NotReached { cap } => ("not reached", Some(clean(cap))),
+        Outcome::FailsAtMinimum => ("the SLO is missed even at the lowest load", None),
+        Outcome::GeneratorLimited { why } => (hints::obstacle(why), Some(clean(why))),
+        Outcome::NetworkLimited { why } => ("the path was the limit", Some(clean(why))),
+        Outcome::Unconfirmed { why } => ("not confirmed", Some(clean(why))),
+        Outcome::Unstable { why } => ("unstable", Some(reason(why))),
+        Outcome::Undecided { why } => ("undecided", Some(reason(why))),
+        Outcome::Unfinished { why } => ("stopped early", Some(stopped::reason(why))),
+    }
 }
 
 /// The answers of a search, SLO by SLO.
 pub(super) fn answers(summary: &Summary, find: &FindSummary) -> Vec<Answer> {
     if let Some(repeat) = &summary.repeat {
-        return vec![of_repeated(find, repeat).into()];
+        return vec![of_repeated(find, repeat)];
     }
     if find.axis == Axis::Connections {
-        return vec![of_connections(summary, find).into()];
+        return vec![of_connections(summary, find)];
     }
     if find.goals.is_empty() {
         return of_slo(summary, find);
@@ -72,21 +60,21 @@ pub(super) fn answers(summary: &Summary, find: &FindSummary) -> Vec<Answer> {
 
 /// A known safe load, since it can be planned with; the interval; why there is no safe load; what to do about that.
 fn of_slo(summary: &Summary, find: &FindSummary) -> Vec<Answer> {
-    let mut answers = vec![Answer::from(of_rate(summary, find))];
-    if let Some(answer) = safe_load(find).map(Answer::from) {
-        let at = if find.safe.is_some() { 0 } else { 1 };
-        answers.insert(at, answer);
+    let mut answers = vec![of_rate(summary, find)];
+    answers.extend(safe_load(find));
+    if find.safe.is_some() {
+        answers.reverse();
     }
-    answers.extend(find.disturbed.as_ref().map(|disturbed| Answer::from(left_out(disturbed))));
-    if let Some(why) = find.outcome.unsettled() {
-        let advice = Answer::from((Tone::Strong, "What to do:", advice(why)));
-        answers.push(Answer { is_advice: true, ..advice });
-    }
+    answers.extend(find.disturbed.as_ref().map(left_out));
+    answers.extend(find.outcome.unsettled().map(|why| {
+        let advice = Answer::new(Tone::Strong, "What to do:", advice(why));
+        Answer { is_advice: true, ..advice }
+    }));
     answers
 }
 
 /// The interval of a search for a rate, or why there is none.
-fn of_rate(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, String) {
+fn of_rate(summary: &Summary, find: &FindSummary) -> Answer {
     let (between, at_least) = (between(find.axis, find.lower, find.upper), at_least(find));
     let known = Bounds::from(find);
     let (bounds, so_far) = (known.text(), known.with_safe());
@@ -96,32 +84,26 @@ fn of_rate(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, String
     };
     let why = ending(&find.outcome).1.unwrap_or_default();
     match &find.outcome {
-        Outcome::Regular => (Tone::Good, LEAD, format!("{between}{}", how_sure(find))),
-        Outcome::NotReached { .. } => (
-            Tone::Warn,
+        Outcome::Regular => Answer::good(LEAD, format!("{between}{}", how_sure(find))),
+        Outcome::NotReached { .. } => Answer::warn(
             "Tipping point not reached:",
             format!("{at_least}. The server met the SLO at every load up to the cap: {why}."),
         ),
         Outcome::FailsAtMinimum
             if summary.operations.ok == 0 && summary.answers.status.is_empty() =>
         {
-            (
-                Tone::Bad,
-                "No tipping point:",
-                "not one operation was answered, even at the lowest load; see the errors below."
-                    .to_owned(),
-            )
+            let text =
+                "not one operation was answered, even at the lowest load; see the errors below.";
+            Answer::bad("No tipping point:", text.to_owned())
         }
-        Outcome::FailsAtMinimum => (
-            Tone::Bad,
+        Outcome::FailsAtMinimum => Answer::bad(
             "No tipping point:",
             format!(
                 "{between}. The server missed the SLO even at the lowest load; see the first \
                  trials, then loosen --slo or fix the server."
             ),
         ),
-        Outcome::GeneratorLimited { why: checks } => (
-            Tone::Warn,
+        Outcome::GeneratorLimited { why: checks } => Answer::warn(
             LEAD,
             format!(
                 "{at_least}: {} ({why}). What the server can take beyond that was not measured. {}",
@@ -129,16 +111,14 @@ fn of_rate(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, String
                 hints::remedy(checks)
             ),
         ),
-        Outcome::NetworkLimited { .. } => (
-            Tone::Warn,
+        Outcome::NetworkLimited { .. } => Answer::warn(
             LEAD,
             format!(
                 "{at_least}: the path was the limit ({why}), at low loads, too. What the server can take \
                  was not measured. Search over a path without loss, or with a limit above 200 ms."
             ),
         ),
-        Outcome::Unconfirmed { why: checks } => (
-            Tone::Warn,
+        Outcome::Unconfirmed { why: checks } => Answer::warn(
             "Tipping point not confirmed:",
             format!(
                 "{between} as far as the search measured; every longer trial at the lower bound was \
@@ -148,22 +128,22 @@ fn of_rate(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, String
             ),
         ),
         Outcome::Bounds { .. } if find.confidence.is_some() => {
-            (Tone::Good, LEAD, format!("{between}{}; a range, because {why}.", how_sure(find)))
+            Answer::good(LEAD, format!("{between}{}; a range, because {why}.", how_sure(find)))
         }
         Outcome::Bounds { .. } => {
-            (Tone::Good, LEAD, format!("{bounds}; no confidence is stated, because {why}."))
+            Answer::good(LEAD, format!("{bounds}; no confidence is stated, because {why}."))
         }
         Outcome::Unstable { .. } => {
-            (Tone::Warn, "Unstable:", format!("{observed}{claimed}, because {why}."))
+            Answer::warn("Unstable:", format!("{observed}{claimed}, because {why}."))
         }
         Outcome::Undecided { .. } => {
-            (Tone::Warn, "Undecided:", format!("{observed}{claimed}, because {why}."))
+            Answer::warn("Undecided:", format!("{observed}{claimed}, because {why}."))
         }
         Outcome::Unfinished { .. } if summary.verdict == Verdict::Bad => {
-            (Tone::Bad, "Server lost:", format!("{why}. Until then: {so_far}."))
+            Answer::bad("Server lost:", format!("{why}. Until then: {so_far}."))
         }
         Outcome::Unfinished { .. } => {
-            (Tone::Warn, "Stopped:", format!("{so_far}; the search stopped early ({why})."))
+            Answer::warn("Stopped:", format!("{so_far}; the search stopped early ({why})."))
         }
     }
 }
@@ -269,7 +249,7 @@ fn by_speed(find: &FindSummary) -> Option<String> {
 }
 
 /// The load that can be offered, or why it is not known.
-fn safe_load(find: &FindSummary) -> Option<(Tone, &'static str, String)> {
+fn safe_load(find: &FindSummary) -> Option<Answer> {
     // What was stopped has all in one line.
     if matches!(find.outcome, Outcome::Unfinished { .. }) {
         return None;
@@ -282,7 +262,7 @@ fn safe_load(find: &FindSummary) -> Option<(Tone, &'static str, String)> {
             }
             _ => format!("none: {}", safe_missing(why)),
         };
-        return Some((Tone::Warn, "Safe load:", text));
+        return Some(Answer::warn("Safe load:", text));
     };
     let runs = find.confirmation.run_s.map_or_else(String::new, |run| format!(" of {run} s"));
     let text = format!(
@@ -290,11 +270,11 @@ fn safe_load(find: &FindSummary) -> Option<(Tone, &'static str, String)> {
         load_text(find.axis, safe),
         sure(find.confidence?)
     );
-    Some((Tone::Good, "Safe load:", text))
+    Some(Answer::good("Safe load:", text))
 }
 
 /// The trials that do not count, because others had the server's CPU.
-fn left_out(disturbed: &Disturbed) -> (Tone, &'static str, String) {
+fn left_out(disturbed: &Disturbed) -> Answer {
     let Disturbed { trials, waited, usual } = disturbed;
     let (waited, usual) = (percent(*waited), percent(*usual));
     let many = if *trials == 1 { "trial" } else { "trials" };
@@ -302,29 +282,26 @@ fn left_out(disturbed: &Disturbed) -> (Tone, &'static str, String) {
         "{trials} {many} that missed the SLO while other programs had the server's CPU: it waited for one in up to {waited} \
          of a second's work, usually in {usual}. While they run it takes less than is stated here."
     );
-    (Tone::Warn, "Not counted:", text)
+    Answer::warn("Not counted:", text)
 }
 
 /// The interval of a search for held connections, or why there is none.
-fn of_connections(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, String) {
+fn of_connections(summary: &Summary, find: &FindSummary) -> Answer {
     let (between, at_least) = (between(find.axis, find.lower, find.upper), at_least(find));
     let why = ending(&find.outcome).1.unwrap_or_default();
     match &find.outcome {
         Outcome::Regular => {
-            (Tone::Good, LEAD, format!("{between}{}", wide(find.lower, find.upper)))
+            Answer::good(LEAD, format!("{between}{}", wide(find.lower, find.upper)))
         }
-        Outcome::NotReached { .. } => (
-            Tone::Warn,
+        Outcome::NotReached { .. } => Answer::warn(
             "Tipping point not reached:",
             format!("{at_least} are held and answer. More were not tried: {why}."),
         ),
-        Outcome::FailsAtMinimum if summary.connections.opened == 0 => (
-            Tone::Bad,
+        Outcome::FailsAtMinimum if summary.connections.opened == 0 => Answer::bad(
             "No tipping point:",
             "not one connection could be opened; see the errors below.".to_owned(),
         ),
-        Outcome::FailsAtMinimum => (
-            Tone::Bad,
+        Outcome::FailsAtMinimum => Answer::bad(
             "No tipping point:",
             match timers::of_losses(summary) {
                 Some(timer) => {
@@ -338,8 +315,7 @@ fn of_connections(summary: &Summary, find: &FindSummary) -> (Tone, &'static str,
         ),
         Outcome::GeneratorLimited { .. }
         | Outcome::NetworkLimited { .. }
-        | Outcome::Unconfirmed { .. } => (
-            Tone::Warn,
+        | Outcome::Unconfirmed { .. } => Answer::warn(
             LEAD,
             format!(
                 "{at_least}: this host was the limit ({why}). What the server can hold beyond that \
@@ -349,16 +325,16 @@ fn of_connections(summary: &Summary, find: &FindSummary) -> (Tone, &'static str,
         Outcome::Unfinished { .. } => {
             let timer = timers::of_losses(summary).map(|timer| format!(" {timer}"));
             let text = format!("{between} so far; the search stopped early ({why}).");
-            (Tone::Warn, "Stopped:", text + &timer.unwrap_or_default())
+            Answer::warn("Stopped:", text + &timer.unwrap_or_default())
         }
         Outcome::Bounds { .. } | Outcome::Unstable { .. } | Outcome::Undecided { .. } => {
-            (Tone::Warn, "Tipping point not found:", format!("{between} so far; {why}."))
+            Answer::warn("Tipping point not found:", format!("{between} so far; {why}."))
         }
     }
 }
 
 /// The interval over repeated searches.
-fn of_repeated(find: &FindSummary, repeat: &RepeatSummary) -> (Tone, &'static str, String) {
+fn of_repeated(find: &FindSummary, repeat: &RepeatSummary) -> Answer {
     if repeat.used == 0 {
         let text = match find.lower {
             None => "no search ended with an interval; see below.".to_owned(),
@@ -369,14 +345,14 @@ fn of_repeated(find: &FindSummary, repeat: &RepeatSummary) -> (Tone, &'static st
                 )
             }
         };
-        return (Tone::Warn, "No tipping point:", text);
+        return Answer::warn("No tipping point:", text);
     }
     let tone = if repeat.used == repeat.asked { Tone::Good } else { Tone::Warn };
     let sure = repeat.confidence.map_or_else(
         || ", by a single search".to_owned(),
         |confidence| format!(", {} confidence", percent(confidence)),
     );
-    (tone, LEAD, format!("{}{sure}", interval(find.axis, find.lower, find.upper)))
+    Answer::new(tone, LEAD, format!("{}{sure}", interval(find.axis, find.lower, find.upper)))
 }
 
 /// `between 18,200/s and 18,900/s`, or what is known of it.

@@ -3,14 +3,15 @@
 use plimsoll_model::compare::{Difference, Finding};
 use plimsoll_model::sizing::{SizingSummary, SizingValue};
 
+use super::Answer;
 use crate::terminal::layout::{Tone, clean, whole};
 
 /// The value that carries most for each CPU, where one is better than the first.
-pub(super) fn answer(sizing: &SizingSummary) -> (Tone, &'static str, String) {
+pub(super) fn answer(sizing: &SizingSummary) -> Answer {
     if sizing.is_cut_short() {
         let made = sizing.rounds_made;
         let text = format!("{made} rounds were made, and a statement needs at least eight.");
-        return (Tone::Warn, "Undecided:", text);
+        return Answer::warn("Undecided:", text);
     }
     let gain = |value: &SizingValue| {
         let higher = |found: Option<Difference>| found.filter(|one| one.finding == Finding::Higher);
@@ -23,7 +24,7 @@ pub(super) fn answer(sizing: &SizingSummary) -> (Tone, &'static str, String) {
     let best = sizing.values.iter().max_by(|one, other| gain(one).total_cmp(&gain(other)));
     let Some(best) = best.filter(|best| gain(best) > 0.0) else {
         let text = "no value carries more than the first.".to_owned();
-        return (Tone::Strong, "Nothing to gain:", text);
+        return Answer::new(Tone::Strong, "Nothing to gain:", text);
     };
     let mut parts = Vec::new();
     if let Some(found) = best.goodput.filter(differs) {
@@ -34,7 +35,7 @@ pub(super) fn answer(sizing: &SizingSummary) -> (Tone, &'static str, String) {
     }
     let first = sizing.values.first().map_or("", |value| &value.name);
     let text = format!("{}: {}, against {}.", clean(&best.name), parts.join(", "), clean(first));
-    (Tone::Good, "Best:", text)
+    Answer::good("Best:", text)
 }
 
 fn differs(found: &Difference) -> bool {

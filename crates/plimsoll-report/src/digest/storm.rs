@@ -7,7 +7,7 @@ use plimsoll_model::trial::{Outcome, Verdict};
 use plimsoll_model::units::grouped;
 
 use super::Answer;
-use super::figures::KeyFigure;
+use super::figures::{self, KeyFigure};
 use super::search::{ending, percent};
 use crate::terminal::confirmation;
 use crate::terminal::layout::{Tone, counted, ms_text, span, whole};
@@ -23,30 +23,24 @@ pub(super) fn answers(
     find: &FindSummary,
     storm: Option<&StormSummary>,
 ) -> Vec<Answer> {
-    let mut answers = vec![Answer::from(interval(summary, find, storm))];
-    if let Some(safe) = find.safe {
+    let safe = find.safe.map(|safe| {
         let text = format!(
             "{} ({} confidence): 9 of 10 storms of this size end in time.",
             size(safe, storm),
             sure(SAFE_CONFIDENCE)
         );
-        answers.insert(0, Answer::from((Tone::Good, "Safe storm:", text)));
+        Answer::good("Safe storm:", text)
+    });
+    let mut answers: Vec<_> = safe.into_iter().chain([interval(summary, find, storm)]).collect();
+    if let Some(storm) = storm {
+        answers.extend(endless(storm).into_iter().chain(jitter(storm)));
+        answers.extend(storm.remedies.iter().filter_map(|tried| remedy(tried, find, storm)));
     }
-    answers.extend(storm.and_then(endless).map(Answer::from));
-    answers.extend(storm.and_then(jitter).map(Answer::from));
-    let remedies = storm
-        .into_iter()
-        .flat_map(|storm| storm.remedies.iter().filter_map(|tried| remedy(tried, find, storm)));
-    answers.extend(remedies.map(Answer::from));
     answers
 }
 
 /// The interval of the search, or why there is none.
-fn interval(
-    summary: &Summary,
-    find: &FindSummary,
-    storm: Option<&StormSummary>,
-) -> (Tone, &'static str, String) {
+fn interval(summary: &Summary, find: &FindSummary, storm: Option<&StormSummary>) -> Answer {
     let recover = storm.map_or_else(|| "the time asked for".to_owned(), |s| span(s.recover_s));
     let why = ending(&find.outcome).1.unwrap_or_default();
     let known = bounds((find.lower, find.upper), storm);
@@ -58,15 +52,13 @@ fn interval(
             let text = format!(
                 "{known}{sure} may be cut at once: all are back within {recover}, and the others keep the SLO."
             );
-            (Tone::Good, LEAD, text)
+            Answer::good(LEAD, text)
         }
-        Outcome::NotReached { .. } => (
-            Tone::Good,
+        Outcome::NotReached { .. } => Answer::good(
             "Largest storm not reached:",
             format!("{known}: all were back within {recover}, and the others kept the SLO; {why}."),
         ),
-        Outcome::FailsAtMinimum => (
-            Tone::Bad,
+        Outcome::FailsAtMinimum => Answer::bad(
             "No storm is survived:",
             format!(
                 "{known}. Even the smallest storm failed; see the storms, then raise --recover or \
@@ -74,18 +66,18 @@ fn interval(
             ),
         ),
         Outcome::Unfinished { .. } if summary.verdict == Verdict::Bad => {
-            (Tone::Bad, "FAILED:", format!("{why}. Until then: {known}."))
+            Answer::bad("FAILED:", format!("{why}. Until then: {known}."))
         }
         Outcome::Unfinished { .. } => {
-            (Tone::Warn, "Stopped:", format!("{known} so far; the search stopped early ({why})."))
+            Answer::warn("Stopped:", format!("{known} so far; the search stopped early ({why})."))
         }
         Outcome::GeneratorLimited { .. }
         | Outcome::NetworkLimited { .. }
         | Outcome::Unconfirmed { .. } => {
-            (Tone::Warn, LEAD, format!("{known}: this host was the limit ({why})."))
+            Answer::warn(LEAD, format!("{known}: this host was the limit ({why})."))
         }
         Outcome::Bounds { .. } | Outcome::Unstable { .. } | Outcome::Undecided { .. } => {
-            (Tone::Warn, LEAD, format!("{known}; no confidence is stated, because {why}."))
+            Answer::warn(LEAD, format!("{known}; no confidence is stated, because {why}."))
         }
     }
 }
@@ -122,7 +114,7 @@ fn of_all(cut: u64, connections: u64) -> String {
 }
 
 /// The verdict on a storm that does not end.
-fn endless(storm: &StormSummary) -> Option<(Tone, &'static str, String)> {
+fn endless(storm: &StormSummary) -> Option<Answer> {
     let (trial, endless) = storm.endless()?;
     let retries = whole(&format!("{} per second", grouped(endless.retries_per_s.round() as u64)));
     let missing = grouped(endless.missing);
@@ -137,7 +129,7 @@ fn endless(storm: &StormSummary) -> Option<(Tone, &'static str, String)> {
         of_all(trial.cut, storm.connections),
         span(endless.watched_s),
     );
-    Some((Tone::Bad, "Endless:", text))
+    Some(Answer::bad("Endless:", text))
 }
 
 /// ` It went on with 503 clients for 10.0 s, and ended with 377.`
@@ -149,14 +141,14 @@ fn ends_below(storm: &StormSummary) -> Option<String> {
 }
 
 /// The jitter that makes the largest storm safe.
-fn jitter(storm: &StormSummary) -> Option<(Tone, &'static str, String)> {
+fn jitter(storm: &StormSummary) -> Option<Answer> {
     let Jitter { cut, enough_s, missed_s, survived } = storm.jitter?;
     let all = of_all(cut, storm.connections);
     let Some(enough) = enough_s else {
         let longest =
             missed_s.map_or_else(String::new, |missed| format!(" of up to {}", span(missed)));
         let text = format!("no jitter{longest} was enough for a storm of {all}.");
-        return Some((Tone::Warn, "Jitter:", text));
+        return Some(Answer::warn("Jitter:", text));
     };
     let missed =
         missed_s.map_or_else(String::new, |missed| format!("; {} was not enough", span(missed)));
@@ -167,15 +159,11 @@ fn jitter(storm: &StormSummary) -> Option<(Tone, &'static str, String)> {
         span(enough + storm.recover_s),
         counted(survived.into(), "storm"),
     );
-    Some((Tone::Good, "Jitter:", text))
+    Some(Answer::good("Jitter:", text))
 }
 
 /// The largest storm with one thing changed; `None` if that could not be.
-fn remedy(
-    tried: &Remedied,
-    find: &FindSummary,
-    storm: &StormSummary,
-) -> Option<(Tone, &'static str, String)> {
+fn remedy(tried: &Remedied, find: &FindSummary, storm: &StormSummary) -> Option<Answer> {
     let outcome = tried.outcome.as_ref()?;
     let known = bounds((tried.lower, tried.upper), Some(storm));
     let why = ending(outcome).1.unwrap_or_default();
@@ -203,7 +191,7 @@ fn remedy(
         _ => (Tone::Warn, format!("{known}; no confidence is stated, because {why}")),
     };
     let change = confirmation::change(tried.intervention, tried.from, tried.to);
-    Some((tone, "Remedy:", format!("{change}: {result}.")))
+    Some(Answer::new(tone, "Remedy:", format!("{change}: {result}.")))
 }
 
 /// The key figures.
@@ -217,15 +205,9 @@ pub(super) fn figures(
     if let Some(safe) = find.safe {
         keys.push(("Safe storm", count(safe), "9 of 10 end in time".to_owned()));
     }
-    let bounds = match (find.lower, find.upper) {
-        (Some(lower), Some(upper)) => format!("{} – {}", count(lower), count(upper)),
-        (Some(lower), None) => format!("≥ {}", count(lower)),
-        (None, Some(upper)) => format!("< {}", count(upper)),
-        (None, None) => "none".to_owned(),
-    };
     let sure = find.confidence.map(|sure| format!("{:.0} % confidence", sure * 100.0));
     let note = sure.unwrap_or_else(|| "without a confidence".to_owned());
-    keys.push(("Largest storm", bounds, note));
+    keys.push(("Largest storm", figures::bounds(find, count), note));
     if let Some(storm) = storm {
         let held = format!("{} asked for", grouped(storm.connections));
         keys.push(("Held", grouped(storm.held), held));

@@ -62,7 +62,7 @@ fn detailed(page: &mut Page, summary: &Summary, digest: &Digest, trials: &[Trial
             page.heading(&format!("SLO {number}: {slo}"));
         }
         for answer in answers {
-            page.hanging(answer.tone, answer.own_lead(), &answer.text);
+            page.hanging(answer.tone, &answer.lead, &answer.text);
         }
         if let Some(text) = &digest.cut_short {
             page.hanging(Tone::Warn, "PARTIAL", text);
