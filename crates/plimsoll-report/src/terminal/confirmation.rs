@@ -36,13 +36,13 @@ fn value(value: f64, unit: InterventionUnit) -> String {
         InterventionUnit::Cpus => format!("{value:.2} CPUs"),
         InterventionUnit::SessionsPerS if value == 0.0 => "no limit".to_owned(),
         InterventionUnit::SessionsPerS => per_s(value),
+        InterventionUnit::Requests if value == 0.0 => "all".to_owned(),
         InterventionUnit::Connections
         | InterventionUnit::Backends
         | InterventionUnit::Ports
-        | InterventionUnit::Addresses => format!("{value:.0}"),
+        | InterventionUnit::Addresses
+        | InterventionUnit::Requests => format!("{value:.0}"),
         InterventionUnit::Bytes => bytes(value as u64),
-        InterventionUnit::Requests if value == 0.0 => "all".to_owned(),
-        InterventionUnit::Requests => format!("{value:.0}"),
         InterventionUnit::Ratio => format!("{:.0} %", value * 100.0),
     }
 }
@@ -159,43 +159,42 @@ fn incomplete(confirmation: &Confirmation) -> String {
 /// All of it, for the report.
 pub(super) fn sentence(confirmation: &Confirmation) -> String {
     let Some(intervention) = confirmation.intervention else { return refusal(confirmation) };
-    let mut text = match confirmation.result {
+    let result = match confirmation.result {
         ConfirmationResult::Confirmed => "confirmed: ",
         ConfirmationResult::Moved => {
             "the capacity moves as this cause would move it, though not by as much as predicted: "
         }
         ConfirmationResult::Refuted => "refuted, the limit is another one: ",
         ConfirmationResult::Undecided => "undecided: ",
-    }
-    .to_owned();
-    text.push_str(&change(intervention, confirmation.from, confirmation.to));
-    text.push_str(&left(confirmation));
-    text.push_str(&format!(
-        "; predicted {} of the capacity",
-        percent(confirmation.predicted_ratio)
-    ));
-    if let Some(Difference { ratio, ratio_low, ratio_high, p, .. }) = confirmation.shift {
-        text.push_str(&format!(
+    };
+    let change = change(intervention, confirmation.from, confirmation.to);
+    let (left, predicted) = (left(confirmation), percent(confirmation.predicted_ratio));
+    let measured = match confirmation.shift {
+        Some(Difference { ratio, ratio_low, ratio_high, p, .. }) => format!(
             ", measured {} ({} to {}, p {p:.3}, {} pairs)",
             percent(ratio),
             percent(ratio_low),
             percent(ratio_high),
             confirmation.counted().count()
-        ));
-    } else {
-        text.push_str(&incomplete(confirmation));
-    }
-    if confirmation.result == ConfirmationResult::Moved {
-        text.push_str(&size(confirmation));
-    }
-    if let Some(sham) = confirmation.sham_ratio {
-        text.push_str(&format!("; the same steps without the change {}", percent(sham)));
-    }
-    if let Some(why) = &confirmation.why {
-        text.push_str(&format!("; {}", clean(why)));
-    }
-    text.push_str(&format!("; {}", span(confirmation.seconds)));
-    text
+        ),
+        None => incomplete(confirmation),
+    };
+    let size = match confirmation.result {
+        ConfirmationResult::Moved => size(confirmation),
+        _ => String::new(),
+    };
+    let sham = confirmation
+        .sham_ratio
+        .map(|sham| format!("the same steps without the change {}", percent(sham)));
+    let parts = [
+        Some(format!(
+            "{result}{change}{left}; predicted {predicted} of the capacity{measured}{size}"
+        )),
+        sham,
+        confirmation.why.as_deref().map(clean),
+        Some(span(confirmation.seconds)),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 /// The smallest change of the CPU time of an answer that explains a size.
