@@ -233,35 +233,32 @@ fn advice(class: Option<ErrorClass>, reason: &Reason, setting: Setting) -> Advic
 fn of_unanswered(reset: bool, setting: Setting) -> Advice {
     let ended = if reset { "reset" } else { "closed" };
     match setting.greeting {
-        Some(Greeting::Mqtt) => {
-            return Advice::new(
-                format!(
-                    "the broker {ended} connections that it had accepted, before it answered the first packet on them"
-                ),
-                "the message may be longer than the broker accepts (mosquitto: max_packet_size), or its topic forbidden: with \
-                 --mqtt-version 5 a broker states its reason; else look in its log",
-            );
-        }
-        Some(Greeting::WebSocket) => {
-            return Advice::new(
-                format!(
-                    "the server {ended} WebSockets before it answered the first message on them"
-                ),
-                "look for a timeout (HAProxy: timeout tunnel; nginx: proxy_read_timeout), a limit on messages or a crash, in the log \
-                 of the server and in that of a proxy before it",
-            );
-        }
-        None => {}
+        Some(Greeting::Mqtt) => Advice::new(
+            format!(
+                "the broker {ended} connections that it had accepted, before it answered the first packet on them"
+            ),
+            "the message may be longer than the broker accepts (mosquitto: max_packet_size), or its topic forbidden: with \
+             --mqtt-version 5 a broker states its reason; else look in its log",
+        ),
+        Some(Greeting::WebSocket) => Advice::new(
+            format!("the server {ended} WebSockets before it answered the first message on them"),
+            "look for a timeout (HAProxy: timeout tunnel; nginx: proxy_read_timeout), a limit on messages or a crash, in the log \
+             of the server and in that of a proxy before it",
+        ),
+        None => Advice::new(
+            format!("the server {ended} new connections before any byte of an answer"),
+            match setting.introduces {
+                true => {
+                    "it may not expect the header of the PROXY protocol: drop --proxy-protocol; else look for a limit or a \
+                     crash in its log"
+                }
+                false => {
+                    "it may expect a header of the PROXY protocol first (HAProxy: accept-proxy; nginx: proxy_protocol): \
+                     --proxy-protocol v2; or TLS: https://; else look for a limit on connections, a deny rule or a crash in its log"
+                }
+            },
+        ),
     }
-    let sentence = format!("the server {ended} new connections before any byte of an answer");
-    let remedy = if setting.introduces {
-        "it may not expect the header of the PROXY protocol: drop --proxy-protocol; else look for a limit or a crash in \
-         its log"
-    } else {
-        "it may expect a header of the PROXY protocol first (HAProxy: accept-proxy; nginx: proxy_protocol): \
-         --proxy-protocol v2; or TLS: https://; else look for a limit on connections, a deny rule or a crash in its log"
-    };
-    Advice::new(sentence, remedy)
 }
 
 /// TCP ended within the TLS handshake.

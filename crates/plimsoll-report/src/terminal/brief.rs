@@ -123,9 +123,8 @@ fn of_search(page: &mut Page, summary: &Summary, find: &FindSummary, trials: &[T
     if let Some((place, view)) = search::at_shown_load(summary, trials) {
         latency(page, &view, &place);
     }
-    match summary.result {
-        RunResult::Find { .. } if find.goals.is_empty() => load_line(page, find, trials),
-        _ => {}
+    if matches!(summary.result, RunResult::Find { .. }) && find.goals.is_empty() {
+        load_line(page, find, trials)
     }
 }
 

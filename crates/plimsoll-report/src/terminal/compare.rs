@@ -73,11 +73,8 @@ pub(super) fn facts(page: &mut Page, compare: &CompareSummary) {
         );
         page.quiet(13, &text);
     }
-    match &compare.stopped {
-        Some(why) if compare.difference.is_some() => {
-            page.quiet(13, &format!("{} rounds were planned: {}", compare.rounds_planned, why))
-        }
-        _ => {}
+    if let Some(why) = compare.stopped.as_ref().filter(|_| compare.difference.is_some()) {
+        page.quiet(13, &format!("{} rounds were planned: {why}", compare.rounds_planned))
     }
 }
 
