@@ -35,7 +35,7 @@ impl Answer {
         Self::new(Tone::Bad, lead, text)
     }
 
-    /// The words before the text, with the SLO.
+    /// Returns the words before the text, with the SLO.
     pub(crate) fn lead(&self) -> String {
         self.slo.as_ref().map_or_else(|| self.lead.clone(), |slo| format!("{slo}: {}", self.lead))
     }

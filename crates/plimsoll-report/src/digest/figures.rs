@@ -58,7 +58,7 @@ pub(super) fn of_search(summary: &Summary, find: &FindSummary) -> Vec<KeyFigure>
     keys
 }
 
-/// `18,200/s – 18,900/s`, or the end that is known.
+/// Returns `18,200/s – 18,900/s`, or the end that is known.
 pub(super) fn bounds(find: &FindSummary, load: impl Fn(f64) -> String) -> String {
     match (find.lower.map(&load), find.upper.map(&load)) {
         (Some(lower), Some(upper)) => format!("{lower} – {upper}"),

@@ -422,7 +422,7 @@ pub(crate) fn bars(values: &[f64], columns: usize, ascii: bool) -> String {
     shown.iter().map(bar).collect()
 }
 
-/// `3 failed`, `1,240 late` for each count that is not 0.
+/// Returns `3 failed`, `1,240 late` for each count that is not 0.
 pub(crate) fn occurred<const N: usize>(counts: [(u64, &str); N]) -> impl Iterator<Item = String> {
     let occurred = counts.into_iter().filter(|(count, _)| *count > 0);
     occurred.map(|(count, what)| format!("{} {what}", grouped(count)))

@@ -48,7 +48,7 @@ pub(super) const fn phase_word(phase: Phase) -> &'static str {
     }
 }
 
-/// The word for a verdict in its colour, for a table.
+/// Returns the word for a verdict in its colour, for a table.
 pub(in crate::terminal) fn verdict_cell(page: &Page, verdict: Verdict) -> String {
     page.paint(verdict.into(), &format!("{:7}", verdict_word(verdict)))
 }
