@@ -17,8 +17,7 @@ use crate::session::SetUp;
 use crate::{plan, run, session};
 
 pub(crate) fn run(flags: &CompareFlags) -> Result<()> {
-    let mut stdin = std::io::empty();
-    let mut inputs = Inputs::of_host(&mut stdin);
+    let mut inputs = Inputs::of_host(std::io::empty());
     let job = plan::compare::build(flags, &mut inputs)?;
     let [a, b] = &job.arms;
     let isolation = isolation(&job)?;
@@ -65,12 +64,7 @@ enum PlannedSide {
 }
 
 impl PlannedSide {
-    fn of(
-        name: Arm,
-        arm: &ArmLine,
-        isolation: &Isolation,
-        inputs: &mut Inputs<'_>,
-    ) -> Result<Self> {
+    fn of(name: Arm, arm: &ArmLine, isolation: &Isolation, inputs: &mut Inputs) -> Result<Self> {
         let (load, times, watched) = match &arm.command {
             Command::Lab(lab) => {
                 let flags = lab.experiment().ok_or_else(not_measured)?;

@@ -14,8 +14,7 @@ use crate::session::{Experiment, SetUp};
 use crate::{experiments, plan, run, session};
 
 pub(crate) fn run(experiment: &FindExperiment) -> Result<()> {
-    let mut stdin = std::io::stdin();
-    let mut inputs = Inputs::of_host(&mut stdin);
+    let mut inputs = Inputs::of_host(std::io::stdin());
     let job = plan::find(experiment, &mut inputs)?;
     let watched = of_experiment(experiment, &inputs)?;
     run_job("find", job, watched)

@@ -10,8 +10,7 @@ use crate::plan::watch::watched;
 use crate::plan::{Inputs, Job};
 
 pub(crate) fn run(command: &ServerExperiment<HoldFlags>) -> Result<()> {
-    let mut stdin = std::io::stdin();
-    let mut inputs = Inputs::of_host(&mut stdin);
+    let mut inputs = Inputs::of_host(std::io::stdin());
     let job = plan::hold::build(command, &mut inputs)?;
     let watched = watched(&command.watch.watch, &inputs)?;
     let is_unnamed = || processes_of(&watched.pids, watched.counts.as_ref()).is_empty();

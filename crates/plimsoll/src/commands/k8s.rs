@@ -35,7 +35,7 @@ pub(crate) fn run(command: &K8sCommand) -> Result<()> {
         memory: flags.memory.clone(),
         active_for_s: u32::try_from(Duration::from(flags.at_most).as_secs().max(1))
             .unwrap_or(u32::MAX),
-        command: carried::order(&flags.command, &mut Inputs::of_host(&mut io::stdin()))?,
+        command: carried::order(&flags.command, &mut Inputs::of_host(io::stdin()))?,
     };
     if flags.dry_run {
         return dry_run(&run, flags.inline_secrets);

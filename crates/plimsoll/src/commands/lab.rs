@@ -25,9 +25,8 @@ use crate::session::{Ended, SetUp};
 use crate::{experiments, plan, run, session};
 
 pub(crate) fn run(flags: &LabExperiment) -> Result<()> {
-    let mut stdin = std::io::stdin();
     let isolation = Isolation::of_one(flags)?;
-    let planned = Planned::of(flags, &isolation, &mut Inputs::of_host(&mut stdin))?;
+    let planned = Planned::of(flags, &isolation, &mut Inputs::of_host(std::io::stdin()))?;
     let Planned { job, server, prepared, plan, at } = planned;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
@@ -65,7 +64,7 @@ impl Planned {
     pub(super) fn of(
         flags: &LabExperiment,
         isolation: &Isolation,
-        inputs: &mut Inputs<'_>,
+        inputs: &mut Inputs,
     ) -> Result<Self> {
         Self::varied(flags, &Variation::default(), isolation, inputs)
     }
@@ -75,7 +74,7 @@ impl Planned {
         flags: &LabExperiment,
         variation: &Variation,
         isolation: &Isolation,
-        inputs: &mut Inputs<'_>,
+        inputs: &mut Inputs,
     ) -> Result<Self> {
         match flags {
             LabExperiment::Rfc9411(_) => plan::lab::check_near(flags.hosts(), "lab rfc9411")?,

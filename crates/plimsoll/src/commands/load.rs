@@ -10,8 +10,7 @@ use crate::session::SetUp;
 use crate::{plan, run, session};
 
 pub(crate) fn run(flags: &LoadFlags) -> Result<()> {
-    let mut stdin = std::io::stdin();
-    let mut inputs = Inputs::of_host(&mut stdin);
+    let mut inputs = Inputs::of_host(std::io::stdin());
     let job = plan::load::build(flags, &mut inputs)?;
     let watched = watched(&flags.watch.watch, &inputs)?;
     job.events.check(&watched.ways())?;

@@ -32,8 +32,7 @@ const PROCESSES_MAX: u64 = 1024;
 const FILL_PERCENT: u64 = 90;
 
 pub(crate) fn run(flags: &ServeFlags) -> Result<()> {
-    let mut stdin = std::io::stdin();
-    let mut job = plan::serve::build(flags, &mut Inputs::of_host(&mut stdin))?;
+    let mut job = plan::serve::build(flags, &mut Inputs::of_host(std::io::stdin()))?;
     check_ports(&job.plan.listeners)?;
     let interrupts = run::install_interrupts()?;
     let needs_identity = job.plan.listeners.iter().any(|listener| listener.tls);

@@ -16,8 +16,7 @@ use crate::session::SetUp;
 use crate::{run, session};
 
 pub(crate) fn run(flags: &SweepFlags) -> Result<()> {
-    let mut stdin = std::io::empty();
-    let mut inputs = Inputs::of_host(&mut stdin);
+    let mut inputs = Inputs::of_host(std::io::empty());
     let job = build(flags, &inputs)?;
     let isolation = isolation(&job.values)?;
     let planned: Vec<_> = job
@@ -56,7 +55,7 @@ fn isolation(values: &[SizedValue]) -> Result<Isolation> {
 pub(super) fn plan(
     value: &SizedValue,
     isolation: &Isolation,
-    inputs: &mut Inputs<'_>,
+    inputs: &mut Inputs,
 ) -> Result<lab::Planned> {
     check_near(value.experiment.hosts(), "lab sweep")?;
     let planned = lab::Planned::varied(&value.experiment, &value.variation, isolation, inputs)?;

@@ -57,8 +57,7 @@ fn measure(
     budget: Nanos,
     interrupts: &Interrupts,
 ) -> Result<SizingSummary> {
-    let mut stdin = std::io::empty();
-    let mut inputs = Inputs::of_host(&mut stdin);
+    let mut inputs = Inputs::of_host(std::io::empty());
     let pem = read_text(&proxy.goal.certificate)
         .map_err(|error| Stop::CannotRun(format!("--cert cannot be read: {error}")))?;
     let fit = raise_descriptor_limit().saturating_sub(DESCRIPTORS_BESIDE) / 2;

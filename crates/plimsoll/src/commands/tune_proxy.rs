@@ -16,7 +16,7 @@ use crate::plan::Inputs;
 use crate::plan::tuned_proxy::{TunedProxy, build};
 
 pub(crate) fn run(dialect: &'static Dialect, flags: &ProxyFlags) -> Result<()> {
-    let proxy = build(dialect, flags, &Inputs::of_host(&mut io::empty()))?;
+    let proxy = build(dialect, flags, &Inputs::of_host(io::empty()))?;
     let checked = check(&proxy)?;
     if let Some(warning) = proxy.goal.too_fast() {
         let _ = writeln!(io::stderr(), "{warning}");

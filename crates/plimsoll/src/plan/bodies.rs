@@ -30,9 +30,9 @@ impl Bodies {
     /// Reads the body that `flag` names.
     pub(super) fn named(
         &mut self,
-        flag: &'static str,
+        flag: &str,
         from: &InputFile,
-        inputs: &mut Inputs<'_>,
+        inputs: &mut Inputs,
     ) -> Result<Body> {
         match from {
             InputFile::File(path) => self

@@ -19,7 +19,7 @@ const SCRIPT: &str = "--script";
 
 /// Returns the command `words` with its files. A file below this folder has the same path there; others, and standard
 /// input, get one.
-pub(crate) fn order(words: &[String], inputs: &mut Inputs<'_>) -> Result<Order> {
+pub(crate) fn order(words: &[String], inputs: &mut Inputs) -> Result<Order> {
     let flags = flags::long_names(words, &[TypeId::of::<InputFile>(), TypeId::of::<PathBuf>()]);
     let mut order = Order::default();
     let mut named = None;
@@ -42,9 +42,9 @@ pub(crate) fn order(words: &[String], inputs: &mut Inputs<'_>) -> Result<Order> 
 }
 
 /// Adds the file that `flag` names, and those that this one names; returns its path there.
-fn carry(flag: &str, value: &str, order: &mut Order, inputs: &mut Inputs<'_>) -> Result<String> {
+fn carry(flag: &str, value: &str, order: &mut Order, inputs: &mut Inputs) -> Result<String> {
     let from = input_file(value).map_err(|error| Stop::Usage(error.to_string()))?;
-    let content = inputs.read(static_name(flag), &from)?;
+    let content = inputs.read(flag, &from)?;
     let path = match &from {
         InputFile::File(path) if is_below(value) => path.display().to_string(),
         InputFile::File(path) => {
@@ -61,22 +61,6 @@ fn carry(flag: &str, value: &str, order: &mut Order, inputs: &mut Inputs<'_>) ->
     }
     add(order, &path, content);
     Ok(path)
-}
-
-/// The name of a flag in errors about standard input, which one flag alone reads.
-fn static_name(flag: &str) -> &'static str {
-    const NAMES: [&str; 9] = [
-        TARGETS,
-        SCRIPT,
-        "--body",
-        "--grpc-descriptor",
-        "--client-ids",
-        "--users",
-        "--cacert",
-        "--cert",
-        "--key",
-    ];
-    NAMES.into_iter().find(|name| *name == flag).unwrap_or("a flag")
 }
 
 fn add(order: &mut Order, path: &str, content: Vec<u8>) {
@@ -139,9 +123,9 @@ mod tests {
 
     use super::*;
 
-    fn ordered(words: &[&str], stdin: &[u8]) -> Result<Order> {
+    fn ordered(words: &[&str], stdin: &'static [u8]) -> Result<Order> {
         let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
-        order(&words, &mut Inputs::of_host(&mut { stdin }))
+        order(&words, &mut Inputs::of_host(stdin))
     }
 
     fn paths(order: &Order) -> Vec<&str> {
@@ -200,8 +184,8 @@ mod tests {
         assert_eq!((order.words, order.files.len()), (words.map(str::to_owned).to_vec(), 0));
         let refused = ordered(&["hold", "https://a", "--cacert", "/no/such"], b"").unwrap_err();
         assert!(refused.complaint().unwrap().contains("--cacert cannot read \"/no/such\""));
-        let large = vec![b'x'; 2 << 20];
-        let refused = ordered(&["load", "http://a", "--body", "-"], &large).unwrap_err();
+        let large = vec![b'x'; 2 << 20].leak();
+        let refused = ordered(&["load", "http://a", "--body", "-"], large).unwrap_err();
         assert!(refused.complaint().unwrap().contains("a Secret takes 1,015,808; name smaller"));
     }
 }

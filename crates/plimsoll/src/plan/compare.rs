@@ -135,7 +135,7 @@ impl Measures {
 }
 
 /// Checks the flags of `compare`.
-pub(crate) fn build(flags: &CompareFlags, inputs: &mut Inputs<'_>) -> Result<CompareJob> {
+pub(crate) fn build(flags: &CompareFlags, inputs: &mut Inputs) -> Result<CompareJob> {
     let (Some(a), Some(b)) = (&flags.a, &flags.b) else {
         refuse!("compare needs two things to measure";
             "for example: plimsoll compare 'lab --sut haproxy' 'lab --sut nginx'");
@@ -180,7 +180,7 @@ fn arm(
     name: Arm,
     typed: &str,
     flags: &CompareFlags,
-    inputs: &mut Inputs<'_>,
+    inputs: &mut Inputs,
 ) -> Result<(ArmLine, Measures, Processes)> {
     let name = name.name();
     let mut args = shlex::split(typed).ok_or_else(|| {
@@ -202,7 +202,7 @@ fn arm(
         other => other,
     });
     let (command, measures, processes) = examined?;
-    if let Some(flag) = inputs.stdin_reader {
+    if let Some(flag) = &inputs.stdin_reader {
         refuse!("{name}: {flag} - reads standard input, and every round needs it again";
             "name a file");
     }
@@ -251,7 +251,7 @@ fn is_load(metric: Option<Metric>, args: &[String]) -> bool {
 }
 
 /// Reads and plans a command line.
-fn examine(args: &[String], inputs: &mut Inputs<'_>) -> Result<(Command, Measures, Processes)> {
+fn examine(args: &[String], inputs: &mut Inputs) -> Result<(Command, Measures, Processes)> {
     let command = flags::parse_line(args)?;
     let (measures, processes) = match &command {
         Command::Lab(lab) => {

@@ -46,7 +46,7 @@ pub(super) fn plan(
     flags: &ConnectionsFlags,
     to: &Destination,
     output: &OutputFlags,
-    inputs: &mut Inputs<'_>,
+    inputs: &mut Inputs,
 ) -> Result<ConnectionsJob> {
     let uniform = ArrivalsFlags { arrivals: ArrivalsFlag::Uniform };
     let search = search::search(Axis::Connections, &flags.search, uniform, to)?;

@@ -24,7 +24,7 @@ const SOURCES_PER_CPU: u64 = 64;
 const SOURCES_MAX: u64 = 4096;
 
 /// Turns a search of requests into one of handshakes.
-pub(super) fn apply(load: &mut LoadJob, search: &mut SearchJob, inputs: &Inputs<'_>) -> Result<()> {
+pub(super) fn apply(load: &mut LoadJob, search: &mut SearchJob, inputs: &Inputs) -> Result<()> {
     // Of MQTT a handshake ends with CONNACK, and of a script with its opening, with or without TLS below it.
     let has_opening = load.plan.script().is_some_and(|script| !script.opening.is_empty());
     if load.plan.protocol() != Protocol::Mqtt
@@ -45,7 +45,7 @@ pub(super) fn apply(load: &mut LoadJob, search: &mut SearchJob, inputs: &Inputs<
 }
 
 /// Returns the number of addresses for the highest rate, if they need not be given.
-pub(super) fn sources_for(max: Option<Rate>, inputs: &Inputs<'_>) -> u32 {
+pub(super) fn sources_for(max: Option<Rate>, inputs: &Inputs) -> u32 {
     let count = match max {
         Some(max) => (max.get() / rate_per_pair(inputs)).ceil() as u64,
         None => inputs.cpus as u64 * SOURCES_PER_CPU,
@@ -55,20 +55,20 @@ pub(super) fn sources_for(max: Option<Rate>, inputs: &Inputs<'_>) -> u32 {
 
 /// Connections per second from one source address to one server address. Where more ports rest, the
 /// engine resets connections instead of closing them, which users do not do.
-pub(super) fn rate_per_pair(inputs: &Inputs<'_>) -> f64 {
+pub(super) fn rate_per_pair(inputs: &Inputs) -> f64 {
     let resting = inputs.source_ports as f64 * TIME_WAIT_SHARE;
     resting.clamp(1.0, f64::from(PORTS_RESTING_MAX)) / f64::from(TIME_WAIT_S)
 }
 
 /// The number of source addresses of a load, and the connections per second that their ports allow.
-pub(super) fn allowed_by_ports(plan: &LoadPlan, inputs: &Inputs<'_>) -> (usize, f64) {
+pub(super) fn allowed_by_ports(plan: &LoadPlan, inputs: &Inputs) -> (usize, f64) {
     let servers: usize = plan.destinations.iter().map(|one| one.addresses.len()).sum();
     let sources = plan.sources.len().max(1);
     (sources, rate_per_pair(inputs) * (servers * sources) as f64)
 }
 
 /// Refuses rates that the ports do not allow; without --max, that rate becomes the highest one.
-fn bound_by_ports(load: &mut LoadJob, search: &mut SearchJob, inputs: &Inputs<'_>) -> Result<()> {
+fn bound_by_ports(load: &mut LoadJob, search: &mut SearchJob, inputs: &Inputs) -> Result<()> {
     let (sources, allowed) = allowed_by_ports(&load.plan, inputs);
     let asked = [("--max", search.max), ("the lowest rate", Some(search.lowest()))];
     for (what, rate) in asked {

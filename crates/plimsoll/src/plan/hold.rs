@@ -58,10 +58,7 @@ impl HoldJob {
 }
 
 /// Checks and resolves the flags of `hold`.
-pub(crate) fn build(
-    command: &ServerExperiment<HoldFlags>,
-    inputs: &mut Inputs<'_>,
-) -> Result<HoldJob> {
+pub(crate) fn build(command: &ServerExperiment<HoldFlags>, inputs: &mut Inputs) -> Result<HoldJob> {
     refuse_if!(command.kind.connections.is_none();
         "hold needs the number of connections";
         "for example: plimsoll hold https://127.0.0.1:8443/ --connections 10k");
@@ -76,7 +73,7 @@ pub(super) fn plan(
     flags: &HoldFlags,
     to: &Destination,
     output: &OutputFlags,
-    inputs: &mut Inputs<'_>,
+    inputs: &mut Inputs,
 ) -> Result<HoldJob> {
     let connections = flags.connections.unwrap_or(LAB_CONNECTIONS_DEFAULT);
     let cycles = flags.cycles.map(|count| Cycles { count, growth_max: flags.fail_if });

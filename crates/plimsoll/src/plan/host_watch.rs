@@ -33,7 +33,7 @@ pub(crate) struct WatchJob {
 }
 
 /// Checks and resolves the flags of `watch`.
-pub(crate) fn build(flags: &WatchFlags, inputs: &Inputs<'_>) -> Result<WatchJob> {
+pub(crate) fn build(flags: &WatchFlags, inputs: &Inputs) -> Result<WatchJob> {
     refuse_if!(!(INTERVAL_MIN..=INTERVAL_MAX).contains(&flags.interval);
         "--interval {} is not between 100 ms and 1 h", flags.interval; "use --interval 1s");
     outputs::check_json(flags.json.as_ref())?;
@@ -76,7 +76,7 @@ mod tests {
 
     fn built(words: &[&str]) -> Result<WatchJob> {
         let Command::Watch(flags) = parse_words(words)? else { panic!("{words:?}") };
-        build(&flags, &Inputs::of_host(&mut std::io::empty()))
+        build(&flags, &Inputs::of_host(std::io::empty()))
     }
 
     #[test]

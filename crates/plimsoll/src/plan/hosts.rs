@@ -26,7 +26,7 @@ pub(super) fn hosts(
     flags: &LoadHostFlags,
     named: &'static str,
     client: &ClientFlags,
-    inputs: &mut Inputs<'_>,
+    inputs: &mut Inputs,
 ) -> Result<Option<LoadHosts>> {
     let flag = if flags.hosts.is_some() { Some(named) } else { flag(flags) };
     let Some(flag) = flag else { return Ok(None) };
@@ -151,7 +151,7 @@ fn of_list(list: &str, threads: Option<u32>) -> Result<Vec<LoadHost>, String> {
 }
 
 /// Hosts of a file: a list in each line, perhaps with `threads=N` behind it; # begins a comment.
-fn from_file(path: &str, flag: &'static str, inputs: &mut Inputs<'_>) -> Result<Vec<LoadHost>> {
+fn from_file(path: &str, flag: &'static str, inputs: &mut Inputs) -> Result<Vec<LoadHost>> {
     let text = inputs.read(flag, &InputFile::File(PathBuf::from(path)))?;
     of_file(&text).map_err(|why| Stop::Usage(format!("{flag} @{path}{why}")))
 }

@@ -22,7 +22,7 @@ pub(super) fn is_asked(flags: &RequestFlags) -> bool {
 pub(super) fn apply(
     targets: &mut [Target],
     flags: &RequestFlags,
-    inputs: &mut Inputs<'_>,
+    inputs: &mut Inputs,
 ) -> Result<()> {
     if !is_asked(flags) {
         refuse_if!(flags.header.http.streams.is_some();
@@ -48,7 +48,7 @@ fn call(
     targets: &mut [Target],
     method: &str,
     flags: &RequestFlags,
-    inputs: &mut Inputs<'_>,
+    inputs: &mut Inputs,
 ) -> Result<()> {
     let [target] = targets else {
         let what = "a list of targets and --grpc exclude each other";

@@ -29,11 +29,11 @@ const FAMILY_CHECK: Duration = Duration::from_secs(1);
 const FIFO_WAIT: Duration = Duration::from_secs(5);
 
 /// The system, as far as a plan reads it.
-pub(crate) struct Inputs<'a> {
+pub(crate) struct Inputs {
     /// Standard input.
-    pub(crate) stdin: &'a mut dyn Read,
+    pub(crate) stdin: Box<dyn Read>,
     /// The flag that has read standard input, which can be done once.
-    pub(crate) stdin_reader: Option<&'static str>,
+    pub(crate) stdin_reader: Option<String>,
     /// All addresses of a name.
     pub(crate) resolve: fn(&str, u16) -> IoResult<Vec<SocketAddr>>,
     /// Whether something accepts connections at an address.
@@ -50,11 +50,11 @@ pub(crate) struct Inputs<'a> {
     pub(crate) source_ports: u64,
 }
 
-impl<'a> Inputs<'a> {
+impl Inputs {
     /// This host's.
-    pub(crate) fn of_host(stdin: &'a mut dyn Read) -> Self {
+    pub(crate) fn of_host(stdin: impl Read + 'static) -> Self {
         Self {
-            stdin,
+            stdin: Box::new(stdin),
             stdin_reader: None,
             resolve: |host, port| (host, port).to_socket_addrs().map(Iterator::collect),
             accepts: |address| TcpStream::connect_timeout(&address, FAMILY_CHECK).is_ok(),
@@ -73,7 +73,7 @@ impl<'a> Inputs<'a> {
     }
 
     /// The bytes of a file or of standard input.
-    pub(crate) fn read(&mut self, flag: &'static str, from: &InputFile) -> Result<Vec<u8>> {
+    pub(crate) fn read(&mut self, flag: &str, from: &InputFile) -> Result<Vec<u8>> {
         match from {
             InputFile::File(path) => read_file(flag, path),
             InputFile::Stdin => bounded(self.stdin_for(flag)?).map_err(
@@ -83,9 +83,9 @@ impl<'a> Inputs<'a> {
     }
 
     /// Standard input, which only one flag can read.
-    pub(super) fn stdin_for(&mut self, flag: &'static str) -> Result<&mut dyn Read> {
-        match self.stdin_reader.replace(flag) {
-            Some(first) => Err(both_stdin(first, flag)),
+    pub(super) fn stdin_for(&mut self, flag: &str) -> Result<&mut dyn Read> {
+        match self.stdin_reader.replace(flag.to_owned()) {
+            Some(first) => Err(both_stdin(&first, flag)),
             None => Ok(&mut *self.stdin),
         }
     }
@@ -158,7 +158,7 @@ fn no_address(host: &str) -> Stop {
 }
 
 /// The text of a PEM file.
-pub(crate) fn read_pem(flag: &'static str, path: &Path, label: &'static str) -> Result<String> {
+pub(crate) fn read_pem(flag: &str, path: &Path, label: &str) -> Result<String> {
     let bytes = read_file(flag, path)?;
     // Checks only for the label of a PEM file; the TLS library parses the content.
     match String::from_utf8(bytes) {
@@ -183,7 +183,7 @@ pub(crate) fn read_text(path: &Path) -> IoResult<String> {
     text.map_err(|error| IoError::new(ErrorKind::InvalidData, error))
 }
 
-fn read_file(flag: &'static str, path: &Path) -> Result<Vec<u8>> {
+fn read_file(flag: &str, path: &Path) -> Result<Vec<u8>> {
     read_bounded(path)
         .map_err(|error| usage!("{flag} cannot read {path:?}: {error}"; "name a readable file"))
 }
@@ -203,9 +203,9 @@ mod tests {
 
     use super::*;
 
-    fn inputs(stdin: &mut &[u8], check: impl FnOnce(Inputs<'_>)) {
-        check(Inputs {
-            stdin,
+    fn inputs(stdin: &'static [u8]) -> Inputs {
+        Inputs {
+            stdin: Box::new(stdin),
             stdin_reader: None,
             resolve: |host, port| match host {
                 "both" => Ok(vec![
@@ -222,32 +222,30 @@ mod tests {
             is_alive: |_| true,
             cpus: 40,
             source_ports: 28_232,
-        });
+        }
     }
 
     #[test]
     fn the_addresses_that_accept_are_kept_and_the_others_named() {
-        inputs(&mut &[][..], |inputs| {
-            let at = |port| inputs.addresses("both", port).unwrap();
-            assert_eq!(at(80).kept, ["127.0.0.1:80".parse().unwrap()]);
-            assert_eq!(at(80).refused, ["[::1]:80".parse().unwrap()]);
-            // Neither accepts: the run counts the refusals of both.
-            assert_eq!(at(81).kept, ["[::1]:81".parse().unwrap(), "127.0.0.1:81".parse().unwrap()]);
-            assert_eq!(at(81).refused, at(81).kept);
-            let only = inputs.addresses("::1", 9).unwrap();
-            assert_eq!((only.refused, only.kept), (vec![], vec!["[::1]:9".parse().unwrap()]));
-            assert_eq!(inputs.addresses("nowhere", 80).unwrap_err().code(), 1);
-            assert_eq!(inputs.addresses("empty", 80).unwrap_err().code(), 1);
-        });
+        let inputs = inputs(b"");
+        let at = |port| inputs.addresses("both", port).unwrap();
+        assert_eq!(at(80).kept, ["127.0.0.1:80".parse().unwrap()]);
+        assert_eq!(at(80).refused, ["[::1]:80".parse().unwrap()]);
+        // Neither accepts: the run counts the refusals of both.
+        assert_eq!(at(81).kept, ["[::1]:81".parse().unwrap(), "127.0.0.1:81".parse().unwrap()]);
+        assert_eq!(at(81).refused, at(81).kept);
+        let only = inputs.addresses("::1", 9).unwrap();
+        assert_eq!((only.refused, only.kept), (vec![], vec!["[::1]:9".parse().unwrap()]));
+        assert_eq!(inputs.addresses("nowhere", 80).unwrap_err().code(), 1);
+        assert_eq!(inputs.addresses("empty", 80).unwrap_err().code(), 1);
     }
 
     #[test]
     fn standard_input_is_read_once() {
-        inputs(&mut &b"abc"[..], |mut inputs| {
-            assert_eq!(inputs.read("--targets", &InputFile::Stdin), Ok(b"abc".to_vec()));
-            let again = inputs.read("--body", &InputFile::Stdin).unwrap_err();
-            assert_eq!(again, both_stdin("--targets", "--body"));
-        });
+        let mut inputs = inputs(b"abc");
+        assert_eq!(inputs.read("--targets", &InputFile::Stdin), Ok(b"abc".to_vec()));
+        let again = inputs.read("--body", &InputFile::Stdin).unwrap_err();
+        assert_eq!(again, both_stdin("--targets", "--body"));
     }
 
     #[test]
@@ -271,9 +269,8 @@ mod tests {
 
     #[test]
     fn threads_follow_the_cpus() {
-        inputs(&mut &[][..], |inputs| {
-            // 40 CPUs: at most 16 threads in one process, shared out when there are more.
-            assert_eq!([1, 2, 3, 64].map(|n| inputs.threads_default(n)), [16, 8, 6, 1]);
-        });
+        let inputs = inputs(b"");
+        // 40 CPUs: at most 16 threads in one process, shared out when there are more.
+        assert_eq!([1, 2, 3, 64].map(|n| inputs.threads_default(n)), [16, 8, 6, 1]);
     }
 }

@@ -83,7 +83,7 @@ impl Hosts {
 
 /// Checks what the laboratory is to be made of, and finds the program under test: HAProxy where it
 /// is installed, else our own server, unless the flags name one.
-pub(crate) fn hosts(flags: &HostFlags, inputs: &Inputs<'_>) -> Result<Hosts> {
+pub(crate) fn hosts(flags: &HostFlags, inputs: &Inputs) -> Result<Hosts> {
     let far = far(flags, inputs)?;
     let (kind, program) = named(flags)?;
     let sut = match kind {
@@ -122,7 +122,7 @@ pub(crate) fn hosts(flags: &HostFlags, inputs: &Inputs<'_>) -> Result<Hosts> {
 }
 
 /// The machines that the flags name for server and backends.
-fn far(flags: &HostFlags, inputs: &Inputs<'_>) -> Result<Option<Far>> {
+fn far(flags: &HostFlags, inputs: &Inputs) -> Result<Option<Far>> {
     let machines = &flags.machines;
     let Some(sut) = &machines.sut_host else { return Ok(None) };
     let program = flags.server.programs().next();

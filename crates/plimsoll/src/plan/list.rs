@@ -16,10 +16,10 @@ pub(super) struct List {
 impl List {
     /// Reads the list of `flag`; `entry` is the form of a line.
     pub(super) fn read(
-        flag: &'static str,
+        flag: &str,
         from: &InputFile,
         entry: &str,
-        inputs: &mut Inputs<'_>,
+        inputs: &mut Inputs,
     ) -> Result<Self> {
         let list = Self { name: format!("{flag} {from}"), text: inputs.read(flag, from)? };
         if let Err(error) = lines(&list.text) {

@@ -37,7 +37,7 @@ pub(crate) fn take_token() {
 }
 
 /// Resolves `--live`.
-pub(super) fn build(flags: &LiveFlags, inputs: &Inputs<'_>) -> Result<Option<LiveJob>> {
+pub(super) fn build(flags: &LiveFlags, inputs: &Inputs) -> Result<Option<LiveJob>> {
     let Some(at) = &flags.live else { return Ok(None) };
     let address = listen_address(at, "--live", inputs)?;
     let given = TOKEN.get().cloned().flatten();

@@ -78,7 +78,7 @@ impl LoadJob {
 }
 
 /// Checks and resolves the flags of `load`.
-pub(crate) fn build(flags: &LoadFlags, inputs: &mut Inputs<'_>) -> Result<LoadJob> {
+pub(crate) fn build(flags: &LoadFlags, inputs: &mut Inputs) -> Result<LoadJob> {
     let (pacing, rate) = pacing(&flags.pace)?;
     let ops_total = match &pacing {
         Pacing::Open { profile, .. } => Some(profile.ops_total),
@@ -122,7 +122,7 @@ pub(crate) fn build(flags: &LoadFlags, inputs: &mut Inputs<'_>) -> Result<LoadJo
 }
 
 /// Puts a job together. Cheap checks come first, then files, then names.
-pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<LoadJob> {
+pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs) -> Result<LoadJob> {
     let Parts { to, pool, client, output, .. } = parts;
     check_waits(parts.deadline, parts.linger)?;
     check_request_source(to)?;
@@ -219,7 +219,7 @@ struct Workers {
 }
 
 impl Workers {
-    fn new(parts: &Parts<'_>, inputs: &Inputs<'_>) -> Result<Self> {
+    fn new(parts: &Parts<'_>, inputs: &Inputs) -> Result<Self> {
         let Parts { to, pool, client, ops_total, .. } = parts;
         refuse_if!(pool.no_keepalive && pool.requests_per_connection.is_some_and(|requests| requests > 1);
             "--no-keepalive closes after one request, --requests-per-connection later";

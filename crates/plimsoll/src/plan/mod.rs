@@ -114,7 +114,7 @@ impl Job {
 }
 
 /// Checks and resolves the flags of `find`.
-pub(crate) fn find(flags: &FindExperiment, inputs: &mut Inputs<'_>) -> Result<Job> {
+pub(crate) fn find(flags: &FindExperiment, inputs: &mut Inputs) -> Result<Job> {
     match flags {
         FindExperiment::Rate(ServerExperiment { kind, server, request, output, .. }) => {
             let to = Destination::named("plimsoll find rate", server, request);
@@ -164,7 +164,7 @@ const fn cause_test(to: &Destination) -> CauseTest {
 }
 
 /// Checks and resolves the flags of `lab` for the server that it will start at `to`.
-pub(crate) fn lab(flags: &LabExperiment, to: &Destination, inputs: &mut Inputs<'_>) -> Result<Job> {
+pub(crate) fn lab(flags: &LabExperiment, to: &Destination, inputs: &mut Inputs) -> Result<Job> {
     match flags {
         LabExperiment::Rate(LabFlags { kind, request, output, .. }) => {
             let job = search::rate(&kind.flags, &to.with(request), output, inputs)?;

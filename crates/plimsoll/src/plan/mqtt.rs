@@ -61,7 +61,7 @@ pub(super) fn plan(
     targets: &[Target],
     parts: &Parts<'_>,
     connections: u64,
-    inputs: &mut Inputs<'_>,
+    inputs: &mut Inputs,
 ) -> Result<Option<MqttPlan>> {
     let (flags, pacing) = (&parts.to.request.mqtt, &parts.pacing);
     let Some(target) = targets.first().filter(|one| one.url.protocol == Protocol::Mqtt) else {
@@ -174,7 +174,7 @@ fn keep_alive_s(flags: &MqttFlags, pacing: &Pacing) -> u16 {
     flags.keep_alive.unwrap_or_else(|| u16::try_from(beat_s).unwrap_or(u16::MAX))
 }
 
-fn client_ids(flags: &MqttFlags, connections: u64, inputs: &mut Inputs<'_>) -> Result<ClientIds> {
+fn client_ids(flags: &MqttFlags, connections: u64, inputs: &mut Inputs) -> Result<ClientIds> {
     let Some(from) = &flags.client_ids else {
         let own = || format!("plimsoll-{:x}-", std::process::id());
         let prefix = flags.client_id.clone().unwrap_or_else(own);
@@ -205,11 +205,7 @@ fn client_ids(flags: &MqttFlags, connections: u64, inputs: &mut Inputs<'_>) -> R
     Ok(ClientIds::Listed(ids.into()))
 }
 
-fn users(
-    from: &InputFile,
-    version: MqttVersion,
-    inputs: &mut Inputs<'_>,
-) -> Result<Vec<Credentials>> {
+fn users(from: &InputFile, version: MqttVersion, inputs: &mut Inputs) -> Result<Vec<Credentials>> {
     let list = List::read("--users", from, "USER:PASSWORD or USER", inputs)?;
     let user = |Line { number, text }: Line<'_>| {
         let (name, password) = match text.split_once(':') {

@@ -16,7 +16,7 @@ pub(super) fn complete(
     targets: &mut [Target],
     to: &Destination,
     bodies: &mut Bodies,
-    inputs: &mut Inputs<'_>,
+    inputs: &mut Inputs,
 ) -> Result<()> {
     let flags = &to.request;
     let protocols = || targets.iter().map(|target| target.url.protocol);

@@ -52,13 +52,13 @@ impl PublishJob {
 }
 
 /// Resolves the flags of a command that has a page.
-pub(super) fn of_output(flags: &OutputFlags, inputs: &Inputs<'_>) -> Result<PublishJob> {
+pub(super) fn of_output(flags: &OutputFlags, inputs: &Inputs) -> Result<PublishJob> {
     let live = live::build(&flags.live, inputs)?;
     Ok(PublishJob { live, ..build(&flags.publish, inputs)? })
 }
 
 /// Resolves the flags of one that has none.
-pub(super) fn build(flags: &PublishFlags, inputs: &Inputs<'_>) -> Result<PublishJob> {
+pub(super) fn build(flags: &PublishFlags, inputs: &Inputs) -> Result<PublishJob> {
     let listen = |at: &ListenAt| {
         let address = listen_address(at, "--prometheus", inputs)?;
         Ok::<_, Stop>(MetricsJob { address, name: at.host.clone() })
@@ -74,7 +74,7 @@ pub(super) fn build(flags: &PublishFlags, inputs: &Inputs<'_>) -> Result<Publish
 }
 
 /// The one address that `flag` names.
-pub(super) fn listen_address(at: &ListenAt, flag: &str, inputs: &Inputs<'_>) -> Result<SocketAddr> {
+pub(super) fn listen_address(at: &ListenAt, flag: &str, inputs: &Inputs) -> Result<SocketAddr> {
     refuse_if!(at.first != at.last; "{flag} takes one port"; "drop the range");
     Ok(SocketAddr::new(inputs.address_of(&at.host)?, at.first))
 }

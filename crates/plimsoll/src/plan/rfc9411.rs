@@ -67,7 +67,7 @@ pub(super) fn plan_lab(
     flags: &Rfc9411Flags,
     to: &Destination,
     output: &OutputFlags,
-    inputs: &mut Inputs<'_>,
+    inputs: &mut Inputs,
 ) -> Result<Rfc9411Job> {
     refuse_if!(flags.case == Case::TrafficMix;
         "--case 7.1 needs a list of targets, and the laboratory has one server";
@@ -83,7 +83,7 @@ pub(super) fn plan(
     flags: &Rfc9411Flags,
     to: &Destination,
     output: &OutputFlags,
-    inputs: &mut Inputs<'_>,
+    inputs: &mut Inputs,
 ) -> Result<Rfc9411Job> {
     let case = flags.case;
     refuse_requests(flags, to)?;
@@ -206,7 +206,7 @@ fn requests(
     object: Object,
     of: usize,
     to: &Destination,
-    inputs: &mut Inputs<'_>,
+    inputs: &mut Inputs,
 ) -> Result<ObjectPlan> {
     let sizes = object.bytes();
     let is_fixed = !has_template(to) && to.server.url.is_some();
@@ -237,7 +237,7 @@ fn load(
     first: &[Target],
     to: &Destination,
     output: &OutputFlags,
-    inputs: &mut Inputs<'_>,
+    inputs: &mut Inputs,
 ) -> Result<LoadJob> {
     let is_held = flags.case.kind() == Kind::Concurrency;
     let connections = match flags.target {
@@ -305,7 +305,7 @@ fn spread_over_ports(
     load: &mut LoadJob,
     flags: &Rfc9411Flags,
     transactions: u32,
-    inputs: &Inputs<'_>,
+    inputs: &Inputs,
 ) -> Result<f64> {
     let each = match flags.case.kind() {
         // Each is opened once; the preflight of holds checks their number.

@@ -19,7 +19,7 @@ pub(super) fn script(
     flags: &ScriptFlags,
     only_connects: bool,
     bodies: &mut Bodies,
-    inputs: &mut Inputs<'_>,
+    inputs: &mut Inputs,
 ) -> Result<(Option<Script>, Body)> {
     let mut body = Body::default();
     let from = match (&flags.script, flags.echo) {

@@ -104,7 +104,7 @@ pub(super) fn rate(
     flags: &RateFlags,
     to: &Destination,
     output: &OutputFlags,
-    inputs: &mut Inputs<'_>,
+    inputs: &mut Inputs,
 ) -> Result<RateJob> {
     let search = search_in_range(Axis::Rate, &flags.search, &flags.range, to)?;
     let pacing = placeholder(&search)?;
@@ -120,7 +120,7 @@ pub(super) fn deliveries(
     flags: &RateFlags,
     to: &Destination,
     output: &OutputFlags,
-    inputs: &mut Inputs<'_>,
+    inputs: &mut Inputs,
 ) -> Result<RateJob> {
     let mut job = rate(flags, to, output, inputs)?;
     let each = mqtt::deliveries_each(&job.load.plan)?;
@@ -143,7 +143,7 @@ pub(super) fn handshakes(
     flags: &HandshakesFlags,
     to: &Destination,
     output: &OutputFlags,
-    inputs: &mut Inputs<'_>,
+    inputs: &mut Inputs,
 ) -> Result<RateJob> {
     let mut search = search_in_range(Axis::Handshakes, &flags.search, &flags.range, to)?;
     let pool = PoolFlags { connections: flags.connections, ..PoolFlags::default() };

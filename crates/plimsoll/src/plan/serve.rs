@@ -39,7 +39,7 @@ pub(crate) struct ServeJob {
 }
 
 /// Checks and resolves the flags of `serve`.
-pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs<'_>) -> Result<ServeJob> {
+pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs) -> Result<ServeJob> {
     let over_tls = [&flags.https, &flags.mqtts, &flags.tcp_tls];
     refuse_if!(over_tls.iter().all(|listeners| listeners.is_empty()) && flags.cert.is_some();
         "--cert is for --https, --mqtts and --tcp-tls, and there is none"; "add --https 8443");
@@ -106,7 +106,7 @@ pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs<'_>) -> Result<Serve
 fn listen(
     range: &ListenAt,
     (tls, spoken): (bool, Spoken),
-    inputs: &Inputs<'_>,
+    inputs: &Inputs,
     listeners: &mut Vec<Listener>,
 ) -> Result<()> {
     let ports = range.first..=range.last;
@@ -124,7 +124,7 @@ fn listen(
 }
 
 /// The address that `--statsd` names.
-pub(super) fn statsd(text: &str, inputs: &Inputs<'_>) -> Result<SocketAddr> {
+pub(super) fn statsd(text: &str, inputs: &Inputs) -> Result<SocketAddr> {
     let refuse =
         || usage!("--statsd {text:?} is not HOST:PORT"; "write it like --statsd 127.0.0.1:8125");
     if let Ok(address) = text.parse::<SocketAddr>() {

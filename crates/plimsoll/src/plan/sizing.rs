@@ -146,7 +146,7 @@ pub(crate) fn budget_min(values: usize) -> Nanos {
 }
 
 /// Checks the flags of `lab sweep`.
-pub(crate) fn build(flags: &SweepFlags, inputs: &Inputs<'_>) -> Result<SizingJob> {
+pub(crate) fn build(flags: &SweepFlags, inputs: &Inputs) -> Result<SizingJob> {
     outputs::check(&flags.output)?;
     let axes: Vec<(&str, Vec<&str>)> =
         flags.vary.iter().map(|text| axis(text)).collect::<Result<_, _>>()?;
@@ -320,7 +320,7 @@ mod tests {
         let Command::Lab(LabCommand::Sweep(flags)) = parse_words(&words)? else {
             panic!("{words:?}")
         };
-        build(&flags, &Inputs::of_host(&mut std::io::empty()))
+        build(&flags, &Inputs::of_host(std::io::empty()))
     }
 
     #[test]

@@ -12,10 +12,7 @@ const NODES: &str = "SLURM_JOB_NODELIST";
 const CPUS: &str = "SLURM_JOB_CPUS_PER_NODE";
 
 /// The nodes of the allocation, each with `threads`, or one for every CPU that the job has there.
-pub(super) fn hosts(
-    threads: Option<u32>,
-    inputs: &Inputs<'_>,
-) -> Result<(Vec<LoadHost>, Launcher)> {
+pub(super) fn hosts(threads: Option<u32>, inputs: &Inputs) -> Result<(Vec<LoadHost>, Launcher)> {
     let set = |name: &str| {
         (inputs.variable)(name).filter(|value| !value.is_empty()).ok_or_else(|| {
             usage!("--slurm takes the nodes of an allocation, and {name} is not set";
@@ -68,12 +65,8 @@ mod tests {
     use super::*;
 
     fn with(variable: fn(&str) -> Option<String>) -> Result<(Vec<LoadHost>, Launcher), String> {
-        let (mut stdin, mut found) = (&b""[..], None);
-        inputs(&mut stdin, |inputs| {
-            inputs.variable = variable;
-            found = Some(hosts(None, inputs).map_err(|stop| stop.complaint().unwrap_or_default()));
-        });
-        found.unwrap()
+        let inputs = Inputs { variable, ..inputs(b"") };
+        hosts(None, &inputs).map_err(|stop| stop.complaint().unwrap_or_default())
     }
 
     #[test]

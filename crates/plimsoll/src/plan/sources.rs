@@ -22,7 +22,7 @@ pub(super) fn addresses(ranges: &[Cidr]) -> Vec<IpAddr> {
 }
 
 /// Refuses addresses that no connection could come from.
-pub(super) fn check_owned(sources: &[IpAddr], inputs: &Inputs<'_>) -> Result<()> {
+pub(super) fn check_owned(sources: &[IpAddr], inputs: &Inputs) -> Result<()> {
     // All of 127.0.0.0/8 belongs to every host.
     let foreign = |address: &&IpAddr| !address.is_loopback() && !(inputs.owns)(**address);
     match sources.iter().find(foreign) {

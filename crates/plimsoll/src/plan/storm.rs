@@ -67,7 +67,7 @@ pub(super) fn plan(
     may_be_remote: bool,
     to: &Destination,
     output: &OutputFlags,
-    inputs: &mut Inputs<'_>,
+    inputs: &mut Inputs,
 ) -> Result<StormJob> {
     let connections = match flags.connections {
         Some(connections) => connections,

@@ -30,7 +30,7 @@ pub(super) struct Servers {
 }
 
 /// Every request of the load, in turn.
-pub(super) fn targets(to: &Destination, inputs: &mut Inputs<'_>) -> Result<Vec<Target>> {
+pub(super) fn targets(to: &Destination, inputs: &mut Inputs) -> Result<Vec<Target>> {
     let Destination { usage, server, request: flags, .. } = to;
     if server.targets == Some(InputFile::Stdin) && flags.body == Some(InputFile::Stdin) {
         return Err(both_stdin("--targets", "--body"));
@@ -76,7 +76,7 @@ fn single(
     text: &str,
     flags: &RequestFlags,
     bodies: &mut Bodies,
-    inputs: &mut Inputs<'_>,
+    inputs: &mut Inputs,
 ) -> Result<Target> {
     let url = text.parse().map_err(|error: UrlError| Stop::Usage(error.to_string()))?;
     let body = body(flags, bodies, inputs)?;
@@ -100,11 +100,7 @@ fn single(
 }
 
 /// The body that flags give to every request; `None` when none of them was used.
-fn body(
-    flags: &RequestFlags,
-    bodies: &mut Bodies,
-    inputs: &mut Inputs<'_>,
-) -> Result<Option<Body>> {
+fn body(flags: &RequestFlags, bodies: &mut Bodies, inputs: &mut Inputs) -> Result<Option<Body>> {
     match (&flags.body, &flags.data) {
         // It is translated as a whole.
         (Some(from), _) if flags.grpc_descriptor.is_some() => {
@@ -133,7 +129,7 @@ fn listed(
     format: Option<TargetFormat>,
     flags: &RequestFlags,
     bodies: &mut Bodies,
-    inputs: &mut Inputs<'_>,
+    inputs: &mut Inputs,
 ) -> Result<Vec<Target>> {
     let text = inputs.read("--targets", from)?;
     let format = match format {
@@ -180,11 +176,7 @@ pub(super) fn servers_behind_a_socket(targets: &[Target], flags: &ServerFlags) -
 }
 
 /// Resolves the servers of `targets`, as far as `flags` do not name their addresses.
-pub(super) fn servers(
-    targets: &[Target],
-    flags: &ServerFlags,
-    inputs: &Inputs<'_>,
-) -> Result<Servers> {
+pub(super) fn servers(targets: &[Target], flags: &ServerFlags, inputs: &Inputs) -> Result<Servers> {
     let is_used = |one: &Resolved| targets.iter().any(|target| is_of(one, &target.url));
     if let Some(Resolved { host, port, .. }) = flags.resolve.iter().find(|one| !is_used(one)) {
         refuse!("--resolve names {host}:{port}, which no URL has";
@@ -219,7 +211,7 @@ fn destination(
     url: &TargetUrl,
     flags: &ServerFlags,
     refused: &mut Vec<ResolvedName>,
-    inputs: &Inputs<'_>,
+    inputs: &Inputs,
 ) -> Result<Endpoint> {
     let TargetUrl { host, port, .. } = url;
     let given = flags.resolve.iter().filter(|one| is_of(one, url));

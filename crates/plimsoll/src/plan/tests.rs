@@ -35,9 +35,9 @@ use crate::flags::{Command, parse_words};
 const URL: &str = "http://127.0.0.1:9/";
 
 /// A host with 4 CPUs on which one name has two addresses and every other name none.
-pub(crate) fn inputs(stdin: &mut &'static [u8], build: impl FnOnce(&mut Inputs<'_>)) {
-    build(&mut Inputs {
-        stdin,
+pub(crate) fn inputs(stdin: &'static [u8]) -> Inputs {
+    Inputs {
+        stdin: Box::new(stdin),
         stdin_reader: None,
         resolve: |host, port| match host {
             "pair" => Ok(vec![
@@ -52,7 +52,7 @@ pub(crate) fn inputs(stdin: &mut &'static [u8], build: impl FnOnce(&mut Inputs<'
         is_alive: |pid| pid < 4_000_000,
         cpus: 4,
         source_ports: 28_232,
-    });
+    }
 }
 
 /// Address of a laboratory's SUT.
@@ -68,32 +68,28 @@ enum Asked {
     Serve(ServeJob),
 }
 
-fn build(words: &[&str], mut stdin: &'static [u8]) -> Result<Asked> {
-    let mut built = None;
-    inputs(&mut stdin, |inputs| {
-        built = Some(parse_words(words).and_then(|command| match command {
-            Command::Load(flags) => load::build(&flags, inputs).map(Asked::Load),
-            Command::Find(experiment) => {
-                watch::of_experiment(&experiment, inputs)?;
-                find(&experiment, inputs).map(Asked::Experiment)
-            }
-            Command::Hold(command) => {
-                hold::build(&command, inputs).map(Job::Hold).map(Asked::Experiment)
-            }
-            Command::Lab(command) => {
-                let experiment = command.experiment().unwrap();
-                let hosts = lab::hosts(experiment.hosts(), inputs)?;
-                let url = format!("https://{SUT}/");
-                let to =
-                    Destination::laboratory(url, RequestFlags::default(), hosts.trust("ca"), None);
-                lab(experiment, &to, inputs).map(Asked::Experiment)
-            }
-            Command::Compare(flags) => compare::build(&flags, inputs).map(Asked::Compare),
-            Command::Serve(flags) => serve::build(&flags, inputs).map(Asked::Serve),
-            other => panic!("{other:?} has no plan"),
-        }));
-    });
-    built.unwrap()
+fn build(words: &[&str], stdin: &'static [u8]) -> Result<Asked> {
+    let inputs = &mut inputs(stdin);
+    match parse_words(words)? {
+        Command::Load(flags) => load::build(&flags, inputs).map(Asked::Load),
+        Command::Find(experiment) => {
+            watch::of_experiment(&experiment, inputs)?;
+            find(&experiment, inputs).map(Asked::Experiment)
+        }
+        Command::Hold(command) => {
+            hold::build(&command, inputs).map(Job::Hold).map(Asked::Experiment)
+        }
+        Command::Lab(command) => {
+            let experiment = command.experiment().unwrap();
+            let hosts = lab::hosts(experiment.hosts(), inputs)?;
+            let url = format!("https://{SUT}/");
+            let to = Destination::laboratory(url, RequestFlags::default(), hosts.trust("ca"), None);
+            lab(experiment, &to, inputs).map(Asked::Experiment)
+        }
+        Command::Compare(flags) => compare::build(&flags, inputs).map(Asked::Compare),
+        Command::Serve(flags) => serve::build(&flags, inputs).map(Asked::Serve),
+        other => panic!("{other:?} has no plan"),
+    }
 }
 
 /// The load that `flags` ask for.
@@ -129,15 +125,10 @@ fn hosts(words: &[&str]) -> lab::Hosts {
 }
 
 pub(crate) fn try_hosts(words: &[&str]) -> Result<lab::Hosts> {
-    let mut made = None;
-    inputs(&mut &b""[..], |inputs| {
-        made = Some(match parse_words(words) {
-            Ok(Command::Lab(command)) => lab::hosts(command.experiment().unwrap().hosts(), inputs),
-            Ok(other) => panic!("{words:?}: {other:?}"),
-            Err(stop) => Err(stop),
-        });
-    });
-    made.unwrap()
+    match parse_words(words)? {
+        Command::Lab(command) => lab::hosts(command.experiment().unwrap().hosts(), &inputs(b"")),
+        other => panic!("{words:?}: {other:?}"),
+    }
 }
 
 pub(crate) fn refused(words: &[&str], stdin: &'static [u8]) -> (String, u8) {

@@ -32,7 +32,7 @@ pub(crate) struct TunedProxy {
 pub(crate) fn build(
     dialect: &'static Dialect,
     flags: &ProxyFlags,
-    inputs: &Inputs<'_>,
+    inputs: &Inputs,
 ) -> Result<TunedProxy> {
     refuse_if!(!flags.cert.is_file();
         "--cert {:?} is no file", flags.cert;
@@ -137,7 +137,7 @@ mod tests {
         let Command::Tune(TuneCommand::Haproxy(flags)) = parse_words(&words)? else {
             panic!("{words:?}")
         };
-        build(&HAPROXY, &flags, &Inputs::of_host(&mut std::io::empty()))
+        build(&HAPROXY, &flags, &Inputs::of_host(std::io::empty()))
     }
 
     #[test]

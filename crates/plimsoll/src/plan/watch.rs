@@ -32,7 +32,7 @@ impl Watched {
 }
 
 /// Checks what is to be observed.
-pub(crate) fn watched(watch: &[Watch], inputs: &Inputs<'_>) -> Result<Watched> {
+pub(crate) fn watched(watch: &[Watch], inputs: &Inputs) -> Result<Watched> {
     let Watched { mut pids, mut backends, mut counts } = Watched::default();
     let alive = |kind: &str, pid: u32| {
         if (inputs.is_alive)(pid) {
@@ -62,7 +62,7 @@ pub(crate) fn watched(watch: &[Watch], inputs: &Inputs<'_>) -> Result<Watched> {
 }
 
 /// Checks what is to be observed in an experiment.
-pub(crate) fn of_experiment(experiment: &FindExperiment, inputs: &Inputs<'_>) -> Result<Watched> {
+pub(crate) fn of_experiment(experiment: &FindExperiment, inputs: &Inputs) -> Result<Watched> {
     let watched = watched(experiment.watch(), inputs)?;
     refuse_if!(watched.counts.is_some() && matches!(experiment, FindExperiment::Rfc9411(_));
         "rfc9411 does its own counting and reads no server statistics";

@@ -36,8 +36,7 @@ use statsd::Receiver;
 const NOTICE_WITHIN: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(flags: &WatchFlags) -> Result<()> {
-    let mut stdin = io::stdin();
-    let job = host_watch::build(flags, &Inputs::of_host(&mut stdin))?;
+    let job = host_watch::build(flags, &Inputs::of_host(io::stdin()))?;
     let interrupts = run::install_interrupts()?;
     Publisher::during(&job.publish, &interrupts, |publisher| {
         let mut watch = Watch::begin(&job, publisher, &interrupts)?;

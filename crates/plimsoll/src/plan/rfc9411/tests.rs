@@ -13,9 +13,9 @@ const URL: &str = "http://127.0.0.1:9/{size}";
 const TLS: &str = "https://127.0.0.1:9/{size}";
 
 /// A host with 4 CPUs on which no name has an address.
-fn inputs<T>(build: impl FnOnce(&mut Inputs<'_>) -> T) -> T {
-    build(&mut Inputs {
-        stdin: &mut &b"GET http://127.0.0.1:9/a\nGET https://127.0.0.2:9/b\n"[..],
+fn inputs() -> Inputs {
+    Inputs {
+        stdin: Box::new(&b"GET http://127.0.0.1:9/a\nGET https://127.0.0.2:9/b\n"[..]),
         stdin_reader: None,
         resolve: |_, _| Err(std::io::Error::other("no such name")),
         accepts: |_| false,
@@ -24,25 +24,25 @@ fn inputs<T>(build: impl FnOnce(&mut Inputs<'_>) -> T) -> T {
         is_alive: |_| true,
         cpus: 4,
         source_ports: 28_232,
-    })
+    }
 }
 
 fn find(words: &[&str]) -> Result<Rfc9411Job> {
     match parse_words(&[&["find", "rfc9411"], words].concat())? {
-        Command::Find(experiment) => inputs(|inputs| case_of(plan::find(&experiment, inputs))),
+        Command::Find(experiment) => case_of(plan::find(&experiment, &mut inputs())),
         other => panic!("{other:?}"),
     }
 }
 
 fn lab(words: &[&str]) -> Result<Rfc9411Job> {
     match parse_words(&[&["lab", "rfc9411", "--sut", "embedded"], words].concat())? {
-        Command::Lab(command) => inputs(|inputs| {
+        Command::Lab(command) => {
             let experiment = command.experiment().unwrap();
             let scheme = if experiment.is_tls() { "https" } else { "http" };
             let url = format!("{scheme}://127.0.0.1:80/");
             let to = Destination::laboratory(url, RequestFlags::default(), Trust::Insecure, None);
-            case_of(plan::lab(experiment, &to, inputs))
-        }),
+            case_of(plan::lab(experiment, &to, &mut inputs()))
+        }
         other => panic!("{other:?}"),
     }
 }
