@@ -8,71 +8,53 @@ use plimsoll_model::target::shown_url;
 use plimsoll_model::units::ParseError;
 
 use super::foreign;
+use super::foreign::has_word;
 
 /// The reason why a search has no rate or duration.
 const SET_BY_SEARCH: &str = "a search sets the rate and length of every trial itself; use --min, \
                              --max and --mode, or plimsoll load";
 /// Why a hold has no pool.
 const NO_POOL: &str = "held connections stay open; drop it, or use plimsoll load";
-const CRITERIA: &str = "the RFC's own criteria apply";
 const RAISED: &str = "the search raises the number of connections itself; limit it with --max";
-const SUSTAIN: &str = "write --sustain";
-const FROM_TARGET: &str = "the load follows from --target";
 const BY_CASE: &str = "the case sets the transactions per connection";
 
 /// Flags of other commands that people write for a command or experiment, and their equivalents there.
-const OF_OTHERS: &[(&[&str], &[&str], &str)] = &[
-    (&["hold"], &["--duration", "-d", "--hold", "--hold-for", "--sustain"], "write --for"),
-    (&["load", "watch"], &["--for", "--sustain"], "write --duration"),
-    (&["connections"], &["--sustain", "--hold"], "write --for"),
-    (&["rate"], &["--handshake-only"], "write find handshakes or lab handshakes"),
+const OF_OTHERS: &[(&str, &str, &str)] = &[
+    ("hold", "--duration -d --hold --hold-for --sustain", "write --for"),
+    ("load watch", "--for --sustain", "write --duration"),
+    ("connections", "--sustain --hold", "write --for"),
+    ("rate", "--handshake-only", "write find handshakes or lab handshakes"),
     (
-        &["handshakes"],
-        &["--handshake-only", "--no-keepalive"],
+        "handshakes",
+        "--handshake-only --no-keepalive",
         "drop it: each handshake is a new connection",
     ),
     (
-        &["rate", "handshakes", "connections", "hold", "rfc9411"],
-        &["--find"],
+        "rate handshakes connections hold rfc9411",
+        "--find",
         "name the experiment: plimsoll lab EXPERIMENT",
     ),
-    (
-        &["load", "hold", "rate", "deliveries", "handshakes", "connections"],
-        &["--mqtt"],
-        "write --mqtt-version",
-    ),
-    (&["serve"], &["--tls"], "write --tcp-tls for an echo over TLS, or --https"),
-    (&["tune", "haproxy", "nginx"], &["--haproxy", "--nginx"], "write --program"),
-    (&["hold"], &["--ramp", "--ramp-rate", "--cps"], "write --rate, in new connections per second"),
-    (&["hold"], &["--ping", "--interval"], "write --heartbeat"),
-    (&["hold"], &["--arrivals", "--stages"], "connections are opened evenly at --rate"),
-    (&["hold"], &["--requests", "-n"], "each connection sends one request per --heartbeat"),
-    (
-        &["hold"],
-        &["--slo"],
-        "the goal is that every connection is held and answers; see --deadline",
-    ),
-    (
-        &["hold", "connections"],
-        &["--no-keepalive", "--requests-per-connection", "--handshake-only"],
-        NO_POOL,
-    ),
-    (&["rate", "handshakes"], &["--rate", "-r"], SET_BY_SEARCH),
-    (
-        &["rate", "handshakes", "connections"],
-        &["--stages", "--duration", "-d", "--requests", "-n"],
-        SET_BY_SEARCH,
-    ),
-    (&["connections"], &["--connections", "-c"], RAISED),
-    (&["connections"], &["--arrivals"], "connections are opened evenly at --rate"),
-    (&["rfc9411"], &["--slo", "--deadline"], CRITERIA),
-    (&["rfc9411"], &["--mode"], "the RFC's own procedure applies"),
-    (&["rfc9411"], &["--min"], "step 1 begins at a tenth of --target"),
-    (&["rfc9411"], &["--max", "--push"], "step 3 ends at --target"),
-    (&["rfc9411"], &["--rate", "-r", "--stages"], FROM_TARGET),
-    (&["rfc9411"], &["--for", "--duration", "-d", "--requests", "-n"], SUSTAIN),
-    (&["rfc9411"], &["--no-keepalive", "--handshake-only"], BY_CASE),
-    (&["rfc9411"], &["--resume"], "every handshake must be a full one"),
+    ("load hold rate deliveries handshakes connections", "--mqtt", "write --mqtt-version"),
+    ("serve", "--tls", "write --tcp-tls for an echo over TLS, or --https"),
+    ("tune haproxy nginx", "--haproxy --nginx", "write --program"),
+    ("hold", "--ramp --ramp-rate --cps", "write --rate, in new connections per second"),
+    ("hold", "--ping --interval", "write --heartbeat"),
+    ("hold", "--arrivals --stages", "connections are opened evenly at --rate"),
+    ("hold", "--requests -n", "each connection sends one request per --heartbeat"),
+    ("hold", "--slo", "the goal is that every connection is held and answers; see --deadline"),
+    ("hold connections", "--no-keepalive --requests-per-connection --handshake-only", NO_POOL),
+    ("rate handshakes", "--rate -r", SET_BY_SEARCH),
+    ("rate handshakes connections", "--stages --duration -d --requests -n", SET_BY_SEARCH),
+    ("connections", "--connections -c", RAISED),
+    ("connections", "--arrivals", "connections are opened evenly at --rate"),
+    ("rfc9411", "--slo --deadline", "the RFC's own criteria apply"),
+    ("rfc9411", "--mode", "the RFC's own procedure applies"),
+    ("rfc9411", "--min", "step 1 begins at a tenth of --target"),
+    ("rfc9411", "--max --push", "step 3 ends at --target"),
+    ("rfc9411", "--rate -r --stages", "the load follows from --target"),
+    ("rfc9411", "--for --duration -d --requests -n", "write --sustain"),
+    ("rfc9411", "--no-keepalive --handshake-only", BY_CASE),
+    ("rfc9411", "--resume", "every handshake must be a full one"),
 ];
 
 /// The command that was typed: `find` and, where it has experiments, one of them.
@@ -144,10 +126,6 @@ impl<'a> Typed<'a> {
         })
     }
 
-    fn has_experiments(&self) -> bool {
-        self.command.is_some_and(clap::Command::has_subcommands)
-    }
-
     /// An experiment that stands behind flags.
     fn later_experiment(&self) -> Option<&'a str> {
         let words = self.args.iter().skip(2).filter_map(|word| word.to_str());
@@ -176,7 +154,7 @@ impl<'a> Typed<'a> {
 }
 
 /// `a, b or c`.
-fn listed(mut names: Vec<String>) -> String {
+pub(super) fn listed(mut names: Vec<String>) -> String {
     let last = names.pop().unwrap_or_default();
     if names.is_empty() { last } else { format!("{} or {last}", names.join(", ")) }
 }
@@ -184,7 +162,8 @@ fn listed(mut names: Vec<String>) -> String {
 /// The line for `error`, which `parser` gave on `args`.
 pub(super) fn one_line(error: &clap::Error, args: &[OsString], parser: &clap::Command) -> String {
     let typed = Typed::new(args, parser);
-    if typed.has_experiments() && typed.experiment.is_none() {
+    let has_experiments = typed.command.is_some_and(clap::Command::has_subcommands);
+    if has_experiments && typed.experiment.is_none() {
         return no_experiment(error, &typed);
     }
     let is_about_a_flag = matches!(
@@ -222,21 +201,18 @@ pub(super) fn one_line(error: &clap::Error, args: &[OsString], parser: &clap::Co
 fn no_experiment(error: &clap::Error, typed: &Typed<'_>) -> String {
     const EXAMPLE: &str = "for example: plimsoll find rate http://127.0.0.1:8080/";
     let unknown = text(error, ContextKind::InvalidSubcommand);
-    match (typed.name(), typed.url(), unknown) {
-        (Some("lab"), Some(url), _) => format!(
+    match (typed.name(), typed.url(), unknown, typed.later_experiment()) {
+        (Some("lab"), Some(url), ..) => format!(
             "unexpected argument {url:?}; the laboratory starts its own server; to test another, \
              use plimsoll find rate {url}"
         ),
-        (_, _, Some(name)) if !name.contains("://") => {
+        (_, _, Some(name), _) if !name.contains("://") => {
             format!("unknown experiment {name:?}; use {}", typed.experiments())
         }
-        (Some(command), ..) if typed.later_experiment().is_some() => {
-            let name = typed.later_experiment().unwrap_or_default();
-            format!(
-                "the experiment comes first; write plimsoll {command} {name} and its flags behind it"
-            )
-        }
-        (_, Some(url), _) => {
+        (Some(command), .., Some(name)) => format!(
+            "the experiment comes first; write plimsoll {command} {name} and its flags behind it"
+        ),
+        (_, Some(url), ..) => {
             format!("the experiment is missing before the URL; write plimsoll find rate {url}")
         }
         _ => format!("no experiment and no URL given; {EXAMPLE}"),
@@ -295,8 +271,8 @@ fn unknown_argument(error: &clap::Error, typed: &Typed<'_>) -> String {
         };
         return format!("unexpected argument {flag:?}; {fix}");
     }
-    let here = |(last, flags, _): &&(&[&str], &[&str], &str)| {
-        typed.last().is_some_and(|name| last.contains(&name)) && flags.contains(&flag.as_str())
+    let here = |(last, flags, _): &&(&str, &str, &str)| {
+        typed.last().is_some_and(|name| has_word(last, name)) && has_word(flags, &flag)
     };
     let known = OF_OTHERS.iter().find(here).map(|(.., fix)| *fix);
     if let Some(fix) = known.or_else(|| foreign::fix(&flag).filter(|_| typed.is_client())) {
@@ -342,9 +318,8 @@ fn refused_value(error: &clap::Error, typed: &Typed<'_>) -> String {
             format!("{flag} {typed:?} is not accepted; write {}", refused.expected)
         }
         None => {
-            let typed = text(error, ContextKind::InvalidValue).unwrap_or_default();
             let why = source.map(ToString::to_string).unwrap_or_default();
-            format!("{flag} {typed:?} is not accepted; {why}")
+            format!("{flag} {value:?} is not accepted; {why}")
         }
     }
 }

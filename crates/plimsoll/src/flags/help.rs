@@ -123,17 +123,13 @@ fn typed<'a>(parser: &'a Command, args: &[OsString]) -> (String, &'a Command) {
 
 /// A command as its help shows it; only to be rendered, never to parse with.
 fn shown(command: &Command, path: &str, detail: Detail) -> Command {
-    let texts = Texts::of(command);
     let core = core(path).filter(|_| detail == Detail::Short);
-    let mut shown = copy_without_args(command);
-    for arg in arranged(command, path, core.as_deref()) {
-        shown = shown.arg(arg);
-    }
+    let mut shown = copy_without_args(command).args(arranged(command, path, core.as_deref()));
     let (before, after) = if path.is_empty() {
         (groups(command), format!("{WHICH}\n{}", rest(path, detail)))
     } else {
-        let after = [texts.remarks(detail), rest(path, detail)].concat();
-        (texts.examples, after)
+        let (examples, remarks) = texts(command, detail);
+        (examples, remarks + &rest(path, detail))
     };
     let template = if path.is_empty() { ROOT_TEMPLATE } else { TEMPLATE };
     if !before.is_empty() {
@@ -174,34 +170,14 @@ fn groups(root: &Command) -> String {
     GROUPS.iter().map(group).collect::<Vec<_>>().join("\n")
 }
 
-/// The texts below the flags of a command in the source.
-struct Texts {
-    examples: String,
-    remarks: Vec<String>,
-    exit_codes: Option<String>,
-}
-
-impl Texts {
-    fn of(command: &Command) -> Self {
-        let all = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-        let mut texts = Self { examples: String::new(), remarks: Vec::new(), exit_codes: None };
-        for paragraph in all.split("\n\n").filter(|paragraph| !paragraph.is_empty()) {
-            if paragraph.starts_with("Example") {
-                texts.examples = paragraph.to_owned();
-            } else if paragraph.starts_with("Exit codes: ") {
-                texts.exit_codes = Some(filled(paragraph));
-            } else {
-                texts.remarks.push(filled(paragraph));
-            }
-        }
-        texts
-    }
-
-    /// Paragraphs below the flags.
-    fn remarks(&self, detail: Detail) -> String {
-        let all = self.remarks.iter().chain(&self.exit_codes).filter(|_| detail == Detail::Full);
-        all.map(|paragraph| format!("{paragraph}\n\n")).collect()
-    }
+/// The texts below the flags of a command in the source: examples, and the paragraphs that stand below the flags.
+fn texts(command: &Command, detail: Detail) -> (String, String) {
+    let all = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let paragraphs = all.split("\n\n").filter(|paragraph| !paragraph.is_empty());
+    let (examples, remarks): (Vec<_>, Vec<_>) =
+        paragraphs.partition(|paragraph| paragraph.starts_with("Example"));
+    let remarks = remarks.into_iter().filter(|_| detail == Detail::Full);
+    (examples.concat(), remarks.map(|paragraph| format!("{}\n\n", filled(paragraph))).collect())
 }
 
 /// One line, which the terminal's width breaks.
@@ -245,17 +221,13 @@ fn usage(command: &Command) -> StyledStr {
 fn arranged(command: &Command, path: &str, core: Option<&[&str]>) -> Vec<Arg> {
     let unfit = entry(UNFIT, path).unwrap_or_default();
     let fits = |arg: &Arg| arg.get_help_heading().is_none_or(|heading| !unfit.contains(&heading));
-    let mut args: Vec<Arg> = command.get_arguments().cloned().collect();
-    for arg in &mut args {
-        let place = core.map(|core| core.iter().position(|id| arg.get_id() == *id));
-        let one = std::mem::replace(arg, Arg::new(""));
-        *arg = match place {
-            Some(Some(at)) => one.help_heading(None::<&str>).display_order(at),
-            Some(None) => one.hide(true),
-            None if fits(&one) => in_full(one),
-            None => one.hide(true),
-        };
-    }
+    let arranged = |arg: Arg| match core.map(|core| core.iter().position(|id| arg.get_id() == *id))
+    {
+        Some(Some(at)) => arg.help_heading(None::<&str>).display_order(at),
+        None if fits(&arg) => in_full(arg),
+        Some(None) | None => arg.hide(true),
+    };
+    let mut args: Vec<Arg> = command.get_arguments().cloned().map(arranged).collect();
     let rank = |arg: &Arg| {
         let section = PROTOCOLS.iter().position(|name| arg.get_help_heading() == Some(name));
         section.map_or(0, |at| at + 1)

@@ -212,15 +212,12 @@ fn parse_from(
         .try_get_matches_from(&args)
         .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches))
         .map(|cli| cli.command)
-        .map_err(|error| match error.kind() {
-            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-                let text = match error.kind() {
-                    ErrorKind::DisplayHelp => help::text(&parser, &args, help_columns),
-                    _ => error.render(),
-                };
-                let text = if colours { text.ansi().to_string() } else { text.to_string() };
-                Stop::Asked(text)
-            }
-            _ => Stop::Usage(complaint::one_line(&error, &args, &parser)),
+        .map_err(|error| {
+            let text = match error.kind() {
+                ErrorKind::DisplayHelp => help::text(&parser, &args, help_columns),
+                ErrorKind::DisplayVersion => error.render(),
+                _ => return Stop::Usage(complaint::one_line(&error, &args, &parser)),
+            };
+            Stop::Asked(if colours { text.ansi().to_string() } else { text.to_string() })
         })
 }

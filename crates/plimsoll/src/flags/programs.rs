@@ -6,6 +6,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use plimsoll_model::SutKind;
 
+use super::complaint::listed;
+
 /// The server that a laboratory tests, and the files of programs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SutFlags {
@@ -49,7 +51,7 @@ impl Args for SutFlags {
             )
             .help(format!(
                 "Server to test: {} [default: haproxy if installed, else embedded]",
-                listed(&SutKind::ALL)
+                listed(SutKind::ALL.map(|kind| kind.name().to_owned()).to_vec())
             ));
         let program = |kind: SutKind| {
             Arg::new(kind.name())
@@ -64,11 +66,4 @@ impl Args for SutFlags {
     fn augment_args_for_update(command: Command) -> Command {
         Self::augment_args(command)
     }
-}
-
-/// Lists names as a sentence does: `embedded, haproxy or nginx`.
-fn listed(kinds: &[SutKind]) -> String {
-    let names: Vec<_> = kinds.iter().map(|kind| kind.name()).collect();
-    let (last, others) = names.split_last().unwrap_or((&"", &[]));
-    format!("{} or {last}", others.join(", "))
 }

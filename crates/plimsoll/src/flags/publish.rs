@@ -5,7 +5,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::units::parse_duration;
 use plimsoll_report::live::Collector;
 
-use super::values::{ListenAt, collector, listen_at};
+use super::values::{ListenAt, listen_at};
 
 /// Flags of publishing while a command runs.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
@@ -24,7 +24,7 @@ pub(crate) struct PublishFlags {
     pub(crate) statsd: Option<String>,
 
     /// Send metrics to this OpenTelemetry collector every 10 s (OTLP over HTTP, JSON)
-    #[arg(long, value_name = "URL", value_parser = collector)]
+    #[arg(long, value_name = "URL", value_parser = Collector::parse)]
     pub(crate) otlp: Option<Collector>,
 }
 

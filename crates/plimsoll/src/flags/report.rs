@@ -7,7 +7,7 @@ use plimsoll_model::gate::Gate;
 use plimsoll_model::units::ParseError;
 use plimsoll_report::exports::{Export, RowFormat, RowLatency, SPANS, Span};
 
-use super::values::{OutputFile, output_file};
+use super::values::{OutputFile, output_file, refuse};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -115,17 +115,14 @@ fn row_latency(text: &str) -> Result<RowLatency, ParseError> {
     match text {
         "corrected" => Ok(RowLatency::Corrected),
         "uncorrected" => Ok(RowLatency::Uncorrected),
-        _ => Err(ParseError { text: text.to_owned(), expected: "corrected or uncorrected" }),
+        _ => Err(refuse(text, "corrected or uncorrected")),
     }
 }
 
 /// The name of a span.
 fn span(text: &str) -> Result<Span, ParseError> {
-    let found = SPANS.into_iter().find(|span| span.name() == text);
-    found.ok_or_else(|| ParseError {
-        text: text.to_owned(),
-        expected: "a span: corrected, uncorrected, wire, ttfb, connect, tls or send_lag",
-    })
+    const EXPECTED: &str = "a span: corrected, uncorrected, wire, ttfb, connect, tls or send_lag";
+    SPANS.into_iter().find(|span| span.name() == text).ok_or_else(|| refuse(text, EXPECTED))
 }
 
 /// A file to be written.

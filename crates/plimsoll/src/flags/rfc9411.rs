@@ -7,7 +7,7 @@ use plimsoll_model::{Nanos, Rate};
 
 use super::search::{ArrivalsFlags, TrialFlags};
 use super::shared::{ClientFlags, HandshakeFlags};
-use super::values::{connections, positive_count, positive_rate};
+use super::values::{connections, positive_count, positive_rate, refuse};
 
 /// The target of a case.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -83,8 +83,7 @@ fn target_load(text: &str) -> Result<TargetLoad, ParseError> {
         Some(bits) => (bits > 0.0 && bits <= BITS_MAX).then_some(TargetLoad::BitsPerSecond(bits)),
         None => parse_rate(text).ok().filter(|rate| *rate > Rate::ZERO).map(TargetLoad::Units),
     };
-    let expected = "a load above 0 such as 5k, 5000/s or 10Gbit/s";
-    load.ok_or_else(|| ParseError { text: text.to_owned(), expected })
+    load.ok_or_else(|| refuse(text, "a load above 0 such as 5k, 5000/s or 10Gbit/s"))
 }
 
 /// Whole seconds: the samples are a second each.
@@ -92,10 +91,7 @@ fn sustain(text: &str) -> Result<Nanos, ParseError> {
     const MAX: Nanos = Nanos::from_secs(24 * 3600);
     match parse_duration(text) {
         Ok(span) if span.0 > 0 && span.0 % 1_000_000_000 == 0 && span <= MAX => Ok(span),
-        _ => Err(ParseError {
-            text: text.to_owned(),
-            expected: "whole seconds from 1s to 24h, such as 300s",
-        }),
+        _ => Err(refuse(text, "whole seconds from 1s to 24h, such as 300s")),
     }
 }
 
@@ -106,9 +102,6 @@ fn object(text: &str) -> Result<Object, ParseError> {
     match (text, parse_size(text)) {
         ("mixed", _) => Ok(Object::Mixed),
         (_, Ok(bytes @ 1..=MAX)) => Ok(Object::Bytes(bytes)),
-        _ => Err(ParseError {
-            text: text.to_owned(),
-            expected: "an object size such as 1KB, 64KB or mixed",
-        }),
+        _ => Err(refuse(text, "an object size such as 1KB, 64KB or mixed")),
     }
 }

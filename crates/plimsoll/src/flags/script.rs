@@ -21,10 +21,6 @@ pub(crate) struct ScriptFlags {
 impl ScriptFlags {
     /// The first flag that was given, if any was.
     pub(crate) fn first_given(&self) -> Option<&'static str> {
-        match (&self.script, self.echo) {
-            (Some(_), _) => Some("--script"),
-            (None, Some(_)) => Some("--echo"),
-            (None, None) => None,
-        }
+        self.script.as_ref().map(|_| "--script").or_else(|| self.echo.map(|_| "--echo"))
     }
 }

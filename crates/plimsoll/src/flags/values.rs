@@ -13,7 +13,6 @@ use plimsoll_model::target::{TargetUrl, parse_header};
 use plimsoll_model::units::{ParseError, parse_count, parse_duration, parse_rate, parse_size};
 use plimsoll_model::{Nanos, Rate};
 use plimsoll_probe::server_counters::CounterSource;
-use plimsoll_report::live::{Collector, CollectorError};
 
 /// The number of agent processes that share the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,7 +190,7 @@ pub(crate) enum IsolateFlag {
     Auto,
 }
 
-fn refuse(text: &str, expected: &'static str) -> ParseError {
+pub(super) fn refuse(text: &str, expected: &'static str) -> ParseError {
     ParseError { text: text.to_owned(), expected }
 }
 
@@ -358,11 +357,6 @@ pub(crate) fn stage(text: &str) -> Result<RampTo, ParseError> {
     }
 }
 
-/// A URL such as `http://127.0.0.1:4318`.
-pub(crate) fn collector(text: &str) -> Result<Collector, CollectorError> {
-    Collector::parse(text)
-}
-
 /// A path, or `-` for stdin.
 pub(crate) fn input_file(text: &str) -> Result<InputFile, ParseError> {
     match text {
@@ -403,26 +397,21 @@ impl Cidr {
     /// The usable addresses of the range. The first and last of an IPv4 range (network and broadcast)
     /// and the first of an IPv6 range (any router) are left out.
     pub(crate) fn range(&self) -> AddressRange {
-        match self.address {
-            IpAddr::V4(address) => {
-                let host_bits = 32 - u32::from(self.prefix);
-                let edge = u32::from(host_bits >= 2);
-                let host_mask = 1u32.checked_shl(host_bits).map_or(u32::MAX, |count| count - 1);
-                let first = (u32::from(address) & !host_mask) + edge;
-                let count = u64::from(host_mask) + 1 - 2 * u64::from(edge);
-                AddressRange { first: Ipv4Addr::from(first).into(), count }
-            }
-            IpAddr::V6(address) => {
-                let host_bits = 128 - u32::from(self.prefix);
-                let edge = u128::from(host_bits >= 2);
-                // All ones for a prefix of 0, where the shift would be out of range.
-                let host_mask = 1u128.checked_shl(host_bits).map_or(u128::MAX, |count| count - 1);
-                let first = (u128::from(address) & !host_mask) + edge;
-                let count = (host_mask - edge).saturating_add(1);
-                let count = u64::try_from(count).unwrap_or(u64::MAX);
-                AddressRange { first: Ipv6Addr::from(first).into(), count }
-            }
-        }
+        let (bits, address) = match self.address {
+            IpAddr::V4(address) => (32, address.to_bits().into()),
+            IpAddr::V6(address) => (128, address.to_bits()),
+        };
+        let host_bits: u32 = bits - u32::from(self.prefix);
+        let edge = u128::from(host_bits >= 2);
+        // All ones for a prefix of 0 of IPv6, where the shift would be out of range.
+        let host_mask = 1u128.checked_shl(host_bits).map_or(u128::MAX, |count| count - 1);
+        let first = (address & !host_mask) + edge;
+        let (first, last) = match self.address {
+            IpAddr::V4(_) => (Ipv4Addr::from_bits(first as u32).into(), host_mask - edge),
+            IpAddr::V6(_) => (Ipv6Addr::from_bits(first).into(), host_mask),
+        };
+        let count = u64::try_from((last - edge).saturating_add(1)).unwrap_or(u64::MAX);
+        AddressRange { first, count }
     }
 
     /// The usable addresses of the range in order, at most `limit`.
