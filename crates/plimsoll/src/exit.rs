@@ -95,6 +95,11 @@ impl Stop {
         Self::Usage(format!("{what}; {fix}"))
     }
 
+    /// Creates the error of a system that has refused.
+    pub(crate) fn cannot_run(why: impl fmt::Display) -> Self {
+        Self::CannotRun(why.to_string())
+    }
+
     /// The process's exit code.
     pub(crate) fn code(&self) -> u8 {
         match self {

@@ -45,8 +45,7 @@ pub(crate) fn run(flags: &AgentFlags) -> Result<()> {
     // /proc/self/exe would show as `exe` in top.
     process::show_as(c"plimsoll-agent");
     if flags.supervise {
-        return supervise(std::io::stdin(), std::io::stdout())
-            .map_err(|error| Stop::CannotRun(error.to_string()));
+        return supervise(std::io::stdin(), std::io::stdout()).map_err(Stop::cannot_run);
     }
     memory::keep_large_blocks_apart();
     let coordinator = match (&flags.join, &flags.nonce) {
@@ -55,21 +54,20 @@ pub(crate) fn run(flags: &AgentFlags) -> Result<()> {
         (None, None) => Coordinator::Parent,
     };
     let engine = EngineExecutor { coordinator, ..EngineExecutor::default() };
-    let stop = |error: &dyn std::fmt::Display| Stop::CannotRun(error.to_string());
     if let Some(nonce) = &flags.nonce {
-        hosts::announce(std::io::stdout(), nonce).map_err(|error| stop(&error))?;
+        hosts::announce(std::io::stdout(), nonce).map_err(Stop::cannot_run)?;
     }
     let ended = match (&flags.join, &flags.keys, flags.index) {
         (Some(to), Some(keys), Some(index)) => {
             let (identity, roots_pem) =
-                joined::read_agent(keys, index).map_err(|error| stop(&error))?;
+                joined::read_agent(keys, index).map_err(Stop::cannot_run)?;
             let (commands, events) = joined::dial(to, &identity, &roots_pem, flags.join_within)
-                .map_err(|error| stop(&error))?;
+                .map_err(Stop::cannot_run)?;
             agent::run(engine, commands, events, Some(flags.lease.unwrap_or(JOINED_LEASE)))
         }
         _ => agent::run(engine, std::io::stdin(), std::io::stdout(), flags.lease),
     };
-    ended.map_err(|error| stop(&error))
+    ended.map_err(Stop::cannot_run)
 }
 
 fn write_keys(dir: &Path, count: u32, valid_for_s: u32) -> Result<()> {
@@ -98,7 +96,8 @@ struct EngineExecutor {
     load: Option<Arc<Control>>,
     /// Relay for loads that are too large for this process.
     relay: Option<Relay>,
-    serving: Option<Serving>,
+    /// Asks the thread that reports on the backend for a report; its end ends the backend.
+    serving: Option<Sender<()>>,
     /// The server under test of a laboratory elsewhere.
     sut: Option<SutThread>,
     /// Reads this host, where somebody elsewhere wants that.
@@ -142,12 +141,6 @@ struct SutThread {
     ended: Receiver<()>,
 }
 
-/// A backend and the thread that reports on it.
-struct Serving {
-    stop: Arc<AtomicBool>,
-    wake: Sender<()>,
-}
-
 impl Executor for EngineExecutor {
     fn handle(&mut self, command: ToAgent, events: &Sender<FromAgent>) {
         let failed = match command {
@@ -182,7 +175,7 @@ impl Executor for EngineExecutor {
             }
             ToAgent::Count => {
                 if let Some(serving) = &self.serving {
-                    let _ = serving.wake.send(());
+                    let _ = serving.send(());
                 }
                 None
             }
@@ -207,10 +200,7 @@ impl Executor for EngineExecutor {
             // What keeps it running ends it with this process, if it needs longer.
             let _ = sut.ended.recv_timeout(SUT_STOP_WAIT);
         }
-        if let Some(serving) = &self.serving {
-            serving.stop.store(true, Ordering::Release);
-            let _ = serving.wake.send(());
-        }
+        self.serving = None;
     }
 }
 
@@ -302,13 +292,10 @@ impl EngineExecutor {
         let backend = plimsoll_backend::start(&plan).map_err(host_fault)?;
         let _ = events.send(FromAgent::Listening(backend.addresses().to_vec()));
         self.parts.serves.store(true, Ordering::Relaxed);
-        let stop = Arc::new(AtomicBool::new(false));
-        let (wake, woken) = mpsc::channel();
-        self.serving = Some(Serving { stop: Arc::clone(&stop), wake });
+        let (asks, asked) = mpsc::channel();
+        self.serving = Some(asks);
         thread::spawn("counters", None, move || {
-            while !stop.load(Ordering::Acquire)
-                && woken.recv_timeout(COUNTERS_PERIOD) != Err(RecvTimeoutError::Disconnected)
-            {
+            while asked.recv_timeout(COUNTERS_PERIOD) != Err(RecvTimeoutError::Disconnected) {
                 let _ = events.send(FromAgent::ServeCounters(counters(&backend)));
             }
             // What was counted since the last period.

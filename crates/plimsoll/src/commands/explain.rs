@@ -1,9 +1,8 @@
 //! `plimsoll explain`: what an exit code, a check, a cause or a word means, and what to do.
 
-use std::io::{Write, stdout};
-
 use plimsoll_report::explain;
 
+use super::printed::say;
 use crate::exit::{Result, Stop};
 use crate::flags::ExplainFlags;
 use crate::screen::Stream;
@@ -18,9 +17,7 @@ pub(crate) fn run(flags: &ExplainFlags) -> Result<()> {
             texts.collect::<Vec<_>>().join("\n")
         }
     };
-    stdout()
-        .write_all(text.as_bytes())
-        .map_err(|error| Stop::CannotRun(format!("cannot write to standard output: {error}")))
+    say(&text)
 }
 
 /// The sections of an id that may be typed as several words, or else of several ids.
@@ -29,8 +26,7 @@ fn sections(ids: &[String]) -> Result<Vec<explain::Section>> {
     if !found.is_empty() {
         return Ok(found);
     }
-    let all = ids.iter().map(|id| one(id)).collect::<Result<Vec<_>, _>>();
-    all.map(|all| all.concat())
+    Ok(ids.iter().map(|id| one(id)).collect::<Result<Vec<_>>>()?.concat())
 }
 
 fn one(id: &str) -> Result<Vec<explain::Section>> {

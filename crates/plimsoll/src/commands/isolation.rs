@@ -3,7 +3,7 @@
 use plimsoll_lab::ClientHost;
 use plimsoll_model::settings::Isolate;
 
-use crate::exit::{Result, Stop};
+use crate::exit::Result;
 use crate::flags::LabExperiment;
 use crate::flags::values::IsolateFlag;
 
@@ -39,10 +39,8 @@ impl Isolation {
         }
         refuse_if!(wishes(IsolateFlag::None);
             "A and B have the same clients, and --isolate differs"; "give both the same --isolate");
-        if labs.iter().any(|lab| !lab.sources().is_empty()) {
-            let why = format_args!("--isolate netns: {SOURCES}");
-            return Err(Stop::usage(why, "use --isolate none"));
-        }
+        refuse_if!(labs.iter().any(|lab| !lab.sources().is_empty());
+            "--isolate netns: {SOURCES}"; "use --isolate none");
         Ok(Self::separate(ClientHost::new()?))
     }
 

@@ -65,11 +65,10 @@ fn check(words: &[String]) -> Result<()> {
         ),
         _ => false,
     };
-    if can_spread {
-        return Ok(());
-    }
-    refuse!("agents in pods are for load, hold, find rate and find handshakes";
-        "give one of these behind --")
+    refuse_if!(!can_spread;
+        "agents in pods are for load, hold, find rate and find handshakes";
+        "give one of these behind --");
+    Ok(())
 }
 
 /// The first flag that has the command write a file beside its archive.
@@ -87,7 +86,7 @@ fn keys(run: &KubernetesRun) -> Result<RunKeys> {
     let now_s = clock::unix_seconds();
     let until_s = now_s + u64::from(run.active_for_s) + CLOCKS_DIFFER_S;
     RunKeys::new(run.agents, now_s.saturating_sub(CLOCKS_DIFFER_S)..until_s)
-        .map_err(|error| Stop::CannotRun(error.to_string()))
+        .map_err(Stop::cannot_run)
 }
 
 fn dry_run(run: &KubernetesRun, inline_secrets: bool) -> Result<()> {
@@ -114,7 +113,7 @@ fn in_cluster(flags: &K8sRunFlags, run: &KubernetesRun) -> Result<()> {
     let results =
         run_there(&cluster, run, &keys(run)?, &out, &mut hands).map_err(|error| match error {
             RunError::Interrupted => interrupted_stop(&interrupts),
-            error => Stop::CannotRun(error.to_string()),
+            error => Stop::cannot_run(error),
         })?;
     show(&out.join(STDOUT))
         .map_err(|error| Stop::CannotRun(format!("{}: {error}", out.display())))?;

@@ -28,28 +28,27 @@ const EXIT_CODE: &str = "exit-code";
 
 /// Runs one of them.
 pub(crate) fn run(command: &PodCommand) -> Result<()> {
-    let cannot = |error: io::Error| Stop::CannotRun(error.to_string());
     match command {
         PodCommand::Coordinate { results, keep_for, order, words } => {
             let command = match order {
                 None => here(words),
-                Some(dir) => ordered(dir, &results.join(INPUTS)).map_err(cannot)?,
+                Some(dir) => ordered(dir, &results.join(INPUTS)).map_err(Stop::cannot_run)?,
             };
             coordinate(results, Duration::from_secs(*keep_for), command)
         }
         PodCommand::Results { results } => {
             let code = read_number(&results.join(EXIT_CODE)).ok_or_else(not_ended)?;
             let code = u8::try_from(code).map_err(|_| not_ended())?;
-            write_results(results, code, io::stdout().lock()).map_err(cannot)
+            write_results(results, code, io::stdout().lock()).map_err(Stop::cannot_run)
         }
         PodCommand::Ended { results } => {
             read_number(&results.join(EXIT_CODE)).map(drop).ok_or_else(not_ended)
         }
         PodCommand::Fetched { results } => {
-            WholeFile::write(&results.join(FETCHED), b"").map_err(cannot)
+            WholeFile::write(&results.join(FETCHED), b"").map_err(Stop::cannot_run)
         }
         PodCommand::Interrupt { results } => match read_number(&results.join(PID)) {
-            Some(pid) => process::kill(pid, Signal::INT).map_err(cannot),
+            Some(pid) => process::kill(pid, Signal::INT).map_err(Stop::cannot_run),
             None => Err(Stop::CannotRun("no command runs here".to_owned())),
         },
     }

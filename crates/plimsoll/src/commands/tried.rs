@@ -119,18 +119,8 @@ fn measure(
 fn laboratory(proxy: &TunedProxy, experiment: &str) -> Result<LabExperiment> {
     let name = proxy.installed.dialect.kind.name();
     let path = proxy.installed.path.to_string_lossy();
-    let words = [
-        "lab",
-        experiment,
-        "-k",
-        "--connections",
-        CONNECTIONS,
-        "--sut",
-        name,
-        &format!("--{name}"),
-        &path,
-    ]
-    .map(str::to_owned);
+    let words = format!("lab {experiment} -k --connections {CONNECTIONS} --sut {name} --{name}");
+    let words: Vec<_> = words.split(' ').chain([&*path]).map(str::to_owned).collect();
     match parse_line(&words)? {
         Command::Lab(LabCommand::Experiment(experiment)) => Ok(*experiment),
         _ => Err(Stop::CannotRun("no laboratory was planned; report this as a bug".to_owned())),

@@ -14,19 +14,13 @@ use plimsoll_report::{Archive, ReportError};
 use crate::causes;
 use crate::exit::{Result, Stop};
 
-/// The result of the gates, and the command's end.
-pub(super) struct Gated {
-    pub(super) report: GateReport,
-    pub(super) stop: Option<Stop>,
-}
-
-/// Judges `summary`, of `archive`, by each gate.
+/// Judges `summary`, of `archive`, by each gate; returns the command's end, too.
 pub(super) fn gate(
     gates: &[Gate],
     baseline_dir: &Path,
     archive: &Archive,
     summary: &Summary,
-) -> Result<Gated> {
+) -> Result<(GateReport, Option<Stop>)> {
     let refuse = |error: ReportError| Stop::Usage(error.to_string());
     let baseline = Archive::open(baseline_dir).map_err(refuse)?;
     let rebuilt;
@@ -53,7 +47,7 @@ pub(super) fn gate(
     };
     let refusals = found.iter().filter_map(|(_, found)| found.as_ref().err());
     let stop = stop(refusals.collect(), &report);
-    Ok(Gated { report, stop })
+    Ok((report, stop))
 }
 
 /// The stretches of a load; other runs are compared by what they state.
@@ -110,11 +104,8 @@ fn stop(refusals: Vec<&Incomparable>, report: &GateReport) -> Option<Stop> {
     let is = |of: fn(&Incomparable) -> bool| refusals.iter().any(|why| of(why));
     use Incomparable::{Differs, NoInterval, Settings};
     if is(|why| matches!(why, Differs { .. } | Settings(_) | NoInterval { .. })) {
-        let all = lines(None);
-        return all
-            .into_iter()
-            .next()
-            .map(|line| Stop::usage(line, "name another baseline, or drop it"));
+        let first = lines(None).into_iter().next();
+        return first.map(|line| Stop::usage(line, "name another baseline, or drop it"));
     }
     if is(|why| matches!(why, Incomparable::Unsettled { .. })) {
         return Some(Stop::GateUnsettled(lines(None)));

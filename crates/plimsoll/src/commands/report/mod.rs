@@ -2,7 +2,6 @@
 //! `plimsoll watch` has archived.
 
 use std::io::Write;
-use std::path::Path;
 
 use plimsoll_model::summary::Summary;
 use plimsoll_report::archive::has_readings;
@@ -39,7 +38,7 @@ pub(crate) fn run(flags: &ReportFlags) -> Result<()> {
         }
         match Archive::open(dir) {
             Ok(archive) => {
-                let Reported { summary, stop } = report_run(&archive, flags, &wanted, stream)?;
+                let (summary, stop) = report_run(&archive, flags, &wanted, stream)?;
                 gated = stop;
                 if wanted_page.is_some() {
                     let view = View::of_archive(&archive, &summary);
@@ -49,7 +48,9 @@ pub(crate) fn run(flags: &ReportFlags) -> Result<()> {
             Err(ReportError::NotAnArchive { .. })
                 if wanted.is_empty() && flags.baseline.is_none() =>
             {
-                show_watched(dir, stream)?;
+                let text = render_watched(dir, stream.style());
+                let text = text.map_err(|error| Stop::Usage(error.to_string()))?;
+                output::show(stream, text.as_bytes())?;
             }
             Err(ReportError::NotAnArchive { dir }) if has_readings(&dir) => {
                 refuse!("{} is what `watch` has archived", dir.display();
@@ -68,13 +69,6 @@ fn stopped(error: &ReportError) -> Stop {
     if error.is_unread() { Stop::Usage(text) } else { Stop::CannotRun(text) }
 }
 
-/// A run that was drawn.
-struct Reported {
-    summary: Summary,
-    /// The command's end once everything is written, if the gates are not passed.
-    stop: Option<Stop>,
-}
-
 /// Writes the page of one run, or of several over each other.
 fn write_page(file: &WantedFile<'_>, views: &[View]) -> Result<()> {
     let text = match views {
@@ -88,26 +82,26 @@ fn write_page(file: &WantedFile<'_>, views: &[View]) -> Result<()> {
 fn check(flags: &ReportFlags, wanted: &[WantedFile<'_>]) -> Result<()> {
     let of_one = wanted.iter().find(|file| file.format != FileFormat::Html);
     if let (Some(file), true) = (of_one, flags.runs.len() > 1) {
-        let what = format!("{} writes one run", file.flag);
-        return Err(Stop::usage(what, "name one archive"));
+        refuse!("{} writes one run", file.flag; "name one archive");
     }
     refuse_if!(flags.baseline.is_some() && flags.runs.len() > 1;
         "--baseline is compared with one run"; "name one archive");
     let mut to_stdout = wanted.iter().filter(|file| *file.place == OutputFile::Stdout);
     if let (Some(first), Some(second)) = (to_stdout.next(), to_stdout.next()) {
-        let what = format!("{} and {} both write to standard output", first.flag, second.flag);
-        return Err(Stop::usage(what, "name a file for one of them"));
+        refuse!("{} and {} both write to standard output", first.flag, second.flag;
+            "name a file for one of them");
     }
     Ok(())
 }
 
-/// Draws a run, then writes the files; one that cannot be written does not stop the others.
+/// Draws a run, then writes the files; one that cannot be written does not stop the others. Returns the command's end once
+/// everything is written, too, if the gates are not passed.
 fn report_run(
     archive: &Archive,
     flags: &ReportFlags,
     wanted: &[WantedFile<'_>],
     stream: Stream,
-) -> Result<Reported> {
+) -> Result<(Summary, Option<Stop>)> {
     let diagnose = |summary: &Summary| {
         let find = summary.result.find()?;
         causes::of(&causes::readings(&archive.dir), find, &archive.trials)
@@ -117,15 +111,15 @@ fn report_run(
     let gated =
         flags.baseline.as_ref().map(|dir| gate::gate(&flags.fail_if, dir, archive, &summary));
     let gated = gated.transpose()?;
-    text.extend(gated.iter().map(|gated| render_gate(&gated.report, stream.style())));
+    let (gate, stop) = gated.unzip();
+    text.extend(gate.iter().map(|gate| render_gate(gate, stream.style())));
     let shown = output::show(stream, text.as_bytes());
     let write = |file: &WantedFile<'_>| match file.format {
         FileFormat::Json => run::write_json(file.place, &summary),
         // When every run has been read.
         FileFormat::Html => Ok(()),
         FileFormat::Export(export) => {
-            let gate = gated.as_ref().map(|gated| &gated.report);
-            let run = ExportedRun { archive, summary: &summary, gate };
+            let run = ExportedRun { archive, summary: &summary, gate: gate.as_ref() };
             let fill = |out: &mut dyn Write| write_export(export, &run, out);
             match export {
                 Export::Markdown => output::append(file.flag, file.place, fill),
@@ -134,11 +128,5 @@ fn report_run(
         }
     };
     wanted.iter().map(write).fold(shown, Result::and)?;
-    let stop = gated.and_then(|gated| gated.stop);
-    Ok(Reported { summary, stop })
-}
-
-fn show_watched(dir: &Path, stream: Stream) -> Result<()> {
-    let text = render_watched(dir, stream.style());
-    output::show(stream, text.map_err(|error| Stop::Usage(error.to_string()))?.as_bytes())
+    Ok((summary, stop.flatten()))
 }
