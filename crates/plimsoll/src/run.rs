@@ -97,6 +97,7 @@ impl Run {
         let started_at = time_text::rfc3339(unix_s);
         let job = head.job;
         let place = job
+            .output
             .out
             .clone()
             .or_else(|| head.always_archive.then(|| archive_place(head.command, unix_s)));
@@ -140,7 +141,7 @@ impl Run {
             budget: head.budget,
             page: head.publisher.page(),
         };
-        let shown = if job.ui {
+        let shown = if !job.output.no_ui {
             Shown::start(Tracker::new(tracked), began, head.interrupts)
         } else {
             Shown::Nothing
@@ -154,8 +155,8 @@ impl Run {
             archive_error: None,
             reasons: ErrorReasons::default(),
             epochs: None,
-            json: job.json.clone(),
-            details: job.details,
+            json: job.output.json.clone(),
+            details: job.output.details,
             rows: job.rows.clone().map(|rows| RowSink::new(rows, &job.plan, clock)),
             publisher: head.publisher,
             pause: None,
@@ -388,7 +389,7 @@ pub(crate) fn write_json(place: &OutputFile, summary: &Summary) -> Result<()> {
 pub(crate) fn settings(job: &LoadJob) -> Settings {
     let event =
         |one: &Disruption| PlannedEvent { what: one.kind.to_string(), at_s: one.at.as_secs_f64() };
-    let events = job.events.plan.iter().map(event).collect();
+    let events = job.events.event.iter().map(event).collect();
     Settings { load: Some((&job.plan).into()), events, ..job.settings.clone() }
 }
 

@@ -10,7 +10,8 @@ use crate::exit::{Result, Stop};
 use crate::experiments::compare::{CONNECTIONS_TIMES_MAX, CompareExperiment};
 use crate::experiments::in_turn::{Side, SideServer};
 use crate::flags::{Command, CompareFlags};
-use crate::plan::compare::{ArmLine, CompareJob};
+use crate::plan::compare::ArmLine;
+use crate::plan::sizing::Variation;
 use crate::plan::{Inputs, Job};
 use crate::publish::Publisher;
 use crate::session::SetUp;
@@ -20,7 +21,12 @@ pub(crate) fn run(flags: &CompareFlags) -> Result<()> {
     let mut inputs = Inputs::of_host(std::io::empty());
     let job = plan::compare::build(flags, &mut inputs)?;
     let [a, b] = &job.arms;
-    let isolation = isolation(&job)?;
+    // There are two laboratories, or none.
+    let labs = job.arms.iter().filter_map(|arm| match &arm.command {
+        Command::Lab(lab) => lab.experiment(),
+        _ => None,
+    });
+    let isolation = Isolation::asked(&labs.collect::<Vec<_>>())?;
     let mut planned = [
         PlannedSide::of(Arm::A, a, &isolation, &mut inputs)?,
         PlannedSide::of(Arm::B, b, &isolation, &mut inputs)?,
@@ -28,7 +34,9 @@ pub(crate) fn run(flags: &CompareFlags) -> Result<()> {
     if job.duet {
         let halves = Placement::halves(&affinity::by_core(affinity::usable_cpus()));
         for (planned, half) in planned.iter_mut().zip(halves.into_iter().flatten()) {
-            planned.place(half);
+            if let PlannedSide::Laboratory(planned) = planned {
+                planned.plan.placement = Some(half);
+            }
         }
     }
     // Until here nothing was started, and a signal ends the process as it ends any other.
@@ -48,15 +56,6 @@ pub(crate) fn run(flags: &CompareFlags) -> Result<()> {
     })
 }
 
-/// Reports whether its laboratories, of which there are two or none, are hosts of their own.
-fn isolation(job: &CompareJob) -> Result<Isolation> {
-    let labs = job.arms.iter().filter_map(|arm| match &arm.command {
-        Command::Lab(lab) => lab.experiment(),
-        _ => None,
-    });
-    Isolation::asked(&labs.collect::<Vec<_>>())
-}
-
 /// One side, of which nothing has been started.
 enum PlannedSide {
     Laboratory(Box<lab::Planned>),
@@ -68,7 +67,8 @@ impl PlannedSide {
         let (load, times, watched) = match &arm.command {
             Command::Lab(lab) => {
                 let flags = lab.experiment().ok_or_else(not_measured)?;
-                return Ok(Self::Laboratory(Box::new(lab::Planned::of(flags, isolation, inputs)?)));
+                let planned = lab::Planned::of(flags, &Variation::default(), isolation, inputs)?;
+                return Ok(Self::Laboratory(Box::new(planned)));
             }
             Command::Find(flags) => {
                 let job = plan::find(flags, inputs)?;
@@ -89,13 +89,6 @@ impl PlannedSide {
         let connections_max = load.plan.connections * times;
         let name = name.name().to_string();
         Ok(Self::Named(Box::new(Side { name, load, connections_max, server, placement: None })))
-    }
-
-    /// Gives a laboratory its CPUs.
-    fn place(&mut self, placement: Placement) {
-        if let Self::Laboratory(planned) = self {
-            planned.plan.placement = Some(placement);
-        }
     }
 
     fn start(self, name: Arm, notes: &mut Vec<String>) -> Result<Side> {

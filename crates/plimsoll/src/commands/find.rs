@@ -46,7 +46,7 @@ pub(super) fn run_job(command: &'static str, job: Job, watched: Watched) -> Resu
         let of = Repeated { command, job: &job, times, fresh_sut: false, interrupts };
         repeated::run(&of, &mut |part| {
             let (mut experiment, _) = experiments::prepare(part.job(&job), &server)?;
-            search(&mut *experiment, if part.is_first() { notes.clone() } else { Vec::new() })
+            search(&mut *experiment, if part.number == 1 { notes.clone() } else { Vec::new() })
         })
     })
 }

@@ -26,7 +26,8 @@ use crate::{experiments, plan, run, session};
 
 pub(crate) fn run(flags: &LabExperiment) -> Result<()> {
     let isolation = Isolation::of_one(flags)?;
-    let planned = Planned::of(flags, &isolation, &mut Inputs::of_host(std::io::stdin()))?;
+    let mut inputs = Inputs::of_host(std::io::stdin());
+    let planned = Planned::of(flags, &Variation::default(), &isolation, &mut inputs)?;
     let Planned { job, server, prepared, plan, at } = planned;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
@@ -61,16 +62,8 @@ pub(super) struct Planned {
 }
 
 impl Planned {
+    /// Plans the laboratory that `flags` ask for, with settings that no flag has.
     pub(super) fn of(
-        flags: &LabExperiment,
-        isolation: &Isolation,
-        inputs: &mut Inputs,
-    ) -> Result<Self> {
-        Self::varied(flags, &Variation::default(), isolation, inputs)
-    }
-
-    /// Plans like `plan`, with defaults for every flag that was not given.
-    pub(super) fn varied(
         flags: &LabExperiment,
         variation: &Variation,
         isolation: &Isolation,
@@ -84,7 +77,7 @@ impl Planned {
         let hosts = plan::lab::hosts(flags.hosts(), inputs)?;
         let is_tls = flags.is_tls() && !variation.is_plain;
         let clients = isolation.clients.as_ref();
-        let key = || variation.key.unwrap_or_else(|| key_kind(flags, &hosts.sut));
+        let key = || variation.key.unwrap_or_else(|| key_kind(flags, &hosts.plan.sut));
         let at = match (&hosts.far, &variation.certificate) {
             (Some(far), _) => SutAddress::elsewhere(key(), far.listen)?,
             (None, Some(pem)) => {
@@ -94,10 +87,10 @@ impl Planned {
             }
             (None, None) => SutAddress::reserve(key(), clients)?,
         };
-        let url = at.url(hosts.protocol, is_tls);
+        let url = at.url(hosts.plan.protocol, is_tls);
         let sources = isolation.clients.is_some().then(ClientHost::first_source);
         let to = {
-            let trust = hosts.trust(&at.identity().chain_pem);
+            let trust = plan::lab::trust(flags.hosts(), &at.identity().chain_pem);
             let request = plan::lab::request(flags.hosts());
             let to = Destination::laboratory(url, request, trust, sources);
             match &hosts.far {
@@ -111,12 +104,12 @@ impl Planned {
         settings.sut_hosts = hosts.far.as_ref().map(|far| far.name());
         let server = match hosts.far {
             Some(_) => Server::Elsewhere,
-            None => Server::Laboratory(hosts.sut.kind),
+            None => Server::Laboratory(hosts.plan.sut.kind),
         };
         let mut prepared = experiments::prepare(job.clone(), &server)?;
         prepared.1.extend(isolation.note.clone());
         let settings = variation.settings.clone();
-        let plan = LabPlan { tls: is_tls, settings, ..hosts.lab_plan() };
+        let plan = LabPlan { tls: is_tls, settings, ..hosts.plan };
         let mut plan = prepared.0.lab_plan(plan);
         if let Some(count) = variation.sut_cpus {
             plan.placement = Some(plan::lab::placement(count)?);

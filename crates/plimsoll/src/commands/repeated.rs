@@ -36,22 +36,18 @@ pub(super) struct Repeated<'a> {
 
 /// One search among them.
 pub(super) struct Part {
-    number: u32,
+    /// Position among them, from 1. The first one prints what is the same for all.
+    pub(super) number: u32,
     dir: PathBuf,
 }
 
 impl Part {
-    /// Reports whether it is the first one, which prints what is the same for all.
-    pub(super) const fn is_first(&self) -> bool {
-        self.number == 1
-    }
-
     /// The job of this search: with arrivals and an archive of its own.
     pub(super) fn job(&self, job: &Job) -> Job {
         let mut job = job.clone();
         let load = job.load_mut();
-        load.out = Some(self.dir.clone());
-        load.json = None;
+        load.output.out = Some(self.dir.clone());
+        load.output.json = None;
         load.plan.seed = load.plan.seed.wrapping_add(u64::from(self.number - 1) << 32);
         job
     }
@@ -61,7 +57,6 @@ impl Part {
 pub(super) fn run(of: &Repeated<'_>, search: &mut dyn FnMut(&Part) -> Result<Ended>) -> Result<()> {
     let load = of.job.load();
     let head = of.job.search().map(crate::experiments::search_head);
-    let always_archive = true;
     let mut run = Run::begin(RunHead {
         command: of.command,
         command_line: archived::own_line(&[]),
@@ -69,7 +64,7 @@ pub(super) fn run(of: &Repeated<'_>, search: &mut dyn FnMut(&Part) -> Result<End
         settings: run::settings(load),
         search: head,
         budget: None,
-        always_archive,
+        always_archive: true,
         // Each search is told for itself.
         publisher: Publisher::default(),
         interrupts: None,

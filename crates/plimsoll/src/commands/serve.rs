@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plimsoll_fleet::message::ServeCounters;
 use plimsoll_fleet::{AgentSpec, ServerGroup};
-use plimsoll_model::plan::{Listener, Spoken, TicketKey};
+use plimsoll_model::plan::{Listener, Spoken};
 use plimsoll_model::units::grouped;
 use plimsoll_sys::limits;
 
@@ -32,23 +32,23 @@ const PROCESSES_MAX: u64 = 1024;
 const FILL_PERCENT: u64 = 90;
 
 pub(crate) fn run(flags: &ServeFlags) -> Result<()> {
-    let mut job = plan::serve::build(flags, &mut Inputs::of_host(std::io::stdin()))?;
-    check_ports(&job.plan.listeners)?;
+    let mut plan = plan::serve::build(flags, &mut Inputs::of_host(std::io::stdin()))?;
+    check_ports(&plan.listeners)?;
     let interrupts = run::install_interrupts()?;
-    let needs_identity = job.plan.listeners.iter().any(|listener| listener.tls);
+    let needs_identity = plan.listeners.iter().any(|listener| listener.tls);
     let mut self_signed = "";
-    if needs_identity && job.plan.identity.is_none() {
+    if needs_identity && plan.identity.is_none() {
         let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
         let identity = plimsoll_tls::self_signed(&names, plimsoll_tls::KeyKind::EcdsaP256)
-            .map_err(|error| Stop::CannotRun(error.to_string()))?;
-        job.plan.identity = Some(identity);
+            .map_err(Stop::cannot_run)?;
+        plan.identity = Some(identity);
         self_signed = " (self-signed certificate for localhost; clients need --insecure)";
     }
     let descriptors = limits::raise_descriptor_limit();
-    let count = match job.processes {
+    let count = match flags.processes {
         Processes::Exactly(count) => count,
         Processes::Auto => {
-            let needed = match job.connections {
+            let needed = match flags.connections {
                 None => CONNECTIONS_AUTO.div_ceil(descriptors.max(1)).min(PROCESSES_AUTO_MAX),
                 Some(connections) => {
                     let usable =
@@ -57,17 +57,18 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<()> {
                 }
             };
             let count = u32::try_from(needed).unwrap_or(1).max(1);
-            job.plan.threads = job.plan.threads.div_ceil(count);
+            plan.threads = plan.threads.div_ceil(count);
             count
         }
     };
     if needs_identity && count > 1 {
-        job.plan.ticket_key = Some(ticket_key()?);
+        // Whichever of the processes accepts a connection can resume its session.
+        plan.ticket_key = Some(plimsoll_tls::new_ticket_key().map_err(Stop::cannot_run)?);
     }
-    let mut servers = ServerGroup::start(&AgentSpec::new(count), &job.plan)
-        .map_err(|error| fleet_stop(&error))?;
+    let mut servers =
+        ServerGroup::start(&AgentSpec::new(count), &plan).map_err(|error| fleet_stop(&error))?;
     announce(servers.listeners(), count, self_signed);
-    let live = job.ui && Stream::Err.draws();
+    let live = !flags.no_ui && Stream::Err.draws();
     let mut looks = 0;
     let mut before = ServeCounters::default();
     while !interrupts.is_raised() {
@@ -106,12 +107,6 @@ fn deliveries(counters: &ServeCounters) -> String {
     ];
     let said = counts.into_iter().filter(|(count, _)| *count > 0);
     said.map(|(count, what)| format!(", {} {what}", grouped(count))).collect()
-}
-
-/// For processes that share their ports: whichever of them accepts a connection can resume its
-/// session.
-fn ticket_key() -> Result<TicketKey> {
-    plimsoll_tls::new_ticket_key().map_err(|error| Stop::CannotRun(error.to_string()))
 }
 
 /// Refuses a port that something else listens on. The serving processes share theirs by

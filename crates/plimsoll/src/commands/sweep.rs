@@ -18,7 +18,9 @@ use crate::{run, session};
 pub(crate) fn run(flags: &SweepFlags) -> Result<()> {
     let mut inputs = Inputs::of_host(std::io::empty());
     let job = build(flags, &inputs)?;
-    let isolation = isolation(&job.values)?;
+    // The clients are the same for all.
+    let labs: Vec<_> = job.values.iter().map(|value| &value.experiment).collect();
+    let isolation = Isolation::asked(&labs)?;
     let planned: Vec<_> = job
         .values
         .iter()
@@ -46,11 +48,6 @@ pub(crate) fn run(flags: &SweepFlags) -> Result<()> {
     })
 }
 
-/// Reports whether the laboratories are hosts of their own: the clients are the same for all.
-fn isolation(values: &[SizedValue]) -> Result<Isolation> {
-    Isolation::asked(&values.iter().map(|value| &value.experiment).collect::<Vec<_>>())
-}
-
 /// Plans the laboratory of one value; a setting of another program than its own is refused.
 pub(super) fn plan(
     value: &SizedValue,
@@ -58,7 +55,7 @@ pub(super) fn plan(
     inputs: &mut Inputs,
 ) -> Result<lab::Planned> {
     check_near(value.experiment.hosts(), "lab sweep")?;
-    let planned = lab::Planned::varied(&value.experiment, &value.variation, isolation, inputs)?;
+    let planned = lab::Planned::of(&value.experiment, &value.variation, isolation, inputs)?;
     if value.variation.of.is_none_or(|of| of.has(planned.plan.sut.kind)) {
         return Ok(planned);
     }

@@ -177,9 +177,9 @@ fn drive(experiment: &HoldExperiment, session: &Session<'_>) -> Result<Driven, S
         // One level is a hold: after losses, the remaining connections are held for the whole time.
         ends_at_losses: job.levels.len() > 1,
         // Events come at their instants, whatever those before them did.
-        ends_when_empty: job.load.events.plan.is_empty(),
+        ends_when_empty: job.load.events.event.is_empty(),
         cycles: job.cycles.map_or(0, |cycles| cycles.count),
-        reconnects: reconnects(&job.load.events.plan),
+        reconnects: reconnects(&job.load.events.event),
     });
     let is_elsewhere = job.load.hosts.is_some();
     let memory = Memory { clients: session.agents().pids(), sut: &**server, is_elsewhere };

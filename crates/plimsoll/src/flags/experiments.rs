@@ -4,7 +4,7 @@
 use clap::{Args, Subcommand};
 
 use super::hold::HoldFlags;
-use super::hosts::{LabHostFlags, LoadHostFlags};
+use super::hosts::LabHostFlags;
 use super::mqtt::MqttFlags;
 use super::programs::SutFlags;
 use super::rfc9411::Rfc9411Flags;
@@ -13,7 +13,7 @@ use super::search::{ConnectionsFlags, HandshakesFlags, RateFlags};
 use super::shared::{HeaderFlags, OutputFlags, RequestFlags, ServerFlags, WatchFlags};
 use super::storm::{RemoteFlags, StormFlags};
 use super::sweep::SweepFlags;
-use super::values::{BrokerFlag, Cidr, IsolateFlag, ProtocolFlag, Watch, backends};
+use super::values::{BrokerFlag, Cidr, IsolateFlag, ProtocolFlag, backends};
 
 /// Examples below the help of `find`.
 pub(super) const FIND_EXAMPLES: &str = "\
@@ -161,7 +161,8 @@ pub(crate) struct With<K: Args, M: Args> {
 }
 
 impl FindExperiment {
-    fn common(&self) -> (&WatchFlags, &ServerFlags, &OutputFlags) {
+    /// Returns the flags that every experiment has.
+    pub(crate) fn common(&self) -> (&WatchFlags, &ServerFlags, &OutputFlags) {
         match self {
             Self::Rate(ServerExperiment { watch, server, output, .. })
             | Self::Deliveries(ServerExperiment { watch, server, output, .. })
@@ -172,21 +173,6 @@ impl FindExperiment {
                 (watch, server, output)
             }
         }
-    }
-
-    /// Other machines that make the load.
-    pub(crate) fn hosts(&self) -> &LoadHostFlags {
-        &self.common().1.hosts
-    }
-
-    /// Returns the observations beside the load.
-    pub(crate) fn watch(&self) -> &[Watch] {
-        &self.common().0.watch
-    }
-
-    /// Returns the output flags.
-    pub(crate) fn output(&self) -> &OutputFlags {
-        self.common().2
     }
 }
 
@@ -218,7 +204,7 @@ pub(crate) enum LabExperiment {
     Rate(LabFlags<With<RateFlags, LabSearchFlags>>),
     /// Find the highest rate of new TLS connections that meets the SLO
     #[command(allow_negative_numbers = true, after_help = LAB_HANDSHAKES)]
-    Handshakes(LabFlags<With<HandshakesFlags, LabSearchFlags>, NoFlags>),
+    Handshakes(LabFlags<With<HandshakesFlags, LabSearchFlags>, ()>),
     /// Find how many connections the server can hold at once
     #[command(allow_negative_numbers = true, after_help = LAB_CONNECTIONS)]
     Connections(LabFlags<With<ConnectionsFlags, FreshFlags>>),
@@ -245,10 +231,6 @@ pub(crate) struct LabFlags<K: Args, R: Args = HeaderFlags> {
     #[command(flatten)]
     pub(crate) output: OutputFlags,
 }
-
-/// No flags: nothing is requested.
-#[derive(Args, Clone, Copy, Debug, PartialEq)]
-pub(crate) struct NoFlags {}
 
 /// Flags of a search for a rate that only laboratories have.
 #[derive(Args, Clone, Copy, Debug, PartialEq)]
@@ -282,7 +264,7 @@ impl LabExperiment {
             Self::Rate(of) => &of.kind.flags.load.client,
             Self::Handshakes(of) => &of.kind.flags.load.client,
             Self::Connections(of) => &of.kind.flags.load.client,
-            Self::Storm(of) => &of.kind.client,
+            Self::Storm(of) => &of.kind.load.client,
             Self::Hold(of) => &of.kind.client,
             Self::Rfc9411(of) => &of.kind.client,
         };

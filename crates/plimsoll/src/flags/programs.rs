@@ -1,6 +1,6 @@
 //! `--sut`, and one flag for each program that a laboratory can test: `--haproxy PATH`, `--nginx PATH`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
@@ -14,27 +14,18 @@ pub(crate) struct SutFlags {
     /// The value of `--sut`.
     pub(crate) sut: Option<SutKind>,
     /// The files that flags name, in the order of [`SutKind::ALL`].
-    programs: Vec<(SutKind, PathBuf)>,
-}
-
-impl SutFlags {
-    /// Returns the kinds of server whose program's file is named, each with that file.
-    pub(crate) fn programs(&self) -> impl Iterator<Item = (SutKind, &Path)> {
-        self.programs.iter().map(|(kind, path)| (*kind, path.as_path()))
-    }
+    pub(crate) programs: Vec<(SutKind, PathBuf)>,
 }
 
 impl FromArgMatches for SutFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut flags = Self::default();
-        flags.update_from_arg_matches(matches)?;
-        Ok(flags)
+        let named = |kind: SutKind| Some((kind, matches.get_one::<PathBuf>(kind.name())?.clone()));
+        let programs = SutKind::proxies().filter_map(named).collect();
+        Ok(Self { sut: matches.get_one("sut").copied(), programs })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        self.sut = matches.get_one("sut").copied();
-        let named = |kind: SutKind| Some((kind, matches.get_one::<PathBuf>(kind.name())?.clone()));
-        self.programs = SutKind::proxies().filter_map(named).collect();
+        *self = Self::from_arg_matches(matches)?;
         Ok(())
     }
 }

@@ -11,9 +11,9 @@ use super::values::{
     search_budget, seed,
 };
 
-/// A search for the highest rate of requests.
+/// A search for the highest rate, in trials over connections as `P` describes them.
 #[derive(Args, Clone, Debug, PartialEq)]
-pub(crate) struct RateFlags {
+pub(crate) struct RateFlags<P: Args = PoolFlags> {
     #[command(flatten)]
     pub(crate) search: SearchFlags,
 
@@ -21,28 +21,22 @@ pub(crate) struct RateFlags {
     pub(crate) range: RangeFlags,
 
     #[command(flatten)]
-    pub(crate) pool: PoolFlags,
+    pub(crate) pool: P,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Search")]
     pub(crate) load: SearchLoadFlags,
 }
 
 /// A search for the highest rate of new TLS connections.
-#[derive(Args, Clone, Debug, PartialEq)]
-pub(crate) struct HandshakesFlags {
-    #[command(flatten)]
-    pub(crate) search: SearchFlags,
+pub(crate) type HandshakesFlags = RateFlags<OpenFlags>;
 
-    #[command(flatten)]
-    pub(crate) range: RangeFlags,
-
+/// Connections that each make one handshake.
+#[derive(Args, Clone, Copy, Debug, PartialEq)]
+#[command(next_help_heading = "Connections")]
+pub(crate) struct OpenFlags {
     /// Connections that may be open at once [default: 100; the search adds more, up to 4,096]
     #[arg(short = 'c', long, value_name = "N", value_parser = connections)]
-    #[arg(help_heading = "Connections")]
     pub(crate) connections: Option<u64>,
-
-    #[command(flatten)]
-    pub(crate) load: SearchLoadFlags,
 }
 
 /// A search for the highest number of held connections.
@@ -160,9 +154,8 @@ pub(crate) struct SearchLoadFlags {
     pub(crate) resume: ResumeFlags,
 }
 
-/// Flags common to all trials of a search.
+/// Flags common to all trials of a search, below the heading of the search.
 #[derive(Args, Clone, Debug, PartialEq)]
-#[command(next_help_heading = "Search")]
 pub(crate) struct TrialFlags {
     /// Time to wait for a response after the deadline before giving up
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]

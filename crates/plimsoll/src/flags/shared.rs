@@ -8,15 +8,14 @@ use plimsoll_model::disruption::Disruption;
 use plimsoll_model::plan::{Group, TlsVersion};
 
 use super::hosts::LoadHostFlags;
-use super::http::HttpFlags;
-use super::live::LiveFlags;
 use super::mqtt::MqttFlags;
 use super::publish::PublishFlags;
 use super::script::ScriptFlags;
 use super::values::{
-    Cidr, InputFile, OutputFile, Processes, ProxyProtocolFlag, Resolved, TargetFormat,
-    TlsStateFlag, Watch, cidr, connections, header, input_file, output_file, positive_count,
-    positive_duration, processes, ratio, resolved, threads, watch,
+    Cidr, HttpFlag, InputFile, ListenAt, OutputFile, Processes, ProxyProtocolFlag, Resolved,
+    TargetFormat, TlsStateFlag, Watch, cidr, connections, header, input_file, listen_at,
+    output_file, positive_count, positive_duration, processes, ratio, resolved, streams, threads,
+    watch,
 };
 use super::websocket::WebSocketFlags;
 
@@ -54,26 +53,19 @@ pub(crate) struct ServerFlags {
     #[command(flatten)]
     pub(crate) trust: TrustFlags,
 
-    #[command(flatten)]
-    pub(crate) proxy: ProxyFlags,
-
-    #[command(flatten)]
-    pub(crate) hosts: LoadHostFlags,
-}
-
-/// Flags of the PROXY header, for a server that expects to be behind a proxy.
-#[derive(Args, Clone, Debug, Default, PartialEq)]
-#[command(next_help_heading = "Connections")]
-pub(crate) struct ProxyFlags {
     /// Begin each connection with a PROXY protocol header, before TLS: v2
     ///
     /// The server must expect it, as HAProxy does with accept-proxy and nginx with proxy_protocol.
-    #[arg(long, value_name = "VERSION", hide_possible_values = true)]
+    #[arg(long, value_name = "VERSION", hide_possible_values = true, help_heading = "Connections")]
     pub(crate) proxy_protocol: Option<ProxyProtocolFlag>,
 
     /// Client addresses that these headers name, used in turn [default: the connection's own]
     #[arg(long, value_name = "CIDR", value_parser = cidr, requires = "proxy_protocol")]
+    #[arg(help_heading = "Connections")]
     pub(crate) proxy_source: Option<Cidr>,
+
+    #[command(flatten)]
+    pub(crate) hosts: LoadHostFlags,
 }
 
 /// Flags of the request.
@@ -125,8 +117,13 @@ pub(crate) struct HeaderFlags {
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
     pub(crate) headers: Vec<(String, String)>,
 
-    #[command(flatten)]
-    pub(crate) http: HttpFlags,
+    /// HTTP version: 1.1, or 2 (ALPN on https, prior knowledge on http) [default: 1.1]
+    #[arg(long, value_name = "VERSION", hide_possible_values = true)]
+    pub(crate) http: Option<HttpFlag>,
+
+    /// With HTTP/2, requests at once on one connection, if the server allows that many [default: 10]
+    #[arg(short = 'm', long, value_name = "N", value_parser = streams, help_heading = "Connections")]
+    pub(crate) streams: Option<u32>,
 }
 
 /// Flags of a pool's connections.
@@ -248,8 +245,12 @@ pub(crate) struct OutputFlags {
     #[arg(short = 'q', long, visible_alias = "quiet")]
     pub(crate) no_ui: bool,
 
-    #[command(flatten)]
-    pub(crate) live: LiveFlags,
+    /// Show the growing report in browsers, at an address that is printed [default: a free port of 127.0.0.1]
+    ///
+    /// At another address than the loopback its path contains a token.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_at, num_args = 0..=1)]
+    #[arg(require_equals = true, default_missing_value = "0")]
+    pub(crate) live: Option<ListenAt>,
 
     #[command(flatten)]
     pub(crate) publish: PublishFlags,

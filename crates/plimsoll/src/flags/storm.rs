@@ -3,12 +3,11 @@
 use clap::Args;
 use plimsoll_model::slo::Slo;
 use plimsoll_model::storm::{Cut, Reconnect};
-use plimsoll_model::units::parse_duration;
 use plimsoll_model::{Nanos, Rate};
 
-use super::shared::{ClientFlags, HandshakeFlags, ResumeFlags};
+use super::search::SearchLoadFlags;
 use super::values::{
-    ModeFlag, confidence, connections, positive_duration, positive_rate, search_budget, seed,
+    ModeFlag, confidence, connections, positive_duration, positive_rate, search_budget,
 };
 
 /// A search for the largest storm.
@@ -70,35 +69,16 @@ pub(crate) struct StormFlags {
     pub(crate) confidence: f64,
 
     /// New connections per second before the first storm, and when missing ones are opened between storms
-    #[arg(
-        short = 'r',
-        long,
-        value_name = "RATE",
-        default_value = "2k",
-        value_parser = positive_rate
-    )]
+    #[arg(short = 'r', long, value_name = "RATE", default_value = "2k")]
+    #[arg(value_parser = positive_rate)]
     pub(crate) rate: Rate,
 
     /// Period in which each connection sends one request
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = positive_duration)]
     pub(crate) heartbeat: Nanos,
 
-    /// Time to wait for a response after the deadline before giving up
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
-    pub(crate) linger: Nanos,
-
-    /// Random seed
-    #[arg(long, value_name = "N", default_value = "1", value_parser = seed)]
-    pub(crate) seed: u64,
-
     #[command(flatten)]
-    pub(crate) client: ClientFlags,
-
-    #[command(flatten)]
-    pub(crate) handshake: HandshakeFlags,
-
-    #[command(flatten)]
-    pub(crate) resume: ResumeFlags,
+    pub(crate) load: SearchLoadFlags,
 }
 
 /// The consent to a storm against a server on another host.

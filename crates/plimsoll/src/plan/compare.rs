@@ -17,8 +17,7 @@ use super::{Destination, Inputs, Job, hosts, load, outputs, publish, watch};
 use crate::exit::{Result, Stop};
 use crate::flags;
 use crate::flags::archived;
-use crate::flags::shared::OutputFlags;
-use crate::flags::shared::RequestFlags;
+use crate::flags::shared::{OutputFlags, RequestFlags};
 use crate::flags::values::Processes;
 use crate::flags::{Command, CompareFlags};
 
@@ -29,17 +28,8 @@ const LOAD_ROUNDS_DEFAULT: u32 = 12;
 /// The most rounds, as in the flags.
 const ROUNDS_MAX: usize = 200;
 /// Flags of a search that a comparison has no use for.
-const OF_SEARCHES: [&str; 9] = [
-    "--slo",
-    "--deadline",
-    "--mode",
-    "--budget",
-    "--probe-timeouts",
-    "--min",
-    "--max",
-    "--repeat",
-    "--confirm-cause",
-];
+const OF_SEARCHES: &str =
+    "--slo --deadline --mode --budget --probe-timeouts --min --max --repeat --confirm-cause";
 
 /// One of the two, as it was typed.
 #[derive(Clone, Debug, PartialEq)]
@@ -183,10 +173,9 @@ fn arm(
     inputs: &mut Inputs,
 ) -> Result<(ArmLine, Measures, Processes)> {
     let name = name.name();
-    let mut args = shlex::split(typed).ok_or_else(|| {
-        let what = format_args!("{name} is not a command line: a quote is not closed");
-        Stop::usage(what, "close or drop it")
-    })?;
+    let mut args = shlex::split(typed).ok_or_else(
+        || usage!("{name} is not a command line: a quote is not closed"; "close or drop it"),
+    )?;
     if args.first().is_some_and(|word| word == "plimsoll") {
         args.remove(0);
     }
@@ -219,8 +208,8 @@ fn names(args: &[String], flag: &str) -> bool {
 
 /// Says which flags change nothing.
 fn unused(arms: &[ArmLine], of: Measures) -> Vec<String> {
-    let given = |flag: &&&str| arms.iter().any(|arm| names(&arm.args, flag));
-    let flags: Vec<&str> = OF_SEARCHES.iter().filter(given).copied().collect();
+    let given = |flag: &&str| arms.iter().any(|arm| names(&arm.args, flag));
+    let flags: Vec<&str> = OF_SEARCHES.split(' ').filter(given).collect();
     if flags.is_empty() || of.is_load() {
         return Vec::new();
     }
@@ -258,22 +247,18 @@ fn examine(args: &[String], inputs: &mut Inputs) -> Result<(Command, Measures, P
             let experiment = lab.experiment().ok_or_else(|| not_measured("lab sweep"))?;
             refuse_outputs(experiment.output())?;
             // Where it will be is not known yet.
-            let url =
-                if experiment.is_tls() { "https://127.0.0.1:1/" } else { "http://127.0.0.1:1/" };
-            let to = Destination::laboratory(
-                url.to_owned(),
-                RequestFlags::default(),
-                Trust::Insecure,
-                None,
-            );
+            let scheme = if experiment.is_tls() { "https" } else { "http" };
+            let (url, request) = (format!("{scheme}://127.0.0.1:1/"), RequestFlags::default());
+            let to = Destination::laboratory(url, request, Trust::Insecure, None);
             let job = super::lab(experiment, &to, inputs)?;
             super::lab::check_near(experiment.hosts(), "compare")?;
             super::lab::hosts(experiment.hosts(), inputs)?;
             (searched("lab", &job)?, job.load().processes)
         }
         Command::Find(experiment) => {
-            refuse_outputs(experiment.output())?;
-            hosts::check_none(experiment.hosts(), "compare")?;
+            let (_, server, output) = experiment.common();
+            refuse_outputs(output)?;
+            hosts::check_none(&server.hosts, "compare")?;
             let job = super::find(experiment, inputs)?;
             watch::of_experiment(experiment, inputs)?;
             (searched("find", &job)?, job.load().processes)
@@ -312,12 +297,11 @@ fn not_measured(what: &str) -> Stop {
 }
 
 fn refuse_outputs(output: &OutputFlags) -> Result<()> {
-    let is_published = output.live.live.is_some() || output.publish.is_asked();
-    if output.out.is_none() && output.json.is_none() && !is_published {
-        return Ok(());
-    }
-    refuse!("a comparison has one archive and one result";
-        "give --out, --json and the like to compare itself")
+    let is_published = output.live.is_some() || output.publish.is_asked();
+    refuse_if!(output.out.is_some() || output.json.is_some() || is_published;
+        "a comparison has one archive and one result";
+        "give --out, --json and the like to compare itself");
+    Ok(())
 }
 
 /// The figure that was asked for. Otherwise what a server gives when it is saturated, and what an answer costs it:

@@ -3,6 +3,7 @@
 
 use plimsoll_capacity::connections::ConnectionLimits;
 use plimsoll_model::Nanos;
+use plimsoll_model::pace::Arrivals;
 use plimsoll_model::plan::{HoldPlan, Pacing};
 use plimsoll_model::search::Axis;
 use plimsoll_model::units::grouped;
@@ -11,9 +12,8 @@ use super::load::{LoadJob, assemble};
 use super::search::SearchJob;
 use super::{Destination, Inputs, search};
 use crate::exit::Result;
-use crate::flags::search::{ArrivalsFlags, ConnectionsFlags};
+use crate::flags::search::ConnectionsFlags;
 use crate::flags::shared::{OutputFlags, PoolFlags};
-use crate::flags::values::ArrivalsFlag;
 
 /// The first level.
 const LOWEST: u64 = 100;
@@ -48,8 +48,7 @@ pub(super) fn plan(
     output: &OutputFlags,
     inputs: &mut Inputs,
 ) -> Result<ConnectionsJob> {
-    let uniform = ArrivalsFlags { arrivals: ArrivalsFlag::Uniform };
-    let search = search::search(Axis::Connections, &flags.search, uniform, to)?;
+    let search = search::search(Axis::Connections, &flags.search, Arrivals::Uniform, to)?;
     let limits = ConnectionLimits::of(search.mode);
     let highest = flags.max.unwrap_or(limits.cap);
     let lowest = flags.min.unwrap_or_else(|| LOWEST.min(highest));

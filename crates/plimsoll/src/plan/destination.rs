@@ -8,7 +8,7 @@ use crate::flags::hosts::LoadHostFlags;
 use crate::flags::shared::{HeaderFlags, RequestFlags, ServerFlags};
 
 /// The server that a load goes to, and what is requested there.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Destination {
     /// The command in hints: `plimsoll load`.
     pub(super) usage: &'static str,
@@ -28,9 +28,7 @@ impl Destination {
     /// An existing server.
     pub(super) fn named(usage: &'static str, server: &ServerFlags, request: &RequestFlags) -> Self {
         let (server, request) = (server.clone(), request.clone());
-        let (trust, sources) = (None, None);
-        let (only_connects, is_far) = (false, false);
-        Self { usage, server, request, only_connects, trust, sources, is_far }
+        Self { usage, server, request, ..Self::default() }
     }
 
     /// The server of a laboratory: it answers `request` at `url`, with a certificate that `trust` accepts. The clients
@@ -43,8 +41,7 @@ impl Destination {
     ) -> Self {
         let server = ServerFlags { url: Some(url), ..ServerFlags::default() };
         let (trust, usage) = (Some(trust), "plimsoll lab");
-        let (only_connects, is_far) = (false, false);
-        Self { usage, server, request, only_connects, trust, sources, is_far }
+        Self { usage, server, request, trust, sources, ..Self::default() }
     }
 
     /// The laboratory's server on another machine; `clients` names the hosts that make the load.

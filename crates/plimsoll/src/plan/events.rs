@@ -6,30 +6,20 @@ use plimsoll_model::disruption::{Disruption, DisruptionKind};
 use crate::exit::Result;
 use crate::flags::shared::EventFlags;
 
-/// Events of a load.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct EventJob {
-    /// The events.
-    pub(crate) plan: Vec<Disruption>,
-    /// The command that reloads the server.
-    pub(crate) on_reload: Option<String>,
-}
+impl EventFlags {
+    /// Refuses events of a load that are for a hold.
+    pub(super) fn check_load(&self) -> Result<()> {
+        refuse_if!(self.has(|kind| matches!(kind, DisruptionKind::Reconnect(_)));
+            "the event reconnect is for held connections";
+            "use it with hold or lab hold; a load opens its connections as it needs them");
+        Ok(())
+    }
 
-/// Resolves the events of a load, or of a hold.
-pub(super) fn of(flags: &EventFlags, is_hold: bool) -> Result<EventJob> {
-    let job = EventJob { plan: flags.event.clone(), on_reload: flags.on_reload.clone() };
-    refuse_if!(!is_hold && job.has(|kind| matches!(kind, DisruptionKind::Reconnect(_)));
-        "the event reconnect is for held connections";
-        "use it with hold or lab hold; a load opens its connections as it needs them");
-    Ok(job)
-}
-
-impl EventJob {
     /// Reports whether the server is to reload by itself.
     pub(crate) fn needs_reload(&self) -> bool {
         let by_command =
             |kind: &DisruptionKind| *kind == DisruptionKind::Reload && self.on_reload.is_some();
-        self.plan.iter().any(|one| one.kind.reloads() && !by_command(&one.kind))
+        self.event.iter().any(|one| one.kind.reloads() && !by_command(&one.kind))
     }
 
     /// Reports whether backends are to end.
@@ -39,7 +29,7 @@ impl EventJob {
 
     /// Refuses events for which the server does not offer a way.
     pub(crate) fn check(&self, ways: &Ways) -> Result<()> {
-        for Disruption { kind, .. } in &self.plan {
+        for Disruption { kind, .. } in &self.event {
             let (is_possible, needs, fix) = self.needs(kind, ways);
             refuse_if!(!is_possible; "the event {} needs {needs}", kind.name(); "{fix}");
         }
@@ -91,7 +81,7 @@ impl EventJob {
 
     /// Refuses more backends than there are when their turn comes.
     fn check_backends(&self, ways: &Ways) -> Result<()> {
-        let mut plan = self.plan.clone();
+        let mut plan = self.event.clone();
         plan.sort_by_key(|one| one.at);
         let all = ways.backends.max(ways.drained);
         let (mut down, mut drained) = (0_u32, 0_u32);
@@ -115,7 +105,7 @@ impl EventJob {
     }
 
     fn has(&self, is: fn(&DisruptionKind) -> bool) -> bool {
-        self.plan.iter().any(|one| is(&one.kind))
+        self.event.iter().any(|one| is(&one.kind))
     }
 }
 
@@ -136,8 +126,8 @@ mod tests {
     };
 
     fn refusal(events: &[&str], ways: &Ways) -> Option<String> {
-        let plan = events.iter().map(|text| text.parse().expect("an event")).collect();
-        match (EventJob { plan, on_reload: None }).check(ways) {
+        let event = events.iter().map(|text| text.parse().expect("an event")).collect();
+        match (EventFlags { event, on_reload: None }).check(ways) {
             Ok(()) => None,
             Err(Stop::Usage(text)) => Some(text),
             Err(other) => panic!("{other:?}"),
@@ -186,8 +176,8 @@ mod tests {
 
     #[test]
     fn a_command_reloads_what_cannot_reload_by_itself() {
-        let with = |event: &str, on_reload: Option<&str>| EventJob {
-            plan: vec![event.parse().expect("an event")],
+        let with = |event: &str, on_reload: Option<&str>| EventFlags {
+            event: vec![event.parse().expect("an event")],
             on_reload: on_reload.map(str::to_owned),
         };
         assert!(with("reload@1s", None).needs_reload());

@@ -64,7 +64,11 @@ pub(crate) fn build(command: &ServerExperiment<HoldFlags>, inputs: &mut Inputs) 
         "for example: plimsoll hold https://127.0.0.1:8443/ --connections 10k");
     let to = Destination::named("plimsoll hold", &command.server, &command.request);
     let job = plan(&command.kind, &to, &command.output, inputs)?;
-    check_targets(&job)?;
+    // More targets than connections: some would never be requested.
+    let (targets, connections) = (job.load.plan.targets.len() as u64, job.load.plan.connections);
+    refuse_if!(targets > connections;
+        "{} targets share {connections} connections", grouped(targets);
+        "give --connections {targets} or more, or fewer targets");
     Ok(job)
 }
 
@@ -77,15 +81,16 @@ pub(super) fn plan(
 ) -> Result<HoldJob> {
     let connections = flags.connections.unwrap_or(LAB_CONNECTIONS_DEFAULT);
     let cycles = flags.cycles.map(|count| Cycles { count, growth_max: flags.fail_if });
-    let (levels, span) = if cycles.is_some() {
-        (vec![connections], CYCLE_SPAN_DEFAULT)
-    } else if to.is_laboratory() {
-        let mut levels = LAB_LEVELS_PERCENT.map(|percent| connections * percent / 100).to_vec();
-        levels.retain(|level| *level > 0);
-        levels.dedup();
-        (levels, LAB_SPAN_DEFAULT)
-    } else {
-        (vec![connections], SPAN_DEFAULT)
+    let mut levels = vec![connections];
+    let span = match cycles {
+        Some(_) => CYCLE_SPAN_DEFAULT,
+        None if to.is_laboratory() => {
+            levels = LAB_LEVELS_PERCENT.map(|percent| connections * percent / 100).to_vec();
+            levels.retain(|level| *level > 0);
+            levels.dedup();
+            LAB_SPAN_DEFAULT
+        }
+        None => SPAN_DEFAULT,
     };
     let hold = HoldPlan {
         connections_per_s: flags.rate.get(),
@@ -111,16 +116,7 @@ pub(super) fn plan(
     let mut load = assemble(parts, inputs)?;
     // The ramp opens the connections, at its own pace.
     load.plan.prewarm = false;
-    load.events = super::events::of(&flags.events, true)?;
+    load.events = flags.events.clone();
     load.settings.cycles = cycles.map(|cycles| cycles.count);
     Ok(HoldJob { load, hold, span: flags.span.unwrap_or(span), up_to: flags.up_to, levels, cycles })
-}
-
-/// More targets than connections: some would never be requested.
-fn check_targets(job: &HoldJob) -> Result<()> {
-    let (targets, connections) = (job.load.plan.targets.len() as u64, job.load.plan.connections);
-    refuse_if!(targets > connections;
-        "{} targets share {connections} connections", grouped(targets);
-        "give --connections {targets} or more, or fewer targets");
-    Ok(())
 }

@@ -1,7 +1,6 @@
 //! `plimsoll watch` into a job.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use plimsoll_model::Nanos;
@@ -10,9 +9,9 @@ use plimsoll_probe::server_counters::CounterSource;
 
 use super::publish::{PublishJob, listen_address};
 use super::{Inputs, outputs, publish};
-use crate::exit::{Result, Stop};
+use crate::exit::Result;
 use crate::flags::WatchFlags;
-use crate::flags::values::{ListenAt, OutputFile};
+use crate::flags::values::ListenAt;
 
 /// The shortest and the longest time between two readings.
 const INTERVAL_MIN: Nanos = Nanos::from_millis(100);
@@ -21,15 +20,11 @@ const INTERVAL_MAX: Nanos = Nanos::from_secs(3_600);
 /// Readings, their period, and their receivers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WatchJob {
+    /// The flags, checked.
+    pub(crate) flags: WatchFlags,
     pub(crate) scope: Scope,
-    pub(crate) interval: Nanos,
-    /// Until it is stopped, where there is none.
-    pub(crate) duration: Option<Nanos>,
     pub(crate) publish: PublishJob,
     pub(crate) statsd_listen: Option<SocketAddr>,
-    pub(crate) json: Option<OutputFile>,
-    pub(crate) out: Option<PathBuf>,
-    pub(crate) ui: bool,
 }
 
 /// Checks and resolves the flags of `watch`.
@@ -39,12 +34,7 @@ pub(crate) fn build(flags: &WatchFlags, inputs: &Inputs) -> Result<WatchJob> {
     outputs::check_json(flags.json.as_ref())?;
     let mut scope = Scope::default();
     for pid in &flags.pid {
-        if !(inputs.is_alive)(*pid) {
-            return Err(Stop::CannotRun(format!(
-                "--pid {pid}: this host has no such process; find it with pidof, or drop --pid"
-            )));
-        }
-        scope.add_process(*pid, Role::Server);
+        scope.add_process(inputs.process("--pid ", *pid, "--pid")?, Role::Server);
     }
     for socket in &flags.haproxy {
         let pids = plimsoll_probe::server_limits::haproxy_processes(socket);
@@ -58,14 +48,10 @@ pub(crate) fn build(flags: &WatchFlags, inputs: &Inputs) -> Result<WatchJob> {
     // The last reading is no result that a scraper must not miss.
     publish.linger = flags.publish.metrics_linger.map_or(Duration::ZERO, Duration::from);
     Ok(WatchJob {
+        flags: flags.clone(),
         scope,
-        interval: flags.interval,
-        duration: flags.duration,
         publish,
         statsd_listen: flags.statsd_listen.as_ref().map(listen).transpose()?,
-        json: flags.json.clone(),
-        out: flags.out.clone(),
-        ui: !flags.no_ui,
     })
 }
 
@@ -85,7 +71,8 @@ mod tests {
         let prometheus = job.publish.prometheus.map(|at| at.address);
         assert_eq!(prometheus, Some("127.0.0.1:9477".parse().unwrap()));
         assert_eq!(job.publish.statsd, Some("127.0.0.1:8125".parse().unwrap()));
-        assert_eq!((job.interval, job.duration, job.ui), (Nanos::from_secs(1), None, true));
+        let WatchFlags { interval, duration, no_ui, .. } = job.flags;
+        assert_eq!((interval, duration, no_ui), (Nanos::from_secs(1), None, false));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use plimsoll_model::plan::Http2Plan;
 use plimsoll_model::target::{Protocol, Target};
 
 use super::{Inputs, grpc};
-use crate::exit::{Result, Stop};
+use crate::exit::Result;
 use crate::flags::shared::RequestFlags;
 use crate::flags::values::HttpFlag;
 
@@ -15,7 +15,7 @@ pub(super) const CONNECTIONS_DEFAULT: u64 = 10;
 
 /// Reports whether the flags ask for HTTP/2.
 pub(super) fn is_asked(flags: &RequestFlags) -> bool {
-    flags.grpc.is_some() || flags.header.http.http == Some(HttpFlag::Http2)
+    flags.grpc.is_some() || flags.header.http == Some(HttpFlag::Http2)
 }
 
 /// Makes the targets ones of HTTP/2 where the flags ask for it.
@@ -25,11 +25,11 @@ pub(super) fn apply(
     inputs: &mut Inputs,
 ) -> Result<()> {
     if !is_asked(flags) {
-        refuse_if!(flags.header.http.streams.is_some();
+        refuse_if!(flags.header.streams.is_some();
             "--streams is for HTTP/2"; "add --http 2, or drop it");
         return Ok(());
     }
-    refuse_if!(flags.grpc.is_some() && flags.header.http.http == Some(HttpFlag::Http1);
+    refuse_if!(flags.grpc.is_some() && flags.header.http == Some(HttpFlag::Http1);
         "gRPC needs HTTP/2, and --http says 1.1"; "drop one of them");
     for target in &mut *targets {
         refuse_if!(target.url.protocol != Protocol::Http1;
@@ -51,8 +51,7 @@ fn call(
     inputs: &mut Inputs,
 ) -> Result<()> {
     let [target] = targets else {
-        let what = "a list of targets and --grpc exclude each other";
-        return Err(Stop::usage(what, "give one URL"));
+        refuse!("a list of targets and --grpc exclude each other"; "give one URL");
     };
     refuse_if!(flags.method.is_some(); "a call of gRPC is a POST"; "drop --method");
     let path = method.trim_start_matches('/');
@@ -82,6 +81,6 @@ fn call(
 
 /// Returns the sharing of connections; `None` if HTTP/2 is not spoken.
 pub(super) fn plan(flags: &RequestFlags) -> Option<Http2Plan> {
-    let streams = flags.header.http.streams.unwrap_or(STREAMS_DEFAULT);
+    let streams = flags.header.streams.unwrap_or(STREAMS_DEFAULT);
     is_asked(flags).then_some(Http2Plan { streams })
 }

@@ -29,9 +29,7 @@ impl TurnsJob {
 
     /// Reports `load` as one of this measurement, which reports call `target`.
     pub(crate) fn adopt(&self, load: &mut LoadJob, target: &str) {
-        let OutputFlags { out, json, details, no_ui, .. } = &self.output;
         target.clone_into(&mut load.target_name);
-        (load.out, load.json) = (out.clone(), json.clone());
-        (load.ui, load.details) = (!no_ui, *details);
+        load.output = self.output.clone();
     }
 }

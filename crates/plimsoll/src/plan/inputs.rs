@@ -10,6 +10,7 @@ use plimsoll_model::settings::ResolvedName;
 use plimsoll_sys::affinity::usable_cpus;
 use plimsoll_sys::{address, input_file, process};
 
+use super::distinct;
 use crate::exit::{Result, Stop};
 use crate::flags::values::InputFile;
 
@@ -72,6 +73,16 @@ impl Inputs {
         u32::try_from(threads.max(1)).unwrap_or(1)
     }
 
+    /// Returns the process that `typed` and its number name, a value of `flag`.
+    pub(super) fn process(&self, typed: &str, pid: u32, flag: &str) -> Result<u32> {
+        if (self.is_alive)(pid) {
+            return Ok(pid);
+        }
+        Err(Stop::CannotRun(format!(
+            "{typed}{pid}: this host has no such process; find it with pidof, or drop {flag}"
+        )))
+    }
+
     /// The bytes of a file or of standard input.
     pub(crate) fn read(&mut self, flag: &str, from: &InputFile) -> Result<Vec<u8>> {
         match from {
@@ -126,12 +137,7 @@ impl Inputs {
         let resolved = (self.resolve)(host, port).map_err(|error| {
             Stop::CannotRun(format!("cannot resolve {host:?}: {error}; check the name"))
         })?;
-        let mut found = Vec::new();
-        for address in resolved {
-            if !found.contains(&address) {
-                found.push(address);
-            }
-        }
+        let found = distinct(resolved);
         if found.is_empty() { Err(no_address(host)) } else { Ok(found) }
     }
 }

@@ -1,7 +1,7 @@
 //! The parts of the laboratory, from the flags of `plimsoll lab`.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use plimsoll_fleet::hosts::{HostName, LoadHosts, fold};
 use plimsoll_lab::{LabPlan, Placement, Sut, carries_tcp};
@@ -33,22 +33,10 @@ impl Far {
 }
 
 /// The parts of a laboratory, checked.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Hosts {
-    /// The program under test; it is installed.
-    pub(crate) sut: Sut,
-    /// Whether the flags name none.
-    pub(crate) sut_is_default: bool,
-    /// Backends behind the SUT; 1 to 256.
-    pub(crate) backends: u32,
-    /// Program of the backends, if they are not ours: mosquitto at this path.
-    pub(crate) mosquitto: Option<PathBuf>,
-    /// Protocol of the clients.
-    pub(crate) protocol: Protocol,
-    /// Whether the generated config stays.
-    pub(crate) keep: bool,
-    /// Whether the clients accept any certificate.
-    pub(crate) insecure: bool,
+    /// The laboratory; the program under test is installed.
+    pub(crate) plan: LabPlan,
     /// Other machines that server and backends are on.
     pub(crate) far: Option<Far>,
 }
@@ -62,23 +50,9 @@ pub(crate) struct Far {
     pub(crate) listen: SocketAddr,
 }
 
-impl Hosts {
-    /// The laboratory.
-    pub(crate) fn lab_plan(&self) -> LabPlan {
-        LabPlan {
-            sut_is_default: self.sut_is_default,
-            backends: self.backends,
-            mosquitto: self.mosquitto.clone(),
-            keep_config: self.keep,
-            protocol: self.protocol,
-            ..LabPlan::new(self.sut.clone())
-        }
-    }
-
-    /// Returns the clients' trust in the SUT, which shows the certificate `chain_pem`.
-    pub(crate) fn trust(&self, chain_pem: &str) -> Trust {
-        if self.insecure { Trust::Insecure } else { Trust::Roots(chain_pem.to_owned()) }
-    }
+/// Returns the clients' trust in the SUT, which shows the certificate `chain_pem`.
+pub(crate) fn trust(flags: &HostFlags, chain_pem: &str) -> Trust {
+    if flags.insecure { Trust::Insecure } else { Trust::Roots(chain_pem.to_owned()) }
 }
 
 /// Checks what the laboratory is to be made of, and finds the program under test: HAProxy where it
@@ -109,23 +83,22 @@ pub(crate) fn hosts(flags: &HostFlags, inputs: &Inputs) -> Result<Hosts> {
         }
         BrokerFlag::Mosquitto => Some(LabPlan::find_mosquitto()?),
     };
-    Ok(Hosts {
-        sut,
+    let plan = LabPlan {
         mosquitto,
         protocol,
         sut_is_default: kind.is_none(),
         backends: flags.backends,
-        keep: flags.keep,
-        insecure: flags.insecure,
-        far,
-    })
+        keep_config: flags.keep,
+        ..LabPlan::new(sut)
+    };
+    Ok(Hosts { plan, far })
 }
 
 /// The machines that the flags name for server and backends.
 fn far(flags: &HostFlags, inputs: &Inputs) -> Result<Option<Far>> {
     let machines = &flags.machines;
     let Some(sut) = &machines.sut_host else { return Ok(None) };
-    let program = flags.server.programs().next();
+    let program = flags.server.programs.first();
     let program = program.map(|(kind, _)| (format!("--{kind}"), "names a file of this host"));
     let broker = (flags.broker != BrokerFlag::Embedded)
         .then(|| ("--broker".to_owned(), "starts a broker on this host"));
@@ -152,12 +125,10 @@ fn far(flags: &HostFlags, inputs: &Inputs) -> Result<Option<Far>> {
 
 /// Refuses other machines where they are not possible.
 pub(crate) fn check_near(flags: &HostFlags, command: &str) -> Result<()> {
-    match flags.machines.sut_host {
-        None => Ok(()),
-        Some(_) => refuse!(
-            "--sut-host is for lab rate, handshakes, connections and hold, not for {command}";
-            "drop it"),
-    }
+    refuse_if!(flags.machines.sut_host.is_some();
+        "--sut-host is for lab rate, handshakes, connections and hold, not for {command}";
+        "drop it");
+    Ok(())
 }
 
 /// Returns the clients' request to the laboratory. Backends of TCP send everything back.
@@ -181,12 +152,12 @@ pub(crate) fn placement(count: usize) -> Result<Placement> {
 /// Returns the kind of server under test and the file of its program, if the flags name them.
 fn named(flags: &HostFlags) -> Result<(Option<SutKind>, Option<&Path>)> {
     let (mut sut, mut program) = (flags.server.sut, None);
-    for (kind, path) in flags.server.programs() {
+    for (kind, path) in &flags.server.programs {
         refuse_if!(!path.is_file(); "--{kind} {path:?} is no file"; "name the program");
-        refuse_if!(sut.is_some_and(|other| other != kind);
+        refuse_if!(sut.is_some_and(|other| other != *kind);
             "--{kind} names a program that is not what --sut tests";
             "drop --{kind}, or change --sut");
-        (sut, program) = (Some(kind), Some(path));
+        (sut, program) = (Some(*kind), Some(path.as_path()));
     }
     Ok((sut, program))
 }

@@ -11,7 +11,7 @@ use plimsoll_sys::process;
 use super::Inputs;
 use super::publish::listen_address;
 use crate::exit::{Result, Stop};
-use crate::flags::live::LiveFlags;
+use crate::flags::values::ListenAt;
 
 /// Holds the token, which a command line would show to everybody on this host.
 const TOKEN_VARIABLE: &str = "PLIMSOLL_LIVE_TOKEN";
@@ -37,31 +37,24 @@ pub(crate) fn take_token() {
 }
 
 /// Resolves `--live`.
-pub(super) fn build(flags: &LiveFlags, inputs: &Inputs) -> Result<Option<LiveJob>> {
-    let Some(at) = &flags.live else { return Ok(None) };
+pub(super) fn build(at: &ListenAt, inputs: &Inputs) -> Result<LiveJob> {
     let address = listen_address(at, "--live", inputs)?;
-    let given = TOKEN.get().cloned().flatten();
-    let given = given
-        .map(|token| token.into_string().map_err(|_| bad_token()).and_then(check))
-        .transpose()?;
-    let token = match given {
-        None if !address.ip().is_loopback() => Some(new_token()?),
-        given => given,
+    let token = match TOKEN.get().cloned().flatten() {
+        Some(given) => Some(checked(given)?),
+        None if address.ip().is_loopback() => None,
+        None => Some(new_token()?),
     };
-    Ok(Some(LiveJob { address, name: at.host.clone(), token }))
+    Ok(LiveJob { address, name: at.host.clone(), token })
 }
 
-fn check(token: String) -> Result<String> {
+fn checked(token: OsString) -> Result<String> {
     let is_known = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if TOKEN_CHARS.contains(&token.len()) && token.chars().all(is_known) {
-        Ok(token)
-    } else {
-        Err(bad_token())
-    }
-}
-
-fn bad_token() -> Stop {
-    usage!("{TOKEN_VARIABLE} is not 22 to 128 letters, digits, - or _"; "unset it to have one made")
+    let is_token =
+        |token: &String| TOKEN_CHARS.contains(&token.len()) && token.chars().all(is_known);
+    token.into_string().ok().filter(is_token).ok_or_else(|| {
+        usage!("{TOKEN_VARIABLE} is not 22 to 128 letters, digits, - or _";
+            "unset it to have one made")
+    })
 }
 
 /// 128 bits of chance.
@@ -80,10 +73,10 @@ mod tests {
     #[test]
     fn a_token_is_long_and_harmless() {
         let made = new_token().unwrap();
-        assert_eq!((made.len(), check(made.clone())), (32, Ok(made.clone())));
+        assert_eq!((made.len(), checked(made.clone().into())), (32, Ok(made.clone())));
         assert_ne!(made, new_token().unwrap());
         for bad in ["", "short", "0123456789012345678901/", "0123456789012345678901 2"] {
-            let stop = check(bad.to_owned()).unwrap_err();
+            let stop = checked(bad.into()).unwrap_err();
             assert_eq!(stop.code(), 2);
             // It may have been meant as one.
             assert!(bad.is_empty() || !stop.complaint().unwrap().contains(bad));

@@ -1,16 +1,15 @@
 //! `plimsoll load` into a job: the plan for the agents, and what the coordinator does with it.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use plimsoll_fleet::hosts::{Launcher, LoadHosts};
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{LoadPart, LoadPlan, Pacing, ProxyHeader, Timeouts};
+use plimsoll_model::row::RowPlan;
 use plimsoll_model::settings::Settings;
 use plimsoll_model::slo::Slo;
 
-use super::events;
-use super::events::EventJob;
 use super::pacing::pacing;
 use super::parts::Parts;
 use super::publish::PublishJob;
@@ -21,8 +20,8 @@ use super::{
 use crate::exit::Result;
 use crate::flags::LoadFlags;
 use crate::flags::hosts::AgentLossFlag;
-use crate::flags::shared::ProxyFlags;
-use crate::flags::values::{OutputFile, Processes};
+use crate::flags::shared::{EventFlags, OutputFlags, ServerFlags};
+use crate::flags::values::Processes;
 
 /// Default of `--connections`.
 pub(super) const CONNECTIONS_DEFAULT: u64 = 100;
@@ -42,16 +41,10 @@ pub(crate) struct LoadJob {
     pub(crate) threads_each: Option<u32>,
     /// The loss of an agent ends a load.
     pub(crate) stops_at_loss: bool,
-    /// Folder of the archive.
-    pub(crate) out: Option<PathBuf>,
-    /// File of the summary.
-    pub(crate) json: Option<OutputFile>,
+    /// Output of the archive and the summary, and their display.
+    pub(crate) output: OutputFlags,
     /// Files of rows of single operations.
     pub(crate) rows: Option<RowJob>,
-    /// `true` to show progress.
-    pub(crate) ui: bool,
-    /// `true` to show the whole report.
-    pub(crate) details: bool,
     /// Receivers of figures during the run.
     pub(crate) publish: PublishJob,
     /// Settings that `plan` does not have.
@@ -63,7 +56,7 @@ pub(crate) struct LoadJob {
     /// First of the addresses that clients have without naming them, as on loopback; `None` if there are none.
     pub(crate) free_sources: Option<Ipv4Addr>,
     /// Events while it goes on.
-    pub(crate) events: EventJob,
+    pub(crate) events: EventFlags,
 }
 
 impl LoadJob {
@@ -105,7 +98,8 @@ pub(crate) fn build(flags: &LoadFlags, inputs: &mut Inputs) -> Result<LoadJob> {
         seed: flags.pace.seed,
     };
     let mut job = assemble(parts, inputs)?;
-    job.events = events::of(&flags.events, false)?;
+    flags.events.check_load()?;
+    job.events = flags.events.clone();
     if flags.handshake_only {
         job.plan.handshake_only = true;
         job.plan.keepalive = false;
@@ -113,10 +107,10 @@ pub(crate) fn build(flags: &LoadFlags, inputs: &mut Inputs) -> Result<LoadJob> {
     }
     job.settings.rate = rate;
     job.settings.slo.clone_from(&job.slo);
-    if let Some((plan, rows)) = rows::plan(&flags.rows, &job.plan.pacing, job.plan.targets.len())? {
-        outputs::check_rows(&rows.place, &flags.output)?;
-        job.plan.rows = Some(plan);
-        job.rows = Some(rows);
+    job.rows = rows::plan(&flags.rows, &job.plan.pacing, job.plan.targets.len())?;
+    if let Some(RowJob { place, every, .. }) = &job.rows {
+        outputs::check_rows(place, &flags.output)?;
+        job.plan.rows = Some(RowPlan { every: *every });
     }
     Ok(job)
 }
@@ -127,15 +121,15 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs) -> Result<LoadJob>
     check_waits(parts.deadline, parts.linger)?;
     check_request_source(to)?;
     check_answers(&parts)?;
-    let workers = Workers::new(&parts, inputs)?;
+    let (connections, threads) = workers(&parts, inputs)?;
     let named = if to.is_far { "--clients" } else { "--hosts" };
     let hosts = hosts::hosts(&to.server.hosts, named, client, inputs)?;
-    check_hosts_have_connections(hosts.as_ref(), workers.connections)?;
+    check_hosts_have_connections(hosts.as_ref(), connections)?;
     outputs::check(output)?;
     let tls = tls::options(to, parts.handshake, parts.resume)?;
     let targets = targets::targets(to, inputs)?;
     let keepalive = headers::keepalive(&targets, &parts)?;
-    let mqtt = mqtt::plan(&targets, &parts, workers.connections, inputs)?;
+    let mqtt = mqtt::plan(&targets, &parts, connections, inputs)?;
     let unix_socket = to.server.unix_socket.as_deref();
     check_unix_socket(unix_socket)?;
     let mut servers = match unix_socket {
@@ -158,10 +152,10 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs) -> Result<LoadJob>
         target_name: targets::name(&targets),
         both_ends_here,
         free_sources,
-        events: EventJob::default(),
+        events: EventFlags::default(),
         settings: Settings {
             source_ranges: client.source.iter().map(ToString::to_string).collect(),
-            proxy_source: to.server.proxy.proxy_source.map(|range| range.to_string()),
+            proxy_source: to.server.proxy_source.map(|range| range.to_string()),
             refused: servers.refused,
             hosts: hosts.as_ref().map(hosts::name),
             ..Settings::default()
@@ -172,7 +166,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs) -> Result<LoadJob>
             destinations: servers.destinations,
             unix_socket: unix_socket.map(Path::to_owned),
             pacing: parts.pacing,
-            connections: workers.connections,
+            connections,
             keepalive,
             handshake_only: false,
             requests_per_connection: pool.requests_per_connection,
@@ -187,85 +181,73 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs) -> Result<LoadJob>
             },
             tls,
             sources,
-            threads: workers.threads,
+            threads,
             cpus: Vec::new(),
             seed: parts.seed,
             part: LoadPart::WHOLE,
             abort_bad_ops: None,
             rows: None,
             mqtt,
-            proxy: proxy(&to.server.proxy),
+            proxy: proxy(&to.server),
             http2: http2::plan(&to.request),
         },
         rows: None,
         slo: parts.slo,
-        processes: workers.processes,
+        processes: client.processes,
         hosts,
         threads_each: client.threads,
         stops_at_loss: to.server.hosts.on_agent_loss == Some(AgentLossFlag::Stop),
-        out: output.out.clone(),
-        json: output.json.clone(),
-        ui: !output.no_ui,
-        details: output.details,
+        output: output.clone(),
         publish: publish::of_output(output, inputs)?,
     })
 }
 
-/// The size of the connection pool, and its processes and threads.
-struct Workers {
-    connections: u64,
-    processes: Processes,
-    threads: u32,
-}
-
-impl Workers {
-    fn new(parts: &Parts<'_>, inputs: &Inputs) -> Result<Self> {
-        let Parts { to, pool, client, ops_total, .. } = parts;
-        refuse_if!(pool.no_keepalive && pool.requests_per_connection.is_some_and(|requests| requests > 1);
-            "--no-keepalive closes after one request, --requests-per-connection later";
-            "drop one of them");
-        let default = match http2::is_asked(&to.request) {
-            true => http2::CONNECTIONS_DEFAULT,
-            false => CONNECTIONS_DEFAULT,
-        };
-        // An explicit number is opened; the default is lowered to the number of requests.
-        let connections =
-            pool.connections.unwrap_or_else(|| default.min(ops_total.unwrap_or(u64::MAX)).max(1));
-        let needs_more = |flag: &str, workers: u32| {
-            refuse!("{flag} {workers} share {connections} connections";
-                "give --connections {workers} or more, or a smaller {flag}")
-        };
-        let shared_by = match client.processes {
-            Processes::Exactly(count) if u64::from(count) > connections => {
-                return needs_more("--processes", count);
-            }
-            Processes::Exactly(count) => count,
-            Processes::Auto => 1,
-        };
-        let threads = match client.threads {
-            Some(count) if u64::from(count) > connections => {
-                return needs_more("--threads", count);
-            }
-            Some(count) => count,
-            None => {
-                let share = u32::try_from(connections).unwrap_or(u32::MAX) / shared_by;
-                inputs.threads_default(shared_by).min(share.max(1))
-            }
-        };
-        Ok(Self { connections, processes: client.processes, threads })
-    }
+/// Returns the size of the connection pool, and the threads of a process.
+fn workers(parts: &Parts<'_>, inputs: &Inputs) -> Result<(u64, u32)> {
+    let Parts { to, pool, client, ops_total, .. } = parts;
+    refuse_if!(pool.no_keepalive && pool.requests_per_connection.is_some_and(|requests| requests > 1);
+        "--no-keepalive closes after one request, --requests-per-connection later";
+        "drop one of them");
+    let default = match http2::is_asked(&to.request) {
+        true => http2::CONNECTIONS_DEFAULT,
+        false => CONNECTIONS_DEFAULT,
+    };
+    // An explicit number is opened; the default is lowered to the number of requests.
+    let connections =
+        pool.connections.unwrap_or_else(|| default.min(ops_total.unwrap_or(u64::MAX)).max(1));
+    let needs_more = |flag: &str, workers: u32| {
+        refuse!("{flag} {workers} share {connections} connections";
+            "give --connections {workers} or more, or a smaller {flag}")
+    };
+    let shared_by = match client.processes {
+        Processes::Exactly(count) if u64::from(count) > connections => {
+            return needs_more("--processes", count);
+        }
+        Processes::Exactly(count) => count,
+        Processes::Auto => 1,
+    };
+    let threads = match client.threads {
+        Some(count) if u64::from(count) > connections => {
+            return needs_more("--threads", count);
+        }
+        Some(count) => count,
+        None => {
+            let share = u32::try_from(connections).unwrap_or(u32::MAX) / shared_by;
+            inputs.threads_default(shared_by).min(share.max(1))
+        }
+    };
+    Ok((connections, threads))
 }
 
 /// The kernel's limit on the path of a Unix socket, its end included.
 const UNIX_PATH_MAX: usize = 108;
 
 fn check_unix_socket(path: Option<&Path>) -> Result<()> {
-    match path {
-        Some(path) if path.as_os_str().len() >= UNIX_PATH_MAX => refuse!(
-            "--unix-socket: a path of {} bytes", path.as_os_str().len();
-            "the kernel's limit is {}: name it from its folder", UNIX_PATH_MAX - 1),
-        _ => Ok(()),
-    }
+    let bytes = path.map_or(0, |path| path.as_os_str().len());
+    refuse_if!(bytes >= UNIX_PATH_MAX;
+        "--unix-socket: a path of {bytes} bytes";
+        "the kernel's limit is {}: name it from its folder", UNIX_PATH_MAX - 1);
+    Ok(())
 }
 
 fn check_waits(deadline: Option<Nanos>, linger: Nanos) -> Result<()> {
@@ -309,10 +291,10 @@ fn check_answers(parts: &Parts<'_>) -> Result<()> {
         Pacing::Hold(_) => "the heartbeats of held WebSockets are pings, which pongs answer",
         _ => return Ok(()),
     };
-    match parts.to.request.websocket.first_of_answers() {
-        Some(flag) => refuse!("{flag} is about answers to messages"; "drop it: {why}"),
-        None => Ok(()),
+    if let Some(flag) = parts.to.request.websocket.first_of_answers() {
+        refuse!("{flag} is about answers to messages"; "drop it: {why}");
     }
+    Ok(())
 }
 
 /// --handshake-only sends no request, so it conflicts with every flag that describes one.
@@ -326,16 +308,15 @@ fn check_handshake_only(flags: &LoadFlags) -> Result<()> {
         ("--data", request.data.is_some()),
         ("--rows", flags.rows.rows.is_some()),
     ];
-    match described.iter().find(|(_, given)| *given && flags.handshake_only) {
-        None => Ok(()),
-        Some((flag, _)) => refuse!(
-            "--handshake-only sends no request, and {flag} is about requests";
-            "drop one of them"),
+    if let Some((flag, _)) = described.iter().find(|(_, given)| *given && flags.handshake_only) {
+        refuse!("--handshake-only sends no request, and {flag} is about requests";
+            "drop one of them");
     }
+    Ok(())
 }
 
 /// The headers of the PROXY protocol; `None` where none were asked for.
-fn proxy(flags: &ProxyFlags) -> Option<ProxyHeader> {
+fn proxy(flags: &ServerFlags) -> Option<ProxyHeader> {
     flags.proxy_protocol?;
     let id_prefix = format!("plimsoll-{:x}-", std::process::id());
     Some(ProxyHeader { sources: flags.proxy_source.map(|range| range.range()), id_prefix })

@@ -12,7 +12,7 @@ pub(crate) mod carried;
 pub(crate) mod compare;
 pub(crate) mod connections;
 mod destination;
-pub(crate) mod events;
+mod events;
 mod grpc;
 pub(crate) mod handshakes;
 mod headers;
@@ -111,6 +111,17 @@ impl Job {
     pub(crate) fn repeat(&self) -> Option<u32> {
         self.search().and_then(|search| search.repeat)
     }
+}
+
+/// Returns the items in their order, without repetition.
+fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for item in items {
+        if !found.contains(&item) {
+            found.push(item);
+        }
+    }
+    found
 }
 
 /// Checks and resolves the flags of `find`.

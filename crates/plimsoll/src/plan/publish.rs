@@ -53,7 +53,7 @@ impl PublishJob {
 
 /// Resolves the flags of a command that has a page.
 pub(super) fn of_output(flags: &OutputFlags, inputs: &Inputs) -> Result<PublishJob> {
-    let live = live::build(&flags.live, inputs)?;
+    let live = flags.live.as_ref().map(|at| live::build(at, inputs)).transpose()?;
     Ok(PublishJob { live, ..build(&flags.publish, inputs)? })
 }
 

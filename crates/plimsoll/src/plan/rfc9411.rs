@@ -4,18 +4,19 @@
 //! The case decides what is raised, how many transactions a connection has and what a result is
 //! judged by.
 
-use plimsoll_model::pace::{Arrivals, Profile};
-use plimsoll_model::plan::{Pacing, Session};
+use plimsoll_model::Rate;
+use plimsoll_model::pace::Arrivals;
+use plimsoll_model::plan::Session;
 use plimsoll_model::rfc9411::{Case, KB, Kind, Object};
 use plimsoll_model::target::{Protocol, Target, TargetUrl};
 use plimsoll_model::units::grouped;
-use plimsoll_model::{Nanos, Rate};
 
 use super::load::{LoadJob, assemble};
 use super::pacing::arrivals;
 use super::parts::Parts;
-use super::{Destination, Inputs, handshakes, sources, targets};
-use crate::exit::{Result, Stop};
+use super::search::placeholder;
+use super::{Destination, Inputs, distinct, handshakes, sources, targets};
+use crate::exit::Result;
 use crate::flags::rfc9411::{Rfc9411Flags, TargetLoad};
 use crate::flags::shared::{OutputFlags, PoolFlags, RequestFlags, ResumeFlags, ServerFlags};
 
@@ -127,42 +128,35 @@ fn refuse_requests(flags: &Rfc9411Flags, to: &Destination) -> Result<()> {
         ),
     ];
     let case = flags.case;
-    match typed.iter().find(|(_, given, _)| *given && case != Case::TrafficMix) {
-        None => Ok(()),
-        Some((flag, _, why)) => refuse!("--case {case} {why}, so {flag} does not apply";
-            "drop {flag}, or use --case 7.1"),
+    let is_foreign = |(_, given, _): &&(&str, bool, &str)| *given && case != Case::TrafficMix;
+    if let Some((flag, _, why)) = typed.iter().find(is_foreign) {
+        refuse!("--case {case} {why}, so {flag} does not apply"; "drop {flag}, or use --case 7.1");
     }
+    Ok(())
 }
 
 fn check_target(flags: &Rfc9411Flags) -> Result<()> {
     let case = flags.case;
-    let (what, fix) = match (case.kind(), flags.target) {
-        (Kind::Latency, Some(_)) => (
-            format!("--case {case} runs at half of what other cases reached, not at a target"),
-            "drop --target; see --measured-cps and --measured-tps",
-        ),
-        (Kind::Concurrency, None) => (
-            format!("--case {case} needs the number of connections"),
-            "give --target, such as --target 10k",
-        ),
-        (Kind::ConnectionRate | Kind::Concurrency, Some(TargetLoad::BitsPerSecond(_))) => {
-            let unit = case.axis().name();
-            (format!("--case {case} counts {unit}, not bits"), "write --target 10k")
-        }
+    match (case.kind(), flags.target) {
+        (Kind::Latency, Some(_)) => refuse!(
+            "--case {case} runs at half of what other cases reached, not at a target";
+            "drop --target; see --measured-cps and --measured-tps"),
+        (Kind::Concurrency, None) => refuse!(
+            "--case {case} needs the number of connections"; "give --target, such as --target 10k"),
+        (Kind::ConnectionRate | Kind::Concurrency, Some(TargetLoad::BitsPerSecond(_))) => refuse!(
+            "--case {case} counts {}, not bits", case.axis().name(); "write --target 10k"),
         (Kind::Concurrency, Some(TargetLoad::Units(count)))
             if count.get() < 1.0 || count.get().fract() != 0.0 =>
         {
-            ("--target is no whole number of connections".to_owned(), "write --target 10k")
+            refuse!("--target is no whole number of connections"; "write --target 10k")
         }
         (Kind::ConnectionRate | Kind::Throughput | Kind::Mix, Some(TargetLoad::Units(rate)))
             if rate.get() < TARGET_MIN =>
         {
-            let what = format!("--target {rate} is too low: step 1 runs at a tenth of it");
-            (what, "give 10/s or more")
+            refuse!("--target {rate} is too low: step 1 runs at a tenth of it"; "give 10/s or more")
         }
-        _ => return Ok(()),
-    };
-    Err(Stop::usage(what, fix))
+        _ => Ok(()),
+    }
 }
 
 fn sizes(flags: &Rfc9411Flags) -> Result<Vec<Object>> {
@@ -174,8 +168,7 @@ fn sizes(flags: &Rfc9411Flags) -> Result<Vec<Object>> {
         "--case 7.1 requests its targets, so --object-size does not apply"; "drop it");
     refuse_if!(given.contains(&Object::Mixed) && case.kind() != Kind::Throughput;
         "--case {case} has no mixed objects"; "use --object-size mixed with --case 7.3 or 7.7");
-    let is_first = |(index, object): &(usize, &Object)| !given[..*index].contains(object);
-    Ok(given.iter().enumerate().filter(is_first).map(|(_, object)| *object).collect())
+    Ok(distinct(given.iter().copied()))
 }
 
 fn check_measured(flags: &Rfc9411Flags, objects: usize) -> Result<()> {
@@ -245,8 +238,6 @@ fn load(
         _ => flags.connections.unwrap_or(CONNECTIONS_DEFAULT),
     };
     let pool = PoolFlags { connections: Some(connections), ..PoolFlags::default() };
-    let one = Rate::per_second(1.0).unwrap_or_default();
-    let profile = Profile::constant(one, Nanos::from_secs(1));
     // The requests are known; the rest of the load is assembled here, for which the server is enough.
     let server_of = |target: &Target| TargetUrl { path: "/".to_owned(), ..target.url.clone() };
     let url = first.first().map(|target| server_of(target).to_string());
@@ -258,7 +249,7 @@ fn load(
         handshake: &flags.handshake,
         resume: ResumeFlags::default(),
         output,
-        pacing: Pacing::Open { profile, arrivals: Arrivals::Uniform },
+        pacing: placeholder(Arrivals::Uniform),
         ops_total: None,
         deadline: None,
         slo: None,
@@ -284,8 +275,7 @@ fn load(
 fn check_scheme(case: Case, targets: &[Target]) -> Result<()> {
     let is_wrong = |target: &&Target| target.url.protocol != Protocol::Http1;
     if let Some(wrong) = targets.iter().find(is_wrong) {
-        let what = format_args!("RFC 9411 measures HTTP, and {} is not", wrong.url);
-        return Err(Stop::usage(what, "write http:// or https://"));
+        refuse!("RFC 9411 measures HTTP, and {} is not", wrong.url; "write http:// or https://");
     }
     let Some(wanted) = case.tls() else { return Ok(()) };
     let Some(wrong) = targets.iter().find(|target| target.url.tls != wanted) else { return Ok(()) };

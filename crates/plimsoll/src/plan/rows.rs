@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use plimsoll_model::Rate;
 use plimsoll_model::plan::Pacing;
-use plimsoll_model::row::RowPlan;
 use plimsoll_model::units::grouped;
 use plimsoll_report::exports::RowFormat;
 
-use crate::exit::{Result, Stop};
+use crate::exit::Result;
 use crate::flags::RowFlags;
 use crate::flags::values::OutputFile;
 
@@ -36,54 +36,42 @@ pub(crate) struct RowJob {
 }
 
 /// The rows of a load of `targets` requests; `None` where none are asked for.
-pub(super) fn plan(
-    flags: &RowFlags,
-    pacing: &Pacing,
-    targets: usize,
-) -> Result<Option<(RowPlan, RowJob)>> {
+pub(super) fn plan(flags: &RowFlags, pacing: &Pacing, targets: usize) -> Result<Option<RowJob>> {
     let Some(place) = &flags.rows else { return Ok(None) };
-    let planned = ExpectedOps::of(pacing);
-    let every = if flags.rows_all { 1 } else { apart(planned.every(), targets as u64) };
+    let (per_s, ops) = expected(pacing);
+    let every = if flags.rows_all { 1 } else { apart(sampled(per_s, ops), targets as u64) };
     let every = u32::try_from(every).unwrap_or(u32::MAX);
-    let rows = planned.ops.map(|ops| ops / u64::from(every));
+    let rows = ops.map(|ops| ops / u64::from(every));
     if let Some(rows) = rows.filter(|rows| *rows > ROWS_MAX) {
-        let what = format!("--rows-all would write {} rows", grouped(rows));
-        let fix = format!("drop it, or plan at most {} operations", grouped(ROWS_MAX));
-        return Err(Stop::usage(what, fix));
+        refuse!("--rows-all would write {} rows", grouped(rows);
+            "drop it, or plan at most {} operations", grouped(ROWS_MAX));
     }
     let (place, stem) = named(place, every);
     let format = format_of(&place);
     let name = stem.unwrap_or_else(|| "plimsoll".to_owned());
     let note = note(&place, every, rows);
-    Ok(Some((RowPlan { every }, RowJob { place, format, name, every, note })))
+    Ok(Some(RowJob { place, format, name, every, note }))
 }
 
-/// The operations of a load, as far as known before it runs.
-struct ExpectedOps {
-    per_s: f64,
-    ops: Option<u64>,
-}
-
-impl ExpectedOps {
-    fn of(pacing: &Pacing) -> Self {
-        match pacing {
-            Pacing::Open { profile, .. } => {
-                let rates = profile.stages.iter().flat_map(|stage| [stage.from, stage.to]);
-                let per_s = rates.map(plimsoll_model::Rate::get).fold(0.0, f64::max);
-                Self { per_s, ops: Some(profile.ops_total) }
-            }
-            Pacing::Closed { ops_total, .. } => Self { per_s: CLOSED_LOOP_PER_S, ops: *ops_total },
-            Pacing::Hold(_) => Self { per_s: 0.0, ops: None },
+/// Returns the operations of a load per second, and in all, as far as known before it runs.
+fn expected(pacing: &Pacing) -> (f64, Option<u64>) {
+    match pacing {
+        Pacing::Open { profile, .. } => {
+            let rates = profile.stages.iter().flat_map(|stage| [stage.from, stage.to]);
+            (rates.map(Rate::get).fold(0.0, f64::max), Some(profile.ops_total))
         }
+        Pacing::Closed { ops_total, .. } => (CLOSED_LOOP_PER_S, *ops_total),
+        Pacing::Hold(_) => (0.0, None),
     }
+}
 
-    fn every(&self) -> u64 {
-        // As few as there are cannot be too many in a second.
-        let few = self.ops.is_some_and(|ops| ops as f64 <= ROWS_PER_S_MAX);
-        let by_rate = if few { 1 } else { (self.per_s / ROWS_PER_S_MAX).ceil() as u64 };
-        let by_count = self.ops.unwrap_or(0).div_ceil(ROWS_SAMPLED_MAX);
-        by_rate.max(by_count).max(1)
-    }
+/// Returns the sampling: one of so many operations has a row.
+fn sampled(per_s: f64, ops: Option<u64>) -> u64 {
+    // As few as there are cannot be too many in a second.
+    let few = ops.is_some_and(|ops| ops as f64 <= ROWS_PER_S_MAX);
+    let by_rate = if few { 1 } else { (per_s / ROWS_PER_S_MAX).ceil() as u64 };
+    let by_count = ops.unwrap_or(0).div_ceil(ROWS_SAMPLED_MAX);
+    by_rate.max(by_count).max(1)
 }
 
 /// The next number from `every` on that has no factor in common with the number of requests: they are sent in
@@ -138,8 +126,8 @@ fn note(place: &OutputFile, every: u32, rows: Option<u64>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::Nanos;
     use plimsoll_model::pace::{Arrivals, Profile};
-    use plimsoll_model::{Nanos, Rate};
 
     use super::*;
 
@@ -151,7 +139,7 @@ mod tests {
 
     fn planned(file: &str, rows_all: bool, pacing: &Pacing, targets: usize) -> RowJob {
         let rows = Some(crate::flags::values::output_file(file).unwrap());
-        plan(&RowFlags { rows, rows_all }, pacing, targets).unwrap().unwrap().1
+        plan(&RowFlags { rows, rows_all }, pacing, targets).unwrap().unwrap()
     }
 
     #[test]

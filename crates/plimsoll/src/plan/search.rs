@@ -1,5 +1,6 @@
 //! Searches for a rate into jobs: a load whose rate each trial replaces, and how to search.
 
+use clap::Args;
 use plimsoll_capacity::Mode;
 use plimsoll_capacity::search::{CONFIDENCE, LOWEST_PER_S, operations_needed};
 use plimsoll_model::pace::{Arrivals, Profile};
@@ -13,11 +14,9 @@ use plimsoll_report::time_text::rounded;
 
 use super::load::{LoadJob, assemble};
 use super::parts::Parts;
-use super::{Destination, Inputs, mqtt, pacing};
-use crate::exit::{Result, Stop};
-use crate::flags::search::{
-    ArrivalsFlags, HandshakesFlags, RangeFlags, RateFlags, SearchFlags, SearchLoadFlags,
-};
+use super::{Destination, Inputs, handshakes, mqtt, pacing};
+use crate::exit::Result;
+use crate::flags::search::{HandshakesFlags, RangeFlags, RateFlags, SearchFlags, SearchLoadFlags};
 use crate::flags::shared::{OutputFlags, PoolFlags};
 use crate::flags::values::{ModeFlag, SEARCH_BUDGET_MAX};
 
@@ -106,12 +105,23 @@ pub(super) fn rate(
     output: &OutputFlags,
     inputs: &mut Inputs,
 ) -> Result<RateJob> {
-    let search = search_in_range(Axis::Rate, &flags.search, &flags.range, to)?;
-    let pacing = placeholder(&search)?;
-    let parts = parts(&search, &flags.load, to, &flags.pool, output, pacing);
-    let pool_fixed = flags.pool.connections.is_some();
-    let sources_fixed = !flags.load.client.source.is_empty();
+    on_axis(Axis::Rate, flags, &flags.pool, to, output, inputs)
+}
+
+/// Plans a search for a rate, in trials over the connections of `pool`.
+fn on_axis<P: Args>(
+    axis: Axis,
+    flags: &RateFlags<P>,
+    pool: &PoolFlags,
+    to: &Destination,
+    output: &OutputFlags,
+    inputs: &mut Inputs,
+) -> Result<RateJob> {
+    let search = search_in_range(axis, &flags.search, &flags.range, to)?;
+    let parts = parts(&search, &flags.load, to, pool, output, placeholder(search.arrivals));
     let load = assemble(parts, inputs)?;
+    let pool_fixed = pool.connections.is_some();
+    let sources_fixed = !flags.load.client.source.is_empty();
     Ok(RateJob { load, search, pool_fixed, sources_fixed, cause_test: None, deliveries: None })
 }
 
@@ -145,15 +155,10 @@ pub(super) fn handshakes(
     output: &OutputFlags,
     inputs: &mut Inputs,
 ) -> Result<RateJob> {
-    let mut search = search_in_range(Axis::Handshakes, &flags.search, &flags.range, to)?;
-    let pool = PoolFlags { connections: flags.connections, ..PoolFlags::default() };
-    let pacing = placeholder(&search)?;
-    let parts = parts(&search, &flags.load, to, &pool, output, pacing);
-    let mut load = assemble(parts, inputs)?;
-    super::handshakes::apply(&mut load, &mut search, inputs)?;
-    let pool_fixed = flags.connections.is_some();
-    let sources_fixed = !flags.load.client.source.is_empty();
-    Ok(RateJob { load, search, pool_fixed, sources_fixed, cause_test: None, deliveries: None })
+    let pool = PoolFlags { connections: flags.pool.connections, ..PoolFlags::default() };
+    let mut job = on_axis(Axis::Handshakes, flags, &pool, to, output, inputs)?;
+    handshakes::apply(&mut job.load, &mut job.search, inputs)?;
+    Ok(job)
 }
 
 /// The parts of a search's load.
@@ -186,18 +191,16 @@ pub(super) fn parts<'a>(
 }
 
 /// The pacing of a job until a trial sets its own.
-pub(super) fn placeholder(search: &SearchJob) -> Result<Pacing> {
-    let rate = Rate::per_second(1.0)
-        .ok_or_else(|| Stop::CannotRun("no rate to start from; report this as a bug".to_owned()))?;
-    let profile = Profile::constant(rate, Nanos::from_secs(1));
-    Ok(Pacing::Open { profile, arrivals: search.arrivals })
+pub(super) fn placeholder(arrivals: Arrivals) -> Pacing {
+    let rate = Rate::per_second(1.0).unwrap_or_default();
+    Pacing::Open { profile: Profile::constant(rate, Nanos::from_secs(1)), arrivals }
 }
 
 /// The goals and settings of a search on any axis, without its range.
 pub(super) fn search(
     axis: Axis,
     flags: &SearchFlags,
-    arrivals: ArrivalsFlags,
+    arrivals: Arrivals,
     to: &Destination,
 ) -> Result<SearchJob> {
     let default = if to.is_laboratory() { Mode::Quick } else { Mode::Standard };
@@ -222,7 +225,7 @@ pub(super) fn search(
         max: None,
         cap_reason: None,
         confidence: CONFIDENCE,
-        arrivals: pacing::arrivals(arrivals.arrivals),
+        arrivals,
         probe: probe(flags.probe_timeouts, mode)?,
         repeat: flags.repeat,
         notes: Vec::new(),
@@ -237,20 +240,15 @@ fn search_in_range(
     to: &Destination,
 ) -> Result<SearchJob> {
     let RangeFlags { min, max, confidence, arrivals } = *range;
-    let search = search(axis, flags, arrivals, to)?;
-    match (min, max) {
-        (Some(min), Some(max)) if min >= max => refuse!("--min {} is not below --max {}",
-                min.get(), max.get();
-            "widen the range"),
-        _ => {
-            let job = SearchJob { min, max, confidence, ..search };
-            let notes = match time_for_goals(&job)? {
-                Some(note) => vec![note],
-                None => Vec::new(),
-            };
-            Ok(SearchJob { notes, ..job })
-        }
+    let search = search(axis, flags, pacing::arrivals(arrivals.arrivals), to)?;
+    if let (Some(min), Some(max)) = (min, max)
+        && min >= max
+    {
+        refuse!("--min {} is not below --max {}", min.get(), max.get(); "widen the range");
     }
+    let mut job = SearchJob { min, max, confidence, ..search };
+    job.notes.extend(time_for_goals(&job)?);
+    Ok(job)
 }
 
 /// A search needs about so many times the operations that settle its rarest goal: trials above the

@@ -25,21 +25,9 @@ const LISTENERS_MAX: usize = 4096;
 /// StatsD's registered port.
 const STATSD_PORT: u16 = 8125;
 
-/// One backend, resolved and checked.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ServeJob {
-    /// Plan of each process; without `identity`, TLS listeners need one made for them.
-    pub(crate) plan: ServePlan,
-    /// Processes that share the listeners.
-    pub(crate) processes: Processes,
-    /// Connections to make room for.
-    pub(crate) connections: Option<u64>,
-    /// Whether progress is shown.
-    pub(crate) ui: bool,
-}
-
-/// Checks and resolves the flags of `serve`.
-pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs) -> Result<ServeJob> {
+/// Checks and resolves the flags of `serve` into the plan of each process; without `identity`, TLS listeners need one
+/// made for them.
+pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs) -> Result<ServePlan> {
     let over_tls = [&flags.https, &flags.mqtts, &flags.tcp_tls];
     refuse_if!(over_tls.iter().all(|listeners| listeners.is_empty()) && flags.cert.is_some();
         "--cert is for --https, --mqtts and --tcp-tls, and there is none"; "add --https 8443");
@@ -77,29 +65,24 @@ pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs) -> Result<ServeJob>
         Processes::Exactly(count) => count,
         Processes::Auto => 1,
     };
-    Ok(ServeJob {
-        plan: ServePlan {
-            listeners,
-            identity: identity(flags.cert.as_ref(), flags.key.as_ref())?,
-            ticket_key: None,
-            threads: flags.threads.unwrap_or_else(|| inputs.threads_default(processes)),
-            cpus: Vec::new(),
-            tls_state: flags.tls_state.into(),
-            statsd: flags.statsd.as_deref().map(|text| statsd(text, inputs)).transpose()?,
-            seed: flags.seed,
-            request_timeout: flags.request_timeout,
-            idle_timeout: flags.idle_timeout,
-            acknowledgement_delay: flags.mqtt_delay,
-            receive_maximum: flags.mqtt_receive_maximum.get(),
-            delivery_faults: DeliveryFaults {
-                lose_every: flags.mqtt_lose_every.map_or(0, NonZeroU32::get),
-                repeat_every: flags.mqtt_repeat_every.map_or(0, NonZeroU32::get),
-            },
-            accept_proxy: flags.accept_proxy,
+    Ok(ServePlan {
+        listeners,
+        identity: identity(flags.cert.as_ref(), flags.key.as_ref())?,
+        ticket_key: None,
+        threads: flags.threads.unwrap_or_else(|| inputs.threads_default(processes)),
+        cpus: Vec::new(),
+        tls_state: flags.tls_state.into(),
+        statsd: flags.statsd.as_deref().map(|text| statsd(text, inputs)).transpose()?,
+        seed: flags.seed,
+        request_timeout: flags.request_timeout,
+        idle_timeout: flags.idle_timeout,
+        acknowledgement_delay: flags.mqtt_delay,
+        receive_maximum: flags.mqtt_receive_maximum.get(),
+        delivery_faults: DeliveryFaults {
+            lose_every: flags.mqtt_lose_every.map_or(0, NonZeroU32::get),
+            repeat_every: flags.mqtt_repeat_every.map_or(0, NonZeroU32::get),
         },
-        processes: flags.processes,
-        connections: flags.connections,
-        ui: !flags.no_ui,
+        accept_proxy: flags.accept_proxy,
     })
 }
 

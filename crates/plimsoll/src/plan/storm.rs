@@ -3,20 +3,19 @@
 use plimsoll_capacity::storm::StormLimits;
 use plimsoll_model::Nanos;
 use plimsoll_model::confirmation::Intervention;
+use plimsoll_model::pace::Arrivals;
 use plimsoll_model::plan::{HoldPlan, LoadPlan, Pacing, TlsOptions};
 use plimsoll_model::search::Axis;
 use plimsoll_model::storm::StormClients;
 use plimsoll_model::units::grouped;
 
 use super::load::{LoadJob, assemble};
-use super::parts::Parts;
 use super::search::SearchJob;
 use super::{Destination, Inputs, search};
 use crate::exit::Result;
-use crate::flags::search::{ArrivalsFlags, SearchFlags};
+use crate::flags::search::SearchFlags;
 use crate::flags::shared::{OutputFlags, PoolFlags};
 use crate::flags::storm::StormFlags;
-use crate::flags::values::ArrivalsFlag;
 
 /// Connections of `lab storm` without --connections.
 const LAB_CONNECTIONS_DEFAULT: u64 = 2_000;
@@ -84,22 +83,12 @@ pub(super) fn plan(
         replace: false,
     };
     let pool = PoolFlags { connections: Some(connections), ..PoolFlags::default() };
-    let parts = Parts {
-        to,
-        pool: &pool,
-        client: &flags.client,
-        handshake: &flags.handshake,
-        resume: flags.resume,
-        output,
-        pacing: Pacing::Hold(hold),
-        ops_total: None,
-        deadline: search.slo.deadline(),
-        slo: Some(search.slo.clone()),
-        linger: flags.linger,
-        seed: flags.seed,
-    };
+    let parts = search::parts(&search, &flags.load, to, &pool, output, Pacing::Hold(hold));
     let mut load = assemble(parts, inputs)?;
-    check_remote(load.both_ends_here || to.is_laboratory() || may_be_remote)?;
+    // A storm may take a server down: one on another host needs the consent of the user.
+    refuse_if!(!(load.both_ends_here || to.is_laboratory() || may_be_remote);
+        "the server is on another host, and a storm may take it down";
+        "give --yes-storm-remote if you may do that, or use lab storm");
     let targets = load.plan.targets.len() as u64;
     refuse_if!(targets > connections;
         "{targets} targets share {} connections", grouped(connections);
@@ -148,13 +137,5 @@ fn search_of(flags: &StormFlags, to: &Destination) -> Result<SearchJob> {
         probe_timeouts: Some(Nanos::ZERO),
         repeat: None,
     };
-    let uniform = ArrivalsFlags { arrivals: ArrivalsFlag::Uniform };
-    search::search(Axis::Storm, &search, uniform, to)
-}
-
-/// A storm may take a server down: one on another host needs the consent of the user.
-pub(super) fn check_remote(is_allowed: bool) -> Result<()> {
-    refuse_if!(!is_allowed; "the server is on another host, and a storm may take it down";
-        "give --yes-storm-remote if you may do that, or use lab storm");
-    Ok(())
+    search::search(Axis::Storm, &search, Arrivals::Uniform, to)
 }

@@ -12,9 +12,11 @@ use std::path::Path;
 use std::{fs, io};
 
 use plimsoll_capacity::Mode;
-use plimsoll_lab::Sut;
+use plimsoll_lab::{LabPlan, Sut};
 use plimsoll_model::pace::{Arrivals, Profile, Stage};
-use plimsoll_model::plan::{Group, HoldPlan, Pacing, ServerName, TlsState, TlsVersion, Trust};
+use plimsoll_model::plan::{
+    Group, HoldPlan, Pacing, ServePlan, ServerName, TlsState, TlsVersion, Trust,
+};
 use plimsoll_model::settings::RateStep;
 use plimsoll_model::slo::Slo;
 use plimsoll_model::{Nanos, Rate, SutKind};
@@ -25,7 +27,6 @@ use super::connections::ConnectionsJob;
 use super::hold::HoldJob;
 use super::load::LoadJob;
 use super::search::RateJob;
-use super::serve::ServeJob;
 use super::*;
 use crate::exit::{Result, Stop};
 use crate::flags::shared::RequestFlags;
@@ -65,7 +66,7 @@ enum Asked {
     Load(LoadJob),
     Experiment(Job),
     Compare(CompareJob),
-    Serve(ServeJob),
+    Serve(ServePlan),
 }
 
 fn build(words: &[&str], stdin: &'static [u8]) -> Result<Asked> {
@@ -81,9 +82,10 @@ fn build(words: &[&str], stdin: &'static [u8]) -> Result<Asked> {
         }
         Command::Lab(command) => {
             let experiment = command.experiment().unwrap();
-            let hosts = lab::hosts(experiment.hosts(), inputs)?;
+            lab::hosts(experiment.hosts(), inputs)?;
             let url = format!("https://{SUT}/");
-            let to = Destination::laboratory(url, RequestFlags::default(), hosts.trust("ca"), None);
+            let trust = lab::trust(experiment.hosts(), "ca");
+            let to = Destination::laboratory(url, RequestFlags::default(), trust, None);
             lab(experiment, &to, inputs).map(Asked::Experiment)
         }
         Command::Compare(flags) => compare::build(&flags, inputs).map(Asked::Compare),
@@ -120,8 +122,8 @@ fn searched(words: &[&str]) -> RateJob {
 }
 
 /// Parses the parts of a laboratory.
-fn hosts(words: &[&str]) -> lab::Hosts {
-    try_hosts(words).unwrap()
+fn hosts(words: &[&str]) -> LabPlan {
+    try_hosts(words).unwrap().plan
 }
 
 pub(crate) fn try_hosts(words: &[&str]) -> Result<lab::Hosts> {
@@ -164,7 +166,10 @@ fn the_default_load() {
     assert_eq!(plan.targets[0].headers, [("User-Agent".to_owned(), agent)]);
     assert_eq!(plan.destinations[0].name, "127.0.0.1:9");
     assert_eq!(plan.destinations[0].tls, None);
-    assert_eq!((job.processes, job.ui, &job.json), (Processes::Auto, true, &None));
+    assert_eq!(
+        (job.processes, job.output.no_ui, &job.output.json),
+        (Processes::Auto, false, &None)
+    );
     assert_eq!(job.target_name, URL);
     assert_eq!(job.settings.rate, [RateStep { per_s: 50.0, within_s: 0.0 }]);
 }
@@ -409,7 +414,7 @@ fn searches_of_handshakes() {
 #[test]
 fn laboratories() {
     let made = hosts(&["lab"]);
-    assert_eq!((made.sut_is_default, made.backends, made.keep), (true, 4, false));
+    assert_eq!((made.sut_is_default, made.backends, made.keep_config), (true, 4, false));
     let job = searched(&["lab"]);
     assert_eq!(job.search.mode, Mode::Quick);
     assert_eq!(job, searched(&["lab", "rate"]));
@@ -446,11 +451,11 @@ fn handshakes_alone() {
 #[test]
 fn servers_to_run() {
     let serve = |flags: &[&str]| match build(&[&["serve"], flags].concat(), b"") {
-        Ok(Asked::Serve(job)) => job,
+        Ok(Asked::Serve(plan)) => plan,
         other => panic!("{flags:?}: {other:?}"),
     };
     let listeners = |flags: &[&str]| -> Vec<(String, bool)> {
-        let plan = serve(flags).plan;
+        let plan = serve(flags);
         plan.listeners.iter().map(|at| (at.address.to_string(), at.tls)).collect()
     };
     let plain = |address: &str| (address.to_owned(), false);
@@ -463,19 +468,19 @@ fn servers_to_run() {
     );
     // The kernel chooses each of these ports, so they are not the same listener.
     assert_eq!(listeners(&["--http", ":0", "--http", ":0"]).len(), 2);
-    let job = serve(&["--processes", "2", "--statsd", "pair", "--idle-timeout", "1m"]);
-    assert_eq!((job.processes, job.plan.threads), (Processes::Exactly(2), 2));
-    assert_eq!(job.plan.statsd, Some("10.0.0.1:8125".parse().unwrap()));
-    assert_eq!(job.plan.idle_timeout, Nanos::from_secs(60));
-    assert_eq!(job.plan.request_timeout, Nanos::from_secs(10));
-    assert_eq!(job.plan.identity, None);
+    let plan = serve(&["--processes", "2", "--statsd", "pair", "--idle-timeout", "1m"]);
+    assert_eq!(plan.threads, 2);
+    assert_eq!(plan.statsd, Some("10.0.0.1:8125".parse().unwrap()));
+    assert_eq!(plan.idle_timeout, Nanos::from_secs(60));
+    assert_eq!(plan.request_timeout, Nanos::from_secs(10));
+    assert_eq!(plan.identity, None);
 }
 
 #[test]
 fn outputs() {
     let job = load_job(&[URL, "--json", "-", "--no-ui", "--out", "no-such-folder/run"]);
-    assert_eq!((job.json, job.ui), (Some(OutputFile::Stdout), false));
-    assert_eq!(job.out.as_deref(), Some(Path::new("no-such-folder/run")));
+    assert_eq!((job.output.json, job.output.no_ui), (Some(OutputFile::Stdout), true));
+    assert_eq!(job.output.out.as_deref(), Some(Path::new("no-such-folder/run")));
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path().to_str().unwrap();
     let file = file(folder.path(), "file", "FILE");
@@ -537,6 +542,7 @@ fn a_search_for_storms_is_a_hold_whose_server_is_here() {
         let (said, code) = refused(&words(flags), b"");
         assert!(said.contains(why) && code == 2, "{said}");
     }
-    let Err(Stop::Usage(said)) = storm::check_remote(false) else { panic!("a storm elsewhere") };
-    assert!(said.contains("--yes-storm-remote"), "{said}");
+    let elsewhere = ["find", "storm", "https://10.9.9.9/", "-k", "-c", "10"];
+    let (said, code) = refused(&elsewhere, b"");
+    assert!(said.contains("--yes-storm-remote") && code == 2, "{said}");
 }

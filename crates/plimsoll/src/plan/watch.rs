@@ -4,7 +4,7 @@ use plimsoll_lab::{LabError, NamedServer, Ways};
 use plimsoll_probe::server_counters::CounterSource;
 
 use super::Inputs;
-use crate::exit::{Result, Stop};
+use crate::exit::Result;
 use crate::flags::FindExperiment;
 use crate::flags::values::Watch;
 
@@ -33,23 +33,15 @@ impl Watched {
 
 /// Checks what is to be observed.
 pub(crate) fn watched(watch: &[Watch], inputs: &Inputs) -> Result<Watched> {
-    let Watched { mut pids, mut backends, mut counts } = Watched::default();
-    let alive = |kind: &str, pid: u32| {
-        if (inputs.is_alive)(pid) {
-            return Ok(pid);
-        }
-        Err(Stop::CannotRun(format!(
-            "--watch {kind}:{pid}: this host has no such process; find it with pidof, or drop \
-             --watch"
-        )))
-    };
+    let mut watched = Watched::default();
+    let process = |typed: &str, pid: u32| inputs.process(typed, pid, "--watch");
     for what in watch {
         match what {
-            Watch::Pid(pid) => pids.push(alive("pid", *pid)?),
-            Watch::Backend(pid) => backends.push(alive("backend", *pid)?),
-            Watch::Counts(source) if counts.is_none() => counts = Some(source.clone()),
-            Watch::Counts(_) => {
-                refuse!("--watch names two servers that count the same requests";
+            Watch::Pid(pid) => watched.pids.push(process("--watch pid:", *pid)?),
+            Watch::Backend(pid) => watched.backends.push(process("--watch backend:", *pid)?),
+            Watch::Counts(source) => {
+                refuse_if!(watched.counts.replace(source.clone()).is_some();
+                    "--watch names two servers that count the same requests";
                     "give only the one that the clients connect to");
             }
             Watch::Later(typed) => {
@@ -58,12 +50,12 @@ pub(crate) fn watched(watch: &[Watch], inputs: &Inputs) -> Result<Watched> {
             }
         }
     }
-    Ok(Watched { pids, backends, counts })
+    Ok(watched)
 }
 
 /// Checks what is to be observed in an experiment.
 pub(crate) fn of_experiment(experiment: &FindExperiment, inputs: &Inputs) -> Result<Watched> {
-    let watched = watched(experiment.watch(), inputs)?;
+    let watched = watched(&experiment.common().0.watch, inputs)?;
     refuse_if!(watched.counts.is_some() && matches!(experiment, FindExperiment::Rfc9411(_));
         "rfc9411 does its own counting and reads no server statistics";
         "use --watch pid:N, or drop it");

@@ -103,7 +103,7 @@ impl Disruptor {
     /// Creates the disruptor of a load, whose events start with it, or when a hold has reached its highest level.
     /// The server allows each of them.
     pub(crate) fn of(job: &LoadJob, server: &dyn WatchedServer) -> Self {
-        let mut plan = job.events.plan.clone();
+        let mut plan = job.events.event.clone();
         plan.sort_by_key(|one| one.at);
         let on_reload = job.events.on_reload.clone();
         let means = Means { on_reload, controls: server.controls() };

@@ -1,9 +1,9 @@
 //! `plimsoll watch`: shows what this host does, until a signal stops it.
 
-use std::io;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
+use std::{fmt, io};
 
 use plimsoll_model::Nanos;
 use plimsoll_model::host::Reading;
@@ -84,10 +84,11 @@ enum Shown {
 impl Shown {
     /// A screen where standard output is the terminal that one can be drawn on, else lines.
     fn start(job: &WatchJob, host: &str, began: Nanos, interrupts: &Interrupts) -> Self {
-        if !job.ui || job.json == Some(OutputFile::Stdout) {
+        let WatchFlags { interval, duration, ref json, no_ui, .. } = job.flags;
+        if no_ui || *json == Some(OutputFile::Stdout) {
             return Self::Nothing;
         }
-        let watched = Watched::new(host, job.interval, job.duration);
+        let watched = Watched::new(host, interval, duration);
         if Stream::Out.draws()
             && takes_screen()
             && let Ok(display) = Display::start(watched.clone(), began, interrupts)
@@ -127,13 +128,13 @@ impl Json {
 impl<'a> Watch<'a> {
     fn begin(job: &WatchJob, publisher: &'a Publisher, interrupts: &Interrupts) -> Result<Self> {
         let host = host_name();
-        let json = job.json.as_ref().map(Json::create).transpose()?;
-        let archive = job.out.as_ref().map(|dir| {
-            let cannot = |why: String| {
-                Stop::CannotRun(format!("cannot archive to {}: {why}", dir.display()))
+        let json = job.flags.json.as_ref().map(Json::create).transpose()?;
+        let archive = job.flags.out.as_ref().map(|dir| {
+            let cannot = |error: &dyn fmt::Display| {
+                Stop::CannotRun(format!("cannot archive to {}: {error}", dir.display()))
             };
-            private_dir::create_missing(dir).map_err(|error| cannot(error.to_string()))?;
-            HostWriter::create(dir).map_err(|error| cannot(error.to_string()))
+            private_dir::create_missing(dir).map_err(|error| cannot(&error))?;
+            HostWriter::create(dir).map_err(|error| cannot(&error))
         });
         let archive = archive.transpose()?;
         let receiver = job.statsd_listen.map(Receiver::start).transpose()?;
@@ -141,7 +142,7 @@ impl<'a> Watch<'a> {
         // Whatever fails has failed by now: the line that says so stands on the screen that the command was typed on.
         let mut shown = Shown::start(job, &host, began, interrupts);
         if let Some(receiver) = &receiver {
-            shown.note(&format!("receiving StatsD on {}", receiver.address()));
+            shown.note(&format!("receiving StatsD on {}", receiver.address));
         }
         for note in job.scope.servers.iter().filter_map(CounterSource::note) {
             shown.note(&note);
@@ -164,7 +165,8 @@ impl<'a> Watch<'a> {
 
     /// Reads at whole intervals after the beginning. A stop signal is its regular end.
     fn run(&mut self, job: &WatchJob, interrupts: &Interrupts) -> Result<()> {
-        let end = job.duration.map(|duration| Nanos(self.began.0.saturating_add(duration.0)));
+        let WatchFlags { interval, duration, .. } = job.flags;
+        let end = duration.map(|duration| self.began.saturating_add(duration));
         let mut due = self.began;
         loop {
             if !wait_until(due, interrupts) {
@@ -177,10 +179,10 @@ impl<'a> Watch<'a> {
             if !self.show(reading)? {
                 return Ok(());
             }
-            due = Nanos(due.0.saturating_add(job.interval.0));
+            due = due.saturating_add(interval);
             // A reading that would be late by a whole interval is left out.
-            while now() > Nanos(due.0.saturating_add(job.interval.0)) {
-                due = Nanos(due.0.saturating_add(job.interval.0));
+            while now() > due.saturating_add(interval) {
+                due = due.saturating_add(interval);
                 self.sampler.miss();
             }
             if end.is_some_and(|end| due > end) {
@@ -204,8 +206,7 @@ impl<'a> Watch<'a> {
         self.history.push(reading);
         let unix_s = clock::unix_seconds();
         if let Some(json) = &mut self.json {
-            let line = json_line(&self.host, &self.history, unix_s)
-                .map_err(|error| Stop::CannotRun(error.to_string()))?;
+            let line = json_line(&self.host, &self.history, unix_s).map_err(Stop::cannot_run)?;
             match (line.map_or(Ok(()), |line| json.write(&line)), &json.path) {
                 (Ok(()), _) => {}
                 (Err(error), Some(path)) => {

@@ -16,7 +16,8 @@ const DATAGRAMS_MAX: usize = 100_000;
 /// A socket whose datagrams are read together with the host.
 pub(super) struct Receiver {
     socket: UdpSocket,
-    address: SocketAddr,
+    /// Listening address.
+    pub(super) address: SocketAddr,
     received: Received,
 }
 
@@ -30,11 +31,6 @@ impl Receiver {
         socket.set_nonblocking(true).map_err(cannot)?;
         let address = socket.local_addr().map_err(cannot)?;
         Ok(Self { socket, address, received: Received::default() })
-    }
-
-    /// Returns the listening address.
-    pub(super) fn address(&self) -> SocketAddr {
-        self.address
     }
 
     /// Adds what has arrived to `reading`.

@@ -1,5 +1,6 @@
 //! Command lines of cases: what is refused, with its line, and what is understood.
 
+use plimsoll_model::Nanos;
 use plimsoll_model::plan::{ServerName, Trust};
 use plimsoll_model::rfc9411::SUSTAIN_RECOMMENDED;
 
