@@ -34,14 +34,11 @@ impl Bodies {
         from: &InputFile,
         inputs: &mut Inputs,
     ) -> Result<Body> {
-        match from {
-            InputFile::File(path) => self
-                .file(path)
-                .map_err(|error| usage!("{flag} cannot read {path:?}: {error}"; "{}", fix(&error))),
-            InputFile::Stdin => self.read(inputs.stdin_for(flag)?).map_err(
-                |error| usage!("{flag} cannot read standard input: {error}"; "{}", fix(&error)),
-            ),
-        }
+        let (body, name) = match from {
+            InputFile::File(path) => (self.file(path), format!("{path:?}")),
+            InputFile::Stdin => (self.read(inputs.stdin_for(flag)?), from.to_string()),
+        };
+        body.map_err(|error| usage!("{flag} cannot read {name}: {error}"; "{}", fix(&error)))
     }
 
     /// The body in a file.

@@ -24,7 +24,7 @@ const THREADS: &str = "threads=";
 /// Checks and reads the flags, of which `named` has the list; `None` where this host makes the load.
 pub(super) fn hosts(
     flags: &LoadHostFlags,
-    named: &'static str,
+    named: &str,
     client: &ClientFlags,
     inputs: &mut Inputs,
 ) -> Result<Option<LoadHosts>> {
@@ -42,7 +42,10 @@ pub(super) fn hosts(
         None => slurm::hosts(client.threads, inputs)?,
         Some(list) => {
             let hosts = match list.strip_prefix('@') {
-                Some(path) => from_file(path, named, inputs)?,
+                Some(path) => {
+                    let text = inputs.read(named, &InputFile::File(PathBuf::from(path)))?;
+                    of_file(&text).map_err(|why| Stop::Usage(format!("{named} @{path}{why}")))?
+                }
                 None => of_list(list, None)
                     .map_err(|why| Stop::usage(format_args!("{named} {list:?}: {why}"), EXAMPLE))?,
             };
@@ -57,10 +60,10 @@ pub(super) fn hosts(
 }
 
 fn check_path(path: Option<&String>) -> Result<()> {
-    match path.filter(|path| !path.starts_with('/')) {
-        None => Ok(()),
-        Some(path) => refuse!("--remote-path {path:?} is not absolute"; "begin it with /"),
+    if let Some(path) = path.filter(|path| !path.starts_with('/')) {
+        refuse!("--remote-path {path:?} is not absolute"; "begin it with /");
     }
+    Ok(())
 }
 
 /// Which flag names other hosts.
@@ -135,12 +138,12 @@ fn launcher(
 
 /// Refuses other hosts where they are not possible.
 pub(super) fn check_none(flags: &LoadHostFlags, command: &str) -> Result<()> {
-    match flag(flags) {
-        None => Ok(()),
-        Some(flag) => refuse!(
+    if let Some(flag) = flag(flags) {
+        refuse!(
             "{flag} is for load, hold, and find rate, handshakes, connections and storm, not for {command}";
-            "drop it"),
+            "drop it");
     }
+    Ok(())
 }
 
 const EXAMPLE: &str = "for example --hosts 'client[01-04],me@10.0.0.7:2222'";
@@ -150,13 +153,8 @@ fn of_list(list: &str, threads: Option<u32>) -> Result<Vec<LoadHost>, String> {
     Ok(hosts.into_iter().map(|name| LoadHost { name, threads }).collect())
 }
 
-/// Hosts of a file: a list in each line, perhaps with `threads=N` behind it; # begins a comment.
-fn from_file(path: &str, flag: &'static str, inputs: &mut Inputs) -> Result<Vec<LoadHost>> {
-    let text = inputs.read(flag, &InputFile::File(PathBuf::from(path)))?;
-    of_file(&text).map_err(|why| Stop::Usage(format!("{flag} @{path}{why}")))
-}
-
-/// Returns the hosts of a file's text; an error follows the file's name.
+/// Returns the hosts of a file's text: a list in each line, perhaps with `threads=N` behind it; # begins a comment. An
+/// error follows the file's name.
 pub(crate) fn of_file(text: &[u8]) -> Result<Vec<LoadHost>, String> {
     let mut hosts: Vec<LoadHost> = Vec::new();
     for Line { number, text } in lines(text).map_err(|error| format!(", {error}"))? {

@@ -25,11 +25,10 @@ impl List {
         if let Err(error) = lines(&list.text) {
             return Err(Stop::Usage(format!("{}, {error}", list.name)));
         }
-        let is_empty = list.entries().next().is_none();
-        match is_empty {
-            true => Err(list.refused("has no entry", format_args!("write {entry}, one a line"))),
-            false => Ok(list),
+        if list.entries().next().is_none() {
+            return Err(list.refused("has no entry", format_args!("write {entry}, one a line")));
         }
+        Ok(list)
     }
 
     /// The lines that are neither blank nor comments.

@@ -132,10 +132,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs) -> Result<LoadJob>
     let mqtt = mqtt::plan(&targets, &parts, connections, inputs)?;
     let unix_socket = to.server.unix_socket.as_deref();
     check_unix_socket(unix_socket)?;
-    let mut servers = match unix_socket {
-        Some(_) => targets::servers_behind_a_socket(&targets, &to.server),
-        None => targets::servers(&targets, &to.server, inputs)?,
-    };
+    let mut servers = targets::servers(&targets, &to.server, inputs)?;
     let sources = sources::addresses(&client.source);
     sources::check_owned(&sources, inputs)?;
     sources::keep_reachable(&mut servers.destinations, &sources)?;

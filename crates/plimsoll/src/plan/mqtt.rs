@@ -42,18 +42,18 @@ pub(super) fn publish(flags: &MqttFlags, payload_bytes: usize) -> Result<Publish
 
 fn check_topic(flag: &str, topic: &str) -> Result<()> {
     check_placeholders(flag, topic)?;
-    if is_topic(topic) {
-        return Ok(());
-    }
-    refuse!("{flag} {topic:.80?} is not a topic to publish to";
-        "give 1 to 65,535 bytes without # and +")
+    refuse_if!(!is_topic(topic);
+        "{flag} {topic:.80?} is not a topic to publish to";
+        "give 1 to 65,535 bytes without # and +");
+    Ok(())
 }
 
 fn check_placeholders(flag: &str, template: &str) -> Result<()> {
-    foreign_placeholder(template).map_or(Ok(()), |unknown| {
+    if let Some(unknown) = foreign_placeholder(template) {
         refuse!("{flag} has {unknown}, which stands for nothing";
-            "use %c (client identifier), %i (number of the connection), %u (user) or %% (percent sign)")
-    })
+            "use %c (client identifier), %i (number of the connection), %u (user) or %% (percent sign)");
+    }
+    Ok(())
 }
 
 /// Returns the CONNECT settings of the clients of a load over this many connections; `None` if MQTT is not spoken.
@@ -208,10 +208,8 @@ fn client_ids(flags: &MqttFlags, connections: u64, inputs: &mut Inputs) -> Resul
 fn users(from: &InputFile, version: MqttVersion, inputs: &mut Inputs) -> Result<Vec<Credentials>> {
     let list = List::read("--users", from, "USER:PASSWORD or USER", inputs)?;
     let user = |Line { number, text }: Line<'_>| {
-        let (name, password) = match text.split_once(':') {
-            Some((name, password)) => (name, Some(password)),
-            None => (text, None),
-        };
+        let (name, password) =
+            text.split_once(':').map_or((text, None), |(name, password)| (name, Some(password)));
         // MQTT 5 lets a password stand alone, as a token.
         let is_token = version == MqttVersion::V5 && password.is_some_and(|one| !one.is_empty());
         if name.is_empty() && !is_token {

@@ -5,7 +5,7 @@ use plimsoll_model::plan::Pacing;
 use plimsoll_model::settings::RateStep;
 use plimsoll_model::{Nanos, Rate};
 
-use crate::exit::{Result, Stop};
+use crate::exit::Result;
 use crate::flags::PaceFlags;
 use crate::flags::values::{ArrivalsFlag, RampTo};
 
@@ -25,10 +25,7 @@ pub(super) fn pacing(flags: &PaceFlags) -> Result<(Pacing, Vec<RateStep>)> {
     if closed {
         return closed_loop(flags);
     }
-    let rate = flags
-        .rate
-        .or_else(|| Rate::per_second(RATE_DEFAULT))
-        .ok_or_else(|| Stop::usage("--rate is not a number", "write --rate 500"))?;
+    let rate = flags.rate.or_else(|| Rate::per_second(RATE_DEFAULT)).unwrap_or_default();
     let profile = match (flags.requests, flags.duration) {
         (Some(requests), None) => Profile::constant_ops(rate, requests),
         (requests, duration) => {
@@ -57,12 +54,8 @@ fn open(profile: Profile, flag: Option<ArrivalsFlag>) -> Pacing {
 fn closed_loop(flags: &PaceFlags) -> Result<(Pacing, Vec<RateStep>)> {
     refuse_if!(flags.arrivals.is_some();
         "--arrivals spreads scheduled starts, and --rate 0 has no schedule"; "drop one of them");
-    let duration = match (flags.duration, flags.requests) {
-        (None, Some(_)) => None,
-        (duration, _) => Some(duration.unwrap_or(DURATION_DEFAULT)),
-    };
-    let pacing = Pacing::Closed { duration, ops_total: flags.requests };
-    Ok((pacing, Vec::new()))
+    let duration = flags.duration.or_else(|| flags.requests.is_none().then_some(DURATION_DEFAULT));
+    Ok((Pacing::Closed { duration, ops_total: flags.requests }, Vec::new()))
 }
 
 fn staged(flags: &PaceFlags) -> Result<(Pacing, Vec<RateStep>)> {

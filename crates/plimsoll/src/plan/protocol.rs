@@ -35,8 +35,8 @@ pub(super) fn complete(
         };
     };
     let [target] = targets else {
-        let what = "a list of targets is for HTTP, and one of these is not";
-        return Err(Stop::usage(what, "give that one as the URL"));
+        refuse!("a list of targets is for HTTP, and one of these is not";
+            "give that one as the URL");
     };
     if let Some(flag) = foreign_flag(protocol, flags) {
         return Err(not_spoken(flag, protocol));
@@ -68,8 +68,8 @@ fn apply_websocket(target: &mut Target, flags: &WebSocketFlags) -> Result<()> {
     };
     let expected = flags.expect.as_deref().map(|wanted| {
         let expected = websocket::expected(wanted).map_err(|what| {
-            let fix = "write a text that answers contain, or a regular expression as /^ok [0-9]+$/";
-            Stop::usage(format_args!("--expect {wanted:.80}: {what}"), fix)
+            usage!("--expect {wanted:.80}: {what}";
+                "write a text that answers contain, or a regular expression as /^ok [0-9]+$/")
         });
         expected.map(Into::into)
     });
@@ -84,10 +84,9 @@ fn apply_websocket(target: &mut Target, flags: &WebSocketFlags) -> Result<()> {
     if let Some((_, name)) = names.iter().enumerate().find(is_repeated) {
         refuse!("--ws-protocol names {name} twice"; "name each subprotocol once");
     }
-    if !flags.ws_protocol.is_empty() {
-        let offer = format!("Sec-WebSocket-Protocol: {}", flags.ws_protocol.join(", "));
-        let header =
-            parse_header(&offer).filter(|_| flags.ws_protocol.iter().all(|one| is_method(one)));
+    if !names.is_empty() {
+        let offer = format!("Sec-WebSocket-Protocol: {}", names.join(", "));
+        let header = parse_header(&offer).filter(|_| names.iter().all(|one| is_method(one)));
         target.headers.push(header.ok_or_else(|| {
             usage!("--ws-protocol is not a list of names"; "write it like --ws-protocol mqtt,chat")
         })?);

@@ -1,7 +1,7 @@
 //! `plimsoll lab sweep` into a job: a laboratory for every combination of the values, each planned as
 //! `plimsoll lab` plans it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use plimsoll_capacity::compare::ROUNDS_DEFAULT;
 use plimsoll_lab::SutSettings;
@@ -37,20 +37,8 @@ const NGINX_OPTIONS: [&str; 5] =
 /// The prefix of HAProxy's settings.
 const TUNE: &str = "tune.";
 /// Every value of a key that is not a number.
-const WORDS: [&str; 12] = [
-    "on",
-    "off",
-    "auto",
-    "full",
-    "fair",
-    "none",
-    "restricted",
-    "listener",
-    "connection",
-    "ecdsa-p256",
-    "rsa2048",
-    "mosquitto",
-];
+const WORDS: &str =
+    "on off auto full fair none restricted listener connection ecdsa-p256 rsa2048 mosquitto";
 /// The longest number with its unit.
 const NUMBER_BYTES_MAX: usize = 20;
 
@@ -79,7 +67,7 @@ fn is_value(value: &str) -> bool {
         && number.len() - digits.len() <= "KiB".len()
         && digits.starts_with(|c: char| c.is_ascii_digit())
         && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    is_number || WORDS.contains(&value) || value.parse::<SutKind>().is_ok()
+    is_number || WORDS.split(' ').any(|word| word == value) || value.parse::<SutKind>().is_ok()
 }
 
 /// The settings of a laboratory that its flags cannot express.
@@ -150,12 +138,8 @@ pub(crate) fn build(flags: &SweepFlags, inputs: &Inputs) -> Result<SizingJob> {
     outputs::check(&flags.output)?;
     let axes: Vec<(&str, Vec<&str>)> =
         flags.vary.iter().map(|text| axis(text)).collect::<Result<_, _>>()?;
-    if let Some((key, _)) = axes
-        .iter()
-        .enumerate()
-        .find(|(at, (key, _))| axes[..*at].iter().any(|(k, _)| k == key))
-        .map(|(_, axis)| axis)
-    {
+    let mut known = HashSet::new();
+    if let Some((key, _)) = axes.iter().find(|(key, _)| !known.insert(key)) {
         refuse!("--vary {key} is given twice"; "name all of its values at once");
     }
     let combinations = combinations(&axes);
@@ -284,28 +268,23 @@ fn apply(key: &str, value: &str, args: &mut Vec<String>, variation: &mut Variati
         }
         "logging" => {
             variation.settings.logs = switch()?;
-            variation.of = variation.of.or(Some(SettingOf::Proxy));
+            variation.of.get_or_insert(SettingOf::Proxy);
         }
         "threads" => {
             variation.settings.threads = Some(count(64)?);
-            variation.of = variation.of.or(Some(SettingOf::Proxy));
-        }
-        _ if is_tune(key) && is_value(value) => {
-            variation.settings.options.push(format!("{key} {value}"));
-            variation.of = Some(SettingOf::Kind(SutKind::Haproxy));
-        }
-        _ if NGINX_OPTIONS.contains(&key) && is_value(value) => {
-            variation.settings.options.push(format!("{key} {value}"));
-            variation.of = Some(SettingOf::Kind(SutKind::Nginx));
+            variation.of.get_or_insert(SettingOf::Proxy);
         }
         _ if is_tune(key) || NGINX_OPTIONS.contains(&key) => {
-            return Err(refuse(
-                "a number such as 16384, 16k or 5s, or a word such as on, off or auto",
-            ));
+            if !is_value(value) {
+                let expected =
+                    "a number such as 16384, 16k or 5s, or a word such as on, off or auto";
+                return Err(refuse(expected));
+            }
+            variation.settings.options.push(format!("{key} {value}"));
+            let kind = if is_tune(key) { SutKind::Haproxy } else { SutKind::Nginx };
+            variation.of = Some(SettingOf::Kind(kind));
         }
-        _ => {
-            refuse!("--vary {key}: there is no such key"; "the keys are {KEYS}");
-        }
+        _ => refuse!("--vary {key}: there is no such key"; "the keys are {KEYS}"),
     }
     Ok(())
 }

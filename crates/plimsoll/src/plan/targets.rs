@@ -2,7 +2,7 @@
 //! into destinations.
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 
 use plimsoll_model::plan::{Endpoint, ServerName};
 use plimsoll_model::settings::ResolvedName;
@@ -19,7 +19,6 @@ use crate::flags::values::{InputFile, Resolved, TargetFormat};
 const USER_AGENT: &str = concat!("plimsoll/", env!("CARGO_PKG_VERSION"));
 
 /// The servers of all targets, without repetition.
-#[derive(Default)]
 pub(super) struct Servers {
     /// One per scheme, host and port.
     pub(super) destinations: Vec<Endpoint>,
@@ -38,11 +37,9 @@ pub(super) fn targets(to: &Destination, inputs: &mut Inputs) -> Result<Vec<Targe
     let mut bodies = Bodies::default();
     let mut targets = match (&server.url, &server.targets) {
         (Some(_), Some(_)) => {
-            return Err(Stop::usage("a URL and --targets exclude each other", "drop one of them"));
+            refuse!("a URL and --targets exclude each other"; "drop one of them")
         }
-        (None, None) => {
-            refuse!("no URL given"; "for example: {usage} http://127.0.0.1:8080/");
-        }
+        (None, None) => refuse!("no URL given"; "for example: {usage} http://127.0.0.1:8080/"),
         (Some(text), None) => {
             refuse_if!(server.format.is_some();
                 "--format is the format of --targets, and there is no --targets"; "drop it");
@@ -55,17 +52,15 @@ pub(super) fn targets(to: &Destination, inputs: &mut Inputs) -> Result<Vec<Targe
     let has_headers = |target: &&mut Target| target.url.protocol.has_headers();
     for (index, target) in targets.iter_mut().filter(has_headers).enumerate() {
         add_headers(target, &flags.header.headers);
-        headers::check(target).map_err(|(what, fix)| match targets_name(server) {
-            None => Stop::usage(what, fix),
-            Some(name) => Stop::usage(format_args!("{name}, target {}: {what}", index + 1), fix),
+        headers::check(target).map_err(|stop| match (stop, &server.targets) {
+            (Stop::Usage(text), Some(from)) => {
+                Stop::Usage(format!("{}, target {}: {text}", name_of(from), index + 1))
+            }
+            (stop, _) => stop,
         })?;
     }
     bodies.settle(&mut targets)?;
     Ok(targets)
-}
-
-fn targets_name(flags: &ServerFlags) -> Option<String> {
-    flags.targets.as_ref().map(name_of)
 }
 
 fn name_of(from: &InputFile) -> String {
@@ -160,22 +155,7 @@ fn add_headers(target: &mut Target, headers: &[(String, String)]) {
     }
 }
 
-/// The servers of `targets` behind one Unix socket: their names are not resolved.
-pub(super) fn servers_behind_a_socket(targets: &[Target], flags: &ServerFlags) -> Servers {
-    let mut servers = Servers::default();
-    for Target { url, .. } in targets {
-        let server = named(url, flags, vec![(Ipv4Addr::LOCALHOST, url.port).into()]);
-        let known = servers.destinations.iter().position(|one| *one == server);
-        let index = known.unwrap_or_else(|| {
-            servers.destinations.push(server);
-            servers.destinations.len() - 1
-        });
-        servers.target_destination.push(index as u32);
-    }
-    servers
-}
-
-/// Resolves the servers of `targets`, as far as `flags` do not name their addresses.
+/// Resolves the servers of `targets`, as far as `flags` do not name their addresses, or a Unix socket for all of them.
 pub(super) fn servers(targets: &[Target], flags: &ServerFlags, inputs: &Inputs) -> Result<Servers> {
     let is_used = |one: &Resolved| targets.iter().any(|target| is_of(one, &target.url));
     if let Some(Resolved { host, port, .. }) = flags.resolve.iter().find(|one| !is_used(one)) {
@@ -207,6 +187,7 @@ fn is_of(resolved: &Resolved, url: &TargetUrl) -> bool {
     resolved.host.eq_ignore_ascii_case(&url.host) && resolved.port == url.port
 }
 
+/// Returns the server of a URL.
 fn destination(
     url: &TargetUrl,
     flags: &ServerFlags,
@@ -216,6 +197,9 @@ fn destination(
     let TargetUrl { host, port, .. } = url;
     let given = flags.resolve.iter().filter(|one| is_of(one, url));
     let mut addresses: Vec<_> = given.flat_map(|one| one.addresses.iter().copied()).collect();
+    if flags.unix_socket.is_some() {
+        addresses.push((Ipv4Addr::LOCALHOST, *port).into());
+    }
     if addresses.is_empty() {
         let found = inputs.addresses(host, *port)?;
         addresses.clone_from(&found.kept);
@@ -223,20 +207,10 @@ fn destination(
             refused.push(found);
         }
     }
-    Ok(named(url, flags, addresses))
-}
-
-/// The server of a URL, at these addresses.
-fn named(url: &TargetUrl, flags: &ServerFlags, addresses: Vec<SocketAddr>) -> Endpoint {
-    let TargetUrl { host, port, .. } = url;
     let name =
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-    let sni = flags.trust.sni.as_deref();
-    Endpoint {
-        name,
-        addresses,
-        tls: url.tls.then(|| ServerName(sni.unwrap_or_else(|| url.host_without_zone()).to_owned())),
-    }
+    let sni = || flags.trust.sni.as_deref().unwrap_or_else(|| url.host_without_zone());
+    Ok(Endpoint { name, addresses, tls: url.tls.then(|| ServerName(sni().to_owned())) })
 }
 
 /// Returns the name of the targets in reports.

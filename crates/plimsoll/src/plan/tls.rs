@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use plimsoll_model::plan::{Group, Identity, TlsOptions, TlsVersion, Trust};
 
-use super::Destination;
 use super::inputs::read_pem;
+use super::{Destination, distinct};
 use crate::exit::{Result, Stop};
 use crate::flags::shared::{HandshakeFlags, ResumeFlags};
 
@@ -25,12 +25,6 @@ pub(super) fn options(
         "--groups x25519mlkem768 needs TLS 1.3, and --tls 1.2 excludes it";
         "drop --tls, or add a group such as x25519");
     check_sni(trust.sni.as_deref())?;
-    let mut groups = Vec::new();
-    for group in &shake.groups {
-        if !groups.contains(group) {
-            groups.push(*group);
-        }
-    }
     Ok(TlsOptions {
         identity: identity(trust.cert.as_ref(), trust.key.as_ref())?,
         trust: match (&to.trust, &trust.cacert) {
@@ -40,7 +34,7 @@ pub(super) fn options(
             (None, None) => Trust::System,
         },
         version: shake.tls,
-        groups,
+        groups: distinct(shake.groups.iter().copied()),
         resume_ratio: resume.resume,
         // By the protocol of the URL.
         offers_http2: false,
@@ -77,9 +71,8 @@ fn check_sni(sni: Option<&str>) -> Result<()> {
             && name.len() <= NAME_LEN_MAX
             && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:".contains(&b))
     };
-    match sni {
-        Some(name) if !plain(name) => refuse!("--sni {name:?} is not a host name";
-            "write --sni www.example.com"),
-        _ => Ok(()),
+    if let Some(name) = sni.filter(|name| !plain(name)) {
+        refuse!("--sni {name:?} is not a host name"; "write --sni www.example.com");
     }
+    Ok(())
 }
