@@ -15,10 +15,12 @@ use crate::isolated::{ClientHost, Isolated, IsolatedHost, ip_of, on_host};
 #[derive(Debug)]
 pub struct SutAddress {
     pub(crate) listen: SocketAddr,
-    identity: Identity,
+    /// The certificate of the SUT, which is its own root, and its key.
+    pub identity: Identity,
     /// Names in a certificate that was made here; none in another.
-    names: Vec<String>,
-    isolated: Option<Isolated>,
+    pub(crate) names: Vec<String>,
+    /// The hosts of the laboratory; `None` where all share this host's network.
+    pub isolated: Option<Isolated>,
     /// Shared by every process of the SUT; `None` where it is on another machine.
     port: Option<ReservedPort>,
 }
@@ -60,21 +62,6 @@ impl SutAddress {
         Ok(Self { listen, identity, names: Vec::new(), isolated, port: Some(port) })
     }
 
-    /// Names in the certificate, if it was made here.
-    pub(crate) fn names(&self) -> &[String] {
-        &self.names
-    }
-
-    /// The hosts of the laboratory; `None` where all share this host's network.
-    pub const fn isolated(&self) -> Option<&Isolated> {
-        self.isolated.as_ref()
-    }
-
-    /// Runs `work` on the host of the SUT, as far as the network is concerned.
-    pub(crate) fn on_sut<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
-        on_host(sut_of(self.isolated()), work)
-    }
-
     /// Lets a program listen that does not ask to share the port.
     pub(crate) fn admit_any(&self) -> Result<()> {
         let admitted = self.port.as_ref().map_or(Ok(()), ReservedPort::admit_any);
@@ -84,11 +71,6 @@ impl SutAddress {
     /// The URL for clients.
     pub fn url(&self, protocol: Protocol, tls: bool) -> String {
         format!("{}://{}/", protocol.scheme(tls), self.listen)
-    }
-
-    /// The certificate of the SUT, which is its own root, and its key.
-    pub const fn identity(&self) -> &Identity {
-        &self.identity
     }
 }
 

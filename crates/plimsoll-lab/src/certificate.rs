@@ -35,7 +35,7 @@ pub(crate) struct Certificate {
 impl Certificate {
     /// The certificate of the SUT at an address, in this file; `None` if it was not made here.
     pub(crate) fn of(at: &SutAddress, path: PathBuf) -> Option<Self> {
-        let (names, identity) = (at.names().to_vec(), at.identity().clone());
+        let (names, identity) = (at.names.clone(), at.identity.clone());
         let exchanges = AtomicU32::new(0);
         let is_own = !names.is_empty();
         is_own.then_some(Self { path, names, identity, listen: at.listen, exchanges })

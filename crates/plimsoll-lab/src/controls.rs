@@ -39,7 +39,7 @@ pub struct Ways {
 /// The controls of a server. Clones act on the same one.
 #[derive(Clone, Debug, Default)]
 pub struct Controls {
-    /// Processes that the user named.
+    /// Processes of a server that has no supervisor.
     pub(crate) named: Vec<u32>,
     pub(crate) programs: Option<Programs>,
     pub(crate) backends: Option<Arc<BackendPool>>,
@@ -66,15 +66,6 @@ pub(crate) struct Programs {
     pub(crate) session: u32,
     /// The way in which the programs reload; `None` if they do not.
     pub(crate) reload: Option<Reload>,
-}
-
-impl Programs {
-    /// Returns all processes of the programs. nginx's workers are children of its master: all of them are in the session.
-    pub(crate) fn pids(&self) -> Vec<u32> {
-        let mut pids = process::session_members(self.session).unwrap_or_default();
-        pids.retain(|pid| *pid != self.session);
-        pids
-    }
 }
 
 /// The servers behind HAProxy that it drains: the last ones first.
@@ -113,10 +104,17 @@ impl Controls {
         Self { named, ..Self::default() }
     }
 
+    /// Returns all processes of the server. nginx's workers are children of its master: all of them are in the session.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        let Some(Programs { session, .. }) = &self.programs else { return self.named.clone() };
+        let mut pids = process::session_members(*session).unwrap_or_default();
+        pids.retain(|pid| pid != session);
+        pids
+    }
+
     /// Returns the processes of the server that serve, without their masters.
     pub fn workers(&self) -> Vec<u32> {
-        let pids = self.programs.as_ref().map_or_else(|| self.named.clone(), Programs::pids);
-        process::workers_of(&pids).unwrap_or_default()
+        process::workers_of(&self.pids()).unwrap_or_default()
     }
 
     /// Returns the processes that a reload replaces.

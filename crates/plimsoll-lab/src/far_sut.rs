@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 
-use plimsoll_fleet::FleetError;
 use plimsoll_fleet::coordinator::FarServers;
 use plimsoll_fleet::message::{SutPlan, SutStarted};
-use plimsoll_model::cliff::{KnownTimer, Owner};
+use plimsoll_fleet::{FleetError, ReadingSink};
+use plimsoll_model::cliff::Owner;
 use plimsoll_model::host::LimitUse;
-use plimsoll_model::plan::Listener;
+use plimsoll_model::plan::{Listener, ServePlan};
 use plimsoll_probe::server_counters::ServerCounters;
 use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
 
@@ -15,7 +15,7 @@ use crate::address::SutAddress;
 use crate::error::Result;
 use crate::own_servers::OwnServers;
 use crate::plan::{FarHosts, LabPlan};
-use crate::watched::ServerEnd;
+use crate::watched::{ServerEnd, WatchedServer};
 
 /// The number of the SUT's host.
 const SUT: usize = 0;
@@ -23,12 +23,9 @@ const SUT: usize = 0;
 /// A running SUT and its backends on other machines. Dropping it ends them.
 #[derive(Debug)]
 pub(crate) struct FarSut {
-    pub(crate) servers: FarServers,
+    servers: FarServers,
+    /// Program and host, with the notes and timers of the backends, too.
     pub(crate) started: SutStarted,
-    /// Lines for the report.
-    pub(crate) notes: Vec<String>,
-    /// Those of the backends.
-    pub(crate) backend_timers: Vec<KnownTimer>,
 }
 
 impl FarSut {
@@ -43,19 +40,18 @@ impl FarSut {
             backend_timers = own.timers(Owner::Backend, "backend");
             notes.push(place_of(backends.len(), far, &servers));
         }
-        let started = servers.start_sut(SUT, sut_plan(plan, far, at, backends))?;
-        notes.extend(started.notes.iter().cloned());
-        Ok(Self { servers, started, notes, backend_timers })
+        let mut started = servers.start_sut(SUT, sut_plan(plan, far, at, backends))?;
+        started.name = format!("{} on {}", started.name, servers.name(SUT));
+        started.notes = [notes, started.notes].concat();
+        started.timers.extend(backend_timers);
+        Ok(Self { servers, started })
     }
+}
 
-    /// Program and host.
-    pub(crate) fn name(&self) -> String {
-        format!("{} on {}", self.started.name, self.servers.name(SUT))
-    }
-
+impl WatchedServer for FarSut {
     /// A host that is lost is no fault of the server. Asks, because a server that has died loses its connections sooner
     /// than its host reports it.
-    pub(crate) fn ended(&mut self) -> Option<ServerEnd> {
+    fn ended(&mut self) -> Option<ServerEnd> {
         if self.servers.lost().is_empty() {
             self.servers.count_sut(SUT);
         }
@@ -63,15 +59,20 @@ impl FarSut {
         lost.or_else(|| self.servers.status().ended.clone().map(ServerEnd::Server))
     }
 
-    pub(crate) fn counters(&mut self) -> Option<ServerCounters> {
+    fn counters(&mut self) -> Option<ServerCounters> {
         let is_answered = self.servers.count_sut(SUT);
         let counted = self.servers.status().counted.filter(|_| is_answered);
         let (requests, incomplete, connections) = counted?;
         Some(ServerCounters { requests, incomplete, connections, ..ServerCounters::default() })
     }
 
-    pub(crate) fn limits(&self) -> Vec<LimitUse> {
+    fn limits(&self) -> Vec<LimitUse> {
         self.servers.status().limits.clone()
+    }
+
+    fn watch(&self, sink: &ReadingSink) {
+        // The loss of an agent is reported elsewhere.
+        let _ = self.servers.watch(sink.clone());
     }
 }
 
@@ -97,11 +98,10 @@ fn start_backends(
         let listener = Listener { address: (ip, 0).into(), tls: false, spoken: plan.spoken() };
         let share = ports / count + u64::from((position as u64) < ports % count);
         let listeners = (0..share).map(|_| listener).collect();
-        let serve = own.serve_plan(listeners, None)?;
         // The SUT needs the other half.
         let cpus = servers.cpus(index);
         let threads = if is_beside { (cpus / 2).max(1) } else { cpus };
-        let serve = plimsoll_model::plan::ServePlan { threads, ..serve };
+        let serve = ServePlan { threads, ..own.serve_plan(listeners, None)? };
         let listening = servers.serve(index, serve)?;
         addresses.extend(listening.iter().map(|listener| listener.address));
     }
@@ -140,7 +140,7 @@ fn sut_plan(plan: &LabPlan, far: &FarHosts, at: &SutAddress, backends: Vec<Socke
     SutPlan {
         kind: plan.sut.kind,
         listen: at.listen,
-        identity: at.identity().clone(),
+        identity: at.identity.clone(),
         backends,
         connections: plan.connections,
         longest_wait: plan.longest_wait,

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use plimsoll_fleet::message::SutStarted;
 use plimsoll_fleet::{ReadingSink, ServerGroup};
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
@@ -37,14 +38,19 @@ const SHARED: &str = "clients, SUT and backends share this host's loopback: TCP 
                       interfaces of one cannot be distinguished from those of the others";
 
 /// A running laboratory. Dropping it ends everything in it.
-#[derive(Debug)]
 pub struct Laboratory {
-    name: String,
-    servers: Servers,
+    /// Name of the target in reports.
+    pub name: String,
+    /// Lines for the report.
+    pub notes: Vec<String>,
+    // Fields are dropped in this order: the SUT before its backends.
+    sut: Box<dyn WatchedServer>,
+    /// Servers on this machine; none behind our own server, which answers itself, and behind a SUT elsewhere.
+    backends: Option<Backends>,
     timers: Vec<KnownTimer>,
+    /// The owner of timers that the requests ask of `plimsoll serve`.
+    answering: Owner,
     at: Rc<SutAddress>,
-    url: String,
-    notes: Vec<String>,
 }
 
 /// The servers behind a proxy.
@@ -87,20 +93,6 @@ impl Backends {
     }
 }
 
-/// The servers of a laboratory.
-#[derive(Debug)]
-enum Servers {
-    /// On this machine.
-    Here {
-        // Fields are dropped in this order: the SUT before its backends.
-        sut: Box<RunningSut>,
-        /// None behind our own server, which answers itself.
-        backends: Option<Box<Backends>>,
-    },
-    /// On other machines.
-    There(Box<FarSut>),
-}
-
 impl Laboratory {
     /// Starts everything that `plan` names, the SUT at its address, and waits until it accepts
     /// connections.
@@ -112,12 +104,12 @@ impl Laboratory {
     }
 
     fn start_there(plan: &LabPlan, far: &FarHosts, at: Rc<SutAddress>) -> Result<Self> {
-        let sut = Box::new(FarSut::start(plan, far, &at)?);
-        let (name, url) = (sut.name(), at.url(plan.protocol, plan.tls));
-        let mut notes = vec![format!("SUT {name} at {url}")];
-        notes.extend(sut.notes.iter().cloned());
-        let timers = sut.started.timers.iter().chain(&sut.backend_timers).cloned().collect();
-        Ok(Self { name, servers: Servers::There(sut), timers, at, url, notes })
+        let sut = FarSut::start(plan, far, &at)?;
+        let SutStarted { name, mut notes, timers } = sut.started.clone();
+        let name = format!("{name} at {}", at.url(plan.protocol, plan.tls));
+        notes.insert(0, format!("SUT {name}"));
+        let answering = answering(plan);
+        Ok(Self { name, notes, sut: Box::new(sut), backends: None, timers, answering, at })
     }
 
     fn start_here(plan: &LabPlan, at: Rc<SutAddress>) -> Result<Self> {
@@ -126,7 +118,7 @@ impl Laboratory {
         let nice = affinity::prefer_process();
         let (mut backends, mut backend_timers) = (None, Vec::new());
         // Before the SUT, whose configuration names their addresses.
-        let host = at.isolated().map(|hosts| hosts.backends.clone());
+        let host = at.isolated.as_ref().map(|hosts| hosts.backends.clone());
         if let Some(path) = plan.mosquitto.as_deref().filter(|_| !plan.sut.kind.is_embedded()) {
             backends = Some(Backends::Mosquitto(Mosquitto::start(path, plan, host.as_ref())?));
         } else if !plan.sut.kind.is_embedded() {
@@ -146,14 +138,15 @@ impl Laboratory {
         let none = || "no backends: the SUT answers itself".to_owned();
         let behind = backends.as_ref().map_or_else(none, Backends::name);
         let sut = RunningSut::start(plan, &at, addresses)?;
+        let SutStarted { name, notes: more, mut timers } = sut.started.clone();
         let url = at.url(plan.protocol, plan.tls);
-        let mut notes = vec![format!("SUT {} at {url}", sut.name)];
+        let mut notes = vec![format!("SUT {name} at {url}")];
         match &plan.placement {
             Some(placement) => notes.push(placement.note(&behind)),
             None if backends.is_some() => notes.push(behind),
             None => {}
         }
-        notes.push(if at.isolated().is_some() { ISOLATED } else { SHARED }.to_owned());
+        notes.push(if at.isolated.is_some() { ISOLATED } else { SHARED }.to_owned());
         if nice < 0 {
             notes.push(format!(
                 "clients, SUT and backends run at nice {nice}, before other work on this host"
@@ -162,118 +155,70 @@ impl Laboratory {
         if plan.sut_is_default && plan.sut.kind.is_embedded() {
             notes.push(NO_HAPROXY.to_owned());
         }
-        notes.extend(sut.notes.iter().cloned());
-        let before = match &backends {
-            Some(Backends::Mosquitto(broker)) => format!(" before {}", broker.name),
-            Some(Backends::Own(_) | Backends::Single(_)) | None => String::new(),
+        notes.extend(more);
+        let name = match &backends {
+            Some(Backends::Mosquitto(broker)) => format!("{name} before {} at {url}", broker.name),
+            _ => format!("{name} at {url}"),
         };
-        let name = format!("{}{before}", sut.name);
-        let timers = [&sut.timers[..], &backend_timers].concat();
-        Ok(Self {
-            name,
-            servers: Servers::Here { sut: Box::new(sut), backends: backends.map(Box::new) },
-            timers,
-            at,
-            url,
-            notes,
-        })
-    }
-
-    /// The name of the target in reports.
-    pub fn name(&self) -> String {
-        format!("{} at {}", self.name, self.url)
-    }
-
-    /// Lines for the report.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
+        timers.extend(backend_timers);
+        let answering = answering(plan);
+        Ok(Self { name, notes, sut: Box::new(sut), backends, timers, answering, at })
     }
 
     /// The certificate of the SUT, which is its own root, and its key.
     pub fn identity(&self) -> &Identity {
-        self.at.identity()
-    }
-
-    /// The owner of timers that the requests ask of `plimsoll serve`.
-    fn answering_owner(&self) -> Owner {
-        let has_backends = match &self.servers {
-            Servers::Here { backends, .. } => backends.is_some(),
-            Servers::There(sut) => !sut.backend_timers.is_empty(),
-        };
-        if has_backends { Owner::Backend } else { Owner::Sut }
+        &self.at.identity
     }
 }
 
 impl WatchedServer for Laboratory {
     fn pids(&self) -> Vec<u32> {
-        match &self.servers {
-            Servers::Here { sut, .. } => sut.pids(),
-            Servers::There(_) => Vec::new(),
-        }
+        self.sut.pids()
     }
 
     fn controls(&self) -> Controls {
-        let Servers::Here { sut, backends } = &self.servers else { return Controls::default() };
-        let backends = match backends.as_deref() {
+        let backends = match &self.backends {
             Some(Backends::Single(pool)) => Some(Arc::clone(pool)),
             _ => None,
         };
-        Controls { backends, link: self.at.isolated().cloned(), ..sut.controls() }
+        Controls { backends, link: self.at.isolated.clone(), ..self.sut.controls() }
     }
 
     fn backend_pids(&self) -> Vec<u32> {
-        match &self.servers {
-            Servers::Here { backends: Some(backends), .. } => backends.pids(),
-            Servers::Here { .. } | Servers::There(_) => Vec::new(),
-        }
+        self.backends.as_ref().map(Backends::pids).unwrap_or_default()
     }
 
     fn ended(&mut self) -> Option<ServerEnd> {
-        match &mut self.servers {
-            Servers::Here { sut, .. } => sut.ended(),
-            Servers::There(sut) => sut.ended(),
-        }
+        self.sut.ended()
     }
 
     fn counters(&mut self) -> Option<ServerCounters> {
-        match &mut self.servers {
-            Servers::Here { sut, .. } => sut.counters(),
-            Servers::There(sut) => sut.counters(),
-        }
+        self.sut.counters()
     }
 
     fn statistics(&self) -> Option<CounterSource> {
-        match &self.servers {
-            Servers::Here { sut, .. } => sut.statistics(),
-            Servers::There(_) => None,
-        }
+        self.sut.statistics()
     }
 
     fn limits(&self) -> Vec<LimitUse> {
-        match &self.servers {
-            Servers::Here { sut, .. } => sut.limits(),
-            Servers::There(sut) => sut.limits(),
-        }
+        self.sut.limits()
     }
 
     fn watch(&self, sink: &ReadingSink) {
-        if let Servers::There(sut) = &self.servers {
-            // The loss of an agent is reported elsewhere.
-            let _ = sut.servers.watch(sink.clone());
-        }
+        self.sut.watch(sink);
     }
 
     fn timers(&self, plan: &LoadPlan) -> Vec<KnownTimer> {
         let own = self.timers.iter().cloned();
-        own.chain(sleep_timer(plan, self.answering_owner())).collect()
+        own.chain(sleep_timer(plan, self.answering)).collect()
     }
 
     fn isolated(&self) -> Option<Isolated> {
-        self.at.isolated().cloned()
+        self.at.isolated.clone()
     }
 
     fn hosts(&self) -> Vec<HostView> {
-        let Some(isolated) = self.at.isolated() else { return Vec::new() };
+        let Some(isolated) = &self.at.isolated else { return Vec::new() };
         let of = |name: &str, host: &IsolatedHost, pids: Vec<u32>, role| HostView {
             name: name.to_owned(),
             network: host.network.clone(),
@@ -289,6 +234,11 @@ impl WatchedServer for Laboratory {
     fn backend_is_ours(&self) -> bool {
         true
     }
+}
+
+/// Returns the owner of timers that the requests ask of `plimsoll serve`.
+const fn answering(plan: &LabPlan) -> Owner {
+    if plan.sut.kind.is_embedded() { Owner::Sut } else { Owner::Backend }
 }
 
 /// The delay that the requests ask of `plimsoll serve`.

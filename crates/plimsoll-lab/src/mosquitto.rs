@@ -30,11 +30,6 @@ pub(crate) struct Mosquitto {
 }
 
 impl Mosquitto {
-    /// The installed one.
-    pub(crate) fn find() -> Option<PathBuf> {
-        program::find("mosquitto", None)
-    }
-
     /// Starts the one at `path` on `host`, `None` for this host's loopback, and waits until it listens.
     pub(crate) fn start(path: &Path, plan: &LabPlan, host: Option<&IsolatedHost>) -> Result<Self> {
         let ports = plan.backend_ports();
@@ -78,7 +73,7 @@ impl Mosquitto {
 impl LabPlan {
     /// The installed mosquitto.
     pub fn find_mosquitto() -> Result<PathBuf> {
-        Mosquitto::find().ok_or(LabError::NoMosquitto)
+        program::find("mosquitto", None).ok_or(LabError::NoMosquitto)
     }
 }
 

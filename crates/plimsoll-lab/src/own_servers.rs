@@ -7,7 +7,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
 use plimsoll_model::plan::{DeliveryFaults, Identity, Listener, ServePlan, Spoken, TlsState};
 
-use crate::error::{LabError, Result};
+use crate::error::Result;
 use crate::isolated::{IsolatedHost, ip_of};
 
 /// The default of every timer of our own servers.
@@ -94,16 +94,6 @@ impl OwnServers {
             delivery_faults: DeliveryFaults::default(),
             accept_proxy: false,
         })
-    }
-
-    /// Starts them on one free port of loopback; returns its address, too.
-    pub fn start_one(&self, tls: bool, identity: Identity) -> Result<(SocketAddr, ServerGroup)> {
-        let servers = self.start(&[tls], Some(identity))?;
-        let listener = servers.listeners().first();
-        let address = listener.map(|listener| listener.address).ok_or_else(|| {
-            LabError::NoPort(std::io::Error::other("our own server has no listener"))
-        })?;
-        Ok((address, servers))
     }
 
     /// Their timers.

@@ -5,10 +5,10 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use plimsoll_fleet::message::SupervisorPlan;
+use plimsoll_fleet::message::{SupervisorPlan, SutStarted};
 use plimsoll_fleet::{AgentCommand, ServerGroup, Supervisor};
 use plimsoll_model::Nanos;
-use plimsoll_model::cliff::{KnownTimer, Owner};
+use plimsoll_model::cliff::Owner;
 use plimsoll_model::host::LimitUse;
 use plimsoll_model::plan::{Identity, Listener};
 use plimsoll_probe::server_counters::{CounterSource, ServerCounters};
@@ -20,12 +20,14 @@ use crate::address::SutAddress;
 use crate::certificate::Certificate;
 use crate::controls::{Controls, Drain, Programs};
 use crate::error::{LabError, Result};
+use crate::isolated::on_host;
 use crate::log_receiver::LogReceiver;
 use crate::own_servers::OwnServers;
 use crate::plan::{CONNECTIONS_SPARE, LabPlan};
 use crate::proxy_plan::ProxyPlan;
+use crate::settings::ProxyConfiguration;
 use crate::sut::{Prepared, Proxy, proxy, several, write};
-use crate::watched::{ServerEnd, Statistics};
+use crate::watched::{ServerEnd, Statistics, WatchedServer};
 
 /// Every timer of a proxy is longer than the longest wait by this, so that none fires while
 /// something is measured.
@@ -36,26 +38,13 @@ const STARTS_AT_ONCE: usize = 16;
 /// A running SUT. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct RunningSut {
-    /// Program and version.
-    pub(crate) name: String,
-    /// Lines for the report.
-    pub(crate) notes: Vec<String>,
-    /// Timers of the server.
-    pub(crate) timers: Vec<KnownTimer>,
+    pub(crate) started: SutStarted,
     controls: Controls,
-    processes: SutProcesses,
-}
-
-/// The owner of a SUT's processes.
-#[derive(Debug)]
-enum SutProcesses {
-    Own(ServerGroup),
-    Supervised {
-        programs: Programs,
-        statistics: Option<Statistics>,
-        /// Ended after the programs.
-        _log: Option<LogReceiver>,
-    },
+    /// Our own server; `None` for programs under a supervisor, which the controls have.
+    own: Option<ServerGroup>,
+    statistics: Option<Statistics>,
+    /// Ended after the programs.
+    _log: Option<LogReceiver>,
 }
 
 impl RunningSut {
@@ -76,17 +65,19 @@ impl RunningSut {
         let own = OwnServers {
             processes: plan.processes(fit),
             tls_state: plan.tls_state,
-            host: at.isolated().map(|hosts| hosts.sut.clone()),
+            host: at.isolated.as_ref().map(|hosts| hosts.sut.clone()),
             ..plan.own_servers(plan.sut_cpus())
         };
         let listener = Listener { address: at.listen, tls: plan.tls, spoken: plan.spoken() };
-        let servers = own.start_at(vec![listener], Some(at.identity().clone()))?;
+        let servers = own.start_at(vec![listener], Some(at.identity.clone()))?;
+        let name = several(own.processes, "plimsoll serve (embedded)");
+        let timers = own.timers(Owner::Sut, "plimsoll serve");
         Ok(Self {
-            name: several(own.processes, "plimsoll serve (embedded)"),
-            notes: Vec::new(),
-            timers: own.timers(Owner::Sut, "plimsoll serve"),
+            started: SutStarted { name, notes: Vec::new(), timers },
             controls: Controls::of_processes(servers.pids()),
-            processes: SutProcesses::Own(servers),
+            own: Some(servers),
+            statistics: None,
+            _log: None,
         })
     }
 
@@ -106,7 +97,8 @@ impl RunningSut {
             keep,
             ..SupervisorPlan::default()
         };
-        let network = at.isolated().map(|hosts| hosts.sut.network.clone());
+        let host = at.isolated.as_ref().map(|hosts| &hosts.sut);
+        let network = host.map(|host| host.network.clone());
         let mut supervisor = Supervisor::start(&AgentCommand::supervisor(), network, supervised)?;
         let cpus = plan.sut_cpus().to_vec();
         let behind = backends.len() as u32;
@@ -128,7 +120,9 @@ impl RunningSut {
             settings: plan.settings.clone(),
             scratch: scratch.clone(),
         };
-        let log = (plan.settings.is_logging() && proxy.logs_to_socket())
+        let is_logging =
+            plan.settings.logs || plan.settings.configuration != ProxyConfiguration::Laboratory;
+        let log = (is_logging && proxy.logs_to_socket())
             .then(|| {
                 let path = proxy_plan.log();
                 let cpus = plan.placement.as_ref().map(|placement| placement.clients.clone());
@@ -136,11 +130,11 @@ impl RunningSut {
                     .map_err(|source| LabError::Write { path, source })
             })
             .transpose()?;
-        let Identity { chain_pem, key_pem } = at.identity();
+        let Identity { chain_pem, key_pem } = &at.identity;
         let pem = format!("{chain_pem}{key_pem}");
         write(&proxy_plan.certificate_pem_path, &pem)?;
         // nginx binds its port when it checks a configuration.
-        let prepared = at.on_sut(|| proxy.prepare(&plan.sut.program, plan, proxy_plan))??;
+        let prepared = on_host(host, || proxy.prepare(&plan.sut.program, plan, proxy_plan))??;
         if !proxy.shares_port(&plan.settings.configuration) {
             at.admit_any()?;
         }
@@ -151,7 +145,6 @@ impl RunningSut {
         if keep {
             notes.push(format!("the generated configuration is kept in {}", scratch.display()));
         }
-        let statistics = statistics.map(Statistics::new);
         let programs = Programs {
             session: supervisor.pid(),
             supervisor: Arc::new(Mutex::new(supervisor)),
@@ -159,69 +152,57 @@ impl RunningSut {
         };
         let drain = Drain { sockets, servers: behind, drained: AtomicU32::new(0) };
         let controls = Controls {
-            programs: Some(programs.clone()),
+            programs: Some(programs),
             drain: (!drain.sockets.is_empty()).then(|| Arc::new(drain)),
             certificate: Certificate::of(at, certificate).filter(|_| plan.tls).map(Arc::new),
             ..Controls::default()
         };
-        let processes = SutProcesses::Supervised { programs, statistics, _log: log };
-        Ok(Self { name, notes, timers, controls, processes })
+        let started = SutStarted { name, notes, timers };
+        let statistics = statistics.map(Statistics::new);
+        Ok(Self { started, controls, own: None, statistics, _log: log })
     }
+}
 
-    pub(crate) fn controls(&self) -> Controls {
+impl WatchedServer for RunningSut {
+    fn controls(&self) -> Controls {
         self.controls.clone()
     }
 
-    pub(crate) fn pids(&self) -> Vec<u32> {
-        match &self.processes {
-            SutProcesses::Own(servers) => servers.pids(),
-            SutProcesses::Supervised { programs, .. } => programs.pids(),
+    fn pids(&self) -> Vec<u32> {
+        self.controls.pids()
+    }
+
+    fn ended(&mut self) -> Option<ServerEnd> {
+        if let Some(servers) = &mut self.own {
+            let lost = servers.poll_status(Duration::ZERO).lost;
+            return lost.into_iter().next().map(ServerEnd::Server);
+        }
+        // While it is restarted, nothing is known.
+        let mut supervisor = self.controls.programs.as_ref()?.supervisor.try_lock().ok()?;
+        match supervisor.poll_exited() {
+            Ok(exit) => {
+                exit.map(|exit| ServerEnd::Server(format!("{} ended: {}", exit.name, exit.reason)))
+            }
+            Err(error) => Some(ServerEnd::Laboratory(error.to_string())),
         }
     }
 
-    pub(crate) fn ended(&mut self) -> Option<ServerEnd> {
-        match &mut self.processes {
-            SutProcesses::Own(servers) => {
-                servers.poll_status(Duration::ZERO).lost.first().cloned().map(ServerEnd::Server)
-            }
-            SutProcesses::Supervised { programs, .. } => {
-                // While it is restarted, nothing is known.
-                let mut supervisor = programs.supervisor.try_lock().ok()?;
-                match supervisor.poll_exited() {
-                    Ok(None) => None,
-                    Ok(Some(exit)) => {
-                        Some(ServerEnd::Server(format!("{} ended: {}", exit.name, exit.reason)))
-                    }
-                    Err(error) => Some(ServerEnd::Laboratory(error.to_string())),
-                }
-            }
-        }
+    fn statistics(&self) -> Option<CounterSource> {
+        self.statistics.as_ref().map(|statistics| statistics.source.clone())
     }
 
-    pub(crate) fn statistics(&self) -> Option<CounterSource> {
-        match &self.processes {
-            SutProcesses::Supervised { statistics: Some(statistics), .. } => {
-                Some(statistics.source.clone())
-            }
-            _ => None,
-        }
-    }
-
-    pub(crate) fn counters(&mut self) -> Option<ServerCounters> {
-        match &mut self.processes {
-            SutProcesses::Own(servers) => servers.count().map(|seen| ServerCounters {
+    fn counters(&mut self) -> Option<ServerCounters> {
+        match &mut self.own {
+            Some(servers) => servers.count().map(|seen| ServerCounters {
                 requests: seen.requests_total,
                 connections: seen.conns_total,
                 ..ServerCounters::default()
             }),
-            SutProcesses::Supervised { statistics, .. } => statistics.as_mut()?.read(),
+            None => self.statistics.as_mut()?.read(),
         }
     }
 
-    pub(crate) fn limits(&self) -> Vec<LimitUse> {
-        match &self.processes {
-            SutProcesses::Supervised { statistics: Some(statistics), .. } => statistics.limits(),
-            SutProcesses::Supervised { .. } | SutProcesses::Own(_) => Vec::new(),
-        }
+    fn limits(&self) -> Vec<LimitUse> {
+        self.statistics.as_ref().map(Statistics::limits).unwrap_or_default()
     }
 }

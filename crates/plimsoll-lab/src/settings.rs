@@ -30,10 +30,3 @@ pub enum ProxyConfiguration {
     /// The configuration that `tune` writes for this goal.
     Tuned(Box<ProxyGoal>),
 }
-
-impl SutSettings {
-    /// Reports whether a proxy sends log lines somewhere.
-    pub(crate) fn is_logging(&self) -> bool {
-        self.logs || self.configuration != ProxyConfiguration::Laboratory
-    }
-}

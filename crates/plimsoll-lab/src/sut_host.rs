@@ -10,7 +10,7 @@ use crate::placement::Placement;
 use crate::plan::LabPlan;
 use crate::running_sut::RunningSut;
 use crate::sut::Sut;
-use crate::watched::ServerEnd;
+use crate::watched::WatchedServer;
 
 /// A running SUT for a laboratory elsewhere. Dropping it ends it.
 #[derive(Debug)]
@@ -46,16 +46,13 @@ impl SutHost {
 
     /// Returns the description of the server.
     pub fn started(&self) -> SutStarted {
-        let RunningSut { name, notes, timers, .. } = &self.sut;
-        SutStarted { name: name.clone(), notes: notes.clone(), timers: timers.clone() }
+        self.sut.started.clone()
     }
 
     /// Returns its status.
     pub fn status(&mut self) -> SutStatus {
         if self.ended.is_none() {
-            self.ended = self.sut.ended().map(|end| match end {
-                ServerEnd::Server(how) | ServerEnd::Laboratory(how) => how,
-            });
+            self.ended = self.sut.ended().map(|end| end.reason().to_owned());
         }
         SutStatus {
             counted: self
@@ -105,7 +102,7 @@ mod tests {
         let plan = SutPlan {
             kind: SutKind::Embedded,
             listen,
-            identity: at.identity().clone(),
+            identity: at.identity.clone(),
             backends: Vec::new(),
             connections: 1,
             longest_wait: Nanos::ZERO,

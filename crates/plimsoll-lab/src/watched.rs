@@ -138,9 +138,13 @@ pub struct NamedServer {
 }
 
 impl NamedServer {
-    /// One with these processes on this host, and these statistics, which are read once as a
+    /// Creates one with these processes on this host, others behind it, and these statistics, which are read once as a
     /// check.
-    pub fn new(pids: Vec<u32>, statistics: Option<CounterSource>) -> Result<Self, LabError> {
+    pub fn new(
+        pids: Vec<u32>,
+        backends: Vec<u32>,
+        statistics: Option<CounterSource>,
+    ) -> Result<Self, LabError> {
         let mut statistics = statistics.map(Statistics::new);
         if let Some(Statistics { source, .. }) = &mut statistics {
             source.read().map_err(|error| LabError::Statistics {
@@ -149,12 +153,7 @@ impl NamedServer {
             })?;
         }
         let handles = pids.iter().map(|pid| ProcessHandle::open(*pid).ok()).collect();
-        Ok(Self { pids, handles, backends: Vec::new(), statistics })
-    }
-
-    /// Adds these processes behind it, on this host.
-    pub fn before(self, backends: Vec<u32>) -> Self {
-        Self { backends, ..self }
+        Ok(Self { pids, handles, backends, statistics })
     }
 }
 
@@ -275,7 +274,8 @@ mod tests {
         })
         .expect("a thread");
         let source = CounterSource::NginxSocket(socket);
-        let mut server = NamedServer::new(Vec::new(), Some(source)).expect("it answers");
+        let mut server =
+            NamedServer::new(Vec::new(), Vec::new(), Some(source)).expect("it answers");
         let (before, after) = (server.counters(), server.counters());
         let none = ServerCounters::default();
         assert_eq!(after.expect("counted").since(&before.expect("counted")), Some(none));
@@ -288,7 +288,8 @@ mod tests {
     fn the_end_of_a_named_process_is_noticed() {
         let mut child =
             Command::new("cat").stdin(std::process::Stdio::piped()).spawn().expect("cat");
-        let mut server = NamedServer::new(vec![child.id()], None).expect("nothing to read");
+        let mut server =
+            NamedServer::new(vec![child.id()], Vec::new(), None).expect("nothing to read");
         assert_eq!((server.pids(), server.ended()), (vec![child.id()], None));
         drop(child.stdin.take());
         while process::is_alive(child.id()) {
@@ -299,7 +300,7 @@ mod tests {
         child.wait().expect("it ended with its input");
         // A process behind the server is none of the server.
         let me = std::process::id();
-        let server = NamedServer::default().before(vec![me]);
+        let server = NamedServer::new(Vec::new(), vec![me], None).expect("nothing to read");
         assert_eq!((server.pids(), server.backend_pids().first()), (vec![], Some(&me)));
         // Nothing is known of a server of which nothing was named.
         let mut unknown = NamedServer::default();
@@ -309,7 +310,8 @@ mod tests {
     #[test]
     fn statistics_that_cannot_be_read_are_refused_by_name() {
         let source = CounterSource::Haproxy(Path::new("/nowhere/haproxy.sock").into());
-        let refused = NamedServer::new(Vec::new(), Some(source)).unwrap_err().to_string();
+        let refused =
+            NamedServer::new(Vec::new(), Vec::new(), Some(source)).unwrap_err().to_string();
         assert!(refused.starts_with("--watch haproxy:/nowhere/haproxy.sock: "), "{refused}");
     }
 }

@@ -80,8 +80,7 @@ impl Proxy for Nginx {
             plan.threads += 1;
         }
         check_descriptors("nginx", descriptors_needed(&plan))?;
-        plan.stub_status = self.has_statistics(program)
-            && plan.stats_socket.as_os_str().len() <= SOCKET_PATH_BYTES_MAX;
+        plan.stub_status &= plan.stats_socket.as_os_str().len() <= SOCKET_PATH_BYTES_MAX;
         let config = plan.scratch.join("nginx.conf");
         let version = self.version(program)?;
         let numbers = proxy::version(&version).unwrap_or(NGINX.oldest);

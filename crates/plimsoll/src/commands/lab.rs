@@ -90,7 +90,7 @@ impl Planned {
         let url = at.url(hosts.plan.protocol, is_tls);
         let sources = isolation.clients.is_some().then(ClientHost::first_source);
         let to = {
-            let trust = plan::lab::trust(flags.hosts(), &at.identity().chain_pem);
+            let trust = hosts.trust(&at.identity.chain_pem);
             let request = plan::lab::request(flags.hosts());
             let to = Destination::laboratory(url, request, trust, sources);
             match &hosts.far {
@@ -119,7 +119,7 @@ impl Planned {
             let pins_sut = plan.placement.take().is_some();
             plan.far = Some(FarHosts { hosts: far.hosts, pins_sut });
         }
-        job.load().events.check(&plan.ways(at.isolated().is_some()))?;
+        job.load().events.check(&plan.ways(at.isolated.is_some()))?;
         Ok(Self { job, server, plan, prepared, at: Rc::new(at) })
     }
 
@@ -128,7 +128,7 @@ impl Planned {
         let Self { prepared: (mut experiment, fits), plan, at, .. } = self;
         let lab = Laboratory::start(&plan, Rc::clone(&at))?;
         let own = experiment.enter(&lab, &plan);
-        let said = [lab.notes(), &fits, &own].concat();
+        let said = [&lab.notes[..], &fits, &own].concat();
         notes.extend(said.into_iter().map(|note| format!("{name}: {note}")));
         let (connections_max, placement) = (plan.connections, plan.placement.clone());
         let server = SideServer::Laboratory { lab: Some(Box::new(lab)), plan: Box::new(plan), at };
@@ -158,7 +158,7 @@ impl Bench<'_> {
             none => none.insert(Laboratory::start(&self.plan, Rc::clone(&self.at))?),
         };
         let own = experiment.enter(lab, &self.plan);
-        let notes = [lab.notes(), &fits, &own].concat();
+        let notes = [&lab.notes[..], &fits, &own].concat();
         let Self { command, publisher, interrupts, .. } = *self;
         let set_up = SetUp { command, server: lab, publisher, interrupts, notes };
         session::measure(&mut *experiment, set_up)

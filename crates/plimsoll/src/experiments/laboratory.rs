@@ -12,7 +12,7 @@ pub(crate) trait LabExperiment: Experiment {
 
     /// Adapts to the running laboratory, which was started from `plan`; returns notes for the report.
     fn enter(&mut self, lab: &Laboratory, _plan: &LabPlan) -> Vec<String> {
-        self.load().target_name = lab.name();
+        self.load().target_name.clone_from(&lab.name);
         Vec::new()
     }
 }

@@ -78,7 +78,7 @@ impl LabExperiment for RateExperiment {
     }
 
     fn enter(&mut self, lab: &Laboratory, lab_plan: &LabPlan) -> Vec<String> {
-        self.job.load.target_name = lab.name();
+        self.job.load.target_name.clone_from(&lab.name);
         pin_clients(&mut self.job.load.plan, lab_plan);
         let mut notes = Vec::new();
         if lab_plan.sut.kind.is_embedded() && renew_connections(&mut self.job.load) {

@@ -27,7 +27,7 @@ impl Watched {
 
     /// The server with it.
     pub(crate) fn server(self) -> Result<NamedServer, LabError> {
-        Ok(NamedServer::new(self.pids, self.counts)?.before(self.backends))
+        NamedServer::new(self.pids, self.backends, self.counts)
     }
 }
 

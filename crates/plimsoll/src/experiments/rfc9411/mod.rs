@@ -76,7 +76,7 @@ impl LabExperiment for CaseExperiment {
     }
 
     fn enter(&mut self, lab: &Laboratory, plan: &LabPlan) -> Vec<String> {
-        self.job.load.target_name = lab.name();
+        self.job.load.target_name.clone_from(&lab.name);
         pin_clients(&mut self.job.load.plan, plan);
         self.placement = plan.placement.clone().unwrap_or_default();
         Vec::new()
