@@ -34,7 +34,7 @@ pub(crate) type Result<T, E = Stop> = std::result::Result<T, E>;
 
 /// Done, and the SLO (if one was given) is met.
 pub(crate) const DONE: u8 = 0;
-/// Could not run: the system refused (a name, a file descriptor, a child process).
+/// Could not run: the system refused (a name, a file descriptor, a child process), or this host is too small.
 pub(crate) const CANNOT_RUN: u8 = 1;
 /// Bad usage: a flag, target file or combination of them. Nothing was started.
 pub(crate) const USAGE: u8 = 2;
@@ -66,27 +66,10 @@ pub(crate) enum Stop {
     /// This host cannot hold as many connections as were asked for: what is wrong, then a
     /// line for each limit that is short.
     TooMany(Vec<String>),
-    /// The report is written: a limit of this host would stop connections, or a setting is not what it
-    /// should be.
-    HostTooSmall,
-    /// The report is written: the SLO was missed.
-    SloMissed,
-    /// The report is written: it is worse than the baseline by more than is allowed; a line for each gate.
-    GateFailed(Vec<String>),
-    /// The report is written: a search of the pair claims no interval; a line for each gate.
-    GateUnsettled(Vec<String>),
-    /// The report is written: the generator was the limit of one of the pair; a line for each gate.
-    GateInvalid(Vec<String>),
-    /// The report is written: the search claims no interval.
-    Unsettled,
-    /// The report is written: the generator was the limit.
-    Invalid,
-    /// A command that has run elsewhere ended with this code, and has said why.
-    AsThere(u8),
-    /// A partial report is written: SIGINT.
-    Interrupted,
-    /// A partial report is written: SIGTERM.
-    Terminated,
+    /// The report, or a command elsewhere, has said why: the exit code.
+    Reported(u8),
+    /// The report is written: the exit code, and a line for each gate that decided it.
+    Gates(u8, Vec<String>),
 }
 
 impl Stop {
@@ -105,13 +88,8 @@ impl Stop {
         match self {
             Self::Asked(_) => DONE,
             Self::Usage(_) => USAGE,
-            Self::CannotRun(_) | Self::TooMany(_) | Self::HostTooSmall => CANNOT_RUN,
-            Self::SloMissed | Self::GateFailed(_) => SLO_MISSED,
-            Self::Unsettled | Self::GateUnsettled(_) => UNSETTLED,
-            Self::Invalid | Self::GateInvalid(_) => INVALID,
-            Self::AsThere(code) => *code,
-            Self::Interrupted => INTERRUPTED,
-            Self::Terminated => TERMINATED,
+            Self::CannotRun(_) | Self::TooMany(_) => CANNOT_RUN,
+            Self::Reported(code) | Self::Gates(code, _) => *code,
         }
     }
 
@@ -124,7 +102,7 @@ impl Stop {
                 let words = text.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty());
                 Some(format!("plimsoll: {}", clean(&words.collect::<Vec<_>>().join(" "))))
             }
-            Self::GateFailed(lines) | Self::GateUnsettled(lines) | Self::GateInvalid(lines) => {
+            Self::Gates(_, lines) => {
                 let lines = lines.iter().map(|line| format!("plimsoll: {}", shown(line)));
                 Some(lines.collect::<Vec<_>>().join("\n"))
             }
@@ -132,7 +110,7 @@ impl Stop {
                 let lines: Vec<_> = lines.iter().map(shown).collect();
                 Some(format!("plimsoll: {}", lines.join("\n  ")))
             }
-            _ => None,
+            Self::Asked(_) | Self::Reported(_) => None,
         }
     }
 }
@@ -148,14 +126,14 @@ mod tests {
             (Stop::CannotRun("no such name".into()), 1),
             (Stop::TooMany(vec!["too many".into()]), 1),
             (Stop::Usage("no such flag".into()), 2),
-            (Stop::Unsettled, 97),
-            (Stop::Invalid, 98),
-            (Stop::SloMissed, 99),
-            (Stop::GateFailed(vec!["p99>10%".into()]), 99),
-            (Stop::GateUnsettled(vec!["safe<-5%".into()]), 97),
-            (Stop::GateInvalid(vec!["safe<-5%".into()]), 98),
-            (Stop::Interrupted, 130),
-            (Stop::Terminated, 143),
+            (Stop::Reported(UNSETTLED), 97),
+            (Stop::Reported(INVALID), 98),
+            (Stop::Reported(SLO_MISSED), 99),
+            (Stop::Gates(SLO_MISSED, vec!["p99>10%".into()]), 99),
+            (Stop::Gates(UNSETTLED, vec!["safe<-5%".into()]), 97),
+            (Stop::Gates(INVALID, vec!["safe<-5%".into()]), 98),
+            (Stop::Reported(INTERRUPTED), 130),
+            (Stop::Reported(TERMINATED), 143),
         ] {
             assert_eq!(stop.code(), code, "{stop:?}");
         }
@@ -165,7 +143,7 @@ mod tests {
     fn a_complaint_is_one_line() {
         let stop = Stop::usage("no file \"a\nb\"", "name one");
         assert_eq!(stop.complaint().as_deref(), Some("plimsoll: no file \"a b\"; name one"));
-        assert_eq!(Stop::Invalid.complaint(), None);
+        assert_eq!(Stop::Reported(INVALID).complaint(), None);
     }
 
     #[test]
@@ -175,7 +153,7 @@ mod tests {
             Stop::CannotRun(said()),
             Stop::Usage(said()),
             Stop::TooMany(vec![said()]),
-            Stop::GateFailed(vec![said()]),
+            Stop::Gates(SLO_MISSED, vec![said()]),
         ] {
             let shown = stop.complaint().unwrap();
             assert_eq!(shown, "plimsoll: client07: ?]0;x? ## [error]");

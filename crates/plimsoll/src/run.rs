@@ -25,7 +25,7 @@ use plimsoll_sys::signal::Interrupts;
 use plimsoll_sys::whole_file::WholeFile;
 
 use crate::display::Display;
-use crate::exit::{Result, Stop};
+use crate::exit::{INTERRUPTED, Result, Stop, TERMINATED};
 use crate::flags::values::OutputFile;
 use crate::hosts::archived_host;
 use crate::output;
@@ -401,8 +401,8 @@ pub(crate) fn install_interrupts() -> Result<Interrupts> {
 
 /// Returns the end of an interrupted command.
 pub(crate) fn interrupted_stop(interrupts: &Interrupts) -> Stop {
-    match interrupts.exit_code() {
-        Some(143) => Stop::Terminated,
-        _ => Stop::Interrupted,
-    }
+    Stop::Reported(match interrupts.exit_code() {
+        Some(143) => TERMINATED,
+        _ => INTERRUPTED,
+    })
 }

@@ -118,7 +118,7 @@ fn in_cluster(flags: &K8sRunFlags, run: &KubernetesRun) -> Result<()> {
     show(&out.join(STDOUT))
         .map_err(|error| Stop::CannotRun(format!("{}: {error}", out.display())))?;
     say(&format!("results: {}", out.display()));
-    if results.exit_code == 0 { Ok(()) } else { Err(Stop::AsThere(results.exit_code)) }
+    if results.exit_code == 0 { Ok(()) } else { Err(Stop::Reported(results.exit_code)) }
 }
 
 /// Longer lines are printed in parts.

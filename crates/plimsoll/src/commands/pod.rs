@@ -122,5 +122,5 @@ fn coordinate(results: &Path, keep_for: Duration, mut command: Command) -> Resul
             .and_then(|mut text| io::copy(&mut text, &mut io::stdout()));
         drop(copied);
     }
-    if code == 0 { Ok(()) } else { Err(Stop::AsThere(code)) }
+    if code == 0 { Ok(()) } else { Err(Stop::Reported(code)) }
 }

@@ -17,7 +17,7 @@ use plimsoll_tune::proxy::{Dialect, ProxyGoal};
 use super::isolation::Isolation;
 use super::printed::say;
 use super::sweep;
-use crate::exit::{Result, Stop};
+use crate::exit::{Result, Stop, UNSETTLED};
 use crate::experiments::sizing::SizingExperiment;
 use crate::flags::shared::OutputFlags;
 use crate::flags::{Command, LabCommand, LabExperiment, parse_line};
@@ -102,7 +102,7 @@ fn measure(
     let mut summary = ended.summary;
     ended.run.store(&mut summary)?;
     let RunResult::Sizing { sizing } = summary.result else {
-        return Err(ended.stop.unwrap_or(Stop::Unsettled));
+        return Err(ended.stop.unwrap_or(Stop::Reported(UNSETTLED)));
     };
     let Some(stop) = ended.stop else { return Ok(*sizing) };
     if let Some(why) = &sizing.stopped {

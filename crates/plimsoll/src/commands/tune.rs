@@ -15,7 +15,7 @@ use plimsoll_tune::tune::{
 
 use super::printed::{print, say};
 use super::tune_proxy;
-use crate::exit::{Result, Stop};
+use crate::exit::{CANNOT_RUN, Result, Stop};
 use crate::flags::{ApplyFlags, GoalFlags, PlanFlags, RevertFlags, RoleFlag, TuneCommand};
 use crate::plan::host_goal::needs;
 
@@ -72,7 +72,7 @@ fn apply_plan(flags: &ApplyFlags) -> Result<()> {
     let applied = apply(&mut HostDisk, Path::new(ROOT), &plan, dir, &name, flags.persist);
     let applied = applied.map_err(tune_stop)?;
     say(&applied_text(&plan, &applied, dir))?;
-    if applied.failed.is_empty() { Ok(()) } else { Err(Stop::HostTooSmall) }
+    if applied.failed.is_empty() { Ok(()) } else { Err(Stop::Reported(CANNOT_RUN)) }
 }
 
 fn agrees() -> Result<bool> {
@@ -114,7 +114,7 @@ fn revert_newest(flags: &RevertFlags) -> Result<()> {
     let reverted = revert(&mut HostDisk, Path::new(ROOT), journal, flags.force);
     let reverted = reverted.map_err(tune_stop)?;
     say(&reverted.iter().map(reverted_line).collect::<String>())?;
-    if reverted.iter().all(Reverted::is_settled) { Ok(()) } else { Err(Stop::HostTooSmall) }
+    if reverted.iter().all(Reverted::is_settled) { Ok(()) } else { Err(Stop::Reported(CANNOT_RUN)) }
 }
 
 fn reverted_line(reverted: &Reverted) -> String {

@@ -34,7 +34,7 @@ use plimsoll_sys::clock;
 use plimsoll_sys::signal::Interrupts;
 
 use crate::causes;
-use crate::exit::{Result, Stop};
+use crate::exit::{INVALID, Result, SLO_MISSED, Stop, UNSETTLED};
 use crate::flags::archived;
 use crate::hosts::{StartedHosts, fleet_stop, start_hosts, start_load_agents};
 use crate::plan::load::LoadJob;
@@ -264,11 +264,11 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     let is_laboratorys = matches!(server_end, Some(ServerEnd::Laboratory(_)));
     let stop = match (verdict, unmeasured) {
         _ if interrupted => Some(run::interrupted_stop(interrupts)),
-        _ if is_unsettled && !is_laboratorys => Some(Stop::Unsettled),
+        _ if is_unsettled && !is_laboratorys => Some(Stop::Reported(UNSETTLED)),
         (_, Some(why)) => Some(Stop::CannotRun(why)),
         (Verdict::Good, None) => None,
-        (Verdict::Bad, None) => Some(Stop::SloMissed),
-        (Verdict::Invalid, None) => Some(Stop::Invalid),
+        (Verdict::Bad, None) => Some(Stop::Reported(SLO_MISSED)),
+        (Verdict::Invalid, None) => Some(Stop::Reported(INVALID)),
     };
     Ok(Ended { summary, trials, run, stop, server_is_gone: server_end.is_some() })
 }

@@ -12,7 +12,7 @@ use plimsoll_report::terminal::{GateLine, GateReport};
 use plimsoll_report::{Archive, ReportError};
 
 use crate::causes;
-use crate::exit::{Result, Stop};
+use crate::exit::{INVALID, Result, SLO_MISSED, Stop, UNSETTLED};
 
 /// Judges `summary`, of `archive`, by each gate; returns the command's end, too.
 pub(super) fn gate(
@@ -108,11 +108,11 @@ fn stop(refusals: Vec<&Incomparable>, report: &GateReport) -> Option<Stop> {
         return first.map(|line| Stop::usage(line, "name another baseline, or drop it"));
     }
     if is(|why| matches!(why, Incomparable::Unsettled { .. })) {
-        return Some(Stop::GateUnsettled(lines(None)));
+        return Some(Stop::Gates(UNSETTLED, lines(None)));
     }
     if !refusals.is_empty() {
-        return Some(Stop::GateInvalid(lines(None)));
+        return Some(Stop::Gates(INVALID, lines(None)));
     }
     let failed = lines(Some(GateResult::Fail));
-    (!failed.is_empty()).then_some(Stop::GateFailed(failed))
+    (!failed.is_empty()).then_some(Stop::Gates(SLO_MISSED, failed))
 }
