@@ -56,15 +56,6 @@ impl Server {
     }
 }
 
-/// The limits that a load is compared with before it begins: none where other hosts make it, whose limits are compared
-/// with their shares when they have answered.
-pub(crate) fn limits_of(load: &LoadJob) -> HostLimits {
-    match load.hosts {
-        None => host_limits(),
-        Some(_) => HostLimits::default(),
-    }
-}
-
 /// This host's limits; those of descriptors are what agents get.
 pub(crate) fn host_limits() -> HostLimits {
     HostLimits {

@@ -5,26 +5,20 @@ use std::cell::RefCell;
 
 use plimsoll_capacity::connections::ConnectionLimits;
 use plimsoll_capacity::{ConnectionSearch, ConnectionSettings};
-use plimsoll_fleet::coordinator::LoadOutcome;
 use plimsoll_lab::LabPlan;
 use plimsoll_model::Nanos;
-use plimsoll_model::cycles::Kept;
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary};
 use plimsoll_model::result::RunResult;
-use plimsoll_model::storm::StormClients;
-use plimsoll_model::summary::{FindHead, FindSummary};
-use plimsoll_model::tally::Tally;
+use plimsoll_model::summary::FindSummary;
 use plimsoll_model::trial::{Outcome, TippingPoint, TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
-use plimsoll_probe::limits::HostLimits;
 use plimsoll_report::archive::SearchHead;
 use plimsoll_report::tui::Budget;
-use plimsoll_tune::doctor::Shape;
 
-use super::controller::{ProcedureController, Speed, Surroundings};
+use super::controller::{Driven, Speed};
 use super::hold::LAB_WAIT;
-use super::memory::{Bounds, Depth, Memory, gauges_of};
+use super::holders::Holders;
 use super::timers::TimerWatch;
 use super::{LabExperiment, tipping};
 use crate::exit::{Result, Stop};
@@ -42,36 +36,31 @@ const LAB_ROOM_PERCENT: u64 = 130;
 /// `find connections`, and the same in a laboratory.
 pub(super) struct ConnectionsExperiment {
     job: ConnectionsJob,
-    shape: Shape,
-    limits: HostLimits,
+    holders: Holders,
     /// Why no higher level can be made.
     our_limit: Option<String>,
-    /// Room of other hosts, if they hold the connections.
-    room: Option<Room>,
 }
 
 impl ConnectionsExperiment {
     /// Lowers the highest level to what this host can make.
     pub(super) fn new(mut job: ConnectionsJob, server: &Server) -> Result<Self, Stop> {
-        let limits = preflight::limits_of(&job.load);
-        preflight::spread_sources(&mut job.load, &limits);
+        let mut holders = Holders::of(&mut job.load, job.hold.opening_max, server);
         // Memory is watched during the search, which stops before memory runs out.
-        let shape = preflight::shape(&job.load, job.hold.opening_max, server);
-        let shape = Shape { memory_is_watched: true, ..shape };
-        let (highest, our_limit) = preflight::highest(&shape, &limits, job.lowest)?;
+        holders.shape.memory_is_watched = true;
+        let (highest, our_limit) = preflight::highest(&holders.shape, &holders.limits, job.lowest)?;
         job.highest = highest;
         job.load.plan.connections = highest;
-        let shape = Shape { connections: highest, ..shape };
-        Ok(Self { job, shape, limits, our_limit, room: None })
+        Ok(Self { job, holders, our_limit })
     }
 
     fn hold_head(&self, found: &Found) -> HoldHead {
-        let Self { job, limits, .. } = self;
-        let Found { load, search, tipping, trials, .. } = found;
+        let Self { job, holders, .. } = self;
+        let Found { driven, tipping, trials } = found;
+        let (load, search) = (&driven.load, &driven.procedure);
         let asked = trials.iter().map(|trial| trial.measurement.request.rate.get() as u64).max();
         HoldHead {
             asked: asked.unwrap_or(0),
-            held: found.held,
+            held: driven.held,
             end: match (&tipping.outcome, search.found().failed_at) {
                 (Outcome::FailsAtMinimum, _) if load.tally.connections.opened == 0 => {
                     HoldEnd::NothingHeld
@@ -92,7 +81,7 @@ impl ConnectionsExperiment {
             last_sweep: search.levels().last().and_then(|level| level.swept),
             both_ends_here: job.load.both_ends_here,
             sources: job.load.plan.sources.len() as u64,
-            ports_per_source: preflight::ports_per_source(limits),
+            ports_per_source: preflight::ports_per_source(&holders.limits),
         }
     }
 }
@@ -131,17 +120,12 @@ impl Experiment for ConnectionsExperiment {
             self.our_limit.clone_from(&room.limit);
         }
         self.job.highest = highest;
-        self.shape.connections = highest;
-        self.limits.ports_per_source = Some(room.ports_per_source);
-        self.room = Some(room);
+        self.holders.move_to(room);
         Vec::new()
     }
 
     fn drive(&mut self, session: &Session<'_>) -> Result<ExperimentResult, Stop> {
         let ConnectionsJob { load, search, .. } = &self.job;
-        for note in &search.notes {
-            session.note(note.clone());
-        }
         session.note(tipping::objective(search));
         let mut timers = TimerWatch::start(&load.plan, search.probe, session);
         // Before the first level: what is overloaded closes connections, and would look like a
@@ -150,22 +134,15 @@ impl Experiment for ConnectionsExperiment {
         let found = find(self, session, &mut timers)?;
         session.emit(&Event::SearchEnded(Box::new(found.tipping.clone())));
         let verdict = self.verdict(&found, session);
-        let (searched, confirmed) = found.search.times();
-        let head = FindHead {
-            axis: search.axis,
-            slo: search.slo.to_string(),
-            mode: search.mode.into(),
-            search: searched,
-            confirm: confirmed,
-        };
+        let (searched, confirmed) = found.driven.procedure.times();
         let find = FindSummary {
-            connections: Some(found.search.found()),
+            connections: Some(found.driven.procedure.found()),
             budget_s: Some(settings(self).limits.budget.as_secs_f64()),
-            ..FindSummary::new(head, &found.tipping)
+            ..FindSummary::new(tipping::find_head(search, searched, confirmed), &found.tipping)
         };
-        let hold = HoldSummary::new(self.hold_head(&found), &found.load.tally);
+        let hold = HoldSummary::new(self.hold_head(&found), &found.driven.load.tally);
         let reasons = tipping::reasons(&found.tipping, &found.trials, verdict);
-        let Found { load: driven, trials, .. } = found;
+        let Found { driven: Driven { load: driven, .. }, trials, .. } = found;
         Ok(ExperimentResult {
             partial: driven.is_partial(),
             result: RunResult::Connections { find: Box::new(find), hold: Some(Box::new(hold)) },
@@ -179,19 +156,18 @@ impl Experiment for ConnectionsExperiment {
 impl ConnectionsExperiment {
     /// A server that failed is what `--push` asks for, and otherwise a fault.
     fn verdict(&self, found: &Found, session: &Session<'_>) -> Verdict {
-        if found.load.lost_agents > 0 {
+        let Driven { load, procedure, .. } = &found.driven;
+        if load.lost_agents > 0 {
             return Verdict::Invalid;
         }
-        let has_failed = found.search.found().failed_at.is_some() || session.server_end().is_some();
+        let has_failed = procedure.found().failed_at.is_some() || session.server_end().is_some();
         tipping::verdict(&found.tipping, has_failed && !self.job.push)
     }
 }
 
 /// The result of a search.
 struct Found {
-    load: LoadOutcome,
-    held: u64,
-    search: ConnectionSearch,
+    driven: Driven<ConnectionSearch>,
     tipping: TippingPoint,
     trials: Vec<TrialRecord>,
 }
@@ -201,45 +177,24 @@ fn find(
     session: &Session<'_>,
     timers: &mut TimerWatch,
 ) -> Result<Found, Stop> {
-    let ConnectionsExperiment { job, shape, limits, room, .. } = experiment;
+    let ConnectionsExperiment { job, holders, .. } = experiment;
     let search = ConnectionSearch::new(settings(experiment));
-    let server = session.server();
-    let is_elsewhere = room.is_some();
-    let memory = Memory { clients: session.agents().pids(), sut: &**server, is_elsewhere };
-    let counted = RefCell::new(Tally::default());
     let trials = RefCell::new(Vec::new());
     let timers = RefCell::new(timers);
-    let read = |depth: Depth| memory.read(depth);
-    let gauges = || gauges_of(&**server, is_elsewhere);
     let emit = |event: Event| {
-        match &event {
-            Event::Interval(interval) => counted.borrow_mut().merge_following(&interval.tally),
-            Event::TrialEnded(record) => trials.borrow_mut().push(TrialRecord::clone(record)),
-            _ => {}
+        if let Event::TrialEnded(record) = &event {
+            trials.borrow_mut().push(TrialRecord::clone(record));
         }
         timers.borrow_mut().handle_event(&event);
         session.emit(&event);
     };
-    let around = Surroundings {
-        kept: &Kept::new,
-        read: &read,
-        server: &gauges,
-        emit: &emit,
-        counted: &counted,
-        // A level is a trial, and a pause would spoil it.
-        is_paused: &|| false,
-    };
     let rate = job.hold.connections_per_s;
     // A server that accepts this rate of new connections can serve as many requests.
-    let (storm, notice) = (StormClients::default(), Nanos::ZERO);
-    let speed = Speed { connections_per_s: rate, sweep_per_s: rate, storm, notice };
-    // Memory of other programs lowers the limit, which is what is available on the host.
-    let bounds = Bounds::of(shape, limits, &session.agents(), true).on_hosts(room.as_ref());
-    let mut controller = ProcedureController::new(search, bounds, speed, around);
-    let load = session.steer(&job.load.plan, None, &mut controller, &mut |event| emit(event))?;
-    let (held, _, search) = controller.into_parts();
-    let tipping = search.tipping_point();
-    Ok(Found { load, held, search, tipping, trials: trials.into_inner() })
+    let speed = Speed { connections_per_s: rate, sweep_per_s: rate, ..Speed::default() };
+    // No pause is let: a level is a trial, which it would spoil.
+    let driven = holders.steer(search, &job.load.plan, None, speed, session, &emit)?;
+    let tipping = driven.procedure.tipping_point();
+    Ok(Found { driven, tipping, trials: trials.into_inner() })
 }
 
 fn settings(experiment: &ConnectionsExperiment) -> ConnectionSettings {

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use plimsoll_capacity::staircase::{Attempts, Done, Gauge, HoldProcedure, Step};
-use plimsoll_fleet::coordinator::{HoldController, HoldView, Order};
+use plimsoll_fleet::coordinator::{HoldController, HoldView, LoadOutcome, Order};
 use plimsoll_model::Nanos;
 use plimsoll_model::cycles::Kept;
 use plimsoll_model::event::Event;
@@ -69,7 +69,7 @@ pub(crate) struct Surroundings<'a> {
 }
 
 /// The rates of a hold, and the conduct of its clients.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Speed {
     /// New connections per second.
     pub(crate) connections_per_s: f64,
@@ -79,6 +79,18 @@ pub(crate) struct Speed {
     pub(crate) storm: StormClients,
     /// Time from the order of a storm to the cut: every agent has it by then.
     pub(crate) notice: Nanos,
+}
+
+/// A hold that a procedure has steered to its end.
+pub(crate) struct Driven<S> {
+    pub(crate) load: LoadOutcome,
+    /// Connections held at the end.
+    pub(crate) held: u64,
+    /// Time for which the highest level was held.
+    pub(crate) hold: Nanos,
+    /// Time for which ramps were paused.
+    pub(crate) paused: Nanos,
+    pub(crate) procedure: S,
 }
 
 /// The controller of `hold`, `lab hold` and the searches for held connections.
@@ -140,19 +152,15 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
         }
     }
 
-    /// Returns the time for which ramps were paused.
-    pub(crate) const fn paused(&self) -> Nanos {
-        self.paused
-    }
-
-    /// Connections held at the end, how long the highest level was held, and the procedure.
-    pub(crate) fn into_parts(mut self) -> (u64, Nanos, S) {
+    /// Ends the procedure of a hold that has ended as `load`.
+    pub(crate) fn end(mut self, load: LoadOutcome) -> Driven<S> {
         if self.procedure.step() != Step::End {
             self.procedure.handle_stop();
         }
         self.report_plateaus(true);
         self.report_records();
-        (self.held, self.hold, self.procedure)
+        let Self { held, hold, paused, procedure, .. } = self;
+        Driven { load, held, hold, paused, procedure }
     }
 
     /// Gives the procedure the result of its step.
@@ -167,10 +175,6 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
     fn begin(&mut self, view: &HoldView<'_>) -> Option<Order> {
         self.step = self.procedure.step();
         self.report_trial();
-        let order = |controller: &mut Self, steer| {
-            controller.doing = Doing::Order { id: view.given + 1, began: view.now };
-            Some(Order::Steer(steer))
-        };
         match self.step {
             Step::Baseline | Step::Measure => {
                 let memory = (self.around.read)(Depth::Processes);
@@ -198,11 +202,11 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
                     let per_s = self.speed.connections_per_s;
                     self.report_step(HoldStep::Ramp { connections, per_s });
                 }
-                order(self, Steer::Ramp { connections })
+                Some(Order::Steer(self.give(Steer::Ramp { connections }, view.now, view)))
             }
             Step::Trim { connections } => {
                 self.report_step(HoldStep::Trim { connections });
-                order(self, Steer::Trim { connections })
+                Some(Order::Steer(self.give(Steer::Trim { connections }, view.now, view)))
             }
             Step::Storm { cut, jitter } => {
                 self.report_step(HoldStep::Storm { cut, jitter });
@@ -211,8 +215,7 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
                 let reconnect = jitter.map_or(asked.reconnect, Reconnect::jittered);
                 let began = view.now + self.speed.notice;
                 let (at, clients) = (began.since(view.epoch), StormClients { reconnect, ..asked });
-                self.doing = Doing::Order { id: view.given + 1, began };
-                Some(Order::Steer(Steer::Storm { cut, at, clients }))
+                Some(Order::Steer(self.give(Steer::Storm { cut, at, clients }, began, view)))
             }
             Step::Settle(span) => {
                 self.report_step(HoldStep::Settle);
@@ -224,7 +227,7 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
                 let over = over.max(SWEEP_MIN);
                 self.report_step(HoldStep::Sweep { connections, over });
                 self.before_sweep = Some((Box::new(view.total.clone()), connections));
-                order(self, Steer::Sweep { over })
+                Some(Order::Steer(self.give(Steer::Sweep { over }, view.now, view)))
             }
             Step::Hold(span) => {
                 self.report_step(HoldStep::Hold { span });
@@ -233,6 +236,12 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
             }
             Step::End => Some(Order::Finish),
         }
+    }
+
+    /// Waits for the order that is given now, of a step that began then.
+    fn give(&mut self, steer: Steer, began: Nanos, view: &HoldView<'_>) -> Steer {
+        self.doing = Doing::Order { id: view.given + 1, began };
+        steer
     }
 
     fn wait(&mut self, now: Nanos, span: Nanos) -> Option<Order> {
@@ -305,8 +314,7 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
         {
             let per_s = self.speed.connections_per_s;
             self.report_step(HoldStep::Ramp { connections, per_s });
-            self.doing = Doing::Order { id: view.given + 1, began };
-            return Turn::Give(Steer::Ramp { connections });
+            return Turn::Give(self.give(Steer::Ramp { connections }, began, view));
         }
         self.guard(view, began)
     }
@@ -355,8 +363,7 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
             Step::Ramp { connections } if self.procedure.step() != self.step => {
                 // The procedure ends the ramp at the current level.
                 self.step = self.procedure.step();
-                self.doing = Doing::Order { id: view.given + 1, began };
-                Turn::Give(Steer::Ramp { connections })
+                Turn::Give(self.give(Steer::Ramp { connections }, began, view))
             }
             _ => Turn::Wait,
         }
@@ -373,8 +380,7 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
             Step::Trim { connections } => {
                 self.step = self.procedure.step();
                 self.report_step(HoldStep::Trim { connections });
-                self.doing = Doing::Order { id: view.given + 1, began };
-                Turn::Give(Steer::Trim { connections })
+                Turn::Give(self.give(Steer::Trim { connections }, began, view))
             }
             _ => Turn::Wait,
         }

@@ -8,19 +8,15 @@ use plimsoll_capacity::{Held, Staircase, StaircaseSettings, judge_hold};
 use plimsoll_fleet::coordinator::{LoadOutcome, Newcomers};
 use plimsoll_lab::{LabPlan, SutSettings};
 use plimsoll_model::Nanos;
-use plimsoll_model::cycles::CyclesSummary;
-use plimsoll_model::disruption::{Disruption, DisruptionKind, DisruptionSummary};
+use plimsoll_model::disruption::{Disruption, DisruptionKind};
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary};
-use plimsoll_model::storm::StormClients;
 use plimsoll_model::trial::Judgement;
 use plimsoll_model::units::grouped;
-use plimsoll_probe::limits::HostLimits;
-use plimsoll_tune::doctor::Shape;
 
 use super::LabExperiment;
-use super::controller::{ProcedureController, Speed, Surroundings};
-use super::memory::{Bounds, Depth, Memory, gauges_of, kept_by};
+use super::controller::{Driven, Speed};
+use super::holders::Holders;
 use super::timers;
 use crate::exit::{Result, Stop};
 use crate::host_file::HostFile;
@@ -50,28 +46,23 @@ pub(super) const LAB_WAIT: Nanos = Nanos::from_secs(24 * 3600);
 /// `hold`, and the same in a laboratory.
 pub(super) struct HoldExperiment {
     job: HoldJob,
-    shape: Shape,
-    limits: HostLimits,
-    /// Room of other hosts, if they hold the connections.
-    room: Option<Room>,
+    holders: Holders,
 }
 
 impl HoldExperiment {
     /// Lowers a hold to what this host can hold, if `--up-to` allows it; also returns notes for the
     /// report.
     pub(super) fn new(mut job: HoldJob, server: &Server) -> Result<(Self, Vec<String>), Stop> {
-        let limits = preflight::limits_of(&job.load);
-        preflight::spread_sources(&mut job.load, &limits);
-        let shape = preflight::shape(&job.load, job.hold.opening_max, server);
-        let fit = preflight::check(&shape, &limits, job.up_to)?;
+        let mut holders = Holders::of(&mut job.load, job.hold.opening_max, server);
+        let fit = preflight::check(&holders.shape, &holders.limits, job.up_to)?;
         job.lower_to(fit.connections);
-        let shape = Shape { connections: fit.connections, ..shape };
-        Ok((Self { job, shape, limits, room: None }, fit.notes))
+        holders.shape.connections = fit.connections;
+        Ok((Self { job, holders }, fit.notes))
     }
 
-    fn head(&self, driven: &Driven) -> HoldHead {
-        let Self { job, limits, .. } = self;
-        let staircase = &driven.staircase;
+    fn head(&self, driven: &Driven<Staircase>) -> HoldHead {
+        let Self { job, holders } = self;
+        let staircase = &driven.procedure;
         HoldHead {
             asked: job.load.plan.connections,
             held: driven.held,
@@ -82,11 +73,11 @@ impl HoldExperiment {
             baseline: *staircase.baseline(),
             plateaus: staircase.plateaus().to_vec(),
             projections: staircase.projections(),
-            cycles: driven.cycles.clone(),
+            cycles: staircase.cycles(),
             last_sweep: staircase.last_sweep(),
             both_ends_here: job.load.both_ends_here,
             sources: job.load.plan.sources.len() as u64,
-            ports_per_source: preflight::ports_per_source(limits),
+            ports_per_source: preflight::ports_per_source(&holders.limits),
         }
     }
 }
@@ -119,112 +110,76 @@ impl Experiment for HoldExperiment {
     }
 
     fn fit_hosts(&mut self, room: Room) -> Vec<String> {
-        let asked = self.shape.connections;
+        let asked = self.holders.shape.connections;
         let fits = self.job.load.plan.connections;
         self.job.lower_to(fits);
-        self.shape.connections = fits;
         let lowered = (fits < asked).then(|| {
             let (fits, asked) = (grouped(fits), grouped(asked));
             let why = room.limit.as_deref().unwrap_or("their limits");
             format!("the hosts can hold {fits} of {asked} connections: {why}")
         });
-        self.limits.ports_per_source = Some(room.ports_per_source);
-        self.room = Some(room);
+        self.holders.move_to(room);
         lowered.into_iter().collect()
     }
 
     fn drive(&mut self, session: &Session<'_>) -> Result<ExperimentResult, Stop> {
-        let driven = drive(self, session)?;
-        let Judgement { verdict, reasons, .. } = judge(&self.job, &driven);
+        let (job, server) = (&self.job, session.server());
+        // The memory of a server on this host that was not named is not attributed.
+        self.holders.is_all_ours = server.backend_is_ours() || !job.load.both_ends_here;
+        let disruptor = RefCell::new(Disruptor::of(&job.load, &**server));
+        let slow = RefCell::new(SlowAnswers::default());
+        let emit = |event: Event| {
+            if let Event::Interval(interval) = &event {
+                slow.borrow_mut().handle_second(interval);
+            }
+            let notes = disruptor.borrow_mut().handle_event(&event);
+            session.emit(&event);
+            notes.into_iter().for_each(|note| session.note(note));
+        };
+        session.let_pause();
+        let plan = &job.load.plan;
+        let rate = job.hold.connections_per_s;
+        let sweep_per_s = (rate * SWEEP_PER_RAMP).clamp(SWEEP_PER_S.0, SWEEP_PER_S.1);
+        let speed = Speed { connections_per_s: rate, sweep_per_s, ..Speed::default() };
+        let host_file = HostFile::of(&job.load);
+        let newcomers = host_file.as_ref().map(|file| file as &dyn Newcomers);
+        let mut driven =
+            self.holders.steer(staircase(job), plan, newcomers, speed, session, &emit)?;
+        let events = disruptor.into_inner().finish(plan.timeouts.deadline);
+        if driven.procedure.cycles().is_some() {
+            // After the last cycle none is held: the fewest of those that were.
+            let least = driven.procedure.plateaus().iter().map(|plateau| plateau.held).min();
+            driven.held = least.unwrap_or(driven.held);
+        }
+        let Judgement { verdict, reasons, .. } = judge(job, &driven);
         let hold = HoldSummary::new(self.head(&driven), &driven.load.tally);
+        let timers = timers::of_one_load(plan, &**server, &driven.load, &slow.into_inner(), None);
         let partial = driven.load.is_partial();
-        let (plan, server) = (&self.job.load.plan, session.server());
-        let timers = timers::of_one_load(plan, &**server, &driven.load, &driven.slow, None);
         let LoadOutcome { tally, window, .. } = driven.load;
         Ok(ExperimentResult {
             partial,
             result: hold.into(),
-            events: driven.events,
+            events,
             timers: Some(timers),
             ..ExperimentResult::new(tally, window, verdict, reasons)
         })
     }
 }
 
-/// A hold as it was driven.
-struct Driven {
-    load: LoadOutcome,
-    held: u64,
-    hold: Nanos,
-    paused: Nanos,
-    staircase: Staircase,
-    cycles: Option<CyclesSummary>,
-    events: Vec<DisruptionSummary>,
-    slow: SlowAnswers,
-}
-
-fn drive(experiment: &HoldExperiment, session: &Session<'_>) -> Result<Driven, Stop> {
-    let HoldExperiment { job, shape, limits, room } = experiment;
-    let plan = &job.load.plan;
-    let server = session.server();
-    // The memory of a server on this host that was not named is not attributed.
-    let is_all_ours = server.backend_is_ours() || !job.load.both_ends_here;
-    let bounds = Bounds::of(shape, limits, &session.agents(), is_all_ours).on_hosts(room.as_ref());
-    let staircase = Staircase::new(StaircaseSettings {
+/// Returns the levels of a hold.
+fn staircase(job: &HoldJob) -> Staircase {
+    let events = &job.load.events.plan;
+    Staircase::new(StaircaseSettings {
         levels: job.levels.clone(),
-        settle: if plan.connections >= LARGE { SETTLE_LARGE } else { SETTLE },
+        settle: if job.load.plan.connections >= LARGE { SETTLE_LARGE } else { SETTLE },
         hold: job.span,
         // One level is a hold: after losses, the remaining connections are held for the whole time.
         ends_at_losses: job.levels.len() > 1,
         // Events come at their instants, whatever those before them did.
-        ends_when_empty: job.load.events.event.is_empty(),
+        ends_when_empty: events.is_empty(),
         cycles: job.cycles.map_or(0, |cycles| cycles.count),
-        reconnects: reconnects(&job.load.events.event),
-    });
-    let is_elsewhere = job.load.hosts.is_some();
-    let memory = Memory { clients: session.agents().pids(), sut: &**server, is_elsewhere };
-    let read = |depth: Depth| memory.read(depth);
-    let disruptor = RefCell::new(Disruptor::of(&job.load, &**server));
-    let emit = |event: Event| {
-        let notes = disruptor.borrow_mut().handle_event(&event);
-        session.emit(&event);
-        notes.into_iter().for_each(|note| session.note(note));
-    };
-    let gauges = || gauges_of(&**server, is_elsewhere);
-    let kept = || kept_by(&**server);
-    let counted = RefCell::default();
-    session.let_pause();
-    let is_paused = || session.is_paused();
-    let around = Surroundings {
-        read: &read,
-        kept: &kept,
-        server: &gauges,
-        emit: &emit,
-        counted: &counted,
-        is_paused: &is_paused,
-    };
-    let rate = job.hold.connections_per_s;
-    let sweep_per_s = (rate * SWEEP_PER_RAMP).clamp(SWEEP_PER_S.0, SWEEP_PER_S.1);
-    let storm = StormClients::default();
-    let speed = Speed { connections_per_s: rate, sweep_per_s, storm, notice: Nanos::ZERO };
-    let mut controller = ProcedureController::new(staircase, bounds, speed, around);
-    let host_file = HostFile::of(&job.load);
-    let newcomers = host_file.as_ref().map(|file| file as &dyn Newcomers);
-    let mut slow = SlowAnswers::default();
-    let load = session.steer(plan, newcomers, &mut controller, &mut |event| {
-        if let Event::Interval(interval) = &event {
-            slow.handle_second(interval);
-        }
-        emit(event);
-    })?;
-    let paused = controller.paused();
-    let (held, hold, staircase) = controller.into_parts();
-    let events = disruptor.into_inner().finish(plan.timeouts.deadline);
-    let cycles = staircase.cycles();
-    // After the last cycle none is held: the fewest of those that were.
-    let least = staircase.plateaus().iter().map(|plateau| plateau.held).min();
-    let held = least.filter(|_| cycles.is_some()).unwrap_or(held);
-    Ok(Driven { load, held, hold, paused, staircase, cycles, events, slow })
+        reconnects: reconnects(events),
+    })
 }
 
 /// The shares of connections that are reset and opened again, and the instants in the hold, ascending.
@@ -238,8 +193,8 @@ fn reconnects(plan: &[Disruption]) -> Vec<(Nanos, f64)> {
     reconnects
 }
 
-fn judge(job: &HoldJob, driven: &Driven) -> Judgement {
-    let Driven { load, held, staircase, cycles, .. } = driven;
+fn judge(job: &HoldJob, driven: &Driven<Staircase>) -> Judgement {
+    let Driven { load, held, procedure: staircase, .. } = driven;
     let end = staircase.end();
     let cut_short = match &end {
         HoldEnd::CutShort { why } => Some(why.as_str()),
@@ -254,8 +209,8 @@ fn judge(job: &HoldJob, driven: &Driven) -> Judgement {
         accepts_less: job.up_to,
         lost_agents: load.lost_agents,
         interrupted: load.interrupted,
-        growth: job
-            .cycles
-            .and_then(|asked| Some((cycles.as_ref()?.growth_bytes_per_cycle?, asked.growth_max?))),
+        growth: job.cycles.and_then(|asked| {
+            Some((staircase.cycles()?.growth_bytes_per_cycle?, asked.growth_max?))
+        }),
     })
 }

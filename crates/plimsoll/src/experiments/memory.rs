@@ -9,15 +9,14 @@ use plimsoll_lab::WatchedServer;
 use plimsoll_model::cycles::{Kept, KeptPart};
 use plimsoll_model::hold::{MemoryReading, Side, memory_reserve_bytes};
 use plimsoll_model::host::{LimitId, LimitKind};
-use plimsoll_probe::limits::{HostLimits, conntrack};
+use plimsoll_probe::limits::conntrack;
 use plimsoll_probe::memory;
 use plimsoll_probe::memory::{HostMemory, TcpSockets};
 use plimsoll_probe::processes::ProcessUse;
 use plimsoll_probe::sampler;
-use plimsoll_tune::doctor::Shape;
 
+use super::holders::Holders;
 use crate::hosts::DESCRIPTOR_RESERVE;
-use crate::survey::Room;
 
 /// The unit of a socket buffer's account on x86-64 and on most ARM kernels.
 const PAGE_BYTES: u64 = 4_096;
@@ -90,36 +89,21 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Computes those of a hold by these agents, on a host with these limits.
-    pub(crate) fn of(
-        shape: &Shape,
-        limits: &HostLimits,
-        agents: &LoadAgents,
-        is_all_ours: bool,
-    ) -> Self {
+    /// Computes those of a hold by these agents; memory and files of other hosts are not read.
+    pub(crate) fn of(holders: &Holders, agents: &LoadAgents) -> Self {
+        let Holders { shape, limits, room, is_all_ours } = holders;
         let each = agents.descriptors_max().saturating_sub(DESCRIPTOR_RESERVE);
         Self {
-            descriptors: agents
-                .hosts()
-                .is_empty()
-                .then(|| each.saturating_mul(agents.count() as u64)),
-            ports: shape.hops.iter().filter_map(|hop| hop.connections_max(limits)).min(),
+            descriptors: room.is_none().then(|| each.saturating_mul(agents.count() as u64)),
+            ports: match room {
+                None => shape.hops.iter().filter_map(|hop| hop.connections_max(limits)).min(),
+                Some(room) => Some(room.ports).filter(|ports| *ports < UNLIMITED),
+            },
             watches: limits.epoll_watches_max,
             files: limits.file_max.filter(|_| !shape.may_exceed_file_max(limits)),
             tcp_memory_bytes: limits.tcp_memory_max_bytes,
             sockets_each: shape.sockets_each(),
-            is_all_ours,
-        }
-    }
-
-    /// Adapts them to a hold that other hosts make, whose memory and files are not read.
-    pub(crate) fn on_hosts(self, room: Option<&Room>) -> Self {
-        match room {
-            None => self,
-            Some(room) => {
-                let ports = Some(room.ports).filter(|ports| *ports < UNLIMITED);
-                Self { ports, watches: None, files: None, ..self }
-            }
+            is_all_ours: *is_all_ours,
         }
     }
 

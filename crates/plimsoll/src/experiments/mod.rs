@@ -9,6 +9,7 @@ mod confirm;
 mod connections;
 mod controller;
 mod hold;
+mod holders;
 pub(crate) mod in_turn;
 mod laboratory;
 pub(crate) mod load;

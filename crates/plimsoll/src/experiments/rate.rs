@@ -8,7 +8,7 @@ use plimsoll_model::event::Event;
 use plimsoll_model::pace::{Arrivals, Profile};
 use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::search::Axis;
-use plimsoll_model::summary::{FindHead, FindSummary, PathSummary};
+use plimsoll_model::summary::{FindSummary, PathSummary};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
     Outcome, Phase, Recovery, Stopped, TippingPoint, TrialRecord, TrialRequest, TrialsAtLoad,
@@ -24,6 +24,7 @@ use super::pool::Pool;
 use super::reference::Reference;
 use super::remedies::{PROCESSES_MAX, Remedies};
 use super::timers::TimerWatch;
+use super::tipping::Pass;
 use super::{LabExperiment, confirm, tipping};
 use crate::exit::Result;
 use crate::flags::values::Processes;
@@ -186,14 +187,6 @@ impl RateExperiment {
         finding.remedied = Some(Box::new(remedied));
         Ok(())
     }
-}
-
-/// Which search of a run it is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Pass {
-    First,
-    /// With a limit raised: its trials are not those of the report.
-    Again,
 }
 
 /// Replaces connections after some requests, unless the flags set their life; true if it does.
@@ -509,13 +502,7 @@ fn outcome(
     if job.search.axis == Axis::Handshakes {
         notes.extend(resumption(job.load.plan.tls.resume_ratio, &tally));
     }
-    let head = FindHead {
-        axis: job.search.axis,
-        slo: job.search.slo.to_string(),
-        mode: job.search.mode.into(),
-        search: found.search,
-        confirm: found.confirm,
-    };
+    let head = tipping::find_head(&job.search, found.search, found.confirm);
     let verdict = tipping::verdict(&tipping, found.is_server_to_blame);
     let reasons = tipping::reasons(&tipping, &trials, verdict);
     let find = FindSummary {

@@ -5,25 +5,22 @@ use std::cell::RefCell;
 
 use plimsoll_capacity::storm::{StormLimits, without_cut};
 use plimsoll_capacity::{StormSearch, StormSettings};
-use plimsoll_fleet::coordinator::LoadOutcome;
 use plimsoll_lab::LabPlan;
 use plimsoll_model::Nanos;
 use plimsoll_model::confirmation::Remedied;
-use plimsoll_model::cycles::Kept;
 use plimsoll_model::event::Event;
 use plimsoll_model::result::RunResult;
 use plimsoll_model::storm::{Cut, StormSummary};
-use plimsoll_model::summary::{FindHead, FindSummary};
-use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Outcome, TippingPoint, TrialRecord};
-use plimsoll_probe::limits::HostLimits;
+use plimsoll_model::summary::FindSummary;
+use plimsoll_model::trial::{Outcome, TippingPoint, TrialRecord, Verdict};
 use plimsoll_report::archive::SearchHead;
 use plimsoll_report::tui::Budget;
 use plimsoll_tune::doctor::Shape;
 
-use super::controller::{ProcedureController, Speed, Surroundings};
+use super::controller::{Driven, Speed};
 use super::hold::LAB_WAIT;
-use super::memory::{Bounds, Depth, Memory, gauges_of};
+use super::holders::Holders;
+use super::tipping::Pass;
 use super::{LabExperiment, tipping};
 use crate::causes::Readings;
 use crate::exit::Stop;
@@ -51,22 +48,18 @@ const FAR_NOTICE: Nanos = Nanos::from_secs(1);
 /// `find storm`, and the same in a laboratory.
 pub(super) struct StormExperiment {
     job: StormJob,
-    shape: Shape,
-    limits: HostLimits,
-    /// Room of other hosts, if they hold the connections.
-    room: Option<Room>,
+    holders: Holders,
 }
 
 impl StormExperiment {
     /// Checks that this host can hold the connections, and those that silent clients leave behind.
     pub(super) fn new(mut job: StormJob, server: &Server) -> Result<Self, Stop> {
-        let limits = preflight::limits_of(&job.load);
-        preflight::spread_sources(&mut job.load, &limits);
-        let shape = preflight::shape(&job.load, job.hold.opening_max, server);
+        let holders = Holders::of(&mut job.load, job.hold.opening_max, server);
+        let Holders { shape, limits, .. } = &holders;
         let left_open = if job.clients.cut == Cut::Silent { job.highest } else { 0 };
         let most = Shape { connections: shape.connections + left_open, ..shape.clone() };
-        preflight::check(&most, &limits, false)?;
-        Ok(Self { job, shape, limits, room: None })
+        preflight::check(&most, limits, false)?;
+        Ok(Self { job, holders })
     }
 
     fn search_settings(&self) -> StormSettings {
@@ -89,15 +82,16 @@ impl StormExperiment {
 
     fn summary(&self, found: &Found, readings: &Readings, remedies: Vec<Remedied>) -> StormSummary {
         let StormJob { load, hold, clients, recover, .. } = &self.job;
-        let base_p99 = found.search.base().and_then(|base| base.p99);
-        let mut storms = found.search.storms().to_vec();
+        let Driven { load: driven, procedure: search, .. } = &found.driven;
+        let base_p99 = search.base().and_then(|base| base.p99);
+        let mut storms = search.storms().to_vec();
         for (storm, seconds) in storms.iter_mut().zip(&found.seconds) {
-            storm.wasted = seconds.wasted();
+            storm.wasted = seconds.wasted;
             storm.seconds = seconds.with(readings);
         }
         let mut summary = StormSummary {
             connections: load.plan.connections,
-            held: found.load.tally.connections.held_max,
+            held: driven.tally.connections.held_max,
             heartbeat_s: hold.heartbeat.map_or(0.0, Nanos::as_secs_f64),
             cut: clients.cut,
             reconnect: clients.reconnect.to_string(),
@@ -105,8 +99,8 @@ impl StormExperiment {
             recover_s: recover.as_secs_f64(),
             base_p99_ms: base_p99.map(Nanos::as_millis_f64),
             endless_from: None,
-            ends_below: found.search.ends_below(),
-            jitter: found.search.jitter(),
+            ends_below: search.ends_below(),
+            jitter: search.jitter(),
             remedies,
             storms,
         };
@@ -140,39 +134,32 @@ impl Experiment for StormExperiment {
     }
 
     fn fit_hosts(&mut self, room: Room) -> Vec<String> {
-        self.limits.ports_per_source = Some(room.ports_per_source);
-        self.room = Some(room);
+        self.holders.move_to(room);
         Vec::new()
     }
 
     fn drive(&mut self, session: &Session<'_>) -> Result<ExperimentResult, Stop> {
         let search = &self.job.search;
         session.note(tipping::objective(search));
-        let found = find(self, &self.job, self.search_settings(), Pass::First, session)?;
+        let found = find(&self.holders, &self.job, self.search_settings(), Pass::First, session)?;
         session.emit(&Event::SearchEnded(Box::new(found.tipping.clone())));
         let tried = remedies::try_each(self, &found, session)?;
-        let verdict = match found.load.lost_agents {
+        let Driven { load: driven, procedure, .. } = &found.driven;
+        let verdict = match driven.lost_agents {
             0 => {
                 // A server that does not come back from a storm has failed.
                 let is_stopped = matches!(found.tipping.outcome, Outcome::Unfinished { .. });
-                tipping::verdict(&found.tipping, is_stopped && !found.load.interrupted)
+                tipping::verdict(&found.tipping, is_stopped && !driven.interrupted)
             }
-            _ => plimsoll_model::trial::Verdict::Invalid,
+            _ => Verdict::Invalid,
         };
-        let head = FindHead {
-            axis: search.axis,
-            slo: search.slo.to_string(),
-            mode: search.mode.into(),
-            search: found.search.took(),
-            confirm: Nanos::ZERO,
-        };
+        let head = tipping::find_head(search, procedure.took(), Nanos::ZERO);
         let find = FindSummary {
             budget_s: Some(self.job.budget().as_secs_f64()),
             ..FindSummary::new(head, &found.tipping)
         };
         let reasons = tipping::reasons(&found.tipping, &found.trials, verdict);
         let storm = Some(Box::new(self.summary(&found, &session.readings(), tried.remedies)));
-        let Found { load: driven, trials, .. } = found;
         let mut tally = driven.tally.clone();
         tally.merge_following(&tried.tally);
         if !driven.interrupted {
@@ -182,7 +169,7 @@ impl Experiment for StormExperiment {
         Ok(ExperimentResult {
             partial: driven.is_partial() || session.is_interrupted(),
             result: RunResult::Storm { find: Box::new(find), storm },
-            trials,
+            trials: found.trials,
             ..ExperimentResult::new(tally, driven.window + tried.window, verdict, reasons)
         })
     }
@@ -190,74 +177,46 @@ impl Experiment for StormExperiment {
 
 /// The result of a search.
 struct Found {
-    load: LoadOutcome,
-    search: StormSearch,
+    driven: Driven<StormSearch>,
     tipping: TippingPoint,
     trials: Vec<TrialRecord>,
     /// The seconds of each storm.
     seconds: Vec<StormSeconds>,
 }
 
-/// Which search of a run it is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Pass {
-    First,
-    /// With one thing changed: its storms are not those of the report.
-    Again,
-}
-
 /// Searches with the load of `job`, which is that of the experiment or a changed one.
 fn find(
-    experiment: &StormExperiment,
+    holders: &Holders,
     job: &StormJob,
     settings: StormSettings,
     pass: Pass,
     session: &Session<'_>,
 ) -> Result<Found, Stop> {
-    let StormExperiment { shape, limits, room, .. } = experiment;
-    let search = StormSearch::new(settings);
     let server = session.server();
-    let is_elsewhere = room.is_some();
-    let memory = Memory { clients: session.agents().pids(), sut: &**server, is_elsewhere };
-    let counted = RefCell::new(Tally::default());
     let trials = RefCell::new(Vec::new());
     let seconds = RefCell::new(Seconds::default());
-    let read = |depth: Depth| memory.read(depth);
-    let gauges = || gauges_of(&**server, is_elsewhere);
     let over_tls = job.load.plan.destinations.iter().any(|one| one.tls.is_some());
     let failed = || server.statistics().filter(|_| over_tls)?.failed_handshakes();
     let emit = |event: Event| {
-        match &event {
-            Event::Interval(interval) => counted.borrow_mut().merge_following(&interval.tally),
-            Event::TrialEnded(record) => trials.borrow_mut().push(TrialRecord::clone(record)),
-            _ => {}
+        if let Event::TrialEnded(record) = &event {
+            trials.borrow_mut().push(TrialRecord::clone(record));
         }
         seconds.borrow_mut().handle_event(&event, &failed);
         if pass == Pass::First || !matches!(event, Event::TrialEnded(_)) {
             session.emit(&event);
         }
     };
-    let around = Surroundings {
-        kept: &Kept::new,
-        read: &read,
-        server: &gauges,
-        emit: &emit,
-        counted: &counted,
-        // A storm is a trial, and a pause would change what it measures.
-        is_paused: &|| false,
-    };
     let connections = job.load.plan.connections as f64;
     let speed = Speed {
         connections_per_s: job.hold.connections_per_s,
         sweep_per_s: (connections / SWEEP_S).clamp(SWEEP_PER_S.0, SWEEP_PER_S.1),
         storm: job.clients,
-        notice: if is_elsewhere { FAR_NOTICE } else { Nanos::ZERO },
+        notice: if holders.room.is_some() { FAR_NOTICE } else { Nanos::ZERO },
     };
-    let bounds = Bounds::of(shape, limits, &session.agents(), true).on_hosts(room.as_ref());
-    let mut controller = ProcedureController::new(search, bounds, speed, around);
-    let load = session.steer(&job.load.plan, None, &mut controller, &mut |event| emit(event))?;
-    let (_, _, search) = controller.into_parts();
-    let tipping = search.tipping_point();
-    let seconds = seconds.into_inner().into_storms();
-    Ok(Found { load, search, tipping, trials: trials.into_inner(), seconds })
+    let (search, plan) = (StormSearch::new(settings), &job.load.plan);
+    // No pause is let: a storm is a trial, and a pause would change what it measures.
+    let driven = holders.steer(search, plan, None, speed, session, &emit)?;
+    let tipping = driven.procedure.tipping_point();
+    let seconds = seconds.into_inner().storms;
+    Ok(Found { driven, tipping, trials: trials.into_inner(), seconds })
 }

@@ -1,5 +1,6 @@
 //! The common parts of searches: the verdict on a tipping point, and its reasons.
 
+use plimsoll_model::summary::FindHead;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
     Check, Outcome, Phase, Standing, TippingPoint, TrialRecord, Verdict, trial_at_lower_bound,
@@ -9,6 +10,14 @@ use plimsoll_report::archive::SearchHead;
 use plimsoll_report::time_text::rounded;
 
 use crate::plan::search::SearchJob;
+
+/// Which search of a run it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pass {
+    First,
+    /// With one thing changed: its trials are not those of the report.
+    Again,
+}
 
 /// `SLO p99<50ms,errors<0.1%`, and whether it was asked for.
 pub(super) fn objective(search: &SearchJob) -> String {
@@ -30,6 +39,12 @@ pub(super) fn budget(search: &SearchJob, budget: Nanos) -> String {
 /// The search as archives describe it.
 pub(crate) fn search_head(search: &SearchJob) -> SearchHead {
     SearchHead { axis: search.axis, slo: search.slo.to_string(), mode: search.mode.into() }
+}
+
+/// Returns the search as summaries describe it, with the times that it searched and confirmed for.
+pub(super) fn find_head(job: &SearchJob, search: Nanos, confirm: Nanos) -> FindHead {
+    let SearchHead { axis, slo, mode } = search_head(job);
+    FindHead { axis, slo, mode, search, confirm }
 }
 
 /// All trials together, and their time.

@@ -132,9 +132,10 @@ impl World {
             };
             match controller.poll(&view) {
                 Some(Order::Finish) => {
-                    assert_eq!(controller.paused(), self.paused);
-                    let (held, _, staircase) = controller.into_parts();
-                    return (orders, events.into_inner(), held, staircase);
+                    let Driven { held, paused, procedure, .. } =
+                        controller.end(LoadOutcome::default());
+                    assert_eq!(paused, self.paused);
+                    return (orders, events.into_inner(), held, procedure);
                 }
                 Some(Order::Steer(steer)) => {
                     orders.push(steer);

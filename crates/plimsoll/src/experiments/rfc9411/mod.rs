@@ -21,6 +21,7 @@ use plimsoll_probe::memory::HostMemory;
 use plimsoll_report::archive::SearchHead;
 
 use super::hold::LAB_WAIT;
+use super::holders::Holders;
 use super::laboratory::pin_clients;
 use super::reference::{NullResponder, Reference};
 use super::{LabExperiment, tipping};
@@ -52,10 +53,8 @@ impl CaseExperiment {
     pub(super) fn new(mut job: Rfc9411Job, server: &Server) -> Result<(Self, Vec<String>)> {
         let mut notes = Vec::new();
         if job.flags.case.kind() == Kind::Concurrency {
-            let limits = preflight::host_limits();
-            preflight::spread_sources(&mut job.load, &limits);
-            let shape = preflight::shape(&job.load, iteration::OPENING_MAX, server);
-            notes = preflight::check(&shape, &limits, false)?.notes;
+            let holders = Holders::of(&mut job.load, iteration::OPENING_MAX, server);
+            notes = preflight::check(&holders.shape, &holders.limits, false)?.notes;
         }
         Ok((Self { job, placement: Placement::default() }, notes))
     }

@@ -8,10 +8,11 @@ use plimsoll_model::tally::{HandshakeCounts, Tally};
 use plimsoll_model::trial::Outcome;
 use plimsoll_report::terminal::render_remedy_plan;
 
-use super::{Found, Pass, StormExperiment, find};
+use super::{Found, StormExperiment, find};
 use crate::exit::Stop;
 use crate::experiments::confirm;
 use crate::experiments::confirm::Raised;
+use crate::experiments::tipping::Pass;
 use crate::plan::storm::StormJob;
 use crate::session::Session;
 
@@ -61,10 +62,10 @@ pub(super) fn try_each(
             let lowest = lower.max(1.0) as u64;
             let settings =
                 StormSettings { lowest, try_jitter: false, ..experiment.search_settings() };
-            let Found { load, tipping: again, .. } =
-                find(experiment, &job, settings, Pass::Again, session)?;
-            tried.tally.merge_following(&load.tally);
-            tried.window = tried.window + load.window;
+            let Found { driven, tipping: again, .. } =
+                find(&experiment.holders, &job, settings, Pass::Again, session)?;
+            tried.tally.merge_following(&driven.load.tally);
+            tried.window = tried.window + driven.load.window;
             let bounds = [again.lower, again.upper].map(|bound| bound.map(|bound| bound.get()));
             remedied.take_result(&again.outcome, (bounds[0], bounds[1]), (lower * upper).sqrt());
             remedied.seconds = session.elapsed().since(began).as_secs_f64();
@@ -93,7 +94,7 @@ fn change(
             Raised { remedied, lever: None }
         }
         (Intervention::CertificateKey, _) => {
-            let shown = found.load.tally.handshakes;
+            let shown = found.driven.load.tally.handshakes;
             let tls = &mut job.load.plan.tls;
             tls.certificate_key = Some(CertificateKey::Ecdsa);
             let ecdsa_share = 1.0 - shown.rsa as f64 / shown.full.max(1) as f64;
@@ -129,7 +130,7 @@ fn handshakes(plan: &LoadPlan, each: u64, session: &Session<'_>) -> Result<Hands
 
 /// Clients per second that were back in the largest storm that was survived, where larger ones do not end.
 fn served_per_s(found: &Found) -> Option<u64> {
-    let storms = found.search.storms();
+    let storms = found.driven.procedure.storms();
     storms.iter().find(|storm| storm.endless.is_some())?;
     let survived = storms.iter().filter(|storm| storm.jitter_s.is_none());
     let largest = survived.filter_map(|storm| Some((storm.cut, storm.recovered_s?)));

@@ -19,7 +19,7 @@ pub(super) struct Seconds {
     is_storm: bool,
     /// CLOCK_MONOTONIC of second 0.
     epoch: Nanos,
-    storms: Vec<StormSeconds>,
+    pub(super) storms: Vec<StormSeconds>,
 }
 
 /// The seconds of one storm, the first of them that of the cut.
@@ -28,9 +28,10 @@ pub(super) struct StormSeconds {
     /// CLOCK_MONOTONIC when the first one began.
     began: Nanos,
     seconds: Vec<StormSecond>,
-    /// TLS handshakes that failed by the server's own count, before the storm and since then.
+    /// TLS handshakes that failed by the server's own count before the storm.
     failed_before: Option<u64>,
-    wasted: Option<u64>,
+    /// TLS handshakes that the server began during the storm and could not end.
+    pub(super) wasted: Option<u64>,
 }
 
 impl Seconds {
@@ -65,18 +66,9 @@ impl Seconds {
             _ => {}
         }
     }
-
-    pub(super) fn into_storms(self) -> Vec<StormSeconds> {
-        self.storms
-    }
 }
 
 impl StormSeconds {
-    /// TLS handshakes that the server began during the storm and could not end.
-    pub(super) const fn wasted(&self) -> Option<u64> {
-        self.wasted
-    }
-
     /// Returns the seconds, with what the hosts were read in each.
     pub(super) fn with(&self, readings: &Readings) -> Vec<StormSecond> {
         let with = |(number, second): (usize, &StormSecond)| {
@@ -165,7 +157,7 @@ mod tests {
         }
         let all = vec![reading(101, 1.0, 0.0), reading(102, 1.5, 5.0), reading(103, 2.4, 1.0)];
         let readings = BTreeMap::from([("here".to_owned(), all)]);
-        let storms = seconds.into_storms();
+        let storms = seconds.storms;
         let shown: Vec<_> = storms[0].with(&readings);
         let figures: Vec<_> =
             shown.iter().map(|one| (one.back, one.accept_queue, one.server_cpu)).collect();
