@@ -85,7 +85,7 @@ impl PlannedSide {
             // Refused when the job was made.
             _ => return Err(not_measured()),
         };
-        let server = SideServer::Named(watched.server()?);
+        let server = SideServer { server: Some(Box::new(watched.server()?)), lab: None };
         let connections_max = load.plan.connections * times;
         let name = name.name().to_string();
         Ok(Self::Named(Box::new(Side { name, load, connections_max, server, placement: None })))

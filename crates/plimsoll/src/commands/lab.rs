@@ -131,7 +131,7 @@ impl Planned {
         let said = [&lab.notes[..], &fits, &own].concat();
         notes.extend(said.into_iter().map(|note| format!("{name}: {note}")));
         let (connections_max, placement) = (plan.connections, plan.placement.clone());
-        let server = SideServer::Laboratory { lab: Some(Box::new(lab)), plan: Box::new(plan), at };
+        let server = SideServer { server: Some(Box::new(lab)), lab: Some((plan, at)) };
         let (name, load) = (name.to_owned(), experiment.load().clone());
         Ok(Side { name, load, connections_max, server, placement })
     }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use plimsoll_fleet::LoadAgents;
-use plimsoll_lab::Placement;
+use plimsoll_lab::{Placement, WatchedServer};
 use plimsoll_model::compare::Arm;
 use plimsoll_sys::affinity;
 
@@ -57,10 +57,8 @@ impl Duet {
         arms: [Arm; 2],
         session: &Session<'_>,
     ) -> Result<Exchange, End> {
-        let pids = arms.map(|arm| {
-            let (server, backends) = servers.pids_of(arm.index());
-            [server, backends].concat()
-        });
+        let pids = |server: &dyn WatchedServer| [server.pids(), server.backend_pids()].concat();
+        let pids = arms.map(|arm| servers.at(arm.index(), pids).unwrap_or_default());
         let cpus = self.halves.each_ref().map(Placement::cpus);
         let mut exchange = Exchange { pids, cpus };
         for (half, arm) in arms.iter().enumerate() {

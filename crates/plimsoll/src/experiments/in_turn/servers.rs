@@ -1,11 +1,10 @@
 //! The servers that are measured in turn, of which one is loaded.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use plimsoll_lab::{
-    HostView, Isolated, LabError, LabPlan, Laboratory, NamedServer, ServerEnd, SutAddress,
-    WatchedServer,
+    HostView, Isolated, LabError, LabPlan, Laboratory, ServerEnd, SutAddress, WatchedServer,
 };
 use plimsoll_model::cliff::KnownTimer;
 use plimsoll_model::host::LimitUse;
@@ -13,39 +12,23 @@ use plimsoll_model::plan::LoadPlan;
 use plimsoll_probe::server_counters::ServerCounters;
 
 /// One of them.
-pub(crate) enum SideServer {
-    /// Somebody else runs it.
-    Named(NamedServer),
-    /// Ours; gone when it could not be started afresh.
-    Laboratory { lab: Option<Box<Laboratory>>, plan: Box<LabPlan>, at: Rc<SutAddress> },
+pub(crate) struct SideServer {
+    /// Gone when it could not be started afresh.
+    pub(crate) server: Option<Box<dyn WatchedServer>>,
+    /// The plan and the address of a laboratory; `None` if somebody else runs the server.
+    pub(crate) lab: Option<(LabPlan, Rc<SutAddress>)>,
 }
 
 impl SideServer {
-    fn watched(&self) -> Option<&dyn WatchedServer> {
-        match self {
-            Self::Named(server) => Some(server),
-            Self::Laboratory { lab, .. } => lab.as_deref().map(|lab| lab as &dyn WatchedServer),
-        }
-    }
-
-    fn watched_mut(&mut self) -> Option<&mut dyn WatchedServer> {
-        match self {
-            Self::Named(server) => Some(server),
-            Self::Laboratory { lab, .. } => {
-                lab.as_deref_mut().map(|lab| lab as &mut dyn WatchedServer)
-            }
-        }
-    }
-
     /// Starts a laboratory again, at the same address. A process may be faster than another one of the same
     /// program for all its life, by where its memory lies: that is no difference of two servers.
     fn start_afresh(&mut self) -> Result<(), LabError> {
-        let Self::Laboratory { lab, plan, at } = self else { return Ok(()) };
+        let Some((plan, at)) = &self.lab else { return Ok(()) };
         // What is kept for the user would be in the way.
         if !plan.keep_config {
             // Ended before another begins at the same address.
-            *lab = None;
-            *lab = Some(Box::new(Laboratory::start(plan, Rc::clone(at))?));
+            self.server = None;
+            self.server = Some(Box::new(Laboratory::start(plan, Rc::clone(at))?));
         }
         Ok(())
     }
@@ -53,35 +36,27 @@ impl SideServer {
 
 /// All servers, for a session that watches the one that is loaded.
 #[derive(Clone)]
-pub(crate) struct Servers(Rc<RefCell<InTurn>>);
-
-struct InTurn {
+pub(crate) struct Servers {
     /// Each with its name.
-    servers: Vec<(String, SideServer)>,
+    sides: Rc<RefCell<Vec<(String, SideServer)>>>,
     /// The place of the one that is loaded.
-    loaded: usize,
+    loaded: Rc<Cell<usize>>,
 }
 
 impl Servers {
     /// The first is loaded first.
-    pub(in crate::experiments) fn new(servers: Vec<(String, SideServer)>) -> Self {
-        Self(Rc::new(RefCell::new(InTurn { servers, loaded: 0 })))
+    pub(in crate::experiments) fn new(sides: Vec<(String, SideServer)>) -> Self {
+        Self { sides: Rc::new(RefCell::new(sides)), loaded: Rc::default() }
     }
 
     /// Says which one the next load goes to, by its place.
     pub(in crate::experiments) fn turn_to(&self, place: usize) {
-        self.0.borrow_mut().loaded = place;
-    }
-
-    /// The processes of the one at `place`, and of its backends.
-    pub(in crate::experiments) fn pids_of(&self, place: usize) -> (Vec<u32>, Vec<u32>) {
-        self.at(place, |server| (server.pids(), server.backend_pids())).unwrap_or_default()
+        self.loaded.set(place);
     }
 
     /// Starts those afresh that are ours.
     pub(in crate::experiments) fn start_afresh(&self) -> Result<(), LabError> {
-        let servers = &mut self.0.borrow_mut().servers;
-        servers.iter_mut().try_for_each(|(_, server)| server.start_afresh())
+        self.sides.borrow_mut().iter_mut().try_for_each(|(_, side)| side.start_afresh())
     }
 
     /// Applies `look` to the server at `place`; `None` if it could not be started again.
@@ -90,13 +65,11 @@ impl Servers {
         place: usize,
         look: impl FnOnce(&dyn WatchedServer) -> T,
     ) -> Option<T> {
-        let turn = self.0.borrow();
-        turn.servers.get(place).and_then(|(_, server)| server.watched()).map(look)
+        self.sides.borrow().get(place).and_then(|(_, side)| side.server.as_deref()).map(look)
     }
 
     fn of_loaded<T: Default>(&self, look: impl FnOnce(&dyn WatchedServer) -> T) -> T {
-        let loaded = self.0.borrow().loaded;
-        self.at(loaded, look).unwrap_or_default()
+        self.at(self.loaded.get(), look).unwrap_or_default()
     }
 }
 
@@ -110,8 +83,8 @@ impl WatchedServer for Servers {
     }
 
     fn ended(&mut self) -> Option<ServerEnd> {
-        self.0.borrow_mut().servers.iter_mut().find_map(|(name, server)| {
-            server.watched_mut()?.ended().map(|end| match end {
+        self.sides.borrow_mut().iter_mut().find_map(|(name, side)| {
+            side.server.as_mut()?.ended().map(|end| match end {
                 ServerEnd::Server(how) => ServerEnd::Server(format!("{name}: {how}")),
                 ServerEnd::Laboratory(how) => ServerEnd::Laboratory(format!("{name}: {how}")),
             })
@@ -119,9 +92,8 @@ impl WatchedServer for Servers {
     }
 
     fn counters(&mut self) -> Option<ServerCounters> {
-        let turn = &mut *self.0.borrow_mut();
-        let (_, server) = turn.servers.get_mut(turn.loaded)?;
-        server.watched_mut()?.counters()
+        let mut sides = self.sides.borrow_mut();
+        sides.get_mut(self.loaded.get())?.1.server.as_mut()?.counters()
     }
 
     fn limits(&self) -> Vec<LimitUse> {
@@ -138,13 +110,13 @@ impl WatchedServer for Servers {
     }
 
     fn hosts(&self) -> Vec<HostView> {
-        let of = |(name, server): &(String, SideServer)| {
-            let hosts = server.watched().map(|server| server.hosts()).unwrap_or_default();
+        let of = |(name, side): &(String, SideServer)| {
+            let hosts = side.server.as_ref().map(|server| server.hosts()).unwrap_or_default();
             let named =
                 |host: HostView| HostView { name: format!("{name}: {}", host.name), ..host };
             hosts.into_iter().map(named).collect::<Vec<_>>()
         };
-        self.0.borrow().servers.iter().flat_map(of).collect()
+        self.sides.borrow().iter().flat_map(of).collect()
     }
 
     fn backend_is_ours(&self) -> bool {
