@@ -26,7 +26,7 @@ const END_WAIT: Duration = Duration::from_millis(200);
 /// A screen that is drawn; the terminal is as before once it is dropped.
 pub(crate) struct Display<S> {
     latest: Arc<Mutex<S>>,
-    wishes: Receiver<Wish>,
+    pauses: Receiver<()>,
     waker: Waker,
     /// Closed once the thread has ended.
     ended: Receiver<()>,
@@ -39,14 +39,14 @@ impl<S: Scene> Display<S> {
         let out = File::from(io::stderr().as_fd().try_clone_to_owned()?);
         let (screen, waker) = Screen::enter()?;
         let latest = Arc::new(Mutex::new(state));
-        let (send_wish, wishes) = channel();
+        let (send_pause, pauses) = channel();
         let (end, ended) = channel();
         let drawer = Drawer {
             latest: Arc::clone(&latest),
             look: Look::new(Stream::Err.colours(), is_ascii()),
             began,
             interrupts: interrupts.clone(),
-            wishes: send_wish,
+            pauses: send_pause,
         };
         let work = move || {
             // A terminal that is gone is no reason to end the run.
@@ -58,7 +58,7 @@ impl<S: Scene> Display<S> {
             restore();
             return Err(error);
         }
-        Ok(Self { latest, wishes, waker, ended })
+        Ok(Self { latest, pauses, waker, ended })
     }
 
     /// Shows `state` from the next frame on.
@@ -66,9 +66,9 @@ impl<S: Scene> Display<S> {
         thread::lock(&self.latest).clone_from(state);
     }
 
-    /// Returns a key's request to the run.
-    pub(crate) fn wish(&self) -> Option<Wish> {
-        self.wishes.try_recv().ok()
+    /// Reports whether the key to pause, or to go on, was pressed once more.
+    pub(crate) fn poll_pause(&self) -> bool {
+        self.pauses.try_recv().is_ok()
     }
 }
 
@@ -87,7 +87,7 @@ struct Drawer<S> {
     look: Look,
     began: Nanos,
     interrupts: Interrupts,
-    wishes: Sender<Wish>,
+    pauses: Sender<()>,
 }
 
 impl<S: Scene> Drawer<S> {
@@ -118,7 +118,7 @@ impl<S: Scene> Drawer<S> {
                 // Not over the run, which may hang.
                 Wish::Stop => self.interrupts.interrupt(),
                 Wish::StopNow => end_now(INTERRUPTED.into()),
-                Wish::Pause => drop(self.wishes.send(wish)),
+                Wish::Pause => drop(self.pauses.send(())),
             }
         }
     }

@@ -8,7 +8,6 @@ use std::rc::Rc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::host::Reading;
 use plimsoll_model::summary::Summary;
@@ -21,6 +20,7 @@ use plimsoll_sys::{address, affinity, clock, thread};
 use crate::exit::{Result, Stop};
 use crate::plan::live::LiveJob;
 use crate::plan::publish::{MetricsJob, PublishJob};
+use crate::run::now;
 
 /// Period of looking for the end of the last scrapes, or an interrupt.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -32,8 +32,8 @@ const INTERRUPTED_WAIT: Duration = Duration::from_secs(1);
 #[derive(Clone, Default)]
 pub(crate) struct Publisher {
     feed: Option<Rc<RefCell<Feed>>>,
-    /// Address of the page, with its token.
-    page: Option<Rc<str>>,
+    /// Address of the page for a browser. With the token in it, it is for the terminal alone.
+    pub(crate) page: Option<String>,
 }
 
 impl Publisher {
@@ -49,7 +49,7 @@ impl Publisher {
         }
         let (feed, thread, page) = start(job)?;
         let feed = Rc::new(RefCell::new(feed));
-        let done = work(&Self { feed: Some(Rc::clone(&feed)), page: page.map(Rc::from) });
+        let done = work(&Self { feed: Some(Rc::clone(&feed)), page });
         if let Some(feed) = Rc::into_inner(feed) {
             close(feed.into_inner(), thread, job, interrupts);
         }
@@ -61,36 +61,29 @@ impl Publisher {
         self.feed.is_some()
     }
 
-    /// Returns the address of the page for a browser. With the token in it, it is for the terminal alone.
-    pub(crate) fn page(&self) -> Option<String> {
-        self.page.as_deref().map(str::to_owned)
-    }
-
     /// A run begins.
     pub(crate) fn begin(&self, head: impl FnOnce() -> RunHead) {
-        if let Some(feed) = &self.feed {
-            feed.borrow().begin(head());
-        }
+        self.tell(|feed| feed.begin(head()));
     }
 
     /// Something happened.
     pub(crate) fn handle_event(&self, event: &Event) {
-        if let Some(feed) = &self.feed {
-            feed.borrow().handle_event(event, now());
-        }
+        self.tell(|feed| feed.handle_event(event, now()));
     }
 
     /// A host was read.
     pub(crate) fn handle_reading(&self, host: &str, reading: &Reading) {
-        if let Some(feed) = &self.feed {
-            feed.borrow().handle_reading(host, reading);
-        }
+        self.tell(|feed| feed.handle_reading(host, reading));
     }
 
     /// The run has ended.
     pub(crate) fn end(&self, summary: &Summary) {
+        self.tell(|feed| feed.end(summary));
+    }
+
+    fn tell(&self, what: impl FnOnce(&Feed)) {
         if let Some(feed) = &self.feed {
-            feed.borrow().end(summary);
+            what(&feed.borrow());
         }
     }
 
@@ -215,10 +208,6 @@ fn wait(thread: &JoinHandle<io::Result<()>>, is_over: impl Fn() -> bool, most: D
 fn say(line: &str) {
     // Nobody may be listening any more; the run matters more.
     let _ = writeln!(io::stderr(), "{}", clean(line));
-}
-
-fn now() -> Nanos {
-    Nanos(clock::monotonic_ns())
 }
 
 #[cfg(test)]

@@ -8,13 +8,12 @@ use plimsoll_report::archive::ClockPair;
 use plimsoll_report::exports::{RowHead, RowLatency, RowTarget, write_rows};
 
 use crate::exit::Result;
-use crate::flags::values::OutputFile;
 use crate::output;
 use crate::plan::rows::{ROWS_MAX, RowJob};
 
 /// Rows of a load in progress.
 pub(crate) struct RowSink {
-    job: RowJob,
+    pub(crate) job: RowJob,
     clock: ClockPair,
     epoch_unix_ns: u64,
     targets: Vec<RowTarget>,
@@ -43,10 +42,6 @@ impl RowSink {
             }
             _ => {}
         }
-    }
-
-    pub(crate) const fn place(&self) -> &OutputFile {
-        &self.job.place
     }
 
     pub(crate) fn summary(&self) -> RowSummary {

@@ -15,7 +15,7 @@ use plimsoll_model::summary::{RowSummary, Summary};
 use plimsoll_model::trial::TrialRecord;
 use plimsoll_report::archive::{ArchivedPlan, ClockPair, Manifest, SCHEMA, SearchHead};
 use plimsoll_report::terminal::Style;
-use plimsoll_report::tui::{Budget, Head, State, Tracker, Wish};
+use plimsoll_report::tui::{Budget, Head, State, Tracker};
 use plimsoll_report::view::View;
 use plimsoll_report::{
     Archive, ArchiveWriter, Progress, ReportError, json, live, page, terminal, time_text,
@@ -81,7 +81,7 @@ pub(crate) struct Run {
     details: bool,
     rows: Option<RowSink>,
     /// Reasons of failures in all loads, by time from the first one's epoch.
-    reasons: ErrorReasons,
+    pub(crate) reasons: ErrorReasons,
     /// Epochs of the first load and of the present one.
     epochs: Option<(Nanos, Nanos)>,
     publisher: Publisher,
@@ -113,17 +113,12 @@ impl Run {
             seed: job.plan.seed,
             settings: head.settings,
             search: head.search,
-            plan: ArchivedPlan::of(&job.plan),
-            merged_from: Vec::new(),
-        };
-        let archive = match place {
-            None => None,
-            Some(dir) => {
-                let writer = ArchiveWriter::create(&dir, &manifest)
-                    .map_err(|error| Stop::CannotRun(error.to_string()))?;
-                Some((writer, dir))
-            }
-        };
+            plan: &job.plan,
+        });
+        let create =
+            |dir: PathBuf| ArchiveWriter::create(&dir, &manifest).map(|writer| (writer, dir));
+        let archive = place.map(create).transpose();
+        let archive = archive.map_err(|error| Stop::CannotRun(error.to_string()))?;
         let name = archive.as_ref().and_then(|(_, dir)| dir.file_name());
         let run =
             name.map_or_else(|| started_at.clone(), |name| name.to_string_lossy().into_owned());
@@ -139,7 +134,7 @@ impl Run {
             slo: job.slo.as_ref().map(ToString::to_string),
             deadline: job.plan.timeouts.deadline,
             budget: head.budget,
-            page: head.publisher.page(),
+            page: head.publisher.page.clone(),
         };
         let shown = if !job.output.no_ui {
             Shown::start(Tracker::new(tracked), began, head.interrupts)
@@ -228,17 +223,15 @@ impl Run {
         let elapsed = self.elapsed();
         match &mut self.shown {
             Shown::Screen(display, tracker) => {
-                while let Some(wish) = display.wish() {
-                    if wish == Wish::Pause {
-                        self.pause = self.pause.map(|is_paused| !is_paused);
-                        let said = match self.pause {
-                            None => "not paused: what is sent, and when, is fixed before it begins",
-                            Some(true) => "paused: nothing more is opened until p is pressed again",
-                            Some(false) => "connections are opened again",
-                        };
-                        tracker.say(said, elapsed);
-                        display.show(tracker.state());
-                    }
+                while display.poll_pause() {
+                    self.pause = self.pause.map(|is_paused| !is_paused);
+                    let said = match self.pause {
+                        None => "not paused: what is sent, and when, is fixed before it begins",
+                        Some(true) => "paused: nothing more is opened until p is pressed again",
+                        Some(false) => "connections are opened again",
+                    };
+                    tracker.say(said, elapsed);
+                    display.show(tracker.state());
                 }
             }
             Shown::Lines(progress) => progress.handle_tick(elapsed, &mut io::stderr()),
@@ -258,11 +251,6 @@ impl Run {
     pub(crate) fn archive_dir(&self) -> Option<String> {
         let whole = self.archive_error.is_none();
         self.archive.as_ref().filter(|_| whole).map(|(_, dir)| dir.display().to_string())
-    }
-
-    /// Returns the reasons of failures in all loads.
-    pub(crate) const fn reasons(&self) -> &ErrorReasons {
-        &self.reasons
     }
 
     fn note_reasons(&mut self, event: &Event) {
@@ -290,7 +278,7 @@ impl Run {
         let (json, rows, details) = (self.json.take(), self.rows.take(), self.details);
         let mut summary = summary.clone();
         let archived = self.store(&mut summary);
-        let rows_place = rows.as_ref().map(RowSink::place);
+        let rows_place = rows.as_ref().map(|rows| &rows.job.place);
         let stream = output::report_stream(json.iter().chain(rows_place));
         let style = Style { details, ..stream.style() };
         let text = terminal::render(&summary, trials, style);
@@ -376,7 +364,8 @@ fn archive_place(command: &str, unix_s: u64) -> PathBuf {
     PathBuf::from(ARCHIVES).join(format!("{stamp}-{command}-{}", std::process::id()))
 }
 
-fn now() -> Nanos {
+/// Returns the present time on CLOCK_MONOTONIC.
+pub(crate) fn now() -> Nanos {
     Nanos(clock::monotonic_ns())
 }
 

@@ -298,7 +298,7 @@ fn summarise(
     summary.events = outcome.events;
     summary.rows = run.rows();
     // A search's figures are those of the trials at its lower bound, and failures are in the others.
-    summary.failures.error_reasons = summary::reasons(run.reasons());
+    summary.failures.error_reasons = summary::reasons(&run.reasons);
     summary.machines.slow = speed::slow_trials(&trials);
     match (run.archive_dir(), summary.result.find()) {
         (Some(dir), Some(find)) => {
