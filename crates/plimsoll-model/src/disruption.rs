@@ -151,7 +151,7 @@ impl fmt::Display for DisruptionKind {
 }
 
 /// A process that a reload has replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OldProcess {
     /// Process id.
     pub pid: u32,
@@ -180,7 +180,7 @@ pub struct DisruptedLatency {
 }
 
 /// The effects of one disruption: `events[]` of the summary.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DisruptionSummary {
     /// The action: `reload`, `freeze of 2 s`, `backend-down of 1`, `reconnect of 30 %`, `script`.
     pub what: String,

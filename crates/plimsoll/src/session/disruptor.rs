@@ -220,18 +220,8 @@ fn not_reached(one: &Disruption) -> DisruptionSummary {
     DisruptionSummary {
         what: one.kind.to_string(),
         at_s: one.at.as_secs_f64(),
-        took_s: 0.0,
         failed: Some("the load ended before".to_owned()),
-        lost: 0,
-        lost_classes: Default::default(),
-        reset: 0,
-        finished: 0,
-        moved: 0,
-        errors: 0,
-        error_classes: Default::default(),
-        p99_ms: Default::default(),
-        disturbed_s: None,
-        old_processes: Vec::new(),
+        ..DisruptionSummary::default()
     }
 }
 
@@ -287,8 +277,7 @@ struct Replaced {
 
 impl Replaced {
     fn by_reload(pid: u32) -> Self {
-        let (ended_after_s, bytes, open_files, cpu_s) = (None, None, None, None);
-        let old = OldProcess { pid, ended_after_s, bytes, open_files, cpu_s };
+        let old = OldProcess { pid, ..OldProcess::default() };
         let cpu_before = RunTimes::read(Path::new(PROC), &[pid]);
         Self { old, cpu_before, is_measured: false }
     }
