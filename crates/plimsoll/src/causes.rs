@@ -11,7 +11,7 @@ use plimsoll_model::search::Axis;
 use plimsoll_model::slo::Slo;
 use plimsoll_model::summary::FindSummary;
 use plimsoll_model::trial::{Outcome, TrialRecord};
-use plimsoll_report::archive::{read_hosts, summarise_hosts};
+use plimsoll_report::archive::read_hosts;
 
 /// Bounds without a confidence are two loads that happened to be tried: the tipping point may lie so far beside them.
 const BESIDE: f64 = 1.2;
@@ -78,12 +78,6 @@ fn record<'a>(find: &FindSummary, trials: &[TrialRecord], hosts: &'a Readings) -
         round_trip: find.path.map(|path| Nanos::from_secs_f64(path.round_trip_ms / 1e3)),
         trials: Trial::all(find.axis, trials, hosts),
     }
-}
-
-/// Summarises the hosts of a run without a search, by its archive: it may have gone on for days, so that one reading is
-/// kept at a time. None where they were not read.
-pub(crate) fn hosts(dir: &Path) -> BTreeMap<String, HostSummary> {
-    summarise_hosts(dir).unwrap_or_default()
 }
 
 /// Summarises the hosts of a search, also below and above its tipping point.

@@ -55,23 +55,16 @@ pub(crate) fn start_load_agents(
         .map_err(|error| fleet_stop(&error))
 }
 
-/// Agents on other hosts, and what these have room for.
-pub(crate) struct StartedHosts {
-    pub(crate) agents: LoadAgents,
-    pub(crate) room: Room,
-    /// On what may become tight.
-    pub(crate) notes: Vec<String>,
-}
-
 /// Starts an agent on each of `hosts`, and refuses hosts that lack something for their parts. Where `least`
-/// connections are enough, `plan` gets as many as there is room for.
+/// connections are enough, `plan` gets as many as there is room for. Returns the room, too, and notes on what may become
+/// tight.
 pub(crate) fn start_hosts(
     hosts: &LoadHosts,
     threads: Option<u32>,
     plan: &mut LoadPlan,
     least: Option<u64>,
     interrupts: &Interrupts,
-) -> Result<StartedHosts> {
+) -> Result<(LoadAgents, Room, Vec<String>)> {
     if let Launcher::Joined(listen) = &hosts.launcher {
         // Nothing else is shown before they are there. Whether it can be written changes nothing.
         let agents = hosts.hosts.len();
@@ -103,7 +96,7 @@ pub(crate) fn start_hosts(
         return Err(Stop::TooMany(lines));
     }
     plan.threads = agents.threads().unwrap_or(plan.threads);
-    Ok(StartedHosts { agents, room, notes })
+    Ok((agents, room, notes))
 }
 
 /// Reports whether no other run may make load on these hosts: where several agents of one run may share a host, so may several

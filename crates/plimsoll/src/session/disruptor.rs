@@ -25,9 +25,10 @@ use plimsoll_probe::memory::proportional_bytes;
 use plimsoll_probe::processes::ProcessUse;
 use plimsoll_probe::threads::RunTimes;
 use plimsoll_sys::process::{self, Group, Ties};
-use plimsoll_sys::{clock, thread as sys_thread};
+use plimsoll_sys::thread as sys_thread;
 
 use crate::plan::load::LoadJob;
+use crate::run::now;
 
 /// Period of checking for due events and for old processes that have ended.
 const TICK: Duration = Duration::from_millis(50);
@@ -124,7 +125,7 @@ impl Disruptor {
         if self.plan.is_empty() {
             return Vec::new();
         }
-        let now = Nanos(clock::monotonic_ns());
+        let now = now();
         match event {
             Event::LoadStarted { epoch: Some(epoch), .. } => {
                 self.epoch = *epoch;
@@ -185,7 +186,7 @@ impl Disruptor {
         // It is too late for a note on an event.
         self.notes();
         let Self { plan, seconds, epoch, reconnects, mut done, .. } = self;
-        let now = Nanos(clock::monotonic_ns());
+        let now = now();
         let places = plan.iter().enumerate();
         let places = places.filter(|(_, one)| matches!(one.kind, DisruptionKind::Reconnect(_)));
         for ((index, _), (began, ended)) in places.zip(reconnects) {
@@ -235,8 +236,8 @@ fn carry_out(
     due.reverse();
     let mut reloads: Vec<(Done, Vec<Replaced>)> = Vec::new();
     while !stop.load(Ordering::Relaxed) {
-        let now = Nanos(clock::monotonic_ns());
-        if due.last().is_some_and(|(_, one)| one.at <= now)
+        let began = now();
+        if due.last().is_some_and(|(_, one)| one.at <= began)
             && let Some((index, one)) = due.pop()
         {
             let _ = sender.send(Report::Began(index));
@@ -249,8 +250,8 @@ fn carry_out(
                 !stop.load(Ordering::Relaxed)
             };
             let failed = act(&one.kind, means, &mut pause).err().map(|error| error.to_string());
-            let ended = Nanos(clock::monotonic_ns());
-            let done = Done { index, began: now, ended, failed, old: Vec::new() };
+            let ended = now();
+            let done = Done { index, began, ended, failed, old: Vec::new() };
             match is_reload && done.failed.is_none() {
                 true => reloads.push((done, before)),
                 false => _ = sender.send(Report::Done(done)),
@@ -309,7 +310,7 @@ impl Replaced {
 
 /// Looks at the processes of before a reload.
 fn observe_old(done: &Done, before: &mut [Replaced]) {
-    let after = Nanos(clock::monotonic_ns()).since(done.began);
+    let after = now().since(done.began);
     before.iter_mut().for_each(|one| one.observe(after));
 }
 
@@ -340,10 +341,10 @@ type Pause<'a> = dyn FnMut() -> bool + 'a;
 /// Exchanges the server's certificate, and waits until new connections get it.
 fn exchange_certificate(controls: &Controls, pause: &mut Pause<'_>) -> Result<(), LabError> {
     let name = controls.exchange_certificate()?;
-    let until = Nanos(clock::monotonic_ns()) + CERTIFICATE_WAIT;
+    let until = now() + CERTIFICATE_WAIT;
     loop {
         let met = controls.meet_certificate(&name);
-        if met.is_ok() || Nanos(clock::monotonic_ns()) > until || !pause() {
+        if met.is_ok() || now() > until || !pause() {
             return met;
         }
     }
@@ -363,9 +364,9 @@ fn freeze(span: Nanos, pids: &[u32], pause: &mut Pause<'_>) -> io::Result<()> {
 /// Switches the link between the clients and the server off for `span`; it is on afterwards. Its network namespaces end with
 /// this process and the server.
 fn cut_link(span: Nanos, controls: &Controls, pause: &mut Pause<'_>) -> Result<(), LabError> {
-    let until = Nanos(clock::monotonic_ns()) + span;
+    let until = now() + span;
     controls.switch_link(false)?;
-    while Nanos(clock::monotonic_ns()) < until && pause() {}
+    while now() < until && pause() {}
     controls.switch_link(true)
 }
 

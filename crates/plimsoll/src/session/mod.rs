@@ -27,7 +27,7 @@ use plimsoll_model::trial::{
 };
 use plimsoll_model::{Nanos, units};
 use plimsoll_probe::yardstick::Yardstick;
-use plimsoll_report::archive::SearchHead;
+use plimsoll_report::archive::{SearchHead, summarise_hosts};
 use plimsoll_report::settings;
 use plimsoll_report::tui::Budget;
 use plimsoll_sys::clock;
@@ -36,7 +36,7 @@ use plimsoll_sys::signal::Interrupts;
 use crate::causes;
 use crate::exit::{INVALID, Result, SLO_MISSED, Stop, UNSETTLED};
 use crate::flags::archived;
-use crate::hosts::{StartedHosts, fleet_stop, start_hosts, start_load_agents};
+use crate::hosts::{fleet_stop, start_hosts, start_load_agents};
 use crate::plan::load::LoadJob;
 use crate::publish::Publisher;
 use crate::run;
@@ -193,8 +193,7 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
         None => start_load_agents(&mut job.plan, job.processes, network)?,
         Some(hosts) => {
             let (each, plan) = (job.threads_each, &mut job.plan);
-            let started = start_hosts(hosts, each, plan, least, interrupts)?;
-            let StartedHosts { agents, room, notes: tight } = started;
+            let (agents, room, tight) = start_hosts(hosts, each, plan, least, interrupts)?;
             notes.extend(experiment.fit_hosts(room));
             notes.extend(tight);
             agents
@@ -254,8 +253,7 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
         outcome.verdict = Verdict::Invalid;
         outcome.reasons.insert(0, Check::failed(CheckId::Laboratory, how));
     }
-    let ExperimentResult { verdict, unmeasured, .. } = &outcome;
-    let (verdict, unmeasured) = (*verdict, unmeasured.clone());
+    let (verdict, unmeasured) = (outcome.verdict, outcome.unmeasured.take());
     let settings = with_watched(experiment.settings());
     let target = experiment.load().target_name.clone();
     let (mut summary, trials) = summarise(command, target, settings, outcome, &run);
@@ -307,7 +305,10 @@ fn summarise(
             let diagnose = || causes::of(&readings, find, &trials);
             summary.causes = summary.causes.take().or_else(diagnose);
         }
-        (Some(dir), None) => summary.machines.hosts = causes::hosts(dir.as_ref()),
+        // The run may have gone on for days, so that one reading is kept at a time.
+        (Some(dir), None) => {
+            summary.machines.hosts = summarise_hosts(dir.as_ref()).unwrap_or_default();
+        }
         (None, _) => {}
     }
     if let Some(Timers { cliffs, probed, horizon }) = outcome.timers {
@@ -331,7 +332,7 @@ pub(crate) struct Session<'a> {
     far: RefCell<FarReadings>,
     /// The loss of an agent ends a load.
     stops_at_loss: bool,
-    interrupts: &'a Interrupts,
+    pub(crate) interrupts: &'a Interrupts,
     scene: Scene,
 }
 
@@ -572,11 +573,6 @@ impl<'a> Session<'a> {
             run.handle_stop();
         }
         is_raised
-    }
-
-    /// Returns the interrupts that stop a run.
-    pub(crate) const fn interrupts(&self) -> &'a Interrupts {
-        self.interrupts
     }
 
     /// Time since the run began.

@@ -21,12 +21,12 @@ use plimsoll_probe::server_counters::ServerCounters;
 use plimsoll_probe::threads::RunTimes;
 use plimsoll_probe::yardstick::Totals;
 use plimsoll_sys::affinity::usable_cpus;
-use plimsoll_sys::clock;
 
 use self::host_use::{Carriers, HostReading, HostUse};
 use self::seconds::{Look, Seconds, View};
 use super::Observed;
 use crate::plan::load::LoadJob;
+use crate::run::now;
 
 mod far;
 mod host_use;
@@ -372,10 +372,6 @@ fn counts_of(plan: &LoadPlan, tally: &Tally, received: &ServerCounters) -> Optio
     let beyond = received.requests.saturating_sub(sent);
     let received = received.requests - received.incomplete.min(beyond);
     Some(PeerCounts { sent, answered, received })
-}
-
-fn now() -> Nanos {
-    Nanos(clock::monotonic_ns())
 }
 
 #[cfg(test)]

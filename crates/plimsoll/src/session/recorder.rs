@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
-use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -96,40 +96,32 @@ pub(super) fn record(
     };
     let with = |role| move |pid: u32| (pid, role);
     let clients = agents.into_iter().map(with(Role::Client));
-    let threads = match server.isolated() {
+    let hosts: Vec<(String, Option<Namespace>, Scope)> = match server.isolated() {
         None => {
             let backends = server.backend_pids().into_iter().map(with(Role::Backend));
             let processes = server.pids().into_iter().map(with(Role::Server)).chain(backends);
-            let scope = scope(processes.chain(clients), server.statistics());
-            let sampler = Sampler::new(scope, yardstick.clone());
-            start_one(host_name(), None, sampler, sink).into_iter().collect()
+            vec![(host_name(), None, scope(processes.chain(clients), server.statistics()))]
         }
         Some(isolated) => {
-            let start = |host: HostView| {
+            let of = |host: HostView| {
                 let statistics = server.statistics().filter(|_| host.name == SUT);
                 let pids: Vec<u32> = host.processes.iter().map(|(pid, _)| *pid).collect();
                 let cpus = cpus_allowed(Path::new("/proc"), &pids).into_iter().collect();
                 let scope = Scope { own_network: true, cpus, ..scope(host.processes, statistics) };
-                let sampler = Sampler::new(scope, yardstick.clone());
-                start_one(host.name, Some(host.network), sampler, sink.clone())
+                (host.name, Some(host.network), scope)
             };
             let network = isolated.clients;
             let processes = clients.collect();
             let clients = HostView { name: CLIENTS.to_owned(), network, processes };
-            std::iter::once(clients).chain(server.hosts()).filter_map(start).collect()
+            std::iter::once(clients).chain(server.hosts()).map(of).collect()
         }
     };
-    Recorders { threads, ..all }
-}
-
-/// Reads one host, whose processes stay the same.
-fn start_one(
-    name: String,
-    network: Option<Namespace>,
-    sampler: Sampler,
-    sink: Sink,
-) -> Option<Recorder> {
-    Recorder::start(network, sampler, |_| {}, move |reading| sink.push(&name, reading))
+    // The processes of a host stay the same.
+    let threads = hosts.into_iter().filter_map(|(name, network, scope)| {
+        let (sampler, sink) = (Sampler::new(scope).with_yardstick(yardstick.clone()), sink.clone());
+        Recorder::start(network, sampler, |_| {}, move |reading| sink.push(&name, reading))
+    });
+    Recorders { threads: threads.collect(), ..all }
 }
 
 impl Recorders {
@@ -142,7 +134,7 @@ impl Recorders {
     pub(super) fn stop(&mut self) {
         self.threads.clear();
         // What other hosts have on their way comes too late.
-        self.sink.writer().take();
+        thread::lock(&self.sink.writer).take();
     }
 
     /// Readings that nobody took in time. Those in the archive are complete.
@@ -160,12 +152,8 @@ struct Sink {
 }
 
 impl Sink {
-    fn writer(&self) -> MutexGuard<'_, Option<HostWriter>> {
-        thread::lock(&self.writer)
-    }
-
     fn push(&self, host: &str, reading: Reading) {
-        let mut writer = self.writer();
+        let mut writer = thread::lock(&self.writer);
         // A full disk ends the recording, not the run.
         if writer.as_mut().is_some_and(|writer| writer.push(host, &reading).is_err()) {
             *writer = None;

@@ -222,7 +222,7 @@ impl Turns {
         let Some(observer) = observer else {
             return Err(End::Unmeasured("a server is not running".to_owned()));
         };
-        let interrupts = session.interrupts();
+        let interrupts = session.interrupts;
         let (one, other) = thread::scope(|scope| {
             let other = scope.spawn(|| {
                 let interrupted = || interrupts.is_raised();

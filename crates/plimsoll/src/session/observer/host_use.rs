@@ -9,11 +9,12 @@ use plimsoll_model::Nanos;
 use plimsoll_model::host::{Change, IDLE_MODES, Label, Metric, Reading};
 use plimsoll_model::observation::NetworkUse;
 use plimsoll_probe::{host, sampler};
+use plimsoll_sys::address;
 use plimsoll_sys::namespace::Namespace;
-use plimsoll_sys::{address, clock};
 
-/// Root of the kernel's files.
-const ROOT: &str = "/";
+use super::ROOT;
+use crate::run::now;
+
 /// The loopback interface.
 const LOOPBACK: &str = "lo";
 
@@ -72,7 +73,7 @@ impl HostReading {
     pub(super) fn now(isolated: Option<&Isolated>) -> Self {
         let root = Path::new(ROOT);
         Self {
-            at: Nanos(clock::monotonic_ns()),
+            at: now(),
             cpu: sampler::read_cpu(root),
             networks: networks(isolated),
             throttled: host::throttled_periods(root),
