@@ -87,28 +87,44 @@ pub(crate) fn spread_sources(job: &mut LoadJob, limits: &HostLimits) {
 pub(crate) fn shape(job: &LoadJob, opening_max: u32, server: &Server) -> Shape {
     let plan = &job.plan;
     let destinations: usize = plan.destinations.iter().map(|server| server.addresses.len()).sum();
-    let processes = match job.processes {
+    // None named is one: the kernel's choice.
+    let sources = (plan.sources.len() as u64).max(1);
+    let mut shape = clients(plan.connections, opening_max.into(), sources, destinations);
+    shape.parts[0].processes = match job.processes {
         values::Processes::Auto => Processes::AtLeast(1),
         values::Processes::Exactly(count) => Processes::Exactly(u64::from(count)),
     };
-    let clients = Part { processes, ..Part::clients(CLIENT_BYTES) };
+    shape.parts.extend(server.part());
+    // Connections to a Unix socket have no ports.
+    if plan.unix_socket.is_some() {
+        shape.hops.clear();
+    }
+    Shape { memory_is_watched: matches!(server, Server::Laboratory(_)), ..shape }
+}
+
+/// Returns the clients of a hold alone, from so many addresses to so many.
+pub(crate) fn clients(
+    connections: u64,
+    opening_max: u64,
+    sources: u64,
+    destinations: usize,
+) -> Shape {
+    let clients = Part::clients(CLIENT_BYTES);
     let hop = Hop {
         name: clients.name.clone(),
-        // None named is one: the kernel's choice.
-        sources: Some((plan.sources.len() as u64).max(1)),
+        sources: Some(sources),
         destinations: destinations as u64,
         by_kernel: false,
     };
     Shape {
-        connections: plan.connections,
-        parts: [Some(clients), server.part()].into_iter().flatten().collect(),
-        // Connections to a Unix socket have no ports.
-        hops: if plan.unix_socket.is_some() { Vec::new() } else { vec![hop] },
-        opening_max: u64::from(opening_max),
+        connections,
+        parts: vec![clients],
+        hops: vec![hop],
+        opening_max,
         opened_per_s: 0,
         // A hold ends that way.
         closes_by_reset: true,
-        memory_is_watched: matches!(server, Server::Laboratory(_)),
+        memory_is_watched: false,
     }
 }
 

@@ -17,7 +17,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::units::grouped;
 use plimsoll_sys::{address, clock};
-use plimsoll_tune::doctor::{Hop, Need, Needs, Part, Shape, Verdict};
+use plimsoll_tune::doctor::{Need, Needs, Shape, Verdict};
 
 use crate::preflight;
 
@@ -56,22 +56,9 @@ pub(crate) fn part(plan: &LoadPlan, threads: u32, all: u64, is_alone: bool) -> H
 
 /// Surveys this host for its part: an agent's answer.
 pub(crate) fn survey(part: &HostPart) -> HostSurvey {
-    let clients = Part::clients(preflight::CLIENT_BYTES);
-    let hop = Hop {
-        name: clients.name.clone(),
-        sources: Some(1),
-        destinations: part.destinations.len() as u64,
-        by_kernel: false,
-    };
-    let shape = Shape {
-        connections: part.connections,
-        parts: vec![clients],
-        hops: vec![hop],
-        opening_max: part.opening_max,
-        opened_per_s: 0,
-        closes_by_reset: part.is_hold,
-        memory_is_watched: false,
-    };
+    let HostPart { connections, opening_max, .. } = *part;
+    let shape = preflight::clients(connections, opening_max, 1, part.destinations.len());
+    let shape = Shape { closes_by_reset: part.is_hold, ..shape };
     let limits = preflight::host_limits();
     let needs = Needs::of(&shape, &limits);
     let of = |verdict| {

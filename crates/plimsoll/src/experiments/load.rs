@@ -93,14 +93,16 @@ fn judge(
 }
 
 fn no_answer(tally: &Tally) -> String {
-    let classes: Vec<_> = tally
-        .failures
-        .operations
-        .iter()
-        .map(|(class, count)| format!("{count} {}", class.name()))
-        .collect();
-    format!(
-        "no operation was answered ({}); see the report for what to do",
-        if classes.is_empty() { "all unsent".to_owned() } else { classes.join(", ") }
-    )
+    let mut why = failed(tally);
+    if why.is_empty() {
+        why.push_str("all unsent");
+    }
+    format!("no operation was answered ({why}); see the report for what to do")
+}
+
+/// Returns the operations that failed, in words: `3 connect-refused, 2 timeout`.
+pub(super) fn failed(tally: &Tally) -> String {
+    let classes = tally.failures.operations.iter();
+    let words = classes.map(|(class, count)| format!("{count} {}", class.name()));
+    words.collect::<Vec<_>>().join(", ")
 }

@@ -22,7 +22,7 @@ pub(super) struct Pool {
     /// Connections for any load: more only after it was too small.
     least: u64,
     /// The largest it may become.
-    most: u64,
+    pub(super) most: u64,
     /// Operations at once on each connection.
     streams: u32,
     /// The loads that the server met the SLO at, and the least mean of its times at each.
@@ -59,11 +59,6 @@ impl Pool {
         let away = self.served.iter().filter(|(load, _)| is_away(load)).max_by(by_rate);
         let nearest = away.or_else(|| self.served.iter().min_by(by_rate));
         nearest.map_or(Nanos::ZERO, |(_, time)| *time)
-    }
-
-    /// The largest that it may become.
-    pub(super) const fn most(&self) -> u64 {
-        self.most
     }
 
     /// Reports whether a larger pool carries no more of this load than a smaller one that was found too small
@@ -173,7 +168,7 @@ mod tests {
         assert_eq!(shared.for_load(rate(4_000.0)), 40);
         assert_eq!(pool.for_load(rate(1_000.0)), 100);
         assert_eq!(pool.for_load(rate(1e6)), POOL_MAX);
-        assert_eq!(Pool::new(100, 1, false, 768).most(), 768);
+        assert_eq!(Pool::new(100, 1, false, 768).most, 768);
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl RateExperiment {
 impl LabExperiment for RateExperiment {
     fn lab_plan(&self, plan: LabPlan) -> LabPlan {
         LabPlan {
-            connections: pool(&self.job).most(),
+            connections: pool(&self.job).most,
             longest_wait: self.job.load.plan.timeouts.linger,
             placement: Some(Placement::of_host()),
             ..plan

@@ -39,26 +39,20 @@ impl Reference {
         if session.is_interrupted() {
             return None;
         }
-        let note = match self.measure(plan, session) {
-            Ok(Some(alone)) => {
-                let line = format!(
-                    "reference run: the load generator alone reaches {alone} against a null server \
-                     ({SPAN}, extrapolated to a fully used thread); no trial offers more than \
-                     {:.0} % of that",
-                    REFERENCE_FAIL * 100.0
-                );
-                session.note(line);
-                return Some(alone);
-            }
-            Ok(None) => {
-                "reference run: no result, because the requests or this host keep the load \
+        let measured = self.measure(plan, session);
+        session.note(match &measured {
+            Ok(Some(alone)) => format!(
+                "reference run: the load generator alone reaches {alone} against a null server \
+                 ({SPAN}, extrapolated to a fully used thread); no trial offers more than {:.0} % of \
+                 that",
+                REFERENCE_FAIL * 100.0
+            ),
+            Ok(None) => "reference run: no result, because the requests or this host keep the load \
                          generator waiting"
-                    .to_owned()
-            }
+                .to_owned(),
             Err(why) => format!("reference run failed: {why}"),
-        };
-        session.note(note);
-        None
+        });
+        measured.ok().flatten()
     }
 
     fn measure(self, plan: &LoadPlan, session: &Session<'_>) -> Result<Option<Rate>, String> {
@@ -88,7 +82,8 @@ impl Reference {
 pub(super) struct NullResponder {
     servers: ServerGroup,
     identity: Identity,
-    is_loopback: bool,
+    /// Clients reach it from addresses of loopback.
+    pub(super) is_loopback: bool,
 }
 
 impl NullResponder {
@@ -112,11 +107,6 @@ impl NullResponder {
         let servers = OwnServers { host, ..OwnServers::new(&by.cpus) }
             .start(&[false, true], Some(identity.clone()))?;
         Ok(Self { servers, identity, is_loopback })
-    }
-
-    /// `true` if clients reach it from addresses of loopback.
-    pub(super) const fn is_loopback(&self) -> bool {
-        self.is_loopback
     }
 
     /// Returns `plan` with this server as every destination.

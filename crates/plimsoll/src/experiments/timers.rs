@@ -57,31 +57,8 @@ pub(super) struct TimerWatch {
 impl TimerWatch {
     /// Starts the probe, if there is to be one.
     pub(super) fn start(plan: &LoadPlan, wait: Option<Nanos>, session: &Session<'_>) -> Self {
-        let server = session.server();
-        let known = known(plan, &**server);
-        let first = plan.targets.first().zip(plan.target_destination.first());
-        let destination = first.and_then(|(_, index)| plan.destinations.get(*index as usize));
-        let probe = match (wait, first, destination) {
-            (Some(wait), Some((target, _)), Some(destination)) => {
-                let plan = ProbePlan {
-                    destination: destination.clone(),
-                    unix_socket: plan.unix_socket.clone(),
-                    target: target.clone(),
-                    tls: plan.tls.clone(),
-                    wait,
-                    backend_is_ours: server.backend_is_ours(),
-                };
-                // Its threads stay where they were started.
-                let started = match server.isolated() {
-                    Some(hosts) => hosts.clients.run(|| Probe::start(plan)),
-                    None => Ok(Probe::start(plan)),
-                };
-                let error = |why: &dyn Display| session.note(format!("{why}; no timers probed"));
-                let probe = started.map_err(|why| error(&why)).ok();
-                probe.and_then(|probe| probe.map_err(|why| error(&why)).ok())
-            }
-            _ => None,
-        };
+        let known = known(plan, &**session.server());
+        let probe = wait.and_then(|wait| probe(plan, wait, session));
         let wait = wait.unwrap_or_default();
         if probe.is_some() {
             let note = format!(
@@ -143,6 +120,27 @@ impl TimerWatch {
             horizon: cliffs::horizon(plan, longest_trial.unwrap_or_default(), false, probe),
         }
     }
+}
+
+/// Starts the probe of the first target's server; a note says why it does not start.
+fn probe(plan: &LoadPlan, wait: Nanos, session: &Session<'_>) -> Option<Probe> {
+    let server = session.server();
+    let destination = *plan.target_destination.first()? as usize;
+    let plan = ProbePlan {
+        destination: plan.destinations.get(destination)?.clone(),
+        unix_socket: plan.unix_socket.clone(),
+        target: plan.targets.first()?.clone(),
+        tls: plan.tls.clone(),
+        wait,
+        backend_is_ours: server.backend_is_ours(),
+    };
+    // Its threads stay where they were started.
+    let started = match server.isolated() {
+        Some(hosts) => hosts.clients.run(|| Probe::start(plan)),
+        None => Ok(Probe::start(plan)),
+    };
+    let error = |why: &dyn Display| session.note(format!("{why}; no timers probed"));
+    started.map_err(|why| error(&why)).ok()?.map_err(|why| error(&why)).ok()
 }
 
 fn load<'a>((trial, slow): (&'a TrialRecord, &'a SlowAnswers)) -> Load<'a> {

@@ -68,13 +68,17 @@ pub(super) fn verdict(tipping: &TippingPoint, is_server_to_blame: bool) -> Verdi
         Standing::Invalid | Standing::Open | Standing::Stopped => Verdict::Invalid,
     };
     let verdicts = tipping.goals.iter().map(|goal| one(&goal.outcome, goal.lower));
+    worst(verdicts.chain([one(&tipping.outcome, tipping.lower)]))
+}
+
+/// Returns the worst of some verdicts; INVALID where there are none.
+pub(super) fn worst(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
     let badness = |verdict: &Verdict| match verdict {
         Verdict::Good => 0,
         Verdict::Invalid => 1,
         Verdict::Bad => 2,
     };
-    let first = one(&tipping.outcome, tipping.lower);
-    verdicts.chain([first]).max_by_key(badness).unwrap_or(first)
+    verdicts.max_by_key(badness).unwrap_or(Verdict::Invalid)
 }
 
 /// The checks of the trial that decided.

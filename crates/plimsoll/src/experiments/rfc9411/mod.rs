@@ -176,14 +176,7 @@ fn verdict(results: &[ObjectResult], target_given: bool) -> Verdict {
         Ending::Maximum if target_given => Verdict::Bad,
         _ => result.verdict,
     };
-    let any = |wanted| results.iter().any(|result| of(result) == wanted);
-    if any(Verdict::Bad) {
-        Verdict::Bad
-    } else if any(Verdict::Invalid) || results.is_empty() {
-        Verdict::Invalid
-    } else {
-        Verdict::Good
-    }
+    tipping::worst(results.iter().map(of))
 }
 
 /// The facts of both sides that section 6.1 requires to be reported, as far as they are known here.

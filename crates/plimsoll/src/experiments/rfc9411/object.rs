@@ -19,6 +19,7 @@ use plimsoll_model::units::grouped;
 
 use super::iteration::{Reached, closed_loop, held, init, sessions, transactions};
 use crate::exit::{Result, Stop};
+use crate::experiments::load::failed;
 use crate::experiments::reference::NullResponder;
 use crate::flags::rfc9411::TargetLoad;
 use crate::plan::rfc9411::{ObjectPlan, Rfc9411Job, TARGET_MIN};
@@ -114,7 +115,7 @@ impl Scene<'_, '_> {
             target.body = Body::default();
         }
         // The addresses that clients have without naming them, where the responder is.
-        let first = match self.responder.is_loopback() {
+        let first = match self.responder.is_loopback {
             true => u32::from(Ipv4Addr::LOCALHOST),
             false => u32::from(ClientHost::first_source()),
         };
@@ -188,14 +189,8 @@ impl Scene<'_, '_> {
         }
         let Reached { transactions_per_s: per_s, tally, .. } = self.reach(plan)?;
         self.session.note(format!("the SUT in a closed loop: {}/s", grouped(per_s as u64)));
-        let failed: Vec<_> = tally
-            .failures
-            .operations
-            .iter()
-            .map(|(class, ops)| format!("{ops} {}", class.name()))
-            .collect();
         let source = match tally.ok {
-            0 => format!("a closed loop, in which nothing was answered: {}", failed.join(", ")),
+            0 => format!("a closed loop, in which nothing was answered: {}", failed(&tally)),
             _ => "a closed loop".to_owned(),
         };
         Ok((per_s, source))
