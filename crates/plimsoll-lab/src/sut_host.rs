@@ -102,7 +102,7 @@ mod tests {
         let plan = SutPlan {
             kind: SutKind::Embedded,
             listen,
-            identity: at.identity.clone(),
+            identity: at.identity,
             backends: Vec::new(),
             connections: 1,
             longest_wait: Nanos::ZERO,
