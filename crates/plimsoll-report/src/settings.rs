@@ -214,7 +214,7 @@ pub fn allowed(ports: SourcePorts) -> String {
 }
 
 /// Names the addresses that did not accept a connection, if any.
-fn refused(settings: &Settings) -> Option<String> {
+pub fn refused(settings: &Settings) -> Option<String> {
     let listed = |all: &[std::net::SocketAddr]| {
         let all: Vec<_> = all.iter().map(ToString::to_string).collect();
         all.join(", ")

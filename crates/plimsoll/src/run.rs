@@ -113,8 +113,9 @@ impl Run {
             seed: job.plan.seed,
             settings: head.settings,
             search: head.search,
-            plan: &job.plan,
-        });
+            plan: ArchivedPlan::of(&job.plan),
+            merged_from: Vec::new(),
+        };
         let create =
             |dir: PathBuf| ArchiveWriter::create(&dir, &manifest).map(|writer| (writer, dir));
         let archive = place.map(create).transpose();

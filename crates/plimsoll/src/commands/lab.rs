@@ -90,7 +90,7 @@ impl Planned {
         let url = at.url(hosts.plan.protocol, is_tls);
         let sources = isolation.clients.is_some().then(ClientHost::first_source);
         let to = {
-            let trust = hosts.trust(&at.identity.chain_pem);
+            let trust = plan::lab::trust(flags.hosts(), &at.identity.chain_pem);
             let request = plan::lab::request(flags.hosts());
             let to = Destination::laboratory(url, request, trust, sources);
             match &hosts.far {

@@ -168,7 +168,7 @@ impl Experiment for HoldExperiment {
 
 /// Returns the levels of a hold.
 fn staircase(job: &HoldJob) -> Staircase {
-    let events = &job.load.events.plan;
+    let events = &job.load.events.event;
     Staircase::new(StaircaseSettings {
         levels: job.levels.clone(),
         settle: if job.load.plan.connections >= LARGE { SETTLE_LARGE } else { SETTLE },

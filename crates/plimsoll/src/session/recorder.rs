@@ -118,7 +118,7 @@ pub(super) fn record(
     };
     // The processes of a host stay the same.
     let threads = hosts.into_iter().filter_map(|(name, network, scope)| {
-        let (sampler, sink) = (Sampler::new(scope).with_yardstick(yardstick.clone()), sink.clone());
+        let (sampler, sink) = (Sampler::new(scope, yardstick.clone()), sink.clone());
         Recorder::start(network, sampler, |_| {}, move |reading| sink.push(&name, reading))
     });
     Recorders { threads: threads.collect(), ..all }
