@@ -10,7 +10,7 @@ use crate::{ErrorClass, Nanos};
 /// Which operations are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowPlan {
-    /// Each thread records one of so many operations of its schedule, from a place that the seed decides; 1
+    /// Each thread records one of `every` operations of its schedule, from a place that the seed decides; 1
     /// records all.
     pub every: u32,
 }

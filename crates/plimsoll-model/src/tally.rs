@@ -340,7 +340,7 @@ pub struct ByteCounts {
 /// Ok operations whose answers the kernel stamped on arrival.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StampCounts {
-    /// About one of so many operations was to be stamped; 0 where the kernel refuses. The largest
+    /// About one of `every` operations was to be stamped; 0 where the kernel refuses. The largest
     /// number over threads.
     pub every: u32,
     /// Answers that were to be stamped and were not, or not reliably.

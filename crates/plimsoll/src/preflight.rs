@@ -102,7 +102,7 @@ pub(crate) fn shape(job: &LoadJob, opening_max: u32, server: &Server) -> Shape {
     Shape { memory_is_watched: matches!(server, Server::Laboratory(_)), ..shape }
 }
 
-/// Returns the clients of a hold alone, from so many addresses to so many.
+/// Returns the clients of a hold alone, from `sources` addresses to `destinations` others.
 pub(crate) fn clients(
     connections: u64,
     opening_max: u64,

@@ -103,7 +103,7 @@ impl Moved {
         Self { counter: counter.into(), unit, below, above, limit: None }
     }
 
-    /// Makes the evidence of so many operations in service, next to a `limit` of them.
+    /// Makes the evidence of `above` operations in service, next to a `limit` of them.
     pub(super) fn in_service(above: f64, limit: f64) -> Self {
         let limit = Some(limit);
         Self { limit, ..Self::of("operations in service", EvidenceUnit::Count, None, above) }

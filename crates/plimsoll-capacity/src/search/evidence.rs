@@ -278,7 +278,7 @@ impl Evidence {
     /// Trials that served their load, but for few operations, as far as they tell: overloads aside.
     fn served(&self) -> impl Iterator<Item = &Trial> {
         let is_served = |trial: &&Trial| match trial.role {
-            Role::Untold => true,
+            Role::Undecided => true,
             _ => trial.is_verdict() && (trial.good || trial.rarely_missed),
         };
         self.all().filter(is_served)
@@ -306,7 +306,7 @@ impl Evidence {
 
     /// Trials at `load` that told nothing.
     pub(crate) fn inconclusive_at(&self, load: f64) -> usize {
-        self.all().filter(|trial| trial.role == Role::Untold && trial.load == load).count()
+        self.all().filter(|trial| trial.role == Role::Undecided && trial.load == load).count()
     }
 
     /// The typical rate of good answers at `load` (the Conditional Throughput of RFC 9971 for a

@@ -102,7 +102,7 @@ pub(super) fn pool(
     match said.contains(&Pooled::Missed) {
         true => Pooled::Missed,
         false if said.iter().all(|said| *said == Pooled::Met) => Pooled::Met,
-        false => Pooled::Untold,
+        false => Pooled::Undecided,
     }
 }
 

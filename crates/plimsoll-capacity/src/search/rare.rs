@@ -70,7 +70,7 @@ pub fn operations_needed(slo: &Slo) -> u64 {
 pub(super) enum Pooled {
     Met,
     Missed,
-    Untold,
+    Undecided,
 }
 
 /// Judges a goal by `bad` of `all` operations, of which the share `most` may be bad and `together` are bad
@@ -86,7 +86,7 @@ pub(super) fn pooled(bad: u64, together: f64, all: u64, most: f64) -> Pooled {
     } else if is_more || (bad > 0 && most <= 0.0) {
         Pooled::Missed
     } else {
-        Pooled::Untold
+        Pooled::Undecided
     }
 }
 
@@ -118,10 +118,10 @@ mod tests {
     #[test]
     fn a_goal_is_told_by_enough_operations_only() {
         // One in a thousand is allowed.
-        assert_eq!(pooled(0, 1.0, 500, 0.001), Pooled::Untold);
-        assert_eq!(pooled(1, 1.0, 500, 0.001), Pooled::Untold);
+        assert_eq!(pooled(0, 1.0, 500, 0.001), Pooled::Undecided);
+        assert_eq!(pooled(1, 1.0, 500, 0.001), Pooled::Undecided);
         assert_eq!(pooled(0, 1.0, 3_000, 0.001), Pooled::Met);
-        assert_eq!(pooled(8, 1.0, 10_000, 0.001), Pooled::Untold);
+        assert_eq!(pooled(8, 1.0, 10_000, 0.001), Pooled::Undecided);
         assert_eq!(pooled(80, 1.0, 100_000, 0.001), Pooled::Met);
         assert_eq!(pooled(120, 1.0, 100_000, 0.001), Pooled::Missed);
         assert_eq!(
@@ -134,10 +134,10 @@ mod tests {
     fn failures_that_come_together_are_one_event() {
         // One group of 50 in 25,000 operations: twice what is allowed, and one event where a half is.
         assert_eq!(pooled(50, 1.0, 25_000, 0.001), Pooled::Missed);
-        assert_eq!(pooled(50, 50.0, 25_000, 0.001), Pooled::Untold);
+        assert_eq!(pooled(50, 50.0, 25_000, 0.001), Pooled::Undecided);
         // A server that fails is not excused by failing all at a time.
         assert_eq!(pooled(5_000, 2_500.0, 25_000, 0.001), Pooled::Missed);
-        assert_eq!(pooled(2_000, 50.0, 2_500_000, 0.001), Pooled::Untold);
+        assert_eq!(pooled(2_000, 50.0, 2_500_000, 0.001), Pooled::Undecided);
         assert_eq!(pooled(16_000, 50.0, 20_000_000, 0.001), Pooled::Met);
         assert_eq!(pooled(1, 50.0, 10, 0.0), Pooled::Missed);
     }

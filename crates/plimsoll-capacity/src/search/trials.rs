@@ -29,7 +29,7 @@ pub(crate) enum Role {
     /// Whether its load meets the objective with random arrivals.
     Safe,
     /// BAD for a few operations that may as well be chance: no verdict.
-    Untold,
+    Undecided,
     /// The rate of a short overload.
     Sentinel,
     /// The rate of an overload of another length, at the end of the search: not compared with sentinels, because
@@ -87,7 +87,7 @@ impl Trial {
             scheduled: measurement.tally.scheduled,
             rarely_missed: misses_rare_goals_alone(judgement),
             role: match measurement.request.phase {
-                _ if pooled == Pooled::Untold => Role::Untold,
+                _ if pooled == Pooled::Undecided => Role::Undecided,
                 Phase::Sentinel => Role::Sentinel,
                 Phase::Overload => Role::Overload,
                 Phase::Safe => Role::Safe,

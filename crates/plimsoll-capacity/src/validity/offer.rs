@@ -128,7 +128,7 @@ pub(super) fn arrivals(subject: &Subject<'_>) -> Option<Check> {
         vec![Measure::ratio("gaps off", seen.gap_distance).at_most(GAP_DISTANCE_MAX)];
     for (width, dispersion, displaced, most) in bins {
         measures.push(Measure::ratio(format!("displaced by {width}"), displaced).at_most(most));
-        // It only counts where so many starts were displaced.
+        // Dispersion only counts where more starts than `most` were displaced.
         let dispersion = Measure::new(format!("dispersion in {width}"), dispersion, Unit::Factor);
         measures.push(dispersion.at_least(*DISPERSION.start()).at_most(*DISPERSION.end()));
     }

@@ -129,7 +129,7 @@ impl Deliveries {
         let pair = u64::from(subscriber) << 32 | u64::from(stamp.connection);
         let is_full = self.seen.len() >= PAIRS_MAX && !self.seen.contains_key(&pair);
         let arrival = match is_full {
-            true => Arrival::Untold,
+            true => Arrival::Unclassified,
             false => self.seen.entry(pair).or_default().note(stamp.operation),
         };
         match arrival {
@@ -139,7 +139,7 @@ impl Deliveries {
                 counts.repeated += 1;
                 return false;
             }
-            Arrival::Untold => {
+            Arrival::Unclassified => {
                 counts.unclassified += 1;
                 self.missing -= 1;
                 return false;
@@ -180,7 +180,7 @@ enum Arrival {
     Behind,
     Repeated,
     /// So far behind that it may be either.
-    Untold,
+    Unclassified,
 }
 
 impl Seen {
@@ -198,7 +198,7 @@ impl Seen {
         }
         let behind = ahead.wrapping_neg();
         if behind >= BEHIND_MAX {
-            return Arrival::Untold;
+            return Arrival::Unclassified;
         }
         let bit = 1 << behind;
         if self.before & bit != 0 {
@@ -238,12 +238,23 @@ mod tests {
 
     #[test]
     fn messages_are_told_apart_by_their_numbers() {
-        use Arrival::{Behind, First, Repeated, Untold};
+        use Arrival::{Behind, First, Repeated, Unclassified};
         let mut seen = Seen::default();
         let notes = [5, 6, 6, 9, 7, 7, 4, 5, 80, 16, 17, 16, 80].map(|number| seen.note(number));
         let expected = [
-            First, First, Repeated, First, Behind, Repeated, Behind, Repeated, First, Untold,
-            Behind, Untold, Repeated,
+            First,
+            First,
+            Repeated,
+            First,
+            Behind,
+            Repeated,
+            Behind,
+            Repeated,
+            First,
+            Unclassified,
+            Behind,
+            Unclassified,
+            Repeated,
         ];
         assert_eq!(notes, expected);
         let mut wrapping = Seen::default();
@@ -263,7 +274,7 @@ mod tests {
             for number in numbers {
                 let arrival = seen.note(number);
                 prop_assert_eq!(arrival == Arrival::Repeated, !known.insert(number));
-                prop_assert_ne!(arrival, Arrival::Untold);
+                prop_assert_ne!(arrival, Arrival::Unclassified);
             }
         }
     }

@@ -70,7 +70,7 @@ impl RowTarget {
 pub struct RowHead {
     /// The name of the run.
     pub name: String,
-    /// One of so many operations has a row.
+    /// One of `every` operations has a row.
     pub every: u32,
     /// When the first operation was due: ns since 1970, UTC.
     pub epoch_unix_ns: u64,

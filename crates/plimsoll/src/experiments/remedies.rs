@@ -152,7 +152,7 @@ fn sources_for(connections: f64, ports: u64) -> u64 {
     (needed.ceil() as u64).clamp(2, SOURCES_MAX)
 }
 
-/// Up to so many addresses that reach every server: on loopback all of 127.0.0.0/8 is there for the
+/// Up to `needed` addresses that reach every server: on loopback all of 127.0.0.0/8 is there for the
 /// asking, elsewhere those of the interface that leads to them all.
 pub(super) fn more_sources(plan: &LoadPlan, needed: u64) -> Vec<IpAddr> {
     let servers = || plan.destinations.iter().flat_map(|server| &server.addresses);

@@ -29,7 +29,7 @@ pub(crate) struct RowJob {
     pub(crate) format: RowFormat,
     /// The name of the run in the file.
     pub(crate) name: String,
-    /// One of so many operations has a row.
+    /// One of `every` operations has a row.
     pub(crate) every: u32,
     /// Note before the load.
     pub(crate) note: String,
@@ -65,7 +65,7 @@ fn expected(pacing: &Pacing) -> (f64, Option<u64>) {
     }
 }
 
-/// Returns the sampling: one of so many operations has a row.
+/// Returns N if one of N operations has a row.
 fn sampled(per_s: f64, ops: Option<u64>) -> u64 {
     // As few as there are cannot be too many in a second.
     let few = ops.is_some_and(|ops| ops as f64 <= ROWS_PER_S_MAX);

@@ -129,7 +129,7 @@ impl Policy {
     /// One more trial at the confirmed load, if the goals need more operations.
     fn plan_more_operations(&mut self, known: &Known<'_>, fit: &Fit, target: f64) -> Option<Want> {
         let open = open_goal(known.evidence, &known.task.slo, fit.lower?.max(target))
-            .filter(|open| open.said == Pooled::Untold)?;
+            .filter(|open| open.said == Pooled::Undecided)?;
         let usual = known.task.limits.confirm_trial;
         let wanted = Nanos::from_secs_f64(open.missing()? as f64 / target);
         let wanted = known.evidence.whole(wanted);
