@@ -157,7 +157,8 @@ impl Pump {
     }
 }
 
-/// Hands the kernel as much of `bytes` as it takes. With `waits` more follows at once, and goes into the same segment.
+/// Hands the kernel as much of `bytes` as it takes. With `waits` the last segment waits for what
+/// comes next: more, or the FIN.
 pub(crate) fn send_plain(socket: &Socket, bytes: &[u8], waits: bool) -> Sent {
     let mut done = 0;
     let outcome = loop {

@@ -13,13 +13,15 @@
 
 use plimsoll_model::Nanos;
 
+use crate::slots::slot_mut;
+
 /// One tick is 2^16 ns = 65.5 us: a 1 ms sleep is exact to 7 %, and a u32 of ticks lasts 78 hours.
 const TICK_SHIFT: u32 = 16;
 const LEVELS: usize = 4;
-/// A wheel counts 78 hours from its epoch, and no wait is longer than 24: each day it is replaced by a new one.
-pub(crate) const AGE_MAX: Nanos = Nanos::from_secs(24 * 3600);
 const SLOTS: usize = 256;
 const NONE: u32 = u32::MAX;
+/// A wheel counts 78 hours from its epoch: at this age its user replaces it by a new one, and arms what waits again.
+pub(crate) const AGE_MAX: Nanos = Nanos::from_secs(24 * 3600);
 
 /// The links of one timer; one per table slot.
 #[derive(Clone, Copy, Debug)]
@@ -80,11 +82,9 @@ impl Wheel {
     /// later, never before.
     pub fn arm(&mut self, index: u32, at: Nanos) {
         self.cancel(index);
-        if self.links.len() <= index as usize {
-            let idle = Links { next: NONE, prev: NONE, tick: 0, bucket: IDLE };
-            self.links.resize(index as usize + 1, idle);
-        }
-        self.links[index as usize].tick = self.tick_after(at).max(self.now);
+        let tick = self.tick_after(at).max(self.now);
+        let idle = || Links { next: NONE, prev: NONE, tick: 0, bucket: IDLE };
+        slot_mut(&mut self.links, index, idle).tick = tick;
         self.link(index);
         self.pending += 1;
     }

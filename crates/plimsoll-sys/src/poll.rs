@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::event::epoll::EventFlags as F;
+use rustix::event::epoll::EventFlags;
 use rustix::event::{EventfdFlags, Timespec, epoll};
 use rustix::io::Errno;
 
@@ -13,28 +13,29 @@ use crate::socket::last_errno;
 pub struct Ready {
     /// The token the socket was registered with.
     pub token: u64,
-    flags: F,
+    flags: EventFlags,
 }
 
 impl Ready {
     /// There are bytes, an end of stream, or an error to read.
     pub fn is_readable(self) -> bool {
-        self.flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR)
+        self.flags
+            .intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR)
     }
 
     /// The peer has ended its stream, or the connection is broken: read to the end.
     pub fn is_closing(self) -> bool {
-        self.flags.intersects(F::RDHUP | F::HUP | F::ERR)
+        self.flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR)
     }
 
     /// Both directions have ended: a reset, an error, or a FIN each way.
     pub fn is_broken(self) -> bool {
-        self.flags.intersects(F::HUP | F::ERR)
+        self.flags.intersects(EventFlags::HUP | EventFlags::ERR)
     }
 
     /// There is room to write, or an error to collect.
     pub fn is_writable(self) -> bool {
-        self.flags.intersects(F::OUT | F::HUP | F::ERR)
+        self.flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR)
     }
 }
 
@@ -92,13 +93,13 @@ impl Poller {
 
     /// Watches `socket` for both directions, edge-triggered, until it is closed.
     pub fn add(&self, socket: impl AsFd, token: u64) -> Result<(), Errno> {
-        let flags = F::IN | F::OUT | F::RDHUP | F::ET;
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         epoll::add(&self.epoll, socket, epoll::EventData::new_u64(token), flags)
     }
 
     /// Watches a listener for incoming connections, level-triggered.
     pub fn add_listener(&self, listener: impl AsFd, token: u64) -> Result<(), Errno> {
-        epoll::add(&self.epoll, listener, epoll::EventData::new_u64(token), F::IN)
+        epoll::add(&self.epoll, listener, epoll::EventData::new_u64(token), EventFlags::IN)
     }
 
     /// Stops watching.

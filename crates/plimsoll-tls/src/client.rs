@@ -118,16 +118,16 @@ fn client_config(options: &TlsOptions, groups: &[Group]) -> Result<ClientConfig,
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(versions)
         .map_err(ConfigError::refused)?;
-    let chained = |roots: RootCertStore| {
+    let verifier_of = |roots: RootCertStore| {
         WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
             .build()
             .map_err(ConfigError::refused)
     };
     let verifier: Arc<dyn ServerCertVerifier> = match &options.trust {
-        Trust::System => remembering(chained(system_roots()?)?),
+        Trust::System => remembering(verifier_of(system_roots()?)?),
         Trust::Roots(roots_pem) => {
             let trusted = trusted_certificates(roots_pem)?;
-            let chained = chained(roots_from_pem(roots_pem)?)?;
+            let chained = verifier_of(roots_from_pem(roots_pem)?)?;
             remembering(Arc::new(TrustedServer { chained, trusted }))
         }
         Trust::Insecure => {

@@ -54,7 +54,7 @@ pub(super) enum Stop {
     Now,
 }
 
-/// Orders of the owner, read by the workers; from another thread than the one that takes the load's events, too.
+/// Orders of the owner, which any of its threads may give; the workers read them.
 #[derive(Debug)]
 pub struct Control {
     /// CLOCK_MONOTONIC ns of the first intended start; 0 until it is known.

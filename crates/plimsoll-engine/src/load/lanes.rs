@@ -131,7 +131,7 @@ impl Worker {
         for _ in 0..self.streams.most.unwrap_or(1) {
             let Some(op) = self.pools.take_waiting(destination) else { break };
             self.meter.count_error(class);
-            self.record_unsent(op, RowEnd::Failed(class), now);
+            self.record_unattached(op, RowEnd::Failed(class), now);
         }
         self.close_and_refill(connection, Some(class), now);
     }

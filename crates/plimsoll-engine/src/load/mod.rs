@@ -141,7 +141,7 @@ impl Load {
         self.control.stop_now();
     }
 
-    /// A handle that starts and stops the load from another thread.
+    /// Returns the handle that starts, steers and stops the load from another thread.
     pub fn control(&self) -> Arc<Control> {
         Arc::clone(&self.control)
     }

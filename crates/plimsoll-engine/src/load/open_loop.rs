@@ -72,7 +72,7 @@ impl Worker {
     fn wait_for_connection(&mut self, destination: u32, op: Op, now: Nanos) {
         if !self.pools.push_waiting(destination, op) {
             self.meter.tally().unsent += 1;
-            self.record_unsent(op, RowEnd::Unsent, now);
+            self.record_unattached(op, RowEnd::Unsent, now);
         } else if self.pools.of(destination).has_room() {
             self.open_for_waiting(destination, now);
         } else {

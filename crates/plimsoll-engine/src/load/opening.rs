@@ -129,7 +129,7 @@ impl Worker {
         };
         if let Some(op) = failed_op {
             self.meter.count_error(class);
-            self.record_unsent(op, RowEnd::Failed(class), now);
+            self.record_unattached(op, RowEnd::Failed(class), now);
         }
     }
 

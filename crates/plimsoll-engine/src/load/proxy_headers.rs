@@ -28,8 +28,8 @@ impl ProxyHeaders {
     ) -> Result<Vec<u8>, Errno> {
         let mut header = Vec::new();
         let Some(proxy) = &plan.proxy else { return Ok(header) };
-        let mut source = conns.socket(index)?.local_address()?;
-        let destination = conns.socket(index)?.peer_address()?;
+        let socket = conns.socket(index)?;
+        let (mut source, destination) = (socket.local_address()?, socket.peer_address()?);
         if let Some(range) = &proxy.sources {
             source.set_ip(range.nth(self.next));
         }

@@ -20,8 +20,8 @@ impl Worker {
         }
     }
 
-    /// An operation has ended before it was sent.
-    pub(super) fn record_unsent(&mut self, op: Op, end: RowEnd, now: Nanos) {
+    /// An operation has ended that was attached to no connection.
+    pub(super) fn record_unattached(&mut self, op: Op, end: RowEnd, now: Nanos) {
         if op.is_recorded {
             self.push_row(op, None, now, (end, 0, 0));
         }

@@ -82,11 +82,12 @@ impl Worker {
                 self.give_up_starved(index, now);
             }
             State::Idle => self.handle_tickets(index, now),
-            state @ (State::Connecting | State::Handshaking | State::Greeting) => {
-                let why = match state {
-                    State::Greeting => self.protocol.unanswered,
-                    _ => "not usable within --connect-timeout",
-                };
+            State::Greeting => {
+                let why = self.protocol.unanswered;
+                self.fail_opening(index, ErrorClass::Timeout, &why, now);
+            }
+            State::Connecting | State::Handshaking => {
+                let why = "not usable within --connect-timeout";
                 self.fail_opening(index, ErrorClass::Timeout, &why, now);
             }
             State::Busy => {

@@ -357,7 +357,7 @@ impl Worker {
                 tally.scheduled += 1;
                 tally.unsent += 1;
                 // It would have been given up when it was due.
-                self.record_unsent(op, RowEnd::Unsent, now.max(due));
+                self.record_unattached(op, RowEnd::Unsent, now.max(due));
                 self.advance_schedule();
             }
             self.phases.end_window(now);
@@ -380,10 +380,10 @@ impl Worker {
             if op.again > 0 {
                 // It was sent, and each time the server did not begin it.
                 self.meter.count_error(ErrorClass::H2Refused);
-                self.record_unsent(op, RowEnd::Failed(ErrorClass::H2Refused), now);
+                self.record_unattached(op, RowEnd::Failed(ErrorClass::H2Refused), now);
             } else {
                 self.meter.tally().unsent += 1;
-                self.record_unsent(op, RowEnd::Unsent, now);
+                self.record_unattached(op, RowEnd::Unsent, now);
             }
         }
     }

@@ -24,11 +24,15 @@ pub enum Progress {
     Surplus(u32),
     /// The broker has delivered a message; see [`Window::delivery`](crate::mqtt::Window::delivery).
     Delivered,
-    /// A ping that is no operation is answered; see [`Conversation::ping_aside`](super::Conversation::ping_aside).
+    /// A ping that is no operation is answered; see [`Conversation::ping_aside`].
+    ///
+    /// [`Conversation::ping_aside`]: super::Conversation::ping_aside
     Alive,
     /// Something about one of several operations on the connection, or about how many there may be.
     Stream(StreamProgress),
-    /// Nothing is to be done for so long, which is part of no latency; see [`Conversation::sleep_until`](super::Conversation::sleep_until).
+    /// Nothing is to be done for this time, which is part of no latency; see [`Conversation::sleep_until`].
+    ///
+    /// [`Conversation::sleep_until`]: super::Conversation::sleep_until
     Sleeps(Nanos),
 }
 
@@ -46,7 +50,9 @@ pub enum StreamProgress {
     Untouched(u32),
     /// The server allows another number of them than before.
     RoomChanged,
-    /// None may begin on the connection any more.
+    /// None may begin on the connection any more; [`Shared::take_untouched`] gives those that the server will not answer.
+    ///
+    /// [`Shared::take_untouched`]: super::Shared::take_untouched
     Draining,
 }
 

@@ -531,20 +531,14 @@ impl Client {
 
     fn handle_window_update(&mut self, stream: u32, by: u32) -> Result<Progress, Fault> {
         if stream == 0 {
-            frame::raise_connection(&mut self.rest.send_window, by)?;
+            frame::raise_window(&mut self.rest.send_window, by)?;
             return Ok(Progress::NeedMore);
         }
         let Some(place) = self.place_of(stream)? else { return Ok(Progress::NeedMore) };
-        let flight = &mut self.flights[place];
-        let code = match flight.send_window.checked_add_unsigned(by) {
-            Some(window) if by > 0 => {
-                flight.send_window = window;
-                return Ok(Progress::NeedMore);
-            }
-            Some(_) => Code::PROTOCOL_ERROR,
-            None => Code::FLOW_CONTROL_ERROR,
-        };
-        Ok(self.fail_stream(place, code, Malformation::Window))
+        Ok(match frame::raise_window(&mut self.flights[place].send_window, by) {
+            Ok(()) => Progress::NeedMore,
+            Err(fault) => self.fail_stream(place, fault.code, Malformation::Window),
+        })
     }
 
     fn handle_data(

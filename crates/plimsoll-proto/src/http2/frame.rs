@@ -265,8 +265,8 @@ fn moved_window(window: i32, before: u32, setting: u32) -> Option<i32> {
     i32::try_from(i64::from(window) - i64::from(before) + i64::from(setting)).ok()
 }
 
-/// Raises the window of the whole connection.
-pub(super) fn raise_connection(window: &mut i32, by: u32) -> Result<(), Fault> {
+/// Raises a window, of a stream or of the connection.
+pub(super) fn raise_window(window: &mut i32, by: u32) -> Result<(), Fault> {
     if by == 0 {
         return fault(Code::PROTOCOL_ERROR, "a window is raised by nothing");
     }
@@ -557,7 +557,7 @@ mod tests {
 
     #[test]
     fn windows_do_not_overflow() {
-        let raised = |mut window, by| raise_connection(&mut window, by).map(|()| window);
+        let raised = |mut window, by| raise_window(&mut window, by).map(|()| window);
         assert_eq!(raised(-5, 5), Ok(0));
         assert_eq!(raised(1, MAX_31), Err(TOO_LARGE));
         assert_eq!(moved_window(10, 100, 50), Some(-40));

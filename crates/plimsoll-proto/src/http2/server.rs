@@ -424,21 +424,17 @@ impl<T: Default> Server<T> {
     ) -> Result<Option<Incoming>, Fault> {
         let by = frame::first_u32(payload) & MAX_31;
         if stream == 0 {
-            frame::raise_connection(&mut self.rest.send_window, by)?;
+            frame::raise_window(&mut self.rest.send_window, by)?;
             return Ok(None);
         }
         self.check_begun(stream)?;
         let Some(open) = self.streams.iter_mut().find(|open| open.id == stream) else {
             return Ok(None);
         };
-        match open.send_window.checked_add_unsigned(by) {
-            Some(window) if by > 0 => {
-                open.send_window = window;
-                Ok(None)
-            }
-            Some(_) => Ok(self.reset(stream, Code::PROTOCOL_ERROR, out)),
-            None => Ok(self.reset(stream, Code::FLOW_CONTROL_ERROR, out)),
-        }
+        Ok(match frame::raise_window(&mut open.send_window, by) {
+            Ok(()) => None,
+            Err(fault) => self.reset(stream, fault.code, out),
+        })
     }
 
     fn handle_data(

@@ -8,7 +8,7 @@ use plimsoll_model::target::{MqttVersion, is_filter, is_topic};
 use thiserror::Error;
 
 use super::Subscriptions;
-use super::client::NOT_SENT;
+use super::error::NOT_SENT;
 use super::packet::{
     self, CLEAN, CONNACK, CONNECT, DISCONNECT, LengthTooLong, PASSWORD, PINGREQ, PINGRESP, PUBACK,
     PUBCOMP, PUBLISH, PUBREC, PUBREL, SUBACK, SUBSCRIBE, UNSUBACK, UNSUBSCRIBE, USER_NAME, WILL,

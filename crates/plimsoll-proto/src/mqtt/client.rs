@@ -3,7 +3,7 @@
 use plimsoll_model::target::MqttVersion;
 
 use super::PACKET_ID;
-use super::error::{Result, UNASKED, disconnected, malformed};
+use super::error::{NOT_SENT, Result, UNASKED, disconnected, malformed};
 use super::greeting::{Greeting, Needs};
 use super::packet::{
     DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBREC, PUBREL, acknowledgement, pingreq,
@@ -253,9 +253,6 @@ pub(super) fn acknowledged<const KEPT: usize>(
         _ => malformed("an acknowledgement with an unknown reason"),
     }
 }
-
-/// Fault of a packet that nothing is open for.
-pub(super) const NOT_SENT: &str = "an acknowledgement of a packet that was not sent";
 
 #[cfg(test)]
 mod tests {

@@ -10,6 +10,8 @@ use crate::READS_NO_ANSWERS;
 
 /// Fault of a packet that answers nothing.
 pub(super) const UNASKED: &str = "a packet that nothing asked for";
+/// Fault of a packet that nothing is open for.
+pub(super) const NOT_SENT: &str = "an acknowledgement of a packet that was not sent";
 
 /// A result that fails as an MQTT connection does.
 pub(super) type Result<T, E = MqttError> = std::result::Result<T, E>;

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 
 use plimsoll_model::target::{Filling, MqttVersion};
 
-use super::client::{NOT_SENT, acknowledged, answer_delivery, check_pingresp};
-use super::error::{MqttError, Result, UNASKED, disconnected, malformed};
+use super::client::{acknowledged, answer_delivery, check_pingresp};
+use super::error::{MqttError, NOT_SENT, Result, UNASKED, disconnected, malformed};
 use super::greeting::{Greeting, Needs};
 use super::packet::{
     DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBREC, PUBREL, acknowledgement, pingreq, set_identifier,
