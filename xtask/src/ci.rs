@@ -105,6 +105,7 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
 }
 
 fn full() -> Vec<Outcome> {
+    // Builds beside the waiting tests take the CPU time that these need: 8 of 346 failed.
     let first = [PACKAGES].into_iter().chain(QUICK).chain([BUILD]);
     let mut outcomes: Vec<_> = first.map(|step| carry_out(step, Priority::Usual)).collect();
     let began = Instant::now();
@@ -170,8 +171,7 @@ fn test_pure() -> Result<Command> {
     Ok(command)
 }
 
-/// Everything that tests need, in one command: one set of features, so that nothing is built twice. Built beside the waiting
-/// tests, the others would take the CPU time that these need: 8 of 346 failed.
+/// Everything that tests need, in one command: one set of features, so that nothing is built twice.
 fn build() -> Result<Command> {
     Ok(cargo(&["build", "--locked", "--workspace", "--all-targets"]))
 }

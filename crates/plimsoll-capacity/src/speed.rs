@@ -97,7 +97,7 @@ fn usual(trials: &[TrialRecord], of: &TrialRecord, read: Read) -> Option<f64> {
     median_of(seconds.filter_map(read).map(|took| took.0 as f64)).filter(|usual| *usual > 0.0)
 }
 
-/// `None` where the yardstick did not run on these CPUs.
+/// Returns the slowness of one trial; `None` where the yardstick did not run on these CPUs.
 fn slowness(record: &TrialRecord, trials: &[TrialRecord], read: Read) -> Option<Slowness> {
     let usual = usual(trials, record, read)?;
     let seconds = record.measurement.seconds.iter().filter_map(read);
@@ -127,7 +127,7 @@ fn is_like(load: f64, other: f64) -> bool {
     (1.0 / LIKE..=LIKE).contains(&(load / other))
 }
 
-/// `None` of too few trials at like loads.
+/// Returns a cost over the usual one; `None` if too few trials had like loads.
 fn ratio(cost: Cost, all: &[Cost]) -> Option<CostRatio> {
     let alike = |other: &&Cost| is_like(other.load, cost.load);
     let alike: Vec<&Cost> = all.iter().filter(alike).collect();

@@ -17,10 +17,10 @@ const CONTRAST_MIN: f64 = 5.0;
 const WINDOW: f64 = 0.01;
 /// Scale of all widths for the timers of programs, which are precise within 1 %.
 pub(super) const FINE: f64 = 1.0;
-/// Scale for those of a kernel: Linux rounds the 1 s of a first SYN retransmission up by as much as
+/// Scale of all widths for the timers of a kernel: Linux rounds the 1 s of a first SYN retransmission up by as much as
 /// 36 ms, and the 4 s of a third by 256 ms (250 Hz).
 pub(super) const COARSE: f64 = 2.5;
-/// Scale for the shortest of a kernel: 40 ms come after 40 to 45 ms at 250 Hz.
+/// Scale of all widths for the shortest timers of a kernel: 40 ms come after 40 to 45 ms at 250 Hz.
 pub(super) const TICK: f64 = 6.0;
 /// Half the width within which a pile has to be narrow.
 const CLUSTER: f64 = 0.05;

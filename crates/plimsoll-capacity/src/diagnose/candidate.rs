@@ -65,7 +65,7 @@ impl Candidate {
             && self.unloaded.is_none_or(|share| share < FILLED_UNLOADED_MAX)
     }
 
-    /// It as a suspect, without a projection.
+    /// Returns the resource as a suspect, without a projection.
     pub(super) fn suspect(&self, cause: Cause, grade: Grade, missing: Missing) -> Suspect {
         Suspect {
             cause,
@@ -78,7 +78,7 @@ impl Candidate {
         }
     }
 
-    /// It as a limit that is reached at these loads.
+    /// Returns the resource as a limit that is reached at the loads `projected`.
     pub(super) fn limited(&self, projected: Projected) -> Limited {
         Limited { resource: self.resource().clone(), host: self.host.clone(), projected }
     }

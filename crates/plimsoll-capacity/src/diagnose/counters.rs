@@ -56,8 +56,8 @@ const DROPPED: &[Row] = &[
     (Metric::NetworkDrops, &[], SOME, Cause::Link),
 ];
 
-/// The growth below and above, where it is `least` and much more than it was.
-fn moved(scene: &Scene<'_>, &(metric, labels, least, _): &Row) -> Option<Moved> {
+/// Returns the growth of a counter as evidence, if it is `least` per second and much more than it was.
+fn moved(scene: &Scene<'_>, metric: Metric, labels: &[(Label, &str)], least: f64) -> Option<Moved> {
     let is_of_listeners = matches!(metric, Metric::TcpListenOverflows | Metric::TcpListenDrops);
     if is_of_listeners && own_drops(scene).is_some_and(|drops| drops < least) {
         return None;
@@ -80,10 +80,10 @@ fn own_drops(scene: &Scene<'_>) -> Option<f64> {
 }
 
 fn first_of(rows: &[Row], scene: &Scene<'_>) -> Option<Suspect> {
-    rows.iter().find_map(|row| {
-        let moved = moved(scene, row)?;
+    rows.iter().find_map(|&(metric, labels, least, cause)| {
+        let moved = moved(scene, metric, labels, least)?;
         let resource = Resource::new(ResourceKind::Counter, moved.counter.clone());
-        Some(scene.suspect(row.3, resource, moved))
+        Some(scene.suspect(cause, resource, moved))
     })
 }
 
@@ -98,9 +98,8 @@ pub(super) fn dropped(scene: &Scene<'_>) -> Option<Suspect> {
 
 /// Operations that a rule of the server refuses: at a rate, or for each client address where it counts by that.
 pub(super) fn refused(scene: &Scene<'_>) -> Option<Suspect> {
-    let denied: Row = (Metric::HaproxyDenied, &[], SOME, Cause::RateLimit);
     let unavailable = || grown(scene, "status 503", |clients| clients.unavailable);
-    let found = moved(scene, &denied)
+    let found = moved(scene, Metric::HaproxyDenied, &[], SOME)
         .or_else(|| grown(scene, "status 429", |clients| clients.refused))
         .or_else(|| unavailable().filter(|_| is_nginx(scene)))?;
     let by_address = ["ip", "ipv6"].iter().any(|kind| {
@@ -186,9 +185,8 @@ pub(super) fn timed_out(scene: &Scene<'_>) -> Option<Suspect> {
     }
     let again =
         [Metric::HaproxyRetries, Metric::HaproxyRedispatches, Metric::HaproxyResponseErrors];
-    let again = again.map(|metric| (metric, &[][..], SOME, Cause::BackendTimeout));
     let found = grown(scene, "status 504", |clients| clients.timed_out)
-        .or_else(|| again.iter().find_map(|row| moved(scene, row)))?;
+        .or_else(|| again.into_iter().find_map(|metric| moved(scene, metric, &[], SOME)))?;
     let resource = Resource::new(ResourceKind::Counter, found.counter.clone());
     Some(scene.suspect(Cause::BackendTimeout, resource, found))
 }

@@ -60,7 +60,7 @@ impl Usage {
         Self { resource, cause, used, capacity: 1.0, usable: None, is_full }
     }
 
-    /// The use of what is limited by how much of it there may be per second.
+    /// The use of a resource with a limit per second.
     fn of_rate(name: String, cause: Cause, used: f64, capacity: f64) -> Self {
         let resource = Resource::new(ResourceKind::Limit, name);
         let is_full = used >= LINK_FULL * capacity;

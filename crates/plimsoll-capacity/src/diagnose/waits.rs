@@ -128,12 +128,13 @@ fn unloaded<'a>(scene: &Scene<'a>) -> Option<&'a Trial<'a>> {
     good.min_by(|a, b| a.load.total_cmp(&b.load))
 }
 
-/// Median time in service at that load, seconds.
+/// Median time in service at the lowest load that met the goals, seconds.
 fn unloaded_service(scene: &Scene<'_>) -> Option<f64> {
     unloaded(scene)?.clients.service
 }
 
-/// The loads at which a limit on operations is reached, of which each takes so long: seconds.
+/// Returns the loads at which `limit` operations are in service at once, of which each takes `service` seconds; `off` is
+/// the relative error.
 fn projected(limit: f64, service: f64, off: f64) -> Projected {
     let at = limit / service;
     Projected { lower: at * (1.0 - off), at, upper: Some(at * (1.0 + off)) }

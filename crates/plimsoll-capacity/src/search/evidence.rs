@@ -36,7 +36,8 @@ pub(crate) struct Evidence {
     pub(crate) seconds: Vec<Second>,
     /// Pauses of the server.
     periodic: Periodic,
-    /// Their period, once it is known. Trials of another length than its multiples no longer count then.
+    /// Period of the server's pauses; `None` until it is known. From then on, only trials whose length is a multiple of it
+    /// count.
     pub(crate) period: Option<Nanos>,
     /// Trial and rest time so far.
     pub(crate) spent: Nanos,
@@ -304,7 +305,7 @@ impl Evidence {
         sum
     }
 
-    /// Trials at `load` that told nothing.
+    /// Returns the number of trials at `load` that were inconclusive.
     pub(crate) fn inconclusive_at(&self, load: f64) -> usize {
         self.all().filter(|trial| trial.role == Role::Undecided && trial.load == load).count()
     }

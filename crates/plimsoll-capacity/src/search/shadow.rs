@@ -23,8 +23,9 @@ const ASIDE_MAX: usize = 6;
 pub(super) struct Shadow {
     /// Whether the last verdict was BAD.
     pub(super) after_bad: bool,
-    /// Trials that were set aside, and the load of the last one while it is still to be repeated.
+    /// Number of trials that were set aside.
     aside: usize,
+    /// Load of the trial that was set aside last, while it is still to be repeated.
     pub(super) repeat: Option<f64>,
     /// Rest after a BAD trial.
     pub(super) rest: Nanos,

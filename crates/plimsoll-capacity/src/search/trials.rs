@@ -86,12 +86,12 @@ impl Trial {
             bad: bad_of(slo, measurement),
             scheduled: measurement.tally.scheduled,
             rarely_missed: misses_rare_goals_alone(judgement),
-            role: match measurement.request.phase {
-                _ if pooled == Pooled::Undecided => Role::Undecided,
-                Phase::Sentinel => Role::Sentinel,
-                Phase::Overload => Role::Overload,
-                Phase::Safe => Role::Safe,
-                Phase::Confirm => Role::Confirmation,
+            role: match (pooled, measurement.request.phase) {
+                (Pooled::Undecided, _) => Role::Undecided,
+                (_, Phase::Sentinel) => Role::Sentinel,
+                (_, Phase::Overload) => Role::Overload,
+                (_, Phase::Safe) => Role::Safe,
+                (_, Phase::Confirm) => Role::Confirmation,
                 _ => Role::Verdict,
             },
             seen: Seen::of(measurement, carried),

@@ -138,6 +138,9 @@ pub struct Attempts {
 /// Decides the next step of a hold: a staircase of given levels, or a search for the level at
 /// which the server fails.
 pub trait HoldProcedure {
+    /// Whether [`Self::handle_tally`] uses the counts, which somebody then has to sum.
+    const USES_TALLY: bool = true;
+
     /// Returns the next step.
     fn step(&self) -> Step;
     /// Handles the result of the step at `now`; the result of another step changes nothing.
@@ -382,6 +385,8 @@ impl Staircase {
 }
 
 impl HoldProcedure for Staircase {
+    const USES_TALLY: bool = false;
+
     fn step(&self) -> Step {
         match self.stage {
             Stage::Baseline => Step::Baseline,

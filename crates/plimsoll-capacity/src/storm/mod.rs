@@ -467,10 +467,10 @@ impl StormSearch {
         let settings = self.settings_of_storm();
         let late = counts.recovery.count_above(settings.recover);
         let back_in_time = (counts.recovery.count() - late).min(current.cut);
-        let mut storm = Storm { cut: current.cut, good: false, recovered, back_in_time };
-        let judgement = judge(&storm, &current.tally, current.swept, &settings);
+        let unjudged = Storm { cut: current.cut, good: false, recovered, back_in_time };
+        let judgement = judge(&unjudged, &current.tally, current.swept, &settings);
         let (jitter, verdict) = (current.jitter, judgement.verdict);
-        storm.good = verdict == Verdict::Good;
+        let storm = Storm { good: verdict == Verdict::Good, ..unjudged };
         if let Some(withdrawals) = current.withdrawals {
             self.ends_below = Some(withdrawals.found);
         }

@@ -234,7 +234,7 @@ impl Policy {
         let length = shortest
             .max(tail_span.min(limits.tail_span_max))
             .max(deadline_span.min(limits.deadline_span_max));
-        // It is longer if those before it told nothing.
+        // The trial is longer if those before it were inconclusive.
         let most = Nanos(limits.confirm_trial.0 * LONGEST);
         let longer = Nanos(length.0 << known.evidence.inconclusive_at(rate).min(4)).min(most);
         let is_longer = longer > length && self.affords(known, longer);
