@@ -28,14 +28,14 @@ pub(crate) fn reason(why: &Unsettled) -> String {
             counted((good + bad).into(), "longer trial")
         ),
         Unsettled::GoalOpen { goal, bad, all, together, load, further, is_cap } => {
-            let observed = observed(goal, (*bad, *all, *together), *load, *is_cap);
+            let observed = observed(goal, *bad, *all, *together, *load, *is_cap);
             let more = further.map_or_else(String::new, |further| {
                 format!("; about {} more at {load} would tell", rounded(further))
             });
             format!("{observed}, too few to tell that from {}{more}", allowed(goal))
         }
         Unsettled::GoalMissed { goal, bad, all, together, load, is_cap } => {
-            let observed = observed(goal, (*bad, *all, *together), *load, *is_cap);
+            let observed = observed(goal, *bad, *all, *together, *load, *is_cap);
             format!("{observed}, over {}", allowed(goal))
         }
         Unsettled::Fell { before, after, beside } => with(
@@ -109,9 +109,8 @@ pub(crate) fn safe_missing(why: &SafeMissing) -> String {
     }
 }
 
-/// Returns what was counted for a goal: bad operations, all of them, and how many bad ones come together.
-fn observed(goal: &Goal, counts: (u64, u64, f64), load: Rate, is_cap: bool) -> String {
-    let (bad, all, together) = counts;
+/// Returns what was counted for a goal: `bad` of `all` operations, of which `together` come at a time.
+fn observed(goal: &Goal, bad: u64, all: u64, together: f64, load: Rate, is_cap: bool) -> String {
     let what = match goal {
         Goal::Errors { .. } => "failed",
         Goal::Latency { .. } => "were late, failed or unsent",

@@ -58,13 +58,16 @@ enum ReadSeries {
     Newer(IgnoredAny),
 }
 
-/// The series of a host, and what its last line said besides their values.
-type Known<S> = (Vec<S>, State);
-
-#[derive(Debug, Default)]
-struct State {
+/// The series of a host, and the rest of its last line.
+#[derive(Debug)]
+struct Known<S> {
+    series: Vec<S>,
     missing: Vec<Missing>,
     sources: Vec<Source>,
+}
+
+impl<S> Known<S> {
+    const NOTHING: Self = Self { series: Vec::new(), missing: Vec::new(), sources: Vec::new() };
 }
 
 /// Writes readings as they come.
@@ -82,7 +85,8 @@ impl HostWriter {
 
     /// Adds a reading, which is sorted.
     pub fn push(&mut self, host: &str, reading: &Reading) -> Result<()> {
-        let (all, last) = self.hosts.entry(host.to_owned()).or_default();
+        let last = self.hosts.entry(host.to_owned()).or_insert(Known::NOTHING);
+        let all = &mut last.series;
         let is_known = |sample: &Sample| all.binary_search(&sample.series).is_ok();
         if !reading.samples.iter().all(is_known) {
             all.extend(reading.samples.iter().map(|sample| sample.series.clone()));
@@ -174,10 +178,10 @@ impl Readings {
     fn read(&mut self) -> Result<Option<(String, Reading)>> {
         while let Some(line) = self.lines.next().transpose()? {
             match line {
-                HostLine::List { host, series } => self.known_of(&host)?.0 = series,
+                HostLine::List { host, series } => self.known_of(&host)?.series = series,
                 HostLine::Values { host, begin, end, values, missing, sources } => {
-                    let (series, last) = self.known_of(&host)?;
-                    let samples = series.iter().zip(values).filter_map(sample).collect();
+                    let last = self.known_of(&host)?;
+                    let samples = last.series.iter().zip(values).filter_map(sample).collect();
                     if let Some(missing) = missing {
                         last.missing = missing;
                     }
@@ -200,7 +204,7 @@ impl Readings {
         if !self.known.contains_key(host) && self.known.len() >= HOSTS_MAX {
             return Err(self.lines.refuse(TOO_MANY_HOSTS, REMOVE_LINE));
         }
-        Ok(self.known.entry(host.to_owned()).or_default())
+        Ok(self.known.entry(host.to_owned()).or_insert(Known::NOTHING))
     }
 }
 

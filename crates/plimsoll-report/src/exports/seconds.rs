@@ -186,7 +186,11 @@ pub(super) fn start_unix_ns(archive: &Archive) -> u64 {
     let manifest = &archive.manifest;
     match Loads::of(&archive.events).epoch(0) {
         Some(epoch) => manifest.clock.unix_ns_at(epoch),
-        None => 1_000_000_000 * time_text::unix_seconds(&manifest.started_at).unwrap_or(0),
+        // An archive may state a year whose nanoseconds fit no u64.
+        None => {
+            let started = time_text::unix_seconds(&manifest.started_at);
+            started.unwrap_or(0).saturating_mul(1_000_000_000)
+        }
     }
 }
 

@@ -51,7 +51,7 @@ struct Connected {
     doing: Doing,
     /// When it came, or last asked for something.
     since: Instant,
-    /// Told to go; no other connection has the same.
+    /// Notified when the connection has to go; identifies it, too.
     ended: Arc<Notify>,
 }
 

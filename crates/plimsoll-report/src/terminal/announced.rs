@@ -11,9 +11,7 @@ use super::layout::{Page, Tone, counted};
 /// Limits that the server announced, and answers that are all of one kind where no check says so.
 pub(super) fn announced(page: &mut Page, summary: &Summary) {
     let limits = [operations_at_once(summary), requests(summary), idle(summary)];
-    for (index, text) in limits.into_iter().flatten().enumerate() {
-        page.entry(if index == 0 { "Announced" } else { "" }, &text);
-    }
+    page.entry_lines("Announced", limits.into_iter().flatten());
     let statuses =
         summary.answers.status.iter().filter_map(|(code, n)| Some((code.parse().ok()?, *n)));
     let (check, text) = match Uniform::of(statuses) {

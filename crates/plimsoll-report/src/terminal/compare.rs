@@ -73,7 +73,9 @@ pub(super) fn facts(page: &mut Page, compare: &CompareSummary) {
         );
         page.quiet(13, &text);
     }
-    if let Some(why) = compare.stopped.as_ref().filter(|_| compare.difference.is_some()) {
+    if let Some(why) = &compare.stopped
+        && compare.difference.is_some()
+    {
         page.quiet(13, &format!("{} rounds were planned: {why}", compare.rounds_planned))
     }
 }

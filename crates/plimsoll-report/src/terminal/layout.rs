@@ -213,12 +213,19 @@ impl Page {
     }
 
     fn entry_packed(&mut self, label: &str, items: &[String], end: &str) {
-        if self.entries.is_some() && !items.is_empty() {
+        if items.is_empty() {
+            return;
+        }
+        if self.entries.is_some() {
             return self.entry(label, &items.join(&format!("{end} ")));
         }
-        let lines = pack(items, end, self.width() - LABEL_WIDTH);
-        for (index, line) in lines.iter().enumerate() {
-            self.entry(if index == 0 { label } else { "" }, line);
+        self.entry_lines(label, pack(items, end, self.width() - LABEL_WIDTH));
+    }
+
+    /// [`Self::entry`] of several texts, with the label at the first.
+    pub(crate) fn entry_lines(&mut self, label: &str, texts: impl IntoIterator<Item = String>) {
+        for (index, text) in texts.into_iter().enumerate() {
+            self.entry(if index == 0 { label } else { "" }, &text);
         }
     }
 
@@ -346,14 +353,15 @@ pub(crate) fn ms_text(value: Option<f64>) -> String {
 
 /// `part` of `total` in percent without the sign; never rounds a remainder away.
 pub(crate) fn percent(part: u64, total: u64) -> String {
-    let percent = part as f64 / total as f64 * 100.0;
-    match part {
-        _ if total == 0 => "-".to_owned(),
+    if total == 0 {
+        return "-".to_owned();
+    }
+    match part as f64 / total as f64 * 100.0 {
         _ if part == total => "100".to_owned(),
-        0 => "0".to_owned(),
-        _ if percent < 0.01 => "<0.01".to_owned(),
-        _ if percent > 99.99 => ">99.99".to_owned(),
-        _ => format!("{percent:.2}"),
+        _ if part == 0 => "0".to_owned(),
+        percent if percent < 0.01 => "<0.01".to_owned(),
+        percent if percent > 99.99 => ">99.99".to_owned(),
+        percent => format!("{percent:.2}"),
     }
 }
 
@@ -373,10 +381,12 @@ pub(crate) fn ratio_percent(ratio: f64) -> String {
 
 /// A share between 0 and 1 in whole percent, without the sign: for CPU, which is no more exact.
 pub(crate) fn cpu_percent(ratio: f64) -> String {
-    match ratio {
-        _ if !ratio.is_finite() => "?".to_owned(),
-        _ if ratio > 0.0 && ratio < 0.01 => "<1".to_owned(),
-        _ => format!("{:.0}", ratio * 100.0),
+    if !ratio.is_finite() {
+        "?".to_owned()
+    } else if ratio > 0.0 && ratio < 0.01 {
+        "<1".to_owned()
+    } else {
+        format!("{:.0}", ratio * 100.0)
     }
 }
 

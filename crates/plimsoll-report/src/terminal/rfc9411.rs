@@ -9,7 +9,6 @@ use plimsoll_model::trial::{CheckId, Family, Level};
 use plimsoll_model::units::grouped;
 
 use super::layout::{Page, Tone, clean, counted, cpu_percent, ms, span, whole};
-use super::search::verdict_cell;
 use super::{findings, sections};
 use crate::stopped;
 
@@ -243,7 +242,7 @@ fn iterations(page: &mut Page, iterations: &[Iteration]) {
     for iteration in iterations {
         let Iteration { number, step, load, ramp_up_s, sustain_s, verdict, .. } = iteration;
         let (step, load) = (step.name(), figure(*load));
-        let word = verdict_cell(page, *verdict);
+        let word = sections::verdict_cell(page, *verdict);
         let busy = iteration.sut_busiest_thread;
         let busy = busy.map_or_else(|| "-".to_owned(), |busy| format!("{} %", cpu_percent(busy)));
         page.line(&format!(

@@ -11,7 +11,7 @@ use plimsoll_model::summary::{
     ShortQuantiles, Summary,
 };
 use plimsoll_model::tally::{HandshakeCounts, PingCounts, StreamCounts};
-use plimsoll_model::trial::{Check, CheckId, Family, Level, TrialRecord};
+use plimsoll_model::trial::{Check, CheckId, Family, Level, TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
 
 use super::announced::announced;
@@ -19,6 +19,7 @@ use super::layout::{
     Page, Tone, bytes, clean, counted, cpu_percent, ms, ms_text, occurred, percent,
 };
 use super::{findings, hints};
+use crate::digest::verdict_word;
 use crate::watch::source_lost;
 use crate::{reasons, settings as words};
 
@@ -396,9 +397,7 @@ fn sources_lost(page: &mut Page, summary: &Summary) {
         let on = if hosts.len() > 1 { format!("{}: ", clean(name)) } else { String::new() };
         host.sources_lost.iter().map(move |lost| format!("{on}{}", source_lost(&lost.source())))
     });
-    for (index, text) in lost.enumerate() {
-        page.entry(if index == 0 { "Sources" } else { "" }, &text);
-    }
+    page.entry_lines("Sources", lost);
 }
 
 /// A host whose operations are sent so late is named.
@@ -479,6 +478,11 @@ pub(super) fn finding(page: &mut Page, level: Level, text: &str) {
         Level::Fail => "  FAIL",
     };
     page.hanging(level.into(), word, text)
+}
+
+/// Returns the word for a verdict in its colour, for a table.
+pub(super) fn verdict_cell(page: &Page, verdict: Verdict) -> String {
+    page.paint(verdict.into(), &format!("{:7}", verdict_word(verdict)))
 }
 
 /// The validity checks of loads, in the order of their table.

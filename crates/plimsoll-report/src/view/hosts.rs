@@ -81,7 +81,22 @@ pub(crate) const fn panel_of(limit: LimitKind) -> Option<Panel> {
         | LimitKind::MaxConnections
         | LimitKind::Maxconn => Some(Panel::Established),
         LimitKind::Memory | LimitKind::TcpMemory | LimitKind::CgroupMemory => Some(Panel::Memory),
-        _ => None,
+        LimitKind::Threads
+        | LimitKind::CgroupThreads
+        | LimitKind::Orphans
+        | LimitKind::TimeWait
+        | LimitKind::AcceptQueue
+        | LimitKind::EpollWatches
+        | LimitKind::Ports
+        | LimitKind::MaxSslConn
+        | LimitKind::FrontendMaxconn
+        | LimitKind::ServerMaxconn
+        | LimitKind::ServerPorts
+        | LimitKind::ConnectionRate
+        | LimitKind::SessionRate
+        | LimitKind::TlsRate
+        | LimitKind::FrontendRate
+        | LimitKind::AddressSpace => None,
     }
 }
 

@@ -41,14 +41,15 @@ pub fn page(style: Style, host: &str, history: &History) -> String {
     for (server, items) in servers(&change) {
         page.entry_counts(server, &items);
     }
-    let events = Some(events(&change)).filter(|events| !events.is_empty());
-    show_lines(&mut page, "Events", events.iter().map(|events| (Tone::Bad, events.join("; "))));
+    let events = events(&change);
+    let events = (!events.is_empty()).then(|| (Tone::Bad, events.join("; ")));
+    show_lines(&mut page, "Events", events);
     show_missing(&mut page, &change);
     page.into_text()
 }
 
 /// Draws lines with a name before the first.
-fn show_lines(page: &mut Page, name: &str, lines: impl Iterator<Item = (Tone, String)>) {
+fn show_lines(page: &mut Page, name: &str, lines: impl IntoIterator<Item = (Tone, String)>) {
     for (name, (tone, line)) in once(name).chain(repeat("")).zip(lines) {
         page.hanging(tone, &format!("{name:11}"), &line);
     }

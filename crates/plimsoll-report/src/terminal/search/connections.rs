@@ -9,9 +9,7 @@ use plimsoll_model::trial::{CheckId, TrialRecord, Verdict, trial_at_lower_bound}
 use plimsoll_model::units::grouped;
 
 use super::bounds::load_text;
-use super::page::{
-    explanation, phase_word, search_entry, verdict_and_why, verdict_cell, view, why,
-};
+use super::page::{explanation, phase_word, search_entry, verdict_and_why, view, why};
 use crate::stopped;
 use crate::terminal::layout::{Page, clean, ms, span};
 use crate::terminal::{hold, sections, timers};
@@ -119,7 +117,7 @@ fn level_row(page: &mut Page, trial: &TrialRecord) {
         count_of(trial, &CheckId::Answered),
         ms(open),
         ms(p99(&spans.corrected)),
-        verdict_cell(page, trial.judgement.verdict),
+        sections::verdict_cell(page, trial.judgement.verdict),
         why(trial),
     ))
 }

@@ -16,7 +16,6 @@ pub(crate) mod storm;
 
 pub(super) use bounds::load_text;
 pub use bounds::render_answer_line;
-pub(super) use page::verdict_cell;
 pub(super) use rate::at_shown_load;
 pub use repeat::render_search_line;
 

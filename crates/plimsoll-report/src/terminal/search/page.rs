@@ -48,11 +48,6 @@ pub(super) const fn phase_word(phase: Phase) -> &'static str {
     }
 }
 
-/// Returns the word for a verdict in its colour, for a table.
-pub(in crate::terminal) fn verdict_cell(page: &Page, verdict: Verdict) -> String {
-    page.paint(verdict.into(), &format!("{:7}", verdict_word(verdict)))
-}
-
 /// `BAD (held)`: the verdict on a trial, and why.
 pub(super) fn verdict_and_why(trial: &TrialRecord) -> String {
     let verdict = verdict_word(trial.judgement.verdict);

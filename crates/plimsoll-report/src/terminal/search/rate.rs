@@ -9,7 +9,7 @@ use plimsoll_model::trial::{TrialRecord, TrialsAtLoad, Verdict};
 use plimsoll_model::units::grouped;
 
 use super::bounds::{load_text, regime_lines};
-use super::page::{explanation, is_confirmed, phase_word, search_entry, verdict_cell, view, why};
+use super::page::{explanation, is_confirmed, phase_word, search_entry, view, why};
 use crate::digest::verdict_word;
 use crate::terminal::layout::{
     Page, clean, counted, cpu_percent, ms, per_s, percent, ratio_percent, span,
@@ -179,7 +179,7 @@ fn trial_row(page: &mut Page, trial: &TrialRecord) {
         phase_word(m.request.phase),
         per_s(m.request.rate.get()).trim_end_matches("/s"),
         format!("{:.1}", m.window.as_secs_f64()),
-        verdict_cell(page, trial.judgement.verdict),
+        sections::verdict_cell(page, trial.judgement.verdict),
         ratio_percent(trial.judgement.loss_ratio),
         quantile(0.5),
         quantile(0.99),

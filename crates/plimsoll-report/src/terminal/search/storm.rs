@@ -5,7 +5,7 @@ use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::{TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
 
-use super::page::{explanation, phase_word, search_entry, verdict_and_why, verdict_cell, why};
+use super::page::{explanation, phase_word, search_entry, verdict_and_why, why};
 use crate::digest::search::percent;
 use crate::digest::storm as digest;
 use crate::terminal::confirmation::subject;
@@ -150,7 +150,7 @@ fn table(page: &mut Page, storm: &StormSummary, shown: &[&StormTrial], trials: &
             grouped(one.attempts),
             grouped(one.gave_up),
             ms(one.p99_ms),
-            verdict_cell(page, one.verdict),
+            sections::verdict_cell(page, one.verdict),
         ));
     }
 }
