@@ -20,7 +20,7 @@ use plimsoll_sys::{clock, limits};
 
 use crate::bodies::ReceivedBodies;
 use crate::error::{FleetError, Result};
-use crate::frame::{Content, FrameError};
+use crate::frame::Content;
 use crate::message::{AgentFault, FromAgent, Machine, ToAgent, VERSION};
 use crate::{frame, programs};
 
@@ -90,15 +90,7 @@ pub fn run(
     // The receiver is alive: it is in `outbox`.
     let _ = events.send(hello());
 
-    let (written, flushed) = mpsc::channel();
-    let writer_closing = closing.clone();
-    start("agent-out", move || {
-        if write_events(&outbox, stdout).is_err() {
-            // The coordinator does not read any more: there is nothing left to do.
-            let _ = writer_closing.send(Ok(()));
-        }
-        let _ = written.send(());
-    })?;
+    let flushed = start_writer("agent-out", outbox, stdout, closing.clone())?;
     let heard = Arc::new(AtomicU64::new(clock::monotonic_ns()));
     if let Some(lease) = lease {
         let (heard, closing) = (Arc::clone(&heard), closing.clone());
@@ -149,11 +141,23 @@ pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<
     started.map_err(|source| FleetError::Start { name: format!("the thread {name}"), source })
 }
 
-pub(crate) fn write_events(
-    outbox: &Receiver<FromAgent>,
-    mut stdout: impl Write,
-) -> Result<(), FrameError> {
-    outbox.iter().try_for_each(|event| frame::write(&mut stdout, &event))
+/// Starts the thread that writes the events of `outbox`. Sends to `closing` when the coordinator does not read any more;
+/// the receiver gets the end of the thread.
+pub(crate) fn start_writer(
+    name: &str,
+    outbox: Receiver<FromAgent>,
+    mut stdout: impl Write + Send + 'static,
+    closing: Sender<Result<()>>,
+) -> Result<Receiver<()>> {
+    let (written, flushed) = mpsc::channel();
+    start(name, move || {
+        if outbox.iter().try_for_each(|event| frame::write(&mut stdout, &event)).is_err() {
+            // There is nothing left to do.
+            let _ = closing.send(Ok(()));
+        }
+        let _ = written.send(());
+    })?;
+    Ok(flushed)
 }
 
 /// Returns when nothing was heard for `lease`. The time that this host was suspended for does not count.
@@ -207,7 +211,9 @@ fn read_commands(
             Some(Content::Message(ToAgent::Exit)) | None => return Ok(()),
             Some(Content::Message(command)) => Some(Input::Command(command)),
         };
-        if input.is_some_and(|input| inputs.send(input).is_err()) {
+        if let Some(input) = input
+            && inputs.send(input).is_err()
+        {
             // The worker has failed.
             return Ok(());
         }
@@ -373,7 +379,7 @@ mod tests {
         let mut agent = agent(false);
         agent.commands.write_all(b"what's this?").unwrap();
         let result = agent.run.join().unwrap();
-        assert!(matches!(result, Err(FleetError::Frame(FrameError::NotFrames { .. }))));
+        assert!(matches!(result, Err(FleetError::Frame(frame::FrameError::NotFrames { .. }))));
         agent.stopped.recv().unwrap();
     }
 

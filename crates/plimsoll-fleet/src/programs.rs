@@ -21,10 +21,9 @@ use plimsoll_sys::process::{Group, Signal, Ties};
 use plimsoll_sys::thread::spawn;
 use plimsoll_sys::{output_file, private_dir, process};
 
-use crate::agent::{FLUSH_WAIT, hello, start, write_events};
+use crate::agent::{FLUSH_WAIT, hello, start, start_writer};
 use crate::error::{FleetError, Result};
 use crate::frame;
-use crate::frame::FrameError;
 use crate::message::{
     AgentFault, ExitReason, FromAgent, OwnControlGroup, ProgramExit, Readiness, SupervisedProgram,
     SupervisorPlan, ToSupervisor,
@@ -56,19 +55,11 @@ pub fn supervise(
 ) -> Result<()> {
     let (events, outbox) = mpsc::channel();
     let (closing, closed) = mpsc::channel();
-    let (written, flushed) = mpsc::channel();
     // The receiver is alive: it is in `outbox`.
     let _ = events.send(hello());
     let (inputs, ended) = start_supervision(events)
         .map_err(|source| FleetError::Start { name: "the thread supervise".to_owned(), source })?;
-    let writer_closing = closing.clone();
-    start("supervisor-out", move || {
-        if write_events(&outbox, stdout).is_err() {
-            // The coordinator does not read any more: there is nothing left to do.
-            let _ = writer_closing.send(Ok(()));
-        }
-        let _ = written.send(());
-    })?;
+    let flushed = start_writer("supervisor-out", outbox, stdout, closing.clone())?;
     let plans = inputs.clone();
     start("supervisor-in", move || {
         let _ = closing.send(read_plans(stdin, &plans));
@@ -78,10 +69,10 @@ pub fn supervise(
     let _ = inputs.send(Input::Stop);
     let _ = ended.recv_timeout(STOP_WAIT);
     let _ = flushed.recv_timeout(FLUSH_WAIT);
-    Ok(result?)
+    result
 }
 
-fn read_plans(mut stdin: impl Read, inputs: &Sender<Input>) -> Result<(), FrameError> {
+fn read_plans(mut stdin: impl Read, inputs: &Sender<Input>) -> Result<()> {
     loop {
         let input = match frame::read(&mut stdin)? {
             Some(ToSupervisor::Supervise(plan)) => Input::Plan(*plan),
@@ -105,7 +96,7 @@ enum Input {
 }
 
 /// Starts the supervising thread, and makes this process the parent of all its orphaned descendants. Returns the
-/// thread's inputs and what tells its end.
+/// sender of the thread's inputs, and the receiver of its end.
 fn start_supervision(events: Sender<FromAgent>) -> io::Result<(Sender<Input>, Receiver<()>)> {
     process::become_subreaper()?;
     let (inputs, inbox) = mpsc::channel();

@@ -86,9 +86,8 @@ impl FromStr for Disruption {
         let kind = match what.split_once(':') {
             None => without_argument(what).ok_or_else(refused)?,
             Some((name, argument)) => {
-                let (kind, expected) = with_argument(name, argument).ok_or_else(refused)?;
-                let text = text.trim().to_owned();
-                kind.ok_or(ParseError { text, expected })?
+                let kind = with_argument(name, argument).ok_or_else(refused)?;
+                kind.map_err(|expected| ParseError { text: text.trim().to_owned(), expected })?
             }
         };
         Ok(Self { kind, at })
@@ -107,9 +106,8 @@ fn without_argument(name: &str) -> Option<DisruptionKind> {
     })
 }
 
-/// Reads an event with an argument, `None` if it is not the one in words beside it. `None` as a whole if an event of this
-/// name has no argument.
-fn with_argument(name: &str, argument: &str) -> Option<(Option<DisruptionKind>, &'static str)> {
+/// Reads an event with an argument; the error says which one is expected. `None` if an event of this name has none.
+fn with_argument(name: &str, argument: &str) -> Option<Result<DisruptionKind, &'static str>> {
     use DisruptionKind::{BackendDown, Drain, Freeze, LinkDown, Reconnect, Script};
     let span = || {
         let span = parse_duration(argument).ok();
@@ -117,21 +115,22 @@ fn with_argument(name: &str, argument: &str) -> Option<(Option<DisruptionKind>, 
     };
     let count = || argument.parse().ok().filter(|count| *count > 0);
     Some(match name {
-        "freeze" => (span().map(Freeze), "a freeze of up to 60 s, such as freeze:2s@30s"),
-        "link-down" => (span().map(LinkDown), "a cut of up to 60 s, such as link-down:3s@30s"),
+        "freeze" => span().map(Freeze).ok_or("a freeze of up to 60 s, such as freeze:2s@30s"),
+        "link-down" => span().map(LinkDown).ok_or("a cut of up to 60 s, such as link-down:3s@30s"),
         "backend-down" => {
-            (count().map(BackendDown), "a number of backends from 1, such as backend-down:2@30s")
+            let expected = "a number of backends from 1, such as backend-down:2@30s";
+            count().map(BackendDown).ok_or(expected)
         }
-        "drain" => (count().map(Drain), "a number of backends from 1, such as drain:2@30s"),
+        "drain" => count().map(Drain).ok_or("a number of backends from 1, such as drain:2@30s"),
         "reconnect" => {
             let percent = argument.strip_suffix('%').and_then(|share| share.parse::<f64>().ok());
             let percent = percent.filter(|percent| *percent > 0.0 && *percent <= 100.0);
             let expected = "a share of the connections above 0, such as reconnect:30%@30s";
-            (percent.map(|percent| Reconnect(percent / 100.0)), expected)
+            percent.map(|percent| Reconnect(percent / 100.0)).ok_or(expected)
         }
         "script" => {
             let command = (!argument.trim().is_empty()).then(|| argument.to_owned());
-            (command.map(Script), "a command, such as script:./failover.sh@30s")
+            command.map(Script).ok_or("a command, such as script:./failover.sh@30s")
         }
         _ => return None,
     })
@@ -145,7 +144,11 @@ impl fmt::Display for DisruptionKind {
             Self::Freeze(span) | Self::LinkDown(span) => write!(f, " of {} s", span.as_secs_f64()),
             Self::BackendDown(count) | Self::Drain(count) => write!(f, " of {count}"),
             Self::Reconnect(share) => write!(f, " of {} %", (share * 1e4).round() / 1e2),
-            _ => Ok(()),
+            Self::Reload
+            | Self::Certificate
+            | Self::Restart
+            | Self::BackendUp
+            | Self::Script(_) => Ok(()),
         }
     }
 }

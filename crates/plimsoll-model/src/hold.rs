@@ -88,7 +88,11 @@ impl HoldStep {
     pub const fn aim(self) -> Option<u64> {
         match self {
             Self::Ramp { connections, .. } | Self::Trim { connections } => Some(connections),
-            _ => None,
+            Self::Pause
+            | Self::Settle
+            | Self::Storm { .. }
+            | Self::Sweep { .. }
+            | Self::Hold { .. } => None,
         }
     }
 }

@@ -23,7 +23,7 @@ macro_rules! named {
 
 /// Gives enums `FromStr` by the names of their variants; the error says what is expected.
 macro_rules! read_by_name {
-    ($($type:ident: $expected:literal),+) => {$(
+    ($type:ident: $expected:literal) => {
         impl std::str::FromStr for $type {
             type Err = $crate::units::ParseError;
 
@@ -33,7 +33,7 @@ macro_rules! read_by_name {
                 named.ok_or_else(refused)
             }
         }
-    )+};
+    };
 }
 
 /// Gives types with `Display` and `FromStr` the conversions that `#[serde(into = "String", try_from = "String")]` asks for.

@@ -269,7 +269,7 @@ impl StreamCounts {
     }
 
     /// Reports whether something other than an answer has ended one.
-    pub const fn has_ended(&self) -> bool {
+    const fn has_ended(&self) -> bool {
         self.goaways + self.resets_received + self.resets_sent + self.requeued + self.blocked > 0
     }
 

@@ -268,23 +268,27 @@ impl Going<'_, '_> {
     fn fetch(&mut self, pod: &str, out: &Path) -> Result<Results, RunError> {
         let mut fetched = self.fetch_once(pod, out);
         for _ in 1..FETCHES_MAX {
-            if fetched.is_err() {
-                thread::sleep(LOOK_AGAIN);
-                fetched = self.fetch_once(pod, out);
+            if fetched.is_ok() {
+                break;
             }
+            thread::sleep(LOOK_AGAIN);
+            fetched = self.fetch_once(pod, out);
         }
-        if fetched.is_ok() {
-            // Where it is not told, it waits ten minutes, and is removed meanwhile.
-            let _ = self.inside(pod, "fetched");
-            return fetched.map_err(RunError::Results);
-        }
+        let error = match fetched {
+            Ok(results) => {
+                // Otherwise the pod waits for ten minutes, and is removed meanwhile.
+                let _ = self.inside(pod, "fetched");
+                return Ok(results);
+            }
+            Err(error) => error,
+        };
         let pods = self.look()?;
         if let Some(Coordinator { exit_code: Some(code), .. }) = pods.coordinator {
             return Err(RunError::Pods(format!(
                 "the coordinator's pod ended with exit code {code} before its results were fetched"
             )));
         }
-        fetched.map_err(RunError::Results)
+        Err(RunError::Results(error))
     }
 
     fn fetch_once(&self, pod: &str, out: &Path) -> io::Result<Results> {

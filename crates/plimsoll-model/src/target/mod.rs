@@ -23,7 +23,9 @@ pub use mqtt::{
 pub use script::{Action, Script, Step};
 pub use template::{Field, Filling, STAMP_BYTES, STAMP_MAGIC, Template};
 pub(crate) use url::percent_decoded;
-pub use url::{REDACTED, TargetUrl, UrlError, shown as shown_url};
+pub use url::{TargetUrl, UrlError, shown as shown_url};
+
+pub use crate::secret::REDACTED;
 
 /// The protocol spoken with a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use super::Protocol;
 use crate::framed::framed;
-pub use crate::secret::REDACTED;
+use crate::secret::REDACTED;
 
 /// A scheme of URLs.
 struct Scheme {

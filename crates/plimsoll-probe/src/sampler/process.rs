@@ -127,7 +127,9 @@ fn add_waits(directory: &Path, threads: &[u32], name: &str, reading: &mut Readin
         } else {
             None
         };
-        waiting.iter_mut().filter(|(state, _)| Some(*state) == found).for_each(|(_, n)| *n += 1.0);
+        if let Some((_, count)) = waiting.iter_mut().find(|(state, _)| Some(*state) == found) {
+            *count += 1.0;
+        }
     }
     let labels = [(Label::Process, name)];
     reading.add_some(Metric::ProcessVoluntarySwitches, &labels, switches);
