@@ -13,9 +13,10 @@ use plimsoll_model::Nanos;
 use plimsoll_report::tui::{Look, Painter, Scene, Wish};
 use plimsoll_sys::signal::{Interrupts, end_now};
 use plimsoll_sys::terminal::{Input, Screen, Waker, restore, size};
-use plimsoll_sys::{clock, thread};
+use plimsoll_sys::thread;
 
 use crate::exit::INTERRUPTED;
+use crate::run::now;
 use crate::screen::{Stream, is_ascii};
 
 /// From one frame to the next, at least.
@@ -97,7 +98,7 @@ impl<S: Scene> Drawer<S> {
         let mut with_keys = true;
         loop {
             let state = thread::lock(&self.latest).clone();
-            let elapsed = Nanos(clock::monotonic_ns()).since(self.began);
+            let elapsed = now().since(self.began);
             painter.paint(|frame| state.draw(&self.look, elapsed, frame))?;
             let drawn = Instant::now();
             while let Some(left) = FRAME.checked_sub(drawn.elapsed()).filter(|left| !left.is_zero())
@@ -179,7 +180,7 @@ mod tests {
     }
 
     fn panic_behind_a_screen() -> ! {
-        let began = Nanos(clock::monotonic_ns());
+        let began = now();
         let interrupts = Interrupts::install().expect("handlers are installed");
         let display = Display::start(State::default(), began, &interrupts);
         // As in the released program, where a panic runs no destructors.

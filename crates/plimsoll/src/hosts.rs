@@ -127,7 +127,7 @@ pub(crate) fn fleet_stop(error: &FleetError) -> Stop {
     }
     match error.fault() {
         AgentFault::Usage => Stop::Usage(error.to_string()),
-        AgentFault::Host | AgentFault::Bug => Stop::CannotRun(error.to_string()),
+        AgentFault::Host | AgentFault::Bug => Stop::cannot_run(error),
     }
 }
 

@@ -99,7 +99,8 @@ pub(crate) fn shape(job: &LoadJob, opening_max: u32, server: &Server) -> Shape {
     if plan.unix_socket.is_some() {
         shape.hops.clear();
     }
-    Shape { memory_is_watched: matches!(server, Server::Laboratory(_)), ..shape }
+    shape.memory_is_watched = matches!(server, Server::Laboratory(_));
+    shape
 }
 
 /// Returns the clients of a hold alone, from `sources` addresses to `destinations` others.

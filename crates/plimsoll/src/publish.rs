@@ -63,27 +63,28 @@ impl Publisher {
 
     /// A run begins.
     pub(crate) fn begin(&self, head: impl FnOnce() -> RunHead) {
-        self.tell(|feed| feed.begin(head()));
+        self.with_feed(|feed| feed.begin(head()));
     }
 
     /// Something happened.
     pub(crate) fn handle_event(&self, event: &Event) {
-        self.tell(|feed| feed.handle_event(event, now()));
+        self.with_feed(|feed| feed.handle_event(event, now()));
     }
 
     /// A host was read.
     pub(crate) fn handle_reading(&self, host: &str, reading: &Reading) {
-        self.tell(|feed| feed.handle_reading(host, reading));
+        self.with_feed(|feed| feed.handle_reading(host, reading));
     }
 
     /// The run has ended.
     pub(crate) fn end(&self, summary: &Summary) {
-        self.tell(|feed| feed.end(summary));
+        self.with_feed(|feed| feed.end(summary));
     }
 
-    fn tell(&self, what: impl FnOnce(&Feed)) {
+    /// Calls `pass` with the feed, if something is published.
+    fn with_feed(&self, pass: impl FnOnce(&Feed)) {
         if let Some(feed) = &self.feed {
-            what(&feed.borrow());
+            pass(&feed.borrow());
         }
     }
 

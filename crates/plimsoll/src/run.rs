@@ -118,8 +118,7 @@ impl Run {
         };
         let create =
             |dir: PathBuf| ArchiveWriter::create(&dir, &manifest).map(|writer| (writer, dir));
-        let archive = place.map(create).transpose();
-        let archive = archive.map_err(|error| Stop::CannotRun(error.to_string()))?;
+        let archive = place.map(create).transpose().map_err(Stop::cannot_run)?;
         let name = archive.as_ref().and_then(|(_, dir)| dir.file_name());
         let run =
             name.map_or_else(|| started_at.clone(), |name| name.to_string_lossy().into_owned());
@@ -137,10 +136,10 @@ impl Run {
             budget: head.budget,
             page: head.publisher.page.clone(),
         };
-        let shown = if !job.output.no_ui {
-            Shown::start(Tracker::new(tracked), began, head.interrupts)
-        } else {
+        let shown = if job.output.no_ui {
             Shown::Nothing
+        } else {
+            Shown::start(Tracker::new(tracked), began, head.interrupts)
         };
         Ok(Self {
             started_at,

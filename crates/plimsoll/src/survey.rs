@@ -20,6 +20,7 @@ use plimsoll_sys::{address, clock};
 use plimsoll_tune::doctor::{Need, Needs, Shape, Verdict};
 
 use crate::preflight;
+use crate::run::now;
 
 /// A clock that is so far off makes certificates look invalid, or valid; one that is less far off is noted.
 const CLOCK_OFF_MAX: Nanos = Nanos::from_secs(60);
@@ -79,7 +80,7 @@ pub(crate) fn survey(part: &HostPart) -> HostSurvey {
         ports_per_source: preflight::ports_per_source(&limits),
         address,
         realtime: Nanos(clock::realtime_ns()),
-        at: Nanos(clock::monotonic_ns()),
+        at: now(),
     }
 }
 
@@ -298,7 +299,7 @@ mod tests {
     }
 
     fn surveyed(host: &str, missing: &[HostNeed], off_ms: i64) -> SurveyedHost {
-        let (realtime, at) = (Nanos(clock::realtime_ns()), Nanos(clock::monotonic_ns()));
+        let (realtime, at) = (Nanos(clock::realtime_ns()), now());
         let realtime = Nanos(realtime.0.saturating_add_signed(off_ms * 1_000_000));
         let missing = missing.to_vec();
         let survey = HostSurvey { missing, realtime, at, ..HostSurvey::default() };

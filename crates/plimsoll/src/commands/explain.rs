@@ -3,7 +3,7 @@
 use plimsoll_report::explain;
 
 use super::printed::say;
-use crate::exit::{Result, Stop};
+use crate::exit::Result;
 use crate::flags::ExplainFlags;
 use crate::screen::Stream;
 
@@ -39,7 +39,7 @@ fn one(id: &str) -> Result<Vec<explain::Section>> {
         true => "plimsoll explain --list names all".to_owned(),
         false => format!("did you mean {}?", near.join(", ")),
     };
-    Err(Stop::usage(format!("nothing is called {id:?}"), fix))
+    refuse!("nothing is called {id:?}"; "{fix}")
 }
 
 #[cfg(test)]

@@ -137,6 +137,6 @@ fn tune_stop(error: TuneError) -> Stop {
             let path = path.display();
             Stop::CannotRun(format!("{path}: {source}; run as root, or name a --journal directory"))
         }
-        other => Stop::CannotRun(other.to_string()),
+        other => Stop::cannot_run(other),
     }
 }

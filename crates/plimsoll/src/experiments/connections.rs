@@ -11,7 +11,7 @@ use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary};
 use plimsoll_model::result::RunResult;
 use plimsoll_model::summary::FindSummary;
-use plimsoll_model::trial::{Outcome, TippingPoint, TrialRecord, Verdict};
+use plimsoll_model::trial::{Outcome, TippingPoint, Verdict};
 use plimsoll_model::units::grouped;
 use plimsoll_report::archive::SearchHead;
 use plimsoll_report::tui::Budget;
@@ -55,9 +55,10 @@ impl ConnectionsExperiment {
 
     fn hold_head(&self, found: &Found) -> HoldHead {
         let Self { job, holders, .. } = self;
-        let Found { driven, tipping, trials } = found;
+        let Found { driven, tipping } = found;
         let (load, search) = (&driven.load, &driven.procedure);
-        let asked = trials.iter().map(|trial| trial.measurement.request.rate.get() as u64).max();
+        let asked =
+            driven.trials.iter().map(|trial| trial.measurement.request.rate.get() as u64).max();
         HoldHead {
             asked: asked.unwrap_or(0),
             held: driven.held,
@@ -141,8 +142,8 @@ impl Experiment for ConnectionsExperiment {
             ..FindSummary::new(tipping::find_head(search, searched, confirmed), &found.tipping)
         };
         let hold = HoldSummary::new(self.hold_head(&found), &found.driven.load.tally);
-        let reasons = tipping::reasons(&found.tipping, &found.trials, verdict);
-        let Found { driven: Driven { load: driven, .. }, trials, .. } = found;
+        let reasons = tipping::reasons(&found.tipping, &found.driven.trials, verdict);
+        let Driven { load: driven, trials, .. } = found.driven;
         Ok(ExperimentResult {
             partial: driven.is_partial(),
             result: RunResult::Connections { find: Box::new(find), hold: Some(Box::new(hold)) },
@@ -169,7 +170,6 @@ impl ConnectionsExperiment {
 struct Found {
     driven: Driven<ConnectionSearch>,
     tipping: TippingPoint,
-    trials: Vec<TrialRecord>,
 }
 
 fn find(
@@ -179,22 +179,18 @@ fn find(
 ) -> Result<Found, Stop> {
     let ConnectionsExperiment { job, holders, .. } = experiment;
     let search = ConnectionSearch::new(settings(experiment));
-    let trials = RefCell::new(Vec::new());
     let timers = RefCell::new(timers);
     let emit = |event: Event| {
-        if let Event::TrialEnded(record) = &event {
-            trials.borrow_mut().push(TrialRecord::clone(record));
-        }
         timers.borrow_mut().handle_event(&event);
         session.emit(&event);
     };
     let rate = job.hold.connections_per_s;
     // A server that accepts this rate of new connections can serve as many requests.
     let speed = Speed { connections_per_s: rate, sweep_per_s: rate, ..Speed::default() };
-    // No pause is let: a level is a trial, which it would spoil.
+    // Ramps are not paused: a level is a trial, which a pause would spoil.
     let driven = holders.steer(search, &job.load.plan, None, speed, session, &emit)?;
     let tipping = driven.procedure.tipping_point();
-    Ok(Found { driven, tipping, trials: trials.into_inner() })
+    Ok(Found { driven, tipping })
 }
 
 fn settings(experiment: &ConnectionsExperiment) -> ConnectionSettings {

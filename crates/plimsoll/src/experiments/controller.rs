@@ -11,7 +11,7 @@ use plimsoll_model::hold::{HoldStep, MemoryReading, Swept};
 use plimsoll_model::plan::Steer;
 use plimsoll_model::storm::{Reconnect, StormClients, StormCounts};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::TrialRequest;
+use plimsoll_model::trial::{TrialRecord, TrialRequest};
 
 use super::memory::{Bounds, Depth, memory_gauge};
 
@@ -90,6 +90,8 @@ pub(crate) struct Driven<S> {
     pub(crate) hold: Nanos,
     /// Time for which ramps were paused.
     pub(crate) paused: Nanos,
+    /// The levels that were judged.
+    pub(crate) trials: Vec<TrialRecord>,
     pub(crate) procedure: S,
 }
 
@@ -119,6 +121,8 @@ pub(crate) struct ProcedureController<'a, S> {
     failed_before: u64,
     /// The trial that was reported last.
     trial_reported: Option<TrialRequest>,
+    /// The levels that were judged.
+    trials: Vec<TrialRecord>,
     /// Time for which ramps were paused.
     paused: Nanos,
 }
@@ -148,6 +152,7 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
             held_before: Nanos::ZERO,
             failed_before: 0,
             trial_reported: None,
+            trials: Vec::new(),
             paused: Nanos::ZERO,
         }
     }
@@ -159,8 +164,8 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
         }
         self.report_plateaus(true);
         self.report_records();
-        let Self { held, hold, paused, procedure, .. } = self;
-        Driven { load, held, hold, paused, procedure }
+        let Self { held, hold, paused, trials, procedure, .. } = self;
+        Driven { load, held, hold, paused, trials, procedure }
     }
 
     /// Gives the procedure the result of its step.
@@ -238,7 +243,7 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
         }
     }
 
-    /// Waits for the order that is given now, of a step that began then.
+    /// Records that the step, which began at `began`, waits for `steer`, and returns it.
     fn give(&mut self, steer: Steer, began: Nanos, view: &HoldView<'_>) -> Steer {
         self.doing = Doing::Order { id: view.given + 1, began };
         steer
@@ -401,6 +406,7 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
 
     fn report_records(&mut self) {
         while let Some(record) = self.procedure.poll_record() {
+            self.trials.push(record.clone());
             (self.around.emit)(Event::TrialEnded(Box::new(record)));
         }
     }

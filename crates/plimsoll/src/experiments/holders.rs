@@ -26,7 +26,8 @@ pub(super) struct Holders {
     pub(super) limits: HostLimits,
     /// Room of other hosts, if they hold the connections.
     pub(super) room: Option<Room>,
-    /// Every process that uses memory for the connections is known: clients and SUT, beside the kernel.
+    /// Every process that uses memory for the connections is known: clients and SUT, beside the kernel. Searches take it as
+    /// given: memory of other programs only lowers the limit, which is what is available on the host.
     pub(super) is_all_ours: bool,
 }
 
@@ -39,7 +40,6 @@ impl Holders {
         let limits = if is_here { preflight::host_limits() } else { HostLimits::default() };
         preflight::spread_sources(job, &limits);
         let shape = preflight::shape(job, opening_max, server);
-        // Memory of other programs lowers the limit, which is what is available on the host.
         Self { shape, limits, room: None, is_all_ours: true }
     }
 
@@ -64,7 +64,9 @@ impl Holders {
         let memory = Memory { clients: session.agents().pids(), sut, is_elsewhere };
         let counted = RefCell::new(Tally::default());
         let emit = |event: Event| {
-            if let Event::Interval(interval) = &event {
+            if S::USES_TALLY
+                && let Event::Interval(interval) = &event
+            {
                 counted.borrow_mut().merge_following(&interval.tally);
             }
             emit(event);

@@ -12,7 +12,7 @@ use plimsoll_model::event::Event;
 use plimsoll_model::result::RunResult;
 use plimsoll_model::storm::{Cut, StormSummary};
 use plimsoll_model::summary::FindSummary;
-use plimsoll_model::trial::{Outcome, TippingPoint, TrialRecord, Verdict};
+use plimsoll_model::trial::{Outcome, TippingPoint, Verdict};
 use plimsoll_report::archive::SearchHead;
 use plimsoll_report::tui::Budget;
 use plimsoll_tune::doctor::Shape;
@@ -158,7 +158,7 @@ impl Experiment for StormExperiment {
             budget_s: Some(self.job.budget().as_secs_f64()),
             ..FindSummary::new(head, &found.tipping)
         };
-        let reasons = tipping::reasons(&found.tipping, &found.trials, verdict);
+        let reasons = tipping::reasons(&found.tipping, &found.driven.trials, verdict);
         let storm = Some(Box::new(self.summary(&found, &session.readings(), tried.remedies)));
         let mut tally = driven.tally.clone();
         tally.merge_following(&tried.tally);
@@ -166,11 +166,13 @@ impl Experiment for StormExperiment {
             // Requests that were open when their connection was cut are nobody's failure.
             tally = without_cut(&tally);
         }
+        let partial = driven.is_partial() || session.is_interrupted();
+        let window = driven.window + tried.window;
         Ok(ExperimentResult {
-            partial: driven.is_partial() || session.is_interrupted(),
+            partial,
+            trials: found.driven.trials,
             result: RunResult::Storm { find: Box::new(find), storm },
-            trials: found.trials,
-            ..ExperimentResult::new(tally, driven.window + tried.window, verdict, reasons)
+            ..ExperimentResult::new(tally, window, verdict, reasons)
         })
     }
 }
@@ -179,7 +181,6 @@ impl Experiment for StormExperiment {
 struct Found {
     driven: Driven<StormSearch>,
     tipping: TippingPoint,
-    trials: Vec<TrialRecord>,
     /// The seconds of each storm.
     seconds: Vec<StormSeconds>,
 }
@@ -193,14 +194,10 @@ fn find(
     session: &Session<'_>,
 ) -> Result<Found, Stop> {
     let server = session.server();
-    let trials = RefCell::new(Vec::new());
     let seconds = RefCell::new(Seconds::default());
     let over_tls = job.load.plan.destinations.iter().any(|one| one.tls.is_some());
     let failed = || server.statistics().filter(|_| over_tls)?.failed_handshakes();
     let emit = |event: Event| {
-        if let Event::TrialEnded(record) = &event {
-            trials.borrow_mut().push(TrialRecord::clone(record));
-        }
         seconds.borrow_mut().handle_event(&event, &failed);
         if pass == Pass::First || !matches!(event, Event::TrialEnded(_)) {
             session.emit(&event);
@@ -214,9 +211,9 @@ fn find(
         notice: if holders.room.is_some() { FAR_NOTICE } else { Nanos::ZERO },
     };
     let (search, plan) = (StormSearch::new(settings), &job.load.plan);
-    // No pause is let: a storm is a trial, and a pause would change what it measures.
+    // Ramps are not paused: a storm is a trial, and a pause would change what it measures.
     let driven = holders.steer(search, plan, None, speed, session, &emit)?;
     let tipping = driven.procedure.tipping_point();
     let seconds = seconds.into_inner().storms;
-    Ok(Found { driven, tipping, trials: trials.into_inner(), seconds })
+    Ok(Found { driven, tipping, seconds })
 }

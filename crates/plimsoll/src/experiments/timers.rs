@@ -1,7 +1,5 @@
 //! Hidden timers of a search: the timeout probe beside its first trials, and what all trials show.
 
-use std::fmt::Display;
-
 use plimsoll_capacity::cliffs;
 use plimsoll_capacity::cliffs::{Load, SlowAnswers};
 use plimsoll_engine::timeouts::{Probe, ProbePlan};
@@ -136,11 +134,11 @@ fn probe(plan: &LoadPlan, wait: Nanos, session: &Session<'_>) -> Option<Probe> {
     };
     // Its threads stay where they were started.
     let started = match server.isolated() {
-        Some(hosts) => hosts.clients.run(|| Probe::start(plan)),
+        Some(hosts) => hosts.clients.run(|| Probe::start(plan)).map_err(|why| why.to_string()),
         None => Ok(Probe::start(plan)),
     };
-    let error = |why: &dyn Display| session.note(format!("{why}; no timers probed"));
-    started.map_err(|why| error(&why)).ok()?.map_err(|why| error(&why)).ok()
+    let probe = started.and_then(|probe| probe.map_err(|why| why.to_string()));
+    probe.map_err(|why| session.note(format!("{why}; no timers probed"))).ok()
 }
 
 fn load<'a>((trial, slow): (&'a TrialRecord, &'a SlowAnswers)) -> Load<'a> {

@@ -7,8 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use plimsoll_model::target::shown_url;
 use plimsoll_model::units::ParseError;
 
-use super::foreign;
-use super::foreign::has_word;
+use super::foreign::{self, has_word};
 
 /// The reason why a search has no rate or duration.
 const SET_BY_SEARCH: &str = "a search sets the rate and length of every trial itself; use --min, \

@@ -170,7 +170,7 @@ fn groups(root: &Command) -> String {
     GROUPS.iter().map(group).collect::<Vec<_>>().join("\n")
 }
 
-/// The texts below the flags of a command in the source: examples, and the paragraphs that stand below the flags.
+/// Returns the examples of a command, which stand above its flags, and the remarks below them.
 fn texts(command: &Command, detail: Detail) -> (String, String) {
     let all = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let paragraphs = all.split("\n\n").filter(|paragraph| !paragraph.is_empty());

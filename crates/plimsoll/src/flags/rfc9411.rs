@@ -53,7 +53,7 @@ pub(crate) struct Rfc9411Flags {
     #[command(flatten)]
     pub(crate) arrivals: ArrivalsFlags,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Search")]
     pub(crate) trial: TrialFlags,
 
     /// Sessions that may be open at once [default: 1000]

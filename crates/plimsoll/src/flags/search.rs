@@ -154,7 +154,7 @@ pub(crate) struct SearchLoadFlags {
     pub(crate) resume: ResumeFlags,
 }
 
-/// Flags common to all trials of a search, below the heading of the search.
+/// Flags common to all trials, below the heading of the struct that has them.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct TrialFlags {
     /// Time to wait for a response after the deadline before giving up

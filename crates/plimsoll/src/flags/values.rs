@@ -406,11 +406,11 @@ impl Cidr {
         // All ones for a prefix of 0 of IPv6, where the shift would be out of range.
         let host_mask = 1u128.checked_shl(host_bits).map_or(u128::MAX, |count| count - 1);
         let first = (address & !host_mask) + edge;
-        let (first, last) = match self.address {
-            IpAddr::V4(_) => (Ipv4Addr::from_bits(first as u32).into(), host_mask - edge),
-            IpAddr::V6(_) => (Ipv6Addr::from_bits(first).into(), host_mask),
+        let (first, left_out) = match self.address {
+            IpAddr::V4(_) => (Ipv4Addr::from_bits(first as u32).into(), 2 * edge),
+            IpAddr::V6(_) => (Ipv6Addr::from_bits(first).into(), edge),
         };
-        let count = u64::try_from((last - edge).saturating_add(1)).unwrap_or(u64::MAX);
+        let count = u64::try_from((host_mask - left_out).saturating_add(1)).unwrap_or(u64::MAX);
         AddressRange { first, count }
     }
 

@@ -81,17 +81,18 @@ pub(super) fn plan(
 ) -> Result<HoldJob> {
     let connections = flags.connections.unwrap_or(LAB_CONNECTIONS_DEFAULT);
     let cycles = flags.cycles.map(|count| Cycles { count, growth_max: flags.fail_if });
-    let mut levels = vec![connections];
+    let in_steps = cycles.is_none() && to.is_laboratory();
     let span = match cycles {
         Some(_) => CYCLE_SPAN_DEFAULT,
-        None if to.is_laboratory() => {
-            levels = LAB_LEVELS_PERCENT.map(|percent| connections * percent / 100).to_vec();
-            levels.retain(|level| *level > 0);
-            levels.dedup();
-            LAB_SPAN_DEFAULT
-        }
+        None if in_steps => LAB_SPAN_DEFAULT,
         None => SPAN_DEFAULT,
     };
+    let mut levels = vec![connections];
+    if in_steps {
+        levels = LAB_LEVELS_PERCENT.map(|percent| connections * percent / 100).to_vec();
+        levels.retain(|level| *level > 0);
+        levels.dedup();
+    }
     let hold = HoldPlan {
         connections_per_s: flags.rate.get(),
         opening_max: flags.opening,

@@ -34,7 +34,7 @@ pub(crate) fn build(flags: &WatchFlags, inputs: &Inputs) -> Result<WatchJob> {
     outputs::check_json(flags.json.as_ref())?;
     let mut scope = Scope::default();
     for pid in &flags.pid {
-        scope.add_process(inputs.process("--pid ", *pid, "--pid")?, Role::Server);
+        scope.add_process(inputs.process("--pid ", *pid)?, Role::Server);
     }
     for socket in &flags.haproxy {
         let pids = plimsoll_probe::server_limits::haproxy_processes(socket);

@@ -73,11 +73,12 @@ impl Inputs {
         u32::try_from(threads.max(1)).unwrap_or(1)
     }
 
-    /// Returns the process that `typed` and its number name, a value of `flag`.
-    pub(super) fn process(&self, typed: &str, pid: u32, flag: &str) -> Result<u32> {
+    /// Returns the process ID if the process lives; `typed` is the flag as it was written, up to the number.
+    pub(super) fn process(&self, typed: &str, pid: u32) -> Result<u32> {
         if (self.is_alive)(pid) {
             return Ok(pid);
         }
+        let flag = typed.split(' ').next().unwrap_or(typed);
         Err(Stop::CannotRun(format!(
             "{typed}{pid}: this host has no such process; find it with pidof, or drop {flag}"
         )))

@@ -63,7 +63,7 @@ pub(super) fn complete(
 fn apply_websocket(target: &mut Target, flags: &WebSocketFlags) -> Result<()> {
     let payload_bytes_max = match flags.ws_fragment {
         None => None,
-        Some(0) => return Err(Stop::usage("--ws-fragment 0 sends nothing", "give 1 or more")),
+        Some(0) => refuse!("--ws-fragment 0 sends nothing"; "give 1 or more"),
         Some(size) => Some(u32::try_from(size).unwrap_or(u32::MAX)),
     };
     let expected = flags.expect.as_deref().map(|wanted| {

@@ -64,7 +64,7 @@ fn file_below(folder: &Path, name: &str) -> IoResult<PathBuf> {
 fn echo(size: u64) -> Result<Script> {
     match usize::try_from(size) {
         Ok(size @ 1..=EXPECT_BYTES_MAX) => Ok(Script::echo(vec![b'x'; size])),
-        _ => Err(Stop::usage("--echo sends 1 byte to 64 KiB", "give such a size")),
+        _ => refuse!("--echo sends 1 byte to 64 KiB"; "give such a size"),
     }
 }
 

@@ -197,6 +197,7 @@ fn destination(
     let TargetUrl { host, port, .. } = url;
     let given = flags.resolve.iter().filter(|one| is_of(one, url));
     let mut addresses: Vec<_> = given.flat_map(|one| one.addresses.iter().copied()).collect();
+    // A placeholder, so that no name is resolved: --resolve excludes a socket.
     if flags.unix_socket.is_some() {
         addresses.push((Ipv4Addr::LOCALHOST, *port).into());
     }
@@ -209,8 +210,8 @@ fn destination(
     }
     let name =
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-    let sni = || flags.trust.sni.as_deref().unwrap_or_else(|| url.host_without_zone());
-    Ok(Endpoint { name, addresses, tls: url.tls.then(|| ServerName(sni().to_owned())) })
+    let sni = flags.trust.sni.as_deref().unwrap_or_else(|| url.host_without_zone());
+    Ok(Endpoint { name, addresses, tls: url.tls.then(|| ServerName(sni.to_owned())) })
 }
 
 /// Returns the name of the targets in reports.

@@ -60,8 +60,8 @@ pub(super) fn identity(cert: Option<&PathBuf>, key: Option<&PathBuf>) -> Result<
             })?;
             Ok(Some(identity))
         }
-        (Some(_), None) => Err(Stop::usage("--cert needs its private key", "add --key FILE")),
-        (None, Some(_)) => Err(Stop::usage("--key needs its certificate", "add --cert FILE")),
+        (Some(_), None) => refuse!("--cert needs its private key"; "add --key FILE"),
+        (None, Some(_)) => refuse!("--key needs its certificate"; "add --cert FILE"),
     }
 }
 

@@ -34,11 +34,10 @@ impl Watched {
 /// Checks what is to be observed.
 pub(crate) fn watched(watch: &[Watch], inputs: &Inputs) -> Result<Watched> {
     let mut watched = Watched::default();
-    let process = |typed: &str, pid: u32| inputs.process(typed, pid, "--watch");
     for what in watch {
         match what {
-            Watch::Pid(pid) => watched.pids.push(process("--watch pid:", *pid)?),
-            Watch::Backend(pid) => watched.backends.push(process("--watch backend:", *pid)?),
+            Watch::Pid(pid) => watched.pids.push(inputs.process("--watch pid:", *pid)?),
+            Watch::Backend(pid) => watched.backends.push(inputs.process("--watch backend:", *pid)?),
             Watch::Counts(source) => {
                 refuse_if!(watched.counts.replace(source.clone()).is_some();
                     "--watch names two servers that count the same requests";

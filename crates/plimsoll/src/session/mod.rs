@@ -40,7 +40,7 @@ use crate::hosts::{fleet_stop, start_hosts, start_load_agents};
 use crate::plan::load::LoadJob;
 use crate::publish::Publisher;
 use crate::run;
-use crate::run::{Run, RunHead};
+use crate::run::{Run, RunHead, now};
 use crate::survey::Room;
 
 pub(crate) mod disruptor;
@@ -450,7 +450,7 @@ impl<'a> Session<'a> {
                     self.far.borrow_mut().begin(*epoch);
                 }
                 Event::Draining { .. } => {
-                    self.far.borrow_mut().end(Nanos(clock::monotonic_ns()));
+                    self.far.borrow_mut().end(now());
                 }
                 _ => {}
             }

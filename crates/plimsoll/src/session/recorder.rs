@@ -96,11 +96,17 @@ pub(super) fn record(
     };
     let with = |role| move |pid: u32| (pid, role);
     let clients = agents.into_iter().map(with(Role::Client));
-    let hosts: Vec<(String, Option<Namespace>, Scope)> = match server.isolated() {
+    // The processes of a host stay the same.
+    let start = |name: String, network: Option<Namespace>, scope: Scope| {
+        let (sampler, sink) = (Sampler::new(scope, yardstick.clone()), sink.clone());
+        Recorder::start(network, sampler, |_| {}, move |reading| sink.push(&name, reading))
+    };
+    let threads = match server.isolated() {
         None => {
             let backends = server.backend_pids().into_iter().map(with(Role::Backend));
             let processes = server.pids().into_iter().map(with(Role::Server)).chain(backends);
-            vec![(host_name(), None, scope(processes.chain(clients), server.statistics()))]
+            let scope = scope(processes.chain(clients), server.statistics());
+            start(host_name(), None, scope).into_iter().collect()
         }
         Some(isolated) => {
             let of = |host: HostView| {
@@ -108,20 +114,15 @@ pub(super) fn record(
                 let pids: Vec<u32> = host.processes.iter().map(|(pid, _)| *pid).collect();
                 let cpus = cpus_allowed(Path::new("/proc"), &pids).into_iter().collect();
                 let scope = Scope { own_network: true, cpus, ..scope(host.processes, statistics) };
-                (host.name, Some(host.network), scope)
+                start(host.name, Some(host.network), scope)
             };
             let network = isolated.clients;
             let processes = clients.collect();
             let clients = HostView { name: CLIENTS.to_owned(), network, processes };
-            std::iter::once(clients).chain(server.hosts()).map(of).collect()
+            std::iter::once(clients).chain(server.hosts()).filter_map(of).collect()
         }
     };
-    // The processes of a host stay the same.
-    let threads = hosts.into_iter().filter_map(|(name, network, scope)| {
-        let (sampler, sink) = (Sampler::new(scope, yardstick.clone()), sink.clone());
-        Recorder::start(network, sampler, |_| {}, move |reading| sink.push(&name, reading))
-    });
-    Recorders { threads: threads.collect(), ..all }
+    Recorders { threads, ..all }
 }
 
 impl Recorders {

@@ -108,10 +108,13 @@ fn report_run(
     };
     let style = Style { details: flags.details, ..stream.style() };
     let (mut text, summary) = redraw(archive, &diagnose, style).map_err(|error| stopped(&error))?;
-    let gated =
-        flags.baseline.as_ref().map(|dir| gate::gate(&flags.fail_if, dir, archive, &summary));
-    let gated = gated.transpose()?;
-    let (gate, stop) = gated.unzip();
+    let (gate, stop) = match &flags.baseline {
+        Some(dir) => {
+            let (report, stop) = gate::gate(&flags.fail_if, dir, archive, &summary)?;
+            (Some(report), stop)
+        }
+        None => (None, None),
+    };
     text.extend(gate.iter().map(|gate| render_gate(gate, stream.style())));
     let shown = output::show(stream, text.as_bytes());
     let write = |file: &WantedFile<'_>| match file.format {
@@ -128,5 +131,5 @@ fn report_run(
         }
     };
     wanted.iter().map(write).fold(shown, Result::and)?;
-    Ok((summary, stop.flatten()))
+    Ok((summary, stop))
 }

@@ -25,7 +25,7 @@ use crate::hosts::host_name;
 use crate::plan::Inputs;
 use crate::plan::host_watch::{self, WatchJob};
 use crate::publish::Publisher;
-use crate::run;
+use crate::run::{self, now};
 use crate::screen::{Stream, takes_screen};
 
 mod statsd;
@@ -274,8 +274,4 @@ fn wait_until(due: Nanos, interrupts: &Interrupts) -> bool {
         }
         std::thread::sleep(left.min(NOTICE_WITHIN));
     }
-}
-
-fn now() -> Nanos {
-    Nanos(clock::monotonic_ns())
 }

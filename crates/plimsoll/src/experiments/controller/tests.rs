@@ -109,12 +109,7 @@ impl World {
             counted: &counted,
             is_paused: &is_paused,
         };
-        let speed = Speed {
-            connections_per_s: 2_000.0,
-            sweep_per_s: 10_000.0,
-            storm: Default::default(),
-            notice: Nanos::ZERO,
-        };
+        let speed = Speed { connections_per_s: 2_000.0, sweep_per_s: 10_000.0, ..Speed::default() };
         let mut controller =
             ProcedureController::new(Staircase::new(settings), BOUNDS, speed, around);
         let mut orders = Vec::new();

@@ -12,9 +12,10 @@ use plimsoll_model::trial::TrialSecond;
 use plimsoll_probe::host;
 use plimsoll_probe::threads::{RunTimes, ThreadTimes};
 use plimsoll_probe::yardstick::{Pieces, Totals};
-use plimsoll_sys::clock;
 
 use super::PROC;
+
+use crate::run::now;
 
 /// The server's threads and the yardstick at one instant.
 #[derive(Clone, Debug)]
@@ -69,7 +70,7 @@ impl View {
         };
         let (proc_root, watched) = (Path::new(PROC), self.watched.as_slice());
         Look {
-            at: Nanos(clock::monotonic_ns()),
+            at: now(),
             threads: ThreadTimes::read(proc_root, watched),
             ran: RunTimes::read(proc_root, watched),
             backends: RunTimes::read(proc_root, &self.backends),
