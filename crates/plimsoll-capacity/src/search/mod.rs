@@ -45,6 +45,7 @@ use plimsoll_model::{Nanos, Rate};
 use crate::verdict::judge;
 
 use answer::{Known, Landmarks, answer};
+use bounds::Observed;
 use evidence::Evidence;
 use fit::{Fit, Fitted, fit, spreads};
 use guards::Guards;
@@ -190,9 +191,23 @@ impl RateSearch {
             Some(tipping) => tipping.clone(),
             None => {
                 let answer = self.answer_with(|known| self.policy.reached(known));
+                let answer = self.with_highest_held(answer);
                 let outlook = Some(self.policy.outlook(&self.known(), answer.width()));
                 TippingPoint { outlook, ..answer }
             }
+        }
+    }
+
+    /// Bounds without a confidence reach up to the highest load that held, however short its trials: until the search
+    /// has come near the tipping point, only loads far below it have been tried for long.
+    fn with_highest_held(&self, answer: TippingPoint) -> TippingPoint {
+        let is_observed = matches!(answer.outcome, Outcome::Bounds { .. }) && answer.met.is_some();
+        let highest = || Observed::of(&self.guards.levels.counted(&self.evidence), Nanos::ZERO);
+        match is_observed.then(highest).flatten() {
+            Some(Observed { lower, met, upper }) => {
+                TippingPoint { lower: Some(lower), met: Some(met), upper, ..answer }
+            }
+            None => answer,
         }
     }
 

@@ -129,6 +129,32 @@ fn an_answer_can_be_asked_for_after_every_trial() {
 }
 
 #[test]
+fn the_answer_so_far_reaches_up_to_the_highest_load_that_held() {
+    let limits = SearchSettings::new(Mode::Quick);
+    let mut search = RateSearch::new(limits, Slo::default());
+    let mut world = knee(50_000.0);
+    let (mut highest, mut lowest_missed) = (0.0_f64, f64::INFINITY);
+    while let Step::Trial(request) = search.next_step()
+        && request.phase != Phase::Confirm
+    {
+        let verdict = world(&request);
+        search.handle_result(answer(request, verdict));
+        let load = request.rate.get();
+        match verdict {
+            Verdict::Good => highest = highest.max(load),
+            _ => lowest_missed = lowest_missed.min(load),
+        }
+        let so_far = search.answer();
+        if so_far.confidence.is_none() {
+            assert_eq!(so_far.lower.map(Rate::get), Some(highest), "{:?}", so_far.outcome);
+        }
+    }
+    assert!(highest < lowest_missed && lowest_missed.is_finite());
+    let stopped = search.handle_stop(Stopped::Interrupted);
+    assert!(stopped.lower.is_some_and(|lower| lower.get() > 0.9 * highest), "{stopped:?}");
+}
+
+#[test]
 fn two_searches_use_the_same_loads() {
     let loads = |at| {
         let trials = run(SearchSettings::new(Mode::Quick), knee(at)).trials;
