@@ -177,7 +177,7 @@ impl World {
                 return Answer { tipping: search.tipping_point(), records, search };
             }
             let done = self.carry_out(step);
-            search.handle_tally(&std::mem::take(&mut self.tally), self.held);
+            search.handle_tally(std::mem::take(&mut self.tally), self.held);
             search.handle(done, self.now);
             while let Some(record) = search.poll_record() {
                 records.push(record);
@@ -386,7 +386,7 @@ fn a_server_that_vanishes_keeps_its_levels_and_is_not_asked_again() {
     let mut records = Vec::new();
     while search.step() != Step::End {
         let done = world.carry_out(search.step());
-        search.handle_tally(&std::mem::take(&mut world.tally), world.held);
+        search.handle_tally(std::mem::take(&mut world.tally), world.held);
         search.handle(done, world.now);
         while let Some(record) = search.poll_record() {
             records.push(record);
@@ -422,7 +422,7 @@ fn what_this_machine_lacks_is_never_the_servers_fault() {
                 *held = 300;
             }
         }
-        search.handle_tally(&std::mem::take(&mut world.tally), world.held);
+        search.handle_tally(std::mem::take(&mut world.tally), world.held);
         search.handle(done, world.now);
     }
     let tipping = search.tipping_point();

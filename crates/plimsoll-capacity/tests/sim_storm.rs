@@ -87,7 +87,7 @@ impl World {
             search.handle_storm(&reported, since);
             // Seconds are reported once they are over.
             if since.0.is_multiple_of(Nanos::from_secs(1).0) {
-                reported = whole(storm.counts());
+                reported = storm.counts().since(&StormCounts::default());
             }
             if let Some(share) = search.poll_withdrawal() {
                 storm.withdraw(share);
@@ -155,16 +155,12 @@ impl World {
                 return (search.tipping_point(), search);
             }
             let done = self.carry_out(step, &mut search);
-            search.handle_tally(&std::mem::take(&mut self.tally), self.held);
+            search.handle_tally(std::mem::take(&mut self.tally), self.held);
             search.handle(done, self.now);
             while search.poll_record().is_some() {}
         }
         panic!("no end: {:?}", search.storms());
     }
-}
-
-fn whole(counts: &StormCounts) -> StormCounts {
-    StormCounts { recovery: Default::default(), ..counts.clone() }
 }
 
 fn settings(world: &World, recover: Nanos) -> StormSettings {

@@ -559,11 +559,11 @@ impl HoldProcedure for ConnectionSearch {
         }
     }
 
-    fn handle_tally(&mut self, tally: &Tally, held: u64) {
+    fn handle_tally(&mut self, tally: Tally, held: u64) {
         self.held = held;
         match self.stage {
-            Stage::Sweeping => self.level.swept.merge_following(tally),
-            _ => self.level.ramp.merge_following(tally),
+            Stage::Sweeping => self.level.swept.merge_following(&tally),
+            _ => self.level.ramp.merge_following(&tally),
         }
     }
 

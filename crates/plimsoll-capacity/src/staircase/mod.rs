@@ -147,7 +147,7 @@ pub trait HoldProcedure {
     fn handle(&mut self, done: Done, now: Nanos);
     /// Called before [`Self::handle`]: what was counted since the last step, and the connections held
     /// now.
-    fn handle_tally(&mut self, _tally: &Tally, _held: u64) {}
+    fn handle_tally(&mut self, _tally: Tally, _held: u64) {}
     /// During a ramp: what is used of the host's memory.
     fn handle_guard(&mut self, _gauges: &[Gauge]) {}
     /// During a ramp: its progress.

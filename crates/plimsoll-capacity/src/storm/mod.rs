@@ -497,7 +497,6 @@ impl StormSearch {
         let Current { cut, tally, .. } = &self.current;
         let counts = &tally.storm;
         let handshakes = tally.handshakes.full + tally.handshakes.resumed;
-        let others = without_cut(tally);
         StormTrial {
             trial,
             cut: *cut,
@@ -513,7 +512,7 @@ impl StormSearch {
             lost: lost_by_peer(&tally.failures.lost_held),
             resumed_share: (handshakes > 0)
                 .then(|| tally.handshakes.resumed as f64 / handshakes as f64),
-            p99_ms: others.spans.corrected.quantile(0.99).map(Nanos::as_millis_f64),
+            p99_ms: tally.spans.corrected.quantile(0.99).map(Nanos::as_millis_f64),
             sut_bytes: self.memory.last().copied(),
             jitter_s: self.current.jitter.map(Nanos::as_secs_f64),
             endless: None,
@@ -556,12 +555,12 @@ impl HoldProcedure for StormSearch {
         }
     }
 
-    fn handle_tally(&mut self, tally: &Tally, held: u64) {
+    fn handle_tally(&mut self, tally: Tally, held: u64) {
         self.held = held;
         if matches!(self.stage, Stage::Storming | Stage::Ending | Stage::Watching) {
-            self.current.tally.merge_following(tally);
+            self.current.tally.merge_following(&tally);
         }
-        self.counted = tally.clone();
+        self.counted = tally;
     }
 
     fn handle(&mut self, done: Done, now: Nanos) {

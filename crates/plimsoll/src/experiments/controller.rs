@@ -171,7 +171,7 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
     /// Gives the procedure the result of its step.
     fn hand_over(&mut self, done: Done, view: &HoldView<'_>) {
         let tally = self.around.counted.take();
-        self.procedure.handle_tally(&tally, view.held);
+        self.procedure.handle_tally(tally, view.held);
         self.procedure.handle(done, view.now);
         self.report_records();
     }
