@@ -6,7 +6,7 @@ use plimsoll_model::trial::{Outcome, TippingPoint, Unsettled};
 use plimsoll_model::{Nanos, Rate};
 use testkit::{Anomalies, Fluid, Sut};
 
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 30;
 
 /// Searches at servers of this capacity that fail this share of the requests, each by itself.
 fn searches(capacity: f64, errors: f64, slo: &str) -> Vec<TippingPoint> {
@@ -63,7 +63,7 @@ fn wrong(found: &[TippingPoint], capacity: f64) -> usize {
 fn few_operations_do_not_decide_a_goal_of_one_in_a_thousand() {
     // 0.08 and 0.12 % of some thousand operations look alike. None at all among 3,000, which would
     // show the goal to be met, is had by 9 % and by 3 % of the searches.
-    for (errors, most) in [(0.0008, 20), (0.0012, 6)] {
+    for (errors, most) in [(0.0008, 10), (0.0012, 3)] {
         let found = searches(40.0, errors, "p99<50ms,errors<0.1%");
         assert!(regular(&found) <= most, "{errors}: {} regular", regular(&found));
         let why = found.iter().find_map(|tipping| match &tipping.outcome {
@@ -74,7 +74,7 @@ fn few_operations_do_not_decide_a_goal_of_one_in_a_thousand() {
         assert_eq!(goal.to_string(), "errors<0.1%");
         // It is the number of operations that is missing, not the bounds.
         let fails = |tipping: &&TippingPoint| tipping.outcome == Outcome::FailsAtMinimum;
-        assert!(found.iter().filter(fails).count() <= 6, "{errors}");
+        assert!(found.iter().filter(fails).count() <= 3, "{errors}");
     }
 }
 
@@ -82,10 +82,10 @@ fn few_operations_do_not_decide_a_goal_of_one_in_a_thousand() {
 fn a_group_of_failures_is_one_event() {
     // A group of 50 alone misses the goal in a trial of 5 s at any load, whichever share of all fails.
     // None in 120,000 operations, where four groups are expected, is had by 2 % of the searches.
-    for (errors, most) in [(0.0008, SEEDS as usize), (0.0016, 6)] {
+    for (errors, most) in [(0.0008, SEEDS as usize), (0.0016, 3)] {
         let anomalies = Anomalies { errors, errors_together: 50, ..Anomalies::default() };
         let found = searches_of(5_000.0, anomalies, "p99<50ms,errors<0.1%");
-        assert!(wrong(&found, 5_000.0) <= 3, "{errors}: {} wrong", wrong(&found, 5_000.0));
+        assert!(wrong(&found, 5_000.0) <= 2, "{errors}: {} wrong", wrong(&found, 5_000.0));
         assert!(regular(&found) <= most, "{errors}: {} regular", regular(&found));
         let in_groups =
             found.iter().any(|tipping| match &tipping.outcome {
@@ -108,24 +108,24 @@ fn a_group_of_failures_is_one_event() {
 #[test]
 fn enough_operations_decide_it_either_way() {
     let met = searches(5_000.0, 0.0008, "p99<50ms,errors<0.1%");
-    assert!(regular(&met) >= 50, "{} regular", regular(&met));
-    assert!(wrong(&met, 5_000.0) <= 4, "{} wrong", wrong(&met, 5_000.0));
+    assert!(regular(&met) >= 25, "{} regular", regular(&met));
+    assert!(wrong(&met, 5_000.0) <= 2, "{} wrong", wrong(&met, 5_000.0));
     let missed = searches(5_000.0, 0.0013, "p99<50ms,errors<0.1%");
-    assert!(regular(&missed) <= 3, "{} regular", regular(&missed));
+    assert!(regular(&missed) <= 2, "{} regular", regular(&missed));
 }
 
 #[test]
 fn a_high_quantile_is_treated_like_errors() {
     // Failed operations count as late.
     let few = searches(40.0, 0.0008, "p99.9<50ms");
-    assert!(regular(&few) <= 20, "{} regular", regular(&few));
+    assert!(regular(&few) <= 10, "{} regular", regular(&few));
     let many = searches(5_000.0, 0.0008, "p99.9<50ms");
-    assert!(regular(&many) >= 50, "{} regular", regular(&many));
-    assert!(wrong(&many, 5_000.0) <= 5, "{} wrong", wrong(&many, 5_000.0));
+    assert!(regular(&many) >= 25, "{} regular", regular(&many));
+    assert!(wrong(&many, 5_000.0) <= 3, "{} wrong", wrong(&many, 5_000.0));
 }
 
 #[test]
 fn a_goal_that_nothing_speaks_against_is_settled_where_there_is_time() {
     let found = searches(40.0, 0.0, "p99<50ms,errors<0.1%");
-    assert!(regular(&found) >= 54, "{} regular", regular(&found));
+    assert!(regular(&found) >= 27, "{} regular", regular(&found));
 }

@@ -8,7 +8,7 @@ use testkit::{Overload, Service, Stalls, Sut, World};
 
 /// Searches against each kind of server. They follow every operation, random arrivals and service
 /// times included; `sim_quality` runs many more, of curves.
-const SEEDS: u64 = 16;
+const SEEDS: u64 = 8;
 
 fn rate(per_s: f64) -> Rate {
     Rate::per_second(per_s).expect("finite")
@@ -148,7 +148,7 @@ impl Score {
         let searches = self.trials.len();
         let text = self.text();
         assert!(self.hits + 1 >= self.regular, "{name}: {text}");
-        assert!(self.regular + 2 >= searches, "{name}: {text}");
+        assert!(self.regular + 1 >= searches, "{name}: {text}");
         assert_eq!(self.limited, 0, "{name}: {text}");
         // With its extension.
         assert!(self.spent[searches - 1] < Nanos::from_secs(275), "{name}: {text}");
@@ -204,7 +204,7 @@ fn a_pause_in_one_trial_of_twenty_does_not_move_the_bounds() {
 #[test]
 fn ten_percent_noise_still_ends_in_time_and_near_the_truth() {
     let score = Score::of(plain().noise(0.10), SEEDS);
-    assert!(score.hits >= 12, "{}", score.text());
+    assert!(score.hits >= 6, "{}", score.text());
     assert_eq!(score.limited, 0, "{}", score.text());
     assert!(score.spent[SEEDS as usize - 1] < Nanos::from_secs(225), "{}", score.text());
 }
