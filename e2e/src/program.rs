@@ -1,8 +1,9 @@
 //! Finding the programs of the tests: plimsoll as it was built, the others as installed.
 
-use std::env;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::{env, io};
 
 /// Folders in which distributions put daemons; a user's PATH often lacks these.
 const SYSTEM_FOLDERS: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
@@ -23,9 +24,7 @@ pub fn built_by_go(program: &str) -> Option<PathBuf> {
     if built.is_file() {
         return Some(built);
     }
-    let mut go = Command::new("go");
-    go.args(["install", program]).env("GOBIN", &target).env("GOFLAGS", "").stdin(Stdio::null());
-    match go.output() {
+    match run_go(Command::new("go").args(["install", program]).env("GOBIN", &target)) {
         Ok(output) if output.status.success() => Some(built),
         Ok(output) => {
             println!("SKIPPED: {path} {version}: {}", String::from_utf8_lossy(&output.stderr));
@@ -43,15 +42,22 @@ pub fn of_go_source(name: &str, folder: &Path) -> Option<PathBuf> {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (source, binary) = (tests.join(format!("go/{name}.go")), folder.join(name));
     let mut build = Command::new("go");
-    build.arg("build").arg("-o").arg(&binary).arg(&source);
-    // Go compiles its library for the first test only.
-    build.env("GOCACHE", tests.join("../target/go-cache")).env("GOPATH", folder.join("path"));
-    let Ok(output) = build.env("GOFLAGS", "").stdin(Stdio::null()).output() else {
+    build.arg("build").arg("-o").arg(&binary).arg(&source).env("GOPATH", folder.join("path"));
+    let Ok(output) = run_go(&mut build) else {
         println!("SKIPPED: go is not installed; run: apt-get install golang-go");
         return None;
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Some(binary)
+}
+
+/// Runs go with one cache for all tests, and one build after the other: its library takes a minute of CPU time, and two
+/// builds at once would both compile it.
+fn run_go(go: &mut Command) -> io::Result<Output> {
+    static BUILDS: Mutex<()> = Mutex::new(());
+    let _one = BUILDS.lock().unwrap_or_else(PoisonError::into_inner);
+    let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/go-cache");
+    go.env("GOCACHE", cache).env("GOFLAGS", "").stdin(Stdio::null()).output()
 }
 
 /// A program, if it is installed.

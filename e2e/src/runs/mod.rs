@@ -173,7 +173,7 @@ fn killed_once(name: &'static str, plimsoll: Plimsoll, file: &str, lines: usize)
 }
 
 /// A search for the rate whose every load is met.
-fn find_rate() -> Run {
+pub fn find_rate() -> Run {
     let serve = Serve::plain();
     let flags = ["--min", "200", "--max", "400", "--slo", "p99<500ms,errors<1%", "--mode", "quick"];
     run("find-rate", &["find", "rate", serve.url()], &flags)

@@ -10,6 +10,8 @@ use e2e::nginx::Nginx;
 use e2e::plimsoll::Plimsoll;
 use e2e::port;
 
+use crate::alone;
+
 const DELAY: Duration = Duration::from_millis(50);
 
 /// When a request came, and when it was answered.
@@ -67,6 +69,7 @@ fn in_window(log: &[Served], seconds: f64) -> f64 {
 
 #[test]
 fn the_server_agrees_with_the_rate_of_a_closed_loop() {
+    let _machine = alone();
     let judge = Judge::start();
     let plain = format!("http://{}/", judge.address);
     let http2 = port::free();

@@ -5,6 +5,8 @@ use std::time::Duration;
 use e2e::haproxy::Haproxy;
 use e2e::plimsoll::{Finished, Plimsoll};
 
+use crate::beside_others;
+
 /// The search's own budget is shorter.
 const SEARCH_PATIENCE: Duration = Duration::from_secs(180);
 /// One search in five may err even on a quiet machine, and one that ends INVALID says nothing: so
@@ -27,6 +29,7 @@ fn search(haproxy: &Haproxy) -> Finished {
 
 #[test]
 fn the_limit_that_haproxy_was_given_is_found_and_named() {
+    let _machine = beside_others();
     // HAProxy accepts 450 connections a second; the others wait.
     let rules = "    rate-limit sessions 450\n    \
                  http-request return status 200 content-type text/plain string pong";

@@ -9,6 +9,8 @@ use e2e::plimsoll::Plimsoll;
 use e2e::process::Guarded;
 use e2e::{namespace, process, program, wait};
 
+use crate::{alone, beside_others};
+
 /// With so many rivals a thread has a thirteenth of its core, far less than the loads below need.
 const RIVALS: usize = 12;
 const SLO: &str = "p99<50ms,errors<1%";
@@ -43,6 +45,7 @@ fn pinned(arguments: &[&str]) -> Plimsoll {
 
 #[test]
 fn a_load_on_a_busy_core_is_invalid() {
+    let _machine = alone();
     let nginx = Nginx::start(false, "access_log off;");
     aside(&nginx);
     let url = nginx.url("http");
@@ -63,6 +66,7 @@ fn a_load_on_a_busy_core_is_invalid() {
 
 #[test]
 fn a_search_on_a_busy_core_never_blames_the_server() {
+    let _machine = alone();
     let nginx = Nginx::start(false, "access_log off;");
     aside(&nginx);
     let url = nginx.url("http");
@@ -78,6 +82,7 @@ fn a_search_on_a_busy_core_never_blames_the_server() {
 
 #[test]
 fn a_load_whose_agents_are_stopped_for_a_second_is_invalid() {
+    let _machine = alone();
     let nginx = Nginx::start(false, "");
     let url = nginx.url("http");
     let flags = ["load", &url, "--json", "-", "-r", "500", "-d", "4s", "--slo", SLO];
@@ -110,6 +115,7 @@ const LOSS: &str = "nft add table inet loss \
 
 #[test]
 fn a_path_that_loses_packets_is_not_the_server() {
+    let _machine = beside_others();
     if !namespace::can(LOSS) {
         eprintln!("not tested: no privilege, or no nft, to drop packets in a network namespace");
         return;

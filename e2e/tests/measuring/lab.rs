@@ -10,6 +10,8 @@ use e2e::plimsoll::{Finished, Plimsoll, archived_lines, undisturbed};
 use e2e::summary::Summary;
 use e2e::{process, program};
 
+use crate::beside_others;
+
 /// A search that ends after two trials: each load up to its cap meets goals as lax as these, on a
 /// busy machine, too.
 const SHORT: [&str; 6] = ["--min", "500", "--max", "1000", "--slo", "p99<300ms,errors<1%"];
@@ -70,6 +72,7 @@ fn assert_all_checks_made(folder: &Path, counts: bool) {
 
 #[test]
 fn the_embedded_server_is_searched() {
+    let _machine = beside_others();
     let finished = undisturbed(|| lab(&["--sut", "embedded"]).run());
     assert_not_reached(&finished, "embedded");
     finished.assert_no_scratch();
@@ -77,6 +80,7 @@ fn the_embedded_server_is_searched() {
 
 #[test]
 fn nginx_is_searched() {
+    let _machine = beside_others();
     let finished = undisturbed(|| lab(&["--sut", "nginx"]).run());
     assert_not_reached(&finished, "nginx");
     finished.assert_no_scratch();
@@ -84,6 +88,7 @@ fn nginx_is_searched() {
 
 #[test]
 fn caddy_is_searched() {
+    let _machine = beside_others();
     let finished = undisturbed(|| lab(&["--sut", "caddy"]).run());
     assert_not_reached(&finished, "caddy");
     finished.assert_no_scratch();
@@ -91,6 +96,7 @@ fn caddy_is_searched() {
 
 #[test]
 fn haproxy_is_searched_and_its_configuration_kept_where_asked() {
+    let _machine = beside_others();
     let flags = ["--sut", "haproxy", "--backends", "3", "--keep"];
     let finished = undisturbed(|| lab(&flags).run());
     assert_not_reached(&finished, "haproxy");

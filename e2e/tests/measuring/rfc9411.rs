@@ -2,11 +2,14 @@
 
 use e2e::plimsoll::{Plimsoll, undisturbed};
 
+use crate::alone;
+
 /// A shared host may be half as fast when the case runs as when its target was measured.
 const ATTEMPTS: usize = 3;
 
 #[test]
 fn what_latency_builds_on_is_measured_first() {
+    let _machine = alone();
     let flags = ["lab", "rfc9411", "--json", "-", "--case", "7.4", "--sustain", "1s"];
     let flags = [&flags[..], &["--sut", "embedded", "--object-size", "1KB"]].concat();
     let mut runs = (0..ATTEMPTS).map(|_| undisturbed(|| Plimsoll::new(&flags).run()));

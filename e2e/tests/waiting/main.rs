@@ -47,6 +47,7 @@ mod script;
 mod secrets;
 mod serve;
 mod ssh_hosts;
+mod storms;
 mod tls_interop;
 mod tune;
 mod watch;

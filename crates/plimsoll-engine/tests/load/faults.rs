@@ -213,7 +213,7 @@ fn a_peer_that_never_stops_sending_stops_no_timer() {
         has_sent_all.store(sent.is_ok(), Ordering::Release);
     });
     let plan = LoadPlan {
-        timeouts: Timeouts { linger: Nanos::from_secs(1), ..PATIENT },
+        timeouts: Timeouts { linger: Nanos::from_secs(3), ..PATIENT },
         connections: 1,
         threads: 1,
         ..plan(server.address, closed(2))
