@@ -1,8 +1,8 @@
 //! The steps of `cargo xtask ci`, in order, each named by what fails and with its time. A step
 //! that fails does not keep the later ones from running: one run shows all that is wrong.
 //!
-//! End-to-end tests mostly wait. What only computes (the other tests, clippy, the documentation) runs beside them
-//! in the CPU time that they leave; those that measure run alone at the end.
+//! End-to-end tests mostly wait. What only computes (the other tests, the documentation) runs beside them in the CPU
+//! time that they leave; those that measure run after them.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -55,6 +55,7 @@ const TESTS: [Step; 3] = [
     Step { name: "doc tests", action: Cargo(|| tests(&["--exclude", "e2e", "--doc"])) },
 ];
 const CLIPPY: Step = Step { name: "clippy", action: Cargo(clippy) };
+const LINTS: Step = Step { name: "clippy", action: Check(lints) };
 const DOC: Step = Step { name: "doc", action: Cargo(doc) };
 const FUZZ_CHECK: Step = Step { name: "fuzz-check", action: Cargo(fuzz_check) };
 
@@ -106,18 +107,16 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
 
 fn full() -> Vec<Outcome> {
     // Builds beside the waiting tests take the CPU time that these need: 8 of 346 failed.
-    let first = [PACKAGES].into_iter().chain(QUICK).chain([BUILD]);
+    let first = [PACKAGES].into_iter().chain(QUICK).chain([BUILD, LINTS]);
     let mut outcomes: Vec<_> = first.map(|step| carry_out(step, Priority::Usual)).collect();
     let began = Instant::now();
     let waiting = start_suite("waiting", 8);
-    for (steps, priority) in
-        [(&TESTS[..], Priority::Low), (&[CLIPPY, DOC, FUZZ_CHECK], Priority::Idle)]
-    {
+    for (steps, priority) in [(&TESTS[..], Priority::Low), (&[DOC, FUZZ_CHECK], Priority::Idle)] {
         outcomes.extend(steps.iter().map(|step| carry_out(*step, priority)));
     }
     outcomes.push(outcome("waiting", began, || end_suite("waiting", waiting?)));
     let began = Instant::now();
-    let measuring = || end_suite("measuring", start_suite("measuring", 1)?);
+    let measuring = || end_suite("measuring", start_suite("measuring", 3)?);
     // Last, so that the closing lines of `cargo test` stand at the end of the log.
     outcomes.push(outcome("measuring", began, measuring));
     outcomes
@@ -173,7 +172,28 @@ fn test_pure() -> Result<Command> {
 
 /// Everything that tests need, in one command: one set of features, so that nothing is built twice.
 fn build() -> Result<Command> {
-    Ok(cargo(&["build", "--locked", "--workspace", "--all-targets"]))
+    Ok(linted(&["build", "--locked", "--workspace", "--all-targets"]))
+}
+
+/// Fails if the build had a warning. Cargo keeps the warnings of what it built, and prints them again.
+fn lints() -> Result<()> {
+    let mut command = build()?;
+    let output =
+        command.args(["--message-format", "short"]).output().context("cannot run cargo")?;
+    let printed = String::from_utf8_lossy(&output.stderr);
+    let warnings: Vec<_> = printed.lines().filter(|line| line.contains("warning: ")).collect();
+    match warnings.is_empty() && output.status.success() {
+        true => Ok(()),
+        false => bail!("{}\n{}", output.status, warnings.join("\n")),
+    }
+}
+
+/// Cargo with clippy as the compiler of our crates: a check beside the build would take 300 s of CPU time more, most of it
+/// for what the build does as well. Without lines in backtraces: tests copy the program to other hosts.
+fn linted(arguments: &[&str]) -> Command {
+    let mut command = cargo(arguments);
+    command.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver").env("CARGO_PROFILE_DEV_DEBUG", "false");
+    command
 }
 
 /// The fuzz targets compile, so that a change of an interface cannot leave them behind. They share
@@ -196,7 +216,7 @@ fn start_suite(suite: &str, threads: u32) -> Result<Child> {
     command.spawn().context("cannot run cargo test")
 }
 
-/// Reports whether all tests of a suite pass, a few of them on a second run, alone: they drive real servers, and
+/// Reports whether all tests of a suite pass, a few of them on a second run, with nothing beside them: they drive real servers, and
 /// the machine's other work may spoil one of them.
 fn end_suite(suite: &str, first: Child) -> Result<()> {
     let output = first.wait_with_output().context("cannot wait for cargo test")?;
@@ -209,8 +229,8 @@ fn end_suite(suite: &str, first: Child) -> Result<()> {
     if failures.is_empty() || failures.len() > RUN_AGAIN_MAX {
         bail!("{}", output.status);
     }
-    println!("run again, alone: {}", failures.join(", "));
-    let mut arguments = vec!["--test", suite, "--", "--test-threads=1", "--exact"];
+    println!("run again, with nothing beside them: {}", failures.join(", "));
+    let mut arguments = vec!["--test", suite, "--", "--test-threads=3", "--exact"];
     arguments.extend(&failures);
     run_cargo(&tests(&arguments)?, Priority::Usual)?;
     println!("FLAKY, passed on the second run: {}", failures.join(", "));
@@ -226,7 +246,7 @@ fn failures(printed: &str) -> Vec<&str> {
 /// `cargo test` of the workspace with these arguments. One selection of packages means one set of
 /// features, so that nothing is compiled again.
 fn tests(arguments: &[&str]) -> Result<Command> {
-    let mut command = cargo(&["test", "--locked", "--workspace", "--no-fail-fast"]);
+    let mut command = linted(&["test", "--locked", "--workspace", "--no-fail-fast"]);
     command.args(arguments);
     // No INSTA_UPDATE: a snapshot that differs fails, and leaves no file behind.
     command.env("PLIMSOLL_BIN", target()?.join("debug/plimsoll")).env("INSTA_UPDATE", "no");
