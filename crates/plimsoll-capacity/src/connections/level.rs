@@ -6,7 +6,7 @@ use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
     Check, CheckId, Judgement, Level as Grade, Measure, Phase, TrialMeasurement, TrialRequest,
 };
-use plimsoll_model::{ErrorClass, Fault, Nanos, Rate};
+use plimsoll_model::{ErrorClass, Nanos, Rate};
 
 use super::settings::ConnectionSettings;
 use crate::losses::{Losses, lost_by_peer};
@@ -182,8 +182,7 @@ impl Level {
 /// Attempts that the server did not let become connections; those that a trim gave up are ours.
 fn attempts_failed(tally: &Tally) -> u64 {
     let attempts = &tally.failures.attempts;
-    let ours = attempts.by(Fault::Local) + attempts.get(ErrorClass::Interrupted);
-    tally.connections.failed.saturating_sub(ours)
+    tally.connections.failed.saturating_sub(attempts.total() - lost_by_peer(attempts))
 }
 
 /// Reports whether every attempt that failed took too long.

@@ -138,7 +138,7 @@ pub struct Attempts {
 /// Decides the next step of a hold: a staircase of given levels, or a search for the level at
 /// which the server fails.
 pub trait HoldProcedure {
-    /// Whether [`Self::handle_tally`] uses the counts, which somebody then has to sum.
+    /// `false` if [`Self::handle_tally`] needs no counts: then nobody sums them.
     const USES_TALLY: bool = true;
 
     /// Returns the next step.
