@@ -40,8 +40,8 @@ fn a_stated_interval_holds_the_truth_and_is_hardly_ever_far_off() {
             kind.name, score.stated, score.contained, score.wrong, score.unstable, score.undecided,
         );
         // One in five intervals lies between the capacities of a server that has two.
-        let missed_max = if kind.truth == Truth::AnyRegime { 5 } else { 3 };
-        assert!(score.wrong <= 2 && score.contained + missed_max >= score.stated, "{text}");
+        let missed_max = if kind.truth == Truth::AnyRegime { 4 } else { 3 };
+        assert!(score.wrong <= 1 && score.contained + missed_max >= score.stated, "{text}");
         let settings = SearchSettings::new(Mode::Quick);
         // A slow server gets the time that its operations take.
         let slow = Nanos::from_secs(if kind.capacity_per_s < 100.0 { 300 } else { 0 });
