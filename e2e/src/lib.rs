@@ -40,4 +40,5 @@ pub mod slurm;
 pub mod ssh_hosts;
 pub mod summary;
 pub mod terminal;
+pub mod turn;
 pub mod wait;

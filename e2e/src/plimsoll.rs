@@ -21,7 +21,7 @@ use crate::{described, process, program, wait};
 
 /// The variable that marks what a run started.
 const MARK: &str = "PLIMSOLL_E2E_RUN";
-/// Attempts at a run that did not get its CPU.
+/// Attempts at a run that did not get its CPU, and at a search that may err.
 const ATTEMPTS: usize = 3;
 /// The checks that a generator fails when it does not get its CPU.
 const CPU_CHECKS: [&str; 7] = [
@@ -200,6 +200,31 @@ pub fn undisturbed(mut run: impl FnMut() -> Finished) -> Finished {
         invalid.push(format!("{}\n{}", finished.stderr, finished.stdout));
     }
     panic!("INVALID each time:\n{}", invalid.join("\n"));
+}
+
+/// Repeats a search until one ends with an interval in which `fault_of` finds no fault. Each ends with one of `codes`.
+pub fn found_once(
+    codes: &[i32],
+    mut search: impl FnMut() -> Finished,
+    mut fault_of: impl FnMut(&Summary) -> Option<String>,
+) {
+    let mut faults = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let finished = search();
+        let Some(code) = finished.code.filter(|code| codes.contains(code)) else {
+            panic!("{:?}: {}", finished.code, finished.stderr);
+        };
+        // Irregular outcomes are objects with a reason.
+        if !finished.stdout.contains(r#""outcome": "regular""#) {
+            faults.push(format!("an irregular end with code {code}"));
+            continue;
+        }
+        match fault_of(&finished.summary(code)) {
+            Some(fault) => faults.push(fault),
+            None => return,
+        }
+    }
+    panic!("the truth is in none of {faults:?}");
 }
 
 /// Reads a pipe to its end in a thread of its own.

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use e2e::nginx::Nginx;
 use e2e::plimsoll::Plimsoll;
 use e2e::port;
-
-use crate::alone;
+use e2e::turn::alone;
 
 const DELAY: Duration = Duration::from_millis(50);
 

@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 use e2e::nginx::Nginx;
 use e2e::plimsoll::Plimsoll;
 use e2e::process::Guarded;
+use e2e::turn::{alone, beside_others};
 use e2e::{namespace, process, program, wait};
-
-use crate::{alone, beside_others};
 
 /// With so many rivals a thread has a thirteenth of its core, far less than the loads below need.
 const RIVALS: usize = 12;

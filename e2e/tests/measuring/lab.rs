@@ -8,9 +8,8 @@ use serde_json::Value;
 
 use e2e::plimsoll::{Finished, Plimsoll, archived_lines, undisturbed};
 use e2e::summary::Summary;
+use e2e::turn::beside_others;
 use e2e::{process, program};
-
-use crate::beside_others;
 
 /// A search that ends after two trials: each load up to its cap meets goals as lax as these, on a
 /// busy machine, too.

@@ -1,8 +1,7 @@
 //! A case of RFC 9411 whose target is half of what this machine can do at most.
 
 use e2e::plimsoll::{Plimsoll, undisturbed};
-
-use crate::alone;
+use e2e::turn::alone;
 
 /// A shared host may be half as fast when the case runs as when its target was measured.
 const ATTEMPTS: usize = 3;

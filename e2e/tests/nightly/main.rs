@@ -30,21 +30,15 @@ mod vegeta;
 mod wrapper;
 
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use e2e::plimsoll::Plimsoll;
 use e2e::reference::{Reference, Service};
+use e2e::turn::alone;
 use e2e::{process, program};
 
 /// Clients run on this CPU, servers on the next.
 const CLIENT_CPU: u32 = 0;
 const SERVER_CPU: u32 = 1;
-
-/// One measurement at a time, however many threads run tests.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// plimsoll on the CPU for clients.
 fn client(arguments: &[&str]) -> Plimsoll {
