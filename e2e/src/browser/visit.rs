@@ -17,7 +17,7 @@ const BYTES_MAX: u64 = 2_000_000;
 const NARROWEST: u32 = 320;
 /// Widths of screens from a phone's to a large one's, CSS pixels.
 const WIDTHS: RangeInclusive<u32> = 360..=2_000;
-const WIDTH_STEP: usize = 100;
+const WIDTH_STEP: usize = 40;
 
 /// As Jenkins sends the files of a build.
 const CI_HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nConnection: close\r\n\
