@@ -181,11 +181,16 @@ fn lints() -> Result<()> {
     let output =
         command.args(["--message-format", "short"]).output().context("cannot run cargo")?;
     let printed = String::from_utf8_lossy(&output.stderr);
-    let warnings: Vec<_> = printed.lines().filter(|line| line.contains("warning: ")).collect();
-    match warnings.is_empty() && output.status.success() {
-        true => Ok(()),
-        false => bail!("{}\n{}", output.status, warnings.join("\n")),
+    let warnings = warnings(&printed);
+    if !output.status.success() || !warnings.is_empty() {
+        bail!("{} warnings, {}\n{}", warnings.len(), output.status, warnings.join("\n"));
     }
+    Ok(())
+}
+
+/// The warnings in what cargo printed with `--message-format short`.
+fn warnings(printed: &str) -> Vec<&str> {
+    printed.lines().filter(|line| line.contains("warning: ")).collect()
 }
 
 /// Cargo with clippy as the compiler of our crates: a check beside the build would take 300 s of CPU time more, most of it
@@ -216,8 +221,8 @@ fn start_suite(suite: &str, threads: u32) -> Result<Child> {
     command.spawn().context("cannot run cargo test")
 }
 
-/// Reports whether all tests of a suite pass, a few of them on a second run, with nothing beside them: they drive real servers, and
-/// the machine's other work may spoil one of them.
+/// Reports whether all tests of a suite pass, a few of them on a second run, with nothing beside them: they drive real
+/// servers, and the machine's other work may spoil one of them.
 fn end_suite(suite: &str, first: Child) -> Result<()> {
     let output = first.wait_with_output().context("cannot wait for cargo test")?;
     let printed = String::from_utf8_lossy(&output.stdout);
@@ -302,6 +307,14 @@ mod tests {
         let usual: u32 = code(Priority::Usual);
         assert_eq!(code(Priority::Low), 19.min(usual + 10));
         assert_eq!(code(Priority::Idle), 99);
+    }
+
+    #[test]
+    fn warnings_are_read_from_what_cargo_prints_again() {
+        let printed = "src/main.rs:1:15: warning: unused variable: `x`\nwarning: `w` (bin \"w\") generated 1 \
+            warning\n    Finished `dev` profile\n";
+        assert_eq!(warnings(printed).len(), 2);
+        assert!(warnings("    Finished `dev` profile\n").is_empty());
     }
 
     #[test]
