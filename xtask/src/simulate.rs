@@ -2,7 +2,7 @@
 //! docs/explanation/search-quality.md, between markers.
 //!
 //! `--seeds N` searches of every row in quick mode, `--budget-seeds N` with other budgets,
-//! `--standard-seeds N` in the longer modes and of the faults of generators (0 leaves their tables
+//! `--stopped-seeds N` stopped by their users, `--standard-seeds N` in the longer modes and of the faults of generators (0 leaves their tables
 //! alone), the seeds from `--first N` on; `--only 'WORD|WORD'` prints the rows of the servers and
 //! generators with one of these in their names, and leaves the page alone.
 
@@ -14,19 +14,21 @@ use anyhow::{Context, Result, bail};
 const PAGE: &str = "docs/explanation/search-quality.md";
 const END: &str = "<!-- end -->";
 /// Markers of the sections that are replaced, if they were requested.
-const SECTIONS: [&str; 6] = [
+const SECTIONS: [&str; 7] = [
     "<!-- quick -->",
     "<!-- hosts -->",
     "<!-- budgets -->",
+    "<!-- stopped -->",
     "<!-- standard -->",
     "<!-- generators -->",
     "<!-- alarms -->",
 ];
 
 /// Flags, and the variables by which the test that makes the tables is told.
-const FLAGS: [(&str, &str); 5] = [
+const FLAGS: [(&str, &str); 6] = [
     ("--seeds", "SIMULATE_SEEDS"),
     ("--budget-seeds", "SIMULATE_BUDGET_SEEDS"),
+    ("--stopped-seeds", "SIMULATE_STOPPED_SEEDS"),
     ("--standard-seeds", "SIMULATE_STANDARD_SEEDS"),
     ("--first", "SIMULATE_FIRST"),
     (ONLY, "SIMULATE_ONLY"),

@@ -5,7 +5,8 @@ use plimsoll_capacity::{Context, Mode, RateSearch, SearchSettings, Step, judge};
 use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
-    CheckId, Level, Outcome, Phase, TippingPoint, TrialMeasurement, TrialRecord, TrialRequest,
+    CheckId, Level, Outcome, Phase, Stopped, TippingPoint, TrialMeasurement, TrialRecord,
+    TrialRequest,
 };
 use plimsoll_model::{Nanos, Rate};
 use testkit::{Fluid, World};
@@ -93,6 +94,8 @@ pub(crate) enum Method {
     Plimsoll(Mode),
     /// Ours in quick mode, with another budget of trial and rest time.
     Within(Nanos),
+    /// Ours in quick mode, stopped by its user at a random instant of the budget.
+    Stopped,
     /// Doubling until the first miss, then halving to the mode's width; each load once.
     Bisection(Mode),
     /// Doubling until the first miss, then equal steps from the last load that passed, until one
@@ -119,7 +122,7 @@ impl Method {
     pub(crate) fn mode(self) -> Mode {
         match self {
             Self::Plimsoll(mode) | Self::Bisection(mode) | Self::Staircase(mode, _) => mode,
-            Self::Within(_) => Mode::Quick,
+            Self::Within(_) | Self::Stopped => Mode::Quick,
         }
     }
 
@@ -133,7 +136,7 @@ impl Method {
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Plimsoll(_) | Self::Within(_) => "plimsoll",
+            Self::Plimsoll(_) | Self::Within(_) | Self::Stopped => "plimsoll",
             Self::Bisection(_) => "bisection",
             Self::Staircase(..) => "staircase",
         }
@@ -146,7 +149,13 @@ impl Method {
                 let usual = SearchSettings::new(Mode::Quick);
                 // A budget that was asked for is never extended.
                 let settings = SearchSettings { budget, extension: Nanos::ZERO, ..usual };
-                searched(world, settings, seed, slo, &mut |_| ())
+                searched(world, settings, seed, slo, Nanos::MAX, &mut |_| ())
+            }
+            Self::Stopped => {
+                let settings = SearchSettings::new(Mode::Quick);
+                let share = fastrand::Rng::with_seed(seed ^ 0x570F).f64();
+                let stop = Nanos::from_secs_f64(share * usual(Mode::Quick).as_secs_f64());
+                searched(world, settings, seed, slo, stop, &mut |_| ())
             }
             Self::Bisection(mode) => by_hand(world, mode, seed, slo, None),
             Self::Staircase(mode, trials) => by_hand(world, mode, seed, slo, Some(trials)),
@@ -162,7 +171,7 @@ pub(crate) fn plimsoll(
     slo: &Slo,
     see: &mut dyn FnMut(&TrialRecord),
 ) -> Found {
-    searched(world, SearchSettings::new(mode), seed, slo, see)
+    searched(world, SearchSettings::new(mode), seed, slo, Nanos::MAX, see)
 }
 
 fn searched(
@@ -170,14 +179,26 @@ fn searched(
     settings: SearchSettings,
     seed: u64,
     slo: &Slo,
+    stop: Nanos,
     see: &mut dyn FnMut(&TrialRecord),
 ) -> Found {
+    let found = |tipping: TippingPoint, trials, spent| Found {
+        lower: tipping.lower.map(Rate::get),
+        upper: tipping.upper.map(Rate::get),
+        trials,
+        spent,
+        tipping: Some(tipping),
+    };
     let lowest = Rate::per_second(lowest_of(seed)).expect("finite");
     let settings = SearchSettings { lowest, ..settings };
     let mut search = RateSearch::new(settings, slo.clone());
     let (mut trials, mut spent) = (0, Nanos::ZERO);
     loop {
         match search.next_step() {
+            Step::Trial(_) if spent >= stop => {
+                let stopped = search.handle_stop(Stopped::Interrupted);
+                return found(stopped, trials, spent);
+            }
             Step::Trial(request) => {
                 world.idle(search.rest());
                 let measurement = world.run(request, Some(search.abort_bad_ops(&request)));
@@ -187,15 +208,7 @@ fn searched(
                 see(&record);
                 world.recycle(record.measurement.tally);
             }
-            Step::Done(tipping) => {
-                return Found {
-                    lower: tipping.lower.map(Rate::get),
-                    upper: tipping.upper.map(Rate::get),
-                    trials,
-                    spent,
-                    tipping: Some(tipping),
-                };
-            }
+            Step::Done(tipping) => return found(tipping, trials, spent),
         }
     }
 }

@@ -105,6 +105,32 @@ pub(crate) fn quick(kinds: &[Kind], seeds: &Range<u64>, alarms: &mut Alarms) -> 
     text
 }
 
+/// Every kind of server by our search in quick mode, stopped at a random instant.
+pub(crate) fn stopped(kinds: &[Kind], seeds: &Range<u64>, alarms: &mut Alarms) -> String {
+    let mut text = String::from(
+        "| server | searches | states an interval % | of those, holds the truth % | wrong % \
+         | a load that met the SLO % | median trials | median width |\n\
+         |---|---|---|---|---|---|---|---|\n",
+    );
+    for kind in kinds {
+        let score = score(kind, Method::Stopped, seeds.clone(), false);
+        alarms.add(&score);
+        let _ = writeln!(
+            text,
+            "| {} | {} | {:.1} | {:.1} | {:.1} | {:.1} | {} | {:.1} % |",
+            kind.name,
+            score.searches,
+            score.percent(score.stated),
+            score.contained_percent(),
+            score.percent(score.wrong),
+            score.percent(score.bounded),
+            quantile(&score.trials, 0.5),
+            100.0 * quantile(&score.widths, 0.5),
+        );
+    }
+    text
+}
+
 /// Every kind of server by our search in standard mode, by bisection, and by a staircase that may use
 /// as many trials as our search did in the median.
 pub(crate) fn standard(kinds: &[Kind], seeds: &Range<u64>, alarms: &mut Alarms) -> String {
