@@ -214,5 +214,5 @@ fn compare() -> Run {
 /// A case of RFC 9411 with two objects.
 fn rfc9411() -> Run {
     let flags = ["--sut", "embedded", "--target", "60", "--object-size", "1KB,16KB"];
-    run("rfc9411", &["lab", "rfc9411", "--case", "7.2", "--sustain", "1s"], &flags)
+    run("rfc9411", &["lab", "rfc9411", "--case", "7.2", "--sustain", "2s"], &flags)
 }

@@ -21,7 +21,7 @@ fn a_maximum_is_found_below_a_target_that_is_not_met() {
     let url = haproxy.url("http");
     let flags = [&url, "--case", "7.2", "--target", "150", "--object-size", "4"];
     // Waiting for an answer is given up soon, or each failing iteration would wait for it.
-    let short = ["--linger", "500ms", "--sustain", "1s", "--out", "run", "--json", "-"];
+    let short = ["--linger", "500ms", "--sustain", "2s", "--out", "run", "--json", "-"];
     let finished = undisturbed(|| {
         let words = [&["find", "rfc9411"], &flags[..], &short].concat();
         Plimsoll::new(words).start().finish_within(SEARCH_PATIENCE)

@@ -208,15 +208,28 @@ fn counting_whole_transactions_is_no_deviation() {
 }
 
 #[test]
-fn the_latency_cases_keep_their_target() {
-    let mut seconds = steady();
-    let kept = judged(Case::HttpLatency, Step::Target, &seconds, false);
-    assert_eq!(find(&kept, "T ").level, Level::Pass);
-    seconds[3] = second(3, 940);
-    let missed = judged(Case::HttpLatency, Step::Target, &seconds, false);
-    let below = find(&missed, "T ").deciding().expect("a figure").value;
-    assert!((below - 0.06).abs() < 1e-9, "{below}");
-    assert_eq!(find(&missed, "T ").level, Level::Fail);
+fn a_rate_is_kept_in_every_second() {
+    for case in [Case::TrafficMix, Case::HttpConnections, Case::HttpThroughput, Case::HttpsLatency]
+    {
+        let mut seconds = steady();
+        let kept = judged(case, Step::Target, &seconds, false);
+        assert_eq!(find(&kept, "T ").level, Level::Pass, "{case}");
+        seconds[3] = second(3, 940);
+        let missed = judged(case, Step::Target, &seconds, false);
+        let below = find(&missed, "T ").deciding().expect("a figure").value;
+        assert!((below - 0.06).abs() < 1e-9, "{case}: {below}");
+        assert_eq!(find(&missed, "T ").level, Level::Fail, "{case}");
+    }
+}
+
+#[test]
+fn a_constant_rate_below_the_target_is_not_the_target() {
+    let half = |number| second(number, 580);
+    let seconds = [second(0, 290), half(1), half(2), half(3), second(4, 290)];
+    let judged = judged(Case::HttpThroughput, Step::Target, &seconds, false);
+    assert_eq!(find(&judged, "C5").level, Level::Pass);
+    assert_eq!(find(&judged, "T ").level, Level::Fail);
+    assert_eq!(judged.judgement.verdict, Verdict::Bad);
 }
 
 #[test]

@@ -86,12 +86,13 @@ fn target_load(text: &str) -> Result<TargetLoad, ParseError> {
     load.ok_or_else(|| refuse(text, "a load above 0 such as 5k, 5000/s or 10Gbit/s"))
 }
 
-/// Whole seconds: the samples are a second each.
+/// Whole seconds: the samples are a second each. One sample deviates from no other.
 fn sustain(text: &str) -> Result<Nanos, ParseError> {
+    const MIN: Nanos = Nanos::from_secs(2);
     const MAX: Nanos = Nanos::from_secs(24 * 3600);
     match parse_duration(text) {
-        Ok(span) if span.0 > 0 && span.0 % 1_000_000_000 == 0 && span <= MAX => Ok(span),
-        _ => Err(refuse(text, "whole seconds from 1s to 24h, such as 300s")),
+        Ok(span) if span.0 % 1_000_000_000 == 0 && (MIN..=MAX).contains(&span) => Ok(span),
+        _ => Err(refuse(text, "whole seconds from 2s to 24h, such as 300s")),
     }
 }
 
