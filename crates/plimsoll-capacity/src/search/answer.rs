@@ -200,7 +200,8 @@ impl Known<'_> {
         if sd > SPREAD_MAX {
             return Some(Unsettled::Spread { sd });
         }
-        (fit.surprise > SURPRISE_MAX).then_some(Unsettled::Contradiction { sds: fit.surprise })
+        let sds = fit.surprise();
+        (sds > SURPRISE_MAX).then_some(Unsettled::Contradiction { sds })
     }
 
     /// Returns the evidence that an interval lacks, if nothing contradicts it.

@@ -23,6 +23,9 @@ const TOLERATED: f64 = 0.003;
 /// The capacity by all trials that count.
 #[derive(Clone, Debug)]
 pub(super) struct Fit {
+    /// By the trials in even arrivals, and what it was made of: a sample for each depth of slow stretches.
+    even: Posterior,
+    samples: Vec<Sample>,
     pub(super) posterior: Posterior,
     /// The capacity with random arrivals.
     pub(super) random: Posterior,
@@ -33,8 +36,6 @@ pub(super) struct Fit {
     pub(super) drift: Drift,
     /// Change of the capacity within half of a longer trial, logarithmic.
     pub(super) blur: f64,
-    /// See [`Posterior::surprise`].
-    pub(super) surprise: f64,
     /// Ends of the interval, operations per second: loads that were measured, unless the server
     /// drifted.
     pub(super) lower: Option<f64>,
@@ -50,6 +51,12 @@ impl Fit {
             (Some(lower), Some(upper)) => upper / lower - 1.0,
             _ => f64::INFINITY,
         }
+    }
+
+    /// See [`Posterior::surprise`]; only answers need it, and to work it out takes as long as half of the fit.
+    pub(super) fn surprise(&self) -> f64 {
+        let surprises = self.samples.iter().map(|sample| self.even.surprise(sample));
+        surprises.reduce(f64::min).unwrap_or_default()
     }
 
     /// Returns the probability that a trial of `length` at `load` has this verdict.
@@ -125,14 +132,24 @@ pub(super) fn fit(evidence: &Evidence, levels: &Levels, task: &Task, grid: &Grid
     };
     let samples: Vec<Sample> = speeds.depths().into_iter().map(sample).collect();
     let even = Posterior::of(&samples)?;
-    let surprises = samples.iter().map(|sample| even.surprise(sample));
-    let surprise = surprises.reduce(f64::min).unwrap_or_default();
     let (random, posterior) = with_random_arrivals(&even, &trials, &task.slo);
     let blur = if drift.is_seen { drift.per_min.abs() / 60.0 } else { 0.0 };
     let blur = blur * 0.5 * task.limits.confirm_trial.as_secs_f64();
     let (lower, upper, ends) = (None, None, (0.0, 0.0));
-    let mut fit =
-        Fit { posterior, random, trials, speeds, paces, drift, blur, surprise, lower, upper, ends };
+    let mut fit = Fit {
+        even,
+        samples,
+        posterior,
+        random,
+        trials,
+        speeds,
+        paces,
+        drift,
+        blur,
+        lower,
+        upper,
+        ends,
+    };
     let offered: Vec<f64> = counted.iter().filter(|t| t.is_verdict()).map(|t| t.load).collect();
     find_ends(&mut fit, &offered, task, grid);
     Some(fit)
