@@ -24,22 +24,19 @@ printf '%s\n' ClusterName=test 'SlurmctldHost=ctl(10.77.0.254)' SlurmUser=root S
   'NodeName=n[1-3] NodeAddr=10.77.0.[1-3] CPUs=2 RealMemory=500' \
   'PartitionName=all Nodes=ALL Default=YES State=UP MaxTime=INFINITE' > slurm.conf
 export SLURM_CONF=$D/slurm.conf
-until [ -S munge/socket ]; do sleep 0.02; done
+until [ -S munge/socket ]; do sleep 0.05; done
 slurmctld -D > /dev/null 2>&1 < /dev/null &
 for i in 1 2 3; do
   mkdir -p spool.n$i
   # ip netns would hide the control groups, without which slurmd does not start.
   nsenter --net=/run/netns/h$i unshare -u sh -c "hostname n$i; exec slurmd -D -N n$i" > /dev/null 2>&1 < /dev/null &
 done
-for n in $(seq 1200); do
+for n in $(seq 300); do
   [ "$(sinfo -h -o %T 2> /dev/null | sort -u)" = idle ] && break
-  [ $n = 1200 ] && { tail -n 20 slurm*.log munge/err >&2; exit 1; }
-  sleep 0.05
+  [ $n = 300 ] && { tail -n 20 slurm*.log munge/err >&2; exit 1; }
+  sleep 0.2
 done
 serve
-names() { for i in 1 2 3; do for p in $(ip netns pids h$i); do cat /proc/$p/comm; done; done 2> /dev/null | grep -v '^slurmd$'; }
-left() { for n in $(seq 150); do [ -z "$(names)" ] && return; sleep 0.1; done; echo "LEFT: $(names)" >&2; }
-middle() { until [ -s run/intervals.jsonl ]; do kill -0 $P || return; sleep 0.02; done; }
 "#;
 
 /// Submits the sample script with these arguments for plimsoll and waits for the job, while `meanwhile`, a bash script,
@@ -54,7 +51,7 @@ pub fn submit(arguments: &[&str], meanwhile: &str) -> Option<Finished> {
     }
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/slurm/plimsoll.sbatch");
     let script = format!(
-        "N=3{NETWORK}{CLUSTER}\nexport PLIMSOLL=$0\n\
+        "N=3 DAEMON=slurmd{NETWORK}{CLUSTER}\nexport PLIMSOLL=$0\n\
          sbatch --quiet --wait --nodes=3 --output=job.log '{sample}' \"$@\" < /dev/null & P=$!\n\
          {meanwhile}\nwait $P; C=$?\nleft; cat job.log; exit $C"
     );

@@ -12,8 +12,14 @@ pub const URL: &str = "http://10.77.0.254:8080/";
 /// The hosts.
 pub const HOSTS: &str = "10.77.0.[1-3]";
 
-/// `$N` hosts, numbered from 1: they reach each other and 10.77.0.254, where the servers are.
+/// `$N` hosts, numbered from 1: they reach each other and 10.77.0.254, where the servers are. `agents N` prints the agents
+/// of a host, `left` whatever runs on the hosts beside their `$DAEMON`, once that does not change any more.
 pub(crate) const NETWORK: &str = r#"
+names() { for p in $(ip netns pids h$1); do read -r name < /proc/$p/comm && echo "$p $name"; done 2> /dev/null; }
+agents() { names $1 | while read -r p name; do case $name in plimsoll*) echo $p ;; esac; done; }
+others() { for i in $(seq $N); do names $i; done | while read -r p name; do [ "$name" = $DAEMON ] || echo "$name"; done; }
+left() { for n in $(seq 75); do [ -z "$(others)" ] && return; sleep 0.2; done; echo "LEFT: $(others)" >&2; }
+middle() { until [ -s run/intervals.jsonl ]; do kill -0 $P || return; sleep 0.05; done; }
 mount -t tmpfs none /run && mkdir -p /run/netns
 ip link set lo up
 ip link add br0 type bridge && ip addr add 10.77.0.254/24 dev br0 && ip link set br0 up
@@ -24,12 +30,11 @@ for i in $(seq $N); do
 done
 serve() {
   "$0" serve --http 10.77.0.254:8080 --no-ui > /dev/null 2>&1 < /dev/null &
-  until (exec 3<> /dev/tcp/10.77.0.254/8080) 2> /dev/null; do sleep 0.02; done
+  until (exec 3<> /dev/tcp/10.77.0.254/8080) 2> /dev/null; do sleep 0.05; done
 }
 "#;
 
-/// Keys, sshd, a server. The first host does not have the program. `agents N` prints the agents of a host,
-/// `left` whatever runs on the hosts beside their sshd, once that does not change any more.
+/// Keys, sshd, a server. The first host does not have the program.
 const BED: &str = r#"
 mkdir -p /run/sshd keys
 for k in id host stranger; do ssh-keygen -q -t ed25519 -N '' -f keys/$k; done
@@ -45,13 +50,9 @@ for i in $(seq $N); do
     2> keys/log$i < /dev/null > /dev/null &
 done
 for i in $(seq $N); do
-  until (exec 3<> /dev/tcp/10.77.0.$i/22) 2> /dev/null; do sleep 0.02; done
+  until (exec 3<> /dev/tcp/10.77.0.$i/22) 2> /dev/null; do sleep 0.05; done
 done
 serve
-agents() { for p in $(ip netns pids h$1); do grep -q '^plimsoll' /proc/$p/comm && echo $p; done; }
-names() { for i in $(seq $N); do for p in $(ip netns pids h$i); do cat /proc/$p/comm; done; done 2> /dev/null | grep -v '^sshd$'; }
-left() { for n in $(seq 150); do [ -z "$(names)" ] && return; sleep 0.1; done; echo "LEFT: $(names)" >&2; }
-middle() { until [ -s run/intervals.jsonl ]; do kill -0 $P || return; sleep 0.02; done; }
 "#;
 
 /// A quick search over twenty hosts takes less than 4 minutes.
@@ -73,7 +74,7 @@ pub fn run_with(hosts: u32, before: &str, arguments: &[&str], meanwhile: &str) -
         return None;
     }
     let script = format!(
-        "N={hosts}{NETWORK}{BED}\n{before}\n\"$0\" \"$@\" < /dev/null & P=$!\n{meanwhile}\nwait $P; C=$?\nleft\n\
+        "N={hosts} DAEMON=sshd{NETWORK}{BED}\n{before}\n\"$0\" \"$@\" < /dev/null & P=$!\n{meanwhile}\nwait $P; C=$?\nleft\n\
          kill $(jobs -p) 2> /dev/null; exit $C"
     );
     program::installed("sshd");

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 /// Ends every wait of a test. Far beyond what a busy machine needs, so reaching it is a failure.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// Pause between two checks; no test depends on it.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// Shortest and longest pause between two looks; no test depends on them.
+const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
+/// Pause after a look, as a multiple of its time: a browser that is asked all the time uses a CPU.
+const PAUSE: u32 = 2;
 
 /// Looks again and again until `look` finds something; panics with `what` when it never does.
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
@@ -17,14 +19,16 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 /// Polls until `look` finds something or `patience` is over.
 pub fn within<T>(patience: Duration, look: &mut dyn FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + patience;
+    let [shortest, longest] = PAUSES;
     loop {
+        let began = Instant::now();
         if let Some(found) = look() {
             return Some(found);
         }
         if Instant::now() > deadline {
             return None;
         }
-        thread::sleep(LOOK_AGAIN);
+        thread::sleep((PAUSE * began.elapsed()).clamp(shortest, longest));
     }
 }
 

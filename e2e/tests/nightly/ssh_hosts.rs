@@ -23,7 +23,7 @@ fn assert_second_host_was_given_up(finished: &Finished) {
 fn a_host_whose_cable_is_pulled_stops_and_is_given_up() {
     // Without its lease the agent would go on: nothing tells it that the path is gone.
     let pull = "middle; ip link set v2 down; A=$(agents 2); \
-                for n in $(seq 200); do [ -e /proc/$A ] || break; sleep 0.1; done; \
+                for n in $(seq 100); do [ -e /proc/$A ] || break; sleep 0.2; done; \
                 [ -e /proc/$A ] && echo LEFT the agent >&2";
     let Some(finished) = load(pull) else { return };
     assert_second_host_was_given_up(&finished);
@@ -133,7 +133,7 @@ fn a_host_that_is_disturbed_at_any_of_fifty_instants_leaves_a_truthful_report() 
 const FEW_FILES: &str = "for i in $(seq $N); do
      bash -c \"ulimit -n 4000; exec ip netns exec h$i /usr/sbin/sshd -D -e -f keys/sshd$i -p 2222\" \\
        2> keys/few$i < /dev/null > /dev/null &
-     until (exec 3<> /dev/tcp/10.77.0.$i/2222) 2> /dev/null; do sleep 0.02; done
+     until (exec 3<> /dev/tcp/10.77.0.$i/2222) 2> /dev/null; do sleep 0.05; done
      printf '[10.77.0.%s]:2222 %s\\n' $i \"$(cut -d' ' -f1,2 keys/host.pub)\" >> keys/known; done";
 
 #[test]
@@ -141,7 +141,7 @@ const FEW_FILES: &str = "for i in $(seq $N); do
 fn twenty_hosts_hold_two_hundred_thousand_tls_connections() {
     let before = format!(
         "{FEW_FILES}\n\"$0\" serve --https 10.77.0.254:8443 --processes 16 --no-ui > /dev/null 2>&1 < /dev/null &
-         until (exec 3<> /dev/tcp/10.77.0.254/8443) 2> /dev/null; do sleep 0.02; done"
+         until (exec 3<> /dev/tcp/10.77.0.254/8443) 2> /dev/null; do sleep 0.05; done"
     );
     let hold = ["hold", "https://10.77.0.254:8443/", "-k", "--hosts", "10.77.0.[1-20]:2222"];
     let size =
@@ -172,7 +172,7 @@ fn twenty_hosts_find_the_capacity_of_a_haproxy_of_its_own_host() {
            ' timeout server 60s' ' timeout queue 60s' 'frontend sut' ' bind 10.77.0.20:8081' ' default_backend slow' \
            'backend slow' ' http-request set-header sleep-fixed 10' ' server a 10.77.0.254:8080 maxconn 5' > haproxy.cfg
          ip netns exec h20 {} -db -f haproxy.cfg > haproxy.log 2>&1 < /dev/null &
-         until (exec 3<> /dev/tcp/10.77.0.20/8081) 2> /dev/null; do sleep 0.02; done",
+         until (exec 3<> /dev/tcp/10.77.0.20/8081) 2> /dev/null; do sleep 0.05; done",
         haproxy.display()
     );
     let find =
@@ -195,8 +195,8 @@ fn twenty_hosts_find_the_capacity_of_a_haproxy_of_its_own_host() {
 fn a_server_whose_cable_is_pulled_ends_by_itself_with_its_supervisor() {
     let lab = ["lab", "hold", "-c", "50", "--for", "10m", "--sut-host", "10.77.0.3"];
     let pull = "until [ \"$(ip netns exec h3 ss -Htn state established sport = :8443 | wc -l)\" -ge 50 ]; do \
-                kill -0 $P || break; sleep 0.05; done; ip link set v3 down; \
-                for n in $(seq 300); do [ -z \"$(names)\" ] && break; sleep 0.1; done";
+                kill -0 $P || break; sleep 0.2; done; ip link set v3 down; \
+                for n in $(seq 150); do [ -z \"$(others)\" ] && break; sleep 0.2; done";
     let flags = [&lab[..], &LOGIN].concat();
     let Some(finished) = ssh_hosts::run(&flags, pull) else { return };
     assert!(finished.code == Some(98), "{:?}: {}", finished.code, finished.stderr);

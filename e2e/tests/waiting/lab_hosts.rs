@@ -14,7 +14,7 @@ const HOSTS: [&str; 6] =
 fn folders(port: u16) -> String {
     let list = format!("ls -d /tmp/plimsoll-lab-{port}-* 2> /dev/null");
     format!(
-        "for n in $(seq 100); do {list} || break; sleep 0.1; done > /dev/null; {list} && echo LEFT a folder >&2"
+        "for n in $(seq 50); do {list} || break; sleep 0.2; done > /dev/null; {list} && echo LEFT a folder >&2"
     )
 }
 
@@ -30,7 +30,7 @@ fn lab(port: u16, experiment: &[&str], flags: &[&str], meanwhile: &str) -> Optio
 fn held(port: u16) -> String {
     format!(
         "until [ \"$(ip netns exec h3 ss -Htn state established sport = :{port} | wc -l)\" -ge 50 ]; do \
-         kill -0 $P || break; sleep 0.05; done"
+         kill -0 $P || break; sleep 0.2; done"
     )
 }
 

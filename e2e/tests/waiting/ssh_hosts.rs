@@ -75,7 +75,7 @@ chown -hR 65534:65534 cache1/plimsoll home1/.cache
 nsenter -t $S -m sh -c "cp $D/planted '$0'; chown 65534:65534 '$0'; stat -c %a '$(dirname "$0")' > $D/mode"
 nsenter -t $S -m -n $(command -v sshd || echo /usr/sbin/sshd) -D -e -f $D/keys/sshd1 -p 2222 \
   -o "SetEnv XDG_CACHE_HOME=$D/cache1 HOME=$D/home1 XDG_RUNTIME_DIR=$D/own1" 2> keys/log1b < /dev/null > /dev/null &
-until (exec 3<> /dev/tcp/10.77.0.1/2222) 2> /dev/null; do sleep 0.02; done
+until (exec 3<> /dev/tcp/10.77.0.1/2222) 2> /dev/null; do sleep 0.05; done
 "#;
 
 #[test]
@@ -116,7 +116,7 @@ fn a_hold_is_steered_over_three_hosts_and_ends_when_it_is_told() {
         ["hold", URL, "--hosts", HOSTS, "--connections", "300", "--rate", "1k", "--for", "10m"];
     let flags = ["--json", "out.json", "--out", "run"];
     let all = "until [ \"$(ss -Htn state established sport = :8080 | wc -l)\" -ge 300 ]; do \
-               kill -0 $P || break; sleep 0.05; done; kill -TERM $P";
+               kill -0 $P || break; sleep 0.2; done; kill -TERM $P";
     let Some(finished) = ssh_hosts::run(&[&hold[..], &LOGIN, &flags].concat(), all) else {
         return;
     };
@@ -171,9 +171,9 @@ fn a_login_that_an_sshd_drops_among_many_is_tried_again() {
     // This sshd has room for one login at a time, and somebody has it until a login was dropped.
     let before = "ip netns exec h2 /usr/sbin/sshd -D -e -f keys/sshd2 -p 2222 -o MaxStartups=1:100:1 \
                   2> keys/dropped < /dev/null > /dev/null &
-                  first() { until exec 4<> /dev/tcp/10.77.0.2/2222 && read -r -t 5 -u 4 banner; do sleep 0.05; done
-                    touch keys/taken; until grep -q MaxStartups keys/dropped; do sleep 0.02; done; }
-                  first 2> /dev/null & until [ -e keys/taken ]; do sleep 0.02; done";
+                  first() { until exec 4<> /dev/tcp/10.77.0.2/2222 && read -r -t 5 -u 4 banner; do sleep 0.2; done
+                    touch keys/taken; until grep -q MaxStartups keys/dropped; do sleep 0.05; done; }
+                  first 2> /dev/null & until [ -e keys/taken ]; do sleep 0.05; done";
     let load = ["load", URL, "--hosts", "10.77.0.2:2222", "--ssh-option", "HostKeyAlias=10.77.0.2"];
     let flags = [&load[..], &LOGIN, &LOAD, &["--duration", "1s"]].concat();
     let Some(finished) = ssh_hosts::run_with(3, before, &flags, "") else { return };
@@ -216,7 +216,7 @@ fn a_host_with_few_files_a_process_makes_its_part_with_many_processes() {
     // A login there gives processes 200 open files; 64 of them are no connections.
     let before = "bash -c 'ulimit -n 200; exec ip netns exec h2 /usr/sbin/sshd -D -e -f keys/sshd2 -p 2222' \
                   2> keys/few < /dev/null > /dev/null &
-                  until (exec 3<> /dev/tcp/10.77.0.2/2222) 2> /dev/null; do sleep 0.02; done";
+                  until (exec 3<> /dev/tcp/10.77.0.2/2222) 2> /dev/null; do sleep 0.05; done";
     let hosts = ["--hosts", "10.77.0.2:2222", "--ssh-option", "HostKeyAlias=10.77.0.2"];
     let hold =
         ["hold", URL, "--connections", "600", "--rate", "2k", "--for", "1s", "--json", "out.json"];
@@ -267,7 +267,7 @@ fn a_host_that_is_added_to_the_file_of_a_hold_joins_it() {
     let count = "ss -Htn state established sport = :8080";
     let reached = |connections: u32| {
         format!(
-            "until [ $({count} | wc -l) -ge {connections} ]; do kill -0 $P || break; sleep 0.05; done"
+            "until [ $({count} | wc -l) -ge {connections} ]; do kill -0 $P || break; sleep 0.2; done"
         )
     };
     // No sshd answers where the server is.
@@ -308,7 +308,7 @@ fn a_hold_up_to_what_hosts_have_room_for_holds_so_many() {
     let all = [&hold[..], &LOGIN].concat().join(" ");
     let count = "ss -Htn state established sport = :8080 | wc -l";
     let meanwhile = format!(
-        "until [ $({count}) -ge 270 ]; do kill -0 $P || break; sleep 0.05; done; {count} > peak; wait $P; C=$?
+        "until [ $({count}) -ge 270 ]; do kill -0 $P || break; sleep 0.2; done; {count} > peak; wait $P; C=$?
          \"$0\" {all} < /dev/null; echo \"CODE $?\" >&2"
     );
     let Some(finished) = ssh_hosts::run_with(3, UNEQUAL_PORTS, &up_to, &meanwhile) else { return };
@@ -365,7 +365,7 @@ fn haproxy(global: &str, frontend: &str) -> String {
            ' timeout server 60s' 'frontend sut' ' bind 10.77.0.254:8081' ' {frontend}' \
            ' http-request return status 200 content-type text/plain string pong' > haproxy.cfg
          {} -db -f haproxy.cfg > haproxy.log 2>&1 < /dev/null &
-         until (exec 3<> /dev/tcp/10.77.0.254/8081) 2> /dev/null; do sleep 0.02; done",
+         until (exec 3<> /dev/tcp/10.77.0.254/8081) 2> /dev/null; do sleep 0.05; done",
         haproxy.display()
     )
 }
@@ -457,7 +457,7 @@ fn a_host_that_sends_no_frames_is_lost_and_nobody_else() {
             r#"cat > reach <<'END'
 #!/bin/bash
 if [ "$1" != h2 ]; then exec ip netns exec "$1" sh; fi
-ip netns exec h2 sh | {{ cat <&0 & C=$!; until [ -s run/intervals.jsonl ]; do sleep 0.05; done
+ip netns exec h2 sh | {{ cat <&0 & C=$!; until [ -s run/intervals.jsonl ]; do sleep 0.2; done
   sleep 0.3; kill -KILL $C; wait $C 2> /dev/null; {sent}; }}
 END
 chmod +x reach"#
@@ -504,7 +504,7 @@ fn another_build_and_no_program_are_said_before_the_load() {
 fn a_process_that_a_host_loses_is_told_and_its_part_accounted_for() {
     let before = "bash -c 'ulimit -n 200; exec ip netns exec h2 /usr/sbin/sshd -D -e -f keys/sshd2 -p 2222' \
                   2> keys/few < /dev/null > /dev/null &
-                  until (exec 3<> /dev/tcp/10.77.0.2/2222) 2> /dev/null; do sleep 0.02; done";
+                  until (exec 3<> /dev/tcp/10.77.0.2/2222) 2> /dev/null; do sleep 0.05; done";
     let hosts = ["--hosts", "10.77.0.2:2222", "--ssh-option", "HostKeyAlias=10.77.0.2"];
     let load = ["load", URL, "--connections", "600", "--duration", "3s"];
     // The last one to start is no relay.
