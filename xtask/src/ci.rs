@@ -116,7 +116,7 @@ fn full() -> Vec<Outcome> {
     }
     outcomes.push(outcome("waiting", began, || end_suite("waiting", waiting?)));
     let began = Instant::now();
-    let measuring = || end_suite("measuring", start_suite("measuring", 3)?);
+    let measuring = || end_suite("measuring", start_suite("measuring", 4)?);
     // Last, so that the closing lines of `cargo test` stand at the end of the log.
     outcomes.push(outcome("measuring", began, measuring));
     outcomes

@@ -1,5 +1,5 @@
-//! The search against a server whose true capacity is known, and what limits it. `nightly/capacity.rs` has more servers
-//! and longer searches.
+//! Searches against a HAProxy whose limits are known: the capacity with what limits it, and the largest storm.
+//! `nightly/capacity.rs` has more servers and longer searches.
 
 use std::time::Duration;
 
@@ -7,10 +7,14 @@ use e2e::haproxy::Haproxy;
 use e2e::plimsoll::{Finished, Plimsoll, found_once};
 use e2e::turn::beside_others;
 
-/// The search's own budget is shorter.
-const SEARCH_PATIENCE: Duration = Duration::from_secs(180);
+/// The budgets of a search and of the jitter are shorter.
+const SEARCH_PATIENCE: Duration = Duration::from_secs(300);
 const TRUTH_PER_S: f64 = 450.0;
 const CAUSE: [&str; 2] = ["rate-limit", "predicted"];
+/// HAProxy accepts 400 connections per second, and all must be back within 2 s.
+const LARGEST_STORM: f64 = 800.0;
+/// All 2,000 need 5 s, of which 2 s are allowed after the longest wait; jitter is not even.
+const JITTER_S: std::ops::Range<f64> = 2.5..4.5;
 
 fn search(haproxy: &Haproxy) -> Finished {
     let (url, socket) =
@@ -43,6 +47,47 @@ fn the_limit_that_haproxy_was_given_is_found_and_named() {
             let is_narrow = upper / lower <= 1.1501;
             let is_right = (lower..=upper).contains(&TRUTH_PER_S) && is_narrow && cause == CAUSE;
             (!is_right).then(|| format!("[{lower}, {upper}], {cause:?}"))
+        },
+    );
+}
+
+fn search_of_storms(haproxy: &Haproxy) -> Finished {
+    let (url, socket) = (haproxy.url("http"), haproxy.stats_socket());
+    let watch = format!("haproxy:{}", socket.display());
+    let flags = ["find", "storm", &url, "-c", "2000", "--rate", "300", "--recover", "2s"];
+    // The subject is the limit on new connections, and not the latency of a machine that does other work.
+    let more = ["--slo", "p99<1s,errors<1%", "--budget", "60s", "--watch", &watch, "--json", "-"];
+    Plimsoll::new([&flags[..], &more, &["--try-remedies"]].concat())
+        .start()
+        .finish_within(SEARCH_PATIENCE)
+}
+
+#[test]
+fn the_largest_storm_of_a_limited_haproxy_is_found() {
+    let _machine = beside_others();
+    // A search may end INVALID on a busy machine, and one in ten errs: the truth must be found once.
+    let rules = "    http-request return status 200 content-type text/plain string pong";
+    let haproxy = Haproxy::start("", rules, "global\n    maxconnrate 400");
+    found_once(
+        &[0, 97, 98, 99],
+        || search_of_storms(&haproxy),
+        |summary| {
+            let (lower, upper) = (summary.number("find.lower"), summary.number("find.upper"));
+            assert_eq!(summary.text("find.axis"), "storm");
+            assert_eq!(summary.count("storm.held"), 2_000);
+            // HAProxy averages its rate over a second and lets a burst through at first: one tenth to each side.
+            // HAProxy's socket names its process.
+            let seconds = summary.at("storm.storms").as_array().into_iter().flatten();
+            let mut seconds =
+                seconds.flat_map(|one| one["seconds"].as_array().into_iter().flatten());
+            assert!(seconds.any(|second| second["server_cpu"].is_number()), "{summary:?}");
+            let cause = &summary.at("causes")[0]["cause"];
+            let is_right =
+                lower <= 1.1 * LARGEST_STORM && upper >= 0.9 * LARGEST_STORM && upper / lower < 1.3;
+            let enough = summary.at("storm.jitter.enough_s");
+            let has_jitter = enough.as_f64().is_some_and(|enough| JITTER_S.contains(&enough));
+            let is_found = is_right && has_jitter && cause == "rate-limit";
+            (!is_found).then(|| format!("[{lower}, {upper}], {cause}, jitter {enough}"))
         },
     );
 }

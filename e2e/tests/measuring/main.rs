@@ -1,8 +1,8 @@
 //! Tests whose verdict depends on how fast something is. `cargo xtask ci` runs them with nothing of ours beside them, but
-//! three at a time if each leaves most of both CPUs idle.
+//! several at a time if each leaves most of both CPUs idle.
 
 mod closed_loop;
-mod find;
 mod generator_limits;
+mod haproxy_limits;
 mod lab;
 mod rfc9411;

@@ -8,7 +8,6 @@ mod book;
 mod browser;
 mod cliffs;
 mod compare;
-mod connection_storms;
 mod connections;
 mod cycles;
 mod deliveries;
