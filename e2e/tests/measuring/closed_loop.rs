@@ -1,4 +1,5 @@
-//! The rate of a closed loop, judged by a server that writes down when requests came and were answered.
+//! The rate of a closed loop, judged by a server that writes down when requests came and were answered; and the cases of
+//! RFC 9411 that build on it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,11 +8,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use e2e::nginx::Nginx;
-use e2e::plimsoll::Plimsoll;
+use e2e::plimsoll::{Plimsoll, undisturbed};
 use e2e::port;
 use e2e::turn::alone;
 
 const DELAY: Duration = Duration::from_millis(50);
+/// A shared host may be half as fast when the case runs as when its target was measured.
+const ATTEMPTS: usize = 3;
 
 /// When a request came, and when it was answered.
 type Served = (Instant, Instant);
@@ -100,5 +103,19 @@ fn the_server_agrees_with_the_rate_of_a_closed_loop() {
         // One operation, or one in a hundred.
         let most = (served / 100.0).max(1.0);
         assert!((stated - served).abs() <= most, "{flags:?}: {stated} of {served} in {seconds} s");
+    }
+}
+
+#[test]
+fn what_latency_builds_on_is_measured_first() {
+    let _machine = alone();
+    let flags = ["lab", "rfc9411", "--json", "-", "--case", "7.4", "--sustain", "2s"];
+    let flags = [&flags[..], &["--sut", "embedded", "--object-size", "1KB"]].concat();
+    let mut runs = (0..ATTEMPTS).map(|_| undisturbed(|| Plimsoll::new(&flags).run()));
+    let finished = runs.find(|finished| finished.code == Some(0)).expect("the target is met once");
+    for result in finished.summary(0).at("rfc9411.results").as_array().expect("a list") {
+        assert_eq!(result["ending"], "target-met", "{result}");
+        let source = result["target_source"].to_string();
+        assert!(source.contains("a closed loop"), "{source}");
     }
 }
