@@ -53,7 +53,7 @@ impl Fit {
         }
     }
 
-    /// See [`Posterior::surprise`]; only answers need it, and to work it out takes as long as half of the fit.
+    /// See [`Posterior::surprise`]; only answers need it, and it takes a quarter of the time of the fit.
     pub(super) fn surprise(&self) -> f64 {
         let surprises = self.samples.iter().map(|sample| self.even.surprise(sample));
         surprises.reduce(f64::min).unwrap_or_default()
