@@ -7,8 +7,10 @@ use e2e::haproxy::Haproxy;
 use e2e::plimsoll::{Finished, Plimsoll, found_once};
 use e2e::turn::beside_others;
 
-/// The budgets of a search and of the jitter are shorter.
-const SEARCH_PATIENCE: Duration = Duration::from_secs(300);
+/// The search's own budget is shorter.
+const SEARCH_PATIENCE: Duration = Duration::from_secs(180);
+/// The budget of the search and of the jitter is shorter.
+const STORM_PATIENCE: Duration = Duration::from_secs(300);
 const TRUTH_PER_S: f64 = 450.0;
 const CAUSE: [&str; 2] = ["rate-limit", "predicted"];
 /// HAProxy accepts 400 connections per second, and all must be back within 2 s.
@@ -59,7 +61,7 @@ fn search_of_storms(haproxy: &Haproxy) -> Finished {
     let more = ["--slo", "p99<1s,errors<1%", "--budget", "60s", "--watch", &watch, "--json", "-"];
     Plimsoll::new([&flags[..], &more, &["--try-remedies"]].concat())
         .start()
-        .finish_within(SEARCH_PATIENCE)
+        .finish_within(STORM_PATIENCE)
 }
 
 #[test]

@@ -31,9 +31,9 @@ const EDGE_CONNECTIONS: f64 = 0.01;
 /// Another KPI above this share of its maximum may be the bottleneck.
 const ISOLATION_SHARE_MAX: f64 = 0.95;
 
-/// Every criterion of `case` in `step`; step 1 of some asks for less. The RFC lists the target among the latency
-/// cases' alone. Without it another rate is met by a server that answers half of it: late transactions are no
-/// failed ones, and a steady backlog is constant.
+/// Every criterion of `case` in `step`; step 1 of some asks for less. The RFC lists the target among those of the
+/// latency cases alone. A server that answers half of another rate would meet it: late transactions are no failed
+/// ones, and half of a rate may be constant.
 fn criteria_of(case: Case, step: Step) -> &'static [Criterion] {
     match (case.kind(), step) {
         (Kind::Throughput, Step::Initial) => &[Failed],
