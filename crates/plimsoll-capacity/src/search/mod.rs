@@ -192,7 +192,9 @@ impl RateSearch {
             None => {
                 let answer = self.answer_with(|known| self.policy.reached(known));
                 let answer = self.with_highest_held(answer);
-                let outlook = Some(self.policy.outlook(&self.known(), answer.width()));
+                // Two loads that were met and missed are as near to each other as they happened to be offered.
+                let width = answer.confidence.and_then(|_| answer.width());
+                let outlook = Some(self.policy.outlook(&self.known(), width));
                 TippingPoint { outlook, ..answer }
             }
         }
