@@ -203,8 +203,7 @@ impl RateSearch {
     /// Bounds without a confidence reach up to the highest load that held, however short its trials: until the search
     /// has come near the tipping point, only loads far below it have been tried for long.
     fn with_highest_held(&self, answer: TippingPoint) -> TippingPoint {
-        let is_observed = matches!(answer.outcome, Outcome::Bounds { .. }) && answer.met.is_some();
-        let is_observed = is_observed && answer.confidence.is_none();
+        let is_observed = answer.met.is_some() && answer.confidence.is_none();
         let highest = || Observed::of(&self.guards.levels.counted(&self.evidence), Nanos::ZERO);
         match is_observed.then(highest).flatten() {
             Some(Observed { lower, met, upper }) => {

@@ -24,7 +24,8 @@ use table::Alarms;
 const STANDARD: Method = Method::Plimsoll(Mode::Standard);
 
 fn kind(name: &str) -> Kind {
-    kinds::servers().into_iter().find(|kind| kind.name == name).expect("a kind of that name")
+    let mut all = kinds::servers().into_iter().chain(speeds::hosts());
+    all.find(|kind| kind.name == name).expect("a kind of that name")
 }
 
 /// Searches of each kind in a test; docs/explanation/search-quality.md rests on a thousand.
@@ -94,19 +95,17 @@ fn a_search_of_a_minute_keeps_its_promise() {
 
 #[test]
 fn a_search_that_its_user_stops_keeps_its_promise() {
-    let all: Vec<Kind> = kinds::servers().into_iter().chain(speeds::hosts()).collect();
     let (mut stated, mut contained) = (0, 0);
     for name in
         ["noise 5 % by trial", "two speeds, 16 % slower for 2 s of 10", "recorded speed, rough"]
     {
-        let kind = all.iter().find(|kind| kind.name == name).expect("a kind of that name");
-        let score = score(kind, Method::Stopped, 0..SEEDS, false);
+        let score = score(&kind(name), Method::Stopped, 0..SEEDS, false);
         let text = format!("{name}: {} of {SEEDS} stated, {} wrong", score.stated, score.wrong);
         assert!(score.wrong <= 1 && score.stated * 2 > score.searches, "{text}");
         stated += score.stated;
         contained += score.contained;
     }
-    // Of 400 searches of each 93 % do; of these 42, three standard deviations fewer.
+    // 93 % of 400 searches of each do; three standard deviations fewer of these 42.
     assert!(contained * 100 >= 81 * stated, "{contained} of {stated} hold the truth");
 }
 
@@ -156,14 +155,12 @@ fn a_safe_load_is_met_by_nine_loads_of_ten_in_random_arrivals() {
 
 #[test]
 fn a_safe_load_is_found_at_slow_and_pausing_and_disturbed_servers() {
-    let all: Vec<Kind> = kinds::servers().into_iter().chain(speeds::hosts()).collect();
     for (name, least_percent) in [
         ("holds 20/s", 70),
         ("pause of 120 ms each 10 s", 70),
         ("a neighbour takes half for 10 s of 30, CPU times read", 85),
     ] {
-        let kind = all.iter().find(|kind| kind.name == name).expect("a kind of that name");
-        let score = score(kind, Method::Plimsoll(Mode::Quick), 0..SEEDS, false);
+        let score = score(&kind(name), Method::Plimsoll(Mode::Quick), 0..SEEDS, false);
         let text = format!("{name}: {} of {SEEDS} have a safe load", score.safe);
         assert!(score.safe * 100 >= least_percent * score.searches, "{text}");
     }
@@ -172,7 +169,7 @@ fn a_safe_load_is_found_at_slow_and_pausing_and_disturbed_servers() {
 #[test]
 fn a_safe_load_of_shorter_trials_says_so() {
     let name = "a neighbour takes half for 10 s of 30, CPU times read";
-    let kind = speeds::hosts().into_iter().find(|kind| kind.name == name).expect("a kind");
+    let kind = kind(name);
     let full = Mode::Quick.limits().confirm_trial;
     let mut shorter = 0;
     for seed in 0..10 {
@@ -310,13 +307,12 @@ fn tables() {
         println!("<!-- hosts -->\n{}<!-- end -->", table::quick(&hosts, &seeds, &mut alarms));
     }
     let stopped = first..first + number("SIMULATE_STOPPED_SEEDS", 1_000);
+    let all = [&kinds[..], &hosts[..]].concat();
     if !stopped.is_empty() {
-        let all = [&kinds[..], &hosts[..]].concat();
         let text = table::stopped(&all, &stopped, &mut alarms);
         println!("<!-- stopped -->\n{text}<!-- end -->");
     }
     if !budgets.is_empty() {
-        let all = [&kinds[..], &hosts[..]].concat();
         let text = table::budgets(&all, &budgets, &mut alarms);
         println!("<!-- budgets -->\n{text}<!-- end -->");
     }

@@ -94,7 +94,7 @@ pub(crate) enum Method {
     Plimsoll(Mode),
     /// Ours in quick mode, with another budget of trial and rest time.
     Within(Nanos),
-    /// Ours in quick mode, stopped by its user at a random instant of the budget.
+    /// Ours in quick mode, stopped by its user at a random instant of its usual time.
     Stopped,
     /// Doubling until the first miss, then halving to the mode's width; each load once.
     Bisection(Mode),
