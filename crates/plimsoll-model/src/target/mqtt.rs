@@ -134,7 +134,8 @@ pub fn foreign_placeholder(template: &str) -> Option<String> {
 
 /// Reports whether messages can be published to `topic` (MQTT 5.0, 4.7).
 pub fn is_topic(topic: &str) -> bool {
-    (1..=usize::from(u16::MAX)).contains(&topic.len()) && !topic.contains(['#', '+', '\0'])
+    (1..=usize::from(u16::MAX)).contains(&topic.len())
+        && !topic.bytes().any(|byte| matches!(byte, b'#' | b'+' | 0))
 }
 
 /// Reports whether `filter` can be subscribed to (MQTT 5.0, 4.7.1): wildcards stand alone in their level, `#`

@@ -360,7 +360,7 @@ fn answer(
 /// Appends the acknowledgement of a PUBLISH; returns its topic.
 fn publish<'a>(packet: &Packet<'a>, reply: &mut Vec<u8>) -> Result<&'a str, BrokerError> {
     let mut fields = Fields { rest: packet.content };
-    let topic = std::str::from_utf8(fields.text()?).unwrap_or_default();
+    let topic = fields.text()?;
     if !is_topic(topic) {
         return malformed("a PUBLISH whose topic is no topic");
     }
@@ -399,12 +399,11 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads text: UTF-8 without a null character.
-    fn text(&mut self) -> Result<&'a [u8], BrokerError> {
-        let bytes = self.bytes()?;
-        if std::str::from_utf8(bytes).is_err() || bytes.contains(&0) {
-            return malformed("a text that is not UTF-8, or has a null character");
+    fn text(&mut self) -> Result<&'a str, BrokerError> {
+        match std::str::from_utf8(self.bytes()?) {
+            Ok(text) if !text.as_bytes().contains(&0) => Ok(text),
+            _ => malformed("a text that is not UTF-8, or has a null character"),
         }
-        Ok(bytes)
     }
 
     /// Steps over the properties of version 5.
@@ -536,7 +535,7 @@ fn subscribe(
     fields.properties(version)?;
     let mut granted = Vec::new();
     while !fields.rest.is_empty() {
-        let filter = std::str::from_utf8(fields.text()?).unwrap_or_default();
+        let filter = fields.text()?;
         if !is_filter(filter) {
             return malformed("a topic filter that is none");
         }
