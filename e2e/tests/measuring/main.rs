@@ -6,3 +6,4 @@ mod generator_limits;
 mod haproxy_limits;
 mod lab;
 mod rfc9411;
+mod screen;

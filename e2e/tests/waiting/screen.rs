@@ -23,14 +23,6 @@ fn load(serve: &Serve) -> Terminal {
     terminal
 }
 
-fn assert_restored(terminal: &Terminal, code: u32) {
-    // On the first screen, in which the command was typed.
-    terminal.wait_for(&format!("ended {code}"));
-    wait::until("the shell", || terminal.has_file("over").then_some(()));
-    assert_eq!(terminal.file("before"), terminal.file("after"));
-    assert!(!terminal.text().contains("stop and report"), "{}", terminal.text());
-}
-
 #[test]
 fn a_resized_screen_is_drawn_anew_and_q_leaves_it() {
     let serve = Serve::plain();
@@ -42,7 +34,7 @@ fn a_resized_screen_is_drawn_anew_and_q_leaves_it() {
     terminal.press("?");
     terminal.wait_for("this list; any key ends it");
     terminal.press("q");
-    assert_restored(&terminal, 130);
+    terminal.assert_restored(130);
 }
 
 #[test]
@@ -65,7 +57,7 @@ fn a_watched_host_is_drawn_and_its_last_state_stays() {
     terminal.press("?");
     terminal.wait_for("this list; any key ends it");
     terminal.press("q");
-    assert_restored(&terminal, 0);
+    terminal.assert_restored(0);
     assert!(terminal.text().contains("Established"), "{}", terminal.text());
 }
 
@@ -79,7 +71,7 @@ fn a_signal_ends_a_watch_and_leaves_its_screen() {
         );
         terminal.wait_for("TCP established");
         send_signal(signal, terminal.file("pid").trim());
-        assert_restored(&terminal, 0);
+        terminal.assert_restored(0);
     }
 }
 
@@ -114,32 +106,12 @@ fn a_hold_shows_its_connections_and_where_its_page_is() {
 }
 
 #[test]
-fn s_ends_a_search_with_the_answer_so_far() {
-    let serve = Serve::plain();
-    let terminal = Terminal::start();
-    let url = serve.url();
-    terminal.enter(&format!(
-        "stty -g > before; $PLIMSOLL find rate {url} --budget 5m --out run > report; echo \"ended $?\"; \
-         stty -g > after; head -1 report; touch over"
-    ));
-    terminal.wait_for("s stop with the answer so far");
-    terminal.wait_for("so far: at least");
-    terminal.press("s");
-    assert_restored(&terminal, 130);
-    assert!(
-        terminal.file("report").starts_with("Stopped: at least "),
-        "{}",
-        terminal.file("report")
-    );
-}
-
-#[test]
 fn a_signal_leaves_the_screen() {
     let serve = Serve::plain();
     for (signal, code) in [("TERM", 143), ("INT", 130), ("HUP", 143)] {
         let terminal = load(&serve);
         send_signal(signal, terminal.file("pid").trim());
-        assert_restored(&terminal, code);
+        terminal.assert_restored(code);
     }
 }
 
@@ -159,7 +131,7 @@ fn a_second_interrupt_leaves_the_screen_at_once() {
     });
     assert!(presses > Some(1), "{presses:?}: {}", terminal.text());
     signal("KILL");
-    assert_restored(&terminal, 130);
+    terminal.assert_restored(130);
     // Nothing was reported.
     assert!(!terminal.text().contains("Operations"), "{}", terminal.text());
 }
