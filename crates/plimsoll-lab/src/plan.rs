@@ -11,7 +11,7 @@ use crate::controls::Ways;
 use crate::own_servers::{OwnServers, TIMEOUT};
 use crate::placement::Placement;
 use crate::settings::{ProxyConfiguration, SutSettings};
-use crate::sut::{Sut, proxy};
+use crate::sut::Sut;
 
 /// Connections beyond the load's own: the first ones of a trial while those of the last trial are
 /// still being closed, and manual requests.
@@ -97,7 +97,7 @@ impl LabPlan {
         if self.far.is_some() {
             return Ways::default();
         }
-        if proxy(self.sut.kind).is_none() {
+        if self.sut.kind.is_embedded() {
             return Ways { processes: true, link: is_isolated, ..Ways::default() };
         }
         let backends = u32::try_from(self.backend_ports()).unwrap_or(u32::MAX);

@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 
 #[macro_use]
+mod add_fields;
+#[macro_use]
 mod named;
 
 pub mod announced;

@@ -13,14 +13,6 @@ use crate::starts::StartCounts;
 use crate::storm::StormCounts;
 use crate::{ErrorClass, Fault, Nanos};
 
-/// Adds the fields of one value to those of another.
-macro_rules! add_fields {
-    ($into:expr, $from:expr, $($($field:ident).+),+ $(,)?) => {
-        $($into.$($field).+ += $from.$($field).+;)+
-    };
-}
-pub(crate) use add_fields;
-
 /// Failed operations by class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "BTreeMap<ErrorClass, u64>", into = "BTreeMap<ErrorClass, u64>")]

@@ -15,8 +15,8 @@ use plimsoll_sys::signal::{Interrupts, end_now};
 use plimsoll_sys::terminal::{Input, Screen, Waker, restore, size};
 use plimsoll_sys::thread;
 
+use crate::clock::now;
 use crate::exit::INTERRUPTED;
-use crate::run::now;
 use crate::screen::{Stream, is_ascii};
 
 /// From one frame to the next, at least.

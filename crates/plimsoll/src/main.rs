@@ -12,12 +12,14 @@ use std::process::ExitCode;
 mod exit;
 
 mod causes;
+mod clock;
 mod commands;
 mod display;
 mod experiments;
 mod flags;
 mod host_file;
 mod hosts;
+mod kernel_files;
 mod output;
 mod plan;
 mod preflight;

@@ -17,10 +17,10 @@ use plimsoll_report::live::{Feed, MetricsAt, Outlets, PageAt, RunHead, feed};
 use plimsoll_sys::signal::Interrupts;
 use plimsoll_sys::{address, affinity, clock, thread};
 
+use crate::clock::now;
 use crate::exit::{Result, Stop};
 use crate::plan::live::LiveJob;
 use crate::plan::publish::{MetricsJob, PublishJob};
-use crate::run::now;
 
 /// Period of looking for the end of the last scrapes, or an interrupt.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);

@@ -24,6 +24,7 @@ use plimsoll_sys::clock;
 use plimsoll_sys::signal::Interrupts;
 use plimsoll_sys::whole_file::WholeFile;
 
+use crate::clock::now;
 use crate::display::Display;
 use crate::exit::{INTERRUPTED, Result, Stop, TERMINATED};
 use crate::flags::values::OutputFile;
@@ -362,11 +363,6 @@ fn archive_place(command: &str, unix_s: u64) -> PathBuf {
     let stamp = time_text::compact(unix_s);
     let command = command.replace(' ', "-");
     PathBuf::from(ARCHIVES).join(format!("{stamp}-{command}-{}", std::process::id()))
-}
-
-/// Returns the present time on CLOCK_MONOTONIC.
-pub(crate) fn now() -> Nanos {
-    Nanos(clock::monotonic_ns())
 }
 
 /// Writes the summary object to where `--json` says.

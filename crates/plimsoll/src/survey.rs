@@ -19,8 +19,8 @@ use plimsoll_model::units::grouped;
 use plimsoll_sys::{address, clock};
 use plimsoll_tune::doctor::{Need, Needs, Shape, Verdict};
 
+use crate::clock::now;
 use crate::preflight;
-use crate::run::now;
 
 /// A clock that is so far off makes certificates look invalid, or valid; one that is less far off is noted.
 const CLOCK_OFF_MAX: Nanos = Nanos::from_secs(60);

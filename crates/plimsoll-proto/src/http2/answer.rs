@@ -9,6 +9,8 @@ use crate::http1::head::decimal;
 
 /// The status of a call without `grpc-status`, or with one that gRPC does not have.
 pub(super) const GRPC_UNKNOWN: u8 = 2;
+/// The status of a call that broke the protocol.
+pub(super) const GRPC_INTERNAL: u8 = 13;
 /// In the Huffman code, which is one for each text.
 const GRPC_STATUS_HUFFMAN: &[u8] = &[0x9a, 0xca, 0xc8, 0xb2, 0x12, 0x34, 0xda, 0x8f];
 

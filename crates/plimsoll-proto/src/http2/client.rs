@@ -7,7 +7,7 @@ mod outcome;
 
 pub use outcome::{Http2Error, StreamFault};
 
-use super::answer::{GRPC_UNKNOWN, Malformation, read_head};
+use super::answer::{GRPC_INTERNAL, GRPC_UNKNOWN, Malformation, read_head};
 use super::frame::{
     self, ACK, Code, END_HEADERS, END_STREAM, FRAME_BYTES_MAX, Fault, FrameReader, Head, Item,
     Kind, MAX_31, OpenBlock, SETTING_ENABLE_PUSH, SETTING_HEADER_TABLE_SIZE,
@@ -155,7 +155,6 @@ const ANY_LENGTH: u64 = u64::MAX;
 
 /// No `grpc-status`.
 const NO_STATUS: u8 = u8::MAX;
-const INTERNAL: u8 = 13;
 
 /// One connection while something moves on it.
 #[derive(Debug, Default)]
@@ -715,7 +714,7 @@ impl Flight {
     /// The status of a call (gRPC over HTTP/2, "Responses"; its http-grpc-status-mapping).
     const fn judged(&self) -> u8 {
         match (self.grpc_status, self.status) {
-            (NO_STATUS, 400) => INTERNAL,
+            (NO_STATUS, 400) => GRPC_INTERNAL,
             (NO_STATUS, 401) => 16,
             (NO_STATUS, 403) => 7,
             (NO_STATUS, 404) => 12,

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde_json::Value;
 
-use super::ExportedRun;
+use super::run::ExportedRun;
 use super::seconds::Table;
 use crate::error::Result;
 

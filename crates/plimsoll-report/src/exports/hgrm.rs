@@ -6,7 +6,7 @@ use plimsoll_model::spans::Span;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::{Histogram, Nanos};
 
-use super::ExportedRun;
+use super::run::ExportedRun;
 use crate::error::Result;
 
 /// Quantiles from each one to half way to 1.

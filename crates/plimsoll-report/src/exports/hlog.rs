@@ -5,8 +5,8 @@ use std::io::Write;
 
 use plimsoll_model::Nanos;
 
+use super::run::{ExportedRun, SPANS};
 use super::seconds::start_unix_ns;
-use super::{ExportedRun, SPANS};
 use crate::archive::Loads;
 use crate::error::Result;
 use crate::time_text;

@@ -10,7 +10,7 @@ use plimsoll_model::gate::GateResult;
 use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::{Check, CheckId, Family, Level, Standing, Verdict};
 
-use super::ExportedRun;
+use super::run::ExportedRun;
 use super::xml::Element;
 use crate::digest::Digest;
 use crate::error::Result;

@@ -8,7 +8,7 @@ use plimsoll_model::Histogram;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{Level, TrialRecord};
 
-use super::ExportedRun;
+use super::run::ExportedRun;
 use crate::digest::{Badge, Digest, KeyFigure};
 use crate::error::Result;
 use crate::page::shell_line;

@@ -6,11 +6,8 @@
 use std::io::Write;
 
 pub use plimsoll_model::spans::Span;
-use plimsoll_model::summary::Summary;
 
-use crate::archive::Archive;
 use crate::error::Result;
-use crate::terminal::GateReport;
 
 mod comma_separated;
 mod hgrm;
@@ -18,12 +15,14 @@ mod hlog;
 mod junit;
 mod markdown;
 mod ndjson;
+mod run;
 mod seconds;
 #[cfg(test)]
 mod tests;
 mod vegeta;
 mod xml;
 
+pub use run::{ExportedRun, SPANS};
 pub use vegeta::{RowFormat, RowHead, RowLatency, RowTarget, write_rows};
 
 /// The format of an export.
@@ -43,28 +42,6 @@ pub enum Export {
     Markdown,
     /// Single operations as vegeta writes them.
     Vegeta(RowFormat, RowLatency),
-}
-
-/// The spans that are written, in the order of the lines of the log.
-pub const SPANS: [Span; 7] = [
-    Span::Corrected,
-    Span::Uncorrected,
-    Span::Wire,
-    Span::Ttfb,
-    Span::Connect,
-    Span::Tls,
-    Span::SendLag,
-];
-
-/// A run to be written.
-#[derive(Clone, Copy, Debug)]
-pub struct ExportedRun<'a> {
-    /// Archive of the run.
-    pub archive: &'a Archive,
-    /// Summary of the run, rebuilt if the archive has none.
-    pub summary: &'a Summary,
-    /// Findings against a baseline, if the run was compared with one.
-    pub gate: Option<&'a GateReport>,
 }
 
 /// Writes `run` as `export`.

@@ -17,9 +17,8 @@ use super::printed::{print, say};
 use super::tune_proxy;
 use crate::exit::{CANNOT_RUN, Result, Stop};
 use crate::flags::{ApplyFlags, GoalFlags, PlanFlags, RevertFlags, RoleFlag, TuneCommand};
+use crate::kernel_files::ROOT;
 use crate::plan::host_goal::needs;
-
-const ROOT: &str = "/";
 
 pub(crate) fn run(command: &TuneCommand) -> Result<()> {
     match command {

@@ -10,7 +10,7 @@ use plimsoll_model::settings::ResolvedName;
 use plimsoll_sys::affinity::usable_cpus;
 use plimsoll_sys::{address, input_file, process};
 
-use super::distinct;
+use super::distinct::distinct;
 use crate::exit::{Result, Stop};
 use crate::flags::values::InputFile;
 

@@ -12,6 +12,7 @@ pub(crate) mod carried;
 pub(crate) mod compare;
 pub(crate) mod connections;
 mod destination;
+mod distinct;
 mod events;
 mod grpc;
 pub(crate) mod handshakes;
@@ -111,17 +112,6 @@ impl Job {
     pub(crate) fn repeat(&self) -> Option<u32> {
         self.search().and_then(|search| search.repeat)
     }
-}
-
-/// Returns the items in their order, without repetition.
-fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut found = Vec::new();
-    for item in items {
-        if !found.contains(&item) {
-            found.push(item);
-        }
-    }
-    found
 }
 
 /// Checks and resolves the flags of `find`.

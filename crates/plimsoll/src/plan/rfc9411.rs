@@ -11,11 +11,12 @@ use plimsoll_model::rfc9411::{Case, KB, Kind, Object};
 use plimsoll_model::target::{Protocol, Target, TargetUrl};
 use plimsoll_model::units::grouped;
 
+use super::distinct::distinct;
 use super::load::{LoadJob, assemble};
 use super::pacing::arrivals;
 use super::parts::Parts;
 use super::search::placeholder;
-use super::{Destination, Inputs, distinct, handshakes, sources, targets};
+use super::{Destination, Inputs, handshakes, sources, targets};
 use crate::exit::Result;
 use crate::flags::rfc9411::{Rfc9411Flags, TargetLoad};
 use crate::flags::shared::{OutputFlags, PoolFlags, RequestFlags, ResumeFlags, ServerFlags};

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use plimsoll_model::plan::{Group, Identity, TlsOptions, TlsVersion, Trust};
 
+use super::Destination;
+use super::distinct::distinct;
 use super::inputs::read_pem;
-use super::{Destination, distinct};
 use crate::exit::{Result, Stop};
 use crate::flags::shared::{HandshakeFlags, ResumeFlags};
 

@@ -27,16 +27,14 @@ use plimsoll_probe::threads::RunTimes;
 use plimsoll_sys::process::{self, Group, Ties};
 use plimsoll_sys::thread as sys_thread;
 
+use crate::clock::now;
+use crate::kernel_files::PROC;
 use crate::plan::load::LoadJob;
-use crate::run::now;
 
 /// Period of checking for due events and for old processes that have ended.
 const TICK: Duration = Duration::from_millis(50);
 /// Time after a reload at which old processes are measured.
 const OLD_AFTER: Nanos = Nanos::from_secs(1);
-
-/// The processes of this host.
-const PROC: &str = "/proc";
 
 /// Timeout of a server to show a certificate that it has been given.
 const CERTIFICATE_WAIT: Nanos = Nanos::from_secs(10);

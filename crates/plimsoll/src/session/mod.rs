@@ -16,15 +16,12 @@ use plimsoll_model::cause::Finding;
 use plimsoll_model::cliff::{Cliff, Horizon, ProbedTimer};
 use plimsoll_model::disruption::DisruptionSummary;
 use plimsoll_model::event::Event;
-use plimsoll_model::observation::Observations;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::result::RunResult;
 use plimsoll_model::settings::Settings;
 use plimsoll_model::summary::{self, FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{
-    Check, CheckId, TrialMeasurement, TrialRecord, TrialRequest, TrialSecond, Verdict,
-};
+use plimsoll_model::trial::{Check, CheckId, TrialRecord, TrialRequest, Verdict};
 use plimsoll_model::{Nanos, units};
 use plimsoll_probe::yardstick::Yardstick;
 use plimsoll_report::archive::{SearchHead, summarise_hosts};
@@ -34,13 +31,14 @@ use plimsoll_sys::clock;
 use plimsoll_sys::signal::Interrupts;
 
 use crate::causes;
+use crate::clock::now;
 use crate::exit::{INVALID, Result, SLO_MISSED, Stop, UNSETTLED};
 use crate::flags::archived;
 use crate::hosts::{fleet_stop, start_hosts, start_load_agents};
 use crate::plan::load::LoadJob;
 use crate::publish::Publisher;
 use crate::run;
-use crate::run::{Run, RunHead, now};
+use crate::run::{Run, RunHead};
 use crate::survey::Room;
 
 pub(crate) mod disruptor;
@@ -48,9 +46,9 @@ mod observer;
 pub(crate) mod recorder;
 mod warnings;
 
-use observer::{FarReadings, Scene, ServerUse, peer_counts};
+use observer::{FarReadings, Scene, peer_counts};
 
-pub(crate) use observer::Observer;
+pub(crate) use observer::{Observed, Observer};
 use recorder::{Clients, Recorders, cpus_of_run, record};
 use warnings::Warnings;
 
@@ -359,18 +357,6 @@ impl Measurement<'_> {
     }
 }
 
-/// A load that was run, and what was seen beside it.
-pub(crate) struct Observed {
-    pub(crate) outcome: LoadOutcome,
-    /// CPU of the server's busiest thread, 0 to 1, where it could be seen.
-    pub(crate) sut_busiest_thread: Option<f64>,
-    pub(crate) observations: Observations,
-    /// The seconds of the window.
-    pub(crate) seconds: Vec<TrialSecond>,
-    /// Use of the server's threads until the last answer.
-    pub(crate) server: ServerUse,
-}
-
 /// Runs `plan` by agents that are not the session's: no sink gets its events.
 pub(crate) fn run_beside(
     agents: &mut LoadAgents,
@@ -381,22 +367,6 @@ pub(crate) fn run_beside(
     let outcome = agents.run_load(plan, control, &mut |event| observer.handle_event(&event));
     let outcome = outcome.map_err(|error| fleet_stop(&error))?;
     Ok(observer.finish(outcome, &FarReadings::default()))
-}
-
-impl Observed {
-    /// The load as the trial `request`.
-    pub(crate) fn into_measurement(self, request: TrialRequest) -> TrialMeasurement {
-        TrialMeasurement {
-            request,
-            window: self.outcome.window,
-            aborted: self.outcome.aborted,
-            tally: self.outcome.tally,
-            sut_busiest_thread: self.sut_busiest_thread,
-            split: 1,
-            observations: self.observations,
-            seconds: self.seconds,
-        }
-    }
 }
 
 impl<'a> Session<'a> {

@@ -13,6 +13,7 @@ use plimsoll_model::observation::{
 };
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::tally::{Interval, Tally};
+use plimsoll_model::trial::{TrialMeasurement, TrialRequest, TrialSecond};
 use plimsoll_model::{ErrorClass, Histogram, Nanos, Rate};
 use plimsoll_probe::host;
 use plimsoll_probe::limits::CgroupLimits;
@@ -24,9 +25,9 @@ use plimsoll_sys::affinity::usable_cpus;
 
 use self::host_use::{Carriers, HostReading, HostUse};
 use self::seconds::{Look, Seconds, View};
-use super::Observed;
+use crate::clock::now;
+use crate::kernel_files::{PROC, ROOT};
 use crate::plan::load::LoadJob;
-use crate::run::now;
 
 mod far;
 mod host_use;
@@ -34,9 +35,6 @@ mod seconds;
 
 pub(super) use far::FarReadings;
 
-/// Root of the kernel's files.
-const ROOT: &str = "/";
-const PROC: &str = "/proc";
 /// The first second of a load is its warm-up.
 const WARM_UP_S: u32 = 1;
 
@@ -186,6 +184,34 @@ impl ServerUse {
             server: since(|look| look.ran),
             backends: since(|look| look.backends),
             busiest: last.threads.busiest_thread_since(&first.threads, window),
+        }
+    }
+}
+
+/// A load that was run, and what was seen beside it.
+pub(crate) struct Observed {
+    pub(crate) outcome: LoadOutcome,
+    /// CPU of the server's busiest thread, 0 to 1, where it could be seen.
+    pub(crate) sut_busiest_thread: Option<f64>,
+    pub(crate) observations: Observations,
+    /// The seconds of the window.
+    pub(crate) seconds: Vec<TrialSecond>,
+    /// Use of the server's threads until the last answer.
+    pub(crate) server: ServerUse,
+}
+
+impl Observed {
+    /// The load as the trial `request`.
+    pub(crate) fn into_measurement(self, request: TrialRequest) -> TrialMeasurement {
+        TrialMeasurement {
+            request,
+            window: self.outcome.window,
+            aborted: self.outcome.aborted,
+            tally: self.outcome.tally,
+            sut_busiest_thread: self.sut_busiest_thread,
+            split: 1,
+            observations: self.observations,
+            seconds: self.seconds,
         }
     }
 }

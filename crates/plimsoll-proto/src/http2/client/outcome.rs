@@ -3,9 +3,8 @@
 use plimsoll_model::ErrorClass;
 use thiserror::Error;
 
-use super::INTERNAL;
 use crate::READS_NO_ANSWERS;
-use crate::http2::answer::Malformation;
+use crate::http2::answer::{GRPC_INTERNAL, Malformation};
 use crate::http2::frame::{Code, Fault};
 
 /// Why a connection is of no more use.
@@ -95,7 +94,7 @@ impl StreamFault {
     /// The status that gRPC gives a call that ends so (gRPC, statuscodes.md).
     pub const fn grpc_status(&self) -> Option<u8> {
         match self {
-            Self::NoMessage | Self::Messages | Self::Compressed => Some(INTERNAL),
+            Self::NoMessage | Self::Messages | Self::Compressed => Some(GRPC_INTERNAL),
             Self::Reset(_) | Self::Refused | Self::NoneAllowed | Self::Malformed(_) => None,
         }
     }

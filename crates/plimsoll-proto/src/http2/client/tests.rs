@@ -131,7 +131,10 @@ fn calls_of_grpc_are_judged_by_their_status() {
         let mut client = begun(&[1], b"", true);
         let all = events(&mut client, &bytes.concat()).expect("valid");
         assert_eq!(all.last(), Some(&failed(1, fault)));
-        assert_eq!((fault.class(), fault.grpc_status()), (ErrorClass::GrpcStatus, Some(INTERNAL)));
+        assert_eq!(
+            (fault.class(), fault.grpc_status()),
+            (ErrorClass::GrpcStatus, Some(GRPC_INTERNAL))
+        );
     }
 }
 

@@ -17,6 +17,7 @@ use plimsoll_report::watch::{History, json_line, line, page};
 use plimsoll_sys::signal::Interrupts;
 use plimsoll_sys::{affinity, clock, output_file, private_dir};
 
+use crate::clock::now;
 use crate::display::Display;
 use crate::exit::{Result, Stop};
 use crate::flags::WatchFlags;
@@ -25,7 +26,7 @@ use crate::hosts::host_name;
 use crate::plan::Inputs;
 use crate::plan::host_watch::{self, WatchJob};
 use crate::publish::Publisher;
-use crate::run::{self, now};
+use crate::run;
 use crate::screen::{Stream, takes_screen};
 
 mod statsd;

@@ -15,8 +15,8 @@ use plimsoll_probe::server_limits;
 
 use super::{Change, PlannedChange};
 use crate::experiments::in_turn::{CpuUse, Load};
+use crate::kernel_files::PROC;
 
-const PROC: &str = "/proc";
 /// Least share of a limit that must be left: a larger change would move the capacity whatever the limit is.
 const LEFT_MIN: f64 = 0.6;
 

@@ -12,8 +12,8 @@ use plimsoll_probe::{host, sampler};
 use plimsoll_sys::address;
 use plimsoll_sys::namespace::Namespace;
 
-use super::ROOT;
-use crate::run::now;
+use crate::clock::now;
+use crate::kernel_files::ROOT;
 
 /// The loopback interface.
 const LOOPBACK: &str = "lo";

@@ -13,9 +13,8 @@ use plimsoll_probe::host;
 use plimsoll_probe::threads::{RunTimes, ThreadTimes};
 use plimsoll_probe::yardstick::{Pieces, Totals};
 
-use super::PROC;
-
-use crate::run::now;
+use crate::clock::now;
+use crate::kernel_files::PROC;
 
 /// The server's threads and the yardstick at one instant.
 #[derive(Clone, Debug)]
