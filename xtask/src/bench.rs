@@ -14,6 +14,7 @@
 mod client;
 mod comparison;
 mod cost;
+mod cpus;
 mod footprint;
 mod hold;
 mod look;
@@ -38,12 +39,9 @@ use anyhow::{Context, Result, bail};
 use crate::metadata;
 use crate::metadata::Depth;
 use client::Tools;
+use cpus::{CLIENT_CPU, SERVER_CPU};
 use results::Results;
 use settings::{Part, Settings};
-
-/// Clients run on this CPU, servers on the next.
-const CLIENT_CPU: u32 = 0;
-const SERVER_CPU: u32 = 1;
 
 /// The common parts of a benchmark.
 struct Bench {

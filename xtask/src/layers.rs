@@ -1,12 +1,12 @@
 //! Which of our crates may import which, and who may use a heavy library directly. The table below
-//! is the only place where an edge is allowed; ARCHITECTURE.md prints it.
+//! is the only place where an edge is allowed; `cargo xtask layers --table` prints it.
 
 use std::fs;
 
 use anyhow::Result;
 
-use crate::metadata;
 use crate::metadata::{Depth, Package};
+use crate::{circles, metadata};
 
 /// Each crate, what it may import of ours, and what it promises in return. Imports go down only: a crate
 /// may import what stands above it here.
@@ -86,12 +86,13 @@ pub(crate) fn run() -> Result<()> {
         check_edges(package, &mut offences);
         for root in crate_roots(package) {
             check_unsafe(&package.name, &fs::read_to_string(root)?, &mut offences);
+            circles::check(&package.name, root, &mut offences)?;
         }
     }
-    crate::verdict("edges that xtask/src/layers.rs does not allow", &offences)
+    crate::verdict("imports that xtask/src/layers.rs or circles.rs does not allow", &offences)
 }
 
-/// The table of ARCHITECTURE.md.
+/// Returns the table with a header, in Markdown.
 pub(crate) fn table() -> String {
     let mut text = "| crate | may import | promise |\n|---|---|---|\n".to_owned();
     for layer in layers() {

@@ -40,7 +40,7 @@ fn count(file: &Path) -> usize {
 
 /// The text without items that only tests have, comments and empty lines. The text must be formatted: an item ends
 /// where its first line is indented.
-fn of_program(text: &str) -> String {
+pub(crate) fn of_program(text: &str) -> String {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let mut kept = String::new();
     let mut lines = text.lines().filter(|line| {

@@ -5,6 +5,7 @@
 mod bench;
 mod book;
 mod ci;
+mod circles;
 mod dist;
 mod english;
 mod fuzz;
@@ -29,7 +30,8 @@ usage: cargo xtask COMMAND
 
   ci [--fast]     everything CI runs; --fast leaves out what takes more than a minute
   packages        install the programs that the end-to-end tests drive
-  layers          check which crate imports which; --table prints the table for ARCHITECTURE.md
+  layers          check which crate imports which, and that files import one another in no large circle; --table
+                  prints the table of crates
   tidy            check the source text, the README and the book
   docs            build the book with mdBook, in target/book
   licences        check the licences of all dependencies

@@ -33,6 +33,8 @@ const WRITERS: &[&str] =
 /// Folders that write files by other means: the mechanism itself, and parts that are not in the program.
 const FREE_WRITERS: &[&str] = &["crates/plimsoll-sys", "e2e", "fuzz", "testkit", "xtask"];
 
+/// The most lines of a file.
+const LINES_MAX: usize = 800;
 /// Fields of a struct that a reader can still keep apart.
 const FIELDS_MAX: usize = 25;
 
@@ -109,6 +111,10 @@ fn check_file(name: &Path, text: &str, offences: &mut Vec<String>) {
         }
     }
     if is_rust {
+        let lines = text.lines().count();
+        if lines > LINES_MAX {
+            offences.push(format!("{shown} has {lines} lines; split it, at most {LINES_MAX}"));
+        }
         offences.extend(large_structs(text).map(|(line, fields)| {
             format!("{shown}, line {line}: a struct of {fields} fields; group them, at most {FIELDS_MAX}")
         }));
@@ -302,6 +308,12 @@ mod tests {
             offences("a.rs", &text).len()
         };
         assert_eq!((of(FIELDS_MAX), of(FIELDS_MAX + 1)), (0, 1));
+    }
+
+    #[test]
+    fn files_of_many_lines_are_found() {
+        let of = |lines: usize| offences("a.rs", &"//! A.\n".repeat(lines)).len();
+        assert_eq!((of(LINES_MAX), of(LINES_MAX + 1)), (0, 1));
     }
 
     #[test]
