@@ -553,6 +553,70 @@ pub struct SummaryHead {
     pub archive: Option<String>,
 }
 
+impl OperationSummary {
+    /// The operations of a load whose window has this number of seconds.
+    fn new(tally: &Tally, seconds: f64) -> Self {
+        let spans = &tally.spans;
+        let per_s = |ops: f64| if seconds > 0.0 { ops / seconds } else { 0.0 };
+        Self {
+            scheduled: tally.scheduled,
+            ok: tally.ok,
+            errors: tally.errors_total(),
+            late: tally.late,
+            unsent: tally.unsent,
+            rate: RateSummary {
+                offered_per_s: per_s(tally.scheduled_in_window()),
+                achieved_per_s: per_s(tally.sent_in_window()),
+            },
+            latency_ms: LatencySummary {
+                corrected: (&spans.corrected).into(),
+                uncorrected: (&spans.uncorrected).into(),
+                wire: (&spans.wire).into(),
+            },
+            connect_ms: (&spans.connect).into(),
+            tls_ms: (&spans.tls).into(),
+            ttfb_ms: (&spans.ttfb).into(),
+            send_lag_ms: (&spans.send_lag).into(),
+            receive_lag_ms: (&spans.receive_lag).into(),
+            stamps: Some(StampSummary { operations: spans.wire.count(), counts: tally.stamps }),
+        }
+    }
+}
+
+impl From<&Tally> for AnswerSummary {
+    fn from(tally: &Tally) -> Self {
+        let (answers, spans) = (&tally.answers, &tally.spans);
+        Self {
+            status: answers.status.by_name(),
+            grpc_status: answers.grpc_status.by_name(),
+            ws_close: answers.ws_close.by_name(),
+            pushed: (!answers.pushed.is_none()).then(|| PushSummary {
+                counts: answers.pushed,
+                timed: spans.pushed.count(),
+                delay_ms: (&spans.pushed).into(),
+            }),
+            deliveries: (!answers.deliveries.is_none()).then(|| DeliverySummary {
+                expected: answers.deliveries.expected,
+                delivered: answers.deliveries.delivered,
+                lost: answers.deliveries.lost(),
+                duplicated: answers.deliveries.duplicated(),
+                reordered: answers.deliveries.reordered,
+                unclassified: answers.deliveries.unclassified,
+                unknown: answers.deliveries.unknown,
+                foreign: answers.deliveries.foreign,
+                timed: spans.delivery.count(),
+                latency_ms: DeliveryLatency {
+                    corrected: (&spans.delivery).into(),
+                    uncorrected: (&spans.delivery_uncorrected).into(),
+                },
+            }),
+            pings: answers.pings,
+            streams: answers.streams,
+            announced: answers.announced,
+        }
+    }
+}
+
 impl Summary {
     /// Lost connections by class: those of a hold, or those of a load that were lost while idle.
     pub fn lost_classes(&self) -> &BTreeMap<String, u64> {
@@ -563,7 +627,6 @@ impl Summary {
     pub fn new(head: SummaryHead, tally: &Tally) -> Self {
         let hold = head.result.hold();
         let seconds = head.window.as_secs_f64();
-        let per_s = |ops: f64| if seconds > 0.0 { ops / seconds } else { 0.0 };
         Self {
             schema: SCHEMA.to_owned(),
             command: head.command,
@@ -571,59 +634,8 @@ impl Summary {
             started_at: head.started_at,
             seconds,
             partial: head.partial,
-            operations: OperationSummary {
-                scheduled: tally.scheduled,
-                ok: tally.ok,
-                errors: tally.errors_total(),
-                late: tally.late,
-                unsent: tally.unsent,
-                rate: RateSummary {
-                    offered_per_s: per_s(tally.scheduled_in_window()),
-                    achieved_per_s: per_s(tally.sent_in_window()),
-                },
-                latency_ms: LatencySummary {
-                    corrected: (&tally.spans.corrected).into(),
-                    uncorrected: (&tally.spans.uncorrected).into(),
-                    wire: (&tally.spans.wire).into(),
-                },
-                connect_ms: (&tally.spans.connect).into(),
-                tls_ms: (&tally.spans.tls).into(),
-                ttfb_ms: (&tally.spans.ttfb).into(),
-                send_lag_ms: (&tally.spans.send_lag).into(),
-                receive_lag_ms: (&tally.spans.receive_lag).into(),
-                stamps: Some(StampSummary {
-                    operations: tally.spans.wire.count(),
-                    counts: tally.stamps,
-                }),
-            },
-            answers: AnswerSummary {
-                status: tally.answers.status.by_name(),
-                grpc_status: tally.answers.grpc_status.by_name(),
-                ws_close: tally.answers.ws_close.by_name(),
-                pushed: (!tally.answers.pushed.is_none()).then(|| PushSummary {
-                    counts: tally.answers.pushed,
-                    timed: tally.spans.pushed.count(),
-                    delay_ms: (&tally.spans.pushed).into(),
-                }),
-                deliveries: (!tally.answers.deliveries.is_none()).then(|| DeliverySummary {
-                    expected: tally.answers.deliveries.expected,
-                    delivered: tally.answers.deliveries.delivered,
-                    lost: tally.answers.deliveries.lost(),
-                    duplicated: tally.answers.deliveries.duplicated(),
-                    reordered: tally.answers.deliveries.reordered,
-                    unclassified: tally.answers.deliveries.unclassified,
-                    unknown: tally.answers.deliveries.unknown,
-                    foreign: tally.answers.deliveries.foreign,
-                    timed: tally.spans.delivery.count(),
-                    latency_ms: DeliveryLatency {
-                        corrected: (&tally.spans.delivery).into(),
-                        uncorrected: (&tally.spans.delivery_uncorrected).into(),
-                    },
-                }),
-                pings: tally.answers.pings,
-                streams: tally.answers.streams,
-                announced: tally.answers.announced,
-            },
+            operations: OperationSummary::new(tally, seconds),
+            answers: tally.into(),
             failures: FailureSummary {
                 error_classes: tally.failures.operations.by_name(),
                 connection_error_classes: tally.failures.attempts.by_name(),

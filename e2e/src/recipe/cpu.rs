@@ -51,6 +51,11 @@ fn burner(global: &str, frontend: &str) -> String {
 }
 
 pub(super) fn all() -> Vec<Recipe> {
+    [own(), shared(), handshakes()].concat()
+}
+
+/// The CPUs that a server and its backends may use.
+fn own() -> Vec<Recipe> {
     vec![
         Recipe::new(1, "one thread that works 3 ms for each request", Cause("server-cpu"))
             .on("haproxy/0")
@@ -137,6 +142,12 @@ pub(super) fn all() -> Vec<Recipe> {
                 "--slo",
                 "p99<100ms,errors<1%",
             ]),
+    ]
+}
+
+/// CPUs that a quota, a neighbour or the clients take.
+fn shared() -> Vec<Recipe> {
+    vec![
         Recipe::new(24, "20 ms of CPU in each 100 ms", Cause("cpu-quota"))
             .on("haproxy")
             .within(GroupLimit::CpuUs(20_000))
@@ -161,6 +172,12 @@ pub(super) fn all() -> Vec<Recipe> {
             .script(P_256)
             .script("haproxy_sut; taskset -acp 0-1 $SUT > /dev/null")
             .search(&["find", "handshakes", "https://127.0.0.1:8080/", "-k", "--mode", "quick"]),
+    ]
+}
+
+/// Handshakes.
+fn handshakes() -> Vec<Recipe> {
+    vec![
         Recipe::new(37, "full handshakes with RSA-4096", Cause("tls-handshakes"))
             .on("haproxy/0")
             .alone()

@@ -29,17 +29,44 @@ fn files_of_the_host() -> String {
 }
 
 pub(super) fn all() -> Vec<Recipe> {
+    [connections(), rates(), files(), held()].concat()
+}
+
+/// Limits of the connections of a server.
+fn connections() -> Vec<Recipe> {
     vec![
         Recipe::new(6, "server maxconn 8, 25 ms", Cause("server-maxconn"))
             .on("maxconn of server b/s1")
             .file("haproxy.cfg", haproxy(ONE_THREAD, "", &behind("maxconn 8")))
             .script("serve; haproxy_sut")
-            .rate(&["-c", "200", "-H", "sleep-fixed: 25", "--slo", "p99<100ms,errors<1%", "--min", "95", "--max", "900"]),
+            .rate(&[
+                "-c",
+                "200",
+                "-H",
+                "sleep-fixed: 25",
+                "--slo",
+                "p99<100ms,errors<1%",
+                "--min",
+                "95",
+                "--max",
+                "900",
+            ]),
         Recipe::new(6, "server maxconn 12, 40 ms", Cause("server-maxconn"))
             .on("maxconn of server b/s1")
             .file("haproxy.cfg", haproxy(ONE_THREAD, "", &behind("maxconn 12")))
             .script("serve; haproxy_sut")
-            .rate(&["-c", "300", "-H", "sleep-fixed: 40", "--slo", "p99<150ms,errors<1%", "--min", "90", "--max", "900"]),
+            .rate(&[
+                "-c",
+                "300",
+                "-H",
+                "sleep-fixed: 40",
+                "--slo",
+                "p99<150ms,errors<1%",
+                "--min",
+                "90",
+                "--max",
+                "900",
+            ]),
         Recipe::new(7, "maxconn 35, 100 ms", Cause("maxconn"))
             .on("maxconn")
             .file("haproxy.cfg", haproxy("nbthread 1\n    maxconn 35", "", &behind("")))
@@ -54,10 +81,21 @@ pub(super) fn all() -> Vec<Recipe> {
             .on("worker_connections")
             .file(
                 "nginx.conf",
-                nginx("", "worker_connections 64;", "", "location / { proxy_pass http://127.0.0.1:8081; }"),
+                nginx(
+                    "",
+                    "worker_connections 64;",
+                    "",
+                    "location / { proxy_pass http://127.0.0.1:8081; }",
+                ),
             )
             .script("serve; nginx_sut")
             .rate(&HELD),
+    ]
+}
+
+/// Limits of a rate or of an address.
+fn rates() -> Vec<Recipe> {
+    vec![
         Recipe::new(9, "rate-limit sessions 320", Cause("rate-limit"))
             .on("rate-limit of frontend sut")
             .file("haproxy.cfg", haproxy(ONE_THREAD, &format!("rate-limit sessions 320\n    {PONG}"), ""))
@@ -109,6 +147,12 @@ pub(super) fn all() -> Vec<Recipe> {
             )
             .script("serve; haproxy_sut")
             .rate(&HELD),
+    ]
+}
+
+/// Open files, of requests that wait.
+fn files() -> Vec<Recipe> {
+    vec![
         Recipe::new(19, "nginx with 80 files, 100 ms", Cause("open-files"))
             .on("open files of nginx")
             .file(
@@ -127,10 +171,20 @@ pub(super) fn all() -> Vec<Recipe> {
             .on("open files of haproxy")
             .file(
                 "haproxy.cfg",
-                haproxy(ONE_THREAD, "option http-server-close", &format!("{}\n    http-reuse never", behind(""))),
+                haproxy(
+                    ONE_THREAD,
+                    "option http-server-close",
+                    &format!("{}\n    http-reuse never", behind("")),
+                ),
             )
             .script("serve; haproxy_sut; prlimit --pid $SUT --nofile=90:90")
             .rate(&HELD),
+    ]
+}
+
+/// Limits that held connections fill, and threads.
+fn held() -> Vec<Recipe> {
+    vec![
         Recipe::new(7, "maxconn 731, held", Cause("maxconn"))
             .on("maxconn")
             .file("haproxy.cfg", haproxy("nbthread 1\n    maxconn 731", PONG, ""))
@@ -175,6 +229,14 @@ pub(super) fn all() -> Vec<Recipe> {
             .on("cgroup threads")
             .within(GroupLimit::Threads(64))
             .script("fault_sut thread-each 150")
-            .rate(&["--no-keepalive", "--slo", "p99<400ms,errors<1%", "--min", "110", "--max", "1000"]),
+            .rate(&[
+                "--no-keepalive",
+                "--slo",
+                "p99<400ms,errors<1%",
+                "--min",
+                "110",
+                "--max",
+                "1000",
+            ]),
     ]
 }

@@ -37,6 +37,11 @@ const SEMAPHORE: &str = "import asyncio\n\
     asyncio.run(main())\n";
 
 pub(super) fn all() -> Vec<Recipe> {
+    [pools(), backends(), pauses()].concat()
+}
+
+/// Locks, pools and backends that do one thing at a time.
+fn pools() -> Vec<Recipe> {
     vec![
         Recipe::new(
             4,
@@ -65,6 +70,12 @@ pub(super) fn all() -> Vec<Recipe> {
             .file("haproxy.cfg", haproxy(ONE_THREAD, "", &behind("")))
             .script("fault_backend pool 10 30; watch_backend; haproxy_sut")
             .rate(&["-c", "400", "--slo", "p99<150ms,errors<1%", "--min", "90", "--max", "900"]),
+    ]
+}
+
+/// Backends that are slow, refuse or are not watched.
+fn backends() -> Vec<Recipe> {
+    vec![
         Recipe::new(
             12,
             "a timeout of 200 ms before a backend of up to 230 ms",
@@ -105,6 +116,24 @@ pub(super) fn all() -> Vec<Recipe> {
         )
         .script("serve; haproxy_sut")
         .rate(&["-c", "100", "--min", "90", "--max", "900"]),
+        Recipe::new(44, "a backend that is not watched, behind nginx", super::Expected::Unknown)
+            .file(
+                "nginx.conf",
+                nginx(
+                    "",
+                    "worker_connections 4000;",
+                    "",
+                    "location / { proxy_pass http://127.0.0.1:8081; }",
+                ),
+            )
+            .script("fault_backend bucket 300; nginx_sut")
+            .rate(&["-c", "400", "--min", "90", "--max", "900"]),
+    ]
+}
+
+/// Pauses, logs and disks.
+fn pauses() -> Vec<Recipe> {
+    vec![
         Recipe::new(28, "the server stands still for 80 ms every second", Cause("periodic-pause"))
             .file("haproxy.cfg", haproxy(ONE_THREAD, PONG, ""))
             .script(
@@ -140,17 +169,5 @@ pub(super) fn all() -> Vec<Recipe> {
                 "--max",
                 "900",
             ]),
-        Recipe::new(44, "a backend that is not watched, behind nginx", super::Expected::Unknown)
-            .file(
-                "nginx.conf",
-                nginx(
-                    "",
-                    "worker_connections 4000;",
-                    "",
-                    "location / { proxy_pass http://127.0.0.1:8081; }",
-                ),
-            )
-            .script("fault_backend bucket 300; nginx_sut")
-            .rate(&["-c", "400", "--min", "90", "--max", "900"]),
     ]
 }

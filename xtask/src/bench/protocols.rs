@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -27,6 +27,7 @@ const SHARED_CONNECTIONS: u32 = 10;
 /// 32 streams on a connection may cost so much of what one costs.
 const STREAMS_RATIO_MAX: f64 = 1.0 / 3.0;
 const PAYLOAD_BYTES: usize = 64;
+const NAME: &str = Tool::Plimsoll.name();
 const OWN_HTTP1: &str = "its HTTP/1.1";
 const OWN_PUBLISH: &str = "its publish";
 /// Each connection gets what it publishes.
@@ -83,112 +84,19 @@ pub(crate) fn measure(bench: &Bench, results: &mut Results) -> Result<()> {
 fn contests(
     bench: &Bench,
     server: &Server,
-    [mqtt, mqtts]: [SocketAddr; 2],
+    mqtt: [SocketAddr; 2],
     results: &mut Results,
 ) -> Vec<Contest> {
     let seconds = bench.settings.seconds_or(SECONDS);
-    let extent = Extent { connections: bench.settings.connections_or(CONNECTIONS), seconds };
-    let shared = Extent { connections: SHARED_CONNECTIONS, seconds };
-    let payload = "x".repeat(PAYLOAD_BYTES);
-    let ours = |name, url: &str, extent: Extent, more: &str| Client {
-        name,
-        program: Some(bench.tools.plimsoll.clone()),
-        missing: String::new(),
-        words: format!(
-            "load {url} --rate 0 --connections {} --duration {}s --threads 1 --processes 1 --no-ui --insecure \
-             --json {SUMMARY} {more}",
-            extent.connections, extent.seconds
-        ),
-        report: Some(SUMMARY),
-        counts: |report| count(Tool::Plimsoll, report),
+    let loads = Loads {
+        plimsoll: &bench.tools.plimsoll,
+        extent: Extent { connections: bench.settings.connections_or(CONNECTIONS), seconds },
+        shared: Extent { connections: SHARED_CONNECTIONS, seconds },
+        payload: format!("--data {}", "x".repeat(PAYLOAD_BYTES)),
+        urls: [server.url(false), server.url(true)],
     };
-    let name = Tool::Plimsoll.name();
-    let [plain, tls] = [server.url(false), server.url(true)];
-    let [ws, mqtt_url, mqtts_url] =
-        [plain.replacen("http", "ws", 1), format!("mqtt://{mqtt}"), format!("mqtts://{mqtts}")];
-    let address = plain.trim_start_matches("http://").trim_end_matches('/');
-    let http1 = |url: &str| ours(OWN_HTTP1, url, extent, "");
-    let http2 = |streams: u32| ours(name, &tls, shared, &format!("--http 2 --streams {streams}"));
-    let grpc = "--grpc grpc.health.v1.Health/Check --streams 10";
-    let sent = |name, url: &str| ours(name, url, extent, &format!("--data {payload}"));
-    let delivered = Client {
-        counts: count_deliveries,
-        ..ours(name, &mqtt_url, extent, &format!("--data {payload} {OWN_TOPIC}"))
-    };
-    let beside = |max, peer| Target::OfPeer { max, peer };
-    let quarter = Target::OfBest { max: 0.25, required: &[peer::PAHO, peer::MQTTV5] };
-    let all = [
-        (
-            "http2-1",
-            "client CPU per HTTP/2 request, TLS 1.3, 10 connections with 1 stream each, us",
-            beside(0.8, Tool::H2load.name()),
-            vec![http2(1), peer::h2load(&tls, 1, shared)],
-        ),
-        (
-            "http2-32",
-            "client CPU per HTTP/2 request, TLS 1.3, 10 connections with 32 streams each, us",
-            beside(0.8, Tool::H2load.name()),
-            vec![http2(32), peer::h2load(&tls, 32, shared)],
-        ),
-        (
-            "grpc",
-            "client CPU per unary call of gRPC, 10 connections with 10 streams each, us",
-            beside(0.2, peer::GHZ),
-            vec![ours(name, &plain, shared, grpc), peer::ghz(address, shared)],
-        ),
-        (
-            "websocket",
-            "client CPU per WebSocket echo of 64 bytes, us",
-            beside(1.1, OWN_HTTP1),
-            vec![sent(name, &ws), http1(&plain)],
-        ),
-        (
-            "websocket-peer",
-            "client CPU per WebSocket echo of 64 bytes, beside k6, us",
-            beside(0.1, Tool::K6.name()),
-            vec![sent(name, &ws), peer::k6(&ws, extent)],
-        ),
-        (
-            "mqtt-plain",
-            "client CPU per MQTT publish of 64 bytes at QoS 1, us",
-            beside(1.1, OWN_HTTP1),
-            vec![sent(name, &mqtt_url), http1(&plain)],
-        ),
-        (
-            "mqtt-plain-peers",
-            "client CPU per MQTT publish of 64 bytes at QoS 1, beside other clients, us",
-            quarter,
-            vec![
-                sent(name, &mqtt_url),
-                peer::paho(mqtt, false, extent),
-                peer::mqttv5(mqtt, false, extent),
-            ],
-        ),
-        (
-            "mqtt-tls",
-            "client CPU per MQTT publish of 64 bytes at QoS 1, TLS 1.3, us",
-            beside(1.1, OWN_HTTP1),
-            vec![sent(name, &mqtts_url), http1(&tls)],
-        ),
-        (
-            "mqtt-tls-peers",
-            "client CPU per MQTT publish of 64 bytes at QoS 1, TLS 1.3, beside other clients, us",
-            quarter,
-            vec![
-                sent(name, &mqtts_url),
-                peer::paho(mqtts, true, extent),
-                peer::mqttv5(mqtts, true, extent),
-            ],
-        ),
-        (
-            "mqtt-deliveries",
-            "client CPU per MQTT publish of 64 bytes at QoS 1 and its delivery, stamped and counted, us",
-            // A delivery may cost 0.8 of a publish.
-            beside(1.8, OWN_PUBLISH),
-            vec![delivered, sent(OWN_PUBLISH, &mqtt_url)],
-        ),
-    ];
-    let entered = all.into_iter().map(|(id, what, target, clients)| {
+    let entered = loads.of_http().into_iter().chain(loads.of_mqtt(mqtt));
+    let contests = entered.map(|(id, what, target, clients)| {
         let mut entrants = Vec::new();
         for client in &clients {
             let excuse = client.program.is_none().then(|| client.missing.clone());
@@ -198,7 +106,146 @@ fn contests(
         let comparison = Comparison { id, what, target: Some(target), decimals: 2, entrants };
         Contest { comparison, clients }
     });
-    entered.collect()
+    contests.collect()
+}
+
+/// Identifier, title and target of a contest, and its clients.
+type Entry = (&'static str, &'static str, Target, Vec<Client>);
+
+/// The common parts of all loads.
+struct Loads<'a> {
+    plimsoll: &'a Path,
+    extent: Extent,
+    /// Extent of loads whose connections carry many operations each.
+    shared: Extent,
+    /// The flag with the bytes of a message.
+    payload: String,
+    /// Plain and with TLS, over HTTP.
+    urls: [String; 2],
+}
+
+impl Loads<'_> {
+    fn of_http(&self) -> Vec<Entry> {
+        let [plain, tls] = &self.urls;
+        let ws = plain.replacen("http", "ws", 1);
+        let address = plain.trim_start_matches("http://").trim_end_matches('/');
+        let http2 = |streams: u32| {
+            self.ours(NAME, tls, self.shared, &format!("--http 2 --streams {streams}"))
+        };
+        let grpc = "--grpc grpc.health.v1.Health/Check --streams 10";
+        vec![
+            (
+                "http2-1",
+                "client CPU per HTTP/2 request, TLS 1.3, 10 connections with 1 stream each, us",
+                beside(0.8, Tool::H2load.name()),
+                vec![http2(1), peer::h2load(tls, 1, self.shared)],
+            ),
+            (
+                "http2-32",
+                "client CPU per HTTP/2 request, TLS 1.3, 10 connections with 32 streams each, us",
+                beside(0.8, Tool::H2load.name()),
+                vec![http2(32), peer::h2load(tls, 32, self.shared)],
+            ),
+            (
+                "grpc",
+                "client CPU per unary call of gRPC, 10 connections with 10 streams each, us",
+                beside(0.2, peer::GHZ),
+                vec![self.ours(NAME, plain, self.shared, grpc), peer::ghz(address, self.shared)],
+            ),
+            (
+                "websocket",
+                "client CPU per WebSocket echo of 64 bytes, us",
+                beside(1.1, OWN_HTTP1),
+                vec![self.sent(NAME, &ws), self.http1(plain)],
+            ),
+            (
+                "websocket-peer",
+                "client CPU per WebSocket echo of 64 bytes, beside k6, us",
+                beside(0.1, Tool::K6.name()),
+                vec![self.sent(NAME, &ws), peer::k6(&ws, self.extent)],
+            ),
+        ]
+    }
+
+    fn of_mqtt(&self, [mqtt, mqtts]: [SocketAddr; 2]) -> Vec<Entry> {
+        let [plain, tls] = &self.urls;
+        let [mqtt_url, mqtts_url] = [format!("mqtt://{mqtt}"), format!("mqtts://{mqtts}")];
+        let delivered = Client {
+            counts: count_deliveries,
+            ..self.ours(NAME, &mqtt_url, self.extent, &format!("{} {OWN_TOPIC}", self.payload))
+        };
+        let quarter = Target::OfBest { max: 0.25, required: &[peer::PAHO, peer::MQTTV5] };
+        vec![
+            (
+                "mqtt-plain",
+                "client CPU per MQTT publish of 64 bytes at QoS 1, us",
+                beside(1.1, OWN_HTTP1),
+                vec![self.sent(NAME, &mqtt_url), self.http1(plain)],
+            ),
+            (
+                "mqtt-plain-peers",
+                "client CPU per MQTT publish of 64 bytes at QoS 1, beside other clients, us",
+                quarter,
+                vec![
+                    self.sent(NAME, &mqtt_url),
+                    peer::paho(mqtt, false, self.extent),
+                    peer::mqttv5(mqtt, false, self.extent),
+                ],
+            ),
+            (
+                "mqtt-tls",
+                "client CPU per MQTT publish of 64 bytes at QoS 1, TLS 1.3, us",
+                beside(1.1, OWN_HTTP1),
+                vec![self.sent(NAME, &mqtts_url), self.http1(tls)],
+            ),
+            (
+                "mqtt-tls-peers",
+                "client CPU per MQTT publish of 64 bytes at QoS 1, TLS 1.3, beside other clients, us",
+                quarter,
+                vec![
+                    self.sent(NAME, &mqtts_url),
+                    peer::paho(mqtts, true, self.extent),
+                    peer::mqttv5(mqtts, true, self.extent),
+                ],
+            ),
+            (
+                "mqtt-deliveries",
+                "client CPU per MQTT publish of 64 bytes at QoS 1 and its delivery, stamped and counted, us",
+                // A delivery may cost 0.8 of a publish.
+                beside(1.8, OWN_PUBLISH),
+                vec![delivered, self.sent(OWN_PUBLISH, &mqtt_url)],
+            ),
+        ]
+    }
+
+    /// plimsoll with the flags `more`.
+    fn ours(&self, name: &'static str, url: &str, extent: Extent, more: &str) -> Client {
+        Client {
+            name,
+            program: Some(self.plimsoll.to_owned()),
+            missing: String::new(),
+            words: format!(
+                "load {url} --rate 0 --connections {} --duration {}s --threads 1 --processes 1 --no-ui --insecure \
+                 --json {SUMMARY} {more}",
+                extent.connections, extent.seconds
+            ),
+            report: Some(SUMMARY),
+            counts: |report| count(Tool::Plimsoll, report),
+        }
+    }
+
+    fn http1(&self, url: &str) -> Client {
+        self.ours(OWN_HTTP1, url, self.extent, "")
+    }
+
+    /// plimsoll with messages.
+    fn sent(&self, name: &'static str, url: &str) -> Client {
+        self.ours(name, url, self.extent, &self.payload)
+    }
+}
+
+const fn beside(max: f64, peer: &'static str) -> Target {
+    Target::OfPeer { max, peer }
 }
 
 impl Contest {

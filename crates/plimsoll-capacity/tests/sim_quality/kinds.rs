@@ -91,18 +91,13 @@ fn jitter(name: &'static str, sd: f64) -> Kind {
     Kind { anomalies, truth: Truth::HalfOfTrials, ..kind(name, plain()) }
 }
 
-/// Every kind of server.
+/// Every kind of server, always in this order.
 pub(crate) fn servers() -> Vec<Kind> {
-    let stalls = Stalls { trials_share: 0.1, length: Nanos::from_millis(200) };
-    let leak = Leak { per_minute: 0.002, per_million: 0.0 };
-    let worn = Leak { per_minute: 0.0, per_million: 0.01 };
-    let metastable = Metastable {
-        queue: Nanos::from_millis(100),
-        slow: 0.4,
-        calm: 0.3,
-        calm_for: Nanos::from_secs(5),
-    };
-    let timer = HiddenTimer { share: 0.0004, after: Nanos::from_secs(30) };
+    [steady_servers(), unsteady_servers(), servers_with_faults()].into_iter().flatten().collect()
+}
+
+/// Caps with noise, random arrivals, and neighbours.
+fn steady_servers() -> Vec<Kind> {
     let shared = |name, left| Kind {
         rival: Some(left),
         truth: Truth::AnyRegime,
@@ -111,20 +106,6 @@ pub(crate) fn servers() -> Vec<Kind> {
     };
     let random =
         |name, sut| Kind { is_random: true, truth: Truth::HalfOfTrials, ..kind(name, sut) };
-    let pauses = |every, length| Anomalies {
-        pauses: Some(Pauses { every: Nanos::from_secs(every), length: Nanos::from_millis(length) }),
-        ..Anomalies::default()
-    };
-    let warm_up =
-        Some(WarmUp { cold: 0.2, extra: Nanos::from_millis(20), within: Nanos::from_secs(15) });
-    let slow = |name, per_s, deadline_ms| Kind {
-        deadline: Nanos::from_millis(deadline_ms),
-        capacity_per_s: per_s,
-        is_steady: false,
-        ..kind(name, Sut::with_capacity(per_s))
-    };
-    let fast = Leak { per_minute: 0.01, per_million: 0.0 };
-    let bimodal = Some(Bimodal { share: 0.3, slow: 0.7 });
     vec![
         kind("hard cap", plain()),
         kind("hard cap, 503 beyond", Sut { overload: Overload::Reject(50), ..plain() }),
@@ -147,6 +128,26 @@ pub(crate) fn servers() -> Vec<Kind> {
             truth: Truth::Capacity,
             ..shared("the same neighbour, CPU times read", 0.5)
         },
+    ]
+}
+
+/// Servers whose capacity moves, whose capacity is small, or that pause or fail now and then.
+fn unsteady_servers() -> Vec<Kind> {
+    let pauses = |every, length| Anomalies {
+        pauses: Some(Pauses { every: Nanos::from_secs(every), length: Nanos::from_millis(length) }),
+        ..Anomalies::default()
+    };
+    let warm_up =
+        Some(WarmUp { cold: 0.2, extra: Nanos::from_millis(20), within: Nanos::from_secs(15) });
+    let slow = |name, per_s, deadline_ms| Kind {
+        deadline: Nanos::from_millis(deadline_ms),
+        capacity_per_s: per_s,
+        is_steady: false,
+        ..kind(name, Sut::with_capacity(per_s))
+    };
+    let fast = Leak { per_minute: 0.01, per_million: 0.0 };
+    let bimodal = Some(Bimodal { share: 0.3, slow: 0.7 });
+    vec![
         Kind {
             anomalies: Anomalies { leak: Some(fast), ..Anomalies::default() },
             truth: Truth::CapacityAtEnd,
@@ -192,6 +193,22 @@ pub(crate) fn servers() -> Vec<Kind> {
             is_steady: false,
             ..kind("0.08 % of errors, 500 at a time", plain())
         },
+    ]
+}
+
+/// Stalls, leaks, metastable states and hidden timers.
+fn servers_with_faults() -> Vec<Kind> {
+    let stalls = Stalls { trials_share: 0.1, length: Nanos::from_millis(200) };
+    let leak = Leak { per_minute: 0.002, per_million: 0.0 };
+    let worn = Leak { per_minute: 0.0, per_million: 0.01 };
+    let metastable = Metastable {
+        queue: Nanos::from_millis(100),
+        slow: 0.4,
+        calm: 0.3,
+        calm_for: Nanos::from_secs(5),
+    };
+    let timer = HiddenTimer { share: 0.0004, after: Nanos::from_secs(30) };
+    vec![
         kind("stall in 1 of 10 trials", Sut { stalls: Some(stalls), ..plain() }),
         Kind {
             anomalies: Anomalies { leak: Some(leak), ..Anomalies::default() },

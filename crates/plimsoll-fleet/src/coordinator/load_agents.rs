@@ -406,20 +406,7 @@ impl LoadAgents {
             }
             _ => None,
         };
-        let named = |(index, part): (usize, &LoadPlan)| Member {
-            name: self.agents.name(index).to_owned(),
-            shard: part.part.shard,
-            threads: part.threads,
-        };
-        let members = parts.iter().enumerate().map(named).collect();
-        for (index, part) in parts.into_iter().enumerate() {
-            if let Err(error) = self.agents.send(index, &ToAgent::Prepare(Box::new(part))) {
-                // The parts differ by a few bytes, so one may just be too large: no agent may be
-                // left with a load that never starts.
-                (0..index).for_each(|prepared| self.agents.kill(prepared));
-                return Err(error);
-            }
-        }
+        let members = self.prepare(parts)?;
         let start = match (&lead, &self.spec) {
             (Lead::Above(_), _) => StartOf::Told,
             (_, Some(_)) => StartOf::Here,
@@ -429,18 +416,7 @@ impl LoadAgents {
         loop {
             self.take_notes().into_iter().for_each(|note| sink(Event::Note(note)));
             while let Some(action) = run.poll_action() {
-                match action {
-                    Action::Send(index, command) => {
-                        if let ToAgent::Start { .. } = command {
-                            self.note_clock(index, Share::note_start);
-                        }
-                        self.agents.send(index, &command)?;
-                    }
-                    Action::Kill(index) => {
-                        self.note_loss(index, "did not answer in time, or sent what it should not");
-                        self.agents.kill(index);
-                    }
-                }
+                self.carry_out(action)?;
             }
             while let Some(event) = run.poll_event() {
                 match &lead {
@@ -452,12 +428,7 @@ impl LoadAgents {
                 if let Lead::Above(above) = &mut lead {
                     above.tell_state(&mut run);
                 }
-                let agents = run.agents();
-                self.agents.discard(agents);
-                (0..agents).for_each(|index| self.note_clock(index, Share::note_end));
-                for (share, done) in self.shares.iter_mut().zip(run.done_by_each()) {
-                    share.note_done(done);
-                }
+                self.note_end(&run);
                 self.strays().into_iter().for_each(|stray| sink(Event::Note(stray)));
                 return run.into_outcome();
             }
@@ -475,17 +446,7 @@ impl LoadAgents {
                         self.handle_newcomer(joining, event, &mut run, plan);
                     }
                 }
-                Some((index, LinkEvent::Frame(frame))) => {
-                    if let FromAgent::Armed { margin } = *frame {
-                        self.note_clock(index, |share, _| share.note_margin(margin));
-                    }
-                    run.handle_frame(index, *frame, now());
-                }
-                Some((index, LinkEvent::Closed(ending))) => {
-                    let how = self.agents.how_it_ended(index, ending);
-                    self.note_loss(index, &how);
-                    run.handle_loss(index, &how, now());
-                }
+                Some((index, event)) => self.handle_event(index, event, &mut run),
                 None => {}
             }
             if (control.interrupted)() {
@@ -495,6 +456,68 @@ impl LoadAgents {
             (0..run.agents())
                 .for_each(|index| run.handle_last_frame(index, self.agents.last_frame_at(index)));
             run.handle_timeout(now());
+        }
+    }
+
+    /// Sends each agent its part; returns the agents as members of the load.
+    fn prepare(&mut self, parts: Vec<LoadPlan>) -> Result<Vec<Member>> {
+        let named = |(index, part): (usize, &LoadPlan)| Member {
+            name: self.agents.name(index).to_owned(),
+            shard: part.part.shard,
+            threads: part.threads,
+        };
+        let members = parts.iter().enumerate().map(named).collect();
+        for (index, part) in parts.into_iter().enumerate() {
+            if let Err(error) = self.agents.send(index, &ToAgent::Prepare(Box::new(part))) {
+                // The parts differ by a few bytes, so one may just be too large: no agent may be
+                // left with a load that never starts.
+                (0..index).for_each(|prepared| self.agents.kill(prepared));
+                return Err(error);
+            }
+        }
+        Ok(members)
+    }
+
+    fn carry_out(&mut self, action: Action) -> Result<()> {
+        match action {
+            Action::Send(index, command) => {
+                if let ToAgent::Start { .. } = command {
+                    self.note_clock(index, Share::note_start);
+                }
+                self.agents.send(index, &command)?;
+            }
+            Action::Kill(index) => {
+                self.note_loss(index, "did not answer in time, or sent what it should not");
+                self.agents.kill(index);
+            }
+        }
+        Ok(())
+    }
+
+    /// Handles the event of an agent that takes part.
+    fn handle_event(&mut self, index: usize, event: LinkEvent, run: &mut LoadRun) {
+        match event {
+            LinkEvent::Frame(frame) => {
+                if let FromAgent::Armed { margin } = *frame {
+                    self.note_clock(index, |share, _| share.note_margin(margin));
+                }
+                run.handle_frame(index, *frame, now());
+            }
+            LinkEvent::Closed(ending) => {
+                let how = self.agents.how_it_ended(index, ending);
+                self.note_loss(index, &how);
+                run.handle_loss(index, &how, now());
+            }
+        }
+    }
+
+    /// Keeps the clocks and the work of each agent's host at the end of `run`.
+    fn note_end(&mut self, run: &LoadRun) {
+        let agents = run.agents();
+        self.agents.discard(agents);
+        (0..agents).for_each(|index| self.note_clock(index, Share::note_end));
+        for (share, done) in self.shares.iter_mut().zip(run.done_by_each()) {
+            share.note_done(done);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The search for a rate, of requests or of handshakes: trials as loads, one after another.
 
+use std::ops::ControlFlow;
+
 use plimsoll_capacity::diagnose::missing_loads;
 use plimsoll_capacity::{Context, GoalSearch, Mode, SearchSettings, Step, judge};
 use plimsoll_lab::{LabPlan, Laboratory, Placement, ServerEnd};
@@ -248,28 +250,12 @@ fn find(
         applied.extend(remedy);
     };
     let (mut searching, mut confirming) = (Nanos::ZERO, Nanos::ZERO);
-    let mut is_server_to_blame = false;
-    let mut tipping = loop {
-        let request = match search.next_step() {
-            Step::Done(tipping) => {
-                let is_unfinished = matches!(tipping.outcome, Outcome::Unfinished { .. });
-                is_server_to_blame = is_unfinished && search.is_sut_gone();
-                break tipping;
-            }
-            Step::Trial(request) => request,
+    let stopped = |search: &mut GoalSearch, why| (search.handle_stop(&why), false);
+    let (mut tipping, is_server_to_blame) = loop {
+        let (request, began) = match next_trial(&mut search, session, timers) {
+            ControlFlow::Continue(next) => next,
+            ControlFlow::Break(end) => break end,
         };
-        if request.phase != Phase::Qualify {
-            timers.wait(session);
-        }
-        let began = session.elapsed();
-        session.rest(search.rest());
-        if let Some(end) = session.server_end() {
-            is_server_to_blame = matches!(end, ServerEnd::Server(_));
-            break search.handle_stop(&end.into());
-        }
-        if session.is_interrupted() {
-            break search.handle_stop(&Stopped::Interrupted);
-        }
         let abort = search.abort_bad_ops(&request);
         plan.connections = pool.for_load(request.rate);
         apply(remedies.prepare(plan.connections, &mut plan, session));
@@ -278,17 +264,17 @@ fn find(
         let trial = Trial { plan: &plan, request: &asked, abort, pass };
         let observed = run_trial(job, &trial, session, &mut |event| timers.handle_event(event))?;
         if observed.outcome.interrupted {
-            break search.handle_stop(&Stopped::Interrupted);
+            break stopped(&mut search, Stopped::Interrupted);
         }
         if let Some(ServerEnd::Laboratory(how)) = session.server_end() {
             // The trial is not counted: the laboratory failed in it.
-            break search.handle_stop(&Stopped::LaboratoryEnded { how });
+            break stopped(&mut search, Stopped::LaboratoryEnded { how });
         }
         let mut measurement = observed.into_measurement(request);
         measurement.split = split;
         measurement.observations.reference = alone.and_then(|alone| times(alone, split));
-        let loss = path.loss(&measurement.tally, &measurement.observations);
-        measurement.observations.loss_unloaded = loss;
+        measurement.observations.loss_unloaded =
+            path.loss(&measurement.tally, &measurement.observations);
         measurement.observations.pool_grown_in_vain = pool.in_vain(&measurement);
         measurement.observations.connections_are_fixed = job.pool_fixed;
         let record = search.handle_result(measurement);
@@ -310,12 +296,7 @@ fn find(
             searching = searching + took;
         }
     };
-    let goals = tipping.goals.iter_mut().map(|goal| &mut goal.outcome);
-    for outcome in goals.chain([&mut tipping.outcome]) {
-        if let Some(limited) = network_limited(outcome, &trials) {
-            *outcome = limited;
-        }
-    }
+    name_network(&mut tipping, &trials);
     let path = path.summary();
     let began = session.elapsed();
     let listen = &mut |event: &Event| timers.handle_event(event);
@@ -335,6 +316,45 @@ fn find(
         confirm: confirming,
         is_server_to_blame,
     })
+}
+
+/// Returns the next trial and the time at which the rest before it began; or the result of the search, and `true` if its
+/// server is to blame for the end.
+fn next_trial(
+    search: &mut GoalSearch,
+    session: &Session<'_>,
+    timers: &mut TimerWatch,
+) -> ControlFlow<(TippingPoint, bool), (TrialRequest, Nanos)> {
+    let request = match search.next_step() {
+        Step::Done(tipping) => {
+            let is_unfinished = matches!(tipping.outcome, Outcome::Unfinished { .. });
+            return ControlFlow::Break((tipping, is_unfinished && search.is_sut_gone()));
+        }
+        Step::Trial(request) => request,
+    };
+    if request.phase != Phase::Qualify {
+        timers.wait(session);
+    }
+    let began = session.elapsed();
+    session.rest(search.rest());
+    if let Some(end) = session.server_end() {
+        let is_server = matches!(end, ServerEnd::Server(_));
+        return ControlFlow::Break((search.handle_stop(&end.into()), is_server));
+    }
+    if session.is_interrupted() {
+        return ControlFlow::Break((search.handle_stop(&Stopped::Interrupted), false));
+    }
+    ControlFlow::Continue((request, began))
+}
+
+/// Names the network as the limit in every outcome that it alone prevented.
+fn name_network(tipping: &mut TippingPoint, trials: &[TrialRecord]) {
+    let goals = tipping.goals.iter_mut().map(|goal| &mut goal.outcome);
+    for outcome in goals.chain([&mut tipping.outcome]) {
+        if let Some(limited) = network_limited(outcome, trials) {
+            *outcome = limited;
+        }
+    }
 }
 
 fn settings(job: &RateJob) -> SearchSettings {

@@ -3,6 +3,8 @@
 use super::parse_words;
 use super::*;
 
+const URL: &str = "http://127.0.0.1";
+
 fn golden(name: &str, words: &[&str]) {
     let Err(Stop::Asked(text)) = parse_words(words) else { panic!("{words:?} shows no text") };
     let mut settings = insta::Settings::clone_current();
@@ -157,10 +159,16 @@ fn the_parser_is_consistent() {
     Cli::command().debug_assert();
 }
 
+/// Asserts that each command line is refused with its line.
+fn complains<'a>(cases: impl IntoIterator<Item = (Vec<&'a str>, &'a str)>) {
+    for (words, line) in cases {
+        assert_eq!(parse_words(&words), Err(Stop::Usage(line.to_owned())), "{words:?}");
+    }
+}
+
 #[test]
-fn complaints_are_one_line_with_a_fix() {
-    const URL: &str = "http://127.0.0.1";
-    for (words, line) in [
+fn unknown_words_are_answered_in_one_line_with_a_fix() {
+    complains([
         (vec![], "no command given; try plimsoll lab, or plimsoll --help"),
         (vec!["laod"], "unknown command \"laod\"; did you mean load?"),
         (vec!["zzz"], "unknown command \"zzz\"; see plimsoll --help"),
@@ -175,6 +183,24 @@ fn complaints_are_one_line_with_a_fix() {
         (vec!["load", URL, "b"], "unexpected argument \"b\"; see plimsoll load --help"),
         (vec!["load", URL, "--rate"], "--rate needs a value; write --rate <RATE>"),
         (
+            vec!["load", URL, "--rate", "5", "--rate", "6"],
+            "--rate was given more than once; give it once",
+        ),
+        (
+            vec!["load", URL, "--body", "a", "--data", "b"],
+            "--body and --data cannot be used together; drop one of them",
+        ),
+        (
+            vec!["load", URL, "-k", "--cacert", "a"],
+            "--insecure and --cacert cannot be used together; drop one of them",
+        ),
+    ]);
+}
+
+#[test]
+fn bad_values_of_a_load_are_answered_in_one_line_with_a_fix() {
+    complains([
+        (
             vec!["load", URL, "--rate", "fast"],
             "--rate \"fast\" is not accepted; write a rate such as 500, 500/s, 30/m or 2k/s",
         ),
@@ -186,18 +212,6 @@ fn complaints_are_one_line_with_a_fix() {
         (
             vec!["load", URL, "--rate", "11M"],
             "--rate \"11M\" is not accepted; write a rate of at most 10M/s",
-        ),
-        (
-            vec!["load", URL, "--rate", "5", "--rate", "6"],
-            "--rate was given more than once; give it once",
-        ),
-        (
-            vec!["load", URL, "--body", "a", "--data", "b"],
-            "--body and --data cannot be used together; drop one of them",
-        ),
-        (
-            vec!["load", URL, "-k", "--cacert", "a"],
-            "--insecure and --cacert cannot be used together; drop one of them",
         ),
         (
             vec!["load", URL, "--tls", "1.1"],
@@ -248,6 +262,12 @@ fn complaints_are_one_line_with_a_fix() {
             "unexpected value 'yes' for '--no-ui' found; no more were expected; see plimsoll load \
              --help",
         ),
+    ]);
+}
+
+#[test]
+fn bad_words_of_other_commands_are_answered_in_one_line_with_a_fix() {
+    complains([
         (
             vec!["report"],
             "report needs the directory of a run; for example: plimsoll report my-run",
@@ -261,6 +281,36 @@ fn complaints_are_one_line_with_a_fix() {
             "--http \"::1:80\" is not accepted; write an address such as 127.0.0.1:8080, \
              [::1]:8080, 0.0.0.0:8000-8009 or a bare port such as 8080 (on 127.0.0.1)",
         ),
+        (
+            vec!["find", "connections", URL, "--max", "0.5"],
+            "--max \"0.5\" is not accepted; write a number of connections from 1 to 10M, such as \
+             100 or 20k",
+        ),
+        (
+            vec!["hold", URL, "--rate", "0"],
+            "--rate \"0\" is not accepted; write a rate above 0 such as 500, 500/s or 2k/s",
+        ),
+        (
+            vec!["hold", URL, "-c", "0"],
+            "--connections \"0\" is not accepted; write a number of connections from 1 to 10M, \
+             such as 100 or 20k",
+        ),
+        (
+            vec!["hold", URL, "--opening", "0"],
+            "--opening \"0\" is not accepted; write a number of connections from 1 to 1M, such as \
+             512",
+        ),
+        (
+            vec!["serve", "--tls-state", "full"],
+            "--tls-state \"full\" is not accepted; write one of compact, rustls",
+        ),
+        (vec!["agent", "x"], "unexpected argument \"x\"; see plimsoll agent --help"),
+    ]);
+}
+
+#[test]
+fn experiments_are_named_and_flags_of_others_refused_in_one_line() {
+    complains([
         (
             vec!["find"],
             "no experiment and no URL given; for example: plimsoll find rate \
@@ -325,11 +375,6 @@ fn complaints_are_one_line_with_a_fix() {
              plimsoll load",
         ),
         (
-            vec!["find", "connections", URL, "--max", "0.5"],
-            "--max \"0.5\" is not accepted; write a number of connections from 1 to 10M, such as \
-             100 or 20k",
-        ),
-        (
             vec!["find", "rfc9411", URL, "--slo", "p99<5ms"],
             "unknown flag --slo; the RFC's own criteria apply",
         ),
@@ -339,33 +384,11 @@ fn complaints_are_one_line_with_a_fix() {
         ),
         (vec!["hold", URL, "--duration", "5s"], "unknown flag --duration; write --for"),
         (vec!["lab", "hold", "-d", "5s"], "unknown flag -d; write --for"),
-        (
-            vec!["hold", URL, "--rate", "0"],
-            "--rate \"0\" is not accepted; write a rate above 0 such as 500, 500/s or 2k/s",
-        ),
-        (
-            vec!["hold", URL, "-c", "0"],
-            "--connections \"0\" is not accepted; write a number of connections from 1 to 10M, \
-             such as 100 or 20k",
-        ),
-        (
-            vec!["hold", URL, "--opening", "0"],
-            "--opening \"0\" is not accepted; write a number of connections from 1 to 1M, such as \
-             512",
-        ),
-        (
-            vec!["serve", "--tls-state", "full"],
-            "--tls-state \"full\" is not accepted; write one of compact, rustls",
-        ),
-        (vec!["agent", "x"], "unexpected argument \"x\"; see plimsoll agent --help"),
-    ] {
-        assert_eq!(parse_words(&words), Err(Stop::Usage(line.to_owned())), "{words:?}");
-    }
+    ]);
 }
 
 #[test]
 fn flags_of_other_programs_are_answered_with_ours() {
-    const URL: &str = "http://127.0.0.1";
     for (words, part) in [
         // wrk, wrk2.
         (vec!["load", URL, "-R", "500"], "unknown flag -R; write --rate"),

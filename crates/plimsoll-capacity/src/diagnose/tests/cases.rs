@@ -1,35 +1,22 @@
 //! Every row of the table that has a sign in what is read, as a world in which it is the limit, and decoys.
 
-use plimsoll_model::cause::{Cause, Grade};
+use plimsoll_model::cause::Cause as C;
+use plimsoll_model::cause::Grade::{self, Correlated, Predicted, Unknown};
 use plimsoll_model::host::{Label, Metric};
 
 use super::{Clients, Moves, TIP, World, free};
 
 /// Name, world, cause, least grade.
-pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
-    use Cause as C;
-    use Grade::{Correlated, Predicted, Unknown};
-    let busy = || server(TIP).cpu("1", TIP);
-    let limited = |limit: &str, max: f64| free().limit(limit, TIP, max);
-    let event = |metric, rate| free().with(metric, &[], Moves::Above(rate));
-    let lossy = || {
-        let segments = [(Label::Direction, "transmit")];
-        free().with(Metric::TcpSegments, &segments, Moves::Rate(0.0, 2.0, 1e9)).with(
-            Metric::TcpRetransmitted,
-            &[],
-            Moves::Rate(0.0, 0.04, 1e9),
-        )
-    };
-    let losing = || Clients { sent_again: 0.02, ..Clients::default() };
-    let waiting = || Clients { waited: 0.02, ..Clients::default() };
-    let listening = |ours, theirs| {
-        let ours_is = [(Label::Listener, "[::]:80"), (Label::Process, "haproxy")];
-        event(Metric::TcpListenOverflows, 80.0)
-            .with(Metric::TcpListenDrops, &[], Moves::Above(80.0))
-            .with(Metric::TcpListenerDrops, &ours_is, ours)
-            .with(Metric::TcpListenerDrops, &[(Label::Listener, "[::]:25")], theirs)
-    };
-    let two = |second: f64, kind: &str| busy().thread("haproxy", "server", kind, 0.01, second);
+pub(super) type Case = (&'static str, World, C, Grade);
+
+pub(super) fn cases() -> Vec<Case> {
+    let all =
+        [processors(), shared_processors(), limits(), backends(), queues(), network(), resources()];
+    all.into_iter().flatten().collect()
+}
+
+/// Threads and CPUs of the server itself.
+fn processors() -> Vec<Case> {
     vec![
         ("1 CPU of the server", busy(), C::ServerCpu, Predicted),
         ("1 two busy threads", two(TIP, "haproxy/1").cpu("2", TIP), C::ServerCpu, Predicted),
@@ -81,74 +68,35 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
             C::ServerCpu,
             Predicted,
         ),
-        ("6 server maxconn", limited("maxconn of server b/s1", 200.0), C::ServerMaxconn, Predicted),
+        ("37 handshakes", World { handshakes: 1.0, ..busy() }, C::TlsHandshakes, Predicted),
         (
-            "6 queue alone",
-            free().with(Metric::HaproxyQueued, &[], Moves::GaugeAbove(300.0)),
-            C::ServerMaxconn,
-            Correlated,
-        ),
-        ("7 maxconn", limited("maxconn", 500.0), C::Maxconn, Predicted),
-        ("9 rate limit", limited("rate-limit of frontend f", TIP), C::RateLimit, Predicted),
-        (
-            "11 CPU of a backend",
-            free().thread("agent-2", "backend", "serve/0", 0.01, TIP).cpu("2", TIP),
-            C::BackendCpu,
+            "38 sessions that are not found",
+            World { handshakes: 0.6, ..busy() }
+                .with(Metric::HaproxySslCacheLookups, &[], Moves::Rate(0.0, 1.0, 1e9))
+                .with(Metric::HaproxySslCacheMisses, &[], Moves::Rate(0.0, 0.6, 1e9)),
+            C::SessionCache,
             Predicted,
         ),
         (
-            "11 backends that are not watched",
-            free().with(Metric::HaproxyQueued, &[], Moves::Fixed(0.0)).with(
-                Metric::HaproxyRequestsInService,
-                &[],
-                Moves::GaugeAbove(300.0),
-            ),
-            C::BackendCapacity,
-            Correlated,
-        ),
-        ("13 ports", limited("ports", 28_000.0), C::Ports, Predicted),
-        ("15 accept queue", event(Metric::TcpListenOverflows, 80.0), C::AcceptQueue, Correlated),
-        (
-            "15 an accept queue that is known to be the server's",
-            listening(Moves::Above(80.0), Moves::Fixed(0.0)),
-            C::AcceptQueue,
-            Correlated,
+            "38 decoy: sessions that are found",
+            World { handshakes: 0.6, ..busy() }
+                .with(Metric::HaproxySslCacheLookups, &[], Moves::Rate(0.0, 1.0, 1e9))
+                .with(Metric::HaproxySslCacheMisses, &[], Moves::Rate(0.0, 0.05, 1e9)),
+            C::TlsHandshakes,
+            Predicted,
         ),
         (
-            "15 decoy: another program's accept queue",
-            listening(Moves::Fixed(0.0), Moves::Above(80.0)),
+            "decoy: busy polling",
+            free().thread("poller", "server", "poller/0", 1.0, 2.0 * TIP),
             C::Unknown,
             Unknown,
         ),
-        (
-            "16 accept queue of a busy server",
-            busy().with(Metric::TcpListenOverflows, &[], Moves::Above(80.0)),
-            C::ServerCpu,
-            Predicted,
-        ),
-        ("17 half-open connections", event(Metric::TcpSynQueueFull, 50.0), C::SynQueue, Correlated),
-        ("19 open files", free().limit("open files of nginx", TIP, 256.0), C::OpenFiles, Predicted),
-        (
-            "20 backend refuses",
-            event(Metric::HaproxyConnectErrors, 90.0),
-            C::BackendRefuses,
-            Correlated,
-        ),
-        (
-            "21 open files of the host",
-            free().limit("open files", TIP, 9e4),
-            C::HostFiles,
-            Predicted,
-        ),
-        ("22 conntrack, drops", event(Metric::ConntrackDrops, 90.0), C::Conntrack, Correlated),
-        ("22 conntrack", limited("tracked connections", 500.0), C::Conntrack, Predicted),
-        (
-            "decoy: a table of the host that others fill",
-            busy().limit_that("tracked connections", Moves::Rise(950.0, 1_000.0), 1_000.0),
-            C::ServerCpu,
-            Predicted,
-        ),
-        ("23 TCP memory", limited("TCP memory", 4e6), C::TcpMemory, Predicted),
+    ]
+}
+
+/// CPUs that others use or hold back.
+fn shared_processors() -> Vec<Case> {
+    vec![
         (
             "24 quota",
             World::default()
@@ -189,40 +137,24 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
             C::HostCpu,
             Predicted,
         ),
-        ("30 drops of a link", event(Metric::NetworkDrops, 90.0), C::Link, Correlated),
+        ("26 steal", busy().stolen(0.3), C::Steal, Predicted),
+        ("26 decoy: steal that leaves the CPUs room", free().stolen(0.3), C::Unknown, Unknown),
+        ("decoy: a little steal", busy().stolen(0.01), C::ServerCpu, Predicted),
+    ]
+}
+
+/// Limits of the server's configuration.
+fn limits() -> Vec<Case> {
+    vec![
+        ("6 server maxconn", limited("maxconn of server b/s1", 200.0), C::ServerMaxconn, Predicted),
         (
-            "30 a link whose speed is known",
-            free()
-                .with(Metric::NetworkSpeed, &[(Label::Device, "eth0")], Moves::Fixed(2.5e6))
-                .with(
-                    Metric::NetworkBytes,
-                    &[(Label::Device, "eth0"), (Label::Direction, "transmit")],
-                    Moves::Rate(0.0, 2.5e6 / TIP, 2.5e6),
-                ),
-            C::Link,
-            Predicted,
-        ),
-        (
-            "decoy: maxconn fills before a slow backend",
-            free().filled_above("maxconn", 120.0).slow_backend(0.0),
-            C::BackendCapacity,
+            "6 queue alone",
+            free().with(Metric::HaproxyQueued, &[], Moves::GaugeAbove(300.0)),
+            C::ServerMaxconn,
             Correlated,
         ),
-        (
-            "decoy: a server's maxconn fills before a slow backend",
-            free().filled_above("maxconn of server b/s1", 60.0).slow_backend(240.0),
-            C::BackendCapacity,
-            Correlated,
-        ),
-        ("31 queue of packets", event(Metric::SoftnetDropped, 90.0), C::PacketQueue, Correlated),
-        ("32 packet loss", lossy().seen(losing(), losing()), C::PacketLoss, Correlated),
-        ("32 answers that are lost", lossy().seen(waiting(), waiting()), C::PacketLoss, Correlated),
-        ("32 decoy: another program's retransmits", lossy(), C::Unknown, Unknown),
-        ("34 memory", limited("cgroup memory", 2.6e8), C::Memory, Predicted),
-        ("34 killed", event(Metric::OomKills, 1.0), C::Memory, Correlated),
-        ("36 threads", limited("cgroup threads", 64.0), C::Threads, Predicted),
-        ("37 handshakes", World { handshakes: 1.0, ..busy() }, C::TlsHandshakes, Predicted),
-        ("39 orphans", limited("orphaned sockets", 64.0), C::Orphans, Predicted),
+        ("7 maxconn", limited("maxconn", 500.0), C::Maxconn, Predicted),
+        ("9 rate limit", limited("rate-limit of frontend f", TIP), C::RateLimit, Predicted),
         (
             "8 worker_connections",
             limited("worker_connections", 64.0),
@@ -246,6 +178,46 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
             C::AddressLimit,
             Correlated,
         ),
+        (
+            "decoy: maxconn fills before a slow backend",
+            free().filled_above("maxconn", 120.0).slow_backend(0.0),
+            C::BackendCapacity,
+            Correlated,
+        ),
+        (
+            "decoy: a server's maxconn fills before a slow backend",
+            free().filled_above("maxconn of server b/s1", 60.0).slow_backend(240.0),
+            C::BackendCapacity,
+            Correlated,
+        ),
+    ]
+}
+
+/// Servers behind it.
+fn backends() -> Vec<Case> {
+    vec![
+        (
+            "11 CPU of a backend",
+            free().thread("agent-2", "backend", "serve/0", 0.01, TIP).cpu("2", TIP),
+            C::BackendCpu,
+            Predicted,
+        ),
+        (
+            "11 backends that are not watched",
+            free().with(Metric::HaproxyQueued, &[], Moves::Fixed(0.0)).with(
+                Metric::HaproxyRequestsInService,
+                &[],
+                Moves::GaugeAbove(300.0),
+            ),
+            C::BackendCapacity,
+            Correlated,
+        ),
+        (
+            "20 backend refuses",
+            event(Metric::HaproxyConnectErrors, 90.0),
+            C::BackendRefuses,
+            Correlated,
+        ),
         ("12 retries", event(Metric::HaproxyRetries, 40.0), C::BackendTimeout, Correlated),
         (
             "12 a proxy's timeout",
@@ -253,6 +225,32 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
             C::BackendTimeout,
             Correlated,
         ),
+    ]
+}
+
+/// Connections that wait to be accepted.
+fn queues() -> Vec<Case> {
+    vec![
+        ("15 accept queue", event(Metric::TcpListenOverflows, 80.0), C::AcceptQueue, Correlated),
+        (
+            "15 an accept queue that is known to be the server's",
+            listening(Moves::Above(80.0), Moves::Fixed(0.0)),
+            C::AcceptQueue,
+            Correlated,
+        ),
+        (
+            "15 decoy: another program's accept queue",
+            listening(Moves::Fixed(0.0), Moves::Above(80.0)),
+            C::Unknown,
+            Unknown,
+        ),
+        (
+            "16 accept queue of a busy server",
+            busy().with(Metric::TcpListenOverflows, &[], Moves::Above(80.0)),
+            C::ServerCpu,
+            Predicted,
+        ),
+        ("17 half-open connections", event(Metric::TcpSynQueueFull, 50.0), C::SynQueue, Correlated),
         (
             "18 SYNs dropped without cookies",
             event(Metric::TcpListenDrops, 80.0),
@@ -279,9 +277,70 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
             C::AcceptQueue,
             Correlated,
         ),
-        ("26 steal", busy().stolen(0.3), C::Steal, Predicted),
-        ("26 decoy: steal that leaves the CPUs room", free().stolen(0.3), C::Unknown, Unknown),
-        ("decoy: a little steal", busy().stolen(0.01), C::ServerCpu, Predicted),
+    ]
+}
+
+/// Ports, tables of the kernel, links.
+fn network() -> Vec<Case> {
+    vec![
+        ("13 ports", limited("ports", 28_000.0), C::Ports, Predicted),
+        ("22 conntrack, drops", event(Metric::ConntrackDrops, 90.0), C::Conntrack, Correlated),
+        ("22 conntrack", limited("tracked connections", 500.0), C::Conntrack, Predicted),
+        (
+            "decoy: a table of the host that others fill",
+            busy().limit_that("tracked connections", Moves::Rise(950.0, 1_000.0), 1_000.0),
+            C::ServerCpu,
+            Predicted,
+        ),
+        ("23 TCP memory", limited("TCP memory", 4e6), C::TcpMemory, Predicted),
+        ("30 drops of a link", event(Metric::NetworkDrops, 90.0), C::Link, Correlated),
+        (
+            "30 a link whose speed is known",
+            free()
+                .with(Metric::NetworkSpeed, &[(Label::Device, "eth0")], Moves::Fixed(2.5e6))
+                .with(
+                    Metric::NetworkBytes,
+                    &[(Label::Device, "eth0"), (Label::Direction, "transmit")],
+                    Moves::Rate(0.0, 2.5e6 / TIP, 2.5e6),
+                ),
+            C::Link,
+            Predicted,
+        ),
+        ("31 queue of packets", event(Metric::SoftnetDropped, 90.0), C::PacketQueue, Correlated),
+        ("32 packet loss", lossy().seen(losing(), losing()), C::PacketLoss, Correlated),
+        ("32 answers that are lost", lossy().seen(waiting(), waiting()), C::PacketLoss, Correlated),
+        ("32 decoy: another program's retransmits", lossy(), C::Unknown, Unknown),
+        ("39 orphans", limited("orphaned sockets", 64.0), C::Orphans, Predicted),
+        ("40 TIME_WAIT, no harm", limited("TIME_WAIT sockets", 20.0), C::Unknown, Unknown),
+        (
+            "decoy: retransmits of a stalled server",
+            {
+                let segments = [(Label::Direction, "transmit")];
+                busy().with(Metric::TcpSegments, &segments, Moves::Rate(0.0, 2.0, 1e9)).with(
+                    Metric::TcpRetransmitted,
+                    &[],
+                    Moves::Above(900.0),
+                )
+            },
+            C::ServerCpu,
+            Predicted,
+        ),
+    ]
+}
+
+/// Files, memory, threads, disks, and nothing at all.
+fn resources() -> Vec<Case> {
+    vec![
+        ("19 open files", free().limit("open files of nginx", TIP, 256.0), C::OpenFiles, Predicted),
+        (
+            "21 open files of the host",
+            free().limit("open files", TIP, 9e4),
+            C::HostFiles,
+            Predicted,
+        ),
+        ("34 memory", limited("cgroup memory", 2.6e8), C::Memory, Predicted),
+        ("34 killed", event(Metric::OomKills, 1.0), C::Memory, Correlated),
+        ("36 threads", limited("cgroup threads", 64.0), C::Threads, Predicted),
         (
             "29 a log that is read slowly",
             free().waiting("pipe", 0.9).with(Metric::TcpListenOverflows, &[], Moves::Above(80.0)),
@@ -317,44 +376,49 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
             Correlated,
         ),
         ("35 reclaim", event(Metric::AllocationStalls, 200.0), C::MemoryReclaim, Correlated),
-        (
-            "38 sessions that are not found",
-            World { handshakes: 0.6, ..busy() }
-                .with(Metric::HaproxySslCacheLookups, &[], Moves::Rate(0.0, 1.0, 1e9))
-                .with(Metric::HaproxySslCacheMisses, &[], Moves::Rate(0.0, 0.6, 1e9)),
-            C::SessionCache,
-            Predicted,
-        ),
-        (
-            "38 decoy: sessions that are found",
-            World { handshakes: 0.6, ..busy() }
-                .with(Metric::HaproxySslCacheLookups, &[], Moves::Rate(0.0, 1.0, 1e9))
-                .with(Metric::HaproxySslCacheMisses, &[], Moves::Rate(0.0, 0.05, 1e9)),
-            C::TlsHandshakes,
-            Predicted,
-        ),
-        ("40 TIME_WAIT, no harm", limited("TIME_WAIT sockets", 20.0), C::Unknown, Unknown),
-        (
-            "decoy: retransmits of a stalled server",
-            {
-                let segments = [(Label::Direction, "transmit")];
-                busy().with(Metric::TcpSegments, &segments, Moves::Rate(0.0, 2.0, 1e9)).with(
-                    Metric::TcpRetransmitted,
-                    &[],
-                    Moves::Above(900.0),
-                )
-            },
-            C::ServerCpu,
-            Predicted,
-        ),
-        (
-            "decoy: busy polling",
-            free().thread("poller", "server", "poller/0", 1.0, 2.0 * TIP),
-            C::Unknown,
-            Unknown,
-        ),
         ("44 not watched", free(), C::Unknown, Unknown),
     ]
+}
+
+fn busy() -> World {
+    server(TIP).cpu("1", TIP)
+}
+
+fn limited(limit: &str, max: f64) -> World {
+    free().limit(limit, TIP, max)
+}
+
+fn event(metric: Metric, rate: f64) -> World {
+    free().with(metric, &[], Moves::Above(rate))
+}
+
+fn two(second: f64, kind: &str) -> World {
+    busy().thread("haproxy", "server", kind, 0.01, second)
+}
+
+fn listening(ours: Moves, theirs: Moves) -> World {
+    let ours_is = [(Label::Listener, "[::]:80"), (Label::Process, "haproxy")];
+    event(Metric::TcpListenOverflows, 80.0)
+        .with(Metric::TcpListenDrops, &[], Moves::Above(80.0))
+        .with(Metric::TcpListenerDrops, &ours_is, ours)
+        .with(Metric::TcpListenerDrops, &[(Label::Listener, "[::]:25")], theirs)
+}
+
+fn lossy() -> World {
+    let segments = [(Label::Direction, "transmit")];
+    free().with(Metric::TcpSegments, &segments, Moves::Rate(0.0, 2.0, 1e9)).with(
+        Metric::TcpRetransmitted,
+        &[],
+        Moves::Rate(0.0, 0.04, 1e9),
+    )
+}
+
+fn losing() -> Clients {
+    Clients { sent_again: 0.02, ..Clients::default() }
+}
+
+fn waiting() -> Clients {
+    Clients { waited: 0.02, ..Clients::default() }
 }
 
 /// A server on whose second CPU another program runs, half of the time in `mode`.

@@ -11,12 +11,20 @@ fn line(flags: &[&str]) -> String {
     said.replacen("plimsoll: ", "", 1)
 }
 
+/// Asserts that each command is refused with these headers, by a line that begins so.
+fn refuses(cases: &[(&[&str], &[&str], &str)]) {
+    for (command, headers, said) in cases {
+        let headers = headers.iter().flat_map(|header| ["-H", *header]);
+        let words: Vec<_> = command.iter().copied().chain(headers).collect();
+        let line = line(&words);
+        assert!(line.starts_with(said), "{words:?}: {line}");
+    }
+}
+
 #[test]
-fn a_header_that_cannot_be_obeyed_is_refused() {
-    let grpc = ["load", URL, "--grpc", "a.B/C"];
-    let http2 = ["load", URL, "--http", "2"];
-    for (command, headers, said) in [
-        (&["load", URL][..], &["Host:"][..], "header Host \"\" is no host; write Host: NAME"),
+fn headers_that_contradict_the_request_are_refused() {
+    refuses(&[
+        (&["load", URL], &["Host:"], "header Host \"\" is no host; write Host: NAME"),
         (&["load", URL], &["Host: a b"], "header Host \"a b\" is no host"),
         (&["load", URL], &["Host: http://a/"], "header Host \"http://a/\" is no host"),
         (&["load", URL], &["host: ü"], "header Host \"ü\" is no host"),
@@ -54,6 +62,12 @@ fn a_header_that_cannot_be_obeyed_is_refused() {
             &["Trailer: Expires"],
             "header Trailer: plimsoll sends no trailers; drop it",
         ),
+    ]);
+}
+
+#[test]
+fn headers_about_the_connection_are_refused() {
+    refuses(&[
         (
             &["load", URL],
             &["Keep-Alive: timeout=5"],
@@ -100,6 +114,14 @@ fn a_header_that_cannot_be_obeyed_is_refused() {
             "header TE is for the next hop alone (RFC 9112, 7.4); add -H 'Connection",
         ),
         (&["load", URL], &["TE: trailers, chunked;q=1"], "header TE never names chunked"),
+    ]);
+}
+
+#[test]
+fn headers_that_http2_and_grpc_do_not_have_are_refused() {
+    let grpc = ["load", URL, "--grpc", "a.B/C"];
+    let http2 = ["load", URL, "--http", "2"];
+    refuses(&[
         (
             &http2,
             &["Connection: keep-alive"],
@@ -133,6 +155,12 @@ fn a_header_that_cannot_be_obeyed_is_refused() {
             &["Content-Length: 0"],
             "header Content-Length: plimsoll frames the messages of gRPC; drop it",
         ),
+    ]);
+}
+
+#[test]
+fn headers_that_contradict_the_command_are_refused() {
+    refuses(&[
         (
             &["load", WS],
             &["Connection: close"],
@@ -190,12 +218,11 @@ fn a_header_that_cannot_be_obeyed_is_refused() {
             &["Connection: close"],
             "header Connection: close ends a connection after one request, --requests-per-connection later",
         ),
-    ] {
-        let headers = headers.iter().flat_map(|header| ["-H", *header]);
-        let words: Vec<_> = command.iter().copied().chain(headers).collect();
-        let line = line(&words);
-        assert!(line.starts_with(said), "{words:?}: {line}");
-    }
+    ]);
+}
+
+#[test]
+fn headers_of_lists_are_refused_with_their_target() {
     let list = b"GET http://127.0.0.1:9/\n\nGET http://127.0.0.1:9/\nExpect: 100-continue\n";
     let (said, _) = refused(&["load", "--targets", "-"], list);
     assert!(

@@ -2,9 +2,22 @@
 
 use super::*;
 
+/// Asserts that each command line is refused with its line and exit code 2.
+fn refuses<'a>(cases: impl IntoIterator<Item = (Vec<&'a str>, &'a str)>) {
+    for (words, line) in cases {
+        let (said, code) = refused(&words, b"");
+        assert_eq!((said.as_str(), code), (format!("plimsoll: {line}").as_str(), 2), "{words:?}");
+    }
+}
+
+/// Like [`refuses`], with the words after `load`.
+fn refuses_loads<'a>(cases: impl IntoIterator<Item = (Vec<&'a str>, &'a str)>) {
+    refuses(cases.into_iter().map(|(flags, line)| ([&["load"], &flags[..]].concat(), line)));
+}
+
 #[test]
 fn bad_loads() {
-    for (flags, line) in [
+    refuses_loads([
         (vec![], "no URL given; for example: plimsoll load http://127.0.0.1:8080/"),
         (vec!["a:80"], "URL \"a:80\" has no scheme; write http://a:80 or https://a:80"),
         (
@@ -34,6 +47,13 @@ fn bad_loads() {
             vec![URL, "--method", "G E T"],
             "--method \"G E T\" is not an HTTP method; write one such as GET or POST",
         ),
+        (vec!["http:/a"], "URL \"http:/a\" has no // behind its scheme; write http://a"),
+    ]);
+}
+
+#[test]
+fn loads_without_a_schedule_that_can_be_kept() {
+    refuses_loads([
         (
             vec![URL, "--rate", "0", "--stages", "5s:9"],
             "--rate 0 (closed loop) and --stages (open loop) exclude each other; drop one of them",
@@ -75,6 +95,12 @@ fn bad_loads() {
             vec![URL, "--connections", "2", "--threads", "3"],
             "--threads 3 share 2 connections; give --connections 3 or more, or a smaller --threads",
         ),
+    ]);
+}
+
+#[test]
+fn bad_files_and_identities_of_loads() {
+    refuses_loads([
         (vec![URL, "--cert", "c"], "--cert needs its private key; add --key FILE"),
         (vec![URL, "--key", "k"], "--key needs its certificate; add --cert FILE"),
         (vec![URL, "--sni", ""], "--sni \"\" is not a host name; write --sni www.example.com"),
@@ -87,7 +113,6 @@ fn bad_loads() {
             vec![URL, "--source", "fd00::/64"],
             "--source has no IPv4 address to reach 127.0.0.1:9; add one",
         ),
-        (vec!["http:/a"], "URL \"http:/a\" has no // behind its scheme; write http://a"),
         (
             vec![URL, "--json", "no-such-folder/a.json"],
             "--json \"no-such-folder/a.json\" lies in no directory that exists; create it first",
@@ -103,10 +128,7 @@ fn bad_loads() {
             "--cacert cannot read \"no-such-file\": No such file or directory (os error 2); name a \
              readable file",
         ),
-    ] {
-        let (said, code) = refused(&[&["load"], &flags[..]].concat(), b"");
-        assert_eq!((said.as_str(), code), (format!("plimsoll: {line}").as_str(), 2), "{flags:?}");
-    }
+    ]);
 }
 
 #[test]
@@ -263,8 +285,8 @@ fn what_this_host_lacks_is_the_worlds_fault_too() {
 }
 
 #[test]
-fn bad_searches_laboratories_and_servers() {
-    for (words, line) in [
+fn bad_searches() {
+    refuses([
         (
             vec!["find", "rate"],
             "no URL given; for example: plimsoll find rate http://127.0.0.1:8080/",
@@ -302,6 +324,12 @@ fn bad_searches_laboratories_and_servers() {
             "--watch names two servers that count the same requests; give only the one that the \
              clients connect to",
         ),
+    ]);
+}
+
+#[test]
+fn bad_goals_and_budgets_of_searches() {
+    refuses([
         (
             vec!["find", "rate", URL, "--slo", "p99<50ms", "--deadline", "20ms"],
             "--deadline 20.0 ms and --slo p99<50ms disagree on what is late; give only --slo",
@@ -364,6 +392,12 @@ fn bad_searches_laboratories_and_servers() {
             "--repeat states the interval of one SLO over its searches, and --slo was given more \
              than once; drop --repeat, or give one --slo",
         ),
+    ]);
+}
+
+#[test]
+fn bad_holds_laboratories_and_servers() {
+    refuses([
         (
             vec!["hold", URL],
             "hold needs the number of connections; for example: plimsoll hold \
@@ -421,10 +455,7 @@ fn bad_searches_laboratories_and_servers() {
             vec!["serve", "--statsd", "host:x"],
             "--statsd \"host:x\" is not HOST:PORT; write it like --statsd 127.0.0.1:8125",
         ),
-    ] {
-        let (said, code) = refused(&words, b"");
-        assert_eq!((said.as_str(), code), (format!("plimsoll: {line}").as_str(), 2), "{words:?}");
-    }
+    ]);
 }
 
 #[test]
