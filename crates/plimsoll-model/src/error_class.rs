@@ -129,6 +129,11 @@ error_classes! {
 impl ErrorClass {
     /// Number of classes; the length of a counter array.
     pub const COUNT: usize = Self::ALL.len();
+
+    /// Returns the place of the class in [`Self::ALL`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
 }
 
 #[cfg(test)]
@@ -138,7 +143,7 @@ mod tests {
     #[test]
     fn numbers_follow_the_order_of_all() {
         for (index, class) in ErrorClass::ALL.iter().enumerate() {
-            assert_eq!(*class as usize, index);
+            assert_eq!(class.index(), index);
         }
     }
 }

@@ -26,12 +26,12 @@ impl ErrorCounts {
 
     /// Counts `ops` failed operations.
     pub fn add(&mut self, class: ErrorClass, ops: u64) {
-        self.0[class as usize] += ops;
+        self.0[class.index()] += ops;
     }
 
     /// Operations in `class`.
     pub fn get(&self, class: ErrorClass) -> u64 {
-        self.0[class as usize]
+        self.0[class.index()]
     }
 
     /// Operations in the classes of this fault.

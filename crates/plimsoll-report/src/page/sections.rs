@@ -149,9 +149,9 @@ pub(super) fn checks(view: &View) -> Markup {
 
 fn check_table(checks: &[Check], caption: &str) -> Markup {
     let level = |level: Level| match level {
-        Level::Pass => ("passed", "good"),
-        Level::Warn => ("warning", "invalid"),
-        Level::Fail => ("FAILED", "bad"),
+        Level::Pass => (0, "passed", "good"),
+        Level::Warn => (1, "warning", "invalid"),
+        Level::Fail => (2, "FAILED", "bad"),
     };
     html! {
         div.scroll tabindex="0" role="region" aria-label=(caption) {
@@ -164,10 +164,10 @@ fn check_table(checks: &[Check], caption: &str) -> Markup {
                     th scope="col" { "what it means" }
                 } }
                 tbody { @for check in checks {
-                    @let (word, class) = level(check.level);
+                    @let (severity, word, class) = level(check.level);
                     tr {
                         td { (check.id.name()) }
-                        td class={ "verdict " (class) } data-sort=(check.level as u8) { (shape(class)) " " (word) }
+                        td class={ "verdict " (class) } data-sort=(severity) { (shape(class)) " " (word) }
                         td.words { (findings::seen_and_limit(check)) }
                         td.words { @if check.level != Level::Pass { (check.id.hint().unwrap_or_default()) } }
                     }
