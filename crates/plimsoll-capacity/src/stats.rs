@@ -28,6 +28,14 @@ pub fn median(sorted: &[f64]) -> Option<f64> {
 }
 
 /// Returns the median of values in any order; `None` if there are none.
+///
+/// ```
+/// use plimsoll_capacity::stats::median_of;
+///
+/// assert_eq!(median_of([9.0, 1.0, 2.0]), Some(2.0));
+/// assert_eq!(median_of([4.0, 1.0, 2.0, 9.0]), Some(3.0));
+/// assert_eq!(median_of([]), None);
+/// ```
 pub fn median_of(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut sorted: Vec<f64> = values.into_iter().collect();
     sorted.sort_by(f64::total_cmp);

@@ -42,6 +42,25 @@ pub fn judge(measurement: &TrialMeasurement, slo: &Slo, context: &Context) -> Ju
 /// Without an SLO a valid load is GOOD, unless nothing was answered at all: that measures nothing,
 /// and must not pass for a success. A growing backlog is only a warning, because a load with
 /// stages may grow on purpose.
+///
+/// ```
+/// use plimsoll_capacity::judge_load;
+/// use plimsoll_model::Nanos;
+/// use plimsoll_model::observation::Observations;
+/// use plimsoll_model::slo::Slo;
+/// use plimsoll_model::tally::Tally;
+/// use plimsoll_model::trial::Verdict;
+///
+/// let mut tally = Tally { scheduled: 1_000, ok: 1_000, ..Tally::default() };
+/// tally.spans.corrected.record_n(Nanos::from_millis(20), 1_000);
+/// let verdict = |goals: &str| {
+///     let slo: Slo = goals.parse().expect("goals");
+///     let seen = Observations::default();
+///     judge_load(&tally, Nanos::from_secs(10), Some(&slo), false, &seen).verdict
+/// };
+/// assert_eq!(verdict("p99<50ms"), Verdict::Good);
+/// assert_eq!(verdict("p99<10ms"), Verdict::Bad);
+/// ```
 pub fn judge_load(
     tally: &Tally,
     window: Nanos,

@@ -142,6 +142,18 @@ impl Histogram {
     }
 
     /// The value at quantile `q` (0 to 1); `None` when empty.
+    ///
+    /// ```
+    /// use plimsoll_model::{Histogram, Nanos};
+    ///
+    /// let mut latencies = Histogram::new();
+    /// assert_eq!(latencies.quantile(0.99), None);
+    /// for ms in 1..=1_000 {
+    ///     latencies.record(Nanos::from_millis(ms));
+    /// }
+    /// let p99 = latencies.quantile(0.99).expect("a thousand values");
+    /// assert_eq!(p99.as_millis_f64().round(), 990.0);
+    /// ```
     pub fn quantile(&self, q: f64) -> Option<Nanos> {
         self.filled().map(|hdr| Nanos(hdr.value_at_quantile(q)))
     }

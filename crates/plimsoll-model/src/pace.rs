@@ -174,6 +174,21 @@ pub struct Schedule {
 
 impl Schedule {
     /// The schedule of one shard; the same arguments give the same starts.
+    ///
+    /// ```
+    /// use plimsoll_model::pace::{Arrivals, Profile, Schedule, Shard};
+    /// use plimsoll_model::{Nanos, Rate};
+    ///
+    /// let rate = Rate::per_second(100.0).expect("a rate");
+    /// let profile = Profile::constant(rate, Nanos::from_secs(1));
+    /// assert_eq!(profile.ops_total, 100);
+    /// // The second of four threads has every fourth start.
+    /// let second = Shard { index: 1, of: 4 };
+    /// let mut starts = Schedule::new(profile.into(), Arrivals::Uniform, second, 7);
+    /// assert_eq!(starts.left(), 25);
+    /// assert_eq!(starts.next(), Some(Nanos::from_millis(10)));
+    /// assert_eq!(starts.next(), Some(Nanos::from_millis(50)));
+    /// ```
     pub fn new(
         profile: std::sync::Arc<Profile>,
         arrivals: Arrivals,

@@ -45,6 +45,16 @@ impl Goal {
 }
 
 /// Goals joined by AND; never averaged.
+///
+/// ```
+/// use plimsoll_model::Nanos;
+/// use plimsoll_model::slo::{Goal, Slo};
+///
+/// let slo: Slo = "p99<50ms,errors<0.1%".parse().expect("two goals");
+/// assert_eq!(slo.goals[0], Goal::Latency { quantile: 0.99, limit: Nanos::from_millis(50) });
+/// assert_eq!(slo.goals[1].metric(), "errors");
+/// assert!("p99<50ms,p99<20ms".parse::<Slo>().is_err());
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Slo {

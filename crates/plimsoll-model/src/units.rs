@@ -38,7 +38,14 @@ impl fmt::Display for Rate {
     }
 }
 
-/// A count with thousands separators: `1,234,567`.
+/// A count with thousands separators.
+///
+/// ```
+/// use plimsoll_model::units::grouped;
+///
+/// assert_eq!(grouped(999), "999");
+/// assert_eq!(grouped(1_234_567), "1,234,567");
+/// ```
 pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -74,6 +81,16 @@ fn split_number(text: &str) -> Option<(f64, &str)> {
 
 /// A span such as `250ms`, `10s`, `1m30s`, `1.5h`; a bare number other than `0` is refused,
 /// because peers disagree on what it would mean.
+///
+/// ```
+/// use plimsoll_model::Nanos;
+/// use plimsoll_model::units::parse_duration;
+///
+/// assert_eq!(parse_duration("250ms"), Ok(Nanos::from_millis(250)));
+/// assert_eq!(parse_duration("1m30s"), Ok(Nanos::from_secs(90)));
+/// let error = parse_duration("90").expect_err("no unit");
+/// assert_eq!(error.expected, "a duration such as 250ms, 10s, 5m, 1h or 1m30s");
+/// ```
 pub fn parse_duration(text: &str) -> Result<Nanos, ParseError> {
     const EXPECTED: &str = "a duration such as 250ms, 10s, 5m, 1h or 1m30s";
     let trimmed = text.trim();
@@ -107,6 +124,13 @@ pub fn parse_duration(text: &str) -> Result<Nanos, ParseError> {
 }
 
 /// A rate such as `500`, `500/s`, `30/m`, `2k/s`.
+///
+/// ```
+/// use plimsoll_model::units::parse_rate;
+///
+/// assert_eq!(parse_rate("2k/s").map(|rate| rate.get()), Ok(2_000.0));
+/// assert_eq!(parse_rate("30/m").map(|rate| rate.to_string()), Ok("0.5/s".to_owned()));
+/// ```
 pub fn parse_rate(text: &str) -> Result<Rate, ParseError> {
     const EXPECTED: &str = "a rate such as 500, 500/s, 30/m or 2k/s";
     let trimmed = text.trim();

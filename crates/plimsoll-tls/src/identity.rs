@@ -30,6 +30,34 @@ pub enum KeyKind {
 
 /// A certificate for `names` (DNS names and IP addresses) that is its own root: give `chain_pem`
 /// to clients as their trusted roots. Valid from 1975 to 4096, so that no clock matters.
+///
+/// ```
+/// use plimsoll_model::plan::{ServerName, TlsOptions, TlsState, Trust};
+/// use plimsoll_tls::{ClientContext, KeyKind, ServerContext, ThreadContext, self_signed};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let identity = self_signed(&["localhost".to_owned()], KeyKind::EcdsaP256)?;
+/// let trust = Trust::Roots(identity.chain_pem.clone());
+/// let options = TlsOptions { trust, ..TlsOptions::default() };
+/// let name = ServerName("localhost".to_owned());
+/// let mut client = ClientContext::new(&options)?.session(&name, false)?;
+/// let mut server = ServerContext::new(&identity, TlsState::Compact)?.session()?;
+///
+/// let (mut thread, mut received) = (ThreadContext::new(2), Vec::new());
+/// let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
+/// client.write_plaintext(&mut thread, b"ping", &mut to_server)?;
+/// for _ in 0..2 {
+///     server.handle_ciphertext(&mut thread, &to_server, &mut received)?;
+///     server.poll_transmit(&mut thread, &mut to_client);
+///     client.handle_ciphertext(&mut thread, &to_client, &mut Vec::new())?;
+///     (to_server.clear(), to_client.clear());
+///     client.poll_transmit(&mut thread, &mut to_server);
+/// }
+/// assert_eq!(received, b"ping");
+/// assert!(server.is_compact());
+/// # Ok(())
+/// # }
+/// ```
 pub fn self_signed(names: &[String], kind: KeyKind) -> Result<Identity, ConfigError> {
     let key = match kind {
         KeyKind::EcdsaP256 => KeyPair::generate(),

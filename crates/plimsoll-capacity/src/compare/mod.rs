@@ -85,6 +85,19 @@ pub fn compare_any(figures: &[Vec<Pair>], threshold: f64) -> Option<(usize, Diff
 }
 
 /// Compares the usable rounds; `None` when there are fewer than [`ROUNDS_MIN`].
+///
+/// ```
+/// use plimsoll_capacity::compare::{Pair, compare};
+/// use plimsoll_model::compare::Finding;
+///
+/// // B is a tenth slower in each round, whatever the host does meanwhile.
+/// let pair = |round: u32| Pair::new(f64::from(10 + round % 3), 1.1 * f64::from(10 + round % 3));
+/// let rounds: Vec<Pair> = (0..12).filter_map(pair).collect();
+/// let difference = compare(&rounds, 0.02).expect("twelve rounds");
+/// assert_eq!(difference.finding, Finding::Higher);
+/// assert_eq!((difference.ratio * 100.0).round(), 110.0);
+/// assert_eq!(compare(&rounds[..7], 0.02), None);
+/// ```
 pub fn compare(rounds: &[Pair], threshold: f64) -> Option<Difference> {
     compare_within(rounds, threshold, ERROR)
 }

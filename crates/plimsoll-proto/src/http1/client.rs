@@ -16,6 +16,17 @@ use super::{INTERIM_RESPONSES_MAX, RESPONSE_HEAD_BYTES_MAX, head};
 /// Call [`expect_response`](Self::expect_response) when a request is sent, then
 /// [`handle_bytes`](Self::handle_bytes) until it returns [`Progress::Complete`]. After an error the
 /// connection is of no more use.
+///
+/// ```
+/// use plimsoll_proto::http1::{Progress, ResponseParser};
+///
+/// let mut parser = ResponseParser::default();
+/// parser.expect_response(false);
+/// let head = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n";
+/// assert_eq!(parser.handle_bytes(head), Ok((head.len(), Progress::NeedMore)));
+/// let Ok((4, Progress::Complete(response))) = parser.handle_bytes(b"pong") else { panic!() };
+/// assert_eq!((response.status, response.body_bytes, response.keep_alive), (200, 4, true));
+/// ```
 #[derive(Debug, Default)]
 pub struct ResponseParser {
     state: State,

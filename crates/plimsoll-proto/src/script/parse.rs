@@ -49,6 +49,18 @@ pub struct ScriptError {
 
 /// Reads a script. `read` returns the contents of the files that it names, or `None` for one that is larger than
 /// [`SEND_BYTES_MAX`], which becomes the target's body.
+///
+/// ```
+/// use plimsoll_model::target::Action;
+/// use plimsoll_proto::script::parse;
+///
+/// let text = b"expect line\nloop\n  send \"PING\\r\\n\"\n  expect \"PONG\\r\\n\"\nend\n";
+/// let script = parse(text, &mut |_| unreachable!("it names no file")).expect("a script");
+/// assert_eq!((script.opening.len(), script.operation.len()), (1, 2));
+/// assert!(matches!(script.operation[0].action, Action::Send(_)));
+/// let error = parse(b"send \"PING\"", &mut |_| Ok(None)).expect_err("no operation");
+/// assert!(error.to_string().starts_with("line 1: there is no loop"));
+/// ```
 pub fn parse(
     text: &[u8],
     read: &mut dyn FnMut(&str) -> IoResult<Option<Vec<u8>>>,
