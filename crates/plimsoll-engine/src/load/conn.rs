@@ -13,6 +13,7 @@ use plimsoll_sys::ports::Lease;
 use plimsoll_sys::socket::Socket;
 
 use crate::sessions::Sessions;
+use crate::slots::slot_mut;
 use crate::transport::{Link, Unsent};
 
 /// The state of a connection.
@@ -242,6 +243,20 @@ impl Parsers {
 /// 2^22 are 400 MB of addresses; a slab that needs more grows by copying.
 const RESERVED_MAX: u64 = 1 << 22;
 
+/// The part of a slot in the sharing of connections.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lane {
+    /// The slot of its connection; [`NO_CONNECTION`] where the slot is no lane.
+    connection: u32,
+    /// Times that its operation was sent before, and not begun by the server.
+    pub(crate) again: u8,
+    /// The slot is a connection, and stands in its pool's ring.
+    pub(crate) is_in_ring: bool,
+}
+
+const NO_CONNECTION: u32 = u32::MAX;
+const NO_LANE: Lane = Lane { connection: NO_CONNECTION, again: 0, is_in_ring: false };
+
 /// The connections of one worker, found by index; a generation guards against stale events.
 pub(crate) struct Slab {
     pub(crate) hot: Vec<ConnHot>,
@@ -250,6 +265,8 @@ pub(crate) struct Slab {
     free: Vec<u32>,
     /// Slots that never had a socket.
     free_lanes: Vec<u32>,
+    /// By slot; empty where connections are not shared.
+    lanes: Vec<Lane>,
     parsers: Parsers,
 }
 
@@ -264,6 +281,7 @@ impl Slab {
             tls: Sessions::reserving(reserved),
             free: Vec::new(),
             free_lanes: Vec::new(),
+            lanes: Vec::new(),
             parsers: Parsers {
                 are_shared: plan.shares_connections(),
                 protocol: plan.protocol(),
@@ -297,9 +315,48 @@ impl Slab {
         self.free.pop().unwrap_or_else(|| self.add())
     }
 
-    /// A slot for an operation on a connection that has others.
-    pub(crate) fn take_lane(&mut self) -> u32 {
-        self.free_lanes.pop().unwrap_or_else(|| self.add())
+    /// A slot for an operation, sent `again` times before, on a connection that has others.
+    pub(crate) fn take_lane(&mut self, connection: u32, again: u8) -> u32 {
+        let index = self.free_lanes.pop().unwrap_or_else(|| self.add());
+        let parent = &self.hot[connection as usize];
+        let (destination, reused, ops_total) =
+            (parent.destination, parent.reused, parent.ops_total);
+        let hot = &mut self.hot[index as usize];
+        *hot = ConnHot {
+            destination,
+            reused,
+            ops_total,
+            state: State::Busy,
+            generation: hot.generation,
+            timer_armed: hot.timer_armed,
+            ..ConnHot::default()
+        };
+        *self.lane(index) = Lane { connection, again, ..NO_LANE };
+        index
+    }
+
+    /// Reports whether the slot is a lane.
+    pub(crate) fn is_lane(&self, index: u32) -> bool {
+        self.connection_of(index) != index
+    }
+
+    /// The slot of the connection on which the operation of a slot is.
+    pub(crate) fn connection_of(&self, index: u32) -> u32 {
+        match self.lanes.get(index as usize) {
+            Some(lane) if lane.connection != NO_CONNECTION => lane.connection,
+            _ => index,
+        }
+    }
+
+    pub(crate) fn lane(&mut self, index: u32) -> &mut Lane {
+        slot_mut(&mut self.lanes, index, || NO_LANE)
+    }
+
+    /// The slot has a new owner, or none.
+    fn forget_lane(&mut self, index: u32) {
+        if let Some(lane) = self.lanes.get_mut(index as usize) {
+            *lane = NO_LANE;
+        }
     }
 
     fn add(&mut self) -> u32 {
@@ -371,6 +428,7 @@ impl Slab {
     /// Closes the socket and frees the slot.
     pub(crate) fn release(&mut self, index: u32) {
         self.return_parser(index);
+        self.forget_lane(index);
         if let Some(rest) = self.parsers.rests.get_mut(index as usize) {
             *rest = Rest::default();
         }
@@ -383,6 +441,7 @@ impl Slab {
 
     /// Frees a slot that had no socket. Its timer stays in the wheel, for whoever has the slot next.
     pub(crate) fn release_lane(&mut self, index: u32) {
+        self.forget_lane(index);
         let hot = &mut self.hot[index as usize];
         let (generation, timer_armed) = (hot.generation.wrapping_add(1), hot.timer_armed);
         *hot = ConnHot { generation, timer_armed, ..ConnHot::default() };

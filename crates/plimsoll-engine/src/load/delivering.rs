@@ -12,7 +12,7 @@ impl Worker {
     /// A publish is acknowledged, or at QoS 0 sent.
     pub(super) fn expect_deliveries(&mut self, index: u32) {
         if let Some(deliveries) = &mut self.deliveries {
-            let connection = self.streams.connection_of(index);
+            let connection = self.conns.slab.connection_of(index);
             deliveries.expect(connection, &mut self.meter.tally().answers.deliveries);
         }
     }
@@ -20,7 +20,7 @@ impl Worker {
     /// A publish is refused, or not acknowledged.
     pub(super) fn lose_sight_of_deliveries(&mut self, index: u32) {
         if let Some(deliveries) = &mut self.deliveries {
-            let connection = self.streams.connection_of(index);
+            let connection = self.conns.slab.connection_of(index);
             deliveries.lose_sight(connection, &mut self.meter.tally().answers.deliveries);
         }
     }

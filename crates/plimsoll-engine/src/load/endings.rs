@@ -15,7 +15,7 @@ pub(super) const fn wrapping_ms(now: Nanos) -> u32 {
 impl Worker {
     /// The current operation, sent at `since`, fails in `class`.
     pub(super) fn count_failed_operation(&mut self, index: u32, class: ErrorClass, now: Nanos) {
-        let connection = self.streams.connection_of(index);
+        let connection = self.conns.slab.connection_of(index);
         let is_reset = self.conns[connection].peer == Peer::Reset;
         let closer = match class {
             // The class does not say how the connection ended, which a hidden timer is known by.

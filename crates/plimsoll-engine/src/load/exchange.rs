@@ -49,7 +49,7 @@ impl Worker {
         let could_start = op.intended.max(free_since);
         self.meter.tally().spans.send_lag.record(now.since(could_start));
         let index = match self.streams.are_shared() {
-            true => self.take_lane(index, op.again),
+            true => self.conns.slab.take_lane(index, op.again),
             false => index,
         };
         self.stamps.count_sent(index, &self.conns[index], op.intended, free_since, now);
@@ -103,7 +103,7 @@ impl Worker {
     /// Returns the values that distinguish the current operation of the slot from all others.
     fn filling(&mut self, index: u32, now: Nanos) -> Filling {
         let hot = &self.conns[index];
-        let connection = self.streams.connection_of(index);
+        let connection = self.conns.slab.connection_of(index);
         let number = match &mut self.deliveries {
             Some(deliveries) => deliveries.number(connection),
             None => hot.ops_total,
@@ -552,7 +552,7 @@ impl Worker {
         }
         let end = failed.map_or(RowEnd::Ok, RowEnd::Failed);
         self.record(index, end, answer.status, answer.body_bytes, now);
-        if self.streams.is_lane(index) {
+        if self.conns.slab.is_lane(index) {
             return self.end_lane(index, now);
         }
         if !exact && answer.keep_alive {

@@ -8,10 +8,10 @@ use plimsoll_proto::conversation::{Answer, Expected, Shared, StreamProgress};
 use plimsoll_proto::http2::{self, Http2Error, StreamFault};
 use plimsoll_proto::mqtt;
 
-use super::conn::{ConnHot, Op, Peer, State};
+use super::conn::{Op, Peer, State};
 use super::reasons::Why as _;
 use super::sending::SENDS_PER_TURN;
-use super::streams::{AGAIN_MAX, Lane, NONE};
+use super::streams::AGAIN_MAX;
 use super::worker::Worker;
 
 impl Worker {
@@ -63,7 +63,7 @@ impl Worker {
         if !self.streams.are_shared() {
             return true;
         }
-        self.streams.lane(connection).is_in_ring = false;
+        self.conns.slab.lane(connection).is_in_ring = false;
         self.has_room(connection)
     }
 
@@ -76,7 +76,7 @@ impl Worker {
             if let Some(op) = self.pools.take_waiting(destination) {
                 self.send_op(connection, op, now, now);
             } else if !self.demand.is_closed() || !self.continue_closed_loop(connection, now) {
-                if !self.streams.lane(connection).is_in_ring {
+                if !self.conns.slab.lane(connection).is_in_ring {
                     self.conns[connection].since = now;
                 }
                 return self.join_ring(connection);
@@ -138,7 +138,7 @@ impl Worker {
 
     /// Puts a connection with room into the ring.
     fn join_ring(&mut self, connection: u32) {
-        if std::mem::replace(&mut self.streams.lane(connection).is_in_ring, true) {
+        if std::mem::replace(&mut self.conns.slab.lane(connection).is_in_ring, true) {
             return;
         }
         let (token, destination) =
@@ -146,38 +146,11 @@ impl Worker {
         self.pools.of(destination).idle.push_back(token);
     }
 
-    /// A lane for another operation on a shared connection.
-    pub(super) fn take_lane(&mut self, connection: u32, again: u8) -> u32 {
-        let index = self.conns.slab.take_lane();
-        let timer_armed = self.conns[index].timer_armed;
-        let parent = &self.conns[connection];
-        let (destination, reused, ops_total) =
-            (parent.destination, parent.reused, parent.ops_total);
-        let hot = &mut self.conns[index];
-        *hot = ConnHot {
-            destination,
-            reused,
-            ops_total,
-            state: State::Busy,
-            generation: hot.generation,
-            timer_armed,
-            ..ConnHot::default()
-        };
-        *self.streams.lane(index) = Lane { connection, again, ..NONE };
-        index
-    }
-
-    /// The operation of a lane is over.
-    fn release_lane(&mut self, index: u32) {
-        self.streams.forget(index);
-        self.conns.slab.release_lane(index);
-    }
-
     // ---- sending
 
     /// Begins the operation of a slot on its connection.
     pub(super) fn begin_stream(&mut self, index: u32) {
-        let connection = self.streams.connection_of(index);
+        let connection = self.conns.slab.connection_of(index);
         let target = self.conns[index].target;
         let has_own = self.requests.has_own_bytes(target);
         let own = match has_own {
@@ -221,7 +194,7 @@ impl Worker {
             self.buffers.own_bytes = own;
         }
         self.note_output(connection);
-        if self.streams.is_lane(index) && self.has_room(connection) {
+        if self.conns.slab.is_lane(index) && self.has_room(connection) {
             self.join_ring(connection);
         }
     }
@@ -321,7 +294,7 @@ impl Worker {
         if matches!(fault, StreamFault::Reset(_)) {
             self.meter.tally().answers.streams.resets_received += 1;
         }
-        let connection = self.streams.connection_of(index);
+        let connection = self.conns.slab.connection_of(index);
         let keep_alive = !self.client(connection).is_some_and(|client| client.is_draining());
         let code = fault.grpc_status();
         let failed = Answer { keep_alive, code, ..Answer::plain(0, Some(class)) };
@@ -350,7 +323,7 @@ impl Worker {
 
     /// Counts an operation that is given up while its body waits for the server's windows.
     pub(super) fn note_blocked(&mut self, index: u32, now: Nanos) {
-        let connection = self.streams.connection_of(index);
+        let connection = self.conns.slab.connection_of(index);
         if self.protocol.has_streams
             && self.client(connection).is_some_and(|client| client.awaits_window(index))
         {
@@ -371,8 +344,8 @@ impl Worker {
 
     /// The operation of a lane has its answer, which is counted.
     pub(super) fn end_lane(&mut self, index: u32, now: Nanos) {
-        let connection = self.streams.connection_of(index);
-        self.release_lane(index);
+        let connection = self.conns.slab.connection_of(index);
+        self.conns.slab.release_lane(index);
         let hot = &mut self.conns[connection];
         hot.reused = true;
         hot.ops_total += 1;
@@ -388,7 +361,7 @@ impl Worker {
 
     /// The operation of a lane is given up, and counted.
     pub(super) fn drop_lane(&mut self, index: u32) {
-        let connection = self.streams.connection_of(index);
+        let connection = self.conns.slab.connection_of(index);
         if self.protocol.has_streams {
             self.meter.tally().answers.streams.resets_sent += 1;
         }
@@ -397,12 +370,12 @@ impl Worker {
         }
         self.lose_sight_of_deliveries(index);
         self.note_output(connection);
-        self.release_lane(index);
+        self.conns.slab.release_lane(index);
     }
 
     /// As [`Self::drop_lane`], and another operation may have its place.
     pub(super) fn reset_lane(&mut self, index: u32, now: Nanos) {
-        let connection = self.streams.connection_of(index);
+        let connection = self.conns.slab.connection_of(index);
         self.drop_lane(index);
         if !self.end_drained(connection, now) {
             self.offer_room(connection, now);
@@ -412,18 +385,18 @@ impl Worker {
     /// The server has not begun the slot's operation: it is sent again, on whatever connection is free,
     /// and its latency still counts from its intended start.
     fn requeue(&mut self, index: u32, now: Nanos) {
-        let connection = self.streams.connection_of(index);
-        let again = self.streams.lane(index).again;
+        let connection = self.conns.slab.connection_of(index);
+        let again = self.conns.slab.lane(index).again;
         let destination = self.conns[index].destination;
         let is_refused = again >= AGAIN_MAX || self.pools.of(destination).pauses_longest();
-        if !self.streams.is_lane(index) || is_refused {
+        if !self.conns.slab.is_lane(index) || is_refused {
             return self.fail_stream(index, StreamFault::Refused, now);
         }
         let hot = &self.conns[index];
         let (intended, target) = (hot.intended, hot.target);
         let is_recorded = self.rows.records(index);
         self.detach_op(index);
-        self.release_lane(index);
+        self.conns.slab.release_lane(index);
         self.meter.tally().answers.streams.requeued += 1;
         let op = Op { intended, target, is_recorded, again: again + 1 };
         if let Some(other) = self.take_idle(destination, now) {
@@ -514,7 +487,7 @@ impl Worker {
             self.count_failed_operation(index, class, now);
             self.record(index, RowEnd::Failed(class), 0, 0, now);
             self.lose_sight_of_deliveries(index);
-            self.release_lane(index);
+            self.conns.slab.release_lane(index);
         }
     }
 }

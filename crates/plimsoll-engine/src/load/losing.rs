@@ -150,7 +150,7 @@ impl Worker {
     /// Closes a usable connection and opens another if an operation needs it. `loss` is why it
     /// ended, `None` where we ended it; only holds use it.
     pub(super) fn close_and_refill(&mut self, index: u32, loss: Option<ErrorClass>, now: Nanos) {
-        if self.streams.is_lane(index) {
+        if self.conns.slab.is_lane(index) {
             return self.reset_lane(index, now);
         }
         if let Some(class) = loss {

@@ -15,7 +15,7 @@ use super::worker::Worker;
 impl Worker {
     /// Notes why something failed in `class`.
     pub(super) fn note(&mut self, index: u32, class: ErrorClass, reason: Reason, now: Nanos) {
-        let connection = self.streams.connection_of(index);
+        let connection = self.conns.slab.connection_of(index);
         let local = || self.conns.socket(connection).and_then(Socket::local_address).ok();
         self.meter.note(class, reason, now, local);
     }
@@ -101,7 +101,7 @@ impl Worker {
         let reason = match (answer.status, answer.grpc_status(), answer.mqtt_reason()) {
             (status @ 400.., ..) => {
                 let stored = self.failing.take(self.conns.slab.token(index));
-                let streamed = self.conns.slab.said(self.streams.connection_of(index), index);
+                let streamed = self.conns.slab.said(self.conns.slab.connection_of(index), index);
                 let body = if stored.is_empty() { streamed } else { body_of(&stored) };
                 match body.is_empty() {
                     true => Reason::status(status, b"", &[]),
@@ -109,7 +109,7 @@ impl Worker {
                 }
             }
             (1.., Some(status @ 1..), _) => {
-                let message = self.conns.slab.said(self.streams.connection_of(index), index);
+                let message = self.conns.slab.said(self.conns.slab.connection_of(index), index);
                 Reason::grpc(status, message, &known())
             }
             (_, _, Some(code)) => {
@@ -126,7 +126,7 @@ impl Worker {
 
     /// Counts a usable connection that ends without our doing.
     pub(super) fn count_lost(&mut self, index: u32, class: ErrorClass, is_in_use: bool) {
-        if self.streams.is_lane(index) {
+        if self.conns.slab.is_lane(index) {
             return;
         }
         let tally = self.meter.tally();

@@ -269,7 +269,6 @@ impl Worker {
         if !self.is_listener(index) {
             self.pools.close(hot.destination, is_held);
         }
-        self.streams.forget(index);
         self.keep_alive.forget(index);
         if !reset && is_held && self.protocol.reads_before_closing {
             if hot.peer == Peer::Open && !hot.has_op {

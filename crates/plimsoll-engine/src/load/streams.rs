@@ -10,22 +10,6 @@ use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::tally::Tally;
 use plimsoll_proto::conversation::Traits;
 
-use crate::slots::slot_mut;
-
-/// The state of a slot beside its record.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Lane {
-    /// The slot of its connection; [`NO_CONNECTION`] where the slot is no lane.
-    pub(super) connection: u32,
-    /// Times that its operation was sent before, and not begun by the server.
-    pub(super) again: u8,
-    /// The slot is a connection, and stands in its pool's ring.
-    pub(super) is_in_ring: bool,
-}
-
-const NO_CONNECTION: u32 = u32::MAX;
-pub(super) const NONE: Lane = Lane { connection: NO_CONNECTION, again: 0, is_in_ring: false };
-
 /// An operation that servers have not begun is sent so many times more. A server that ends each connection
 /// after 1,000 requests, as nginx does, leaves some untouched several times; one that ends all of them at
 /// once must not keep an operation for ever.
@@ -41,8 +25,6 @@ pub(super) struct Streams {
     pub(super) allowed: u32,
     /// Whether the size of requests' fields has been compared with what a server accepts.
     pub(super) has_compared_headers: bool,
-    /// By slot; empty where connections are not shared.
-    lanes: Vec<Lane>,
     /// Tokens of connections with something to send.
     pub(super) unflushed: Vec<u64>,
     /// Lent to the connection that sends; empty between calls.
@@ -57,7 +39,6 @@ impl Streams {
             most: is_shared.then(|| plan.streams()),
             allowed: u32::MAX,
             has_compared_headers: false,
-            lanes: Vec::new(),
             unflushed: Vec::new(),
             output: Vec::new(),
         }
@@ -68,36 +49,12 @@ impl Streams {
         self.most.is_some()
     }
 
-    /// Reports whether the slot is a lane.
-    pub(super) fn is_lane(&self, index: u32) -> bool {
-        self.connection_of(index) != index
-    }
-
-    /// The slot of the connection on which the operation of a slot is.
-    pub(super) fn connection_of(&self, index: u32) -> u32 {
-        match self.lanes.get(index as usize) {
-            Some(lane) if lane.connection != NO_CONNECTION => lane.connection,
-            _ => index,
-        }
-    }
-
-    pub(super) fn lane(&mut self, index: u32) -> &mut Lane {
-        slot_mut(&mut self.lanes, index, || NONE)
-    }
-
     /// The second is over.
     pub(super) fn end_second(&self, tally: &mut Tally) {
         let most = self.most.unwrap_or(1);
         tally.answers.streams.allowed = (self.allowed < most).then_some(self.allowed);
         if self.are_shared() || tally.answers.streams.allowed.is_some() {
             tally.answers.streams.each = most;
-        }
-    }
-
-    /// The slot has a new owner, or none.
-    pub(super) fn forget(&mut self, index: u32) {
-        if let Some(lane) = self.lanes.get_mut(index as usize) {
-            *lane = NONE;
         }
     }
 }

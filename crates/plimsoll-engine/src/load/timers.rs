@@ -106,7 +106,7 @@ impl Worker {
     /// looked. Returns whether that, or the connection's end, is now handled.
     fn look_before_giving_up(&mut self, index: u32, gave_up: Nanos, now: Nanos) -> bool {
         let token = self.conns.slab.token(index);
-        let source = self.streams.connection_of(index);
+        let source = self.conns.slab.connection_of(index);
         let was = self.conns[index].state;
         match was {
             State::Free | State::Idle | State::Closing => return false,

@@ -396,7 +396,7 @@ impl Worker {
                 }
                 self.record(index, RowEnd::Failed(class), 0, 0, now);
                 self.end_op(index, false, now);
-                match self.streams.is_lane(index) {
+                match self.conns.slab.is_lane(index) {
                     true => self.drop_lane(index),
                     false => self.close(index, true),
                 }
