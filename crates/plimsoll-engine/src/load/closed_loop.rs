@@ -16,7 +16,7 @@ impl Worker {
         closed.ops_left -= 1;
         self.meter.tally().scheduled += 1;
         let target = self.requests.take_for(destination);
-        let is_recorded = self.rows.choose();
+        let is_recorded = self.meter.rows.choose();
         Some(Op { intended: now, target, is_recorded, again: 0 })
     }
 

@@ -110,11 +110,16 @@ pub(crate) struct ConnCold {
     /// The source port, when it is the load's own. Kept, because asking the socket when it is
     /// closed takes two system calls, and one that was reset no longer knows its peer.
     pub(crate) lease: Option<Lease>,
-    /// When it became usable, CLOCK_MONOTONIC in ms, wrapping.
-    pub(crate) opened_ms: u32,
+    /// When it became usable, see [`wrapping_ms`].
+    opened_ms: u32,
 }
 
 const _: () = assert!(size_of::<ConnCold>() <= 16);
+
+/// CLOCK_MONOTONIC in ms, wrapping after 49 days.
+const fn wrapping_ms(now: Nanos) -> u32 {
+    (now.0 / 1_000_000) as u32
+}
 
 /// The state of the peer's end of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -366,6 +371,16 @@ impl Slab {
             self.parsers.rests.push(Rest::default());
         }
         (self.hot.len() - 1) as u32
+    }
+
+    /// The connection has become usable.
+    pub(crate) fn note_usable(&mut self, index: u32, now: Nanos) {
+        self.cold[index as usize].opened_ms = wrapping_ms(now);
+    }
+
+    /// Returns the time for which the connection has been usable.
+    pub(crate) fn age_ms(&self, index: u32, now: Nanos) -> u32 {
+        wrapping_ms(now).wrapping_sub(self.cold[index as usize].opened_ms)
     }
 
     /// The parser of a connection that awaits an answer, lent to it at the first call.

@@ -2,6 +2,7 @@
 //! knows nothing of operations but the record in which they stand.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
@@ -205,6 +206,11 @@ impl Conns {
     /// Returns the socket of a slot.
     pub(super) fn socket(&self, index: u32) -> Result<&Socket, Errno> {
         self[index].socket.as_ref().ok_or(Errno::BADF)
+    }
+
+    /// Returns the local address of a connection.
+    pub(super) fn local_address(&self, index: u32) -> Result<SocketAddr, Errno> {
+        self.socket(index)?.local_address()
     }
 
     /// Sends a FIN. Fails only on a dead socket, which the next read reports.

@@ -52,7 +52,7 @@ impl Worker {
             true => self.conns.slab.take_lane(index, op.again),
             false => index,
         };
-        self.stamps.count_sent(index, &self.conns[index], op.intended, free_since, now);
+        self.meter.stamps.count_sent(index, &self.conns[index], op.intended, free_since, now);
         self.attach_op(index, op);
         self.conns[index].since = now;
         self.begin_request(index, now);
@@ -66,7 +66,7 @@ impl Worker {
         hot.request_sent_bytes = 0;
         if self.streams.do_gather {
             self.conns.arm(index, now + self.answer_timeout());
-            let leaves = self.time_of_sending(index, now);
+            let leaves = self.meter.time_of_sending(index, &self.conns[index], now);
             let hot = &mut self.conns[index];
             hot.offset_us = u32::try_from(leaves.since(hot.since).0 / 1000).unwrap_or(u32::MAX);
             return self.begin_stream(index);
@@ -80,7 +80,7 @@ impl Worker {
             self.conns.slab.parser(index).expect(expected);
         }
         self.conns.arm(index, now + self.answer_timeout());
-        let leaves = self.time_of_sending(index, now);
+        let leaves = self.meter.time_of_sending(index, &self.conns[index], now);
         let hot = &mut self.conns[index];
         hot.offset_us = u32::try_from(leaves.since(hot.since).0 / 1000).unwrap_or(u32::MAX);
         let target = self.conns[index].target;
@@ -250,11 +250,11 @@ impl Worker {
                 Until::Arrived(_) => true,
                 // The answer to any of its streams may be in it.
                 _ if self.streams.are_shared() => true,
-                Until::Emptied | Until::End => self.stamps.awaits(index, &self.conns[index]),
+                Until::Emptied | Until::End => self.meter.stamps.awaits(index, &self.conns[index]),
             };
             let read = self.conns.recv(index, &mut buffer, is_stamped);
             if let Ok((_, stamp)) = &read {
-                self.stamps.note_arrival(*stamp);
+                self.meter.stamps.note_arrival(*stamp);
             }
             match read {
                 Ok((0, _)) if self.conns[index].peer == Peer::Reset => {
@@ -272,7 +272,7 @@ impl Worker {
                     // it may be the answer to others, which go on.
                     if let Until::Arrived(by) = until
                         && !self.streams.are_shared()
-                        && self.stamps.arrived_by(by) == Some(false)
+                        && self.meter.stamps.arrived_by(by) == Some(false)
                     {
                         break;
                     }
@@ -297,7 +297,7 @@ impl Worker {
                 }
             }
         }
-        self.stamps.arrival = None;
+        self.meter.stamps.arrival = None;
         self.conns.read_buffer = buffer;
         has_more
     }
@@ -317,7 +317,7 @@ impl Worker {
                 let hot = &self.conns[index];
                 let is_over = received.handshake_finished && self.plan.handshake_only;
                 if hot.state == State::Handshaking && !is_over {
-                    self.stamps.count_handshake(index, hot, now);
+                    self.meter.stamps.count_handshake(index, hot, now);
                 }
                 if received.handshake_finished {
                     // The first request leaves with the handshake's last message.
@@ -376,7 +376,7 @@ impl Worker {
         }
         if is_http && !is_busy {
             // No request is open, so this cannot be an answer.
-            self.note_unrequested(index, bytes, now);
+            self.meter.note_unrequested(&self.conns, index, bytes, now);
             self.end_idle(index, ErrorClass::UnrequestedAnswer, now);
             return bytes.len();
         }
@@ -405,7 +405,9 @@ impl Worker {
                     Progress::NeedMore if self.conns[index].state == State::Idle => {
                         self.conns.slab.return_idle_parser(index);
                     }
-                    Progress::NeedMore if is_http => self.store_failing_part(index, bytes),
+                    Progress::NeedMore if is_http => {
+                        self.meter.store_failing_part(&mut self.conns, index, bytes)
+                    }
                     Progress::NeedMore => {}
                     Progress::Greeted => self.handle_greeted(index, now),
                     Progress::Complete(answer) => {
@@ -414,10 +416,14 @@ impl Worker {
                         }
                         if is_http && answer.status >= 400 {
                             let part = bytes.get(..consumed).unwrap_or(bytes);
-                            self.store_failing(index, answer.status, part);
+                            self.meter.store_failing(&self.conns, index, answer.status, part);
                         }
                         if answer.mqtt_reason().is_some() {
-                            self.store(index, bytes.get(..consumed).unwrap_or(bytes));
+                            self.meter.store(
+                                &self.conns,
+                                index,
+                                bytes.get(..consumed).unwrap_or(bytes),
+                            );
                         }
                         let is_exact = consumed == bytes.len() || self.protocol.excess.is_none();
                         self.handle_answer(index, &answer, is_exact, now);
@@ -431,7 +437,11 @@ impl Worker {
                         if let StreamProgress::Ended(key, answer) = progress
                             && answer.mqtt_reason().is_some()
                         {
-                            self.store(key, bytes.get(..consumed).unwrap_or(bytes));
+                            self.meter.store(
+                                &self.conns,
+                                key,
+                                bytes.get(..consumed).unwrap_or(bytes),
+                            );
                         }
                         self.handle_stream(index, progress, now);
                     }
@@ -452,7 +462,7 @@ impl Worker {
                 let why = Refusal { error: &error, bytes };
                 match self.conns[index].state {
                     State::Idle => {
-                        self.note(index, error.class(), why.reason(), now);
+                        self.meter.note(&self.conns, index, error.class(), why.reason(), now);
                         self.end_idle(index, error.class(), now);
                     }
                     _ => self.fail(index, error.class(), &why, now),
@@ -491,8 +501,8 @@ impl Worker {
             return self.handle_end_of_stream(index, now);
         }
         let fault = WebSocketError::Closed { code };
-        self.note(index, fault.class(), fault.reason(), now);
-        self.count_lifetime(index, Closer::PeerAnswer, now);
+        self.meter.note(&self.conns, index, fault.class(), fault.reason(), now);
+        self.meter.count_lifetime(&self.conns, index, Closer::PeerAnswer, now);
         self.meter.tally().connections.closed_by_peer += 1;
         self.fail_op_and_close(index, fault.class(), now);
     }
@@ -511,10 +521,14 @@ impl Worker {
 
     pub(super) fn handle_answer(&mut self, index: u32, answer: &Answer, exact: bool, now: Nanos) {
         if answer.status >= 400 {
-            self.count_failing_answer(index, answer.status, now);
+            self.meter.count_failing_answer(&self.conns[index], answer.status, now);
         }
         self.end_op(index, answer.failed.is_none(), now);
-        let stamped = if answer.failed.is_none() { self.take_stamped(index, now) } else { None };
+        let stamped = if answer.failed.is_none() {
+            self.meter.take_stamped(index, &self.conns[index], now)
+        } else {
+            None
+        };
         let hot = &mut self.conns[index];
         let corrected = now.since(hot.intended);
         let uncorrected = now.since(hot.since);
@@ -540,7 +554,8 @@ impl Worker {
             }
         } else if let Some(class) = failed {
             self.meter.count_error(class);
-            self.note_failing_answer(index, class, answer, now);
+            let target = self.plan.targets.get(self.conns[index].target as usize);
+            self.meter.note_failing_answer(target, &self.conns, index, class, answer, now);
             self.lose_sight_of_deliveries(index);
         } else {
             self.expect_deliveries(index);
@@ -551,7 +566,7 @@ impl Worker {
             }
         }
         let end = failed.map_or(RowEnd::Ok, RowEnd::Failed);
-        self.record(index, end, answer.status, answer.body_bytes, now);
+        self.meter.record(&self.conns, index, end, answer.status, answer.body_bytes, now);
         if self.conns.slab.is_lane(index) {
             return self.end_lane(index, now);
         }
@@ -578,7 +593,7 @@ impl Worker {
         } else {
             if self.plan.keepalive && !answer.keep_alive && !closes {
                 self.meter.tally().answers.announced.note_end(ops_total);
-                self.count_lifetime(index, Closer::PeerAnswer, now);
+                self.meter.count_lifetime(&self.conns, index, Closer::PeerAnswer, now);
             }
             let destination = self.conns[index].destination;
             // The server ended it: it announced the close, or sent more than was asked for.
@@ -605,9 +620,9 @@ impl Worker {
     /// Counts bytes behind a complete answer, which end the connection.
     fn count_excess(&mut self, index: u32, now: Nanos) {
         let class = self.excess();
-        self.count_lost(index, class, false);
+        self.meter.count_lost(class, false);
         if class == ErrorClass::UnrequestedAnswer {
-            self.note(index, class, Reason::Surplus, now);
+            self.meter.note(&self.conns, index, class, Reason::Surplus, now);
         }
     }
 

@@ -26,14 +26,15 @@ impl Worker {
         self.detach_op(index);
         // Without TLS nothing arrives that could carry a stamp.
         let is_tls = self.conns.slab.tls.has(index);
-        let stamped = if is_tls { self.take_stamped(index, now) } else { None };
+        let stamped =
+            if is_tls { self.meter.take_stamped(index, &self.conns[index], now) } else { None };
         self.meter.count_ok(
             now.since(intended),
             now.since(sent),
             stamped,
             self.plan.timeouts.deadline,
         );
-        self.record(index, RowEnd::Ok, 0, 0, now);
+        self.meter.record(&self.conns, index, RowEnd::Ok, 0, 0, now);
         let handshake = self.conns.slab.tls.get(index).and_then(|session| session.handshake());
         // In TLS 1.2 the ticket is part of the handshake.
         let tickets_follow = handshake.is_some_and(|handshake| handshake.is_tls13);

@@ -36,7 +36,7 @@ impl Worker {
                 )
                 .reason();
                 // A server may answer such a request with 431.
-                self.note(connection, ErrorClass::Status4xx, why, now);
+                self.meter.note(&self.conns, connection, ErrorClass::Status4xx, why, now);
             }
         }
     }
@@ -125,13 +125,13 @@ impl Worker {
 
     /// The server has allowed nothing on a connection for as long as an answer is awaited.
     pub(super) fn give_up_starved(&mut self, connection: u32, now: Nanos) {
-        let class = self.note_stream_fault(connection, StreamFault::NoneAllowed, now);
+        let class = self.note_fault(connection, StreamFault::NoneAllowed, now);
         let destination = self.conns[connection].destination;
         self.pools.of(destination).note_futile(now);
         for _ in 0..self.streams.most.unwrap_or(1) {
             let Some(op) = self.pools.take_waiting(destination) else { break };
             self.meter.count_error(class);
-            self.record_unattached(op, RowEnd::Failed(class), now);
+            self.meter.record_unattached(op, RowEnd::Failed(class), now);
         }
         self.close_and_refill(connection, Some(class), now);
     }
@@ -290,7 +290,7 @@ impl Worker {
 
     /// The operation of a slot has failed on a connection that goes on.
     fn fail_stream(&mut self, index: u32, fault: StreamFault, now: Nanos) {
-        let class = self.note_stream_fault(index, fault, now);
+        let class = self.note_fault(index, fault, now);
         if matches!(fault, StreamFault::Reset(_)) {
             self.meter.tally().answers.streams.resets_received += 1;
         }
@@ -302,13 +302,8 @@ impl Worker {
     }
 
     /// Notes the fault; returns the class in which the operation ends.
-    pub(super) fn note_stream_fault(
-        &mut self,
-        index: u32,
-        fault: StreamFault,
-        now: Nanos,
-    ) -> ErrorClass {
-        self.note(index, fault.class(), fault.reason(), now);
+    pub(super) fn note_fault(&mut self, index: u32, fault: StreamFault, now: Nanos) -> ErrorClass {
+        self.meter.note(&self.conns, index, fault.class(), fault.reason(), now);
         fault.class()
     }
 
@@ -329,7 +324,7 @@ impl Worker {
         {
             self.meter.tally().answers.streams.blocked += 1;
             let what = "the server did not raise a flow-control window that the body of a request waited for";
-            self.note(index, ErrorClass::Timeout, Reason::other(&what), now);
+            self.meter.note(&self.conns, index, ErrorClass::Timeout, Reason::other(&what), now);
         }
     }
 
@@ -394,7 +389,7 @@ impl Worker {
         }
         let hot = &self.conns[index];
         let (intended, target) = (hot.intended, hot.target);
-        let is_recorded = self.rows.records(index);
+        let is_recorded = self.meter.rows.records(index);
         self.detach_op(index);
         self.conns.slab.release_lane(index);
         self.meter.tally().answers.streams.requeued += 1;
@@ -437,7 +432,7 @@ impl Worker {
             return;
         }
         if let Some(error) = error {
-            self.count_lifetime(connection, Closer::PeerAnswer, now);
+            self.meter.count_lifetime(&self.conns, connection, Closer::PeerAnswer, now);
             return self.fail(connection, error.class(), &error, now);
         }
         if self.conns[connection].state == State::Idle {
@@ -457,7 +452,7 @@ impl Worker {
         let (destination, by_peer, was_used) =
             (hot.destination, hot.peer != Peer::Open, hot.reused);
         if by_peer {
-            self.count_lifetime(connection, Closer::PeerAnswer, now);
+            self.meter.count_lifetime(&self.conns, connection, Closer::PeerAnswer, now);
         }
         let loss = by_peer.then_some(ErrorClass::ClosedByPeer);
         self.close_and_refill(connection, loss, now);
@@ -484,8 +479,8 @@ impl Worker {
             };
             self.end_op(index, false, now);
             self.meter.count_error(class);
-            self.count_failed_operation(index, class, now);
-            self.record(index, RowEnd::Failed(class), 0, 0, now);
+            self.meter.count_failed_operation(&self.conns, index, class, now);
+            self.meter.record(&self.conns, index, RowEnd::Failed(class), 0, 0, now);
             self.lose_sight_of_deliveries(index);
             self.conns.slab.release_lane(index);
         }

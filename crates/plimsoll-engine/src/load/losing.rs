@@ -19,7 +19,7 @@ impl Worker {
                 self.fail_opening(index, class, why, now);
             }
             State::Idle | State::Busy => {
-                self.note(index, class, why.reason(), now);
+                self.meter.note(&self.conns, index, class, why.reason(), now);
                 self.fail_op_and_close(index, class, now);
             }
         }
@@ -30,8 +30,8 @@ impl Worker {
         if self.end_listening(index) {
             return;
         }
-        self.count_lifetime(index, Closer::PeerAnswer, now);
-        self.count_lost(index, class, false);
+        self.meter.count_lifetime(&self.conns, index, Closer::PeerAnswer, now);
+        self.meter.count_lost(class, false);
         self.close_and_refill(index, Some(class), now);
     }
 
@@ -53,10 +53,10 @@ impl Worker {
                 "the server closed without an answer to the connection's first message",
             ),
             State::Idle => {
-                self.count_lifetime(index, Closer::PeerFin, now);
+                self.meter.count_lifetime(&self.conns, index, Closer::PeerFin, now);
                 self.meter.tally().connections.closed_by_peer += 1;
                 let is_in_use = self.has_open_operations(index);
-                self.count_lost(index, ErrorClass::ClosedByPeer, is_in_use);
+                self.meter.count_lost(ErrorClass::ClosedByPeer, is_in_use);
                 return self.close_and_refill(index, Some(ErrorClass::ClosedByPeer), now);
             }
             State::Busy => {
@@ -73,8 +73,8 @@ impl Worker {
                     Err(_) if self.is_keepalive_race(index) => ErrorClass::KeepaliveRace,
                     Err(error) => error.class(),
                 };
-                self.count_lifetime(index, Closer::PeerFin, now);
-                self.note_cut_off(index, class, false, now);
+                self.meter.count_lifetime(&self.conns, index, Closer::PeerFin, now);
+                self.meter.note_cut_off(&self.conns, index, class, false, now);
                 return self.fail_op_and_close(index, class, now);
             }
         };
@@ -101,7 +101,7 @@ impl Worker {
             }
             State::Idle | State::Busy => {
                 if is_reset {
-                    self.count_lifetime(index, Closer::PeerReset, now);
+                    self.meter.count_lifetime(&self.conns, index, Closer::PeerReset, now);
                     self.meter.tally().connections.reset_by_peer += 1;
                 }
                 let class = match is_reset && self.is_keepalive_race(index) {
@@ -110,10 +110,10 @@ impl Worker {
                 };
                 match is_reset {
                     true if self.conns[index].has_op => {
-                        self.note_cut_off(index, class, true, now);
+                        self.meter.note_cut_off(&self.conns, index, class, true, now);
                     }
                     true => {}
-                    false => self.note(index, class, errno.reason(), now),
+                    false => self.meter.note(&self.conns, index, class, errno.reason(), now),
                 }
                 self.fail_op_and_close(index, class, now);
             }
@@ -133,15 +133,15 @@ impl Worker {
         let is_in_use = self.has_open_operations(index);
         // The request of a client that is not back is no operation of the load.
         let is_counted = !self.is_trying(index);
-        if is_counted {
-            self.count_lost(index, class, is_in_use);
+        if is_counted && !self.conns.slab.is_lane(index) {
+            self.meter.count_lost(class, is_in_use);
         }
         if self.conns[index].has_op {
             self.end_op(index, false, now);
             if is_counted {
                 self.meter.count_error(class);
-                self.count_failed_operation(index, class, now);
-                self.record(index, RowEnd::Failed(class), 0, 0, now);
+                self.meter.count_failed_operation(&self.conns, index, class, now);
+                self.meter.record(&self.conns, index, RowEnd::Failed(class), 0, 0, now);
             }
         }
         self.close_and_refill(index, Some(class), now);

@@ -1,16 +1,23 @@
-//! The current second of one worker: what is counted, and handing it over when the second ends.
+//! The accounts of one worker: counts, rows and reasons of the current second, and handing them over when it ends.
 
-use std::net::SocketAddr;
+mod endings;
+mod noting;
+mod recording;
+mod stamping;
+
 use std::sync::mpsc::Sender;
 
-use plimsoll_model::reason::Reason;
+use plimsoll_model::pace::Shard;
+use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::tally::{Interval, OUTSTANDING_SAMPLE, Tally, TlsMessageCounts};
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::thread::RunQueue;
 use plimsoll_sys::{clock, thread};
 
 use super::control::WorkerEvent;
-use super::stamps::Stamped;
+use super::reasons::FailingAnswers;
+use super::rows::Rows;
+use super::stamps::{Stamped, Stamps};
 
 /// Shortest stretch whose CPU share is worth reporting.
 const SHARE_WALL_MIN: Nanos = Nanos::from_millis(100);
@@ -30,10 +37,20 @@ pub(crate) struct Meter {
     sampling_ends: Nanos,
     status: u16,
     status_answers: u64,
+    pub(super) rows: Rows,
+    pub(super) stamps: Stamps,
+    failing: FailingAnswers,
 }
 
 impl Meter {
-    pub(crate) fn new(worker: u32, events: Sender<WorkerEvent>, now: Nanos) -> Self {
+    /// For the worker that makes `shard` of the load.
+    pub(crate) fn new(
+        plan: &LoadPlan,
+        shard: Shard,
+        worker: u32,
+        events: Sender<WorkerEvent>,
+        now: Nanos,
+    ) -> Self {
         Self {
             interval: Box::new(Interval { second: 0, tally: Tally::default() }),
             worker,
@@ -46,6 +63,9 @@ impl Meter {
             sampling_ends: Nanos::MAX,
             status: 0,
             status_answers: 0,
+            rows: Rows::new(plan, shard),
+            stamps: Stamps::new(plan, shard),
+            failing: FailingAnswers::default(),
         }
     }
 
@@ -119,15 +139,11 @@ impl Meter {
         self.interval.tally.failures.operations.count(class);
     }
 
-    /// Notes why something failed in `class`.
-    pub(crate) fn note(
-        &mut self,
-        class: ErrorClass,
-        reason: Reason,
-        now: Nanos,
-        connection: impl FnOnce() -> Option<SocketAddr>,
-    ) {
-        self.interval.tally.failures.reasons.note(class, reason, now.since(self.epoch), connection);
+    /// Counts an attempt to connect that has failed for `class`.
+    pub(crate) fn count_failed_attempt(&mut self, class: ErrorClass) {
+        let tally = self.tally();
+        tally.connections.failed += 1;
+        tally.failures.attempts.count(class);
     }
 
     /// When [`Self::advance`] has something to do next.
@@ -166,6 +182,8 @@ impl Meter {
 
     /// Hands over what has been counted since the last second ended.
     pub(crate) fn hand_over(&mut self, now: Nanos, held: u64) {
+        self.stamps.end_second(&mut self.interval.tally);
+        self.hand_over_rows();
         self.flush_status();
         let cpu_ns = clock::thread_cpu_ns();
         let wall_ns = now.since(self.interval_began).0.max(1);
@@ -194,7 +212,11 @@ impl Meter {
         let full = std::mem::replace(&mut self.interval, fresh);
         self.interval.second = second;
         self.interval.tally.connections.held_max = held;
+        self.send(WorkerEvent::Interval { worker: self.worker, interval: full });
+    }
+
+    fn send(&self, event: WorkerEvent) {
         // The receiver outlives the workers; if it does not, nobody is interested any more.
-        let _ = self.events.send(WorkerEvent::Interval { worker: self.worker, interval: full });
+        let _ = self.events.send(event);
     }
 }

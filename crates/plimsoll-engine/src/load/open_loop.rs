@@ -19,7 +19,7 @@ impl Worker {
     pub(super) fn start_scheduled(&mut self, mut now: Nanos) {
         while let Some(due) = self.next_due.filter(|due| *due <= now) {
             let target = self.requests.take();
-            let is_recorded = self.rows.choose();
+            let is_recorded = self.meter.rows.choose();
             let op = Op { intended: due, target, is_recorded, again: 0 };
             let epoch = self.phases.epoch;
             let tally = self.meter.tally();
@@ -72,7 +72,7 @@ impl Worker {
     fn wait_for_connection(&mut self, destination: u32, op: Op, now: Nanos) {
         if !self.pools.push_waiting(destination, op) {
             self.meter.tally().unsent += 1;
-            self.record_unattached(op, RowEnd::Unsent, now);
+            self.meter.record_unattached(op, RowEnd::Unsent, now);
         } else if self.pools.of(destination).has_room() {
             self.open_for_waiting(destination, now);
         } else {

@@ -10,7 +10,6 @@ use plimsoll_tls::HandshakeKind;
 use super::classify::opening_error;
 use super::conn::{Op, Peer, Purpose, State};
 use super::demand::Demand;
-use super::endings::wrapping_ms;
 use super::origin::OriginError;
 use super::phases::Phase;
 use super::reasons::Why;
@@ -37,12 +36,12 @@ impl Worker {
         (hot.ops_total, hot.purpose) = (ops_total, purpose);
         self.note_storm_attempt(index, now);
         let is_reused = self.plan.keepalive || self.plan.session.is_some();
-        if is_reused || self.stamps.samples(index, &self.conns[index], 0) {
+        if is_reused || self.meter.stamps.samples(index, &self.conns[index], 0) {
             self.conns.ask_for_stamps(index);
         }
         if let Some(op) = op {
             let free_since = free_since.unwrap_or(now);
-            self.stamps.count_sent(index, &self.conns[index], op.intended, free_since, now);
+            self.meter.stamps.count_sent(index, &self.conns[index], op.intended, free_since, now);
             self.attach_op(index, op);
         }
         self.conns.arm(index, now + self.plan.timeouts.connect);
@@ -91,18 +90,11 @@ impl Worker {
 
     fn fail_unopened(&mut self, destination: u32, op: Option<Op>, error: &OriginError, now: Nanos) {
         self.pools.close(destination, false);
-        self.meter.note(error.class(), error.reason(), now, || None);
+        self.meter.note_unattached(error.class(), error.reason(), now);
         if self.purpose() != Purpose::Storm {
             self.handle_open_failure(destination, op, error.class(), error, now);
         }
         self.handle_attempt_failed(self.purpose(), None, error.class(), now);
-    }
-
-    /// Counts an attempt to connect that has failed for `class`.
-    pub(super) fn count_failed_attempt(&mut self, class: ErrorClass) {
-        let tally = self.meter.tally();
-        tally.connections.failed += 1;
-        tally.failures.attempts.count(class);
     }
 
     /// A connection could not be opened, or was lost while opening, for `class`.
@@ -114,7 +106,7 @@ impl Worker {
         why: &dyn Why,
         now: Nanos,
     ) {
-        self.count_failed_attempt(class);
+        self.meter.count_failed_attempt(class);
         if self.phases.is(Phase::Prewarming) {
             return self.prewarm.count_failure(destination, class, why);
         }
@@ -129,7 +121,7 @@ impl Worker {
         };
         if let Some(op) = failed_op {
             self.meter.count_error(class);
-            self.record_unattached(op, RowEnd::Failed(class), now);
+            self.meter.record_unattached(op, RowEnd::Failed(class), now);
         }
     }
 
@@ -203,7 +195,7 @@ impl Worker {
     /// The connection can carry operations.
     pub(super) fn handle_usable(&mut self, index: u32, now: Nanos) {
         self.conns.disarm(index);
-        self.conns.slab.cold[index as usize].opened_ms = wrapping_ms(now);
+        self.conns.slab.note_usable(index, now);
         self.note_allowed(index, now);
         self.has_opened = true;
         let hot = &mut self.conns[index];
@@ -233,15 +225,15 @@ impl Worker {
         why: &dyn Why,
         now: Nanos,
     ) {
-        self.count_failed_opening(index, class, now);
+        self.meter.count_failed_opening(&self.conns[index], class, now);
         let is_in_storm = self.is_in_storm(index);
         // The storm counts the attempts that its clients give up.
         if !(class == ErrorClass::Timeout && is_in_storm) {
-            self.note_failed_opening(index, class, why, now);
+            self.meter.note_failed_opening(&self.conns, index, class, why, now);
         }
         let hot = &mut self.conns[index];
         let (destination, purpose) = (hot.destination, hot.purpose);
-        let is_recorded = self.rows.records(index);
+        let is_recorded = self.meter.rows.records(index);
         let (intended, target) = (hot.intended, hot.target);
         let op = hot.has_op.then_some(Op { intended, target, is_recorded, again: 0 });
         let was_handshaking = hot.state == State::Handshaking;
@@ -292,7 +284,7 @@ impl Worker {
         let hot = &mut self.conns[index];
         hot.has_op = true;
         (hot.intended, hot.target) = (op.intended, op.target);
-        self.rows.attach(index, op.is_recorded);
+        self.meter.rows.attach(index, op.is_recorded);
         self.pools.in_flight += 1;
     }
 

@@ -37,7 +37,7 @@ impl Worker {
             }
             if self.is_ping_lost(index, now) {
                 let why = "the broker did not answer a PINGREQ within the keep-alive";
-                self.note(index, ErrorClass::Timeout, Reason::other(&why), now);
+                self.meter.note(&self.conns, index, ErrorClass::Timeout, Reason::other(&why), now);
                 self.fail_op_and_close(index, ErrorClass::Timeout, now);
                 return false;
             }

@@ -7,7 +7,6 @@
 use plimsoll_model::{ErrorClass, Nanos};
 
 use super::conn::State;
-use super::endings::wrapping_ms;
 use super::worker::Worker;
 
 /// A server that ends a connection within this time, before it has answered on it, counts as having refused it.
@@ -56,8 +55,7 @@ impl Worker {
             return;
         }
         let (destination, is_idle) = (hot.destination, hot.state == State::Idle);
-        let opened_ms = self.conns.slab.cold[index as usize].opened_ms;
-        let is_at_once = wrapping_ms(now).wrapping_sub(opened_ms) < AT_ONCE_MS;
+        let is_at_once = self.conns.slab.age_ms(index, now) < AT_ONCE_MS;
         self.meter.tally().connections.closed_at_once += u64::from(is_at_once);
         // In an open loop an operation that failed with its connection was an attempt of its own.
         if self.demand.is_closed() || (is_idle && is_at_once) {

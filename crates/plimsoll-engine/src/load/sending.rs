@@ -100,7 +100,13 @@ impl Worker {
         self.conns.reset_on_close(index);
         match self.conns[index].state {
             State::Idle => {
-                self.note(index, ErrorClass::PeerNotReading, READS_NO_ANSWERS.reason(), now);
+                self.meter.note(
+                    &self.conns,
+                    index,
+                    ErrorClass::PeerNotReading,
+                    READS_NO_ANSWERS.reason(),
+                    now,
+                );
                 self.end_idle(index, ErrorClass::PeerNotReading, now);
             }
             _ => self.fail(index, ErrorClass::PeerNotReading, &READS_NO_ANSWERS, now),

@@ -42,7 +42,7 @@ impl Worker {
     /// It was due when the answer before it was complete, and is sent in the same instant.
     fn send_next_of_session(&mut self, index: u32, now: Nanos) {
         let target = self.requests.after(self.conns[index].target);
-        let is_recorded = self.rows.choose();
+        let is_recorded = self.meter.rows.choose();
         let op = Op { intended: now, target, is_recorded, again: 0 };
         self.attach_op(index, op);
         self.conns[index].since = now;

@@ -29,6 +29,8 @@ pub(super) struct Stamps {
     pub(super) clock: Option<ArrivalClock>,
     /// About one operation in this number is stamped.
     every: u32,
+    /// Operations have connections that are opened for them: they are sent with the SYN.
+    pub(super) are_with_syn: bool,
     /// By slot: the delays of its current operation, where that is stamped. A hold, whose
     /// connections must cost nothing, has none.
     pub(super) delays: Option<Vec<Delays>>,
@@ -86,6 +88,7 @@ impl Stamps {
             // The kernel stamps no bytes of a Unix socket.
             clock: ArrivalClock::new().ok().filter(|_| plan.unix_socket.is_none()),
             every: if rate <= RATE_OF_ALL_MAX { 1 } else { SAMPLED },
+            are_with_syn: !plan.keepalive,
             delays: (!is_hold).then(Vec::new),
             arrears: Arrears::default(),
             arrival: None,

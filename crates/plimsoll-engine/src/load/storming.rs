@@ -131,7 +131,7 @@ impl Worker {
             ErrorClass::Timeout => counts.gave_up += 1,
             _ => {
                 counts.refused += 1;
-                self.count_failed_attempt(class);
+                self.meter.count_failed_attempt(class);
             }
         }
         if self.storm().is_some_and(|storm| storm.end_attempt(index, !is_patience, now)) {

@@ -93,7 +93,7 @@ impl Worker {
             State::Busy => {
                 self.note_blocked(index, now);
                 let class = match self.awaits_stream(index) {
-                    true => self.note_stream_fault(index, StreamFault::NoneAllowed, now),
+                    true => self.note_fault(index, StreamFault::NoneAllowed, now),
                     false => ErrorClass::Timeout,
                 };
                 self.fail_op_and_close(index, class, now);

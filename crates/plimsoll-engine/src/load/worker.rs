@@ -22,10 +22,7 @@ use super::phases::{Phase, Phases};
 use super::pool::Pools;
 use super::prewarm::Prewarm;
 use super::proxy_headers::ProxyHeaders;
-use super::reasons::FailingAnswers;
 use super::requests::Requests;
-use super::rows::Rows;
-use super::stamps::Stamps;
 use super::streams::Streams;
 use super::unrequested::Unrequested;
 
@@ -62,7 +59,6 @@ pub(super) struct Worker {
     pub(super) plan: Arc<LoadPlan>,
     pub(super) protocol: &'static Traits,
     pub(super) meter: Meter,
-    pub(super) stamps: Stamps,
     pub(super) phases: Phases,
     pub(super) requests: Requests,
     pub(super) buffers: Buffers,
@@ -74,9 +70,7 @@ pub(super) struct Worker {
     pub(super) clock: u32,
     /// Whether a connection was usable.
     pub(super) has_opened: bool,
-    pub(super) failing: FailingAnswers,
     pub(super) keep_alive: KeepAlive,
-    pub(super) rows: Rows,
     pub(super) conns: Conns,
     pub(super) proxy_headers: ProxyHeaders,
     pub(super) pools: Pools,
@@ -103,8 +97,7 @@ impl Worker {
         let shard = plan.shard_of_thread(index);
         let pools = Pools::new(&plan, shard);
         Ok(Self {
-            meter: Meter::new(index, events.clone(), now),
-            stamps: Stamps::new(&plan, shard),
+            meter: Meter::new(&plan, shard, index, events.clone(), now),
             phases: Phases::new(),
             requests: Requests::new(&plan, shard),
             buffers: Buffers::default(),
@@ -114,9 +107,7 @@ impl Worker {
             deliveries: Deliveries::new(&plan, shard),
             clock: clock::monotonic_clock(),
             has_opened: false,
-            failing: FailingAnswers::default(),
             keep_alive: KeepAlive::new(&plan, now),
-            rows: Rows::new(&plan, shard),
             conns: Conns::new(&plan, shard, tls, now)?,
             proxy_headers: ProxyHeaders::new(shard),
             prewarm: Prewarm::new(&plan, &pools),
@@ -215,16 +206,19 @@ impl Worker {
             self.phases.end_window(now);
         }
         if self.meter.ends_second(now) {
-            self.stamps.end_second(self.meter.tally());
-            self.streams.end_second(self.meter.tally());
-            self.conns.segments.end_second(self.meter.tally());
-            self.hand_over_rows();
+            self.end_second();
         }
         self.meter.advance(now, outstanding, self.pools.held);
         !(self.phases.is(Phase::Draining)
             && outstanding == 0
             && self.have_deliveries_settled(now)
             && self.have_messages_settled(now))
+    }
+
+    /// Takes over the counts of the present second that other parts have made.
+    fn end_second(&mut self) {
+        self.streams.end_second(self.meter.tally());
+        self.conns.segments.end_second(self.meter.tally());
     }
 
     fn next_deadline(&self) -> Nanos {
@@ -350,14 +344,14 @@ impl Worker {
                 self.advance_schedule();
             }
             while let Some(due) = self.next_due.filter(|_| self.demand.is_open()) {
-                let is_recorded = self.rows.choose();
+                let is_recorded = self.meter.rows.choose();
                 let target = self.requests.take();
                 let op = Op { intended: due, target, is_recorded, again: 0 };
                 let tally = self.meter.tally();
                 tally.scheduled += 1;
                 tally.unsent += 1;
                 // It would have been given up when it was due.
-                self.record_unattached(op, RowEnd::Unsent, now.max(due));
+                self.meter.record_unattached(op, RowEnd::Unsent, now.max(due));
                 self.advance_schedule();
             }
             self.phases.end_window(now);
@@ -380,10 +374,10 @@ impl Worker {
             if op.again > 0 {
                 // It was sent, and each time the server did not begin it.
                 self.meter.count_error(ErrorClass::H2Refused);
-                self.record_unattached(op, RowEnd::Failed(ErrorClass::H2Refused), now);
+                self.meter.record_unattached(op, RowEnd::Failed(ErrorClass::H2Refused), now);
             } else {
                 self.meter.tally().unsent += 1;
-                self.record_unattached(op, RowEnd::Unsent, now);
+                self.meter.record_unattached(op, RowEnd::Unsent, now);
             }
         }
     }
@@ -394,7 +388,7 @@ impl Worker {
                 if !self.is_trying(index) {
                     self.meter.count_error(class);
                 }
-                self.record(index, RowEnd::Failed(class), 0, 0, now);
+                self.meter.record(&self.conns, index, RowEnd::Failed(class), 0, 0, now);
                 self.end_op(index, false, now);
                 match self.conns.slab.is_lane(index) {
                     true => self.drop_lane(index),
@@ -409,10 +403,7 @@ impl Worker {
         self.close_all();
         let now = Nanos(clock::monotonic_ns());
         self.meter.count_tls_messages(self.conns.pump.take_messages());
-        self.stamps.end_second(self.meter.tally());
-        self.streams.end_second(self.meter.tally());
-        self.conns.segments.end_second(self.meter.tally());
-        self.hand_over_rows();
+        self.end_second();
         self.meter.hand_over(now, held);
         let window = self.phases.window(now);
         self.owner.send(WorkerEvent::Ended { worker: self.owner.worker, window });

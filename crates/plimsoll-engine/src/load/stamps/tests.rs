@@ -32,7 +32,7 @@ fn connected() -> (Worker, Socket) {
     let (events, _) = mpsc::channel();
     let mut worker =
         Worker::new(Arc::new(plan), 0, None, Arc::new(Control::new()), events).unwrap();
-    worker.stamps.every = 1;
+    worker.meter.stamps.every = 1;
     worker.open(0, None, now());
     worker.handle_connected(0, now());
     let server = loop {
@@ -114,8 +114,8 @@ fn what_comes_late_because_of_us_is_late_for_a_while() {
     let took = Nanos::from_secs(3);
     send(&mut worker, Nanos::ZERO, due + second);
     // It is answered an instant later as far as the kernel knows, which is before it was sent here.
-    worker.stamps.arrival = Some(due + second + took);
-    let stamped = worker.take_stamped(0, due + second + took).unwrap();
+    worker.meter.stamps.arrival = Some(due + second + took);
+    let stamped = worker.meter.take_stamped(0, &worker.conns[0], due + second + took).unwrap();
     assert_eq!((stamped.wire.0 / 1_000_000, stamped.receive_lag), (3_000, Nanos::ZERO));
     // A twentieth of the second in between is worked off, and of what is left nothing was taken out
     // twice.
@@ -142,7 +142,7 @@ fn a_connection_was_free_when_its_answer_came() {
     worker.read_until(0, Until::Emptied, read);
     assert_eq!(worker.conns[0].state, State::Busy, "the waiting operation was sent");
     assert_eq!(worker.meter.tally().spans.send_lag.max(), Some(Nanos::ZERO));
-    let left = worker.stamps.arrears.left(read);
+    let left = worker.meter.stamps.arrears.left(read);
     assert!(left > Nanos(LONG.0 / 2), "{left:?} of a minute are ours");
 }
 
@@ -195,10 +195,10 @@ fn what_was_stamped_while_the_time_was_set_is_not_used() {
     answer(&mut worker, &server);
     worker.read_until(0, Until::Emptied, now());
     let mut tally = std::mem::take(worker.meter.tally());
-    worker.stamps.end_second(&mut tally);
+    worker.meter.stamps.end_second(&mut tally);
     assert_eq!((tally.spans.wire.count(), tally.stamps.clock_set), (1, 0));
-    worker.stamps.clock.as_mut().unwrap().pretend_set(1_000_000);
-    worker.stamps.end_second(&mut tally);
+    worker.meter.stamps.clock.as_mut().unwrap().pretend_set(1_000_000);
+    worker.meter.stamps.end_second(&mut tally);
     assert_eq!((tally.spans.wire.count(), tally.stamps.clock_set, tally.stamps.missing), (0, 1, 1));
     assert_eq!((tally.ok, tally.spans.corrected.count()), (1, 1));
 }
@@ -206,7 +206,7 @@ fn what_was_stamped_while_the_time_was_set_is_not_used() {
 #[test]
 fn a_sample_has_its_share_of_every_cycle() {
     let (mut worker, _server) = connected();
-    worker.stamps.every = SAMPLED;
+    worker.meter.stamps.every = SAMPLED;
     // Two targets in turn on one connection, and connections of one operation each.
     for (generations, ops) in [(1, 40_000), (40_000, 1)] {
         let mut seen = [0_u32; 2];
@@ -214,7 +214,7 @@ fn a_sample_has_its_share_of_every_cycle() {
             for ops_total in 0..ops {
                 let hot = ConnHot { generation, ops_total, ..ConnHot::default() };
                 let turn = (generation + ops_total) % 2;
-                seen[turn as usize] += u32::from(worker.stamps.samples(7, &hot, 0));
+                seen[turn as usize] += u32::from(worker.meter.stamps.samples(7, &hot, 0));
             }
         }
         for count in seen {

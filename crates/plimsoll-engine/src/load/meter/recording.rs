@@ -3,16 +3,25 @@
 use plimsoll_model::Nanos;
 use plimsoll_model::row::{Row, RowEnd};
 
-use super::conn::Op;
-use super::control::WorkerEvent;
-use super::worker::Worker;
+use super::Meter;
+use crate::load::conn::Op;
+use crate::load::conns::Conns;
+use crate::load::control::WorkerEvent;
 
-impl Worker {
+impl Meter {
     /// The current operation of the connection has ended with this answer, or in this class without one.
     #[inline]
-    pub(super) fn record(&mut self, index: u32, end: RowEnd, status: u16, body: u64, now: Nanos) {
+    pub(crate) fn record(
+        &mut self,
+        conns: &Conns,
+        index: u32,
+        end: RowEnd,
+        status: u16,
+        body: u64,
+        now: Nanos,
+    ) {
         if self.rows.records(index) {
-            let hot = &self.conns[index];
+            let hot = &conns[index];
             let (intended, target) = (hot.intended, hot.target);
             let op = Op { intended, target, is_recorded: true, again: 0 };
             let sent = Some(hot.since);
@@ -21,7 +30,7 @@ impl Worker {
     }
 
     /// An operation has ended that was attached to no connection.
-    pub(super) fn record_unattached(&mut self, op: Op, end: RowEnd, now: Nanos) {
+    pub(crate) fn record_unattached(&mut self, op: Op, end: RowEnd, now: Nanos) {
         if op.is_recorded {
             self.push_row(op, None, now, (end, 0, 0));
         }
@@ -35,7 +44,7 @@ impl Worker {
         now: Nanos,
         (end, status, body_bytes): (RowEnd, u16, u64),
     ) {
-        let epoch = self.phases.epoch;
+        let epoch = self.epoch;
         let [intended, ended] = [op.intended, now].map(|at| at.since(epoch));
         let sent = sent.map(|at| at.since(epoch));
         let target = op.target;
@@ -45,7 +54,7 @@ impl Worker {
     /// Hands over what was recorded.
     pub(super) fn hand_over_rows(&mut self) {
         if let Some(batch) = self.rows.take() {
-            self.owner.send(WorkerEvent::Rows(batch));
+            self.send(WorkerEvent::Rows(batch));
         }
     }
 }

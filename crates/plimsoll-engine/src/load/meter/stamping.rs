@@ -2,13 +2,14 @@
 
 use plimsoll_model::Nanos;
 
-use super::stamps::{CATCHING_UP, Stamped};
-use super::worker::Worker;
+use super::Meter;
+use crate::load::conn::ConnHot;
+use crate::load::stamps::{CATCHING_UP, Stamped};
 
-impl Worker {
+impl Meter {
     /// The request of the connection's operation is about to leave; returns when.
-    pub(super) fn time_of_sending(&mut self, index: u32, now: Nanos) -> Nanos {
-        if !self.stamps.samples(index, &self.conns[index], 0) {
+    pub(crate) fn time_of_sending(&mut self, index: u32, hot: &ConnHot, now: Nanos) -> Nanos {
+        if !self.stamps.samples(index, hot, 0) {
             return now;
         }
         let leaves = Nanos(plimsoll_sys::clock::monotonic_ns());
@@ -17,19 +18,22 @@ impl Worker {
     }
 
     /// The parts of the latency of an operation that has ended well, where it is stamped.
-    pub(super) fn take_stamped(&mut self, index: u32, now: Nanos) -> Option<Stamped> {
-        let hot = &self.conns[index];
+    pub(crate) fn take_stamped(
+        &mut self,
+        index: u32,
+        hot: &ConnHot,
+        now: Nanos,
+    ) -> Option<Stamped> {
         if !self.stamps.samples(index, hot, 0) {
             return None;
         }
-        // Where its connection was opened for it, it was sent with the SYN.
-        let is_sent_with_syn = !self.plan.keepalive && !hot.reused;
+        let is_sent_with_syn = self.stamps.are_with_syn && !hot.reused;
         let offset = if is_sent_with_syn { 0 } else { hot.offset_us };
         let sent = hot.since + Nanos(u64::from(offset) * 1000);
         // Arrived since the clock was read.
         let arrival = self.stamps.arrival.map(|arrival| arrival.min(now));
         let Some(arrival) = arrival.filter(|arrival| *arrival >= sent) else {
-            self.meter.tally().stamps.missing += 1;
+            self.tally().stamps.missing += 1;
             return None;
         };
         let receive_lag = now.since(arrival);
