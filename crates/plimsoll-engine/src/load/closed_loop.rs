@@ -47,7 +47,7 @@ impl Worker {
             && self.pools.of(destination).has_room()
         {
             let ops_left = closed.ops_left;
-            if self.must_pause(destination, now) {
+            if self.pools.must_pause(destination, now) {
                 return;
             }
             if self.plan.keepalive {

@@ -104,10 +104,7 @@ impl Worker {
     fn filling(&mut self, index: u32, now: Nanos) -> Filling {
         let hot = &self.conns[index];
         let connection = self.conns.slab.connection_of(index);
-        let number = match &mut self.deliveries {
-            Some(deliveries) => deliveries.number(connection),
-            None => hot.ops_total,
-        };
+        let number = self.meter.number_of_publish(connection).unwrap_or(hot.ops_total);
         self.requests.filling(connection, number, hot.intended, now)
     }
 
@@ -430,7 +427,7 @@ impl Worker {
                     }
                     Progress::Pushed(push) => self.count_push(index, &push),
                     Progress::Surplus(bytes) => self.count_surplus(index, bytes),
-                    Progress::Delivered => self.count_delivery(index),
+                    Progress::Delivered => self.meter.count_delivery(&mut self.conns, index),
                     Progress::Alive => self.count_pong(index, now),
                     Progress::Closed(code) => self.handle_close_frame(index, code, now),
                     Progress::Stream(progress) => {
@@ -455,7 +452,7 @@ impl Worker {
                     self.flush_connection(index, now);
                 }
                 let error = if begins && is_reused { error.behind_an_answer() } else { error };
-                if let Some(limit) = error.broken_limit().filter(|_| !self.has_opened) {
+                if let Some(limit) = error.broken_limit().filter(|_| !self.pools.has_opened) {
                     self.owner.send(WorkerEvent::Refused(limit.to_string()));
                 }
                 self.part_from(index);
@@ -536,7 +533,7 @@ impl Worker {
         hot.ops_total += 1;
         let (ops_total, destination) = (u64::from(hot.ops_total), hot.destination);
         if is_first {
-            self.note_first_answer(destination, now);
+            self.pools.note_first_answer(destination, now);
         }
         if answer.keep_alive_s > 0 {
             self.meter.tally().answers.announced.note_idle(answer.keep_alive_s.into());
@@ -556,9 +553,9 @@ impl Worker {
             self.meter.count_error(class);
             let target = self.plan.targets.get(self.conns[index].target as usize);
             self.meter.note_failing_answer(target, &self.conns, index, class, answer, now);
-            self.lose_sight_of_deliveries(index);
+            self.meter.lose_sight_of_deliveries(&self.conns, index);
         } else {
-            self.expect_deliveries(index);
+            self.meter.expect_deliveries(&self.conns, index);
             self.meter.count_ok(corrected, uncorrected, stamped, self.plan.timeouts.deadline);
             self.unrequested.note_answer(uncorrected);
             if self.plan.session.is_some() && !self.demand.is_hold() && ops_total == 1 {

@@ -42,7 +42,7 @@ impl Worker {
         let Some(hold) = self.demand.hold() else { return };
         let sweep = hold.sweep.as_ref().and_then(SweepRun::next_due);
         let storm = hold.storm.as_deref().and_then(StormRun::next_due);
-        self.next_due = match opened_all && swept_all {
+        self.phases.next_due = match opened_all && swept_all {
             true => hold.next_open().into_iter().chain(sweep).chain(storm).min(),
             false => Some(now),
         };
@@ -105,7 +105,7 @@ impl Worker {
         let Some(hold) = self.demand.hold_mut() else { return };
         hold.end_opening(purpose);
         hold.count_loss();
-        self.wake_hold(now);
+        self.phases.wake(now);
     }
 
     /// The connection has become usable, or its operation has ended: decides what it does next.
@@ -120,7 +120,7 @@ impl Worker {
             hold.end_opening(hot.purpose);
             let is_replacement = hot.purpose == Purpose::Replacement;
             self.meter.tally().connections.replaced += u64::from(is_replacement);
-            self.wake_hold(now);
+            self.phases.wake(now);
         }
         let hot = &self.conns[index];
         match hot.sweep {
@@ -145,7 +145,7 @@ impl Worker {
         }
         hold.count_loss();
         self.leave_sweep(index, loss.is_some(), now);
-        self.wake_hold(now);
+        self.phases.wake(now);
     }
 
     /// Returns the reason for which a connection is being opened.
@@ -156,13 +156,6 @@ impl Worker {
     /// Reports whether heartbeats are still sent at this time of the load.
     pub(super) fn is_beating(&self) -> bool {
         self.demand.is_hold() && self.phases.is(Phase::Running)
-    }
-
-    /// Has the next turn compute again what is due.
-    pub(super) fn wake_hold(&mut self, now: Nanos) {
-        if self.phases.is(Phase::Running) {
-            self.next_due = Some(now);
-        }
     }
 
     // ---- heartbeats

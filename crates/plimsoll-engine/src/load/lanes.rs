@@ -363,7 +363,7 @@ impl Worker {
         if let Some(mut client) = self.client(connection) {
             client.give_up(index);
         }
-        self.lose_sight_of_deliveries(index);
+        self.meter.lose_sight_of_deliveries(&self.conns, index);
         self.note_output(connection);
         self.conns.slab.release_lane(index);
     }
@@ -481,7 +481,7 @@ impl Worker {
             self.meter.count_error(class);
             self.meter.count_failed_operation(&self.conns, index, class, now);
             self.meter.record(&self.conns, index, RowEnd::Failed(class), 0, 0, now);
-            self.lose_sight_of_deliveries(index);
+            self.meter.lose_sight_of_deliveries(&self.conns, index);
             self.conns.slab.release_lane(index);
         }
     }

@@ -14,11 +14,10 @@ impl Worker {
     /// Counts a message that is no answer. Its delay is known if the server reads the clock of this host.
     pub(super) fn count_push(&mut self, index: u32, push: &Push) {
         self.unrequested.has_come = true;
-        let clock = self.clock;
         let tally = self.meter.tally();
         tally.answers.pushed.messages += 1;
         tally.answers.pushed.bytes += u64::from(push.bytes);
-        if push.clock != 0 && push.clock == clock {
+        if push.clock != 0 && push.clock == self.unrequested.clock {
             let now = Nanos(clock::monotonic_ns());
             tally.spans.pushed.record(now.since(push.sent));
         }

@@ -1,5 +1,6 @@
 //! The accounts of one worker: counts, rows and reasons of the current second, and handing them over when it ends.
 
+mod delivering;
 mod endings;
 mod noting;
 mod recording;
@@ -15,6 +16,7 @@ use plimsoll_sys::thread::RunQueue;
 use plimsoll_sys::{clock, thread};
 
 use super::control::WorkerEvent;
+use super::deliveries::Deliveries;
 use super::reasons::FailingAnswers;
 use super::rows::Rows;
 use super::stamps::{Stamped, Stamps};
@@ -40,6 +42,7 @@ pub(crate) struct Meter {
     pub(super) rows: Rows,
     pub(super) stamps: Stamps,
     failing: FailingAnswers,
+    deliveries: Option<Box<Deliveries>>,
 }
 
 impl Meter {
@@ -66,6 +69,7 @@ impl Meter {
             rows: Rows::new(plan, shard),
             stamps: Stamps::new(plan, shard),
             failing: FailingAnswers::default(),
+            deliveries: Deliveries::new(plan, shard),
         }
     }
 

@@ -27,7 +27,6 @@ mod conn;
 mod conns;
 mod control;
 mod deliveries;
-mod delivering;
 mod demand;
 mod exchange;
 mod handshake;

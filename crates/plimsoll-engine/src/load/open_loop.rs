@@ -12,12 +12,12 @@ impl Worker {
     pub(super) fn advance_schedule(&mut self) {
         let epoch = self.phases.epoch;
         let next = self.demand.open().and_then(|open| open.schedule.next());
-        self.next_due = next.map(|at| epoch + at);
+        self.phases.next_due = next.map(|at| epoch + at);
     }
 
     /// Starts every operation of the schedule whose time has come.
     pub(super) fn start_scheduled(&mut self, mut now: Nanos) {
-        while let Some(due) = self.next_due.filter(|due| *due <= now) {
+        while let Some(due) = self.phases.next_due.filter(|due| *due <= now) {
             let target = self.requests.take();
             let is_recorded = self.meter.rows.choose();
             let op = Op { intended: due, target, is_recorded, again: 0 };
@@ -29,7 +29,7 @@ impl Worker {
             }
             self.start_op(op, now);
             self.advance_schedule();
-            if self.next_due.is_some_and(|due| due <= now) {
+            if self.phases.is_due(now) {
                 // Starting takes time, by which the next one of a backlog is later still.
                 now = Nanos(clock::monotonic_ns());
             }
@@ -88,7 +88,7 @@ impl Worker {
                 return;
             }
             if self.plan.keepalive {
-                if !pool.lacks_openings() || self.must_pause(destination, now) {
+                if !pool.lacks_openings() || self.pools.must_pause(destination, now) {
                     return;
                 }
                 self.pools.of(destination).note_attempt(now);

@@ -108,7 +108,7 @@ impl Worker {
     ) {
         self.meter.count_failed_attempt(class);
         if self.phases.is(Phase::Prewarming) {
-            return self.prewarm.count_failure(destination, class, why);
+            return self.pools.prewarm.count_failure(destination, class, why);
         }
         let failed_op = match &self.demand {
             Demand::Hold(_) => None,
@@ -197,7 +197,6 @@ impl Worker {
         self.conns.disarm(index);
         self.conns.slab.note_usable(index, now);
         self.note_allowed(index, now);
-        self.has_opened = true;
         let hot = &mut self.conns[index];
         hot.state = State::Idle;
         let tally = self.meter.tally();
@@ -205,7 +204,7 @@ impl Worker {
         tally.connections.opened += 1;
         tally.connections.held_max = tally.connections.held_max.max(self.pools.held);
         if self.phases.is(Phase::Prewarming) {
-            self.prewarm.opened += 1;
+            self.pools.prewarm.opened += 1;
         }
         if !hot.has_op {
             self.handle_free(index, now);

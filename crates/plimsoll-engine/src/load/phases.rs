@@ -20,6 +20,8 @@ pub(super) struct Phases {
     /// End of the time over which the load's rate is counted: no operation starts later. [`Nanos::MAX`] while a
     /// closed loop with a count of operations has not ended the last one.
     pub(super) window_ends: Nanos,
+    /// When the next operation is to be started, or a hold has something to do.
+    pub(super) next_due: Option<Nanos>,
     /// When waiting operations are given up as unsent; set once draining.
     sending_ends: Nanos,
 }
@@ -28,7 +30,7 @@ impl Phases {
     pub(super) const fn new() -> Self {
         let never = Nanos::MAX;
         let (epoch, window_ends, sending_ends) = (never, never, never);
-        Self { now_in: Phase::Prewarming, epoch, window_ends, sending_ends }
+        Self { now_in: Phase::Prewarming, epoch, window_ends, next_due: None, sending_ends }
     }
 
     pub(super) fn is(&self, phase: Phase) -> bool {
@@ -38,6 +40,24 @@ impl Phases {
     /// Reports whether operations may still be started at `now`.
     pub(super) fn may_start(&self, now: Nanos) -> bool {
         self.is(Phase::Running) && self.epoch <= now && now < self.window_ends
+    }
+
+    /// Reports whether something is to be started at `now`.
+    pub(super) fn is_due(&self, now: Nanos) -> bool {
+        self.next_due.is_some_and(|due| due <= now)
+    }
+
+    /// Has the next turn compute again what is due.
+    pub(super) fn wake(&mut self, now: Nanos) {
+        if self.is(Phase::Running) {
+            self.next_due = Some(now);
+        }
+    }
+
+    /// When a worker has something to start or a window to end.
+    pub(super) fn next_deadline(&self) -> Nanos {
+        let due = self.next_due.unwrap_or(Nanos::MAX);
+        if self.is(Phase::Running) { due.min(self.window_ends) } else { due }
     }
 
     /// Reports whether what is draining and was not sent is given up.
@@ -65,6 +85,7 @@ impl Phases {
         // A load that never began has no window.
         self.epoch = self.epoch.min(now);
         self.sending_ends = now + send_for;
+        self.next_due = None;
         self.now_in = Phase::Draining;
     }
 

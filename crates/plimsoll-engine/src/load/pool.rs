@@ -7,6 +7,7 @@ use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::LoadPlan;
 
 use super::conn::Op;
+use super::prewarm::Prewarm;
 
 /// Operations that may wait in one pool: 16 MB. Past it they end as unsent, so that a stalled
 /// server cannot make the generator's memory grow without bound.
@@ -107,6 +108,11 @@ pub(super) struct Pools {
     pub(super) in_flight: u64,
     /// Operations waiting in all pools.
     waiting: u64,
+    /// Whether a connection was usable.
+    pub(super) has_opened: bool,
+    /// End of the first pause between attempts to connect; [`Nanos::MAX`] for none.
+    pub(super) retry_due: Nanos,
+    pub(super) prewarm: Prewarm,
 }
 
 impl Pools {
@@ -118,8 +124,16 @@ impl Pools {
             let share = Shard { index, of: destinations }.share(mine).max(1);
             Pool { cap: u32::try_from(share).unwrap_or(u32::MAX), ..Pool::default() }
         };
-        let all = (0..destinations).map(pool).collect();
-        Self { all, held: 0, in_flight: 0, waiting: 0 }
+        let all: Vec<_> = (0..destinations).map(pool).collect();
+        Self {
+            prewarm: Prewarm::new(plan, &all),
+            all,
+            held: 0,
+            in_flight: 0,
+            waiting: 0,
+            has_opened: false,
+            retry_due: Nanos::MAX,
+        }
     }
 
     pub(super) fn of(&mut self, destination: u32) -> &mut Pool {
@@ -143,6 +157,7 @@ impl Pools {
     pub(super) fn hold(&mut self, destination: u32) {
         self.of(destination).opening -= 1;
         self.held += 1;
+        self.has_opened = true;
     }
 
     /// A connection is closed, `held` if it was usable.
@@ -151,6 +166,22 @@ impl Pools {
         pool.open -= 1;
         pool.opening -= u32::from(!held);
         self.held -= u64::from(held);
+    }
+
+    // ---- pauses between attempts to connect
+
+    /// Returns whether no connection may be opened yet; it is then tried again after the pause.
+    pub(super) fn must_pause(&mut self, destination: u32, now: Nanos) -> bool {
+        let Some(until) = self.of(destination).paused(now) else { return false };
+        self.retry_due = self.retry_due.min(until);
+        true
+    }
+
+    /// The server has answered on a new connection.
+    pub(super) fn note_first_answer(&mut self, destination: u32, now: Nanos) {
+        if self.of(destination).note_answered() {
+            self.retry_due = now;
+        }
     }
 
     // ---- operations

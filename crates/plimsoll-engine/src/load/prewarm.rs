@@ -3,7 +3,7 @@
 use plimsoll_model::ErrorClass;
 use plimsoll_model::plan::{LoadPlan, Pacing};
 
-use super::pool::Pools;
+use super::pool::Pool;
 use super::reasons::Why;
 
 /// Connections that one worker opens at once before the start: enough to keep a server's core
@@ -21,15 +21,15 @@ pub(super) struct Prewarm {
 }
 
 impl Prewarm {
-    pub(super) fn new(plan: &LoadPlan, pools: &Pools) -> Self {
+    pub(super) fn new(plan: &LoadPlan, pools: &[Pool]) -> Self {
         let is_warm = plan.prewarm && plan.keepalive && !matches!(plan.pacing, Pacing::Hold(_));
-        let left = pools.all.iter().map(|pool| if is_warm { pool.cap } else { 0 }).collect();
+        let left = pools.iter().map(|pool| if is_warm { pool.cap } else { 0 }).collect();
         Self { left, opened: 0, failed: 0, first_error: None }
     }
 
     /// A destination that has another connection to open; `None` while enough are being opened.
-    pub(super) fn next(&mut self, pools: &Pools) -> Option<u32> {
-        let mut all = self.left.iter_mut().zip(pools.all.iter()).zip(0..);
+    pub(super) fn next(&mut self, pools: &[Pool]) -> Option<u32> {
+        let mut all = self.left.iter_mut().zip(pools).zip(0..);
         let may_open = |left: u32, opening| left > 0 && opening < PREWARM_AT_ONCE;
         let ((left, _), destination) =
             all.find(|((left, pool), _)| may_open(**left, pool.opening))?;
@@ -38,8 +38,8 @@ impl Prewarm {
     }
 
     /// Reports whether every connection is open or has failed.
-    pub(super) fn is_done(&self, pools: &Pools) -> bool {
-        self.left.iter().all(|left| *left == 0) && pools.all.iter().all(|pool| pool.opening == 0)
+    pub(super) fn is_done(&self, pools: &[Pool]) -> bool {
+        self.left.iter().all(|left| *left == 0) && pools.iter().all(|pool| pool.opening == 0)
     }
 
     pub(super) fn count_failure(&mut self, destination: u32, class: ErrorClass, why: &dyn Why) {

@@ -13,29 +13,15 @@ use super::worker::Worker;
 const AT_ONCE_MS: u32 = 100;
 
 impl Worker {
-    /// Returns whether no connection may be opened yet; it is then tried again after the pause.
-    pub(super) fn must_pause(&mut self, destination: u32, now: Nanos) -> bool {
-        let Some(until) = self.pools.of(destination).paused(now) else { return false };
-        self.retry_due = Some(self.retry_due.map_or(until, |due| due.min(until)));
-        true
-    }
-
     /// Opens what is missing where a pause has ended.
     pub(super) fn retry_openings(&mut self, now: Nanos) {
-        if self.retry_due.is_none_or(|due| now < due) {
+        if now < self.pools.retry_due {
             return;
         }
-        self.retry_due = None;
+        self.pools.retry_due = Nanos::MAX;
         for destination in 0..self.plan.destinations.len() as u32 {
             self.open_for_waiting(destination, now);
             self.reopen_closed_loop(destination, now);
-        }
-    }
-
-    /// The server has answered on a new connection.
-    pub(super) fn note_first_answer(&mut self, destination: u32, now: Nanos) {
-        if self.pools.of(destination).note_answered() {
-            self.retry_due = Some(now);
         }
     }
 

@@ -137,7 +137,7 @@ impl Worker {
         if self.storm().is_some_and(|storm| storm.end_attempt(index, !is_patience, now)) {
             self.meter.tally().storm.withdrawn += 1;
         }
-        self.wake_hold(now);
+        self.phases.wake(now);
     }
 
     /// Notes that a client gives up after it has sent bytes, which the server may still process.
@@ -163,7 +163,7 @@ impl Worker {
             counts.recovery.record(took);
             // For pings of the protocol: heartbeats wait until all are back.
             self.arm_next(index);
-            return self.wake_hold(now);
+            return self.phases.wake(now);
         }
         let destination = hot.destination;
         let target = self.requests.take_for(destination);
@@ -184,7 +184,7 @@ impl Worker {
         if let Some(storm) = self.storm() {
             storm.lose_again(now);
         }
-        self.wake_hold(now);
+        self.phases.wake(now);
     }
 
     /// Ends the storm once every client is back; returns whether it has ended.

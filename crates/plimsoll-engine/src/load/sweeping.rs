@@ -77,7 +77,7 @@ impl Worker {
         let was = std::mem::replace(&mut self.conns[index].sweep, Sweep::No);
         if let Some(sweep) = self.demand.sweep() {
             sweep.end_one(was == Sweep::Sent, now);
-            self.wake_hold(now);
+            self.phases.wake(now);
         }
     }
 

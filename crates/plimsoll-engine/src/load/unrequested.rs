@@ -9,6 +9,7 @@
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_proto::conversation::Traits;
+use plimsoll_sys::clock;
 
 /// Bounds of the time for which a load listens after its last answer: twice the longest time that an answer took, since a message that was
 /// taken for an answer halves the time of one at most; within these bounds.
@@ -28,6 +29,8 @@ pub(super) struct Unrequested {
     /// Token of the connection that stays open after its answer.
     pub(super) listener: Option<u64>,
     pub(super) settles_at: Option<Nanos>,
+    /// The CLOCK_MONOTONIC that this process reads.
+    pub(super) clock: u32,
 }
 
 impl Unrequested {
@@ -40,6 +43,7 @@ impl Unrequested {
             slowest: Nanos::ZERO,
             listener: None,
             settles_at: None,
+            clock: clock::monotonic_clock(),
         }
     }
 

@@ -13,14 +13,12 @@ use plimsoll_tls::ClientContext;
 use super::conn::Op;
 use super::conns::Conns;
 use super::control::{Control, Owner, Stop, WorkerEvent};
-use super::deliveries::Deliveries;
 use super::demand::Demand;
 use super::keep_alive::KeepAlive;
 use super::meter::Meter;
 use super::origin;
 use super::phases::{Phase, Phases};
 use super::pool::Pools;
-use super::prewarm::Prewarm;
 use super::proxy_headers::ProxyHeaders;
 use super::requests::Requests;
 use super::streams::Streams;
@@ -65,21 +63,11 @@ pub(super) struct Worker {
     pub(super) later: Later,
     pub(super) streams: Streams,
     pub(super) unrequested: Unrequested,
-    pub(super) deliveries: Option<Box<Deliveries>>,
-    /// Which CLOCK_MONOTONIC this process reads.
-    pub(super) clock: u32,
-    /// Whether a connection was usable.
-    pub(super) has_opened: bool,
     pub(super) keep_alive: KeepAlive,
     pub(super) conns: Conns,
     pub(super) proxy_headers: ProxyHeaders,
     pub(super) pools: Pools,
     pub(super) demand: Demand,
-    /// When the demand starts its next operation.
-    pub(super) next_due: Option<Nanos>,
-    /// End of the first pause between attempts to connect.
-    pub(super) retry_due: Option<Nanos>,
-    pub(super) prewarm: Prewarm,
     /// Handshake-only: connections are closed by RST.
     pub(super) resets_handshakes: bool,
     pub(super) owner: Owner,
@@ -95,7 +83,6 @@ impl Worker {
     ) -> Result<Self, Errno> {
         let now = Nanos(clock::monotonic_ns());
         let shard = plan.shard_of_thread(index);
-        let pools = Pools::new(&plan, shard);
         Ok(Self {
             meter: Meter::new(&plan, shard, index, events.clone(), now),
             phases: Phases::new(),
@@ -104,17 +91,11 @@ impl Worker {
             later: Later::default(),
             streams: Streams::new(&plan),
             unrequested: Unrequested::new(&plan),
-            deliveries: Deliveries::new(&plan, shard),
-            clock: clock::monotonic_clock(),
-            has_opened: false,
             keep_alive: KeepAlive::new(&plan, now),
             conns: Conns::new(&plan, shard, tls, now)?,
             proxy_headers: ProxyHeaders::new(shard),
-            prewarm: Prewarm::new(&plan, &pools),
-            pools,
+            pools: Pools::new(&plan, shard),
             demand: Demand::new(&plan, shard),
-            next_due: None,
-            retry_due: None,
             resets_handshakes: origin::must_reset(&plan),
             protocol: Traits::of(plan.protocol()),
             plan,
@@ -165,7 +146,7 @@ impl Worker {
     /// Starts the operations that came due while events were handled; returns the time.
     fn start_overdue(&mut self) -> Nanos {
         let now = Nanos(clock::monotonic_ns());
-        if self.next_due.is_some_and(|due| due <= now) {
+        if self.phases.is_due(now) {
             self.start_due(now);
             self.flush_streams(now);
         }
@@ -211,7 +192,7 @@ impl Worker {
         self.meter.advance(now, outstanding, self.pools.held);
         !(self.phases.is(Phase::Draining)
             && outstanding == 0
-            && self.have_deliveries_settled(now)
+            && self.meter.have_deliveries_settled(&self.plan, &self.owner.control, now)
             && self.have_messages_settled(now))
     }
 
@@ -230,29 +211,29 @@ impl Worker {
             Phase::Prewarming | Phase::Ready => CONTROL_PERIOD_BEFORE_START,
             Phase::Running | Phase::Draining => CONTROL_PERIOD,
         };
-        let next = (now + control)
+        (now + control)
             .min(self.meter.next_deadline())
             .min(self.conns.next_timer())
-            .min(self.next_due.unwrap_or(Nanos::MAX))
-            .min(self.retry_due.unwrap_or(Nanos::MAX));
-        if self.phases.is(Phase::Running) { next.min(self.phases.window_ends) } else { next }
+            .min(self.phases.next_deadline())
+            .min(self.pools.retry_due)
     }
 
     // ---- the start
 
     fn fill_pools(&mut self, now: Nanos) {
-        while let Some(destination) = self.prewarm.next(&self.pools) {
+        while let Some(destination) = self.pools.prewarm.next(&self.pools.all) {
             self.open(destination, None, now);
         }
-        if self.prewarm.is_done(&self.pools) {
+        if self.pools.prewarm.is_done(&self.pools.all) {
             self.end_prewarming();
         }
     }
 
     fn end_prewarming(&mut self) {
         self.phases.end_prewarming();
-        let (opened, failed) = (self.prewarm.opened, self.prewarm.failed);
-        let first_error = self.prewarm.first_error.take();
+        let prewarm = &mut self.pools.prewarm;
+        let (opened, failed) = (prewarm.opened, prewarm.failed);
+        let first_error = prewarm.first_error.take();
         self.owner.send(WorkerEvent::Ready { opened, failed, first_error });
     }
 
@@ -268,7 +249,7 @@ impl Worker {
         match &mut self.demand {
             Demand::Open(_) => self.advance_schedule(),
             // The first operations; the others follow from their answers.
-            Demand::Closed(_) => self.next_due = Some(epoch),
+            Demand::Closed(_) => self.phases.next_due = Some(epoch),
             Demand::Hold(hold) => hold.start(epoch),
         }
         self.start_due(now);
@@ -283,7 +264,7 @@ impl Worker {
             Demand::Open(_) => self.start_scheduled(now),
             Demand::Closed(_) if now < self.phases.epoch => {}
             Demand::Closed(_) => {
-                self.next_due = None;
+                self.phases.next_due = None;
                 self.fill_closed_loop(now);
             }
             Demand::Hold(_) => self.advance_hold(now),
@@ -333,17 +314,17 @@ impl Worker {
     pub(super) fn give_up(&mut self, errno: Errno) {
         if self.phases.is(Phase::Prewarming) {
             let first_error = format!("{}: {errno}", ErrorClass::LocalOther.name());
-            self.prewarm.first_error.get_or_insert(first_error);
+            self.pools.prewarm.first_error.get_or_insert(first_error);
             self.end_prewarming();
         }
         let tally = self.meter.tally();
         tally.failures.attempts.count(ErrorClass::LocalOther);
         if !self.phases.is(Phase::Draining) {
             let now = Nanos(clock::monotonic_ns());
-            if self.next_due.is_none() {
+            if self.phases.next_due.is_none() {
                 self.advance_schedule();
             }
-            while let Some(due) = self.next_due.filter(|_| self.demand.is_open()) {
+            while let Some(due) = self.phases.next_due.filter(|_| self.demand.is_open()) {
                 let is_recorded = self.meter.rows.choose();
                 let target = self.requests.take();
                 let op = Op { intended: due, target, is_recorded, again: 0 };
@@ -365,7 +346,6 @@ impl Worker {
     fn begin_draining(&mut self, now: Nanos, send_for: Nanos) {
         self.phases.begin_draining(now, send_for);
         self.end_steers();
-        self.next_due = None;
         self.owner.send(WorkerEvent::Draining { in_flight: self.pools.in_flight });
     }
 
