@@ -6,9 +6,9 @@
 #![warn(clippy::expect_used)]
 
 pub mod load;
+mod pump;
 pub mod server;
 mod sessions;
 mod slots;
 pub mod timeouts;
-mod transport;
 pub mod wheel;

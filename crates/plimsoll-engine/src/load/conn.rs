@@ -12,9 +12,9 @@ use plimsoll_proto::websocket::Answers;
 use plimsoll_sys::ports::Lease;
 use plimsoll_sys::socket::Socket;
 
+use crate::pump::{Link, Unsent};
 use crate::sessions::Sessions;
 use crate::slots::slot_mut;
-use crate::transport::{Link, Unsent};
 
 /// The state of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,6 @@
-//! One worker's transport: sockets, TLS sessions, timers, and where connections come from. It
-//! knows nothing of operations but the record in which they stand.
+//! The connections of one worker: their records, TLS sessions and timers, over a transport. They know nothing of
+//! operations but the record in which they stand.
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
@@ -9,47 +8,33 @@ use std::sync::Arc;
 use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{LoadPlan, Pacing, ServerName};
-use plimsoll_sys::arrival::Stamp;
-use plimsoll_sys::poll::{Poller, Ready};
-use plimsoll_sys::ports::{Closed, Lease};
-use plimsoll_sys::socket::{Connecting, FirstBytes, Socket};
-use plimsoll_sys::{Errno, clock};
+use plimsoll_model::tally::Tally;
+use plimsoll_sys::Errno;
+use plimsoll_sys::ports::Closed;
+use plimsoll_sys::socket::{FirstBytes, Socket};
 use plimsoll_tls::{ClientContext, ConfigError, Received, TlsError};
 
 use super::conn::{ConnHot, Peer, Slab, State};
-use super::origin::{OriginError, Origins};
-use super::segments::Segments;
-use crate::transport::{Pump, Sent, Unsent, send_plain};
+use super::origin::OriginError;
+use super::transport::{LeftOpen, Transport};
+use crate::pump::{Pump, Sent, Unsent, send_plain};
 use crate::wheel::{AGE_MAX, Wheel};
 
-/// Events per wait. The schedule is checked between two events, so this bounds only how often the
-/// poller is called.
-const EVENT_BATCH: usize = 256;
 /// One read takes at most this much; a small answer never needs a second read.
 const READ_BUFFER_BYTES: usize = 64 * 1024;
 /// Request bytes that are encrypted at a time: four full TLS records. More is encrypted only when
 /// these are gone, so that a large body is not held twice.
 const ENCRYPT_AT_ONCE_BYTES: usize = 64 * 1024;
 
-/// The socket of a connection that was cut without a word to its server.
-pub(super) struct LeftOpen {
-    socket: Socket,
-    lease: Option<Lease>,
-}
-
 /// The connections of one worker. Indexed by slot it gives the hot record.
 pub(super) struct Conns {
     pub(super) slab: Slab,
-    pub(super) origins: Origins,
-    pub(super) segments: Segments,
-    pub(super) poller: Poller,
+    pub(super) transport: Transport,
     wheel: Wheel,
     wheel_made: Nanos,
-    pub(super) pump: Pump,
+    pump: Pump,
     /// Read buffer; an empty one, which costs nothing, while it is lent to the connection that is being read.
     pub(super) read_buffer: Box<[u8]>,
-    /// Events of connections with more to read than one turn allows; at most one of each.
-    pub(super) unread: VecDeque<Ready>,
     tls: Option<Arc<ClientContext>>,
     resume_ratio: f64,
     resume_credit: f64,
@@ -65,36 +50,15 @@ impl Conns {
         let conns_max = shard.share(plan.connections);
         Ok(Self {
             slab: Slab::with_capacity(conns_max, plan),
-            origins: Origins::new(plan, shard),
-            segments: Segments::default(),
-            poller: Poller::new(EVENT_BATCH)?,
+            transport: Transport::new(plan, shard)?,
             wheel: Wheel::with_capacity(now, conns_max),
             wheel_made: now,
             pump: Pump::new(busy_sessions(plan, conns_max), READ_BUFFER_BYTES),
             read_buffer: vec![0; READ_BUFFER_BYTES].into_boxed_slice(),
-            unread: VecDeque::new(),
             tls,
             resume_ratio: plan.tls.resume_ratio,
             resume_credit: 0.0,
         })
-    }
-
-    // ---- events
-
-    /// Waits for events up to `timeout`, not at all while something is unread; returns how many
-    /// there are.
-    pub(super) fn wait(&mut self, timeout: Nanos) -> Result<usize, Errno> {
-        let timeout = if self.unread.is_empty() { timeout } else { Nanos::ZERO };
-        self.poller.wait(Some(timeout.0))
-    }
-
-    /// The connection has used its read budget, and the edge-triggered poller will not report the
-    /// rest again.
-    pub(super) fn read_later(&mut self, ready: Ready) {
-        // Few connections exceed the budget at the same time.
-        if !self.unread.iter().any(|other| other.token == ready.token) {
-            self.unread.push_back(ready);
-        }
     }
 
     // ---- opening and closing
@@ -108,23 +72,14 @@ impl Conns {
         first_bytes: FirstBytes,
         now: Nanos,
     ) -> Result<(u32, bool), OriginError> {
-        let begun = self.origins.connect(&plan.sources, destination, first_bytes, now)?;
-        let is_established = match begun.progress {
-            Connecting::Done => Ok(true),
-            // A connect to this host is complete when the call returns.
-            _ if begun.is_local && first_bytes == FirstBytes::AtOnce => begun.socket.is_connected(),
-            Connecting::InProgress => Ok(false),
-        };
         let index = self.slab.take();
-        let watched = self.poller.add(&begun.socket, self.slab.token(index));
-        let is_established = match watched.and(is_established) {
-            Ok(is_established) => is_established,
-            Err(errno) => {
+        let token = self.slab.token(index);
+        let begun = self.transport.begin(plan, destination, first_bytes, token, now);
+        let (begun, is_established) = match begun {
+            Ok(begun) => begun,
+            Err(error) => {
                 self.slab.release(index);
-                if let Some(lease) = begun.lease {
-                    self.origins.give_back(lease, Closed::HereFirst, now);
-                }
-                return Err(errno.into());
+                return Err(error);
             }
         };
         self.slab.cold[index as usize].lease = begun.lease;
@@ -163,7 +118,7 @@ impl Conns {
             self.send_last(index);
         }
         if let Some(socket) = &self.slab.hot[index as usize].socket {
-            self.segments.count(socket);
+            self.transport.count_segments(socket);
         }
         if let Some(lease) = self.slab.cold[index as usize].lease {
             let hot = &self[index];
@@ -174,7 +129,7 @@ impl Conns {
                 _ if matches!(hot.peer, Peer::Ended | Peer::Reset) => Closed::PeerFirst,
                 _ => Closed::HereFirst,
             };
-            self.origins.give_back(lease, closed, Nanos(clock::monotonic_ns()));
+            self.transport.give_back(lease, closed);
         }
         self.wheel.cancel(index);
         self.slab.release(index);
@@ -186,16 +141,6 @@ impl Conns {
         Some(LeftOpen { socket: self[index].socket.take()?, lease })
     }
 
-    /// Resets what was left open.
-    pub(super) fn reset_left(&mut self, LeftOpen { socket, lease }: LeftOpen, now: Nanos) {
-        // Fails only on a socket that is already dead, whose close needs no RST.
-        let _ = socket.reset_on_close();
-        drop(socket);
-        if let Some(lease) = lease {
-            self.origins.give_back(lease, Closed::Reset, now);
-        }
-    }
-
     // ---- sockets
 
     /// Reports whether the slot has a socket; a stream of a shared connection has none.
@@ -204,13 +149,28 @@ impl Conns {
     }
 
     /// Returns the socket of a slot.
-    pub(super) fn socket(&self, index: u32) -> Result<&Socket, Errno> {
+    fn socket(&self, index: u32) -> Result<&Socket, Errno> {
         self[index].socket.as_ref().ok_or(Errno::BADF)
+    }
+
+    /// Takes the error for which the connection failed.
+    pub(super) fn take_error(&self, index: u32) -> Result<(), Errno> {
+        self.socket(index)?.take_error()
+    }
+
+    /// Reports whether a connection that was begun is established.
+    pub(super) fn is_connected(&self, index: u32) -> Result<bool, Errno> {
+        self.socket(index)?.is_connected()
     }
 
     /// Returns the local address of a connection.
     pub(super) fn local_address(&self, index: u32) -> Result<SocketAddr, Errno> {
         self.socket(index)?.local_address()
+    }
+
+    /// Returns the peer's address of a connection.
+    pub(super) fn peer_address(&self, index: u32) -> Result<SocketAddr, Errno> {
+        self.socket(index)?.peer_address()
     }
 
     /// Sends a FIN. Fails only on a dead socket, which the next read reports.
@@ -234,12 +194,8 @@ impl Conns {
         index: u32,
         buffer: &mut [u8],
         is_stamped: bool,
-    ) -> Result<(usize, Option<Stamp>), Errno> {
-        let socket = self.socket(index)?;
-        match is_stamped {
-            true => socket.recv_stamped(buffer),
-            false => Ok((socket.recv(buffer)?, None)),
-        }
+    ) -> Result<(usize, Option<Nanos>), Errno> {
+        self.transport.recv(self.socket(index)?, buffer, is_stamped)
     }
 
     // ---- bytes
@@ -338,6 +294,22 @@ impl Conns {
     ) -> Option<(Vec<u8>, Result<Received, TlsError>)> {
         let session = self.slab.tls.get(index)?;
         Some(self.pump.receive(session, bytes))
+    }
+
+    /// Takes the plaintext buffer of [`Self::decrypt`] back.
+    pub(super) fn return_plaintext(&mut self, plaintext: Vec<u8>) {
+        self.pump.give_back(plaintext);
+    }
+
+    /// Frees what busy connections have used: they may be idle from now on.
+    pub(super) fn free_unused(&mut self) {
+        self.pump.free_unused();
+    }
+
+    /// The second is over: hands its counts over.
+    pub(super) fn end_second(&mut self, tally: &mut Tally) {
+        tally.tls_messages = self.pump.take_messages();
+        self.transport.end_second(tally);
     }
 
     // ---- timers

@@ -9,14 +9,13 @@ use plimsoll_proto::conversation::{Answer, Expected, Progress, StreamProgress};
 use plimsoll_proto::websocket::WebSocketError;
 use plimsoll_sys::Errno;
 use plimsoll_sys::poll::Ready;
-use plimsoll_sys::socket::Socket;
 
 use super::classify::{exchange_error, opening_error};
 use super::conn::{Op, Peer, State};
 use super::control::WorkerEvent;
 use super::reasons::{Refusal, Why};
 use super::worker::Worker;
-use crate::transport::{SendOutcome, Sent};
+use crate::pump::{SendOutcome, Sent};
 
 /// Reads of one connection before the schedule, the timers and other connections are served:
 /// 256 KiB, about 0.1 ms.
@@ -193,7 +192,7 @@ impl Worker {
         }
         if hot.state == State::Connecting {
             if ready.is_broken()
-                && let Err(errno) = self.conns.socket(index).and_then(Socket::take_error)
+                && let Err(errno) = self.conns.take_error(index)
             {
                 return self.fail_opening(index, opening_error(errno), &errno, now);
             }
@@ -227,7 +226,7 @@ impl Worker {
     pub(super) fn read(&mut self, index: u32, ready: Ready, now: Nanos) {
         let until = if ready.is_closing() { Until::End } else { Until::Emptied };
         if self.read_until(index, until, now) {
-            self.conns.read_later(ready);
+            self.conns.transport.read_later(ready);
         }
     }
 
@@ -250,8 +249,8 @@ impl Worker {
                 Until::Emptied | Until::End => self.meter.stamps.awaits(index, &self.conns[index]),
             };
             let read = self.conns.recv(index, &mut buffer, is_stamped);
-            if let Ok((_, stamp)) = &read {
-                self.meter.stamps.note_arrival(*stamp);
+            if let Ok((_, arrival)) = &read {
+                self.meter.stamps.arrival = *arrival;
             }
             match read {
                 Ok((0, _)) if self.conns[index].peer == Peer::Reset => {
@@ -338,7 +337,7 @@ impl Worker {
                 }
             }
         }
-        self.conns.pump.give_back(plaintext);
+        self.conns.return_plaintext(plaintext);
     }
 
     fn transmit_tls_if_due(&mut self, index: u32, now: Nanos) {

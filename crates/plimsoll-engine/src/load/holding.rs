@@ -65,7 +65,7 @@ impl Worker {
     pub(super) fn next_destination(&self) -> u32 {
         let destinations = &self.plan.destinations;
         let most = destinations.iter().map(|one| one.addresses.len()).max().unwrap_or(1);
-        (self.conns.origins.turn() / most.max(1) as u64 % destinations.len().max(1) as u64) as u32
+        (self.conns.transport.turn() / most.max(1) as u64 % destinations.len().max(1) as u64) as u32
     }
 
     fn end_ramps(&mut self) {
@@ -77,7 +77,7 @@ impl Worker {
         for id in done {
             self.report_steered(id);
         }
-        self.conns.pump.free_unused();
+        self.conns.free_unused();
     }
 
     /// The hold ends: steers that are not finished are dropped.

@@ -2,11 +2,11 @@
 
 use plimsoll_model::Nanos;
 use plimsoll_proto::websocket::Push;
-use plimsoll_sys::clock;
 
 use super::conn::State;
 use super::control::Stop;
 use super::exchange::Until;
+use super::transport::Transport;
 use super::unrequested::{LISTEN_MAX, LISTEN_MIN};
 use super::worker::Worker;
 
@@ -18,7 +18,7 @@ impl Worker {
         tally.answers.pushed.messages += 1;
         tally.answers.pushed.bytes += u64::from(push.bytes);
         if push.clock != 0 && push.clock == self.unrequested.clock {
-            let now = Nanos(clock::monotonic_ns());
+            let now = Transport::now();
             tally.spans.pushed.record(now.since(push.sent));
         }
         if self.conns[index].state == State::Idle {

@@ -10,7 +10,7 @@ use std::sync::mpsc::Sender;
 
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::tally::{Interval, OUTSTANDING_SAMPLE, Tally, TlsMessageCounts};
+use plimsoll_model::tally::{Interval, OUTSTANDING_SAMPLE, Tally};
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::thread::RunQueue;
 use plimsoll_sys::{clock, thread};
@@ -50,6 +50,7 @@ impl Meter {
     pub(crate) fn new(
         plan: &LoadPlan,
         shard: Shard,
+        has_stamps: bool,
         worker: u32,
         events: Sender<WorkerEvent>,
         now: Nanos,
@@ -67,7 +68,7 @@ impl Meter {
             status: 0,
             status_answers: 0,
             rows: Rows::new(plan, shard),
-            stamps: Stamps::new(plan, shard),
+            stamps: Stamps::new(plan, shard, has_stamps),
             failing: FailingAnswers::default(),
             deliveries: Deliveries::new(plan, shard),
         }
@@ -130,13 +131,6 @@ impl Meter {
         if deadline.is_some_and(|deadline| corrected > deadline) {
             tally.late += 1;
         }
-    }
-
-    pub(crate) const fn count_tls_messages(&mut self, messages: TlsMessageCounts) {
-        let sum = &mut self.interval.tally.tls_messages;
-        sum.tickets += messages.tickets;
-        sum.key_updates_received += messages.key_updates_received;
-        sum.key_updates_sent += messages.key_updates_sent;
     }
 
     pub(crate) fn count_error(&mut self, class: ErrorClass) {

@@ -63,6 +63,7 @@ mod streams;
 mod sweep;
 mod sweeping;
 mod timers;
+mod transport;
 mod trim;
 mod unrequested;
 mod worker;

@@ -2,10 +2,10 @@
 
 use plimsoll_model::Nanos;
 use plimsoll_model::row::RowEnd;
-use plimsoll_sys::clock;
 
 use super::conn::{Op, State};
 use super::phases::Phase;
+use super::transport::Transport;
 use super::worker::Worker;
 
 impl Worker {
@@ -31,7 +31,7 @@ impl Worker {
             self.advance_schedule();
             if self.phases.is_due(now) {
                 // Starting takes time, by which the next one of a backlog is later still.
-                now = Nanos(clock::monotonic_ns());
+                now = Transport::now();
             }
         }
     }

@@ -3,7 +3,6 @@
 use plimsoll_model::row::RowEnd;
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::conversation::Greeting;
-use plimsoll_sys::clock;
 use plimsoll_sys::socket::FirstBytes;
 use plimsoll_tls::HandshakeKind;
 
@@ -13,6 +12,7 @@ use super::demand::Demand;
 use super::origin::OriginError;
 use super::phases::Phase;
 use super::reasons::Why;
+use super::transport::Transport;
 use super::worker::Worker;
 
 /// Up to this many connections are closed by FIN when the load ends. More are reset, because so
@@ -46,7 +46,7 @@ impl Worker {
         }
         self.conns.arm(index, now + self.plan.timeouts.connect);
         if is_established {
-            self.handle_connected(index, Nanos(clock::monotonic_ns()));
+            self.handle_connected(index, Transport::now());
         }
     }
 

@@ -28,8 +28,7 @@ impl ProxyHeaders {
     ) -> Result<Vec<u8>, Errno> {
         let mut header = Vec::new();
         let Some(proxy) = &plan.proxy else { return Ok(header) };
-        let socket = conns.socket(index)?;
-        let (mut source, destination) = (socket.local_address()?, socket.peer_address()?);
+        let (mut source, destination) = (conns.local_address(index)?, conns.peer_address(index)?);
         if let Some(range) = &proxy.sources {
             source.set_ip(range.nth(self.next));
         }

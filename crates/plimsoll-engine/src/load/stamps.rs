@@ -9,7 +9,6 @@ use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::tally::Tally;
-use plimsoll_sys::arrival::{ArrivalClock, Stamp};
 
 use super::conn::{ConnHot, State};
 use crate::slots::slot_mut;
@@ -25,8 +24,8 @@ pub(super) const CATCHING_UP: u64 = 20;
 
 /// One worker's part in it.
 pub(super) struct Stamps {
-    /// `None` where the kernel gives no stamps.
-    pub(super) clock: Option<ArrivalClock>,
+    /// The kernel stamps what arrives.
+    are_given: bool,
     /// About one operation in this number is stamped.
     every: u32,
     /// Operations have connections that are opened for them: they are sent with the SYN.
@@ -77,7 +76,7 @@ pub(super) struct Stamped {
 }
 
 impl Stamps {
-    pub(super) fn new(plan: &LoadPlan, shard: Shard) -> Self {
+    pub(super) fn new(plan: &LoadPlan, shard: Shard, are_given: bool) -> Self {
         let is_hold = matches!(plan.pacing, Pacing::Hold(_));
         let rate = match &plan.pacing {
             Pacing::Open { profile, .. } => profile.mean_rate().get() / f64::from(shard.of.max(1)),
@@ -85,8 +84,7 @@ impl Stamps {
             Pacing::Hold(_) => 0.0,
         };
         Self {
-            // The kernel stamps no bytes of a Unix socket.
-            clock: ArrivalClock::new().ok().filter(|_| plan.unix_socket.is_none()),
+            are_given,
             every: if rate <= RATE_OF_ALL_MAX { 1 } else { SAMPLED },
             are_with_syn: !plan.keepalive,
             delays: (!is_hold).then(Vec::new),
@@ -97,7 +95,7 @@ impl Stamps {
 
     /// Reports whether the connection's current operation is stamped, or the one `ahead` after it.
     pub(super) fn samples(&self, index: u32, hot: &ConnHot, ahead: u32) -> bool {
-        if self.clock.is_none() {
+        if !self.are_given {
             return false;
         }
         // Multiples of the golden ratio: the operations of a connection that are stamped are as far
@@ -113,12 +111,6 @@ impl Stamps {
     pub(super) fn awaits(&self, index: u32, hot: &ConnHot) -> bool {
         matches!(hot.state, State::Busy | State::Handshaking | State::Greeting)
             && (self.samples(index, hot, 0) || self.samples(index, hot, 1))
-    }
-
-    /// The bytes that are handled next have this stamp, if any.
-    pub(super) fn note_arrival(&mut self, stamp: Option<Stamp>) {
-        let clock = self.clock.as_ref();
-        self.arrival = stamp.zip(clock).map(|(stamp, clock)| Nanos(clock.monotonic_ns(stamp)));
     }
 
     /// Reports whether the bytes that were just read had arrived by `at`; `None` if no stamp says so.
@@ -170,13 +162,10 @@ impl Stamps {
         Some(slot_mut(self.delays.as_mut()?, index, Delays::default))
     }
 
-    /// The second is over: compares the clocks again, and drops samples between clocks that differ.
-    pub(super) fn end_second(&mut self, tally: &mut Tally) {
-        let Some(clock) = &mut self.clock else { return };
-        tally.stamps.every = self.every;
-        if clock.renew() {
-            tally.stamps.clock_set += 1;
-            tally.stamps.missing += tally.spans.clear_stamped();
+    /// The second is over.
+    pub(super) const fn end_second(&self, tally: &mut Tally) {
+        if self.are_given {
+            tally.stamps.every = self.every;
         }
     }
 }

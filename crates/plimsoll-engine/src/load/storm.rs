@@ -15,9 +15,9 @@ use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::storm::{Reconnect, StormClients};
 
-use super::conns::LeftOpen;
 use super::pacer::Pacer;
 use super::rows::mixed;
+use super::transport::LeftOpen;
 use crate::slots::slot_mut;
 
 /// Pause after an attempt that was refused at once: without one, a client of a server that is full would try thousands

@@ -200,7 +200,7 @@ impl Worker {
     pub(super) fn end_storm(&mut self, now: Nanos) {
         let Some(hold) = self.demand.hold_mut() else { return };
         let Some(mut storm) = hold.storm.take() else { return };
-        storm.left.drain(..).for_each(|left| self.conns.reset_left(left, now));
+        storm.left.drain(..).for_each(|left| self.conns.transport.reset_left(left, now));
         for index in 0..self.conns.slab.len() as u32 {
             let hot = &mut self.conns[index];
             if hot.purpose != Purpose::Storm {

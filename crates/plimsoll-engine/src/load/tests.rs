@@ -14,7 +14,7 @@ use super::conn::{Op, State};
 use super::control::Stop;
 use super::origin::tests::{CLOSED, plan};
 use super::*;
-use crate::transport::Unsent;
+use crate::pump::Unsent;
 
 /// A worker, and the server that it opens connections to and that says nothing. In an open loop
 /// each operation has its own connection.
@@ -213,13 +213,13 @@ fn a_close_notify_is_not_the_peers_fin() {
         }
         // Our FIN is the first unless theirs is here: then the port is in TIME_WAIT.
         loop {
-            worker.conns.wait(Nanos::from_secs(20)).unwrap();
-            let ready = worker.conns.poller.event(0).unwrap();
+            worker.conns.transport.wait(Nanos::from_secs(20)).unwrap();
+            let ready = worker.conns.transport.next_ready().unwrap();
             if ready.is_readable() && ready.is_closing() == sends_fin {
                 break worker.handle_ready(0, ready, now());
             }
         }
         assert_eq!(worker.conns[0].state, State::Free);
-        assert_eq!(worker.conns.origins.time_wait(), u32::from(!sends_fin));
+        assert_eq!(worker.conns.transport.time_wait(), u32::from(!sends_fin));
     }
 }

@@ -5,7 +5,6 @@
 
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::http2::StreamFault;
-use plimsoll_sys::socket::Socket;
 
 use super::classify::opening_error;
 use super::conn::State;
@@ -110,7 +109,7 @@ impl Worker {
         let was = self.conns[index].state;
         match was {
             State::Free | State::Idle | State::Closing => return false,
-            State::Connecting => match self.conns.socket(index).and_then(Socket::is_connected) {
+            State::Connecting => match self.conns.is_connected(index) {
                 Ok(true) => self.handle_connected(index, now),
                 Ok(false) => return false,
                 Err(errno) => self.fail_opening(index, opening_error(errno), &errno, now),

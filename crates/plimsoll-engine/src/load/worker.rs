@@ -7,7 +7,7 @@ use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::row::RowEnd;
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::conversation::Traits;
-use plimsoll_sys::{Errno, affinity, clock};
+use plimsoll_sys::{Errno, affinity};
 use plimsoll_tls::ClientContext;
 
 use super::conn::Op;
@@ -22,6 +22,7 @@ use super::pool::Pools;
 use super::proxy_headers::ProxyHeaders;
 use super::requests::Requests;
 use super::streams::Streams;
+use super::transport::Transport;
 use super::unrequested::Unrequested;
 
 /// Period in which an idle worker looks for a start or a stop.
@@ -81,10 +82,18 @@ impl Worker {
         control: Arc<Control>,
         events: Sender<WorkerEvent>,
     ) -> Result<Self, Errno> {
-        let now = Nanos(clock::monotonic_ns());
+        let now = Transport::now();
         let shard = plan.shard_of_thread(index);
+        let conns = Conns::new(&plan, shard, tls, now)?;
         Ok(Self {
-            meter: Meter::new(&plan, shard, index, events.clone(), now),
+            meter: Meter::new(
+                &plan,
+                shard,
+                conns.transport.has_stamps(),
+                index,
+                events.clone(),
+                now,
+            ),
             phases: Phases::new(),
             requests: Requests::new(&plan, shard),
             buffers: Buffers::default(),
@@ -92,7 +101,7 @@ impl Worker {
             streams: Streams::new(&plan),
             unrequested: Unrequested::new(&plan),
             keep_alive: KeepAlive::new(&plan, now),
-            conns: Conns::new(&plan, shard, tls, now)?,
+            conns,
             proxy_headers: ProxyHeaders::new(shard),
             pools: Pools::new(&plan, shard),
             demand: Demand::new(&plan, shard),
@@ -106,13 +115,13 @@ impl Worker {
     pub(super) fn run(mut self) {
         affinity::prefer_latency();
         loop {
-            let now = Nanos(clock::monotonic_ns());
+            let now = Transport::now();
             if !self.advance(now) {
                 break;
             }
-            let timeout = self.next_deadline().since(Nanos(clock::monotonic_ns()));
-            match self.conns.wait(timeout) {
-                Ok(count) => self.handle_events(count),
+            let timeout = self.next_deadline().since(Transport::now());
+            match self.conns.transport.wait(timeout) {
+                Ok(()) => self.handle_events(),
                 Err(errno) => {
                     self.give_up(errno);
                     break;
@@ -123,10 +132,9 @@ impl Worker {
     }
 
     /// Handles the poller's events, and reads once more from each connection with data left.
-    fn handle_events(&mut self, count: usize) {
-        let turns = self.conns.unread.len();
-        for event in 0..count {
-            let Some(ready) = self.conns.poller.event(event) else { break };
+    fn handle_events(&mut self) {
+        let turns = self.conns.transport.unread();
+        while let Some(ready) = self.conns.transport.next_ready() {
             let now = self.start_overdue();
             if let Some(index) = self.conns.slab.index_of(ready.token) {
                 self.handle_ready(index, ready, now);
@@ -134,7 +142,7 @@ impl Worker {
             }
         }
         for _ in 0..turns {
-            let Some(ready) = self.conns.unread.pop_front() else { break };
+            let Some(ready) = self.conns.transport.next_unread() else { break };
             let now = self.start_overdue();
             if let Some(index) = self.conns.slab.index_of(ready.token) {
                 self.read(index, ready, now);
@@ -145,7 +153,7 @@ impl Worker {
 
     /// Starts the operations that came due while events were handled; returns the time.
     fn start_overdue(&mut self) -> Nanos {
-        let now = Nanos(clock::monotonic_ns());
+        let now = Transport::now();
         if self.phases.is_due(now) {
             self.start_due(now);
             self.flush_streams(now);
@@ -180,7 +188,6 @@ impl Worker {
             self.drop_waiting(now);
         }
         self.flush_streams(now);
-        self.meter.count_tls_messages(self.conns.pump.take_messages());
         let outstanding = self.pools.outstanding();
         if self.phases.is(Phase::Draining) && outstanding == 0 {
             // With a count of operations, the last one ends the window.
@@ -199,11 +206,11 @@ impl Worker {
     /// Takes over the counts of the present second that other parts have made.
     fn end_second(&mut self) {
         self.streams.end_second(self.meter.tally());
-        self.conns.segments.end_second(self.meter.tally());
+        self.conns.end_second(self.meter.tally());
     }
 
     fn next_deadline(&self) -> Nanos {
-        let now = Nanos(clock::monotonic_ns());
+        let now = Transport::now();
         if !self.later.unanswered.is_empty() || !self.later.unpushed.is_empty() {
             return now;
         }
@@ -320,7 +327,7 @@ impl Worker {
         let tally = self.meter.tally();
         tally.failures.attempts.count(ErrorClass::LocalOther);
         if !self.phases.is(Phase::Draining) {
-            let now = Nanos(clock::monotonic_ns());
+            let now = Transport::now();
             if self.phases.next_due.is_none() {
                 self.advance_schedule();
             }
@@ -338,7 +345,7 @@ impl Worker {
             self.phases.end_window(now);
             self.begin_draining(now, Nanos::ZERO);
         }
-        let now = Nanos(clock::monotonic_ns());
+        let now = Transport::now();
         self.drop_waiting(now);
         self.abandon_in_flight(ErrorClass::LocalOther, now);
     }
@@ -381,8 +388,7 @@ impl Worker {
     fn end(mut self) {
         let held = self.pools.held;
         self.close_all();
-        let now = Nanos(clock::monotonic_ns());
-        self.meter.count_tls_messages(self.conns.pump.take_messages());
+        let now = Transport::now();
         self.end_second();
         self.meter.hand_over(now, held);
         let window = self.phases.window(now);

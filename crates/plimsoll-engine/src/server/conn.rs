@@ -11,9 +11,9 @@ use plimsoll_tls::Session;
 
 use super::acknowledgements::Acknowledgements;
 use super::answering::{Answering, PREFACE_METHOD};
+use crate::pump::Unsent;
 use crate::sessions::Sessions;
 use crate::slots::slot_mut;
-use crate::transport::Unsent;
 
 /// The phase of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use plimsoll_model::Nanos;
 use plimsoll_sys::clock;
 
 use super::conn::{Active, HTTP2, Phase, Slab};
-use crate::transport::Unsent;
+use crate::pump::Unsent;
 use crate::wheel::{AGE_MAX, Wheel};
 
 /// Active parts kept for reuse; those beyond it are freed.

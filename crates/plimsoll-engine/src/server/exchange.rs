@@ -26,7 +26,7 @@ use super::conn::{
 use super::connections::Connections;
 use super::counters::WorkerCounters;
 use super::service::{Answer, Service};
-use crate::transport::Pump;
+use crate::pump::Pump;
 
 /// One read returns at most this much.
 const READ_BUFFER_BYTES: usize = 64 * 1024;

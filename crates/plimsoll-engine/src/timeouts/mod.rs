@@ -18,7 +18,7 @@ use plimsoll_sys::socket::Socket;
 use plimsoll_sys::{Errno, clock, thread};
 use plimsoll_tls::{ClientContext, Session};
 
-use crate::transport::{Link, Pump, SendOutcome, Unsent, send_plain};
+use crate::pump::{Link, Pump, SendOutcome, Unsent, send_plain};
 
 mod script;
 

@@ -3,12 +3,12 @@
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_proto::conversation::Shared;
-use plimsoll_sys::clock;
 
 use super::Meter;
 use crate::load::conns::Conns;
 use crate::load::control::{Control, Stop};
 use crate::load::deliveries::QUIET;
+use crate::load::transport::Transport;
 
 impl Meter {
     /// Returns the number of the publish that comes next on a connection; `None` if deliveries are not counted.
@@ -40,7 +40,7 @@ impl Meter {
             _ => None,
         };
         let tally = &mut self.interval.tally;
-        let now = Nanos(clock::monotonic_ns());
+        let now = Transport::now();
         deliveries.came = now;
         if deliveries.take(index, stamp, &mut tally.answers.deliveries)
             && let Some(stamp) = stamp

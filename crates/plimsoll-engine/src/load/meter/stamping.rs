@@ -5,6 +5,7 @@ use plimsoll_model::Nanos;
 use super::Meter;
 use crate::load::conn::ConnHot;
 use crate::load::stamps::{CATCHING_UP, Stamped};
+use crate::load::transport::Transport;
 
 impl Meter {
     /// The request of the connection's operation is about to leave; returns when.
@@ -12,7 +13,7 @@ impl Meter {
         if !self.stamps.samples(index, hot, 0) {
             return now;
         }
-        let leaves = Nanos(plimsoll_sys::clock::monotonic_ns());
+        let leaves = Transport::now();
         self.stamps.add_sending(index, leaves.since(now));
         leaves
     }

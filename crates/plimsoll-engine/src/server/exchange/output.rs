@@ -4,9 +4,9 @@ use plimsoll_model::Nanos;
 use plimsoll_proto::http1::{BodyLength, encode};
 
 use super::{Exchange, FILL_BYTES, Flushed, OUT_BYTES, Step};
+use crate::pump::{Link, SendOutcome, Unsent, send_plain};
 use crate::server::conn::{BLOCKED, BODILESS, CHUNKED, HEAD_SENT, KEEP_ALIVE, Phase};
 use crate::server::service::Service;
-use crate::transport::{Link, SendOutcome, Unsent, send_plain};
 
 impl<S: Service> Exchange<S> {
     /// Writes as much of the answer as is due and as fits one flush.
