@@ -22,7 +22,7 @@ use crate::streamed::Streamed;
 use crate::websocket::{self, WebSocketError};
 
 pub use progress::{Answer, Progress, StreamProgress};
-pub use shared::Shared;
+pub use shared::{Gathered, Shared};
 pub use traits::{Greeting, Traits};
 
 /// The kind of an operation.
@@ -368,6 +368,30 @@ impl Conversation {
         }
     }
 
+    /// Begins the operation of `key`, whose bytes gather with others, as far as the server has room for it.
+    #[inline]
+    pub fn begin(&mut self, key: u32, expected: Expected, bytes: &Gathered<'_>) {
+        let Gathered { head, body, large } = *bytes;
+        match (self, expected) {
+            (Self::Http2(client), Expected::Stream { is_grpc, is_head, .. }) => {
+                // On a connection of its own, it waits until the server allows a stream.
+                if client.has_room(u32::MAX) {
+                    let body_number = large.number;
+                    let request =
+                        http2::Request { block: head, body, body_number, is_grpc, is_head };
+                    client.begin(key, &request);
+                }
+            }
+            (Self::MqttWindow(window), Expected::Acknowledgement { exactly_once }) => {
+                window.begin(key, head, large, exactly_once);
+            }
+            (Self::MqttWindow(window), Expected::Nothing) => {
+                window.begin_unanswered(key, head, large);
+            }
+            (conversation, expected) => conversation.expect(expected),
+        }
+    }
+
     /// The connection has become usable; returns the seconds within which a broker of MQTT 5 wants to be sent
     /// something, if it states that.
     pub fn finish_greeting(&mut self) -> Option<u16> {
@@ -432,6 +456,14 @@ impl Conversation {
             Self::MqttWindow(window) => window.handle_bytes(input)?,
             Self::Script(client) => client.handle_bytes(input, reply)?,
         })
+    }
+
+    /// Returns the status of an answer that is not complete, if it is a failure.
+    pub fn failing_status(&self) -> Option<u16> {
+        match self {
+            Self::Http1(parser) => parser.failing_status(),
+            _ => None,
+        }
     }
 
     /// When the present sleep ends; `None` where none is in progress.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::target::{MqttVersion, Protocol};
-use plimsoll_proto::conversation::{Conversation, Shared, Traits};
+use plimsoll_proto::conversation::{Conversation, Traits};
 use plimsoll_proto::http2::Rest;
 use plimsoll_proto::script::Program;
 use plimsoll_proto::websocket::Answers;
@@ -217,7 +217,7 @@ impl Parsers {
     #[inline]
     fn resume(&mut self, number: u32, index: u32) {
         if let Some(rest) = self.rests.get(index as usize)
-            && let Some(Shared::Http2(client)) = self.parsers[number as usize - 1].shared()
+            && let Some(mut client) = self.parsers[number as usize - 1].shared()
         {
             client.resume(*rest);
         }
@@ -227,7 +227,7 @@ impl Parsers {
     #[inline]
     fn leave(&mut self, number: u32, index: u32) {
         if let Some(rest) = self.rests.get_mut(index as usize)
-            && let Some(Shared::Http2(client)) = self.parsers[number as usize - 1].shared()
+            && let Some(client) = self.parsers[number as usize - 1].shared()
         {
             *rest = client.rest();
         }

@@ -4,8 +4,8 @@ use plimsoll_model::ending::Closer;
 use plimsoll_model::reason::Reason;
 use plimsoll_model::row::RowEnd;
 use plimsoll_model::{ErrorClass, Nanos};
-use plimsoll_proto::conversation::{Answer, Expected, Shared, StreamProgress};
-use plimsoll_proto::http2::{self, Http2Error, StreamFault};
+use plimsoll_proto::conversation::{Answer, Expected, Gathered, Shared, StreamProgress};
+use plimsoll_proto::http2::{Http2Error, StreamFault};
 use plimsoll_proto::mqtt;
 
 use super::conn::{Op, Peer, State};
@@ -159,36 +159,14 @@ impl Worker {
         };
         let request = self.requests.get(target);
         let (head, body) = request.parts();
-        let packet = if has_own { &own[..] } else { head };
+        let head = if has_own { &own[..] } else { head };
         let large = mqtt::LargeBody {
             number: target,
             from: request.sent_with_head(),
             bytes: request.streamed_bytes(),
         };
         let parser = self.conns.slab.parser(connection);
-        match request.expected {
-            Expected::Stream { is_grpc, is_head, .. } => {
-                let request =
-                    http2::Request { block: head, body, body_number: target, is_grpc, is_head };
-                // On a connection of its own, it waits until the server allows a stream.
-                if let Some(Shared::Http2(client)) = parser.shared()
-                    && client.has_room(u32::MAX)
-                {
-                    client.begin(index, &request);
-                }
-            }
-            Expected::Acknowledgement { exactly_once } => {
-                if let Some(Shared::Mqtt(window)) = parser.shared() {
-                    window.begin(index, packet, large, exactly_once);
-                }
-            }
-            Expected::Nothing => {
-                if let Some(Shared::Mqtt(window)) = parser.shared() {
-                    window.begin_unanswered(index, packet, large);
-                }
-            }
-            expected => parser.expect(expected),
-        }
+        parser.begin(index, request.expected, &Gathered { head, body, large });
         self.conns[index].request_sent_bytes = request.len() as u32;
         if has_own {
             self.buffers.own_bytes = own;
@@ -256,9 +234,7 @@ impl Worker {
 
     /// Notes that all output of a connection is sent: publishes at QoS 0 have ended, at the next turn.
     fn note_all_sent(&mut self, connection: u32) {
-        while let Some(Shared::Mqtt(window)) = self.client(connection)
-            && let Some(index) = window.take_sent()
-        {
+        while let Some(index) = self.client(connection).and_then(|mut client| client.take_sent()) {
             self.later.unanswered.push(self.conns.slab.token(index));
         }
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{LoadPlan, MqttPlan, Pacing};
-use plimsoll_model::target::{Filling, Protocol, STAMP_BYTES, Target, Template};
-use plimsoll_proto::conversation::{self, Expected, Operation, Outgoing};
+use plimsoll_model::target::{Filling, STAMP_BYTES, Target, Template};
+use plimsoll_proto::conversation::{self, Expected, Operation, Outgoing, Traits};
 use plimsoll_proto::http2;
 use plimsoll_proto::mqtt::Needs;
 use plimsoll_proto::streamed::Streamed;
@@ -133,8 +133,8 @@ impl Requests {
                     bytes.clear();
                 }
                 let (bytes, streamed) = (bytes.into(), streamed.map(Box::new));
-                let is_http1 = target.url.protocol == Protocol::Http1;
-                let closes = is_http1 && target.closes_connection();
+                let traits = Traits::of(target.url.protocol);
+                let closes = traits.is_http1 && target.closes_connection();
                 Request {
                     bytes,
                     streamed,

@@ -1,5 +1,7 @@
 //! The client of a connection that several operations share.
 
+use plimsoll_model::target::Filling;
+
 use crate::http2::{self, Http2Error};
 use crate::mqtt;
 
@@ -10,6 +12,17 @@ pub enum Shared<'a> {
     Http2(&'a mut http2::Client),
     /// Publishes of MQTT.
     Mqtt(&'a mut mqtt::Window),
+}
+
+/// The bytes of an operation that gather with others on its connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Gathered<'a> {
+    /// The part before the body.
+    pub head: &'a [u8],
+    /// The body of HTTP/2, in two parts; an empty one is not sent.
+    pub body: [&'a [u8]; 2],
+    /// The part of a large body that follows a publish of MQTT; its number is that of the body.
+    pub large: mqtt::LargeBody,
 }
 
 /// Calls the same method of either client.
@@ -123,6 +136,39 @@ impl Shared<'_> {
     /// Takes what is to be sent; `buffer`, which is empty, takes its place.
     pub fn take_output(&mut self, buffer: &mut Vec<u8>) {
         either!(self.take_output(buffer))
+    }
+
+    /// The key of an operation that nothing answers and that is over, because all output is sent.
+    pub fn take_sent(&mut self) -> Option<u32> {
+        match self {
+            Self::Http2(_) => None,
+            Self::Mqtt(window) => window.take_sent(),
+        }
+    }
+
+    /// The stamp of the message that was just delivered, if it begins with one.
+    pub fn delivery(&self) -> Option<Filling> {
+        match self {
+            Self::Http2(_) => None,
+            Self::Mqtt(window) => window.delivery(),
+        }
+    }
+
+    /// Goes on from where a connection was left.
+    #[inline]
+    pub fn resume(&mut self, rest: http2::Rest) {
+        if let Self::Http2(client) = self {
+            client.resume(rest);
+        }
+    }
+
+    /// Returns the state in which a connection is left.
+    #[inline]
+    pub fn rest(&self) -> http2::Rest {
+        match self {
+            Self::Http2(client) => client.rest(),
+            Self::Mqtt(_) => http2::Rest::default(),
+        }
     }
 
     /// Makes it one for another connection.

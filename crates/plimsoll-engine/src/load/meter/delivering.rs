@@ -2,7 +2,6 @@
 
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::LoadPlan;
-use plimsoll_proto::conversation::Shared;
 
 use super::Meter;
 use crate::load::conns::Conns;
@@ -35,10 +34,7 @@ impl Meter {
     /// The broker has delivered a message on a connection.
     pub(crate) fn count_delivery(&mut self, conns: &mut Conns, index: u32) {
         let Some(deliveries) = &mut self.deliveries else { return };
-        let stamp = match conns.slab.parser(index).shared() {
-            Some(Shared::Mqtt(window)) => window.delivery(),
-            _ => None,
-        };
+        let stamp = conns.slab.parser(index).shared().and_then(|window| window.delivery());
         let tally = &mut self.interval.tally;
         let now = Transport::now();
         deliveries.came = now;

@@ -3,7 +3,7 @@
 use plimsoll_model::reason::{MqttPacket, Reason};
 use plimsoll_model::target::{MqttVersion, Target};
 use plimsoll_model::{ErrorClass, Nanos};
-use plimsoll_proto::conversation::{Answer, Conversation};
+use plimsoll_proto::conversation::Answer;
 use plimsoll_proto::http1::ResponseError;
 use plimsoll_proto::mqtt;
 
@@ -87,9 +87,7 @@ impl Meter {
 
     /// Stores a part of an answer that is not complete, if its status is a failure.
     pub(crate) fn store_failing_part(&mut self, conns: &mut Conns, index: u32, bytes: &[u8]) {
-        if let Conversation::Http1(parser) = conns.slab.parser(index)
-            && let Some(status) = parser.failing_status()
-        {
+        if let Some(status) = conns.slab.parser(index).failing_status() {
             self.store_failing(conns, index, status, bytes);
         }
     }
