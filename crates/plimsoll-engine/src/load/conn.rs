@@ -103,6 +103,42 @@ pub(crate) struct ConnHot {
 /// hold costs 96 bytes here.
 const _: () = assert!(size_of::<ConnHot>() == 64);
 
+impl ConnHot {
+    /// When the first byte of the current request was sent.
+    pub(crate) fn request_began(&self) -> Nanos {
+        self.since + self.offset()
+    }
+
+    /// [`Self::offset_us`] as a time.
+    pub(crate) fn offset(&self) -> Nanos {
+        Nanos(u64::from(self.offset_us) * 1000)
+    }
+
+    /// Notes that nothing more is to be said to the server on this connection.
+    pub(crate) fn note_announced(&mut self) {
+        if self.peer == Peer::Open {
+            self.peer = Peer::Announced;
+        }
+    }
+
+    /// Reports whether an end of the connection now is a race: the request of a reused connection awaits the first
+    /// byte of its answer. A FIN that crosses the request and the RST that answers it are the same event: which one
+    /// is read first depends on the scheduler.
+    pub(crate) fn is_in_race(&self) -> bool {
+        self.state == State::Busy && self.reused && !self.answer_begun
+    }
+
+    /// Reports whether the connection is that of a client of the storm in progress.
+    pub(crate) fn is_in_storm(&self) -> bool {
+        self.purpose == Purpose::Storm
+    }
+
+    /// Reports whether the connection is that of a storm's client that is not back.
+    pub(crate) fn is_trying(&self) -> bool {
+        self.is_in_storm() && self.beat_due == Nanos::ZERO
+    }
+}
+
 /// The fields that only blocked sockets and the end of a connection need.
 #[derive(Default)]
 pub(crate) struct ConnCold {

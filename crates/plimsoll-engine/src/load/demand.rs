@@ -6,8 +6,10 @@ use plimsoll_model::pace::{Schedule, Shard};
 use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::starts::lag_tolerance;
 
+use super::conn::Purpose;
 use super::hold::Hold;
 use super::starts::StartMeter;
+use super::storm::StormRun;
 use super::sweep::SweepRun;
 
 pub(super) enum Demand {
@@ -65,6 +67,16 @@ impl Demand {
     /// The sweep in progress.
     pub(super) fn sweep(&mut self) -> Option<&mut SweepRun> {
         self.hold_mut()?.sweep.as_mut()
+    }
+
+    /// The storm in progress.
+    pub(super) fn storm(&mut self) -> Option<&mut StormRun> {
+        self.hold_mut()?.storm.as_deref_mut()
+    }
+
+    /// Returns the reason for which a connection is being opened.
+    pub(super) fn purpose(&self) -> Purpose {
+        self.hold().map_or(Purpose::Ramp, |hold| hold.purpose)
     }
 
     pub(super) const fn is_open(&self) -> bool {

@@ -323,8 +323,8 @@ impl Worker {
                     self.transmit_tls_if_due(index, now);
                 }
                 let hot = &mut self.conns[index];
-                if received.peer_closed && hot.generation == generation && hot.peer == Peer::Open {
-                    hot.peer = Peer::Announced;
+                if received.peer_closed && hot.generation == generation {
+                    hot.note_announced();
                 }
                 if !plaintext.is_empty() && alive(self) {
                     self.handle_bytes(index, &plaintext, now);
@@ -385,7 +385,7 @@ impl Worker {
         {
             let hot = &mut self.conns[index];
             hot.answer_begun = true;
-            let request_began = hot.since + Nanos(u64::from(hot.offset_us) * 1000);
+            let request_began = hot.request_began();
             let spans = &mut self.meter.tally().spans;
             spans.ttfb.record(now.since(request_began));
             if self.plan.session.is_some() && !self.demand.is_hold() && hot.ops_total == 0 {
@@ -454,7 +454,7 @@ impl Worker {
                 if let Some(limit) = error.broken_limit().filter(|_| !self.pools.has_opened) {
                     self.owner.send(WorkerEvent::Refused(limit.to_string()));
                 }
-                self.part_from(index);
+                self.conns[index].note_announced();
                 let why = Refusal { error: &error, bytes };
                 match self.conns[index].state {
                     State::Idle => {
@@ -478,21 +478,13 @@ impl Worker {
         }
     }
 
-    /// Nothing more is to be said to this server on this connection.
-    fn part_from(&mut self, index: u32) {
-        let hot = &mut self.conns[index];
-        if hot.peer == Peer::Open {
-            hot.peer = Peer::Announced;
-        }
-    }
-
     /// The server closes a WebSocket, and has been answered.
     fn handle_close_frame(&mut self, index: u32, code: Option<u16>, now: Nanos) {
         if self.end_listening(index) {
             return;
         }
         self.meter.tally().answers.ws_close.add(code.unwrap_or(NO_CLOSE_CODE), 1);
-        self.part_from(index);
+        self.conns[index].note_announced();
         if self.conns[index].state != State::Busy {
             return self.handle_end_of_stream(index, now);
         }
@@ -544,7 +536,7 @@ impl Worker {
             self.meter.tally().answers.grpc_status.add(status.into(), 1);
         }
         let failed = answer.failed;
-        if self.is_trying(index) {
+        if self.conns[index].is_trying() {
             if let Some(class) = failed {
                 return self.close_and_refill(index, Some(class), now);
             }

@@ -110,7 +110,7 @@ impl Worker {
 
     /// The connection has become usable, or its operation has ended: decides what it does next.
     pub(super) fn rest(&mut self, index: u32, now: Nanos) {
-        if self.is_in_storm(index) {
+        if self.conns[index].is_in_storm() {
             return self.rest_in_storm(index, now);
         }
         let hot = &mut self.conns[index];
@@ -136,7 +136,7 @@ impl Worker {
 
     /// A usable connection of a hold is about to be closed; `loss` is `None` where we close it.
     pub(super) fn handle_held_end(&mut self, index: u32, loss: Option<ErrorClass>, now: Nanos) {
-        if self.is_in_storm(index) {
+        if self.conns[index].is_in_storm() {
             return self.lose_in_storm(index, loss, now);
         }
         let Some(hold) = self.demand.hold_mut() else { return };
@@ -146,11 +146,6 @@ impl Worker {
         hold.count_loss();
         self.leave_sweep(index, loss.is_some(), now);
         self.phases.wake(now);
-    }
-
-    /// Returns the reason for which a connection is being opened.
-    pub(super) fn purpose(&self) -> Purpose {
-        self.demand.hold().map_or(Purpose::Ramp, |hold| hold.purpose)
     }
 
     /// Reports whether heartbeats are still sent at this time of the load.
@@ -165,7 +160,7 @@ impl Worker {
     /// its period.
     pub(super) fn beat(&mut self, index: u32, now: Nanos) {
         let period = self.demand.hold().and_then(Hold::heartbeat);
-        let is_silent = self.is_in_storm(index) || !self.phases.is(Phase::Running);
+        let is_silent = self.conns[index].is_in_storm() || !self.phases.is(Phase::Running);
         let hot = &mut self.conns[index];
         let due = hot.beat_due;
         if due > now || is_silent {

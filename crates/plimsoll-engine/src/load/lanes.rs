@@ -308,8 +308,7 @@ impl Worker {
     fn note_first_byte(&mut self, index: u32, now: Nanos) {
         let hot = &mut self.conns[index];
         if !std::mem::replace(&mut hot.answer_begun, true) {
-            let began = hot.since + Nanos(u64::from(hot.offset_us) * 1000);
-            self.meter.tally().spans.ttfb.record(now.since(began));
+            self.meter.tally().spans.ttfb.record(now.since(hot.request_began()));
         }
     }
 
@@ -386,9 +385,7 @@ impl Worker {
         self.meter.tally().answers.streams.goaways += 1;
         let hot = &mut self.conns[connection];
         let is_first = hot.peer == Peer::Open;
-        if is_first {
-            hot.peer = Peer::Announced;
-        }
+        hot.note_announced();
         let mut requests = u64::from(hot.ops_total);
         requests += self.client(connection).map_or(0, |client| client.open()) as u64;
         let error: Option<Http2Error> =

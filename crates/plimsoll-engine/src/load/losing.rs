@@ -70,7 +70,7 @@ impl Worker {
                         return self.handle_answer(index, &response, false, now);
                     }
                     Ok(_) => ErrorClass::ClosedByPeer,
-                    Err(_) if self.is_keepalive_race(index) => ErrorClass::KeepaliveRace,
+                    Err(_) if self.conns[index].is_in_race() => ErrorClass::KeepaliveRace,
                     Err(error) => error.class(),
                 };
                 self.meter.count_lifetime(&self.conns, index, Closer::PeerFin, now);
@@ -104,7 +104,7 @@ impl Worker {
                     self.meter.count_lifetime(&self.conns, index, Closer::PeerReset, now);
                     self.meter.tally().connections.reset_by_peer += 1;
                 }
-                let class = match is_reset && self.is_keepalive_race(index) {
+                let class = match is_reset && self.conns[index].is_in_race() {
                     true => ErrorClass::KeepaliveRace,
                     false => exchange_error(errno),
                 };
@@ -120,19 +120,11 @@ impl Worker {
         }
     }
 
-    /// Reports whether the peer ends the connection while the request of a reused connection awaits the first
-    /// byte of its answer. A FIN that crosses the request and the RST that answers it are the same
-    /// event: which one is read first depends on the scheduler.
-    fn is_keepalive_race(&self, index: u32) -> bool {
-        let hot = &self.conns[index];
-        hot.state == State::Busy && hot.reused && !hot.answer_begun
-    }
-
     /// The current operation, if any, ends in `class`, and the connection with it.
     pub(super) fn fail_op_and_close(&mut self, index: u32, class: ErrorClass, now: Nanos) {
         let is_in_use = self.has_open_operations(index);
         // The request of a client that is not back is no operation of the load.
-        let is_counted = !self.is_trying(index);
+        let is_counted = !self.conns[index].is_trying();
         if is_counted && !self.conns.slab.is_lane(index) {
             self.meter.count_lost(class, is_in_use);
         }

@@ -31,7 +31,7 @@ impl Worker {
             Ok(begun) => begun,
             Err(error) => return self.fail_unopened(destination, op, &error, now),
         };
-        let (ops_total, purpose) = (self.age_of_next_prewarmed(), self.purpose());
+        let (ops_total, purpose) = (self.age_of_next_prewarmed(), self.demand.purpose());
         let hot = &mut self.conns[index];
         (hot.ops_total, hot.purpose) = (ops_total, purpose);
         self.note_storm_attempt(index, now);
@@ -91,10 +91,10 @@ impl Worker {
     fn fail_unopened(&mut self, destination: u32, op: Option<Op>, error: &OriginError, now: Nanos) {
         self.pools.close(destination, false);
         self.meter.note_unattached(error.class(), error.reason(), now);
-        if self.purpose() != Purpose::Storm {
+        if self.demand.purpose() != Purpose::Storm {
             self.handle_open_failure(destination, op, error.class(), error, now);
         }
-        self.handle_attempt_failed(self.purpose(), None, error.class(), now);
+        self.handle_attempt_failed(self.demand.purpose(), None, error.class(), now);
     }
 
     /// A connection could not be opened, or was lost while opening, for `class`.
@@ -170,7 +170,7 @@ impl Worker {
         let handshake = self.conns.slab.tls.get(index).and_then(|session| session.handshake());
         let hot = &mut self.conns[index];
         let tally = self.meter.tally();
-        let connect = Nanos(u64::from(hot.offset_us) * 1000);
+        let connect = hot.offset();
         tally.spans.connect.record(connect);
         if let Some(handshake) = handshake {
             tally.spans.tls.record(now.since(hot.since + connect));
@@ -225,7 +225,7 @@ impl Worker {
         now: Nanos,
     ) {
         self.meter.count_failed_opening(&self.conns[index], class, now);
-        let is_in_storm = self.is_in_storm(index);
+        let is_in_storm = self.conns[index].is_in_storm();
         // The storm counts the attempts that its clients give up.
         if !(class == ErrorClass::Timeout && is_in_storm) {
             self.meter.note_failed_opening(&self.conns, index, class, why, now);

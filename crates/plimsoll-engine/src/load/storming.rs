@@ -9,10 +9,6 @@ use super::storm::StormRun;
 use super::worker::Worker;
 
 impl Worker {
-    fn storm(&mut self) -> Option<&mut StormRun> {
-        self.demand.hold_mut()?.storm.as_deref_mut()
-    }
-
     /// Prepares a storm that cuts this worker's share of `cut` connections `at` this time from the load's epoch on.
     pub(super) fn begin_storm(
         &mut self,
@@ -31,7 +27,7 @@ impl Worker {
 
     /// Has a share of the clients that are not back stop trying.
     pub(super) fn withdraw(&mut self, share: f64) {
-        let left = self.storm().map_or(0, |storm| storm.withdraw(share));
+        let left = self.demand.storm().map_or(0, |storm| storm.withdraw(share));
         self.meter.tally().storm.withdrawn += left;
     }
 
@@ -39,7 +35,9 @@ impl Worker {
     pub(super) fn storm_due(&mut self, now: Nanos) -> bool {
         for _ in 0..BATCH {
             let slots = self.conns.slab.len() as u32;
-            let Some(storm) = self.storm().filter(|storm| now >= storm.began) else { return true };
+            let Some(storm) = self.demand.storm().filter(|storm| now >= storm.began) else {
+                return true;
+            };
             if storm.to_cut == 0 {
                 return self.end_storm_if_over(now) || self.make_attempts(now);
             }
@@ -58,7 +56,7 @@ impl Worker {
         if !matches!(self.conns[index].state, State::Idle | State::Busy) {
             return;
         }
-        let Some(storm) = self.storm() else { return };
+        let Some(storm) = self.demand.storm() else { return };
         let how = storm.clients.cut;
         storm.add_client(now);
         self.meter.tally().storm.cut += 1;
@@ -69,7 +67,7 @@ impl Worker {
         self.leave_sweep(index, false, now);
         if how == Cut::Silent {
             let left = self.conns.leave_open(index);
-            if let Some(storm) = self.storm() {
+            if let Some(storm) = self.demand.storm() {
                 storm.left.extend(left);
             }
         }
@@ -79,7 +77,7 @@ impl Worker {
     /// Begins the attempts that are due; false when there may be more.
     fn make_attempts(&mut self, now: Nanos) -> bool {
         for _ in 0..BATCH {
-            let Some(storm) = self.storm() else { return true };
+            let Some(storm) = self.demand.storm() else { return true };
             let Some(due) = storm.poll_attempt(now) else { return true };
             let is_retry = storm.opening > 0;
             let counts = &mut self.meter.tally().storm;
@@ -98,27 +96,17 @@ impl Worker {
     /// Notes that the connection in the slot is the attempt of a storm's client.
     pub(super) fn note_storm_attempt(&mut self, index: u32, now: Nanos) {
         if self.conns[index].purpose == Purpose::Storm
-            && let Some(storm) = self.storm()
+            && let Some(storm) = self.demand.storm()
         {
             storm.begin_attempt(index, now);
         }
     }
 
-    /// Reports whether the connection is that of a client of the storm in progress.
-    pub(super) fn is_in_storm(&self, index: u32) -> bool {
-        self.conns[index].purpose == Purpose::Storm
-    }
-
     /// When the client of the storm in the slot gives up its attempt; `None` once it is back.
     pub(super) fn storm_patience_ends(&self, index: u32) -> Option<Nanos> {
         let storm = self.demand.hold()?.storm.as_deref()?;
-        let began = self.is_trying(index).then(|| storm.attempt_began(index))?;
+        let began = self.conns[index].is_trying().then(|| storm.attempt_began(index))?;
         Some(began + self.plan.timeouts.connect)
-    }
-
-    /// Reports whether the connection is that of a storm's client that is not back.
-    pub(super) fn is_trying(&self, index: u32) -> bool {
-        self.is_in_storm(index) && self.conns[index].beat_due == Nanos::ZERO
     }
 
     /// The attempt of a storm's client has failed for `class`; `index` is its slot, if it had one.
@@ -134,7 +122,7 @@ impl Worker {
                 self.meter.count_failed_attempt(class);
             }
         }
-        if self.storm().is_some_and(|storm| storm.end_attempt(index, !is_patience, now)) {
+        if self.demand.storm().is_some_and(|storm| storm.end_attempt(index, !is_patience, now)) {
             self.meter.tally().storm.withdrawn += 1;
         }
         self.phases.wake(now);
@@ -156,7 +144,7 @@ impl Worker {
         }
         if hot.reused {
             self.conns[index].beat_due = Nanos::MAX;
-            let Some(storm) = self.storm() else { return };
+            let Some(storm) = self.demand.storm() else { return };
             let took = storm.count_back(now);
             let counts = &mut self.meter.tally().storm;
             counts.back += 1;
@@ -175,13 +163,13 @@ impl Worker {
 
     /// A usable connection of a storm's client is about to be closed, for `loss`.
     pub(super) fn lose_in_storm(&mut self, index: u32, loss: Option<ErrorClass>, now: Nanos) {
-        if self.is_trying(index) {
+        if self.conns[index].is_trying() {
             let class = loss.unwrap_or(ErrorClass::ClosedByPeer);
             self.count_sent_in_vain(index, class);
             return self.end_storm_attempt(Some(index), class, now);
         }
         self.meter.tally().storm.lost_again += 1;
-        if let Some(storm) = self.storm() {
+        if let Some(storm) = self.demand.storm() {
             storm.lose_again(now);
         }
         self.phases.wake(now);
@@ -189,7 +177,7 @@ impl Worker {
 
     /// Ends the storm once every client is back; returns whether it has ended.
     fn end_storm_if_over(&mut self, now: Nanos) -> bool {
-        let is_over = self.storm().is_some_and(|storm| storm.is_over());
+        let is_over = self.demand.storm().is_some_and(|storm| storm.is_over());
         if is_over {
             self.end_storm(now);
         }

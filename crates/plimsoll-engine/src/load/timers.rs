@@ -47,8 +47,7 @@ impl Worker {
                 if let Some(ends) = self.storm_patience_ends(index) {
                     return Some(ends);
                 }
-                let request_began = hot.since + Nanos(u64::from(hot.offset_us) * 1000);
-                Some(request_began + self.answer_timeout())
+                Some(hot.request_began() + self.answer_timeout())
             }
         }
     }

@@ -42,7 +42,7 @@ impl Worker {
                 let why = "given up by a trim";
                 self.fail_opening(index, ErrorClass::Interrupted, &why, now);
             }
-            State::Idle | State::Busy if self.is_trying(index) => {
+            State::Idle | State::Busy if self.conns[index].is_trying() => {
                 if self.conns[index].has_op {
                     self.detach_op(index);
                 }

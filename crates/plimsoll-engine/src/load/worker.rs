@@ -372,7 +372,7 @@ impl Worker {
     fn abandon_in_flight(&mut self, class: ErrorClass, now: Nanos) {
         for index in 0..self.conns.slab.len() as u32 {
             if self.conns[index].has_op {
-                if !self.is_trying(index) {
+                if !self.conns[index].is_trying() {
                     self.meter.count_error(class);
                 }
                 self.meter.record(&self.conns, index, RowEnd::Failed(class), 0, 0, now);

@@ -29,8 +29,7 @@ impl Meter {
             return None;
         }
         let is_sent_with_syn = self.stamps.are_with_syn && !hot.reused;
-        let offset = if is_sent_with_syn { 0 } else { hot.offset_us };
-        let sent = hot.since + Nanos(u64::from(offset) * 1000);
+        let sent = if is_sent_with_syn { hot.since } else { hot.request_began() };
         // Arrived since the clock was read.
         let arrival = self.stamps.arrival.map(|arrival| arrival.min(now));
         let Some(arrival) = arrival.filter(|arrival| *arrival >= sent) else {
