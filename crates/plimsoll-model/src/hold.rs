@@ -272,6 +272,7 @@ pub enum ServerFailure {
         /// Connections lost.
         count: u64,
         /// Length of the soak.
+        #[serde(rename = "soak_s", with = "crate::time::seconds")]
         soak: Nanos,
     },
 }

@@ -17,6 +17,7 @@ pub enum Goal {
         /// 0 < quantile < 1; p99 is 0.99.
         quantile: f64,
         /// An answer after this is late.
+        #[serde(rename = "limit_ms", with = "crate::time::ms")]
         limit: Nanos,
     },
     /// Failed operations over scheduled ones.

@@ -370,7 +370,7 @@ pub struct FindSummary {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub safe_missing: Option<SafeMissing>,
     /// Evidence that `lower` met the SLO.
-    pub met: Option<MetSummary>,
+    pub met: Option<Met>,
     /// The speeds at which the server ran, the slowest first; empty where there was one.
     pub regimes: Vec<Regime>,
     /// Trials that do not count, because others had the server's CPU; absent where there were none.
@@ -432,21 +432,6 @@ impl From<Option<Recovery>> for RecoverySummary {
             Some(Recovery::No(span)) => (Recovers::No, span),
         };
         Self { recovers: Some(recovers), recovery_s: Some(after.as_secs_f64()) }
-    }
-}
-
-/// Evidence that the lower bound met the SLO.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct MetSummary {
-    /// Trials at the load, all of which met it.
-    pub trials: u32,
-    /// The longest of them.
-    pub longest_s: f64,
-}
-
-impl From<Met> for MetSummary {
-    fn from(met: Met) -> Self {
-        Self { trials: met.trials, longest_s: met.longest.as_secs_f64() }
     }
 }
 
@@ -519,7 +504,7 @@ impl FindSummary {
             confidence: tipping.confidence,
             safe: tipping.safe.map(Rate::get),
             safe_missing: tipping.safe_missing.clone(),
-            met: tipping.met.map(MetSummary::from),
+            met: tipping.met,
             regimes: tipping.regimes.clone(),
             disturbed: tipping.disturbed,
             variation: VariationSummary {

@@ -56,13 +56,49 @@ impl Nanos {
     }
 }
 
+/// A span in JSON as seconds.
+pub(crate) mod seconds {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Nanos;
+
+    pub(crate) fn serialize<S: Serializer>(span: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
+        span.as_secs_f64().serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Nanos, D::Error> {
+        f64::deserialize(from).map(of)
+    }
+
+    fn of(s: f64) -> Nanos {
+        Nanos((s * 1e9).round() as u64)
+    }
+
+    /// A span that may be `null`.
+    pub(crate) mod option {
+        use super::{Deserialize, Deserializer, Nanos, Serialize, Serializer, of};
+
+        pub(crate) fn serialize<S: Serializer>(
+            span: &Option<Nanos>,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            span.map(Nanos::as_secs_f64).serialize(serializer)
+        }
+
+        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+            from: D,
+        ) -> Result<Option<Nanos>, D::Error> {
+            Option::<f64>::deserialize(from).map(|s| s.map(of))
+        }
+    }
+}
+
 /// A span in JSON as milliseconds.
 pub(crate) mod ms {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     use super::Nanos;
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
     pub(crate) fn serialize<S: Serializer>(span: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
         span.as_millis_f64().serialize(serializer)
     }

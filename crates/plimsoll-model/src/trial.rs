@@ -371,6 +371,7 @@ pub struct Met {
     /// Trials that met it, at the load or between it and the lowest one that was missed.
     pub trials: u32,
     /// The longest of them.
+    #[serde(rename = "longest_s", with = "crate::time::seconds")]
     pub longest: Nanos,
 }
 

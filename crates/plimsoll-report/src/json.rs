@@ -42,6 +42,9 @@ pub fn read_summary(text: &[u8]) -> Result<Summary> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::Nanos;
+    use plimsoll_model::trial::{Met, SloFound, TippingPoint};
+
     use super::*;
     use crate::fixtures;
 
@@ -63,6 +66,21 @@ mod tests {
             assert!(text.ends_with(b"}\n"));
             assert_eq!(read_summary(&text).unwrap(), worded_summary(&summary));
         }
+    }
+
+    #[test]
+    fn a_goal_states_the_length_of_its_trials_as_the_search_does() {
+        let met = Some(Met { trials: 4, longest: Nanos::from_secs(15) });
+        let tip = TippingPoint { met, ..fixtures::tipping_point() };
+        let goals = vec![SloFound::new("p99<50ms".to_owned(), &tip)];
+        let mut summary = fixtures::find_regular().0;
+        summary.result = fixtures::find(TippingPoint { goals, ..tip }).into();
+        let mut text = Vec::new();
+        write_summary(&summary, &mut text).unwrap();
+        let written: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        let expected = serde_json::json!({ "trials": 4, "longest_s": 15.0 });
+        assert_eq!(written["find"]["met"], expected);
+        assert_eq!(written["find"]["goals"][0]["met"], expected);
     }
 
     fn keys(value: &serde_json::Value, out: &mut Vec<String>) {

@@ -73,6 +73,7 @@ pub struct NotRecovered {
     /// Connections that the storm cut.
     pub cut: u64,
     /// Time that it had.
+    #[serde(rename = "waited_s", with = "crate::time::seconds")]
     pub waited: Nanos,
     /// The property that still differed.
     pub differs: BaseProperty,

@@ -13,6 +13,7 @@ pub enum Unsettled {
     /// The budget of trial and rest time ended.
     Time {
         /// The budget.
+        #[serde(rename = "budget_s", with = "crate::time::seconds")]
         budget: Nanos,
     },
     /// The search made as many trials as it may.
@@ -47,6 +48,7 @@ pub enum Unsettled {
         /// The load of the operations.
         load: Rate,
         /// About how much more time at that load would tell; `None` where none would.
+        #[serde(rename = "further_s", with = "crate::time::seconds::option")]
         further: Option<Nanos>,
         /// Whether it is the highest load that may be offered, rather than all loads up to it.
         is_cap: bool,
@@ -123,4 +125,46 @@ pub struct Contrast {
     pub then: f64,
     /// Figure at the lower capacity.
     pub now: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trial::BaseProperty;
+
+    #[test]
+    fn spans_have_their_unit_in_their_name() {
+        let waited = NotRecovered {
+            cut: 10,
+            waited: Nanos::from_millis(2_500),
+            differs: BaseProperty::Latency,
+        };
+        let further = Some(Nanos::from_secs(60));
+        let open = Unsettled::GoalOpen {
+            goal: Goal::Latency { quantile: 0.99, limit: Nanos::from_millis(50) },
+            bad: 1,
+            all: 100,
+            together: 1.0,
+            load: Rate::per_second(900.0).expect("finite"),
+            further,
+            is_cap: false,
+        };
+        for (why, written) in [
+            (
+                Unsettled::Time { budget: Nanos::from_secs(210) },
+                r#"{"reason":"time","budget_s":210.0}"#,
+            ),
+            (
+                Unsettled::NotRecovered(waited),
+                r#"{"reason":"not-recovered","cut":10,"waited_s":2.5,"differs":"latency"}"#,
+            ),
+            (
+                open,
+                r#"{"reason":"goal-open","goal":{"latency":{"quantile":0.99,"limit_ms":50.0}},"bad":1,"all":100,"together":1.0,"load":900.0,"further_s":60.0,"is_cap":false}"#,
+            ),
+        ] {
+            assert_eq!(serde_json::to_string(&why).unwrap(), written);
+            assert_eq!(serde_json::from_str::<Unsettled>(written).unwrap(), why);
+        }
+    }
 }

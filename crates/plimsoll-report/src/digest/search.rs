@@ -210,7 +210,7 @@ fn alone(find: &FindSummary, goal: &SloFound) -> FindSummary {
         confidence: goal.confidence,
         safe: goal.safe.map(Rate::get),
         safe_missing: goal.safe_missing.clone(),
-        met: goal.met.map(Into::into),
+        met: goal.met,
         regimes: goal.regimes.clone(),
         ..find.clone()
     }

@@ -6,11 +6,11 @@ use plimsoll_model::host::{EndStatus, HostSummary, LimitId, LimitKind, SourceKin
 use plimsoll_model::result::RunResult;
 use plimsoll_model::search::Axis;
 use plimsoll_model::settings::Operation;
-use plimsoll_model::summary::{DeliverySummary, LoadHostSummary, MetSummary, Recovers, Summary};
+use plimsoll_model::summary::{DeliverySummary, LoadHostSummary, Recovers, Summary};
 use plimsoll_model::target::Protocol;
 use plimsoll_model::trial::{
-    CheckId, Confirmations, Outcome, Phase, SafeMissing, Stopped, TrialRecord, TrialsAtLoad, Unit,
-    Unsettled, Verdict, trial_at_lower_bound,
+    CheckId, Confirmations, Met, Outcome, Phase, SafeMissing, Stopped, TrialRecord, TrialsAtLoad,
+    Unit, Unsettled, Verdict, trial_at_lower_bound,
 };
 
 use super::*;
@@ -402,7 +402,7 @@ fn what_is_not_settled_claims_no_interval() {
     let budget = Nanos::from_secs(210);
     find.outcome = Outcome::Undecided { why: Unsettled::Time { budget } };
     (find.lower, find.upper) = (Some(700.0), Some(900.0));
-    find.met = Some(MetSummary { trials: 1, longest_s: 3.0 });
+    find.met = Some(Met { trials: 1, longest: Nanos::from_secs(3) });
     let text = unwrapped(&page(&summary, &trials, false));
     let first = "Undecided: between 700/s, which met the SLO for 3.00 s in 1 trial, and 900/s, which \
                  missed it; not one number, because the time budget of 3 m 30 s ended. What to do: \
@@ -410,7 +410,7 @@ fn what_is_not_settled_claims_no_interval() {
     assert!(text.starts_with(first), "{text}");
     let find = summary.result.find_mut().expect("a search");
     find.outcome = Outcome::Bounds { why: Unsettled::Time { budget } };
-    find.met = Some(MetSummary { trials: 4, longest_s: 15.0 });
+    find.met = Some(Met { trials: 4, longest: Nanos::from_secs(15) });
     let text = unwrapped(&page(&summary, &trials, false));
     let first = "Tipping point: between 700/s, which met the SLO for 15 s in 4 trials, and 900/s, \
                  which missed it; no confidence is stated, because the time budget of 3 m 30 s \

@@ -3,7 +3,7 @@
 
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::FindSummary;
-use plimsoll_model::trial::{Outlook, Regime, TippingPoint};
+use plimsoll_model::trial::{Met, Outlook, Regime, TippingPoint};
 use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
 
@@ -32,14 +32,12 @@ pub(crate) struct Bounds {
     upper: Option<f64>,
     confidence: Option<f64>,
     safe: Option<f64>,
-    /// Trials that met the SLO at `lower`, and the longest of them.
-    met: Option<(u32, Nanos)>,
+    met: Option<Met>,
 }
 
 impl From<&FindSummary> for Bounds {
     fn from(find: &FindSummary) -> Self {
-        let met = find.met.map(|met| (met.trials, Nanos::from_secs_f64(met.longest_s)));
-        let FindSummary { axis, lower, upper, confidence, safe, .. } = *find;
+        let FindSummary { axis, lower, upper, confidence, safe, met, .. } = *find;
         Self { axis, lower, upper, confidence, safe, met }
     }
 }
@@ -52,7 +50,7 @@ impl From<&TippingPoint> for Bounds {
             upper: answer.upper.map(Rate::get),
             confidence: answer.confidence,
             safe: answer.safe.map(Rate::get),
-            met: answer.met.map(|met| (met.trials, met.longest)),
+            met: answer.met,
         }
     }
 }
@@ -70,9 +68,12 @@ impl Bounds {
             return format!("between {lower} and {upper} ({} confidence)", sure(confidence));
         }
         let met = match self.met {
-            Some((1, longest)) => format!("met the SLO for {} in 1 trial", rounded(longest)),
-            Some((trials, longest)) => {
-                format!("met the SLO for {} in {trials} trials", rounded(longest))
+            Some(Met { trials, longest }) => {
+                format!(
+                    "met the SLO for {} in {}",
+                    rounded(longest),
+                    counted(trials.into(), "trial")
+                )
             }
             None => "met the SLO".to_owned(),
         };
@@ -141,7 +142,6 @@ pub(crate) fn regime_lines(axis: Axis, regimes: &[Regime]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::trial::Met;
 
     use super::*;
     use crate::fixtures;
